@@ -109,7 +109,7 @@ export class TraceBuilder {
   #outputTokens = new Uint32Array(1024);
   #maxOutputTokens = new Uint32Array(1024);
   #keyStart = new Float64Array(1025);
-  #keys = new Uint32Array(1 << 14);
+  #keys: Uint32Array = new Uint32Array(1 << 14);
   #generatedStart = new Float64Array(1025);
   #generatedKeys: Uint32Array | undefined;
   readonly #optional = new Map<RowColumn, Column>();

@@ -1,0 +1,61 @@
+import { CacheEntries } from "./cache-entries.ts";
+import { Counters } from "./counters.ts";
+import { InputError } from "./errors.ts";
+import type { EventLog } from "./events.ts";
+import { KvCache } from "./kv-cache.ts";
+import type { AllocatorPlugin, EvictionPlugin, EvictionPolicy, FutureView, IndexPlugin } from "./plugins.ts";
+import { BlockPool } from "./pool.ts";
+import { seededRandom } from "./random.ts";
+import { checkSupport, type RuleName, type Rules, type RuleValue, resolveRules } from "./rules.ts";
+
+/** Everything that decides what a cache does. */
+export interface CacheConfig {
+  readonly index: IndexPlugin;
+  readonly eviction: EvictionPlugin;
+  readonly allocator: AllocatorPlugin;
+  readonly blockTokens: number;
+  /** Blocks of the pool; undefined = as many as needed, whatever the eviction policy. */
+  readonly blocks: number | undefined;
+  /** Rules that differ from the index's defaults. */
+  readonly rules: Partial<Record<RuleName, RuleValue>>;
+  readonly seed: number;
+}
+
+/** Blocks that an unlimited pool starts with. */
+const firstBlocks = 1024;
+
+/** The rules in effect for an index. @throws InputError if it does not support one of them. */
+export function rulesFor(index: IndexPlugin, own: Partial<Record<RuleName, RuleValue>>): Rules {
+  const rules = resolveRules(index.defaults ?? {}, own);
+  checkSupport(rules, `index ${index.name}`, index.supports);
+  return rules;
+}
+
+/** Puts a cache together. `future` is what offline policies read. */
+export function createCache(config: CacheConfig, log?: EventLog, future?: FutureView): KvCache {
+  const { index, eviction, allocator, blockTokens } = config;
+  const blocks = eviction.unlimited ? undefined : config.blocks;
+  if (blocks !== undefined && !(Number.isSafeInteger(blocks) && blocks > 0)) {
+    throw new InputError(`--blocks is ${blocks}, expected a whole number from 1`);
+  }
+  const rules = rulesFor(index, config.rules);
+  const poolBlocks = blocks ?? firstBlocks;
+  const pool = new BlockPool(poolBlocks);
+  const counters = new Counters();
+  const freeList = allocator.create(poolBlocks);
+  const entries = new CacheEntries(pool, freeList, counters, rules["free-order"], log);
+  const policy: EvictionPolicy = eviction.create({
+    columns: entries.columns,
+    random: seededRandom(config.seed),
+    capacityBlocks: blocks,
+    rules,
+  });
+  if (policy.prepare) {
+    if (!future) throw new InputError(`eviction ${eviction.name} reads the future, which only a whole trace has`);
+    policy.prepare(future);
+  }
+  entries.usePolicy(policy);
+  const prefixIndex = index.create({ host: entries, rules, blockTokens }, poolBlocks);
+  entries.evict = (entry, wanted) => prefixIndex.evict(entry, wanted);
+  return new KvCache({ blockTokens, blocks, rules, index: prefixIndex, policy, allocator: freeList, entries, counters, log });
+}

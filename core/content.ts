@@ -1,0 +1,296 @@
+import { assert, InputError } from "./errors.ts";
+import type { Trace } from "./trace.ts";
+
+/**
+ * What the blocks of every request hold, as content ids: two blocks have the same id exactly when they hold the same
+ * tokens *with the same tokens before them* in the same namespace. Everything behind this line (indexes, policies,
+ * counters, the optimum) compares one integer and never sees a token.
+ */
+export interface BlockColumns {
+  readonly blockTokens: number;
+  /** Content id of each block; the blocks of request r are `keys[start[r] .. start[r + 1])`. */
+  readonly keys: Uint32Array;
+  readonly start: Float64Array;
+  /** How many of a request's blocks the prompt fills (its partial last block only in content-id traces). */
+  readonly promptBlocks: Uint32Array;
+  /** One more than the largest id so far. */
+  readonly distinct: number;
+  /** The same ids without regard to namespaces; only where the trace has namespaces. */
+  readonly plainKeys?: Uint32Array;
+}
+
+/** Chains a block's tokens onto the state of its prefix: `lanes` goes in as the parent's and comes out as the block's. */
+export type ChainHash = (lanes: Int32Array, tokens: Uint32Array, from: number, count: number) => void;
+
+/**
+ * Four independent 32-bit multiply-xor lanes, crossed at the end of the block. Fast (the lanes overlap in the
+ * processor) and well spread, but not safe against an adversary: that is why ids are confirmed by comparing content.
+ */
+export const fourLanes: ChainHash = (lanes, tokens, from, count) => {
+  let a = lanes[0];
+  let b = lanes[1];
+  let c = lanes[2];
+  let d = lanes[3];
+  const end = from + count;
+  let i = from;
+  for (const whole = end - 3; i < whole; i += 4) {
+    a = Math.imul(a ^ tokens[i], 0x9e3779b1);
+    b = Math.imul(b ^ tokens[i + 1], 0x85ebca77);
+    c = Math.imul(c ^ tokens[i + 2], 0xc2b2ae3d);
+    d = Math.imul(d ^ tokens[i + 3], 0x27d4eb2f);
+    a ^= a >>> 15;
+    b ^= b >>> 13;
+    c ^= c >>> 16;
+    d ^= d >>> 14;
+  }
+  for (; i < end; i++) {
+    a = Math.imul(a ^ tokens[i], 0x9e3779b1);
+    a ^= a >>> 15;
+    const first = a;
+    a = b;
+    b = c;
+    c = d;
+    d = first;
+  }
+  a = Math.imul(a ^ (d >>> 7) ^ count, 0x165667b1);
+  b = Math.imul(b ^ (a >>> 11), 0x9e3779b1);
+  c = Math.imul(c ^ (b >>> 9), 0x85ebca77);
+  d = Math.imul(d ^ (c >>> 13), 0xc2b2ae3d);
+  lanes[0] = a ^ (d >>> 16);
+  lanes[1] = b ^ (a >>> 15);
+  lanes[2] = c ^ (b >>> 14);
+  lanes[3] = d ^ (c >>> 17);
+};
+
+export interface ContentIdsOptions {
+  /** Keys in a full block: tokens, or units of a content-id trace. */
+  readonly blockKeys: number;
+  readonly hash?: ChainHash;
+  /** `compare`: equal hashes are confirmed by content. `trust`: equal 128-bit hashes count as equal content. */
+  readonly collision?: "compare" | "trust";
+}
+
+const noParent = 0xffff_ffff;
+
+/**
+ * Gives every prefix of whole blocks a number of its own. A prefix is found by its chained hash and confirmed by its
+ * parent's number and its own tokens, so by induction the whole prefix is compared, at the price of one block.
+ */
+export class ContentIds {
+  /** Ids given out so far: 0 .. count − 1. */
+  count = 0;
+  readonly #blockKeys: number;
+  readonly #hash: ChainHash;
+  readonly #compare: boolean;
+  #parent = new Uint32Array(1024);
+  #length = new Uint16Array(1024);
+  #lanes = new Int32Array(4 * 1024);
+  #tokens: Uint32Array;
+  /** Open addressing: id + 1, 0 = empty; never more than half full. */
+  #slots = new Uint32Array(2048);
+  readonly #scratch = new Int32Array(4);
+
+  constructor(options: ContentIdsOptions) {
+    this.#blockKeys = options.blockKeys;
+    this.#hash = options.hash ?? fourLanes;
+    this.#compare = options.collision !== "trust";
+    this.#tokens = new Uint32Array(this.#compare ? 1024 * options.blockKeys : 0);
+  }
+
+  /** The id of `tokens[from .. from + count)` after the prefix `parent` (undefined: at the start of `namespace`). */
+  intern(parent: number | undefined, namespace: number, tokens: Uint32Array, from: number, count: number): number {
+    const lanes = this.#scratch;
+    if (parent === undefined) {
+      lanes[0] = Math.imul(namespace, 0x2545f491) ^ 0x6a09e667;
+      lanes[1] = namespace ^ 0x3c6ef372;
+      lanes[2] = 0x1f83d9ab;
+      lanes[3] = 0x5be0cd19;
+    } else {
+      for (let lane = 0; lane < 4; lane++) lanes[lane] = this.#lanes[parent * 4 + lane];
+    }
+    // The root of a namespace is a parent too: numbered down from the top, where no id ever gets.
+    const above = parent ?? noParent - namespace;
+    this.#hash(lanes, tokens, from, count);
+    const mask = this.#slots.length - 1;
+    for (let slot = lanes[0] & mask; ; slot = (slot + 1) & mask) {
+      const id = this.#slots[slot] - 1;
+      if (id < 0) return this.#add(slot, above, tokens, from, count);
+      if (this.#sameHash(id) && (!this.#compare || this.#sameContent(id, above, tokens, from, count))) return id;
+    }
+  }
+
+  /** The tokens of block `id` alone. @throws InvariantError under `collision=trust`, which keeps none. */
+  tokensOf(id: number): Uint32Array {
+    assert(this.#compare, "content is not kept under collision=trust");
+    return this.#tokens.subarray(id * this.#blockKeys, id * this.#blockKeys + this.#length[id]);
+  }
+
+  #sameHash(id: number): boolean {
+    const lanes = this.#scratch;
+    const at = id * 4;
+    return (
+      this.#lanes[at] === lanes[0] &&
+      this.#lanes[at + 1] === lanes[1] &&
+      this.#lanes[at + 2] === lanes[2] &&
+      this.#lanes[at + 3] === lanes[3]
+    );
+  }
+
+  #sameContent(id: number, parent: number, tokens: Uint32Array, from: number, count: number): boolean {
+    if (this.#parent[id] !== parent || this.#length[id] !== count) return false;
+    const at = id * this.#blockKeys;
+    for (let i = 0; i < count; i++) if (this.#tokens[at + i] !== tokens[from + i]) return false;
+    return true;
+  }
+
+  #add(slot: number, parent: number, tokens: Uint32Array, from: number, count: number): number {
+    const id = this.count++;
+    if (id === this.#parent.length) this.#grow();
+    this.#parent[id] = parent;
+    this.#length[id] = count;
+    this.#lanes.set(this.#scratch, id * 4);
+    if (this.#compare) {
+      const at = id * this.#blockKeys;
+      for (let i = 0; i < count; i++) this.#tokens[at + i] = tokens[from + i];
+    }
+    this.#slots[slot] = id + 1;
+    if (this.count * 2 > this.#slots.length) this.#rehash();
+    return id;
+  }
+
+  #grow(): void {
+    const length = this.#parent.length * 2;
+    const larger = <T extends Uint32Array | Uint16Array | Int32Array>(column: T, into: T): T => {
+      into.set(column);
+      return into;
+    };
+    this.#parent = larger(this.#parent, new Uint32Array(length));
+    this.#length = larger(this.#length, new Uint16Array(length));
+    this.#lanes = larger(this.#lanes, new Int32Array(length * 4));
+    if (this.#compare) this.#tokens = larger(this.#tokens, new Uint32Array(length * this.#blockKeys));
+  }
+
+  #rehash(): void {
+    this.#slots = new Uint32Array(this.#slots.length * 2);
+    const mask = this.#slots.length - 1;
+    for (let id = 0; id < this.count; id++) {
+      let slot = this.#lanes[id * 4] & mask;
+      while (this.#slots[slot] !== 0) slot = (slot + 1) & mask;
+      this.#slots[slot] = id + 1;
+    }
+  }
+}
+
+export interface BlockKeysOptions {
+  readonly unitTokens: number;
+  readonly blockTokens: number;
+  /** Also number the blocks that generated tokens fill (rule `cache-generated`). */
+  readonly generated?: boolean;
+  readonly hash?: ChainHash;
+  readonly collision?: "compare" | "trust";
+}
+
+/** Turns traces, batch after batch, into content ids at one block size. */
+export class BlockKeys {
+  readonly blockTokens: number;
+  readonly #unitTokens: number;
+  readonly #unitsPerBlock: number;
+  readonly #generated: boolean;
+  readonly #ids: ContentIds;
+  readonly #plainIds: ContentIds;
+  #row = new Uint32Array(1024);
+  #distinct = 0;
+
+  /** @throws InputError if the block size is not a multiple of the trace's unit. */
+  constructor(options: BlockKeysOptions) {
+    const { unitTokens, blockTokens } = options;
+    if (!Number.isInteger(blockTokens) || blockTokens <= 0 || blockTokens % unitTokens !== 0) {
+      throw new InputError(`block size is ${blockTokens}, expected a multiple of the trace's unit, ${unitTokens} tokens`);
+    }
+    this.blockTokens = blockTokens;
+    this.#unitTokens = unitTokens;
+    this.#unitsPerBlock = blockTokens / unitTokens;
+    if (this.#unitsPerBlock > 0xffff) throw new InputError(`block size is ${this.#unitsPerBlock} units, expected at most 65535`);
+    this.#generated = options.generated ?? false;
+    const { hash, collision } = options;
+    const ids = { blockKeys: this.#unitsPerBlock, ...(hash && { hash }), ...(collision && { collision }) };
+    this.#ids = new ContentIds(ids);
+    this.#plainIds = new ContentIds(ids);
+  }
+
+  /** The block columns of one trace or batch. At the trace's own unit they are the trace's own arrays. */
+  of(trace: Trace): BlockColumns {
+    assert(trace.unitTokens === this.#unitTokens, `a trace of unit ${trace.unitTokens}, expected ${this.#unitTokens}`);
+    if (trace.unitTokens === 1 || trace.optional.namespace) return this.#interned(trace);
+    return this.#fromContentIds(trace);
+  }
+
+  /** Content ids say all: a block's id is that of the last unit in it. */
+  #fromContentIds(trace: Trace): BlockColumns {
+    const m = this.#unitsPerBlock;
+    this.#distinct = Math.max(this.#distinct, trace.distinctKeys);
+    const n = trace.requestCount;
+    const promptBlocks = new Uint32Array(n);
+    for (let r = 0; r < n; r++) promptBlocks[r] = Math.ceil((trace.keyStart[r + 1] - trace.keyStart[r]) / m);
+    const { blockTokens } = this;
+    if (m === 1 && !this.#generated) {
+      return { blockTokens, keys: trace.keys, start: trace.keyStart, promptBlocks, distinct: this.#distinct };
+    }
+    const start = new Float64Array(n + 1);
+    for (let r = 0; r < n; r++) start[r + 1] = start[r] + Math.max(promptBlocks[r], this.#allBlocks(trace, r));
+    const keys = new Uint32Array(start[n]);
+    // The trace does not say what was generated: each such block is content that nobody asks for again.
+    let unknown = this.#distinct;
+    for (let r = 0; r < n; r++) {
+      const end = trace.keyStart[r + 1] - 1;
+      for (let i = 0; i < promptBlocks[r]; i++) {
+        keys[start[r] + i] = trace.keys[Math.min(trace.keyStart[r] + (i + 1) * m - 1, end)];
+      }
+      for (let at = start[r] + promptBlocks[r]; at < start[r + 1]; at++) keys[at] = unknown++;
+    }
+    this.#distinct = Math.max(this.#distinct, unknown);
+    return { blockTokens, keys, start, promptBlocks, distinct: this.#distinct };
+  }
+
+  /** Blocks that the prompt and all of the answer but its last token fill. */
+  #allBlocks(trace: Trace, r: number): number {
+    if (!this.#generated) return 0;
+    return Math.floor((trace.inputTokens[r] + Math.max(0, trace.outputTokens[r] - 1)) / this.blockTokens);
+  }
+
+  #interned(trace: Trace): BlockColumns {
+    const { namespace, generatedKeys, generatedStart } = trace.optional;
+    const tokens = trace.unitTokens === 1;
+    const m = this.#unitsPerBlock;
+    const n = trace.requestCount;
+    const promptBlocks = new Uint32Array(n);
+    const start = new Float64Array(n + 1);
+    const withAnswer = this.#generated && tokens && generatedKeys !== undefined && generatedStart !== undefined;
+    for (let r = 0; r < n; r++) {
+      const units = trace.keyStart[r + 1] - trace.keyStart[r];
+      promptBlocks[r] = tokens ? Math.floor(units / m) : Math.ceil(units / m);
+      start[r + 1] = start[r] + (withAnswer ? this.#allBlocks(trace, r) : promptBlocks[r]);
+    }
+    const keys = new Uint32Array(start[n]);
+    const plainKeys = namespace ? new Uint32Array(start[n]) : undefined;
+    for (let r = 0; r < n; r++) {
+      let units = trace.keyStart[r + 1] - trace.keyStart[r];
+      const answer = withAnswer ? generatedStart[r + 1] - generatedStart[r] : 0;
+      if (units + answer > this.#row.length) this.#row = new Uint32Array(2 * (units + answer));
+      this.#row.set(trace.keys.subarray(trace.keyStart[r], trace.keyStart[r + 1]));
+      if (withAnswer) this.#row.set(generatedKeys.subarray(generatedStart[r], generatedStart[r + 1]), units);
+      units += answer;
+      const count = start[r + 1] - start[r];
+      let above: number | undefined;
+      let plainAbove: number | undefined;
+      for (let i = 0; i < count; i++) {
+        const length = Math.min(m, units - i * m);
+        above = this.#ids.intern(above, namespace ? namespace[r] : 0, this.#row, i * m, length);
+        keys[start[r] + i] = above;
+        if (plainKeys) plainKeys[start[r] + i] = plainAbove = this.#plainIds.intern(plainAbove, 0, this.#row, i * m, length);
+      }
+    }
+    const columns = { blockTokens: this.blockTokens, keys, start, promptBlocks, distinct: this.#ids.count };
+    return plainKeys ? { ...columns, plainKeys } : columns;
+  }
+}

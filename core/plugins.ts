@@ -1,0 +1,269 @@
+import type { EntryColumns } from "./entries.ts";
+import type { BlockColumns } from "./content.ts";
+import type { Random } from "./random.ts";
+import type { RuleName, Rules, RuleSupport, RuleValue } from "./rules.ts";
+import type { Nanos } from "./trace.ts";
+
+/**
+ * What an index stores and a policy orders: a block in a hash table or block trie, a run of keys in a radix tree, a
+ * whole prompt in a prompt table. Numbers from 0, used again after an eviction.
+ */
+export type EntryId = number;
+/** A physical block of the KV cache (or a single-token slot, at block size 1). */
+export type BlockId = number;
+
+/** What a policy may know of a request. Its true output length is not among it. */
+export interface RequestView {
+  /** Place in the order of arrival, from 0. */
+  readonly id: number;
+  readonly arrivalNs: Nanos;
+  readonly inputTokens: number;
+  readonly maxOutputTokens: number;
+  readonly namespace: number;
+  readonly session: number;
+  readonly category: number;
+  readonly priority: number;
+  readonly markedTokens: number;
+  /** Content ids of the prompt's blocks: `keys[keyStart .. keyStart + promptBlocks)`. */
+  readonly keys: Uint32Array;
+  readonly keyStart: number;
+  readonly promptBlocks: number;
+}
+
+/** All requests to come, in their order; only for policies that say so in their description. */
+export interface FutureView {
+  readonly blocks: BlockColumns;
+  readonly requestCount: number;
+}
+
+/**
+ * Orders the entries that may be evicted. Only `add`, `remove` and `victim` are required. Everything a policy needs to
+ * know about an entry is in the columns of its context.
+ */
+export interface EvictionPolicy {
+  /** The entry became evictable. */
+  add(entry: EntryId): void;
+  /** The entry is evictable no longer: somebody holds it, it was this policy's victim, or the index forgot it. */
+  remove(entry: EntryId, why: "held" | "evicted" | "dropped"): void;
+  /** The entry to go next. Only looks: asking twice gives the same. */
+  victim(now: Nanos): EntryId | undefined;
+  /** Inserted into the index, and held. */
+  published?(entry: EntryId): void;
+  /** Matched by a request, also while another one holds it. */
+  hit?(entry: EntryId): void;
+  /** A radix run was cut in two; both keep the history. */
+  split?(lower: EntryId, upper: EntryId): void;
+  /** The entry's tail was evicted. */
+  resized?(entry: EntryId): void;
+  /** A request is about to be admitted (or refused for good). */
+  begin?(request: RequestView, now: Nanos): void;
+  /** Before the first request: reads what is to come. A policy that has this is offline. */
+  prepare?(future: FutureView): void;
+}
+
+export interface EvictionContext {
+  readonly columns: EntryColumns;
+  readonly random: Random;
+  /** Blocks of the cache; undefined when unlimited. */
+  readonly capacityBlocks: number | undefined;
+  readonly rules: Rules;
+}
+
+/** What all plug-ins say of themselves; `kvlab policies` prints it. */
+export interface Plugin {
+  readonly name: string;
+  /** One line: what it does. */
+  readonly about: string;
+  /** The paper or project that it comes from. */
+  readonly source: string;
+}
+
+export interface EvictionPlugin extends Plugin {
+  create(context: EvictionContext): EvictionPolicy;
+  /** The cache has no limit; the policy is never asked for a victim. */
+  readonly unlimited?: true;
+}
+
+/** What an index tells the cache. All calls are about the index's own entries. */
+export interface IndexHost {
+  /** What the index has reported of its entries. */
+  readonly columns: EntryColumns;
+  /** Number of requests that hold each block. */
+  readonly refCount: Uint32Array;
+  /** An entry was made; `depth` and `tokens` are its end and its length in tokens, `key` the content id of its end. */
+  created(entry: EntryId, depth: number, tokens: number, key: number): void;
+  /** A request matched the entry. */
+  hit(entry: EntryId): void;
+  /** A request that used the entry let it go; it was in use until now. */
+  touch(entry: EntryId): void;
+  evictable(entry: EntryId): void;
+  blocked(entry: EntryId): void;
+  /** The entry is gone without having been a victim. */
+  dropped(entry: EntryId): void;
+  split(lower: EntryId, upper: EntryId): void;
+  resized(entry: EntryId): void;
+  /** The index no longer knows the block. If nobody holds it, it is free. */
+  forgotten(block: BlockId): void;
+}
+
+export interface IndexContext {
+  readonly host: IndexHost;
+  readonly rules: Rules;
+  readonly blockTokens: number;
+}
+
+/**
+ * Finds and stores prefixes. It sees content ids, one a block, and never counts holders itself: the cache tells it when
+ * a block is held and released, and it derives from that which of its entries may be evicted.
+ */
+export interface PrefixIndex {
+  /** Blocks that evicting everything evictable, one after the other, would free. */
+  readonly evictableBlocks: number;
+  /** Blocks that it stores. */
+  readonly blockCount: number;
+  /** Entries that it stores. */
+  readonly entryCount: number;
+  /**
+   * The longest stored prefix of `keys[start .. start + count)`: writes its blocks to `table[0 .. n)` and returns n.
+   * Changes nothing.
+   */
+  match(keys: Uint32Array, start: number, count: number, table: Int32Array): number;
+  /** The stored block with this content, wherever it is; undefined if there is none or the index cannot tell. */
+  find(key: number): BlockId | undefined;
+  /** A request starts to use a block of a match (`hit`) or one past a hole; `first`: nobody held it until now. */
+  held(block: BlockId, first: boolean, hit: boolean): void;
+  /** A request stops using the block; `last`: nobody holds it now. */
+  released(block: BlockId, last: boolean): void;
+  /**
+   * Makes blocks `table[from .. to)` findable, which hold `keys[start + from .. start + to)`; what is before them is
+   * stored or held by the same request. Blocks that are stored already are passed over. Where equal content is stored
+   * in another block and the rule `duplicates` prefers that one, it is written to `instead[i − from]`, else the own
+   * block is.
+   */
+  insert(insertion: Insertion): void;
+  /** Takes the entry, or its tail, out; each block goes to `host.forgotten`. At least one block, at most the entry. */
+  evict(entry: EntryId, wantedBlocks: number): void;
+  /** Takes a block out that somebody holds (a step that did not happen, a prefix that a user deletes). */
+  forget(block: BlockId): void;
+  /** Every stored block, for audits. */
+  blocks(): Iterable<BlockId>;
+  /** Whether the entry may be evicted now, found without caches, for audits. */
+  isEvictable(entry: EntryId): boolean;
+  /** The entry that a stored block belongs to. */
+  entryOf(block: BlockId): EntryId;
+  /** More blocks than before (an unlimited cache). */
+  grow(blockCount: number): void;
+}
+
+/** What `PrefixIndex.insert` gets: the request's keys and blocks, and room for the answer. Reused between calls. */
+export interface Insertion {
+  readonly keys: Uint32Array;
+  readonly start: number;
+  readonly table: Int32Array;
+  readonly from: number;
+  readonly to: number;
+  /** Block i of the first `promptBlocks` ends at token `min((i + 1) * blockTokens, promptTokens)`. */
+  readonly promptBlocks: number;
+  readonly promptTokens: number;
+  /** Out: the block that the request should use for index i, at `i − from`; −1 if it is not stored. */
+  readonly instead: Int32Array;
+}
+
+export interface IndexPlugin extends Plugin {
+  readonly supports: RuleSupport;
+  readonly defaults?: Partial<Record<RuleName, RuleValue>>;
+  /** Stores nothing: there are no hits. */
+  readonly none?: true;
+  create(context: IndexContext, blockCount: number): PrefixIndex;
+}
+
+/** Hands out block ids and takes them back. */
+export interface Allocator {
+  readonly freeBlocks: number;
+  /** A free block; there is one, the caller has looked. */
+  allocate(): BlockId;
+  release(block: BlockId): void;
+  grow(blockCount: number): void;
+  /** Whether the block is free, for audits. */
+  isFree(block: BlockId): boolean;
+}
+
+export interface AllocatorPlugin extends Plugin {
+  create(blockCount: number): Allocator;
+}
+
+/** A request in a replica as a scheduler sees it. */
+export interface SequenceView {
+  readonly request: RequestView;
+  /** Tokens whose keys and values are there, cached or computed. */
+  readonly computedTokens: number;
+  /** Of these, found in the cache at admission. */
+  readonly cachedTokens: number;
+  /** Tokens that must be there before the next one can be generated: the prompt and what was generated so far. */
+  readonly knownTokens: number;
+  readonly generatedTokens: number;
+  readonly preemptions: number;
+  /** Blocks it holds now. */
+  readonly blockCount: number;
+  readonly next: SequenceView | undefined;
+}
+
+/** What a scheduler has to decide with: the queues, a look into the cache, and the five things that it can do. */
+export interface SchedulerContext {
+  /** In order of arrival, those that were preempted in front. */
+  readonly firstWaiting: SequenceView | undefined;
+  readonly waitingCount: number;
+  readonly running: readonly SequenceView[];
+  readonly blockTokens: number;
+  readonly totalBlocks: number | undefined;
+  /** Free blocks and those that could be evicted. */
+  readonly availableBlocks: number;
+  /** Blocks in use by requests. */
+  readonly heldBlocks: number;
+  /** What admission would find cached for it; changes nothing. */
+  cachedTokens(sequence: SequenceView): number;
+  /**
+   * Lets a waiting request run: holds its cached prefix, allocates for at most `tokens` more (all by default) and puts
+   * them into this step. False, and nothing has changed, if the blocks are not there.
+   */
+  admit(sequence: SequenceView, tokens?: number): boolean;
+  /** Puts at most `tokens` more of a running request into this step. False, and nothing has changed, if they do not fit. */
+  schedule(sequence: SequenceView, tokens?: number): boolean;
+  /** Sends a running request back to the head of the queue; its blocks are given back, or kept on the host. */
+  preempt(sequence: SequenceView, how: "recompute" | "swap"): void;
+  /** Gives a waiting request up; it counts as refused. */
+  refuse(sequence: SequenceView, why: string): void;
+}
+
+/** Decides which requests, and how many of their tokens, enter the next step. */
+export interface Scheduler {
+  plan(context: SchedulerContext, now: Nanos): void;
+  /** A request has arrived. */
+  arrived?(sequence: SequenceView, now: Nanos): void;
+  finished?(sequence: SequenceView, now: Nanos): void;
+}
+
+export interface SchedulerPlugin extends Plugin {
+  create(options: { readonly random: Random; readonly rules: Rules }): Scheduler;
+}
+
+/** What a router knows of a replica. */
+export interface ReplicaView {
+  readonly waitingCount: number;
+  readonly runningCount: number;
+  readonly waitingTokens: number;
+  readonly heldBlocks: number;
+  readonly totalBlocks: number | undefined;
+  /** Tokens of the request that this replica has cached. */
+  cachedTokens(request: RequestView): number;
+}
+
+/** Chooses the replica of a request. */
+export interface Router {
+  route(request: RequestView, replicas: readonly ReplicaView[], now: Nanos): number;
+  finished?(request: RequestView, replica: number, now: Nanos): void;
+}
+
+export interface RouterPlugin extends Plugin {
+  create(options: { readonly random: Random; readonly replicaCount: number }): Router;
+}

@@ -1,0 +1,139 @@
+import type { BlockColumns } from "./content.ts";
+import type { RequestView, SequenceView } from "./plugins.ts";
+import type { Nanos, Trace } from "./trace.ts";
+
+/** One row of a trace on its way through a replica. */
+export class Request implements RequestView {
+  readonly id: number;
+  readonly trace: Trace;
+  readonly row: number;
+  readonly blocks: BlockColumns;
+  readonly keyStart: number;
+  readonly promptBlocks: number;
+
+  /** `id` counts over the run, `row` in this trace or batch. */
+  constructor(id: number, trace: Trace, row: number, blocks: BlockColumns) {
+    this.id = id;
+    this.trace = trace;
+    this.row = row;
+    this.blocks = blocks;
+    this.keyStart = blocks.start[row];
+    this.promptBlocks = blocks.promptBlocks[row];
+  }
+
+  get keys(): Uint32Array {
+    return this.blocks.keys;
+  }
+  /** Blocks whose content is known: the prompt's and, with `cache-generated`, the answer's. */
+  get knownBlocks(): number {
+    return this.blocks.start[this.row + 1] - this.keyStart;
+  }
+  get arrivalNs(): Nanos {
+    return this.trace.arrivalNs[this.row];
+  }
+  get inputTokens(): number {
+    return this.trace.inputTokens[this.row];
+  }
+  /** Not part of RequestView: only executors may know it. */
+  get outputTokens(): number {
+    return this.trace.outputTokens[this.row];
+  }
+  get maxOutputTokens(): number {
+    return this.trace.maxOutputTokens[this.row];
+  }
+  get namespace(): number {
+    return this.trace.optional.namespace?.[this.row] ?? 0;
+  }
+  get session(): number {
+    return this.trace.optional.session?.[this.row] ?? 0;
+  }
+  get category(): number {
+    return this.trace.optional.category?.[this.row] ?? 0;
+  }
+  get priority(): number {
+    return this.trace.optional.priority?.[this.row] ?? 0;
+  }
+  get markedTokens(): number {
+    return this.trace.optional.markedTokens?.[this.row] ?? 0;
+  }
+}
+
+/** No block: a hole in a block table. */
+export const hole = -1;
+
+/**
+ * A request inside a replica, with the blocks it holds.
+ *
+ *   table    [0 ..... cachedBlocks)   [cachedBlocks ..... blockCount)   [blockCount ... adoptedEnd)
+ *   owner    shared, held             own; past a hole also shared      shared past a hole, or `hole`
+ */
+export class Sequence implements SequenceView {
+  readonly request: Request;
+  table = new Int32Array(16);
+  blockCount = 0;
+  adoptedEnd = 0;
+  /** Blocks offered to the index so far, the cached ones included. */
+  publishedBlocks = 0;
+  cachedBlocks = 0;
+  cachedTokens = 0;
+  computedTokens = 0;
+  generatedTokens = 0;
+  preemptions = 0;
+  /** Tokens that the step under way computes, 0 when it is in none. */
+  stepTokens = 0;
+  /** Whether its lookup has been counted. */
+  counted = false;
+  next: Sequence | undefined = undefined;
+  previous: Sequence | undefined = undefined;
+
+  constructor(request: Request) {
+    this.request = request;
+  }
+
+  get knownTokens(): number {
+    return this.request.inputTokens + this.generatedTokens;
+  }
+
+  /** Makes room for `blocks` table entries; what is there stays. */
+  reserve(blocks: number): void {
+    if (blocks <= this.table.length) return;
+    const larger = new Int32Array(Math.max(blocks, this.table.length * 2));
+    larger.set(this.table);
+    this.table = larger;
+  }
+}
+
+/** A first-in-first-out line of sequences that anyone may leave from any place, in O(1). */
+export class SequenceQueue {
+  first: Sequence | undefined;
+  #last: Sequence | undefined;
+  count = 0;
+
+  append(sequence: Sequence): void {
+    sequence.previous = this.#last;
+    sequence.next = undefined;
+    if (this.#last) this.#last.next = sequence;
+    else this.first = sequence;
+    this.#last = sequence;
+    this.count++;
+  }
+
+  prepend(sequence: Sequence): void {
+    sequence.previous = undefined;
+    sequence.next = this.first;
+    if (this.first) this.first.previous = sequence;
+    else this.#last = sequence;
+    this.first = sequence;
+    this.count++;
+  }
+
+  remove(sequence: Sequence): void {
+    const { previous, next } = sequence;
+    if (previous) previous.next = next;
+    else this.first = next;
+    if (next) next.previous = previous;
+    else this.#last = previous;
+    sequence.previous = sequence.next = undefined;
+    this.count--;
+  }
+}

@@ -1,0 +1,1 @@
+export { block } from "./block.ts";

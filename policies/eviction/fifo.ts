@@ -1,0 +1,10 @@
+import { byScore } from "../../core/by-score.ts";
+import type { EvictionPlugin } from "../../core/plugins.ts";
+
+/** First inserted, first evicted, however often it is used; of what one request inserted, in release order. */
+export const fifo: EvictionPlugin = {
+  name: "fifo",
+  about: "first inserted first, however often it is used",
+  source: "SGLang (fifo), vLLM PrefixPool's cap (PR 1669)",
+  create: byScore("createdAt", "releaseOrder"),
+};

@@ -1,0 +1,2 @@
+export { hashTable } from "./hash-table.ts";
+export { noIndex } from "./none.ts";

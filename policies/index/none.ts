@@ -1,0 +1,35 @@
+import { InvariantError } from "../../core/errors.ts";
+import type { IndexPlugin, PrefixIndex } from "../../core/plugins.ts";
+
+const unused = (what: string) => (): never => {
+  throw new InvariantError(`the index "none" stores nothing, yet ${what}`);
+};
+
+/** Stores nothing and finds nothing: the baseline without prefix caching. */
+const nothing: PrefixIndex = {
+  evictableBlocks: 0,
+  blockCount: 0,
+  entryCount: 0,
+  match: () => 0,
+  find: () => undefined,
+  insert: ({ from, to, instead }) => {
+    instead.fill(-1, 0, to - from);
+  },
+  held: unused("a block of it was held"),
+  released: unused("a block of it was released"),
+  evict: unused("an entry of it was evicted"),
+  forget: unused("a block of it was forgotten"),
+  entryOf: unused("a block of it was looked up"),
+  isEvictable: () => false,
+  blocks: () => [],
+  grow: () => {},
+};
+
+export const noIndex: IndexPlugin = {
+  name: "none",
+  about: "no prefix caching: every prompt is computed",
+  source: "baseline",
+  none: true,
+  supports: { "free-order": "any", reserve: "any", publish: "any", "match-limit": "any", "full-hit": "any", collision: "any" },
+  create: () => nothing,
+};

@@ -1,0 +1,21 @@
+import type { SchedulerPlugin } from "../../core/plugins.ts";
+
+/** One request at a time, in order of arrival: its whole prompt in one step, then its answer token by token. */
+export const naive: SchedulerPlugin = {
+  name: "naive",
+  about: "one request at a time, in order of arrival",
+  source: "roseinfer (naive), baseline",
+  create: () => ({
+    plan(context) {
+      const running = context.running[0];
+      if (running) {
+        if (!context.schedule(running)) context.refuse(running, "its answer needs more blocks than the cache has");
+        return;
+      }
+      for (let first = context.firstWaiting; first; first = context.firstWaiting) {
+        if (context.admit(first)) return;
+        context.refuse(first, "it needs more blocks than the cache has");
+      }
+    },
+  }),
+};
