@@ -1,0 +1,433 @@
+import { TraceError } from "../core/errors.ts";
+import type { LineBlock } from "./lines.ts";
+
+/** What a field holds, in words for the message when it does not. */
+export interface Field {
+  readonly expected: string;
+  readonly required?: true;
+}
+
+/** Integers of 0 .. 2^64 − 1, exactly: `high · 10^9 + low`. Grows as needed and is used again for every line. */
+export class WideIntegers {
+  length = 0;
+  high = new Float64Array(1024);
+  low = new Uint32Array(1024);
+
+  grow(): void {
+    const { high, low } = this;
+    this.high = new Float64Array(high.length * 2);
+    this.high.set(high);
+    this.low = new Uint32Array(low.length * 2);
+    this.low.set(low);
+  }
+
+  text(i: number): string {
+    return wideText(this.high[i], this.low[i]);
+  }
+}
+
+/** `high · 10^9 + low` in decimal. */
+export function wideText(high: number, low: number): string {
+  return high === 0 ? String(low) : `${high}${String(low).padStart(9, "0")}`;
+}
+
+const largest64Bit = 2n ** 64n - 1n;
+const shownCharacters = 40;
+const deepestNesting = 200;
+
+const quote = 0x22;
+const comma = 0x2c;
+const minus = 0x2d;
+const zero = 0x30;
+const colon = 0x3a;
+const openBracket = 0x5b;
+const backslash = 0x5c;
+const closeBracket = 0x5d;
+const openBrace = 0x7b;
+const closeBrace = 0x7d;
+
+/**
+ * Reads one JSON object a line straight from its bytes, field by field:
+ *
+ *     scan.begin(block);
+ *     for (let name = scan.next(); name; name = scan.next()) { … scan.integer(0, 100) … }
+ *
+ * `next` passes over fields that it was not told of and, at the end, misses those that are required. Unlike JSON.parse
+ * it builds no objects and keeps 64-bit integers exact. It takes what JSON.parse takes, except nesting deeper than 200.
+ */
+export class JsonLineScanner<Name extends string> {
+  readonly #fields: readonly (Field & { readonly name: Name; readonly bytes: Uint8Array })[];
+  #block: LineBlock | undefined;
+  #bytes: Uint8Array = new Uint8Array();
+  #at = 0;
+  #end = 0;
+  #valueStart = 0;
+  #field = 0;
+  /** Fields come in the same order on every line, so this one is compared first. */
+  #guess = 0;
+  /** One bit for each field. */
+  #seen = 0;
+  #isOpen = false;
+
+  constructor(fields: Readonly<Record<Name, Field>>) {
+    this.#fields = (Object.keys(fields) as Name[]).map((name) => ({
+      ...fields[name],
+      name,
+      bytes: Buffer.from(`${name}"`),
+    }));
+  }
+
+  get file(): string {
+    return this.#block!.file;
+  }
+
+  get line(): number {
+    return this.#block!.line;
+  }
+
+  /** Goes to the block's current line. */
+  begin(block: LineBlock): void {
+    this.#block = block;
+    this.#bytes = block.bytes;
+    this.#at = block.start;
+    this.#end = block.end;
+    this.#seen = 0;
+    this.#guess = 0;
+    this.#isOpen = false;
+  }
+
+  /** Whether the current line has nothing but white space. */
+  get isBlank(): boolean {
+    this.#skipSpace();
+    return this.#at === this.#end;
+  }
+
+  /** Goes to the next field that it knows; undefined at the end of the line. */
+  next(): Name | undefined {
+    const bytes = this.#bytes;
+    for (;;) {
+      this.#skipSpace();
+      if (!this.#isOpen) {
+        if (bytes[this.#at] !== openBrace) throw this.#notAnObject();
+        this.#isOpen = true;
+        this.#at++;
+        this.#skipSpace();
+        if (bytes[this.#at] === closeBrace) return this.#endOfObject();
+      } else {
+        if (bytes[this.#at] === closeBrace) return this.#endOfObject();
+        if (bytes[this.#at] !== comma) throw this.#syntaxError();
+        this.#at++;
+        this.#skipSpace();
+      }
+      const field = this.#name();
+      this.#skipSpace();
+      if (bytes[this.#at] !== colon) throw this.#syntaxError();
+      this.#at++;
+      this.#skipSpace();
+      this.#valueStart = this.#at;
+      if (field !== undefined) {
+        this.#field = field;
+        this.#guess = field + 1 < this.#fields.length ? field + 1 : 0;
+        this.#seen |= 1 << field;
+        return this.#fields[field].name;
+      }
+      this.#skipValue(0);
+    }
+  }
+
+  /** The value as a number. */
+  number(): number {
+    const bytes = this.#bytes;
+    const start = this.#at;
+    let at = start;
+    let value = 0;
+    for (let digit = bytes[at] - zero; digit >= 0 && digit <= 9; digit = bytes[++at] - zero) value = value * 10 + digit;
+    const count = at - start;
+    if (count === 0 || count > 15 || (count > 1 && bytes[start] === zero) || continuesNumber(bytes[at])) {
+      if (count === 0 && bytes[start] !== minus) throw this.unexpected();
+      this.#skipNumber();
+      return Number(this.#text(start, this.#at));
+    }
+    this.#at = at;
+    return value;
+  }
+
+  /** The value as an integer of `least .. most`. */
+  integer(least: number, most: number): number {
+    const value = this.number();
+    if (!(value >= least && value <= most && Number.isInteger(value))) throw this.unexpected();
+    return value + 0; // JSON has −0
+  }
+
+  /** The JSON text of a string, an integer or null. */
+  scalarText(): string {
+    const start = this.#at;
+    const first = this.#bytes[start];
+    if (first === openBrace || first === openBracket) throw this.unexpected();
+    this.#skipValue(0);
+    return this.#text(start, this.#at);
+  }
+
+  /** The value as an array of integers from 0 to 2^64 − 1, all digits kept. */
+  wideIntegers(into: WideIntegers): void {
+    const bytes = this.#bytes;
+    let at = this.#at;
+    let count = 0;
+    if (bytes[at] !== openBracket) throw this.unexpected();
+    at = this.#spaceFrom(at + 1);
+    while (bytes[at] !== closeBracket) {
+      const start = at;
+      let value = 0;
+      for (let digit = bytes[at] - zero; digit >= 0 && digit <= 9; digit = bytes[++at] - zero)
+        value = value * 10 + digit;
+      const length = at - start;
+      if (count === into.low.length) into.grow();
+      if (length === 0 || length > 9 || (length > 1 && bytes[start] === zero) || continuesNumber(bytes[at])) {
+        this.#at = start;
+        this.#wideInteger(into, count);
+        at = this.#at;
+      } else {
+        into.high[count] = 0;
+        into.low[count] = value;
+      }
+      count++;
+      if (bytes[at] <= 0x20) at = this.#spaceFrom(at);
+      if (bytes[at] === comma) {
+        at++;
+        if (bytes[at] === 0x20) at++;
+        if (bytes[at] <= 0x20) at = this.#spaceFrom(at);
+        if (bytes[at] === closeBracket) throw this.#syntaxErrorAt(at);
+      } else if (bytes[at] !== closeBracket) throw this.#syntaxErrorAt(at);
+    }
+    this.#at = at + 1;
+    into.length = count;
+  }
+
+  /** The current field does not hold what it should. */
+  unexpected(): TraceError {
+    const { name, expected } = this.#fields[this.#field];
+    return this.#unexpectedAt(name, this.#valueStart, expected);
+  }
+
+  /** The line says something impossible. If it is no valid JSON either, that comes first. */
+  error(message: string): TraceError {
+    return this.invalid() ?? new TraceError(`${this.file}:${this.line}: ${message}`);
+  }
+
+  /** What is wrong with the line as JSON. */
+  invalid(): TraceError | undefined {
+    this.#at = this.#block!.start;
+    this.#skipSpace();
+    try {
+      this.#skipValue(0);
+      this.#skipSpace();
+    } catch (error) {
+      if (error instanceof TraceError) return error;
+      throw error;
+    }
+    return this.#at === this.#end ? undefined : this.#syntaxError();
+  }
+
+  #unexpectedAt(what: string, start: number, expected: string): TraceError {
+    const invalid = this.invalid();
+    if (invalid) return invalid;
+    this.#at = start;
+    this.#skipValue(0);
+    const text = this.#text(start, this.#at);
+    const shown = text.length > shownCharacters ? `${text.slice(0, shownCharacters)}…` : text;
+    return new TraceError(`${this.file}:${this.line}: ${what} is ${shown}, expected ${expected}`);
+  }
+
+  #endOfObject(): undefined {
+    this.#at++;
+    this.#skipSpace();
+    if (this.#at !== this.#end) throw this.#syntaxError();
+    this.#fields.forEach(({ name, expected, required }, field) => {
+      if (required && (this.#seen & (1 << field)) === 0) throw this.error(`${name} is missing, expected ${expected}`);
+    });
+    return undefined;
+  }
+
+  #notAnObject(): TraceError {
+    return this.#unexpectedAt("the line", this.#at, "a JSON object");
+  }
+
+  /** Passes over a field's name, from quote to quote, and says which of the known ones it is. */
+  #name(): number | undefined {
+    const bytes = this.#bytes;
+    if (bytes[this.#at] !== quote) throw this.#syntaxError();
+    const start = this.#at + 1;
+    if (startsWith(bytes, start, this.#fields[this.#guess].bytes)) {
+      this.#at = start + this.#fields[this.#guess].bytes.length;
+      return this.#guess;
+    }
+    this.#skipString();
+    const text = this.#text(start - 1, this.#at);
+    const name: string = text.includes("\\") ? JSON.parse(text) : text.slice(1, -1);
+    const field = this.#fields.findIndex((known) => known.name === name);
+    return field < 0 ? undefined : field;
+  }
+
+  /** An array element that is no integer of up to nine digits. */
+  #wideInteger(into: WideIntegers, i: number): void {
+    const bytes = this.#bytes;
+    const start = this.#at;
+    const first = bytes[start];
+    const isNumber = first === minus || (first >= zero && first <= zero + 9);
+    if (isNumber) this.#skipNumber();
+    const length = this.#at - start;
+    let isPlain = isNumber;
+    for (let at = start; at < this.#at; at++) if (bytes[at] < zero || bytes[at] > zero + 9) isPlain = false;
+    if (isPlain && (length < 20 || (length === 20 && BigInt(this.#text(start, this.#at)) <= largest64Bit))) {
+      into.high[i] = decimal(bytes, start, this.#at - 9);
+      into.low[i] = decimal(bytes, Math.max(start, this.#at - 9), this.#at);
+      return;
+    }
+    // 5.0 and 5e3 are integers too.
+    const value = isNumber && !isPlain ? Number(this.#text(start, this.#at)) : -1;
+    if (!Number.isSafeInteger(value) || value < 0)
+      throw this.#unexpectedAt(
+        `${this.#fields[this.#field].name}[${i}]`,
+        start,
+        `an integer from 0 to ${largest64Bit}`,
+      );
+    into.high[i] = Math.floor(value / 1e9);
+    into.low[i] = value % 1e9;
+  }
+
+  #skipSpace(): void {
+    if (this.#bytes[this.#at] <= 0x20) this.#at = this.#spaceFrom(this.#at);
+  }
+
+  #spaceFrom(at: number): number {
+    const bytes = this.#bytes;
+    while (bytes[at] === 0x20 || bytes[at] === 0x09 || bytes[at] === 0x0d) at++;
+    return at;
+  }
+
+  /** Passes over a value of any kind. */
+  #skipValue(depth: number): void {
+    const bytes = this.#bytes;
+    const first = bytes[this.#at];
+    if (first === quote) this.#skipString();
+    else if (first === openBrace || first === openBracket) this.#skipNested(depth + 1);
+    else if (first === minus || (first >= zero && first <= zero + 9)) this.#skipNumber();
+    else {
+      const literal = literals.find((known) => startsWith(bytes, this.#at, known));
+      if (!literal) throw this.#syntaxError();
+      this.#at += literal.length;
+    }
+  }
+
+  #skipNested(depth: number): void {
+    if (depth > deepestNesting)
+      throw new TraceError(`${this.file}:${this.line}: the line is nested deeper than ${deepestNesting} levels`);
+    const bytes = this.#bytes;
+    const isObject = bytes[this.#at] === openBrace;
+    const close = isObject ? closeBrace : closeBracket;
+    this.#at++;
+    this.#skipSpace();
+    if (bytes[this.#at] === close) {
+      this.#at++;
+      return;
+    }
+    for (;;) {
+      if (isObject) {
+        if (bytes[this.#at] !== quote) throw this.#syntaxError();
+        this.#skipString();
+        this.#skipSpace();
+        if (bytes[this.#at] !== colon) throw this.#syntaxError();
+        this.#at++;
+        this.#skipSpace();
+      }
+      this.#skipValue(depth);
+      this.#skipSpace();
+      const found = bytes[this.#at];
+      if (found !== comma && found !== close) throw this.#syntaxError();
+      this.#at++;
+      if (found === close) return;
+      this.#skipSpace();
+    }
+  }
+
+  #skipString(): void {
+    const bytes = this.#bytes;
+    let at = this.#at + 1;
+    for (; bytes[at] !== quote; at++) {
+      if (bytes[at] < 0x20) throw this.#syntaxErrorAt(at);
+      if (bytes[at] !== backslash) continue;
+      at++;
+      if (bytes[at] === 0x75) {
+        for (let last = at + 4; at < last; ) if (!isHexDigit(bytes[++at])) throw this.#syntaxErrorAt(at);
+      } else if (!escapes.includes(bytes[at])) throw this.#syntaxErrorAt(at);
+    }
+    this.#at = at + 1;
+  }
+
+  #skipNumber(): void {
+    const bytes = this.#bytes;
+    let at = this.#at;
+    if (bytes[at] === minus) at++;
+    if (bytes[at] === zero) at++;
+    else at = this.#digitsFrom(at);
+    if (bytes[at] === 0x2e) at = this.#digitsFrom(at + 1);
+    if (bytes[at] === 0x65 || bytes[at] === 0x45) {
+      at++;
+      if (bytes[at] === 0x2b || bytes[at] === minus) at++;
+      at = this.#digitsFrom(at);
+    }
+    this.#at = at;
+  }
+
+  /** The end of one digit or more. */
+  #digitsFrom(start: number): number {
+    let at = start;
+    while (this.#bytes[at] >= zero && this.#bytes[at] <= zero + 9) at++;
+    if (at === start) throw this.#syntaxErrorAt(at);
+    return at;
+  }
+
+  #text(start: number, end: number): string {
+    const { buffer, byteOffset } = this.#bytes;
+    return Buffer.from(buffer, byteOffset + start, end - start).toString();
+  }
+
+  #syntaxErrorAt(at: number): TraceError {
+    this.#at = at;
+    return this.#syntaxError();
+  }
+
+  #syntaxError(): TraceError {
+    const { file, line, start, terminated } = this.#block!;
+    if (!terminated)
+      return new TraceError(`${file}:${line}: the last line is cut short: it is not valid JSON and has no line end`);
+    const column = this.#at - start + 1;
+    const rest = this.#text(this.#at, Math.min(this.#end, this.#at + 12)).replace(/�.*/, "");
+    const found = this.#at >= this.#end ? "the end of the line" : JSON.stringify(rest);
+    return new TraceError(`${file}:${line}: invalid JSON: found ${found} at column ${column}`);
+  }
+}
+
+const literals = ["true", "false", "null"].map((text) => Buffer.from(text));
+const escapes = Buffer.from('"\\/bfnrt');
+
+function startsWith(bytes: Uint8Array, at: number, expected: Uint8Array): boolean {
+  for (let i = 0; i < expected.length; i++) if (bytes[at + i] !== expected[i]) return false;
+  return true;
+}
+
+/** A dot or the letter of an exponent: the digits so far are not the whole number. */
+function continuesNumber(byte: number): boolean {
+  return byte === 0x2e || byte === 0x65 || byte === 0x45;
+}
+
+function isHexDigit(byte: number): boolean {
+  return (byte >= 0x30 && byte <= 0x39) || (byte >= 0x41 && byte <= 0x46) || (byte >= 0x61 && byte <= 0x66);
+}
+
+/** The decimal digits `bytes[start .. end)` as a number; 0 if there are none. */
+function decimal(bytes: Uint8Array, start: number, end: number): number {
+  let value = 0;
+  for (let at = start; at < end; at++) value = value * 10 + bytes[at] - zero;
+  return value;
+}

@@ -1,0 +1,221 @@
+import { isUtf8 } from "node:buffer";
+import { type FileHandle, open } from "node:fs/promises";
+import { createGunzip } from "node:zlib";
+import { TraceError } from "../core/errors.ts";
+
+const chunkBytes = 1 << 20;
+/** Compressed bytes that are unpacked at a time: deflate unpacks at most 1,032 fold, so this bounds the memory. */
+const packedBytes = 1 << 15;
+const longestLineBytes = 1 << 28;
+const newline = 10;
+
+/**
+ * Some whole lines of a file and a cursor on one of them. Valid until the next block is asked for, which overwrites
+ * the bytes.
+ */
+export class LineBlock {
+  readonly file: string;
+  /** The bytes of the block; at `end` there is always a line end, so that a scanner may read one byte too far. */
+  bytes: Uint8Array = new Uint8Array();
+  /** The current line is `bytes[start .. end)`. */
+  start = 0;
+  end = -1;
+  /** Number of the current line, from 1. */
+  line = 0;
+  /** False only for the last line of a file that does not end with a line end. */
+  terminated = true;
+  #filled = 0;
+  #lastIsWhole = true;
+
+  constructor(file: string) {
+    this.file = file;
+  }
+
+  /** Moves to the next line; false when the block has no more. */
+  next(): boolean {
+    if (this.end + 1 >= this.#filled) return false;
+    this.start = this.end + 1;
+    this.end = this.bytes.indexOf(newline, this.start);
+    this.line++;
+    this.terminated = this.#lastIsWhole || this.end < this.#filled;
+    return true;
+  }
+
+  /** The current line as text. */
+  text(): string {
+    return Buffer.from(this.bytes.buffer, this.bytes.byteOffset + this.start, this.end - this.start).toString();
+  }
+
+  /** Points at `bytes[0 .. filled)`; line numbers go on. */
+  refill(bytes: Uint8Array, filled: number, lastIsWhole: boolean): void {
+    this.bytes = bytes;
+    this.#filled = filled;
+    this.#lastIsWhole = lastIsWhole;
+    this.end = -1;
+  }
+}
+
+/**
+ * Reads a text file, plain or gzip (told apart by content), block by block in bounded memory. All blocks are one object,
+ * refilled.
+ *
+ * @throws TraceError if the file cannot be read, is empty, is not UTF-8 text, or its gzip data is damaged.
+ */
+export async function* lineBlocks(path: string): AsyncGenerator<LineBlock> {
+  const file = await openFile(path);
+  try {
+    yield* blocksOf(path, file);
+  } finally {
+    await file.close();
+  }
+}
+
+async function* blocksOf(path: string, file: FileHandle): AsyncGenerator<LineBlock> {
+  const lines = new LineBlock(path);
+  let buffer = new Uint8Array(2 * chunkBytes + 1);
+  // buffer   [0 ... kept)          [kept ... filled)      + 1 byte for the line end after a last line without one
+  // holds    a line's beginning    what was just read
+  let kept = 0;
+  let any = false;
+  for await (const chunk of unpackedChunks(path, file, lines)) {
+    if (!any && hasByteOrderMark(chunk)) chunk.fill(0x20, 0, 3);
+    any = true;
+    const filled = kept + chunk.length;
+    if (filled > longestLineBytes)
+      throw new TraceError(`${path}:${lines.line + 1}: the line is longer than 256 MiB, expected a text file of lines`);
+    if (filled >= buffer.length) buffer = resized(buffer, kept, filled * 2);
+    buffer.set(chunk, kept);
+    const zero = chunk.indexOf(0);
+    if (zero >= 0) throw notText(path, lines.line, buffer, kept + zero, "a zero byte");
+    const lastNewline = chunk.lastIndexOf(newline);
+    if (lastNewline >= 0) {
+      const whole = kept + lastNewline + 1;
+      yield checked(path, lines, buffer, whole, true);
+      buffer.copyWithin(0, whole, filled);
+      kept = filled - whole;
+    } else kept = filled;
+  }
+  if (!any) throw new TraceError(`${path}: the file is empty, expected a trace`);
+  if (kept === 0) return;
+  buffer[kept] = newline;
+  yield checked(path, lines, buffer, kept, false);
+}
+
+/** The block refilled, once its bytes are known to be UTF-8; it holds whole lines, so no character is cut. */
+function checked(path: string, lines: LineBlock, bytes: Uint8Array, filled: number, lastIsWhole: boolean): LineBlock {
+  if (!isUtf8(bytes.subarray(0, filled))) throw notUtf8(path, lines.line, bytes.subarray(0, filled));
+  lines.refill(bytes, filled, lastIsWhole);
+  return lines;
+}
+
+function resized(buffer: Uint8Array, kept: number, length: number): Uint8Array<ArrayBuffer> {
+  const larger = new Uint8Array(length);
+  larger.set(buffer.subarray(0, kept));
+  return larger;
+}
+
+function hasByteOrderMark(chunk: Uint8Array): boolean {
+  return chunk[0] === 0xef && chunk[1] === 0xbb && chunk[2] === 0xbf;
+}
+
+function notUtf8(path: string, linesBefore: number, bytes: Uint8Array): TraceError {
+  let line = linesBefore;
+  for (let start = 0; start < bytes.length; ) {
+    const found = bytes.indexOf(newline, start);
+    const end = found < 0 ? bytes.length : found;
+    line++;
+    if (!isUtf8(bytes.subarray(start, end))) break;
+    start = end + 1;
+  }
+  return new TraceError(`${path}:${line}: the line is not UTF-8, expected text, plain or gzip`);
+}
+
+function notText(path: string, linesBefore: number, bytes: Uint8Array, at: number, found: string): TraceError {
+  let line = linesBefore + 1;
+  for (let i = 0; i < at; i++) if (bytes[i] === newline) line++;
+  return new TraceError(`${path}:${line}: the line has ${found}, expected text, plain or gzip`);
+}
+
+async function openFile(path: string): Promise<FileHandle> {
+  let file: FileHandle;
+  try {
+    file = await open(path, "r");
+  } catch (error) {
+    throw new TraceError(`${path}: ${whyUnreadable(error)}`);
+  }
+  const stat = await file.stat();
+  if (stat.isFile()) return file;
+  await file.close();
+  if (stat.isDirectory()) throw new TraceError(`${path}: is a directory, expected a file`);
+  // A trace is read more than once (its format is recognised first), which a pipe cannot do.
+  throw new TraceError(`${path}: is not a regular file, expected one (save what a pipe gives to a file first)`);
+}
+
+function whyUnreadable(error: unknown): string {
+  const { code, message } = error as NodeJS.ErrnoException;
+  if (code === "ENOENT" || code === "ENOTDIR") return "no such file";
+  if (code === "EACCES" || code === "EPERM") return "no permission to read it";
+  return `cannot be read (${code ?? message})`;
+}
+
+/** The file's bytes, without gzip if it is packed; each chunk is valid until the next. */
+async function* unpackedChunks(path: string, file: FileHandle, lines: LineBlock): AsyncGenerator<Uint8Array> {
+  const magic = new Uint8Array(2);
+  const { bytesRead } = await file.read(magic, 0, 2, 0);
+  const packed = bytesRead === 2 && magic[0] === 0x1f && magic[1] === 0x8b;
+  if (packed) yield* gunzip(path, file, lines);
+  else yield* chunksOf(file, chunkBytes);
+}
+
+async function* chunksOf(file: FileHandle, size: number): AsyncGenerator<Uint8Array> {
+  const buffer = new Uint8Array(size);
+  for (let position = 0; ; ) {
+    const { bytesRead } = await file.read(buffer, 0, size, position);
+    if (bytesRead === 0) return;
+    position += bytesRead;
+    yield buffer.subarray(0, bytesRead);
+  }
+}
+
+/**
+ * Drives zlib by hand, a piece at a time: piped through a stream, what was unpacked before an error would be lost, and
+ * with it the number of the line at which the data ends.
+ */
+async function* gunzip(path: string, file: FileHandle, lines: LineBlock): AsyncGenerator<Uint8Array> {
+  const stream = createGunzip({ chunkSize: 1 << 18 });
+  const unpacked: Uint8Array[] = [];
+  let failure: NodeJS.ErrnoException | undefined;
+  let ended = false;
+  let wake = () => {};
+  stream.on("data", (chunk: Uint8Array) => unpacked.push(chunk));
+  stream.on("error", (error) => {
+    failure = error;
+    wake();
+  });
+  stream.on("end", () => {
+    ended = true;
+    wake();
+  });
+  const finished = (start: (done: () => void) => void) =>
+    new Promise<void>((resolve) => {
+      wake = resolve;
+      start(resolve);
+    });
+  try {
+    for await (const piece of chunksOf(file, packedBytes)) {
+      await finished((done) => stream.write(piece, done));
+      yield* unpacked.splice(0);
+      if (failure || ended) break;
+    }
+    if (!failure && !ended) {
+      await finished(() => stream.end());
+      yield* unpacked.splice(0);
+    }
+  } finally {
+    stream.destroy();
+  }
+  if (!failure) return;
+  const after = lines.line === 0 ? "in the first line" : `after line ${lines.line}`;
+  if (failure.code === "Z_BUF_ERROR") throw new TraceError(`${path}: gzip data ends early ${after}`);
+  throw new TraceError(`${path}: gzip data is damaged ${after} (${failure.message})`);
+}

@@ -1,0 +1,197 @@
+import { InputError } from "../core/errors.ts";
+import type { Trace, TraceRow, TraceSource } from "../core/trace.ts";
+import { DenseIds } from "./dense-ids.ts";
+import { type Field, JsonLineScanner, WideIntegers } from "./json-lines.ts";
+import { lineBlocks } from "./lines.ts";
+import { ArrivalClock, answerTokens, type LineReader, mostTokens, promptTokens, requestBatches } from "./requests.ts";
+
+const defaultUnitTokens = 512;
+const sampleRequests = 100;
+const largestUnitBits = 20;
+const int32 = "an integer from -2147483648 to 2147483647";
+const uint32 = "an integer from 0 to 4294967295";
+
+/**
+ * The format's own fields, then those that other tools add and that `writeMooncake` uses for columns the format has no
+ * word for. All others are passed over.
+ */
+export const mooncakeFields = {
+  timestamp: { expected: "a number of milliseconds, 0 or more", required: true },
+  input_length: { expected: promptTokens, required: true },
+  output_length: { expected: answerTokens, required: true },
+  hash_ids: { expected: "an array of integers from 0 to 18446744073709551615", required: true },
+  max_output_length: { expected: answerTokens },
+  session_id: { expected: "a string, an integer or null" },
+  priority: { expected: int32 },
+  parent: { expected: "the number of an earlier request, counted from 0, or -1" },
+  think_ns: { expected: "an integer of nanoseconds, 0 or more" },
+  namespace: { expected: uint32 },
+  category: { expected: uint32 },
+  marked_tokens: { expected: answerTokens },
+} satisfies Record<string, Field>;
+type FieldName = keyof typeof mooncakeFields;
+
+export interface MooncakeOptions {
+  /** Tokens that a hash id stands for. By default 512, or the power of two that the first requests agree on. */
+  readonly unitTokens?: number;
+}
+
+/**
+ * Mooncake's published traces (kvcache-ai/Mooncake, FAST '25), one request a line:
+ * `{"timestamp": ms, "input_length": tokens, "output_length": tokens, "hash_ids": [block, …]}`.
+ * A hash id stands for a block of 512 tokens with all that precedes it; the last one may be partial.
+ *
+ * @throws InputError if `unitTokens` is not an integer of 2 or more.
+ */
+export function mooncakeSource(files: readonly string[], options: MooncakeOptions = {}): TraceSource {
+  const { unitTokens } = options;
+  if (unitTokens !== undefined && !(Number.isInteger(unitTokens) && unitTokens >= 2 && unitTokens <= mostTokens))
+    throw new InputError(`unit tokens is ${unitTokens}, expected an integer from 2 to ${mostTokens}`);
+  return {
+    format: "mooncake",
+    files,
+    async *batches(): AsyncGenerator<Trace> {
+      yield* requestBatches(files, new MooncakeReader(unitTokens ?? (await findUnitTokens(files[0]))));
+    },
+  };
+}
+
+/**
+ * 512, unless the first requests contradict it and agree on another power of two. A number of ids fits at most one
+ * power of two unless it is 1, so requests of one block alone settle nothing.
+ */
+async function findUnitTokens(file: string): Promise<number> {
+  const fits = (unit: number) => lengths.every(([tokens, ids]) => Math.ceil(tokens / unit) === ids);
+  const lengths = await firstLengths(file);
+  if (lengths.every(([, ids]) => ids <= 1)) return defaultUnitTokens;
+  const powers = Array.from({ length: largestUnitBits }, (_, i) => 2 ** (i + 1));
+  return fits(defaultUnitTokens) ? defaultUnitTokens : (powers.find(fits) ?? defaultUnitTokens);
+}
+
+/** Input length and number of ids of the first requests. A bad line is left to the reader proper, which comes next. */
+async function firstLengths(file: string): Promise<[tokens: number, ids: number][]> {
+  const lengths: [number, number][] = [];
+  const ids = new WideIntegers();
+  const { input_length, hash_ids } = mooncakeFields;
+  const scan = new JsonLineScanner({ input_length, hash_ids });
+  try {
+    for await (const block of lineBlocks(file)) {
+      while (block.next()) {
+        scan.begin(block);
+        if (scan.isBlank) continue;
+        let tokens = 0;
+        for (let name = scan.next(); name; name = scan.next()) {
+          if (name === "input_length") tokens = scan.integer(1, mostTokens);
+          else scan.wideIntegers(ids);
+        }
+        lengths.push([tokens, ids.length]);
+        if (lengths.length === sampleRequests) return lengths;
+      }
+    }
+  } catch (error) {
+    if (!(error instanceof InputError)) throw error;
+  }
+  return lengths;
+}
+
+const noParent = 0xffff_ffff;
+
+class MooncakeReader implements LineReader<FieldName> {
+  readonly unitTokens: number;
+  readonly scan = new JsonLineScanner<FieldName>(mooncakeFields);
+  readonly #clock = new ArrivalClock(1e6);
+  readonly #hashIds = new WideIntegers();
+  readonly #ids = new DenseIds();
+  /** For each dense id the one before it. */
+  #parents = new Uint32Array(1 << 12);
+  #keys = new Uint32Array(1024);
+  readonly #sessions = new Map<string, number>();
+  #rows = 0;
+
+  constructor(unitTokens: number) {
+    this.unitTokens = unitTokens;
+  }
+
+  row(): TraceRow {
+    const { scan } = this;
+    let timestamp = 0;
+    const row: TraceRow = { arrivalNs: 0, inputTokens: 0, outputTokens: 0, keys: [] };
+    for (let name = scan.next(); name; name = scan.next()) {
+      if (name === "timestamp") {
+        timestamp = scan.number();
+        if (!(timestamp >= 0 && timestamp < Number.POSITIVE_INFINITY)) throw scan.unexpected();
+      } else if (name === "input_length") row.inputTokens = scan.integer(1, mostTokens);
+      else if (name === "output_length") row.outputTokens = scan.integer(0, mostTokens);
+      else if (name === "hash_ids") scan.wideIntegers(this.#hashIds);
+      else this.#readOptional(name, row);
+    }
+    row.arrivalNs = this.#clock.arrivalNs(timestamp, "timestamp", scan);
+    const { maxOutputTokens, outputTokens } = row;
+    if (maxOutputTokens !== undefined && maxOutputTokens < outputTokens)
+      throw scan.error(`max_output_length is ${maxOutputTokens}, expected at least output_length, ${outputTokens}`);
+    row.keys = this.#denseKeys(row.inputTokens);
+    this.#rows++;
+    return row;
+  }
+
+  #readOptional(name: FieldName, row: TraceRow): void {
+    const { scan } = this;
+    if (name === "session_id") row.session = this.#session();
+    else if (name === "max_output_length") row.maxOutputTokens = scan.integer(0, mostTokens);
+    else if (name === "priority") row.priority = scan.integer(-(2 ** 31), 2 ** 31 - 1);
+    else if (name === "parent") row.parent = scan.integer(-1, this.#rows - 1);
+    else if (name === "think_ns") row.thinkNs = scan.integer(0, Number.MAX_SAFE_INTEGER);
+    else if (name === "namespace") row.namespace = scan.integer(0, 2 ** 32 - 1);
+    else if (name === "category") row.category = scan.integer(0, 2 ** 32 - 1);
+    else row.markedTokens = scan.integer(0, mostTokens);
+  }
+
+  /** Sessions are numbered from 1 by first appearance; null is none. */
+  #session(): number {
+    const text = this.scan.scalarText();
+    if (text === "null") return 0;
+    if (!/^("|-?\d+$)/.test(text)) throw this.scan.unexpected();
+    let session = this.#sessions.get(text);
+    if (session === undefined) this.#sessions.set(text, (session = this.#sessions.size + 1));
+    return session;
+  }
+
+  /** The ids renumbered, after a look at what they say: as many as the length has, and each with one past only. */
+  #denseKeys(inputTokens: number): Uint32Array {
+    const { length, high, low } = this.#hashIds;
+    const expected = Math.ceil(inputTokens / this.unitTokens);
+    if (length !== expected)
+      throw this.scan.error(
+        `hash_ids has ${length} ids, expected ${expected}: input_length is ${inputTokens}, in blocks of ${this.unitTokens}`,
+      );
+    if (length > this.#keys.length) this.#keys = new Uint32Array(length * 2);
+    const ids = this.#ids;
+    const keys = this.#keys;
+    let previous = noParent;
+    for (let i = 0; i < length; i++) {
+      const known = ids.count;
+      const key = ids.numberOf(high[i], low[i]);
+      if (key === known) {
+        if (key === this.#parents.length) this.#growParents();
+        this.#parents[key] = previous;
+      } else if (this.#parents[key] !== previous) throw this.#otherPast(i, key, previous);
+      keys[i] = previous = key;
+    }
+    return keys.subarray(0, length);
+  }
+
+  /** By induction the parent says the position too: one with the same parent stands at the same place. */
+  #otherPast(i: number, key: number, previous: number): Error {
+    const after = (parent: number) => (parent === noParent ? "at the start" : `after ${this.#ids.textOf(parent)}`);
+    return this.scan.error(
+      `hash_ids[${i}] is ${this.#hashIds.text(i)} ${after(previous)}, expected ${after(this.#parents[key])} as before: ` +
+        "an id stands for a block with all that precedes it",
+    );
+  }
+
+  #growParents(): void {
+    const larger = new Uint32Array(this.#parents.length * 2);
+    larger.set(this.#parents);
+    this.#parents = larger;
+  }
+}

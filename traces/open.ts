@@ -1,0 +1,126 @@
+import { InputError, TraceError } from "../core/errors.ts";
+import type { TraceSource } from "../core/trace.ts";
+import { type Field, JsonLineScanner } from "./json-lines.ts";
+import { lineBlocks } from "./lines.ts";
+import { mooncakeFields, mooncakeSource } from "./mooncake.ts";
+import { tokenIdsFields, tokenIdsSource } from "./token-ids.ts";
+
+export interface OpenTraceOptions {
+  /** Name of the format; by default it is recognised by the fields of the first line. */
+  readonly format?: string;
+  /** Tokens that a key stands for, where the format leaves that open. */
+  readonly unitTokens?: number;
+}
+
+export interface TraceFormat {
+  /** As `--format` takes it. */
+  readonly name: string;
+  /** One line: what it holds. */
+  readonly about: string;
+  /** The paper or project that it comes from. */
+  readonly source: string;
+  readonly fields: Readonly<Record<string, Field>>;
+  /** Fields of a look-alike: a file that has one of them is of another format. */
+  readonly foreignFields: readonly string[];
+  open(files: readonly string[], options: OpenTraceOptions): TraceSource;
+}
+
+/** All trace formats. */
+export const traceFormats: readonly TraceFormat[] = [
+  {
+    name: "mooncake",
+    about: "JSON lines: timestamp (ms), lengths and the content ids of 512-token blocks",
+    source: "Mooncake (FAST '25), github.com/kvcache-ai/Mooncake",
+    fields: mooncakeFields,
+    // Qwen-Bailian has the same fields, but seconds instead of milliseconds and blocks of 16.
+    foreignFields: ["chat_id", "parent_chat_id"],
+    open: (files, { unitTokens }) => mooncakeSource(files, unitTokens === undefined ? {} : { unitTokens }),
+  },
+  {
+    name: "token-ids",
+    about: "JSON lines: arrival (ns) and the token ids of prompt and answer",
+    source: "LLMServingSim, github.com/casys-kaist/LLMServingSim",
+    fields: tokenIdsFields,
+    foreignFields: [],
+    open: (files, { unitTokens }) => {
+      if (unitTokens !== undefined && unitTokens !== 1)
+        throw new InputError(`unit tokens is ${unitTokens}, expected 1: the keys of a token-ids trace are tokens`);
+      return tokenIdsSource(files);
+    },
+  },
+];
+
+const knownFormats = `known formats: ${traceFormats.map(({ name }) => name).join(", ")}`;
+
+/**
+ * A trace in one file or several, which are read one after the other.
+ *
+ * @throws InputError if there is no such format or no file; TraceError if a file cannot be read or is of no known format.
+ */
+export async function openTrace(paths: readonly string[], options: OpenTraceOptions = {}): Promise<TraceSource> {
+  if (paths.length === 0) throw new InputError("no trace file given");
+  if (options.format !== undefined) return formatNamed(options.format).open(paths, options);
+  const first = await recognise(paths[0]);
+  for (const path of paths.slice(1)) {
+    const { name } = await recognise(path);
+    if (name !== first.name)
+      throw new TraceError(`${path}: the format is ${name}, expected ${first.name} as in ${paths[0]}`);
+  }
+  return first.open(paths, options);
+}
+
+function formatNamed(name: string): TraceFormat {
+  const format = traceFormats.find((known) => known.name === name);
+  if (format) return format;
+  const close = traceFormats.find((known) => editDistance(known.name, name.toLowerCase()) <= 3);
+  throw new InputError(`unknown format "${name}"${close ? `, did you mean ${close.name}?` : ""} (${knownFormats})`);
+}
+
+/** The format that most of the first line's fields speak for, if it has more than half of those required. */
+async function recognise(path: string): Promise<TraceFormat> {
+  const names = await firstFields(path);
+  const shares = traceFormats.map(({ fields, foreignFields }) => {
+    if (foreignFields.some((name) => names.includes(name))) return 0;
+    const required = Object.keys(fields).filter((name) => fields[name].required);
+    return required.filter((name) => names.includes(name)).length / required.length;
+  });
+  const best = Math.max(...shares);
+  if (best > 0.5) return traceFormats[shares.indexOf(best)];
+  throw new TraceError(
+    `${path}: unknown format: the first line has the fields ${names.join(", ") || "(none)"}; ${knownFormats}`,
+  );
+}
+
+/** Names of the fields of the first line that is not blank. */
+async function firstFields(path: string): Promise<string[]> {
+  for await (const block of lineBlocks(path)) {
+    while (block.next()) {
+      const text = block.text().trim();
+      if (text === "") continue;
+      if (!text.startsWith("{")) {
+        const shown = text.length > 60 ? `${text.slice(0, 60)}…` : text;
+        throw new TraceError(
+          `${path}: unknown format: line ${block.line} is ${JSON.stringify(shown)}; ${knownFormats}`,
+        );
+      }
+      const scan = new JsonLineScanner({});
+      scan.begin(block);
+      const invalid = scan.invalid();
+      if (invalid) throw invalid;
+      return Object.keys(JSON.parse(text));
+    }
+  }
+  throw new TraceError(`${path}: no requests, only blank lines`);
+}
+
+/** Letters to add, drop or change to get from one word to the other. */
+function editDistance(a: string, b: string): number {
+  let row = Array.from({ length: b.length + 1 }, (_, j) => j);
+  for (let i = 1; i <= a.length; i++) {
+    const next = [i];
+    for (let j = 1; j <= b.length; j++)
+      next[j] = Math.min(row[j] + 1, next[j - 1] + 1, row[j - 1] + (a[i - 1] === b[j - 1] ? 0 : 1));
+    row = next;
+  }
+  return row[b.length];
+}

@@ -1,0 +1,65 @@
+import type { Trace, TraceRow, TraceSource } from "../core/trace.ts";
+import { type Field, JsonLineScanner, WideIntegers } from "./json-lines.ts";
+import { ArrivalClock, answerTokens, type LineReader, mostTokens, promptTokens, requestBatches } from "./requests.ts";
+
+export const tokenIdsFields = {
+  input_toks: { expected: promptTokens, required: true },
+  output_toks: { expected: answerTokens, required: true },
+  arrival_time_ns: { expected: "a number of nanoseconds, 0 or more", required: true },
+  input_tok_ids: { expected: "an array of token ids", required: true },
+  output_tok_ids: { expected: "an array of token ids", required: true },
+} satisfies Record<string, Field>;
+type FieldName = keyof typeof tokenIdsFields;
+
+/**
+ * LLMServingSim's workloads (casys-kaist/LLMServingSim) with real token ids, one request a line:
+ * `{"input_toks": n, "output_toks": n, "arrival_time_ns": ns, "input_tok_ids": […], "output_tok_ids": […]}`.
+ */
+export function tokenIdsSource(files: readonly string[]): TraceSource {
+  return {
+    format: "token-ids",
+    files,
+    batches: (): AsyncGenerator<Trace> => requestBatches(files, new TokenIdsReader()),
+  };
+}
+
+class TokenIdsReader implements LineReader<FieldName> {
+  readonly unitTokens = 1;
+  readonly scan = new JsonLineScanner<FieldName>(tokenIdsFields);
+  readonly #clock = new ArrivalClock(1);
+  readonly #prompt = new WideIntegers();
+  readonly #answer = new WideIntegers();
+
+  row(): TraceRow {
+    const { scan } = this;
+    let time = 0;
+    let inputTokens = 0;
+    let outputTokens = 0;
+    for (let name = scan.next(); name; name = scan.next()) {
+      if (name === "arrival_time_ns") {
+        time = scan.number();
+        if (!(time >= 0 && time < Number.POSITIVE_INFINITY)) throw scan.unexpected();
+      } else if (name === "input_toks") inputTokens = scan.integer(1, mostTokens);
+      else if (name === "output_toks") outputTokens = scan.integer(0, mostTokens);
+      else scan.wideIntegers(name === "input_tok_ids" ? this.#prompt : this.#answer);
+    }
+    return {
+      arrivalNs: this.#clock.arrivalNs(time, "arrival_time_ns", scan),
+      inputTokens,
+      outputTokens,
+      keys: this.#tokens("input_tok_ids", this.#prompt, "input_toks", inputTokens),
+      generatedKeys: this.#tokens("output_tok_ids", this.#answer, "output_toks", outputTokens),
+    };
+  }
+
+  #tokens(field: FieldName, ids: WideIntegers, lengthField: FieldName, length: number): Uint32Array {
+    if (ids.length !== length)
+      throw this.scan.error(`${field} has ${ids.length} ids, expected ${length} as ${lengthField} says`);
+    for (let i = 0; i < length; i++)
+      if (ids.high[i] > 2 || ids.low[i] + ids.high[i] * 1e9 > mostTokens)
+        throw this.scan.error(`${field}[${i}] is ${ids.text(i)}, expected a token id from 0 to ${mostTokens}`);
+    // No id is above 2^31 − 1, so that `high` is 0 in nearly all of them.
+    for (let i = 0; i < length; i++) if (ids.high[i] > 0) ids.low[i] += ids.high[i] * 1e9;
+    return ids.low.subarray(0, length);
+  }
+}
