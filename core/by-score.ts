@@ -41,6 +41,8 @@ class ScoreOrder implements EvictionPolicy {
   readonly #columns: EntryColumns;
   readonly #levels: readonly Level[];
   readonly #computed: boolean;
+  readonly #first: Level["column"];
+  readonly #firstUp: boolean;
   readonly #before: Int32Array;
   readonly #after: Int32Array;
   #head = none;
@@ -59,6 +61,8 @@ class ScoreOrder implements EvictionPolicy {
       const name = (down ? score.slice(1) : score) as ColumnName;
       return { column: columns[name], sign: down ? -1 : 1, compute: undefined };
     });
+    this.#first = this.#levels[0].column;
+    this.#firstUp = this.#levels[0].sign > 0;
     this.#computed = this.#levels.some((level) => level.compute);
     this.#before = new Int32Array(entryCount);
     this.#after = new Int32Array(entryCount);
@@ -104,8 +108,14 @@ class ScoreOrder implements EvictionPolicy {
   }
 
   #less(a: EntryId, b: EntryId): boolean {
+    const difference = this.#first[a] - this.#first[b];
+    if (difference !== 0) return difference < 0 === this.#firstUp;
+    return this.#lessAfterFirst(a, b);
+  }
+
+  #lessAfterFirst(a: EntryId, b: EntryId): boolean {
     const levels = this.#levels;
-    for (let i = 0; i < levels.length; i++) {
+    for (let i = 1; i < levels.length; i++) {
       const { column, sign } = levels[i];
       const difference = (column[a] - column[b]) * sign;
       if (difference !== 0) return difference < 0;

@@ -126,7 +126,14 @@ export class CacheEntries implements IndexHost {
       throw new PolicyError(`eviction policy has no victim although ${this.#listedCount} entries are evictable`);
     }
     if (this.#listed[victim] !== 1) this.#refuseVictim(victim);
-    this.#log?.add(EventKind.evict, this.now, this.request, victim, this.columns.key[victim], this.columns.tokens[victim]);
+    this.#log?.add(
+      EventKind.evict,
+      this.now,
+      this.request,
+      victim,
+      this.columns.key[victim],
+      this.columns.tokens[victim],
+    );
     this.#unlist(victim, "evicted");
     const free = this.#allocator.freeBlocks;
     this.evict(victim, wantedBlocks);
@@ -151,6 +158,8 @@ export class CacheEntries implements IndexHost {
     const known = Number.isInteger(victim) && victim >= 0 && victim < this.#listed.length;
     const held = known && this.pool.refCount[victim] > 0;
     const what = held ? "which a request holds" : "which is not evictable";
-    throw new PolicyError(`eviction policy named entry ${String(victim)} as victim, ${known ? what : "which does not exist"}`);
+    throw new PolicyError(
+      `eviction policy named entry ${String(victim)} as victim, ${known ? what : "which does not exist"}`,
+    );
   }
 }

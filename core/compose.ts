@@ -57,5 +57,15 @@ export function createCache(config: CacheConfig, log?: EventLog, future?: Future
   entries.usePolicy(policy);
   const prefixIndex = index.create({ host: entries, rules, blockTokens }, poolBlocks);
   entries.evict = (entry, wanted) => prefixIndex.evict(entry, wanted);
-  return new KvCache({ blockTokens, blocks, rules, index: prefixIndex, policy, allocator: freeList, entries, counters, log });
+  return new KvCache({
+    blockTokens,
+    blocks,
+    rules,
+    index: prefixIndex,
+    policy,
+    allocator: freeList,
+    entries,
+    counters,
+    log,
+  });
 }

@@ -205,12 +205,15 @@ export class BlockKeys {
   constructor(options: BlockKeysOptions) {
     const { unitTokens, blockTokens } = options;
     if (!Number.isInteger(blockTokens) || blockTokens <= 0 || blockTokens % unitTokens !== 0) {
-      throw new InputError(`block size is ${blockTokens}, expected a multiple of the trace's unit, ${unitTokens} tokens`);
+      throw new InputError(
+        `block size is ${blockTokens}, expected a multiple of the trace's unit, ${unitTokens} tokens`,
+      );
     }
     this.blockTokens = blockTokens;
     this.#unitTokens = unitTokens;
     this.#unitsPerBlock = blockTokens / unitTokens;
-    if (this.#unitsPerBlock > 0xffff) throw new InputError(`block size is ${this.#unitsPerBlock} units, expected at most 65535`);
+    if (this.#unitsPerBlock > 0xffff)
+      throw new InputError(`block size is ${this.#unitsPerBlock} units, expected at most 65535`);
     this.#generated = options.generated ?? false;
     const { hash, collision } = options;
     const ids = { blockKeys: this.#unitsPerBlock, ...(hash && { hash }), ...(collision && { collision }) };
@@ -287,7 +290,8 @@ export class BlockKeys {
         const length = Math.min(m, units - i * m);
         above = this.#ids.intern(above, namespace ? namespace[r] : 0, this.#row, i * m, length);
         keys[start[r] + i] = above;
-        if (plainKeys) plainKeys[start[r] + i] = plainAbove = this.#plainIds.intern(plainAbove, 0, this.#row, i * m, length);
+        if (plainKeys)
+          plainKeys[start[r] + i] = plainAbove = this.#plainIds.intern(plainAbove, 0, this.#row, i * m, length);
       }
     }
     const columns = { blockTokens: this.blockTokens, keys, start, promptBlocks, distinct: this.#ids.count };

@@ -1,9 +1,9 @@
-import { CacheEntries } from "./cache-entries.ts";
-import { Counters, Miss } from "./counters.ts";
+import type { CacheEntries } from "./cache-entries.ts";
+import { type Counters, Miss } from "./counters.ts";
 import { assert, InvariantError } from "./errors.ts";
 import { EventKind, type EventLog } from "./events.ts";
 import type { Allocator, BlockId, EvictionPolicy, Insertion, PrefixIndex, RequestView } from "./plugins.ts";
-import { BlockPool, BlockState } from "./pool.ts";
+import { type BlockPool, BlockState } from "./pool.ts";
 import { hole, type Sequence } from "./request.ts";
 import type { Rules } from "./rules.ts";
 import type { Nanos } from "./trace.ts";
@@ -137,7 +137,8 @@ export class KvCache {
     this.#allocateUpTo(sequence, found.hitBlocks, target);
     sequence.cachedBlocks = sequence.publishedBlocks = found.hitBlocks;
     sequence.cachedTokens = sequence.computedTokens = found.hitTokens;
-    if (found.hitTokens === sequence.knownTokens && this.rules["full-hit"] === "recompute-last") sequence.computedTokens--;
+    if (found.hitTokens === sequence.knownTokens && this.rules["full-hit"] === "recompute-last")
+      sequence.computedTokens--;
     return true;
   }
 

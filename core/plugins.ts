@@ -1,7 +1,7 @@
-import type { EntryColumns } from "./entries.ts";
 import type { BlockColumns } from "./content.ts";
+import type { EntryColumns } from "./entries.ts";
 import type { Random } from "./random.ts";
-import type { RuleName, Rules, RuleSupport, RuleValue } from "./rules.ts";
+import type { RuleName, RuleSupport, Rules, RuleValue } from "./rules.ts";
 import type { Nanos } from "./trace.ts";
 
 /**

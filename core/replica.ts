@@ -38,6 +38,8 @@ export class Replica implements SchedulerContext, ReplicaView {
   readonly #skip: boolean;
   readonly #waiting = new SequenceQueue();
   readonly #plan = new StepPlan();
+  /** Sequences of requests that ended, for those to come. */
+  readonly #done: Sequence[] = [];
   #now: Nanos = 0;
 
   constructor(options: ReplicaOptions) {
@@ -50,7 +52,8 @@ export class Replica implements SchedulerContext, ReplicaView {
 
   /** Puts a request into the queue. */
   submit(request: Request, now: Nanos): Sequence {
-    const sequence = new Sequence(request);
+    const sequence = this.#done.pop() ?? new Sequence(request);
+    sequence.reuse(request);
     this.cache.expectKeys(request.blocks.distinct);
     this.#waiting.append(sequence);
     this.#scheduler.arrived?.(sequence, now);
@@ -193,6 +196,7 @@ export class Replica implements SchedulerContext, ReplicaView {
     this.cache.finish(sequence, this.#now);
     this.#listener.finished?.(sequence, this.#now);
     this.#scheduler.finished?.(sequence, this.#now);
+    this.#done.push(sequence);
   }
 
   #stopRunning(sequence: Sequence): void {

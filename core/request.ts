@@ -68,8 +68,8 @@ export const hole = -1;
  *   owner    shared, held             own; past a hole also shared      shared past a hole, or `hole`
  */
 export class Sequence implements SequenceView {
-  readonly request: Request;
-  table = new Int32Array(16);
+  request: Request;
+  table: Int32Array = new Int32Array(64);
   blockCount = 0;
   adoptedEnd = 0;
   /** Blocks offered to the index so far, the cached ones included. */
@@ -88,6 +88,14 @@ export class Sequence implements SequenceView {
 
   constructor(request: Request) {
     this.request = request;
+  }
+
+  /** The same object for another request; its table keeps its room. */
+  reuse(request: Request): void {
+    this.request = request;
+    this.blockCount = this.adoptedEnd = this.publishedBlocks = this.cachedBlocks = 0;
+    this.cachedTokens = this.computedTokens = this.generatedTokens = this.preemptions = this.stepTokens = 0;
+    this.counted = false;
   }
 
   get knownTokens(): number {

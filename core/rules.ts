@@ -16,7 +16,8 @@ export const ruleTable = {
   "drop-blocks": { values: "number", initial: 0, about: "matched blocks given back, as for speculative decoding" },
   publish: {
     values: ["allocation", "step", "chunk", "finish"],
-    about: "when a block can be found: when allocated, after the step that computes it, after each prefill chunk, at the end",
+    about:
+      "when a block can be found: when allocated, after the step that computes it, after each prefill chunk, at the end",
   },
   "cache-generated": { values: ["false", "true"], about: "whether generated tokens are cached too" },
   duplicates: {
@@ -24,7 +25,10 @@ export const ruleTable = {
     about:
       "content that is resident past a hole, or is published twice: held and recomputed in place, both kept, the own copy given up, the newest found",
   },
-  victims: { values: ["any", "leaf"], about: "which idle entries may be evicted: any, or only those that nothing extends" },
+  victims: {
+    values: ["any", "leaf"],
+    about: "which idle entries may be evicted: any, or only those that nothing extends",
+  },
   "victim-unit": { values: ["block", "node", "tail"], about: "what one eviction takes of a tree's node" },
   "free-order": {
     values: ["reverse", "forward"],
@@ -34,8 +38,14 @@ export const ruleTable = {
     values: ["free-first", "single"],
     about: "never-published blocks are taken before victims, or all wait in one queue",
   },
-  partial: { values: ["none", "copy", "steal"], about: "use of a block that matches in part: none, copied, taken over if idle" },
-  reserve: { values: ["grow", "worst-case"], about: "blocks for the answer: as it grows, or all of maxOutputTokens at admission" },
+  partial: {
+    values: ["none", "copy", "steal"],
+    about: "use of a block that matches in part: none, copied, taken over if idle",
+  },
+  reserve: {
+    values: ["grow", "worst-case"],
+    about: "blocks for the answer: as it grows, or all of maxOutputTokens at admission",
+  },
   collision: { values: ["compare", "trust"], about: "equal hashes are confirmed by comparing content, or trusted" },
   "max-entries": { values: "number", initial: 0, about: "most entries of a prompt table; 0 = unlimited" },
   "prefix-blocks": { values: "number", initial: 0, about: "most blocks of a prefix pool; 0 = unlimited" },

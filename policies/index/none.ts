@@ -30,6 +30,13 @@ export const noIndex: IndexPlugin = {
   about: "no prefix caching: every prompt is computed",
   source: "baseline",
   none: true,
-  supports: { "free-order": "any", reserve: "any", publish: "any", "match-limit": "any", "full-hit": "any", collision: "any" },
+  supports: {
+    "free-order": "any",
+    reserve: "any",
+    publish: "any",
+    "match-limit": "any",
+    "full-hit": "any",
+    collision: "any",
+  },
   create: () => nothing,
 };

@@ -1,0 +1,79 @@
+import { assert } from "./errors.ts";
+import type { KvCache } from "./kv-cache.ts";
+import { BlockState, blockStateNames } from "./pool.ts";
+import { hole, type Sequence } from "./request.ts";
+
+/**
+ * Checks every invariant of a cache in full: O(blocks). `holders` are all sequences that hold blocks.
+ *
+ * 1. free + private + cached-idle + cached-held = all blocks; a block's count is the number of its holders.
+ * 2. An idle or free block has no holder, a free one is in no table; what the index knows is published or idle.
+ * 3. The policy was given exactly the entries that may go.
+ */
+export function audit(cache: KvCache, holders: Iterable<Sequence>): void {
+  const { pool, index, entries } = cache;
+  const total = pool.blockCount;
+  const holderCount = new Uint32Array(total);
+  for (const { table, blockCount, adoptedEnd, request } of holders) {
+    const own = new Set<number>();
+    for (let i = 0; i < Math.max(blockCount, adoptedEnd); i++) {
+      const block = table[i];
+      if (block === hole) continue;
+      assert(!own.has(block), () => `request ${request.id} holds block ${block} twice`);
+      own.add(block);
+      holderCount[block]++;
+    }
+  }
+  const stored = new Uint8Array(total);
+  let storedCount = 0;
+  for (const block of index.blocks()) {
+    assert(stored[block] === 0, () => `the index stores block ${block} twice`);
+    stored[block] = 1;
+    storedCount++;
+  }
+  assert(
+    storedCount === index.blockCount,
+    () => `the index counts ${index.blockCount} blocks and stores ${storedCount}`,
+  );
+  const count = new Array<number>(blockStateNames.length).fill(0);
+  let evictable = 0;
+  for (let block = 0; block < total; block++) {
+    const state = pool.state[block];
+    const name = blockStateNames[state];
+    count[state]++;
+    const holding = holderCount[block];
+    assert(
+      pool.refCount[block] === holding,
+      () => `block ${block} (${name}): count ${pool.refCount[block]}, ${holding} holders`,
+    );
+    const unheld = state === BlockState.free || state === BlockState.idle;
+    assert((holding === 0) === unheld, () => `block ${block} is ${name} and has ${holding} holders`);
+    const cached = state === BlockState.published || state === BlockState.idle;
+    assert(
+      cached === (stored[block] === 1),
+      () => `block ${block} is ${name}; stored by the index: ${stored[block] === 1}`,
+    );
+    if (!cached) continue;
+    const entry = index.entryOf(block);
+    const mayGo = index.isEvictable(entry);
+    assert(!mayGo || holding === 0, () => `entry ${entry} may go while block ${block} has ${holding} holders`);
+    assert(entries.isListed(entry) === mayGo, () => `entry ${entry} may go: ${mayGo}; known to the policy: ${!mayGo}`);
+    if (mayGo) evictable++;
+  }
+  const free = count[BlockState.free];
+  assert(free === cache.freeBlocks, () => `${free} blocks are free, the allocator has ${cache.freeBlocks}`);
+  for (let block = 0; block < total; block++) {
+    const isFree = pool.state[block] === BlockState.free;
+    assert(
+      cache.isFree(block) === isFree,
+      () => `block ${block} is ${blockStateNames[pool.state[block]]}, not so for the allocator`,
+    );
+  }
+  const idle = count[BlockState.idle];
+  assert(index.evictableBlocks <= idle, () => `${index.evictableBlocks} blocks evictable, only ${idle} idle`);
+  assert(evictable === 0 || index.evictableBlocks > 0, "entries may go, but no block would become free");
+  assert(
+    free + count[BlockState.reserved] + count[BlockState.computing] + idle + count[BlockState.published] === total,
+    () => `${count.join(" + ")} blocks by state, of ${total}`,
+  );
+}

@@ -1,0 +1,160 @@
+import { audit } from "./audit.ts";
+import { type CacheConfig, createCache } from "./compose.ts";
+import { type BlockColumns, BlockKeys, type ChainHash } from "./content.ts";
+import { assert, InputError } from "./errors.ts";
+import { EventLog } from "./events.ts";
+import type { KvCache } from "./kv-cache.ts";
+import type { SchedulerPlugin } from "./plugins.ts";
+import { seededRandom } from "./random.ts";
+import { Replica } from "./replica.ts";
+import { Request } from "./request.ts";
+import type { StepResult } from "./step.ts";
+import type { Trace } from "./trace.ts";
+
+export interface ReplayConfig extends CacheConfig {
+  readonly scheduler: SchedulerPlugin;
+  /** Requests at the start that are left out of the figures. */
+  readonly warmup?: number;
+  /** Keep the event log. */
+  readonly events?: boolean;
+  /** Check every invariant in full after every step; slow. */
+  readonly audit?: boolean;
+  /** Another hash than the default; tests force collisions with it. */
+  readonly hash?: ChainHash;
+}
+
+/** What became of each request, in order of arrival. */
+export interface RequestResults {
+  readonly arrivalNs: Float64Array;
+  readonly inputTokens: Uint32Array;
+  readonly outputTokens: Uint32Array;
+  readonly promptBlocks: Uint32Array;
+  readonly hitBlocks: Uint32Array;
+  readonly hitTokens: Uint32Array;
+  readonly refused: Uint8Array;
+}
+
+export interface ReplayResult {
+  readonly cache: KvCache;
+  readonly requests: RequestResults;
+  readonly log: EventLog | undefined;
+}
+
+/** A step that costs nothing. */
+const free: StepResult = { durationNs: 0 };
+
+/**
+ * A replay without a clock: every request is served to its end before the next one comes, by the same replica that the
+ * simulator and the engine run. Feed it a trace, or batch after batch.
+ */
+export class CacheReplay {
+  readonly #config: ReplayConfig;
+  #keys: BlockKeys | undefined;
+  #cache: KvCache | undefined;
+  #replica: Replica | undefined;
+  #log: EventLog | undefined;
+  #fed = 0;
+  readonly #batches: RequestResults[] = [];
+
+  constructor(config: ReplayConfig) {
+    this.#config = config;
+  }
+
+  /** Content ids of a trace's blocks, as `run` takes them: for callers that replay one trace more than once. */
+  static blockKeys(config: ReplayConfig, trace: Trace): BlockColumns {
+    return newBlockKeys(config, trace).of(trace);
+  }
+
+  /** The next requests. Policies that read the future get the first batch as theirs, so it must then be all. */
+  feed(trace: Trace, blocks?: BlockColumns): void {
+    this.#keys ??= newBlockKeys(this.#config, trace);
+    const columns = blocks ?? this.#keys.of(trace);
+    const replica = (this.#replica ??= this.#start(trace, columns));
+    const results = newResults(trace, columns);
+    this.#batches.push(results);
+    const { audit: audited, warmup = 0 } = this.#config;
+    const cache = this.#cache!;
+    for (let row = 0; row < trace.requestCount; row++) {
+      const id = this.#fed++;
+      if (id === warmup && id > 0) cache.counters.reset();
+      const sequence = replica.submit(new Request(id, trace, row, columns), 0);
+      const plan = replica.plan(0);
+      if (plan.isEmpty) {
+        results.refused[row] = 1;
+      } else {
+        results.hitBlocks[row] = sequence.cachedBlocks;
+        results.hitTokens[row] = sequence.cachedTokens;
+        if (audited) audit(cache, replica.running);
+        replica.commit(plan, free, 0);
+      }
+      if (audited) audit(cache, replica.running);
+      assert(replica.isIdle, "a request outlives its turn in a replay without a clock");
+    }
+  }
+
+  /** @throws InputError if there was no request, or none is left after the warm-up. */
+  result(): ReplayResult {
+    const { warmup = 0 } = this.#config;
+    if (!this.#cache) throw new InputError("the trace has no requests");
+    if (warmup >= this.#fed) throw new InputError(`--warmup is ${warmup}, the trace has only ${this.#fed} requests`);
+    return { cache: this.#cache, requests: joined(this.#batches), log: this.#log };
+  }
+
+  #start(trace: Trace, blocks: BlockColumns): Replica {
+    const config = this.#config;
+    this.#log = config.events ? new EventLog() : undefined;
+    const cache = (this.#cache = createCache(config, this.#log, { blocks, requestCount: trace.requestCount }));
+    const scheduler = config.scheduler.create({ random: seededRandom(config.seed), rules: cache.rules });
+    return new Replica({ cache, scheduler, log: this.#log, generation: "skip" });
+  }
+}
+
+/** One trace from beginning to end. */
+export function replayTrace(trace: Trace, config: ReplayConfig, blocks?: BlockColumns): ReplayResult {
+  const replay = new CacheReplay(config);
+  replay.feed(trace, blocks);
+  return replay.result();
+}
+
+function newBlockKeys(config: ReplayConfig, trace: Trace): BlockKeys {
+  const { rules, index } = config;
+  const rule = (name: "collision" | "cache-generated") => rules[name] ?? index.defaults?.[name];
+  return new BlockKeys({
+    unitTokens: trace.unitTokens,
+    blockTokens: config.blockTokens,
+    generated: rule("cache-generated") === "true",
+    collision: rule("collision") === "trust" ? "trust" : "compare",
+    ...(config.hash && { hash: config.hash }),
+  });
+}
+
+function newResults(trace: Trace, blocks: BlockColumns): RequestResults {
+  const n = trace.requestCount;
+  return {
+    arrivalNs: trace.arrivalNs,
+    inputTokens: trace.inputTokens,
+    outputTokens: trace.outputTokens,
+    promptBlocks: blocks.promptBlocks,
+    hitBlocks: new Uint32Array(n),
+    hitTokens: new Uint32Array(n),
+    refused: new Uint8Array(n),
+  };
+}
+
+function joined(batches: readonly RequestResults[]): RequestResults {
+  if (batches.length === 1) return batches[0];
+  const columns: Record<string, Uint32Array | Float64Array | Uint8Array> = {};
+  for (const name of Object.keys(batches[0]) as (keyof RequestResults)[]) {
+    const parts = batches.map((batch) => batch[name]);
+    const whole = new (parts[0].constructor as Uint32ArrayConstructor)(
+      parts.reduce((sum, part) => sum + part.length, 0),
+    );
+    let at = 0;
+    for (const part of parts) {
+      whole.set(part, at);
+      at += part.length;
+    }
+    columns[name] = whole;
+  }
+  return columns as unknown as RequestResults;
+}

@@ -1,0 +1,46 @@
+import { type Counters, type MissReason, missReasons } from "./counters.ts";
+import type { KvCache } from "./kv-cache.ts";
+
+/** A ratio of sums; 0 where there was nothing to hit. */
+const ratio = (part: number, whole: number) => (whole === 0 ? 0 : part / whole);
+
+/** The `cache` part of a report (schema run/1): what the counters mean, in the words of the JSON contract. */
+export function cacheReport(counters: Counters) {
+  const missTokens = {} as Record<MissReason, number>;
+  missReasons.forEach((reason, i) => {
+    missTokens[reason] = counters.missTokens[i];
+  });
+  return {
+    lookups: counters.lookups,
+    lookupBlocks: counters.lookupBlocks,
+    hitBlocks: counters.hitBlocks,
+    lookupTokens: counters.lookupTokens,
+    hitTokens: counters.hitTokens,
+    hitRatio: {
+      block: ratio(counters.hitBlocks, counters.lookupBlocks),
+      token: ratio(counters.hitTokens, counters.lookupTokens),
+      requestMeanBlock: ratio(counters.blockRatioSum, counters.lookups),
+      requestMeanToken: ratio(counters.tokenRatioSum, counters.lookups),
+      fullBlock: ratio(counters.fullHitBlocks, counters.fullLookupBlocks),
+      anyResidentBlock: ratio(counters.residentBlocks, counters.lookupBlocks),
+    },
+    insertedBlocks: counters.insertedBlocks,
+    evictedBlocks: counters.evictedBlocks,
+    copiedBlocks: counters.copiedBlocks,
+    missTokens,
+    refusedRequests: counters.refusedRequests,
+    refusedTokens: counters.refusedTokens,
+    preemptions: counters.preemptions,
+    rehitTokens: counters.rehitTokens,
+  };
+}
+export type CacheReport = ReturnType<typeof cacheReport>;
+
+/** Blocks by what they are used for, now; they add up to the pool. */
+export function occupancy(cache: KvCache) {
+  const total = cache.pool.blockCount;
+  const free = cache.freeBlocks;
+  const idle = cache.index.evictableBlocks;
+  const cached = cache.index.blockCount;
+  return { total, free, idle, held: cached - idle, private: total - free - cached };
+}
