@@ -1,20 +1,22 @@
 import { wideText } from "./json-lines.ts";
 
-const directIds = 1 << 22;
+const directIds = 1 << 24;
 
 /**
  * Numbers ids of up to 64 bits from 0, by first appearance. Ids are given as `high · 10^9 + low`. Small ones, which
- * most traces have, are looked up directly; the others in a hash table with open addressing, at most half full.
+ * most traces have, are looked up directly; the others in a hash table with open addressing, never more
+ * than half full.
  */
 export class DenseIds {
   /** Ids numbered so far. */
   count = 0;
   /** Number + 1 of each id below `directIds`; 0 = none. */
   #direct = new Uint32Array(1 << 12);
+  /** Number + 1 of the other ids, which `#high` and `#low` have by number. */
   #slots = new Uint32Array(1 << 12);
-  #slotHigh = new Float64Array(1 << 12);
-  #slotLow = new Uint32Array(1 << 12);
   #slotsUsed = 0;
+  #high = new Float64Array(1 << 11);
+  #low = new Uint32Array(1 << 11);
 
   /** The id's number; `count` before the call if the id is new. */
   numberOf(high: number, low: number): number {
@@ -30,43 +32,49 @@ export class DenseIds {
   textOf(number: number): string {
     const low = this.#direct.indexOf(number + 1);
     if (low >= 0) return String(low);
-    const slot = this.#slots.indexOf(number + 1);
-    return wideText(this.#slotHigh[slot], this.#slotLow[slot]);
+    return wideText(this.#high[number], this.#low[number]);
   }
 
   #hashed(high: number, low: number): number {
     const slot = this.#slotOf(high, low);
-    const number = this.#slots[slot];
-    if (number !== 0) return number - 1;
-    this.#fill(slot, high, low, this.count + 1);
+    const found = this.#slots[slot];
+    if (found !== 0) return found - 1;
+    const number = this.count++;
+    if (number >= this.#low.length) this.#growIds(number);
+    this.#high[number] = high;
+    this.#low[number] = low;
+    this.#slots[slot] = number + 1;
     if (++this.#slotsUsed * 2 > this.#slots.length) this.#rehash();
-    return this.count++;
+    return number;
   }
 
   /** The slot that holds the id, or the empty one where it belongs. */
   #slotOf(high: number, low: number): number {
-    const mask = this.#slots.length - 1;
-    let hash = Math.imul((high | 0) ^ Math.imul(low, 0x9e3779b1), 0x85ebca77);
+    const slots = this.#slots;
+    const mask = slots.length - 1;
+    // Ids in a row get slots in a row, sixteen at a time, so that counted ids stay in the processor's cache.
+    let hash = Math.imul(Math.imul(low >>> 4, 0x9e3779b1) ^ high, 0x85ebca77);
     hash ^= hash >>> 15;
-    for (let slot = hash & mask; ; slot = (slot + 1) & mask)
-      if (this.#slots[slot] === 0 || (this.#slotLow[slot] === low && this.#slotHigh[slot] === high)) return slot;
-  }
-
-  #fill(slot: number, high: number, low: number, numberPlusOne: number): void {
-    this.#slots[slot] = numberPlusOne;
-    this.#slotHigh[slot] = high;
-    this.#slotLow[slot] = low;
+    for (let slot = ((hash << 4) | (low & 15)) & mask; ; slot = (slot + 1) & mask) {
+      const found = slots[slot];
+      if (found === 0 || (this.#low[found - 1] === low && this.#high[found - 1] === high)) return slot;
+    }
   }
 
   #rehash(): void {
-    const slots = this.#slots;
-    const highs = this.#slotHigh;
-    const lows = this.#slotLow;
-    this.#slots = new Uint32Array(slots.length * 2);
-    this.#slotHigh = new Float64Array(slots.length * 2);
-    this.#slotLow = new Uint32Array(slots.length * 2);
-    for (let i = 0; i < slots.length; i++)
-      if (slots[i] !== 0) this.#fill(this.#slotOf(highs[i], lows[i]), highs[i], lows[i], slots[i]);
+    const old = this.#slots;
+    this.#slots = new Uint32Array(old.length * 4);
+    for (const found of old)
+      if (found !== 0) this.#slots[this.#slotOf(this.#high[found - 1], this.#low[found - 1])] = found;
+  }
+
+  #growIds(number: number): void {
+    const high = new Float64Array(2 * number);
+    high.set(this.#high);
+    this.#high = high;
+    const low = new Uint32Array(2 * number);
+    low.set(this.#low);
+    this.#low = low;
   }
 
   #growDirect(low: number): void {

@@ -31,7 +31,9 @@ export function wideText(high: number, low: number): string {
   return high === 0 ? String(low) : `${high}${String(low).padStart(9, "0")}`;
 }
 
-const largest64Bit = 2n ** 64n - 1n;
+// 2^64 − 1 is 18446744073|709551615.
+const largestHigh = 18446744073;
+const largestLow = 709551615;
 const shownCharacters = 40;
 const deepestNesting = 200;
 
@@ -67,6 +69,7 @@ export class JsonLineScanner<Name extends string> {
   #guess = 0;
   /** One bit for each field. */
   #seen = 0;
+  readonly #required: number;
   #isOpen = false;
 
   constructor(fields: Readonly<Record<Name, Field>>) {
@@ -75,6 +78,7 @@ export class JsonLineScanner<Name extends string> {
       name,
       bytes: Buffer.from(`${name}"`),
     }));
+    this.#required = this.#fields.reduce((bits, { required }, field) => (required ? bits | (1 << field) : bits), 0);
   }
 
   get file(): string {
@@ -177,12 +181,12 @@ export class JsonLineScanner<Name extends string> {
     at = this.#spaceFrom(at + 1);
     while (bytes[at] !== closeBracket) {
       const start = at;
+      const limit = at + 9;
       let value = 0;
-      for (let digit = bytes[at] - zero; digit >= 0 && digit <= 9; digit = bytes[++at] - zero)
+      for (let digit = bytes[at] - zero; digit >= 0 && digit <= 9 && at < limit; digit = bytes[++at] - zero)
         value = value * 10 + digit;
-      const length = at - start;
       if (count === into.low.length) into.grow();
-      if (length === 0 || length > 9 || (length > 1 && bytes[start] === zero) || continuesNumber(bytes[at])) {
+      if (at === start || (at - start > 1 && bytes[start] === zero) || continuesNumber(bytes[at])) {
         this.#at = start;
         this.#wideInteger(into, count);
         at = this.#at;
@@ -242,9 +246,11 @@ export class JsonLineScanner<Name extends string> {
     this.#at++;
     this.#skipSpace();
     if (this.#at !== this.#end) throw this.#syntaxError();
-    this.#fields.forEach(({ name, expected, required }, field) => {
-      if (required && (this.#seen & (1 << field)) === 0) throw this.error(`${name} is missing, expected ${expected}`);
-    });
+    const missing = this.#required & ~this.#seen;
+    if (missing !== 0) {
+      const { name, expected } = this.#fields[31 - Math.clz32(missing & -missing)];
+      throw this.error(`${name} is missing, expected ${expected}`);
+    }
     return undefined;
   }
 
@@ -272,25 +278,30 @@ export class JsonLineScanner<Name extends string> {
   #wideInteger(into: WideIntegers, i: number): void {
     const bytes = this.#bytes;
     const start = this.#at;
-    const first = bytes[start];
-    const isNumber = first === minus || (first >= zero && first <= zero + 9);
-    if (isNumber) this.#skipNumber();
-    const length = this.#at - start;
-    let isPlain = isNumber;
-    for (let at = start; at < this.#at; at++) if (bytes[at] < zero || bytes[at] > zero + 9) isPlain = false;
-    if (isPlain && (length < 20 || (length === 20 && BigInt(this.#text(start, this.#at)) <= largest64Bit))) {
-      into.high[i] = decimal(bytes, start, this.#at - 9);
-      into.low[i] = decimal(bytes, Math.max(start, this.#at - 9), this.#at);
+    let at = start;
+    while (isDigit(bytes[at])) at++;
+    const high = decimal(bytes, start, at - 9);
+    const low = decimal(bytes, Math.max(start, at - 9), at);
+    const fits = at - start <= 20 && (high < largestHigh || (high === largestHigh && low <= largestLow));
+    if (at === start || bytes[start] === zero || !fits || continuesNumber(bytes[at])) {
+      this.#oddInteger(into, i);
       return;
     }
-    // 5.0 and 5e3 are integers too.
-    const value = isNumber && !isPlain ? Number(this.#text(start, this.#at)) : -1;
-    if (!Number.isSafeInteger(value) || value < 0)
-      throw this.#unexpectedAt(
-        `${this.#fields[this.#field].name}[${i}]`,
-        start,
-        `an integer from 0 to ${largest64Bit}`,
-      );
+    into.high[i] = high;
+    into.low[i] = low;
+    this.#at = at;
+  }
+
+  /** An array element that is an integer written otherwise, such as 5.0 or 5e3, or none at all. */
+  #oddInteger(into: WideIntegers, i: number): void {
+    const start = this.#at;
+    const isNumber = isDigit(this.#bytes[start]) || this.#bytes[start] === minus;
+    if (isNumber) this.#skipNumber();
+    const value = isNumber ? Number(this.#text(start, this.#at)) : -1;
+    if (!Number.isSafeInteger(value) || value < 0) {
+      const expected = `an integer from 0 to ${wideText(largestHigh, largestLow)}`;
+      throw this.#unexpectedAt(`${this.#fields[this.#field].name}[${i}]`, start, expected);
+    }
     into.high[i] = Math.floor(value / 1e9);
     into.low[i] = value % 1e9;
   }
@@ -311,7 +322,7 @@ export class JsonLineScanner<Name extends string> {
     const first = bytes[this.#at];
     if (first === quote) this.#skipString();
     else if (first === openBrace || first === openBracket) this.#skipNested(depth + 1);
-    else if (first === minus || (first >= zero && first <= zero + 9)) this.#skipNumber();
+    else if (first === minus || isDigit(first)) this.#skipNumber();
     else {
       const literal = literals.find((known) => startsWith(bytes, this.#at, known));
       if (!literal) throw this.#syntaxError();
@@ -382,7 +393,7 @@ export class JsonLineScanner<Name extends string> {
   /** The end of one digit or more. */
   #digitsFrom(start: number): number {
     let at = start;
-    while (this.#bytes[at] >= zero && this.#bytes[at] <= zero + 9) at++;
+    while (isDigit(this.#bytes[at])) at++;
     if (at === start) throw this.#syntaxErrorAt(at);
     return at;
   }
@@ -416,9 +427,13 @@ function startsWith(bytes: Uint8Array, at: number, expected: Uint8Array): boolea
   return true;
 }
 
-/** A dot or the letter of an exponent: the digits so far are not the whole number. */
+function isDigit(byte: number): boolean {
+  return byte >= zero && byte <= zero + 9;
+}
+
+/** A digit, a dot or the letter of an exponent: what was read so far is not the whole number. */
 function continuesNumber(byte: number): boolean {
-  return byte === 0x2e || byte === 0x65 || byte === 0x45;
+  return byte === 0x2e || byte === 0x65 || byte === 0x45 || isDigit(byte);
 }
 
 function isHexDigit(byte: number): boolean {

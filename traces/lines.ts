@@ -1,4 +1,5 @@
 import { isUtf8 } from "node:buffer";
+import { readSync } from "node:fs";
 import { type FileHandle, open } from "node:fs/promises";
 import { createGunzip } from "node:zlib";
 import { TraceError } from "../core/errors.ts";
@@ -164,16 +165,21 @@ async function* unpackedChunks(path: string, file: FileHandle, lines: LineBlock)
   const { bytesRead } = await file.read(magic, 0, 2, 0);
   const packed = bytesRead === 2 && magic[0] === 0x1f && magic[1] === 0x8b;
   if (packed) yield* gunzip(path, file, lines);
-  else yield* chunksOf(file, chunkBytes);
+  else yield* chunksOf(path, file, chunkBytes);
 }
 
-async function* chunksOf(file: FileHandle, size: number): AsyncGenerator<Uint8Array> {
+/** Reads without waiting: what is read next is needed at once, and files are in the system's cache or nearly. */
+function* chunksOf(path: string, file: FileHandle, size: number): Generator<Uint8Array> {
   const buffer = new Uint8Array(size);
-  for (let position = 0; ; ) {
-    const { bytesRead } = await file.read(buffer, 0, size, position);
-    if (bytesRead === 0) return;
-    position += bytesRead;
-    yield buffer.subarray(0, bytesRead);
+  for (;;) {
+    let count: number;
+    try {
+      count = readSync(file.fd, buffer);
+    } catch (error) {
+      throw new TraceError(`${path}: ${whyUnreadable(error)}`);
+    }
+    if (count === 0) return;
+    yield buffer.subarray(0, count);
   }
 }
 
@@ -202,7 +208,7 @@ async function* gunzip(path: string, file: FileHandle, lines: LineBlock): AsyncG
       start(resolve);
     });
   try {
-    for await (const piece of chunksOf(file, packedBytes)) {
+    for (const piece of chunksOf(path, file, packedBytes)) {
       await finished((done) => stream.write(piece, done));
       yield* unpacked.splice(0);
       if (failure || ended) break;

@@ -28,6 +28,7 @@ export const mooncakeFields = {
   namespace: { expected: uint32 },
   category: { expected: uint32 },
   marked_tokens: { expected: answerTokens },
+  block_size: { expected: "the tokens of a hash id, the same for all requests" },
 } satisfies Record<string, Field>;
 type FieldName = keyof typeof mooncakeFields;
 
@@ -57,23 +58,29 @@ export function mooncakeSource(files: readonly string[], options: MooncakeOption
 }
 
 /**
- * 512, unless the first requests contradict it and agree on another power of two. A number of ids fits at most one
- * power of two unless it is 1, so requests of one block alone settle nothing.
+ * What `block_size` says, else 512, unless the first requests contradict it and agree on another power of two. A number
+ * of ids fits at most one power of two unless it is 1, so requests of one block alone settle nothing.
  */
 async function findUnitTokens(file: string): Promise<number> {
+  const { lengths, blockSize } = await firstLengths(file);
+  if (blockSize !== undefined) return blockSize;
   const fits = (unit: number) => lengths.every(([tokens, ids]) => Math.ceil(tokens / unit) === ids);
-  const lengths = await firstLengths(file);
   if (lengths.every(([, ids]) => ids <= 1)) return defaultUnitTokens;
   const powers = Array.from({ length: largestUnitBits }, (_, i) => 2 ** (i + 1));
   return fits(defaultUnitTokens) ? defaultUnitTokens : (powers.find(fits) ?? defaultUnitTokens);
 }
 
+interface FirstLengths {
+  readonly lengths: [tokens: number, ids: number][];
+  blockSize?: number;
+}
+
 /** Input length and number of ids of the first requests. A bad line is left to the reader proper, which comes next. */
-async function firstLengths(file: string): Promise<[tokens: number, ids: number][]> {
-  const lengths: [number, number][] = [];
+async function firstLengths(file: string): Promise<FirstLengths> {
+  const first: FirstLengths = { lengths: [] };
   const ids = new WideIntegers();
-  const { input_length, hash_ids } = mooncakeFields;
-  const scan = new JsonLineScanner({ input_length, hash_ids });
+  const { input_length, hash_ids, block_size } = mooncakeFields;
+  const scan = new JsonLineScanner({ input_length, hash_ids, block_size });
   try {
     for await (const block of lineBlocks(file)) {
       while (block.next()) {
@@ -82,16 +89,17 @@ async function firstLengths(file: string): Promise<[tokens: number, ids: number]
         let tokens = 0;
         for (let name = scan.next(); name; name = scan.next()) {
           if (name === "input_length") tokens = scan.integer(1, mostTokens);
-          else scan.wideIntegers(ids);
+          else if (name === "hash_ids") scan.wideIntegers(ids);
+          else first.blockSize = scan.integer(2, mostTokens);
         }
-        lengths.push([tokens, ids.length]);
-        if (lengths.length === sampleRequests) return lengths;
+        first.lengths.push([tokens, ids.length]);
+        if (first.lengths.length === sampleRequests) return first;
       }
     }
   } catch (error) {
     if (!(error instanceof InputError)) throw error;
   }
-  return lengths;
+  return first;
 }
 
 const noParent = 0xffff_ffff;
@@ -143,7 +151,11 @@ class MooncakeReader implements LineReader<FieldName> {
     else if (name === "think_ns") row.thinkNs = scan.integer(0, Number.MAX_SAFE_INTEGER);
     else if (name === "namespace") row.namespace = scan.integer(0, 2 ** 32 - 1);
     else if (name === "category") row.category = scan.integer(0, 2 ** 32 - 1);
-    else row.markedTokens = scan.integer(0, mostTokens);
+    else if (name === "marked_tokens") row.markedTokens = scan.integer(0, mostTokens);
+    else {
+      const blockSize = scan.integer(2, mostTokens);
+      if (blockSize !== this.unitTokens) throw scan.error(`block_size is ${blockSize}, expected ${this.unitTokens}`);
+    }
   }
 
   /** Sessions are numbered from 1 by first appearance; null is none. */
@@ -167,14 +179,15 @@ class MooncakeReader implements LineReader<FieldName> {
     if (length > this.#keys.length) this.#keys = new Uint32Array(length * 2);
     const ids = this.#ids;
     const keys = this.#keys;
+    let parents = this.#parents;
     let previous = noParent;
     for (let i = 0; i < length; i++) {
       const known = ids.count;
       const key = ids.numberOf(high[i], low[i]);
       if (key === known) {
-        if (key === this.#parents.length) this.#growParents();
-        this.#parents[key] = previous;
-      } else if (this.#parents[key] !== previous) throw this.#otherPast(i, key, previous);
+        if (key === parents.length) parents = this.#growParents();
+        parents[key] = previous;
+      } else if (parents[key] !== previous) throw this.#otherPast(i, key, previous);
       keys[i] = previous = key;
     }
     return keys.subarray(0, length);
@@ -189,9 +202,10 @@ class MooncakeReader implements LineReader<FieldName> {
     );
   }
 
-  #growParents(): void {
+  #growParents(): Uint32Array<ArrayBuffer> {
     const larger = new Uint32Array(this.#parents.length * 2);
     larger.set(this.#parents);
     this.#parents = larger;
+    return larger;
   }
 }

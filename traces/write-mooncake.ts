@@ -1,0 +1,83 @@
+import { createWriteStream } from "node:fs";
+import { rename, rm } from "node:fs/promises";
+import { Readable } from "node:stream";
+import { pipeline } from "node:stream/promises";
+import { createGzip } from "node:zlib";
+import { InputError } from "../core/errors.ts";
+import { type Nanos, rowOf, type Trace, type TraceRow, type TraceSource } from "../core/trace.ts";
+
+const linesPerChunk = 512;
+/** What a reader of the format takes the unit to be when nobody tells it. */
+const usualUnitTokens = 512;
+
+/**
+ * Writes a trace of content ids in the Mooncake format, packed if the name ends in `.gz`. Columns that the format has no
+ * word for become extra fields, which other readers pass over; `mooncakeSource` reads all of it back. The file appears
+ * under its name only when it is complete.
+ *
+ * @throws InputError if the keys are token ids, or the file cannot be written.
+ */
+export async function writeMooncake(trace: Trace | TraceSource, path: string): Promise<void> {
+  const batches = "batches" in trace ? trace.batches() : [trace];
+  const unfinished = `${path}.unfinished-${process.pid}`;
+  const lines = Readable.from(chunks(batches));
+  const file = createWriteStream(unfinished);
+  try {
+    if (path.endsWith(".gz")) await pipeline(lines, createGzip(), file);
+    else await pipeline(lines, file);
+    await rename(unfinished, path);
+  } catch (error) {
+    await rm(unfinished, { force: true });
+    const { code, syscall } = error as NodeJS.ErrnoException;
+    if (syscall === undefined) throw error;
+    throw new InputError(`${path}: cannot be written (${code})`);
+  }
+}
+
+async function* chunks(batches: AsyncIterable<Trace> | Iterable<Trace>): AsyncGenerator<string> {
+  let lines = "";
+  let count = 0;
+  for await (const batch of batches) {
+    if (batch.unitTokens === 1)
+      throw new InputError("a trace of token ids cannot be written as mooncake, expected content ids of blocks");
+    for (let r = 0; r < batch.requestCount; r++) {
+      const request = requestFields(rowOf(batch, r));
+      const blockSize =
+        count === 0 && batch.unitTokens !== usualUnitTokens ? `, "block_size": ${batch.unitTokens}` : "";
+      lines += `{${request}${blockSize}}\n`;
+      if (++count % linesPerChunk !== 0) continue;
+      yield lines;
+      lines = "";
+    }
+  }
+  yield lines;
+}
+
+/** The fields of one request, in the order of the published files, with a space after commas and colons as there. */
+function requestFields(row: TraceRow): string {
+  const { session } = row;
+  const fields: [name: string, text: string | number | undefined][] = [
+    ["timestamp", milliseconds(row.arrivalNs)],
+    ["input_length", row.inputTokens],
+    ["output_length", row.outputTokens],
+    ["hash_ids", `[${Array.from(row.keys).join(", ")}]`],
+    ["max_output_length", row.maxOutputTokens === row.outputTokens ? undefined : row.maxOutputTokens],
+    ["session_id", session === 0 ? "null" : session],
+    ["parent", row.parent],
+    ["think_ns", row.thinkNs],
+    ["priority", row.priority],
+    ["namespace", row.namespace],
+    ["category", row.category],
+    ["marked_tokens", row.markedTokens],
+  ];
+  return fields.flatMap(([name, text]) => (text === undefined ? [] : `"${name}": ${text}`)).join(", ");
+}
+
+/** Nanoseconds as milliseconds, all digits and no more. */
+function milliseconds(nanos: Nanos): string {
+  const whole = Math.floor(nanos / 1e6);
+  const fraction = String(nanos % 1e6)
+    .padStart(6, "0")
+    .replace(/0+$/, "");
+  return fraction === "" ? String(whole) : `${whole}.${fraction}`;
+}
