@@ -221,7 +221,9 @@ async function* gunzip(path: string, file: FileHandle, lines: LineBlock): AsyncG
     stream.destroy();
   }
   if (!failure) return;
-  const after = lines.line === 0 ? "in the first line" : `after line ${lines.line}`;
-  if (failure.code === "Z_BUF_ERROR") throw new TraceError(`${path}: gzip data ends early ${after}`);
-  throw new TraceError(`${path}: gzip data is damaged ${after} (${failure.message})`);
+  const { line } = lines;
+  if (failure.code === "Z_BUF_ERROR")
+    throw new TraceError(`${path}: gzip data ends early ${line === 0 ? "in the first line" : `after line ${line}`}`);
+  // The checksum, at the end, may be the first to notice; so this says no more than what was read before.
+  throw new TraceError(`${path}: gzip data is damaged${line === 0 ? "" : ` after line ${line}`} (${failure.message})`);
 }

@@ -1,0 +1,69 @@
+import { expect, test } from "vitest";
+import { readTrace } from "../../core/trace.ts";
+import { openTrace, traceFormats } from "../../traces/open.ts";
+import { failureOf, fileOf, folder } from "./files.ts";
+
+const mooncake = '{"timestamp": 0, "input_length": 30, "output_length": 5, "hash_ids": [7, 9]}';
+const tokenIds =
+  '{"input_toks": 2, "output_toks": 1, "arrival_time_ns": 0, "input_tok_ids": [7, 9], "output_tok_ids": [1]}';
+
+test("a format is recognised by the fields of the first line, also if one is missing", async () => {
+  expect((await openTrace([fileOf([mooncake])])).format).toBe("mooncake");
+  expect((await openTrace([fileOf(["", tokenIds])])).format).toBe("token-ids");
+  const source = await openTrace([fileOf([mooncake.replace("hash_ids", "hashes")], "t.jsonl")]);
+  expect(await failureOf(() => readTrace(source))).toBe(
+    "t.jsonl:1: hash_ids is missing, expected an array of integers from 0 to 18446744073709551615",
+  );
+});
+
+test("options reach the reader", async () => {
+  const source = await openTrace([fileOf([mooncake])], { format: "mooncake", unitTokens: 24 });
+  expect((await readTrace(source)).unitTokens).toBe(24);
+  expect(await failureOf(() => openTrace([fileOf([tokenIds])], { unitTokens: 16 }))).toBe(
+    "unit tokens is 16, expected 1: the keys of a token-ids trace are tokens",
+  );
+});
+
+test("an unknown format lists those that are known", async () => {
+  const open = (line: string) => failureOf(() => openTrace([fileOf([line], "t")]));
+  const known = "known formats: mooncake, token-ids";
+  expect(await open('{"prompt": "x", "timestamp": 1}')).toBe(
+    `t: unknown format: the first line has the fields prompt, timestamp; ${known}`,
+  );
+  expect(await open("{}")).toBe(`t: unknown format: the first line has the fields (none); ${known}`);
+  expect(await open("TIMESTAMP,ContextTokens,GeneratedTokens")).toBe(
+    `t: unknown format: line 1 is "TIMESTAMP,ContextTokens,GeneratedTokens"; ${known}`,
+  );
+  expect(await open('{"timestamp": 1,')).toBe("t:1: invalid JSON: found the end of the line at column 17");
+});
+
+test("a look-alike that counts in other units is not taken for Mooncake's", async () => {
+  const bailian = '{"chat_id": 1, "timestamp": 1.5, "input_length": 30, "output_length": 5, "hash_ids": [7, 9]}';
+  expect(await failureOf(() => openTrace([fileOf([bailian])]))).toContain("unknown format");
+});
+
+test("a format that does not exist is refused, with the closest one", async () => {
+  const open = (format: string) => failureOf(() => openTrace([fileOf([mooncake])], { format }));
+  expect(await open("moncake")).toBe(
+    'unknown format "moncake", did you mean mooncake? (known formats: mooncake, token-ids)',
+  );
+  expect(await open("parquet")).toBe('unknown format "parquet" (known formats: mooncake, token-ids)');
+});
+
+test("no file, a missing file, an empty one and files of two formats are refused", async () => {
+  expect(await failureOf(() => openTrace([]))).toBe("no trace file given");
+  expect(await failureOf(() => openTrace([`${folder}/none`]))).toBe("none: no such file");
+  expect(await failureOf(() => openTrace([fileOf("", "empty")]))).toBe("empty: the file is empty, expected a trace");
+  expect(await failureOf(() => openTrace([fileOf([""], "blank")]))).toBe("blank: no requests, only blank lines");
+  expect(await failureOf(() => openTrace([fileOf([mooncake], "a"), fileOf([tokenIds], "b")]))).toBe(
+    "b: the format is token-ids, expected mooncake as in a",
+  );
+});
+
+test("every format says what it is and where it comes from", () => {
+  for (const { name, about, source } of traceFormats) {
+    expect(name).toMatch(/^[a-z-]+$/);
+    expect(about).not.toBe("");
+    expect(source).not.toBe("");
+  }
+});
