@@ -175,6 +175,7 @@ export class JsonLineScanner<Name extends string> {
   /** The value as an array of integers from 0 to 2^64 − 1, all digits kept. */
   wideIntegers(into: WideIntegers): void {
     const bytes = this.#bytes;
+    let { high, low } = into;
     let at = this.#at;
     let count = 0;
     if (bytes[at] !== openBracket) throw this.unexpected();
@@ -185,14 +186,17 @@ export class JsonLineScanner<Name extends string> {
       let value = 0;
       for (let digit = bytes[at] - zero; digit >= 0 && digit <= 9 && at < limit; digit = bytes[++at] - zero)
         value = value * 10 + digit;
-      if (count === into.low.length) into.grow();
+      if (count === low.length) {
+        into.grow();
+        ({ high, low } = into);
+      }
       if (at === start || (at - start > 1 && bytes[start] === zero) || continuesNumber(bytes[at])) {
         this.#at = start;
         this.#wideInteger(into, count);
         at = this.#at;
       } else {
-        into.high[count] = 0;
-        into.low[count] = value;
+        high[count] = 0;
+        low[count] = value;
       }
       count++;
       if (bytes[at] <= 0x20) at = this.#spaceFrom(at);
