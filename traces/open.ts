@@ -73,7 +73,7 @@ function formatNamed(name: string): TraceFormat {
   const format = traceFormats.find((known) => known.name === name);
   if (format) return format;
   const close = traceFormats.find((known) => editDistance(known.name, name.toLowerCase()) <= 3);
-  throw new InputError(`unknown format "${name}"${close ? `, did you mean ${close.name}?` : ""} (${knownFormats})`);
+  throw new InputError(`unknown format "${name}"${close ? `: did you mean "${close.name}"?` : ""} (${knownFormats})`);
 }
 
 /** The format that most of the first line's fields speak for, if it has more than half of those required. */

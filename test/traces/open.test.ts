@@ -45,7 +45,7 @@ test("a look-alike that counts in other units is not taken for Mooncake's", asyn
 test("a format that does not exist is refused, with the closest one", async () => {
   const open = (format: string) => failureOf(() => openTrace([fileOf([mooncake])], { format }));
   expect(await open("moncake")).toBe(
-    'unknown format "moncake", did you mean mooncake? (known formats: mooncake, token-ids)',
+    'unknown format "moncake": did you mean "mooncake"? (known formats: mooncake, token-ids)',
   );
   expect(await open("parquet")).toBe('unknown format "parquet" (known formats: mooncake, token-ids)');
 });
