@@ -1,0 +1,68 @@
+import { createCache, rulesFor } from "../core/compose.ts";
+import type { AllocatorPlugin, EvictionPlugin, IndexPlugin, SchedulerPlugin } from "../core/plugins.ts";
+import type { ReplayConfig } from "../core/replay.ts";
+import type { RuleName, Rules, RuleValue } from "../core/rules.ts";
+import { allocatorRegistry, evictionRegistry, indexRegistry, schedulerRegistry } from "../policies/registry.ts";
+import { isPolicyFile, loadOwnPolicy } from "./own-policy.ts";
+
+export const defaultParts = { index: "hash-table", eviction: "lru", allocator: "block", scheduler: "naive" } as const;
+
+/** Everything chosen but the capacity and the block size, which depend on the trace. */
+export interface Parts {
+  readonly index: IndexPlugin;
+  readonly eviction: EvictionPlugin;
+  readonly allocator: AllocatorPlugin;
+  readonly scheduler: SchedulerPlugin;
+  /** As given; the others are the index's defaults. */
+  readonly rules: Partial<Record<RuleName, RuleValue>>;
+}
+
+export interface PartNames {
+  readonly index: string;
+  readonly eviction: string;
+  readonly allocator: string;
+  readonly scheduler: string;
+}
+
+/** @throws InputError if there is no such part, or the index cannot do what a rule says. */
+export async function partsNamed(names: PartNames, rules: Parts["rules"]): Promise<Parts> {
+  const index = indexRegistry.get(names.index);
+  rulesFor(index, rules);
+  return {
+    index,
+    eviction: await evictionNamed(names.eviction),
+    allocator: allocatorRegistry.get(names.allocator),
+    scheduler: schedulerRegistry.get(names.scheduler),
+    rules,
+  };
+}
+
+/** A policy of ours by its name, or a user's by its file. */
+export async function evictionNamed(name: string): Promise<EvictionPlugin> {
+  return isPolicyFile(name) ? await loadOwnPolicy(name) : evictionRegistry.get(name);
+}
+
+/** Whether the policy reads the future, which no server can: found by making one. */
+export function isOffline(eviction: EvictionPlugin): boolean {
+  let offline = false;
+  const probe: EvictionPlugin = {
+    ...eviction,
+    create(context) {
+      offline = eviction.create(context).prepare !== undefined;
+      return { add() {}, remove() {}, victim: () => undefined };
+    },
+  };
+  const parts = {
+    index: indexRegistry.get(defaultParts.index),
+    allocator: allocatorRegistry.get(defaultParts.allocator),
+  };
+  createCache({ ...parts, eviction: probe, blockTokens: 1, blocks: 1, rules: {}, seed: 1 });
+  return offline;
+}
+
+/** All rules in effect. */
+export const effectiveRules = (config: Pick<ReplayConfig, "index" | "rules">): Rules =>
+  rulesFor(config.index, config.rules);
+
+/** Block size without `--block-size`: the trace's unit, or 16 tokens where a key is a token. */
+export const defaultBlockTokens = (unitTokens: number) => (unitTokens === 1 ? 16 : unitTokens);

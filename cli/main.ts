@@ -1,0 +1,83 @@
+#!/usr/bin/env node
+import { Command, CommanderError } from "commander";
+import { InputError } from "../core/errors.ts";
+import { Interrupted, watchSignals } from "./interrupt.ts";
+import { addLaterCommands } from "./later.ts";
+import { version } from "./package.ts";
+import { addReplay } from "./replay.ts";
+
+/** What the program exits with; 0 means done. */
+const Exit = { badInput: 2, bug: 70, interrupted: 130 } as const;
+
+const about = `A laboratory for KV-cache policies of LLM serving: replays request traces against
+a prefix cache and counts what hits, what misses, and why.`;
+
+const examples = `
+Examples:
+  kvlab compare                                 policies and capacities in one table
+  kvlab replay trace.jsonl.gz --blocks 10000    one configuration, in detail
+  kvlab trace stats trace.jsonl.gz              what is in a trace
+  kvlab init policy mine && kvlab replay --eviction ./mine.ts
+
+kvlab COMMAND --help says more. A TRACE left out is the built-in example.`;
+
+function program(): Command {
+  const kvlab = new Command("kvlab")
+    .description(about)
+    .version(version, "-V, --version", "print the version")
+    .helpOption("-h, --help", "print this help")
+    .helpCommand("help [COMMAND]", "print the help of a command")
+    .addHelpText("after", examples)
+    .configureOutput({ writeErr: () => {} })
+    .exitOverride();
+  addReplay(kvlab);
+  addLaterCommands(kvlab);
+  return kvlab;
+}
+
+/** In a checkout (`npm run kvlab`) npm changes to the package's folder; relative paths are meant from where it was called. */
+function returnToCaller(): void {
+  const { INIT_CWD, npm_lifecycle_event: script, npm_package_name: name } = process.env;
+  if (INIT_CWD && name === "kvlab" && (script === "kvlab" || script === "demo")) process.chdir(INIT_CWD);
+}
+
+/** Whoever read the output (`| head`) has seen enough. */
+function endWithReader(): void {
+  for (const stream of [process.stdout, process.stderr]) {
+    stream.on("error", (error: NodeJS.ErrnoException) => {
+      if (error.code === "EPIPE") process.exit();
+      throw error;
+    });
+  }
+}
+
+function fail(error: unknown): number {
+  if (error instanceof CommanderError) {
+    if (error.exitCode === 0) return 0;
+    return complain(error.message.replace(/^error: /, ""), Exit.badInput);
+  }
+  if (error instanceof InputError) return complain(error.message, Exit.badInput);
+  if (error instanceof Interrupted) return complain("interrupted", Exit.interrupted);
+  const what = error instanceof Error ? error.stack : String(error);
+  process.stderr.write(
+    `${what}\nkvlab: this is a bug in kvlab, please report it with the command and the lines above\n`,
+  );
+  return Exit.bug;
+}
+
+/** One line, whatever the message. */
+function complain(message: string, exitCode: number): number {
+  process.stderr.write(`kvlab: ${message.trim().replace(/\s*\n\s*/g, " ")}\n`);
+  return exitCode;
+}
+
+watchSignals();
+endWithReader();
+try {
+  returnToCaller();
+  const kvlab = program();
+  if (process.argv.length === 2) kvlab.outputHelp();
+  else await kvlab.parseAsync();
+} catch (error) {
+  process.exitCode = fail(error);
+}

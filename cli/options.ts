@@ -1,0 +1,135 @@
+import { type Command, Option } from "commander";
+import { InputError } from "../core/errors.ts";
+import { parseRule, type RuleName, type RuleValue, ruleNames } from "../core/rules.ts";
+import { nearest } from "../policies/registry.ts";
+
+/** Size of a cache: in blocks, as a share of the trace's distinct blocks, or without limit. */
+export type Capacity = { readonly blocks: number } | { readonly share: number } | "unlimited";
+
+/** A parser for a whole number. @throws InputError naming the option. */
+export function wholeNumber(option: string, least: number, most = Number.MAX_SAFE_INTEGER) {
+  return (text: string): number => {
+    const value = Number(text);
+    if (/^\d+$/.test(text) && value >= least && value <= most) return value;
+    const range = most === Number.MAX_SAFE_INTEGER ? `from ${least}` : `from ${least} to ${most}`;
+    throw new InputError(`${option} is "${text}", expected a whole number ${range}`);
+  };
+}
+
+/** A parser for any number in a range. @throws InputError naming the option. */
+export function decimalNumber(option: string) {
+  return (text: string): number => {
+    if (/^\d+(\.\d+)?$/.test(text)) return Number(text);
+    throw new InputError(`${option} is "${text}", expected a number`);
+  };
+}
+
+const mostBlocks = 2 ** 31 - 1;
+
+/** `10000`, `10%` or `unlimited`. */
+export function parseCapacity(text: string): Capacity {
+  if (text === "unlimited") return "unlimited";
+  const share = /^(\d+(?:\.\d+)?)%$/.exec(text);
+  if (share && Number(share[1]) > 0) return { share: Number(share[1]) / 100 };
+  const blocks = Number(text);
+  if (/^\d+$/.test(text) && blocks >= 1 && blocks <= mostBlocks) return { blocks };
+  throw new InputError(
+    `--blocks is "${text}", expected a whole number from 1 to ${mostBlocks}, a percentage of the distinct blocks ` +
+      `such as 10%, or unlimited`,
+  );
+}
+
+/** Blocks that a capacity stands for; undefined without limit. */
+export function blocksOf(capacity: Capacity, distinctBlocks: number): number | undefined {
+  if (capacity === "unlimited") return undefined;
+  if ("blocks" in capacity) return capacity.blocks;
+  return Math.max(1, Math.round(capacity.share * distinctBlocks));
+}
+
+/** The items of a comma list. @throws InputError if one is empty or there twice. */
+export function commaList(option: string, text: string): string[] {
+  const items = text.split(",").map((item) => item.trim());
+  if (items.includes("")) throw new InputError(`${option} is "${text}", expected names with commas between them`);
+  const twice = items.find((item, i) => items.indexOf(item) !== i);
+  if (twice !== undefined) throw new InputError(`${option} has "${twice}" twice`);
+  return items;
+}
+
+/** `NAME=VALUE`, or `NAME=VALUE,VALUE…`. @throws InputError with the names or values there are. */
+export function parseRuleOption(text: string): { name: RuleName; values: RuleValue[] } {
+  const at = text.indexOf("=");
+  if (at < 1) throw new InputError(`--rule is "${text}", expected NAME=VALUE, such as free-order=forward`);
+  const name = text.slice(0, at);
+  if (!(ruleNames as readonly string[]).includes(name)) {
+    const near = nearest(name, ruleNames);
+    throw new InputError(
+      near ? `unknown rule "${name}": did you mean "${near}"?` : `unknown rule "${name}"; kvlab policies lists all`,
+    );
+  }
+  return {
+    name: name as RuleName,
+    values: commaList(`--rule ${name}`, text.slice(at + 1)).map((value) => parseRule(name, value)),
+  };
+}
+
+export const repeatable = (value: string, before: string[] | undefined) => [...(before ?? []), value];
+
+/** What replay and compare share: how the trace is read. */
+export interface TraceReading {
+  readonly format?: string;
+  readonly unit?: number;
+  readonly limit?: number;
+}
+
+export function addTraceOptions(command: Command): Command {
+  return command
+    .option("--format FORMAT", "format of the trace, if it is not recognised")
+    .option("--unit TOKENS", "tokens that a content id stands for, if not 512", wholeNumber("--unit", 1))
+    .option("--limit N", "read only the first N requests", wholeNumber("--limit", 1));
+}
+
+const presets =
+  "presets are not part of this version; compose with --index, --eviction, --allocator, --scheduler and --rule";
+
+/** Options of versions to come: recognised, and refused with what there is instead. */
+const laterOptions: Readonly<Record<string, string>> = {
+  policy: presets,
+  capacity: "needs --model, which is not part of this version; give --blocks",
+  model: "the simulator and the engine are not part of this version; give --blocks",
+  gpu: "the simulator is not part of this version",
+  cost: "the simulator is not part of this version",
+  pace: "the simulator is not part of this version",
+  speed: "the simulator is not part of this version",
+  rate: "the simulator is not part of this version",
+  slo: "latency needs the simulator, which is not part of this version",
+  timeline: "the simulator is not part of this version; --events keeps every decision",
+  router: "replicas are not part of this version: there is one cache",
+  replicas: "replicas are not part of this version: there is one cache",
+  spread: "arrival times matter only to the simulator, which is not part of this version",
+};
+
+const laterTargets: Readonly<Record<string, string>> = {
+  sim: "the simulator is not part of this version",
+  cpu: "the engine is not part of this version",
+  cuda: "the engine is not part of this version",
+};
+
+/** Adds the options that are refused by name, hidden in the help. */
+export function addLaterOptions(command: Command): Command {
+  for (const [name, why] of Object.entries(laterOptions)) {
+    command.addOption(new Option(`--${name} [VALUE]`).hideHelp());
+    command.on(`option:${name}`, (value: string | null) => {
+      const given = value === null ? `--${name}` : `--${name} ${value}`;
+      throw new InputError(why.startsWith("needs") ? `--${name} ${why}` : `${given}: ${why}`);
+    });
+  }
+  return command;
+}
+
+export function parseTarget(text: string): "cache" {
+  if (text === "cache") return text;
+  const url = /^https?:\/\//.test(text);
+  const why = url ? "servers are not part of this version" : laterTargets[text];
+  if (why) throw new InputError(`--target ${text}: ${why}; there is: cache`);
+  throw new InputError(`unknown target "${text}"; there is: cache`);
+}

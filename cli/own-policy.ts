@@ -1,0 +1,137 @@
+import { stat } from "node:fs/promises";
+import { basename, extname, resolve } from "node:path";
+import { type BuildFailure, build, type Plugin } from "esbuild";
+import { InputError, PolicyError } from "../core/errors.ts";
+import type { EvictionContext, EvictionPlugin, EvictionPolicy } from "../core/plugins.ts";
+import { entryUrl } from "./package.ts";
+
+/** An eviction policy from a user's file. */
+export interface OwnPolicy extends EvictionPlugin {
+  /** As the user named it. */
+  readonly file: string;
+}
+
+export const isOwnPolicy = (eviction: EvictionPlugin): eviction is OwnPolicy => "file" in eviction;
+
+/** Whether `--eviction` got a file and not a name. */
+export const isPolicyFile = (text: string) => /[/\\]|\.[cm]?[jt]s$/.test(text);
+
+/**
+ * Loads a user's policy, in TypeScript or JavaScript, from any folder. Every call of it is guarded, so that its mistakes
+ * are told apart from ours.
+ *
+ * @throws InputError if the file is not there, cannot be read as a program, or exports no policy.
+ */
+export async function loadOwnPolicy(file: string): Promise<OwnPolicy> {
+  const found = await stat(file).catch(() => undefined);
+  if (!found) throw new InputError(`${file}: no such file`);
+  if (!found.isFile()) throw new InputError(`${file}: is not a file`);
+  const plugin = pluginOf(file, await importFile(file));
+  return { ...plugin, file, create: (context) => guarded(file, plugin, context) };
+}
+
+/** `import … from "kvlab"` means this very program, wherever the file is. */
+const kvlabItself: Plugin = {
+  name: "kvlab",
+  setup(bundler) {
+    bundler.onResolve({ filter: /^kvlab$/ }, () => ({ path: entryUrl, external: true }));
+  },
+};
+
+/**
+ * The file and what it imports, as one module. Bundled, because then it does not matter whether the folder it lies in
+ * has a package.json that makes it a CommonJS module.
+ */
+async function importFile(file: string): Promise<Record<string, unknown>> {
+  try {
+    const { outputFiles } = await build({
+      entryPoints: [resolve(file)],
+      bundle: true,
+      write: false,
+      format: "esm",
+      platform: "node",
+      target: "node20",
+      logLevel: "silent",
+      tsconfigRaw: {},
+      plugins: [kvlabItself],
+    });
+    return await import(`data:text/javascript;base64,${Buffer.from(outputFiles[0].contents).toString("base64")}`);
+  } catch (error) {
+    const [first] = (error as BuildFailure).errors ?? [];
+    if (!first) throw new InputError(`${file}: ${messageOf(error).replace(entryUrl, "kvlab")}`);
+    const { location, text } = first;
+    const at = location
+      ? `${file === location.file || isSame(file, location.file) ? file : location.file}:${location.line}`
+      : file;
+    throw new InputError(`${at}: ${text}`);
+  }
+}
+
+const isSame = (a: string, b: string) => resolve(a) === resolve(b);
+
+const messageOf = (error: unknown) => (error instanceof Error ? error.message : String(error)).split("\n")[0];
+
+/** The default export, or the only one that can be a policy; a bare `create` function is named after its file. */
+function pluginOf(file: string, exports: Record<string, unknown>): EvictionPlugin {
+  const named = basename(file, extname(file));
+  const found =
+    "default" in exports
+      ? [asPlugin(exports["default"], named)].filter((plugin) => plugin !== undefined)
+      : Object.values(exports).flatMap((value) => asPlugin(value, named) ?? []);
+  if (found.length === 1) return found[0];
+  const names = Object.keys(exports);
+  const what = names.length === 0 ? "nothing" : names.join(", ");
+  throw new InputError(
+    found.length === 0
+      ? `${file}: exports ${what}, expected an eviction policy { name, create }; kvlab init policy writes an example`
+      : `${file}: exports ${found.length} policies (${what}), expected one, or a default export`,
+  );
+}
+
+function asPlugin(value: unknown, named: string): EvictionPlugin | undefined {
+  if (typeof value === "function")
+    return { name: named, about: "", source: "", create: value as EvictionPlugin["create"] };
+  if (typeof value !== "object" || value === null) return undefined;
+  const { name, about, source, create, unlimited } = value as Partial<Record<keyof EvictionPlugin, unknown>>;
+  if (typeof create !== "function") return undefined;
+  return {
+    name: typeof name === "string" && name !== "" ? name : named,
+    about: typeof about === "string" ? about : "",
+    source: typeof source === "string" ? source : "",
+    create: (context) => create.call(value, context),
+    ...(unlimited === true && { unlimited: true as const }),
+  };
+}
+
+const required = ["add", "remove", "victim"] as const;
+const optional = ["published", "hit", "split", "resized", "prepare"] as const;
+type Method = keyof EvictionPolicy;
+
+/** The policy with every call watched. @throws PolicyError with file, method and request. */
+function guarded(file: string, plugin: EvictionPlugin, context: EvictionContext): EvictionPolicy {
+  let request: number | undefined;
+  const watch = <Result>(method: string, call: () => Result): Result => {
+    try {
+      return call();
+    } catch (error) {
+      const when = request === undefined ? "" : ` at request ${request}`;
+      throw new PolicyError(`${file}: ${method}() threw${when}: ${messageOf(error)}`);
+    }
+  };
+  const policy: EvictionPolicy = watch("create", () => plugin.create(context));
+  for (const method of required) {
+    if (typeof policy?.[method] === "function") continue;
+    throw new PolicyError(`${file}: create() gave no policy with ${method}(), expected ${required.join(", ")}`);
+  }
+  const watched: Record<string, (...args: never[]) => unknown> = {
+    begin(...args: Parameters<NonNullable<EvictionPolicy["begin"]>>) {
+      request = args[0].id;
+      if (policy.begin) watch("begin", () => policy.begin?.(...args));
+    },
+  };
+  for (const method of [...required, ...optional] as Method[]) {
+    const own = policy[method] as ((...args: unknown[]) => unknown) | undefined;
+    if (own) watched[method] = (...args: unknown[]) => watch(method, () => own.apply(policy, args));
+  }
+  return watched as unknown as EvictionPolicy;
+}

@@ -1,0 +1,157 @@
+import { join } from "node:path";
+import type { Command } from "commander";
+import { InputError } from "../core/errors.ts";
+import { CacheReplay, type ReplayConfig } from "../core/replay.ts";
+import type { RuleName, RuleValue } from "../core/rules.ts";
+import type { Trace } from "../core/trace.ts";
+import { defaultBlockTokens, defaultParts, type PartNames, partsNamed } from "./configuration.ts";
+import { readInput } from "./input.ts";
+import {
+  addLaterOptions,
+  addTraceOptions,
+  blocksOf,
+  type Capacity,
+  parseCapacity,
+  parseRuleOption,
+  parseTarget,
+  repeatable,
+  type TraceReading,
+  wholeNumber,
+} from "./options.ts";
+import { Progress } from "./progress.ts";
+import { runReport } from "./report.ts";
+import { distinctPromptBlocks, runReplay, servedRequests } from "./run.ts";
+import { checkWritable, claimRunDirectory } from "./run-directory.ts";
+import { commandOf, runId, runsFolder, saveRun } from "./save.ts";
+import { summary } from "./summary.ts";
+
+interface ReplayOptions extends PartNames, TraceReading {
+  readonly rule?: readonly string[];
+  readonly blocks?: Capacity;
+  readonly blockSize?: number;
+  readonly warmup: number;
+  readonly seed: number;
+  readonly repeat?: number;
+  readonly audit?: boolean;
+  readonly events?: boolean;
+  readonly out?: string;
+  readonly save: boolean;
+  readonly json?: boolean;
+}
+
+const examples = `
+Examples:
+  kvlab replay                                  the built-in example
+  kvlab replay trace.jsonl.gz --blocks 10000
+  kvlab replay trace.jsonl --blocks 25% --eviction ./mine.ts
+  kvlab replay trace.jsonl --index none --json --no-save
+
+Without --blocks the cache has 10 % of the trace's distinct blocks.`;
+
+export function addReplay(program: Command): void {
+  const command = program
+    .command("replay")
+    .description("run one configuration over a trace and say what hit, what missed and why")
+    .argument("[TRACE...]", 'trace files, read one after the other; none, or "example": the built-in example')
+    .option("--target TARGET", "where to run it; in this version only: cache", parseTarget, "cache" as const)
+    .option("--index NAME", "prefix index", defaultParts.index)
+    .option("--eviction NAME", "eviction policy, or a file with one of your own", defaultParts.eviction);
+  addSharedOptions(command)
+    .option("--allocator NAME", "allocator", defaultParts.allocator)
+    .option("--scheduler NAME", "scheduler", defaultParts.scheduler)
+    .option("--rule NAME=VALUE", "a reuse rule (repeatable; kvlab policies lists them)", repeatable)
+    .option("--blocks N", "blocks of the cache, N% of the distinct blocks, or unlimited", parseCapacity)
+    .option("--repeat N", "replay N times after a warm-up and report the median time", wholeNumber("--repeat", 1))
+    .option("--events", "keep the log of every decision")
+    .option("--out DIR", `save the run there instead of in ${runsFolder}/`)
+    .option("--no-save", "do not save the run")
+    .addHelpText("after", examples)
+    .action(replay);
+  addLaterOptions(command);
+}
+
+/** What replay and compare share besides the parts. */
+export function addSharedOptions(command: Command): Command {
+  return addTraceOptions(command)
+    .option("--block-size TOKENS", "tokens of a block, a multiple of the trace's unit", wholeNumber("--block-size", 1))
+    .option("--warmup N", "requests at the start that are in no figure", wholeNumber("--warmup", 0), 0)
+    .option("--seed N", "for policies that draw lots", wholeNumber("--seed", 0, 2 ** 32 - 1), 1)
+    .option("--audit", "check every invariant after every step; slow")
+    .option("--json", "print one JSON document and nothing else");
+}
+
+async function replay(files: readonly string[], options: ReplayOptions): Promise<void> {
+  const rules = parseRules(options.rule ?? []);
+  const parts = await partsNamed(options, rules);
+  if (options.out !== undefined && !options.save) throw new InputError("--out and --no-save exclude each other");
+  if (options.out !== undefined) await claimRunDirectory(options.out);
+  else if (options.save) await checkWritable(runsFolder, runsFolder);
+
+  const progress = new Progress();
+  try {
+    const input = await readInput(files, options, progress);
+    const { trace } = input;
+    checkWarmup(options.warmup, trace);
+    const configured = {
+      ...parts,
+      blockTokens: blockTokensFor(trace, options.blockSize),
+      blocks: undefined,
+      seed: options.seed,
+    };
+    const blocks = CacheReplay.blockKeys(configured, trace);
+    const distinctBlocks = distinctPromptBlocks(blocks);
+    const byDefault = options.blocks === undefined && !parts.eviction.unlimited;
+    const config: ReplayConfig = {
+      ...configured,
+      blocks: parts.eviction.unlimited ? undefined : blocksOf(options.blocks ?? { share: 0.1 }, distinctBlocks),
+      warmup: options.warmup,
+      events: options.events ?? false,
+      audit: options.audit ?? false,
+    };
+    const { repeat } = options;
+    progress.start("replaying", servedRequests(trace, repeat));
+    const run = await runReplay(trace, blocks, config, { repeat, advance: (requests) => progress.advance(requests) });
+    progress.done();
+
+    const report = runReport(input, blocks, run);
+    let directory: string | undefined;
+    if (options.save) {
+      progress.state("saving");
+      const claimed = await claimRunDirectory(options.out ?? join(runsFolder, runId(input, report)));
+      const command = commandOf(report, options, options.events ?? false, options.rule ?? []);
+      await saveRun(claimed, run, report, command);
+      directory = claimed.path;
+      progress.done();
+    }
+    const facts = { traceName: input.name, distinctBlocks, byDefault, directory, repeat };
+    const shown = options.json ? JSON.stringify(report, undefined, 2) : summary(report, facts);
+    process.stdout.write(`${shown}\n`);
+  } finally {
+    progress.done();
+  }
+}
+
+function parseRules(texts: readonly string[]): Partial<Record<RuleName, RuleValue>> {
+  const rules: Partial<Record<RuleName, RuleValue>> = {};
+  for (const text of texts) {
+    const { name, values } = parseRuleOption(text);
+    if (values.length > 1) throw new InputError(`--rule ${text}: replay takes one value; kvlab compare takes several`);
+    rules[name] = values[0];
+  }
+  return rules;
+}
+
+/** @throws InputError if nothing would be left to report. */
+export function checkWarmup(warmup: number, { requestCount }: Trace): void {
+  if (warmup >= requestCount)
+    throw new InputError(`--warmup is ${warmup}, the trace has only ${requestCount} requests`);
+}
+
+/** @throws InputError if the size is not a multiple of the trace's unit. */
+export function blockTokensFor({ unitTokens }: Trace, blockSize: number | undefined): number {
+  const size = blockSize ?? defaultBlockTokens(unitTokens);
+  if (size % unitTokens === 0) return size;
+  throw new InputError(
+    `--block-size is ${size}, expected a multiple of ${unitTokens}, the tokens of the trace's blocks`,
+  );
+}

@@ -1,0 +1,133 @@
+import { constants, rmSync } from "node:fs";
+import { access, lstat, mkdir, readdir, readFile, realpath, rename, rm, rmdir, writeFile } from "node:fs/promises";
+import { basename, dirname, join, relative, resolve } from "node:path";
+import { InputError } from "../core/errors.ts";
+
+/** All that a run's directory holds; a directory with anything else in it is not ours to replace. */
+export const runFiles = ["run.json", "requests.parquet", "steps.parquet", "events.parquet"] as const;
+
+/**
+ * Where a run will be saved, once it is known that it can be: the place is free, or holds an earlier run.
+ *
+ * @throws InputError saying what is in the way.
+ */
+export async function claimRunDirectory(path: string): Promise<RunDirectory> {
+  const { target, what } = await settled(path);
+  if (what === "other") throw new InputError(`${path}: exists and is not a run of kvlab, so it is not replaced`);
+  if (target === process.cwd()) throw new InputError(`${path}: is the current directory, expected one of its own`);
+  await checkWritable(path, dirname(target));
+  return new RunDirectory(path, target);
+}
+
+/** @throws InputError if nothing can be made below this path (which need not exist yet). */
+export async function checkWritable(shown: string, path: string): Promise<void> {
+  for (let folder = resolve(path); ; folder = dirname(folder)) {
+    const found = await lstat(folder).catch((error: NodeJS.ErrnoException) => {
+      if (error.code === "ENOENT") return undefined;
+      if (error.code === "ENOTDIR") return undefined;
+      throw new InputError(`${shown}: cannot be written (${error.code})`);
+    });
+    if (!found) continue;
+    const real = await realpath(folder);
+    if (!(await lstat(real)).isDirectory()) {
+      throw new InputError(`${shown}: cannot be written, ${relative(process.cwd(), folder) || folder} is a file`);
+    }
+    try {
+      await access(real, constants.W_OK | constants.X_OK);
+      return;
+    } catch (error) {
+      throw new InputError(`${shown}: cannot be written (${(error as NodeJS.ErrnoException).code})`);
+    }
+  }
+}
+
+async function settled(path: string): Promise<{ target: string; what: "free" | "run" | "other" }> {
+  const target = await realpath(path).catch(() => resolve(path));
+  const names = await readdir(target).catch((error: NodeJS.ErrnoException) => error.code);
+  if (typeof names === "string" || names === undefined) {
+    return { target, what: names === "ENOENT" || (await parentIsFile(target)) ? "free" : "other" };
+  }
+  if (names.length === 0) return { target, what: "free" };
+  const known = names.every((name) => (runFiles as readonly string[]).includes(name));
+  return { target, what: known && (await isRun(join(target, "run.json"))) ? "run" : "other" };
+}
+
+/** What is in the way then is above the target, and `checkWritable` says so. */
+const parentIsFile = async (target: string) => !(await lstat(target).catch(() => undefined));
+
+async function isRun(path: string): Promise<boolean> {
+  try {
+    return JSON.parse(await readFile(path, "utf8")).schema === "run/1";
+  } catch {
+    return false;
+  }
+}
+
+/** Directories under way; none outlives the program. */
+const unfinished = new Set<string>();
+process.on("exit", () => {
+  for (const path of unfinished) rmSync(path, { recursive: true, force: true });
+});
+
+/** A run's directory, which appears under its name only when it is complete. */
+export class RunDirectory {
+  /** As the user gave it. */
+  readonly path: string;
+  readonly #target: string;
+
+  constructor(path: string, target: string) {
+    this.path = path;
+    this.#target = target;
+  }
+
+  /** Calls `write` with a directory to fill, and puts that in place of what was there. */
+  async fill(write: (directory: string) => Promise<void>): Promise<void> {
+    const parent = dirname(this.#target);
+    const made = await this.#system(() => mkdir(parent, { recursive: true }));
+    const beside = join(parent, `.${basename(this.#target)}.${process.pid}`);
+    const fresh = `${beside}.tmp`;
+    unfinished.add(fresh);
+    let complete = false;
+    try {
+      await this.#system(() => mkdir(fresh));
+      await this.#system(() => write(fresh));
+      await this.#system(() => this.#replace(fresh, `${beside}.old`));
+      complete = true;
+    } finally {
+      await rm(fresh, { recursive: true, force: true });
+      unfinished.delete(fresh);
+      if (!complete && made) await removeEmpty(parent, made);
+    }
+  }
+
+  async #replace(fresh: string, old: string): Promise<void> {
+    const before = await readdir(this.#target).catch(() => undefined);
+    if (before && before.length > 0) {
+      await rename(this.#target, old);
+      unfinished.add(old);
+    }
+    await rename(fresh, this.#target);
+    await rm(old, { recursive: true, force: true });
+    unfinished.delete(old);
+  }
+
+  async #system<Result>(act: () => Promise<Result>): Promise<Result> {
+    try {
+      return await act();
+    } catch (error) {
+      const { code, syscall } = error as NodeJS.ErrnoException;
+      if (syscall === undefined) throw error;
+      throw new InputError(`${this.path}: cannot be written (${code})`);
+    }
+  }
+}
+
+/** Takes away the folders that were made for nothing, from `path` up to `first`. */
+async function removeEmpty(path: string, first: string): Promise<void> {
+  for (let folder = path; folder.length >= first.length; folder = dirname(folder)) {
+    await rmdir(folder).catch(() => {});
+  }
+}
+
+export const writeText = (directory: string, name: (typeof runFiles)[number], text: string) =>
+  writeFile(join(directory, name), text);

@@ -1,0 +1,168 @@
+import type { BlockColumns } from "../core/content.ts";
+import { PolicyError } from "../core/errors.ts";
+import type { EvictionPlugin, FutureView } from "../core/plugins.ts";
+import { CacheReplay, type ReplayConfig, type ReplayResult } from "../core/replay.ts";
+import type { Trace } from "../core/trace.ts";
+import { breathe } from "./interrupt.ts";
+import { isOwnPolicy } from "./own-policy.ts";
+
+/** A finished replay. */
+export interface Run {
+  readonly config: ReplayConfig;
+  readonly result: ReplayResult;
+  /** The replay alone; of several the median. */
+  readonly wallMs: number;
+}
+
+export interface RunOptions {
+  /** Measured replays after one to warm up; undefined: a single one. */
+  readonly repeat?: number | undefined;
+  /** Told of each slice of requests that is done, warm-up included. */
+  readonly advance?: (requests: number) => void;
+}
+
+/** Requests that `runReplay` serves in all. */
+export const servedRequests = (trace: Trace, repeat?: number) =>
+  trace.requestCount * (repeat === undefined ? 1 : repeat + 1);
+
+/** Replays a trace, each time from an empty cache. @throws Interrupted, and PolicyError naming a user's file. */
+export async function runReplay(
+  trace: Trace,
+  blocks: BlockColumns,
+  config: ReplayConfig,
+  options: RunOptions = {},
+): Promise<Run> {
+  const { repeat, advance = () => {} } = options;
+  const slices = new Slices(trace, blocks);
+  if (repeat !== undefined) await replayOnce(slices, config, advance);
+  const times: number[] = [];
+  let last: ReplayResult | undefined;
+  for (let i = 0; i < (repeat ?? 1); i++) {
+    const { result, wallMs } = await replayOnce(slices, config, advance);
+    times.push(wallMs);
+    last = result;
+  }
+  return { config, result: last!, wallMs: median(times) };
+}
+
+async function replayOnce(slices: Slices, config: ReplayConfig, advance: (requests: number) => void) {
+  const replay = new CacheReplay({ ...config, eviction: knowingAll(config.eviction, slices.future) });
+  let wallMs = 0;
+  try {
+    for (const { trace, blocks } of slices.all()) {
+      const start = performance.now();
+      replay.feed(trace, blocks);
+      const took = performance.now() - start;
+      wallMs += took;
+      slices.adapt(took);
+      advance(trace.requestCount);
+      await breathe();
+    }
+  } catch (error) {
+    const { eviction } = config;
+    if (!(error instanceof PolicyError) || !isOwnPolicy(eviction) || error.message.startsWith(eviction.file))
+      throw error;
+    throw new PolicyError(`${eviction.file}: ${error.message}`);
+  }
+  return { result: replay.result(), wallMs };
+}
+
+/** How long signals may wait. */
+const sliceMs = 40;
+
+/** A trace in slices of rows, as views: large enough to be fast, small enough to be interrupted between them. */
+class Slices {
+  readonly #trace: Trace;
+  readonly #blocks: BlockColumns;
+  #rows = 512;
+
+  constructor(trace: Trace, blocks: BlockColumns) {
+    this.#trace = trace;
+    this.#blocks = blocks;
+  }
+
+  get future(): FutureView {
+    return { blocks: this.#blocks, requestCount: this.#trace.requestCount };
+  }
+
+  /** The last slice took so long: the next ones are of a fitting size. */
+  adapt(ms: number): void {
+    const fitting = (this.#rows * sliceMs) / Math.max(ms, 0.1);
+    this.#rows = Math.ceil(Math.min(Math.max(fitting, this.#rows / 4), this.#rows * 4));
+  }
+
+  *all() {
+    for (let from = 0; from < this.#trace.requestCount; ) {
+      const to = Math.min(from + this.#rows, this.#trace.requestCount);
+      yield { trace: rowsOf(this.#trace, from, to), blocks: blockRowsOf(this.#blocks, from, to) };
+      from = to;
+    }
+  }
+}
+
+function rowsOf(trace: Trace, from: number, to: number): Trace {
+  const optional = Object.fromEntries(
+    Object.entries(trace.optional).map(([name, column]) => {
+      if (name === "generatedKeys") return [name, column];
+      return [name, column.subarray(from, name === "generatedStart" ? to + 1 : to)];
+    }),
+  );
+  return {
+    ...trace,
+    requestCount: to - from,
+    arrivalNs: trace.arrivalNs.subarray(from, to),
+    inputTokens: trace.inputTokens.subarray(from, to),
+    outputTokens: trace.outputTokens.subarray(from, to),
+    maxOutputTokens: trace.maxOutputTokens.subarray(from, to),
+    keyStart: trace.keyStart.subarray(from, to + 1),
+    optional,
+  };
+}
+
+function blockRowsOf(blocks: BlockColumns, from: number, to: number): BlockColumns {
+  return {
+    ...blocks,
+    start: blocks.start.subarray(from, to + 1),
+    promptBlocks: blocks.promptBlocks.subarray(from, to),
+  };
+}
+
+/** The same policy, which is told the whole future although the replay gets it slice by slice. */
+function knowingAll(eviction: EvictionPlugin, future: FutureView): EvictionPlugin {
+  return {
+    ...eviction,
+    create(context) {
+      const policy = eviction.create(context);
+      const prepare = policy.prepare?.bind(policy);
+      if (prepare) policy.prepare = () => prepare(future);
+      return policy;
+    },
+  };
+}
+
+function median(values: readonly number[]): number {
+  const sorted = [...values].sort((a, b) => a - b);
+  const middle = sorted.length >> 1;
+  return sorted.length % 2 === 1 ? sorted[middle] : (sorted[middle - 1] + sorted[middle]) / 2;
+}
+
+/** Different contents among the blocks of all prompts. */
+export function distinctPromptBlocks({ keys, start, promptBlocks, distinct }: BlockColumns): number {
+  const seen = new Uint8Array(distinct);
+  let count = 0;
+  for (let r = 0; r < promptBlocks.length; r++) {
+    for (let at = start[r]; at < start[r] + promptBlocks[r]; at++) {
+      if (seen[keys[at]] === 1) continue;
+      seen[keys[at]] = 1;
+      count++;
+    }
+  }
+  return count;
+}
+
+/** Block references of all prompts, those of the warm-up included. */
+export function blockReferences({ promptBlocks }: BlockColumns): number {
+  let count = 0;
+  for (const blocks of promptBlocks) count += blocks;
+  return count;
+}

@@ -1,0 +1,108 @@
+import { type MissReason, missReasons } from "../core/counters.ts";
+import { type RuleName, resolveRules, ruleNames } from "../core/rules.ts";
+import type { RunReport } from "./report.ts";
+import { aligned, approximate, colors, grouped, milliseconds, percent, ratio, shareBar, wrapped } from "./table.ts";
+
+const ratioMeanings: Readonly<Record<keyof RunReport["cache"]["hitRatio"], string>> = {
+  block: "cached prefix blocks ÷ prompt blocks",
+  token: "their tokens ÷ prompt tokens",
+  requestMeanBlock: "mean over requests of their block ratios",
+  requestMeanToken: "mean over requests of their token ratios",
+  fullBlock: "without partial last blocks",
+  anyResidentBlock: "resident blocks, also past a hole",
+};
+
+const missMeanings: Readonly<Record<MissReason, string>> = {
+  "never-seen": "not computed before",
+  evicted: "was cached, and had to go",
+  "past-hole": "cached, but after something missing",
+  "shorter-than-block": "in no whole block",
+  "other-namespace": "cached for somebody else",
+  "not-yet-computed": "another request is at it",
+  "match-limit": "the rules allow no more",
+};
+
+/** What is said of a run besides the report. */
+export interface SummaryFacts {
+  readonly traceName: string;
+  readonly distinctBlocks: number;
+  /** The capacity was not given. */
+  readonly byDefault: boolean;
+  /** Where the run was saved. */
+  readonly directory: string | undefined;
+  readonly repeat: number | undefined;
+}
+
+/** A run for people: what was run, the hit ratios, the misses, the speed. */
+export function summary(report: RunReport, facts: SummaryFacts): string {
+  return [ran(report, facts), ratios(report), misses(report), ...refusals(report), speed(report, facts)].join("\n\n");
+}
+
+function ran({ trace, policy, warmup }: RunReport, { traceName, distinctBlocks, byDefault }: SummaryFacts): string {
+  const { index, eviction, allocator, scheduler, blocks, blockTokens } = policy;
+  const built = trace.files.length === 0 ? " (the built-in example: generated chat)" : "";
+  const capacity =
+    blocks === null
+      ? `unlimited; the trace has ${grouped(distinctBlocks)} distinct blocks`
+      : `${grouped(blocks)} blocks, ${percent(distinctBlocks === 0 ? 0 : blocks / distinctBlocks)} of the trace's ` +
+        `${grouped(distinctBlocks)} distinct ones${byDefault ? " (the default; --blocks changes it)" : ""}`;
+  const changed = changedRules(policy.rules);
+  const rows: [string, string][] = [
+    [
+      "trace",
+      `${colors.bold(traceName)}${built}: ${grouped(trace.requests)} requests, ${approximate(trace.inputTokens)} prompt tokens` +
+        (warmup > 0 ? `; the first ${grouped(warmup)} requests are in no figure` : ""),
+    ],
+    ["policy", `${colors.bold(`${index} + ${eviction}`)}, allocator ${allocator}, scheduler ${scheduler}`],
+    ["cache", `${capacity}; ${blockTokens} tokens a block`],
+    ...(changed ? ([["rules", changed]] as [string, string][]) : []),
+  ];
+  return rows.map(([name, text]) => `  ${name.padEnd(8)}${wrapped(text, 10, 10)}`).join("\n");
+}
+
+function changedRules(rules: RunReport["policy"]["rules"]): string {
+  const usual = resolveRules();
+  return ruleNames
+    .filter((name: RuleName) => rules[name] !== usual[name])
+    .map((name) => `${name}=${rules[name]}`)
+    .join(", ");
+}
+
+function ratios({ cache }: RunReport): string {
+  const names = Object.keys(cache.hitRatio) as (keyof typeof cache.hitRatio)[];
+  const rows = names.map((name) => {
+    const value = ratio(cache.hitRatio[name]);
+    return [name, name === "block" ? colors.bold(value) : value, colors.dim(ratioMeanings[name])];
+  });
+  return `${colors.bold("Hit ratio")}\n${aligned(rows, "lrl")}`;
+}
+
+const barWidth = 16;
+
+function misses({ cache }: RunReport): string {
+  const missed = cache.lookupTokens - cache.hitTokens - cache.refusedTokens;
+  if (missed === 0) return "No token was missed.";
+  const rows = missReasons
+    .filter((reason) => cache.missTokens[reason] > 0)
+    .map((reason) => {
+      const share = cache.missTokens[reason] / missed;
+      const bar = colors.cyan(shareBar(share, barWidth));
+      return [reason, grouped(cache.missTokens[reason]), percent(share), bar, colors.dim(missMeanings[reason])];
+    });
+  return `${colors.bold(`Why ${grouped(missed)} prompt tokens had to be computed`)}\n${aligned(rows, "lrrll")}`;
+}
+
+function refusals({ cache, policy }: RunReport): string[] {
+  const { refusedRequests, lookups } = cache;
+  if (refusedRequests === 0) return [];
+  const text =
+    `${grouped(refusedRequests)} of ${grouped(lookups)} requests were refused: they need more than the ` +
+    `${grouped(policy.blocks ?? 0)} blocks there are. They count as lookups without a hit.`;
+  return [colors.yellow(wrapped(text, 0))];
+}
+
+function speed({ wallMs, blockRefsPerS }: RunReport, { directory, repeat }: SummaryFacts): string {
+  const times = repeat === undefined ? "" : ` (median of ${repeat})`;
+  const replayed = `Replayed in ${milliseconds(wallMs)}${times}: ${approximate(blockRefsPerS)} block references a second.`;
+  return directory === undefined ? replayed : `${replayed}\nSaved in ${directory}`;
+}
