@@ -8,10 +8,9 @@ import { hole, type Sequence } from "./request.ts";
  *
  * 1. free + private + cached-idle + cached-held = all blocks; a block's count is the number of its holders.
  * 2. An idle or free block has no holder, a free one is in no table; what the index knows is published or idle.
- * 3. The policy was given exactly the entries that may go.
  */
 export function audit(cache: KvCache, holders: Iterable<Sequence>): void {
-  const { pool, index, entries } = cache;
+  const { pool, index } = cache;
   const total = pool.blockCount;
   const holderCount = new Uint32Array(total);
   for (const { table, blockCount, adoptedEnd, request } of holders) {
@@ -57,7 +56,6 @@ export function audit(cache: KvCache, holders: Iterable<Sequence>): void {
     const entry = index.entryOf(block);
     const mayGo = index.isEvictable(entry);
     assert(!mayGo || holding === 0, () => `entry ${entry} may go while block ${block} has ${holding} holders`);
-    assert(entries.isListed(entry) === mayGo, () => `entry ${entry} may go: ${mayGo}; known to the policy: ${!mayGo}`);
     if (mayGo) evictable++;
   }
   const free = count[BlockState.free];

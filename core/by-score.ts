@@ -2,7 +2,7 @@ import type { EntryColumns } from "./entries.ts";
 import type { EntryId, EvictionContext, EvictionPolicy } from "./plugins.ts";
 
 type ColumnName = {
-  [Name in keyof EntryColumns]: EntryColumns[Name] extends Uint32Array | Int32Array | Float64Array ? Name : never;
+  [Name in keyof EntryColumns]-?: EntryColumns[Name] extends Uint32Array | Int32Array | Float64Array ? Name : never;
 }[keyof EntryColumns];
 
 /**
@@ -32,75 +32,177 @@ interface Level {
 }
 
 /**
- * Two sorted structures, the victim is the smaller of their heads:
+ * Two sorted structures; the victim is the smaller of their heads:
  *
- *   run   a linked list; an entry that belongs at its end, as nearly all do when time decides, is added in O(1)
- *   heap  the others (a re-released FIFO block, a tree's parent that became a leaf), O(log n)
+ *   run    a queue in a ring: an entry that belongs at its end, as nearly all do when time decides, costs one write,
+ *          and so does a removal, which leaves a gap that the head skips
+ *   heap   the others (a re-released FIFO block, a tree's parent that became a leaf), O(log n)
  */
 class ScoreOrder implements EvictionPolicy {
   readonly #columns: EntryColumns;
   readonly #levels: readonly Level[];
   readonly #computed: boolean;
   readonly #first: Level["column"];
-  readonly #firstUp: boolean;
-  readonly #before: Int32Array;
-  readonly #after: Int32Array;
-  #head = none;
-  #tail = none;
+  readonly #firstSign: number;
+  readonly #second: Level["column"];
+  readonly #secondSign: number;
+  /** Entries in order. Place p is at `p & mask`; it counts only while `#place[entry] === p`. */
+  readonly #ring: Int32Array;
+  readonly #mask: number;
+  #head = 0;
+  #end = 0;
+  /** Scores of the last entry that went into the run, even if it has left since. */
+  #lastFirst = Number.NEGATIVE_INFINITY;
+  #lastSecond = Number.NEGATIVE_INFINITY;
+  /** Where an evictable entry is: a place of the ring, or −2 − its place in the heap; `none` = nowhere. */
+  readonly #place: Int32Array;
   #heap: Int32Array | undefined;
   #heapLength = 0;
-  /** Place in the heap, `none` for an entry of the run. */
-  #place: Int32Array | undefined;
+  /** Order in which entries came into the heap: who came first goes first. */
+  #arrival: Float64Array | undefined;
+  #arrivals = 0;
 
   constructor(scores: readonly Score[], columns: EntryColumns) {
     const entryCount = columns.key.length;
     this.#columns = columns;
     this.#levels = scores.map((score) => {
       if (typeof score === "function") return { column: new Float64Array(entryCount), sign: 1, compute: score };
-      const down = score.startsWith("-");
-      const name = (down ? score.slice(1) : score) as ColumnName;
-      return { column: columns[name], sign: down ? -1 : 1, compute: undefined };
+      const sign = score.startsWith("-") ? -1 : 1;
+      const name = (sign < 0 ? score.slice(1) : score) as ColumnName;
+      // The release order is the depth, up or down: no need to keep it twice.
+      if (name !== "releaseOrder") return { column: columns[name], sign, compute: undefined };
+      return { column: columns.depth, sign: columns.forward ? sign : -sign, compute: undefined };
     });
-    this.#first = this.#levels[0].column;
-    this.#firstUp = this.#levels[0].sign > 0;
+    const [first, second = { column: first.column, sign: 0 }] = this.#levels;
+    this.#first = first.column;
+    this.#firstSign = first.sign;
+    this.#second = second.column;
+    this.#secondSign = second.sign;
     this.#computed = this.#levels.some((level) => level.compute);
-    this.#before = new Int32Array(entryCount);
-    this.#after = new Int32Array(entryCount);
+    const room = 2 ** Math.ceil(Math.log2(Math.max(16, 2 * entryCount)));
+    this.#ring = new Int32Array(room);
+    this.#mask = room - 1;
+    this.#place = new Int32Array(entryCount).fill(none);
   }
 
   add(entry: EntryId): void {
     if (this.#computed) this.#compute(entry);
-    const tail = this.#tail;
-    if (tail !== none && this.#less(entry, tail)) {
+    const first = this.#first[entry] * this.#firstSign;
+    const second = this.#second[entry] * this.#secondSign;
+    if (first < this.#lastFirst || (first === this.#lastFirst && !(second > this.#lastSecond) && !this.#ties(second))) {
       this.#push(entry);
       return;
     }
-    this.#before[entry] = tail;
-    this.#after[entry] = none;
-    if (tail === none) this.#head = entry;
-    else this.#after[tail] = entry;
-    this.#tail = entry;
+    this.#lastFirst = first;
+    this.#lastSecond = second;
+    if (this.#end - this.#head === this.#ring.length || this.#end === 2 ** 30) this.#closeGaps();
+    this.#ring[this.#end & this.#mask] = entry;
+    this.#place[entry] = this.#end++;
+  }
+
+  addMany(entries: Int32Array, count: number): void {
+    let i = 0;
+    if (!this.#computed && this.#end + count < 2 ** 30) i = this.#appendMany(entries, count);
+    for (; i < count; i++) this.add(entries[i]);
+  }
+
+  /** The loop of `add` for entries that belong at the end of the run, up to the first that does not. */
+  #appendMany(entries: Int32Array, count: number): number {
+    const first = this.#first;
+    const second = this.#second;
+    const firstSign = this.#firstSign;
+    const secondSign = this.#secondSign;
+    const ring = this.#ring;
+    const place = this.#place;
+    const mask = this.#mask;
+    const full = this.#head + ring.length;
+    let lastFirst = this.#lastFirst;
+    let lastSecond = this.#lastSecond;
+    let end = this.#end;
+    let i = 0;
+    for (; i < count && end < full; i++) {
+      const entry = entries[i];
+      const a = first[entry] * firstSign;
+      const b = second[entry] * secondSign;
+      if (a < lastFirst || (a === lastFirst && !(b > lastSecond))) break;
+      lastFirst = a;
+      lastSecond = b;
+      ring[end & mask] = entry;
+      place[entry] = end++;
+    }
+    this.#lastFirst = lastFirst;
+    this.#lastSecond = lastSecond;
+    this.#end = end;
+    return i;
   }
 
   remove(entry: EntryId): void {
-    if (this.#place !== undefined && this.#place[entry] !== none) {
-      this.#removeFromHeap(entry);
-      return;
-    }
-    const before = this.#before[entry];
-    const after = this.#after[entry];
-    if (before === none) this.#head = after;
-    else this.#after[before] = after;
-    if (after === none) this.#tail = before;
-    else this.#before[after] = before;
+    const place = this.#place[entry];
+    this.#place[entry] = none;
+    if (place < none) this.#removeFromHeap(-2 - place);
   }
 
   victim(): EntryId | undefined {
-    if (this.#heapLength > 0) {
-      const top = this.#heap![0];
-      return this.#head === none || this.#less(top, this.#head) ? top : this.#head;
+    const head = this.#runHead();
+    if (this.#heapLength === 0) return head;
+    const top = this.#heap![0];
+    return head === undefined || this.#less(top, head) ? top : head;
+  }
+
+  takeMany(count: number, into: Int32Array): number {
+    const ring = this.#ring;
+    const place = this.#place;
+    const mask = this.#mask;
+    const end = this.#end;
+    let head = this.#head;
+    let taken = 0;
+    if (this.#heapLength === 0) {
+      for (; head < end && taken < count; head++) {
+        const entry = ring[head & mask];
+        if (place[entry] !== head) continue;
+        place[entry] = none;
+        into[taken++] = entry;
+      }
+      this.#head = head;
+      return taken;
     }
-    return this.#head === none ? undefined : this.#head;
+    for (let i = 0; i < count; i++) {
+      const victim = this.victim();
+      if (victim === undefined) return i;
+      this.remove(victim);
+      into[i] = victim;
+    }
+    return count;
+  }
+
+  #runHead(): EntryId | undefined {
+    const ring = this.#ring;
+    while (this.#head < this.#end) {
+      const entry = ring[this.#head & this.#mask];
+      if (this.#place[entry] === this.#head) return entry;
+      this.#head++;
+    }
+    return undefined;
+  }
+
+  /** With more than two levels, equals of the first two are left to the heap, which compares them all. */
+  #ties(second: number): boolean {
+    return second === this.#lastSecond && this.#levels.length <= 2;
+  }
+
+  /** The entries of the run, without gaps, from the ring's first place. */
+  #closeGaps(): void {
+    const ring = this.#ring;
+    const kept = new Int32Array(ring.length);
+    let count = 0;
+    for (let place = this.#head; place < this.#end; place++) {
+      const entry = ring[place & this.#mask];
+      if (this.#place[entry] === place) kept[count++] = entry;
+    }
+    ring.set(kept);
+    for (let place = 0; place < count; place++) this.#place[ring[place]] = place;
+    this.#head = 0;
+    this.#end = count;
   }
 
   #compute(entry: EntryId): void {
@@ -108,62 +210,58 @@ class ScoreOrder implements EvictionPolicy {
   }
 
   #less(a: EntryId, b: EntryId): boolean {
-    const difference = this.#first[a] - this.#first[b];
-    if (difference !== 0) return difference < 0 === this.#firstUp;
-    return this.#lessAfterFirst(a, b);
-  }
-
-  #lessAfterFirst(a: EntryId, b: EntryId): boolean {
-    const levels = this.#levels;
-    for (let i = 1; i < levels.length; i++) {
-      const { column, sign } = levels[i];
+    for (const { column, sign } of this.#levels) {
       const difference = (column[a] - column[b]) * sign;
       if (difference !== 0) return difference < 0;
     }
     return false;
   }
 
+  /** The same among entries of the heap, where none are equal. */
+  #goesBefore(a: EntryId, b: EntryId): boolean {
+    return this.#less(a, b) || (!this.#less(b, a) && this.#arrival![a] < this.#arrival![b]);
+  }
+
   #push(entry: EntryId): void {
-    this.#heap ??= new Int32Array(this.#before.length);
-    this.#place ??= new Int32Array(this.#before.length).fill(none);
+    this.#heap ??= new Int32Array(this.#place.length);
+    this.#arrival ??= new Float64Array(this.#place.length);
+    this.#arrival[entry] = this.#arrivals++;
     this.#up(this.#heapLength++, entry);
   }
 
-  #removeFromHeap(entry: EntryId): void {
-    const hole = this.#place![entry];
-    this.#place![entry] = none;
+  #removeFromHeap(gap: number): void {
     const moved = this.#heap![--this.#heapLength];
-    if (moved === entry) return;
-    if (hole > 0 && this.#less(moved, this.#heap![(hole - 1) >> 1])) this.#up(hole, moved);
-    else this.#down(hole, moved);
+    if (gap === this.#heapLength) return;
+    if (gap > 0 && this.#goesBefore(moved, this.#heap![(gap - 1) >> 1])) this.#up(gap, moved);
+    else this.#down(gap, moved);
   }
 
   #up(at: number, entry: EntryId): void {
     const heap = this.#heap!;
-    const place = this.#place!;
+    const place = this.#place;
     while (at > 0) {
       const above = (at - 1) >> 1;
-      if (!this.#less(entry, heap[above])) break;
+      if (!this.#goesBefore(entry, heap[above])) break;
       heap[at] = heap[above];
-      place[heap[at]] = at;
+      place[heap[at]] = -2 - at;
       at = above;
     }
     heap[at] = entry;
-    place[entry] = at;
+    place[entry] = -2 - at;
   }
 
   #down(at: number, entry: EntryId): void {
     const heap = this.#heap!;
-    const place = this.#place!;
+    const place = this.#place;
     const length = this.#heapLength;
     for (let child = 2 * at + 1; child < length; child = 2 * at + 1) {
-      if (child + 1 < length && this.#less(heap[child + 1], heap[child])) child++;
-      if (!this.#less(heap[child], entry)) break;
+      if (child + 1 < length && this.#goesBefore(heap[child + 1], heap[child])) child++;
+      if (!this.#goesBefore(heap[child], entry)) break;
       heap[at] = heap[child];
-      place[heap[at]] = at;
+      place[heap[at]] = -2 - at;
       at = child;
     }
     heap[at] = entry;
-    place[entry] = at;
+    place[entry] = -2 - at;
   }
 }

@@ -43,7 +43,7 @@ export function createCache(config: CacheConfig, log?: EventLog, future?: Future
   const pool = new BlockPool(poolBlocks);
   const counters = new Counters();
   const freeList = allocator.create(poolBlocks);
-  const entries = new CacheEntries(pool, freeList, counters, rules["free-order"], log);
+  const entries = new CacheEntries(pool, freeList, counters, blockTokens, rules["free-order"], log);
   const policy: EvictionPolicy = eviction.create({
     columns: entries.columns,
     random: seededRandom(config.seed),
@@ -54,9 +54,8 @@ export function createCache(config: CacheConfig, log?: EventLog, future?: Future
     if (!future) throw new InputError(`eviction ${eviction.name} reads the future, which only a whole trace has`);
     policy.prepare(future);
   }
-  entries.usePolicy(policy);
   const prefixIndex = index.create({ host: entries, rules, blockTokens }, poolBlocks);
-  entries.evict = (entry, wanted) => prefixIndex.evict(entry, wanted);
+  entries.connect(policy, prefixIndex);
   return new KvCache({
     blockTokens,
     blocks,

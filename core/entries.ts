@@ -1,4 +1,5 @@
-import type { EntryId } from "./plugins.ts";
+import { PolicyError } from "./errors.ts";
+import type { EntryId, Insertion } from "./plugins.ts";
 
 /**
  * Attention work grows with what precedes a token: this many context tokens cost as much as one token's matrix
@@ -7,76 +8,178 @@ import type { EntryId } from "./plugins.ts";
  */
 const contextTokensPerToken = (2 * 8.03e9) / (4 * 32 * 32 * 128);
 
+const columnTypes = {
+  lastAccess: Uint32Array,
+  createdAt: Uint32Array,
+  accessCount: Uint32Array,
+  tokens: Uint32Array,
+  releaseOrder: Int32Array,
+  recomputeCost: Float64Array,
+} as const;
+type OptionalColumn = keyof typeof columnTypes;
+
 /**
  * What the cache knows of each entry, one typed array a fact, indexed by entry. Policies read them, only the cache
  * writes. Times are ticks: a counter that every operation of the cache advances, so that all entries of one operation
  * share a tick and no order depends on a clock.
+ *
+ * `key` and `depth` are always kept. The others cost a write per block, so they are kept from the moment somebody asks
+ * for them, which must be in a plug-in's `create`.
  */
 export class EntryColumns {
-  /** Tick at which a request that used it last let it go. */
-  lastAccess: Uint32Array;
-  /** Tick at which it was inserted. */
-  createdAt: Uint32Array;
-  /** Requests that matched it since it was inserted. */
-  accessCount: Uint32Array;
-  /** Of entries of one tick, the smaller goes first; set by the rule `free-order` alone. */
-  releaseOrder: Int32Array;
-  /** Its end, in tokens from the start of the prompt. */
-  depth: Uint32Array;
-  /** Its length in tokens. */
-  tokens: Uint32Array;
-  /** Content id of the prefix that ends with it; the same content has the same key, also after an eviction. */
+  /** Content id of the prefix that ends with the entry; the same content has the same key, also after an eviction. */
   key: Uint32Array;
+  /** The entry's end, in tokens from the start of the prompt. */
+  depth: Uint32Array;
+  /** Whether of entries of one tick the first in the prompt goes first (rule `free-order`). */
+  readonly forward: boolean;
+  #started = false;
+  #lastAccess: Uint32Array | undefined;
+  #createdAt: Uint32Array | undefined;
+  #accessCount: Uint32Array | undefined;
+  #tokens: Uint32Array | undefined;
+  #releaseOrder: Int32Array | undefined;
   #recomputeCost: Float64Array | undefined;
 
-  constructor(entryCount: number) {
-    this.lastAccess = new Uint32Array(entryCount);
-    this.createdAt = new Uint32Array(entryCount);
-    this.accessCount = new Uint32Array(entryCount);
-    this.releaseOrder = new Int32Array(entryCount);
-    this.depth = new Uint32Array(entryCount);
-    this.tokens = new Uint32Array(entryCount);
+  constructor(entryCount: number, freeOrder: "reverse" | "forward") {
     this.key = new Uint32Array(entryCount);
+    this.depth = new Uint32Array(entryCount);
+    this.forward = freeOrder === "forward";
   }
 
+  /** Tick at which a request that used the entry last let it go. */
+  get lastAccess(): Uint32Array {
+    return (this.#lastAccess ??= this.#begin("lastAccess"));
+  }
+  /** Tick at which it was inserted. */
+  get createdAt(): Uint32Array {
+    return (this.#createdAt ??= this.#begin("createdAt"));
+  }
+  /** Requests that matched it since it was inserted. */
+  get accessCount(): Uint32Array {
+    return (this.#accessCount ??= this.#begin("accessCount"));
+  }
+  /** Its length in tokens. */
+  get tokens(): Uint32Array {
+    return (this.#tokens ??= this.#begin("tokens"));
+  }
+  /** Of entries of one tick, the smaller goes first; set by the rule `free-order` alone. */
+  get releaseOrder(): Int32Array {
+    return (this.#releaseOrder ??= this.#begin("releaseOrder"));
+  }
   /** Work to compute it again, in tokens' worth of matrix products: its tokens and their attention to what precedes. */
   get recomputeCost(): Float64Array {
-    if (!this.#recomputeCost) {
-      this.#recomputeCost = new Float64Array(this.depth.length);
-      for (let entry = 0; entry < this.depth.length; entry++) this.#price(entry, this.#recomputeCost);
+    return (this.#recomputeCost ??= this.#begin("recomputeCost"));
+  }
+
+  created(entry: EntryId, tick: number, depth: number, tokens: number, key: number): void {
+    this.#started = true;
+    this.key[entry] = key;
+    if (this.#createdAt !== undefined) this.#createdAt[entry] = tick;
+    if (this.#accessCount !== undefined) this.#accessCount[entry] = 0;
+    this.measured(entry, depth, tokens);
+  }
+
+  /** `created` for blocks `[from, to)` of an insertion, which are entries of their own. */
+  createdBlocks(insertion: Insertion, from: number, to: number, tick: number, blockTokens: number): void {
+    const { keys, start, table, promptBlocks, promptTokens } = insertion;
+    if (this.#tokens !== undefined || this.#releaseOrder !== undefined || this.#recomputeCost !== undefined) {
+      for (let i = from; i < to; i++) {
+        const end = blockEnd(i, blockTokens, promptBlocks, promptTokens);
+        this.created(table[i], tick, end, end - i * blockTokens, keys[start + i]);
+      }
+      return;
     }
-    return this.#recomputeCost;
+    this.#started = true;
+    const { key, depth } = this;
+    const shift = start | 0;
+    const step = blockTokens | 0;
+    for (let i = from | 0; i < to; i++) {
+      const entry = table[i];
+      key[entry] = keys[shift + i];
+      depth[entry] = Math.imul(i + 1, step);
+    }
+    if (to > 0 && to <= promptBlocks) depth[table[to - 1]] = blockEnd(to - 1, blockTokens, promptBlocks, promptTokens);
+    const createdAt = this.#createdAt;
+    if (createdAt !== undefined) for (let i = from; i < to; i++) createdAt[table[i]] = tick;
+    const accessCount = this.#accessCount;
+    if (accessCount !== undefined) for (let i = from; i < to; i++) accessCount[table[i]] = 0;
   }
 
-  /** Depth or length of the entry has changed. */
-  measured(entry: EntryId): void {
-    if (this.#recomputeCost) this.#price(entry, this.#recomputeCost);
+  /** The entry's end and length are these now. */
+  measured(entry: EntryId, depth: number, tokens: number): void {
+    this.depth[entry] = depth;
+    if (this.#tokens !== undefined) this.#tokens[entry] = tokens;
+    if (this.#releaseOrder !== undefined) this.#releaseOrder[entry] = this.forward ? depth : -depth;
+    if (this.#recomputeCost !== undefined) {
+      this.#recomputeCost[entry] = tokens * (1 + (depth - tokens / 2) / contextTokensPerToken);
+    }
   }
 
-  /** Bytes per entry of all columns there are. */
+  /** The upper half of a cut run is as old and as used as the lower one. */
+  inherited(upper: EntryId, lower: EntryId): void {
+    for (const column of [this.#lastAccess, this.#createdAt, this.#accessCount])
+      if (column) column[upper] = column[lower];
+  }
+
+  touched(entry: EntryId, tick: number): void {
+    if (this.#lastAccess !== undefined) this.#lastAccess[entry] = tick;
+  }
+
+  touchedMany(entries: Int32Array, count: number, tick: number): void {
+    const lastAccess = this.#lastAccess;
+    if (lastAccess === undefined) return;
+    for (let i = 0; i < count; i++) lastAccess[entries[i]] = tick;
+  }
+
+  get countsHits(): boolean {
+    return this.#accessCount !== undefined;
+  }
+
+  hit(entry: EntryId): void {
+    if (this.#accessCount !== undefined) this.#accessCount[entry]++;
+  }
+
+  /** Bytes per entry of all columns that are kept. */
   get bytesPerEntry(): number {
-    return 7 * 4 + (this.#recomputeCost ? 8 : 0);
-  }
-
-  #price(entry: EntryId, cost: Float64Array): void {
-    const tokens = this.tokens[entry];
-    const meanContext = this.depth[entry] - tokens / 2;
-    cost[entry] = tokens * (1 + meanContext / contextTokensPerToken);
+    const kept = [
+      this.#lastAccess,
+      this.#createdAt,
+      this.#accessCount,
+      this.#tokens,
+      this.#releaseOrder,
+      this.#recomputeCost,
+    ];
+    return [this.key, this.depth, ...kept].reduce((bytes, column) => bytes + (column?.BYTES_PER_ELEMENT ?? 0), 0);
   }
 
   /** Room for more entries; arrays that somebody took before are stale. */
   grow(entryCount: number): void {
-    const larger = <T extends Uint32Array | Int32Array | Float64Array>(column: T, into: T): T => {
+    const larger = <T extends Uint32Array | Int32Array | Float64Array>(column: T | undefined): T | undefined => {
+      if (column === undefined) return undefined;
+      const into = new (column.constructor as new (n: number) => T)(entryCount);
       into.set(column);
       return into;
     };
-    this.lastAccess = larger(this.lastAccess, new Uint32Array(entryCount));
-    this.createdAt = larger(this.createdAt, new Uint32Array(entryCount));
-    this.accessCount = larger(this.accessCount, new Uint32Array(entryCount));
-    this.releaseOrder = larger(this.releaseOrder, new Int32Array(entryCount));
-    this.depth = larger(this.depth, new Uint32Array(entryCount));
-    this.tokens = larger(this.tokens, new Uint32Array(entryCount));
-    this.key = larger(this.key, new Uint32Array(entryCount));
-    this.#recomputeCost = undefined;
+    this.key = larger(this.key)!;
+    this.depth = larger(this.depth)!;
+    this.#lastAccess = larger(this.#lastAccess);
+    this.#createdAt = larger(this.#createdAt);
+    this.#accessCount = larger(this.#accessCount);
+    this.#tokens = larger(this.#tokens);
+    this.#releaseOrder = larger(this.#releaseOrder);
+    this.#recomputeCost = larger(this.#recomputeCost);
   }
+
+  #begin<Name extends OptionalColumn>(name: Name): InstanceType<(typeof columnTypes)[Name]> {
+    if (this.#started)
+      throw new PolicyError(`columns.${name} is first read after the first entry; read it in create()`);
+    return new columnTypes[name](this.key.length) as InstanceType<(typeof columnTypes)[Name]>;
+  }
+}
+
+/** Where block i of a request ends, in tokens; the prompt's last block may be partial. */
+export function blockEnd(i: number, blockTokens: number, promptBlocks: number, promptTokens: number): number {
+  const end = (i + 1) * blockTokens;
+  return i < promptBlocks && end > promptTokens ? promptTokens : end;
 }

@@ -1,12 +1,21 @@
+import { countMarked, countUnheld, hold, letGo, markContents, publishOwn } from "./block-loops.ts";
 import type { CacheEntries } from "./cache-entries.ts";
-import { type Counters, Miss } from "./counters.ts";
+import { type Counters, Miss, missReasons } from "./counters.ts";
 import { assert, InvariantError } from "./errors.ts";
 import { EventKind, type EventLog } from "./events.ts";
-import type { Allocator, BlockId, EvictionPolicy, Insertion, PrefixIndex, RequestView } from "./plugins.ts";
+import type { Allocator, BlockId, EvictionPolicy, Insertion, PrefixIndex } from "./plugins.ts";
 import { type BlockPool, BlockState } from "./pool.ts";
-import { hole, type Sequence } from "./request.ts";
+import { hole, type Request, type Sequence } from "./request.ts";
 import type { Rules } from "./rules.ts";
+import type { BlockCopy } from "./step.ts";
 import type { Nanos } from "./trace.ts";
+
+// Module constants, because a property of an imported object costs a load in the innermost loops.
+const free = BlockState.free;
+const reserved = BlockState.reserved;
+const computing = BlockState.computing;
+const published = BlockState.published;
+const idle = BlockState.idle;
 
 /** The parts that a cache is put together from; `core/compose.ts` does it. */
 export interface CacheParts {
@@ -50,13 +59,23 @@ export class KvCache {
   readonly counters: Counters;
   readonly entries: CacheEntries;
   readonly index: PrefixIndex;
+  /** Blocks to copy before the step under way; whoever runs the step clears it. */
+  readonly copies: BlockCopy[] = [];
   readonly #policy: EvictionPolicy;
   readonly #allocator: Allocator;
   readonly #pool: BlockPool;
   readonly #log: EventLog | undefined;
   readonly #unlimited: boolean;
+  // Rules that the innermost loops ask for.
+  readonly #publishAtAllocation: boolean;
+  readonly #adopt: boolean;
+  readonly #forward: boolean;
+  readonly #countsHits: boolean;
+  /** Blocks on their way to the index. */
+  #list = new Int32Array(256);
   readonly #lookup: Lookup = { hitBlocks: 0, hitTokens: 0, neededBlocks: 0, idleBlocks: 0, copyLast: false };
-  readonly #missTokens: Float64Array;
+  readonly #missBlocks = new Int32Array(missReasons.length);
+  #lastMiss = 0;
   #residentBlocks = 0;
   #seen: Uint8Array = new Uint8Array(1 << 10);
   #seenPlain: Uint8Array | undefined;
@@ -82,7 +101,10 @@ export class KvCache {
     this.#pool = parts.entries.pool;
     this.#log = parts.log;
     this.#unlimited = parts.blocks === undefined;
-    this.#missTokens = new Float64Array(this.counters.missTokens.length);
+    this.#adopt = parts.rules.duplicates === "adopt";
+    this.#forward = parts.rules["free-order"] === "forward";
+    this.#countsHits = parts.entries.countsHits;
+    this.#publishAtAllocation = parts.rules.publish === "allocation";
   }
 
   get totalBlocks(): number | undefined {
@@ -106,7 +128,9 @@ export class KvCache {
 
   /** Content ids below `distinct` may come from now on. */
   expectKeys(distinct: number): void {
-    if (distinct > this.#seen.length) this.#seen = largerBytes(this.#seen, distinct);
+    if (distinct <= this.#seen.length) return;
+    this.#seen = largerBytes(this.#seen, distinct);
+    this.index.expectKeys(distinct);
   }
 
   /** Tokens that an admission would find; changes nothing but `sequence.table`, which a waiting sequence does not use. */
@@ -134,6 +158,8 @@ export class KvCache {
     this.#holdFound(sequence, found.hitBlocks);
     this.#makeRoom(needed);
     if (found.copyLast) this.#copyLast(sequence, found.hitBlocks - 1);
+    const stepEnd = Math.min(sequence.knownTokens, found.hitTokens + tokens);
+    sequence.computingEnd = Math.ceil(stepEnd / this.blockTokens);
     this.#allocateUpTo(sequence, found.hitBlocks, target);
     sequence.cachedBlocks = sequence.publishedBlocks = found.hitBlocks;
     sequence.cachedTokens = sequence.computedTokens = found.hitTokens;
@@ -162,11 +188,10 @@ export class KvCache {
     const end = sequence.computedTokens + sequence.stepTokens;
     const last = Math.ceil(end / this.blockTokens);
     const { state } = this.#pool;
-    for (let i = Math.floor(sequence.computedTokens / this.blockTokens); i < last; i++) {
-      const block = sequence.table[i];
-      if (state[block] === BlockState.reserved) state[block] = BlockState.computing;
-    }
-    if (this.rules.publish === "allocation") this.#publish(sequence, this.#publishable(sequence, end), now);
+    const { table } = sequence;
+    for (let i = sequence.computingEnd; i < last; i++) if (state[table[i]] === reserved) state[table[i]] = computing;
+    sequence.computingEnd = last;
+    if (this.#publishAtAllocation) this.#publish(sequence, this.#publishable(sequence, end), now);
   }
 
   /** The step has computed `sequence.stepTokens` tokens; `prefill` tells a prompt chunk from decoding. */
@@ -174,10 +199,11 @@ export class KvCache {
     const from = Math.floor(sequence.computedTokens / this.blockTokens);
     sequence.computedTokens += sequence.stepTokens;
     sequence.stepTokens = 0;
+    const { publish } = this.rules;
+    if (publish === "allocation") return;
     const done = this.#publishable(sequence, sequence.computedTokens);
     const { keys, keyStart } = sequence.request;
     for (let i = from; i < done; i++) this.#seen[keys[keyStart + i]] = Seen.computed;
-    const { publish } = this.rules;
     if (publish === "step" || (publish === "chunk" && prefill)) this.#publish(sequence, done, now);
   }
 
@@ -197,7 +223,7 @@ export class KvCache {
     const { table } = sequence;
     const computed = Math.floor(sequence.computedTokens / this.blockTokens);
     for (let i = sequence.publishedBlocks - 1; i >= Math.max(computed, sequence.cachedBlocks); i--) {
-      if (this.#pool.state[table[i]] === BlockState.published && i >= sequence.adoptedEnd) this.index.forget(table[i]);
+      if (this.#pool.state[table[i]] === published && i >= sequence.adoptedEnd) this.index.forget(table[i]);
     }
     sequence.publishedBlocks = Math.min(sequence.publishedBlocks, Math.max(computed, sequence.cachedBlocks));
     sequence.stepTokens = 0;
@@ -286,50 +312,67 @@ export class KvCache {
     sequence.reserve(target);
     const { table } = sequence;
     const { refCount } = this.#pool;
-    let idle = 0;
-    for (let i = 0; i < hits; i++) if (refCount[table[i]] === 0) idle++;
+    let unheld = countUnheld(table, 0, hits, refCount);
     const found = this.#lookup;
     found.copyLast =
       hitTokens === known && hits > 0 && this.rules["full-hit"] === "recompute-last" && refCount[table[hits - 1]] > 0;
-    const adopt = this.rules.duplicates === "adopt";
-    const miss = this.#missTokens;
-    miss.fill(0);
-    let resident = hits;
+    const resident = this.#classify(request, table, hits, matched, blocks);
+    if (resident > hits && !this.#adopt) table.fill(hole, hits, blocks);
+    const adoptedEnd = resident > hits && this.#adopt ? blocks : hits;
     let adopted = 0;
-    for (let i = hits; i < blocks; i++) {
-      const key = keys[keyStart + i];
-      const block = i < matched ? table[i] : this.index.find(key);
-      const left = known - i * blockTokens;
-      const length = left < blockTokens ? left : blockTokens;
-      if (block === undefined) {
-        table[i] = hole;
-        miss[this.#whyMissing(key, request, i)] += length;
-        continue;
-      }
-      resident++;
-      miss[i < matched ? Miss.matchLimit : Miss.pastHole] += length;
-      table[i] = adopt ? block : hole;
-      if (!adopt) continue;
-      if (refCount[block] === 0) idle++;
-      if (i < target) adopted++;
-    }
+    for (let i = hits; i < Math.min(target, adoptedEnd); i++) if (table[i] !== hole) adopted++;
+    unheld += countUnheld(table, hits, adoptedEnd, refCount);
     for (let i = blocks; i < target; i++) table[i] = hole;
-    miss[Miss.shorterThanBlock] += known - this.#tokensOf(blocks, known);
     this.#residentBlocks = resident;
     found.hitBlocks = hits;
     found.hitTokens = hitTokens;
     found.neededBlocks = target - hits - adopted + (found.copyLast ? 1 : 0);
-    found.idleBlocks = idle;
-    sequence.adoptedEnd = adopt ? blocks : 0;
+    found.idleBlocks = unheld;
+    sequence.adoptedEnd = adoptedEnd;
     return target;
   }
 
-  #whyMissing(key: number, request: RequestView & { blocks: { plainKeys?: Uint32Array } }, i: number): number {
-    const seen = this.#seen[key];
-    if (seen === Seen.computed) return Miss.evicted;
-    if (seen === Seen.computing) return Miss.notYetComputed;
-    const plain = request.blocks.plainKeys?.[request.keyStart + i];
-    return plain !== undefined && this.#seenPlain?.[plain] === 1 ? Miss.otherNamespace : Miss.neverSeen;
+  /**
+   * Why the prompt blocks from `hits` on were missed, into `#missBlocks`, counted in blocks: only the last can be
+   * shorter, and its reason is kept for that. Returns how many of all are resident.
+   */
+  #classify(request: Request, table: Int32Array, hits: number, matched: number, blocks: number): number {
+    if (hits >= blocks) return hits;
+    const { keys, keyStart } = request;
+    const { plainKeys } = request.blocks;
+    const missBlocks = this.#missBlocks;
+    const evicted = countMarked(table, matched, blocks, this.#seen, keys, keyStart, Seen.computed);
+    let neverSeen = countMarked(table, matched, blocks, this.#seen, keys, keyStart, Seen.never);
+    let computing = 0;
+    if (!this.#publishAtAllocation) {
+      computing = countMarked(table, matched, blocks, this.#seen, keys, keyStart, Seen.computing);
+    }
+    let elsewhere = 0;
+    if (plainKeys && neverSeen > 0) {
+      for (let i = matched; i < blocks; i++) {
+        if (this.#whyMissing(request, table, matched, i) === Miss.otherNamespace) elsewhere++;
+      }
+      neverSeen -= elsewhere;
+    }
+    const absent = evicted + neverSeen + computing + elsewhere;
+    missBlocks[Miss.neverSeen] = neverSeen;
+    missBlocks[Miss.evicted] = evicted;
+    missBlocks[Miss.notYetComputed] = computing;
+    missBlocks[Miss.otherNamespace] = elsewhere;
+    missBlocks[Miss.matchLimit] = matched - hits;
+    missBlocks[Miss.pastHole] = blocks - matched - absent;
+    this.#lastMiss = this.#whyMissing(request, table, matched, blocks - 1);
+    return blocks - absent;
+  }
+
+  #whyMissing(request: Request, table: Int32Array, matched: number, i: number): number {
+    const at = request.keyStart + i;
+    if (table[i] !== hole) return i < matched ? Miss.matchLimit : Miss.pastHole;
+    const was = this.#seen[request.keys[at]];
+    if (was === Seen.computed) return Miss.evicted;
+    if (was === Seen.computing) return Miss.notYetComputed;
+    const { plainKeys } = request.blocks;
+    return plainKeys && this.#seenPlain?.[plainKeys[at]] === 1 ? Miss.otherNamespace : Miss.neverSeen;
   }
 
   /** The lookup just made enters the figures, once a request. */
@@ -353,9 +396,17 @@ export class KvCache {
     counters.residentBlocks += this.#residentBlocks;
     if (promptBlocks > 0) counters.blockRatioSum += hitBlocks / promptBlocks;
     counters.tokenRatioSum += hitTokens / inputTokens;
-    for (let reason = 0; reason < this.#missTokens.length; reason++) {
-      counters.missTokens[reason] += this.#missTokens[reason];
+    const { missTokens } = counters;
+    if (hitBlocks < promptBlocks) {
+      const missBlocks = this.#missBlocks;
+      for (let reason = 0; reason < missBlocks.length; reason++) {
+        if (missBlocks[reason] > 0) missTokens[reason] += missBlocks[reason] * blockTokens;
+      }
+      const beyond = promptBlocks * blockTokens - inputTokens;
+      if (beyond > 0) missTokens[this.#lastMiss] -= beyond;
     }
+    const short = inputTokens - promptBlocks * blockTokens;
+    if (short > 0) missTokens[Miss.shorterThanBlock] += short;
     if (this.#log) this.#logLookup(sequence, this.#log);
   }
 
@@ -366,21 +417,33 @@ export class KvCache {
       const key = request.keys[request.keyStart + i];
       if (i < this.#lookup.hitBlocks) log.add(EventKind.hit, now, request.id, table[i], key, i);
       else if (table[i] !== hole) log.add(EventKind.adopt, now, request.id, table[i], key, i);
-      else log.add(EventKind.miss, now, request.id, -1, key, this.#whyMissing(key, request, i));
+      else log.add(EventKind.miss, now, request.id, -1, key, this.#whyMissing(request, table, 0, i));
     }
   }
 
+  /** The lookup's blocks are this sequence's too from now on. */
   #holdFound(sequence: Sequence, hitBlocks: number): void {
-    const { table } = sequence;
+    const { table, adoptedEnd } = sequence;
     const hits = this.#lookup.copyLast ? hitBlocks - 1 : hitBlocks;
-    for (let i = 0; i < hits; i++) this.#hold(table[i], true);
-    for (let i = hitBlocks; i < sequence.adoptedEnd; i++) if (table[i] !== hole) this.#hold(table[i], false);
+    const { refCount, state } = this.#pool;
+    const list = this.#listOf(Math.max(hits, adoptedEnd));
+    let count = hold(table, 0, hits, refCount, state, list, 0);
+    if (adoptedEnd > hitBlocks) count = hold(table, hitBlocks, adoptedEnd, refCount, state, list, count);
+    if (count > 0) this.index.held(list, count);
+    if (this.#countsHits) this.index.matched(table, hits);
   }
 
-  #hold(block: BlockId, hit: boolean): void {
-    const first = this.#pool.refCount[block]++ === 0;
-    if (first) this.#pool.move(block, BlockState.idle, BlockState.published);
-    this.index.held(block, first, hit);
+  #hold(block: BlockId): void {
+    if (this.#pool.refCount[block]++ > 0) return;
+    this.#pool.move(block, idle, published);
+    const list = this.#listOf(1);
+    list[0] = block;
+    this.index.held(list, 1);
+  }
+
+  #listOf(count: number): Int32Array {
+    if (count > this.#list.length) this.#list = new Int32Array(2 * count);
+    return this.#list;
   }
 
   /** Evicts, or grows an unlimited pool, until `blocks` are free. */
@@ -390,54 +453,57 @@ export class KvCache {
       if (allocator.freeBlocks < blocks) this.#grow(blocks);
       return;
     }
-    while (allocator.freeBlocks < blocks) this.entries.evictOne(blocks - allocator.freeBlocks);
+    this.entries.makeRoom(blocks);
   }
 
   #grow(blocks: number): void {
     const blockCount = Math.max(2 * this.#pool.blockCount, this.#pool.blockCount + blocks);
     this.#pool.grow(blockCount);
-    this.entries.grow(blockCount);
+    this.entries.columns.grow(blockCount);
     this.index.grow(blockCount);
     this.#allocator.grow(blockCount);
-  }
-
-  #take(): BlockId {
-    const block = this.#allocator.allocate();
-    const pool = this.#pool;
-    pool.move(block, BlockState.free, BlockState.reserved);
-    pool.refCount[block] = 1;
-    return block;
   }
 
   /** Own blocks for the holes in `[from, to)` of the table; there is room. */
   #allocateUpTo(sequence: Sequence, from: number, to: number): void {
     sequence.reserve(to);
-    const { table, request, adoptedEnd } = sequence;
+    const { table, request, adoptedEnd, computingEnd } = sequence;
     const { keys, keyStart, knownBlocks } = request;
-    for (let i = from; i < to; i++) {
-      if (i < adoptedEnd && table[i] !== hole) continue;
-      const block = this.#take();
+    const allocator = this.#allocator;
+    const { state, refCount } = this.#pool;
+    const log = this.#log;
+    for (let i = from | 0; i < to; i++) {
+      if (i < adoptedEnd && table[i] >= 0) continue;
+      const block = allocator.allocate();
+      if (state[block] !== free) this.#pool.move(block, free, reserved);
+      state[block] = i < computingEnd ? computing : reserved;
+      refCount[block] = 1;
       table[i] = block;
-      if (i < knownBlocks) this.#markComputing(keys[keyStart + i], request, i);
-      this.#log?.add(EventKind.allocate, this.entries.now, request.id, block, -1, i);
+      if (log !== undefined) log.add(EventKind.allocate, this.entries.now, request.id, block, -1, i);
     }
+    const known = Math.min(to, knownBlocks);
+    markContents(this.#seen, keys, keyStart, from, known, this.#publishAtAllocation ? Seen.computed : Seen.computing);
+    const { plainKeys } = request.blocks;
+    if (plainKeys) this.#markPlain(plainKeys, keyStart + from, keyStart + known);
     sequence.blockCount = Math.max(sequence.blockCount, to);
   }
 
-  #markComputing(key: number, request: Sequence["request"], i: number): void {
-    this.#seen[key] = Seen.computing;
-    const { plainKeys } = request.blocks;
-    if (plainKeys === undefined) return;
-    const plain = plainKeys[request.keyStart + i];
-    this.#seenPlain = largerBytes(this.#seenPlain ?? new Uint8Array(1 << 10), plain + 1);
-    this.#seenPlain[plain] = 1;
+  /** The contents of these places have been computed in some namespace. */
+  #markPlain(plainKeys: Uint32Array, from: number, to: number): void {
+    for (let at = from; at < to; at++) {
+      this.#seenPlain = largerBytes(this.#seenPlain ?? new Uint8Array(1 << 10), plainKeys[at] + 1);
+      this.#seenPlain[plainKeys[at]] = 1;
+    }
   }
 
   #copyLast(sequence: Sequence, at: number): void {
     const source = sequence.table[at];
-    const block = this.#take();
+    const block = this.#allocator.allocate();
+    this.#pool.move(block, free, reserved);
+    this.#pool.refCount[block] = 1;
     sequence.table[at] = block;
     this.counters.copiedBlocks++;
+    this.copies.push({ source, target: block });
     this.#log?.add(EventKind.copy, this.entries.now, sequence.request.id, block, source, at);
   }
 
@@ -464,58 +530,66 @@ export class KvCache {
     insertion.promptTokens = request.inputTokens;
     if (to - from > insertion.instead.length) insertion.instead = new Int32Array(2 * (to - from));
     this.index.insert(insertion);
-    const { state } = this.#pool;
     const { instead } = insertion;
-    for (let i = from; i < to; i++) {
-      const own = table[i];
-      const other = instead[i - from];
-      if (other === hole) continue;
-      if (other !== own) this.#giveWay(sequence, i, other);
-      else if (state[own] === BlockState.computing) {
-        state[own] = BlockState.published;
-        this.counters.insertedBlocks++;
-        this.#log?.add(EventKind.publish, now, request.id, own, request.keys[request.keyStart + i], i);
-      }
-    }
+    const { state } = this.#pool;
+    const simple = this.#log === undefined ? publishOwn(table, from, to, instead, state) : -1;
+    if (simple >= 0) this.counters.insertedBlocks += simple;
+    else for (let i = from; i < to; i++) this.#publishBlock(sequence, i, instead[i - from], now);
     sequence.publishedBlocks = to;
+  }
+
+  /** The index has stored block i, or has `other` with the same content, or does not store it. */
+  #publishBlock(sequence: Sequence, i: number, other: BlockId, now: Nanos): void {
+    const own = sequence.table[i];
+    if (other === hole) return;
+    if (other !== own) {
+      this.#giveWay(sequence, i, other);
+    } else if (this.#pool.state[own] === computing) {
+      this.#pool.state[own] = published;
+      this.counters.insertedBlocks++;
+      const { request } = sequence;
+      this.#log?.add(EventKind.publish, now, request.id, own, request.keys[request.keyStart + i], i);
+    }
   }
 
   /** Equal content is stored in `other`: the sequence uses that block from now on and its own one is free. */
   #giveWay(sequence: Sequence, i: number, other: BlockId): void {
     const own = sequence.table[i];
     this.#log?.add(EventKind.duplicate, this.entries.now, sequence.request.id, own, other, i);
-    this.#hold(other, false);
+    this.#hold(other);
     sequence.table[i] = other;
-    this.#letGo(own);
+    const holders = --this.#pool.refCount[own];
+    assert(holders === 0, "a private block had two holders");
+    this.#pool.move(own, computing, free);
+    this.#free(own);
   }
 
+  /**
+   * Lets every block of the sequence go, in the order of the rule `free-order`: what others hold stays, what is cached
+   * becomes idle, the rest is free.
+   */
   #release(sequence: Sequence, now: Nanos): void {
     this.#begin(sequence, now);
     const { table } = sequence;
     const count = Math.max(sequence.blockCount, sequence.adoptedEnd);
-    if (this.rules["free-order"] === "forward") {
-      for (let i = 0; i < count; i++) if (table[i] !== hole) this.#letGo(table[i]);
-    } else {
-      for (let i = count - 1; i >= 0; i--) if (table[i] !== hole) this.#letGo(table[i]);
-    }
-    sequence.blockCount = sequence.adoptedEnd = 0;
+    const { refCount, state } = this.#pool;
+    const list = this.#listOf(count);
+    const released = letGo(table, count, this.#forward, refCount, state, list);
+    if (released < count) for (let i = 0; i < count; i++) if (table[i] < hole) this.#free(-2 - table[i]);
+    if (released > 0) this.index.released(list, released);
+    if (this.#log) this.#logReleases(list, released, this.#log);
+    sequence.blockCount = sequence.adoptedEnd = sequence.computingEnd = 0;
   }
 
-  #letGo(block: BlockId): void {
-    const pool = this.#pool;
-    const last = --pool.refCount[block] === 0;
-    if (pool.state[block] === BlockState.published) {
-      if (last) pool.state[block] = BlockState.idle;
-      this.index.released(block, last);
-    } else {
-      assert(last, "a private block had two holders");
-      pool.state[block] = BlockState.free;
-      this.#allocator.release(block);
-    }
-    if (last) {
-      const cached = pool.state[block] === BlockState.idle ? 1 : 0;
-      this.#log?.add(EventKind.release, this.entries.now, this.entries.request, block, -1, cached);
-    }
+  #logReleases(blocks: Int32Array, count: number, log: EventLog): void {
+    const { now, request } = this.entries;
+    for (let i = 0; i < count; i++) log.add(EventKind.release, now, request, blocks[i], -1, 1);
+  }
+
+  /** A private block of which the last holder let go. */
+  #free(block: BlockId): void {
+    this.#allocator.release(block);
+    this.#log?.add(EventKind.release, this.entries.now, this.entries.request, block, -1, 0);
   }
 }
 

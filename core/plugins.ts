@@ -59,6 +59,13 @@ export interface EvictionPolicy {
   begin?(request: RequestView, now: Nanos): void;
   /** Before the first request: reads what is to come. A policy that has this is offline. */
   prepare?(future: FutureView): void;
+  /** `add` for `entries[0 .. count)` in this order, faster. `byScore` has it; there is no need to write one. */
+  addMany?(entries: Int32Array, count: number): void;
+  /**
+   * The next `count` victims in order, removed as if each had been named and evicted, written to `into`; returns how
+   * many there were. For indexes in which an eviction makes no other entry evictable.
+   */
+  takeMany?(count: number, into: Int32Array): number;
 }
 
 export interface EvictionContext {
@@ -90,18 +97,27 @@ export interface IndexHost {
   readonly columns: EntryColumns;
   /** Number of requests that hold each block. */
   readonly refCount: Uint32Array;
+  /** Whether the block is stored and nobody holds it. */
+  isIdle(block: BlockId): boolean;
   /** An entry was made; `depth` and `tokens` are its end and its length in tokens, `key` the content id of its end. */
   created(entry: EntryId, depth: number, tokens: number, key: number): void;
+  /** Blocks `[from, to)` of the insertion became entries of their own. */
+  createdBlocks(insertion: Insertion, from: number, to: number): void;
   /** A request matched the entry. */
   hit(entry: EntryId): void;
-  /** A request that used the entry let it go; it was in use until now. */
+  /** Nobody uses the entry now; it was in use until this operation. */
   touch(entry: EntryId): void;
   evictable(entry: EntryId): void;
+  /** `touch` and `evictable` for `entries[0 .. count)`. */
+  released(entries: Int32Array, count: number): void;
+  /** Somebody uses the entry, or another one extends it: it may not be evicted. */
   blocked(entry: EntryId): void;
   /** The entry is gone without having been a victim. */
-  dropped(entry: EntryId): void;
+  dropped(entry: EntryId, wasEvictable: boolean): void;
+  /** A run was cut; the new entry `upper` has been created. */
   split(lower: EntryId, upper: EntryId): void;
-  resized(entry: EntryId): void;
+  /** The entry's end and length are these now. */
+  resized(entry: EntryId, depth: number, tokens: number): void;
   /** The index no longer knows the block. If nobody holds it, it is free. */
   forgotten(block: BlockId): void;
 }
@@ -114,7 +130,8 @@ export interface IndexContext {
 
 /**
  * Finds and stores prefixes. It sees content ids, one a block, and never counts holders itself: the cache tells it when
- * a block is held and released, and it derives from that which of its entries may be evicted.
+ * blocks are held by their first request and released by their last, and it derives from that which of its entries may
+ * be evicted. Lists of blocks are the first `count` of a reused array.
  */
 export interface PrefixIndex {
   /** Blocks that evicting everything evictable, one after the other, would free. */
@@ -124,16 +141,17 @@ export interface PrefixIndex {
   /** Entries that it stores. */
   readonly entryCount: number;
   /**
-   * The longest stored prefix of `keys[start .. start + count)`: writes its blocks to `table[0 .. n)` and returns n.
-   * Changes nothing.
+   * The longest stored prefix of `keys[start .. start + count)`: writes its n blocks to `table` and returns n. What is
+   * stored of the rest, which only a hash table can know, is written to its place, −1 where there is nothing. Changes
+   * nothing.
    */
   match(keys: Uint32Array, start: number, count: number, table: Int32Array): number;
-  /** The stored block with this content, wherever it is; undefined if there is none or the index cannot tell. */
-  find(key: number): BlockId | undefined;
-  /** A request starts to use a block of a match (`hit`) or one past a hole; `first`: nobody held it until now. */
-  held(block: BlockId, first: boolean, hit: boolean): void;
-  /** A request stops using the block; `last`: nobody holds it now. */
-  released(block: BlockId, last: boolean): void;
+  /** A request uses these blocks of a match: its hits, in order. */
+  matched(blocks: Int32Array, count: number): void;
+  /** These blocks, which nobody held, are held now. */
+  held(blocks: Int32Array, count: number): void;
+  /** These blocks are held by nobody now; in the order of the rule `free-order`. */
+  released(blocks: Int32Array, count: number): void;
   /**
    * Makes blocks `table[from .. to)` findable, which hold `keys[start + from .. start + to)`; what is before them is
    * stored or held by the same request. Blocks that are stored already are passed over. Where equal content is stored
@@ -143,16 +161,20 @@ export interface PrefixIndex {
   insert(insertion: Insertion): void;
   /** Takes the entry, or its tail, out; each block goes to `host.forgotten`. At least one block, at most the entry. */
   evict(entry: EntryId, wantedBlocks: number): void;
+  /** Takes these entries out, whose blocks are themselves; only where an eviction makes no other entry evictable. */
+  evictMany?(entries: Int32Array, count: number): void;
   /** Takes a block out that somebody holds (a step that did not happen, a prefix that a user deletes). */
   forget(block: BlockId): void;
   /** Every stored block, for audits. */
   blocks(): Iterable<BlockId>;
-  /** Whether the entry may be evicted now, found without caches, for audits. */
+  /** Whether the entry may be evicted now; also for numbers that no entry has. */
   isEvictable(entry: EntryId): boolean;
   /** The entry that a stored block belongs to. */
   entryOf(block: BlockId): EntryId;
   /** More blocks than before (an unlimited cache). */
   grow(blockCount: number): void;
+  /** Content ids below `distinct` may come from now on. */
+  expectKeys(distinct: number): void;
 }
 
 /** What `PrefixIndex.insert` gets: the request's keys and blocks, and room for the answer. Reused between calls. */

@@ -37,13 +37,14 @@ export class Replica implements SchedulerContext, ReplicaView {
   readonly #listener: ReplicaListener;
   readonly #skip: boolean;
   readonly #waiting = new SequenceQueue();
-  readonly #plan = new StepPlan();
+  readonly #plan: StepPlan;
   /** Sequences of requests that ended, for those to come. */
   readonly #done: Sequence[] = [];
   #now: Nanos = 0;
 
   constructor(options: ReplicaOptions) {
     this.cache = options.cache;
+    this.#plan = new StepPlan(options.cache.copies);
     this.#scheduler = options.scheduler;
     this.#log = options.log;
     this.#listener = options.listener ?? {};
@@ -76,9 +77,9 @@ export class Replica implements SchedulerContext, ReplicaView {
   /** The step has run. */
   commit(plan: StepPlan, result: StepResult, now: Nanos): void {
     this.#now = now;
-    this.#log?.add(EventKind.step, now, -1, -1, plan.items.length, plan.prefillTokens + plan.decodeTokens);
+    this.#log?.add(EventKind.step, now, -1, -1, plan.count, plan.prefillTokens + plan.decodeTokens);
     const { items } = plan;
-    for (let i = 0; i < items.length; i++) {
+    for (let i = 0; i < plan.count; i++) {
       const { sequence, prefill, generate } = items[i];
       this.cache.computed(sequence, prefill, now);
       if (generate === 0) continue;
@@ -91,7 +92,7 @@ export class Replica implements SchedulerContext, ReplicaView {
 
   /** The step did not run (interrupted, out of memory): nothing of it can be found. */
   rollback(plan: StepPlan, now: Nanos): void {
-    for (const { sequence } of plan.items) this.cache.cancelled(sequence, now);
+    for (let i = 0; i < plan.count; i++) this.cache.cancelled(plan.items[i].sequence, now);
   }
 
   // What a scheduler and a router see.
@@ -180,14 +181,11 @@ export class Replica implements SchedulerContext, ReplicaView {
     }
     sequence.stepTokens = tokens;
     cache.scheduled(sequence, this.#now);
-    this.#plan.add({ sequence, from, tokens, prefill, generate });
+    this.#plan.add(sequence, from, tokens, prefill, generate);
   }
 
   #removeFromStep(sequence: Sequence): void {
-    const { items } = this.#plan;
-    const kept = items.filter((item) => item.sequence !== sequence);
-    this.#plan.clear();
-    for (const item of kept) this.#plan.add(item);
+    this.#plan.remove(sequence);
     this.cache.cancelled(sequence, this.#now);
   }
 
@@ -200,8 +198,10 @@ export class Replica implements SchedulerContext, ReplicaView {
   }
 
   #stopRunning(sequence: Sequence): void {
-    const at = this.running.indexOf(sequence);
+    const { running } = this;
+    const at = running.lastIndexOf(sequence);
     assert(at >= 0, "a sequence that does not run stops");
-    this.running.splice(at, 1);
+    if (at === running.length - 1) running.pop();
+    else running.splice(at, 1);
   }
 }

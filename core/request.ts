@@ -17,7 +17,7 @@ export class Request implements RequestView {
     this.trace = trace;
     this.row = row;
     this.blocks = blocks;
-    this.keyStart = blocks.start[row];
+    this.keyStart = blocks.start[row] | 0;
     this.promptBlocks = blocks.promptBlocks[row];
   }
 
@@ -72,6 +72,8 @@ export class Sequence implements SequenceView {
   table: Int32Array = new Int32Array(64);
   blockCount = 0;
   adoptedEnd = 0;
+  /** Own blocks before this one are being computed or are done, the others only reserved. */
+  computingEnd = 0;
   /** Blocks offered to the index so far, the cached ones included. */
   publishedBlocks = 0;
   cachedBlocks = 0;
@@ -93,7 +95,7 @@ export class Sequence implements SequenceView {
   /** The same object for another request; its table keeps its room. */
   reuse(request: Request): void {
     this.request = request;
-    this.blockCount = this.adoptedEnd = this.publishedBlocks = this.cachedBlocks = 0;
+    this.blockCount = this.adoptedEnd = this.computingEnd = this.publishedBlocks = this.cachedBlocks = 0;
     this.cachedTokens = this.computedTokens = this.generatedTokens = this.preemptions = this.stepTokens = 0;
     this.counted = false;
   }

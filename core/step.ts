@@ -2,38 +2,68 @@ import type { BlockId } from "./plugins.ts";
 import type { Sequence } from "./request.ts";
 import type { Nanos } from "./trace.ts";
 
-/** A sequence's part in a step. */
+/** A sequence's part in a step. Objects are used again in the next step. */
 export interface StepItem {
-  readonly sequence: Sequence;
+  sequence: Sequence;
   /** Tokens [from, from + tokens) are computed; what is before them is in the cache. */
-  readonly from: number;
-  readonly tokens: number;
+  from: number;
+  tokens: number;
   /** Whether these are tokens of a prompt (or of what was generated before a preemption). */
-  readonly prefill: boolean;
-  /** Tokens generated at the end of the step: 0 while the prompt is not done, then 1; more where steps are not stepped through. */
-  readonly generate: number;
+  prefill: boolean;
+  /** Tokens generated at the end: 0 while the prompt is not done, then 1; more where steps are not stepped through. */
+  generate: number;
+}
+
+/** Copy-on-write: `target` gets what is in `source` before the step runs. */
+export interface BlockCopy {
+  readonly source: BlockId;
+  readonly target: BlockId;
 }
 
 /** One step of the model: what the scheduler put together and an executor runs. Block tables are the sequences' own. */
 export class StepPlan {
+  /** The first `count` are this step's. */
   readonly items: StepItem[] = [];
-  /** Blocks to copy before the step. */
-  readonly copies: { readonly source: BlockId; readonly target: BlockId }[] = [];
+  count = 0;
   prefillTokens = 0;
   decodeTokens = 0;
+  readonly copies: BlockCopy[];
 
-  get isEmpty(): boolean {
-    return this.items.length === 0;
+  constructor(copies: BlockCopy[]) {
+    this.copies = copies;
   }
 
-  add(item: StepItem): void {
-    this.items.push(item);
-    if (item.prefill) this.prefillTokens += item.tokens;
-    else this.decodeTokens += item.tokens;
+  get isEmpty(): boolean {
+    return this.count === 0;
+  }
+
+  add(sequence: Sequence, from: number, tokens: number, prefill: boolean, generate: number): void {
+    const item = this.items[this.count];
+    if (item === undefined) {
+      this.items.push({ sequence, from, tokens, prefill, generate });
+    } else {
+      item.sequence = sequence;
+      item.from = from;
+      item.tokens = tokens;
+      item.prefill = prefill;
+      item.generate = generate;
+    }
+    this.count++;
+    if (prefill) this.prefillTokens += tokens;
+    else this.decodeTokens += tokens;
+  }
+
+  remove(sequence: Sequence): void {
+    const at = this.items.findIndex((item, i) => i < this.count && item.sequence === sequence);
+    const [item] = this.items.splice(at, 1);
+    this.count--;
+    if (item.prefill) this.prefillTokens -= item.tokens;
+    else this.decodeTokens -= item.tokens;
   }
 
   clear(): void {
-    this.items.length = this.copies.length = this.prefillTokens = this.decodeTokens = 0;
+    this.count = this.prefillTokens = this.decodeTokens = 0;
+    if (this.copies.length > 0) this.copies.length = 0;
   }
 }
 

@@ -3,162 +3,183 @@ import type { BlockId, EntryId, IndexContext, IndexPlugin, Insertion, PrefixInde
 const none = -1;
 
 /**
- * One entry a block, found by what it and everything before it holds; entry and block have the same number. Buckets are
- * chains through the blocks themselves: a lookup reads the bucket's head and compares content, an eviction unlinks.
+ * One entry a block, found by what it and everything before it holds; entry and block have the same number. The hash
+ * table proper, with chained hash and comparison of content, is `ContentIds`: it numbers contents densely and exactly,
+ * so that here a content finds its block in an array.
  */
 class HashTable implements PrefixIndex {
   evictableBlocks = 0;
   blockCount = 0;
   readonly #host: IndexContext["host"];
-  readonly #blockTokens: number;
   readonly #duplicates: string;
-  #key: Uint32Array;
-  #heads: Int32Array;
-  #next: Int32Array;
-  #shift: number;
+  /** Block that holds a content, or `none`. */
+  #blockOf = new Int32Array(1024).fill(none);
+  /** Only where equal contents may both stay (`keep`, `adopt`): the block that comes after this one. */
+  readonly #alike = new Map<BlockId, BlockId>();
 
-  constructor({ host, rules, blockTokens }: IndexContext, blockCount: number) {
+  constructor({ host, rules }: IndexContext) {
     this.#host = host;
-    this.#blockTokens = blockTokens;
     this.#duplicates = rules.duplicates;
-    this.#key = host.columns.key;
-    const bits = Math.max(4, Math.ceil(Math.log2(blockCount)));
-    this.#heads = new Int32Array(1 << bits).fill(none);
-    this.#shift = 32 - bits;
-    this.#next = new Int32Array(blockCount);
   }
 
   get entryCount(): number {
     return this.blockCount;
   }
 
+  expectKeys(distinct: number): void {
+    if (distinct <= this.#blockOf.length) return;
+    const larger = new Int32Array(Math.max(distinct, 2 * this.#blockOf.length)).fill(none);
+    larger.set(this.#blockOf);
+    this.#blockOf = larger;
+  }
+
   match(keys: Uint32Array, start: number, count: number, table: Int32Array): number {
-    for (let i = 0; i < count; i++) {
-      const block = this.find(keys[start + i]);
-      if (block === undefined) return i;
-      table[i] = block;
+    const blockOf = this.#blockOf;
+    const shift = start | 0;
+    let matched = 0;
+    for (; matched < count; matched++) {
+      const block = blockOf[keys[shift + matched]];
+      if (block < 0) break;
+      table[matched] = block;
     }
-    return count;
+    for (let i = matched; i < count; i++) table[i] = blockOf[keys[shift + i]];
+    return matched;
   }
 
-  find(key: number): BlockId | undefined {
-    const keyOf = this.#key;
-    const next = this.#next;
-    for (let block = this.#heads[this.#bucket(key)]; block !== none; block = next[block]) {
-      if (keyOf[block] === key) return block;
-    }
-    return undefined;
+  matched(blocks: Int32Array, count: number): void {
+    for (let i = 0; i < count; i++) this.#host.hit(blocks[i]);
   }
 
-  held(block: BlockId, first: boolean, hit: boolean): void {
-    if (first) {
-      this.evictableBlocks--;
-      this.#host.blocked(block);
-    }
-    if (hit) this.#host.hit(block);
+  held(blocks: Int32Array, count: number): void {
+    this.evictableBlocks -= count;
+    for (let i = 0; i < count; i++) this.#host.blocked(blocks[i]);
   }
 
-  released(block: BlockId, last: boolean): void {
-    this.#host.touch(block);
-    if (last) {
-      this.evictableBlocks++;
-      this.#host.evictable(block);
-    }
+  released(blocks: Int32Array, count: number): void {
+    this.evictableBlocks += count;
+    this.#host.released(blocks, count);
   }
 
   insert(insertion: Insertion): void {
-    const { keys, start, table, from, to, instead, promptBlocks, promptTokens } = insertion;
-    for (let i = from; i < to; i++) {
+    const { keys, start, table, from, to, instead } = insertion;
+    const blockOf = this.#blockOf;
+    const first = from | 0;
+    const shift = start | 0;
+    let fresh = first;
+    for (let i = first; i < to; i++) {
       const own = table[i];
-      const key = keys[start + i];
-      const stored = this.find(key);
-      instead[i - from] = own;
-      if (stored === own) continue;
-      if (stored !== undefined && this.#duplicates === "swap") {
-        instead[i - from] = stored;
+      const key = keys[shift + i];
+      instead[i - first] = own;
+      if (blockOf[key] < 0) {
+        blockOf[key] = own;
         continue;
       }
-      if (stored !== undefined && this.#duplicates === "replace") this.#drop(stored);
-      const after = (i + 1) * this.#blockTokens;
-      const end = i < promptBlocks && after > promptTokens ? promptTokens : after;
-      this.#host.created(own, end, end - i * this.#blockTokens, key);
-      this.#link(own, key, this.#duplicates === "replace" ? undefined : stored);
+      this.#created(insertion, fresh, i);
+      fresh = this.#insertAgain(insertion, i) ? i : i + 1;
     }
+    this.#created(insertion, fresh, to);
   }
 
   evict(entry: EntryId): void {
-    this.#unlink(entry);
+    this.#remove(entry);
     this.evictableBlocks--;
     this.#host.forgotten(entry);
   }
 
+  evictMany(entries: Int32Array, count: number): void {
+    this.evictableBlocks -= count;
+    if (this.#alike.size > 0) {
+      for (let i = 0; i < count; i++) this.#remove(entries[i]);
+      return;
+    }
+    const { key } = this.#host.columns;
+    const blockOf = this.#blockOf;
+    for (let i = 0; i < count; i++) blockOf[key[entries[i]]] = none;
+    this.blockCount -= count;
+  }
+
   forget(block: BlockId): void {
-    this.#drop(block);
+    const idle = this.#host.isIdle(block);
+    this.#remove(block);
+    if (idle) this.evictableBlocks--;
+    this.#host.dropped(block, idle);
+    this.#host.forgotten(block);
   }
 
   *blocks(): Iterable<BlockId> {
-    for (const head of this.#heads) for (let block = head; block !== none; block = this.#next[block]) yield block;
+    for (const block of this.#blockOf) if (block !== none) yield block;
+    yield* this.#alike.values();
   }
 
   isEvictable(entry: EntryId): boolean {
-    return this.#host.refCount[entry] === 0;
+    return this.#host.isIdle(entry);
   }
 
   entryOf(block: BlockId): EntryId {
     return block;
   }
 
-  grow(blockCount: number): void {
-    const stored = [...this.blocks()];
-    this.#key = this.#host.columns.key;
-    const bits = Math.ceil(Math.log2(blockCount));
-    this.#heads = new Int32Array(1 << bits).fill(none);
-    this.#shift = 32 - bits;
-    this.#next = new Int32Array(blockCount);
-    // From the last to the first, so that of equal contents the first inserted is found first again.
-    for (const block of stored.reverse()) this.#link(block, this.#key[block], undefined);
+  grow(): void {}
+
+  #created(insertion: Insertion, from: number, to: number): void {
+    if (from >= to) return;
+    this.blockCount += to - from;
+    this.#host.createdBlocks(insertion, from, to);
   }
 
-  #bucket(key: number): number {
-    return Math.imul(key, 0x9e3779b1) >>> this.#shift;
-  }
-
-  /** Behind `stored`, which has the same content and is to be found first, or at the head of its bucket. */
-  #link(block: BlockId, key: number, stored: BlockId | undefined): void {
-    if (stored === undefined) {
-      const bucket = this.#bucket(key);
-      this.#next[block] = this.#heads[bucket];
-      this.#heads[bucket] = block;
+  /** Block i holds content that is stored already. Whether it becomes an entry all the same. */
+  #insertAgain({ keys, start, table, from, instead }: Insertion, i: number): boolean {
+    const own = table[i];
+    const key = keys[start + i];
+    const stored = this.#blockOf[key];
+    if (this.#isStored(own, stored)) return false;
+    if (this.#duplicates === "swap") {
+      instead[i - from] = stored;
+      return false;
+    }
+    if (this.#duplicates === "replace") {
+      this.forget(stored);
+      this.#blockOf[key] = own;
     } else {
-      this.#next[block] = this.#next[stored];
-      this.#next[stored] = block;
+      this.#addAlike(stored, own);
     }
-    this.blockCount++;
+    return true;
   }
 
-  #unlink(block: BlockId): void {
-    const next = this.#next;
-    const bucket = this.#bucket(this.#key[block]);
-    let before = this.#heads[bucket];
-    if (before === block) this.#heads[bucket] = next[block];
-    else {
-      while (next[before] !== block) before = next[before];
-      next[before] = next[block];
+  /** Whether `own` is among the blocks with the content of `first`. */
+  #isStored(own: BlockId, first: BlockId): boolean {
+    for (let block: BlockId | undefined = first; block !== undefined; block = this.#alike.get(block)) {
+      if (block === own) return true;
     }
+    return false;
+  }
+
+  /** Behind all with the same content: a lookup finds the one that was inserted first. */
+  #addAlike(first: BlockId, own: BlockId): void {
+    let last = first;
+    for (let next = this.#alike.get(last); next !== undefined; next = this.#alike.get(last)) last = next;
+    this.#alike.set(last, own);
+  }
+
+  #remove(block: BlockId): void {
+    const key = this.#host.columns.key[block];
+    const after = this.#alike.get(block);
+    let before = this.#blockOf[key];
+    if (before === block) {
+      this.#blockOf[key] = after ?? none;
+    } else {
+      while (this.#alike.get(before) !== block) before = this.#alike.get(before)!;
+      if (after === undefined) this.#alike.delete(before);
+      else this.#alike.set(before, after);
+    }
+    this.#alike.delete(block);
     this.blockCount--;
-  }
-
-  #drop(block: BlockId): void {
-    this.#unlink(block);
-    if (this.#host.refCount[block] === 0) this.evictableBlocks--;
-    this.#host.dropped(block);
-    this.#host.forgotten(block);
   }
 }
 
 export const hashTable: IndexPlugin = {
   name: "hash-table",
-  about: "one entry a block, keyed by the chained hash of everything up to its end, confirmed by content",
+  about: "one entry a block, found by the chained hash of everything up to its end, confirmed by content",
   source: "vLLM automatic prefix caching (vllm/v1/core/block_pool.py)",
   supports: {
     "match-limit": "any",
@@ -171,5 +192,5 @@ export const hashTable: IndexPlugin = {
     reserve: "any",
     collision: "any",
   },
-  create: (context, blockCount) => new HashTable(context, blockCount),
+  create: (context) => new HashTable(context),
 };

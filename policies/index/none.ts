@@ -10,19 +10,23 @@ const nothing: PrefixIndex = {
   evictableBlocks: 0,
   blockCount: 0,
   entryCount: 0,
-  match: () => 0,
-  find: () => undefined,
+  match: (_keys, _start, count, table) => {
+    table.fill(-1, 0, count);
+    return 0;
+  },
+  matched: () => {},
   insert: ({ from, to, instead }) => {
     instead.fill(-1, 0, to - from);
   },
-  held: unused("a block of it was held"),
-  released: unused("a block of it was released"),
+  held: (_blocks, count) => count > 0 && unused("a block of it was held")(),
+  released: (_blocks, count) => count > 0 && unused("a block of it was released")(),
   evict: unused("an entry of it was evicted"),
   forget: unused("a block of it was forgotten"),
   entryOf: unused("a block of it was looked up"),
   isEvictable: () => false,
   blocks: () => [],
   grow: () => {},
+  expectKeys: () => {},
 };
 
 export const noIndex: IndexPlugin = {
