@@ -20,8 +20,8 @@ const laterTraceCommands: Readonly<Record<string, string>> = {
   anonymize: "anonymizing traces is not part of this version",
 };
 
-export const addLaterCommands = (program: Command) => refuseAll(program, laterCommands, "kvlab");
-export const addLaterTraceCommands = (trace: Command) => refuseAll(trace, laterTraceCommands, "kvlab trace");
+export const addLaterCommands = (program: Command) => refuseAll(program, laterCommands, "");
+export const addLaterTraceCommands = (trace: Command) => refuseAll(trace, laterTraceCommands, "trace ");
 
 function refuseAll(parent: Command, commands: Readonly<Record<string, string>>, called: string): void {
   for (const [name, why] of Object.entries(commands)) {
@@ -31,7 +31,7 @@ function refuseAll(parent: Command, commands: Readonly<Record<string, string>>, 
       .allowUnknownOption()
       .helpOption(false)
       .action(() => {
-        throw new InputError(`${called} ${name}: ${why}`);
+        throw new InputError(`${called}${name}: ${why}`);
       });
   }
 }

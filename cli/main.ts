@@ -1,10 +1,15 @@
 #!/usr/bin/env node
 import { Command, CommanderError } from "commander";
 import { InputError } from "../core/errors.ts";
+import { addCompare } from "./compare.ts";
+import { addDoctor } from "./doctor.ts";
+import { addInit } from "./init.ts";
 import { Interrupted, watchSignals } from "./interrupt.ts";
 import { addLaterCommands } from "./later.ts";
 import { version } from "./package.ts";
+import { addPolicies } from "./policies.ts";
 import { addReplay } from "./replay.ts";
+import { addTrace } from "./trace.ts";
 
 /** What the program exits with; 0 means done. */
 const Exit = { badInput: 2, bug: 70, interrupted: 130 } as const;
@@ -31,6 +36,11 @@ function program(): Command {
     .configureOutput({ writeErr: () => {} })
     .exitOverride();
   addReplay(kvlab);
+  addCompare(kvlab);
+  addTrace(kvlab);
+  addPolicies(kvlab);
+  addInit(kvlab);
+  addDoctor(kvlab);
   addLaterCommands(kvlab);
   return kvlab;
 }

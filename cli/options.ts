@@ -83,9 +83,9 @@ export interface TraceReading {
 
 export function addTraceOptions(command: Command): Command {
   return command
-    .option("--format FORMAT", "format of the trace, if it is not recognised")
-    .option("--unit TOKENS", "tokens that a content id stands for, if not 512", wholeNumber("--unit", 1))
-    .option("--limit N", "read only the first N requests", wholeNumber("--limit", 1));
+    .option("--format <FORMAT>", "format of the trace, if it is not recognised")
+    .option("--unit <TOKENS>", "tokens that a content id stands for, if not 512", wholeNumber("--unit", 1))
+    .option("--limit <N>", "read only the first N requests", wholeNumber("--limit", 1));
 }
 
 const presets =

@@ -53,17 +53,16 @@ export function addReplay(program: Command): void {
     .command("replay")
     .description("run one configuration over a trace and say what hit, what missed and why")
     .argument("[TRACE...]", 'trace files, read one after the other; none, or "example": the built-in example')
-    .option("--target TARGET", "where to run it; in this version only: cache", parseTarget, "cache" as const)
-    .option("--index NAME", "prefix index", defaultParts.index)
-    .option("--eviction NAME", "eviction policy, or a file with one of your own", defaultParts.eviction);
+    .option("--index <NAME>", "prefix index", defaultParts.index)
+    .option("--eviction <NAME>", "eviction policy, or a file with one of your own", defaultParts.eviction);
   addSharedOptions(command)
-    .option("--allocator NAME", "allocator", defaultParts.allocator)
-    .option("--scheduler NAME", "scheduler", defaultParts.scheduler)
-    .option("--rule NAME=VALUE", "a reuse rule (repeatable; kvlab policies lists them)", repeatable)
-    .option("--blocks N", "blocks of the cache, N% of the distinct blocks, or unlimited", parseCapacity)
-    .option("--repeat N", "replay N times after a warm-up and report the median time", wholeNumber("--repeat", 1))
+    .option("--allocator <NAME>", "allocator", defaultParts.allocator)
+    .option("--scheduler <NAME>", "scheduler", defaultParts.scheduler)
+    .option("--rule <NAME=VALUE>", "a reuse rule (repeatable; kvlab policies lists them)", repeatable)
+    .option("--blocks <N>", "blocks of the cache, N% of the distinct blocks, or unlimited", parseCapacity)
+    .option("--repeat <N>", "replay N times after a warm-up and report the median time", wholeNumber("--repeat", 1))
     .option("--events", "keep the log of every decision")
-    .option("--out DIR", `save the run there instead of in ${runsFolder}/`)
+    .option("--out <DIR>", `save the run there instead of in ${runsFolder}/`)
     .option("--no-save", "do not save the run")
     .addHelpText("after", examples)
     .action(replay);
@@ -73,9 +72,14 @@ export function addReplay(program: Command): void {
 /** What replay and compare share besides the parts. */
 export function addSharedOptions(command: Command): Command {
   return addTraceOptions(command)
-    .option("--block-size TOKENS", "tokens of a block, a multiple of the trace's unit", wholeNumber("--block-size", 1))
-    .option("--warmup N", "requests at the start that are in no figure", wholeNumber("--warmup", 0), 0)
-    .option("--seed N", "for policies that draw lots", wholeNumber("--seed", 0, 2 ** 32 - 1), 1)
+    .option("--target <TARGET>", "where to run it; in this version only: cache", parseTarget, "cache" as const)
+    .option(
+      "--block-size <TOKENS>",
+      "tokens of a block, a multiple of the trace's unit",
+      wholeNumber("--block-size", 1),
+    )
+    .option("--warmup <N>", "requests at the start that are in no figure", wholeNumber("--warmup", 0), 0)
+    .option("--seed <N>", "for policies that draw lots", wholeNumber("--seed", 0, 2 ** 32 - 1), 1)
     .option("--audit", "check every invariant after every step; slow")
     .option("--json", "print one JSON document and nothing else");
 }

@@ -3,7 +3,8 @@ import { type RuleName, resolveRules, ruleNames } from "../core/rules.ts";
 import type { RunReport } from "./report.ts";
 import { aligned, approximate, colors, grouped, milliseconds, percent, ratio, shareBar, wrapped } from "./table.ts";
 
-const ratioMeanings: Readonly<Record<keyof RunReport["cache"]["hitRatio"], string>> = {
+/** What each hit ratio is, in few words. */
+export const ratioMeanings: Readonly<Record<keyof RunReport["cache"]["hitRatio"], string>> = {
   block: "cached prefix blocks ÷ prompt blocks",
   token: "their tokens ÷ prompt tokens",
   requestMeanBlock: "mean over requests of their block ratios",

@@ -1,0 +1,139 @@
+import type { Parts } from "./configuration.ts";
+import type { Input } from "./input.ts";
+import type { Capacity } from "./options.ts";
+import type { RunReport } from "./report.ts";
+import { ratioMeanings } from "./summary.ts";
+import { aligned, approximate, colors, grouped, ratio, wrapped } from "./table.ts";
+
+export const metrics = [
+  "block",
+  "token",
+  "requestMeanBlock",
+  "requestMeanToken",
+  "fullBlock",
+  "anyResidentBlock",
+] as const satisfies readonly (keyof RunReport["cache"]["hitRatio"])[];
+export type Metric = (typeof metrics)[number];
+
+/** A row of the table. */
+export interface Configuration {
+  readonly parts: Parts;
+  /** Of the eviction policy. */
+  readonly label: string;
+  /** What a server could run, what reads the future, and what has no limit. */
+  readonly kind: "online" | "offline" | "unlimited";
+  readonly ruleTexts: readonly string[];
+}
+
+export interface Comparison {
+  readonly input: Input;
+  readonly distinctBlocks: number;
+  readonly capacities: readonly Capacity[];
+  readonly metric: Metric;
+  /** A run for each capacity; of the unlimited cache only one. */
+  readonly results: readonly { readonly configuration: Configuration; readonly runs: readonly RunReport[] }[];
+}
+
+type Result = Comparison["results"][number];
+
+/** One table: a row for each configuration, a column for each capacity; what bounds them is set apart. */
+export function comparisonTable(comparison: Comparison): string {
+  const { metric, results, capacities } = comparison;
+  const online = results.filter(({ configuration }) => configuration.kind === "online");
+  const bounds = results.filter(({ configuration }) => configuration.kind !== "online");
+  const value = (run: RunReport) => run.cache.hitRatio[metric];
+  const best = capacities.map((_, i) => Math.max(...online.map(({ runs }) => value(runs[i]))));
+  const optimum = capacities.map((_, i) =>
+    Math.max(...bounds.flatMap(({ configuration, runs }) => (configuration.kind === "offline" ? value(runs[i]) : []))),
+  );
+  const names = nameColumns(results.map(({ configuration }) => configuration));
+  const cells = ({ configuration: { kind }, runs }: Result) =>
+    capacities.map((_, i) => {
+      const shown = value(runs[kind === "unlimited" ? 0 : i]);
+      return kind === "online" && shown === best[i]
+        ? colors.bold(colors.green(`${ratio(shown)}*`))
+        : `${ratio(shown)} `;
+    });
+  const row = (result: Result) => [...names.of(result.configuration), ...cells(result)];
+  const filler = names.headers.slice(1).map(() => "");
+  const table = aligned(
+    [
+      ...header(comparison, names.headers),
+      ...online.map(row),
+      [],
+      ...bounds.map(row),
+      ...(online.length > 0
+        ? [[], ["best/optimum", ...filler, ...best.map((b, i) => `${shareOf(b, optimum[i])} `)]]
+        : []),
+    ],
+    "l".repeat(names.headers.length) + "r".repeat(capacities.length),
+  );
+  return [heading(comparison), table, meaning(comparison, best, optimum), ...refusals(comparison)].join("\n\n");
+}
+
+function heading({ input, distinctBlocks, results }: Comparison): string {
+  const built = input.files.length === 0 ? " (built-in)" : "";
+  const { requests, inputTokens } = results[0].runs[0].trace;
+  const { blockTokens } = results[0].runs[0].policy;
+  return wrapped(
+    `${colors.bold(input.name)}${built}: ${grouped(requests)} requests, ${approximate(inputTokens)} prompt tokens, ` +
+      `${grouped(distinctBlocks)} distinct blocks of ${blockTokens} tokens`,
+    0,
+  );
+}
+
+/** Capacities that were given as shares, and all of them in blocks below. */
+function header({ capacities, results }: Comparison, names: readonly string[]): string[][] {
+  const shares = capacities.map((capacity) =>
+    capacity !== "unlimited" && "share" in capacity ? `${Number((capacity.share * 100).toPrecision(6))} % ` : "",
+  );
+  const blocks = results[0].runs.map((run) => `${grouped(run.policy.blocks ?? 0)} `);
+  const filler = names.slice(1).map(() => "");
+  return [
+    [...names, ...shares].map((cell) => colors.bold(cell)),
+    ["blocks", ...filler, ...blocks].map((cell) => colors.dim(cell)),
+  ];
+}
+
+/** The parts in which configurations differ, the eviction policy first. */
+function nameColumns(configurations: readonly Configuration[]) {
+  const all: [string, (configuration: Configuration) => string][] = [
+    ["index", ({ parts }) => parts.index.name],
+    ["allocator", ({ parts }) => parts.allocator.name],
+    ["scheduler", ({ parts }) => parts.scheduler.name],
+    ["rules", ({ ruleTexts }) => ruleTexts.join(" ")],
+  ];
+  const differing = all.filter(([, name]) => new Set(configurations.map(name)).size > 1);
+  return {
+    headers: ["eviction", ...differing.map(([header]) => header)],
+    of: (configuration: Configuration) => [configuration.label, ...differing.map(([, name]) => name(configuration))],
+  };
+}
+
+const shareOf = (part: number, whole: number) => (whole === 0 ? "–" : `${((part / whole) * 100).toFixed(1)} %`);
+
+function meaning({ metric, capacities }: Comparison, best: readonly number[], optimum: readonly number[]): string {
+  const shares = capacities.map((_, i) => best[i] / optimum[i]).filter(Number.isFinite);
+  const lines = [`Figures are the hit ratio "${metric}": ${ratioMeanings[metric]}. * marks the best online policy.`];
+  lines.push("belady knows the future (the offline optimum), unbounded has no limit: bounds, not choices.");
+  if (shares.length > 0) {
+    const [least, most] = [Math.min(...shares), Math.max(...shares)].map((share) => `${(share * 100).toFixed(0)} %`);
+    lines.push(`The best online policy reaches ${least === most ? least : `${least} to ${most}`} of the optimum.`);
+  }
+  return lines.map((line) => wrapped(line, 0)).join("\n");
+}
+
+/** Requests that no policy can serve at a capacity, because they are longer than the cache. */
+function refusals({ results }: Comparison): string[] {
+  const byBlocks = new Map<number, { refused: number; lookups: number }>();
+  for (const { runs } of results)
+    for (const { policy, cache } of runs)
+      if (cache.refusedRequests > 0 && policy.blocks !== null)
+        byBlocks.set(policy.blocks, { refused: cache.refusedRequests, lookups: cache.lookups });
+  if (byBlocks.size === 0) return [];
+  const counts = [...byBlocks].map(
+    ([blocks, { refused, lookups }]) =>
+      `${grouped(refused)} of ${grouped(lookups)} requests need more than ${grouped(blocks)} blocks`,
+  );
+  return [colors.yellow(wrapped(`${counts.join("; ")}: refused there, and counted as lookups without a hit.`, 0))];
+}

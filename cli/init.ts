@@ -1,0 +1,56 @@
+import { writeFile } from "node:fs/promises";
+import type { Command } from "commander";
+import { InputError } from "../core/errors.ts";
+import { evictionRegistry } from "../policies/registry.ts";
+
+export function addInit(program: Command): void {
+  const init = program
+    .command("init")
+    .description("write a file to begin with")
+    .helpCommand("help [COMMAND]", "print the help of a command");
+  init
+    .command("policy")
+    .description("write an eviction policy of your own that runs as it is")
+    .argument("[NAME]", "its name, and that of the file NAME.ts", "mine")
+    .addHelpText("after", "\nExamples:\n  kvlab init policy\n  kvlab init policy two-touch")
+    .action(initPolicy);
+}
+
+async function initPolicy(given: string): Promise<void> {
+  const name = given.replace(/\.ts$/, "");
+  if (!/^[A-Za-z][A-Za-z0-9_-]*$/.test(name)) {
+    throw new InputError(`the policy's name is "${given}", expected a letter, then letters, digits, - or _`);
+  }
+  if (evictionRegistry.all.some((plugin) => plugin.name === name)) {
+    throw new InputError(`there is a policy "${name}" already; choose another name`);
+  }
+  const file = `${name}.ts`;
+  try {
+    await writeFile(file, template(name), { flag: "wx" });
+  } catch (error) {
+    const { code } = error as NodeJS.ErrnoException;
+    throw new InputError(code === "EEXIST" ? `${file}: exists already` : `${file}: cannot be written (${code})`);
+  }
+  process.stdout.write(`Wrote ${file}. Try it:\n  kvlab compare --eviction lru,./${file}\n`);
+}
+
+const template = (name: string) => `import { byScore, type EvictionPlugin, type EvictionPolicy } from "kvlab";
+
+/**
+ * Blocks that were used again go last; of the others, and among equals, the least recently used goes first.
+ *
+ * A score is a column of facts about each block (lastAccess, createdAt, accessCount, depth, tokens, releaseOrder,
+ * recomputeCost, key), one with a minus (from large to small), or a function. The smallest score goes first; the next
+ * score decides between equals.
+ */
+const policy: EvictionPlugin = {
+  name: "${name}",
+  about: "used once goes before used again, then least recently used first",
+  source: "my own",
+  create(context): EvictionPolicy {
+    return byScore((block, { accessCount }) => Math.min(accessCount[block], 1), "lastAccess", "releaseOrder")(context);
+  },
+};
+
+export default policy;
+`;

@@ -1,0 +1,67 @@
+import type { Command } from "commander";
+import type { Plugin } from "../core/plugins.ts";
+import { ruleNames, ruleTable } from "../core/rules.ts";
+import { allocatorRegistry, evictionRegistry, indexRegistry, schedulerRegistry } from "../policies/registry.ts";
+import { colors, wrapped } from "./table.ts";
+
+const kinds: Readonly<Record<string, { readonly option: string; readonly all: readonly Plugin[] }>> = {
+  index: { option: "--index", all: indexRegistry.all },
+  eviction: { option: "--eviction", all: evictionRegistry.all },
+  allocator: { option: "--allocator", all: allocatorRegistry.all },
+  scheduler: { option: "--scheduler", all: schedulerRegistry.all },
+};
+
+export function addPolicies(program: Command): void {
+  program
+    .command("policies")
+    .description("list what there is to choose from: plug-ins with their sources, and the reuse rules")
+    .option("--json", "print one JSON document and nothing else")
+    .addHelpText("after", "\nExamples:\n  kvlab policies\n  kvlab policies --json")
+    .action(({ json }: { json?: boolean }) => {
+      const shown = json ? JSON.stringify(document(), undefined, 2) : text();
+      process.stdout.write(`${shown}\n`);
+    });
+}
+
+/** The values of a rule, the default first. */
+function valuesOf(name: (typeof ruleNames)[number]): {
+  values: readonly string[] | "number";
+  default: string | number;
+} {
+  const rule: { values: readonly string[] | "number"; initial?: string | number } = ruleTable[name];
+  return { values: rule.values, default: rule.initial ?? rule.values[0] };
+}
+
+function document() {
+  const plugins = Object.entries(kinds).flatMap(([kind, { all }]) =>
+    all.map(({ name, about, source }) => ({ kind, name, about, source })),
+  );
+  const rules = ruleNames.map((name) => ({ name, ...valuesOf(name), about: ruleTable[name].about }));
+  return { schema: "policies/1", plugins, rules };
+}
+
+const nameWidth = 12;
+const indent = nameWidth + 4;
+
+function text(): string {
+  const sections = Object.entries(kinds).map(([kind, { option, all }]) => {
+    const lines = all.map(({ name, about, source }) => entry(name, `${about} ${colors.dim(`[${source}]`)}`));
+    return [`${colors.bold(kind)} (${option})`, ...lines].join("\n");
+  });
+  return [...sections, rules()].join("\n\n");
+}
+
+const entry = (name: string, said: string) => `  ${name.padEnd(nameWidth)}  ${wrapped(said, indent, indent)}`;
+
+function rules(): string {
+  const lines = ruleNames.map((name) => {
+    const { values, default: initial } = valuesOf(name);
+    const shown =
+      values === "number"
+        ? `${colors.bold(String(initial))} | N`
+        : [colors.bold(values[0]), ...values.slice(1)].join(" | ");
+    return `  ${colors.cyan(name)} = ${shown}\n      ${wrapped(ruleTable[name].about, 6, 6)}`;
+  });
+  const title = `${colors.bold("rules")} (--rule NAME=VALUE; the first value is the default unless an index says otherwise)`;
+  return [wrapped(title, 0), ...lines].join("\n");
+}

@@ -1,0 +1,153 @@
+import { existsSync } from "node:fs";
+import { dirname } from "node:path";
+import type { Command } from "commander";
+import { InputError } from "../core/errors.ts";
+import { CacheReplay } from "../core/replay.ts";
+import type { TraceSource } from "../core/trace.ts";
+import { type ChatOptions, chatDefaults, chatSource } from "../traces/generate.ts";
+import { traceStats } from "../traces/stats.ts";
+import { writeMooncake } from "../traces/write-mooncake.ts";
+import { defaultParts, partsNamed } from "./configuration.ts";
+import { readInput } from "./input.ts";
+import { breathe } from "./interrupt.ts";
+import { addLaterTraceCommands } from "./later.ts";
+import { addTraceOptions, decimalNumber, type TraceReading, wholeNumber } from "./options.ts";
+import { Progress } from "./progress.ts";
+import { blockTokensFor } from "./replay.ts";
+import { checkWritable } from "./run-directory.ts";
+import { grouped } from "./table.ts";
+import { statsText } from "./trace-summary.ts";
+
+const examples = `
+Examples:
+  kvlab trace stats trace.jsonl.gz
+  kvlab trace generate chat --requests 10000 --out chat.jsonl.gz`;
+
+export function addTrace(program: Command): void {
+  const trace = program
+    .command("trace")
+    .description("look into traces and generate them")
+    .helpCommand("help [COMMAND]", "print the help of a command")
+    .addHelpText("after", examples);
+  const stats = trace
+    .command("stats")
+    .description("describe a trace: lengths, arrivals, sessions, and how much of it is shared")
+    .argument("[TRACE...]", 'trace files; none, or "example": the built-in example');
+  addTraceOptions(stats)
+    .option(
+      "--block-size <TOKENS>",
+      "tokens of a block, a multiple of the trace's unit",
+      wholeNumber("--block-size", 1),
+    )
+    .option("--json", "print one JSON document and nothing else")
+    .action(describe);
+  const generate = trace
+    .command("generate")
+    .description("generate a trace")
+    .helpCommand("help [COMMAND]", "print the help of a command");
+  addChat(generate);
+  addLaterTraceCommands(trace);
+}
+
+interface StatsOptions extends TraceReading {
+  readonly blockSize?: number;
+  readonly json?: boolean;
+}
+
+async function describe(files: readonly string[], options: StatsOptions): Promise<void> {
+  const progress = new Progress();
+  try {
+    const input = await readInput(files, options, progress);
+    const { trace } = input;
+    progress.state("counting");
+    const parts = await partsNamed(defaultParts, {});
+    const blockTokens = blockTokensFor(trace, options.blockSize);
+    const stats = traceStats(
+      trace,
+      CacheReplay.blockKeys({ ...parts, blockTokens, blocks: undefined, seed: 1 }, trace),
+    );
+    progress.done();
+    const document = { schema: "trace-stats/1", files: input.files, format: input.format, ...stats };
+    const shown = options.json
+      ? JSON.stringify(document, (_, value) => (value === undefined ? null : value), 2)
+      : statsText(input, stats);
+    process.stdout.write(`${shown}\n`);
+  } finally {
+    progress.done();
+  }
+}
+
+const chatOptionTexts: Readonly<Record<keyof ChatOptions, string>> = {
+  requests: "requests in all",
+  seed: "another seed, another trace",
+  unitTokens: "tokens that a content id stands for",
+  sessionsPerS: "new sessions a second",
+  systemPrompts: "different system prompts",
+  systemTokens: "mean length of a system prompt",
+  zipf: "the k-th system prompt is k^-zipf as popular as the first",
+  turns: "mean requests of a session",
+  userTokens: "mean length of a user's message",
+  outputTokens: "mean length of an answer",
+  thinkS: "mean pause before the user's next message",
+  outputTokensPerS: "how fast answers come",
+  maxInputTokens: "longest prompt; a session ends before it",
+};
+
+const chatOptionNames = Object.keys(chatOptionTexts) as (keyof ChatOptions)[];
+const dashed = (name: string) => `--${name.replace(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`)}`;
+
+function addChat(generate: Command): void {
+  const chat = generate
+    .command("chat")
+    .description("chat sessions that share system prompts and send their history again each turn (Mooncake format)")
+    .requiredOption("--out <FILE>", "file to write; packed if its name ends in .gz")
+    .option("--force", "replace the file if it exists");
+  for (const name of chatOptionNames) {
+    chat.option(`${dashed(name)} <N>`, chatOptionTexts[name], decimalNumber(dashed(name)), chatDefaults[name]);
+  }
+  chat.addHelpText("after", examples).action(generateChat);
+}
+
+interface GenerateOptions extends ChatOptions {
+  readonly out: string;
+  readonly force?: boolean;
+}
+
+async function generateChat(options: GenerateOptions): Promise<void> {
+  const { out, force } = options;
+  const source = chatOf(options);
+  await checkWritable(out, dirname(out));
+  if (existsSync(out) && !force) throw new InputError(`${out}: exists already; --force replaces it`);
+  const progress = new Progress();
+  try {
+    await writeMooncake(counted(source, progress), out);
+  } finally {
+    progress.done();
+  }
+  process.stdout.write(`Wrote ${grouped(options.requests)} requests to ${out}\n`);
+}
+
+/** @throws InputError naming the option as the command line has it. */
+function chatOf(options: GenerateOptions): TraceSource {
+  try {
+    return chatSource(Object.fromEntries(chatOptionNames.map((name) => [name, options[name]])));
+  } catch (error) {
+    if (!(error instanceof InputError)) throw error;
+    const name = chatOptionNames.find((option) => error.message.startsWith(`${option} `));
+    throw name ? new InputError(dashed(name) + error.message.slice(name.length)) : error;
+  }
+}
+
+function counted(source: TraceSource, progress: Progress): TraceSource {
+  return {
+    ...source,
+    async *batches() {
+      let requests = 0;
+      for await (const batch of source.batches()) {
+        await breathe();
+        yield batch;
+        progress.state(`${grouped((requests += batch.requestCount))} requests`);
+      }
+    },
+  };
+}
