@@ -87,8 +87,10 @@ export interface Plugin {
 
 export interface EvictionPlugin extends Plugin {
   create(context: EvictionContext): EvictionPolicy;
-  /** The cache has no limit; the policy is never asked for a victim. */
+  /** The cache has no limit; the policy is never asked for a victim. A bound, not a policy to choose. */
   readonly unlimited?: true;
+  /** It reads the future. A bound, not a policy to choose. */
+  readonly offline?: true;
 }
 
 /** What an index tells the cache. All calls are about the index's own entries. */

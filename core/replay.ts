@@ -50,10 +50,10 @@ const free: StepResult = { durationNs: 0 };
 export class CacheReplay {
   readonly #config: ReplayConfig;
   #keys: BlockKeys | undefined;
-  #cache: KvCache | undefined;
   #replica: Replica | undefined;
   #log: EventLog | undefined;
   #fed = 0;
+  #current: { trace: Trace; columns: BlockColumns; results: RequestResults } | undefined;
   readonly #batches: RequestResults[] = [];
 
   constructor(config: ReplayConfig) {
@@ -65,16 +65,22 @@ export class CacheReplay {
     return newBlockKeys(config, trace).of(trace);
   }
 
-  /** The next requests. Policies that read the future get the first batch as theirs, so it must then be all. */
-  feed(trace: Trace, blocks?: BlockColumns): void {
-    this.#keys ??= newBlockKeys(this.#config, trace);
-    const columns = blocks ?? this.#keys.of(trace);
-    const replica = (this.#replica ??= this.#start(trace, columns));
-    const results = newResults(trace, columns);
-    this.#batches.push(results);
+  /**
+   * The next requests: rows `[from, to)` of a trace or batch, in order. Policies that read the future are told all of
+   * the first trace, so that must then be all there is.
+   */
+  feed(trace: Trace, blocks?: BlockColumns, from = 0, to = trace.requestCount): void {
+    if (this.#current?.trace !== trace) {
+      const columns = blocks ?? (this.#keys ??= newBlockKeys(this.#config, trace)).of(trace);
+      this.#replica ??= this.#start(trace, columns);
+      this.#current = { trace, columns, results: newResults(trace, columns) };
+      this.#batches.push(this.#current.results);
+    }
+    const { columns, results } = this.#current;
+    const replica = this.#replica!;
+    const cache = replica.cache;
     const { audit: audited, warmup = 0 } = this.#config;
-    const cache = this.#cache!;
-    for (let row = 0; row < trace.requestCount; row++) {
+    for (let row = from; row < to; row++) {
       const id = this.#fed++;
       if (id === warmup && id > 0) cache.counters.reset();
       const sequence = replica.submit(new Request(id, trace, row, columns), 0);
@@ -95,15 +101,15 @@ export class CacheReplay {
   /** @throws InputError if there was no request, or none is left after the warm-up. */
   result(): ReplayResult {
     const { warmup = 0 } = this.#config;
-    if (!this.#cache) throw new InputError("the trace has no requests");
+    if (!this.#replica) throw new InputError("the trace has no requests");
     if (warmup >= this.#fed) throw new InputError(`--warmup is ${warmup}, the trace has only ${this.#fed} requests`);
-    return { cache: this.#cache, requests: joined(this.#batches), log: this.#log };
+    return { cache: this.#replica.cache, requests: joined(this.#batches), log: this.#log };
   }
 
   #start(trace: Trace, blocks: BlockColumns): Replica {
     const config = this.#config;
     this.#log = config.events ? new EventLog() : undefined;
-    const cache = (this.#cache = createCache(config, this.#log, { blocks, requestCount: trace.requestCount }));
+    const cache = createCache(config, this.#log, { blocks, requestCount: trace.requestCount });
     const scheduler = config.scheduler.create({ random: seededRandom(config.seed), rules: cache.rules });
     return new Replica({ cache, scheduler, log: this.#log, generation: "skip" });
   }

@@ -14,6 +14,7 @@ export const belady: EvictionPlugin = {
   name: "belady",
   about: "offline optimum: furthest next use first (reads the future)",
   source: "Belady 1966; Mattson et al. 1970",
+  offline: true,
   create(context): EvictionPolicy {
     const { key } = context.columns;
     let future: FutureView;
