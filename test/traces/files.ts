@@ -1,8 +1,10 @@
-import { existsSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
-import { join, resolve } from "node:path";
+import { join } from "node:path";
 import { afterAll } from "vitest";
 import { InputError } from "../../core/errors.ts";
+
+export { haveRecordings, recording } from "../support/recordings.ts";
 
 /** A folder for one test file's traces. */
 export const folder = mkdtempSync(join(tmpdir(), "kvlab-traces-"));
@@ -26,15 +28,4 @@ export async function failureOf(action: () => Promise<unknown>): Promise<string>
     throw error;
   }
   return "nothing: it did not fail";
-}
-
-const recordings = resolve(process.env["KVLAB_TRACES"] ?? "../shared/traces");
-
-/** Whether this machine has the recorded traces at all; if it has, a missing file is a failure. */
-export const haveRecordings = existsSync(recordings);
-
-export function recording(name: string): string {
-  const path = join(recordings, name);
-  if (!existsSync(path)) throw new Error(`${path} is missing, expected as in the folder's README.md`);
-  return path;
 }

@@ -1,0 +1,63 @@
+import { beforeAll, describe, expect, test } from "vitest";
+import type { RuleName, RuleValue } from "../../core/rules.ts";
+import { readTrace, type Trace } from "../../core/trace.ts";
+import { openTrace } from "../../traces/open.ts";
+import { haveRecordings, recording } from "../support/recordings.ts";
+import { replayed } from "../support/replays.ts";
+
+// Published figures, exact to the last printed digit. A ratio is written as in the papers, without its zero.
+const shown = (ratio: number) => ratio.toFixed(4).slice(1);
+
+describe.runIf(haveRecordings)("Mooncake's FAST'25 conversation trace", () => {
+  let trace: Trace;
+  beforeAll(async () => {
+    trace = await readTrace(await openTrace([recording("mooncake/conversation_trace.jsonl.gz")]));
+  });
+
+  const capacities = [1_000, 5_859, 10_000, 30_000, 50_000, 100_000];
+  const rows: [name: string, policy: string, rules: Partial<Record<RuleName, RuleValue>>, ratios: string][] = [
+    ["FIFO, deepest block first", "fifo", {}, ".0445 .1255 .1816 .2940 .3336 .3563"],
+    ["FIFO, first block first", "fifo", { "free-order": "forward" }, ".0445 .1250 .1814 .2934 .3336 .3563"],
+    ["LRU, first block first", "lru", { "free-order": "forward" }, ".0445 .1355 .2112 .3257 .3546 .3637"],
+    ["LRU, deepest block first", "lru", {}, ".0445 .1361 .2116 .3257 .3546 .3637"],
+    ["the offline optimum", "belady", {}, ".1792 .3516 .3664 .3664 .3664 .3664"],
+  ];
+  test.each(rows)("%s hits at 1,000 to 100,000 blocks as published", (_name, policy, rules, ratios) => {
+    const ours = capacities.map((blocks) => shown(replayed(trace, { policy, rules, blocks }).report.hitRatio.block));
+    expect(ours.join(" ")).toBe(ratios);
+  });
+
+  test("LRU, first block first, at a share of the 182,790 distinct blocks", () => {
+    expect(trace.distinctKeys).toBe(182_790);
+    const ours = [0.01, 0.05, 0.1, 0.25, 0.5].map((share) => {
+      const blocks = Math.floor(share * trace.distinctKeys);
+      return shown(replayed(trace, { rules: { "free-order": "forward" }, blocks }).report.hitRatio.block);
+    });
+    expect(ours.join(" ")).toBe(".0523 .1954 .2784 .3535 .3631");
+  });
+
+  test("without a limit, each definition of the hit ratio has its published value", () => {
+    const { hitRatio, lookups, lookupBlocks, lookupTokens } = replayed(trace, { policy: "unbounded" }).report;
+    expect({ lookups, lookupBlocks, lookupTokens }).toEqual({
+      lookups: 12_031,
+      lookupBlocks: 288_500,
+      lookupTokens: 144_793_823,
+    });
+    expect(Object.fromEntries(Object.entries(hitRatio).map(([name, ratio]) => [name, shown(ratio)]))).toEqual({
+      block: ".3664",
+      token: ".3736",
+      requestMeanBlock: ".3843",
+      requestMeanToken: ".4094",
+      fullBlock: ".3819",
+      anyResidentBlock: ".3664",
+    });
+  });
+});
+
+test.runIf(haveRecordings)("ShareGPT-300: prompt and output cached, 19,520 of 257,239 tokens hit", async () => {
+  const file = recording("sharegpt/sharegpt-llama-3.1-8b-300-sps10.jsonl.gz");
+  const trace = await readTrace(await openTrace([file]));
+  const rules = { "match-limit": "l-1", "cache-generated": "true" };
+  const { hitTokens, lookupTokens } = replayed(trace, { policy: "unbounded", rules }).report;
+  expect({ hitTokens, lookupTokens }).toEqual({ hitTokens: 19_520, lookupTokens: 257_239 });
+});

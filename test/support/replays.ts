@@ -1,0 +1,26 @@
+import { type ReplayConfig, type ReplayResult, replayTrace } from "../../core/replay.ts";
+import { cacheReport } from "../../core/report.ts";
+import type { Trace } from "../../core/trace.ts";
+import { allocatorRegistry, evictionRegistry, indexRegistry, schedulerRegistry } from "../../policies/registry.ts";
+
+/** The default configuration at a trace's own block size (16 for token traces), with what differs from it. */
+export function configOf(trace: Trace, own: Partial<ReplayConfig> & { policy?: string } = {}): ReplayConfig {
+  const { policy = "lru", ...rest } = own;
+  return {
+    index: indexRegistry.get("hash-table"),
+    eviction: evictionRegistry.get(policy),
+    allocator: allocatorRegistry.get("block"),
+    scheduler: schedulerRegistry.get("naive"),
+    blockTokens: trace.unitTokens === 1 ? 16 : trace.unitTokens,
+    blocks: undefined,
+    rules: {},
+    seed: 1,
+    ...rest,
+  };
+}
+
+/** A replay and its report. */
+export function replayed(trace: Trace, own: Partial<ReplayConfig> & { policy?: string } = {}) {
+  const result: ReplayResult = replayTrace(trace, configOf(trace, own));
+  return { ...result, report: cacheReport(result.cache.counters) };
+}
