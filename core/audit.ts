@@ -37,13 +37,13 @@ export function audit(cache: KvCache, holders: Iterable<Sequence>): void {
   const count = new Array<number>(blockStateNames.length).fill(0);
   let evictable = 0;
   for (let block = 0; block < total; block++) {
-    const state = pool.state[block];
+    const state = pool.stateOf(block);
     const name = blockStateNames[state];
     count[state]++;
     const holding = holderCount[block];
     assert(
-      pool.refCount[block] === holding,
-      () => `block ${block} (${name}): count ${pool.refCount[block]}, ${holding} holders`,
+      pool.holdersOf(block) === holding,
+      () => `block ${block} (${name}): count ${pool.holdersOf(block)}, ${holding} holders`,
     );
     const unheld = state === BlockState.free || state === BlockState.idle;
     assert((holding === 0) === unheld, () => `block ${block} is ${name} and has ${holding} holders`);
@@ -61,10 +61,10 @@ export function audit(cache: KvCache, holders: Iterable<Sequence>): void {
   const free = count[BlockState.free];
   assert(free === cache.freeBlocks, () => `${free} blocks are free, the allocator has ${cache.freeBlocks}`);
   for (let block = 0; block < total; block++) {
-    const isFree = pool.state[block] === BlockState.free;
+    const isFree = pool.stateOf(block) === BlockState.free;
     assert(
       cache.isFree(block) === isFree,
-      () => `block ${block} is ${blockStateNames[pool.state[block]]}, not so for the allocator`,
+      () => `block ${block} is ${blockStateNames[pool.stateOf(block)]}, not so for the allocator`,
     );
   }
   const idle = count[BlockState.idle];

@@ -1,19 +1,27 @@
-// The innermost loops: plain functions over typed arrays and integers, which the compiler turns into plain loops. What
-// they buy: `npm run bench -- loops`.
-import { BlockState } from "./pool.ts";
+// The innermost loops, as plain functions over typed arrays and integers, which a compiler turns into plain loops.
+// `words` is BlockPool.words; a negative block in a table is a hole. `| 0` says that a number is an integer.
+import { BlockState, blockWord } from "./pool.ts";
 
-const free = BlockState.free;
-const computing = BlockState.computing;
-const published = BlockState.published;
-const idle = BlockState.idle;
+const free = blockWord(BlockState.free, 0);
+const publishedOnce = blockWord(BlockState.published, 1);
+const computingOnce = blockWord(BlockState.computing, 1);
+const idle = blockWord(BlockState.idle, 0);
+const holders = blockWord(BlockState.reserved, 0) - 1;
 
-/** Of `table[from .. to)`, how many blocks nobody holds; holes (negative) are passed over. */
-export function countUnheld(table: Int32Array, from: number, to: number, refCount: Uint32Array): number {
+/** Of `table[from .. to)`, how many blocks are idle: cached, and held by nobody. */
+export function countIdle(table: Int32Array, from: number, to: number, words: Int32Array): number {
   let count = 0;
   for (let i = from | 0; i < to; i++) {
     const block = table[i];
-    if (block >= 0 && refCount[block] === 0) count++;
+    if (block >= 0 && words[block] === idle) count++;
   }
+  return count;
+}
+
+/** Of `table[from .. to)`, how many are below `limit`. */
+export function countBelow(table: Int32Array, from: number, to: number, limit: number): number {
+  let count = 0;
+  for (let i = from | 0; i < to; i++) if (table[i] < limit) count++;
   return count;
 }
 
@@ -22,101 +30,66 @@ export function hold(
   table: Int32Array,
   from: number,
   to: number,
-  refCount: Uint32Array,
-  state: Uint8Array,
+  words: Int32Array,
   list: Int32Array,
   at: number,
 ): number {
   let count = at | 0;
   for (let i = from | 0; i < to; i++) {
     const block = table[i];
-    if (block < 0 || refCount[block]++ > 0) continue;
-    state[block] = published;
-    list[count++] = block;
+    if (block < 0) continue;
+    const word = words[block];
+    if (word === idle) {
+      words[block] = publishedOnce;
+      list[count++] = block;
+    } else {
+      words[block] = word + 1;
+    }
   }
   return count;
 }
 
 /**
- * Lets go of `table[0 .. count)`, from its end unless `forward`. Blocks that nobody holds now: those that are cached go
- * to `list`, whose length is returned; private ones become free and stay in the table as −2 − block.
+ * Lets go of `table[0 .. count)`, from its end unless `forward`. Cached blocks that nobody holds now go to `list`, whose
+ * length is returned; private ones become free.
  */
-export function letGo(
-  table: Int32Array,
-  count: number,
-  forward: boolean,
-  refCount: Uint32Array,
-  state: Uint8Array,
-  list: Int32Array,
-): number {
+export function letGo(table: Int32Array, count: number, forward: boolean, words: Int32Array, list: Int32Array): number {
   let released = 0;
-  for (let n = 0; n < count; n++) {
-    const i = forward ? n : (count | 0) - 1 - n;
-    const block = table[i];
+  const last = (count | 0) - 1;
+  for (let n = 0; n <= last; n++) {
+    const block = table[forward ? n : last - n];
     if (block < 0) continue;
-    const holders = refCount[block] - 1;
-    refCount[block] = holders;
-    if (holders > 0) {
-      table[i] = -1;
-    } else if (state[block] === published) {
-      state[block] = idle;
+    const word = words[block];
+    if (word === publishedOnce) {
+      words[block] = idle;
       list[released++] = block;
-      table[i] = -1;
     } else {
-      state[block] = free;
-      table[i] = -2 - block;
+      words[block] = (word & holders) > 1 ? word - 1 : free;
     }
   }
   return released;
 }
 
-/** Marks the contents of blocks `[from, to)` of a request. */
-export function markContents(
-  seen: Uint8Array,
-  keys: Uint32Array,
-  start: number,
-  from: number,
-  to: number,
-  mark: number,
-): void {
-  const end = (start + to) | 0;
-  for (let at = (start + from) | 0; at < end; at++) seen[keys[at]] = mark;
-}
-
-/** Of the absent blocks of `table[from .. to)`, how many hold content with this mark. */
-export function countMarked(
-  table: Int32Array,
-  from: number,
-  to: number,
-  seen: Uint8Array,
-  keys: Uint32Array,
-  start: number,
-  mark: number,
-): number {
-  let count = 0;
-  const shift = start | 0;
-  for (let i = from | 0; i < to; i++) if (table[i] < 0 && seen[keys[shift + i]] === mark) count++;
-  return count;
-}
-
 /**
- * Own blocks that an index has stored: computing → published. Returns how many, or −1 at the first that gives way to
- * another block (`instead`) or is not stored, with nothing done.
+ * Makes `table[from .. to)` one request's own, in state `word`. All must be in state `was`: returns the place of the
+ * first that is not, or −1.
  */
-export function publishOwn(
-  table: Int32Array,
-  from: number,
-  to: number,
-  instead: Int32Array,
-  state: Uint8Array,
-): number {
-  const shift = from | 0;
-  for (let i = shift; i < to; i++) if (instead[i - shift] !== table[i]) return -1;
-  let count = 0;
-  for (let i = shift; i < to; i++) {
+export function own(table: Int32Array, from: number, to: number, words: Int32Array, was: number, word: number): number {
+  for (let i = from | 0; i < to; i++) {
     const block = table[i];
-    if (state[block] !== computing) continue;
-    state[block] = published;
+    if (words[block] !== was) return i;
+    words[block] = word;
+  }
+  return -1;
+}
+
+/** Own blocks of `table[from .. to)` that an index has stored now: computing → published. Returns how many. */
+export function publishOwn(table: Int32Array, from: number, to: number, words: Int32Array): number {
+  let count = 0;
+  for (let i = from | 0; i < to; i++) {
+    const block = table[i];
+    if (words[block] !== computingOnce) continue;
+    words[block] = publishedOnce;
     count++;
   }
   return count;

@@ -42,6 +42,8 @@ class ScoreOrder implements EvictionPolicy {
   readonly #columns: EntryColumns;
   readonly #levels: readonly Level[];
   readonly #computed: boolean;
+  /** The only level is when the entry was let go, which nothing precedes. */
+  readonly #byRelease: boolean;
   readonly #first: Level["column"];
   readonly #firstSign: number;
   readonly #second: Level["column"];
@@ -78,6 +80,7 @@ class ScoreOrder implements EvictionPolicy {
     this.#firstSign = first.sign;
     this.#second = second.column;
     this.#secondSign = second.sign;
+    this.#byRelease = scores.length === 1 && scores[0] === "lastAccess";
     this.#computed = this.#levels.some((level) => level.compute);
     const room = 2 ** Math.ceil(Math.log2(Math.max(16, 2 * entryCount)));
     this.#ring = new Int32Array(room);
@@ -101,39 +104,28 @@ class ScoreOrder implements EvictionPolicy {
   }
 
   addMany(entries: Int32Array, count: number): void {
-    let i = 0;
-    if (!this.#computed && this.#end + count < 2 ** 30) i = this.#appendMany(entries, count);
-    for (; i < count; i++) this.add(entries[i]);
+    if (this.#byRelease && this.#end - this.#head + count <= this.#ring.length && this.#end + count < 2 ** 30) {
+      this.#append(entries, count);
+      return;
+    }
+    for (let i = 0; i < count; i++) this.add(entries[i]);
   }
 
-  /** The loop of `add` for entries that belong at the end of the run, up to the first that does not. */
-  #appendMany(entries: Int32Array, count: number): number {
-    const first = this.#first;
-    const second = this.#second;
-    const firstSign = this.#firstSign;
-    const secondSign = this.#secondSign;
+  /** Entries that were all let go just now belong at the end of a run that is ordered by when that was. */
+  #append(entries: Int32Array, count: number): void {
+    if (count === 0) return;
     const ring = this.#ring;
     const place = this.#place;
     const mask = this.#mask;
-    const full = this.#head + ring.length;
-    let lastFirst = this.#lastFirst;
-    let lastSecond = this.#lastSecond;
     let end = this.#end;
-    let i = 0;
-    for (; i < count && end < full; i++) {
+    for (let i = 0; i < count; i++) {
       const entry = entries[i];
-      const a = first[entry] * firstSign;
-      const b = second[entry] * secondSign;
-      if (a < lastFirst || (a === lastFirst && !(b > lastSecond))) break;
-      lastFirst = a;
-      lastSecond = b;
       ring[end & mask] = entry;
       place[entry] = end++;
     }
-    this.#lastFirst = lastFirst;
-    this.#lastSecond = lastSecond;
     this.#end = end;
-    return i;
+    this.#lastFirst = this.#first[entries[0]];
+    this.#lastSecond = 0;
   }
 
   remove(entry: EntryId): void {
@@ -149,30 +141,30 @@ class ScoreOrder implements EvictionPolicy {
     return head === undefined || this.#less(top, head) ? top : head;
   }
 
-  takeMany(count: number, into: Int32Array): number {
-    const ring = this.#ring;
-    const place = this.#place;
-    const mask = this.#mask;
-    const end = this.#end;
-    let head = this.#head;
-    let taken = 0;
+  takeMany(into: Int32Array, from: number, to: number): number {
+    let at = from | 0;
     if (this.#heapLength === 0) {
-      for (; head < end && taken < count; head++) {
+      const ring = this.#ring;
+      const place = this.#place;
+      const mask = this.#mask;
+      const end = this.#end;
+      let head = this.#head;
+      for (; head < end && at < to; head++) {
         const entry = ring[head & mask];
         if (place[entry] !== head) continue;
         place[entry] = none;
-        into[taken++] = entry;
+        into[at++] = entry;
       }
       this.#head = head;
-      return taken;
+      return at;
     }
-    for (let i = 0; i < count; i++) {
+    for (; at < to; at++) {
       const victim = this.victim();
-      if (victim === undefined) return i;
+      if (victim === undefined) return at;
       this.remove(victim);
-      into[i] = victim;
+      into[at] = victim;
     }
-    return count;
+    return at;
   }
 
   #runHead(): EntryId | undefined {

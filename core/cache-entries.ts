@@ -30,7 +30,6 @@ export class CacheEntries implements IndexHost {
   #policy!: EvictionPolicy;
   #index!: PrefixIndex;
   #takesMany = false;
-  #victims = new Int32Array(256);
 
   constructor(
     pool: BlockPool,
@@ -46,21 +45,20 @@ export class CacheEntries implements IndexHost {
     this.#counters = counters;
     this.#blockTokens = blockTokens;
     this.#log = log;
+    // The log says how deep an evicted entry was, so that column must be kept.
+    if (log !== undefined) void this.columns.depth;
   }
 
   /** Policy and index are made after the columns that they read. */
   connect(policy: EvictionPolicy, index: PrefixIndex): void {
     this.#policy = policy;
     this.#index = index;
-    this.#takesMany = policy.takeMany !== undefined && index.evictMany !== undefined;
-  }
-
-  get refCount(): Uint32Array {
-    return this.pool.refCount;
+    const direct = this.#allocator.handsOver === true && this.#log === undefined;
+    this.#takesMany = direct && policy.takeMany !== undefined && index.evictMany !== undefined;
   }
 
   isIdle(block: BlockId): boolean {
-    return this.pool.state[block] === idle;
+    return this.pool.stateOf(block) === idle;
   }
 
   created(entry: EntryId, depth: number, tokens: number, key: number): void {
@@ -118,7 +116,7 @@ export class CacheEntries implements IndexHost {
 
   forgotten(block: BlockId): void {
     const { pool } = this;
-    if (pool.refCount[block] > 0) {
+    if (pool.holdersOf(block) > 0) {
       pool.move(block, published, computing);
       return;
     }
@@ -126,53 +124,48 @@ export class CacheEntries implements IndexHost {
     this.#allocator.release(block);
   }
 
-  /** Evicts what the policy names until at least `blocks` are free. */
-  makeRoom(blocks: number): void {
+  /**
+   * Blocks for `table[from .. to)`: free ones first, then what the policy names. Returns the place from which on they
+   * are victims that came straight from the policy and are still marked idle.
+   */
+  take(table: Int32Array, from: number, to: number): number {
     const allocator = this.#allocator;
-    const before = allocator.freeBlocks;
-    if (before >= blocks) return;
-    if (this.#takesMany && this.#log === undefined) this.#evictMany(blocks - before);
-    while (allocator.freeBlocks < blocks) {
-      const victim = this.#policy.victim(this.now);
-      if (victim === undefined || !this.#index.isEvictable(victim)) this.#refuseVictim(victim);
-      this.#log?.add(
-        EventKind.evict,
-        this.now,
-        this.request,
-        victim,
-        this.columns.key[victim],
-        this.columns.depth[victim],
-      );
-      this.#policy.remove(victim, "evicted");
-      this.#index.evict(victim, blocks - allocator.freeBlocks);
+    let at = from;
+    while (at < to && allocator.freeBlocks > 0) table[at++] = allocator.allocate();
+    if (at === to) return to;
+    if (this.#takesMany) {
+      const taken = this.#policy.takeMany!(table, at, to);
+      if (taken < to) this.refuseVictim(undefined);
+      this.#index.evictMany!(table, at, to);
+      this.#counters.evictedBlocks += to - at;
+      return at;
     }
-    this.#counters.evictedBlocks += allocator.freeBlocks - before;
+    for (; at < to; at++) {
+      if (allocator.freeBlocks === 0) this.#evictOne(to - at);
+      table[at] = allocator.allocate();
+    }
+    return to;
   }
 
-  /** The loop of `makeRoom`, where policy and index can do it in one go. */
-  #evictMany(count: number): void {
-    if (count > this.#victims.length) this.#victims = new Int32Array(2 * count);
-    const victims = this.#victims;
-    const taken = this.#policy.takeMany!(count, victims);
-    const { state } = this.pool;
-    const allocator = this.#allocator;
-    for (let i = 0; i < taken; i++) {
-      const block = victims[i];
-      if (state[block] !== idle) this.#refuseVictim(block);
-      state[block] = free;
-      allocator.release(block);
-    }
-    this.#index.evictMany!(victims, taken);
+  #evictOne(wantedBlocks: number): void {
+    const victim = this.#policy.victim(this.now);
+    if (victim === undefined || !this.#index.isEvictable(victim)) this.refuseVictim(victim);
+    const { columns } = this;
+    this.#log?.add(EventKind.evict, this.now, this.request, victim, columns.key[victim], columns.depth[victim]);
+    this.#policy.remove(victim, "evicted");
+    const before = this.#allocator.freeBlocks;
+    this.#index.evict(victim, wantedBlocks);
+    this.#counters.evictedBlocks += this.#allocator.freeBlocks - before;
   }
 
-  #refuseVictim(victim: EntryId | undefined): never {
+  refuseVictim(victim: EntryId | undefined): never {
     if (victim === undefined) {
       throw new PolicyError(
         `eviction policy has no victim although ${this.#index.evictableBlocks} blocks are evictable`,
       );
     }
     const known = Number.isInteger(victim) && victim >= 0 && victim < this.pool.blockCount;
-    const state = known ? this.pool.state[victim] : free;
+    const state = known ? this.pool.stateOf(victim) : free;
     const why = state === published ? "which a request holds" : "which is not in the cache";
     throw new PolicyError(
       `eviction policy named entry ${String(victim)} as victim, ${known ? why : "which does not exist"}`,

@@ -19,6 +19,8 @@ export interface CacheConfig {
   /** Rules that differ from the index's defaults. */
   readonly rules: Partial<Record<RuleName, RuleValue>>;
   readonly seed: number;
+  /** Requests come from more than one namespace; the replay knows from the trace. */
+  readonly namespaces?: boolean;
 }
 
 /** Blocks that an unlimited pool starts with. */
@@ -66,5 +68,6 @@ export function createCache(config: CacheConfig, log?: EventLog, future?: Future
     entries,
     counters,
     log,
+    namespaces: config.namespaces ?? false,
   });
 }

@@ -9,6 +9,7 @@ import type { EntryId, Insertion } from "./plugins.ts";
 const contextTokensPerToken = (2 * 8.03e9) / (4 * 32 * 32 * 128);
 
 const columnTypes = {
+  depth: Uint32Array,
   lastAccess: Uint32Array,
   createdAt: Uint32Array,
   accessCount: Uint32Array,
@@ -23,17 +24,16 @@ type OptionalColumn = keyof typeof columnTypes;
  * writes. Times are ticks: a counter that every operation of the cache advances, so that all entries of one operation
  * share a tick and no order depends on a clock.
  *
- * `key` and `depth` are always kept. The others cost a write per block, so they are kept from the moment somebody asks
+ * `key` is always kept. The others cost a write per block, so they are kept from the moment somebody asks
  * for them, which must be in a plug-in's `create`.
  */
 export class EntryColumns {
   /** Content id of the prefix that ends with the entry; the same content has the same key, also after an eviction. */
   key: Uint32Array;
-  /** The entry's end, in tokens from the start of the prompt. */
-  depth: Uint32Array;
   /** Whether of entries of one tick the first in the prompt goes first (rule `free-order`). */
   readonly forward: boolean;
   #started = false;
+  #depth: Uint32Array | undefined;
   #lastAccess: Uint32Array | undefined;
   #createdAt: Uint32Array | undefined;
   #accessCount: Uint32Array | undefined;
@@ -43,10 +43,13 @@ export class EntryColumns {
 
   constructor(entryCount: number, freeOrder: "reverse" | "forward") {
     this.key = new Uint32Array(entryCount);
-    this.depth = new Uint32Array(entryCount);
     this.forward = freeOrder === "forward";
   }
 
+  /** The entry's end, in tokens from the start of the prompt. */
+  get depth(): Uint32Array {
+    return (this.#depth ??= this.#begin("depth"));
+  }
   /** Tick at which a request that used the entry last let it go. */
   get lastAccess(): Uint32Array {
     return (this.#lastAccess ??= this.#begin("lastAccess"));
@@ -80,35 +83,35 @@ export class EntryColumns {
     this.measured(entry, depth, tokens);
   }
 
-  /** `created` for blocks `[from, to)` of an insertion, which are entries of their own. */
+  /** `created` for blocks `[from, to)` of an insertion, which are entries of their own; `key` is written already. */
   createdBlocks(insertion: Insertion, from: number, to: number, tick: number, blockTokens: number): void {
-    const { keys, start, table, promptBlocks, promptTokens } = insertion;
-    if (this.#tokens !== undefined || this.#releaseOrder !== undefined || this.#recomputeCost !== undefined) {
+    this.#started = true;
+    const { table, promptBlocks, promptTokens } = insertion;
+    if (this.#measures) {
       for (let i = from; i < to; i++) {
         const end = blockEnd(i, blockTokens, promptBlocks, promptTokens);
-        this.created(table[i], tick, end, end - i * blockTokens, keys[start + i]);
+        this.measured(table[i], end, end - i * blockTokens);
       }
-      return;
     }
-    this.#started = true;
-    const { key, depth } = this;
-    const shift = start | 0;
-    const step = blockTokens | 0;
-    for (let i = from | 0; i < to; i++) {
-      const entry = table[i];
-      key[entry] = keys[shift + i];
-      depth[entry] = Math.imul(i + 1, step);
-    }
-    if (to > 0 && to <= promptBlocks) depth[table[to - 1]] = blockEnd(to - 1, blockTokens, promptBlocks, promptTokens);
     const createdAt = this.#createdAt;
     if (createdAt !== undefined) for (let i = from; i < to; i++) createdAt[table[i]] = tick;
     const accessCount = this.#accessCount;
     if (accessCount !== undefined) for (let i = from; i < to; i++) accessCount[table[i]] = 0;
   }
 
+  /** Whether anybody wants to know where entries end. */
+  get #measures(): boolean {
+    return (
+      this.#depth !== undefined ||
+      this.#tokens !== undefined ||
+      this.#releaseOrder !== undefined ||
+      this.#recomputeCost !== undefined
+    );
+  }
+
   /** The entry's end and length are these now. */
   measured(entry: EntryId, depth: number, tokens: number): void {
-    this.depth[entry] = depth;
+    if (this.#depth !== undefined) this.#depth[entry] = depth;
     if (this.#tokens !== undefined) this.#tokens[entry] = tokens;
     if (this.#releaseOrder !== undefined) this.#releaseOrder[entry] = this.forward ? depth : -depth;
     if (this.#recomputeCost !== undefined) {
@@ -143,6 +146,7 @@ export class EntryColumns {
   /** Bytes per entry of all columns that are kept. */
   get bytesPerEntry(): number {
     const kept = [
+      this.#depth,
       this.#lastAccess,
       this.#createdAt,
       this.#accessCount,
@@ -150,7 +154,7 @@ export class EntryColumns {
       this.#releaseOrder,
       this.#recomputeCost,
     ];
-    return [this.key, this.depth, ...kept].reduce((bytes, column) => bytes + (column?.BYTES_PER_ELEMENT ?? 0), 0);
+    return [this.key, ...kept].reduce((bytes, column) => bytes + (column?.BYTES_PER_ELEMENT ?? 0), 0);
   }
 
   /** Room for more entries; arrays that somebody took before are stale. */
@@ -162,7 +166,7 @@ export class EntryColumns {
       return into;
     };
     this.key = larger(this.key)!;
-    this.depth = larger(this.depth)!;
+    this.#depth = larger(this.#depth);
     this.#lastAccess = larger(this.#lastAccess);
     this.#createdAt = larger(this.#createdAt);
     this.#accessCount = larger(this.#accessCount);

@@ -1,21 +1,23 @@
-import { countMarked, countUnheld, hold, letGo, markContents, publishOwn } from "./block-loops.ts";
+import { countBelow, countIdle, hold, letGo, own, publishOwn } from "./block-loops.ts";
 import type { CacheEntries } from "./cache-entries.ts";
-import { type Counters, Miss, missReasons } from "./counters.ts";
+import type { Counters } from "./counters.ts";
+import { Miss } from "./counters.ts";
 import { assert, InvariantError } from "./errors.ts";
 import { EventKind, type EventLog } from "./events.ts";
+import { ContentHistory, MissedBlocks } from "./history.ts";
 import type { Allocator, BlockId, EvictionPolicy, Insertion, PrefixIndex } from "./plugins.ts";
-import { type BlockPool, BlockState } from "./pool.ts";
+import { type BlockPool, BlockState, blockWord } from "./pool.ts";
 import { hole, type Request, type Sequence } from "./request.ts";
 import type { Rules } from "./rules.ts";
 import type { BlockCopy } from "./step.ts";
 import type { Nanos } from "./trace.ts";
 
 // Module constants, because a property of an imported object costs a load in the innermost loops.
-const free = BlockState.free;
-const reserved = BlockState.reserved;
-const computing = BlockState.computing;
-const published = BlockState.published;
-const idle = BlockState.idle;
+const { free, reserved, computing, published, idle } = BlockState;
+const freeWord = blockWord(free, 0);
+const reservedOnce = blockWord(reserved, 1);
+const computingOnce = blockWord(computing, 1);
+const idleWord = blockWord(idle, 0);
 
 /** The parts that a cache is put together from; `core/compose.ts` does it. */
 export interface CacheParts {
@@ -29,6 +31,8 @@ export interface CacheParts {
   readonly entries: CacheEntries;
   readonly counters: Counters;
   readonly log: EventLog | undefined;
+  /** Requests come from more than one namespace. */
+  readonly namespaces: boolean;
 }
 
 /** What a lookup found; reused, valid until the next one. */
@@ -42,9 +46,6 @@ export interface Lookup {
   /** The last hit block is in use by others and must be copied before its last token is computed again. */
   copyLast: boolean;
 }
-
-/** Whether somebody has computed a content before: the difference between "never seen" and "evicted". */
-const Seen = { never: 0, computed: 1, computing: 2 } as const;
 
 /**
  * The KV cache of one model instance: prefix index + eviction policy + allocator + reuse rules. It alone counts holders
@@ -71,14 +72,16 @@ export class KvCache {
   readonly #adopt: boolean;
   readonly #forward: boolean;
   readonly #countsHits: boolean;
+  readonly #recomputeLast: boolean;
+  readonly #worstCase: boolean;
   /** Blocks on their way to the index. */
   #list = new Int32Array(256);
   readonly #lookup: Lookup = { hitBlocks: 0, hitTokens: 0, neededBlocks: 0, idleBlocks: 0, copyLast: false };
-  readonly #missBlocks = new Int32Array(missReasons.length);
-  #lastMiss = 0;
+  readonly #missed = new MissedBlocks();
   #residentBlocks = 0;
-  #seen: Uint8Array = new Uint8Array(1 << 10);
-  #seenPlain: Uint8Array | undefined;
+  /** Absent where the index itself remembers what it stored and all that is allocated is stored. */
+  readonly #history: ContentHistory | undefined;
+  #distinct = 0;
   readonly #insertion: { -readonly [Field in keyof Insertion]: Insertion[Field] } = {
     keys: new Uint32Array(0),
     start: 0,
@@ -105,6 +108,10 @@ export class KvCache {
     this.#forward = parts.rules["free-order"] === "forward";
     this.#countsHits = parts.entries.countsHits;
     this.#publishAtAllocation = parts.rules.publish === "allocation";
+    this.#recomputeLast = parts.rules["full-hit"] === "recompute-last";
+    this.#worstCase = parts.rules.reserve === "worst-case";
+    const remembered = this.index.remembers === true && this.#publishAtAllocation && !parts.namespaces;
+    this.#history = remembered ? undefined : new ContentHistory();
   }
 
   get totalBlocks(): number | undefined {
@@ -128,8 +135,9 @@ export class KvCache {
 
   /** Content ids below `distinct` may come from now on. */
   expectKeys(distinct: number): void {
-    if (distinct <= this.#seen.length) return;
-    this.#seen = largerBytes(this.#seen, distinct);
+    if (distinct <= this.#distinct) return;
+    this.#distinct = distinct;
+    this.#history?.expectKeys(distinct);
     this.index.expectKeys(distinct);
   }
 
@@ -156,15 +164,15 @@ export class KvCache {
     this.#count(sequence);
     this.#log?.add(EventKind.admit, now, sequence.request.id, -1, found.hitTokens, found.hitBlocks);
     this.#holdFound(sequence, found.hitBlocks);
-    this.#makeRoom(needed);
+    if (this.#unlimited && this.#allocator.freeBlocks < needed) this.#grow(needed);
     if (found.copyLast) this.#copyLast(sequence, found.hitBlocks - 1);
     const stepEnd = Math.min(sequence.knownTokens, found.hitTokens + tokens);
     sequence.computingEnd = Math.ceil(stepEnd / this.blockTokens);
-    this.#allocateUpTo(sequence, found.hitBlocks, target);
+    sequence.blockCount = found.hitBlocks;
+    if (target > found.hitBlocks) this.#allocateUpTo(sequence, target);
     sequence.cachedBlocks = sequence.publishedBlocks = found.hitBlocks;
     sequence.cachedTokens = sequence.computedTokens = found.hitTokens;
-    if (found.hitTokens === sequence.knownTokens && this.rules["full-hit"] === "recompute-last")
-      sequence.computedTokens--;
+    if (this.#recomputeLast && found.hitTokens === sequence.knownTokens) sequence.computedTokens--;
     return true;
   }
 
@@ -178,8 +186,8 @@ export class KvCache {
     }
     if (needed > this.availableBlocks) return false;
     this.#begin(sequence, now);
-    this.#makeRoom(needed);
-    this.#allocateUpTo(sequence, sequence.blockCount, target);
+    if (this.#unlimited && this.#allocator.freeBlocks < needed) this.#grow(needed);
+    this.#allocateUpTo(sequence, target);
     return true;
   }
 
@@ -187,9 +195,11 @@ export class KvCache {
   scheduled(sequence: Sequence, now: Nanos): void {
     const end = sequence.computedTokens + sequence.stepTokens;
     const last = Math.ceil(end / this.blockTokens);
-    const { state } = this.#pool;
-    const { table } = sequence;
-    for (let i = sequence.computingEnd; i < last; i++) if (state[table[i]] === reserved) state[table[i]] = computing;
+    const pool = this.#pool;
+    for (let i = sequence.computingEnd; i < last; i++) {
+      const block = sequence.table[i];
+      if (pool.stateOf(block) === reserved) pool.move(block, reserved, computing);
+    }
     sequence.computingEnd = last;
     if (this.#publishAtAllocation) this.#publish(sequence, this.#publishable(sequence, end), now);
   }
@@ -199,11 +209,10 @@ export class KvCache {
     const from = Math.floor(sequence.computedTokens / this.blockTokens);
     sequence.computedTokens += sequence.stepTokens;
     sequence.stepTokens = 0;
-    const { publish } = this.rules;
-    if (publish === "allocation") return;
+    if (this.#history === undefined) return;
     const done = this.#publishable(sequence, sequence.computedTokens);
-    const { keys, keyStart } = sequence.request;
-    for (let i = from; i < done; i++) this.#seen[keys[keyStart + i]] = Seen.computed;
+    this.#history.computed(sequence.request, from, done);
+    const { publish } = this.rules;
     if (publish === "step" || (publish === "chunk" && prefill)) this.#publish(sequence, done, now);
   }
 
@@ -223,7 +232,7 @@ export class KvCache {
     const { table } = sequence;
     const computed = Math.floor(sequence.computedTokens / this.blockTokens);
     for (let i = sequence.publishedBlocks - 1; i >= Math.max(computed, sequence.cachedBlocks); i--) {
-      if (this.#pool.state[table[i]] === published && i >= sequence.adoptedEnd) this.index.forget(table[i]);
+      if (this.#pool.stateOf(table[i]) === published && i >= sequence.adoptedEnd) this.index.forget(table[i]);
     }
     sequence.publishedBlocks = Math.min(sequence.publishedBlocks, Math.max(computed, sequence.cachedBlocks));
     sequence.stepTokens = 0;
@@ -292,7 +301,7 @@ export class KvCache {
   }
 
   #reservedTokens(sequence: Sequence, tokens: number): number {
-    if (this.rules.reserve === "grow") return tokens;
+    if (!this.#worstCase) return tokens;
     return sequence.request.inputTokens + Math.max(0, sequence.request.maxOutputTokens - 1);
   }
 
@@ -311,18 +320,25 @@ export class KvCache {
     const target = Math.max(hits, Math.ceil(wanted / blockTokens));
     sequence.reserve(target);
     const { table } = sequence;
-    const { refCount } = this.#pool;
-    let unheld = countUnheld(table, 0, hits, refCount);
+    const { words } = this.#pool;
+    let unheld = countIdle(table, 0, hits, words);
     const found = this.#lookup;
-    found.copyLast =
-      hitTokens === known && hits > 0 && this.rules["full-hit"] === "recompute-last" && refCount[table[hits - 1]] > 0;
-    const resident = this.#classify(request, table, hits, matched, blocks);
-    if (resident > hits && !this.#adopt) table.fill(hole, hits, blocks);
-    const adoptedEnd = resident > hits && this.#adopt ? blocks : hits;
+    found.copyLast = this.#recomputeLast && hits > 0 && hitTokens === known && words[table[hits - 1]] !== idleWord;
+    const absent = this.#classify(request, table, hits, matched, blocks);
+    const resident = blocks - absent;
+    let adoptedEnd = 0;
     let adopted = 0;
-    for (let i = hits; i < Math.min(target, adoptedEnd); i++) if (table[i] !== hole) adopted++;
-    unheld += countUnheld(table, hits, adoptedEnd, refCount);
-    for (let i = blocks; i < target; i++) table[i] = hole;
+    if (resident > hits) {
+      if (this.#adopt) {
+        adoptedEnd = blocks;
+        const end = Math.min(target, blocks);
+        adopted = end - hits - countBelow(table, hits, end, 0);
+        unheld += countIdle(table, hits, blocks, words);
+      } else {
+        table.fill(hole, hits, blocks);
+      }
+    }
+    if (target > blocks) table.fill(hole, blocks, target);
     this.#residentBlocks = resident;
     found.hitBlocks = hits;
     found.hitTokens = hitTokens;
@@ -332,47 +348,29 @@ export class KvCache {
     return target;
   }
 
-  /**
-   * Why the prompt blocks from `hits` on were missed, into `#missBlocks`, counted in blocks: only the last can be
-   * shorter, and its reason is kept for that. Returns how many of all are resident.
-   */
+  /** Why the blocks from `hits` on were missed, into `#missed`; returns how many of them are not resident. */
   #classify(request: Request, table: Int32Array, hits: number, matched: number, blocks: number): number {
-    if (hits >= blocks) return hits;
-    const { keys, keyStart } = request;
-    const { plainKeys } = request.blocks;
-    const missBlocks = this.#missBlocks;
-    const evicted = countMarked(table, matched, blocks, this.#seen, keys, keyStart, Seen.computed);
-    let neverSeen = countMarked(table, matched, blocks, this.#seen, keys, keyStart, Seen.never);
-    let computing = 0;
-    if (!this.#publishAtAllocation) {
-      computing = countMarked(table, matched, blocks, this.#seen, keys, keyStart, Seen.computing);
+    if (hits >= blocks) return 0;
+    const absent = countBelow(table, matched, blocks, 0);
+    if (this.#history !== undefined) {
+      this.#history.classify(request, table, hits, matched, blocks, this.#missed);
+      return absent;
     }
-    let elsewhere = 0;
-    if (plainKeys && neverSeen > 0) {
-      for (let i = matched; i < blocks; i++) {
-        if (this.#whyMissing(request, table, matched, i) === Miss.otherNamespace) elsewhere++;
-      }
-      neverSeen -= elsewhere;
-    }
-    const absent = evicted + neverSeen + computing + elsewhere;
-    missBlocks[Miss.neverSeen] = neverSeen;
-    missBlocks[Miss.evicted] = evicted;
-    missBlocks[Miss.notYetComputed] = computing;
-    missBlocks[Miss.otherNamespace] = elsewhere;
-    missBlocks[Miss.matchLimit] = matched - hits;
-    missBlocks[Miss.pastHole] = blocks - matched - absent;
-    this.#lastMiss = this.#whyMissing(request, table, matched, blocks - 1);
-    return blocks - absent;
+    // The index tells what it stored once (−2) from what it never had (−1).
+    const evicted = countBelow(table, matched, blocks, hole);
+    const { count } = this.#missed;
+    count[Miss.neverSeen] = absent - evicted;
+    count[Miss.evicted] = evicted;
+    count[Miss.matchLimit] = matched - hits;
+    count[Miss.pastHole] = blocks - matched - absent;
+    this.#missed.last = this.#whyMissed(request, table, matched, blocks - 1);
+    return absent;
   }
 
-  #whyMissing(request: Request, table: Int32Array, matched: number, i: number): number {
-    const at = request.keyStart + i;
-    if (table[i] !== hole) return i < matched ? Miss.matchLimit : Miss.pastHole;
-    const was = this.#seen[request.keys[at]];
-    if (was === Seen.computed) return Miss.evicted;
-    if (was === Seen.computing) return Miss.notYetComputed;
-    const { plainKeys } = request.blocks;
-    return plainKeys && this.#seenPlain?.[plainKeys[at]] === 1 ? Miss.otherNamespace : Miss.neverSeen;
+  #whyMissed(request: Request, table: Int32Array, matched: number, i: number): number {
+    if (this.#history !== undefined) return this.#history.why(request, i, table[i] >= 0, matched);
+    if (table[i] >= 0) return i < matched ? Miss.matchLimit : Miss.pastHole;
+    return table[i] < hole ? Miss.evicted : Miss.neverSeen;
   }
 
   /** The lookup just made enters the figures, once a request. */
@@ -398,12 +396,12 @@ export class KvCache {
     counters.tokenRatioSum += hitTokens / inputTokens;
     const { missTokens } = counters;
     if (hitBlocks < promptBlocks) {
-      const missBlocks = this.#missBlocks;
-      for (let reason = 0; reason < missBlocks.length; reason++) {
-        if (missBlocks[reason] > 0) missTokens[reason] += missBlocks[reason] * blockTokens;
+      const { count, last } = this.#missed;
+      for (let reason = 0; reason < count.length; reason++) {
+        if (count[reason] > 0) missTokens[reason] += count[reason] * blockTokens;
       }
       const beyond = promptBlocks * blockTokens - inputTokens;
-      if (beyond > 0) missTokens[this.#lastMiss] -= beyond;
+      if (beyond > 0) missTokens[last] -= beyond;
     }
     const short = inputTokens - promptBlocks * blockTokens;
     if (short > 0) missTokens[Miss.shorterThanBlock] += short;
@@ -416,8 +414,8 @@ export class KvCache {
     for (let i = 0; i < request.promptBlocks; i++) {
       const key = request.keys[request.keyStart + i];
       if (i < this.#lookup.hitBlocks) log.add(EventKind.hit, now, request.id, table[i], key, i);
-      else if (table[i] !== hole) log.add(EventKind.adopt, now, request.id, table[i], key, i);
-      else log.add(EventKind.miss, now, request.id, -1, key, this.#whyMissing(request, table, 0, i));
+      else if (table[i] >= 0) log.add(EventKind.adopt, now, request.id, table[i], key, i);
+      else log.add(EventKind.miss, now, request.id, -1, key, this.#whyMissed(request, table, 0, i));
     }
   }
 
@@ -425,17 +423,20 @@ export class KvCache {
   #holdFound(sequence: Sequence, hitBlocks: number): void {
     const { table, adoptedEnd } = sequence;
     const hits = this.#lookup.copyLast ? hitBlocks - 1 : hitBlocks;
-    const { refCount, state } = this.#pool;
+    const { words } = this.#pool;
     const list = this.#listOf(Math.max(hits, adoptedEnd));
-    let count = hold(table, 0, hits, refCount, state, list, 0);
-    if (adoptedEnd > hitBlocks) count = hold(table, hitBlocks, adoptedEnd, refCount, state, list, count);
+    let count = hold(table, 0, hits, words, list, 0);
+    if (adoptedEnd > hitBlocks) count = hold(table, hitBlocks, adoptedEnd, words, list, count);
     if (count > 0) this.index.held(list, count);
     if (this.#countsHits) this.index.matched(table, hits);
   }
 
   #hold(block: BlockId): void {
-    if (this.#pool.refCount[block]++ > 0) return;
-    this.#pool.move(block, idle, published);
+    const pool = this.#pool;
+    const first = pool.holdersOf(block) === 0;
+    if (first) pool.move(block, idle, published);
+    pool.addHolders(block, 1);
+    if (!first) return;
     const list = this.#listOf(1);
     list[0] = block;
     this.index.held(list, 1);
@@ -446,16 +447,6 @@ export class KvCache {
     return this.#list;
   }
 
-  /** Evicts, or grows an unlimited pool, until `blocks` are free. */
-  #makeRoom(blocks: number): void {
-    const allocator = this.#allocator;
-    if (this.#unlimited) {
-      if (allocator.freeBlocks < blocks) this.#grow(blocks);
-      return;
-    }
-    this.entries.makeRoom(blocks);
-  }
-
   #grow(blocks: number): void {
     const blockCount = Math.max(2 * this.#pool.blockCount, this.#pool.blockCount + blocks);
     this.#pool.grow(blockCount);
@@ -464,47 +455,49 @@ export class KvCache {
     this.#allocator.grow(blockCount);
   }
 
-  /** Own blocks for the holes in `[from, to)` of the table; there is room. */
-  #allocateUpTo(sequence: Sequence, from: number, to: number): void {
+  /** Own blocks for the holes in `[blockCount, to)` of the table: free ones, then those that eviction frees. */
+  #allocateUpTo(sequence: Sequence, to: number): void {
     sequence.reserve(to);
-    const { table, request, adoptedEnd, computingEnd } = sequence;
-    const { keys, keyStart, knownBlocks } = request;
-    const allocator = this.#allocator;
-    const { state, refCount } = this.#pool;
-    const log = this.#log;
-    for (let i = from | 0; i < to; i++) {
-      if (i < adoptedEnd && table[i] >= 0) continue;
-      const block = allocator.allocate();
-      if (state[block] !== free) this.#pool.move(block, free, reserved);
-      state[block] = i < computingEnd ? computing : reserved;
-      refCount[block] = 1;
-      table[i] = block;
-      if (log !== undefined) log.add(EventKind.allocate, this.entries.now, request.id, block, -1, i);
+    const { table, request, adoptedEnd, blockCount: from } = sequence;
+    const computingTo = Math.max(from, Math.min(to, sequence.computingEnd));
+    if (adoptedEnd <= from) {
+      this.#own(table, from, computingTo, computingOnce);
+      this.#own(table, computingTo, to, reservedOnce);
+    } else {
+      for (let i = from; i < to; i++) {
+        if (table[i] < 0) this.#own(table, i, i + 1, i < computingTo ? computingOnce : reservedOnce);
+      }
     }
-    const known = Math.min(to, knownBlocks);
-    markContents(this.#seen, keys, keyStart, from, known, this.#publishAtAllocation ? Seen.computed : Seen.computing);
-    const { plainKeys } = request.blocks;
-    if (plainKeys) this.#markPlain(plainKeys, keyStart + from, keyStart + known);
-    sequence.blockCount = Math.max(sequence.blockCount, to);
+    if (this.#log) this.#logAllocations(sequence, from, to, this.#log);
+    if (this.#history) this.#history.computing(request, from, Math.max(from, Math.min(to, request.knownBlocks)));
+    sequence.blockCount = to;
   }
 
-  /** The contents of these places have been computed in some namespace. */
-  #markPlain(plainKeys: Uint32Array, from: number, to: number): void {
-    for (let at = from; at < to; at++) {
-      this.#seenPlain = largerBytes(this.#seenPlain ?? new Uint8Array(1 << 10), plainKeys[at] + 1);
-      this.#seenPlain[plainKeys[at]] = 1;
+  #own(table: Int32Array, from: number, to: number, word: number): void {
+    if (from >= to) return;
+    const { words } = this.#pool;
+    const evictedFrom = this.entries.take(table, from, to);
+    const wrong = own(table, from, evictedFrom, words, freeWord, word);
+    if (wrong >= 0) this.#pool.move(table[wrong], free, reserved);
+    const held = own(table, evictedFrom, to, words, idleWord, word);
+    if (held >= 0) this.entries.refuseVictim(table[held]);
+  }
+
+  #logAllocations(sequence: Sequence, from: number, to: number, log: EventLog): void {
+    const { table, request, adoptedEnd } = sequence;
+    for (let i = from; i < to; i++) {
+      const adopted = i < adoptedEnd && this.#pool.stateOf(table[i]) === published;
+      if (!adopted) log.add(EventKind.allocate, this.entries.now, request.id, table[i], -1, i);
     }
   }
 
   #copyLast(sequence: Sequence, at: number): void {
     const source = sequence.table[at];
-    const block = this.#allocator.allocate();
-    this.#pool.move(block, free, reserved);
-    this.#pool.refCount[block] = 1;
-    sequence.table[at] = block;
+    this.#own(sequence.table, at, at + 1, reservedOnce);
+    const target = sequence.table[at];
     this.counters.copiedBlocks++;
-    this.copies.push({ source, target: block });
-    this.#log?.add(EventKind.copy, this.entries.now, sequence.request.id, block, source, at);
+    this.copies.push({ source, target });
+    this.#log?.add(EventKind.copy, this.entries.now, sequence.request.id, target, source, at);
   }
 
   /** How many of the sequence's blocks may be found once `tokens` tokens are computed. */
@@ -529,39 +522,40 @@ export class KvCache {
     insertion.promptBlocks = request.promptBlocks;
     insertion.promptTokens = request.inputTokens;
     if (to - from > insertion.instead.length) insertion.instead = new Int32Array(2 * (to - from));
-    this.index.insert(insertion);
-    const { instead } = insertion;
-    const { state } = this.#pool;
-    const simple = this.#log === undefined ? publishOwn(table, from, to, instead, state) : -1;
-    if (simple >= 0) this.counters.insertedBlocks += simple;
-    else for (let i = from; i < to; i++) this.#publishBlock(sequence, i, instead[i - from], now);
+    const asTheyAre = this.index.insert(insertion);
+    if (asTheyAre && this.#log === undefined) {
+      this.counters.insertedBlocks += publishOwn(table, from, to, this.#pool.words);
+    } else {
+      const { instead } = insertion;
+      for (let i = from; i < to; i++) this.#publishBlock(sequence, i, asTheyAre ? table[i] : instead[i - from], now);
+    }
     sequence.publishedBlocks = to;
   }
 
   /** The index has stored block i, or has `other` with the same content, or does not store it. */
   #publishBlock(sequence: Sequence, i: number, other: BlockId, now: Nanos): void {
-    const own = sequence.table[i];
+    const mine = sequence.table[i];
     if (other === hole) return;
-    if (other !== own) {
+    if (other !== mine) {
       this.#giveWay(sequence, i, other);
-    } else if (this.#pool.state[own] === computing) {
-      this.#pool.state[own] = published;
+    } else if (this.#pool.stateOf(mine) === computing) {
+      this.#pool.move(mine, computing, published);
       this.counters.insertedBlocks++;
       const { request } = sequence;
-      this.#log?.add(EventKind.publish, now, request.id, own, request.keys[request.keyStart + i], i);
+      this.#log?.add(EventKind.publish, now, request.id, mine, request.keys[request.keyStart + i], i);
     }
   }
 
   /** Equal content is stored in `other`: the sequence uses that block from now on and its own one is free. */
   #giveWay(sequence: Sequence, i: number, other: BlockId): void {
-    const own = sequence.table[i];
-    this.#log?.add(EventKind.duplicate, this.entries.now, sequence.request.id, own, other, i);
+    const mine = sequence.table[i];
+    this.#log?.add(EventKind.duplicate, this.entries.now, sequence.request.id, mine, other, i);
     this.#hold(other);
     sequence.table[i] = other;
-    const holders = --this.#pool.refCount[own];
-    assert(holders === 0, "a private block had two holders");
-    this.#pool.move(own, computing, free);
-    this.#free(own);
+    assert(this.#pool.holdersOf(mine) === 1, "a private block had two holders");
+    this.#pool.addHolders(mine, -1);
+    this.#pool.move(mine, computing, free);
+    this.#free(mine);
   }
 
   /**
@@ -572,10 +566,12 @@ export class KvCache {
     this.#begin(sequence, now);
     const { table } = sequence;
     const count = Math.max(sequence.blockCount, sequence.adoptedEnd);
-    const { refCount, state } = this.#pool;
+    const { words } = this.#pool;
     const list = this.#listOf(count);
-    const released = letGo(table, count, this.#forward, refCount, state, list);
-    if (released < count) for (let i = 0; i < count; i++) if (table[i] < hole) this.#free(-2 - table[i]);
+    const released = letGo(table, count, this.#forward, words, list);
+    if (released < count) {
+      for (let i = count - 1; i >= 0; i--) if (table[i] >= 0 && words[table[i]] === freeWord) this.#free(table[i]);
+    }
     if (released > 0) this.index.released(list, released);
     if (this.#log) this.#logReleases(list, released, this.#log);
     sequence.blockCount = sequence.adoptedEnd = sequence.computingEnd = 0;
@@ -586,16 +582,9 @@ export class KvCache {
     for (let i = 0; i < count; i++) log.add(EventKind.release, now, request, blocks[i], -1, 1);
   }
 
-  /** A private block of which the last holder let go. */
+  /** A private block that is in no table any more. */
   #free(block: BlockId): void {
     this.#allocator.release(block);
     this.#log?.add(EventKind.release, this.entries.now, this.entries.request, block, -1, 0);
   }
-}
-
-function largerBytes(bytes: Uint8Array, length: number): Uint8Array {
-  if (length <= bytes.length) return bytes;
-  const larger = new Uint8Array(Math.max(length, 2 * bytes.length));
-  larger.set(bytes);
-  return larger;
 }

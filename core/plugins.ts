@@ -59,13 +59,13 @@ export interface EvictionPolicy {
   begin?(request: RequestView, now: Nanos): void;
   /** Before the first request: reads what is to come. A policy that has this is offline. */
   prepare?(future: FutureView): void;
-  /** `add` for `entries[0 .. count)` in this order, faster. `byScore` has it; there is no need to write one. */
+  /** `add` for `entries[0 .. count)`, which one request let go just now. `byScore` has it; no need to write one. */
   addMany?(entries: Int32Array, count: number): void;
   /**
-   * The next `count` victims in order, removed as if each had been named and evicted, written to `into`; returns how
-   * many there were. For indexes in which an eviction makes no other entry evictable.
+   * The next victims in order, removed as if each had been named and evicted, written to `into[from .. to)`; returns
+   * where it stopped. For indexes in which an eviction makes no other entry evictable.
    */
-  takeMany?(count: number, into: Int32Array): number;
+  takeMany?(into: Int32Array, from: number, to: number): number;
 }
 
 export interface EvictionContext {
@@ -97,13 +97,11 @@ export interface EvictionPlugin extends Plugin {
 export interface IndexHost {
   /** What the index has reported of its entries. */
   readonly columns: EntryColumns;
-  /** Number of requests that hold each block. */
-  readonly refCount: Uint32Array;
   /** Whether the block is stored and nobody holds it. */
   isIdle(block: BlockId): boolean;
   /** An entry was made; `depth` and `tokens` are its end and its length in tokens, `key` the content id of its end. */
   created(entry: EntryId, depth: number, tokens: number, key: number): void;
-  /** Blocks `[from, to)` of the insertion became entries of their own. */
+  /** Blocks `[from, to)` of the insertion became entries of their own, and their `columns.key` has been written. */
   createdBlocks(insertion: Insertion, from: number, to: number): void;
   /** A request matched the entry. */
   hit(entry: EntryId): void;
@@ -142,10 +140,12 @@ export interface PrefixIndex {
   readonly blockCount: number;
   /** Entries that it stores. */
   readonly entryCount: number;
+  /** It tells content that it stored before and has evicted from content that it never had. */
+  readonly remembers?: true;
   /**
    * The longest stored prefix of `keys[start .. start + count)`: writes its n blocks to `table` and returns n. What is
-   * stored of the rest, which only a hash table can know, is written to its place, −1 where there is nothing. Changes
-   * nothing.
+   * stored of the rest, which only a hash table can know, is written to its place; where there is nothing, −1, or −2
+   * if it `remembers` that this was stored before. Changes nothing.
    */
   match(keys: Uint32Array, start: number, count: number, table: Int32Array): number;
   /** A request uses these blocks of a match: its hits, in order. */
@@ -158,13 +158,13 @@ export interface PrefixIndex {
    * Makes blocks `table[from .. to)` findable, which hold `keys[start + from .. start + to)`; what is before them is
    * stored or held by the same request. Blocks that are stored already are passed over. Where equal content is stored
    * in another block and the rule `duplicates` prefers that one, it is written to `instead[i − from]`, else the own
-   * block is.
+   * block is. Returns true, and need not write `instead`, if all are stored as they are.
    */
-  insert(insertion: Insertion): void;
+  insert(insertion: Insertion): boolean;
   /** Takes the entry, or its tail, out; each block goes to `host.forgotten`. At least one block, at most the entry. */
   evict(entry: EntryId, wantedBlocks: number): void;
   /** Takes these entries out, whose blocks are themselves; only where an eviction makes no other entry evictable. */
-  evictMany?(entries: Int32Array, count: number): void;
+  evictMany?(entries: Int32Array, from: number, to: number): void;
   /** Takes a block out that somebody holds (a step that did not happen, a prefix that a user deletes). */
   forget(block: BlockId): void;
   /** Every stored block, for audits. */
@@ -210,6 +210,8 @@ export interface Allocator {
   grow(blockCount: number): void;
   /** Whether the block is free, for audits. */
   isFree(block: BlockId): boolean;
+  /** The order of free blocks means nothing: a victim may go to its next owner without coming back here. */
+  readonly handsOver?: true;
 }
 
 export interface AllocatorPlugin extends Plugin {

@@ -4,7 +4,7 @@ import type { BlockId } from "./plugins.ts";
 /**
  * A block's life:
  *
- *   free ─▶ reserved ─▶ computing ─▶ published ─▶ idle ─▶ (evicted) free
+ *   free ─▶ reserved ─▶ computing ─▶ published ─▶ idle ─▶ (evicted) free or reserved
  *             │            │             ▲          │
  *             └────────────┴─▶ free      └──────────┘ held again
  *
@@ -18,41 +18,56 @@ export const blockStateNames = Object.keys(BlockState) as BlockStateName[];
 /** Where a block's content is. */
 export const Tier = { device: 0, host: 1, disk: 2 } as const;
 
+const stateShift = 24;
+const holdersMask = (1 << stateShift) - 1;
+
+/** State and number of holders in one word, so that the innermost loops touch one array. */
+export const blockWord = (state: number, holders: number): number => (state << stateShift) | holders;
+
 /** State, holders and tier of every physical block. */
 export class BlockPool {
-  state: Uint8Array;
-  /** Requests that hold the block. */
-  refCount: Uint32Array;
+  /** `blockWord` of each block. */
+  words: Int32Array;
   tier: Uint8Array;
 
   constructor(blockCount: number) {
-    this.state = new Uint8Array(blockCount);
-    this.refCount = new Uint32Array(blockCount);
+    this.words = new Int32Array(blockCount);
     this.tier = new Uint8Array(blockCount);
   }
 
   get blockCount(): number {
-    return this.state.length;
+    return this.words.length;
+  }
+
+  stateOf(block: BlockId): number {
+    return this.words[block] >> stateShift;
+  }
+
+  /** Requests that hold the block. */
+  holdersOf(block: BlockId): number {
+    return this.words[block] & holdersMask;
+  }
+
+  /** One holder more or less, in the same state. */
+  addHolders(block: BlockId, count: 1 | -1): void {
+    this.words[block] += count;
   }
 
   /** Moves a block on; fails if it is not where the caller believes it to be. */
   move(block: BlockId, from: number, to: number): void {
-    if (this.state[block] !== from) this.#misplaced(block, from, to);
-    this.state[block] = to;
-  }
-
-  #misplaced(block: BlockId, from: number, to: number): never {
-    const [is, was, next] = [this.state[block], from, to].map((state) => blockStateNames[state]);
-    throw new InvariantError(`block ${block} is ${is}, not ${was}, and cannot become ${next}`);
+    if (this.stateOf(block) !== from) {
+      const [is, was, next] = [this.stateOf(block), from, to].map((state) => blockStateNames[state]);
+      throw new InvariantError(`block ${block} is ${is}, not ${was}, and cannot become ${next}`);
+    }
+    this.words[block] = blockWord(to, this.holdersOf(block));
   }
 
   grow(blockCount: number): void {
-    const larger = <T extends Uint8Array | Uint32Array>(column: T, into: T): T => {
-      into.set(column);
-      return into;
-    };
-    this.state = larger(this.state, new Uint8Array(blockCount));
-    this.refCount = larger(this.refCount, new Uint32Array(blockCount));
-    this.tier = larger(this.tier, new Uint8Array(blockCount));
+    const words = new Int32Array(blockCount);
+    words.set(this.words);
+    this.words = words;
+    const tier = new Uint8Array(blockCount);
+    tier.set(this.tier);
+    this.tier = tier;
   }
 }

@@ -109,7 +109,10 @@ export class CacheReplay {
   #start(trace: Trace, blocks: BlockColumns): Replica {
     const config = this.#config;
     this.#log = config.events ? new EventLog() : undefined;
-    const cache = createCache(config, this.#log, { blocks, requestCount: trace.requestCount });
+    const cache = createCache({ ...config, namespaces: blocks.plainKeys !== undefined }, this.#log, {
+      blocks,
+      requestCount: trace.requestCount,
+    });
     const scheduler = config.scheduler.create({ random: seededRandom(config.seed), rules: cache.rules });
     return new Replica({ cache, scheduler, log: this.#log, generation: "skip" });
   }

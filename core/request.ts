@@ -10,6 +10,10 @@ export class Request implements RequestView {
   readonly blocks: BlockColumns;
   readonly keyStart: number;
   readonly promptBlocks: number;
+  readonly inputTokens: number;
+  /** Blocks whose content is known: the prompt's and, with `cache-generated`, the answer's. */
+  readonly knownBlocks: number;
+  readonly keys: Uint32Array;
 
   /** `id` counts over the run, `row` in this trace or batch. */
   constructor(id: number, trace: Trace, row: number, blocks: BlockColumns) {
@@ -19,20 +23,13 @@ export class Request implements RequestView {
     this.blocks = blocks;
     this.keyStart = blocks.start[row] | 0;
     this.promptBlocks = blocks.promptBlocks[row];
+    this.knownBlocks = (blocks.start[row + 1] | 0) - this.keyStart;
+    this.inputTokens = trace.inputTokens[row];
+    this.keys = blocks.keys;
   }
 
-  get keys(): Uint32Array {
-    return this.blocks.keys;
-  }
-  /** Blocks whose content is known: the prompt's and, with `cache-generated`, the answer's. */
-  get knownBlocks(): number {
-    return this.blocks.start[this.row + 1] - this.keyStart;
-  }
   get arrivalNs(): Nanos {
     return this.trace.arrivalNs[this.row];
-  }
-  get inputTokens(): number {
-    return this.trace.inputTokens[this.row];
   }
   /** Not part of RequestView: only executors may know it. */
   get outputTokens(): number {

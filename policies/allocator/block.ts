@@ -2,6 +2,7 @@ import type { Allocator, AllocatorPlugin, BlockId } from "../../core/plugins.ts"
 
 /** Free blocks on a stack: the block given back last, which is the one still in the caches, goes out first. */
 class BlockStack implements Allocator {
+  readonly handsOver = true;
   freeBlocks: number;
   #stack: Int32Array;
   #blockCount: number;

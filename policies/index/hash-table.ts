@@ -1,6 +1,8 @@
 import type { BlockId, EntryId, IndexContext, IndexPlugin, Insertion, PrefixIndex } from "../../core/plugins.ts";
 
-const none = -1;
+/** What a content's place holds instead of a block. */
+const never = -1;
+const evicted = -2;
 
 /**
  * One entry a block, found by what it and everything before it holds; entry and block have the same number. The hash
@@ -8,12 +10,13 @@ const none = -1;
  * so that here a content finds its block in an array.
  */
 class HashTable implements PrefixIndex {
+  readonly remembers = true;
   evictableBlocks = 0;
   blockCount = 0;
   readonly #host: IndexContext["host"];
   readonly #duplicates: string;
-  /** Block that holds a content, or `none`. */
-  #blockOf = new Int32Array(1024).fill(none);
+  /** Block that holds a content, or `never` or `evicted`. */
+  #blockOf = new Int32Array(1024).fill(never);
   /** Only where equal contents may both stay (`keep`, `adopt`): the block that comes after this one. */
   readonly #alike = new Map<BlockId, BlockId>();
 
@@ -28,7 +31,7 @@ class HashTable implements PrefixIndex {
 
   expectKeys(distinct: number): void {
     if (distinct <= this.#blockOf.length) return;
-    const larger = new Int32Array(Math.max(distinct, 2 * this.#blockOf.length)).fill(none);
+    const larger = new Int32Array(Math.max(distinct, 2 * this.#blockOf.length)).fill(never);
     larger.set(this.#blockOf);
     this.#blockOf = larger;
   }
@@ -60,24 +63,24 @@ class HashTable implements PrefixIndex {
     this.#host.released(blocks, count);
   }
 
-  insert(insertion: Insertion): void {
-    const { keys, start, table, from, to, instead } = insertion;
+  insert(insertion: Insertion): boolean {
+    const { keys, start, table, from, to } = insertion;
     const blockOf = this.#blockOf;
-    const first = from | 0;
+    const keyOf = this.#host.columns.key;
     const shift = start | 0;
-    let fresh = first;
-    for (let i = first; i < to; i++) {
-      const own = table[i];
+    let i = from | 0;
+    for (; i < to; i++) {
+      const block = table[i];
       const key = keys[shift + i];
-      instead[i - first] = own;
-      if (blockOf[key] < 0) {
-        blockOf[key] = own;
-        continue;
-      }
-      this.#created(insertion, fresh, i);
-      fresh = this.#insertAgain(insertion, i) ? i : i + 1;
+      if (blockOf[key] >= 0) break;
+      blockOf[key] = block;
+      keyOf[block] = key;
     }
-    this.#created(insertion, fresh, to);
+    this.blockCount += i - from;
+    this.#host.createdBlocks(insertion, from, i);
+    if (i === to) return true;
+    this.#insertRest(insertion, i);
+    return false;
   }
 
   evict(entry: EntryId): void {
@@ -86,15 +89,16 @@ class HashTable implements PrefixIndex {
     this.#host.forgotten(entry);
   }
 
-  evictMany(entries: Int32Array, count: number): void {
+  evictMany(entries: Int32Array, from: number, to: number): void {
+    const count = to - from;
     this.evictableBlocks -= count;
     if (this.#alike.size > 0) {
-      for (let i = 0; i < count; i++) this.#remove(entries[i]);
+      for (let i = from; i < to; i++) this.#remove(entries[i]);
       return;
     }
-    const { key } = this.#host.columns;
+    const keyOf = this.#host.columns.key;
     const blockOf = this.#blockOf;
-    for (let i = 0; i < count; i++) blockOf[key[entries[i]]] = none;
+    for (let i = from | 0; i < to; i++) blockOf[keyOf[entries[i]]] = evicted;
     this.blockCount -= count;
   }
 
@@ -107,7 +111,7 @@ class HashTable implements PrefixIndex {
   }
 
   *blocks(): Iterable<BlockId> {
-    for (const block of this.#blockOf) if (block !== none) yield block;
+    for (const block of this.#blockOf) if (block >= 0) yield block;
     yield* this.#alike.values();
   }
 
@@ -121,28 +125,34 @@ class HashTable implements PrefixIndex {
 
   grow(): void {}
 
-  #created(insertion: Insertion, from: number, to: number): void {
-    if (from >= to) return;
-    this.blockCount += to - from;
-    this.#host.createdBlocks(insertion, from, to);
+  /** From block i on, where some content is stored already, one by one. */
+  #insertRest(insertion: Insertion, first: number): void {
+    const { table, from, to, instead } = insertion;
+    for (let i = from; i < first; i++) instead[i - from] = table[i];
+    for (let i = first; i < to; i++) {
+      instead[i - from] = table[i];
+      if (!this.#insertAgain(insertion, i)) continue;
+      this.blockCount++;
+      this.#host.createdBlocks(insertion, i, i + 1);
+    }
   }
 
-  /** Block i holds content that is stored already. Whether it becomes an entry all the same. */
+  /** Block i, whose content may be stored already. Whether it becomes an entry. */
   #insertAgain({ keys, start, table, from, instead }: Insertion, i: number): boolean {
     const own = table[i];
     const key = keys[start + i];
     const stored = this.#blockOf[key];
-    if (this.#isStored(own, stored)) return false;
-    if (this.#duplicates === "swap") {
-      instead[i - from] = stored;
-      return false;
+    if (stored >= 0) {
+      if (this.#isStored(own, stored)) return false;
+      if (this.#duplicates === "swap") {
+        instead[i - from] = stored;
+        return false;
+      }
+      if (this.#duplicates === "replace") this.forget(stored);
     }
-    if (this.#duplicates === "replace") {
-      this.forget(stored);
-      this.#blockOf[key] = own;
-    } else {
-      this.#addAlike(stored, own);
-    }
+    if (this.#blockOf[key] >= 0) this.#addAlike(stored, own);
+    else this.#blockOf[key] = own;
+    this.#host.columns.key[own] = key;
     return true;
   }
 
@@ -166,7 +176,7 @@ class HashTable implements PrefixIndex {
     const after = this.#alike.get(block);
     let before = this.#blockOf[key];
     if (before === block) {
-      this.#blockOf[key] = after ?? none;
+      this.#blockOf[key] = after ?? evicted;
     } else {
       while (this.#alike.get(before) !== block) before = this.#alike.get(before)!;
       if (after === undefined) this.#alike.delete(before);

@@ -17,6 +17,7 @@ const nothing: PrefixIndex = {
   matched: () => {},
   insert: ({ from, to, instead }) => {
     instead.fill(-1, 0, to - from);
+    return false;
   },
   held: (_blocks, count) => count > 0 && unused("a block of it was held")(),
   released: (_blocks, count) => count > 0 && unused("a block of it was released")(),
