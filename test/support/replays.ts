@@ -3,11 +3,17 @@ import { cacheReport } from "../../core/report.ts";
 import type { Trace } from "../../core/trace.ts";
 import { allocatorRegistry, evictionRegistry, indexRegistry, schedulerRegistry } from "../../policies/registry.ts";
 
+/** What differs from the default; policy and index by name. */
+export interface OwnConfig extends Partial<Omit<ReplayConfig, "index">> {
+  readonly policy?: string;
+  readonly index?: string;
+}
+
 /** The default configuration at a trace's own block size (16 for token traces), with what differs from it. */
-export function configOf(trace: Trace, own: Partial<ReplayConfig> & { policy?: string } = {}): ReplayConfig {
-  const { policy = "lru", ...rest } = own;
+export function configOf(trace: Trace, own: OwnConfig = {}): ReplayConfig {
+  const { policy = "lru", index = "hash-table", ...rest } = own;
   return {
-    index: indexRegistry.get("hash-table"),
+    index: indexRegistry.get(index),
     eviction: evictionRegistry.get(policy),
     allocator: allocatorRegistry.get("block"),
     scheduler: schedulerRegistry.get("naive"),
@@ -20,7 +26,7 @@ export function configOf(trace: Trace, own: Partial<ReplayConfig> & { policy?: s
 }
 
 /** A replay and its report. */
-export function replayed(trace: Trace, own: Partial<ReplayConfig> & { policy?: string } = {}) {
+export function replayed(trace: Trace, own: OwnConfig = {}) {
   const result: ReplayResult = replayTrace(trace, configOf(trace, own));
   return { ...result, report: cacheReport(result.cache.counters) };
 }
