@@ -5,7 +5,7 @@ import { Miss } from "./counters.ts";
 import { assert, InvariantError } from "./errors.ts";
 import { EventKind, type EventLog } from "./events.ts";
 import { ContentHistory, MissedBlocks } from "./history.ts";
-import type { Allocator, BlockId, EvictionPolicy, Insertion, PrefixIndex } from "./plugins.ts";
+import type { Allocator, BlockId, EvictionPolicy, Insertion, Match, PrefixIndex } from "./plugins.ts";
 import { type BlockPool, BlockState, blockWord } from "./pool.ts";
 import { hole, type Request, type Sequence } from "./request.ts";
 import type { Rules } from "./rules.ts";
@@ -77,6 +77,7 @@ export class KvCache {
   /** Blocks on their way to the index. */
   #list = new Int32Array(256);
   readonly #lookup: Lookup = { hitBlocks: 0, hitTokens: 0, neededBlocks: 0, idleBlocks: 0, copyLast: false };
+  readonly #match: Match = { blocks: 0, absent: 0, evicted: 0 };
   readonly #missed = new MissedBlocks();
   #residentBlocks = 0;
   /** Absent where the index itself remembers what it stored and all that is allocated is stored. */
@@ -146,8 +147,8 @@ export class KvCache {
     const blocks = this.#knownBlocks(sequence);
     sequence.reserve(blocks);
     const { keys, keyStart } = sequence.request;
-    const found = this.index.match(keys, keyStart, blocks, sequence.table);
-    return this.#tokensOf(this.#usable(found, sequence, blocks), sequence.knownTokens);
+    this.index.match(keys, keyStart, blocks, sequence.table, this.#match);
+    return this.#tokensOf(this.#usable(this.#match.blocks, sequence, blocks), sequence.knownTokens);
   }
 
   /**
@@ -313,7 +314,8 @@ export class KvCache {
     const blocks = this.#knownBlocks(sequence);
     if (blocks > before.length) sequence.reserve(blocks);
     const { keys, keyStart } = request;
-    const matched = this.index.match(keys, keyStart, blocks, sequence.table);
+    this.index.match(keys, keyStart, blocks, sequence.table, this.#match);
+    const matched = this.#match.blocks;
     const hits = this.#usable(matched, sequence, blocks);
     const hitTokens = this.#tokensOf(hits, known);
     const wanted = this.#reservedTokens(sequence, Math.min(known, hitTokens + tokens));
@@ -324,8 +326,8 @@ export class KvCache {
     let unheld = countIdle(table, 0, hits, words);
     const found = this.#lookup;
     found.copyLast = this.#recomputeLast && hits > 0 && hitTokens === known && words[table[hits - 1]] !== idleWord;
-    const absent = this.#classify(request, table, hits, matched, blocks);
-    const resident = blocks - absent;
+    const resident = blocks - this.#match.absent;
+    if (hits < blocks) this.#classify(request, table, hits, matched, blocks);
     let adoptedEnd = 0;
     let adopted = 0;
     if (resident > hits) {
@@ -348,23 +350,19 @@ export class KvCache {
     return target;
   }
 
-  /** Why the blocks from `hits` on were missed, into `#missed`; returns how many of them are not resident. */
-  #classify(request: Request, table: Int32Array, hits: number, matched: number, blocks: number): number {
-    if (hits >= blocks) return 0;
-    const absent = countBelow(table, matched, blocks, 0);
+  /** Why the blocks from `hits` on were missed, into `#missed`. */
+  #classify(request: Request, table: Int32Array, hits: number, matched: number, blocks: number): void {
     if (this.#history !== undefined) {
       this.#history.classify(request, table, hits, matched, blocks, this.#missed);
-      return absent;
+      return;
     }
-    // The index tells what it stored once (−2) from what it never had (−1).
-    const evicted = countBelow(table, matched, blocks, hole);
+    const { absent, evicted } = this.#match;
     const { count } = this.#missed;
     count[Miss.neverSeen] = absent - evicted;
     count[Miss.evicted] = evicted;
     count[Miss.matchLimit] = matched - hits;
     count[Miss.pastHole] = blocks - matched - absent;
     this.#missed.last = this.#whyMissed(request, table, matched, blocks - 1);
-    return absent;
   }
 
   #whyMissed(request: Request, table: Int32Array, matched: number, i: number): number {

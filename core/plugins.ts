@@ -128,6 +128,16 @@ export interface IndexContext {
   readonly blockTokens: number;
 }
 
+/** What `PrefixIndex.match` found, in blocks; reused between calls. */
+export interface Match {
+  /** Length of the stored prefix. */
+  blocks: number;
+  /** Of the rest, how many are not stored ... */
+  absent: number;
+  /** ... and how many of these were stored before (0 from an index that does not remember). */
+  evicted: number;
+}
+
 /**
  * Finds and stores prefixes. It sees content ids, one a block, and never counts holders itself: the cache tells it when
  * blocks are held by their first request and released by their last, and it derives from that which of its entries may
@@ -143,11 +153,11 @@ export interface PrefixIndex {
   /** It tells content that it stored before and has evicted from content that it never had. */
   readonly remembers?: true;
   /**
-   * The longest stored prefix of `keys[start .. start + count)`: writes its n blocks to `table` and returns n. What is
-   * stored of the rest, which only a hash table can know, is written to its place; where there is nothing, −1, or −2
-   * if it `remembers` that this was stored before. Changes nothing.
+   * The longest stored prefix of `keys[start .. start + count)`: writes its blocks to `table` and their number to
+   * `found.blocks`. What is stored of the rest, which only a hash table can know, is written to its place; where there
+   * is nothing, −1, or −2 if it `remembers` that this was stored before. Changes nothing else.
    */
-  match(keys: Uint32Array, start: number, count: number, table: Int32Array): number;
+  match(keys: Uint32Array, start: number, count: number, table: Int32Array, found: Match): void;
   /** A request uses these blocks of a match: its hits, in order. */
   matched(blocks: Int32Array, count: number): void;
   /** These blocks, which nobody held, are held now. */

@@ -6,6 +6,9 @@ import { type Request, Sequence, SequenceQueue } from "./request.ts";
 import { StepPlan, type StepResult } from "./step.ts";
 import type { Nanos } from "./trace.ts";
 
+/** More than any prompt has, and still a small integer, which keeps the arithmetic of the hot path in integers. */
+const unlimitedTokens = 2 ** 29;
+
 /** Told when a request ends, for figures per request. */
 export interface ReplicaListener {
   admitted?(sequence: Sequence, now: Nanos): void;
@@ -130,7 +133,7 @@ export class Replica implements SchedulerContext, ReplicaView {
 
   // What a scheduler can do.
 
-  admit(view: SequenceView, tokens = Number.POSITIVE_INFINITY): boolean {
+  admit(view: SequenceView, tokens = unlimitedTokens): boolean {
     const sequence = view as Sequence;
     if (!this.cache.admit(sequence, tokens, this.#now)) return false;
     this.#waiting.remove(sequence);
@@ -140,7 +143,7 @@ export class Replica implements SchedulerContext, ReplicaView {
     return true;
   }
 
-  schedule(view: SequenceView, tokens = Number.POSITIVE_INFINITY): boolean {
+  schedule(view: SequenceView, tokens = unlimitedTokens): boolean {
     const sequence = view as Sequence;
     assert(sequence.stepTokens === 0, "a sequence is scheduled twice in one step");
     const end = Math.min(sequence.knownTokens, sequence.computedTokens + tokens);
@@ -199,9 +202,12 @@ export class Replica implements SchedulerContext, ReplicaView {
 
   #stopRunning(sequence: Sequence): void {
     const { running } = this;
-    const at = running.lastIndexOf(sequence);
+    if (running[running.length - 1] === sequence) {
+      running.pop();
+      return;
+    }
+    const at = running.indexOf(sequence);
     assert(at >= 0, "a sequence that does not run stops");
-    if (at === running.length - 1) running.pop();
-    else running.splice(at, 1);
+    running.splice(at, 1);
   }
 }

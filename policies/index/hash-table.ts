@@ -1,4 +1,4 @@
-import type { BlockId, EntryId, IndexContext, IndexPlugin, Insertion, PrefixIndex } from "../../core/plugins.ts";
+import type { BlockId, EntryId, IndexContext, IndexPlugin, Insertion, Match, PrefixIndex } from "../../core/plugins.ts";
 
 /** What a content's place holds instead of a block. */
 const never = -1;
@@ -36,17 +36,27 @@ class HashTable implements PrefixIndex {
     this.#blockOf = larger;
   }
 
-  match(keys: Uint32Array, start: number, count: number, table: Int32Array): number {
+  match(keys: Uint32Array, start: number, count: number, table: Int32Array, found: Match): void {
     const blockOf = this.#blockOf;
     const shift = start | 0;
-    let matched = 0;
-    for (; matched < count; matched++) {
-      const block = blockOf[keys[shift + matched]];
+    let i = 0;
+    for (; i < count; i++) {
+      const block = blockOf[keys[shift + i]];
       if (block < 0) break;
-      table[matched] = block;
+      table[i] = block;
     }
-    for (let i = matched; i < count; i++) table[i] = blockOf[keys[shift + i]];
-    return matched;
+    found.blocks = i;
+    let absent = 0;
+    let remembered = 0;
+    for (; i < count; i++) {
+      const block = blockOf[keys[shift + i]];
+      table[i] = block;
+      if (block >= 0) continue;
+      absent++;
+      remembered += never - block;
+    }
+    found.absent = absent;
+    found.evicted = remembered;
   }
 
   matched(blocks: Int32Array, count: number): void {

@@ -10,9 +10,10 @@ const nothing: PrefixIndex = {
   evictableBlocks: 0,
   blockCount: 0,
   entryCount: 0,
-  match: (_keys, _start, count, table) => {
+  match: (_keys, _start, count, table, found) => {
     table.fill(-1, 0, count);
-    return 0;
+    found.blocks = found.evicted = 0;
+    found.absent = count;
   },
   matched: () => {},
   insert: ({ from, to, instead }) => {

@@ -7,8 +7,8 @@ export const naive: SchedulerPlugin = {
   source: "roseinfer (naive), baseline",
   create: () => ({
     plan(context) {
-      const running = context.running[0];
-      if (running) {
+      if (context.running.length > 0) {
+        const running = context.running[0];
         if (!context.schedule(running)) context.refuse(running, "its answer needs more blocks than the cache has");
         return;
       }
