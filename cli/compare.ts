@@ -1,17 +1,21 @@
 import { join } from "node:path";
-import type { Command } from "commander";
+import { type Command, Option } from "commander";
 import type { BlockColumns } from "../core/content.ts";
 import { InputError } from "../core/errors.ts";
+import { nearest } from "../core/nearest.ts";
 import type { EvictionPlugin } from "../core/plugins.ts";
 import { CacheReplay, type ReplayConfig } from "../core/replay.ts";
 import type { RuleName, RuleValue } from "../core/rules.ts";
 import { belady, unbounded } from "../policies/eviction/index.ts";
-import { evictionRegistry, nearest } from "../policies/registry.ts";
+import { evictionRegistry } from "../policies/registry.ts";
 import { type Configuration, comparisonTable, type Metric, metrics } from "./comparison.ts";
-import { defaultParts, evictionNamed, isOffline, type Parts, partsNamed } from "./configuration.ts";
+import { defaultParts, evictionNamed, type Parts, partsNamed } from "./configuration.ts";
 import { type Input, readInput } from "./input.ts";
 import {
+  addBlockSize,
   addLaterOptions,
+  addRunOptions,
+  addTraceOptions,
   blocksOf,
   type Capacity,
   commaList,
@@ -21,7 +25,7 @@ import {
   type TraceReading,
 } from "./options.ts";
 import { Progress } from "./progress.ts";
-import { addSharedOptions, blockTokensFor, checkWarmup } from "./replay.ts";
+import { blockTokensFor, checkWarmup } from "./replay.ts";
 import { type RunReport, runReport } from "./report.ts";
 import { distinctPromptBlocks, runReplay } from "./run.ts";
 import { checkWritable, claimRunDirectory } from "./run-directory.ts";
@@ -43,7 +47,8 @@ interface CompareOptions extends TraceReading {
   readonly json?: boolean;
 }
 
-const defaultShares: readonly Capacity[] = [0.01, 0.05, 0.1, 0.25, 0.5].map((share) => ({ share }));
+/** In percent of the distinct blocks. */
+const defaultShares = [1, 5, 10, 25, 50];
 
 const examples = `
 Examples:
@@ -52,24 +57,40 @@ Examples:
   kvlab compare trace.jsonl --blocks 1000,10%,50% --metric token
   kvlab compare trace.jsonl --rule free-order=reverse,forward --json
 
-The offline optimum (belady) and the unlimited cache (unbounded) are always shown.`;
+The offline optimum and the unlimited cache are always shown, as bounds.`;
 
 export function addCompare(program: Command): void {
-  const names = (option: string) => (text: string) => commaList(option, text);
   const command = program
     .command("compare")
     .description("run every combination of comma lists over a trace and show one table")
     .argument("[TRACE...]", 'trace files, read one after the other; none, or "example": the built-in example')
-    .option("--eviction <NAMES>", "eviction policies or files; by default all online ones", names("--eviction"))
-    .option("--blocks <SIZES>", "blocks or percentages of the distinct blocks", parseCapacities, defaultShares)
-    .option("--metric <NAME>", `which hit ratio: ${metrics.join(", ")}`, parseMetric, "block" as const)
-    .option("--index <NAMES>", "prefix indexes", names("--index"), [defaultParts.index])
-    .option("--allocator <NAMES>", "allocators", names("--allocator"), [defaultParts.allocator])
-    .option("--scheduler <NAMES>", "schedulers", names("--scheduler"), [defaultParts.scheduler])
+    .addOption(names("--index <NAMES>", "prefix indexes", defaultParts.index))
+    .addOption(names("--eviction <NAMES>", "eviction policies or files").default(undefined, "all online ones"))
+    .addOption(names("--allocator <NAMES>", "allocators", defaultParts.allocator))
+    .addOption(names("--scheduler <NAMES>", "schedulers", defaultParts.scheduler))
     .option("--rule <NAME=VALUES>", "values of a reuse rule (repeatable)", repeatable)
-    .option("--out <DIR>", "save each run in a folder of its own below DIR");
-  addSharedOptions(command).addHelpText("after", examples).action(compare);
+    .addOption(
+      new Option("--blocks <SIZES>", "blocks, or percentages of the distinct blocks")
+        .argParser(parseCapacities)
+        .default(
+          defaultShares.map((percent) => ({ share: percent / 100 })),
+          defaultShares.map((n) => `${n}%`).join(","),
+        ),
+    );
+  addTraceOptions(addBlockSize(command));
+  addRunOptions(command)
+    .option("--metric <NAME>", `which hit ratio: ${metrics.join(", ")}`, parseMetric, "block" as const)
+    .option("--out <DIR>", "save each run in a folder of its own below DIR")
+    .option("--json", "print one JSON document and nothing else")
+    .addHelpText("after", examples)
+    .action(compare);
   addLaterOptions(command);
+}
+
+/** An option that takes a comma list. */
+function names(flags: string, description: string, initial?: string): Option {
+  const option = new Option(flags, description).argParser((text: string) => commaList(flags.split(" ")[0], text));
+  return initial === undefined ? option : option.default([initial], initial);
 }
 
 function parseCapacities(text: string): Capacity[] {
@@ -195,7 +216,7 @@ async function configurationsOf(options: CompareOptions): Promise<Configuration[
         for (const scheduler of options.scheduler) {
           const parts = await partsNamed({ index, allocator, scheduler, eviction: defaultParts.eviction }, rules);
           for (const { plugin, label } of evictions) {
-            const kind = isOffline(plugin) ? "offline" : "online";
+            const kind = plugin.offline ? "offline" : "online";
             (kind === "online" ? online : bounds).push({
               parts: { ...parts, eviction: plugin },
               label,
@@ -218,7 +239,7 @@ async function configurationsOf(options: CompareOptions): Promise<Configuration[
 /** By default all online policies; the bounds are there anyway. A user's policy is named by its file if need be. */
 async function evictionsOf(names: readonly string[] | undefined): Promise<{ plugin: EvictionPlugin; label: string }[]> {
   if (!names) {
-    const online = evictionRegistry.all.filter((plugin) => !plugin.unlimited && !isOffline(plugin));
+    const online = evictionRegistry.all.filter((plugin) => !plugin.unlimited && !plugin.offline);
     return online.map((plugin) => ({ plugin, label: plugin.name }));
   }
   const plugins: { plugin: EvictionPlugin; label: string }[] = [];

@@ -39,25 +39,25 @@ export async function partsNamed(names: PartNames, rules: Parts["rules"]): Promi
 
 /** A policy of ours by its name, or a user's by its file. */
 export async function evictionNamed(name: string): Promise<EvictionPlugin> {
-  return isPolicyFile(name) ? await loadOwnPolicy(name) : evictionRegistry.get(name);
+  if (!isPolicyFile(name)) return evictionRegistry.get(name);
+  const own = await loadOwnPolicy(name);
+  return readsFuture(own) ? { ...own, offline: true } : own;
 }
 
-/** Whether the policy reads the future, which no server can: found by making one. */
-export function isOffline(eviction: EvictionPlugin): boolean {
-  let offline = false;
+/** Whether a policy is offline although it may not say so: found by making one. */
+function readsFuture(eviction: EvictionPlugin): boolean {
+  let found = false;
   const probe: EvictionPlugin = {
     ...eviction,
     create(context) {
-      offline = eviction.create(context).prepare !== undefined;
+      found = eviction.create(context).prepare !== undefined;
       return { add() {}, remove() {}, victim: () => undefined };
     },
   };
-  const parts = {
-    index: indexRegistry.get(defaultParts.index),
-    allocator: allocatorRegistry.get(defaultParts.allocator),
-  };
-  createCache({ ...parts, eviction: probe, blockTokens: 1, blocks: 1, rules: {}, seed: 1 });
-  return offline;
+  const index = indexRegistry.get(defaultParts.index);
+  const allocator = allocatorRegistry.get(defaultParts.allocator);
+  createCache({ index, allocator, eviction: probe, blockTokens: 1, blocks: 1, rules: {}, seed: 1 });
+  return found;
 }
 
 /** All rules in effect. */

@@ -48,7 +48,9 @@ const policy: EvictionPlugin = {
   about: "used once goes before used again, then least recently used first",
   source: "my own",
   create(context): EvictionPolicy {
-    return byScore((block, { accessCount }) => Math.min(accessCount[block], 1), "lastAccess", "releaseOrder")(context);
+    const { accessCount } = context.columns;
+    const used = (block: number) => Math.min(accessCount[block], 1);
+    return byScore(used, "lastAccess", "releaseOrder")(context);
   },
 };
 

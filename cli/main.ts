@@ -14,14 +14,14 @@ import { addTrace } from "./trace.ts";
 /** What the program exits with; 0 means done. */
 const Exit = { badInput: 2, bug: 70, interrupted: 130 } as const;
 
-const about = `A laboratory for KV-cache policies of LLM serving: replays request traces against
-a prefix cache and counts what hits, what misses, and why.`;
+const about = `A laboratory for KV-cache policies of LLM serving: replays request
+traces against a prefix cache and counts what hits, what misses, and why.`;
 
 const examples = `
 Examples:
-  kvlab compare                                 policies and capacities in one table
-  kvlab replay trace.jsonl.gz --blocks 10000    one configuration, in detail
-  kvlab trace stats trace.jsonl.gz              what is in a trace
+  kvlab compare                               policies and sizes in one table
+  kvlab replay trace.jsonl.gz --blocks 10000  one configuration, in detail
+  kvlab trace stats trace.jsonl.gz            what is in a trace
   kvlab init policy mine && kvlab replay --eviction ./mine.ts
 
 kvlab COMMAND --help says more. A TRACE left out is the built-in example.`;

@@ -1,7 +1,7 @@
 import { type Command, Option } from "commander";
 import { InputError } from "../core/errors.ts";
+import { nearest } from "../core/nearest.ts";
 import { parseRule, type RuleName, type RuleValue, ruleNames } from "../core/rules.ts";
-import { nearest } from "../policies/registry.ts";
 
 /** Size of a cache: in blocks, as a share of the trace's distinct blocks, or without limit. */
 export type Capacity = { readonly blocks: number } | { readonly share: number } | "unlimited";
@@ -81,11 +81,25 @@ export interface TraceReading {
   readonly limit?: number;
 }
 
+export function addBlockSize(command: Command): Command {
+  const parse = wholeNumber("--block-size", 1);
+  return command.option("--block-size <TOKENS>", "tokens of a block, a multiple of the trace's unit", parse);
+}
+
 export function addTraceOptions(command: Command): Command {
   return command
     .option("--format <FORMAT>", "format of the trace, if it is not recognised")
     .option("--unit <TOKENS>", "tokens that a content id stands for, if not 512", wholeNumber("--unit", 1))
     .option("--limit <N>", "read only the first N requests", wholeNumber("--limit", 1));
+}
+
+/** What replay and compare share: how it is run. */
+export function addRunOptions(command: Command): Command {
+  return command
+    .option("--warmup <N>", "requests at the start that are in no figure", wholeNumber("--warmup", 0), 0)
+    .option("--target <TARGET>", "where to run it: cache (no clock, hits only)", parseTarget, "cache" as const)
+    .option("--seed <N>", "for policies that draw lots", wholeNumber("--seed", 0, 2 ** 32 - 1), 1)
+    .option("--audit", "check every invariant after every step; slow");
 }
 
 const presets =

@@ -1,6 +1,6 @@
 import { stat } from "node:fs/promises";
 import { basename, extname, resolve } from "node:path";
-import { type BuildFailure, build, type Plugin } from "esbuild";
+import type { BuildFailure, Plugin } from "esbuild";
 import { InputError, PolicyError } from "../core/errors.ts";
 import type { EvictionContext, EvictionPlugin, EvictionPolicy } from "../core/plugins.ts";
 import { entryUrl } from "./package.ts";
@@ -43,6 +43,8 @@ const kvlabItself: Plugin = {
  * has a package.json that makes it a CommonJS module.
  */
 async function importFile(file: string): Promise<Record<string, unknown>> {
+  // Loaded only now, for most commands do without it.
+  const { build } = await import("esbuild");
   try {
     const { outputFiles } = await build({
       entryPoints: [resolve(file)],
@@ -92,7 +94,7 @@ function asPlugin(value: unknown, named: string): EvictionPlugin | undefined {
   if (typeof value === "function")
     return { name: named, about: "", source: "", create: value as EvictionPlugin["create"] };
   if (typeof value !== "object" || value === null) return undefined;
-  const { name, about, source, create, unlimited } = value as Partial<Record<keyof EvictionPlugin, unknown>>;
+  const { name, about, source, create, unlimited, offline } = value as Partial<Record<keyof EvictionPlugin, unknown>>;
   if (typeof create !== "function") return undefined;
   return {
     name: typeof name === "string" && name !== "" ? name : named,
@@ -100,6 +102,7 @@ function asPlugin(value: unknown, named: string): EvictionPlugin | undefined {
     source: typeof source === "string" ? source : "",
     create: (context) => create.call(value, context),
     ...(unlimited === true && { unlimited: true as const }),
+    ...(offline === true && { offline: true as const }),
   };
 }
 

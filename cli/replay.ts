@@ -7,13 +7,14 @@ import type { Trace } from "../core/trace.ts";
 import { defaultBlockTokens, defaultParts, type PartNames, partsNamed } from "./configuration.ts";
 import { readInput } from "./input.ts";
 import {
+  addBlockSize,
   addLaterOptions,
+  addRunOptions,
   addTraceOptions,
   blocksOf,
   type Capacity,
   parseCapacity,
   parseRuleOption,
-  parseTarget,
   repeatable,
   type TraceReading,
   wholeNumber,
@@ -54,34 +55,21 @@ export function addReplay(program: Command): void {
     .description("run one configuration over a trace and say what hit, what missed and why")
     .argument("[TRACE...]", 'trace files, read one after the other; none, or "example": the built-in example')
     .option("--index <NAME>", "prefix index", defaultParts.index)
-    .option("--eviction <NAME>", "eviction policy, or a file with one of your own", defaultParts.eviction);
-  addSharedOptions(command)
+    .option("--eviction <NAME>", "eviction policy, or a file with one of your own", defaultParts.eviction)
     .option("--allocator <NAME>", "allocator", defaultParts.allocator)
     .option("--scheduler <NAME>", "scheduler", defaultParts.scheduler)
     .option("--rule <NAME=VALUE>", "a reuse rule (repeatable; kvlab policies lists them)", repeatable)
-    .option("--blocks <N>", "blocks of the cache, N% of the distinct blocks, or unlimited", parseCapacity)
+    .option("--blocks <N>", "blocks of the cache, N% of the distinct blocks, or unlimited", parseCapacity);
+  addTraceOptions(addBlockSize(command));
+  addRunOptions(command)
     .option("--repeat <N>", "replay N times after a warm-up and report the median time", wholeNumber("--repeat", 1))
     .option("--events", "keep the log of every decision")
     .option("--out <DIR>", `save the run there instead of in ${runsFolder}/`)
     .option("--no-save", "do not save the run")
+    .option("--json", "print one JSON document and nothing else")
     .addHelpText("after", examples)
     .action(replay);
   addLaterOptions(command);
-}
-
-/** What replay and compare share besides the parts. */
-export function addSharedOptions(command: Command): Command {
-  return addTraceOptions(command)
-    .option("--target <TARGET>", "where to run it; in this version only: cache", parseTarget, "cache" as const)
-    .option(
-      "--block-size <TOKENS>",
-      "tokens of a block, a multiple of the trace's unit",
-      wholeNumber("--block-size", 1),
-    )
-    .option("--warmup <N>", "requests at the start that are in no figure", wholeNumber("--warmup", 0), 0)
-    .option("--seed <N>", "for policies that draw lots", wholeNumber("--seed", 0, 2 ** 32 - 1), 1)
-    .option("--audit", "check every invariant after every step; slow")
-    .option("--json", "print one JSON document and nothing else");
 }
 
 async function replay(files: readonly string[], options: ReplayOptions): Promise<void> {

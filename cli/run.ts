@@ -1,6 +1,5 @@
 import type { BlockColumns } from "../core/content.ts";
 import { PolicyError } from "../core/errors.ts";
-import type { EvictionPlugin, FutureView } from "../core/plugins.ts";
 import { CacheReplay, type ReplayConfig, type ReplayResult } from "../core/replay.ts";
 import type { Trace } from "../core/trace.ts";
 import { breathe } from "./interrupt.ts";
@@ -46,21 +45,22 @@ export async function runReplay(
 }
 
 async function replayOnce(slices: Slices, config: ReplayConfig, advance: (requests: number) => void) {
-  const replay = new CacheReplay({ ...config, eviction: knowingAll(config.eviction, slices.future) });
+  const replay = new CacheReplay(config);
+  const { trace, blocks } = slices;
   let wallMs = 0;
   try {
-    for (const { trace, blocks } of slices.all()) {
+    for (const [from, to] of slices.all()) {
       const start = performance.now();
-      replay.feed(trace, blocks);
+      replay.feed(trace, blocks, from, to);
       const took = performance.now() - start;
       wallMs += took;
       slices.adapt(took);
-      advance(trace.requestCount);
+      advance(to - from);
       await breathe();
     }
   } catch (error) {
     const { eviction } = config;
-    if (!(error instanceof PolicyError) || !isOwnPolicy(eviction) || error.message.startsWith(eviction.file))
+    if (!(error instanceof PolicyError && isOwnPolicy(eviction)) || error.message.startsWith(eviction.file))
       throw error;
     throw new PolicyError(`${eviction.file}: ${error.message}`);
   }
@@ -70,19 +70,15 @@ async function replayOnce(slices: Slices, config: ReplayConfig, advance: (reques
 /** How long signals may wait. */
 const sliceMs = 40;
 
-/** A trace in slices of rows, as views: large enough to be fast, small enough to be interrupted between them. */
+/** A trace in ranges of rows: large enough to be fast, small enough to be interrupted between them. */
 class Slices {
-  readonly #trace: Trace;
-  readonly #blocks: BlockColumns;
+  readonly trace: Trace;
+  readonly blocks: BlockColumns;
   #rows = 512;
 
   constructor(trace: Trace, blocks: BlockColumns) {
-    this.#trace = trace;
-    this.#blocks = blocks;
-  }
-
-  get future(): FutureView {
-    return { blocks: this.#blocks, requestCount: this.#trace.requestCount };
+    this.trace = trace;
+    this.blocks = blocks;
   }
 
   /** The last slice took so long: the next ones are of a fitting size. */
@@ -91,53 +87,14 @@ class Slices {
     this.#rows = Math.ceil(Math.min(Math.max(fitting, this.#rows / 4), this.#rows * 4));
   }
 
-  *all() {
-    for (let from = 0; from < this.#trace.requestCount; ) {
-      const to = Math.min(from + this.#rows, this.#trace.requestCount);
-      yield { trace: rowsOf(this.#trace, from, to), blocks: blockRowsOf(this.#blocks, from, to) };
+  *all(): Generator<[from: number, to: number]> {
+    const { requestCount } = this.trace;
+    for (let from = 0; from < requestCount; ) {
+      const to = Math.min(from + this.#rows, requestCount);
+      yield [from, to];
       from = to;
     }
   }
-}
-
-function rowsOf(trace: Trace, from: number, to: number): Trace {
-  const optional = Object.fromEntries(
-    Object.entries(trace.optional).map(([name, column]) => {
-      if (name === "generatedKeys") return [name, column];
-      return [name, column.subarray(from, name === "generatedStart" ? to + 1 : to)];
-    }),
-  );
-  return {
-    ...trace,
-    requestCount: to - from,
-    arrivalNs: trace.arrivalNs.subarray(from, to),
-    inputTokens: trace.inputTokens.subarray(from, to),
-    outputTokens: trace.outputTokens.subarray(from, to),
-    maxOutputTokens: trace.maxOutputTokens.subarray(from, to),
-    keyStart: trace.keyStart.subarray(from, to + 1),
-    optional,
-  };
-}
-
-function blockRowsOf(blocks: BlockColumns, from: number, to: number): BlockColumns {
-  return {
-    ...blocks,
-    start: blocks.start.subarray(from, to + 1),
-    promptBlocks: blocks.promptBlocks.subarray(from, to),
-  };
-}
-
-/** The same policy, which is told the whole future although the replay gets it slice by slice. */
-function knowingAll(eviction: EvictionPlugin, future: FutureView): EvictionPlugin {
-  return {
-    ...eviction,
-    create(context) {
-      const policy = eviction.create(context);
-      const prepare = policy.prepare?.bind(policy);
-      if (prepare) policy.prepare = () => prepare(future);
-      return policy;
-    },
-  };
 }
 
 function median(values: readonly number[]): number {

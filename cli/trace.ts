@@ -11,7 +11,7 @@ import { defaultParts, partsNamed } from "./configuration.ts";
 import { readInput } from "./input.ts";
 import { breathe } from "./interrupt.ts";
 import { addLaterTraceCommands } from "./later.ts";
-import { addTraceOptions, decimalNumber, type TraceReading, wholeNumber } from "./options.ts";
+import { addBlockSize, addTraceOptions, decimalNumber, type TraceReading } from "./options.ts";
 import { Progress } from "./progress.ts";
 import { blockTokensFor } from "./replay.ts";
 import { checkWritable } from "./run-directory.ts";
@@ -33,13 +33,9 @@ export function addTrace(program: Command): void {
     .command("stats")
     .description("describe a trace: lengths, arrivals, sessions, and how much of it is shared")
     .argument("[TRACE...]", 'trace files; none, or "example": the built-in example');
-  addTraceOptions(stats)
-    .option(
-      "--block-size <TOKENS>",
-      "tokens of a block, a multiple of the trace's unit",
-      wholeNumber("--block-size", 1),
-    )
+  addTraceOptions(addBlockSize(stats))
     .option("--json", "print one JSON document and nothing else")
+    .addHelpText("after", examples)
     .action(describe);
   const generate = trace
     .command("generate")

@@ -1,0 +1,82 @@
+import { readFileSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { gunzipSync } from "node:zlib";
+import { expect, test } from "vitest";
+import { json, kvlab, newFolder } from "./program.ts";
+
+const { version } = JSON.parse(readFileSync(new URL("../../package.json", import.meta.url), "utf8"));
+
+test("--version prints package.json's", async () => {
+  expect(await kvlab(newFolder(), ["--version"])).toEqual({ code: 0, stdout: `${version}\n`, stderr: "" });
+});
+
+test("every command's help has an example, fits 80 columns, and names nothing of later versions", async () => {
+  const commands = [
+    "",
+    "replay",
+    "compare",
+    "trace",
+    "trace stats",
+    "trace generate chat",
+    "policies",
+    "doctor",
+    "init policy",
+  ];
+  const helps = await Promise.all(
+    commands.map((name) => kvlab(newFolder(), [...name.split(" "), "--help"].filter(Boolean))),
+  );
+  helps.forEach(({ code, stdout, stderr }, i) => {
+    expect({ code, stderr }, commands[i]).toEqual({ code: 0, stderr: "" });
+    expect(stdout, commands[i]).toMatch(/^Usage: kvlab/);
+    expect(stdout, commands[i]).toMatch(/Examples:\n {2}kvlab /);
+    expect(Math.max(...stdout.split("\n").map((line) => line.length)), commands[i]).toBeLessThanOrEqual(80);
+    expect(stdout, commands[i]).not.toMatch(/--policy|--router|dashboard|calibrate|conformance/);
+  });
+});
+
+test("kvlab alone prints the help", async () => {
+  const { code, stdout } = await kvlab(newFolder(), []);
+  expect(code).toBe(0);
+  expect(stdout).toMatch(/^Usage: kvlab/);
+});
+
+test("policies lists all plug-ins and rules", async () => {
+  const { schema, plugins, rules } = await json(newFolder(), ["policies"]);
+  expect(schema).toBe("policies/1");
+  expect(new Set(plugins.map(({ kind }: { kind: string }) => kind))).toEqual(
+    new Set(["index", "eviction", "allocator", "scheduler"]),
+  );
+  expect(plugins).toContainEqual(expect.objectContaining({ kind: "eviction", name: "lru" }));
+  expect(rules).toContainEqual(
+    expect.objectContaining({ name: "free-order", values: ["reverse", "forward"], default: "reverse" }),
+  );
+});
+
+test("doctor finds this machine fit", async () => {
+  expect(await json(newFolder(), ["doctor"])).toMatchObject({ schema: "doctor/1", ok: true });
+});
+
+test("doctor exits with 1 where nothing can be saved", async () => {
+  const folder = newFolder();
+  writeFileSync(join(folder, "runs"), "");
+  expect(await kvlab(folder, ["doctor"])).toMatchObject({ code: 1, stderr: "" });
+});
+
+test("a generated trace is what the example is, and its statistics agree with a replay", async () => {
+  const folder = newFolder();
+  const generated = await kvlab(folder, ["trace", "generate", "chat", "--requests", "500", "--out", "chat.jsonl.gz"]);
+  expect(generated).toEqual({ code: 0, stdout: "Wrote 500 requests to chat.jsonl.gz\n", stderr: "" });
+  expect(
+    gunzipSync(readFileSync(join(folder, "chat.jsonl.gz")))
+      .toString()
+      .trimEnd()
+      .split("\n"),
+  ).toHaveLength(500);
+  const stats = await json(folder, ["trace", "stats", "chat.jsonl.gz"]);
+  const all = ["--blocks", "unlimited", "--no-save"];
+  const file = await json(folder, ["replay", "chat.jsonl.gz", ...all]);
+  const example = await json(folder, ["replay", "example", "--limit", "500", ...all]);
+  expect(file.cache).toEqual(example.cache);
+  expect(stats).toMatchObject({ requests: 500, inputTokens: file.trace.inputTokens });
+  expect(stats.content.repeatedShare).toBe(file.cache.hitRatio.block);
+});

@@ -1,0 +1,52 @@
+import { existsSync, mkdirSync, readdirSync } from "node:fs";
+import { join } from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
+import { describe, expect, test } from "vitest";
+import { ended, fromSource, newFolder, start } from "./program.ts";
+
+const long = ["replay", "--repeat", "100000"];
+
+describe("a signal ends the program with 130, one line, and nothing left behind", () => {
+  test.each(["SIGINT", "SIGTERM"] as const)("%s during a replay", async (signal) => {
+    const folder = newFolder();
+    const child = start(folder, long);
+    const end = ended(child);
+    await sleep(1500);
+    child.kill(signal);
+    expect(await end).toEqual({ code: 130, stdout: "", stderr: "kvlab: interrupted\n" });
+    expect(readdirSync(folder)).toEqual([]);
+  });
+
+  test("while a run is being saved", async () => {
+    const folder = newFolder();
+    const child = start(folder, ["replay", "--events"]);
+    const end = ended(child);
+    const runs = join(folder, "runs");
+    for (let i = 0; i < 2000 && !(existsSync(runs) && readdirSync(runs).length > 0); i++) await sleep(5);
+    expect(readdirSync(runs)).toEqual([expect.stringMatching(/^\..*\.tmp$/)]);
+    child.kill("SIGINT");
+    expect(await end).toEqual({ code: 130, stdout: "", stderr: "kvlab: interrupted\n" });
+    expect(readdirSync(folder)).toEqual([]);
+  });
+});
+
+test("a reader that has seen enough ends the program quietly", async () => {
+  const child = start(newFolder(), ["policies"]);
+  child.stdout?.destroy();
+  const { code, stderr } = await ended(child);
+  expect({ code, stderr }).toEqual({ code: 0, stderr: "" });
+});
+
+describe("in a checkout", () => {
+  test("the program runs from source, and paths are meant from where npm was called", async () => {
+    const folder = newFolder();
+    mkdirSync(join(folder, "there"));
+    const env = { npm_package_name: "kvlab", npm_lifecycle_event: "kvlab", INIT_CWD: join(folder, "there") };
+    const run = (args: readonly string[]) => ended(start(folder, args, env, fromSource()));
+    await run(["init", "policy"]);
+    expect(readdirSync(join(folder, "there"))).toEqual(["mine.ts"]);
+    const { code, stdout } = await run(["replay", "--eviction", "./mine.ts", "--limit", "100", "--no-save"]);
+    expect(code).toBe(0);
+    expect(stdout).toContain("hash-table + mine");
+  });
+});

@@ -1,0 +1,111 @@
+import { mkdirSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { describe, expect, test } from "vitest";
+import { json, kvlab, newFolder, refusal } from "./program.ts";
+
+function folderWith(files: Record<string, string>): string {
+  const folder = newFolder();
+  for (const [name, content] of Object.entries(files)) {
+    mkdirSync(join(folder, name, ".."), { recursive: true });
+    writeFileSync(join(folder, name), content);
+  }
+  return folder;
+}
+
+const short = ["--limit", "300", "--blocks", "300", "--no-save"];
+const hits = async (folder: string, eviction: string) =>
+  (await json(folder, ["replay", "--eviction", eviction, ...short])).cache.hitBlocks;
+
+describe("a policy of one's own", () => {
+  test("is begun by init policy, and runs as it is", async () => {
+    const folder = newFolder();
+    const { stdout, code } = await kvlab(folder, ["init", "policy", "two-touch"]);
+    expect({ stdout, code }).toEqual({
+      stdout: "Wrote two-touch.ts. Try it:\n  kvlab compare --eviction lru,./two-touch.ts\n",
+      code: 0,
+    });
+    const report = await json(folder, ["replay", "--eviction", "./two-touch.ts", ...short]);
+    expect(report.policy).toMatchObject({ eviction: "two-touch", evictionFile: "./two-touch.ts" });
+    expect(report.cache.hitBlocks).toBeGreaterThan(0);
+  });
+
+  test("decides as ours does when it says the same, however it is exported and wherever it lies", async () => {
+    const lru = `byScore("lastAccess", "releaseOrder")`;
+    const from = `import { byScore, type EvictionPlugin } from "kvlab";\n`;
+    const folder = folderWith({
+      "plain.ts": `${from}export default ${lru};`,
+      "named.ts": `${from}const why: string = "same";\nexport const own: EvictionPlugin = { name: "x", about: why, source: "", create: ${lru} };`,
+      "old/package.json": `{ "type": "commonjs" }`,
+      "old/own.ts": `${from}import { score } from "./score.ts";\nexport default { name: "old", create: byScore(...score) };`,
+      "old/score.ts": `export const score = ["lastAccess", "releaseOrder"] as const;`,
+      "script.mjs": `import { byScore } from "kvlab";\nexport default { name: "script", create: ${lru} };`,
+    });
+    const ours = await hits(folder, "lru");
+    for (const file of ["plain.ts", "./named.ts", "old/own.ts", "./script.mjs"])
+      expect(await hits(folder, file), file).toBe(ours);
+  });
+
+  test("stands beside others in a comparison, also one that reads the future", async () => {
+    const folder = folderWith({
+      "a.ts": `import { byScore } from "kvlab";\nexport default byScore("depth");`,
+      "b.ts": `import { byScore } from "kvlab";\nexport default { name: "b", create: (c: any) => ({ ...methods(byScore("-depth")(c)), prepare() {} }) };
+        const methods = (p: any) => ({ add: p.add.bind(p), remove: p.remove.bind(p), victim: p.victim.bind(p) });`,
+    });
+    const { stdout, code } = await kvlab(folder, ["compare", "--limit", "300", "--eviction", "lru,./a.ts,./b.ts"]);
+    expect(code).toBe(0);
+    const names = stdout.split("\n").flatMap((line) => /^ {2}(\w+) +0\.\d{4}/.exec(line)?.[1] ?? "");
+    expect(names.filter((name) => name !== "")).toEqual(["lru", "a", "b", "belady", "unbounded"]);
+    expect(stdout).toMatch(/ b ( +0\.\d{4} ?){5}/);
+  });
+});
+
+describe("mistakes in it are told as such", () => {
+  const policy = (victim: string, create = "") =>
+    `export default { name: "own", create() { ${create}; const all = new Set<number>();
+      return { add: (e: number) => { all.add(e); }, remove: (e: number) => { all.delete(e); }, victim() { ${victim} } }; } };`;
+  const failure = async (content: string) => {
+    const folder = folderWith({ "mine.ts": content });
+    return await refusal(folder, ["replay", "--eviction", "./mine.ts", ...short]);
+  };
+
+  test("it throws", async () => {
+    expect(await failure(policy(`throw new Error("no idea")`))).toMatch(
+      /^\.\/mine\.ts: victim\(\) threw at request \d+: no idea$/,
+    );
+    expect(await failure(policy("", `throw "early"`))).toBe("./mine.ts: create() threw: early");
+  });
+  test("it names what may not go", async () => {
+    expect(await failure(policy("return 12345678"))).toMatch(/^\.\/mine\.ts: .*entry 12345678 as victim/);
+    expect(await failure(policy("return -1"))).toMatch(/^\.\/mine\.ts: .*entry -1 as victim/);
+    const held = `const held = { last: 0 }; export default { name: "held", create() { const all = new Set<number>(); return {
+      add: (e: number) => { all.add(e); }, remove: (e: number, why: string) => { all.delete(e); if (why === "held") held.last = e; },
+      published: (e: number) => { held.last = e; },
+      victim: () => held.last }; } };`;
+    expect(await failure(held)).toMatch(
+      /^\.\/mine\.ts: .*entry \d+ as victim, which (a request holds|is not (evictable|in the cache))/,
+    );
+  });
+  test("it names nobody", async () => {
+    expect(await failure(policy("return undefined"))).toMatch(
+      /^\.\/mine\.ts: .*no victim although \d+ (entries|blocks) are evictable/,
+    );
+  });
+  test("it cannot be read as a program", async () => {
+    expect(await failure("const a = 1;\nexport default = ;\n")).toMatch(/^\.\/mine\.ts:2: Unexpected/);
+    expect(await failure(`import { nothing } from "kvlab";\nexport default nothing;`)).toMatch(
+      /^\.\/mine\.ts: .*'kvlab' does not provide an export named 'nothing'/,
+    );
+    expect(await failure(`import "./gone.ts";\nexport default () => 1;`)).toMatch(/^\.\/mine\.ts:1: .*\.\/gone\.ts/);
+  });
+  test("it is no policy, or too many", async () => {
+    expect(await failure("export const a = 1;")).toMatch(/^\.\/mine\.ts: exports a, expected an eviction policy/);
+    expect(await failure("")).toMatch(/^\.\/mine\.ts: exports nothing/);
+    expect(await failure("export const a = { create() {} }, b = { create() {} };")).toMatch(
+      /exports 2 policies \(a, b\)/,
+    );
+    expect(await failure("export default { create: () => ({ add() {} }) };")).toMatch(/no policy with remove\(\)/);
+  });
+  test("it is not there", async () => {
+    expect(await refusal(newFolder(), ["replay", "--eviction", "./mine.ts"])).toBe("./mine.ts: no such file");
+  });
+});

@@ -1,0 +1,141 @@
+import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { gzipSync } from "node:zlib";
+import { describe, expect, test } from "vitest";
+import { newFolder, refusal } from "./program.ts";
+
+const line = '{"timestamp": 0, "input_length": 1000, "output_length": 10, "hash_ids": [7, 8]}\n';
+
+/** A folder with one file in it. */
+function folderWith(name: string, content: string | Uint8Array): string {
+  const folder = newFolder();
+  writeFileSync(join(folder, name), content);
+  return folder;
+}
+
+describe.concurrent("bad traces are refused in one line", () => {
+  const replay = (content: string | Uint8Array, ...args: string[]) =>
+    refusal(folderWith("t.jsonl", content), ["replay", "t.jsonl", ...args]);
+  const request = (changed: object) =>
+    `${JSON.stringify({ timestamp: 0, input_length: 1000, output_length: 10, hash_ids: [7, 8], ...changed })}\n`;
+
+  test("a file that is not there", async () => {
+    expect(await refusal(newFolder(), ["replay", "t.jsonl"])).toBe("t.jsonl: no such file");
+  });
+  test("an empty file", async () => {
+    expect(await replay("")).toContain("t.jsonl: the file is empty");
+  });
+  test("gzip data that ends early", async () => {
+    const packed = gzipSync(line.repeat(1000));
+    expect(await replay(packed.subarray(0, packed.length - 20))).toContain("t.jsonl: gzip data ends early");
+  });
+  test("half a line", async () => {
+    expect(await replay(line + line.slice(0, 40))).toMatch(/^t\.jsonl:2: /);
+  });
+  test("a negative length", async () => {
+    expect(await replay(line + request({ input_length: -5 }))).toMatch(/^t\.jsonl:2: input_length is -5, expected /);
+  });
+  test("a length with a fraction", async () => {
+    expect(await replay(request({ output_length: 1.5 }))).toMatch(/^t\.jsonl:1: output_length is 1\.5, expected /);
+  });
+  test("ids that do not go with the length", async () => {
+    expect(await replay(line + request({ input_length: 5000 }))).toMatch(/^t\.jsonl:2: .*hash_ids/);
+  });
+  test("an unknown format, found or named", async () => {
+    expect(await replay("hello\n")).toContain("t.jsonl: unknown format");
+    expect(await replay(line, "--format", "moncake")).toMatch(/^unknown .*"moncake".*did you mean "?mooncake/);
+  });
+  test("a block size that is not a multiple of the unit", async () => {
+    expect(await replay(line, "--block-size", "500")).toBe(
+      "--block-size is 500, expected a multiple of 512, the tokens of the trace's blocks",
+    );
+  });
+  test("a warm-up that leaves nothing", async () => {
+    expect(await replay(line, "--warmup", "1")).toBe("--warmup is 1, the trace has only 1 requests");
+  });
+});
+
+describe.concurrent("options are refused by name", () => {
+  const cases: [args: string, said: string | RegExp][] = [
+    ["replay --blocks 0", /^--blocks is "0", expected a whole number from 1/],
+    ["replay --blocks ten", /^--blocks is "ten", expected a whole number from 1/],
+    ["replay --block-size 0", '--block-size is "0", expected a whole number from 1'],
+    ["replay --limit 0", '--limit is "0", expected a whole number from 1'],
+    ["replay --seed -1", '--seed is "-1", expected a whole number from 0 to 4294967295'],
+    ["replay --warmup 1.5", '--warmup is "1.5", expected a whole number from 0'],
+    ["replay --repeat 0", '--repeat is "0", expected a whole number from 1'],
+    ["replay --eviction beladi", 'unknown eviction policy "beladi": did you mean "belady"?'],
+    ["replay --index hashtable", 'unknown index "hashtable": did you mean "hash-table"?'],
+    ["replay --indx none", "unknown option '--indx' (Did you mean --index?)"],
+    ["replay --rule free-oder=forward", 'unknown rule "free-oder": did you mean "free-order"?'],
+    ["replay --rule free-order=sideways", /^rule free-order is "sideways", expected one of reverse, forward$/],
+    ["replay --rule free-order", /^--rule is "free-order", expected NAME=VALUE/],
+    ["replay --rule victims=leaf", /does not support rule victims=leaf/],
+    ["replay --out x --no-save", "--out and --no-save exclude each other"],
+    ["replay example other.jsonl", '"example" is the built-in trace and goes with no other'],
+    ["compare --blocks 10,unlimited", "--blocks has unlimited, which compare always shows; leave it out"],
+    ["compare --eviction lru,lru", '--eviction has "lru" twice'],
+    ["compare --metric blok", '--metric is "blok", did you mean "block"?'],
+    ["repaly", "unknown command 'repaly' (Did you mean replay?)"],
+    ["trace generate chat --requests 0 --out x", /^--requests is 0, expected an integer from 1/],
+    ["trace generate chat", "required option '--out <FILE>' not specified"],
+    ["init policy ../up", 'the policy\'s name is "../up", expected a letter, then letters, digits, - or _'],
+  ];
+  test.each(cases)("kvlab %s", async (args, said) => {
+    expect(await refusal(newFolder(), args.split(" "))).toMatch(typeof said === "string" ? asPattern(said) : said);
+  });
+});
+
+const asPattern = (text: string) => new RegExp(`^${text.replace(/[.*+?^${}()|[\]\\]/g, "\\$&")}$`);
+
+describe.concurrent("what later versions bring is refused by name", () => {
+  const cases: [args: string, said: string][] = [
+    ["replay --target sim", "--target sim: the simulator is not part of this version; there is: cache"],
+    ["replay --target http://localhost:8000", "--target http://localhost:8000: servers are not part of this version"],
+    ["replay --policy vllm", "--policy vllm: presets are not part of this version"],
+    ["replay --capacity 16GiB", "--capacity needs --model, which is not part of this version; give --blocks"],
+    ["replay --spread", "--spread: "],
+    ["compare --router prefix-affinity", "--router prefix-affinity: replicas are not part of this version"],
+    ["verify trace.jsonl --target cpu", "verify: "],
+    ["dashboard", "dashboard: the dashboard is not part of this version"],
+    ["trace convert a b", "trace convert: converting traces is not part of this version"],
+  ];
+  test.each(cases)("kvlab %s", async (args, said) => {
+    expect((await refusal(newFolder(), args.split(" "))).slice(0, said.length)).toBe(said);
+  });
+
+  test("and every such command and option says so, not that it is unknown", async () => {
+    const commands = ["calibrate", "conformance", "check", "experiment", "fuzz", "generate", "serve"];
+    const options = ["replicas", "cost", "gpu", "model", "pace", "slo", "timeline", "speed", "rate"];
+    const calls = [...commands.map((name) => [name]), ...options.map((name) => ["replay", `--${name}`, "1"])];
+    const said = await Promise.all(calls.map((args) => refusal(newFolder(), args)));
+    for (const text of said) expect(text).toMatch(/not part of this version/);
+  });
+});
+
+describe.concurrent("nothing of the user's is overwritten", () => {
+  test("a folder with other files is not replaced by a run", async () => {
+    const folder = newFolder();
+    mkdirSync(join(folder, "mine"));
+    writeFileSync(join(folder, "mine/notes.txt"), "precious");
+    expect(await refusal(folder, ["replay", "--out", "mine"])).toBe(
+      "mine: exists and is not a run of kvlab, so it is not replaced",
+    );
+  });
+  test("nor is a file", async () => {
+    const folder = folderWith("mine", "precious");
+    expect(await refusal(folder, ["replay", "--out", "mine"])).toContain("mine: exists and is not a run of kvlab");
+    expect(readFileSync(join(folder, "mine"), "utf8")).toBe("precious");
+  });
+  test("a folder that cannot be made is said at once", async () => {
+    const folder = folderWith("file", "");
+    expect(await refusal(folder, ["replay", "--out", "file/run"])).toBe("file/run: cannot be written, file is a file");
+    expect(await refusal(folderWith("runs", ""), ["replay"])).toBe("runs: cannot be written, runs is a file");
+  });
+  test("trace generate does not replace a file, init policy neither", async () => {
+    const folder = folderWith("chat.jsonl", "precious");
+    writeFileSync(join(folder, "mine.ts"), "precious");
+    expect(await refusal(folder, ["trace", "generate", "chat", "--out", "chat.jsonl"])).toContain("exists already");
+    expect(await refusal(folder, ["init", "policy"])).toBe("mine.ts: exists already");
+  });
+});
