@@ -9,7 +9,7 @@ import type { RuleName, RuleValue } from "../core/rules.ts";
 import { belady, unbounded } from "../policies/eviction/index.ts";
 import { evictionRegistry } from "../policies/registry.ts";
 import { type Configuration, comparisonTable, type Metric, metrics } from "./comparison.ts";
-import { defaultParts, evictionNamed, type Parts, partsNamed } from "./configuration.ts";
+import { checkMemory, defaultParts, evictionNamed, type Parts, partsNamed } from "./configuration.ts";
 import { type Input, readInput } from "./input.ts";
 import {
   addBlockSize,
@@ -125,6 +125,7 @@ async function compare(files: readonly string[], options: CompareOptions): Promi
     const reports: RunReport[] = [];
     const blocksBy = new KeysOnce(input, common.blockTokens);
     const distinctBlocks = distinctPromptBlocks(blocksBy.of(configurations[0].parts));
+    for (const capacity of options.blocks) checkMemory(blocksOf(capacity, distinctBlocks));
     progress.start("comparing", trace.requestCount * runCount(configurations, options.blocks.length));
     const results: { configuration: Configuration; runs: RunReport[] }[] = [];
     for (const configuration of configurations) {

@@ -3,7 +3,7 @@ import type { Input } from "./input.ts";
 import type { Capacity } from "./options.ts";
 import type { RunReport } from "./report.ts";
 import { ratioMeanings } from "./summary.ts";
-import { aligned, approximate, colors, grouped, ratio, wrapped } from "./table.ts";
+import { aligned, approximate, colors, counted, grouped, ratio, wrapped } from "./table.ts";
 
 export const metrics = [
   "block",
@@ -76,8 +76,8 @@ function heading({ input, distinctBlocks, results }: Comparison): string {
   const { requests, inputTokens } = results[0].runs[0].trace;
   const { blockTokens } = results[0].runs[0].policy;
   return wrapped(
-    `${colors.bold(input.name)}${built}: ${grouped(requests)} requests, ${approximate(inputTokens)} prompt tokens, ` +
-      `${grouped(distinctBlocks)} distinct blocks of ${blockTokens} tokens`,
+    `${colors.bold(input.name)}${built}: ${counted(requests, "request")}, ${approximate(inputTokens)} prompt tokens, ` +
+      `${counted(distinctBlocks, "distinct block")} of ${counted(blockTokens, "token")}`,
     0,
   );
 }

@@ -1,4 +1,6 @@
+import { totalmem } from "node:os";
 import { createCache, rulesFor } from "../core/compose.ts";
+import { InputError } from "../core/errors.ts";
 import type { AllocatorPlugin, EvictionPlugin, IndexPlugin, SchedulerPlugin } from "../core/plugins.ts";
 import type { ReplayConfig } from "../core/replay.ts";
 import type { RuleName, Rules, RuleValue } from "../core/rules.ts";
@@ -26,6 +28,10 @@ export interface PartNames {
 
 /** @throws InputError if there is no such part, or the index cannot do what a rule says. */
 export async function partsNamed(names: PartNames, rules: Parts["rules"]): Promise<Parts> {
+  for (const kind of Object.keys(defaultParts) as (keyof PartNames)[]) {
+    if (names[kind].includes(","))
+      throw new InputError(`--${kind} is "${names[kind]}", expected one name; kvlab compare takes several`);
+  }
   const index = indexRegistry.get(names.index);
   rulesFor(index, rules);
   return {
@@ -66,3 +72,16 @@ export const effectiveRules = (config: Pick<ReplayConfig, "index" | "rules">): R
 
 /** Block size without `--block-size`: the trace's unit, or 16 tokens where a key is a token. */
 export const defaultBlockTokens = (unitTokens: number) => (unitTokens === 1 ? 16 : unitTokens);
+
+/** What the columns of a block take at the least. */
+const bytesPerBlock = 16;
+
+/** @throws InputError if a cache of so many blocks would fill the memory of this machine. */
+export function checkMemory(blocks: number | undefined): void {
+  const bytes = (blocks ?? 0) * bytesPerBlock;
+  if (bytes <= totalmem() / 2) return;
+  throw new InputError(
+    `--blocks is ${blocks}, which would take ${Math.round(bytes / 2 ** 30)} GiB of memory or more; ` +
+      "unlimited takes what the trace needs",
+  );
+}

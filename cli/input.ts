@@ -40,7 +40,14 @@ export async function sourceOf(paths: readonly string[], { format, unit }: Trace
     return chatSource();
   }
   const options = { ...(format !== undefined && { format }), ...(unit !== undefined && { unitTokens: unit }) };
-  return await openTrace(paths, options);
+  if (paths.includes("")) throw new InputError("a TRACE is empty, expected a file");
+  try {
+    return await openTrace(paths, options);
+  } catch (error) {
+    // The reader does not know how the option is called here.
+    if (!(error instanceof InputError)) throw error;
+    throw new InputError(error.message.replace(/^unit tokens is/, "--unit is"));
+  }
 }
 
 function nameOf({ files }: TraceSource): string {

@@ -4,7 +4,7 @@ import { InputError } from "../core/errors.ts";
 import { CacheReplay, type ReplayConfig } from "../core/replay.ts";
 import type { RuleName, RuleValue } from "../core/rules.ts";
 import type { Trace } from "../core/trace.ts";
-import { defaultBlockTokens, defaultParts, type PartNames, partsNamed } from "./configuration.ts";
+import { checkMemory, defaultBlockTokens, defaultParts, type PartNames, partsNamed } from "./configuration.ts";
 import { readInput } from "./input.ts";
 import {
   addBlockSize,
@@ -100,6 +100,7 @@ async function replay(files: readonly string[], options: ReplayOptions): Promise
       events: options.events ?? false,
       audit: options.audit ?? false,
     };
+    checkMemory(config.blocks);
     const { repeat } = options;
     progress.start("replaying", servedRequests(trace, repeat));
     const run = await runReplay(trace, blocks, config, { repeat, advance: (requests) => progress.advance(requests) });

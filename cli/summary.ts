@@ -1,7 +1,18 @@
 import { type MissReason, missReasons } from "../core/counters.ts";
 import { type RuleName, resolveRules, ruleNames } from "../core/rules.ts";
 import type { RunReport } from "./report.ts";
-import { aligned, approximate, colors, grouped, milliseconds, percent, ratio, shareBar, wrapped } from "./table.ts";
+import {
+  aligned,
+  approximate,
+  colors,
+  counted,
+  grouped,
+  milliseconds,
+  percent,
+  ratio,
+  shareBar,
+  wrapped,
+} from "./table.ts";
 
 /** What each hit ratio is, in few words. */
 export const ratioMeanings: Readonly<Record<keyof RunReport["cache"]["hitRatio"], string>> = {
@@ -36,22 +47,26 @@ export interface SummaryFacts {
 
 /** A run for people: what was run, the hit ratios, the misses, the speed. */
 export function summary(report: RunReport, facts: SummaryFacts): string {
-  return [ran(report, facts), ratios(report), misses(report), ...refusals(report), speed(report, facts)].join("\n\n");
+  const { refusedRequests, lookups } = report.cache;
+  const served = refusedRequests === lookups ? [] : [misses(report)];
+  return [ran(report, facts), ratios(report), ...served, ...refusals(report), speed(report, facts)].join("\n\n");
 }
 
 function ran({ trace, policy, warmup }: RunReport, { traceName, distinctBlocks, byDefault }: SummaryFacts): string {
   const { index, eviction, allocator, scheduler, blocks, blockTokens } = policy;
   const built = trace.files.length === 0 ? " (the built-in example: generated chat)" : "";
+  const share = distinctBlocks === 0 ? "" : `, ${percent((blocks ?? 0) / distinctBlocks)} of`;
+  const distinct =
+    distinctBlocks === 0 ? "; no prompt fills one" : ` the trace's ${grouped(distinctBlocks)} distinct ones`;
   const capacity =
     blocks === null
-      ? `unlimited; the trace has ${grouped(distinctBlocks)} distinct blocks`
-      : `${grouped(blocks)} blocks, ${percent(distinctBlocks === 0 ? 0 : blocks / distinctBlocks)} of the trace's ` +
-        `${grouped(distinctBlocks)} distinct ones${byDefault ? " (the default; --blocks changes it)" : ""}`;
+      ? `unlimited; the trace has ${counted(distinctBlocks, "distinct block")}`
+      : `${counted(blocks, "block")}${share}${distinct}${byDefault ? " (the default; --blocks changes it)" : ""}`;
   const changed = changedRules(policy.rules);
   const rows: [string, string][] = [
     [
       "trace",
-      `${colors.bold(traceName)}${built}: ${grouped(trace.requests)} requests, ${approximate(trace.inputTokens)} prompt tokens` +
+      `${colors.bold(traceName)}${built}: ${counted(trace.requests, "request")}, ${approximate(trace.inputTokens)} prompt tokens` +
         (warmup > 0 ? `; the first ${grouped(warmup)} requests are in no figure` : ""),
     ],
     ["policy", `${colors.bold(`${index} + ${eviction}`)}, allocator ${allocator}, scheduler ${scheduler}`],
@@ -97,13 +112,14 @@ function refusals({ cache, policy }: RunReport): string[] {
   const { refusedRequests, lookups } = cache;
   if (refusedRequests === 0) return [];
   const text =
-    `${grouped(refusedRequests)} of ${grouped(lookups)} requests were refused: they need more than the ` +
-    `${grouped(policy.blocks ?? 0)} blocks there are. They count as lookups without a hit.`;
+    `${grouped(refusedRequests)} of ${counted(lookups, "request")} were refused, as longer than the cache ` +
+    `of ${counted(policy.blocks ?? 0, "block")}. They count as lookups without a hit.`;
   return [colors.yellow(wrapped(text, 0))];
 }
 
 function speed({ wallMs, blockRefsPerS }: RunReport, { directory, repeat }: SummaryFacts): string {
   const times = repeat === undefined ? "" : ` (median of ${repeat})`;
-  const replayed = `Replayed in ${milliseconds(wallMs)}${times}: ${approximate(blockRefsPerS)} block references a second.`;
+  const rate = blockRefsPerS === 0 ? "" : `: ${approximate(blockRefsPerS)} block references a second`;
+  const replayed = `Replayed in ${milliseconds(wallMs)}${times}${rate}.`;
   return directory === undefined ? replayed : `${replayed}\nSaved in ${directory}`;
 }

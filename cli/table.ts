@@ -55,6 +55,9 @@ export function shareBar(share: number, width: number): string {
 /** 12031 as 12,031. */
 export const grouped = (value: number) => Math.round(value).toLocaleString("en-US");
 
+/** "1 request", "2 requests". */
+export const counted = (count: number, noun: string) => `${grouped(count)} ${noun}${count === 1 ? "" : "s"}`;
+
 /** A ratio as the tables of papers have it: four digits. */
 export const ratio = (value: number) => value.toFixed(4);
 
@@ -80,5 +83,5 @@ export function approximate(value: number): string {
     const scaled = value / size;
     return word === ",000" ? grouped(value) : `${scaled >= 100 ? Math.round(scaled) : scaled.toPrecision(3)}${word}`;
   }
-  return value.toPrecision(3);
+  return String(Number(value.toPrecision(3)));
 }

@@ -1,13 +1,13 @@
 import type { Spread, TraceStats } from "../traces/stats.ts";
 import type { Input } from "./input.ts";
-import { aligned, approximate, colors, grouped, percent, ratio } from "./table.ts";
+import { aligned, approximate, colors, counted, grouped, percent, ratio } from "./table.ts";
 
 /** A trace for people. */
 export function statsText(input: Input, stats: TraceStats): string {
   const { format, files, name } = input;
   const made = files.length === 0 ? "built-in example, generated" : format;
   return [
-    `${colors.bold(name)} (${made}): ${grouped(stats.requests)} requests`,
+    `${colors.bold(name)} (${made}): ${counted(stats.requests, "request")}`,
     `${colors.bold("Tokens")}\n${lengths(stats)}`,
     `${colors.bold("Arrivals")}\n${arrivals(stats)}`,
     ...(stats.content ? [`${colors.bold("Sharing")}\n${sharing(stats.content)}`] : []),
@@ -37,7 +37,7 @@ function arrivals({ durationS, requestsPerSMean, requestsPerSPeak, sessions }: T
   const rows = [
     ["over", `${approximate(durationS)} s`],
     ["mean", mean],
-    ["peak", `${grouped(requestsPerSPeak)} requests in one second`],
+    ["peak", `${counted(requestsPerSPeak, "request")} in one second`],
   ];
   if (sessions) {
     const { mean: turns, p50, max } = sessions.turns;

@@ -1,5 +1,6 @@
 import { mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
+import { fileURLToPath } from "node:url";
 import { describe, expect, test } from "vitest";
 import { json, kvlab, newFolder, refusal } from "./program.ts";
 
@@ -57,6 +58,20 @@ describe("a policy of one's own", () => {
     expect(names.filter((name) => name !== "")).toEqual(["lru", "a", "b", "belady", "unbounded"]);
     expect(stdout).toMatch(/ b ( +0\.\d{4} ?){5}/);
   });
+});
+
+test("the examples run, audited, and are no better than the optimum", async () => {
+  const names = ["used-again", "clock"];
+  const files = names.map((name) => fileURLToPath(new URL(`../../examples/${name}.ts`, import.meta.url)));
+  const args = ["compare", "--limit", "500", "--eviction", files.join(","), "--blocks", "10%", "--audit"];
+  const { runs } = await json(newFolder(), args);
+  type Run = { policy: { eviction: string }; cache: { hitBlocks: number } };
+  const found = new Map((runs as Run[]).map(({ policy, cache }) => [policy.eviction, cache.hitBlocks]));
+  expect([...found.keys()]).toEqual([...names, "belady", "unbounded"]);
+  for (const name of names) {
+    expect(found.get(name)).toBeGreaterThan(0);
+    expect(found.get(name)).toBeLessThanOrEqual(found.get("belady") as number);
+  }
 });
 
 describe("mistakes in it are told as such", () => {
