@@ -1,7 +1,7 @@
 import { assert } from "./errors.ts";
 import type { KvCache } from "./kv-cache.ts";
 import { BlockState, blockStateNames } from "./pool.ts";
-import { hole, type Sequence } from "./request.ts";
+import type { Sequence } from "./request.ts";
 
 /**
  * Checks every invariant of a cache in full: O(blocks). `holders` are all sequences that hold blocks.
@@ -17,7 +17,7 @@ export function audit(cache: KvCache, holders: Iterable<Sequence>): void {
     const own = new Set<number>();
     for (let i = 0; i < Math.max(blockCount, adoptedEnd); i++) {
       const block = table[i];
-      if (block === hole) continue;
+      if (block < 0) continue;
       assert(!own.has(block), () => `request ${request.id} holds block ${block} twice`);
       own.add(block);
       holderCount[block]++;

@@ -200,6 +200,7 @@ export class BlockKeys {
   readonly #plainIds: ContentIds;
   #row = new Uint32Array(1024);
   #distinct = 0;
+  #numberOfId: Uint32Array = new Uint32Array(0);
 
   /** @throws InputError if the block size is not a multiple of the trace's unit. */
   constructor(options: BlockKeysOptions) {
@@ -231,7 +232,7 @@ export class BlockKeys {
   /** Content ids say all: a block's id is that of the last unit in it. */
   #fromContentIds(trace: Trace): BlockColumns {
     const m = this.#unitsPerBlock;
-    this.#distinct = Math.max(this.#distinct, trace.distinctKeys);
+    if (!this.#generated) this.#distinct = Math.max(this.#distinct, trace.distinctKeys);
     const n = trace.requestCount;
     const promptBlocks = new Uint32Array(n);
     for (let r = 0; r < n; r++) promptBlocks[r] = Math.ceil((trace.keyStart[r + 1] - trace.keyStart[r]) / m);
@@ -242,17 +243,29 @@ export class BlockKeys {
     const start = new Float64Array(n + 1);
     for (let r = 0; r < n; r++) start[r + 1] = start[r] + Math.max(promptBlocks[r], this.#allBlocks(trace, r));
     const keys = new Uint32Array(start[n]);
-    // The trace does not say what was generated: each such block is content that nobody asks for again.
-    let unknown = this.#distinct;
+    const numbered = this.#generated ? this.#numbered(trace) : undefined;
     for (let r = 0; r < n; r++) {
       const end = trace.keyStart[r + 1] - 1;
       for (let i = 0; i < promptBlocks[r]; i++) {
-        keys[start[r] + i] = trace.keys[Math.min(trace.keyStart[r] + (i + 1) * m - 1, end)];
+        const key = trace.keys[Math.min(trace.keyStart[r] + (i + 1) * m - 1, end)];
+        keys[start[r] + i] = numbered ? numbered[key] : key;
       }
-      for (let at = start[r] + promptBlocks[r]; at < start[r + 1]; at++) keys[at] = unknown++;
+      // The trace does not say what was generated: each such block is content that nobody asks for again.
+      for (let at = start[r] + promptBlocks[r]; at < start[r + 1]; at++) keys[at] = this.#distinct++;
     }
-    this.#distinct = Math.max(this.#distinct, unknown);
     return { blockTokens, keys, start, promptBlocks, distinct: this.#distinct };
+  }
+
+  /** Numbers of the trace's ids among those of generated blocks, which later batches must not meet. */
+  #numbered(trace: Trace): Uint32Array {
+    const known = this.#numberOfId.length;
+    if (trace.distinctKeys > known) {
+      const larger = new Uint32Array(trace.distinctKeys);
+      larger.set(this.#numberOfId);
+      for (let id = known; id < larger.length; id++) larger[id] = this.#distinct++;
+      this.#numberOfId = larger;
+    }
+    return this.#numberOfId;
   }
 
   /** Blocks that the prompt and all of the answer but its last token fill. */

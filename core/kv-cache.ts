@@ -43,6 +43,8 @@ export interface Lookup {
   neededBlocks: number;
   /** Found blocks that nobody holds: holding them makes fewer evictable. */
   idleBlocks: number;
+  /** Resident blocks past a hole are to be held, before this place of the table. */
+  adoptedEnd: number;
   /** The last hit block is in use by others and must be copied before its last token is computed again. */
   copyLast: boolean;
 }
@@ -76,7 +78,14 @@ export class KvCache {
   readonly #worstCase: boolean;
   /** Blocks on their way to the index. */
   #list = new Int32Array(256);
-  readonly #lookup: Lookup = { hitBlocks: 0, hitTokens: 0, neededBlocks: 0, idleBlocks: 0, copyLast: false };
+  readonly #lookup: Lookup = {
+    hitBlocks: 0,
+    hitTokens: 0,
+    neededBlocks: 0,
+    idleBlocks: 0,
+    adoptedEnd: 0,
+    copyLast: false,
+  };
   readonly #match: Match = { blocks: 0, absent: 0, evicted: 0 };
   readonly #missed = new MissedBlocks();
   #residentBlocks = 0;
@@ -148,7 +157,7 @@ export class KvCache {
     sequence.reserve(blocks);
     const { keys, keyStart } = sequence.request;
     this.index.match(keys, keyStart, blocks, sequence.table, this.#match);
-    return this.#tokensOf(this.#usable(this.#match.blocks, sequence, blocks), sequence.knownTokens);
+    return this.#tokensOf(this.#usable(this.#match.blocks, sequence, blocks), sequence);
   }
 
   /**
@@ -163,7 +172,7 @@ export class KvCache {
     this.#begin(sequence, now);
     this.#policy.begin?.(sequence.request, now);
     this.#count(sequence);
-    this.#log?.add(EventKind.admit, now, sequence.request.id, -1, found.hitTokens, found.hitBlocks);
+    if (this.#log) this.#logLookup(sequence, this.#log);
     this.#holdFound(sequence, found.hitBlocks);
     if (this.#unlimited && this.#allocator.freeBlocks < needed) this.#grow(needed);
     if (found.copyLast) this.#copyLast(sequence, found.hitBlocks - 1);
@@ -183,7 +192,7 @@ export class KvCache {
     if (target <= sequence.blockCount) return true;
     let needed = target - sequence.blockCount;
     for (let i = sequence.blockCount; i < Math.min(target, sequence.adoptedEnd); i++) {
-      if (sequence.table[i] !== hole) needed--;
+      if (sequence.table[i] >= 0) needed--;
     }
     if (needed > this.availableBlocks) return false;
     this.#begin(sequence, now);
@@ -230,13 +239,21 @@ export class KvCache {
    */
   cancelled(sequence: Sequence, now: Nanos): void {
     this.#begin(sequence, now);
-    const { table } = sequence;
-    const computed = Math.floor(sequence.computedTokens / this.blockTokens);
-    for (let i = sequence.publishedBlocks - 1; i >= Math.max(computed, sequence.cachedBlocks); i--) {
-      if (this.#pool.stateOf(table[i]) === published && i >= sequence.adoptedEnd) this.index.forget(table[i]);
+    const { table, publishedBlocks } = sequence;
+    const computed = Math.max(sequence.cachedBlocks, Math.floor(sequence.computedTokens / this.blockTokens));
+    for (let i = publishedBlocks - 1; i >= computed; i--) {
+      if (!sequence.sharesAt(i) && this.#pool.stateOf(table[i]) === published) this.index.forget(table[i]);
     }
-    sequence.publishedBlocks = Math.min(sequence.publishedBlocks, Math.max(computed, sequence.cachedBlocks));
+    sequence.publishedBlocks = Math.min(publishedBlocks, computed);
     sequence.stepTokens = 0;
+  }
+
+  /** Whether `sequence` counts on blocks that `other` was to compute in the step under way, or is to have a copy first. */
+  dependsOn(sequence: Sequence, other: Sequence): boolean {
+    const computed = Math.max(other.cachedBlocks, Math.floor(other.computedTokens / this.blockTokens));
+    const end = Math.min(other.blockCount, Math.max(sequence.cachedBlocks, sequence.adoptedEnd));
+    for (let i = computed; i < end; i++) if (sequence.table[i] === other.table[i]) return true;
+    return false;
   }
 
   /** The request goes back to the queue; what it has computed can be found if the rules publish before the end. */
@@ -297,8 +314,10 @@ export class KvCache {
     return Math.max(0, usable - this.rules["drop-blocks"]);
   }
 
-  #tokensOf(blocks: number, knownTokens: number): number {
-    return Math.min(blocks * this.blockTokens, knownTokens);
+  /** Tokens in the first `blocks` blocks; the prompt's last block has no more than the prompt's tokens. */
+  #tokensOf(blocks: number, sequence: Sequence): number {
+    const { promptBlocks, inputTokens } = sequence.request;
+    return Math.min(blocks * this.blockTokens, blocks <= promptBlocks ? inputTokens : sequence.knownTokens);
   }
 
   #reservedTokens(sequence: Sequence, tokens: number): number {
@@ -317,7 +336,7 @@ export class KvCache {
     this.index.match(keys, keyStart, blocks, sequence.table, this.#match);
     const matched = this.#match.blocks;
     const hits = this.#usable(matched, sequence, blocks);
-    const hitTokens = this.#tokensOf(hits, known);
+    const hitTokens = this.#tokensOf(hits, sequence);
     const wanted = this.#reservedTokens(sequence, Math.min(known, hitTokens + tokens));
     const target = Math.max(hits, Math.ceil(wanted / blockTokens));
     sequence.reserve(target);
@@ -325,7 +344,9 @@ export class KvCache {
     const { words } = this.#pool;
     let unheld = countIdle(table, 0, hits, words);
     const found = this.#lookup;
-    found.copyLast = this.#recomputeLast && hits > 0 && hitTokens === known && words[table[hits - 1]] !== idleWord;
+    // What the request writes behind a full hit, its last token again or its answer, must not go into others' blocks.
+    const writes = this.#recomputeLast || known % blockTokens !== 0;
+    found.copyLast = hits > 0 && hitTokens === known && writes && words[table[hits - 1]] !== idleWord;
     const resident = blocks - this.#match.absent;
     if (hits < blocks) this.#classify(request, table, hits, matched, blocks);
     let adoptedEnd = 0;
@@ -346,7 +367,7 @@ export class KvCache {
     found.hitTokens = hitTokens;
     found.neededBlocks = target - hits - adopted + (found.copyLast ? 1 : 0);
     found.idleBlocks = unheld;
-    sequence.adoptedEnd = adoptedEnd;
+    found.adoptedEnd = adoptedEnd;
     return target;
   }
 
@@ -403,28 +424,35 @@ export class KvCache {
     }
     const short = inputTokens - promptBlocks * blockTokens;
     if (short > 0) missTokens[Miss.shorterThanBlock] += short;
-    if (this.#log) this.#logLookup(sequence, this.#log);
   }
 
   #logLookup(sequence: Sequence, log: EventLog): void {
     const { request, table } = sequence;
     const { now } = this.entries;
-    for (let i = 0; i < request.promptBlocks; i++) {
+    const { hitBlocks, hitTokens, adoptedEnd } = this.#lookup;
+    log.add(EventKind.admit, now, request.id, -1, hitTokens, hitBlocks);
+    const blocks = this.#knownBlocks(sequence);
+    for (let i = 0; i < blocks; i++) {
       const key = request.keys[request.keyStart + i];
-      if (i < this.#lookup.hitBlocks) log.add(EventKind.hit, now, request.id, table[i], key, i);
-      else if (table[i] >= 0) log.add(EventKind.adopt, now, request.id, table[i], key, i);
-      else log.add(EventKind.miss, now, request.id, -1, key, this.#whyMissed(request, table, 0, i));
+      if (i < hitBlocks) log.add(EventKind.hit, now, request.id, table[i], key, i);
+      else if (i < adoptedEnd && table[i] >= 0) log.add(EventKind.adopt, now, request.id, table[i], key, i);
+      else log.add(EventKind.miss, now, request.id, -1, key, this.#whyMissed(request, table, this.#match.blocks, i));
     }
   }
 
   /** The lookup's blocks are this sequence's too from now on. */
   #holdFound(sequence: Sequence, hitBlocks: number): void {
-    const { table, adoptedEnd } = sequence;
+    const { table } = sequence;
+    const { adoptedEnd } = this.#lookup;
+    sequence.adoptedEnd = adoptedEnd;
     const hits = this.#lookup.copyLast ? hitBlocks - 1 : hitBlocks;
     const { words } = this.#pool;
     const list = this.#listOf(Math.max(hits, adoptedEnd));
     let count = hold(table, 0, hits, words, list, 0);
-    if (adoptedEnd > hitBlocks) count = hold(table, hitBlocks, adoptedEnd, words, list, count);
+    if (adoptedEnd > hitBlocks) {
+      count = hold(table, hitBlocks, adoptedEnd, words, list, count);
+      for (let i = hitBlocks; i < adoptedEnd; i++) if (table[i] >= 0) sequence.shareAt(i);
+    }
     if (count > 0) this.index.held(list, count);
     if (this.#countsHits) this.index.matched(table, hits);
   }
@@ -550,6 +578,7 @@ export class KvCache {
     this.#log?.add(EventKind.duplicate, this.entries.now, sequence.request.id, mine, other, i);
     this.#hold(other);
     sequence.table[i] = other;
+    sequence.shareAt(i);
     assert(this.#pool.holdersOf(mine) === 1, "a private block had two holders");
     this.#pool.addHolders(mine, -1);
     this.#pool.move(mine, computing, free);
@@ -572,7 +601,7 @@ export class KvCache {
     }
     if (released > 0) this.index.released(list, released);
     if (this.#log) this.#logReleases(list, released, this.#log);
-    sequence.blockCount = sequence.adoptedEnd = sequence.computingEnd = 0;
+    sequence.letGoOfAll();
   }
 
   #logReleases(blocks: Int32Array, count: number, log: EventLog): void {

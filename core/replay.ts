@@ -80,10 +80,11 @@ export class CacheReplay {
     const replica = this.#replica!;
     const cache = replica.cache;
     const { audit: audited, warmup = 0 } = this.#config;
+    const request = new Request(this.#fed, trace, 0, columns);
     for (let row = from; row < to; row++) {
       const id = this.#fed++;
       if (id === warmup && id > 0) cache.counters.reset();
-      const sequence = replica.submit(new Request(id, trace, row, columns), 0);
+      const sequence = replica.submit(request.become(id, row), 0);
       const plan = replica.plan(0);
       if (plan.isEmpty) {
         results.refused[row] = 1;

@@ -93,9 +93,16 @@ export class Replica implements SchedulerContext, ReplicaView {
     }
   }
 
-  /** The step did not run (interrupted, out of memory): nothing of it can be found. */
+  /**
+   * The step did not run (interrupted, out of memory): nothing of it can be found, and its sequences are back at the
+   * head of the queue, in their order.
+   */
   rollback(plan: StepPlan, now: Nanos): void {
-    for (let i = 0; i < plan.count; i++) this.cache.cancelled(plan.items[i].sequence, now);
+    this.#now = now;
+    const sequences = plan.items.slice(0, plan.count).map((item) => item.sequence);
+    for (const sequence of sequences) this.cache.cancelled(sequence, now);
+    plan.clear();
+    for (const sequence of sequences.reverse()) this.preempt(sequence, "recompute");
   }
 
   // What a scheduler and a router see.
@@ -187,8 +194,13 @@ export class Replica implements SchedulerContext, ReplicaView {
     this.#plan.add(sequence, from, tokens, prefill, generate);
   }
 
+  /** Out of the step, and with it whoever counts on what it was to compute there. */
   #removeFromStep(sequence: Sequence): void {
     this.#plan.remove(sequence);
+    const { items, count } = this.#plan;
+    const dependents = items.slice(0, count).map((item) => item.sequence);
+    const cut = dependents.filter((other) => this.cache.dependsOn(other, sequence));
+    for (const other of cut) if (other.stepTokens > 0) this.preempt(other, "recompute");
     this.cache.cancelled(sequence, this.#now);
   }
 

@@ -4,28 +4,35 @@ import type { Nanos, Trace } from "./trace.ts";
 
 /** One row of a trace on its way through a replica. */
 export class Request implements RequestView {
-  readonly id: number;
-  readonly trace: Trace;
-  readonly row: number;
-  readonly blocks: BlockColumns;
-  readonly keyStart: number;
-  readonly promptBlocks: number;
-  readonly inputTokens: number;
+  id = 0;
+  row = 0;
+  keyStart = 0;
+  promptBlocks = 0;
+  inputTokens = 0;
   /** Blocks whose content is known: the prompt's and, with `cache-generated`, the answer's. */
-  readonly knownBlocks: number;
+  knownBlocks = 0;
+  readonly trace: Trace;
+  readonly blocks: BlockColumns;
   readonly keys: Uint32Array;
 
   /** `id` counts over the run, `row` in this trace or batch. */
   constructor(id: number, trace: Trace, row: number, blocks: BlockColumns) {
-    this.id = id;
     this.trace = trace;
-    this.row = row;
     this.blocks = blocks;
-    this.keyStart = blocks.start[row] | 0;
-    this.promptBlocks = blocks.promptBlocks[row];
-    this.knownBlocks = (blocks.start[row + 1] | 0) - this.keyStart;
-    this.inputTokens = trace.inputTokens[row];
     this.keys = blocks.keys;
+    this.become(id, row);
+  }
+
+  /** The same object as another request of its trace: for replays that have one request at a time. */
+  become(id: number, row: number): this {
+    const { start, promptBlocks } = this.blocks;
+    this.id = id;
+    this.row = row;
+    this.keyStart = start[row] | 0;
+    this.promptBlocks = promptBlocks[row];
+    this.knownBlocks = (start[row + 1] | 0) - this.keyStart;
+    this.inputTokens = this.trace.inputTokens[row];
+    return this;
   }
 
   get arrivalNs(): Nanos {
@@ -89,10 +96,28 @@ export class Sequence implements SequenceView {
     this.request = request;
   }
 
+  /** Places past the cached prefix whose block is (also) another request's; there are hardly ever any. */
+  #shared: Set<number> | undefined;
+
+  shareAt(i: number): void {
+    this.#shared ??= new Set();
+    this.#shared.add(i);
+  }
+
+  sharesAt(i: number): boolean {
+    return this.#shared?.has(i) ?? false;
+  }
+
+  letGoOfAll(): void {
+    this.blockCount = this.adoptedEnd = this.computingEnd = 0;
+    this.#shared = undefined;
+  }
+
   /** The same object for another request; its table keeps its room. */
   reuse(request: Request): void {
     this.request = request;
-    this.blockCount = this.adoptedEnd = this.computingEnd = this.publishedBlocks = this.cachedBlocks = 0;
+    this.letGoOfAll();
+    this.publishedBlocks = this.cachedBlocks = 0;
     this.cachedTokens = this.computedTokens = this.generatedTokens = this.preemptions = this.stepTokens = 0;
     this.counted = false;
   }

@@ -1,4 +1,5 @@
 import { InputError, TraceError } from "../core/errors.ts";
+import { nearest } from "../core/nearest.ts";
 import type { TraceSource } from "../core/trace.ts";
 import { type Field, JsonLineScanner } from "./json-lines.ts";
 import { lineBlocks } from "./lines.ts";
@@ -72,8 +73,9 @@ export async function openTrace(paths: readonly string[], options: OpenTraceOpti
 function formatNamed(name: string): TraceFormat {
   const format = traceFormats.find((known) => known.name === name);
   if (format) return format;
-  const close = traceFormats.find((known) => editDistance(known.name, name.toLowerCase()) <= 3);
-  throw new InputError(`unknown format "${name}"${close ? `: did you mean "${close.name}"?` : ""} (${knownFormats})`);
+  const names = traceFormats.map((known) => known.name);
+  const near = nearest(name, names);
+  throw new InputError(`unknown format "${name}"${near ? `: did you mean "${near}"?` : ""} (${knownFormats})`);
 }
 
 /** The format that most of the first line's fields speak for, if it has more than half of those required. */
@@ -111,16 +113,4 @@ async function firstFields(path: string): Promise<string[]> {
     }
   }
   throw new TraceError(`${path}: no requests, only blank lines`);
-}
-
-/** Letters to add, drop or change to get from one word to the other. */
-function editDistance(a: string, b: string): number {
-  let row = Array.from({ length: b.length + 1 }, (_, j) => j);
-  for (let i = 1; i <= a.length; i++) {
-    const next = [i];
-    for (let j = 1; j <= b.length; j++)
-      next[j] = Math.min(row[j] + 1, next[j - 1] + 1, row[j - 1] + (a[i - 1] === b[j - 1] ? 0 : 1));
-    row = next;
-  }
-  return row[b.length];
 }

@@ -45,6 +45,8 @@ export const belady: EvictionPlugin = {
         const next = new Uint32Array(distinct).fill(never);
         for (let r = view.requestCount - 1; r >= 0; r--) {
           for (let at = start[r]; at < start[r + 1]; at++) nextOfReference[at] = next[keys[at]];
+          // A prompt that does not fit is never served, so it is no use of its blocks.
+          if (promptBlocks[r] > (context.capacityBlocks ?? Number.POSITIVE_INFINITY)) continue;
           for (let at = start[r]; at < start[r] + promptBlocks[r]; at++) next[keys[at]] = r;
         }
       },

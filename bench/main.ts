@@ -1,0 +1,64 @@
+import { spawnSync } from "node:child_process";
+import { cpus } from "node:os";
+import { fileURLToPath } from "node:url";
+import { type Figure, traceName } from "./measure.ts";
+
+/**
+ * `npm run bench [-- PART]`: what the README claims, as ratios within one run. Every row is a process of its own, so
+ * that no code is optimised for one policy and then slowed down by the next.
+ */
+const capacities = ["10000", "50000"];
+const replays: [index: string, eviction: string][] = [
+  ["hash-table", "lru"],
+  ["hash-table", "fifo"],
+  ["hash-table", "random"],
+  ["hash-table", "belady"],
+  ["hash-table", "unbounded"],
+  ["none", "lru"],
+];
+
+function figures(...args: string[]): readonly Figure[] {
+  const measure = fileURLToPath(new URL("./measure.ts", import.meta.url));
+  // Room for all that one pass allocates, so that no collection disturbs the counting of bytes.
+  const flags = ["--expose-gc", "--max-semi-space-size=64", "--import", "tsx"];
+  const { stdout, stderr, status } = spawnSync(process.execPath, [...flags, measure, ...args], { encoding: "utf8" });
+  if (status !== 0) throw new Error(`${args.join(" ")} failed:\n${stderr}`);
+  return JSON.parse(stdout);
+}
+
+const short = (value: number) => (value >= 100 ? value.toFixed(0) : value >= 10 ? value.toFixed(1) : value.toFixed(2));
+
+function printReplays(): void {
+  console.log(`\nReplay of ${traceName}, requests one at a time, as a multiple of a hard-coded LRU over typed arrays`);
+  console.log(`${"".padEnd(26)}${capacities.map((n) => `${n} blocks`.padStart(24)).join("")}`);
+  for (const [index, eviction] of replays) {
+    const cells = capacities.map((blocks) => {
+      const [ratio, ms] = figures("replay", index, eviction, blocks);
+      return `${short(ratio.value)} × (${short(ms.value)} ms)`.padStart(24);
+    });
+    console.log(`${`${index} + ${eviction}`.padEnd(26)}${cells.join("")}`);
+  }
+}
+
+function printFigures(title: string, part: string): void {
+  console.log(`\n${title}`);
+  for (const { name, value, unit } of figures(part))
+    console.log(`${name.padEnd(40)}${short(value).padStart(10)} ${unit}`);
+}
+
+const parts: Record<string, () => void> = {
+  replay: printReplays,
+  allocation: () => printFigures("Heap allocated by a replay, hash table + LRU", "allocation"),
+  memory: () => printFigures("Memory of a cache, hash table + LRU, 1,000,000 blocks", "memory"),
+  hashing: () => printFigures("Hashing token ids", "hashing"),
+  reading: () => printFigures("Reading a trace (plain file)", "reading"),
+};
+
+const chosen = process.argv.slice(2);
+const unknown = chosen.find((part) => !(part in parts));
+if (unknown !== undefined) {
+  console.error(`bench: unknown part "${unknown}", expected one of ${Object.keys(parts).join(", ")}`);
+  process.exit(2);
+}
+console.log(`Node ${process.version}, ${cpus().length} × ${cpus()[0].model}`);
+for (const part of chosen.length > 0 ? chosen : Object.keys(parts)) parts[part]();

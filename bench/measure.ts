@@ -1,0 +1,207 @@
+import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join, resolve } from "node:path";
+import { setImmediate } from "node:timers/promises";
+import { gunzipSync } from "node:zlib";
+import { createCache } from "../core/compose.ts";
+import { BlockKeys, fourLanes } from "../core/content.ts";
+import { type ReplayConfig, replayTrace } from "../core/replay.ts";
+import { readTrace, type Trace } from "../core/trace.ts";
+import { allocatorRegistry, evictionRegistry, indexRegistry, schedulerRegistry } from "../policies/registry.ts";
+import { chatSource } from "../traces/generate.ts";
+import { openTrace } from "../traces/open.ts";
+import { hardCodedLru } from "./hard-coded-lru.ts";
+
+/** One figure of a benchmark, as a child process prints it. */
+export interface Figure {
+  readonly name: string;
+  readonly value: number;
+  readonly unit: string;
+}
+
+/** Keeps results alive, so that the compiler cannot drop the work. */
+export let sink = 0;
+
+function median(values: number[]): number {
+  const sorted = Float64Array.from(values).sort();
+  return sorted[sorted.length >> 1];
+}
+
+function timed(work: () => void): number {
+  const from = performance.now();
+  work();
+  return performance.now() - from;
+}
+
+const folder = resolve(process.env["KVLAB_TRACES"] ?? "../shared/traces");
+const recorded = join(folder, "mooncake/conversation_trace.jsonl.gz");
+
+/** What the figures are measured on: the recorded trace if this machine has it, else a generated one. */
+export const traceName = existsSync(recorded) ? "conversation_trace.jsonl.gz" : "generated chat";
+
+async function benchTrace(): Promise<Trace> {
+  if (existsSync(recorded)) return readTrace(await openTrace([recorded]));
+  return readTrace(chatSource({ requests: 12_000 }));
+}
+
+function configOf(index: string, eviction: string, blocks: number, trace: Trace): ReplayConfig {
+  return {
+    index: indexRegistry.get(index),
+    eviction: evictionRegistry.get(eviction),
+    allocator: allocatorRegistry.get("block"),
+    scheduler: schedulerRegistry.get("naive"),
+    blockTokens: trace.unitTokens,
+    blocks,
+    rules: {},
+    seed: 1,
+  };
+}
+
+const passes = 31;
+
+/** Replays in turn with the yardstick, so that both see the same machine; the ratio is that of the medians. */
+async function replay(index: string, eviction: string, blocks: number): Promise<Figure[]> {
+  const trace = await benchTrace();
+  const config = configOf(index, eviction, blocks, trace);
+  const columns = new BlockKeys({ unitTokens: trace.unitTokens, blockTokens: trace.unitTokens }).of(trace);
+  const ours: number[] = [];
+  const yardstick: number[] = [];
+  for (let pass = 0; pass < passes; pass++) {
+    yardstick.push(timed(() => (sink += hardCodedLru(trace, blocks))));
+    ours.push(timed(() => (sink += replayTrace(trace, config, columns).cache.counters.hitBlocks)));
+  }
+  const ms = median(ours.slice(5));
+  const base = median(yardstick.slice(5));
+  return [
+    { name: "ratio", value: ms / base, unit: "×" },
+    { name: "replay", value: ms, unit: "ms" },
+    { name: "yardstick", value: base, unit: "ms" },
+    { name: "speed", value: trace.keys.length / ms / 1000, unit: "M block references/s" },
+  ];
+}
+
+/** Bytes of heap that a replay allocates, measured without a collection in between. */
+async function allocation(): Promise<Figure[]> {
+  const trace = await benchTrace();
+  const config = configOf("hash-table", "lru", 10_000, trace);
+  const columns = new BlockKeys({ unitTokens: trace.unitTokens, blockTokens: trace.unitTokens }).of(trace);
+  for (let pass = 0; pass < passes; pass++) sink += replayTrace(trace, config, columns).cache.counters.hitBlocks;
+  const collect = (globalThis as { gc?: () => void }).gc;
+  const bytes: number[] = [];
+  for (let pass = 0; pass < 9; pass++) {
+    collect?.();
+    const before = process.memoryUsage().heapUsed;
+    sink += replayTrace(trace, config, columns).cache.counters.hitBlocks;
+    bytes.push(process.memoryUsage().heapUsed - before);
+  }
+  const perPass = median(bytes);
+  return [
+    { name: "per block reference", value: perPass / trace.keys.length, unit: "B" },
+    { name: "per request", value: perPass / trace.requestCount, unit: "B" },
+  ];
+}
+
+/** Bytes of all typed arrays that are in use. */
+async function arrayBytes(): Promise<number> {
+  for (let pass = 0; pass < 3; pass++) {
+    (globalThis as { gc?: () => void }).gc?.();
+    await setImmediate();
+  }
+  return process.memoryUsage().arrayBuffers;
+}
+
+/** Array bytes that a cache of many blocks takes, and what each content that it has seen adds. */
+async function memory(): Promise<Figure[]> {
+  const blocks = 1_000_000;
+  const contents = 4_000_000;
+  const trace = await benchTrace();
+  const empty = await arrayBytes();
+  const cache = createCache(configOf("hash-table", "lru", blocks, trace));
+  const made = await arrayBytes();
+  cache.expectKeys(contents);
+  const seen = await arrayBytes();
+  sink += cache.freeBlocks;
+  return [
+    { name: "per cached block", value: (made - empty) / blocks, unit: "B" },
+    { name: "per content ever seen", value: (seen - made) / contents, unit: "B" },
+  ];
+}
+
+function hashing(): Figure[] {
+  const blocks = 200_000;
+  const tokens = Uint32Array.from({ length: blocks * 16 }, (_, i) => (i * 2654435761) >>> 15);
+  const lanes = new Int32Array(4);
+  const ns: number[] = [];
+  for (let pass = 0; pass < passes; pass++) {
+    const ms = timed(() => {
+      for (let block = 0; block < blocks; block++) fourLanes(lanes, tokens, block * 16, 16);
+    });
+    ns.push((ms * 1e6) / blocks);
+    sink += lanes[0];
+  }
+  const whole: number[] = [];
+  const trace: Trace = tokenTrace(tokens);
+  for (let pass = 0; pass < 7; pass++) {
+    const ms = timed(() => (sink += new BlockKeys({ unitTokens: 1, blockTokens: 16 }).of(trace).distinct));
+    whole.push((ms * 1e6) / blocks);
+  }
+  return [
+    { name: "chain hash, 16-token block", value: median(ns), unit: "ns" },
+    { name: "with lookup and comparison, all new", value: median(whole), unit: "ns" },
+  ];
+}
+
+/** One request of all these tokens. */
+function tokenTrace(tokens: Uint32Array): Trace {
+  const one = Uint32Array.of(1);
+  return {
+    unitTokens: 1,
+    requestCount: 1,
+    arrivalNs: Float64Array.of(0),
+    inputTokens: Uint32Array.of(tokens.length),
+    outputTokens: one,
+    maxOutputTokens: one,
+    keys: tokens,
+    keyStart: Float64Array.of(0, tokens.length),
+    distinctKeys: 1 << 17,
+    optional: {},
+  };
+}
+
+/** Plain JSONL of about 90 MB: the recorded trace 30 times, read to the end in batches. */
+async function reading(): Promise<Figure[]> {
+  if (!existsSync(recorded)) return [];
+  const once = gunzipSync(readFileSync(recorded));
+  const later = once.toString("latin1").replace(/"timestamp": \d+/g, '"timestamp": 3600000');
+  const place = mkdtempSync(join(tmpdir(), "kvlab-bench-"));
+  try {
+    const path = join(place, "trace.jsonl");
+    writeFileSync(path, once.toString("latin1") + later.repeat(29));
+    const bytes = once.length + later.length * 29;
+    const speeds: number[] = [];
+    for (let pass = 0; pass < 4; pass++) {
+      const source = await openTrace([path]);
+      const from = performance.now();
+      for await (const batch of source.batches()) sink += batch.requestCount;
+      speeds.push(bytes / 1000 / (performance.now() - from));
+    }
+    return [
+      { name: "Mooncake JSONL, first pass", value: speeds[0], unit: "MB/s" },
+      { name: "Mooncake JSONL, later", value: median(speeds.slice(1)), unit: "MB/s" },
+    ];
+  } finally {
+    rmSync(place, { recursive: true });
+  }
+}
+
+const benchmarks: Record<string, (...args: string[]) => Figure[] | Promise<Figure[]>> = {
+  replay: (index, eviction, blocks) => replay(index, eviction, Number(blocks)),
+  allocation,
+  memory,
+  hashing,
+  reading,
+};
+
+// Run as a process of its own by bench/main.ts: `measure.ts replay hash-table lru 10000`.
+const [name, ...args] = process.argv.slice(2);
+if (name !== undefined && name in benchmarks) console.log(JSON.stringify(await benchmarks[name](...args)));
