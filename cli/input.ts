@@ -32,7 +32,7 @@ export async function readInput(paths: readonly string[], reading: TraceReading,
 }
 
 /** @throws InputError if an option does not go with the trace. */
-export async function sourceOf(paths: readonly string[], { format, unit }: TraceReading): Promise<TraceSource> {
+async function sourceOf(paths: readonly string[], { format, unit }: TraceReading): Promise<TraceSource> {
   if (paths.length === 0 || paths.includes(exampleName)) {
     if (paths.length > 1) throw new InputError(`"${exampleName}" is the built-in trace and goes with no other`);
     if (format !== undefined) throw new InputError("--format goes with a trace file, not with the built-in example");

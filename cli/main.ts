@@ -64,6 +64,8 @@ function endWithReader(): void {
 function fail(error: unknown): number {
   if (error instanceof CommanderError) {
     if (error.exitCode === 0) return 0;
+    const said = process.argv.slice(2).join(" ");
+    if (error.code === "commander.help") return complain(`${said} what? kvlab ${said} --help lists it`, Exit.badInput);
     return complain(error.message.replace(/^error: /, ""), Exit.badInput);
   }
   if (error instanceof InputError) return complain(error.message, Exit.badInput);

@@ -140,7 +140,7 @@ export function addLaterOptions(command: Command): Command {
   return command;
 }
 
-export function parseTarget(text: string): "cache" {
+function parseTarget(text: string): "cache" {
   if (text === "cache") return text;
   const url = /^https?:\/\//.test(text);
   const why = url ? "servers are not part of this version" : laterTargets[text];
