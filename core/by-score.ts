@@ -67,6 +67,8 @@ class ScoreOrder implements EvictionPolicy {
   constructor(scores: readonly Score[], columns: EntryColumns) {
     const entryCount = columns.key.length;
     this.#columns = columns;
+    // A computed score may read any column, and not before the first entry.
+    if (scores.some((score) => typeof score === "function")) columns.keepAll();
     this.#levels = scores.map((score) => {
       if (typeof score === "function") return { column: new Float64Array(entryCount), sign: 1, compute: score };
       const sign = score.startsWith("-") ? -1 : 1;

@@ -75,6 +75,11 @@ export class EntryColumns {
     return (this.#recomputeCost ??= this.#begin("recomputeCost"));
   }
 
+  /** Keeps every column from now on: for code that may read any of them later. */
+  keepAll(): void {
+    for (const name of Object.keys(columnTypes) as OptionalColumn[]) void this[name];
+  }
+
   created(entry: EntryId, tick: number, depth: number, tokens: number, key: number): void {
     this.#started = true;
     this.key[entry] = key;
