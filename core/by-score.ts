@@ -19,10 +19,24 @@ export type Score = ColumnName | `-${ColumnName}` | ((entry: EntryId, columns: E
  *   create: byScore("lastAccess", "releaseOrder")
  */
 export function byScore(...scores: [Score, ...Score[]]): (context: EvictionContext) => EvictionPolicy {
-  return ({ columns }) => new ScoreOrder(scores, columns);
+  return ({ columns, rules }) => {
+    // Where any entry may go as soon as it is let go, the order of letting go is the order of adding.
+    const byRelease = scores.length === 1 && scores[0] === "lastAccess" && rules.victims === "any";
+    return new ScoreOrder(byRelease ? [] : scores, columns);
+  };
 }
 
 const none = -1;
+
+/** An entry that left place p of the run to be held is at `heldAt - p`. */
+const heldAt = -(2 ** 30);
+
+/**
+ * Orders in which an entry has a place of its own that does not change while it is stored: one operation makes entries
+ * of one request only, and those differ in depth.
+ */
+const ownPlace = (scores: readonly Score[]) =>
+  scores.length === 2 && scores[0] === "createdAt" && (scores[1] === "releaseOrder" || scores[1] === "depth");
 
 /** One level: entries compare by `sign * column[entry]`; a computed level fills its own column. */
 interface Level {
@@ -36,14 +50,17 @@ interface Level {
  *
  *   run    a queue in a ring: an entry that belongs at its end, as nearly all do when time decides, costs one write,
  *          and so does a removal, which leaves a gap that the head skips
- *   heap   the others (a re-released FIFO block, a tree's parent that became a leaf), O(log n)
+ *          (and is filled again if the entry comes back with the scores it left with, as a FIFO block does)
+ *   heap   the others (a tree's parent that became a leaf), O(log n)
  */
 class ScoreOrder implements EvictionPolicy {
   readonly #columns: EntryColumns;
   readonly #levels: readonly Level[];
   readonly #computed: boolean;
-  /** The only level is when the entry was let go, which nothing precedes. */
-  readonly #byRelease: boolean;
+  /** An entry that was held comes back to where it was. */
+  readonly #fixed: boolean;
+  /** There are no levels: who is added last goes last. */
+  readonly #byArrival: boolean;
   readonly #first: Level["column"];
   readonly #firstSign: number;
   readonly #second: Level["column"];
@@ -77,12 +94,14 @@ class ScoreOrder implements EvictionPolicy {
       if (name !== "releaseOrder") return { column: columns[name], sign, compute: undefined };
       return { column: columns.depth, sign: columns.forward ? sign : -sign, compute: undefined };
     });
-    const [first, second = { column: first.column, sign: 0 }] = this.#levels;
+    const nothing = { column: columns.key, sign: 0 };
+    const [first = nothing, second = nothing] = this.#levels;
     this.#first = first.column;
     this.#firstSign = first.sign;
     this.#second = second.column;
     this.#secondSign = second.sign;
-    this.#byRelease = scores.length === 1 && scores[0] === "lastAccess";
+    this.#fixed = ownPlace(scores);
+    this.#byArrival = scores.length === 0;
     this.#computed = this.#levels.some((level) => level.compute);
     const room = 2 ** Math.ceil(Math.log2(Math.max(16, 2 * entryCount)));
     this.#ring = new Int32Array(room);
@@ -91,6 +110,7 @@ class ScoreOrder implements EvictionPolicy {
   }
 
   add(entry: EntryId): void {
+    if (this.#place[entry] <= heldAt && this.#returns(entry)) return;
     if (this.#computed) this.#compute(entry);
     const first = this.#first[entry] * this.#firstSign;
     const second = this.#second[entry] * this.#secondSign;
@@ -106,16 +126,14 @@ class ScoreOrder implements EvictionPolicy {
   }
 
   addMany(entries: Int32Array, count: number): void {
-    if (this.#byRelease && this.#end - this.#head + count <= this.#ring.length && this.#end + count < 2 ** 30) {
+    if (this.#byArrival && this.#end - this.#head + count <= this.#ring.length && this.#end + count < 2 ** 30) {
       this.#append(entries, count);
       return;
     }
     for (let i = 0; i < count; i++) this.add(entries[i]);
   }
 
-  /** Entries that were all let go just now belong at the end of a run that is ordered by when that was. */
   #append(entries: Int32Array, count: number): void {
-    if (count === 0) return;
     const ring = this.#ring;
     const place = this.#place;
     const mask = this.#mask;
@@ -126,14 +144,20 @@ class ScoreOrder implements EvictionPolicy {
       place[entry] = end++;
     }
     this.#end = end;
-    this.#lastFirst = this.#first[entries[0]];
-    this.#lastSecond = 0;
   }
 
-  remove(entry: EntryId): void {
+  remove(entry: EntryId, why: "held" | "evicted" | "dropped"): void {
     const place = this.#place[entry];
-    this.#place[entry] = none;
+    this.#place[entry] = why === "held" && this.#fixed && place > none ? heldAt - place : none;
     if (place < none) this.#removeFromHeap(-2 - place);
+  }
+
+  /** An entry whose scores never change comes back to the place it left, if the head has not passed it. */
+  #returns(entry: EntryId): boolean {
+    const place = heldAt - this.#place[entry];
+    const there = place >= this.#head && place < this.#end && this.#ring[place & this.#mask] === entry;
+    this.#place[entry] = there ? place : none;
+    return there;
   }
 
   victim(): EntryId | undefined {
@@ -163,7 +187,7 @@ class ScoreOrder implements EvictionPolicy {
     for (; at < to; at++) {
       const victim = this.victim();
       if (victim === undefined) return at;
-      this.remove(victim);
+      this.remove(victim, "evicted");
       into[at] = victim;
     }
     return at;
@@ -191,10 +215,12 @@ class ScoreOrder implements EvictionPolicy {
     let count = 0;
     for (let place = this.#head; place < this.#end; place++) {
       const entry = ring[place & this.#mask];
-      if (this.#place[entry] === place) kept[count++] = entry;
+      if (this.#place[entry] === place || this.#place[entry] === heldAt - place) kept[count++] = entry;
     }
     ring.set(kept);
-    for (let place = 0; place < count; place++) this.#place[ring[place]] = place;
+    for (let place = 0; place < count; place++) {
+      this.#place[ring[place]] = this.#place[ring[place]] <= heldAt ? heldAt - place : place;
+    }
     this.#head = 0;
     this.#end = count;
   }

@@ -485,13 +485,13 @@ export class KvCache {
   #allocateUpTo(sequence: Sequence, to: number): void {
     sequence.reserve(to);
     const { table, request, adoptedEnd, blockCount: from } = sequence;
-    const computingTo = Math.max(from, Math.min(to, sequence.computingEnd));
     if (adoptedEnd <= from) {
+      const computingTo = Math.max(from, Math.min(to, sequence.computingEnd));
       this.#own(table, from, computingTo, computingOnce);
       this.#own(table, computingTo, to, reservedOnce);
     } else {
       for (let i = from; i < to; i++) {
-        if (table[i] < 0) this.#own(table, i, i + 1, i < computingTo ? computingOnce : reservedOnce);
+        if (table[i] < 0) this.#own(table, i, i + 1, i < sequence.computingEnd ? computingOnce : reservedOnce);
       }
     }
     if (this.#log) this.#logAllocations(sequence, from, to, this.#log);
