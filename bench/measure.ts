@@ -1,4 +1,6 @@
 import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import type { HeapProfiler } from "node:inspector";
+import { Session } from "node:inspector/promises";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 import { setImmediate } from "node:timers/promises";
@@ -80,21 +82,27 @@ async function replay(index: string, eviction: string, blocks: number): Promise<
   ];
 }
 
-/** Bytes of heap that a replay allocates, measured without a collection in between. */
+/** Bytes of heap that a replay allocates, counted by V8's allocation sampler, garbage included. */
 async function allocation(): Promise<Figure[]> {
   const trace = await benchTrace();
   const config = configOf("hash-table", "lru", 10_000, trace);
   const columns = new BlockKeys({ unitTokens: trace.unitTokens, blockTokens: trace.unitTokens }).of(trace);
-  for (let pass = 0; pass < passes; pass++) sink += replayTrace(trace, config, columns).cache.counters.hitBlocks;
-  const collect = (globalThis as { gc?: () => void }).gc;
-  const bytes: number[] = [];
-  for (let pass = 0; pass < 9; pass++) {
-    collect?.();
-    const before = process.memoryUsage().heapUsed;
+  const replayAgain = () => {
     sink += replayTrace(trace, config, columns).cache.counters.hitBlocks;
-    bytes.push(process.memoryUsage().heapUsed - before);
-  }
-  const perPass = median(bytes);
+  };
+  for (let pass = 0; pass < passes; pass++) replayAgain();
+  const session = new Session();
+  session.connect();
+  await session.post("HeapProfiler.startSampling", {
+    samplingInterval: 256,
+    includeObjectsCollectedByMajorGC: true,
+    includeObjectsCollectedByMinorGC: true,
+  });
+  for (let pass = 0; pass < 10; pass++) replayAgain();
+  const { profile } = await session.post("HeapProfiler.stopSampling");
+  const bytesOf = (node: HeapProfiler.SamplingHeapProfileNode): number =>
+    node.children.reduce((bytes, child) => bytes + bytesOf(child), node.selfSize);
+  const perPass = bytesOf(profile.head) / 10;
   return [
     { name: "per block reference", value: perPass / trace.keys.length, unit: "B" },
     { name: "per request", value: perPass / trace.requestCount, unit: "B" },

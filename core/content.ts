@@ -31,8 +31,8 @@ export const fourLanes: ChainHash = (lanes, tokens, from, count) => {
   let b = lanes[1];
   let c = lanes[2];
   let d = lanes[3];
-  const end = from + count;
-  let i = from;
+  const end = (from + count) | 0;
+  let i = from | 0;
   for (const whole = end - 3; i < whole; i += 4) {
     a = Math.imul(a ^ tokens[i], 0x9e3779b1);
     b = Math.imul(b ^ tokens[i + 1], 0x85ebca77);
@@ -52,14 +52,18 @@ export const fourLanes: ChainHash = (lanes, tokens, from, count) => {
     c = d;
     d = first;
   }
-  a = Math.imul(a ^ (d >>> 7) ^ count, 0x165667b1);
-  b = Math.imul(b ^ (a >>> 11), 0x9e3779b1);
-  c = Math.imul(c ^ (b >>> 9), 0x85ebca77);
-  d = Math.imul(d ^ (c >>> 13), 0xc2b2ae3d);
-  lanes[0] = a ^ (d >>> 16);
-  lanes[1] = b ^ (a >>> 15);
-  lanes[2] = c ^ (b >>> 14);
-  lanes[3] = d ^ (c >>> 17);
+  // Every lane gets something of all four, and of the block's length.
+  let all = a ^ (b << 7) ^ (c << 13) ^ (d << 19) ^ b ^ c ^ d ^ count;
+  all = Math.imul(all ^ (all >>> 15), 0x165667b1);
+  all ^= all >>> 13;
+  a = Math.imul(a ^ all, 0x9e3779b1);
+  b = Math.imul(b ^ all, 0x85ebca77);
+  c = Math.imul(c ^ all, 0xc2b2ae3d);
+  d = Math.imul(d ^ all, 0x27d4eb2f);
+  lanes[0] = a ^ (a >>> 16);
+  lanes[1] = b ^ (b >>> 15);
+  lanes[2] = c ^ (c >>> 14);
+  lanes[3] = d ^ (d >>> 17);
 };
 
 export interface ContentIdsOptions {
@@ -71,6 +75,8 @@ export interface ContentIdsOptions {
 }
 
 const noParent = 0xffff_ffff;
+/** Namespace of answers that a trace does not tell. */
+const unknownSpace = 0x7fff_ffff;
 
 /**
  * Gives every prefix of whole blocks a number of its own. A prefix is found by its chained hash and confirmed by its
@@ -201,6 +207,7 @@ export class BlockKeys {
   #row = new Uint32Array(1024);
   #distinct = 0;
   #numberOfId: Uint32Array = new Uint32Array(0);
+  #unknownAnswers = 0;
 
   /** @throws InputError if the block size is not a multiple of the trace's unit. */
   constructor(options: BlockKeysOptions) {
@@ -282,10 +289,11 @@ export class BlockKeys {
     const promptBlocks = new Uint32Array(n);
     const start = new Float64Array(n + 1);
     const withAnswer = this.#generated && tokens && generatedKeys !== undefined && generatedStart !== undefined;
+    const unknownAnswer = this.#generated && !withAnswer;
     for (let r = 0; r < n; r++) {
       const units = trace.keyStart[r + 1] - trace.keyStart[r];
       promptBlocks[r] = tokens ? Math.floor(units / m) : Math.ceil(units / m);
-      start[r + 1] = start[r] + (withAnswer ? this.#allBlocks(trace, r) : promptBlocks[r]);
+      start[r + 1] = start[r] + Math.max(promptBlocks[r], this.#allBlocks(trace, r));
     }
     const keys = new Uint32Array(start[n]);
     const plainKeys = namespace ? new Uint32Array(start[n]) : undefined;
@@ -296,7 +304,7 @@ export class BlockKeys {
       this.#row.set(trace.keys.subarray(trace.keyStart[r], trace.keyStart[r + 1]));
       if (withAnswer) this.#row.set(generatedKeys.subarray(generatedStart[r], generatedStart[r + 1]), units);
       units += answer;
-      const count = start[r + 1] - start[r];
+      const count = unknownAnswer ? promptBlocks[r] : start[r + 1] - start[r];
       let above: number | undefined;
       let plainAbove: number | undefined;
       for (let i = 0; i < count; i++) {
@@ -305,6 +313,12 @@ export class BlockKeys {
         keys[start[r] + i] = above;
         if (plainKeys)
           plainKeys[start[r] + i] = plainAbove = this.#plainIds.intern(plainAbove, 0, this.#row, i * m, length);
+      }
+      // Answers that the trace does not tell: content that nobody asks for again.
+      for (let at = start[r] + count; at < start[r + 1]; at++) {
+        this.#row[0] = this.#unknownAnswers++;
+        keys[at] = this.#ids.intern(undefined, unknownSpace, this.#row, 0, 1);
+        if (plainKeys) plainKeys[at] = this.#plainIds.intern(undefined, unknownSpace, this.#row, 0, 1);
       }
     }
     const columns = { blockTokens: this.blockTokens, keys, start, promptBlocks, distinct: this.#ids.count };

@@ -325,6 +325,12 @@ export class KvCache {
     return sequence.request.inputTokens + Math.max(0, sequence.request.maxOutputTokens - 1);
   }
 
+  /** Whether place i of the table is a partial last block to which another request may be adding its answer. */
+  #isBeingFilled({ request, table }: Sequence, i: number): boolean {
+    if (i !== request.promptBlocks - 1 || request.inputTokens % this.blockTokens === 0) return false;
+    return table[i] >= 0 && this.#pool.words[table[i]] !== idleWord;
+  }
+
   /** Fills `#lookup` and `sequence.table` without changing anything else; returns the table's length after admission. */
   #look(sequence: Sequence, tokens: number): number {
     const { request, table: before } = sequence;
@@ -344,9 +350,9 @@ export class KvCache {
     const { words } = this.#pool;
     let unheld = countIdle(table, 0, hits, words);
     const found = this.#lookup;
-    // What the request writes behind a full hit, its last token again or its answer, must not go into others' blocks.
-    const writes = this.#recomputeLast || known % blockTokens !== 0;
-    found.copyLast = hits > 0 && hitTokens === known && writes && words[table[hits - 1]] !== idleWord;
+    // What the request writes into the last hit block, its last token again or its answer, is not for others' eyes.
+    const writes = hitTokens < hits * blockTokens || (this.#recomputeLast && hitTokens === known);
+    found.copyLast = hits > 0 && writes && words[table[hits - 1]] !== idleWord;
     const resident = blocks - this.#match.absent;
     if (hits < blocks) this.#classify(request, table, hits, matched, blocks);
     let adoptedEnd = 0;
@@ -354,6 +360,7 @@ export class KvCache {
     if (resident > hits) {
       if (this.#adopt) {
         adoptedEnd = blocks;
+        if (this.#isBeingFilled(sequence, blocks - 1)) table[blocks - 1] = hole;
         const end = Math.min(target, blocks);
         adopted = end - hits - countBelow(table, hits, end, 0);
         unheld += countIdle(table, hits, blocks, words);
@@ -491,7 +498,8 @@ export class KvCache {
       this.#own(table, computingTo, to, reservedOnce);
     } else {
       for (let i = from; i < to; i++) {
-        if (table[i] < 0) this.#own(table, i, i + 1, i < sequence.computingEnd ? computingOnce : reservedOnce);
+        const vacant = i >= adoptedEnd || table[i] < 0;
+        if (vacant) this.#own(table, i, i + 1, i < sequence.computingEnd ? computingOnce : reservedOnce);
       }
     }
     if (this.#log) this.#logAllocations(sequence, from, to, this.#log);
@@ -563,7 +571,9 @@ export class KvCache {
     const mine = sequence.table[i];
     if (other === hole) return;
     if (other !== mine) {
-      this.#giveWay(sequence, i, other);
+      // Two answers cannot grow in one block, so both keep their own.
+      const partial = i === sequence.request.promptBlocks - 1 && sequence.request.inputTokens % this.blockTokens > 0;
+      if (!partial || this.#pool.holdersOf(other) === 0) this.#giveWay(sequence, i, other);
     } else if (this.#pool.stateOf(mine) === computing) {
       this.#pool.move(mine, computing, published);
       this.counters.insertedBlocks++;

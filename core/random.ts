@@ -10,6 +10,14 @@ export interface Random {
   unit(): number;
 }
 
+/** A number in [0, 1) that is a function of its arguments alone: chance that asking does not change. */
+export function chanceOf(key: number, n: number): number {
+  let x = Math.imul(n ^ key, 0x9e3779b1);
+  x = Math.imul(x ^ (x >>> 16) ^ (key >>> 7), 0x85ebca6b);
+  x = Math.imul(x ^ (x >>> 13), 0xc2b2ae35);
+  return ((x ^ (x >>> 16)) >>> 0) / 2 ** 32;
+}
+
 export function seededRandom(seed: number): Random {
   const generator = xoroshiro128plus(seed | 0);
   return {

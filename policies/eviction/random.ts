@@ -1,4 +1,5 @@
-import type { EntryId, EvictionPlugin, EvictionPolicy } from "../../core/plugins.ts";
+import type { EvictionPlugin, EvictionPolicy } from "../../core/plugins.ts";
+import { chanceOf } from "../../core/random.ts";
 
 /** Any evictable entry with equal chance: the baseline that a policy with memory should beat. */
 export const random: EvictionPlugin = {
@@ -9,24 +10,23 @@ export const random: EvictionPlugin = {
     const entries = new Int32Array(columns.key.length);
     const place = new Int32Array(columns.key.length);
     let count = 0;
-    // Drawn when first asked for and kept until the set changes, so that asking twice gives the same.
-    let drawn: EntryId | undefined;
+    // The draw is a function of the seed and of how often the set has changed: whoever looks, and when, changes nothing.
+    const key = chance.below(2 ** 31);
+    let changes = 0;
     return {
       add(entry) {
         place[entry] = count;
         entries[count++] = entry;
-        drawn = undefined;
+        changes++;
       },
       remove(entry) {
         const last = entries[--count];
         entries[place[entry]] = last;
         place[last] = place[entry];
-        drawn = undefined;
+        changes++;
       },
       victim() {
-        if (count === 0) return undefined;
-        drawn ??= entries[chance.below(count)];
-        return drawn;
+        return count === 0 ? undefined : entries[Math.floor(chanceOf(key, changes) * count)];
       },
     };
   },
