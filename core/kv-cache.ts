@@ -1,13 +1,12 @@
-import { countBelow, countIdle, hold, letGo, own, publishOwn } from "./block-loops.ts";
+import { hold, letGo, own, publishOwn } from "./block-loops.ts";
 import type { CacheEntries } from "./cache-entries.ts";
 import type { Counters } from "./counters.ts";
-import { Miss } from "./counters.ts";
 import { assert, InvariantError } from "./errors.ts";
 import { EventKind, type EventLog } from "./events.ts";
-import { ContentHistory, MissedBlocks } from "./history.ts";
-import type { Allocator, BlockId, EvictionPolicy, Insertion, Match, PrefixIndex } from "./plugins.ts";
+import { Lookup } from "./lookup.ts";
+import type { Allocator, BlockId, EvictionPolicy, Insertion, PrefixIndex } from "./plugins.ts";
 import { type BlockPool, BlockState, blockWord } from "./pool.ts";
-import { hole, type Request, type Sequence } from "./request.ts";
+import { hole, type Sequence } from "./request.ts";
 import type { Rules } from "./rules.ts";
 import type { BlockCopy } from "./step.ts";
 import type { Nanos } from "./trace.ts";
@@ -35,20 +34,6 @@ export interface CacheParts {
   readonly namespaces: boolean;
 }
 
-/** What a lookup found; reused, valid until the next one. */
-export interface Lookup {
-  hitBlocks: number;
-  hitTokens: number;
-  /** Blocks that are needed besides those found. */
-  neededBlocks: number;
-  /** Found blocks that nobody holds: holding them makes fewer evictable. */
-  idleBlocks: number;
-  /** Resident blocks past a hole are to be held, before this place of the table. */
-  adoptedEnd: number;
-  /** The last hit block is in use by others and must be copied before its last token is computed again. */
-  copyLast: boolean;
-}
-
 /**
  * The KV cache of one model instance: prefix index + eviction policy + allocator + reuse rules. It alone counts holders
  * and hits. A request's blocks:
@@ -71,26 +56,12 @@ export class KvCache {
   readonly #unlimited: boolean;
   // Rules that the innermost loops ask for.
   readonly #publishAtAllocation: boolean;
-  readonly #adopt: boolean;
   readonly #forward: boolean;
   readonly #countsHits: boolean;
   readonly #recomputeLast: boolean;
-  readonly #worstCase: boolean;
   /** Blocks on their way to the index. */
   #list = new Int32Array(256);
-  readonly #lookup: Lookup = {
-    hitBlocks: 0,
-    hitTokens: 0,
-    neededBlocks: 0,
-    idleBlocks: 0,
-    adoptedEnd: 0,
-    copyLast: false,
-  };
-  readonly #match: Match = { blocks: 0, absent: 0, evicted: 0 };
-  readonly #missed = new MissedBlocks();
-  #residentBlocks = 0;
-  /** Absent where the index itself remembers what it stored and all that is allocated is stored. */
-  readonly #history: ContentHistory | undefined;
+  readonly #lookup: Lookup;
   #distinct = 0;
   readonly #insertion: { -readonly [Field in keyof Insertion]: Insertion[Field] } = {
     keys: new Uint32Array(0),
@@ -114,14 +85,11 @@ export class KvCache {
     this.#pool = parts.entries.pool;
     this.#log = parts.log;
     this.#unlimited = parts.blocks === undefined;
-    this.#adopt = parts.rules.duplicates === "adopt";
     this.#forward = parts.rules["free-order"] === "forward";
     this.#countsHits = parts.entries.countsHits;
     this.#publishAtAllocation = parts.rules.publish === "allocation";
     this.#recomputeLast = parts.rules["full-hit"] === "recompute-last";
-    this.#worstCase = parts.rules.reserve === "worst-case";
-    const remembered = this.index.remembers === true && this.#publishAtAllocation && !parts.namespaces;
-    this.#history = remembered ? undefined : new ContentHistory();
+    this.#lookup = new Lookup(parts.blockTokens, parts.rules, parts.index, this.#pool, parts.namespaces);
   }
 
   get totalBlocks(): number | undefined {
@@ -147,17 +115,13 @@ export class KvCache {
   expectKeys(distinct: number): void {
     if (distinct <= this.#distinct) return;
     this.#distinct = distinct;
-    this.#history?.expectKeys(distinct);
+    this.#lookup.history?.expectKeys(distinct);
     this.index.expectKeys(distinct);
   }
 
-  /** Tokens that an admission would find; changes nothing but `sequence.table`, which a waiting sequence does not use. */
+  /** Tokens that an admission would find; changes nothing. */
   cachedTokens(sequence: Sequence): number {
-    const blocks = this.#knownBlocks(sequence);
-    sequence.reserve(blocks);
-    const { keys, keyStart } = sequence.request;
-    this.index.match(keys, keyStart, blocks, sequence.table, this.#match);
-    return this.#tokensOf(this.#usable(this.#match.blocks, sequence, blocks), sequence);
+    return this.#lookup.cachedTokens(sequence);
   }
 
   /**
@@ -165,14 +129,14 @@ export class KvCache {
    * nothing has changed.
    */
   admit(sequence: Sequence, tokens: number, now: Nanos): boolean {
-    const target = this.#look(sequence, tokens);
     const found = this.#lookup;
-    const needed = found.neededBlocks;
+    found.look(sequence, tokens);
+    const { neededBlocks: needed, tableEnd: target } = found;
     if (needed > this.availableBlocks - found.idleBlocks) return false;
     this.#begin(sequence, now);
     this.#policy.begin?.(sequence.request, now);
-    this.#count(sequence);
-    if (this.#log) this.#logLookup(sequence, this.#log);
+    found.count(sequence, this.counters);
+    if (this.#log) found.log(sequence, this.#log, now);
     this.#holdFound(sequence, found.hitBlocks);
     if (this.#unlimited && this.#allocator.freeBlocks < needed) this.#grow(needed);
     if (found.copyLast) this.#copyLast(sequence, found.hitBlocks - 1);
@@ -219,9 +183,10 @@ export class KvCache {
     const from = Math.floor(sequence.computedTokens / this.blockTokens);
     sequence.computedTokens += sequence.stepTokens;
     sequence.stepTokens = 0;
-    if (this.#history === undefined) return;
+    const { history } = this.#lookup;
+    if (history === undefined) return;
     const done = this.#publishable(sequence, sequence.computedTokens);
-    this.#history.computed(sequence.request, from, done);
+    history.computed(sequence.request, from, done);
     const { publish } = this.rules;
     if (publish === "step" || (publish === "chunk" && prefill)) this.#publish(sequence, done, now);
   }
@@ -287,7 +252,7 @@ export class KvCache {
 
   /** Blocks that a sequence needs at once in the worst case: more than the cache has means that it can never run. */
   blocksFor(sequence: Sequence): number {
-    return Math.ceil(this.#reservedTokens(sequence, sequence.knownTokens) / this.blockTokens);
+    return Math.ceil(this.#lookup.reservedTokens(sequence, sequence.knownTokens) / this.blockTokens);
   }
 
   #begin(sequence: Sequence, now: Nanos): void {
@@ -295,156 +260,6 @@ export class KvCache {
     if (tick > 0xffff_ffff) throw new InvariantError(`${tick} operations, more than a 32-bit tick counts`);
     this.entries.now = now;
     this.entries.request = sequence.request.id;
-  }
-
-  /** Blocks of the sequence whose content is known and may be matched. */
-  #knownBlocks(sequence: Sequence): number {
-    const { request } = sequence;
-    if (sequence.generatedTokens === 0) return request.promptBlocks;
-    const generated = Math.floor(sequence.knownTokens / this.blockTokens);
-    return Math.max(request.promptBlocks, Math.min(request.knownBlocks, generated));
-  }
-
-  /** Of `found` matched blocks, those that the rules let a request use. */
-  #usable(found: number, sequence: Sequence, blocks: number): number {
-    let usable = found;
-    if (this.rules["match-limit"] !== "all") {
-      usable = Math.min(usable, blocks, Math.floor((sequence.knownTokens - 1) / this.blockTokens));
-    }
-    return Math.max(0, usable - this.rules["drop-blocks"]);
-  }
-
-  /** Tokens in the first `blocks` blocks; the prompt's last block has no more than the prompt's tokens. */
-  #tokensOf(blocks: number, sequence: Sequence): number {
-    const { promptBlocks, inputTokens } = sequence.request;
-    return Math.min(blocks * this.blockTokens, blocks <= promptBlocks ? inputTokens : sequence.knownTokens);
-  }
-
-  #reservedTokens(sequence: Sequence, tokens: number): number {
-    if (!this.#worstCase) return tokens;
-    return sequence.request.inputTokens + Math.max(0, sequence.request.maxOutputTokens - 1);
-  }
-
-  /** Whether place i of the table is a partial last block to which another request may be adding its answer. */
-  #isBeingFilled({ request, table }: Sequence, i: number): boolean {
-    if (i !== request.promptBlocks - 1 || request.inputTokens % this.blockTokens === 0) return false;
-    return table[i] >= 0 && this.#pool.words[table[i]] !== idleWord;
-  }
-
-  /** Fills `#lookup` and `sequence.table` without changing anything else; returns the table's length after admission. */
-  #look(sequence: Sequence, tokens: number): number {
-    const { request, table: before } = sequence;
-    const { blockTokens } = this;
-    const known = sequence.knownTokens;
-    const blocks = this.#knownBlocks(sequence);
-    if (blocks > before.length) sequence.reserve(blocks);
-    const { keys, keyStart } = request;
-    this.index.match(keys, keyStart, blocks, sequence.table, this.#match);
-    const matched = this.#match.blocks;
-    const hits = this.#usable(matched, sequence, blocks);
-    const hitTokens = this.#tokensOf(hits, sequence);
-    const wanted = this.#reservedTokens(sequence, Math.min(known, hitTokens + tokens));
-    const target = Math.max(hits, Math.ceil(wanted / blockTokens));
-    sequence.reserve(target);
-    const { table } = sequence;
-    const { words } = this.#pool;
-    let unheld = countIdle(table, 0, hits, words);
-    const found = this.#lookup;
-    // What the request writes into the last hit block, its last token again or its answer, is not for others' eyes.
-    const writes = hitTokens < hits * blockTokens || (this.#recomputeLast && hitTokens === known);
-    found.copyLast = hits > 0 && writes && words[table[hits - 1]] !== idleWord;
-    const resident = blocks - this.#match.absent;
-    if (hits < blocks) this.#classify(request, table, hits, matched, blocks);
-    let adoptedEnd = 0;
-    let adopted = 0;
-    if (resident > hits) {
-      if (this.#adopt) {
-        adoptedEnd = blocks;
-        if (this.#isBeingFilled(sequence, blocks - 1)) table[blocks - 1] = hole;
-        const end = Math.min(target, blocks);
-        adopted = end - hits - countBelow(table, hits, end, 0);
-        unheld += countIdle(table, hits, blocks, words);
-      } else {
-        table.fill(hole, hits, blocks);
-      }
-    }
-    if (target > blocks) table.fill(hole, blocks, target);
-    this.#residentBlocks = resident;
-    found.hitBlocks = hits;
-    found.hitTokens = hitTokens;
-    found.neededBlocks = target - hits - adopted + (found.copyLast ? 1 : 0);
-    found.idleBlocks = unheld;
-    found.adoptedEnd = adoptedEnd;
-    return target;
-  }
-
-  /** Why the blocks from `hits` on were missed, into `#missed`. */
-  #classify(request: Request, table: Int32Array, hits: number, matched: number, blocks: number): void {
-    if (this.#history !== undefined) {
-      this.#history.classify(request, table, hits, matched, blocks, this.#missed);
-      return;
-    }
-    const { absent, evicted } = this.#match;
-    const { count } = this.#missed;
-    count[Miss.neverSeen] = absent - evicted;
-    count[Miss.evicted] = evicted;
-    count[Miss.matchLimit] = matched - hits;
-    count[Miss.pastHole] = blocks - matched - absent;
-    this.#missed.last = this.#whyMissed(request, table, matched, blocks - 1);
-  }
-
-  #whyMissed(request: Request, table: Int32Array, matched: number, i: number): number {
-    if (this.#history !== undefined) return this.#history.why(request, i, table[i] >= 0, matched);
-    if (table[i] >= 0) return i < matched ? Miss.matchLimit : Miss.pastHole;
-    return table[i] < hole ? Miss.evicted : Miss.neverSeen;
-  }
-
-  /** The lookup just made enters the figures, once a request. */
-  #count(sequence: Sequence): void {
-    const { counters, blockTokens } = this;
-    const { hitBlocks, hitTokens } = this.#lookup;
-    if (sequence.counted) {
-      counters.rehitTokens += hitTokens;
-      return;
-    }
-    sequence.counted = true;
-    const { inputTokens, promptBlocks } = sequence.request;
-    counters.lookups++;
-    counters.lookupBlocks += promptBlocks;
-    counters.lookupTokens += inputTokens;
-    counters.hitBlocks += hitBlocks;
-    counters.hitTokens += hitTokens;
-    const fullBlocks = Math.floor(inputTokens / blockTokens);
-    counters.fullLookupBlocks += fullBlocks;
-    counters.fullHitBlocks += Math.min(hitBlocks, fullBlocks);
-    counters.residentBlocks += this.#residentBlocks;
-    if (promptBlocks > 0) counters.blockRatioSum += hitBlocks / promptBlocks;
-    counters.tokenRatioSum += hitTokens / inputTokens;
-    const { missTokens } = counters;
-    if (hitBlocks < promptBlocks) {
-      const { count, last } = this.#missed;
-      for (let reason = 0; reason < count.length; reason++) {
-        if (count[reason] > 0) missTokens[reason] += count[reason] * blockTokens;
-      }
-      const beyond = promptBlocks * blockTokens - inputTokens;
-      if (beyond > 0) missTokens[last] -= beyond;
-    }
-    const short = inputTokens - promptBlocks * blockTokens;
-    if (short > 0) missTokens[Miss.shorterThanBlock] += short;
-  }
-
-  #logLookup(sequence: Sequence, log: EventLog): void {
-    const { request, table } = sequence;
-    const { now } = this.entries;
-    const { hitBlocks, hitTokens, adoptedEnd } = this.#lookup;
-    log.add(EventKind.admit, now, request.id, -1, hitTokens, hitBlocks);
-    const blocks = this.#knownBlocks(sequence);
-    for (let i = 0; i < blocks; i++) {
-      const key = request.keys[request.keyStart + i];
-      if (i < hitBlocks) log.add(EventKind.hit, now, request.id, table[i], key, i);
-      else if (i < adoptedEnd && table[i] >= 0) log.add(EventKind.adopt, now, request.id, table[i], key, i);
-      else log.add(EventKind.miss, now, request.id, -1, key, this.#whyMissed(request, table, this.#match.blocks, i));
-    }
   }
 
   /** The lookup's blocks are this sequence's too from now on. */
@@ -503,7 +318,7 @@ export class KvCache {
       }
     }
     if (this.#log) this.#logAllocations(sequence, from, to, this.#log);
-    if (this.#history) this.#history.computing(request, from, Math.max(from, Math.min(to, request.knownBlocks)));
+    this.#lookup.history?.computing(request, from, Math.max(from, Math.min(to, request.knownBlocks)));
     sequence.blockCount = to;
   }
 

@@ -1,0 +1,211 @@
+import { countBelow, countIdle } from "./block-loops.ts";
+import { type Counters, Miss } from "./counters.ts";
+import { EventKind, type EventLog } from "./events.ts";
+import { ContentHistory, MissedBlocks } from "./history.ts";
+import type { Match, PrefixIndex } from "./plugins.ts";
+import { type BlockPool, BlockState, blockWord } from "./pool.ts";
+import { hole, type Request, type Sequence } from "./request.ts";
+import type { Rules } from "./rules.ts";
+import type { Nanos } from "./trace.ts";
+
+const idleWord = blockWord(BlockState.idle, 0);
+
+/**
+ * What admitting a request would find and need, by index and reuse rules: the half of an admission that only reads. The
+ * fields hold the last lookup.
+ */
+export class Lookup {
+  hitBlocks = 0;
+  hitTokens = 0;
+  /** Length of the block table after admission. */
+  tableEnd = 0;
+  /** Blocks that are needed besides those found. */
+  neededBlocks = 0;
+  /** Found blocks that nobody holds: holding them makes fewer evictable. */
+  idleBlocks = 0;
+  /** Resident blocks past a hole are to be held, before this place of the table; 0 if there are none. */
+  adoptedEnd = 0;
+  /** Others use the last hit block, and this request will write to it: it needs a copy. */
+  copyLast = false;
+  /** Absent where the index itself remembers what it stored and all that is allocated is stored. */
+  readonly history: ContentHistory | undefined;
+  readonly #blockTokens: number;
+  readonly #index: PrefixIndex;
+  readonly #pool: BlockPool;
+  readonly #limited: boolean;
+  readonly #dropBlocks: number;
+  readonly #adopt: boolean;
+  readonly #recomputeLast: boolean;
+  readonly #worstCase: boolean;
+  readonly #match: Match = { blocks: 0, absent: 0, evicted: 0 };
+  readonly #missed = new MissedBlocks();
+  #residentBlocks = 0;
+
+  constructor(blockTokens: number, rules: Rules, index: PrefixIndex, pool: BlockPool, namespaces: boolean) {
+    this.#blockTokens = blockTokens;
+    this.#index = index;
+    this.#pool = pool;
+    this.#limited = rules["match-limit"] !== "all";
+    this.#dropBlocks = rules["drop-blocks"];
+    this.#adopt = rules.duplicates === "adopt";
+    this.#recomputeLast = rules["full-hit"] === "recompute-last";
+    this.#worstCase = rules.reserve === "worst-case";
+    const remembered = index.remembers === true && rules.publish === "allocation" && !namespaces;
+    this.history = remembered ? undefined : new ContentHistory();
+  }
+
+  /** Tokens that an admission would find; changes nothing but `sequence.table`, which a waiting sequence does not use. */
+  cachedTokens(sequence: Sequence): number {
+    const blocks = this.#knownBlocks(sequence);
+    sequence.reserve(blocks);
+    const { keys, keyStart } = sequence.request;
+    this.#index.match(keys, keyStart, blocks, sequence.table, this.#match);
+    return this.#tokensOf(this.#usable(this.#match.blocks, sequence), sequence);
+  }
+
+  /** Blocks of the sequence whose content is known and may be matched. */
+  #knownBlocks(sequence: Sequence): number {
+    const { request } = sequence;
+    if (sequence.generatedTokens === 0) return request.promptBlocks;
+    const generated = Math.floor(sequence.knownTokens / this.#blockTokens);
+    return Math.max(request.promptBlocks, Math.min(request.knownBlocks, generated));
+  }
+
+  /** Of `found` matched blocks, those that the rules let a request use. */
+  #usable(found: number, sequence: Sequence): number {
+    const limit = this.#limited ? Math.floor((sequence.knownTokens - 1) / this.#blockTokens) : found;
+    return Math.max(0, Math.min(found, limit) - this.#dropBlocks);
+  }
+
+  /** Tokens in the first `blocks` blocks; the prompt's last block has no more than the prompt's tokens. */
+  #tokensOf(blocks: number, sequence: Sequence): number {
+    const { promptBlocks, inputTokens } = sequence.request;
+    return Math.min(blocks * this.#blockTokens, blocks <= promptBlocks ? inputTokens : sequence.knownTokens);
+  }
+
+  /** With `reserve=worst-case` an admission takes blocks for the longest answer. */
+  reservedTokens(sequence: Sequence, tokens: number): number {
+    if (!this.#worstCase) return tokens;
+    return sequence.request.inputTokens + Math.max(0, sequence.request.maxOutputTokens - 1);
+  }
+
+  /** Whether place i of the table is a partial last block to which another request may be adding its answer. */
+  #isBeingFilled({ request, table }: Sequence, i: number): boolean {
+    if (i !== request.promptBlocks - 1 || request.inputTokens % this.#blockTokens === 0) return false;
+    return table[i] >= 0 && this.#pool.words[table[i]] !== idleWord;
+  }
+
+  /** Looks up a request that wants to compute at most `tokens`; writes what it found to `sequence.table`. */
+  look(sequence: Sequence, tokens: number): void {
+    const { request, table: before } = sequence;
+    const blockTokens = this.#blockTokens;
+    const known = sequence.knownTokens;
+    const blocks = this.#knownBlocks(sequence);
+    if (blocks > before.length) sequence.reserve(blocks);
+    const { keys, keyStart } = request;
+    this.#index.match(keys, keyStart, blocks, sequence.table, this.#match);
+    const matched = this.#match.blocks;
+    const hits = this.#usable(matched, sequence);
+    const hitTokens = this.#tokensOf(hits, sequence);
+    const wanted = this.reservedTokens(sequence, Math.min(known, hitTokens + tokens));
+    const target = Math.max(hits, Math.ceil(wanted / blockTokens));
+    sequence.reserve(target);
+    const { table } = sequence;
+    const { words } = this.#pool;
+    let unheld = countIdle(table, 0, hits, words);
+    // What the request writes into the last hit block, its last token again or its answer, is not for others' eyes.
+    const writes = hitTokens < hits * blockTokens || (this.#recomputeLast && hitTokens === known);
+    this.copyLast = hits > 0 && writes && words[table[hits - 1]] !== idleWord;
+    const resident = blocks - this.#match.absent;
+    if (hits < blocks) this.#classify(request, table, hits, matched, blocks);
+    let adoptedEnd = 0;
+    let adopted = 0;
+    if (resident > hits) {
+      if (this.#adopt) {
+        adoptedEnd = blocks;
+        if (this.#isBeingFilled(sequence, blocks - 1)) table[blocks - 1] = hole;
+        const end = Math.min(target, blocks);
+        adopted = end - hits - countBelow(table, hits, end, 0);
+        unheld += countIdle(table, hits, blocks, words);
+      } else {
+        table.fill(hole, hits, blocks);
+      }
+    }
+    if (target > blocks) table.fill(hole, blocks, target);
+    this.#residentBlocks = resident;
+    this.hitBlocks = hits;
+    this.hitTokens = hitTokens;
+    this.tableEnd = target;
+    this.neededBlocks = target - hits - adopted + (this.copyLast ? 1 : 0);
+    this.idleBlocks = unheld;
+    this.adoptedEnd = adoptedEnd;
+  }
+
+  /** Why the blocks from `hits` on were missed, into `#missed`. */
+  #classify(request: Request, table: Int32Array, hits: number, matched: number, blocks: number): void {
+    if (this.history !== undefined) {
+      this.history.classify(request, table, hits, matched, blocks, this.#missed);
+      return;
+    }
+    const { absent, evicted } = this.#match;
+    const { count } = this.#missed;
+    count[Miss.neverSeen] = absent - evicted;
+    count[Miss.evicted] = evicted;
+    count[Miss.matchLimit] = matched - hits;
+    count[Miss.pastHole] = blocks - matched - absent;
+    this.#missed.last = this.#whyMissed(request, table, matched, blocks - 1);
+  }
+
+  #whyMissed(request: Request, table: Int32Array, matched: number, i: number): number {
+    if (this.history !== undefined) return this.history.why(request, i, table[i] >= 0, matched);
+    if (table[i] >= 0) return i < matched ? Miss.matchLimit : Miss.pastHole;
+    return table[i] < hole ? Miss.evicted : Miss.neverSeen;
+  }
+
+  /** The lookup just made enters the figures, once a request. */
+  count(sequence: Sequence, counters: Counters): void {
+    const { hitBlocks, hitTokens } = this;
+    const blockTokens = this.#blockTokens;
+    if (sequence.counted) {
+      counters.rehitTokens += hitTokens;
+      return;
+    }
+    sequence.counted = true;
+    const { inputTokens, promptBlocks } = sequence.request;
+    counters.lookups++;
+    counters.lookupBlocks += promptBlocks;
+    counters.lookupTokens += inputTokens;
+    counters.hitBlocks += hitBlocks;
+    counters.hitTokens += hitTokens;
+    const fullBlocks = Math.floor(inputTokens / blockTokens);
+    counters.fullLookupBlocks += fullBlocks;
+    counters.fullHitBlocks += Math.min(hitBlocks, fullBlocks);
+    counters.residentBlocks += this.#residentBlocks;
+    if (promptBlocks > 0) counters.blockRatioSum += hitBlocks / promptBlocks;
+    counters.tokenRatioSum += hitTokens / inputTokens;
+    const { missTokens } = counters;
+    if (hitBlocks < promptBlocks) {
+      const { count, last } = this.#missed;
+      for (let reason = 0; reason < count.length; reason++) {
+        if (count[reason] > 0) missTokens[reason] += count[reason] * blockTokens;
+      }
+      const beyond = promptBlocks * blockTokens - inputTokens;
+      if (beyond > 0) missTokens[last] -= beyond;
+    }
+    const short = inputTokens - promptBlocks * blockTokens;
+    if (short > 0) missTokens[Miss.shorterThanBlock] += short;
+  }
+
+  log(sequence: Sequence, log: EventLog, now: Nanos): void {
+    const { request, table } = sequence;
+    const { hitBlocks, hitTokens, adoptedEnd } = this;
+    log.add(EventKind.admit, now, request.id, -1, hitTokens, hitBlocks);
+    const blocks = this.#knownBlocks(sequence);
+    for (let i = 0; i < blocks; i++) {
+      const key = request.keys[request.keyStart + i];
+      if (i < hitBlocks) log.add(EventKind.hit, now, request.id, table[i], key, i);
+      else if (i < adoptedEnd && table[i] >= 0) log.add(EventKind.adopt, now, request.id, table[i], key, i);
+      else log.add(EventKind.miss, now, request.id, -1, key, this.#whyMissed(request, table, this.#match.blocks, i));
+    }
+  }
+}
