@@ -10,6 +10,13 @@ export class MissedBlocks {
   readonly count = new Int32Array(missReasons.length);
   /** Reason of the prompt's last block. */
   last = 0;
+
+  /** One block was missed for another reason than it seemed; if it is the last, that too. */
+  move(from: number, to: number): void {
+    this.count[from]--;
+    this.count[to]++;
+    if (this.last === from && this.count[from] === 0) this.last = to;
+  }
 }
 
 /**

@@ -61,7 +61,8 @@ export class KvCache {
   readonly #recomputeLast: boolean;
   /** Blocks on their way to the index. */
   #list = new Int32Array(256);
-  readonly #lookup: Lookup;
+  /** The half of an admission that only reads. */
+  readonly lookup: Lookup;
   #distinct = 0;
   readonly #insertion: { -readonly [Field in keyof Insertion]: Insertion[Field] } = {
     keys: new Uint32Array(0),
@@ -89,7 +90,7 @@ export class KvCache {
     this.#countsHits = parts.entries.countsHits;
     this.#publishAtAllocation = parts.rules.publish === "allocation";
     this.#recomputeLast = parts.rules["full-hit"] === "recompute-last";
-    this.#lookup = new Lookup(parts.blockTokens, parts.rules, parts.index, this.#pool, parts.namespaces);
+    this.lookup = new Lookup(parts.blockTokens, parts.rules, parts.index, this.#pool, parts.namespaces);
   }
 
   get totalBlocks(): number | undefined {
@@ -115,13 +116,13 @@ export class KvCache {
   expectKeys(distinct: number): void {
     if (distinct <= this.#distinct) return;
     this.#distinct = distinct;
-    this.#lookup.history?.expectKeys(distinct);
+    this.lookup.history?.expectKeys(distinct);
     this.index.expectKeys(distinct);
   }
 
   /** Tokens that an admission would find; changes nothing. */
   cachedTokens(sequence: Sequence): number {
-    return this.#lookup.cachedTokens(sequence);
+    return this.lookup.cachedTokens(sequence);
   }
 
   /**
@@ -129,7 +130,7 @@ export class KvCache {
    * nothing has changed.
    */
   admit(sequence: Sequence, tokens: number, now: Nanos): boolean {
-    const found = this.#lookup;
+    const found = this.lookup;
     found.look(sequence, tokens);
     const { neededBlocks: needed, tableEnd: target } = found;
     if (needed > this.availableBlocks - found.idleBlocks) return false;
@@ -183,7 +184,7 @@ export class KvCache {
     const from = Math.floor(sequence.computedTokens / this.blockTokens);
     sequence.computedTokens += sequence.stepTokens;
     sequence.stepTokens = 0;
-    const { history } = this.#lookup;
+    const { history } = this.lookup;
     if (history === undefined) return;
     const done = this.#publishable(sequence, sequence.computedTokens);
     history.computed(sequence.request, from, done);
@@ -252,7 +253,7 @@ export class KvCache {
 
   /** Blocks that a sequence needs at once in the worst case: more than the cache has means that it can never run. */
   blocksFor(sequence: Sequence): number {
-    return Math.ceil(this.#lookup.reservedTokens(sequence, sequence.knownTokens) / this.blockTokens);
+    return Math.ceil(this.lookup.reservedTokens(sequence, sequence.knownTokens) / this.blockTokens);
   }
 
   #begin(sequence: Sequence, now: Nanos): void {
@@ -265,9 +266,9 @@ export class KvCache {
   /** The lookup's blocks are this sequence's too from now on. */
   #holdFound(sequence: Sequence, hitBlocks: number): void {
     const { table } = sequence;
-    const { adoptedEnd } = this.#lookup;
+    const { adoptedEnd } = this.lookup;
     sequence.adoptedEnd = adoptedEnd;
-    const hits = this.#lookup.copyLast ? hitBlocks - 1 : hitBlocks;
+    const hits = this.lookup.copyLast ? hitBlocks - 1 : hitBlocks;
     const { words } = this.#pool;
     const list = this.#listOf(Math.max(hits, adoptedEnd));
     let count = hold(table, 0, hits, words, list, 0);
@@ -318,7 +319,7 @@ export class KvCache {
       }
     }
     if (this.#log) this.#logAllocations(sequence, from, to, this.#log);
-    this.#lookup.history?.computing(request, from, Math.max(from, Math.min(to, request.knownBlocks)));
+    this.lookup.history?.computing(request, from, Math.max(from, Math.min(to, request.knownBlocks)));
     sequence.blockCount = to;
   }
 
@@ -386,9 +387,9 @@ export class KvCache {
     const mine = sequence.table[i];
     if (other === hole) return;
     if (other !== mine) {
-      // Two answers cannot grow in one block, so both keep their own.
+      // The own partial last block may hold the answer's first tokens already, or will: it stays, unknown to others.
       const partial = i === sequence.request.promptBlocks - 1 && sequence.request.inputTokens % this.blockTokens > 0;
-      if (!partial || this.#pool.holdersOf(other) === 0) this.#giveWay(sequence, i, other);
+      if (!partial) this.#giveWay(sequence, i, other);
     } else if (this.#pool.stateOf(mine) === computing) {
       this.#pool.move(mine, computing, published);
       this.counters.insertedBlocks++;

@@ -2,7 +2,7 @@ import { countBelow, countIdle } from "./block-loops.ts";
 import { type Counters, Miss } from "./counters.ts";
 import { EventKind, type EventLog } from "./events.ts";
 import { ContentHistory, MissedBlocks } from "./history.ts";
-import type { Match, PrefixIndex } from "./plugins.ts";
+import type { BlockId, Match, PrefixIndex } from "./plugins.ts";
 import { type BlockPool, BlockState, blockWord } from "./pool.ts";
 import { hole, type Request, type Sequence } from "./request.ts";
 import type { Rules } from "./rules.ts";
@@ -29,6 +29,8 @@ export class Lookup {
   copyLast = false;
   /** Absent where the index itself remembers what it stored and all that is allocated is stored. */
   readonly history: ContentHistory | undefined;
+  /** Whether the step that is being planned computes the block; the replica knows. */
+  isBeingComputed: (block: BlockId) => boolean = () => false;
   readonly #blockTokens: number;
   readonly #index: PrefixIndex;
   readonly #pool: BlockPool;
@@ -95,6 +97,16 @@ export class Lookup {
     return table[i] >= 0 && this.#pool.words[table[i]] !== idleWord;
   }
 
+  /**
+   * Whether a request with these hits has to copy the last one: it writes its last token again into it, or its answer,
+   * while others use the block.
+   */
+  #copies(hits: number, sequence: Sequence): boolean {
+    if (hits === 0 || this.#pool.words[sequence.table[hits - 1]] === idleWord) return false;
+    const hitTokens = this.#tokensOf(hits, sequence);
+    return hitTokens < hits * this.#blockTokens || (this.#recomputeLast && hitTokens === sequence.knownTokens);
+  }
+
   /** Looks up a request that wants to compute at most `tokens`; writes what it found to `sequence.table`. */
   look(sequence: Sequence, tokens: number): void {
     const { request, table: before } = sequence;
@@ -105,7 +117,10 @@ export class Lookup {
     const { keys, keyStart } = request;
     this.#index.match(keys, keyStart, blocks, sequence.table, this.#match);
     const matched = this.#match.blocks;
-    const hits = this.#usable(matched, sequence);
+    let hits = this.#usable(matched, sequence);
+    // A block that this very step computes is empty when copies are made, so it is computed again instead.
+    const unmade = this.#copies(hits, sequence) && this.isBeingComputed(sequence.table[hits - 1]);
+    if (unmade) hits--;
     const hitTokens = this.#tokensOf(hits, sequence);
     const wanted = this.reservedTokens(sequence, Math.min(known, hitTokens + tokens));
     const target = Math.max(hits, Math.ceil(wanted / blockTokens));
@@ -113,11 +128,10 @@ export class Lookup {
     const { table } = sequence;
     const { words } = this.#pool;
     let unheld = countIdle(table, 0, hits, words);
-    // What the request writes into the last hit block, its last token again or its answer, is not for others' eyes.
-    const writes = hitTokens < hits * blockTokens || (this.#recomputeLast && hitTokens === known);
-    this.copyLast = hits > 0 && writes && words[table[hits - 1]] !== idleWord;
+    this.copyLast = this.#copies(hits, sequence);
     const resident = blocks - this.#match.absent;
     if (hits < blocks) this.#classify(request, table, hits, matched, blocks);
+    if (unmade) this.#missed.move(Miss.matchLimit, Miss.notYetComputed);
     let adoptedEnd = 0;
     let adopted = 0;
     if (resident > hits) {

@@ -1,7 +1,7 @@
 import { assert } from "./errors.ts";
 import { EventKind, type EventLog } from "./events.ts";
 import type { KvCache } from "./kv-cache.ts";
-import type { ReplicaView, RequestView, Scheduler, SchedulerContext, SequenceView } from "./plugins.ts";
+import type { BlockId, ReplicaView, RequestView, Scheduler, SchedulerContext, SequenceView } from "./plugins.ts";
 import { type Request, Sequence, SequenceQueue } from "./request.ts";
 import { StepPlan, type StepResult } from "./step.ts";
 import type { Nanos } from "./trace.ts";
@@ -47,6 +47,7 @@ export class Replica implements SchedulerContext, ReplicaView {
 
   constructor(options: ReplicaOptions) {
     this.cache = options.cache;
+    this.cache.lookup.isBeingComputed = (block) => this.running.some((sequence) => computesNow(sequence, block));
     this.#plan = new StepPlan(options.cache.copies);
     this.#scheduler = options.scheduler;
     this.#log = options.log;
@@ -222,4 +223,14 @@ export class Replica implements SchedulerContext, ReplicaView {
     assert(at >= 0, "a sequence that does not run stops");
     running.splice(at, 1);
   }
+}
+
+/** Whether the step that is being planned computes the block for this sequence. */
+function computesNow(
+  { stepTokens, table, computedTokens, computingEnd, request, cachedBlocks }: Sequence,
+  block: BlockId,
+) {
+  if (stepTokens === 0) return false;
+  const from = Math.max(cachedBlocks, Math.floor(computedTokens / request.blocks.blockTokens));
+  return table.subarray(from, computingEnd).includes(block);
 }
