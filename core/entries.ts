@@ -1,5 +1,26 @@
 import { PolicyError } from "./errors.ts";
-import type { EntryId, Insertion } from "./plugins.ts";
+
+/**
+ * What an index stores and a policy orders: a block in a hash table or block trie, a run of keys in a radix tree, a
+ * whole prompt in a prompt table. Numbers from 0, used again after an eviction.
+ */
+export type EntryId = number;
+/** A physical block of the KV cache (or a single-token slot, at block size 1). */
+export type BlockId = number;
+
+/** What `PrefixIndex.insert` gets: the request's keys and blocks, and room for the answer. Reused between calls. */
+export interface Insertion {
+  readonly keys: Uint32Array;
+  readonly start: number;
+  readonly table: Int32Array;
+  readonly from: number;
+  readonly to: number;
+  /** Block i of the first `promptBlocks` ends at token `min((i + 1) * blockTokens, promptTokens)`. */
+  readonly promptBlocks: number;
+  readonly promptTokens: number;
+  /** Out: the block that the request should use for index i, at `i − from`; −1 if it is not stored. */
+  readonly instead: Int32Array;
+}
 
 /**
  * Attention work grows with what precedes a token: this many context tokens cost as much as one token's matrix

@@ -1,16 +1,10 @@
 import type { BlockColumns } from "./content.ts";
-import type { EntryColumns } from "./entries.ts";
+import type { BlockId, EntryColumns, EntryId, Insertion } from "./entries.ts";
 import type { Random } from "./random.ts";
 import type { RuleName, RuleSupport, Rules, RuleValue } from "./rules.ts";
 import type { Nanos } from "./trace.ts";
 
-/**
- * What an index stores and a policy orders: a block in a hash table or block trie, a run of keys in a radix tree, a
- * whole prompt in a prompt table. Numbers from 0, used again after an eviction.
- */
-export type EntryId = number;
-/** A physical block of the KV cache (or a single-token slot, at block size 1). */
-export type BlockId = number;
+export type { BlockId, EntryId, Insertion } from "./entries.ts";
 
 /** What a policy may know of a request. Its true output length is not among it. */
 export interface RequestView {
@@ -187,20 +181,6 @@ export interface PrefixIndex {
   grow(blockCount: number): void;
   /** Content ids below `distinct` may come from now on. */
   expectKeys(distinct: number): void;
-}
-
-/** What `PrefixIndex.insert` gets: the request's keys and blocks, and room for the answer. Reused between calls. */
-export interface Insertion {
-  readonly keys: Uint32Array;
-  readonly start: number;
-  readonly table: Int32Array;
-  readonly from: number;
-  readonly to: number;
-  /** Block i of the first `promptBlocks` ends at token `min((i + 1) * blockTokens, promptTokens)`. */
-  readonly promptBlocks: number;
-  readonly promptTokens: number;
-  /** Out: the block that the request should use for index i, at `i − from`; −1 if it is not stored. */
-  readonly instead: Int32Array;
 }
 
 export interface IndexPlugin extends Plugin {
