@@ -65,16 +65,20 @@ class ScoreOrder implements EvictionPolicy {
   readonly #firstSign: number;
   readonly #second: Level["column"];
   readonly #secondSign: number;
-  /** Entries in order. Place p is at `p & mask`; it counts only while `#place[entry] === p`. */
-  readonly #ring: Int32Array;
+  /**
+   * Two tables in one array, because an access to one more array costs as much as the access itself:
+   *
+   *   [0 .. ringAt)    where each evictable entry is: a place of the run, or −2 − its place in the heap; `none` = nowhere
+   *   [ringAt .. )     the run: place p is at `ringAt + (p & mask)`; it counts only while its entry says that it is there
+   */
+  readonly #order: Int32Array;
+  readonly #ringAt: number;
   readonly #mask: number;
   #head = 0;
   #end = 0;
   /** Scores of the last entry that went into the run, even if it has left since. */
   #lastFirst = Number.NEGATIVE_INFINITY;
   #lastSecond = Number.NEGATIVE_INFINITY;
-  /** Where an evictable entry is: a place of the ring, or −2 − its place in the heap; `none` = nowhere. */
-  readonly #place: Int32Array;
   #heap: Int32Array | undefined;
   #heapLength = 0;
   /** Order in which entries came into the heap: who came first goes first. */
@@ -104,13 +108,13 @@ class ScoreOrder implements EvictionPolicy {
     this.#byArrival = scores.length === 0;
     this.#computed = this.#levels.some((level) => level.compute);
     const room = 2 ** Math.ceil(Math.log2(Math.max(16, 2 * entryCount)));
-    this.#ring = new Int32Array(room);
     this.#mask = room - 1;
-    this.#place = new Int32Array(entryCount).fill(none);
+    this.#ringAt = entryCount;
+    this.#order = new Int32Array(entryCount + room).fill(none, 0, entryCount);
   }
 
   add(entry: EntryId): void {
-    if (this.#place[entry] <= heldAt && this.#returns(entry)) return;
+    if (this.#order[entry] <= heldAt && this.#returns(entry)) return;
     if (this.#computed) this.#compute(entry);
     const first = this.#first[entry] * this.#firstSign;
     const second = this.#second[entry] * this.#secondSign;
@@ -120,13 +124,13 @@ class ScoreOrder implements EvictionPolicy {
     }
     this.#lastFirst = first;
     this.#lastSecond = second;
-    if (this.#end - this.#head === this.#ring.length || this.#end === 2 ** 30) this.#closeGaps();
-    this.#ring[this.#end & this.#mask] = entry;
-    this.#place[entry] = this.#end++;
+    if (this.#end - this.#head > this.#mask || this.#end === 2 ** 30) this.#closeGaps();
+    this.#order[this.#ringAt + (this.#end & this.#mask)] = entry;
+    this.#order[entry] = this.#end++;
   }
 
   addMany(entries: Int32Array, count: number): void {
-    if (this.#byArrival && this.#end - this.#head + count <= this.#ring.length && this.#end + count < 2 ** 30) {
+    if (this.#byArrival && this.#end - this.#head + count <= this.#mask + 1 && this.#end + count < 2 ** 30) {
       this.#append(entries, count);
       return;
     }
@@ -134,29 +138,31 @@ class ScoreOrder implements EvictionPolicy {
   }
 
   #append(entries: Int32Array, count: number): void {
-    const ring = this.#ring;
-    const place = this.#place;
+    const order = this.#order;
+    const ringAt = this.#ringAt;
     const mask = this.#mask;
     let end = this.#end;
     for (let i = 0; i < count; i++) {
       const entry = entries[i];
-      ring[end & mask] = entry;
-      place[entry] = end++;
+      order[ringAt + (end & mask)] = entry;
+      order[entry] = end;
+      end = (end + 1) | 0;
     }
     this.#end = end;
   }
 
   remove(entry: EntryId, why: "held" | "evicted" | "dropped"): void {
-    const place = this.#place[entry];
-    this.#place[entry] = why === "held" && this.#fixed && place > none ? heldAt - place : none;
+    const place = this.#order[entry];
+    this.#order[entry] = why === "held" && this.#fixed && place > none ? heldAt - place : none;
     if (place < none) this.#removeFromHeap(-2 - place);
   }
 
   /** An entry whose scores never change comes back to the place it left, if the head has not passed it. */
   #returns(entry: EntryId): boolean {
-    const place = heldAt - this.#place[entry];
-    const there = place >= this.#head && place < this.#end && this.#ring[place & this.#mask] === entry;
-    this.#place[entry] = there ? place : none;
+    const place = heldAt - this.#order[entry];
+    const there =
+      place >= this.#head && place < this.#end && this.#order[this.#ringAt + (place & this.#mask)] === entry;
+    this.#order[entry] = there ? place : none;
     return there;
   }
 
@@ -170,15 +176,15 @@ class ScoreOrder implements EvictionPolicy {
   takeMany(into: Int32Array, from: number, to: number): number {
     let at = from | 0;
     if (this.#heapLength === 0) {
-      const ring = this.#ring;
-      const place = this.#place;
+      const order = this.#order;
+      const ringAt = this.#ringAt;
       const mask = this.#mask;
       const end = this.#end;
       let head = this.#head;
       for (; head < end && at < to; head++) {
-        const entry = ring[head & mask];
-        if (place[entry] !== head) continue;
-        place[entry] = none;
+        const entry = order[ringAt + (head & mask)];
+        if (order[entry] !== head) continue;
+        order[entry] = none;
         into[at++] = entry;
       }
       this.#head = head;
@@ -194,10 +200,9 @@ class ScoreOrder implements EvictionPolicy {
   }
 
   #runHead(): EntryId | undefined {
-    const ring = this.#ring;
     while (this.#head < this.#end) {
-      const entry = ring[this.#head & this.#mask];
-      if (this.#place[entry] === this.#head) return entry;
+      const entry = this.#order[this.#ringAt + (this.#head & this.#mask)];
+      if (this.#order[entry] === this.#head) return entry;
       this.#head++;
     }
     return undefined;
@@ -208,19 +213,18 @@ class ScoreOrder implements EvictionPolicy {
     return second === this.#lastSecond && this.#levels.length <= 2;
   }
 
-  /** The entries of the run, without gaps, from the ring's first place. */
+  /** The entries of the run, and those that may come back to it, without gaps from its first place. */
   #closeGaps(): void {
-    const ring = this.#ring;
-    const kept = new Int32Array(ring.length);
+    const order = this.#order;
+    const kept = new Int32Array(this.#mask + 1);
     let count = 0;
     for (let place = this.#head; place < this.#end; place++) {
-      const entry = ring[place & this.#mask];
-      if (this.#place[entry] === place || this.#place[entry] === heldAt - place) kept[count++] = entry;
+      const entry = order[this.#ringAt + (place & this.#mask)];
+      if (order[entry] === place || order[entry] === heldAt - place) kept[count++] = entry;
     }
-    ring.set(kept);
-    for (let place = 0; place < count; place++) {
-      this.#place[ring[place]] = this.#place[ring[place]] <= heldAt ? heldAt - place : place;
-    }
+    order.set(kept, this.#ringAt);
+    for (let place = 0; place < count; place++)
+      order[kept[place]] = order[kept[place]] <= heldAt ? heldAt - place : place;
     this.#head = 0;
     this.#end = count;
   }
@@ -243,8 +247,8 @@ class ScoreOrder implements EvictionPolicy {
   }
 
   #push(entry: EntryId): void {
-    this.#heap ??= new Int32Array(this.#place.length);
-    this.#arrival ??= new Float64Array(this.#place.length);
+    this.#heap ??= new Int32Array(this.#ringAt);
+    this.#arrival ??= new Float64Array(this.#ringAt);
     this.#arrival[entry] = this.#arrivals++;
     this.#up(this.#heapLength++, entry);
   }
@@ -258,7 +262,7 @@ class ScoreOrder implements EvictionPolicy {
 
   #up(at: number, entry: EntryId): void {
     const heap = this.#heap!;
-    const place = this.#place;
+    const place = this.#order;
     while (at > 0) {
       const above = (at - 1) >> 1;
       if (!this.#goesBefore(entry, heap[above])) break;
@@ -272,7 +276,7 @@ class ScoreOrder implements EvictionPolicy {
 
   #down(at: number, entry: EntryId): void {
     const heap = this.#heap!;
-    const place = this.#place;
+    const place = this.#order;
     const length = this.#heapLength;
     for (let child = 2 * at + 1; child < length; child = 2 * at + 1) {
       if (child + 1 < length && this.#goesBefore(heap[child + 1], heap[child])) child++;
