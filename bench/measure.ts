@@ -4,6 +4,7 @@ import { Session } from "node:inspector/promises";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 import { setImmediate } from "node:timers/promises";
+import { fileURLToPath } from "node:url";
 import { gunzipSync } from "node:zlib";
 import { createCache } from "../core/compose.ts";
 import { BlockKeys, fourLanes } from "../core/content.ts";
@@ -212,5 +213,7 @@ const benchmarks: Record<string, (...args: string[]) => Figure[] | Promise<Figur
 };
 
 // Run as a process of its own by bench/main.ts: `measure.ts replay hash-table lru 10000`.
-const [name, ...args] = process.argv.slice(2);
-if (name !== undefined && name in benchmarks) console.log(JSON.stringify(await benchmarks[name](...args)));
+if (process.argv[1] === fileURLToPath(import.meta.url)) {
+  const [name, ...args] = process.argv.slice(2);
+  console.log(JSON.stringify(await benchmarks[name](...args)));
+}
