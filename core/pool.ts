@@ -15,24 +15,19 @@ export const BlockState = { free: 0, reserved: 1, computing: 2, published: 3, id
 export type BlockStateName = keyof typeof BlockState;
 export const blockStateNames = Object.keys(BlockState) as BlockStateName[];
 
-/** Where a block's content is. */
-export const Tier = { device: 0, host: 1, disk: 2 } as const;
-
 const stateShift = 24;
 const holdersMask = (1 << stateShift) - 1;
 
 /** State and number of holders in one word, so that the innermost loops touch one array. */
 export const blockWord = (state: number, holders: number): number => (state << stateShift) | holders;
 
-/** State, holders and tier of every physical block. */
+/** State and holders of every physical block. */
 export class BlockPool {
   /** `blockWord` of each block. */
   words: Int32Array;
-  tier: Uint8Array;
 
   constructor(blockCount: number) {
     this.words = new Int32Array(blockCount);
-    this.tier = new Uint8Array(blockCount);
   }
 
   get blockCount(): number {
@@ -66,8 +61,5 @@ export class BlockPool {
     const words = new Int32Array(blockCount);
     words.set(this.words);
     this.words = words;
-    const tier = new Uint8Array(blockCount);
-    tier.set(this.tier);
-    this.tier = tier;
   }
 }

@@ -1,5 +1,4 @@
 import { type Counters, type MissReason, missReasons } from "./counters.ts";
-import type { KvCache } from "./kv-cache.ts";
 
 /** A ratio of sums; 0 where there was nothing to hit. */
 const ratio = (part: number, whole: number) => (whole === 0 ? 0 : part / whole);
@@ -33,14 +32,4 @@ export function cacheReport(counters: Counters) {
     preemptions: counters.preemptions,
     rehitTokens: counters.rehitTokens,
   };
-}
-export type CacheReport = ReturnType<typeof cacheReport>;
-
-/** Blocks by what they are used for, now; they add up to the pool. */
-export function occupancy(cache: KvCache) {
-  const total = cache.pool.blockCount;
-  const free = cache.freeBlocks;
-  const idle = cache.index.evictableBlocks;
-  const cached = cache.index.blockCount;
-  return { total, free, idle, held: cached - idle, private: total - free - cached };
 }

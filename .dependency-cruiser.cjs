@@ -1,0 +1,38 @@
+// Imports point one way: policies, traces, sim, engine, viz → core; cli → all. sim and engine never meet.
+const ours = "^(policies|traces|sim|engine|viz|cli|bench|scripts|test|notebooks)/";
+
+/** A folder that may import from itself, from core and from libraries. */
+const onlyCore = (folder) => ({
+  name: `${folder}-imports-only-core`,
+  severity: "error",
+  from: { path: `^${folder}/` },
+  to: { path: ours, pathNot: `^${folder}/` },
+});
+
+/** @type {import("dependency-cruiser").IConfiguration} */
+module.exports = {
+  forbidden: [
+    { name: "core-imports-nothing-of-ours", severity: "error", from: { path: "^core/" }, to: { path: ours } },
+    ...["policies", "traces", "sim", "engine", "viz"].map(onlyCore),
+    {
+      name: "the-plug-in-entry-shows-only-core",
+      severity: "error",
+      from: { path: "^index\\.ts$" },
+      to: { path: ours },
+    },
+    {
+      name: "nobody-imports-the-command-line",
+      severity: "error",
+      from: { path: "^(core|policies|traces|sim|engine|viz|bench|scripts)/" },
+      to: { path: "^cli/" },
+    },
+    { name: "no-cycles", severity: "error", from: {}, to: { circular: true } },
+    { name: "everything-resolves", severity: "error", from: {}, to: { couldNotResolve: true, pathNot: "^kvlab$" } },
+  ],
+  options: {
+    tsConfig: { fileName: "tsconfig.json" },
+    tsPreCompilationDeps: true,
+    doNotFollow: { path: "node_modules" },
+    includeOnly: { path: "^(core|policies|traces|sim|engine|viz|cli|bench|scripts|index\\.ts)" },
+  },
+};
