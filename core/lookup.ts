@@ -56,7 +56,7 @@ export class Lookup {
     this.history = remembered ? undefined : new ContentHistory();
   }
 
-  /** Tokens that an admission would find; changes nothing but `sequence.table`, which a waiting sequence does not use. */
+  /** Tokens that an admission would find, but for a last block that the step being planned is still to compute; changes nothing but `sequence.table`, which a waiting sequence does not use. */
   cachedTokens(sequence: Sequence): number {
     const blocks = this.#knownBlocks(sequence);
     sequence.reserve(blocks);
@@ -165,6 +165,7 @@ export class Lookup {
     const { count } = this.#missed;
     count[Miss.neverSeen] = absent - evicted;
     count[Miss.evicted] = evicted;
+    count[Miss.notYetComputed] = 0;
     count[Miss.matchLimit] = matched - hits;
     count[Miss.pastHole] = blocks - matched - absent;
     this.#missed.last = this.#whyMissed(request, table, matched, blocks - 1);

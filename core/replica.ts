@@ -225,12 +225,11 @@ export class Replica implements SchedulerContext, ReplicaView {
   }
 }
 
-/** Whether the step that is being planned computes the block for this sequence. */
-function computesNow(
-  { stepTokens, table, computedTokens, computingEnd, request, cachedBlocks }: Sequence,
-  block: BlockId,
-) {
+/** Whether the step that is being planned computes what the block is known for, rather than adding an answer to it. */
+function computesNow(sequence: Sequence, block: BlockId): boolean {
+  const { stepTokens, table, computedTokens, computingEnd, request, cachedBlocks } = sequence;
   if (stepTokens === 0) return false;
-  const from = Math.max(cachedBlocks, Math.floor(computedTokens / request.blocks.blockTokens));
-  return table.subarray(from, computingEnd).includes(block);
+  const full = Math.floor(computedTokens / request.blocks.blockTokens);
+  const done = computedTokens >= request.inputTokens ? Math.max(full, request.promptBlocks) : full;
+  return table.subarray(Math.max(cachedBlocks, done), computingEnd).includes(block);
 }
