@@ -30,7 +30,7 @@ beforeAll(async () => {
 });
 
 /** Takes one block out of the cache, which holds the others than `held`, and returns nothing. */
-type Evict = (cache: number[], held: Set<number>, now: number) => void;
+type Evict = (cache: number[], held: Set<number>, now: number, capacity: number) => void;
 /** Where the blocks of a request go when it ends: the cache's new order. */
 type Release = (cache: number[], prompt: number[]) => number[];
 
@@ -47,7 +47,7 @@ function naiveHits(capacity: number, evict: Evict, release: Release): number[] {
     const missing = prompt.filter((key) => !cache.includes(key));
     const firstMissing = prompt.findIndex((key) => !cache.includes(key));
     const held = new Set(prompt);
-    while (cache.length + missing.length > capacity) evict(cache, held, now);
+    while (cache.length + missing.length > capacity) evict(cache, held, now, capacity);
     cache = release(cache, prompt);
     return firstMissing < 0 ? prompt.length : firstMissing;
   });
@@ -71,9 +71,10 @@ const appended =
     ),
   ];
 
-/** The block that is asked for last goes; of those that nobody asks for again, the deepest. */
-const furthest: Evict = (cache, held, now) => {
-  const nextUse = (key: number) => uses.get(key)!.find((r) => r > now) ?? prompts.length;
+/** The block that is asked for last, by a request that fits, goes; of those that nobody asks for again, the deepest. */
+const furthest: Evict = (cache, held, now, capacity) => {
+  const fits = (r: number) => r > now && prompts[r].length <= capacity;
+  const nextUse = (key: number) => uses.get(key)!.find(fits) ?? prompts.length;
   let worst = -1;
   let at = -1;
   cache.forEach((key, i) => {
@@ -109,7 +110,7 @@ describe.each([
 test("belady hits what searching the rest of the trace for each victim hits", () => {
   // From the left, so that of equals the last in the array, which is a request's deepest, goes.
   const release = appended(forward);
-  for (const blocks of capacities.slice(1, 4))
+  for (const blocks of capacities.slice(0, 4))
     expect(sum(ours("belady", blocks))).toBe(sum(naiveHits(blocks, furthest, release)));
 });
 
@@ -144,10 +145,10 @@ test("random hits, over many seeds, what drawing victims from a hat hits", () =>
 
 // The figures themselves, so that no change goes unseen. A new policy needs a line here: what it counts, checked as above.
 const goldenHits: Record<string, string> = {
-  belady: "907 4354 5507 6408 6483",
+  belady: "911 4354 5507 6408 6483",
   fifo: "517 1807 2844 4530 5409",
   lru: "558 2203 3362 5139 6152",
-  random: "342 1081 1699 3213 4618",
+  random: "338 1042 1591 3154 4743",
   unbounded: "6483 6483 6483 6483 6483",
 };
 

@@ -1,0 +1,87 @@
+import fc from "fast-check";
+import type { ChainHash } from "../../core/content.ts";
+import type { EvictionPlugin, IndexPlugin, Plugin } from "../../core/plugins.ts";
+import { type RuleName, type RuleValue, ruleNames, ruleTable } from "../../core/rules.ts";
+import { allocatorRegistry, evictionRegistry, indexRegistry } from "../../policies/registry.ts";
+import type { Scenario, ScenarioConfig } from "./scenario.ts";
+import { worlds } from "./worlds.ts";
+
+/** KVLAB_LONG=1 runs everything fifty times as long. */
+const isLong = process.env["KVLAB_LONG"] === "1";
+export const runs = (count: number): number => (isLong ? 50 * count : count);
+
+type OwnRules = Partial<Record<RuleName, RuleValue>>;
+
+/** Every value that an index supports of every rule, most often the default. */
+export function anyRules(index: IndexPlugin): fc.Arbitrary<OwnRules> {
+  const values: Record<string, fc.Arbitrary<RuleValue | undefined>> = {};
+  for (const name of ruleNames) {
+    const supported = index.supports[name];
+    if (supported === undefined) continue;
+    const all = ruleTable[name].values;
+    const can: readonly RuleValue[] =
+      supported !== "any" ? supported : all === "number" ? [0, 1, 2] : (all as readonly string[]);
+    values[name] = fc.constantFrom(undefined, ...can);
+  }
+  return fc.record(values).map((rules) => {
+    const set: OwnRules = {};
+    for (const name of ruleNames) if (rules[name] !== undefined) set[name] = rules[name];
+    return set;
+  });
+}
+
+/** Keeps two bits of each lane's sum: nearly all contents collide. */
+export const weakHash: ChainHash = (lanes, tokens, from, count) => {
+  let sum = lanes[0];
+  for (let i = from; i < from + count; i++) sum = (sum + tokens[i]) & 3;
+  lanes.fill(sum);
+};
+
+export interface Choices {
+  readonly indexes?: readonly IndexPlugin[];
+  readonly evictions?: readonly EvictionPlugin[];
+  readonly hash?: ChainHash;
+  /** Rules that are as given in every configuration. */
+  readonly rules?: OwnRules;
+  /** Every rule at the index's default. */
+  readonly noRules?: boolean;
+}
+
+export function configs(choices: Choices = {}): fc.Arbitrary<ScenarioConfig> {
+  const {
+    indexes = indexRegistry.all,
+    evictions = evictionRegistry.all,
+    hash,
+    rules: fixed = {},
+    noRules = false,
+  } = choices;
+  return fc.constantFrom(...indexes.map(named)).chain((index) =>
+    fc.record({
+      index: fc.constant(index),
+      eviction: fc.constantFrom(...evictions.map(named)),
+      allocator: fc.constantFrom(...allocatorRegistry.all.map(named)),
+      blockUnits: fc.integer({ min: 1, max: 3 }),
+      blocks: fc.oneof({ weight: 5, arbitrary: fc.integer({ min: 1, max: 14 }) }, fc.constant(undefined)),
+      rules: (noRules ? fc.constant({}) : anyRules(index)).map((rules) => {
+        const all: OwnRules = { ...rules, ...fixed };
+        // Trusting equal hashes is only right where they do not collide.
+        return hash && all.collision === "trust" ? { ...all, collision: "compare" } : all;
+      }),
+      seed: fc.nat(1000),
+      ...(hash && { hash: fc.constant(hash) }),
+    }),
+  );
+}
+
+export function scenarios(choices: Choices = {}): fc.Arbitrary<Scenario> {
+  return fc.record({
+    world: worlds(),
+    config: configs(choices),
+    script: fc.array(fc.nat(23), { minLength: 10, maxLength: 300, size: "max" }),
+  });
+}
+
+/** A plug-in that a failing property prints by its name. */
+function named<P extends Plugin>(plugin: P): P {
+  return Object.defineProperty({ ...plugin }, fc.toStringMethod, { value: () => plugin.name, enumerable: false });
+}

@@ -1,0 +1,80 @@
+import type { Rules } from "../../core/rules.ts";
+import { type Ask, prefixOf, type World } from "./worlds.ts";
+
+/** What an admission must find, in blocks and tokens. */
+export interface Expected {
+  /** Blocks of the longest stored prefix. */
+  readonly matched: number;
+  /** Of these, those that the rules let the request use. */
+  readonly hitBlocks: number;
+  readonly hitTokens: number;
+}
+
+/**
+ * What a cache is, without hashes, blocks or columns: a set of prefixes, each written out as its tokens. A request may
+ * use a prefix if the set has it and all shorter ones that end with a block.
+ */
+export class NaiveModel {
+  readonly blockTokens: number;
+  readonly rules: Rules;
+  /** Whether a prompt's partial last block can be found: only where a trace gives it an id. */
+  readonly #partialBlocks: boolean;
+
+  constructor(blockTokens: number, unitTokens: number, rules: Rules) {
+    this.blockTokens = blockTokens;
+    this.rules = rules;
+    this.#partialBlocks = unitTokens > 1;
+  }
+
+  promptBlocks(ask: Ask): number {
+    const blocks = ask.prompt.length / this.blockTokens;
+    return this.#partialBlocks ? Math.ceil(blocks) : Math.floor(blocks);
+  }
+
+  /** Where block i of the request ends, in tokens. */
+  blockEnd(ask: Ask, i: number): number {
+    const end = (i + 1) * this.blockTokens;
+    return i < this.promptBlocks(ask) ? Math.min(end, ask.prompt.length) : end;
+  }
+
+  /** The content of block i with all that precedes it. */
+  contentOf(ask: Ask, i: number): string {
+    return prefixOf(ask, this.blockEnd(ask, i));
+  }
+
+  /** What a request with this many generated tokens must find among the stored prefixes. */
+  expected(ask: Ask, generated: number, stored: ReadonlySet<string>): Expected {
+    const known = ask.prompt.length + generated;
+    const full = this.rules["cache-generated"] === "true" ? Math.floor(known / this.blockTokens) : 0;
+    const blocks = Math.max(this.promptBlocks(ask), full);
+    let matched = 0;
+    while (matched < blocks && stored.has(this.contentOf(ask, matched))) matched++;
+    let usable = matched;
+    if (this.rules["match-limit"] !== "all") usable = Math.min(usable, Math.floor((known - 1) / this.blockTokens));
+    const hitBlocks = Math.max(0, usable - this.rules["drop-blocks"]);
+    const hitTokens = hitBlocks === 0 ? 0 : Math.min(known, this.blockEnd(ask, hitBlocks - 1));
+    return { matched, hitBlocks, hitTokens };
+  }
+}
+
+/** Hits of every request, one at a time, in a cache that never forgets. */
+export function hitsWithoutLimit(
+  { unitTokens, asks }: World,
+  { blockUnits }: { readonly blockUnits: number },
+  rules: Rules,
+): { blocks: number[]; tokens: number[] } {
+  const model = new NaiveModel(unitTokens * blockUnits, unitTokens, rules);
+  const stored = new Set<string>();
+  const found = asks.map((ask) => {
+    const expected = model.expected(ask, 0, stored);
+    let blocks = model.promptBlocks(ask);
+    if (rules["cache-generated"] === "true") {
+      // The last generated token is never computed.
+      const computed = ask.prompt.length + Math.max(0, ask.answer.length - 1);
+      blocks = Math.max(blocks, Math.floor(computed / model.blockTokens));
+    }
+    for (let i = 0; i < blocks; i++) stored.add(model.contentOf(ask, i));
+    return expected;
+  });
+  return { blocks: found.map(({ hitBlocks }) => hitBlocks), tokens: found.map(({ hitTokens }) => hitTokens) };
+}

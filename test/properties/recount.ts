@@ -1,0 +1,123 @@
+import { assert } from "../../core/errors.ts";
+import { EventKind, type EventLog } from "../../core/events.ts";
+import type { KvCache } from "../../core/kv-cache.ts";
+import { BlockState, blockStateNames } from "../../core/pool.ts";
+
+type Life = "free" | "private" | "cached";
+
+/**
+ * A second set of books: every block's state and holders, kept from the event log alone. Where entries are not blocks,
+ * an eviction does not say which blocks it frees, so there it is not kept.
+ */
+export class Recount {
+  readonly #log: EventLog;
+  #read = 0;
+  readonly #life = new Map<number, Life>();
+  readonly #held = new Map<number, Set<number>>();
+  readonly onWipe: (block: number) => void;
+  readonly onPublish: (request: number, block: number, place: number) => void;
+
+  constructor(log: EventLog, on: Pick<Recount, "onWipe" | "onPublish">) {
+    this.#log = log;
+    this.onWipe = on.onWipe;
+    this.onPublish = on.onPublish;
+  }
+
+  /** Reads what was logged since the last time. */
+  catchUp(): void {
+    const { kind, request, block, key, value } = this.#log.columns();
+    for (; this.#read < this.#log.count; this.#read++) {
+      const at = this.#read;
+      this.#apply(kind[at], request[at], block[at], key[at], value[at]);
+    }
+  }
+
+  /** Fails where the pool differs from the books. */
+  compare(cache: KvCache): void {
+    const holders = new Map<number, number>();
+    for (const blocks of this.#held.values())
+      for (const block of blocks) holders.set(block, (holders.get(block) ?? 0) + 1);
+    for (let block = 0; block < cache.pool.blockCount; block++) {
+      const state = cache.pool.stateOf(block);
+      const life: Life =
+        state === BlockState.free
+          ? "free"
+          : state === BlockState.published || state === BlockState.idle
+            ? "cached"
+            : "private";
+      const counted = this.#lifeOf(block);
+      assert(life === counted, () => `block ${block} is ${blockStateNames[state]}, by the log ${counted}`);
+      const holding = holders.get(block) ?? 0;
+      assert(
+        cache.pool.holdersOf(block) === holding,
+        () => `block ${block} has ${cache.pool.holdersOf(block)} holders, by the log ${holding}`,
+      );
+    }
+  }
+
+  #lifeOf(block: number): Life {
+    return this.#life.get(block) ?? "free";
+  }
+
+  #heldBy(request: number): Set<number> {
+    let blocks = this.#held.get(request);
+    if (!blocks) this.#held.set(request, (blocks = new Set()));
+    return blocks;
+  }
+
+  #isHeld(block: number): boolean {
+    return [...this.#held.values()].some((blocks) => blocks.has(block));
+  }
+
+  #move(block: number, from: Life, to: Life): void {
+    const life = this.#lifeOf(block);
+    assert(life === from, () => `event ${this.#log.line(this.#read)}: block ${block} is ${life}, expected ${from}`);
+    this.#life.set(block, to);
+  }
+
+  #apply(kind: number, request: number, block: number, key: number, value: number): void {
+    switch (kind) {
+      case EventKind.hit:
+      case EventKind.adopt:
+        this.#move(block, "cached", "cached");
+        this.#heldBy(request).add(block);
+        return;
+      case EventKind.allocate:
+        this.#move(block, "free", "private");
+        this.#heldBy(request).add(block);
+        this.onWipe(block);
+        return;
+      case EventKind.copy:
+        this.#move(block, "free", "private");
+        this.#heldBy(request).delete(key);
+        this.#heldBy(request).add(block);
+        this.onWipe(block);
+        return;
+      case EventKind.publish:
+        this.#move(block, "private", "cached");
+        this.onPublish(request, block, value);
+        return;
+      case EventKind.duplicate:
+        this.#heldBy(request).delete(block);
+        this.#heldBy(request).add(key);
+        return;
+      case EventKind.release:
+        assert(!this.#isHeld(block), () => `event ${this.#log.line(this.#read)}: block ${block} is held`);
+        if (value === 1) this.#move(block, "cached", "cached");
+        else this.#move(block, "private", "free");
+        return;
+      case EventKind.evict:
+        assert(!this.#isHeld(block), () => `event ${this.#log.line(this.#read)}: block ${block} is held`);
+        this.#move(block, "cached", "free");
+        return;
+      case EventKind.drop:
+        this.#move(block, "cached", this.#isHeld(block) ? "private" : "free");
+        return;
+      case EventKind.finish:
+      case EventKind.preempt:
+      case EventKind.refuse:
+        this.#held.delete(request);
+        return;
+    }
+  }
+}
