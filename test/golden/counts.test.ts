@@ -1,9 +1,9 @@
 import { beforeAll, describe, expect, test } from "vitest";
 import type { RuleName, RuleValue } from "../../core/rules.ts";
-import { readTrace, type Trace } from "../../core/trace.ts";
+import type { Trace } from "../../core/trace.ts";
 import { evictionRegistry } from "../../policies/registry.ts";
-import { chatSource } from "../../traces/generate.ts";
 import { replayed } from "../support/replays.ts";
+import { goldenCapacities, goldenHits, goldenTrace } from "./golden-trace.ts";
 
 // Laws cannot tell one policy from another (MRU under the name of LRU keeps them all), so each policy's hits are counted
 // a second time here, by a cache that is an array: first in the array, first to go.
@@ -16,7 +16,7 @@ let uses: Map<number, number[]>;
 let capacities: number[];
 
 beforeAll(async () => {
-  trace = await readTrace(chatSource({ requests: 700, seed: 7, unitTokens: 64, systemPrompts: 40 }));
+  trace = await goldenTrace();
   prompts = Array.from({ length: trace.requestCount }, (_, r) => [
     ...trace.keys.subarray(trace.keyStart[r], trace.keyStart[r + 1]),
   ]);
@@ -24,9 +24,7 @@ beforeAll(async () => {
   prompts.forEach((prompt, r) => {
     for (const key of prompt) uses.get(key)!.push(r);
   });
-  const longest = Math.max(...prompts.map((prompt) => prompt.length));
-  // The smallest refuses the longest prompts.
-  capacities = [longest - 20, ...[0.05, 0.1, 0.25, 0.5].map((share) => Math.floor(share * trace.distinctKeys))];
+  capacities = goldenCapacities(trace);
 });
 
 /** Takes one block out of the cache, which holds the others than `held`, and returns nothing. */
@@ -143,15 +141,7 @@ test("random hits, over many seeds, what drawing victims from a hat hits", () =>
   expect(new Set(counted).size).toBeGreaterThan(10);
 });
 
-// The figures themselves, so that no change goes unseen. A new policy needs a line here: what it counts, checked as above.
-const goldenHits: Record<string, string> = {
-  belady: "911 4354 5507 6408 6483",
-  fifo: "517 1807 2844 4530 5409",
-  lru: "558 2203 3362 5139 6152",
-  random: "338 1042 1591 3154 4743",
-  unbounded: "6483 6483 6483 6483 6483",
-};
-
+// The figures themselves, so that no change goes unseen.
 test.each(evictionRegistry.all.map(({ name }) => name))("%s has its golden counts", (policy) => {
   expect(capacities.map((blocks) => sum(ours(policy, blocks))).join(" ")).toBe(goldenHits[policy]);
 });

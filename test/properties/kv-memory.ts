@@ -29,6 +29,7 @@ export class KvMemory {
   }
 
   at(block: number, slot: number): string | undefined {
+    if (this.#wiped.includes(block)) return undefined;
     return this.#slots.get(block)?.[slot];
   }
 

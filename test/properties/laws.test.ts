@@ -18,7 +18,7 @@ describe.each(evictionRegistry.all.map((plugin) => [plugin.name, plugin] as cons
       fc.property(scenarios({ evictions: [eviction] }), (scenario) => {
         play(scenario);
       }),
-      { numRuns: runs(150 * share) },
+      { numRuns: runs(100 * share) },
     );
   });
 
@@ -27,7 +27,7 @@ describe.each(evictionRegistry.all.map((plugin) => [plugin.name, plugin] as cons
       fc.property(scenarios({ evictions: [eviction] }), (scenario) => {
         expect(play({ ...scenario, insist: 3 }).log).toEqual(play(scenario).log);
       }),
-      { numRuns: runs(40 * share) },
+      { numRuns: runs(25 * share) },
     );
   });
 
@@ -40,7 +40,7 @@ describe.each(evictionRegistry.all.map((plugin) => [plugin.name, plugin] as cons
         expect(play({ ...scenario, config: single, checked: false }).decisions).toEqual(plain.decisions);
         expect(play({ ...scenario, peek: false }).decisions).toEqual(plain.decisions);
       }),
-      { numRuns: runs(40 * share) },
+      { numRuns: runs(25 * share) },
     );
   });
 });
@@ -52,7 +52,7 @@ describe.each(indexRegistry.all.map((plugin) => [plugin.name, plugin] as const))
         const { hash: _hash, ...config } = scenario.config;
         expect(play(scenario).log).toEqual(play({ ...scenario, config }).log);
       }),
-      { numRuns: runs(60) },
+      { numRuns: runs(30) },
     );
   });
 });

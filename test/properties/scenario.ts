@@ -9,7 +9,6 @@ import type { Scheduler, SchedulerContext, SequenceView } from "../../core/plugi
 import { Replica } from "../../core/replica.ts";
 import { Request, type Sequence } from "../../core/request.ts";
 import { linesOf } from "../support/logs.ts";
-import { avoided } from "./avoided.ts";
 import { KvMemory } from "./kv-memory.ts";
 import { type Expected, NaiveModel } from "./naive-model.ts";
 import { type Recorded, recorded } from "./recorder.ts";
@@ -100,7 +99,7 @@ class Play implements Scheduler {
         namespaces: blocks.plainKeys !== undefined,
       },
       this.#log,
-      { blocks, requestCount: trace.requestCount },
+      { blocks, requestCount: trace.requestCount, usableBlocks: blocks.promptBlocks },
     );
     this.#replica = new Replica({ cache: this.#cache, scheduler: this, log: this.#log, generation: "step" });
     this.#model = new NaiveModel(blockTokens, world.unitTokens, this.#cache.rules);
@@ -262,8 +261,8 @@ class Play implements Scheduler {
   }
 
   /**
-   * What an admission may find: one answer. A last block that it would have to write into, and so to copy, is of no use
-   * while this very step computes it.
+   * What an admission may find: one answer, nearly always. A last block that it would have to write into, and so to
+   * copy, is of no use while this very step computes it, and may be left out if the step only writes it again.
    */
   #allowed(ask: Ask, generated: number): Pick<Expected, "hitBlocks" | "hitTokens">[] {
     const { hitBlocks, hitTokens } = this.#model.expected(ask, generated, this.#stored());
@@ -279,8 +278,7 @@ class Play implements Scheduler {
       return this.#model.contentOf(is.ask, is.place) === content;
     });
     if (!same.some((block) => this.#isComputed(block))) return [less];
-    const isGrowing = avoided.has("copy-of-growing-block") && same.some((block) => this.#isWritten(block));
-    return isGrowing ? [full, less] : [full];
+    return same.some((block) => this.#isWritten(block)) ? [full, less] : [full];
   }
 
   /** Whether the step under way writes into the block. */
@@ -358,7 +356,7 @@ class Play implements Scheduler {
     const { counters } = this.#cache;
     const missed = counters.missTokens.reduce((sum, tokens) => sum + tokens, 0);
     assert(
-      avoided.has("stale-miss-count") || counters.lookupTokens === counters.hitTokens + missed + counters.refusedTokens,
+      counters.lookupTokens === counters.hitTokens + missed + counters.refusedTokens,
       () =>
         `${counters.hitTokens} hit + ${missed} missed + ${counters.refusedTokens} refused of ${counters.lookupTokens}`,
     );

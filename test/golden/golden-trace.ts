@@ -1,0 +1,22 @@
+import { readTrace, type Trace } from "../../core/trace.ts";
+import { chatSource } from "../../traces/generate.ts";
+
+/** The trace that every policy's golden counts are of. */
+export function goldenTrace(): Promise<Trace> {
+  return readTrace(chatSource({ requests: 700, seed: 7, unitTokens: 64, systemPrompts: 40 }));
+}
+
+/** Five cache sizes, the smallest of which refuses the longest prompts. */
+export function goldenCapacities(trace: Trace): number[] {
+  const longest = Math.ceil(Math.max(...trace.inputTokens) / trace.unitTokens);
+  return [longest - 20, ...[0.05, 0.1, 0.25, 0.5].map((share) => Math.floor(share * trace.distinctKeys))];
+}
+
+/** Hit blocks of each policy at these sizes. A new policy needs a line here, and a second way to count it. */
+export const goldenHits: Readonly<Record<string, string>> = {
+  belady: "911 4354 5507 6408 6483",
+  fifo: "517 1807 2844 4530 5409",
+  lru: "558 2203 3362 5139 6152",
+  random: "338 1042 1591 3154 4743",
+  unbounded: "6483 6483 6483 6483 6483",
+};
