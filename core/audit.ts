@@ -60,13 +60,15 @@ export function audit(cache: KvCache, holders: Iterable<Sequence>): void {
   }
   const free = count[BlockState.free];
   assert(free === cache.freeBlocks, () => `${free} blocks are free, the allocator has ${cache.freeBlocks}`);
-  for (let block = 0; block < total; block++) {
-    const isFree = pool.stateOf(block) === BlockState.free;
+  let listed = 0;
+  for (const block of cache.freeList()) {
+    listed++;
     assert(
-      cache.isFree(block) === isFree,
-      () => `block ${block} is ${blockStateNames[pool.stateOf(block)]}, not so for the allocator`,
+      pool.stateOf(block) === BlockState.free,
+      () => `block ${block} is ${blockStateNames[pool.stateOf(block)]}, and free`,
     );
   }
+  assert(listed === free, () => `${free} blocks are free, the allocator lists ${listed}`);
   const idle = count[BlockState.idle];
   assert(index.evictableBlocks <= idle, () => `${index.evictableBlocks} blocks evictable, only ${idle} idle`);
   assert(evictable === 0 || index.evictableBlocks > 0, "entries may go, but no block would become free");

@@ -105,6 +105,8 @@ class ScoreOrder implements EvictionPolicy {
     this.#second = second.column;
     this.#secondSign = second.sign;
     this.#fixed = ownPlace(scores);
+    // A block that was forgotten while held is somebody else's now, and has no place to come back to.
+    if (this.#fixed) this.published = (entry) => this.#forgetPlace(entry);
     this.#byArrival = scores.length === 0;
     this.#computed = this.#levels.some((level) => level.compute);
     const room = 2 ** Math.ceil(Math.log2(Math.max(16, 2 * entryCount)));
@@ -155,6 +157,12 @@ class ScoreOrder implements EvictionPolicy {
     const place = this.#order[entry];
     this.#order[entry] = why === "held" && this.#fixed && place > none ? heldAt - place : none;
     if (place < none) this.#removeFromHeap(-2 - place);
+  }
+
+  published?: (entry: EntryId) => void;
+
+  #forgetPlace(entry: EntryId): void {
+    this.#order[entry] = none;
   }
 
   /** An entry whose scores never change comes back to the place it left, if the head has not passed it. */

@@ -2,7 +2,16 @@ import type { Counters } from "./counters.ts";
 import { EntryColumns } from "./entries.ts";
 import { PolicyError } from "./errors.ts";
 import { EventKind, type EventLog } from "./events.ts";
-import type { Allocator, BlockId, EntryId, EvictionPolicy, IndexHost, Insertion, PrefixIndex } from "./plugins.ts";
+import type {
+  Allocator,
+  BlockId,
+  EntryId,
+  EvictionPolicy,
+  IndexHost,
+  Insertion,
+  PrefixIndex,
+  RequestView,
+} from "./plugins.ts";
 import { type BlockPool, BlockState } from "./pool.ts";
 import type { Nanos } from "./trace.ts";
 
@@ -22,7 +31,8 @@ export class CacheEntries implements IndexHost {
   /** Advanced by every operation of the cache; the time that recency and age are measured in. */
   tick = 0;
   now: Nanos = 0;
-  request = -1;
+  /** Whose operation it is. */
+  request!: RequestView;
   readonly #allocator: Allocator;
   readonly #counters: Counters;
   readonly #blockTokens: number;
@@ -63,17 +73,18 @@ export class CacheEntries implements IndexHost {
 
   created(entry: EntryId, depth: number, tokens: number, key: number): void {
     this.columns.created(entry, this.tick, depth, tokens, key);
-    this.#policy.published?.(entry);
+    this.#policy.published?.(entry, this.request);
   }
 
   createdBlocks(insertion: Insertion, from: number, to: number): void {
     this.columns.createdBlocks(insertion, from, to, this.tick, this.#blockTokens);
-    if (this.#policy.published) for (let i = from; i < to; i++) this.#policy.published(insertion.table[i]);
+    if (this.#policy.published)
+      for (let i = from; i < to; i++) this.#policy.published(insertion.table[i], this.request);
   }
 
   hit(entry: EntryId): void {
     this.columns.hit(entry);
-    this.#policy.hit?.(entry);
+    this.#policy.hit?.(entry, this.request);
   }
 
   /** Whether anybody wants to know of hits. */
@@ -101,7 +112,14 @@ export class CacheEntries implements IndexHost {
 
   dropped(entry: EntryId, wasEvictable: boolean): void {
     if (wasEvictable) this.#policy.remove(entry, "dropped");
-    this.#log?.add(EventKind.drop, this.now, this.request, entry, this.columns.key[entry], this.columns.depth[entry]);
+    this.#log?.add(
+      EventKind.drop,
+      this.now,
+      this.request.id,
+      entry,
+      this.columns.key[entry],
+      this.columns.depth[entry],
+    );
   }
 
   split(lower: EntryId, upper: EntryId): void {
@@ -141,7 +159,7 @@ export class CacheEntries implements IndexHost {
       return at;
     }
     for (; at < to; at++) {
-      if (allocator.freeBlocks === 0) this.#evictOne(to - at);
+      while (allocator.freeBlocks === 0) this.#evictOne(to - at);
       table[at] = allocator.allocate();
     }
     return to;
@@ -151,7 +169,7 @@ export class CacheEntries implements IndexHost {
     const victim = this.#policy.victim(this.now);
     if (victim === undefined || !this.#index.isEvictable(victim)) this.refuseVictim(victim);
     const { columns } = this;
-    this.#log?.add(EventKind.evict, this.now, this.request, victim, columns.key[victim], columns.depth[victim]);
+    this.#log?.add(EventKind.evict, this.now, this.request.id, victim, columns.key[victim], columns.depth[victim]);
     this.#policy.remove(victim, "evicted");
     const before = this.#allocator.freeBlocks;
     this.#index.evict(victim, wantedBlocks);

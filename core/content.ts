@@ -125,12 +125,6 @@ export class ContentIds {
     }
   }
 
-  /** The tokens of block `id` alone. @throws InvariantError under `collision=trust`, which keeps none. */
-  tokensOf(id: number): Uint32Array {
-    assert(this.#compare, "content is not kept under collision=trust");
-    return this.#tokens.subarray(id * this.#blockKeys, id * this.#blockKeys + this.#length[id]);
-  }
-
   #sameHash(id: number): boolean {
     const lanes = this.#scratch;
     const at = id * 4;
@@ -208,6 +202,8 @@ export class BlockKeys {
   #distinct = 0;
   #numberOfId: Uint32Array = new Uint32Array(0);
   #unknownAnswers = 0;
+  /** Whether ids are made here or are the trace's own; the same for all batches, or they would collide. */
+  #interns: boolean | undefined;
 
   /** @throws InputError if the block size is not a multiple of the trace's unit. */
   constructor(options: BlockKeysOptions) {
@@ -232,8 +228,15 @@ export class BlockKeys {
   /** The block columns of one trace or batch. At the trace's own unit they are the trace's own arrays. */
   of(trace: Trace): BlockColumns {
     assert(trace.unitTokens === this.#unitTokens, `a trace of unit ${trace.unitTokens}, expected ${this.#unitTokens}`);
-    if (trace.unitTokens === 1 || trace.optional.namespace) return this.#interned(trace);
-    return this.#fromContentIds(trace);
+    const interns = trace.unitTokens === 1 || trace.optional.namespace !== undefined;
+    this.#interns ??= interns;
+    if (interns !== this.#interns) throw new InputError("some parts of the trace have namespaces and others have none");
+    const columns = interns ? this.#interned(trace) : this.#fromContentIds(trace);
+    assert(
+      columns.keys.length < 2 ** 31,
+      "a batch has more blocks than a 32-bit place counts; read it in smaller ones",
+    );
+    return columns;
   }
 
   /** Content ids say all: a block's id is that of the last unit in it. */

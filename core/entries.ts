@@ -169,20 +169,6 @@ export class EntryColumns {
     if (this.#accessCount !== undefined) this.#accessCount[entry]++;
   }
 
-  /** Bytes per entry of all columns that are kept. */
-  get bytesPerEntry(): number {
-    const kept = [
-      this.#depth,
-      this.#lastAccess,
-      this.#createdAt,
-      this.#accessCount,
-      this.#tokens,
-      this.#releaseOrder,
-      this.#recomputeCost,
-    ];
-    return [this.key, ...kept].reduce((bytes, column) => bytes + (column?.BYTES_PER_ELEMENT ?? 0), 0);
-  }
-
   /** Room for more entries; arrays that somebody took before are stale. */
   grow(entryCount: number): void {
     const larger = <T extends Uint32Array | Int32Array | Float64Array>(column: T | undefined): T | undefined => {

@@ -10,7 +10,7 @@ export const EventKind = {
   adopt: 2,
   /** A prompt block has to be computed; value = MissReason. */
   miss: 3,
-  /** An entry goes; block = the entry, value = its tokens. */
+  /** An entry goes; block = the entry, value = its end in tokens. */
   evict: 4,
   /** block = the new block, value = its place in the request. */
   allocate: 5,

@@ -47,6 +47,12 @@ export class ContentHistory {
     for (let at = keyStart + from; at < keyStart + to; at++) this.#seen[keys[at]] = computed;
   }
 
+  /** Blocks `[from, to)` of the request will not be computed after all. */
+  forgotten({ keys, keyStart }: Request, from: number, to: number): void {
+    for (let at = keyStart + from; at < keyStart + to; at++)
+      if (this.#seen[keys[at]] === computing) this.#seen[keys[at]] = never;
+  }
+
   /** Why block i was missed: `present` tells that it is resident, `matched` how many blocks the index matched. */
   why(request: Request, i: number, present: boolean, matched: number): number {
     if (present) return i < matched ? Miss.matchLimit : Miss.pastHole;

@@ -16,6 +16,7 @@ const { free, reserved, computing, published, idle } = BlockState;
 const freeWord = blockWord(free, 0);
 const reservedOnce = blockWord(reserved, 1);
 const computingOnce = blockWord(computing, 1);
+const publishedOnce = blockWord(published, 1);
 const idleWord = blockWord(idle, 0);
 
 /** The parts that a cache is put together from; `core/compose.ts` does it. */
@@ -90,7 +91,7 @@ export class KvCache {
     this.#countsHits = parts.entries.countsHits;
     this.#publishAtAllocation = parts.rules.publish === "allocation";
     this.#recomputeLast = parts.rules["full-hit"] === "recompute-last";
-    this.lookup = new Lookup(parts.blockTokens, parts.rules, parts.index, this.#pool, parts.namespaces);
+    this.lookup = new Lookup(parts, this.#pool);
   }
 
   get totalBlocks(): number | undefined {
@@ -108,8 +109,9 @@ export class KvCache {
   get heldBlocks(): number {
     return this.#pool.blockCount - this.#allocator.freeBlocks - this.index.evictableBlocks;
   }
-  isFree(block: BlockId): boolean {
-    return this.#allocator.isFree(block);
+  /** The allocator's free blocks, for audits. */
+  freeList(): Iterable<BlockId> {
+    return this.#allocator.free();
   }
 
   /** Content ids below `distinct` may come from now on. */
@@ -122,6 +124,7 @@ export class KvCache {
 
   /** Tokens that an admission would find; changes nothing. */
   cachedTokens(sequence: Sequence): number {
+    this.expectKeys(sequence.request.blocks.distinct);
     return this.lookup.cachedTokens(sequence);
   }
 
@@ -142,9 +145,9 @@ export class KvCache {
     if (this.#unlimited && this.#allocator.freeBlocks < needed) this.#grow(needed);
     if (found.copyLast) this.#copyLast(sequence, found.hitBlocks - 1);
     const stepEnd = Math.min(sequence.knownTokens, found.hitTokens + tokens);
-    sequence.computingEnd = Math.ceil(stepEnd / this.blockTokens);
+    sequence.computingEnd = sequence.blocksUpTo(stepEnd);
     sequence.blockCount = found.hitBlocks;
-    if (target > found.hitBlocks) this.#allocateUpTo(sequence, target);
+    if (target > found.hitBlocks) this.#allocateUpTo(sequence, target, stepEnd === sequence.request.inputTokens);
     sequence.cachedBlocks = sequence.publishedBlocks = found.hitBlocks;
     sequence.cachedTokens = sequence.computedTokens = found.hitTokens;
     if (this.#recomputeLast && found.hitTokens === sequence.knownTokens) sequence.computedTokens--;
@@ -153,7 +156,7 @@ export class KvCache {
 
   /** More blocks for a running sequence, so that `tokens` in all fit. False, and nothing has changed, if they do not. */
   extend(sequence: Sequence, tokens: number, now: Nanos): boolean {
-    const target = Math.ceil(tokens / this.blockTokens);
+    const target = sequence.blocksUpTo(tokens);
     if (target <= sequence.blockCount) return true;
     let needed = target - sequence.blockCount;
     for (let i = sequence.blockCount; i < Math.min(target, sequence.adoptedEnd); i++) {
@@ -162,14 +165,15 @@ export class KvCache {
     if (needed > this.availableBlocks) return false;
     this.#begin(sequence, now);
     if (this.#unlimited && this.#allocator.freeBlocks < needed) this.#grow(needed);
-    this.#allocateUpTo(sequence, target);
+    this.#allocateUpTo(sequence, target, false);
     return true;
   }
 
   /** The next step computes `sequence.stepTokens` more. */
   scheduled(sequence: Sequence, now: Nanos): void {
     const end = sequence.computedTokens + sequence.stepTokens;
-    const last = Math.ceil(end / this.blockTokens);
+    const last = sequence.blocksUpTo(end);
+    assert(last <= sequence.blockCount, "a step computes tokens that have no block");
     const pool = this.#pool;
     for (let i = sequence.computingEnd; i < last; i++) {
       const block = sequence.table[i];
@@ -181,13 +185,15 @@ export class KvCache {
 
   /** The step has computed `sequence.stepTokens` tokens; `prefill` tells a prompt chunk from decoding. */
   computed(sequence: Sequence, prefill: boolean, now: Nanos): void {
-    const from = Math.floor(sequence.computedTokens / this.blockTokens);
+    const before = sequence.computedTokens;
     sequence.computedTokens += sequence.stepTokens;
     sequence.stepTokens = 0;
+    sequence.inStep = false;
+    if (this.#publishAtAllocation && this.lookup.history === undefined) return;
     const { history } = this.lookup;
-    if (history === undefined) return;
+    const from = Math.floor(before / this.blockTokens);
     const done = this.#publishable(sequence, sequence.computedTokens);
-    history.computed(sequence.request, from, done);
+    history?.computed(sequence.request, from, done);
     const { publish } = this.rules;
     if (publish === "step" || (publish === "chunk" && prefill)) this.#publish(sequence, done, now);
   }
@@ -206,25 +212,30 @@ export class KvCache {
   cancelled(sequence: Sequence, now: Nanos): void {
     this.#begin(sequence, now);
     const { table, publishedBlocks } = sequence;
-    const computed = Math.max(sequence.cachedBlocks, Math.floor(sequence.computedTokens / this.blockTokens));
+    const computed = sequence.computedBlocks;
     for (let i = publishedBlocks - 1; i >= computed; i--) {
       if (!sequence.sharesAt(i) && this.#pool.stateOf(table[i]) === published) this.index.forget(table[i]);
     }
     sequence.publishedBlocks = Math.min(publishedBlocks, computed);
+    this.lookup.history?.forgotten(
+      sequence.request,
+      computed,
+      Math.min(sequence.blockCount, sequence.request.knownBlocks),
+    );
     sequence.stepTokens = 0;
+    sequence.inStep = false;
   }
 
   /** Whether `sequence` counts on blocks that `other` was to compute in the step under way, or is to have a copy first. */
   dependsOn(sequence: Sequence, other: Sequence): boolean {
-    const computed = Math.max(other.cachedBlocks, Math.floor(other.computedTokens / this.blockTokens));
     const end = Math.min(other.blockCount, Math.max(sequence.cachedBlocks, sequence.adoptedEnd));
-    for (let i = computed; i < end; i++) if (sequence.table[i] === other.table[i]) return true;
+    for (let i = other.computedBlocks; i < end; i++) if (sequence.table[i] === other.table[i]) return true;
     return false;
   }
 
   /** The request goes back to the queue; what it has computed can be found if the rules publish before the end. */
   preempt(sequence: Sequence, now: Nanos): void {
-    assert(sequence.stepTokens === 0, "a sequence is preempted inside a step");
+    assert(!sequence.inStep, "a sequence is preempted inside a step");
     this.#log?.add(EventKind.preempt, now, sequence.request.id, -1, -1, -1);
     this.#release(sequence, now);
     sequence.computedTokens = sequence.cachedTokens = sequence.cachedBlocks = sequence.publishedBlocks = 0;
@@ -251,16 +262,11 @@ export class KvCache {
     this.#log?.add(EventKind.refuse, now, sequence.request.id, -1, -1, -1);
   }
 
-  /** Blocks that a sequence needs at once in the worst case: more than the cache has means that it can never run. */
-  blocksFor(sequence: Sequence): number {
-    return Math.ceil(this.lookup.reservedTokens(sequence, sequence.knownTokens) / this.blockTokens);
-  }
-
   #begin(sequence: Sequence, now: Nanos): void {
     const tick = ++this.entries.tick;
     if (tick > 0xffff_ffff) throw new InvariantError(`${tick} operations, more than a 32-bit tick counts`);
     this.entries.now = now;
-    this.entries.request = sequence.request.id;
+    this.entries.request = sequence.request;
   }
 
   /** The lookup's blocks are this sequence's too from now on. */
@@ -305,12 +311,15 @@ export class KvCache {
   }
 
   /** Own blocks for the holes in `[blockCount, to)` of the table: free ones, then those that eviction frees. */
-  #allocateUpTo(sequence: Sequence, to: number): void {
+  #allocateUpTo(sequence: Sequence, to: number, wholePrompt: boolean): void {
     sequence.reserve(to);
     const { table, request, adoptedEnd, blockCount: from } = sequence;
     if (adoptedEnd <= from) {
       const computingTo = Math.max(from, Math.min(to, sequence.computingEnd));
-      this.#own(table, from, computingTo, computingOnce);
+      // A prompt that one step computes whole and that is published as it is allocated takes the shorter way.
+      const whole = wholePrompt && this.#publishAtAllocation && to === request.promptBlocks;
+      if (whole) sequence.presumedTo = to;
+      this.#own(table, from, computingTo, whole ? publishedOnce : computingOnce);
       this.#own(table, computingTo, to, reservedOnce);
     } else {
       for (let i = from; i < to; i++) {
@@ -343,7 +352,7 @@ export class KvCache {
 
   #copyLast(sequence: Sequence, at: number): void {
     const source = sequence.table[at];
-    this.#own(sequence.table, at, at + 1, reservedOnce);
+    this.#own(sequence.table, at, at + 1, computingOnce);
     const target = sequence.table[at];
     this.counters.copiedBlocks++;
     this.copies.push({ source, target });
@@ -353,9 +362,10 @@ export class KvCache {
   /** How many of the sequence's blocks may be found once `tokens` tokens are computed. */
   #publishable(sequence: Sequence, tokens: number): number {
     const { request } = sequence;
+    const { promptBlocks, knownBlocks, inputTokens } = request;
+    if (tokens >= inputTokens && knownBlocks === promptBlocks) return promptBlocks;
     const full = Math.floor(tokens / this.blockTokens);
-    if (tokens >= request.inputTokens) return Math.max(request.promptBlocks, Math.min(full, request.knownBlocks));
-    return Math.min(full, request.promptBlocks);
+    return tokens >= inputTokens ? Math.max(promptBlocks, Math.min(full, knownBlocks)) : Math.min(full, promptBlocks);
   }
 
   #publish(sequence: Sequence, to: number, now: Nanos): void {
@@ -373,9 +383,12 @@ export class KvCache {
     insertion.promptTokens = request.inputTokens;
     if (to - from > insertion.instead.length) insertion.instead = new Int32Array(2 * (to - from));
     const asTheyAre = this.index.insert(insertion);
+    const presumed = Math.max(from, sequence.presumedTo);
+    sequence.presumedTo = 0;
     if (asTheyAre && this.#log === undefined) {
-      this.counters.insertedBlocks += publishOwn(table, from, to, this.#pool.words);
+      this.counters.insertedBlocks += presumed - from + publishOwn(table, presumed, to, this.#pool.words);
     } else {
+      for (let i = from; i < presumed; i++) this.#pool.move(table[i], published, computing);
       const { instead } = insertion;
       for (let i = from; i < to; i++) this.#publishBlock(sequence, i, asTheyAre ? table[i] : instead[i - from], now);
     }
@@ -432,12 +445,12 @@ export class KvCache {
 
   #logReleases(blocks: Int32Array, count: number, log: EventLog): void {
     const { now, request } = this.entries;
-    for (let i = 0; i < count; i++) log.add(EventKind.release, now, request, blocks[i], -1, 1);
+    for (let i = 0; i < count; i++) log.add(EventKind.release, now, request.id, blocks[i], -1, 1);
   }
 
   /** A private block that is in no table any more. */
   #free(block: BlockId): void {
     this.#allocator.release(block);
-    this.#log?.add(EventKind.release, this.entries.now, this.entries.request, block, -1, 0);
+    this.#log?.add(EventKind.release, this.entries.now, this.entries.request.id, block, -1, 0);
   }
 }

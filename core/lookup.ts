@@ -10,6 +10,15 @@ import type { Nanos } from "./trace.ts";
 
 const idleWord = blockWord(BlockState.idle, 0);
 
+/** What a lookup needs of a cache's parts. */
+interface LookupParts {
+  readonly blockTokens: number;
+  readonly rules: Rules;
+  readonly index: PrefixIndex;
+  readonly namespaces: boolean;
+  readonly log: EventLog | undefined;
+}
+
 /**
  * What admitting a request would find and need, by index and reuse rules: the half of an admission that only reads. The
  * fields hold the last lookup.
@@ -42,8 +51,12 @@ export class Lookup {
   readonly #match: Match = { blocks: 0, absent: 0, evicted: 0 };
   readonly #missed = new MissedBlocks();
   #residentBlocks = 0;
+  /** Why each block of the prompt was missed, only where a log wants to know. */
+  readonly #reasons: number[] | undefined;
+  /** Where to match for somebody who only asks. */
+  #scratch = new Int32Array(64);
 
-  constructor(blockTokens: number, rules: Rules, index: PrefixIndex, pool: BlockPool, namespaces: boolean) {
+  constructor({ blockTokens, rules, index, namespaces, log }: LookupParts, pool: BlockPool) {
     this.#blockTokens = blockTokens;
     this.#index = index;
     this.#pool = pool;
@@ -52,23 +65,29 @@ export class Lookup {
     this.#adopt = rules.duplicates === "adopt";
     this.#recomputeLast = rules["full-hit"] === "recompute-last";
     this.#worstCase = rules.reserve === "worst-case";
+    this.#reasons = log === undefined ? undefined : [];
     const remembered = index.remembers === true && rules.publish === "allocation" && !namespaces;
     this.history = remembered ? undefined : new ContentHistory();
   }
 
-  /** Tokens that an admission would find, but for a last block that the step being planned is still to compute; changes nothing but `sequence.table`, which a waiting sequence does not use. */
+  /**
+   * Tokens that an admission would find, but for a last block that the step being planned is still to compute. Changes
+   * nothing.
+   */
   cachedTokens(sequence: Sequence): number {
     const blocks = this.#knownBlocks(sequence);
-    sequence.reserve(blocks);
+    if (blocks > this.#scratch.length) this.#scratch = new Int32Array(2 * blocks);
     const { keys, keyStart } = sequence.request;
-    this.#index.match(keys, keyStart, blocks, sequence.table, this.#match);
+    this.#index.match(keys, keyStart, blocks, this.#scratch, this.#match);
     return this.#tokensOf(this.#usable(this.#match.blocks, sequence), sequence);
   }
 
   /** Blocks of the sequence whose content is known and may be matched. */
   #knownBlocks(sequence: Sequence): number {
     const { request } = sequence;
-    if (sequence.generatedTokens === 0) return request.promptBlocks;
+    // What is stored of a partial last block is known for its prompt only: nothing behind it can be matched through it.
+    const partial = request.promptBlocks * this.#blockTokens > request.inputTokens;
+    if (sequence.generatedTokens === 0 || partial) return request.promptBlocks;
     const generated = Math.floor(sequence.knownTokens / this.#blockTokens);
     return Math.max(request.promptBlocks, Math.min(request.knownBlocks, generated));
   }
@@ -88,7 +107,7 @@ export class Lookup {
   /** With `reserve=worst-case` an admission takes blocks for the longest answer. */
   reservedTokens(sequence: Sequence, tokens: number): number {
     if (!this.#worstCase) return tokens;
-    return sequence.request.inputTokens + Math.max(0, sequence.request.maxOutputTokens - 1);
+    return Math.max(tokens, sequence.request.inputTokens + sequence.request.maxOutputTokens - 1);
   }
 
   /** Whether place i of the table is a partial last block to which another request may be adding its answer. */
@@ -110,7 +129,6 @@ export class Lookup {
   /** Looks up a request that wants to compute at most `tokens`; writes what it found to `sequence.table`. */
   look(sequence: Sequence, tokens: number): void {
     const { request, table: before } = sequence;
-    const blockTokens = this.#blockTokens;
     const known = sequence.knownTokens;
     const blocks = this.#knownBlocks(sequence);
     if (blocks > before.length) sequence.reserve(blocks);
@@ -123,7 +141,7 @@ export class Lookup {
     if (unmade) hits--;
     const hitTokens = this.#tokensOf(hits, sequence);
     const wanted = this.reservedTokens(sequence, Math.min(known, hitTokens + tokens));
-    const target = Math.max(hits, Math.ceil(wanted / blockTokens));
+    const target = Math.max(hits, sequence.blocksUpTo(wanted));
     sequence.reserve(target);
     const { table } = sequence;
     const { words } = this.#pool;
@@ -132,6 +150,10 @@ export class Lookup {
     const resident = blocks - this.#match.absent;
     if (hits < blocks) this.#classify(request, table, hits, matched, blocks);
     if (unmade) this.#missed.move(Miss.matchLimit, Miss.notYetComputed);
+    if (this.#reasons) {
+      for (let i = hits; i < blocks; i++) this.#reasons[i] = this.#whyMissed(request, table, matched, i);
+      if (unmade) this.#reasons[hits] = Miss.notYetComputed;
+    }
     let adoptedEnd = 0;
     let adopted = 0;
     if (resident > hits) {
@@ -186,13 +208,13 @@ export class Lookup {
       return;
     }
     sequence.counted = true;
-    const { inputTokens, promptBlocks } = sequence.request;
+    const { inputTokens, inputBlocks, promptBlocks } = sequence.request;
     counters.lookups++;
     counters.lookupBlocks += promptBlocks;
     counters.lookupTokens += inputTokens;
     counters.hitBlocks += hitBlocks;
     counters.hitTokens += hitTokens;
-    const fullBlocks = Math.floor(inputTokens / blockTokens);
+    const fullBlocks = inputBlocks * blockTokens === inputTokens ? inputBlocks : inputBlocks - 1;
     counters.fullLookupBlocks += fullBlocks;
     counters.fullHitBlocks += Math.min(hitBlocks, fullBlocks);
     counters.residentBlocks += this.#residentBlocks;
@@ -220,7 +242,7 @@ export class Lookup {
       const key = request.keys[request.keyStart + i];
       if (i < hitBlocks) log.add(EventKind.hit, now, request.id, table[i], key, i);
       else if (i < adoptedEnd && table[i] >= 0) log.add(EventKind.adopt, now, request.id, table[i], key, i);
-      else log.add(EventKind.miss, now, request.id, -1, key, this.#whyMissed(request, table, this.#match.blocks, i));
+      else log.add(EventKind.miss, now, request.id, -1, key, this.#reasons![i]);
     }
   }
 }

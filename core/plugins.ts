@@ -28,6 +28,8 @@ export interface RequestView {
 export interface FutureView {
   readonly blocks: BlockColumns;
   readonly requestCount: number;
+  /** Of each request's blocks, how many can be hits under the rules; 0 if it will be refused. */
+  readonly usableBlocks: Uint32Array;
 }
 
 /**
@@ -41,10 +43,10 @@ export interface EvictionPolicy {
   remove(entry: EntryId, why: "held" | "evicted" | "dropped"): void;
   /** The entry to go next. Only looks: asking twice gives the same. */
   victim(now: Nanos): EntryId | undefined;
-  /** Inserted into the index, and held. */
-  published?(entry: EntryId): void;
-  /** Matched by a request, also while another one holds it. */
-  hit?(entry: EntryId): void;
+  /** Inserted into the index by this request, which holds it. Whatever its number stood for before is over. */
+  published?(entry: EntryId, request: RequestView): void;
+  /** Matched by this request, also while another one holds it. */
+  hit?(entry: EntryId, request: RequestView): void;
   /** A radix run was cut in two; both keep the history. */
   split?(lower: EntryId, upper: EntryId): void;
   /** The entry's tail was evicted. */
@@ -110,7 +112,7 @@ export interface IndexHost {
   dropped(entry: EntryId, wasEvictable: boolean): void;
   /** A run was cut; the new entry `upper` has been created. */
   split(lower: EntryId, upper: EntryId): void;
-  /** The entry's end and length are these now. */
+  /** The entry's end and length are these now; it must be blocked when they change. */
   resized(entry: EntryId, depth: number, tokens: number): void;
   /** The index no longer knows the block. If nobody holds it, it is free. */
   forgotten(block: BlockId): void;
@@ -198,8 +200,8 @@ export interface Allocator {
   allocate(): BlockId;
   release(block: BlockId): void;
   grow(blockCount: number): void;
-  /** Whether the block is free, for audits. */
-  isFree(block: BlockId): boolean;
+  /** The free blocks, for audits. */
+  free(): Iterable<BlockId>;
   /** The order of free blocks means nothing: a victim may go to its next owner without coming back here. */
   readonly handsOver?: true;
 }
@@ -219,6 +221,8 @@ export interface SequenceView {
   readonly knownTokens: number;
   readonly generatedTokens: number;
   readonly preemptions: number;
+  /** It is in the step that is being planned. */
+  readonly inStep: boolean;
   /** Blocks it holds now. */
   readonly blockCount: number;
   readonly next: SequenceView | undefined;

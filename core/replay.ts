@@ -1,10 +1,10 @@
 import { audit } from "./audit.ts";
-import { type CacheConfig, createCache } from "./compose.ts";
+import { type CacheConfig, createCache, rulesFor } from "./compose.ts";
 import { type BlockColumns, BlockKeys, type ChainHash } from "./content.ts";
 import { assert, InputError } from "./errors.ts";
 import { EventLog } from "./events.ts";
 import type { KvCache } from "./kv-cache.ts";
-import type { SchedulerPlugin } from "./plugins.ts";
+import type { FutureView, SchedulerPlugin } from "./plugins.ts";
 import { seededRandom } from "./random.ts";
 import { Replica } from "./replica.ts";
 import { Request } from "./request.ts";
@@ -40,6 +40,14 @@ export interface ReplayResult {
   readonly log: EventLog | undefined;
 }
 
+/** A trace or batch that is being fed. */
+interface Batch {
+  readonly trace: Trace;
+  readonly columns: BlockColumns;
+  readonly results: RequestResults;
+  fedTo: number;
+}
+
 /** A step that costs nothing. */
 const free: StepResult = { durationNs: 0 };
 
@@ -53,8 +61,9 @@ export class CacheReplay {
   #replica: Replica | undefined;
   #log: EventLog | undefined;
   #fed = 0;
-  #current: { trace: Trace; columns: BlockColumns; results: RequestResults } | undefined;
-  readonly #batches: RequestResults[] = [];
+  #current: Batch | undefined;
+  #givenBlocks = false;
+  readonly #batches: Batch[] = [];
 
   constructor(config: ReplayConfig) {
     this.#config = config;
@@ -71,11 +80,19 @@ export class CacheReplay {
    */
   feed(trace: Trace, blocks?: BlockColumns, from = 0, to = trace.requestCount): void {
     if (this.#current?.trace !== trace) {
+      assert(from === 0, "a trace is fed from its middle");
+      assert(
+        this.#current === undefined || !this.#givenBlocks,
+        "content ids are given for one trace and not for the next",
+      );
+      this.#givenBlocks = blocks !== undefined;
       const columns = blocks ?? (this.#keys ??= newBlockKeys(this.#config, trace)).of(trace);
       this.#replica ??= this.#start(trace, columns);
-      this.#current = { trace, columns, results: newResults(trace, columns) };
-      this.#batches.push(this.#current.results);
+      this.#current = { trace, columns, results: newResults(trace, columns), fedTo: 0 };
+      this.#batches.push(this.#current);
     }
+    assert(from === this.#current.fedTo, "rows of a trace are fed out of order");
+    this.#current.fedTo = to;
     const { columns, results } = this.#current;
     const replica = this.#replica!;
     const cache = replica.cache;
@@ -110,13 +127,29 @@ export class CacheReplay {
   #start(trace: Trace, blocks: BlockColumns): Replica {
     const config = this.#config;
     this.#log = config.events ? new EventLog() : undefined;
-    const cache = createCache({ ...config, namespaces: blocks.plainKeys !== undefined }, this.#log, {
+    const future: FutureView = {
       blocks,
       requestCount: trace.requestCount,
-    });
-    const scheduler = config.scheduler.create({ random: seededRandom(config.seed), rules: cache.rules });
+      get usableBlocks() {
+        return usable(trace, blocks, config);
+      },
+    };
+    const cache = createCache({ ...config, namespaces: blocks.plainKeys !== undefined }, this.#log, future);
+    const scheduler = config.scheduler.create({ random: seededRandom(~config.seed), rules: cache.rules });
     return new Replica({ cache, scheduler, log: this.#log, generation: "skip" });
   }
+}
+
+/** Of each request's blocks, how many can be hits; none of a request that the cache cannot hold. */
+function usable(trace: Trace, { promptBlocks, blockTokens }: BlockColumns, config: ReplayConfig): Uint32Array {
+  const rules = rulesFor(config.index, config.rules);
+  const capacity = config.eviction.unlimited ? Number.POSITIVE_INFINITY : (config.blocks ?? Number.POSITIVE_INFINITY);
+  return promptBlocks.map((blocks, r) => {
+    const answer = rules.reserve === "worst-case" ? Math.max(0, trace.maxOutputTokens[r] - 1) : 0;
+    if (Math.ceil((trace.inputTokens[r] + answer) / blockTokens) > capacity) return 0;
+    const limit = rules["match-limit"] === "all" ? blocks : Math.floor((trace.inputTokens[r] - 1) / blockTokens);
+    return Math.max(0, Math.min(blocks, limit) - rules["drop-blocks"]);
+  });
 }
 
 /** One trace from beginning to end. */
@@ -151,11 +184,15 @@ function newResults(trace: Trace, blocks: BlockColumns): RequestResults {
   };
 }
 
-function joined(batches: readonly RequestResults[]): RequestResults {
-  if (batches.length === 1) return batches[0];
+/** The columns of all batches, as far as they were fed. */
+function joined(batches: readonly Batch[]): RequestResults {
   const columns: Record<string, Uint32Array | Float64Array | Uint8Array> = {};
-  for (const name of Object.keys(batches[0]) as (keyof RequestResults)[]) {
-    const parts = batches.map((batch) => batch[name]);
+  for (const name of Object.keys(batches[0].results) as (keyof RequestResults)[]) {
+    const parts = batches.map(({ results, fedTo }) => results[name].subarray(0, fedTo));
+    if (parts.length === 1) {
+      columns[name] = parts[0];
+      continue;
+    }
     const whole = new (parts[0].constructor as Uint32ArrayConstructor)(
       parts.reduce((sum, part) => sum + part.length, 0),
     );

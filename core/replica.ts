@@ -153,7 +153,7 @@ export class Replica implements SchedulerContext, ReplicaView {
 
   schedule(view: SequenceView, tokens = unlimitedTokens): boolean {
     const sequence = view as Sequence;
-    assert(sequence.stepTokens === 0, "a sequence is scheduled twice in one step");
+    assert(!sequence.inStep, "a sequence is scheduled twice in one step");
     const end = Math.min(sequence.knownTokens, sequence.computedTokens + tokens);
     if (!this.cache.extend(sequence, end, this.#now)) return false;
     this.#addToStep(sequence, tokens);
@@ -163,7 +163,7 @@ export class Replica implements SchedulerContext, ReplicaView {
   preempt(view: SequenceView, how: "recompute" | "swap"): void {
     assert(how === "recompute", `preemption by ${how} needs a host tier`);
     const sequence = view as Sequence;
-    if (sequence.stepTokens > 0) this.#removeFromStep(sequence);
+    if (sequence.inStep) this.#removeFromStep(sequence);
     this.#stopRunning(sequence);
     this.cache.preempt(sequence, this.#now);
     this.#waiting.prepend(sequence);
@@ -171,6 +171,7 @@ export class Replica implements SchedulerContext, ReplicaView {
 
   refuse(view: SequenceView, why: string): void {
     const sequence = view as Sequence;
+    if (sequence.inStep) this.#removeFromStep(sequence);
     if (this.running.includes(sequence)) this.#stopRunning(sequence);
     else this.#waiting.remove(sequence);
     this.cache.refuse(sequence, this.#now);
@@ -191,6 +192,7 @@ export class Replica implements SchedulerContext, ReplicaView {
       }
     }
     sequence.stepTokens = tokens;
+    sequence.inStep = true;
     cache.scheduled(sequence, this.#now);
     this.#plan.add(sequence, from, tokens, prefill, generate);
   }
@@ -201,7 +203,8 @@ export class Replica implements SchedulerContext, ReplicaView {
     const { items, count } = this.#plan;
     const dependents = items.slice(0, count).map((item) => item.sequence);
     const cut = dependents.filter((other) => this.cache.dependsOn(other, sequence));
-    for (const other of cut) if (other.stepTokens > 0) this.preempt(other, "recompute");
+    // From the last to the first, so that they wait in their order.
+    for (const other of cut.reverse()) if (other.inStep) this.preempt(other, "recompute");
     this.cache.cancelled(sequence, this.#now);
   }
 
@@ -227,9 +230,6 @@ export class Replica implements SchedulerContext, ReplicaView {
 
 /** Whether the step that is being planned computes what the block is known for, rather than adding an answer to it. */
 function computesNow(sequence: Sequence, block: BlockId): boolean {
-  const { stepTokens, table, computedTokens, computingEnd, request, cachedBlocks } = sequence;
-  if (stepTokens === 0) return false;
-  const full = Math.floor(computedTokens / request.blocks.blockTokens);
-  const done = computedTokens >= request.inputTokens ? Math.max(full, request.promptBlocks) : full;
-  return table.subarray(Math.max(cachedBlocks, done), computingEnd).includes(block);
+  const { inStep, table, computedBlocks, computingEnd } = sequence;
+  return inStep && table.subarray(computedBlocks, Math.max(computedBlocks, computingEnd)).includes(block);
 }

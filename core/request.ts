@@ -2,6 +2,11 @@ import type { BlockColumns } from "./content.ts";
 import type { RequestView, SequenceView } from "./plugins.ts";
 import type { Nanos, Trace } from "./trace.ts";
 
+/** Blocks that so many tokens take; in integers, which is faster than rounding a quotient. */
+export function blocksOf(tokens: number, blockTokens: number): number {
+  return ((tokens + blockTokens - 1) / blockTokens) | 0;
+}
+
 /** One row of a trace on its way through a replica. */
 export class Request implements RequestView {
   id = 0;
@@ -9,6 +14,8 @@ export class Request implements RequestView {
   keyStart = 0;
   promptBlocks = 0;
   inputTokens = 0;
+  /** Blocks that the prompt takes, the last one partial or not. */
+  inputBlocks = 0;
   /** Blocks whose content is known: the prompt's and, with `cache-generated`, the answer's. */
   knownBlocks = 0;
   readonly trace: Trace;
@@ -31,7 +38,8 @@ export class Request implements RequestView {
     this.keyStart = start[row] | 0;
     this.promptBlocks = promptBlocks[row];
     this.knownBlocks = (start[row + 1] | 0) - this.keyStart;
-    this.inputTokens = this.trace.inputTokens[row];
+    this.inputTokens = this.trace.inputTokens[row] | 0;
+    this.inputBlocks = blocksOf(this.inputTokens, this.blocks.blockTokens);
     return this;
   }
 
@@ -78,6 +86,8 @@ export class Sequence implements SequenceView {
   adoptedEnd = 0;
   /** Own blocks before this one are being computed or are done, the others only reserved. */
   computingEnd = 0;
+  /** Own blocks up to here are marked as published before the index has confirmed it; only within one admission. */
+  presumedTo = 0;
   /** Blocks offered to the index so far, the cached ones included. */
   publishedBlocks = 0;
   cachedBlocks = 0;
@@ -85,7 +95,9 @@ export class Sequence implements SequenceView {
   computedTokens = 0;
   generatedTokens = 0;
   preemptions = 0;
-  /** Tokens that the step under way computes, 0 when it is in none. */
+  /** Part of the step that is being planned or under way ... */
+  inStep = false;
+  /** ... which computes so many of its tokens (none if its logits are stored). */
   stepTokens = 0;
   /** Whether its lookup has been counted. */
   counted = false;
@@ -109,7 +121,7 @@ export class Sequence implements SequenceView {
   }
 
   letGoOfAll(): void {
-    this.blockCount = this.adoptedEnd = this.computingEnd = 0;
+    this.blockCount = this.adoptedEnd = this.computingEnd = this.presumedTo = 0;
     this.#shared = undefined;
   }
 
@@ -119,11 +131,26 @@ export class Sequence implements SequenceView {
     this.letGoOfAll();
     this.publishedBlocks = this.cachedBlocks = 0;
     this.cachedTokens = this.computedTokens = this.generatedTokens = this.preemptions = this.stepTokens = 0;
+    this.inStep = false;
     this.counted = false;
   }
 
   get knownTokens(): number {
     return this.request.inputTokens + this.generatedTokens;
+  }
+
+  /** Blocks that hold all that they are known for; answers may still grow in a partial last block of the prompt. */
+  get computedBlocks(): number {
+    const { inputTokens, promptBlocks, blocks } = this.request;
+    const full = Math.floor(this.computedTokens / blocks.blockTokens);
+    const prompt = this.computedTokens >= inputTokens ? promptBlocks : 0;
+    return Math.max(this.cachedBlocks, full, prompt);
+  }
+
+  /** Blocks that the first `tokens` of its tokens take. */
+  blocksUpTo(tokens: number): number {
+    const { request } = this;
+    return tokens === request.inputTokens ? request.inputBlocks : blocksOf(tokens, request.blocks.blockTokens);
   }
 
   /** Makes room for `blocks` table entries; what is there stays. */

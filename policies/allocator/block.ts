@@ -22,8 +22,8 @@ class BlockStack implements Allocator {
     this.#stack[this.freeBlocks++] = block;
   }
 
-  isFree(block: BlockId): boolean {
-    return this.#stack.subarray(0, this.freeBlocks).includes(block);
+  free(): Iterable<BlockId> {
+    return this.#stack.subarray(0, this.freeBlocks);
   }
 
   grow(blockCount: number): void {

@@ -37,7 +37,8 @@ export const belady: EvictionPlugin = {
     return {
       prepare(view) {
         future = view;
-        const { keys, start, promptBlocks, distinct } = view.blocks;
+        const { keys, start, distinct } = view.blocks;
+        const { usableBlocks } = view;
         const never = view.requestCount + 1;
         nextOfKey = new Uint32Array(distinct).fill(never);
         entryOfKey = new Int32Array(distinct).fill(none);
@@ -45,9 +46,8 @@ export const belady: EvictionPlugin = {
         const next = new Uint32Array(distinct).fill(never);
         for (let r = view.requestCount - 1; r >= 0; r--) {
           for (let at = start[r]; at < start[r + 1]; at++) nextOfReference[at] = next[keys[at]];
-          // A prompt that does not fit is never served, so it is no use of its blocks.
-          if (promptBlocks[r] > (context.capacityBlocks ?? Number.POSITIVE_INFINITY)) continue;
-          for (let at = start[r]; at < start[r] + promptBlocks[r]; at++) next[keys[at]] = r;
+          // Only what the rules let it use is a use.
+          for (let at = start[r]; at < start[r] + usableBlocks[r]; at++) next[keys[at]] = r;
         }
       },
       begin(request) {

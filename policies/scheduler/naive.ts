@@ -9,8 +9,8 @@ export const naive: SchedulerPlugin = {
     plan(context) {
       if (context.running.length > 0) {
         const running = context.running[0];
-        if (!context.schedule(running)) context.refuse(running, "its answer needs more blocks than the cache has");
-        return;
+        if (context.schedule(running)) return;
+        context.refuse(running, "its answer needs more blocks than the cache has");
       }
       for (let first = context.firstWaiting; first; first = context.firstWaiting) {
         if (context.admit(first)) return;
