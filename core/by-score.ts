@@ -1,4 +1,6 @@
 import type { EntryColumns } from "./entries.ts";
+import { PolicyError } from "./errors.ts";
+import { nearest } from "./nearest.ts";
 import type { EntryId, EvictionContext, EvictionPolicy } from "./plugins.ts";
 
 type ColumnName = {
@@ -24,6 +26,27 @@ export function byScore(...scores: [Score, ...Score[]]): (context: EvictionConte
     const byRelease = scores.length === 1 && scores[0] === "lastAccess" && rules.victims === "any";
     return new ScoreOrder(byRelease ? [] : scores, columns);
   };
+}
+
+const columnNames: readonly ColumnName[] = [
+  "key",
+  "lastAccess",
+  "createdAt",
+  "accessCount",
+  "depth",
+  "tokens",
+  "releaseOrder",
+  "recomputeCost",
+];
+
+/** @throws PolicyError, which is how authors in plain JavaScript hear of a misspelt column. */
+function columnNamed(name: string): ColumnName {
+  const found = columnNames.find((column) => column === name);
+  if (found !== undefined) return found;
+  const near = nearest(name, columnNames);
+  throw new PolicyError(
+    `no column "${name}"${near ? `: did you mean "${near}"?` : `, expected one of ${columnNames.join(", ")}`}`,
+  );
 }
 
 const none = -1;
@@ -93,7 +116,7 @@ class ScoreOrder implements EvictionPolicy {
     this.#levels = scores.map((score) => {
       if (typeof score === "function") return { column: new Float64Array(entryCount), sign: 1, compute: score };
       const sign = score.startsWith("-") ? -1 : 1;
-      const name = (sign < 0 ? score.slice(1) : score) as ColumnName;
+      const name = columnNamed(sign < 0 ? score.slice(1) : score);
       // The release order is the depth, up or down: no need to keep it twice.
       if (name !== "releaseOrder") return { column: columns[name], sign, compute: undefined };
       return { column: columns.depth, sign: columns.forward ? sign : -sign, compute: undefined };
@@ -238,7 +261,14 @@ class ScoreOrder implements EvictionPolicy {
   }
 
   #compute(entry: EntryId): void {
-    for (const { column, compute } of this.#levels) if (compute) column[entry] = compute(entry, this.#columns);
+    for (const { column, compute } of this.#levels) {
+      if (compute === undefined) continue;
+      const score: unknown = compute(entry, this.#columns);
+      if (typeof score !== "number" || Number.isNaN(score)) {
+        throw new PolicyError(`the score of entry ${entry} is ${String(score)}, expected a number`);
+      }
+      column[entry] = score;
+    }
   }
 
   #less(a: EntryId, b: EntryId): boolean {
