@@ -24,6 +24,7 @@ import {
   repeatable,
   type TraceReading,
 } from "./options.ts";
+import { print } from "./print.ts";
 import { Progress } from "./progress.ts";
 import { blockTokensFor, checkWarmup } from "./replay.ts";
 import { type RunReport, runReport } from "./report.ts";
@@ -148,7 +149,7 @@ async function compare(files: readonly string[], options: CompareOptions): Promi
     const shown = options.json
       ? JSON.stringify({ schema: "compare/1", runs: reports }, undefined, 2)
       : comparisonTable({ input, distinctBlocks, results, capacities: options.blocks, metric: options.metric });
-    process.stdout.write(`${shown}\n`);
+    print(`${shown}\n`);
   } finally {
     progress.done();
   }

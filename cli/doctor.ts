@@ -2,6 +2,7 @@ import { cpus, totalmem } from "node:os";
 import type { Command } from "commander";
 import { InputError } from "../core/errors.ts";
 import { version } from "./package.ts";
+import { print } from "./print.ts";
 import { checkWritable } from "./run-directory.ts";
 import { runsFolder } from "./save.ts";
 import { colors } from "./table.ts";
@@ -36,7 +37,7 @@ async function examine({ json }: { json?: boolean }): Promise<void> {
   ];
   const ok = findings.every((finding) => finding.ok);
   const shown = json ? JSON.stringify({ schema: "doctor/1", ok, findings }, undefined, 2) : text(findings, ok);
-  process.stdout.write(`${shown}\n`);
+  print(`${shown}\n`);
   if (!ok) process.exitCode = 1;
 }
 

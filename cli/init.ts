@@ -2,6 +2,7 @@ import { writeFile } from "node:fs/promises";
 import type { Command } from "commander";
 import { InputError } from "../core/errors.ts";
 import { evictionRegistry } from "../policies/registry.ts";
+import { print } from "./print.ts";
 
 export function addInit(program: Command): void {
   const init = program
@@ -31,7 +32,7 @@ async function initPolicy(given: string): Promise<void> {
     const { code } = error as NodeJS.ErrnoException;
     throw new InputError(code === "EEXIST" ? `${file}: exists already` : `${file}: cannot be written (${code})`);
   }
-  process.stdout.write(`Wrote ${file}. Try it:\n  kvlab compare --eviction lru,./${file}\n`);
+  print(`Wrote ${file}. Try it:\n  kvlab compare --eviction lru,./${file}\n`);
 }
 
 const template = (name: string) => `import { byScore, type EvictionPlugin, type EvictionPolicy } from "kvlab";

@@ -8,11 +8,12 @@ import { Interrupted, watchSignals } from "./interrupt.ts";
 import { addLaterCommands } from "./later.ts";
 import { version } from "./package.ts";
 import { addPolicies } from "./policies.ts";
+import { OutputError, outputError, print } from "./print.ts";
 import { addReplay } from "./replay.ts";
 import { addTrace } from "./trace.ts";
 
 /** What the program exits with; 0 means done. */
-const Exit = { badInput: 2, bug: 70, interrupted: 130 } as const;
+const Exit = { noOutput: 1, badInput: 2, bug: 70, interrupted: 130 } as const;
 
 const about = `A laboratory for KV-cache policies of LLM serving: replays request
 traces against a prefix cache and counts what hits, what misses, and why.`;
@@ -33,7 +34,7 @@ function program(): Command {
     .helpOption("-h, --help", "print this help")
     .helpCommand("help [COMMAND]", "print the help of a command")
     .addHelpText("after", examples)
-    .configureOutput({ writeErr: () => {} })
+    .configureOutput({ writeOut: print, writeErr: () => {} })
     .exitOverride();
   addReplay(kvlab);
   addCompare(kvlab);
@@ -51,14 +52,12 @@ function returnToCaller(): void {
   if (INIT_CWD && name === "kvlab" && (script === "kvlab" || script === "demo")) process.chdir(INIT_CWD);
 }
 
-/** Whoever read the output (`| head`) has seen enough. */
+/** Whoever read the output (`| head`) has seen enough; any other error of it is said. */
 function endWithReader(): void {
-  for (const stream of [process.stdout, process.stderr]) {
-    stream.on("error", (error: NodeJS.ErrnoException) => {
-      if (error.code === "EPIPE") process.exit();
-      throw error;
-    });
-  }
+  process.stdout.on("error", (error: NodeJS.ErrnoException) => {
+    process.exit(error.code === "EPIPE" ? 0 : fail(outputError(error)));
+  });
+  process.stderr.on("error", () => process.exit());
 }
 
 function fail(error: unknown): number {
@@ -69,6 +68,7 @@ function fail(error: unknown): number {
     return complain(error.message.replace(/^error: /, ""), Exit.badInput);
   }
   if (error instanceof InputError) return complain(error.message, Exit.badInput);
+  if (error instanceof OutputError) return complain(error.message, Exit.noOutput);
   if (error instanceof Interrupted) return complain("interrupted", Exit.interrupted);
   const what = error instanceof Error ? error.stack : String(error);
   process.stderr.write(

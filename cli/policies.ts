@@ -2,6 +2,7 @@ import type { Command } from "commander";
 import type { Plugin } from "../core/plugins.ts";
 import { ruleNames, ruleTable } from "../core/rules.ts";
 import { allocatorRegistry, evictionRegistry, indexRegistry, schedulerRegistry } from "../policies/registry.ts";
+import { print } from "./print.ts";
 import { colors, wrapped } from "./table.ts";
 
 const kinds: Readonly<Record<string, { readonly option: string; readonly all: readonly Plugin[] }>> = {
@@ -19,7 +20,7 @@ export function addPolicies(program: Command): void {
     .addHelpText("after", "\nExamples:\n  kvlab policies\n  kvlab policies --json")
     .action(({ json }: { json?: boolean }) => {
       const shown = json ? JSON.stringify(document(), undefined, 2) : text();
-      process.stdout.write(`${shown}\n`);
+      print(`${shown}\n`);
     });
 }
 

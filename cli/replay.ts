@@ -19,6 +19,7 @@ import {
   type TraceReading,
   wholeNumber,
 } from "./options.ts";
+import { print } from "./print.ts";
 import { Progress } from "./progress.ts";
 import { runReport } from "./report.ts";
 import { distinctPromptBlocks, runReplay, servedRequests } from "./run.ts";
@@ -118,7 +119,7 @@ async function replay(files: readonly string[], options: ReplayOptions): Promise
     }
     const facts = { traceName: input.name, distinctBlocks, byDefault, directory, repeat };
     const shown = options.json ? JSON.stringify(report, undefined, 2) : summary(report, facts);
-    process.stdout.write(`${shown}\n`);
+    print(`${shown}\n`);
   } finally {
     progress.done();
   }

@@ -12,8 +12,11 @@ export const runFiles = ["run.json", "requests.parquet", "steps.parquet", "event
  * @throws InputError saying what is in the way.
  */
 export async function claimRunDirectory(path: string): Promise<RunDirectory> {
-  const { target, what } = await settled(path);
-  if (what === "other") throw new InputError(`${path}: exists and is not a run of kvlab, so it is not replaced`);
+  if (path === "") throw new InputError("--out is empty, expected a folder");
+  const found = await settled(path);
+  const { target } = found;
+  if (found.what === "other")
+    throw new InputError(`${path}: exists and is not a run of kvlab (${found.why}), so it is not replaced`);
   if (target === process.cwd()) throw new InputError(`${path}: is the current directory, expected one of its own`);
   await checkWritable(path, dirname(target));
   return new RunDirectory(path, target);
@@ -41,15 +44,23 @@ export async function checkWritable(shown: string, path: string): Promise<void> 
   }
 }
 
-async function settled(path: string): Promise<{ target: string; what: "free" | "run" | "other" }> {
+type Settled = { readonly target: string } & (
+  | { readonly what: "free" | "run" }
+  | { readonly what: "other"; readonly why: string }
+);
+
+async function settled(path: string): Promise<Settled> {
   const target = await realpath(path).catch(() => resolve(path));
-  const names = await readdir(target).catch((error: NodeJS.ErrnoException) => error.code);
-  if (typeof names === "string" || names === undefined) {
-    return { target, what: names === "ENOENT" || (await parentIsFile(target)) ? "free" : "other" };
+  const found = await readdir(target, { withFileTypes: true }).catch((error: NodeJS.ErrnoException) => error);
+  if (found instanceof Error) {
+    if (found.code === "ENOENT" || (await parentIsFile(target))) return { target, what: "free" };
+    return { target, what: "other", why: found.code === "ENOTDIR" ? "is no folder" : `${found.code}` };
   }
-  if (names.length === 0) return { target, what: "free" };
-  const known = names.every((name) => (runFiles as readonly string[]).includes(name));
-  return { target, what: known && (await isRun(join(target, "run.json"))) ? "run" : "other" };
+  if (found.length === 0) return { target, what: "free" };
+  const foreign = found.find((entry) => !entry.isFile() || !(runFiles as readonly string[]).includes(entry.name));
+  if (foreign) return { target, what: "other", why: `has ${foreign.name} in it` };
+  if (await isRun(join(target, "run.json"))) return { target, what: "run" };
+  return { target, what: "other", why: "has no run.json of a run" };
 }
 
 /** What is in the way then is above the target, and `checkWritable` says so. */
@@ -123,7 +134,7 @@ export class RunDirectory {
 }
 
 /** Takes away the folders that were made for nothing, from `path` up to `first`. */
-async function removeEmpty(path: string, first: string): Promise<void> {
+export async function removeEmpty(path: string, first: string): Promise<void> {
   for (let folder = path; folder.length >= first.length; folder = dirname(folder)) {
     await rmdir(folder).catch(() => {});
   }

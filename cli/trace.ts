@@ -1,20 +1,22 @@
 import { existsSync } from "node:fs";
-import { dirname } from "node:path";
+import { mkdir } from "node:fs/promises";
+import { dirname, resolve } from "node:path";
 import type { Command } from "commander";
 import { InputError } from "../core/errors.ts";
 import { CacheReplay } from "../core/replay.ts";
 import type { TraceSource } from "../core/trace.ts";
 import { type ChatOptions, chatDefaults, chatSource } from "../traces/generate.ts";
 import { traceStats } from "../traces/stats.ts";
-import { writeMooncake } from "../traces/write-mooncake.ts";
+import { replaceable, writeMooncake } from "../traces/write-mooncake.ts";
 import { defaultParts, partsNamed } from "./configuration.ts";
 import { readInput } from "./input.ts";
 import { breathe } from "./interrupt.ts";
 import { addLaterTraceCommands } from "./later.ts";
 import { addBlockSize, addTraceOptions, decimalNumber, type TraceReading } from "./options.ts";
+import { print } from "./print.ts";
 import { Progress } from "./progress.ts";
 import { blockTokensFor } from "./replay.ts";
-import { checkWritable } from "./run-directory.ts";
+import { checkWritable, removeEmpty } from "./run-directory.ts";
 import { grouped } from "./table.ts";
 import { statsText } from "./trace-summary.ts";
 
@@ -67,7 +69,7 @@ async function describe(files: readonly string[], options: StatsOptions): Promis
     const shown = options.json
       ? JSON.stringify(document, (_, value) => (value === undefined ? null : value), 2)
       : statsText(input, stats);
-    process.stdout.write(`${shown}\n`);
+    print(`${shown}\n`);
   } finally {
     progress.done();
   }
@@ -112,15 +114,22 @@ interface GenerateOptions extends ChatOptions {
 async function generateChat(options: GenerateOptions): Promise<void> {
   const { out, force } = options;
   const source = chatOf(options);
+  if (out === "") throw new InputError("--out is empty, expected a file");
   await checkWritable(out, dirname(out));
+  await replaceable(out);
   if (existsSync(out) && !force) throw new InputError(`${out}: exists already; --force replaces it`);
   const progress = new Progress();
+  const folder = resolve(dirname(out));
+  const made = await mkdir(folder, { recursive: true });
   try {
     await writeMooncake(counted(source, progress), out);
+  } catch (error) {
+    if (made) await removeEmpty(folder, made);
+    throw error;
   } finally {
     progress.done();
   }
-  process.stdout.write(`Wrote ${grouped(options.requests)} requests to ${out}\n`);
+  print(`Wrote ${grouped(options.requests)} requests to ${out}\n`);
 }
 
 /** @throws InputError naming the option as the command line has it. */

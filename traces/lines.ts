@@ -1,6 +1,6 @@
 import { isUtf8 } from "node:buffer";
 import { readSync } from "node:fs";
-import { type FileHandle, open } from "node:fs/promises";
+import { type FileHandle, open, stat } from "node:fs/promises";
 import { createGunzip } from "node:zlib";
 import { TraceError } from "../core/errors.ts";
 
@@ -138,16 +138,15 @@ function notText(path: string, linesBefore: number, bytes: Uint8Array, at: numbe
 }
 
 async function openFile(path: string): Promise<FileHandle> {
-  let file: FileHandle;
   try {
-    file = await open(path, "r");
+    // Looked at before it is opened: opening a pipe waits for whoever writes to it.
+    const found = await stat(path);
+    if (found.isFile()) return await open(path, "r");
+    if (found.isDirectory()) throw new TraceError(`${path}: is a directory, expected a file`);
   } catch (error) {
+    if (error instanceof TraceError) throw error;
     throw new TraceError(`${path}: ${whyUnreadable(error)}`);
   }
-  const stat = await file.stat();
-  if (stat.isFile()) return file;
-  await file.close();
-  if (stat.isDirectory()) throw new TraceError(`${path}: is a directory, expected a file`);
   // A trace is read more than once (its format is recognised first), which a pipe cannot do.
   throw new TraceError(`${path}: is not a regular file, expected one (save what a pipe gives to a file first)`);
 }
@@ -162,7 +161,9 @@ function whyUnreadable(error: unknown): string {
 /** The file's bytes, without gzip if it is packed; each chunk is valid until the next. */
 async function* unpackedChunks(path: string, file: FileHandle, lines: LineBlock): AsyncGenerator<Uint8Array> {
   const magic = new Uint8Array(2);
-  const { bytesRead } = await file.read(magic, 0, 2, 0);
+  const { bytesRead } = await file.read(magic, 0, 2, 0).catch((error) => {
+    throw new TraceError(`${path}: ${whyUnreadable(error)}`);
+  });
   const packed = bytesRead === 2 && magic[0] === 0x1f && magic[1] === 0x8b;
   if (packed) yield* gunzip(path, file, lines);
   else yield* chunksOf(path, file, chunkBytes);

@@ -1,5 +1,5 @@
 import { createWriteStream } from "node:fs";
-import { rename, rm } from "node:fs/promises";
+import { lstat, realpath, rename, rm } from "node:fs/promises";
 import { Readable } from "node:stream";
 import { pipeline } from "node:stream/promises";
 import { createGzip } from "node:zlib";
@@ -19,19 +19,32 @@ const usualUnitTokens = 512;
  */
 export async function writeMooncake(trace: Trace | TraceSource, path: string): Promise<void> {
   const batches = "batches" in trace ? trace.batches() : [trace];
-  const unfinished = `${path}.unfinished-${process.pid}`;
-  const lines = Readable.from(chunks(batches));
-  const file = createWriteStream(unfinished);
+  const target = await replaceable(path);
+  const unfinished = `${target}.unfinished-${process.pid}`;
   try {
+    const lines = Readable.from(chunks(batches));
+    const file = createWriteStream(unfinished);
     if (path.endsWith(".gz")) await pipeline(lines, createGzip(), file);
     else await pipeline(lines, file);
-    await rename(unfinished, path);
+    await rename(unfinished, target);
   } catch (error) {
     await rm(unfinished, { force: true });
     const { code, syscall } = error as NodeJS.ErrnoException;
     if (syscall === undefined) throw error;
     throw new InputError(`${path}: cannot be written (${code})`);
   }
+}
+
+/**
+ * The file that a path means, behind links. A device or a pipe would be replaced by the file instead of written to.
+ *
+ * @throws InputError if the path is there and no regular file.
+ */
+export async function replaceable(path: string): Promise<string> {
+  const target = await realpath(path).catch(() => path);
+  const found = await lstat(target).catch(() => undefined);
+  if (found && !found.isFile()) throw new InputError(`${path}: is not a regular file, so it is not replaced`);
+  return target;
 }
 
 async function* chunks(batches: AsyncIterable<Trace> | Iterable<Trace>): AsyncGenerator<string> {

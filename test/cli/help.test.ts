@@ -64,17 +64,25 @@ test("doctor exits with 1 where nothing can be saved", async () => {
 
 test("a generated trace is what the example is, and its statistics agree with a replay", async () => {
   const folder = newFolder();
-  const generated = await kvlab(folder, ["trace", "generate", "chat", "--requests", "500", "--out", "chat.jsonl.gz"]);
-  expect(generated).toEqual({ code: 0, stdout: "Wrote 500 requests to chat.jsonl.gz\n", stderr: "" });
+  const generated = await kvlab(folder, [
+    "trace",
+    "generate",
+    "chat",
+    "--requests",
+    "500",
+    "--out",
+    "a/b/chat.jsonl.gz",
+  ]);
+  expect(generated).toEqual({ code: 0, stdout: "Wrote 500 requests to a/b/chat.jsonl.gz\n", stderr: "" });
   expect(
-    gunzipSync(readFileSync(join(folder, "chat.jsonl.gz")))
+    gunzipSync(readFileSync(join(folder, "a/b/chat.jsonl.gz")))
       .toString()
       .trimEnd()
       .split("\n"),
   ).toHaveLength(500);
-  const stats = await json(folder, ["trace", "stats", "chat.jsonl.gz"]);
+  const stats = await json(folder, ["trace", "stats", "a/b/chat.jsonl.gz"]);
   const all = ["--blocks", "unlimited", "--no-save"];
-  const file = await json(folder, ["replay", "chat.jsonl.gz", ...all]);
+  const file = await json(folder, ["replay", "a/b/chat.jsonl.gz", ...all]);
   const example = await json(folder, ["replay", "example", "--limit", "500", ...all]);
   expect(file.cache).toEqual(example.cache);
   expect(stats).toMatchObject({ requests: 500, inputTokens: file.trace.inputTokens });

@@ -1,4 +1,4 @@
-import { existsSync, mkdirSync, readdirSync } from "node:fs";
+import { closeSync, existsSync, mkdirSync, openSync, readdirSync } from "node:fs";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { describe, expect, test } from "vitest";
@@ -35,6 +35,17 @@ test("a reader that has seen enough ends the program quietly", async () => {
   child.stdout?.destroy();
   const { code, stderr } = await ended(child);
   expect({ code, stderr }).toEqual({ code: 0, stderr: "" });
+});
+
+test.runIf(existsSync("/dev/full"))("output that cannot be written is said in one line", async () => {
+  const full = openSync("/dev/full", "w");
+  for (const args of [["policies"], ["--help"]])
+    expect(await ended(start(newFolder(), args, {}, undefined, full)), args[0]).toEqual({
+      code: 1,
+      stdout: "",
+      stderr: "kvlab: the output cannot be written (ENOSPC)\n",
+    });
+  closeSync(full);
 });
 
 describe("in a checkout", () => {

@@ -57,9 +57,14 @@ export function start(
   args: readonly string[],
   env: NodeJS.ProcessEnv = {},
   program = fromBuild(),
+  stdout: "pipe" | number = "pipe",
 ): ChildProcess {
   const { FORCE_COLOR: _, ...clean } = process.env;
-  return spawn(process.execPath, [...program, ...args], { cwd: folder, env: { ...clean, ...env } });
+  return spawn(process.execPath, [...program, ...args], {
+    cwd: folder,
+    env: { ...clean, ...env },
+    stdio: ["pipe", stdout, "pipe"],
+  });
 }
 
 export function ended(child: ChildProcess): Promise<Ended> {

@@ -1,4 +1,5 @@
-import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
+import { execFileSync } from "node:child_process";
+import { mkdirSync, readFileSync, symlinkSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { gzipSync } from "node:zlib";
 import { describe, expect, test } from "vitest";
@@ -21,6 +22,15 @@ describe.concurrent("bad traces are refused in one line", () => {
 
   test("a file that is not there", async () => {
     expect(await refusal(newFolder(), ["replay", "t.jsonl"])).toBe("t.jsonl: no such file");
+  });
+  test("what is no regular file, without waiting for it, and a file that cannot be read", async () => {
+    const folder = newFolder();
+    execFileSync("mkfifo", [join(folder, "pipe")]);
+    expect(await refusal(folder, ["replay", "pipe"])).toContain("pipe: is not a regular file, expected one");
+    expect(await refusal(folder, ["replay", "/dev/null"])).toContain("/dev/null: is not a regular file");
+    expect(await refusal(folder, ["replay", "."])).toBe(".: is a directory, expected a file");
+    if (process.platform === "linux")
+      expect(await refusal(folder, ["replay", "/proc/self/mem"])).toBe("/proc/self/mem: cannot be read (EIO)");
   });
   test("an empty file", async () => {
     expect(await replay("")).toContain("t.jsonl: the file is empty");
@@ -123,13 +133,25 @@ describe.concurrent("nothing of the user's is overwritten", () => {
     mkdirSync(join(folder, "mine"));
     writeFileSync(join(folder, "mine/notes.txt"), "precious");
     expect(await refusal(folder, ["replay", "--out", "mine"])).toBe(
-      "mine: exists and is not a run of kvlab, so it is not replaced",
+      "mine: exists and is not a run of kvlab (has notes.txt in it), so it is not replaced",
     );
   });
   test("nor is a file", async () => {
     const folder = folderWith("mine", "precious");
     expect(await refusal(folder, ["replay", "--out", "mine"])).toContain("mine: exists and is not a run of kvlab");
     expect(readFileSync(join(folder, "mine"), "utf8")).toBe("precious");
+  });
+  test("nor a pipe or a device, also where a run's file should be", async () => {
+    const folder = newFolder();
+    mkdirSync(join(folder, "run"));
+    execFileSync("mkfifo", [join(folder, "pipe"), join(folder, "run/run.json")]);
+    symlinkSync("pipe", join(folder, "link"));
+    for (const out of ["pipe", "link", "/dev/null"])
+      expect(await refusal(folder, ["trace", "generate", "chat", "--force", "--out", out])).toBe(
+        `${out}: is not a regular file, so it is not replaced`,
+      );
+    expect(await refusal(folder, ["replay", "--out", "pipe"])).toContain("pipe: exists and is not a run of kvlab");
+    expect(await refusal(folder, ["replay", "--out", "run"])).toContain("has run.json in it");
   });
   test("a folder that cannot be made is said at once", async () => {
     const folder = folderWith("file", "");
