@@ -45,8 +45,10 @@ export class NaiveModel {
   /** What a request with this many generated tokens must find among the stored prefixes. */
   expected(ask: Ask, generated: number, stored: ReadonlySet<string>): Expected {
     const known = ask.prompt.length + generated;
-    const full = this.rules["cache-generated"] === "true" ? Math.floor(known / this.blockTokens) : 0;
-    const blocks = Math.max(this.promptBlocks(ask), full);
+    // A partial block is known for its prompt only: it may hold the beginning of anyone's answer.
+    const isPartial = this.#partialBlocks && ask.prompt.length % this.blockTokens > 0;
+    const withAnswer = this.rules["cache-generated"] === "true" && !isPartial;
+    const blocks = Math.max(this.promptBlocks(ask), withAnswer ? Math.floor(known / this.blockTokens) : 0);
     let matched = 0;
     while (matched < blocks && stored.has(this.contentOf(ask, matched))) matched++;
     let usable = matched;
