@@ -1,7 +1,7 @@
 import { writeFile } from "node:fs/promises";
 import type { Command } from "commander";
 import { InputError } from "../core/errors.ts";
-import { evictionRegistry } from "../policies/registry.ts";
+import { badPolicyName } from "./own-policy.ts";
 import { print } from "./print.ts";
 
 export function addInit(program: Command): void {
@@ -19,12 +19,8 @@ export function addInit(program: Command): void {
 
 async function initPolicy(given: string): Promise<void> {
   const name = given.replace(/\.ts$/, "");
-  if (!/^[A-Za-z][A-Za-z0-9_-]*$/.test(name)) {
-    throw new InputError(`the policy's name is "${given}", expected a letter, then letters, digits, - or _`);
-  }
-  if (evictionRegistry.all.some((plugin) => plugin.name === name)) {
-    throw new InputError(`there is a policy "${name}" already; choose another name`);
-  }
+  const why = badPolicyName(name);
+  if (why !== undefined) throw new InputError(`the policy's name is "${given}", ${why}`);
   const file = `${name}.ts`;
   try {
     await writeFile(file, template(name), { flag: "wx" });

@@ -8,9 +8,10 @@ import { Interrupted, watchSignals } from "./interrupt.ts";
 import { addLaterCommands } from "./later.ts";
 import { version } from "./package.ts";
 import { addPolicies } from "./policies.ts";
-import { OutputError, outputError, print } from "./print.ts";
+import { complain, exitNow, OutputError, outputError, print, printed } from "./print.ts";
 import { addReplay } from "./replay.ts";
 import { addTrace } from "./trace.ts";
+import { userCodeRuns } from "./user-code.ts";
 
 /** What the program exits with; 0 means done. */
 const Exit = { noOutput: 1, badInput: 2, bug: 70, interrupted: 130 } as const;
@@ -55,9 +56,9 @@ function returnToCaller(): void {
 /** Whoever read the output (`| head`) has seen enough; any other error of it is said. */
 function endWithReader(): void {
   process.stdout.on("error", (error: NodeJS.ErrnoException) => {
-    process.exit(error.code === "EPIPE" ? 0 : fail(outputError(error)));
+    exitNow(error.code === "EPIPE" ? 0 : fail(outputError(error)));
   });
-  process.stderr.on("error", () => process.exit());
+  process.stderr.on("error", () => exitNow());
 }
 
 function fail(error: unknown): number {
@@ -77,12 +78,6 @@ function fail(error: unknown): number {
   return Exit.bug;
 }
 
-/** One line, whatever the message. */
-function complain(message: string, exitCode: number): number {
-  process.stderr.write(`kvlab: ${message.trim().replace(/\s*\n\s*/g, " ")}\n`);
-  return exitCode;
-}
-
 watchSignals();
 endWithReader();
 try {
@@ -92,4 +87,8 @@ try {
   else await kvlab.parseAsync();
 } catch (error) {
   process.exitCode = fail(error);
+}
+if (userCodeRuns()) {
+  await printed();
+  exitNow();
 }

@@ -3,12 +3,16 @@ import { basename, extname, resolve } from "node:path";
 import type { BuildFailure, Plugin } from "esbuild";
 import { InputError, PolicyError } from "../core/errors.ts";
 import type { EvictionContext, EvictionPlugin, EvictionPolicy } from "../core/plugins.ts";
+import { evictionRegistry } from "../policies/registry.ts";
 import { entryUrl } from "./package.ts";
+import { loadUserCode, messageOf } from "./user-code.ts";
 
 /** An eviction policy from a user's file. */
 export interface OwnPolicy extends EvictionPlugin {
   /** As the user named it. */
   readonly file: string;
+  /** The request that the policy was last told of. */
+  currentRequest(): number | undefined;
 }
 
 export const isOwnPolicy = (eviction: EvictionPlugin): eviction is OwnPolicy => "file" in eviction;
@@ -26,9 +30,39 @@ export async function loadOwnPolicy(file: string): Promise<OwnPolicy> {
   const found = await stat(file).catch(() => undefined);
   if (!found) throw new InputError(`${file}: no such file`);
   if (!found.isFile()) throw new InputError(`${file}: is not a file`);
-  const plugin = pluginOf(file, await importFile(file));
-  return { ...plugin, file, create: (context) => guarded(file, plugin, context) };
+  const exports = await importFile(file);
+  let plugin: EvictionPlugin;
+  try {
+    plugin = pluginOf(file, exports);
+  } catch (error) {
+    throw error instanceof InputError ? error : new InputError(`${file}: ${messageOf(error)}`);
+  }
+  const why = badPolicyName(plugin.name);
+  if (why !== undefined) throw new InputError(`${file}: its name is ${shortened(plugin.name)}, ${why}`);
+  const seen: Seen = { request: undefined };
+  return {
+    ...plugin,
+    file,
+    currentRequest: () => seen.request,
+    create: (context) => guarded(file, plugin, context, seen),
+  };
 }
+
+const longestName = 40;
+
+/** What speaks against a name for a policy of one's own; undefined if nothing does. */
+export function badPolicyName(name: unknown): string | undefined {
+  if (typeof name !== "string" || !/^[A-Za-z][A-Za-z0-9_-]*$/.test(name))
+    return "expected a letter, then letters, digits, - or _";
+  if (name.length > longestName) return `expected at most ${longestName} letters`;
+  if (evictionRegistry.all.some((plugin) => plugin.name === name)) return "as one of kvlab's own is; choose another";
+  return undefined;
+}
+
+const shortened = (name: unknown) => {
+  const text = typeof name === "string" ? JSON.stringify(name) : typeof name;
+  return text.length > 2 * longestName ? `${text.slice(0, longestName)}…` : text;
+};
 
 /** `import … from "kvlab"` means this very program, wherever the file is. */
 const kvlabItself: Plugin = {
@@ -42,25 +76,27 @@ const kvlabItself: Plugin = {
  * The file and what it imports, as one module. Bundled, because then it does not matter whether the folder it lies in
  * has a package.json that makes it a CommonJS module.
  */
-async function importFile(file: string): Promise<Record<string, unknown>> {
+async function importFile(file: string): Promise<Readonly<Record<string, unknown>>> {
   // Loaded only now, for most commands do without it.
   const { build } = await import("esbuild");
   try {
-    const { outputFiles } = await build({
-      entryPoints: [resolve(file)],
-      bundle: true,
-      write: false,
-      format: "esm",
-      platform: "node",
-      target: "node20",
-      logLevel: "silent",
-      tsconfigRaw: {},
-      plugins: [kvlabItself],
+    return await loadUserCode(file, async () => {
+      const { outputFiles } = await build({
+        entryPoints: [resolve(file)],
+        bundle: true,
+        write: false,
+        format: "esm",
+        platform: "node",
+        target: "node20",
+        logLevel: "silent",
+        tsconfigRaw: {},
+        plugins: [kvlabItself],
+      });
+      return `data:text/javascript;base64,${Buffer.from(outputFiles[0].contents).toString("base64")}`;
     });
-    return await import(`data:text/javascript;base64,${Buffer.from(outputFiles[0].contents).toString("base64")}`);
   } catch (error) {
-    const [first] = (error as BuildFailure).errors ?? [];
-    if (!first) throw new InputError(`${file}: ${messageOf(error).replace(entryUrl, "kvlab")}`);
+    const [first] = (error as Partial<BuildFailure> | undefined)?.errors ?? [];
+    if (!first?.text) throw new InputError(`${file}: ${messageOf(error).replace(entryUrl, "kvlab")}`);
     const { location, text } = first;
     const at = location
       ? `${file === location.file || isSame(file, location.file) ? file : location.file}:${location.line}`
@@ -70,8 +106,6 @@ async function importFile(file: string): Promise<Record<string, unknown>> {
 }
 
 const isSame = (a: string, b: string) => resolve(a) === resolve(b);
-
-const messageOf = (error: unknown) => (error instanceof Error ? error.message : String(error)).split("\n")[0];
 
 /** The default export, or the only one that can be a policy; a bare `create` function is named after its file. */
 function pluginOf(file: string, exports: Record<string, unknown>): EvictionPlugin {
@@ -97,7 +131,7 @@ function asPlugin(value: unknown, named: string): EvictionPlugin | undefined {
   const { name, about, source, create, unlimited, offline } = value as Partial<Record<keyof EvictionPlugin, unknown>>;
   if (typeof create !== "function") return undefined;
   return {
-    name: typeof name === "string" && name !== "" ? name : named,
+    name: name === undefined ? named : (name as string),
     about: typeof about === "string" ? about : "",
     source: typeof source === "string" ? source : "",
     create: (context) => create.call(value, context),
@@ -110,15 +144,22 @@ const required = ["add", "remove", "victim"] as const;
 const optional = ["published", "hit", "split", "resized", "prepare"] as const;
 type Method = keyof EvictionPolicy;
 
+/** What a policy has been told. */
+interface Seen {
+  request: number | undefined;
+}
+
 /** The policy with every call watched. @throws PolicyError with file, method and request. */
-function guarded(file: string, plugin: EvictionPlugin, context: EvictionContext): EvictionPolicy {
-  let request: number | undefined;
+function guarded(file: string, plugin: EvictionPlugin, context: EvictionContext, seen: Seen): EvictionPolicy {
+  // It may read any column at any time.
+  context.columns.keepAll();
+  seen.request = undefined;
+  const when = () => (seen.request === undefined ? "" : ` at request ${seen.request}`);
   const watch = <Result>(method: string, call: () => Result): Result => {
     try {
       return call();
     } catch (error) {
-      const when = request === undefined ? "" : ` at request ${request}`;
-      throw new PolicyError(`${file}: ${method}() threw${when}: ${messageOf(error)}`);
+      throw new PolicyError(`${file}: ${method}() threw${when()}: ${messageOf(error)}`);
     }
   };
   const policy: EvictionPolicy = watch("create", () => plugin.create(context));
@@ -128,7 +169,7 @@ function guarded(file: string, plugin: EvictionPlugin, context: EvictionContext)
   }
   const watched: Record<string, (...args: never[]) => unknown> = {
     begin(...args: Parameters<NonNullable<EvictionPolicy["begin"]>>) {
-      request = args[0].id;
+      seen.request = args[0].id;
       if (policy.begin) watch("begin", () => policy.begin?.(...args));
     },
   };
@@ -136,5 +177,11 @@ function guarded(file: string, plugin: EvictionPlugin, context: EvictionContext)
     const own = policy[method] as ((...args: unknown[]) => unknown) | undefined;
     if (own) watched[method] = (...args: unknown[]) => watch(method, () => own.apply(policy, args));
   }
+  watched["victim"] = (now: number) => {
+    const victim: unknown = watch("victim", () => policy.victim(now));
+    if (victim === undefined || typeof victim === "number") return victim;
+    const gave = victim === null ? "null" : typeof victim;
+    throw new PolicyError(`${file}: victim() gave ${gave}${when()}, expected an entry or undefined`);
+  };
   return watched as unknown as EvictionPolicy;
 }

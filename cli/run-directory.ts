@@ -2,6 +2,7 @@ import { constants, rmSync } from "node:fs";
 import { access, lstat, mkdir, readdir, readFile, realpath, rename, rm, rmdir, writeFile } from "node:fs/promises";
 import { basename, dirname, join, relative, resolve } from "node:path";
 import { InputError } from "../core/errors.ts";
+import { watchingSignals } from "./interrupt.ts";
 
 /** All that a run's directory holds; a directory with anything else in it is not ours to replace. */
 export const runFiles = ["run.json", "requests.parquet", "steps.parquet", "events.parquet"] as const;
@@ -93,6 +94,10 @@ export class RunDirectory {
 
   /** Calls `write` with a directory to fill, and puts that in place of what was there. */
   async fill(write: (directory: string) => Promise<void>): Promise<void> {
+    await watchingSignals(() => this.#fill(write));
+  }
+
+  async #fill(write: (directory: string) => Promise<void>): Promise<void> {
     const parent = dirname(this.#target);
     const made = await this.#system(() => mkdir(parent, { recursive: true }));
     const beside = join(parent, `.${basename(this.#target)}.${process.pid}`);

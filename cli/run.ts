@@ -62,7 +62,9 @@ async function replayOnce(slices: Slices, config: ReplayConfig, advance: (reques
     const { eviction } = config;
     if (!(error instanceof PolicyError && isOwnPolicy(eviction)) || error.message.startsWith(eviction.file))
       throw error;
-    throw new PolicyError(`${eviction.file}: ${error.message}`);
+    const request = eviction.currentRequest();
+    const when = request === undefined ? "" : `at request ${request}: `;
+    throw new PolicyError(`${eviction.file}: ${when}${error.message}`);
   }
   return { result: replay.result(), wallMs };
 }

@@ -1,4 +1,4 @@
-import { closeSync, existsSync, mkdirSync, openSync, readdirSync } from "node:fs";
+import { closeSync, existsSync, mkdirSync, openSync, readdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { describe, expect, test } from "vitest";
@@ -15,6 +15,23 @@ describe("a signal ends the program with 130, one line, and nothing left behind"
     child.kill(signal);
     expect(await end).toEqual({ code: 130, stdout: "", stderr: "kvlab: interrupted\n" });
     expect(readdirSync(folder)).toEqual([]);
+  });
+
+  test.each([
+    [
+      "policy that never answers",
+      "export default { create: () => ({ add() {}, remove() {}, victim() { for (;;); } }) };",
+    ],
+    ["file that never ends", "for (;;);"],
+  ])("or, by the system's hand, a %s", async (_, content) => {
+    const folder = newFolder();
+    writeFileSync(join(folder, "mine.ts"), content);
+    const child = start(folder, ["replay", "--eviction", "./mine.ts"]);
+    const end = ended(child);
+    await sleep(1500);
+    child.kill("SIGINT");
+    expect(await end).toEqual({ code: null, stdout: "", stderr: "" });
+    expect(readdirSync(folder)).toEqual(["mine.ts"]);
   });
 
   test("while a run is being saved", async () => {

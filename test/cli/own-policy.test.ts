@@ -60,6 +60,29 @@ describe("a policy of one's own", () => {
   });
 });
 
+describe("what it does besides", () => {
+  const about = (body: string) => `import { byScore } from "kvlab";\nexport default { create(c: any) { ${body} } };`;
+
+  test("is not mixed with our output, and may leave a timer", async () => {
+    const folder = folderWith({
+      "mine.ts": about(
+        `console.log("loaded"); process.stdout.write("made\\n"); setInterval(() => {}, 1000); return byScore("lastAccess")(c);`,
+      ),
+    });
+    const { code, stdout, stderr } = await kvlab(folder, ["replay", "--eviction", "./mine.ts", ...short, "--json"]);
+    expect({ code, said: stderr.split("\n")[0] }).toEqual({ code: 0, said: "loaded" });
+    expect(stderr).toContain("made\n");
+    expect(JSON.parse(stdout).schema).toBe("run/1");
+  });
+
+  test("may read any column at any time", async () => {
+    const folder = folderWith({
+      "mine.ts": about(`return byScore((e: number) => -c.columns.createdAt[e] - c.columns.recomputeCost[e])(c);`),
+    });
+    expect(await hits(folder, "./mine.ts")).toBeGreaterThan(0);
+  });
+});
+
 test("the examples run, audited, and are no better than the optimum", async () => {
   const names = ["used-again", "clock"];
   const files = names.map((name) => fileURLToPath(new URL(`../../examples/${name}.ts`, import.meta.url)));
@@ -119,6 +142,50 @@ describe("mistakes in it are told as such", () => {
       /exports 2 policies \(a, b\)/,
     );
     expect(await failure("export default { create: () => ({ add() {} }) };")).toMatch(/no policy with remove\(\)/);
+  });
+  test("it throws when nobody waits for it, in one line without what we made of the file", async () => {
+    const later = policy("").replace("export default", "await new Promise((r) => setTimeout(r, 20));\nexport default");
+    for (const [content, said] of [
+      [`setTimeout(() => { throw new Error("late") });\n${later}`, "threw outside of any call: late"],
+      [`Promise.reject(new Error("late"));\n${later}`, "threw outside of any call: late"],
+      [`Promise.reject();\n${later}`, "threw outside of any call: undefined"],
+      [policy("", "(async () => { throw new Error('async'); })();"), "threw outside of any call: async"],
+      ["throw new Error(import.meta.url);", "./mine.ts"],
+      ["throw Object.create(null);", "an error without a message"],
+    ])
+      expect(await failure(content), content).toBe(`./mine.ts: ${said}`);
+  });
+  test("it never ends loading, or wants to end the program", async () => {
+    expect(await failure("await new Promise(() => {});")).toBe(
+      "./mine.ts: never ends loading: it awaits what never comes",
+    );
+    expect(await failure("process.exit(0);")).toBe("./mine.ts: process.exit(0) is not for policies");
+    expect(await failure(policy("process.exit()"))).toMatch(
+      /^\.\/mine\.ts: victim\(\) threw at request \d+: process\.exit\(\) is not for policies$/,
+    );
+    expect(await failure(`setTimeout(() => process.exit(0));\nawait new Promise(() => {});`)).toContain(
+      "process.exit(0)",
+    );
+  });
+  test("its name is ours, or none", async () => {
+    const named = (name: string) => failure(`export default { name: ${name}, create() {} };`);
+    expect(await named(`"lru"`)).toBe(`./mine.ts: its name is "lru", as one of kvlab's own is; choose another`);
+    const expected = "expected a letter, then letters, digits, - or _";
+    expect(await named(`"a\\nb"`)).toBe(`./mine.ts: its name is "a\\nb", ${expected}`);
+    expect(await named(`""`)).toBe(`./mine.ts: its name is "", ${expected}`);
+    expect(await named("7")).toBe(`./mine.ts: its name is number, ${expected}`);
+    expect(await named(`"x".repeat(1e6)`)).toMatch(/^\.\/mine\.ts: its name is "x{39}…, expected at most 40 letters$/);
+    const folder = folderWith({ "lru.ts": "export default { create() {} };" });
+    expect(await refusal(folder, ["replay", "--eviction", "./lru.ts"])).toMatch(/^\.\/lru\.ts: its name is "lru", /);
+  });
+  test("it names no entry, or misspells a column", async () => {
+    expect(await failure(policy("return '1' as never"))).toMatch(
+      /^\.\/mine\.ts: victim\(\) gave string at request \d+, expected an entry or undefined$/,
+    );
+    expect(await failure(policy("return -1"))).toMatch(/^\.\/mine\.ts: at request \d+: eviction policy named entry -1/);
+    expect(await failure(`import { byScore } from "kvlab";\nexport default byScore("lastAcess" as never);`)).toBe(
+      './mine.ts: create() threw: no column "lastAcess": did you mean "lastAccess"?',
+    );
   });
   test("it is not there", async () => {
     expect(await refusal(newFolder(), ["replay", "--eviction", "./mine.ts"])).toBe("./mine.ts: no such file");
