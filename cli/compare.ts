@@ -21,6 +21,7 @@ import {
   commaList,
   parseCapacity,
   parseRuleOption,
+  path,
   repeatable,
   type TraceReading,
 } from "./options.ts";
@@ -29,7 +30,7 @@ import { Progress } from "./progress.ts";
 import { blockTokensFor, checkWarmup } from "./replay.ts";
 import { type RunReport, runReport } from "./report.ts";
 import { distinctPromptBlocks, runReplay } from "./run.ts";
-import { checkWritable, claimRunDirectory } from "./run-directory.ts";
+import { checkRunsFolder, claimRunDirectory } from "./run-directory.ts";
 import { commandOf, runId, saveRun } from "./save.ts";
 
 interface CompareOptions extends TraceReading {
@@ -81,7 +82,7 @@ export function addCompare(program: Command): void {
   addTraceOptions(addBlockSize(command));
   addRunOptions(command)
     .option("--metric <NAME>", `which hit ratio: ${metrics.join(", ")}`, parseMetric, "block" as const)
-    .option("--out <DIR>", "save each run in a folder of its own below DIR")
+    .option("--out <DIR>", "save each run in a folder of its own below DIR", path("--out", "a folder"))
     .option("--json", "print one JSON document and nothing else")
     .addHelpText("after", examples)
     .action(compare);
@@ -111,7 +112,7 @@ function parseMetric(text: string): Metric {
 
 async function compare(files: readonly string[], options: CompareOptions): Promise<void> {
   const configurations = await configurationsOf(options);
-  if (options.out !== undefined) await checkWritable(options.out, options.out);
+  if (options.out !== undefined) await checkRunsFolder(options.out);
   const progress = new Progress();
   try {
     const input = await readInput(files, options, progress);

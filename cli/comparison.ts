@@ -50,7 +50,7 @@ export function comparisonTable(comparison: Comparison): string {
   const cells = ({ configuration: { kind }, runs }: Result) =>
     capacities.map((_, i) => {
       const shown = value(runs[kind === "unlimited" ? 0 : i]);
-      return kind === "online" && shown === best[i]
+      return kind === "online" && shown === best[i] && shown > 0
         ? colors.bold(colors.green(`${ratio(shown)}*`))
         : `${ratio(shown)} `;
     });

@@ -5,6 +5,7 @@ import type { AllocatorPlugin, EvictionPlugin, IndexPlugin, SchedulerPlugin } fr
 import type { ReplayConfig } from "../core/replay.ts";
 import type { RuleName, Rules, RuleValue } from "../core/rules.ts";
 import { allocatorRegistry, evictionRegistry, indexRegistry, schedulerRegistry } from "../policies/registry.ts";
+import { partNamed } from "./later.ts";
 import { isPolicyFile, loadOwnPolicy } from "./own-policy.ts";
 
 export const defaultParts = { index: "hash-table", eviction: "lru", allocator: "block", scheduler: "naive" } as const;
@@ -32,20 +33,20 @@ export async function partsNamed(names: PartNames, rules: Parts["rules"]): Promi
     if (names[kind].includes(","))
       throw new InputError(`--${kind} is "${names[kind]}", expected one name; kvlab compare takes several`);
   }
-  const index = indexRegistry.get(names.index);
+  const index = partNamed(indexRegistry, "index", names.index);
   rulesFor(index, rules);
   return {
     index,
     eviction: await evictionNamed(names.eviction),
-    allocator: allocatorRegistry.get(names.allocator),
-    scheduler: schedulerRegistry.get(names.scheduler),
+    allocator: partNamed(allocatorRegistry, "allocator", names.allocator),
+    scheduler: partNamed(schedulerRegistry, "scheduler", names.scheduler),
     rules,
   };
 }
 
 /** A policy of ours by its name, or a user's by its file. */
 export async function evictionNamed(name: string): Promise<EvictionPlugin> {
-  if (!isPolicyFile(name)) return evictionRegistry.get(name);
+  if (!isPolicyFile(name)) return partNamed(evictionRegistry, "eviction", name);
   const own = await loadOwnPolicy(name);
   return readsFuture(own) ? { ...own, offline: true } : own;
 }

@@ -1,7 +1,9 @@
 import { writeFile } from "node:fs/promises";
 import type { Command } from "commander";
 import { InputError } from "../core/errors.ts";
+import { replaceable } from "../traces/write-mooncake.ts";
 import { badPolicyName } from "./own-policy.ts";
+import { calledAs } from "./package.ts";
 import { print } from "./print.ts";
 
 export function addInit(program: Command): void {
@@ -13,22 +15,28 @@ export function addInit(program: Command): void {
     .command("policy")
     .description("write an eviction policy of your own that runs as it is")
     .argument("[NAME]", "its name, and that of the file NAME.ts", "mine")
+    .option("--force", "replace the file if it exists")
     .addHelpText("after", "\nExamples:\n  kvlab init policy\n  kvlab init policy two-touch")
     .action(initPolicy);
 }
 
-async function initPolicy(given: string): Promise<void> {
+async function initPolicy(given: string, { force }: { force?: boolean }): Promise<void> {
   const name = given.replace(/\.ts$/, "");
   const why = badPolicyName(name);
   if (why !== undefined) throw new InputError(`the policy's name is "${given}", ${why}`);
   const file = `${name}.ts`;
+  await replaceable(file);
   try {
-    await writeFile(file, template(name), { flag: "wx" });
+    await writeFile(file, template(name), { flag: force ? "w" : "wx" });
   } catch (error) {
     const { code } = error as NodeJS.ErrnoException;
-    throw new InputError(code === "EEXIST" ? `${file}: exists already` : `${file}: cannot be written (${code})`);
+    throw new InputError(
+      code === "EEXIST"
+        ? `${file}: exists already; give another name, as in init policy other, or --force to replace it`
+        : `${file}: cannot be written (${code})`,
+    );
   }
-  print(`Wrote ${file}. Try it:\n  kvlab compare --eviction lru,./${file}\n`);
+  print(`Wrote ${file}. Try it:\n  ${calledAs()} compare --eviction lru,./${file}\n`);
 }
 
 const template = (name: string) => `import { byScore, type EvictionPlugin, type EvictionPolicy } from "kvlab";

@@ -1,8 +1,12 @@
 import type { Command } from "commander";
 import { InputError } from "../core/errors.ts";
+import type { Plugin } from "../core/plugins.ts";
+import type { Registry } from "../policies/registry.ts";
 
 /** Commands of versions to come: whoever calls them is told so. */
 const laterCommands: Readonly<Record<string, string>> = {
+  simulate: "the simulator is not part of this version; kvlab replay counts hits without a clock",
+  engine: "the engine is not part of this version",
   verify: "the engine and the simulator are not part of this version",
   calibrate: "the engine is not part of this version",
   conformance: "worked cases are not part of this version",
@@ -19,6 +23,28 @@ const laterTraceCommands: Readonly<Record<string, string>> = {
   record: "recording traces is not part of this version",
   anonymize: "anonymizing traces is not part of this version",
 };
+
+/** Parts of versions to come. */
+const laterParts: Readonly<Record<string, readonly string[]>> = {
+  index: ["radix-tree", "block-trie", "prompt-table", "prefix-pool", "prefix-trie"],
+  eviction: [
+    ...["lfu", "mru", "filo", "slru", "s3fifo", "s3-fifo", "arc", "2q", "sieve", "clock", "tinylfu", "w-tinylfu"],
+    ...["gdsf", "lru-k", "lirs", "lfu-da", "priority", "cost"],
+  ],
+  allocator: ["token", "radix", "page"],
+  scheduler: [
+    ...["fcfs", "lpm", "dfs-weight", "lof", "random", "routing-key", "hrrn", "shortest-prefill-first", "priority"],
+    ...["online", "offline", "prefix-group", "efficient-router"],
+  ],
+};
+
+/** A part by its name. @throws InputError if there is none; of versions to come it says so. */
+export function partNamed<P extends Plugin>(registry: Registry<P>, option: string, name: string): P {
+  const names = registry.all.map((plugin) => plugin.name);
+  if (!names.includes(name) && laterParts[option]?.includes(name))
+    throw new InputError(`--${option} ${name}: not part of this version; there is: ${names.join(", ")}`);
+  return registry.get(name);
+}
 
 export const addLaterCommands = (program: Command) => refuseAll(program, laterCommands, "");
 export const addLaterTraceCommands = (trace: Command) => refuseAll(trace, laterTraceCommands, "trace ");

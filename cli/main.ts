@@ -64,8 +64,7 @@ function endWithReader(): void {
 function fail(error: unknown): number {
   if (error instanceof CommanderError) {
     if (error.exitCode === 0) return 0;
-    const said = process.argv.slice(2).join(" ");
-    if (error.code === "commander.help") return complain(`${said} what? kvlab ${said} --help lists it`, Exit.badInput);
+    if (error.code === "commander.help") return complain(whatHelp(process.argv.slice(2)), Exit.badInput);
     return complain(error.message.replace(/^error: /, ""), Exit.badInput);
   }
   if (error instanceof InputError) return complain(error.message, Exit.badInput);
@@ -76,6 +75,14 @@ function fail(error: unknown): number {
     `${what}\nkvlab: this is a bug in kvlab, please report it with the command and the lines above\n`,
   );
   return Exit.bug;
+}
+
+/** What is missing, or what `help` was asked about although it is not there. */
+function whatHelp(words: readonly string[]): string {
+  const at = words.indexOf("help");
+  if (at < 0) return `${words.join(" ")} what? kvlab ${words.join(" ")} --help lists it`;
+  const before = ["kvlab", ...words.slice(0, at)].join(" ");
+  return `there is no command "${[...words.slice(0, at), words[at + 1]].join(" ")}"; ${before} --help lists them`;
 }
 
 watchSignals();

@@ -16,10 +16,10 @@ export function wholeNumber(option: string, least: number, most = Number.MAX_SAF
   };
 }
 
-/** A parser for any number in a range. @throws InputError naming the option. */
+/** A parser for any number; its range is checked where it is used. @throws InputError naming the option. */
 export function decimalNumber(option: string) {
   return (text: string): number => {
-    if (/^\d+(\.\d+)?$/.test(text)) return Number(text);
+    if (/^-?\d+(\.\d+)?$/.test(text)) return Number(text);
     throw new InputError(`${option} is "${text}", expected a number`);
   };
 }
@@ -72,6 +72,15 @@ export function parseRuleOption(text: string): { name: RuleName; values: RuleVal
   };
 }
 
+/** A parser for a path that is given once. @throws InputError naming the option. */
+export function path(option: string, what: "a file" | "a folder") {
+  return (text: string, before: string | undefined): string => {
+    if (before !== undefined) throw new InputError(`${option} is given twice, expected once`);
+    if (text === "") throw new InputError(`${option} is empty, expected ${what}`);
+    return text;
+  };
+}
+
 export const repeatable = (value: string, before: string[] | undefined) => [...(before ?? []), value];
 
 /** What replay and compare share: how the trace is read. */
@@ -108,6 +117,7 @@ const presets =
 /** Options of versions to come: recognised, and refused with what there is instead. */
 const laterOptions: Readonly<Record<string, string>> = {
   policy: presets,
+  preset: "presets (--policy) are not part of this version; compose with --index, --eviction and the others",
   capacity: "needs --model, which is not part of this version; give --blocks",
   model: "the simulator and the engine are not part of this version; give --blocks",
   gpu: "the simulator is not part of this version",

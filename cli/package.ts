@@ -1,4 +1,5 @@
 import { readFileSync } from "node:fs";
+import { dirname, relative } from "node:path";
 
 /** From source the modules are one folder below the package, built ones two. */
 const fromSource = import.meta.url.endsWith(".ts");
@@ -10,3 +11,14 @@ export const version: string = JSON.parse(
 
 /** The module that `import … from "kvlab"` means in a user's own policy: this very program's. */
 export const entryUrl = new URL(fromSource ? "../index.ts" : "../index.js", import.meta.url).href;
+
+/** How the user calls the program: through npm in a checkout, also from outside of it, or by its name. */
+export function calledAs(): string {
+  const { INIT_CWD, npm_lifecycle_event: script, npm_package_name: name, npm_package_json: file } = process.env;
+  if (name !== "kvlab" || script !== "kvlab") return "kvlab";
+  const root = file && dirname(file);
+  const inside = !root || !INIT_CWD || !/^\.\.|^\//.test(relative(root, INIT_CWD));
+  return inside
+    ? "npm run -s kvlab --"
+    : `npm --prefix ${/^[\w./-]+$/.test(root) ? root : `'${root}'`} run -s kvlab --`;
+}

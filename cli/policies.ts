@@ -1,6 +1,6 @@
 import type { Command } from "commander";
 import type { Plugin } from "../core/plugins.ts";
-import { ruleNames, ruleTable } from "../core/rules.ts";
+import { type RuleName, type RuleValue, ruleNames, ruleTable } from "../core/rules.ts";
 import { allocatorRegistry, evictionRegistry, indexRegistry, schedulerRegistry } from "../policies/registry.ts";
 import { print } from "./print.ts";
 import { colors, wrapped } from "./table.ts";
@@ -25,7 +25,7 @@ export function addPolicies(program: Command): void {
 }
 
 /** The values of a rule, the default first. */
-function valuesOf(name: (typeof ruleNames)[number]): {
+function valuesOf(name: RuleName): {
   values: readonly string[] | "number";
   default: string | number;
 } {
@@ -33,11 +33,23 @@ function valuesOf(name: (typeof ruleNames)[number]): {
   return { values: rule.values, default: rule.initial ?? rule.values[0] };
 }
 
+/** Whether any index of this version can do what the rule's value says. */
+function supported(name: RuleName, value: RuleValue): boolean {
+  return indexRegistry.all.some(({ supports }) => {
+    const can = supports[name] ?? [valuesOf(name).default];
+    return can === "any" || can.includes(value);
+  });
+}
+
 function document() {
   const plugins = Object.entries(kinds).flatMap(([kind, { all }]) =>
     all.map(({ name, about, source }) => ({ kind, name, about, source })),
   );
-  const rules = ruleNames.map((name) => ({ name, ...valuesOf(name), about: ruleTable[name].about }));
+  const rules = ruleNames.map((name) => {
+    const { values } = valuesOf(name);
+    const later = values === "number" ? !supported(name, 1) : values.filter((value) => !supported(name, value));
+    return { name, ...valuesOf(name), later, about: ruleTable[name].about };
+  });
   return { schema: "policies/1", plugins, rules };
 }
 
@@ -54,15 +66,19 @@ function text(): string {
 
 const entry = (name: string, said: string) => `  ${name.padEnd(nameWidth)}  ${wrapped(said, indent, indent)}`;
 
+const marked = (value: string, has: boolean) => (has ? value : colors.dim(`[${value}]`));
+
 function rules(): string {
   const lines = ruleNames.map((name) => {
     const { values, default: initial } = valuesOf(name);
     const shown =
       values === "number"
-        ? `${colors.bold(String(initial))} | N`
-        : [colors.bold(values[0]), ...values.slice(1)].join(" | ");
+        ? `${colors.bold(String(initial))} | ${marked("N", supported(name, 1))}`
+        : [colors.bold(values[0]), ...values.slice(1).map((value) => marked(value, supported(name, value)))].join(
+            " | ",
+          );
     return `  ${colors.cyan(name)} = ${shown}\n      ${wrapped(ruleTable[name].about, 6, 6)}`;
   });
-  const title = `${colors.bold("rules")} (--rule NAME=VALUE; the first value is the default unless an index says otherwise)`;
+  const title = `${colors.bold("rules")} (--rule NAME=VALUE; the first value is the default unless an index says otherwise; no index of this version has the values in brackets)`;
   return [wrapped(title, 0), ...lines].join("\n");
 }

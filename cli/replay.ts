@@ -1,6 +1,7 @@
 import { join } from "node:path";
 import type { Command } from "commander";
 import { InputError } from "../core/errors.ts";
+import type { EvictionPlugin } from "../core/plugins.ts";
 import { CacheReplay, type ReplayConfig } from "../core/replay.ts";
 import type { RuleName, RuleValue } from "../core/rules.ts";
 import type { Trace } from "../core/trace.ts";
@@ -15,6 +16,7 @@ import {
   type Capacity,
   parseCapacity,
   parseRuleOption,
+  path,
   repeatable,
   type TraceReading,
   wholeNumber,
@@ -65,7 +67,7 @@ export function addReplay(program: Command): void {
   addRunOptions(command)
     .option("--repeat <N>", "replay N times after a warm-up and report the median time", wholeNumber("--repeat", 1))
     .option("--events", "keep the log of every decision")
-    .option("--out <DIR>", `save the run there instead of in ${runsFolder}/`)
+    .option("--out <DIR>", `save the run there instead of in ${runsFolder}/`, path("--out", "a folder"))
     .option("--no-save", "do not save the run")
     .option("--json", "print one JSON document and nothing else")
     .addHelpText("after", examples)
@@ -76,7 +78,7 @@ export function addReplay(program: Command): void {
 async function replay(files: readonly string[], options: ReplayOptions): Promise<void> {
   const rules = parseRules(options.rule ?? []);
   const parts = await partsNamed(options, rules);
-  if (options.out !== undefined && !options.save) throw new InputError("--out and --no-save exclude each other");
+  checkTogether(options, parts.eviction);
   if (options.out !== undefined) await claimRunDirectory(options.out);
   else if (options.save) await checkWritable(runsFolder, runsFolder);
 
@@ -123,6 +125,15 @@ async function replay(files: readonly string[], options: ReplayOptions): Promise
   } finally {
     progress.done();
   }
+}
+
+/** @throws InputError if two options contradict each other. */
+function checkTogether({ out, save, events, blocks }: ReplayOptions, eviction: EvictionPlugin): void {
+  if (out !== undefined && !save) throw new InputError("--out and --no-save exclude each other");
+  if (events && !save)
+    throw new InputError("--events and --no-save exclude each other: the log is part of a saved run");
+  if (eviction.unlimited && blocks !== undefined && blocks !== "unlimited")
+    throw new InputError(`--blocks and --eviction ${eviction.name} exclude each other: its cache has no limit`);
 }
 
 function parseRules(texts: readonly string[]): Partial<Record<RuleName, RuleValue>> {

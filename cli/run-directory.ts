@@ -13,7 +13,6 @@ export const runFiles = ["run.json", "requests.parquet", "steps.parquet", "event
  * @throws InputError saying what is in the way.
  */
 export async function claimRunDirectory(path: string): Promise<RunDirectory> {
-  if (path === "") throw new InputError("--out is empty, expected a folder");
   const found = await settled(path);
   const { target } = found;
   if (found.what === "other")
@@ -21,6 +20,20 @@ export async function claimRunDirectory(path: string): Promise<RunDirectory> {
   if (target === process.cwd()) throw new InputError(`${path}: is the current directory, expected one of its own`);
   await checkWritable(path, dirname(target));
   return new RunDirectory(path, target);
+}
+
+/** @throws InputError unless runs can be saved below this path: it is free, empty, or holds runs and nothing else. */
+export async function checkRunsFolder(path: string): Promise<void> {
+  const target = await realpath(path).catch(() => resolve(path));
+  if (target === process.cwd()) throw new InputError(`${path}: is the current directory, expected one of its own`);
+  await checkWritable(path, path);
+  for (const name of await readdir(target).catch(() => [])) {
+    const { what } = await settled(join(target, name));
+    if (what !== "run")
+      throw new InputError(
+        `${path}: has ${name} in it, which is not a run of kvlab; expected a new folder, or one of runs`,
+      );
+  }
 }
 
 /** @throws InputError if nothing can be made below this path (which need not exist yet). */

@@ -12,7 +12,7 @@ import { defaultParts, partsNamed } from "./configuration.ts";
 import { readInput } from "./input.ts";
 import { breathe } from "./interrupt.ts";
 import { addLaterTraceCommands } from "./later.ts";
-import { addBlockSize, addTraceOptions, decimalNumber, type TraceReading } from "./options.ts";
+import { addBlockSize, addTraceOptions, decimalNumber, path, type TraceReading } from "./options.ts";
 import { print } from "./print.ts";
 import { Progress } from "./progress.ts";
 import { blockTokensFor } from "./replay.ts";
@@ -98,7 +98,7 @@ function addChat(generate: Command): void {
   const chat = generate
     .command("chat")
     .description("chat sessions that share system prompts and send their history again each turn (Mooncake format)")
-    .requiredOption("--out <FILE>", "file to write; packed if its name ends in .gz")
+    .requiredOption("--out <FILE>", "file to write; packed if its name ends in .gz", path("--out", "a file"))
     .option("--force", "replace the file if it exists");
   for (const name of chatOptionNames) {
     chat.option(`${dashed(name)} <N>`, chatOptionTexts[name], decimalNumber(dashed(name)), chatDefaults[name]);
@@ -114,7 +114,6 @@ interface GenerateOptions extends ChatOptions {
 async function generateChat(options: GenerateOptions): Promise<void> {
   const { out, force } = options;
   const source = chatOf(options);
-  if (out === "") throw new InputError("--out is empty, expected a file");
   await checkWritable(out, dirname(out));
   await replaceable(out);
   if (existsSync(out) && !force) throw new InputError(`${out}: exists already; --force replaces it`);

@@ -88,7 +88,9 @@ function checkOption(name: keyof ChatOptions, value: number): void {
     throw new InputError(`chat has no option "${name}", expected one of ${Object.keys(limits).join(", ")}`);
   const { least, most, integer } = limits[name];
   if (value >= least && value <= most && (!integer || Number.isInteger(value))) return;
-  throw new InputError(`${name} is ${value}, expected ${integer ? "an integer" : "a number"} from ${least} to ${most}`);
+  throw new InputError(
+    `${name} is ${value}, expected ${integer ? "a whole number" : "a number"} from ${least} to ${most}`,
+  );
 }
 
 async function* chatBatches(options: ChatOptions): AsyncGenerator<Trace> {

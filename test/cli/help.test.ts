@@ -52,6 +52,13 @@ test("policies lists all plug-ins and rules", async () => {
   );
 });
 
+test("policies says which values no index of this version has", async () => {
+  const { rules } = await json(newFolder(), ["policies"]);
+  expect(rules).toContainEqual(expect.objectContaining({ name: "victims", values: ["any", "leaf"], later: ["leaf"] }));
+  expect(rules).toContainEqual(expect.objectContaining({ name: "free-order", later: [] }));
+  expect((await kvlab(newFolder(), ["policies"])).stdout).toContain("victims = any | [leaf]\n");
+});
+
 test("doctor finds this machine fit", async () => {
   expect(await json(newFolder(), ["doctor"])).toMatchObject({ schema: "doctor/1", ok: true });
 });

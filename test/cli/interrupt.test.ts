@@ -69,9 +69,18 @@ describe("in a checkout", () => {
   test("the program runs from source, and paths are meant from where npm was called", async () => {
     const folder = newFolder();
     mkdirSync(join(folder, "there"));
-    const env = { npm_package_name: "kvlab", npm_lifecycle_event: "kvlab", INIT_CWD: join(folder, "there") };
+    const env = {
+      npm_package_name: "kvlab",
+      npm_package_json: join(folder, "package.json"),
+      npm_lifecycle_event: "kvlab",
+      INIT_CWD: join(folder, "there"),
+    };
     const run = (args: readonly string[]) => ended(start(folder, args, env, fromSource()));
-    await run(["init", "policy"]);
+    const { stdout: said } = await run(["init", "policy"]);
+    expect(said).toContain("\n  npm run -s kvlab -- compare --eviction lru,./mine.ts\n");
+    const outside = { ...env, npm_package_json: "/some/kvlab/package.json" };
+    const { stdout: again } = await ended(start(folder, ["init", "policy", "--force"], outside, fromSource()));
+    expect(again).toContain("\n  npm --prefix /some/kvlab run -s kvlab -- compare");
     expect(readdirSync(join(folder, "there"))).toEqual(["mine.ts"]);
     const { code, stdout } = await run(["replay", "--eviction", "./mine.ts", "--limit", "100", "--no-save"]);
     expect(code).toBe(0);

@@ -91,8 +91,15 @@ describe.concurrent("options are refused by name", () => {
     ["trace stat", "unknown command 'stat' (Did you mean stats?)"],
     ["replay --eviction lur", 'unknown eviction policy "lur": did you mean "lru"?'],
     ["replay --eviction lru,fifo", '--eviction is "lru,fifo", expected one name; kvlab compare takes several'],
-    ["trace generate chat --requests 0 --out x", /^--requests is 0, expected an integer from 1/],
+    ["trace generate chat --requests 0 --out x", /^--requests is 0, expected a whole number from 1/],
     ["trace generate chat", "required option '--out <FILE>' not specified"],
+    ["trace generate chat --requests -1 --out x", /^--requests is -1, expected a whole number from 1/],
+    ["replay --eviction unbounded --blocks 10", /^--blocks and --eviction unbounded exclude each other/],
+    ["replay --events --no-save", /^--events and --no-save exclude each other/],
+    ["replay --out a --out b", "--out is given twice, expected once"],
+    ["compare --out .", ".: is the current directory, expected one of its own"],
+    ["help foo", 'there is no command "foo"; kvlab --help lists them'],
+    ["trace help foo", 'there is no command "trace foo"; kvlab trace --help lists them'],
     ["init policy ../up", 'the policy\'s name is "../up", expected a letter, then letters, digits, - or _'],
   ];
   test.each(cases)("kvlab %s", async (args, said) => {
@@ -118,9 +125,26 @@ describe.concurrent("what later versions bring is refused by name", () => {
     expect((await refusal(newFolder(), args.split(" "))).slice(0, said.length)).toBe(said);
   });
 
+  test("so are parts, among those there are", async () => {
+    const parts = ["index radix-tree", "index prefix-trie", "eviction lfu", "eviction s3fifo", "scheduler lpm"];
+    const said = await Promise.all(parts.map((part) => refusal(newFolder(), ["compare", ...`--${part}`.split(" ")])));
+    for (const [i, text] of said.entries())
+      expect(text).toContain(`--${parts[i]}: not part of this version; there is: `);
+  });
+
   test("and every such command and option says so, not that it is unknown", async () => {
-    const commands = ["calibrate", "conformance", "check", "experiment", "fuzz", "generate", "serve"];
-    const options = ["replicas", "cost", "gpu", "model", "pace", "slo", "timeline", "speed", "rate"];
+    const commands = [
+      "simulate",
+      "engine",
+      "calibrate",
+      "conformance",
+      "check",
+      "experiment",
+      "fuzz",
+      "generate",
+      "serve",
+    ];
+    const options = ["preset", "replicas", "cost", "gpu", "model", "pace", "slo", "timeline", "speed", "rate"];
     const calls = [...commands.map((name) => [name]), ...options.map((name) => ["replay", `--${name}`, "1"])];
     const said = await Promise.all(calls.map((args) => refusal(newFolder(), args)));
     for (const text of said) expect(text).toMatch(/not part of this version/);
@@ -135,6 +159,17 @@ describe.concurrent("nothing of the user's is overwritten", () => {
     expect(await refusal(folder, ["replay", "--out", "mine"])).toBe(
       "mine: exists and is not a run of kvlab (has notes.txt in it), so it is not replaced",
     );
+  });
+  test("nor does compare put runs among other files", async () => {
+    const folder = newFolder();
+    mkdirSync(join(folder, "mine/run"), { recursive: true });
+    writeFileSync(join(folder, "mine/run/notes.txt"), "precious");
+    expect(await refusal(folder, ["compare", "--out", "mine"])).toBe(
+      "mine: has run in it, which is not a run of kvlab; expected a new folder, or one of runs",
+    );
+    for (const args of [["compare"], ["replay"]])
+      expect(await refusal(folder, [...args, "--out", ""])).toBe("--out is empty, expected a folder");
+    expect(await refusal(folder, ["trace", "generate", "chat", "--out", ""])).toBe("--out is empty, expected a file");
   });
   test("nor is a file", async () => {
     const folder = folderWith("mine", "precious");
@@ -162,6 +197,6 @@ describe.concurrent("nothing of the user's is overwritten", () => {
     const folder = folderWith("chat.jsonl", "precious");
     writeFileSync(join(folder, "mine.ts"), "precious");
     expect(await refusal(folder, ["trace", "generate", "chat", "--out", "chat.jsonl"])).toContain("exists already");
-    expect(await refusal(folder, ["init", "policy"])).toBe("mine.ts: exists already");
+    expect(await refusal(folder, ["init", "policy"])).toMatch(/^mine\.ts: exists already; .*another name.*--force/);
   });
 });

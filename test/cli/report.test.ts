@@ -255,6 +255,14 @@ describe("compare", () => {
     expect(stdout).toMatch(/The best online policy reaches \d+ % to \d+ % of the optimum\./);
   });
 
+  test("marks nobody and divides nothing where nothing hits", async () => {
+    const folder = newFolder();
+    writeFileSync(join(folder, "new.jsonl"), `${JSON.stringify({ ...lines[2] })}\n`);
+    const { stdout } = await kvlab(folder, ["compare", "new.jsonl", "--blocks", "2,4"]);
+    expect(stdout).not.toMatch(/0\.0000\*/);
+    expect(stdout).toMatch(/best\/optimum +– +–\n/);
+  });
+
   test("saves each run where --out says", async () => {
     const { folder } = smallTrace();
     await json(folder, ["compare", "--limit", "100", "--eviction", "lru", "--blocks", "50", "--out", "all"]);

@@ -109,11 +109,11 @@ test("the built-in example tells cache policies apart at every capacity that mat
 });
 
 test.each<[Record<string, unknown>, string]>([
-  [{ requests: 0 }, "requests is 0, expected an integer from 1 to 100000000"],
-  [{ seed: 0.5 }, "seed is 0.5, expected an integer from 0 to 4294967295"],
+  [{ requests: 0 }, "requests is 0, expected a whole number from 1 to 100000000"],
+  [{ seed: 0.5 }, "seed is 0.5, expected a whole number from 0 to 4294967295"],
   [{ turns: Number.NaN }, "turns is NaN, expected a number from 1 to 1000"],
   [{ thinkS: -1 }, "thinkS is -1, expected a number from 0 to 86400"],
-  [{ unitTokens: 1 }, "unitTokens is 1, expected an integer from 2 to 65536"],
+  [{ unitTokens: 1 }, "unitTokens is 1, expected a whole number from 2 to 65536"],
 ])("%j is refused", async (options, message) => {
   expect(await failureOf(async () => chatSource(options))).toBe(message);
 });
