@@ -51,13 +51,16 @@ export const addLaterTraceCommands = (trace: Command) => refuseAll(trace, laterT
 
 function refuseAll(parent: Command, commands: Readonly<Record<string, string>>, called: string): void {
   for (const [name, why] of Object.entries(commands)) {
-    parent
+    const refuse = () => {
+      throw new InputError(`${called}${name}: ${why}`);
+    };
+    const command = parent
       .command(name, { hidden: true })
       .argument("[ANYTHING...]")
       .allowUnknownOption()
       .helpOption(false)
-      .action(() => {
-        throw new InputError(`${called}${name}: ${why}`);
-      });
+      .action(refuse);
+    // What `help NAME` asks for.
+    command.helpInformation = refuse;
   }
 }

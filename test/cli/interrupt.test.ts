@@ -34,16 +34,20 @@ describe("a signal ends the program with 130, one line, and nothing left behind"
     expect(readdirSync(folder)).toEqual(["mine.ts"]);
   });
 
-  test("while a run is being saved", async () => {
+  test.each(["lru", "./mine.ts"])("while a run of %s is being saved", async (eviction) => {
     const folder = newFolder();
-    const child = start(folder, ["replay", "--events"]);
+    writeFileSync(
+      join(folder, "mine.ts"),
+      `import { byScore } from "kvlab"; export default { create: byScore("depth") };`,
+    );
+    const child = start(folder, ["replay", "--events", "--eviction", eviction]);
     const end = ended(child);
     const runs = join(folder, "runs");
     for (let i = 0; i < 2000 && !(existsSync(runs) && readdirSync(runs).length > 0); i++) await sleep(5);
     expect(readdirSync(runs)).toEqual([expect.stringMatching(/^\..*\.tmp$/)]);
     child.kill("SIGINT");
     expect(await end).toEqual({ code: 130, stdout: "", stderr: "kvlab: interrupted\n" });
-    expect(readdirSync(folder)).toEqual([]);
+    expect(readdirSync(folder)).toEqual(["mine.ts"]);
   });
 });
 

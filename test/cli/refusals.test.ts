@@ -118,6 +118,7 @@ describe.concurrent("what later versions bring is refused by name", () => {
     ["replay --spread", "--spread: "],
     ["compare --router prefix-affinity", "--router prefix-affinity: replicas are not part of this version"],
     ["verify trace.jsonl --target cpu", "verify: "],
+    ["help verify", "verify: "],
     ["dashboard", "dashboard: the dashboard is not part of this version"],
     ["trace convert a b", "trace convert: converting traces is not part of this version"],
   ];
