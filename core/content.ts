@@ -1,4 +1,5 @@
 import { assert, InputError } from "./errors.ts";
+import { grown } from "./grown.ts";
 import type { Trace } from "./trace.ts";
 
 /**
@@ -160,14 +161,10 @@ export class ContentIds {
 
   #grow(): void {
     const length = this.#parent.length * 2;
-    const larger = <T extends Uint32Array | Uint16Array | Int32Array>(column: T, into: T): T => {
-      into.set(column);
-      return into;
-    };
-    this.#parent = larger(this.#parent, new Uint32Array(length));
-    this.#length = larger(this.#length, new Uint16Array(length));
-    this.#lanes = larger(this.#lanes, new Int32Array(length * 4));
-    if (this.#compare) this.#tokens = larger(this.#tokens, new Uint32Array(length * this.#blockKeys));
+    this.#parent = grown(this.#parent, length);
+    this.#length = grown(this.#length, length);
+    this.#lanes = grown(this.#lanes, length * 4);
+    if (this.#compare) this.#tokens = grown(this.#tokens, length * this.#blockKeys);
   }
 
   #rehash(): void {
@@ -270,8 +267,7 @@ export class BlockKeys {
   #numbered(trace: Trace): Uint32Array {
     const known = this.#numberOfId.length;
     if (trace.distinctKeys > known) {
-      const larger = new Uint32Array(trace.distinctKeys);
-      larger.set(this.#numberOfId);
+      const larger = grown(this.#numberOfId, trace.distinctKeys);
       for (let id = known; id < larger.length; id++) larger[id] = this.#distinct++;
       this.#numberOfId = larger;
     }

@@ -1,4 +1,5 @@
 import { PolicyError } from "./errors.ts";
+import { grown } from "./grown.ts";
 
 /**
  * What an index stores and a policy orders: a block in a hash table or block trie, a run of keys in a radix tree, a
@@ -171,13 +172,9 @@ export class EntryColumns {
 
   /** Room for more entries; arrays that somebody took before are stale. */
   grow(entryCount: number): void {
-    const larger = <T extends Uint32Array | Int32Array | Float64Array>(column: T | undefined): T | undefined => {
-      if (column === undefined) return undefined;
-      const into = new (column.constructor as new (n: number) => T)(entryCount);
-      into.set(column);
-      return into;
-    };
-    this.key = larger(this.key)!;
+    const larger = <T extends Uint32Array | Int32Array | Float64Array>(column: T | undefined) =>
+      column && grown(column, entryCount);
+    this.key = grown(this.key, entryCount);
     this.#depth = larger(this.#depth);
     this.#lastAccess = larger(this.#lastAccess);
     this.#createdAt = larger(this.#createdAt);

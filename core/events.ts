@@ -1,3 +1,4 @@
+import { grown } from "./grown.ts";
 import type { Nanos } from "./trace.ts";
 
 /** What can happen, in the order in which it happens to a request. */
@@ -81,15 +82,11 @@ export class EventLog {
 
   #grow(): void {
     const length = this.#kind.length * 2;
-    const larger = <T extends Uint8Array | Int32Array | Float64Array>(column: T, into: T): T => {
-      into.set(column);
-      return into;
-    };
-    this.#kind = larger(this.#kind, new Uint8Array(length));
-    this.#timeNs = larger(this.#timeNs, new Float64Array(length));
-    this.#request = larger(this.#request, new Int32Array(length));
-    this.#block = larger(this.#block, new Int32Array(length));
-    this.#key = larger(this.#key, new Float64Array(length));
-    this.#value = larger(this.#value, new Int32Array(length));
+    this.#kind = grown(this.#kind, length);
+    this.#timeNs = grown(this.#timeNs, length);
+    this.#request = grown(this.#request, length);
+    this.#block = grown(this.#block, length);
+    this.#key = grown(this.#key, length);
+    this.#value = grown(this.#value, length);
   }
 }

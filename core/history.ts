@@ -1,4 +1,5 @@
 import { Miss, missReasons } from "./counters.ts";
+import { grown } from "./grown.ts";
 import type { Request } from "./request.ts";
 
 const never = 0;
@@ -28,7 +29,7 @@ export class ContentHistory {
   #seenPlain: Uint8Array | undefined;
 
   expectKeys(distinct: number): void {
-    this.#seen = largerBytes(this.#seen, distinct);
+    this.#seen = roomFor(this.#seen, distinct);
   }
 
   /** Blocks `[from, to)` of the request are about to be computed. */
@@ -37,7 +38,7 @@ export class ContentHistory {
     const { plainKeys } = blocks;
     if (plainKeys === undefined) return;
     for (let at = keyStart + from; at < keyStart + to; at++) {
-      this.#seenPlain = largerBytes(this.#seenPlain ?? new Uint8Array(1 << 10), plainKeys[at] + 1);
+      this.#seenPlain = roomFor(this.#seenPlain ?? new Uint8Array(1 << 10), plainKeys[at] + 1);
       this.#seenPlain[plainKeys[at]] = computed;
     }
   }
@@ -80,9 +81,6 @@ export class ContentHistory {
   }
 }
 
-function largerBytes(bytes: Uint8Array, length: number): Uint8Array {
-  if (length <= bytes.length) return bytes;
-  const larger = new Uint8Array(Math.max(length, 2 * bytes.length));
-  larger.set(bytes);
-  return larger;
+function roomFor(bytes: Uint8Array, length: number): Uint8Array {
+  return length <= bytes.length ? bytes : grown(bytes, Math.max(length, 2 * bytes.length));
 }

@@ -283,7 +283,7 @@ export class KvCache {
       for (let i = hitBlocks; i < adoptedEnd; i++) if (table[i] >= 0) sequence.shareAt(i);
     }
     if (count > 0) this.index.held(list, count);
-    if (this.#countsHits) this.index.matched(table, hits);
+    if (this.#countsHits) this.index.matched(table, hitBlocks);
   }
 
   #hold(block: BlockId): void {

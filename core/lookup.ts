@@ -10,6 +10,18 @@ import type { Nanos } from "./trace.ts";
 
 const idleWord = blockWord(BlockState.idle, 0);
 
+/** Of `found` blocks, those that the rules `match-limit` (other than `all`: limited) and `drop-blocks` leave. */
+export function usableBlocks(
+  found: number,
+  tokens: number,
+  blockTokens: number,
+  limited: boolean,
+  drop: number,
+): number {
+  const limit = limited ? Math.floor((tokens - 1) / blockTokens) : found;
+  return Math.max(0, Math.min(found, limit) - drop);
+}
+
 /** What a lookup needs of a cache's parts. */
 interface LookupParts {
   readonly blockTokens: number;
@@ -94,8 +106,7 @@ export class Lookup {
 
   /** Of `found` matched blocks, those that the rules let a request use. */
   #usable(found: number, sequence: Sequence): number {
-    const limit = this.#limited ? Math.floor((sequence.knownTokens - 1) / this.#blockTokens) : found;
-    return Math.max(0, Math.min(found, limit) - this.#dropBlocks);
+    return usableBlocks(found, sequence.knownTokens, this.#blockTokens, this.#limited, this.#dropBlocks);
   }
 
   /** Tokens in the first `blocks` blocks; the prompt's last block has no more than the prompt's tokens. */

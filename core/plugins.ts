@@ -6,7 +6,10 @@ import type { Nanos } from "./trace.ts";
 
 export type { BlockId, EntryId, Insertion } from "./entries.ts";
 
-/** What a policy may know of a request. Its true output length is not among it. */
+/**
+ * What a policy may know of a request; its true output length is not among it. Valid during the call: the object may be
+ * another request's afterwards.
+ */
 export interface RequestView {
   /** Place in the order of arrival, from 0. */
   readonly id: number;

@@ -1,4 +1,5 @@
 import { InvariantError } from "./errors.ts";
+import { grown } from "./grown.ts";
 import type { BlockId } from "./plugins.ts";
 
 /**
@@ -58,8 +59,6 @@ export class BlockPool {
   }
 
   grow(blockCount: number): void {
-    const words = new Int32Array(blockCount);
-    words.set(this.words);
-    this.words = words;
+    this.words = grown(this.words, blockCount);
   }
 }

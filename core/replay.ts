@@ -4,6 +4,7 @@ import { type BlockColumns, BlockKeys, type ChainHash } from "./content.ts";
 import { assert, InputError } from "./errors.ts";
 import { EventLog } from "./events.ts";
 import type { KvCache } from "./kv-cache.ts";
+import { usableBlocks } from "./lookup.ts";
 import type { FutureView, SchedulerPlugin } from "./plugins.ts";
 import { seededRandom } from "./random.ts";
 import { Replica } from "./replica.ts";
@@ -69,7 +70,7 @@ export class CacheReplay {
     this.#config = config;
   }
 
-  /** Content ids of a trace's blocks, as `run` takes them: for callers that replay one trace more than once. */
+  /** Content ids of a trace's blocks, as `feed` takes them: for callers that replay one trace more than once. */
   static blockKeys(config: ReplayConfig, trace: Trace): BlockColumns {
     return newBlockKeys(config, trace).of(trace);
   }
@@ -143,12 +144,12 @@ export class CacheReplay {
 /** Of each request's blocks, how many can be hits; none of a request that the cache cannot hold. */
 function usable(trace: Trace, { promptBlocks, blockTokens }: BlockColumns, config: ReplayConfig): Uint32Array {
   const rules = rulesFor(config.index, config.rules);
+  const limited = rules["match-limit"] !== "all";
   const capacity = config.eviction.unlimited ? Number.POSITIVE_INFINITY : (config.blocks ?? Number.POSITIVE_INFINITY);
   return promptBlocks.map((blocks, r) => {
     const answer = rules.reserve === "worst-case" ? Math.max(0, trace.maxOutputTokens[r] - 1) : 0;
     if (Math.ceil((trace.inputTokens[r] + answer) / blockTokens) > capacity) return 0;
-    const limit = rules["match-limit"] === "all" ? blocks : Math.floor((trace.inputTokens[r] - 1) / blockTokens);
-    return Math.max(0, Math.min(blocks, limit) - rules["drop-blocks"]);
+    return usableBlocks(blocks, trace.inputTokens[r], blockTokens, limited, rules["drop-blocks"]);
   });
 }
 

@@ -1,4 +1,5 @@
 import type { BlockColumns } from "./content.ts";
+import { grown } from "./grown.ts";
 import type { RequestView, SequenceView } from "./plugins.ts";
 import type { Nanos, Trace } from "./trace.ts";
 
@@ -155,10 +156,7 @@ export class Sequence implements SequenceView {
 
   /** Makes room for `blocks` table entries; what is there stays. */
   reserve(blocks: number): void {
-    if (blocks <= this.table.length) return;
-    const larger = new Int32Array(Math.max(blocks, this.table.length * 2));
-    larger.set(this.table);
-    this.table = larger;
+    if (blocks > this.table.length) this.table = grown(this.table, Math.max(blocks, this.table.length * 2));
   }
 }
 

@@ -1,4 +1,5 @@
 import { InputError } from "./errors.ts";
+import { grown } from "./grown.ts";
 
 /** A point in time or a duration in integer nanoseconds; exact up to 2^53 ns, which is 104 days. */
 export type Nanos = number;
@@ -89,13 +90,6 @@ const optionalColumns = {
   category: (n: number) => new Uint32Array(n),
   markedTokens: (n: number) => new Uint32Array(n),
 } satisfies Record<RowColumn, (n: number) => Column>;
-
-/** Twice the room, with what was there. */
-function grown<T extends Column>(column: T, length: number): T {
-  const larger = new (column.constructor as new (n: number) => T)(length);
-  larger.set(column);
-  return larger;
-}
 
 /** Collects rows into columns. Readers and generators use it; it does not validate, readers do. */
 export class TraceBuilder {

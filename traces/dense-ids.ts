@@ -1,3 +1,4 @@
+import { grown } from "../core/grown.ts";
 import { wideText } from "./json-lines.ts";
 
 const directIds = 1 << 24;
@@ -80,8 +81,6 @@ export class DenseIds {
   #growDirect(low: number): void {
     let length = this.#direct.length;
     while (length <= low) length *= 2;
-    const larger = new Uint32Array(length);
-    larger.set(this.#direct);
-    this.#direct = larger;
+    this.#direct = grown(this.#direct, length);
   }
 }

@@ -1,4 +1,5 @@
 import { InputError } from "../core/errors.ts";
+import { grown } from "../core/grown.ts";
 import type { Trace, TraceRow, TraceSource } from "../core/trace.ts";
 import { DenseIds } from "./dense-ids.ts";
 import { type Field, JsonLineScanner, WideIntegers } from "./json-lines.ts";
@@ -203,9 +204,7 @@ class MooncakeReader implements LineReader<FieldName> {
   }
 
   #growParents(): Uint32Array<ArrayBuffer> {
-    const larger = new Uint32Array(this.#parents.length * 2);
-    larger.set(this.#parents);
-    this.#parents = larger;
-    return larger;
+    this.#parents = grown(this.#parents, this.#parents.length * 2);
+    return this.#parents;
   }
 }

@@ -1,3 +1,4 @@
+import { grown } from "../../core/grown.ts";
 import type { BlockId, EntryId, IndexContext, IndexPlugin, Insertion, Match, PrefixIndex } from "../../core/plugins.ts";
 
 /** What a content's place holds instead of a block. */
@@ -31,9 +32,8 @@ class HashTable implements PrefixIndex {
 
   expectKeys(distinct: number): void {
     if (distinct <= this.#blockOf.length) return;
-    const larger = new Int32Array(Math.max(distinct, 2 * this.#blockOf.length)).fill(never);
-    larger.set(this.#blockOf);
-    this.#blockOf = larger;
+    const known = this.#blockOf.length;
+    this.#blockOf = grown(this.#blockOf, Math.max(distinct, 2 * this.#blockOf.length)).fill(never, known);
   }
 
   match(keys: Uint32Array, start: number, count: number, table: Int32Array, found: Match): void {

@@ -1,11 +1,12 @@
 import { describe, expect, test } from "vitest";
 import { createCache } from "../../core/compose.ts";
 import { BlockKeys } from "../../core/content.ts";
-import type { Scheduler } from "../../core/plugins.ts";
+import type { EvictionPlugin, Scheduler } from "../../core/plugins.ts";
 import { Replica } from "../../core/replica.ts";
 import { Request } from "../../core/request.ts";
 import type { RuleName, RuleValue } from "../../core/rules.ts";
 import { type Trace, TraceBuilder } from "../../core/trace.ts";
+import { lru } from "../../policies/eviction/lru.ts";
 import { blockTokens, served, words } from "../support/letters.ts";
 import { configOf, replayed } from "../support/replays.ts";
 
@@ -144,8 +145,8 @@ describe("token traces", () => {
 });
 
 /** A replica whose scheduler is whatever the test does in its next plan. */
-function replicaOf(trace: Trace, blocks: number | undefined, rules: Own = {}) {
-  const config = configOf(trace, { blocks, rules });
+function replicaOf(trace: Trace, blocks: number | undefined, rules: Own = {}, eviction?: EvictionPlugin) {
+  const config = { ...configOf(trace, { blocks, rules }), ...(eviction && { eviction }) };
   const columns = new BlockKeys({ unitTokens: trace.unitTokens, blockTokens: config.blockTokens }).of(trace);
   const cache = createCache(config);
   let next: Scheduler["plan"] = () => {};
@@ -184,6 +185,35 @@ describe("overlapping requests", () => {
     expect(second.table[0]).toBe(first.table[0]);
     expect(second.table[1]).not.toBe(first.table[1]);
     expect(cache.counters).toMatchObject({ hitBlocks: 2, hitTokens: 32, copiedBlocks: 1 });
+  });
+
+  test("a block that is copied is a hit for the policy too", () => {
+    const hits: number[] = [];
+    const counting: EvictionPlugin = {
+      ...lru,
+      create: (context) => {
+        const order = lru.create(context);
+        return {
+          add: (entry) => order.add(entry),
+          remove: (entry, why) => order.remove(entry, why),
+          victim: (now) => order.victim(now),
+          hit: (entry, request) => {
+            expect(request.id).toBe(1);
+            hits.push(entry);
+          },
+        };
+      },
+    };
+    const { submit, run } = replicaOf(words(["AB", "AB"], { outputTokens: 3 }), 6, {}, counting);
+    const first = submit(0);
+    run((context) => context.admit(first));
+    const held = [...first.table.subarray(0, 2)];
+    const second = submit(1);
+    run((context) => {
+      context.schedule(first);
+      context.admit(second);
+    });
+    expect(hits).toEqual(held);
   });
 
   test("with stored logits there is nothing to compute and nothing to copy", () => {
