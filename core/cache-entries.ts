@@ -2,6 +2,7 @@ import type { Counters } from "./counters.ts";
 import { EntryColumns } from "./entries.ts";
 import { PolicyError } from "./errors.ts";
 import { EventKind, type EventLog } from "./events.ts";
+import { grown } from "./grown.ts";
 import type {
   Allocator,
   BlockId,
@@ -37,6 +38,12 @@ export class CacheEntries implements IndexHost {
   readonly #counters: Counters;
   readonly #blockTokens: number;
   readonly #log: EventLog | undefined;
+  /** What is in each stored block, for the log. */
+  #books: StoredBooks | undefined;
+  /** Where victims' blocks go: `#table[#at .. #to)`, then to the allocator. */
+  #table: Int32Array = new Int32Array(0);
+  #at = 0;
+  #to = 0;
   #policy!: EvictionPolicy;
   #index!: PrefixIndex;
   #takesMany = false;
@@ -55,8 +62,7 @@ export class CacheEntries implements IndexHost {
     this.#counters = counters;
     this.#blockTokens = blockTokens;
     this.#log = log;
-    // The log says how deep an evicted entry was, so that column must be kept.
-    if (log !== undefined) void this.columns.depth;
+    if (log !== undefined) this.#books = new StoredBooks(pool.blockCount);
   }
 
   /** Policy and index are made after the columns that they read. */
@@ -87,7 +93,6 @@ export class CacheEntries implements IndexHost {
     this.#policy.hit?.(entry, this.request);
   }
 
-  /** Whether anybody wants to know of hits. */
   get countsHits(): boolean {
     return this.columns.countsHits || this.#policy.hit !== undefined;
   }
@@ -98,6 +103,10 @@ export class CacheEntries implements IndexHost {
 
   evictable(entry: EntryId): void {
     this.#policy.add(entry);
+  }
+
+  touchMany(entries: Int32Array, count: number): void {
+    this.columns.touchedMany(entries, count, this.tick);
   }
 
   released(entries: Int32Array, count: number): void {
@@ -112,14 +121,6 @@ export class CacheEntries implements IndexHost {
 
   dropped(entry: EntryId, wasEvictable: boolean): void {
     if (wasEvictable) this.#policy.remove(entry, "dropped");
-    this.#log?.add(
-      EventKind.drop,
-      this.now,
-      this.request.id,
-      entry,
-      this.columns.key[entry],
-      this.columns.depth[entry],
-    );
   }
 
   split(lower: EntryId, upper: EntryId): void {
@@ -127,12 +128,28 @@ export class CacheEntries implements IndexHost {
     this.#policy.split?.(lower, upper);
   }
 
-  resized(entry: EntryId, depth: number, tokens: number): void {
+  resized(entry: EntryId, depth: number, tokens: number, key: number): void {
+    this.columns.key[entry] = key;
     this.columns.measured(entry, depth, tokens);
     this.#policy.resized?.(entry);
   }
 
+  /** A request has stored its block; only where there is a log. */
+  stored(block: BlockId, key: number, end: number): void {
+    this.#books!.key[block] = key;
+    this.#books!.end[block] = end;
+  }
+
+  evicted(block: BlockId): void {
+    this.#logGone(EventKind.evict, block);
+    this.#counters.evictedBlocks++;
+    this.pool.move(block, idle, free);
+    if (this.#at < this.#to) this.#table[this.#at++] = block;
+    else this.#allocator.release(block);
+  }
+
   forgotten(block: BlockId): void {
+    this.#logGone(EventKind.drop, block);
     const { pool } = this;
     if (pool.holdersOf(block) > 0) {
       pool.move(block, published, computing);
@@ -158,22 +175,33 @@ export class CacheEntries implements IndexHost {
       this.#counters.evictedBlocks += to - at;
       return at;
     }
-    for (; at < to; at++) {
-      while (allocator.freeBlocks === 0) this.#evictOne(to - at);
-      table[at] = allocator.allocate();
+    this.#table = table;
+    this.#at = at;
+    this.#to = allocator.handsOver ? to : at;
+    while (this.#at < to) {
+      this.#evictOne(to - this.#at);
+      while (this.#at < to && allocator.freeBlocks > 0) table[this.#at++] = allocator.allocate();
     }
+    this.#to = 0;
     return to;
+  }
+
+  grow(blockCount: number): void {
+    this.columns.grow(blockCount);
+    this.#books?.grow(blockCount);
   }
 
   #evictOne(wantedBlocks: number): void {
     const victim = this.#policy.victim(this.now);
     if (victim === undefined || !this.#index.isEvictable(victim)) this.refuseVictim(victim);
-    const { columns } = this;
-    this.#log?.add(EventKind.evict, this.now, this.request.id, victim, columns.key[victim], columns.depth[victim]);
     this.#policy.remove(victim, "evicted");
-    const before = this.#allocator.freeBlocks;
     this.#index.evict(victim, wantedBlocks);
-    this.#counters.evictedBlocks += this.#allocator.freeBlocks - before;
+  }
+
+  #logGone(kind: number, block: BlockId): void {
+    if (this.#log === undefined) return;
+    const { key, end } = this.#books!;
+    this.#log.add(kind, this.now, this.request.id, block, key[block], end[block]);
   }
 
   refuseVictim(victim: EntryId | undefined): never {
@@ -182,11 +210,33 @@ export class CacheEntries implements IndexHost {
         `eviction policy has no victim although ${this.#index.evictableBlocks} blocks are evictable`,
       );
     }
-    const known = Number.isInteger(victim) && victim >= 0 && victim < this.pool.blockCount;
-    const state = known ? this.pool.stateOf(victim) : free;
-    const why = state === published ? "which a request holds" : "which is not in the cache";
-    throw new PolicyError(
-      `eviction policy named entry ${String(victim)} as victim, ${known ? why : "which does not exist"}`,
-    );
+    throw new PolicyError(`eviction policy named entry ${String(victim)} as victim, ${this.#whyNot(victim)}`);
+  }
+
+  #whyNot(victim: EntryId): string {
+    if (!Number.isInteger(victim) || victim < 0 || victim >= this.columns.key.length) return "which does not exist";
+    let stored = false;
+    for (const block of this.#index.blocks()) {
+      if (this.#index.entryOf(block) !== victim) continue;
+      if (this.pool.holdersOf(block) > 0) return "which a request holds";
+      stored = true;
+    }
+    return stored ? "which other entries extend" : "which is not in the cache";
+  }
+}
+
+/** Content and end, in tokens, of what each stored block holds. */
+class StoredBooks {
+  key: Uint32Array;
+  end: Uint32Array;
+
+  constructor(blockCount: number) {
+    this.key = new Uint32Array(blockCount);
+    this.end = new Uint32Array(blockCount);
+  }
+
+  grow(blockCount: number): void {
+    this.key = grown(this.key, blockCount);
+    this.end = grown(this.end, blockCount);
   }
 }

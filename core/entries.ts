@@ -19,6 +19,8 @@ export interface Insertion {
   /** Block i of the first `promptBlocks` ends at token `min((i + 1) * blockTokens, promptTokens)`. */
   readonly promptBlocks: number;
   readonly promptTokens: number;
+  /** The prompt's partial last block, to which the answer may be added: it stays its request's own; −1 if there is none. */
+  readonly partialAt: number;
   /** Out: the block that the request should use for index i, at `i − from`; −1 if it is not stored. */
   readonly instead: Int32Array;
 }

@@ -1,6 +1,7 @@
 import { hold, letGo, own, publishOwn } from "./block-loops.ts";
 import type { CacheEntries } from "./cache-entries.ts";
 import type { Counters } from "./counters.ts";
+import { blockEnd } from "./entries.ts";
 import { assert, InvariantError } from "./errors.ts";
 import { EventKind, type EventLog } from "./events.ts";
 import { Lookup } from "./lookup.ts";
@@ -58,7 +59,6 @@ export class KvCache {
   // Rules that the innermost loops ask for.
   readonly #publishAtAllocation: boolean;
   readonly #forward: boolean;
-  readonly #countsHits: boolean;
   readonly #recomputeLast: boolean;
   /** Blocks on their way to the index. */
   #list = new Int32Array(256);
@@ -73,6 +73,7 @@ export class KvCache {
     to: 0,
     promptBlocks: 0,
     promptTokens: 0,
+    partialAt: -1,
     instead: new Int32Array(64),
   };
 
@@ -88,7 +89,6 @@ export class KvCache {
     this.#log = parts.log;
     this.#unlimited = parts.blocks === undefined;
     this.#forward = parts.rules["free-order"] === "forward";
-    this.#countsHits = parts.entries.countsHits;
     this.#publishAtAllocation = parts.rules.publish === "allocation";
     this.#recomputeLast = parts.rules["full-hit"] === "recompute-last";
     this.lookup = new Lookup(parts, this.#pool);
@@ -276,6 +276,8 @@ export class KvCache {
     sequence.adoptedEnd = adoptedEnd;
     const hits = this.lookup.copyLast ? hitBlocks - 1 : hitBlocks;
     const { words } = this.#pool;
+    if (hitBlocks > 0) this.index.cut?.(table, hitBlocks);
+    if (hits !== hitBlocks && hits > 0) this.index.cut?.(table, hits);
     const list = this.#listOf(Math.max(hits, adoptedEnd));
     let count = hold(table, 0, hits, words, list, 0);
     if (adoptedEnd > hitBlocks) {
@@ -283,7 +285,7 @@ export class KvCache {
       for (let i = hitBlocks; i < adoptedEnd; i++) if (table[i] >= 0) sequence.shareAt(i);
     }
     if (count > 0) this.index.held(list, count);
-    if (this.#countsHits) this.index.matched(table, hitBlocks);
+    if (hitBlocks > 0) this.index.matched(table, hitBlocks);
   }
 
   #hold(block: BlockId): void {
@@ -305,7 +307,7 @@ export class KvCache {
   #grow(blocks: number): void {
     const blockCount = Math.max(2 * this.#pool.blockCount, this.#pool.blockCount + blocks);
     this.#pool.grow(blockCount);
-    this.entries.columns.grow(blockCount);
+    this.entries.grow(blockCount);
     this.index.grow(blockCount);
     this.#allocator.grow(blockCount);
   }
@@ -381,6 +383,7 @@ export class KvCache {
     insertion.to = to;
     insertion.promptBlocks = request.promptBlocks;
     insertion.promptTokens = request.inputTokens;
+    insertion.partialAt = request.partialAt;
     if (to - from > insertion.instead.length) insertion.instead = new Int32Array(2 * (to - from));
     const asTheyAre = this.index.insert(insertion);
     const presumed = Math.max(from, sequence.presumedTo);
@@ -400,14 +403,15 @@ export class KvCache {
     const mine = sequence.table[i];
     if (other === hole) return;
     if (other !== mine) {
-      // The own partial last block may hold the answer's first tokens already, or will: it stays, unknown to others.
-      const partial = i === sequence.request.promptBlocks - 1 && sequence.request.inputTokens % this.blockTokens > 0;
-      if (!partial) this.#giveWay(sequence, i, other);
+      this.#giveWay(sequence, i, other);
     } else if (this.#pool.stateOf(mine) === computing) {
       this.#pool.move(mine, computing, published);
       this.counters.insertedBlocks++;
+      if (this.#log === undefined) return;
       const { request } = sequence;
-      this.#log?.add(EventKind.publish, now, request.id, mine, request.keys[request.keyStart + i], i);
+      const key = request.keys[request.keyStart + i];
+      this.entries.stored(mine, key, blockEnd(i, this.blockTokens, request.promptBlocks, request.inputTokens));
+      this.#log.add(EventKind.publish, now, request.id, mine, key, i);
     }
   }
 

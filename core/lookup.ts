@@ -98,8 +98,7 @@ export class Lookup {
   #knownBlocks(sequence: Sequence): number {
     const { request } = sequence;
     // What is stored of a partial last block is known for its prompt only: nothing behind it can be matched through it.
-    const partial = request.promptBlocks * this.#blockTokens > request.inputTokens;
-    if (sequence.generatedTokens === 0 || partial) return request.promptBlocks;
+    if (sequence.generatedTokens === 0 || request.partialAt >= 0) return request.promptBlocks;
     const generated = Math.floor(sequence.knownTokens / this.#blockTokens);
     return Math.max(request.promptBlocks, Math.min(request.knownBlocks, generated));
   }
@@ -123,8 +122,7 @@ export class Lookup {
 
   /** Whether place i of the table is a partial last block to which another request may be adding its answer. */
   #isBeingFilled({ request, table }: Sequence, i: number): boolean {
-    if (i !== request.promptBlocks - 1 || request.inputTokens % this.#blockTokens === 0) return false;
-    return table[i] >= 0 && this.#pool.words[table[i]] !== idleWord;
+    return i === request.partialAt && table[i] >= 0 && this.#pool.words[table[i]] !== idleWord;
   }
 
   /**

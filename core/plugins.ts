@@ -96,6 +96,8 @@ export interface EvictionPlugin extends Plugin {
 export interface IndexHost {
   /** What the index has reported of its entries. */
   readonly columns: EntryColumns;
+  /** Whether anybody wants to hear of hits. */
+  readonly countsHits: boolean;
   /** Whether the block is stored and nobody holds it. */
   isIdle(block: BlockId): boolean;
   /** An entry was made; `depth` and `tokens` are its end and its length in tokens, `key` the content id of its end. */
@@ -107,17 +109,21 @@ export interface IndexHost {
   /** Nobody uses the entry now; it was in use until this operation. */
   touch(entry: EntryId): void;
   evictable(entry: EntryId): void;
+  /** `touch` for `entries[0 .. count)`. */
+  touchMany(entries: Int32Array, count: number): void;
   /** `touch` and `evictable` for `entries[0 .. count)`. */
   released(entries: Int32Array, count: number): void;
   /** Somebody uses the entry, or another one extends it: it may not be evicted. */
   blocked(entry: EntryId): void;
   /** The entry is gone without having been a victim. */
   dropped(entry: EntryId, wasEvictable: boolean): void;
-  /** A run was cut; the new entry `upper` has been created. */
+  /** A run was cut; the new entry `upper` has been created, and `lower` has been measured again. */
   split(lower: EntryId, upper: EntryId): void;
-  /** The entry's end and length are these now; it must be blocked when they change. */
-  resized(entry: EntryId, depth: number, tokens: number): void;
-  /** The index no longer knows the block. If nobody holds it, it is free. */
+  /** The entry's end, length and key are these now; it must not be evictable when they change. */
+  resized(entry: EntryId, depth: number, tokens: number, key: number): void;
+  /** A block of the victim that `evict` was told of: it is free. Deepest first. */
+  evicted(block: BlockId): void;
+  /** The index no longer knows the block, without its having been a victim's. If nobody holds it, it is free. */
   forgotten(block: BlockId): void;
 }
 
@@ -140,7 +146,8 @@ export interface Match {
 /**
  * Finds and stores prefixes. It sees content ids, one a block, and never counts holders itself: the cache tells it when
  * blocks are held by their first request and released by their last, and it derives from that which of its entries may
- * be evicted. Lists of blocks are the first `count` of a reused array.
+ * be evicted. Lists of blocks are the first `count` of a reused array; blocks held or released together are one
+ * request's, in the order of its prompt or against it.
  */
 export interface PrefixIndex {
   /** Blocks that evicting everything evictable, one after the other, would free. */
@@ -157,20 +164,22 @@ export interface PrefixIndex {
    * is nothing, −1, or −2 if it `remembers` that this was stored before. Changes nothing else.
    */
   match(keys: Uint32Array, start: number, count: number, table: Int32Array, found: Match): void;
-  /** A request uses these blocks of a match: its hits, in order. */
+  /** A request is about to hold the first `count` blocks of a match and no more: a run that goes on is cut there. */
+  cut?(blocks: Int32Array, count: number): void;
+  /** A request uses these blocks of a match, which are held now: its hits, in order. */
   matched(blocks: Int32Array, count: number): void;
   /** These blocks, which nobody held, are held now. */
   held(blocks: Int32Array, count: number): void;
   /** These blocks are held by nobody now; in the order of the rule `free-order`. */
   released(blocks: Int32Array, count: number): void;
   /**
-   * Makes blocks `table[from .. to)` findable, which hold `keys[start + from .. start + to)`; what is before them is
-   * stored or held by the same request. Blocks that are stored already are passed over. Where equal content is stored
-   * in another block and the rule `duplicates` prefers that one, it is written to `instead[i − from]`, else the own
-   * block is. Returns true, and need not write `instead`, if all are stored as they are.
+   * Makes blocks `table[from .. to)` findable, which hold `keys[start + from .. start + to)`; the request holds what is
+   * before them, stored or not. Blocks that are stored already are passed over. Where equal content is stored in another
+   * block and the rule `duplicates` prefers that one, it is written to `instead[i − from]`; where the own block is not
+   * stored, −1; else the own block. Returns true, and need not write `instead`, if all are stored as they are.
    */
   insert(insertion: Insertion): boolean;
-  /** Takes the entry, or its tail, out; each block goes to `host.forgotten`. At least one block, at most the entry. */
+  /** Takes the entry, or its tail, out; each block goes to `host.evicted`. At least one block, at most the entry. */
   evict(entry: EntryId, wantedBlocks: number): void;
   /** Takes these entries out, whose blocks are themselves; only where an eviction makes no other entry evictable. */
   evictMany?(entries: Int32Array, from: number, to: number): void;

@@ -100,10 +100,12 @@ export class Replica implements SchedulerContext, ReplicaView {
    */
   rollback(plan: StepPlan, now: Nanos): void {
     this.#now = now;
+    // From the last to the first: what came later may count on what came before.
     const sequences = plan.items.slice(0, plan.count).map((item) => item.sequence);
+    sequences.reverse();
     for (const sequence of sequences) this.cache.cancelled(sequence, now);
     plan.clear();
-    for (const sequence of sequences.reverse()) this.preempt(sequence, "recompute");
+    for (const sequence of sequences) this.preempt(sequence, "recompute");
   }
 
   // What a scheduler and a router see.

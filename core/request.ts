@@ -44,6 +44,10 @@ export class Request implements RequestView {
     return this;
   }
 
+  /** Place of the prompt's partial last block, if it is known for its content; −1 if there is none. */
+  get partialAt(): number {
+    return this.promptBlocks * this.blocks.blockTokens > this.inputTokens ? this.promptBlocks - 1 : -1;
+  }
   get arrivalNs(): Nanos {
     return this.trace.arrivalNs[this.row];
   }

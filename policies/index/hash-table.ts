@@ -60,7 +60,7 @@ class HashTable implements PrefixIndex {
   }
 
   matched(blocks: Int32Array, count: number): void {
-    for (let i = 0; i < count; i++) this.#host.hit(blocks[i]);
+    if (this.#host.countsHits) for (let i = 0; i < count; i++) this.#host.hit(blocks[i]);
   }
 
   held(blocks: Int32Array, count: number): void {
@@ -96,7 +96,7 @@ class HashTable implements PrefixIndex {
   evict(entry: EntryId): void {
     this.#remove(entry);
     this.evictableBlocks--;
-    this.#host.forgotten(entry);
+    this.#host.evicted(entry);
   }
 
   evictMany(entries: Int32Array, from: number, to: number): void {
@@ -148,14 +148,14 @@ class HashTable implements PrefixIndex {
   }
 
   /** Block i, whose content may be stored already. Whether it becomes an entry. */
-  #insertAgain({ keys, start, table, from, instead }: Insertion, i: number): boolean {
+  #insertAgain({ keys, start, table, from, partialAt, instead }: Insertion, i: number): boolean {
     const own = table[i];
     const key = keys[start + i];
     const stored = this.#blockOf[key];
     if (stored >= 0) {
       if (this.#isStored(own, stored)) return false;
       if (this.#duplicates === "swap") {
-        instead[i - from] = stored;
+        instead[i - from] = i === partialAt ? -1 : stored;
         return false;
       }
       if (this.#duplicates === "replace") this.forget(stored);

@@ -1,2 +1,3 @@
+export { blockTrie } from "./block-trie.ts";
 export { hashTable } from "./hash-table.ts";
 export { noIndex } from "./none.ts";

@@ -1,0 +1,274 @@
+import { grown } from "../../core/grown.ts";
+import type { BlockId, EntryId, IndexContext, IndexPlugin, Insertion, Match, PrefixIndex } from "../../core/plugins.ts";
+
+/** What a content's place holds instead of a block. */
+const never = -1;
+const evicted = -2;
+
+const none = -1;
+
+/**
+ * A trie with one block an edge; entry and block have the same number. A block is stored only below blocks that its
+ * request holds, so whoever holds a block holds the path to it, and an idle block has nothing but idle blocks below.
+ *
+ * An edge is followed by content id, which stands for the block's tokens and the whole path above (compared where the id
+ * was given): one array finds the child, whatever the number of its siblings.
+ */
+class BlockTrie implements PrefixIndex {
+  readonly remembers = true;
+  evictableBlocks = 0;
+  blockCount = 0;
+  readonly #host: IndexContext["host"];
+  readonly #swap: boolean;
+  /** Any idle block may be evicted, and all below it go with it. */
+  readonly #any: boolean;
+  /** Block that holds a content, or `never` or `evicted`. */
+  #blockOf = new Int32Array(1024).fill(never);
+  /** Block above, and first block below; the others below follow as siblings. */
+  #above: Int32Array;
+  #below: Int32Array;
+  #next: Int32Array;
+  #previous: Int32Array;
+
+  constructor({ host, rules }: IndexContext, blockCount: number) {
+    this.#host = host;
+    this.#swap = rules.duplicates === "swap";
+    this.#any = rules.victims === "any";
+    this.#above = new Int32Array(blockCount);
+    this.#below = new Int32Array(blockCount);
+    this.#next = new Int32Array(blockCount);
+    this.#previous = new Int32Array(blockCount);
+  }
+
+  get entryCount(): number {
+    return this.blockCount;
+  }
+
+  expectKeys(distinct: number): void {
+    if (distinct <= this.#blockOf.length) return;
+    const known = this.#blockOf.length;
+    this.#blockOf = grown(this.#blockOf, Math.max(distinct, 2 * this.#blockOf.length)).fill(never, known);
+  }
+
+  match(keys: Uint32Array, start: number, count: number, table: Int32Array, found: Match): void {
+    const blockOf = this.#blockOf;
+    const shift = start | 0;
+    let i = 0;
+    for (; i < count; i++) {
+      const block = blockOf[keys[shift + i]];
+      if (block < 0) break;
+      table[i] = block;
+    }
+    found.blocks = i;
+    found.absent = count - i;
+    let remembered = 0;
+    for (; i < count; i++) {
+      const mark = blockOf[keys[shift + i]];
+      table[i] = mark;
+      remembered += never - mark;
+    }
+    found.evicted = remembered;
+  }
+
+  matched(blocks: Int32Array, count: number): void {
+    if (this.#host.countsHits) for (let i = 0; i < count; i++) this.#host.hit(blocks[i]);
+  }
+
+  held(blocks: Int32Array, count: number): void {
+    this.evictableBlocks -= count;
+    // Of one path only the end can be a leaf.
+    for (let i = this.#any ? 0 : count - 1; i < count; i++) {
+      if (this.#any || this.#below[blocks[i]] === none) this.#host.blocked(blocks[i]);
+    }
+  }
+
+  released(blocks: Int32Array, count: number): void {
+    this.evictableBlocks += count;
+    if (this.#any) {
+      this.#host.released(blocks, count);
+      return;
+    }
+    this.#host.touchMany(blocks, count);
+    for (const block of [blocks[0], blocks[count - 1]]) {
+      if (this.#below[block] !== none) continue;
+      this.#host.evictable(block);
+      break;
+    }
+  }
+
+  insert(insertion: Insertion): boolean {
+    const { keys, start, table, from, to } = insertion;
+    const shift = start | 0;
+    const blockOf = this.#blockOf;
+    const first = from | 0;
+    let above: number = none;
+    if (first > 0) {
+      above = table[first - 1];
+      if (blockOf[keys[shift + first - 1]] !== above) {
+        insertion.instead.fill(none, 0, to - first);
+        return false;
+      }
+    }
+    const keyOf = this.#host.columns.key;
+    const aboveOf = this.#above;
+    const belowOf = this.#below;
+    const nextOf = this.#next;
+    const previousOf = this.#previous;
+    let i = first;
+    for (; i < to; i++) {
+      const block = table[i];
+      const key = keys[shift + i];
+      if (blockOf[key] >= 0) break;
+      blockOf[key] = block;
+      keyOf[block] = key;
+      aboveOf[block] = above;
+      nextOf[block] = none;
+      previousOf[block] = none;
+      if (i > first) belowOf[above] = block;
+      above = block;
+    }
+    if (i > first) {
+      belowOf[above] = none;
+      this.#link(table[first]);
+      this.blockCount += i - first;
+      this.#host.createdBlocks(insertion, first, i);
+    }
+    if (i === to) return true;
+    this.#insertRest(insertion, i);
+    return false;
+  }
+
+  evict(entry: EntryId): void {
+    if (this.#below[entry] !== none) this.#dropBelow(entry);
+    const above = this.#above[entry];
+    this.#remove(entry);
+    this.evictableBlocks--;
+    this.#host.evicted(entry);
+    if (above !== none && !this.#any && this.#below[above] === none && this.#host.isIdle(above)) {
+      this.#host.evictable(above);
+    }
+  }
+
+  forget(block: BlockId): void {
+    this.#dropBelow(block);
+    const above = this.#above[block];
+    this.#drop(block);
+    if (above !== none && !this.#any && this.#below[above] === none && this.#host.isIdle(above)) {
+      this.#host.evictable(above);
+    }
+  }
+
+  *blocks(): Iterable<BlockId> {
+    for (const block of this.#blockOf) if (block >= 0) yield block;
+  }
+
+  isEvictable(entry: EntryId): boolean {
+    return this.#host.isIdle(entry) && (this.#any || this.#below[entry] === none);
+  }
+
+  entryOf(block: BlockId): EntryId {
+    return block;
+  }
+
+  grow(blockCount: number): void {
+    this.#above = grown(this.#above, blockCount);
+    this.#below = grown(this.#below, blockCount);
+    this.#next = grown(this.#next, blockCount);
+    this.#previous = grown(this.#previous, blockCount);
+  }
+
+  /** From block i on, where some content is stored already, one by one. */
+  #insertRest(insertion: Insertion, first: number): void {
+    const { keys, start, table, from, to, partialAt, instead } = insertion;
+    for (let i = from; i < first; i++) instead[i - from] = table[i];
+    let above = first === 0 ? none : table[first - 1];
+    for (let i = first; i < to; i++) {
+      const own = table[i];
+      const key = keys[start + i];
+      let stored = this.#blockOf[key];
+      if (stored < 0) {
+        this.#blockOf[key] = stored = own;
+        this.#host.columns.key[own] = key;
+        this.#above[own] = above;
+        this.#below[own] = none;
+        this.#link(own);
+        this.blockCount++;
+        this.#host.createdBlocks(insertion, i, i + 1);
+      } else if (stored !== own && !(this.#swap && i !== partialAt)) {
+        // The own block stays unknown, and so does all that would hang below a block that is not the request's.
+        instead.fill(none, i - from, to - from);
+        return;
+      }
+      instead[i - from] = above = stored;
+    }
+  }
+
+  /** Makes the block one of those below its parent; the root's are not listed, for nobody asks. */
+  #link(block: BlockId): void {
+    const above = this.#above[block];
+    const first = above === none ? none : this.#below[above];
+    this.#previous[block] = none;
+    this.#next[block] = first;
+    if (first !== none) this.#previous[first] = block;
+    if (above === none) return;
+    this.#below[above] = block;
+    // A block that is about to be held instead of a duplicate: a leaf no longer.
+    if (first === none && !this.#any && this.#host.isIdle(above)) this.#host.blocked(above);
+  }
+
+  #remove(block: BlockId): void {
+    const above = this.#above[block];
+    if (above !== none) {
+      const next = this.#next[block];
+      const previous = this.#previous[block];
+      if (previous === none) this.#below[above] = next;
+      else this.#next[previous] = next;
+      if (next !== none) this.#previous[next] = previous;
+    }
+    this.#blockOf[this.#host.columns.key[block]] = evicted;
+    this.blockCount--;
+  }
+
+  /** Everything below a block can be reached no longer: deepest first, without a stack, for paths can be long. */
+  #dropBelow(top: BlockId): void {
+    const below = this.#below;
+    let block = top;
+    for (;;) {
+      while (below[block] !== none) block = below[block];
+      if (block === top) return;
+      const above = this.#above[block];
+      this.#drop(block);
+      block = above;
+    }
+  }
+
+  #drop(block: BlockId): void {
+    const host = this.#host;
+    const idle = host.isIdle(block);
+    const mayGo = this.isEvictable(block);
+    this.#remove(block);
+    if (idle) this.evictableBlocks--;
+    host.dropped(block, mayGo);
+    host.forgotten(block);
+  }
+}
+
+export const blockTrie: IndexPlugin = {
+  name: "block-trie",
+  about: "a trie with one block an edge; what nothing extends is evicted first",
+  source: "LMDeploy (issue 1407, PR 1429); TensorRT-LLM",
+  defaults: { victims: "leaf", duplicates: "swap" },
+  supports: {
+    "match-limit": "any",
+    "full-hit": "any",
+    "drop-blocks": "any",
+    publish: "any",
+    "cache-generated": "any",
+    duplicates: ["swap", "keep"],
+    victims: "any",
+    "free-order": "any",
+    reserve: "any",
+    collision: "any",
+  },
+  create: (context, blockCount) => new BlockTrie(context, blockCount),
+};
