@@ -1,0 +1,282 @@
+import { describe, expect, test } from "vitest";
+import { audit } from "../../core/audit.ts";
+import { createCache, rulesFor } from "../../core/compose.ts";
+import type { KvCache } from "../../core/kv-cache.ts";
+import type { IndexPlugin } from "../../core/plugins.ts";
+import { CacheReplay } from "../../core/replay.ts";
+import { Replica } from "../../core/replica.ts";
+import { Request } from "../../core/request.ts";
+import type { RuleName, RuleValue } from "../../core/rules.ts";
+import type { Trace } from "../../core/trace.ts";
+import { indexRegistry } from "../../policies/registry.ts";
+import { configOf, type OwnConfig, replayed } from "../support/replays.ts";
+import {
+  blockTokens,
+  conversations,
+  conversationTrace,
+  holeLetters,
+  holes,
+  holeTrace,
+  twins,
+  twinTrace,
+} from "./multi-turn-trace.ts";
+
+// Every count here was worked out by hand from the rules' definitions before it was run.
+
+type Own = Partial<Record<RuleName, RuleValue>>;
+const limits = ["all", "l-1", "block-before-l"];
+const publish = ["allocation", "step", "chunk", "finish"];
+const duplicates = ["adopt", "keep", "swap", "replace"];
+const sum = (numbers: readonly number[]) => numbers.reduce((total, n) => total + n, 0);
+
+/** The indexes that store something and can do this. */
+function indexesWith(rules: Own): IndexPlugin[] {
+  return indexRegistry.all.filter((index) => {
+    if (index.none) return false;
+    try {
+      return rulesFor(index, rules) !== undefined;
+    } catch {
+      return false;
+    }
+  });
+}
+
+/** Hit tokens of every request, each served to its end before the next one comes. */
+function hitsAlone(trace: Trace, index: string, rules: Own): number[] {
+  return [...replayed(trace, { index, rules, blockTokens, audit: true }).requests.hitTokens];
+}
+
+/**
+ * Hit tokens of every request when requests overlap: each arrives before the step that its arrival names, and enters it.
+ * A step computes at most `tokens` of each prompt, who runs before who comes. Also the blocks cached after each step.
+ */
+function hitsTogether(trace: Trace, tokens: number, own: OwnConfig) {
+  const config = configOf(trace, { blockTokens, ...own });
+  const columns = CacheReplay.blockKeys(config, trace);
+  const cache = createCache(config);
+  const hits = new Array<number>(trace.requestCount).fill(-1);
+  const cached: number[] = [];
+  const replica = new Replica({
+    cache,
+    generation: "step",
+    listener: { admitted: ({ request, cachedTokens }) => void (hits[request.id] = cachedTokens) },
+    scheduler: {
+      plan(context) {
+        for (const sequence of [...context.running]) expect(context.schedule(sequence, tokens)).toBe(true);
+        while (context.firstWaiting) expect(context.admit(context.firstWaiting, tokens)).toBe(true);
+      },
+    },
+  });
+  for (let step = 0, r = 0; r < trace.requestCount || !replica.isIdle; step++) {
+    for (; r < trace.requestCount && trace.arrivalNs[r] <= step; r++) {
+      replica.submit(new Request(r, trace, r, columns), step);
+    }
+    const plan = replica.plan(step);
+    audit(cache, replica.running);
+    replica.commit(plan, { durationNs: 0 }, step);
+    audit(cache, replica.running);
+    cached.push(cache.index.blockCount);
+  }
+  return { hits, cached };
+}
+
+/** Values by rows, a column each: what a column says of every turn. */
+const column = (rows: readonly (readonly number[])[], at: number) => rows.map((row) => row[at]);
+
+/*
+ * match-limit and cache-generated, one request at a time, nothing evicted. Blocks are matched whole, so l-1 and
+ * block-before-l are the same: ⌊(L − 1) ÷ 4⌋ blocks. A prompt stores ⌊L ÷ 4⌋ blocks, with its answer of G tokens
+ * ⌊(L + G − 1) ÷ 4⌋, as the answer's last token is never computed.
+ */
+describe("whole blocks, one request at a time", () => {
+  const rows = [
+    // cache-generated=false  true
+    // all l-1     all l-1
+    [0, 0, 0, 0], // A1: the cache is empty. Stores a0–a2, with its answer (12 + 8 tokens) a3 and a4 too.
+    [12, 8, 12, 8], // C1 = A1, L = 3·4: a0–a2; below L whole blocks end at 8. With its answer it stores c3.
+    [4, 4, 4, 4], // B1: a0; block 1 differs in its third token. Stores b1, with its answer (11 + 5) b2 and b3.
+    [12, 8, 12, 8], // A1 again, L = 3·4, like C1.
+    [12, 12, 16, 16], // A1 resumed, L = 4·4 + 1: a0–a2, and a3 if the answer was cached. Stores a3 as its prompt.
+    [12, 12, 16, 16], // C2, L = 5·4: a0–a2, and c3 if the answer was cached. Stores c3 and c4.
+    [8, 8, 16, 16], // B2, L = 5·4 + 1: a0 and b1, and b2 and b3 if the answer was cached. Stores b2–b4.
+    [16, 16, 20, 20], // A2, L = 6·4 + 1: a0–a3 from "A1 resumed", and a4 only from A1's answer. Stores a4 and a5.
+    [24, 24, 24, 24], // A2 again, L = 6·4 + 1: a0–a5 end before L. a6 ends at 28, and A2 computed 25 + 2 tokens.
+    [24, 24, 24, 24], // A3, L = 8·4: a0–a5. Stores a6 and a7.
+    [24, 24, 24, 24], // A2 a third time: as before; its last token alone is no block.
+    [8, 8, 8, 8], // B1 again, L = 2·4 + 3: a0 and b1.
+  ];
+  const totals = [156, 148, 176, 168];
+
+  test("the totals are those of the turns", () => {
+    expect(totals.map((_, at) => sum(column(rows, at)))).toEqual(totals);
+  });
+
+  for (const [g, generated] of ["false", "true"].entries()) {
+    for (const limit of limits) {
+      const rules = { "match-limit": limit, "cache-generated": generated, duplicates: "swap" };
+      const expected = column(rows, 2 * g + (limit === "all" ? 0 : 1));
+      for (const { name } of indexesWith(rules)) {
+        test(`${name}, cache-generated=${generated}, match-limit=${limit}: ${sum(expected)} tokens`, () => {
+          expect(hitsAlone(conversationTrace, name, rules)).toEqual(expected);
+        });
+      }
+    }
+  }
+});
+
+/*
+ * publish, with overlapping requests, nothing evicted. A step computes one block of each prompt, or one token of each
+ * answer. A request that comes in step n with h of its blocks cached computes block i in step n + i − h; the step that
+ * ends its prompt gives the answer's first token, which the next step computes. A block can be found
+ *
+ *   allocation   by those that come after its request in the step that computes it
+ *   step         in the next step
+ *   chunk        in the next step if it is the prompt's, else once the request has ended
+ *   finish       once the request has ended
+ *
+ * Ends of requests (cache-generated=true): A1 computes a0–a2 in steps 0–2, a3 in 3–6 and a4 in 7–10, which is its end.
+ * C1 runs beside it and ends in step 6 (5 with allocation: it has one block less to compute). B1 ends in step 7, with
+ * `finish` in 8. A2 computes a5 in step 12 and one token in 13, and ends in 15; without the cached answer it
+ * computes a4, a5 and one token in 12–14, and ends in 16.
+ */
+describe("requests that overlap: publish", () => {
+  const rows = [
+    // cache-generated=false     true
+    // alloc. step chunk finish  alloc. step chunk finish
+    [0, 0, 0, 0, 0, 0, 0, 0], // A1 in step 0.
+    [4, 0, 0, 0, 4, 0, 0, 0], // C1 in step 0: a0, which A1 is to compute in this very step.
+    [4, 4, 4, 0, 4, 4, 4, 0], // B1 in step 1: a0 is there since step 0, from A1 and C1, which have not ended.
+    [12, 12, 12, 0, 12, 12, 12, 0], // A1 again in step 5: A1 has computed its prompt and is at its answer, as is C1.
+    [12, 12, 12, 12, 16, 16, 12, 12], // A1 resumed in step 8: C1 has ended. a3 is answer, computed in 6; A1 ends in 10.
+    [12, 12, 12, 12, 16, 16, 16, 16], // C2 in step 9: C1 has ended.
+    [8, 8, 8, 8, 16, 16, 16, 16], // B2 in step 10: B1 has ended.
+    [16, 16, 16, 16, 20, 20, 20, 20], // A2 in step 12: A1 and "A1 resumed" have ended.
+    [24, 24, 24, 16, 24, 24, 24, 20], // A2 again in step 14: a5 is computed, in 12 or 13, but A2 is at its answer.
+    [24, 24, 24, 24, 24, 24, 24, 24], // A3 in step 18: A2 has ended.
+    [24, 24, 24, 24, 24, 24, 24, 24], // A2 a third time in step 22: nobody is there.
+    [8, 8, 8, 8, 8, 8, 8, 8], // B1 again in step 23.
+  ];
+  // Where answers are not cached, there is nothing that `step` could publish and `chunk` not.
+  const totals = [148, 144, 144, 120, 168, 164, 160, 140];
+
+  test("the totals are those of the turns", () => {
+    expect(totals.map((_, at) => sum(column(rows, at)))).toEqual(totals);
+  });
+
+  for (const [g, generated] of ["false", "true"].entries()) {
+    for (const [p, value] of publish.entries()) {
+      const rules = { publish: value, "cache-generated": generated, "match-limit": "all", duplicates: "swap" };
+      const expected = column(rows, publish.length * g + p);
+      for (const { name } of indexesWith(rules)) {
+        test(`${name}, cache-generated=${generated}, publish=${value}: ${sum(expected)} tokens`, () => {
+          expect(hitsTogether(conversationTrace, blockTokens, { index: name, rules }).hits).toEqual(expected);
+        });
+      }
+    }
+  }
+});
+
+/*
+ * duplicates where a block is resident past a hole: FIFO gives up the beginning of a conversation before its later
+ * turns. Five blocks, one request at a time. What is cached is written in the order in which it will go; of two blocks
+ * of one request the deeper one goes first. In a tree nothing is resident without what is before it, so this is for
+ * indexes that can adopt.
+ */
+describe("a block past a hole: duplicates", () => {
+  const rows: readonly [hits: readonly number[], cached: string][] = [
+    // hit blocks      cached afterwards
+    // ad ke sw re     adopt keep  swap  replace
+    [[0, 0, 0, 0], "a     a     a     a"],
+    [[0, 0, 0, 0], "ax    ax    ax    ax"],
+    [[0, 0, 0, 0], "axy   axy   axy   axy"],
+    [[0, 0, 0, 0], "axyp  axyp  axyp  axyp"],
+    [[1, 1, 1, 1], "axypb axypb axypb axypb"], // ab: a is there, and is not younger for it.
+    [[0, 0, 0, 0], "xypbz xypbz xypbz xypbz"], // z: the oldest, a, goes. b stays without its beginning.
+    // ab: a hole, then b. adopt holds b and needs one block: x goes. The others need two: x and y go. Then keep has two
+    // blocks b; swap has the old one, in its place, and a free block; replace the new one, at the end, and a free block.
+    [[0, 0, 0, 0], "ypbza pbzba pbza  pzba"],
+    [[1, 0, 0, 0], "ypbza bzbay pbzay pzbay"], // y: adopt has it still. With keep p goes, the others have a free block.
+    [[1, 0, 1, 1], "ypbza zbayp pbzay pzbay"], // p: lost with keep, where the old b goes for it.
+    [[0, 0, 0, 0], "pbzaw baypw bzayw zbayw"], // w: the oldest goes.
+    [[0, 0, 0, 0], "bzawv aypwv zaywv baywv"], // v: the oldest goes. With swap that is b, with replace z.
+    [[2, 1, 1, 2], "bzawv apwvb aywvb baywv"], // ab.
+  ];
+  const totals = [20, 8, 12, 16];
+
+  test("the totals are those of the requests", () => {
+    const hits = rows.map(([blocks]) => blocks);
+    expect(totals.map((_, at) => blockTokens * sum(column(hits, at)))).toEqual(totals);
+    expect(rows.length).toBe(holes.length);
+  });
+
+  /** What is cached, in the order in which FIFO gives it up. */
+  function inOrder({ entries, index }: KvCache): string {
+    const { createdAt, depth, key } = entries.columns;
+    return [...index.blocks()]
+      .sort((p, q) => createdAt[p] - createdAt[q] || depth[q] - depth[p])
+      .map((block) => holeLetters[key[block]])
+      .join("");
+  }
+
+  for (const { name } of indexesWith({ duplicates: "adopt" })) {
+    for (const [at, value] of duplicates.entries()) {
+      test(`${name}, duplicates=${value}: ${totals[at]} tokens`, () => {
+        const rules = { duplicates: value, "match-limit": "all", "free-order": "reverse", publish: "allocation" };
+        const own = { index: name, policy: "fifo", blocks: 5, blockTokens, rules, audit: true };
+        const replay = new CacheReplay(configOf(holeTrace, own));
+        const seen = holes.map((_, r) => {
+          replay.feed(holeTrace, undefined, r, r + 1);
+          const { requests, cache } = replay.result();
+          return [requests.hitBlocks[r], inOrder(cache)];
+        });
+        expect(seen).toEqual(rows.map(([hits, cached]) => [hits[at], cached.split(/ +/)[at]]));
+        expect(replay.result().cache.counters.hitTokens).toBe(totals[at]);
+      });
+    }
+  }
+});
+
+/*
+ * duplicates where two requests compute the same at the same time: abc and abd in one step, with publish=step. Seven
+ * blocks, LRU. abc ends before abd publishes.
+ *
+ *   swap      abd takes abc's a and b, its own are free. Order c d b a: with x and y six blocks, nothing goes.
+ *   replace   abc's a and b are free, abd's stay; the rest as with swap.
+ *   keep      a hash table has a and b twice: c b a d b a. x takes the last free block, for y c goes, and then
+ *   (adopt)   for c, which is asked for again, d. What goes for d is the second b. (Nothing is past a hole: adopt is keep.)
+ *   keep      in a tree abd's own a and b stay unknown, and so does d, which is below them. Nothing goes, but d is
+ *             computed again.
+ */
+describe("the same prefix at the same time: duplicates", () => {
+  const shared = { hits: [0, 0, 0, 0, 12, 12], cached: [4, 5, 6, 6, 6] };
+  const twice = { hits: [0, 0, 0, 0, 8, 8], cached: [6, 7, 7, 7, 7] };
+  const hidden = { hits: [0, 0, 0, 0, 12, 8], cached: [3, 4, 5, 5, 6] };
+  const inHashTable: Record<string, typeof shared> = { adopt: twice, keep: twice, swap: shared, replace: shared };
+  const inTree: Record<string, typeof shared> = { keep: hidden, swap: shared };
+
+  for (const value of duplicates) {
+    const rules = { duplicates: value, publish: "step", "match-limit": "all", "free-order": "reverse" };
+    for (const index of indexesWith(rules)) {
+      const tree = !indexesWith({ duplicates: "adopt" }).includes(index);
+      const expected = (tree ? inTree : inHashTable)[value];
+      test(`${index.name}, duplicates=${value}: ${sum(expected.hits)} tokens`, () => {
+        expect(expected.hits.length).toBe(twins.length);
+        const own = { index: index.name, blocks: 7, rules };
+        expect(hitsTogether(twinTrace, Number.POSITIVE_INFINITY, own)).toEqual(expected);
+      });
+    }
+  }
+});
+
+/** Values of these rules that an index cannot do, so that it is in no table of theirs. */
+test.each(indexesWith({}))("$name is in all tables, or is a tree and lacks two values", (index) => {
+  const rules = { "match-limit": limits, "cache-generated": ["false", "true"], publish, duplicates };
+  const lacks = Object.entries(rules).flatMap(([rule, values]) =>
+    values.filter((value) => !indexesWith({ [rule]: value }).includes(index)).map((value) => `${rule}=${value}`),
+  );
+  expect([[], ["duplicates=adopt", "duplicates=replace"]]).toContainEqual(lacks);
+});
+
+test("lengths are those that the names say", () => {
+  for (const { name, prompt } of conversations) expect(name).toMatch(new RegExp(`L = ${prompt.length}$`));
+});
