@@ -10,6 +10,7 @@ import { type Figure, traceName } from "./measure.ts";
 const capacities = ["10000", "50000"];
 const replays: [index: string, eviction: string][] = [
   ["hash-table", "lru"],
+  ["block-trie", "lru"],
   ["hash-table", "fifo"],
   ["hash-table", "random"],
   ["hash-table", "belady"],

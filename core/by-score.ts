@@ -1,7 +1,7 @@
 import type { EntryColumns } from "./entries.ts";
 import { PolicyError } from "./errors.ts";
 import { nearest } from "./nearest.ts";
-import type { EntryId, EvictionContext, EvictionPolicy } from "./plugins.ts";
+import type { EntryId, EvictionContext, EvictionPolicy, LeafIndex } from "./plugins.ts";
 
 type ColumnName = {
   [Name in keyof EntryColumns]-?: EntryColumns[Name] extends Uint32Array | Int32Array | Float64Array ? Name : never;
@@ -204,8 +204,9 @@ class ScoreOrder implements EvictionPolicy {
     return head === undefined || this.#less(top, head) ? top : head;
   }
 
-  takeMany(into: Int32Array, from: number, to: number): number {
+  takeMany(into: Int32Array, from: number, to: number, leaves?: LeafIndex): number {
     let at = from | 0;
+    if (leaves !== undefined) return this.#takeLeaves(into, at, to, leaves);
     if (this.#heapLength === 0) {
       const order = this.#order;
       const ringAt = this.#ringAt;
@@ -227,6 +228,34 @@ class ScoreOrder implements EvictionPolicy {
       this.remove(victim, "evicted");
       into[at] = victim;
     }
+    return at;
+  }
+
+  /** What an evicted leaf extended goes next as long as it scores less than all others: a path from its end. */
+  #takeLeaves(into: Int32Array, from: number, to: number, leaves: LeafIndex): number {
+    const { length } = this.#levels;
+    const first = this.#first;
+    const sign = this.#firstSign;
+    let least = Number.POSITIVE_INFINITY;
+    let at = from | 0;
+    let leaf = none;
+    while (at < to) {
+      if (leaf === none) {
+        const victim = this.victim();
+        if (victim === undefined) return at;
+        this.remove(victim, "evicted");
+        leaf = victim;
+        const other = this.victim();
+        least = other === undefined ? Number.POSITIVE_INFINITY : first[other] * sign;
+      } else if (length === 0 || this.#computed || !(first[leaf] * sign < least)) {
+        this.add(leaf);
+        leaf = none;
+        continue;
+      }
+      into[at++] = leaf;
+      leaf = leaves.evictLeaf(leaf);
+    }
+    if (leaf !== none) this.add(leaf);
     return at;
   }
 

@@ -10,6 +10,7 @@ import type {
   EvictionPolicy,
   IndexHost,
   Insertion,
+  LeafIndex,
   PrefixIndex,
   RequestView,
 } from "./plugins.ts";
@@ -47,6 +48,7 @@ export class CacheEntries implements IndexHost {
   #policy!: EvictionPolicy;
   #index!: PrefixIndex;
   #takesMany = false;
+  #leaves: LeafIndex | undefined;
 
   constructor(
     pool: BlockPool,
@@ -70,7 +72,9 @@ export class CacheEntries implements IndexHost {
     this.#policy = policy;
     this.#index = index;
     const direct = this.#allocator.handsOver === true && this.#log === undefined;
-    this.#takesMany = direct && policy.takeMany !== undefined && index.evictMany !== undefined;
+    if (!direct || policy.takeMany === undefined) return;
+    this.#leaves = index.leaves;
+    this.#takesMany = index.leaves !== undefined || index.evictMany !== undefined;
   }
 
   isIdle(block: BlockId): boolean {
@@ -169,9 +173,9 @@ export class CacheEntries implements IndexHost {
     while (at < to && allocator.freeBlocks > 0) table[at++] = allocator.allocate();
     if (at === to) return to;
     if (this.#takesMany) {
-      const taken = this.#policy.takeMany!(table, at, to);
+      const taken = this.#policy.takeMany!(table, at, to, this.#leaves);
       if (taken < to) this.refuseVictim(undefined);
-      this.#index.evictMany!(table, at, to);
+      if (this.#leaves === undefined) this.#index.evictMany!(table, at, to);
       this.#counters.evictedBlocks += to - at;
       return at;
     }

@@ -62,9 +62,9 @@ export interface EvictionPolicy {
   addMany?(entries: Int32Array, count: number): void;
   /**
    * The next victims in order, removed as if each had been named and evicted, written to `into[from .. to)`; returns
-   * where it stopped. For indexes in which an eviction makes no other entry evictable.
+   * where it stopped. What evicting one makes evictable (`evictLeaf`) is added before the next one is named.
    */
-  takeMany?(into: Int32Array, from: number, to: number): number;
+  takeMany?(into: Int32Array, from: number, to: number, leaves?: LeafIndex): number;
 }
 
 export interface EvictionContext {
@@ -90,6 +90,12 @@ export interface EvictionPlugin extends Plugin {
   readonly unlimited?: true;
   /** It reads the future. A bound, not a policy to choose. */
   readonly offline?: true;
+}
+
+/** An index whose entries are blocks, of which only those may be evicted that nothing extends. */
+export interface LeafIndex {
+  /** Takes the entry out; returns the one that it extended, if that may be evicted now, else −1. Tells nobody. */
+  evictLeaf(entry: EntryId): EntryId;
 }
 
 /** What an index tells the cache. All calls are about the index's own entries. */
@@ -181,8 +187,13 @@ export interface PrefixIndex {
   insert(insertion: Insertion): boolean;
   /** Takes the entry, or its tail, out; each block goes to `host.evicted`. At least one block, at most the entry. */
   evict(entry: EntryId, wantedBlocks: number): void;
-  /** Takes these entries out, whose blocks are themselves; only where an eviction makes no other entry evictable. */
+  /**
+   * Takes these entries out, whose blocks are themselves, and tells nobody; only where an eviction makes no other entry
+   * evictable.
+   */
   evictMany?(entries: Int32Array, from: number, to: number): void;
+  /** It evicts leaf by leaf, as `takeMany` does with it. */
+  readonly leaves?: LeafIndex | undefined;
   /** Takes a block out that somebody holds (a step that did not happen, a prefix that a user deletes). */
   forget(block: BlockId): void;
   /** Every stored block, for audits. */

@@ -1,5 +1,14 @@
 import { grown } from "../../core/grown.ts";
-import type { BlockId, EntryId, IndexContext, IndexPlugin, Insertion, Match, PrefixIndex } from "../../core/plugins.ts";
+import type {
+  BlockId,
+  EntryId,
+  IndexContext,
+  IndexPlugin,
+  Insertion,
+  LeafIndex,
+  Match,
+  PrefixIndex,
+} from "../../core/plugins.ts";
 
 /** What a content's place holds instead of a block. */
 const never = -1;
@@ -14,8 +23,9 @@ const none = -1;
  * An edge is followed by content id, which stands for the block's tokens and the whole path above (compared where the id
  * was given): one array finds the child, whatever the number of its siblings.
  */
-class BlockTrie implements PrefixIndex {
+class BlockTrie implements PrefixIndex, LeafIndex {
   readonly remembers = true;
+  readonly leaves: LeafIndex | undefined;
   evictableBlocks = 0;
   blockCount = 0;
   readonly #host: IndexContext["host"];
@@ -24,9 +34,10 @@ class BlockTrie implements PrefixIndex {
   readonly #any: boolean;
   /** Block that holds a content, or `never` or `evicted`. */
   #blockOf = new Int32Array(1024).fill(never);
-  /** Block above, and first block below; the others below follow as siblings. */
+  /** Block above, and first block below; the others below follow as its siblings. */
   #above: Int32Array;
   #below: Int32Array;
+  /** Siblings; `none` for blocks that are not stored, so that a new path, which has none, need not write them. */
   #next: Int32Array;
   #previous: Int32Array;
 
@@ -34,10 +45,11 @@ class BlockTrie implements PrefixIndex {
     this.#host = host;
     this.#swap = rules.duplicates === "swap";
     this.#any = rules.victims === "any";
+    this.leaves = this.#any ? undefined : this;
     this.#above = new Int32Array(blockCount);
     this.#below = new Int32Array(blockCount);
-    this.#next = new Int32Array(blockCount);
-    this.#previous = new Int32Array(blockCount);
+    this.#next = new Int32Array(blockCount).fill(none);
+    this.#previous = new Int32Array(blockCount).fill(none);
   }
 
   get entryCount(): number {
@@ -112,8 +124,6 @@ class BlockTrie implements PrefixIndex {
     const keyOf = this.#host.columns.key;
     const aboveOf = this.#above;
     const belowOf = this.#below;
-    const nextOf = this.#next;
-    const previousOf = this.#previous;
     let i = first;
     for (; i < to; i++) {
       const block = table[i];
@@ -122,8 +132,6 @@ class BlockTrie implements PrefixIndex {
       blockOf[key] = block;
       keyOf[block] = key;
       aboveOf[block] = above;
-      nextOf[block] = none;
-      previousOf[block] = none;
       if (i > first) belowOf[above] = block;
       above = block;
     }
@@ -140,13 +148,16 @@ class BlockTrie implements PrefixIndex {
 
   evict(entry: EntryId): void {
     if (this.#below[entry] !== none) this.#dropBelow(entry);
+    const above = this.evictLeaf(entry);
+    this.#host.evicted(entry);
+    if (above !== none) this.#host.evictable(above);
+  }
+
+  evictLeaf(entry: EntryId): EntryId {
     const above = this.#above[entry];
     this.#remove(entry);
     this.evictableBlocks--;
-    this.#host.evicted(entry);
-    if (above !== none && !this.#any && this.#below[above] === none && this.#host.isIdle(above)) {
-      this.#host.evictable(above);
-    }
+    return above !== none && this.#below[above] === none && !this.#any && this.#host.isIdle(above) ? above : none;
   }
 
   forget(block: BlockId): void {
@@ -173,8 +184,9 @@ class BlockTrie implements PrefixIndex {
   grow(blockCount: number): void {
     this.#above = grown(this.#above, blockCount);
     this.#below = grown(this.#below, blockCount);
-    this.#next = grown(this.#next, blockCount);
-    this.#previous = grown(this.#previous, blockCount);
+    const known = this.#next.length;
+    this.#next = grown(this.#next, blockCount).fill(none, known);
+    this.#previous = grown(this.#previous, blockCount).fill(none, known);
   }
 
   /** From block i on, where some content is stored already, one by one. */
@@ -206,24 +218,32 @@ class BlockTrie implements PrefixIndex {
   /** Makes the block one of those below its parent; the root's are not listed, for nobody asks. */
   #link(block: BlockId): void {
     const above = this.#above[block];
-    const first = above === none ? none : this.#below[above];
-    this.#previous[block] = none;
-    this.#next[block] = first;
-    if (first !== none) this.#previous[first] = block;
     if (above === none) return;
+    const first = this.#below[above];
     this.#below[above] = block;
+    if (first !== none) {
+      this.#next[block] = first;
+      this.#previous[first] = block;
+    }
     // A block that is about to be held instead of a duplicate: a leaf no longer.
     if (first === none && !this.#any && this.#host.isIdle(above)) this.#host.blocked(above);
+  }
+
+  /** The block has siblings. */
+  #unlink(block: BlockId, above: BlockId, next: BlockId): void {
+    const previous = this.#previous[block];
+    if (previous === none) this.#below[above] = next;
+    else this.#next[previous] = next;
+    if (next !== none) this.#previous[next] = previous;
+    this.#next[block] = this.#previous[block] = none;
   }
 
   #remove(block: BlockId): void {
     const above = this.#above[block];
     if (above !== none) {
       const next = this.#next[block];
-      const previous = this.#previous[block];
-      if (previous === none) this.#below[above] = next;
-      else this.#next[previous] = next;
-      if (next !== none) this.#previous[next] = previous;
+      if (next === none && this.#below[above] === block) this.#below[above] = none;
+      else this.#unlink(block, above, next);
     }
     this.#blockOf[this.#host.columns.key[block]] = evicted;
     this.blockCount--;
