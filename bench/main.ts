@@ -11,6 +11,7 @@ const capacities = ["10000", "50000"];
 const replays: [index: string, eviction: string][] = [
   ["hash-table", "lru"],
   ["block-trie", "lru"],
+  ["radix-tree", "lru"],
   ["hash-table", "fifo"],
   ["hash-table", "random"],
   ["hash-table", "belady"],

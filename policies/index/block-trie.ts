@@ -29,7 +29,6 @@ class BlockTrie implements PrefixIndex, LeafIndex {
   evictableBlocks = 0;
   blockCount = 0;
   readonly #host: IndexContext["host"];
-  readonly #swap: boolean;
   /** Any idle block may be evicted, and all below it go with it. */
   readonly #any: boolean;
   /** Block that holds a content, or `never` or `evicted`. */
@@ -43,7 +42,6 @@ class BlockTrie implements PrefixIndex, LeafIndex {
 
   constructor({ host, rules }: IndexContext, blockCount: number) {
     this.#host = host;
-    this.#swap = rules.duplicates === "swap";
     this.#any = rules.victims === "any";
     this.leaves = this.#any ? undefined : this;
     this.#above = new Int32Array(blockCount);
@@ -154,19 +152,13 @@ class BlockTrie implements PrefixIndex, LeafIndex {
   }
 
   evictLeaf(entry: EntryId): EntryId {
-    const above = this.#above[entry];
-    this.#remove(entry);
     this.evictableBlocks--;
-    return above !== none && this.#below[above] === none && !this.#any && this.#host.isIdle(above) ? above : none;
+    return this.#remove(entry);
   }
 
   forget(block: BlockId): void {
     this.#dropBelow(block);
-    const above = this.#above[block];
     this.#drop(block);
-    if (above !== none && !this.#any && this.#below[above] === none && this.#host.isIdle(above)) {
-      this.#host.evictable(above);
-    }
   }
 
   *blocks(): Iterable<BlockId> {
@@ -206,8 +198,8 @@ class BlockTrie implements PrefixIndex, LeafIndex {
         this.#link(own);
         this.blockCount++;
         this.#host.createdBlocks(insertion, i, i + 1);
-      } else if (stored !== own && !(this.#swap && i !== partialAt)) {
-        // The own block stays unknown, and so does all that would hang below a block that is not the request's.
+      } else if (stored !== own && i === partialAt) {
+        // It stays the request's own, unknown to others, and with it all that would hang below the one that is stored.
         instead.fill(none, i - from, to - from);
         return;
       }
@@ -238,7 +230,8 @@ class BlockTrie implements PrefixIndex, LeafIndex {
     this.#next[block] = this.#previous[block] = none;
   }
 
-  #remove(block: BlockId): void {
+  /** Takes the block out; returns the one above it, if that may be evicted now and could not before. */
+  #remove(block: BlockId): EntryId {
     const above = this.#above[block];
     if (above !== none) {
       const next = this.#next[block];
@@ -247,6 +240,7 @@ class BlockTrie implements PrefixIndex, LeafIndex {
     }
     this.#blockOf[this.#host.columns.key[block]] = evicted;
     this.blockCount--;
+    return above !== none && this.#below[above] === none && !this.#any && this.#host.isIdle(above) ? above : none;
   }
 
   /** Everything below a block can be reached no longer: deepest first, without a stack, for paths can be long. */
@@ -265,11 +259,11 @@ class BlockTrie implements PrefixIndex, LeafIndex {
   #drop(block: BlockId): void {
     const host = this.#host;
     const idle = host.isIdle(block);
-    const mayGo = this.isEvictable(block);
-    this.#remove(block);
+    host.dropped(block, this.isEvictable(block));
+    const above = this.#remove(block);
     if (idle) this.evictableBlocks--;
-    host.dropped(block, mayGo);
     host.forgotten(block);
+    if (above !== none) host.evictable(above);
   }
 }
 
@@ -284,7 +278,7 @@ export const blockTrie: IndexPlugin = {
     "drop-blocks": "any",
     publish: "any",
     "cache-generated": "any",
-    duplicates: ["swap", "keep"],
+    duplicates: ["swap"],
     victims: "any",
     "free-order": "any",
     reserve: "any",
