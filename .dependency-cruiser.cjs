@@ -1,5 +1,5 @@
-// Imports point one way: policies, traces, sim, engine, viz → core; cli → all. sim and engine never meet.
-const ours = "^(policies|traces|sim|engine|viz|cli|bench|scripts|test|notebooks)/";
+// Imports point one way: policies, traces, laws, sim, engine, viz → core; cli → all. sim and engine never meet.
+const ours = "^(policies|traces|laws|sim|engine|viz|cli|bench|scripts|test|notebooks)/";
 
 /** A folder that may import from itself, from core and from libraries. */
 const onlyCore = (folder) => ({
@@ -13,7 +13,7 @@ const onlyCore = (folder) => ({
 module.exports = {
   forbidden: [
     { name: "core-imports-nothing-of-ours", severity: "error", from: { path: "^core/" }, to: { path: ours } },
-    ...["policies", "traces", "sim", "engine", "viz"].map(onlyCore),
+    ...["policies", "traces", "laws", "sim", "engine", "viz"].map(onlyCore),
     {
       name: "the-plug-in-entry-shows-only-core",
       severity: "error",
@@ -23,7 +23,7 @@ module.exports = {
     {
       name: "nobody-imports-the-command-line",
       severity: "error",
-      from: { path: "^(core|policies|traces|sim|engine|viz|bench|scripts)/" },
+      from: { path: "^(core|policies|traces|laws|sim|engine|viz|bench|scripts)/" },
       to: { path: "^cli/" },
     },
     { name: "no-cycles", severity: "error", from: {}, to: { circular: true } },
@@ -33,6 +33,6 @@ module.exports = {
     tsConfig: { fileName: "tsconfig.json" },
     tsPreCompilationDeps: true,
     doNotFollow: { path: "node_modules" },
-    includeOnly: { path: "^(core|policies|traces|sim|engine|viz|cli|bench|scripts|index\\.ts)" },
+    includeOnly: { path: "^(core|policies|traces|laws|sim|engine|viz|cli|bench|scripts|index\\.ts)" },
   },
 };

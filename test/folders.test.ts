@@ -8,7 +8,7 @@ interface Cruise {
   summary: { totalCruised: number; violations: { from: string; to: string; rule: { name: string } }[] };
 }
 
-const folders = ["core", "policies", "traces", "sim", "engine", "viz", "cli", "bench", "scripts"].filter(existsSync);
+const folders = ["core", "policies", "traces", "laws", "sim", "engine", "viz", "cli", "bench", "scripts"].filter(existsSync);
 
 function cruise(root: string): Cruise["summary"] {
   const program = join(process.cwd(), "node_modules/dependency-cruiser/bin/dependency-cruise.mjs");
@@ -36,10 +36,12 @@ test("an import that points the wrong way is found, and so is a circle", () => {
     'import { lru } from "../policies/eviction/lru.ts";\nexport const planted = lru;\n',
   );
   writeFileSync(join(copy, "traces/planted.ts"), 'export { lru } from "../policies/eviction/lru.ts";\n');
+  writeFileSync(join(copy, "laws/planted.ts"), 'export { lru } from "../policies/eviction/lru.ts";\n');
   writeFileSync(join(copy, "core/one.ts"), 'export { two } from "./two.ts";\nexport const one = 1;\n');
   writeFileSync(join(copy, "core/two.ts"), 'import { one } from "./one.ts";\nexport const two = () => one;\n');
   const rules = cruise(copy).violations.map(({ rule, from }) => `${rule.name}: ${from}`);
   expect(rules).toContain("core-imports-nothing-of-ours: core/planted.ts");
   expect(rules).toContain("traces-imports-only-core: traces/planted.ts");
+  expect(rules).toContain("laws-imports-only-core: laws/planted.ts");
   expect(rules.some((rule) => rule.startsWith("no-cycles: core/one.ts"))).toBe(true);
 });

@@ -5,7 +5,7 @@ import { EntryColumns } from "../../core/entries.ts";
 import type { EvictionPolicy } from "../../core/plugins.ts";
 import { seededRandom } from "../../core/random.ts";
 import { resolveRules } from "../../core/rules.ts";
-import { runs } from "./configs.ts";
+import { runs } from "./parts.ts";
 
 // Against an array that is sorted anew for every question.
 

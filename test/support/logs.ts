@@ -1,10 +1,6 @@
 import { createHash } from "node:crypto";
 import type { EventLog } from "../../core/events.ts";
-
-/** Every event as a line, in order. */
-export function linesOf(log: EventLog): string[] {
-  return Array.from({ length: log.count }, (_, at) => log.line(at));
-}
+import { linesOf } from "../../laws/log-lines.ts";
 
 /** The whole log in 64 letters; equal logs have equal digests. */
 export function digestOf(log: EventLog): string {

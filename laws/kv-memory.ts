@@ -1,6 +1,7 @@
-import { assert } from "../../core/errors.ts";
-import type { Sequence } from "../../core/request.ts";
-import type { StepPlan } from "../../core/step.ts";
+import type { Sequence } from "../core/request.ts";
+import type { StepPlan } from "../core/step.ts";
+import { ownContent } from "./book.ts";
+import { hold } from "./law.ts";
 import { type Ask, prefixOf } from "./worlds.ts";
 
 /**
@@ -45,7 +46,7 @@ export class KvMemory {
       for (let p = 0; p < from + tokens; p++) {
         const is = this.#read(sequence, p);
         const expected = prefixOf(askOf(sequence), p + 1);
-        assert(is === expected, () => {
+        hold(ownContent, is === expected, () => {
           const where = `block ${sequence.table[Math.floor(p / this.#blockTokens)]}, slot ${p % this.#blockTokens}`;
           return `request ${sequence.request.id} reads ${is ?? "nothing"} in ${where}, expected ${expected}`;
         });

@@ -1,5 +1,5 @@
 import fc from "fast-check";
-import { type Trace, TraceBuilder } from "../../core/trace.ts";
+import { type Trace, TraceBuilder } from "../core/trace.ts";
 
 /** A request as a naive reader sees it: nothing but tokens. */
 export interface Ask {

@@ -1,15 +1,16 @@
-import { expect } from "vitest";
-import { audit } from "../../core/audit.ts";
-import { type CacheConfig, createCache } from "../../core/compose.ts";
-import { type BlockColumns, BlockKeys, type ChainHash } from "../../core/content.ts";
-import { assert } from "../../core/errors.ts";
-import { EventLog } from "../../core/events.ts";
-import type { KvCache } from "../../core/kv-cache.ts";
-import type { Scheduler, SchedulerContext, SequenceView } from "../../core/plugins.ts";
-import { Replica } from "../../core/replica.ts";
-import { Request, type Sequence } from "../../core/request.ts";
-import { linesOf } from "../support/logs.ts";
+import { isDeepStrictEqual } from "node:util";
+import { audit } from "../core/audit.ts";
+import { type CacheConfig, createCache } from "../core/compose.ts";
+import { type BlockColumns, BlockKeys, type ChainHash } from "../core/content.ts";
+import { EventLog } from "../core/events.ts";
+import type { KvCache } from "../core/kv-cache.ts";
+import type { Scheduler, SchedulerContext, SequenceView } from "../core/plugins.ts";
+import { Replica } from "../core/replica.ts";
+import { Request, type Sequence } from "../core/request.ts";
+import { conservation, noTrace, ownContent, told } from "./book.ts";
 import { KvMemory } from "./kv-memory.ts";
+import { hold, near, same, shown } from "./law.ts";
+import { linesOf } from "./log-lines.ts";
 import { type Expected, NaiveModel } from "./naive-model.ts";
 import { type Recorded, recorded } from "./recorder.ts";
 import { Recount } from "./recount.ts";
@@ -115,7 +116,7 @@ class Play implements Scheduler {
   run(): Outcome {
     while (this.#arrived < this.#asks.length || !this.#replica.isIdle) {
       this.#now++;
-      assert(this.#now < 5000, "the scenario does not end");
+      hold(conservation, this.#now < 5000, "the scenario does not end");
       for (let n = this.#choose(3); n > 0 && this.#arrived < this.#asks.length; n--)
         this.#replica.submit(this.#requests[this.#arrived++], this.#now);
       this.#inStep.clear();
@@ -196,17 +197,22 @@ class Play implements Scheduler {
     const allowed = this.#checked ? this.#allowed(ask, generated) : [];
     if (this.#checked) {
       const { hitTokens } = this.#model.expected(ask, generated, this.#stored());
-      expect(this.#replica.cachedTokens(sequence as SequenceView), `tokens cached for request ${id}`).toBe(hitTokens);
+      const found = this.#replica.cachedTokens(sequence as SequenceView);
+      same(ownContent, `tokens cached for request ${id}`, found, hitTokens);
     }
     for (let n = 1; !this.#replica.admit(sequence, tokens); n++) {
-      expect(this.#digest(), "after a refused admission").toEqual(before);
+      same(noTrace, "after a refused admission", this.#digest(), before);
       if (n >= (this.#scenario.insist ?? 1)) return false;
     }
     this.#inStep.add(id);
     this.#decide("admit", sequence);
     if (this.#checked) {
       const found = { hitBlocks: sequence.cachedBlocks, hitTokens: sequence.cachedTokens };
-      expect(allowed, `what request ${id} may find`).toContainEqual(found);
+      hold(
+        ownContent,
+        allowed.some((may) => isDeepStrictEqual(may, found)),
+        () => `request ${id} finds ${shown(found)}, expected ${allowed.map(shown).join(" or ")}`,
+      );
       this.#check();
       this.#lookedUp(ask, found.hitBlocks, found.hitTokens);
     }
@@ -216,7 +222,7 @@ class Play implements Scheduler {
   #schedule(sequence: Sequence, tokens: number | undefined): boolean {
     const before = this.#digest();
     if (!this.#replica.schedule(sequence, tokens)) {
-      expect(this.#digest(), "after a refused extension").toEqual(before);
+      same(noTrace, "after a refused extension", this.#digest(), before);
       return false;
     }
     this.#inStep.add(sequence.request.id);
@@ -254,7 +260,7 @@ class Play implements Scheduler {
     if (!this.#checked) return stored;
     for (const block of this.#cache.index.blocks()) {
       const content = this.#contents.get(block);
-      assert(content !== undefined, () => `block ${block} is stored and was never published`);
+      hold(told, content !== undefined, () => `block ${block} is stored and was never published`);
       stored.add(this.#model.contentOf(content.ask, content.place));
     }
     return stored;
@@ -318,15 +324,13 @@ class Play implements Scheduler {
     if (!this.#checked) return;
     const { index } = this.#cache;
     const evictable = new Set<number>();
-    let entriesAreBlocks = true;
     for (const block of index.blocks()) {
       const entry = index.entryOf(block);
-      if (entry !== block) entriesAreBlocks = false;
       if (index.isEvictable(entry)) evictable.add(entry);
     }
-    expect([...this.#policy.added].sort(), "what the policy was told is evictable").toEqual([...evictable].sort());
+    same(told, "what the policy was told is evictable", sorted(this.#policy.added), sorted(evictable));
     this.#recount!.catchUp();
-    if (entriesAreBlocks) this.#recount!.compare(this.#cache);
+    this.#recount!.compare(this.#cache);
   }
 
   /** Between two steps, all that can be found has been computed, and is what it is found as. */
@@ -334,7 +338,11 @@ class Play implements Scheduler {
     if (!this.#checked) return;
     for (const block of this.#cache.index.blocks()) {
       const { ask, place } = this.#contents.get(block)!;
-      assert(this.#isComputed(block), () => `block ${block} is found as ${this.#model.contentOf(ask, place)}`);
+      hold(
+        ownContent,
+        this.#isComputed(block),
+        () => `block ${block} is found as ${this.#model.contentOf(ask, place)}`,
+      );
     }
   }
 
@@ -355,19 +363,23 @@ class Play implements Scheduler {
   #checkCounters(): void {
     const { counters } = this.#cache;
     const missed = counters.missTokens.reduce((sum, tokens) => sum + tokens, 0);
-    assert(
+    hold(
+      conservation,
       counters.lookupTokens === counters.hitTokens + missed + counters.refusedTokens,
       () =>
         `${counters.hitTokens} hit + ${missed} missed + ${counters.refusedTokens} refused of ${counters.lookupTokens}`,
     );
-    assert(
+    hold(
+      conservation,
       counters.missTokens.every((tokens) => tokens >= 0),
       () => `missed tokens by reason: ${counters.missTokens.join(", ")}`,
     );
     if (!this.#checked) return;
     const { blocks, tokens, ...sums } = this.#sum;
-    expect(counters).toMatchObject(sums);
-    expect(counters.blockRatioSum).toBeCloseTo(blocks, 9);
-    expect(counters.tokenRatioSum).toBeCloseTo(tokens, 9);
+    for (const name of Object.keys(sums) as (keyof typeof sums)[]) same(conservation, name, counters[name], sums[name]);
+    near(conservation, "blockRatioSum", counters.blockRatioSum, blocks);
+    near(conservation, "tokenRatioSum", counters.tokenRatioSum, tokens);
   }
 }
+
+const sorted = (entries: Iterable<number>) => [...entries].sort((a, b) => a - b);

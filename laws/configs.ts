@@ -1,14 +1,10 @@
 import fc from "fast-check";
-import type { ChainHash } from "../../core/content.ts";
-import type { EvictionPlugin, IndexPlugin, Plugin } from "../../core/plugins.ts";
-import { type RuleName, type RuleValue, ruleNames, ruleTable } from "../../core/rules.ts";
-import { allocatorRegistry, evictionRegistry, indexRegistry } from "../../policies/registry.ts";
+import type { ChainHash } from "../core/content.ts";
+import type { IndexPlugin, Plugin } from "../core/plugins.ts";
+import { type RuleName, type RuleValue, ruleNames, ruleTable } from "../core/rules.ts";
+import type { Parts } from "./parts.ts";
 import type { Scenario, ScenarioConfig } from "./scenario.ts";
 import { worlds } from "./worlds.ts";
-
-/** KVLAB_LONG=1 runs everything fifty times as long. */
-const isLong = process.env["KVLAB_LONG"] === "1";
-export const runs = (count: number): number => (isLong ? 50 * count : count);
 
 type OwnRules = Partial<Record<RuleName, RuleValue>>;
 
@@ -38,8 +34,6 @@ export const weakHash: ChainHash = (lanes, tokens, from, count) => {
 };
 
 export interface Choices {
-  readonly indexes?: readonly IndexPlugin[];
-  readonly evictions?: readonly EvictionPlugin[];
   readonly hash?: ChainHash;
   /** Rules that are as given in every configuration. */
   readonly rules?: OwnRules;
@@ -47,19 +41,17 @@ export interface Choices {
   readonly noRules?: boolean;
 }
 
-export function configs(choices: Choices = {}): fc.Arbitrary<ScenarioConfig> {
-  const {
-    indexes = indexRegistry.all,
-    evictions = evictionRegistry.all,
-    hash,
-    rules: fixed = {},
-    noRules = false,
-  } = choices;
+/** The parts that a configuration is made of. */
+export type Composed = Pick<Parts, "indexes" | "evictions" | "allocators">;
+
+export function configs(parts: Composed, choices: Choices = {}): fc.Arbitrary<ScenarioConfig> {
+  const { indexes, evictions, allocators } = parts;
+  const { hash, rules: fixed = {}, noRules = false } = choices;
   return fc.constantFrom(...indexes.map(named)).chain((index) =>
     fc.record({
       index: fc.constant(index),
       eviction: fc.constantFrom(...evictions.map(named)),
-      allocator: fc.constantFrom(...allocatorRegistry.all.map(named)),
+      allocator: fc.constantFrom(...allocators.map(named)),
       blockUnits: fc.integer({ min: 1, max: 3 }),
       blocks: fc.oneof({ weight: 5, arbitrary: fc.integer({ min: 1, max: 14 }) }, fc.constant(undefined)),
       rules: (noRules ? fc.constant({}) : anyRules(index)).map((rules) => {
@@ -73,13 +65,12 @@ export function configs(choices: Choices = {}): fc.Arbitrary<ScenarioConfig> {
   );
 }
 
-export function scenarios(choices: Choices = {}): fc.Arbitrary<Scenario> {
-  return fc.record({
-    world: worlds(),
-    config: configs(choices),
-    script: fc.array(fc.nat(23), { minLength: 10, maxLength: 300, size: "max" }),
-  });
+export function scenarios(parts: Composed, choices: Choices = {}): fc.Arbitrary<Scenario> {
+  return fc.record({ world: worlds(), config: configs(parts, choices), script: scripts() });
 }
+
+/** Decisions of a scheduler, each a number. */
+export const scripts = () => fc.array(fc.nat(23), { minLength: 10, maxLength: 300, size: "max" });
 
 /** A plug-in that a failing property prints by its name. */
 function named<P extends Plugin>(plugin: P): P {

@@ -1,14 +1,12 @@
-import { assert } from "../../core/errors.ts";
-import { EventKind, type EventLog } from "../../core/events.ts";
-import type { KvCache } from "../../core/kv-cache.ts";
-import { BlockState, blockStateNames } from "../../core/pool.ts";
+import { EventKind, type EventLog } from "../core/events.ts";
+import type { KvCache } from "../core/kv-cache.ts";
+import { BlockState, blockStateNames } from "../core/pool.ts";
+import { conservation } from "./book.ts";
+import { hold } from "./law.ts";
 
 type Life = "free" | "private" | "cached";
 
-/**
- * A second set of books: every block's state and holders, kept from the event log alone. Where entries are not blocks,
- * an eviction does not say which blocks it frees, so there it is not kept.
- */
+/** A second set of books: every block's state and holders, kept from the event log alone. */
 export class Recount {
   readonly #log: EventLog;
   #read = 0;
@@ -46,9 +44,10 @@ export class Recount {
             ? "cached"
             : "private";
       const counted = this.#lifeOf(block);
-      assert(life === counted, () => `block ${block} is ${blockStateNames[state]}, by the log ${counted}`);
+      hold(conservation, life === counted, () => `block ${block} is ${blockStateNames[state]}, by the log ${counted}`);
       const holding = holders.get(block) ?? 0;
-      assert(
+      hold(
+        conservation,
         cache.pool.holdersOf(block) === holding,
         () => `block ${block} has ${cache.pool.holdersOf(block)} holders, by the log ${holding}`,
       );
@@ -71,7 +70,11 @@ export class Recount {
 
   #move(block: number, from: Life, to: Life): void {
     const life = this.#lifeOf(block);
-    assert(life === from, () => `event ${this.#log.line(this.#read)}: block ${block} is ${life}, expected ${from}`);
+    hold(
+      conservation,
+      life === from,
+      () => `event ${this.#log.line(this.#read)}: block ${block} is ${life}, expected ${from}`,
+    );
     this.#life.set(block, to);
   }
 
@@ -102,12 +105,12 @@ export class Recount {
         this.#heldBy(request).add(key);
         return;
       case EventKind.release:
-        assert(!this.#isHeld(block), () => `event ${this.#log.line(this.#read)}: block ${block} is held`);
+        hold(conservation, !this.#isHeld(block), () => `event ${this.#log.line(this.#read)}: block ${block} is held`);
         if (value === 1) this.#move(block, "cached", "cached");
         else this.#move(block, "private", "free");
         return;
       case EventKind.evict:
-        assert(!this.#isHeld(block), () => `event ${this.#log.line(this.#read)}: block ${block} is held`);
+        hold(conservation, !this.#isHeld(block), () => `event ${this.#log.line(this.#read)}: block ${block} is held`);
         this.#move(block, "cached", "free");
         return;
       case EventKind.drop:

@@ -1,4 +1,4 @@
-import type { Rules } from "../../core/rules.ts";
+import type { Rules } from "../core/rules.ts";
 import { type Ask, prefixOf, type World } from "./worlds.ts";
 
 /** What an admission must find, in blocks and tokens. */

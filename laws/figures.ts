@@ -1,0 +1,53 @@
+import fc from "fast-check";
+import { cacheReport } from "../core/report.ts";
+import { configs } from "./configs.ts";
+import { hold, type Law, near, same } from "./law.ts";
+import { hitsOf, manyAsks, replayOf, sum } from "./replaying.ts";
+import type { Trial } from "./trial.ts";
+
+const law: Law = { name: "figures", says: "every invariant holds after every step, and the figures add up" };
+
+const ratio = (part: number, whole: number) => (whole === 0 ? 0 : part / whole);
+
+/** Every figure of a report again, from what became of each request. */
+export const figures: Trial = {
+  laws: [law],
+  runs: 120,
+  cases: (parts) => fc.record({ world: manyAsks, config: configs(parts) }),
+  check({ world, config }, parts) {
+    for (const scheduler of parts.schedulers) {
+      const result = replayOf(world, config, parts, { scheduler, audit: true, events: true });
+      const { cache, requests } = result;
+      const report = cacheReport(cache.counters);
+      const { hitRatio, missTokens } = report;
+      const missed = sum(Object.values(missTokens));
+      same(law, "lookupTokens", report.lookupTokens, report.hitTokens + missed + report.refusedTokens);
+      const rows = world.asks.map((_, r) => ({
+        hit: requests.hitBlocks[r],
+        hitTokens: requests.hitTokens[r],
+        blocks: requests.promptBlocks[r],
+        full: Math.floor(requests.inputTokens[r] / cache.blockTokens),
+        tokens: requests.inputTokens[r],
+      }));
+      const hits = sum(hitsOf(result));
+      const blocks = sum(rows.map((row) => row.blocks));
+      const tokens = sum(rows.map((row) => row.tokens));
+      const full = sum(rows.map((row) => row.full));
+      same(law, "lookups", report.lookups, rows.length);
+      same(law, "lookupBlocks", report.lookupBlocks, blocks);
+      same(law, "lookupTokens", report.lookupTokens, tokens);
+      same(law, "refusedRequests", report.refusedRequests, sum(requests.refused));
+      same(law, "hitRatio.block", hitRatio.block, ratio(hits, blocks));
+      same(law, "hitRatio.token", hitRatio.token, ratio(sum(rows.map((row) => row.hitTokens)), tokens));
+      const fullHits = sum(rows.map((row) => Math.min(row.hit, row.full)));
+      same(law, "hitRatio.fullBlock", hitRatio.fullBlock, ratio(fullHits, full));
+      const meanBlock = sum(rows.map((row) => ratio(row.hit, row.blocks))) / rows.length;
+      near(law, "hitRatio.requestMeanBlock", hitRatio.requestMeanBlock, meanBlock);
+      const meanToken = sum(rows.map((row) => row.hitTokens / row.tokens)) / rows.length;
+      near(law, "hitRatio.requestMeanToken", hitRatio.requestMeanToken, meanToken);
+      const { anyResidentBlock, block } = hitRatio;
+      hold(law, anyResidentBlock >= block, () => `${anyResidentBlock} of the blocks resident, and ${block} hit`);
+      if (config.index.none) same(law, "hits of an index that stores nothing", hits, 0);
+    }
+  },
+};

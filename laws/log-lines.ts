@@ -1,0 +1,6 @@
+import type { EventLog } from "../core/events.ts";
+
+/** Every event as a line, in order. */
+export function linesOf(log: EventLog): string[] {
+  return Array.from({ length: log.count }, (_, at) => log.line(at));
+}

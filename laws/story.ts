@@ -1,0 +1,33 @@
+import type { Case } from "./trial.ts";
+import type { Ask } from "./worlds.ts";
+
+/** A case as somebody would tell it: the cache, then the requests. */
+export function story({ world, config, script, batchOf }: Case): string {
+  const blockTokens = world.unitTokens * config.blockUnits;
+  const blocks = config.blocks === undefined || config.eviction.unlimited ? undefined : config.blocks;
+  const rules = Object.entries(config.rules).map(([name, value]) => `${name}=${value}`);
+  const cache = [
+    `cache of ${blocks === undefined ? "any number of blocks" : counted(blocks, "block")}`,
+    `blocks of ${counted(blockTokens, "token")}`,
+    `index ${config.index.name}`,
+    `policy ${config.eviction.name}`,
+    ...(rules.length > 0 ? [`rules ${rules.join(" ")}`] : []),
+    `seed ${config.seed}`,
+  ];
+  const manySpaces = world.asks.some(({ namespace }) => namespace !== world.asks[0].namespace);
+  const lines = [cache.join(", "), ...world.asks.map((ask) => told(ask, world.unitTokens, manySpaces))];
+  if (batchOf !== undefined) lines.push(`in batches of ${counted(batchOf, "request")}`);
+  lines.push(
+    script === undefined ? "one request after the other" : `requests overlap, by the script ${script.join(" ")}`,
+  );
+  return lines.join("\n");
+}
+
+function told(ask: Ask, unitTokens: number, manySpaces: boolean): string {
+  const { id, prompt, answer, namespace, maxOutputTokens } = ask;
+  const said = unitTokens === 1 ? `answer ${answer.join(" ")}` : `answer of ${counted(answer.length, "token")}`;
+  const space = manySpaces ? `, namespace ${namespace}` : "";
+  return `request ${id}: prompt ${prompt.join(" ")}, ${said} (at most ${maxOutputTokens})${space}`;
+}
+
+const counted = (count: number, noun: string) => `${count} ${noun}${count === 1 ? "" : "s"}`;
