@@ -3,13 +3,11 @@ import { type Command, Option } from "commander";
 import type { BlockColumns } from "../core/content.ts";
 import { InputError } from "../core/errors.ts";
 import { nearest } from "../core/nearest.ts";
-import type { EvictionPlugin } from "../core/plugins.ts";
-import { CacheReplay, type ReplayConfig } from "../core/replay.ts";
-import type { RuleName, RuleValue } from "../core/rules.ts";
-import { belady, unbounded } from "../policies/eviction/index.ts";
-import { evictionRegistry } from "../policies/registry.ts";
+import type { ReplayConfig } from "../core/replay.ts";
+import { combinations, combinationsAndBounds, KeysOnce, type PartLists } from "./combinations.ts";
 import { type Configuration, comparisonTable, type Metric, metrics } from "./comparison.ts";
-import { checkMemory, defaultParts, evictionNamed, type Parts, partsNamed } from "./configuration.ts";
+import { checkMemory, defaultParts } from "./configuration.ts";
+import { firstDifferences } from "./first-difference.ts";
 import { type Input, readInput } from "./input.ts";
 import {
   addBlockSize,
@@ -20,7 +18,6 @@ import {
   type Capacity,
   commaList,
   parseCapacity,
-  parseRuleOption,
   path,
   repeatable,
   type TraceReading,
@@ -33,12 +30,7 @@ import { distinctPromptBlocks, runReplay } from "./run.ts";
 import { checkRunsFolder, claimRunDirectory } from "./run-directory.ts";
 import { commandOf, runId, saveRun } from "./save.ts";
 
-interface CompareOptions extends TraceReading {
-  readonly index: readonly string[];
-  readonly eviction?: readonly string[];
-  readonly allocator: readonly string[];
-  readonly scheduler: readonly string[];
-  readonly rule?: readonly string[];
+interface CompareOptions extends TraceReading, PartLists {
   readonly blocks: readonly Capacity[];
   readonly metric: Metric;
   readonly blockSize?: number;
@@ -46,6 +38,7 @@ interface CompareOptions extends TraceReading {
   readonly seed: number;
   readonly audit?: boolean;
   readonly out?: string;
+  readonly firstDifference?: boolean;
   readonly json?: boolean;
 }
 
@@ -58,8 +51,13 @@ Examples:
   kvlab compare trace.jsonl.gz --eviction lru,fifo,./mine.ts
   kvlab compare trace.jsonl --blocks 1000,10%,50% --metric token
   kvlab compare trace.jsonl --rule free-order=reverse,forward --json
+  kvlab compare trace.jsonl --eviction lru,./mine.ts --first-difference
 
-The offline optimum and the unlimited cache are always shown, as bounds.`;
+The offline optimum and the unlimited cache are always shown, as bounds.
+
+With --first-difference every combination is compared with the first one,
+decision by decision (eviction: lru unless given, and no bounds). The exit code
+is 0 if all decide the same, 1 if not.`;
 
 export function addCompare(program: Command): void {
   const command = program
@@ -83,6 +81,7 @@ export function addCompare(program: Command): void {
   addRunOptions(command)
     .option("--metric <NAME>", `which hit ratio: ${metrics.join(", ")}`, parseMetric, "block" as const)
     .option("--out <DIR>", "save each run in a folder of its own below DIR", path("--out", "a folder"))
+    .option("--first-difference", "show where decisions part, event by event, instead of ratios")
     .option("--json", "print one JSON document and nothing else")
     .addHelpText("after", examples)
     .action(compare);
@@ -110,8 +109,12 @@ function parseMetric(text: string): Metric {
   );
 }
 
-async function compare(files: readonly string[], options: CompareOptions): Promise<void> {
-  const configurations = await configurationsOf(options);
+async function compare(files: readonly string[], options: CompareOptions, command: Command): Promise<void> {
+  if (options.firstDifference) {
+    checkAlone(command);
+    return await firstDifferences(files, options, await combinations(options));
+  }
+  const configurations = await combinationsAndBounds(options);
   if (options.out !== undefined) await checkRunsFolder(options.out);
   const progress = new Progress();
   try {
@@ -156,6 +159,13 @@ async function compare(files: readonly string[], options: CompareOptions): Promi
   }
 }
 
+/** @throws InputError if an option that is about figures is given where none are shown. */
+function checkAlone(command: Command): void {
+  for (const name of ["out", "metric", "warmup"])
+    if (command.getOptionValueSource(name) === "cli")
+      throw new InputError(`--first-difference and --${name} exclude each other: no figures are shown or saved`);
+}
+
 const runCount = (configurations: readonly Configuration[], capacities: number) =>
   configurations.reduce((sum, { kind }) => sum + (kind === "unlimited" ? 1 : capacities), 0);
 
@@ -182,86 +192,4 @@ class Runner {
     }
     return report;
   }
-}
-
-/** The content ids of the trace's blocks, computed once for all configurations whose rules agree on them. */
-class KeysOnce {
-  readonly #input: Input;
-  readonly #blockTokens: number;
-  readonly #known = new Map<string, BlockColumns>();
-
-  constructor(input: Input, blockTokens: number) {
-    this.#input = input;
-    this.#blockTokens = blockTokens;
-  }
-
-  of(parts: Parts): BlockColumns {
-    const rule = (name: RuleName) => parts.rules[name] ?? parts.index.defaults?.[name];
-    const key = `${rule("collision")} ${rule("cache-generated")}`;
-    let blocks = this.#known.get(key);
-    if (!blocks) {
-      const config = { ...parts, blockTokens: this.#blockTokens, blocks: undefined, seed: 1 };
-      this.#known.set(key, (blocks = CacheReplay.blockKeys(config, this.#input.trace)));
-    }
-    return blocks;
-  }
-}
-
-/** The cross product; with each combination of the other parts come the two bounds. */
-async function configurationsOf(options: CompareOptions): Promise<Configuration[]> {
-  const evictions = await evictionsOf(options.eviction);
-  const online: Configuration[] = [];
-  const bounds: Configuration[] = [];
-  for (const rules of ruleCombinations(options.rule ?? [])) {
-    const ruleTexts = Object.entries(rules).map(([name, value]) => `${name}=${value}`);
-    for (const index of options.index)
-      for (const allocator of options.allocator)
-        for (const scheduler of options.scheduler) {
-          const parts = await partsNamed({ index, allocator, scheduler, eviction: defaultParts.eviction }, rules);
-          for (const { plugin, label } of evictions) {
-            const kind = plugin.offline ? "offline" : "online";
-            (kind === "online" ? online : bounds).push({
-              parts: { ...parts, eviction: plugin },
-              label,
-              kind,
-              ruleTexts,
-            });
-          }
-          bounds.push({ parts: { ...parts, eviction: belady }, label: belady.name, kind: "offline", ruleTexts });
-          bounds.push({
-            parts: { ...parts, eviction: unbounded },
-            label: unbounded.name,
-            kind: "unlimited",
-            ruleTexts,
-          });
-        }
-  }
-  return [...online, ...bounds];
-}
-
-/** By default all online policies; the bounds are there anyway. A user's policy is named by its file if need be. */
-async function evictionsOf(names: readonly string[] | undefined): Promise<{ plugin: EvictionPlugin; label: string }[]> {
-  if (!names) {
-    const online = evictionRegistry.all.filter((plugin) => !plugin.unlimited && !plugin.offline);
-    return online.map((plugin) => ({ plugin, label: plugin.name }));
-  }
-  const plugins: { plugin: EvictionPlugin; label: string }[] = [];
-  for (const name of names) {
-    const plugin = await evictionNamed(name);
-    if (plugin === belady || plugin.unlimited) continue;
-    const taken = plugins.some(({ label }) => label === plugin.name) || names.includes(plugin.name);
-    plugins.push({ plugin, label: taken ? name : plugin.name });
-  }
-  return plugins;
-}
-
-type RuleChoice = Partial<Record<RuleName, RuleValue>>;
-
-function ruleCombinations(texts: readonly string[]): RuleChoice[] {
-  let combinations: RuleChoice[] = [{}];
-  for (const text of texts) {
-    const { name, values } = parseRuleOption(text);
-    combinations = combinations.flatMap((before) => values.map((value) => ({ ...before, [name]: value })));
-  }
-  return combinations;
 }

@@ -1,4 +1,5 @@
 import type { BlockColumns } from "../core/content.ts";
+import type { ReplayConfig } from "../core/replay.ts";
 import { cacheReport } from "../core/report.ts";
 import { effectiveRules } from "./configuration.ts";
 import type { Input } from "./input.ts";
@@ -6,32 +7,34 @@ import { isOwnPolicy } from "./own-policy.ts";
 import { version } from "./package.ts";
 import { blockReferences, type Run } from "./run.ts";
 
+/** What every document says of a trace. */
+export function traceReport({ trace, files, format, inputTokens, outputTokens }: Input) {
+  return { files, format, requests: trace.requestCount, inputTokens, outputTokens, unitTokens: trace.unitTokens };
+}
+
+/** What every document says of a configuration, but for its size. */
+export function policyReport(config: ReplayConfig) {
+  const { index, eviction, allocator, scheduler, blockTokens } = config;
+  return {
+    preset: null,
+    index: index.name,
+    eviction: eviction.name,
+    ...(isOwnPolicy(eviction) && { evictionFile: eviction.file }),
+    allocator: allocator.name,
+    scheduler: scheduler.name,
+    rules: effectiveRules(config),
+    blockTokens,
+  };
+}
+
 /** The document that `replay --json` prints and `run.json` holds: schema run/1. Fields may be added, none renamed. */
 export function runReport(input: Input, blocks: BlockColumns, { config, result, wallMs }: Run) {
-  const { trace, files, format, inputTokens, outputTokens } = input;
-  const { index, eviction, allocator, scheduler, blockTokens, seed } = config;
+  const { eviction, seed } = config;
   return {
     schema: "run/1",
     kvlab: version,
-    trace: {
-      files,
-      format,
-      requests: trace.requestCount,
-      inputTokens,
-      outputTokens,
-      unitTokens: trace.unitTokens,
-    },
-    policy: {
-      preset: null,
-      index: index.name,
-      eviction: eviction.name,
-      ...(isOwnPolicy(eviction) && { evictionFile: eviction.file }),
-      allocator: allocator.name,
-      scheduler: scheduler.name,
-      rules: effectiveRules(config),
-      blockTokens,
-      blocks: (eviction.unlimited ? undefined : config.blocks) ?? null,
-    },
+    trace: traceReport(input),
+    policy: { ...policyReport(config), blocks: (eviction.unlimited ? undefined : config.blocks) ?? null },
     target: "cache",
     seed,
     warmup: config.warmup ?? 0,

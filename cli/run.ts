@@ -1,5 +1,6 @@
 import type { BlockColumns } from "../core/content.ts";
 import { PolicyError } from "../core/errors.ts";
+import type { EvictionPlugin } from "../core/plugins.ts";
 import { CacheReplay, type ReplayConfig, type ReplayResult } from "../core/replay.ts";
 import type { Trace } from "../core/trace.ts";
 import { breathe } from "./interrupt.ts";
@@ -59,18 +60,21 @@ async function replayOnce(slices: Slices, config: ReplayConfig, advance: (reques
       await breathe();
     }
   } catch (error) {
-    const { eviction } = config;
-    if (!(error instanceof PolicyError && isOwnPolicy(eviction)) || error.message.startsWith(eviction.file))
-      throw error;
-    const request = eviction.currentRequest();
-    const when = request === undefined ? "" : `at request ${request}: `;
-    throw new PolicyError(`${eviction.file}: ${when}${error.message}`);
+    throw withFile(error, config.eviction);
   }
   return { result: replay.result(), wallMs };
 }
 
+/** The same error, but a mistake of a user's policy says its file and request. */
+export function withFile(error: unknown, eviction: EvictionPlugin): unknown {
+  if (!(error instanceof PolicyError && isOwnPolicy(eviction)) || error.message.startsWith(eviction.file)) return error;
+  const request = eviction.currentRequest();
+  const when = request === undefined ? "" : `at request ${request}: `;
+  return new PolicyError(`${eviction.file}: ${when}${error.message}`);
+}
+
 /** How long signals may wait. */
-const sliceMs = 40;
+export const sliceMs = 40;
 
 /** A trace in ranges of rows: large enough to be fast, small enough to be interrupted between them. */
 class Slices {

@@ -61,6 +61,14 @@ export class EventLog {
     this.#value[at] = value;
   }
 
+  /** Forgets all but the last `count` events: for readers that keep up with a long run. */
+  keepLast(count: number): void {
+    const from = Math.max(0, this.count - count);
+    if (from === 0) return;
+    for (const column of Object.values(this.columns())) column.copyWithin(0, from);
+    this.count -= from;
+  }
+
   /** The columns up to now; views, not copies. */
   columns() {
     const n = this.count;

@@ -117,6 +117,11 @@ export class CacheReplay {
     }
   }
 
+  /** The log so far, if one is kept and there was a request. */
+  get log(): EventLog | undefined {
+    return this.#log;
+  }
+
   /** @throws InputError if there was no request, or none is left after the warm-up. */
   result(): ReplayResult {
     const { warmup = 0 } = this.#config;

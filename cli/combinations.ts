@@ -1,0 +1,121 @@
+import type { BlockColumns } from "../core/content.ts";
+import type { EvictionPlugin } from "../core/plugins.ts";
+import { CacheReplay } from "../core/replay.ts";
+import type { RuleName, RuleValue } from "../core/rules.ts";
+import { belady, unbounded } from "../policies/eviction/index.ts";
+import { evictionRegistry } from "../policies/registry.ts";
+import type { Configuration } from "./comparison.ts";
+import { defaultParts, evictionNamed, type Parts, partsNamed } from "./configuration.ts";
+import type { Input } from "./input.ts";
+import { parseRuleOption } from "./options.ts";
+
+/** The comma lists of `compare`. */
+export interface PartLists {
+  readonly index: readonly string[];
+  readonly eviction?: readonly string[];
+  readonly allocator: readonly string[];
+  readonly scheduler: readonly string[];
+  readonly rule?: readonly string[];
+}
+
+/** The cross product as it was given, the first of each list first; of eviction policies the default one. */
+export async function combinations(lists: PartLists): Promise<Configuration[]> {
+  const evictions = await evictionsNamed(lists.eviction ?? [defaultParts.eviction]);
+  return (await otherParts(lists)).flatMap((others) => evictions.map((eviction) => withEviction(others, eviction)));
+}
+
+/**
+ * The cross product of what a server could run; with each combination of the other parts come the two bounds. By default
+ * all online policies.
+ */
+export async function combinationsAndBounds(lists: PartLists): Promise<Configuration[]> {
+  const named = lists.eviction ? await evictionsNamed(lists.eviction) : evictionRegistry.all.map(asNamed);
+  const chosen = named.filter(({ plugin }) => plugin !== belady && !plugin.unlimited);
+  const evictions = lists.eviction ? chosen : chosen.filter(({ plugin }) => !plugin.offline);
+  const all = (await otherParts(lists)).map((others) => ({
+    own: evictions.map((eviction) => withEviction(others, eviction)),
+    bounds: [belady, unbounded].map((plugin) => withEviction(others, asNamed(plugin))),
+  }));
+  const isOnline = ({ kind }: Configuration) => kind === "online";
+  return [
+    ...all.flatMap(({ own }) => own.filter(isOnline)),
+    ...all.flatMap(({ own, bounds }) => [...own.filter((configuration) => !isOnline(configuration)), ...bounds]),
+  ];
+}
+
+interface Named {
+  readonly plugin: EvictionPlugin;
+  readonly label: string;
+}
+
+const asNamed = (plugin: EvictionPlugin): Named => ({ plugin, label: plugin.name });
+
+/** A user's policy is named by its file if need be. */
+async function evictionsNamed(names: readonly string[]): Promise<Named[]> {
+  const found: Named[] = [];
+  for (const name of names) {
+    const plugin = await evictionNamed(name);
+    const taken = found.some(({ label }) => label === plugin.name) || names.includes(plugin.name);
+    found.push({ plugin, label: taken ? name : plugin.name });
+  }
+  return found;
+}
+
+interface OtherParts {
+  readonly parts: Parts;
+  readonly ruleTexts: readonly string[];
+}
+
+function withEviction({ parts, ruleTexts }: OtherParts, { plugin, label }: Named): Configuration {
+  const kind = plugin.unlimited ? "unlimited" : plugin.offline ? "offline" : "online";
+  return { parts: { ...parts, eviction: plugin }, label, kind, ruleTexts };
+}
+
+/** All but the eviction policy. */
+async function otherParts(lists: PartLists): Promise<OtherParts[]> {
+  const all: OtherParts[] = [];
+  for (const rules of ruleCombinations(lists.rule ?? [])) {
+    const ruleTexts = Object.entries(rules).map(([name, value]) => `${name}=${value}`);
+    for (const index of lists.index)
+      for (const allocator of lists.allocator)
+        for (const scheduler of lists.scheduler) {
+          const names = { index, allocator, scheduler, eviction: defaultParts.eviction };
+          all.push({ parts: await partsNamed(names, rules), ruleTexts });
+        }
+  }
+  return all;
+}
+
+type RuleChoice = Partial<Record<RuleName, RuleValue>>;
+
+function ruleCombinations(texts: readonly string[]): RuleChoice[] {
+  let combinations: RuleChoice[] = [{}];
+  for (const text of texts) {
+    const { name, values } = parseRuleOption(text);
+    combinations = combinations.flatMap((before) => values.map((value) => ({ ...before, [name]: value })));
+  }
+  return combinations;
+}
+
+/** The content ids of the trace's blocks, computed once for all configurations whose rules agree on them. */
+export class KeysOnce {
+  readonly #input: Input;
+  readonly #blockTokens: number;
+  readonly #known = new Map<string, BlockColumns>();
+
+  constructor(input: Input, blockTokens: number) {
+    this.#input = input;
+    this.#blockTokens = blockTokens;
+  }
+
+  of(parts: Parts): BlockColumns {
+    const rule = (name: RuleName) => parts.rules[name] ?? parts.index.defaults?.[name];
+    const key = `${rule("collision")} ${rule("cache-generated")}`;
+    let blocks = this.#known.get(key);
+    if (!blocks) {
+      const config = { ...parts, blockTokens: this.#blockTokens, blocks: undefined, seed: 1 };
+      this.#known.set(key, (blocks = CacheReplay.blockKeys(config, this.#input.trace)));
+    }
+    return blocks;
+  }
+}

@@ -1,0 +1,90 @@
+import type { BlockColumns } from "../core/content.ts";
+import { InputError } from "../core/errors.ts";
+import { Lockstep, sameContents } from "../core/lockstep.ts";
+import type { ReplayConfig } from "../core/replay.ts";
+import { KeysOnce } from "./combinations.ts";
+import type { Configuration } from "./comparison.ts";
+import { checkMemory } from "./configuration.ts";
+import { type ComparedAt, differenceDocument } from "./difference-document.ts";
+import { differenceTable } from "./difference-table.ts";
+import { readInput } from "./input.ts";
+import { breathe } from "./interrupt.ts";
+import { blocksOf, type Capacity, type TraceReading } from "./options.ts";
+import { print } from "./print.ts";
+import { Progress } from "./progress.ts";
+import { blockTokensFor } from "./replay.ts";
+import { distinctPromptBlocks, sliceMs, withFile } from "./run.ts";
+
+interface DifferenceOptions extends TraceReading {
+  readonly blocks: readonly Capacity[];
+  readonly blockSize?: number;
+  readonly seed: number;
+  readonly audit?: boolean;
+  readonly json?: boolean;
+}
+
+/** Exit code of a check that failed. */
+const parted = 1;
+
+/**
+ * `compare --first-difference`: serves the trace in all configurations at once and shows, for each size, where the
+ * first one and another part, or that they decide the same.
+ */
+export async function firstDifferences(
+  files: readonly string[],
+  options: DifferenceOptions,
+  configurations: readonly Configuration[],
+): Promise<void> {
+  if (configurations.length < 2)
+    throw new InputError("--first-difference compares two combinations or more, such as --eviction lru,fifo");
+  const progress = new Progress();
+  try {
+    const input = await readInput(files, options, progress);
+    const { trace } = input;
+    const blockTokens = blockTokensFor(trace, options.blockSize);
+    const { seed, audit = false } = options;
+    const keys = new KeysOnce(input, blockTokens);
+    const blocks = configurations.map(({ parts }) => keys.of(parts));
+    checkContents(blocks);
+    const distinctBlocks = distinctPromptBlocks(blocks[0]);
+    for (const capacity of options.blocks) checkMemory(blocksOf(capacity, distinctBlocks));
+    progress.start("comparing", trace.requestCount * options.blocks.length);
+    const results: ComparedAt[] = [];
+    for (const capacity of options.blocks) {
+      const size = blocksOf(capacity, distinctBlocks);
+      const configs = configurations.map(({ parts }) => ({ ...parts, blockTokens, blocks: size, seed, audit }));
+      const lockstep = new Lockstep(trace, configs, blocks);
+      await run(lockstep, configs, (requests) => progress.advance(requests));
+      results.push({ capacity, configs, compared: lockstep.compared });
+    }
+    progress.done();
+    const document = differenceDocument(input, blocks[0], configurations, results);
+    print(`${options.json ? JSON.stringify(document, undefined, 2) : differenceTable(input, document)}\n`);
+    if (!document.identical) process.exitCode = parted;
+  } finally {
+    progress.done();
+  }
+}
+
+/** @throws Interrupted, and PolicyError naming a user's file. */
+async function run(lockstep: Lockstep, configs: readonly ReplayConfig[], advance: (requests: number) => void) {
+  try {
+    while (!lockstep.done) {
+      const start = performance.now();
+      let requests = 0;
+      for (; !lockstep.done && performance.now() - start < sliceMs; requests++) lockstep.serve();
+      advance(requests);
+      await breathe();
+    }
+  } catch (error) {
+    throw withFile(error, configs[lockstep.serving].eviction);
+  }
+}
+
+/** @throws InputError if the configurations do not name equal contents equally. */
+function checkContents(blocks: readonly BlockColumns[]): void {
+  if (blocks.every((columns) => sameContents(blocks[0], columns))) return;
+  throw new InputError(
+    "--first-difference compares contents, which are others with rule cache-generated=true; give the rule one value",
+  );
+}
