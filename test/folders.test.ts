@@ -8,7 +8,9 @@ interface Cruise {
   summary: { totalCruised: number; violations: { from: string; to: string; rule: { name: string } }[] };
 }
 
-const folders = ["core", "policies", "traces", "laws", "sim", "engine", "viz", "cli", "bench", "scripts"].filter(existsSync);
+const folders = ["core", "policies", "traces", "laws", "sim", "engine", "viz", "cli", "bench", "scripts"].filter(
+  existsSync,
+);
 
 function cruise(root: string): Cruise["summary"] {
   const program = join(process.cwd(), "node_modules/dependency-cruiser/bin/dependency-cruise.mjs");
