@@ -102,12 +102,7 @@ export class LogComparison {
   ): Parting | undefined {
     const mine = this.#firstPlaces.released(a, from, first, firstEnd);
     const other = this.#secondPlaces.released(b, secondFrom, second, secondEnd);
-    let n = 0;
-    const shorter = Math.min(mine.length, other.length);
-    for (; n < shorter && mine[n] === other[n]; n++) {
-      if (a.block[first + n] !== b.block[second + n]) this.#found.add("block-numbers");
-    }
-    if (n === mine.length && n === other.length) return undefined;
+    if (mine.length === other.length && mine.every((released, n) => released === other[n])) return undefined;
     const notHere = without(mine, other);
     const notThere = without(other, mine);
     if (notHere === mine.length && notThere === other.length) {

@@ -1,5 +1,6 @@
-import { describe, expect, test } from "vitest";
-import { EventKind, EventLog } from "../../core/events.ts";
+import { describe, expect, test, vi } from "vitest";
+import { byScore } from "../../core/by-score.ts";
+import { EventKind, EventLog, eventNames } from "../../core/events.ts";
 import { Lockstep } from "../../core/lockstep.ts";
 import { LogBooks } from "../../core/log-books.ts";
 import { LogComparison } from "../../core/log-comparison.ts";
@@ -58,6 +59,14 @@ const setLru = (misnames: (eviction: number) => boolean): EvictionPlugin => ({
   },
 });
 const never = () => false;
+
+/** By content, in no order that means anything: leaves holes in prompts, the same with whatever block numbers. */
+const leastContent: EvictionPlugin = {
+  name: "least-content",
+  about: "",
+  source: "test",
+  create: byScore((entry, { key }) => Math.imul(key[entry], 0x9e3779b1) >>> 0),
+};
 
 /** Hands out the last block first. */
 const backwards: AllocatorPlugin = {
@@ -128,6 +137,21 @@ describe("configurations that decide alike", () => {
     expect(comparison.noted.get("release-order")?.first).toBe(1);
     expect(difference!.request).toBe(evictions(trace, lru)[0].request);
     expect(difference!.sides.map(({ event }) => event?.name)).toEqual(["evict", "evict"]);
+  });
+
+  test("are compared without keeping what was compared", () => {
+    const forgets = vi.spyOn(EventLog.prototype, "keepLast");
+    compared(trace, lru, { ...lru, allocator: backwards });
+    const logs = new Set(forgets.mock.contexts as EventLog[]);
+    forgets.mockRestore();
+    expect([...logs].map(({ count }) => count)).toEqual([6, 6]);
+  });
+
+  test("and store what is past a hole twice for a while, are told that only block numbers differ", () => {
+    const holes = { ...lru, eviction: leastContent, rules: { duplicates: "swap" } };
+    const [{ comparison, difference }] = compared(trace, holes, { ...holes, allocator: backwards });
+    expect(difference).toBeUndefined();
+    expect([...comparison.noted]).toEqual([["block-numbers", { first: 0, requests: 300 }]]);
   });
 
   test("also refuse the same requests, and pass every audit", () => {
@@ -275,6 +299,34 @@ describe("two logs of one request", () => {
     expect(compare(changed(place, ...event))).toEqual(at(place));
   });
 
+  test("part if the same is done for another request", () => {
+    const comparison = new LogComparison();
+    const other = logOf(served.slice(0, 6));
+    other.add(EventKind.step, 0, 8, -1, 1, 16);
+    expect(comparison.request(7, logOf(served), 0, other, 0)).toEqual({ first: 6, second: 6 });
+  });
+
+  test("are the same in other blocks also where blocks are copied or give way to others", () => {
+    const events = (shift: number): Event[] => [
+      ["admit", -1, 32, 2],
+      ["hit", 4 + shift, 100, 0],
+      ["hit", 6 + shift, 101, 1],
+      ["copy", 5 + shift, 6 + shift, 1],
+      ["allocate", 7 + shift, -1, 2],
+      ["duplicate", 7 + shift, 8 + shift, 2],
+      ["release", 7 + shift, -1, 0],
+      ["finish", -1, 1, -1],
+      ["release", 5 + shift, -1, 0],
+      ["release", 8 + shift, -1, 1],
+      ["release", 4 + shift, -1, 1],
+    ];
+    const comparison = new LogComparison();
+    expect(comparison.request(7, logOf(events(0)), 0, logOf(events(10)), 0)).toBeUndefined();
+    const source = events(0).map((event): Event => (event[0] === "copy" ? ["copy", 5, 9, 1] : event));
+    expect(comparison.request(8, logOf(events(0)), 0, logOf(source), 0)).toBeUndefined();
+    expect([...comparison.noted]).toEqual([["block-numbers", { first: 7, requests: 2 }]]);
+  });
+
   test("part at the end of the shorter one", () => {
     expect(compare(served.slice(0, -1))).toEqual(at(9));
     expect(compare([...served, ["release", 3, -1, 0]])).toEqual(at(10));
@@ -310,12 +362,22 @@ describe("two logs of one request", () => {
 
 test("the books kept from the log agree with the cache after every request", () => {
   const trace = chats();
-  for (const rules of [{}, { duplicates: "swap" }, { publish: "finish" }]) {
-    const replay = new CacheReplay({ ...configOf(trace, { blocks: 40, rules }), events: true });
+  // Chance leaves holes in prompts.
+  const configs = [
+    { policy: "lru", rules: {} },
+    { policy: "lru", rules: { publish: "finish" } },
+    { policy: "lru", rules: { reserve: "worst-case" } },
+    { policy: "random", rules: { duplicates: "adopt" }, event: EventKind.adopt },
+    { policy: "random", rules: { duplicates: "swap" }, event: EventKind.duplicate },
+  ];
+  for (const { event, ...own } of configs) {
+    const seen = new Set<number>();
+    const replay = new CacheReplay({ ...configOf(trace, { blocks: 40, ...own }), events: true });
     const books = new LogBooks();
     for (let row = 0; row < trace.requestCount; row++) {
       replay.feed(trace, undefined, row, row + 1);
       books.read(replay.log!, 0, replay.log!.count);
+      for (const kind of replay.log!.columns().kind) seen.add(kind);
       replay.log!.keepLast(0);
       const { pool, index, entries } = replay.result().cache;
       const idle = [...pool.words.keys()].filter((block) => pool.stateOf(block) === BlockState.idle);
@@ -323,5 +385,7 @@ test("the books kept from the log agree with the cache after every request", () 
       const keys = [...index.blocks()].map((block) => entries.columns.key[index.entryOf(block)]);
       expect([...books.contents()].sort()).toEqual(keys.sort());
     }
+    for (const special of [EventKind.adopt, EventKind.duplicate])
+      expect(seen.has(special), `${own.policy}: ${eventNames[special]}`).toBe(special === event);
   }
 });
