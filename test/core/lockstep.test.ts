@@ -327,6 +327,20 @@ describe("two logs of one request", () => {
     expect([...comparison.noted]).toEqual([["block-numbers", { first: 7, requests: 2 }]]);
   });
 
+  test("differ in the order of release where blocks that others gave way to go first", () => {
+    const gaveWay: Event[] = [
+      ["allocate", 7, -1, 2],
+      ["allocate", 9, -1, 3],
+      ["duplicate", 7, 8, 2],
+      ["duplicate", 9, 6, 3],
+    ];
+    const one = logOf([...gaveWay, ["release", 6, -1, 1], ["release", 8, -1, 1]]);
+    const other = logOf([...gaveWay, ["release", 8, -1, 1], ["release", 6, -1, 1]]);
+    const comparison = new LogComparison();
+    expect(comparison.request(7, one, 0, other, 0)).toBeUndefined();
+    expect([...comparison.noted.keys()]).toEqual(["release-order"]);
+  });
+
   test("part at the end of the shorter one", () => {
     expect(compare(served.slice(0, -1))).toEqual(at(9));
     expect(compare([...served, ["release", 3, -1, 0]])).toEqual(at(10));
@@ -358,6 +372,51 @@ describe("two logs of one request", () => {
     expect(comparison.request(7, first, 0, second, served.length - 2)).toBeUndefined();
     expect(comparison).toMatchObject({ requests: 2, events: 12, hitBlocks: 1, evictedBlocks: 1 });
   });
+});
+
+test("the books tell what is held, private and idle within a request", () => {
+  const log = new EventLog();
+  const books = new LogBooks();
+  const counts: number[][] = [];
+  const happens = (kind: number, request: number, block: number, key: number, value: number) => {
+    log.add(kind, 0, request, block, key, value);
+    books.read(log, log.count - 1, log.count);
+    const { private: own, cachedHeld, cachedIdle } = books.counts();
+    counts.push([own, cachedHeld, cachedIdle]);
+  };
+  for (const block of [0, 1, 2]) happens(EventKind.allocate, 0, block, -1, block);
+  for (const block of [0, 1, 2]) happens(EventKind.publish, 0, block, 10 + block, block);
+  for (const block of [2, 1, 0]) happens(EventKind.release, 0, block, -1, 1);
+  expect(counts.slice(-7)).toEqual([
+    [3, 0, 0],
+    [2, 1, 0],
+    [1, 2, 0],
+    [0, 3, 0],
+    [0, 2, 1],
+    [0, 1, 2],
+    [0, 0, 3],
+  ]);
+  happens(EventKind.hit, 1, 0, 10, 0);
+  happens(EventKind.adopt, 1, 2, 12, 2);
+  happens(EventKind.allocate, 1, 3, -1, 1);
+  happens(EventKind.duplicate, 1, 3, 1, 1);
+  happens(EventKind.release, 1, 3, -1, 0);
+  happens(EventKind.drop, 1, 2, 12, 3);
+  happens(EventKind.release, 1, 2, -1, 0);
+  happens(EventKind.release, 1, 1, -1, 1);
+  happens(EventKind.evict, 1, 1, 11, 2);
+  expect(counts.slice(-9)).toEqual([
+    [0, 1, 2],
+    [0, 2, 1],
+    [1, 2, 1],
+    [1, 3, 0],
+    [0, 3, 0],
+    [1, 2, 0],
+    [0, 2, 0],
+    [0, 1, 1],
+    [0, 1, 0],
+  ]);
+  expect([books.cachedBy(0), books.usedBy(0), books.cachedBy(1)]).toEqual([0, 1, undefined]);
 });
 
 test("the books kept from the log agree with the cache after every request", () => {
