@@ -132,6 +132,13 @@ class ScoreOrder implements EvictionPolicy {
     if (this.#fixed) this.published = (entry) => this.#forgetPlace(entry);
     this.#byArrival = scores.length === 0;
     this.#computed = this.#levels.some((level) => level.compute);
+    if (this.#computed || scores.some((score) => /^-?(tokens|recomputeCost)$/.test(String(score)))) {
+      this.split = (lower) => {
+        if (this.#order[lower] === none) return;
+        this.remove(lower, "dropped");
+        this.add(lower);
+      };
+    }
     const room = 2 ** Math.ceil(Math.log2(Math.max(16, 2 * entryCount)));
     this.#mask = room - 1;
     this.#ringAt = entryCount;
@@ -183,6 +190,8 @@ class ScoreOrder implements EvictionPolicy {
   }
 
   published?: (entry: EntryId) => void;
+  /** What is left of a run that was cut is shorter, which only matters where length decides. */
+  split?: (lower: EntryId) => void;
 
   #forgetPlace(entry: EntryId): void {
     this.#order[entry] = none;

@@ -41,7 +41,7 @@ export class CacheEntries implements IndexHost {
   readonly #log: EventLog | undefined;
   /** What is in each stored block, for the log. */
   #books: StoredBooks | undefined;
-  /** Where victims' blocks go: `#table[#at .. #to)`, then to the allocator. */
+  /** Where blocks without owner go: `#table[#at .. #to)`, then to the allocator. */
   #table: Int32Array = new Int32Array(0);
   #at = 0;
   #to = 0;
@@ -127,8 +127,9 @@ export class CacheEntries implements IndexHost {
     if (wasEvictable) this.#policy.remove(entry, "dropped");
   }
 
-  split(lower: EntryId, upper: EntryId): void {
+  split(lower: EntryId, upper: EntryId, depth: number, tokens: number): void {
     this.columns.inherited(upper, lower);
+    this.columns.measured(lower, depth, tokens);
     this.#policy.split?.(lower, upper);
   }
 
@@ -144,23 +145,24 @@ export class CacheEntries implements IndexHost {
     this.#books!.end[block] = end;
   }
 
-  evicted(block: BlockId): void {
-    this.#logGone(EventKind.evict, block);
-    this.#counters.evictedBlocks++;
-    this.pool.move(block, idle, free);
-    if (this.#at < this.#to) this.#table[this.#at++] = block;
-    else this.#allocator.release(block);
+  evicted(blocks: Int32Array, count: number): void {
+    if (this.#log !== undefined) for (let i = 0; i < count; i++) this.#logGone(EventKind.evict, blocks[i]);
+    this.#counters.evictedBlocks += count;
+    for (let i = 0; i < count; i++) this.#passOn(blocks[i]);
   }
 
   forgotten(block: BlockId): void {
     this.#logGone(EventKind.drop, block);
     const { pool } = this;
-    if (pool.holdersOf(block) > 0) {
-      pool.move(block, published, computing);
-      return;
-    }
-    pool.move(block, idle, free);
-    this.#allocator.release(block);
+    if (pool.holdersOf(block) > 0) pool.move(block, published, computing);
+    else this.#passOn(block);
+  }
+
+  /** An idle block that is nobody's now goes to who waits for one, or back to the allocator. */
+  #passOn(block: BlockId): void {
+    this.pool.move(block, idle, free);
+    if (this.#at < this.#to) this.#table[this.#at++] = block;
+    else this.#allocator.release(block);
   }
 
   /**
@@ -179,13 +181,17 @@ export class CacheEntries implements IndexHost {
       this.#counters.evictedBlocks += to - at;
       return at;
     }
+    if (!allocator.handsOver) {
+      for (; at < to; at++) {
+        while (allocator.freeBlocks === 0) this.#evictOne(to - at);
+        table[at] = allocator.allocate();
+      }
+      return to;
+    }
     this.#table = table;
     this.#at = at;
-    this.#to = allocator.handsOver ? to : at;
-    while (this.#at < to) {
-      this.#evictOne(to - this.#at);
-      while (this.#at < to && allocator.freeBlocks > 0) table[this.#at++] = allocator.allocate();
-    }
+    this.#to = to;
+    while (this.#at < to) this.#evictOne(to - this.#at);
     this.#to = 0;
     return to;
   }

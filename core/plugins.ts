@@ -50,7 +50,10 @@ export interface EvictionPolicy {
   published?(entry: EntryId, request: RequestView): void;
   /** Matched by this request, also while another one holds it. */
   hit?(entry: EntryId, request: RequestView): void;
-  /** A radix run was cut in two; both keep the history. */
+  /**
+   * A run was cut in two, of which `upper` is new and held; both keep the history. `lower` is shorter now (`tokens`,
+   * `recomputeCost`) and may be evictable.
+   */
   split?(lower: EntryId, upper: EntryId): void;
   /** The entry's tail was evicted. */
   resized?(entry: EntryId): void;
@@ -123,12 +126,12 @@ export interface IndexHost {
   blocked(entry: EntryId): void;
   /** The entry is gone without having been a victim. */
   dropped(entry: EntryId, wasEvictable: boolean): void;
-  /** A run was cut; the new entry `upper` has been created, and `lower` has been measured again. */
-  split(lower: EntryId, upper: EntryId): void;
+  /** A run was cut; the new entry `upper` has been created, and `lower` is so long now. */
+  split(lower: EntryId, upper: EntryId, depth: number, tokens: number): void;
   /** The entry's end, length and key are these now; it must not be evictable when they change. */
   resized(entry: EntryId, depth: number, tokens: number, key: number): void;
-  /** A block of the victim that `evict` was told of: it is free. Deepest first. */
-  evicted(block: BlockId): void;
+  /** The first `count` of these are all the blocks that `evict` takes out, deepest first: they are free. */
+  evicted(blocks: Int32Array, count: number): void;
   /** The index no longer knows the block, without its having been a victim's. If nobody holds it, it is free. */
   forgotten(block: BlockId): void;
 }
@@ -185,7 +188,7 @@ export interface PrefixIndex {
    * stored, −1; else the own block. Returns true, and need not write `instead`, if all are stored as they are.
    */
   insert(insertion: Insertion): boolean;
-  /** Takes the entry, or its tail, out; each block goes to `host.evicted`. At least one block, at most the entry. */
+  /** Takes the entry, or its tail, out; its blocks go to `host.evicted`. At least one block, at most the entry. */
   evict(entry: EntryId, wantedBlocks: number): void;
   /**
    * Takes these entries out, whose blocks are themselves, and tells nobody; only where an eviction makes no other entry

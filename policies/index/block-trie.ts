@@ -31,6 +31,7 @@ class BlockTrie implements PrefixIndex, LeafIndex {
   readonly #host: IndexContext["host"];
   /** Any idle block may be evicted, and all below it go with it. */
   readonly #any: boolean;
+  readonly #victim = new Int32Array(1);
   /** Block that holds a content, or `never` or `evicted`. */
   #blockOf = new Int32Array(1024).fill(never);
   /** Block above, and first block below; the others below follow as its siblings. */
@@ -147,7 +148,8 @@ class BlockTrie implements PrefixIndex, LeafIndex {
   evict(entry: EntryId): void {
     if (this.#below[entry] !== none) this.#dropBelow(entry);
     const above = this.evictLeaf(entry);
-    this.#host.evicted(entry);
+    this.#victim[0] = entry;
+    this.#host.evicted(this.#victim, 1);
     if (above !== none) this.#host.evictable(above);
   }
 

@@ -16,6 +16,7 @@ class HashTable implements PrefixIndex {
   blockCount = 0;
   readonly #host: IndexContext["host"];
   readonly #duplicates: string;
+  readonly #victim = new Int32Array(1);
   /** Block that holds a content, or `never` or `evicted`. */
   #blockOf = new Int32Array(1024).fill(never);
   /** Only where equal contents may both stay (`keep`, `adopt`): the block that comes after this one. */
@@ -96,7 +97,8 @@ class HashTable implements PrefixIndex {
   evict(entry: EntryId): void {
     this.#remove(entry);
     this.evictableBlocks--;
-    this.#host.evicted(entry);
+    this.#victim[0] = entry;
+    this.#host.evicted(this.#victim, 1);
   }
 
   evictMany(entries: Int32Array, from: number, to: number): void {

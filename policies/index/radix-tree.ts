@@ -49,6 +49,7 @@ class RadixTree implements PrefixIndex {
   /** Numbers of runs that are gone, and the first that was never used. */
   #free: Int32Array;
   #freeCount = 0;
+  #victims: Int32Array;
   #unused = 0;
 
   constructor({ host, rules, blockTokens }: IndexContext, blockCount: number) {
@@ -68,6 +69,7 @@ class RadixTree implements PrefixIndex {
     this.#next = new Int32Array(blockCount);
     this.#previous = new Int32Array(blockCount);
     this.#free = new Int32Array(blockCount);
+    this.#victims = new Int32Array(blockCount);
   }
 
   expectKeys(distinct: number): void {
@@ -151,12 +153,17 @@ class RadixTree implements PrefixIndex {
     const length = this.#length[run];
     const wanted = this.#unit === "node" ? length : this.#unit === "block" ? 1 : wantedBlocks;
     const count = Math.min(wanted, length);
+    const blocks = this.#victims;
+    const blockOf = this.#blockOf;
+    const keyOf = this.#keyOf;
+    const before = this.#before;
     let block = this.#last[run];
     for (let i = 0; i < count; i++) {
-      this.#blockOf[this.#keyOf[block]] = evicted;
-      this.#host.evicted(block);
-      block = this.#before[block];
+      blocks[i] = block;
+      blockOf[keyOf[block]] = evicted;
+      block = before[block];
     }
+    this.#host.evicted(blocks, count);
     this.blockCount -= count;
     this.evictableBlocks -= count;
     if (count === length) {
@@ -210,6 +217,7 @@ class RadixTree implements PrefixIndex {
     this.#next = grown(this.#next, blockCount);
     this.#previous = grown(this.#previous, blockCount);
     this.#free = grown(this.#free, blockCount);
+    this.#victims = new Int32Array(blockCount);
   }
 
   /** Where the blocks of one run end in a list. */
@@ -288,8 +296,6 @@ class RadixTree implements PrefixIndex {
     const lower = this.#runOf[block];
     if (this.#last[lower] === block) return;
     const upper = this.#newRun();
-    const mayGo = this.isEvictable(lower);
-    if (mayGo) this.#host.blocked(lower);
     let length = 0;
     for (let b = block; b !== none && this.#runOf[b] === lower; b = this.#before[b]) {
       this.#runOf[b] = upper;
@@ -305,23 +311,16 @@ class RadixTree implements PrefixIndex {
     this.#start[lower] = this.#end[upper] = this.#start[upper] + length * this.#blockTokens;
     this.#putAbove(upper, lower);
     this.#host.created(upper, this.#end[upper], this.#end[upper] - this.#start[upper], this.#keyOf[block]);
-    this.#measured(lower);
-    this.#host.split(lower, upper);
-    if (mayGo) this.#host.evictable(lower);
-  }
-
-  /** The run's length has changed, and perhaps its end. */
-  #measured(run: EntryId): void {
-    const end = this.#end[run];
-    this.#host.resized(run, end, end - this.#start[run], this.#keyOf[this.#last[run]]);
+    this.#host.split(lower, upper, this.#end[lower], this.#end[lower] - this.#start[lower]);
   }
 
   /** The last `count` blocks of a run are gone; it ends with `last` now. */
   #shorten(run: EntryId, last: BlockId, count: number): void {
     this.#last[run] = last;
     this.#length[run] -= count;
-    this.#end[run] = this.#start[run] + this.#length[run] * this.#blockTokens;
-    this.#measured(run);
+    const tokens = this.#length[run] * this.#blockTokens;
+    this.#end[run] = this.#start[run] + tokens;
+    this.#host.resized(run, this.#end[run], tokens, this.#keyOf[last]);
   }
 
   /** A new run takes the place of another, which hangs below it from now on. */
