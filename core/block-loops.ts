@@ -94,3 +94,18 @@ export function publishOwn(table: Int32Array, from: number, to: number, words: I
   }
   return count;
 }
+
+/**
+ * Idle blocks that nobody has use for go to `table[at ..)`, free. Returns the place in `blocks` of the first that is not
+ * idle, or −1.
+ */
+export function handOver(blocks: Int32Array, count: number, table: Int32Array, at: number, words: Int32Array): number {
+  const shift = at | 0;
+  for (let i = 0; i < count; i++) {
+    const block = blocks[i];
+    if (words[block] !== idle) return i;
+    words[block] = free;
+    table[shift + i] = block;
+  }
+  return -1;
+}

@@ -1,3 +1,4 @@
+import { handOver } from "./block-loops.ts";
 import type { Counters } from "./counters.ts";
 import { EntryColumns } from "./entries.ts";
 import { PolicyError } from "./errors.ts";
@@ -148,7 +149,11 @@ export class CacheEntries implements IndexHost {
   evicted(blocks: Int32Array, count: number): void {
     if (this.#log !== undefined) for (let i = 0; i < count; i++) this.#logGone(EventKind.evict, blocks[i]);
     this.#counters.evictedBlocks += count;
-    for (let i = 0; i < count; i++) this.#passOn(blocks[i]);
+    const taken = Math.min(count, this.#to - this.#at) | 0;
+    const wrong = handOver(blocks, taken, this.#table, this.#at, this.pool.words);
+    if (wrong >= 0) this.pool.move(blocks[wrong], idle, free);
+    this.#at += taken;
+    for (let i = taken; i < count; i++) this.#passOn(blocks[i]);
   }
 
   forgotten(block: BlockId): void {

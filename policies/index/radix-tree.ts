@@ -116,10 +116,11 @@ class RadixTree implements PrefixIndex {
     this.evictableBlocks -= count;
     for (let i = 0; i < count; ) {
       const run = this.#runOf[blocks[i]];
-      const end = this.#runEnd(blocks, i, count, run);
+      // All of a run that nobody held, or block by block what takes the place of duplicates.
+      const length = Math.min(count - i, this.#length[run] - this.#heldBlocks[run]);
       if (this.isEvictable(run)) this.#host.blocked(run);
-      this.#heldBlocks[run] += end - i;
-      i = end;
+      this.#heldBlocks[run] += length;
+      i += length;
     }
   }
 
@@ -127,10 +128,9 @@ class RadixTree implements PrefixIndex {
     this.evictableBlocks += count;
     for (let i = 0; i < count; ) {
       const run = this.#runOf[blocks[i]];
-      const end = this.#runEnd(blocks, i, count, run);
-      this.#heldBlocks[run] -= end - i;
-      i = end;
-      if (this.#heldBlocks[run] > 0) continue;
+      i += this.#heldBlocks[run];
+      assert(i <= count && this.#runOf[blocks[i - 1]] === run, "a run was held in part");
+      this.#heldBlocks[run] = 0;
       this.#host.touch(run);
       if (this.#below[run] === none) this.#host.evictable(run);
     }
@@ -218,14 +218,6 @@ class RadixTree implements PrefixIndex {
     this.#previous = grown(this.#previous, blockCount);
     this.#free = grown(this.#free, blockCount);
     this.#victims = new Int32Array(blockCount);
-  }
-
-  /** Where the blocks of one run end in a list. */
-  #runEnd(blocks: Int32Array, from: number, count: number, run: EntryId): number {
-    const runOf = this.#runOf;
-    let end = (from | 0) + 1;
-    while (end < count && runOf[blocks[end]] === run) end++;
-    return end;
   }
 
   /** Stores the insertion's blocks from `from` on as one run, up to the first that is stored already: returns its place. */
