@@ -115,7 +115,7 @@ const kinds = [
 const numberText = (count: number | null) => (count === null ? "–" : grouped(count));
 
 function onlyText({ onlyHere }: SideReport): string {
-  if (onlyHere.count === 0) return "nothing cached";
+  if (onlyHere.count === 0) return "nothing";
   const named = onlyHere.first.map(({ content, request, block }) => `${content}: request ${request}, block ${block}`);
   return [counted(onlyHere.count, "content"), ...named, ...(onlyHere.count > named.length ? ["…"] : [])].join("\n");
 }

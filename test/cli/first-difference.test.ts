@@ -247,7 +247,7 @@ test("a signal ends it with 130, one line, and nothing left behind", async () =>
   const sizes = Array.from({ length: 400 }, (_, i) => 40_000 + i).join(",");
   const child = start(folder, compare("--rule", "duplicates=adopt,keep,swap", "--blocks", sizes));
   const end = ended(child);
-  await sleep(1000);
+  await sleep(1500);
   child.kill("SIGINT");
   expect(await end).toEqual({ code: 130, stdout: "", stderr: "kvlab: interrupted\n" });
   expect(readdirSync(folder)).toEqual([]);
