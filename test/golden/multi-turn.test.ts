@@ -125,6 +125,50 @@ describe("whole blocks, one request at a time", () => {
 });
 
 /*
+ * match-limit where part of a block can be used (partial=copy), one request at a time, nothing evicted. After the whole
+ * blocks the stored block that begins most like the prompt's next one, complete or not, is copied as far as it does.
+ *
+ *   all              up to L tokens
+ *   l-1              up to L − 1 tokens
+ *   block-before-l   of blocks that would end before token L if they were whole
+ */
+describe("parts of blocks, one request at a time: match-limit", () => {
+  const rows = [
+    // cache-generated=false   true
+    // all l-1 before     all l-1 before
+    [0, 0, 0, 0, 0, 0], // A1: the cache is empty.
+    [12, 11, 8, 12, 11, 8], // C1 = A1, L = 12: a0–a2; three tokens of a2; a0 and a1, as a2 ends at 12.
+    [6, 6, 6, 6, 6, 6], // B1, L = 11: a0 and the two tokens of the system prompt in a1, which ends at 8.
+    [12, 11, 8, 12, 11, 8], // A1 again, like C1.
+    [12, 12, 12, 17, 16, 16], // A1 resumed, L = 17: a0–a2. Cached answer: a3 and one token of a4, which ends at 20.
+    [14, 14, 14, 16, 16, 16], // C2, L = 20: a0–a2 and two tokens of a3. Cached answer: c3 whole; nothing is below it.
+    [8, 8, 8, 16, 16, 16], // B2, L = 21: a0 and b1, with the answer b2 and b3; nothing is below them.
+    [16, 16, 16, 20, 20, 20], // A2, L = 25: a0–a3, with the answer a4; nothing is below them.
+    [24, 24, 24, 24, 24, 24], // A2 again, L = 25: a0–a5; nothing is below them yet.
+    [24, 24, 24, 24, 24, 24], // A3, L = 32: a0–a5. Stores a6 and a7.
+    [25, 24, 24, 25, 24, 24], // A2 a third time, L = 25: a0–a5 and one token of a6, which ends at 28.
+    [11, 10, 8, 11, 10, 8], // B1 again, L = 11: a0, b1 and three or two tokens of b2, which ends at 12.
+  ];
+  const totals = [164, 160, 152, 183, 178, 170];
+
+  test("the totals are those of the turns", () => {
+    expect(totals.map((_, at) => sum(column(rows, at)))).toEqual(totals);
+  });
+
+  for (const [g, generated] of ["false", "true"].entries()) {
+    for (const [l, limit] of limits.entries()) {
+      const rules = { partial: "copy", "match-limit": limit, "cache-generated": generated, duplicates: "swap" };
+      const expected = column(rows, limits.length * g + l);
+      for (const { name } of indexesWith(rules)) {
+        test(`${name}, cache-generated=${generated}, match-limit=${limit}: ${sum(expected)} tokens`, () => {
+          expect(hitsAlone(conversationTrace, name, rules)).toEqual(expected);
+        });
+      }
+    }
+  }
+});
+
+/*
  * publish, with overlapping requests, nothing evicted. A step computes one block of each prompt, or one token of each
  * answer. A request that comes in step n with h of its blocks cached computes block i in step n + i − h; the step that
  * ends its prompt gives the answer's first token, which the next step computes. A block can be found
