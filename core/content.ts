@@ -18,6 +18,17 @@ export interface BlockColumns {
   readonly distinct: number;
   /** The same ids without regard to namespaces; only where the trace has namespaces. */
   readonly plainKeys?: Uint32Array;
+  /** What is in the blocks; only where parts of blocks may be used (rule `partial`). */
+  readonly contents?: BlockContents;
+  /** Content id of what each prompt has behind its whole blocks, or `noTail`; with `contents`. */
+  readonly tails?: Uint32Array;
+}
+
+export const noTail = 0xffff_ffff;
+
+export interface BlockContents {
+  /** How many tokens two blocks have in common from their beginning; 0 if what precedes them differs. */
+  commonTokens(a: number, b: number): number;
 }
 
 /** Chains a block's tokens onto the state of its prefix: `lanes` goes in as the parent's and comes out as the block's. */
@@ -73,6 +84,8 @@ export interface ContentIdsOptions {
   readonly hash?: ChainHash;
   /** `compare`: equal hashes are confirmed by content. `trust`: equal 128-bit hashes count as equal content. */
   readonly collision?: "compare" | "trust";
+  /** Keep what is in the blocks for `commonKeys`, also where hashes are trusted. */
+  readonly keep?: boolean;
 }
 
 const noParent = 0xffff_ffff;
@@ -89,6 +102,7 @@ export class ContentIds {
   readonly #blockKeys: number;
   readonly #hash: ChainHash;
   readonly #compare: boolean;
+  readonly #keeps: boolean;
   #parent = new Uint32Array(1024);
   #length = new Uint16Array(1024);
   #lanes = new Int32Array(4 * 1024);
@@ -101,7 +115,8 @@ export class ContentIds {
     this.#blockKeys = options.blockKeys;
     this.#hash = options.hash ?? fourLanes;
     this.#compare = options.collision !== "trust";
-    this.#tokens = new Uint32Array(this.#compare ? 1024 * options.blockKeys : 0);
+    this.#keeps = this.#compare || options.keep === true;
+    this.#tokens = new Uint32Array(this.#keeps ? 1024 * options.blockKeys : 0);
   }
 
   /** The id of `tokens[from .. from + count)` after the prefix `parent` (undefined: at the start of `namespace`). */
@@ -124,6 +139,16 @@ export class ContentIds {
       if (id < 0) return this.#add(slot, above, tokens, from, count);
       if (this.#sameHash(id) && (!this.#compare || this.#sameContent(id, above, tokens, from, count))) return id;
     }
+  }
+
+  /** Keys that two contents have in common from their beginning; 0 if their parents differ. */
+  commonKeys(a: number, b: number): number {
+    if (this.#parent[a] !== this.#parent[b]) return 0;
+    const [first, second] = [a * this.#blockKeys, b * this.#blockKeys];
+    const end = Math.min(this.#length[a], this.#length[b]);
+    let count = 0;
+    while (count < end && this.#tokens[first + count] === this.#tokens[second + count]) count++;
+    return count;
   }
 
   #sameHash(id: number): boolean {
@@ -150,7 +175,7 @@ export class ContentIds {
     this.#parent[id] = parent;
     this.#length[id] = count;
     this.#lanes.set(this.#scratch, id * 4);
-    if (this.#compare) {
+    if (this.#keeps) {
       const at = id * this.#blockKeys;
       for (let i = 0; i < count; i++) this.#tokens[at + i] = tokens[from + i];
     }
@@ -164,7 +189,7 @@ export class ContentIds {
     this.#parent = grown(this.#parent, length);
     this.#length = grown(this.#length, length);
     this.#lanes = grown(this.#lanes, length * 4);
-    if (this.#compare) this.#tokens = grown(this.#tokens, length * this.#blockKeys);
+    if (this.#keeps) this.#tokens = grown(this.#tokens, length * this.#blockKeys);
   }
 
   #rehash(): void {
@@ -183,16 +208,19 @@ export interface BlockKeysOptions {
   readonly blockTokens: number;
   /** Also number the blocks that generated tokens fill (rule `cache-generated`). */
   readonly generated?: boolean;
+  /** Also tell what is in the blocks, and number what is behind the last whole one (rule `partial`). */
+  readonly parts?: boolean;
   readonly hash?: ChainHash;
   readonly collision?: "compare" | "trust";
 }
 
 /** Turns traces, batch after batch, into content ids at one block size. */
-export class BlockKeys {
+export class BlockKeys implements BlockContents {
   readonly blockTokens: number;
   readonly #unitTokens: number;
   readonly #unitsPerBlock: number;
   readonly #generated: boolean;
+  readonly #parts: boolean;
   readonly #ids: ContentIds;
   readonly #plainIds: ContentIds;
   #row = new Uint32Array(1024);
@@ -216,16 +244,21 @@ export class BlockKeys {
     if (this.#unitsPerBlock > 0xffff)
       throw new InputError(`block size is ${this.#unitsPerBlock} units, expected at most 65535`);
     this.#generated = options.generated ?? false;
+    this.#parts = options.parts ?? false;
     const { hash, collision } = options;
     const ids = { blockKeys: this.#unitsPerBlock, ...(hash && { hash }), ...(collision && { collision }) };
-    this.#ids = new ContentIds(ids);
+    this.#ids = new ContentIds({ ...ids, keep: this.#parts });
     this.#plainIds = new ContentIds(ids);
+  }
+
+  commonTokens(a: number, b: number): number {
+    return this.#ids.commonKeys(a, b) * this.#unitTokens;
   }
 
   /** The block columns of one trace or batch. At the trace's own unit they are the trace's own arrays. */
   of(trace: Trace): BlockColumns {
     assert(trace.unitTokens === this.#unitTokens, `a trace of unit ${trace.unitTokens}, expected ${this.#unitTokens}`);
-    const interns = trace.unitTokens === 1 || trace.optional.namespace !== undefined;
+    const interns = trace.unitTokens === 1 || trace.optional.namespace !== undefined || this.#parts;
     this.#interns ??= interns;
     if (interns !== this.#interns) throw new InputError("some parts of the trace have namespaces and others have none");
     const columns = interns ? this.#interned(trace) : this.#fromContentIds(trace);
@@ -296,23 +329,27 @@ export class BlockKeys {
     }
     const keys = new Uint32Array(start[n]);
     const plainKeys = namespace ? new Uint32Array(start[n]) : undefined;
+    const tails = this.#parts ? new Uint32Array(n).fill(noTail) : undefined;
     for (let r = 0; r < n; r++) {
-      let units = trace.keyStart[r + 1] - trace.keyStart[r];
+      const units = trace.keyStart[r + 1] - trace.keyStart[r];
       const answer = withAnswer ? generatedStart[r + 1] - generatedStart[r] : 0;
       if (units + answer > this.#row.length) this.#row = new Uint32Array(2 * (units + answer));
       this.#row.set(trace.keys.subarray(trace.keyStart[r], trace.keyStart[r + 1]));
       if (withAnswer) this.#row.set(generatedKeys.subarray(generatedStart[r], generatedStart[r + 1]), units);
-      units += answer;
+      const answered = units + answer;
       const count = unknownAnswer ? promptBlocks[r] : start[r + 1] - start[r];
+      const rest = units - promptBlocks[r] * m;
       let above: number | undefined;
       let plainAbove: number | undefined;
       for (let i = 0; i < count; i++) {
-        const length = Math.min(m, units - i * m);
+        if (tails && i === promptBlocks[r] && rest > 0) tails[r] = this.#tail(trace, r, above, i * m, rest);
+        const length = Math.min(m, answered - i * m);
         above = this.#ids.intern(above, namespace ? namespace[r] : 0, this.#row, i * m, length);
         keys[start[r] + i] = above;
         if (plainKeys)
           plainKeys[start[r] + i] = plainAbove = this.#plainIds.intern(plainAbove, 0, this.#row, i * m, length);
       }
+      if (tails && count === promptBlocks[r] && rest > 0) tails[r] = this.#tail(trace, r, above, count * m, rest);
       // Answers that the trace does not tell: content that nobody asks for again.
       for (let at = start[r] + count; at < start[r + 1]; at++) {
         this.#row[0] = this.#unknownAnswers++;
@@ -321,6 +358,11 @@ export class BlockKeys {
       }
     }
     const columns = { blockTokens: this.blockTokens, keys, start, promptBlocks, distinct: this.#ids.count };
-    return plainKeys ? { ...columns, plainKeys } : columns;
+    return { ...columns, ...(plainKeys && { plainKeys }), ...(tails && { tails, contents: this }) };
+  }
+
+  /** The id of a prompt's tokens behind its last whole block. */
+  #tail({ optional }: Trace, r: number, above: number | undefined, from: number, count: number): number {
+    return this.#ids.intern(above, optional.namespace?.[r] ?? 0, this.#row, from, count);
   }
 }

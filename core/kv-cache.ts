@@ -147,7 +147,10 @@ export class KvCache {
     const stepEnd = Math.min(sequence.knownTokens, found.hitTokens + tokens);
     sequence.computingEnd = sequence.blocksUpTo(stepEnd);
     sequence.blockCount = found.hitBlocks;
-    if (target > found.hitBlocks) this.#allocateUpTo(sequence, target, stepEnd === sequence.request.inputTokens);
+    if (found.steals) this.#steal(sequence, found.part);
+    const whole = stepEnd === sequence.request.inputTokens && !found.steals;
+    const source = found.partTokens > 0 && !found.steals ? found.part : hole;
+    if (target > sequence.blockCount) this.#allocateUpTo(sequence, target, whole, source);
     sequence.cachedBlocks = sequence.publishedBlocks = found.hitBlocks;
     sequence.cachedTokens = sequence.computedTokens = found.hitTokens;
     if (this.#recomputeLast && found.hitTokens === sequence.knownTokens) sequence.computedTokens--;
@@ -189,6 +192,7 @@ export class KvCache {
     sequence.computedTokens += sequence.stepTokens;
     sequence.stepTokens = 0;
     sequence.inStep = false;
+    sequence.copiedAt = hole;
     if (this.#publishAtAllocation && this.lookup.history === undefined) return;
     const { history } = this.lookup;
     const from = Math.floor(before / this.blockTokens);
@@ -312,8 +316,11 @@ export class KvCache {
     this.#allocator.grow(blockCount);
   }
 
-  /** Own blocks for the holes in `[blockCount, to)` of the table: free ones, then those that eviction frees. */
-  #allocateUpTo(sequence: Sequence, to: number, wholePrompt: boolean): void {
+  /**
+   * Own blocks for the holes in `[blockCount, to)` of the table: free ones, then those that eviction frees. The first one
+   * is to begin with what is in `source`, which may be gone by now, but not before the step's copies are made.
+   */
+  #allocateUpTo(sequence: Sequence, to: number, wholePrompt: boolean, source = hole): void {
     sequence.reserve(to);
     const { table, request, adoptedEnd, blockCount: from } = sequence;
     if (adoptedEnd <= from) {
@@ -329,7 +336,11 @@ export class KvCache {
         if (vacant) this.#own(table, i, i + 1, i < sequence.computingEnd ? computingOnce : reservedOnce);
       }
     }
-    if (this.#log) this.#logAllocations(sequence, from, to, this.#log);
+    if (source !== hole) {
+      sequence.copiedAt = from;
+      this.#copy(sequence, source, from);
+    }
+    if (this.#log) this.#logAllocations(sequence, source === hole ? from : from + 1, to, this.#log);
     this.lookup.history?.computing(request, from, Math.max(from, Math.min(to, request.knownBlocks)));
     sequence.blockCount = to;
   }
@@ -355,10 +366,24 @@ export class KvCache {
   #copyLast(sequence: Sequence, at: number): void {
     const source = sequence.table[at];
     this.#own(sequence.table, at, at + 1, computingOnce);
-    const target = sequence.table[at];
+    this.#copy(sequence, source, at);
+  }
+
+  /** The request's own block i begins with what is in `source`. */
+  #copy(sequence: Sequence, source: BlockId, i: number): void {
+    const target = sequence.table[i];
     this.counters.copiedBlocks++;
     this.copies.push({ source, target });
-    this.#log?.add(EventKind.copy, this.entries.now, sequence.request.id, target, source, at);
+    this.#log?.add(EventKind.copy, this.entries.now, sequence.request.id, target, source, i);
+  }
+
+  /** A cached block that nobody uses or extends becomes the request's own next block. */
+  #steal(sequence: Sequence, block: BlockId): void {
+    const at = sequence.blockCount++;
+    sequence.table[at] = block;
+    this.#log?.add(EventKind.adopt, this.entries.now, sequence.request.id, block, -1, at);
+    this.#hold(block);
+    this.index.forget(block);
   }
 
   /** How many of the sequence's blocks may be found once `tokens` tokens are computed. */

@@ -1,8 +1,9 @@
 import { countBelow, countIdle } from "./block-loops.ts";
+import { noTail } from "./content.ts";
 import { type Counters, Miss } from "./counters.ts";
 import { EventKind, type EventLog } from "./events.ts";
 import { ContentHistory, MissedBlocks } from "./history.ts";
-import type { BlockId, Match, PrefixIndex } from "./plugins.ts";
+import type { BlockId, Match, PartMatch, PrefixIndex } from "./plugins.ts";
 import { type BlockPool, BlockState, blockWord } from "./pool.ts";
 import { hole, type Request, type Sequence } from "./request.ts";
 import type { Rules } from "./rules.ts";
@@ -48,6 +49,11 @@ export class Lookup {
   adoptedEnd = 0;
   /** Others use the last hit block, and this request will write to it: it needs a copy. */
   copyLast = false;
+  /** Tokens of the first block past the hits that are in block `part` ... */
+  partTokens = 0;
+  part: BlockId = hole;
+  /** ... which the request takes over rather than copies: nobody uses or extends it. */
+  steals = false;
   /** Absent where the index itself remembers what it stored and all that is allocated is stored. */
   readonly history: ContentHistory | undefined;
   /** Whether the step that is being planned computes the block; the replica knows. */
@@ -60,7 +66,11 @@ export class Lookup {
   readonly #adopt: boolean;
   readonly #recomputeLast: boolean;
   readonly #worstCase: boolean;
+  readonly #partial: Rules["partial"];
+  readonly #limit: Rules["match-limit"];
   readonly #match: Match = { blocks: 0, absent: 0, evicted: 0 };
+  readonly #part: PartMatch = { block: hole, tokens: 0 };
+  #partReason = 0;
   readonly #missed = new MissedBlocks();
   #residentBlocks = 0;
   /** Why each block of the prompt was missed, only where a log wants to know. */
@@ -72,7 +82,10 @@ export class Lookup {
     this.#blockTokens = blockTokens;
     this.#index = index;
     this.#pool = pool;
-    this.#limited = rules["match-limit"] !== "all";
+    this.#limit = rules["match-limit"];
+    this.#limited = this.#limit !== "all";
+    // Who gives back matched blocks wants them computed.
+    this.#partial = rules["drop-blocks"] === 0 ? rules.partial : "none";
     this.#dropBlocks = rules["drop-blocks"];
     this.#adopt = rules.duplicates === "adopt";
     this.#recomputeLast = rules["full-hit"] === "recompute-last";
@@ -91,7 +104,32 @@ export class Lookup {
     if (blocks > this.#scratch.length) this.#scratch = new Int32Array(2 * blocks);
     const { keys, keyStart } = sequence.request;
     this.#index.match(keys, keyStart, blocks, this.#scratch, this.#match);
-    return this.#tokensOf(this.#usable(this.#match.blocks, sequence), sequence);
+    const hits = this.#usable(this.#match.blocks, sequence);
+    return this.#tokensOf(hits, sequence) + this.#partOf(sequence, this.#scratch, hits, this.#match.blocks);
+  }
+
+  /** Tokens of the first block past the hits that the rule `partial` lets a request use; the block is in `#part`. */
+  #partOf(sequence: Sequence, table: Int32Array, hits: number, matched: number): number {
+    const { request, knownTokens } = sequence;
+    const { contents } = request.blocks;
+    const begin = hits * this.#blockTokens;
+    if (this.#partial === "none" || contents === undefined || begin >= knownTokens) return 0;
+    if (this.#limit === "block-before-l" && begin + this.#blockTokens >= knownTokens) return 0;
+    const found = this.#part;
+    // What a partial or incomplete block is known for ends with the prompt.
+    const end = hits < matched && hits !== request.partialAt ? begin + this.#blockTokens : request.inputTokens;
+    const most = Math.min(this.#blockTokens, end - begin, knownTokens - begin - (this.#limited ? 1 : 0));
+    if (most <= 0) return 0;
+    if (hits < matched) {
+      found.block = table[hits];
+      found.tokens = most;
+    } else {
+      const key = request.keyAt(hits);
+      found.tokens = 0;
+      if (key !== noTail) this.#index.matchPart!(hits === 0 ? hole : table[hits - 1], key, contents, found);
+    }
+    if (found.tokens === 0 || this.isBeingComputed(found.block)) return 0;
+    return Math.min(found.tokens, most);
   }
 
   /** Blocks of the sequence whose content is known and may be matched. */
@@ -148,7 +186,8 @@ export class Lookup {
     // A block that this very step computes is empty when copies are made, so it is computed again instead.
     const unmade = this.#copies(hits, sequence) && this.isBeingComputed(sequence.table[hits - 1]);
     if (unmade) hits--;
-    const hitTokens = this.#tokensOf(hits, sequence);
+    const partTokens = unmade ? 0 : this.#partOf(sequence, sequence.table, hits, matched);
+    const hitTokens = this.#tokensOf(hits, sequence) + partTokens;
     const wanted = this.reservedTokens(sequence, Math.min(known, hitTokens + tokens));
     const target = Math.max(hits, sequence.blocksUpTo(wanted));
     sequence.reserve(target);
@@ -157,6 +196,14 @@ export class Lookup {
     let unheld = countIdle(table, 0, hits, words);
     this.copyLast = this.#copies(hits, sequence);
     const resident = blocks - this.#match.absent;
+    this.partTokens = partTokens;
+    this.steals = false;
+    if (partTokens > 0) {
+      this.part = this.#part.block;
+      this.#partReason = hits < blocks ? this.#whyMissed(request, table, matched, hits) : Miss.shorterThanBlock;
+      this.steals = this.#partial === "steal" && this.#index.isEvictable(this.#index.entryOf(this.part));
+      if (this.steals) unheld++;
+    }
     if (hits < blocks) this.#classify(request, table, hits, matched, blocks);
     if (unmade) this.#missed.move(Miss.matchLimit, Miss.notYetComputed);
     if (this.#reasons) {
@@ -181,7 +228,7 @@ export class Lookup {
     this.hitBlocks = hits;
     this.hitTokens = hitTokens;
     this.tableEnd = target;
-    this.neededBlocks = target - hits - adopted + (this.copyLast ? 1 : 0);
+    this.neededBlocks = target - hits - adopted + (this.copyLast ? 1 : 0) - (this.steals ? 1 : 0);
     this.idleBlocks = unheld;
     this.adoptedEnd = adoptedEnd;
   }
@@ -240,6 +287,7 @@ export class Lookup {
     }
     const short = inputTokens - promptBlocks * blockTokens;
     if (short > 0) missTokens[Miss.shorterThanBlock] += short;
+    if (this.partTokens > 0) missTokens[this.#partReason] -= this.partTokens;
   }
 
   log(sequence: Sequence, log: EventLog, now: Nanos): void {

@@ -1,4 +1,4 @@
-import type { BlockColumns } from "./content.ts";
+import type { BlockColumns, BlockContents } from "./content.ts";
 import type { BlockId, EntryColumns, EntryId, Insertion } from "./entries.ts";
 import type { Random } from "./random.ts";
 import type { RuleName, RuleSupport, Rules, RuleValue } from "./rules.ts";
@@ -152,6 +152,13 @@ export interface Match {
   evicted: number;
 }
 
+/** The block that `PrefixIndex.matchPart` found; reused between calls. */
+export interface PartMatch {
+  block: BlockId;
+  /** Tokens from the block's beginning that are those looked for; 0 if there are none. */
+  tokens: number;
+}
+
 /**
  * Finds and stores prefixes. It sees content ids, one a block, and never counts holders itself: the cache tells it when
  * blocks are held by their first request and released by their last, and it derives from that which of its entries may
@@ -173,6 +180,11 @@ export interface PrefixIndex {
    * is nothing, −1, or −2 if it `remembers` that this was stored before. Changes nothing else.
    */
   match(keys: Uint32Array, start: number, count: number, table: Int32Array, found: Match): void;
+  /**
+   * Of the blocks that extend `above` (−1: that begin a prompt), one that has most tokens from its beginning in common with
+   * content `key`. An index that has this supports the rule `partial`.
+   */
+  matchPart?(above: BlockId, key: number, contents: BlockContents, found: PartMatch): void;
   /** A request is about to hold the first `count` blocks of a match and no more: a run that goes on is cut there. */
   cut?(blocks: Int32Array, count: number): void;
   /** A request uses these blocks of a match, which are held now: its hits, in order. */

@@ -167,11 +167,12 @@ export function replayTrace(trace: Trace, config: ReplayConfig, blocks?: BlockCo
 
 function newBlockKeys(config: ReplayConfig, trace: Trace): BlockKeys {
   const { rules, index } = config;
-  const rule = (name: "collision" | "cache-generated") => rules[name] ?? index.defaults?.[name];
+  const rule = (name: "collision" | "cache-generated" | "partial") => rules[name] ?? index.defaults?.[name];
   return new BlockKeys({
     unitTokens: trace.unitTokens,
     blockTokens: config.blockTokens,
     generated: rule("cache-generated") === "true",
+    parts: (rule("partial") ?? "none") !== "none",
     collision: rule("collision") === "trust" ? "trust" : "compare",
     ...(config.hash && { hash: config.hash }),
   });

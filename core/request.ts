@@ -1,4 +1,4 @@
-import type { BlockColumns } from "./content.ts";
+import { type BlockColumns, noTail } from "./content.ts";
 import { grown } from "./grown.ts";
 import type { RequestView, SequenceView } from "./plugins.ts";
 import type { Nanos, Trace } from "./trace.ts";
@@ -44,6 +44,11 @@ export class Request implements RequestView {
     return this;
   }
 
+  /** Content id of block i of what is known of the prompt, its incomplete end included; `noTail` where it has none. */
+  keyAt(i: number): number {
+    if (i < this.promptBlocks) return this.keys[this.keyStart + i];
+    return i === this.promptBlocks ? (this.blocks.tails?.[this.row] ?? noTail) : noTail;
+  }
   /** Place of the prompt's partial last block, if it is known for its content; −1 if there is none. */
   get partialAt(): number {
     return this.promptBlocks * this.blocks.blockTokens > this.inputTokens ? this.promptBlocks - 1 : -1;
@@ -93,6 +98,8 @@ export class Sequence implements SequenceView {
   computingEnd = 0;
   /** Own blocks up to here are marked as published before the index has confirmed it; only within one admission. */
   presumedTo = 0;
+  /** Own block whose beginning is to be copied before the step under way; `hole` if there is none. */
+  copiedAt = hole;
   /** Blocks offered to the index so far, the cached ones included. */
   publishedBlocks = 0;
   cachedBlocks = 0;
@@ -127,6 +134,7 @@ export class Sequence implements SequenceView {
 
   letGoOfAll(): void {
     this.blockCount = this.adoptedEnd = this.computingEnd = this.presumedTo = 0;
+    this.copiedAt = hole;
     this.#shared = undefined;
   }
 
@@ -149,7 +157,8 @@ export class Sequence implements SequenceView {
     const { inputTokens, promptBlocks, blocks } = this.request;
     const full = Math.floor(this.computedTokens / blocks.blockTokens);
     const prompt = this.computedTokens >= inputTokens ? promptBlocks : 0;
-    return Math.max(this.cachedBlocks, full, prompt);
+    const computed = Math.max(this.cachedBlocks, full, prompt);
+    return this.copiedAt === hole ? computed : Math.min(computed, this.copiedAt);
   }
 
   /** Blocks that the first `tokens` of its tokens take. */

@@ -8,6 +8,8 @@ export interface Expected {
   /** Of these, those that the rules let the request use. */
   readonly hitBlocks: number;
   readonly hitTokens: number;
+  /** Tokens of the next block that a stored one begins with as well, and the rules let it use besides. */
+  readonly partTokens: number;
 }
 
 /**
@@ -19,11 +21,13 @@ export class NaiveModel {
   readonly rules: Rules;
   /** Whether a prompt's partial last block can be found: only where a trace gives it an id. */
   readonly #partialBlocks: boolean;
+  readonly #unitTokens: number;
 
   constructor(blockTokens: number, unitTokens: number, rules: Rules) {
     this.blockTokens = blockTokens;
     this.rules = rules;
     this.#partialBlocks = unitTokens > 1;
+    this.#unitTokens = unitTokens;
   }
 
   promptBlocks(ask: Ask): number {
@@ -55,7 +59,36 @@ export class NaiveModel {
     if (this.rules["match-limit"] !== "all") usable = Math.min(usable, Math.floor((known - 1) / this.blockTokens));
     const hitBlocks = Math.max(0, usable - this.rules["drop-blocks"]);
     const hitTokens = hitBlocks === 0 ? 0 : Math.min(known, this.blockEnd(ask, hitBlocks - 1));
-    return { matched, hitBlocks, hitTokens };
+    return { matched, hitBlocks, hitTokens, partTokens: this.#part(ask, known, hitBlocks, matched, stored) };
+  }
+
+  #part(ask: Ask, known: number, hitBlocks: number, matched: number, stored: ReadonlySet<string>): number {
+    const { rules, blockTokens } = this;
+    const begin = hitBlocks * blockTokens;
+    if (rules.partial === "none" || rules["drop-blocks"] > 0) return 0;
+    if (rules["match-limit"] === "block-before-l" && begin + blockTokens >= known) return 0;
+    // What it looks for: a block that is stored, or what the prompt has there.
+    const end = hitBlocks < matched ? this.blockEnd(ask, hitBlocks) : Math.min(begin + blockTokens, ask.prompt.length);
+    const usable = Math.min(end, known - (rules["match-limit"] === "all" ? 0 : 1)) - begin;
+    if (hitBlocks < matched) return Math.max(0, usable);
+    let most = 0;
+    for (const content of stored) {
+      const [namespace, tokens] = JSON.parse(content) as [number, number[]];
+      if (namespace === ask.namespace && tokens.length > begin && tokens.length <= begin + blockTokens)
+        most = Math.max(most, this.#common(tokens, ask.prompt.slice(0, end)) - begin);
+    }
+    return Math.max(0, Math.min(most, usable));
+  }
+
+  /** Tokens that two prefixes share, in whole units of the trace, but for an end that is the same. */
+  #common(a: readonly number[], b: readonly number[]): number {
+    let count = 0;
+    while (count < Math.min(a.length, b.length)) {
+      const [ofA, ofB] = [a, b].map((tokens) => tokens.slice(count, count + this.#unitTokens));
+      if (ofA.length !== ofB.length || ofA.some((token, i) => token !== ofB[i])) break;
+      count += ofA.length;
+    }
+    return count;
   }
 }
 
@@ -78,5 +111,8 @@ export function hitsWithoutLimit(
     for (let i = 0; i < blocks; i++) stored.add(model.contentOf(ask, i));
     return expected;
   });
-  return { blocks: found.map(({ hitBlocks }) => hitBlocks), tokens: found.map(({ hitTokens }) => hitTokens) };
+  return {
+    blocks: found.map(({ hitBlocks }) => hitBlocks),
+    tokens: found.map(({ hitTokens, partTokens }) => hitTokens + partTokens),
+  };
 }

@@ -1,3 +1,4 @@
+import type { BlockContents } from "../../core/content.ts";
 import { grown } from "../../core/grown.ts";
 import type {
   BlockId,
@@ -7,6 +8,7 @@ import type {
   Insertion,
   LeafIndex,
   Match,
+  PartMatch,
   PrefixIndex,
 } from "../../core/plugins.ts";
 
@@ -37,6 +39,8 @@ class BlockTrie implements PrefixIndex, LeafIndex {
   /** Block above, and first block below; the others below follow as its siblings. */
   #above: Int32Array;
   #below: Int32Array;
+  /** First block that begins a prompt. */
+  #top: BlockId = none;
   /** Siblings; `none` for blocks that are not stored, so that a new path, which has none, need not write them. */
   #next: Int32Array;
   #previous: Int32Array;
@@ -79,6 +83,17 @@ class BlockTrie implements PrefixIndex, LeafIndex {
       remembered += never - mark;
     }
     found.evicted = remembered;
+  }
+
+  matchPart(above: BlockId, key: number, contents: BlockContents, found: PartMatch): void {
+    const keyOf = this.#host.columns.key;
+    found.tokens = 0;
+    for (let block = above === none ? this.#top : this.#below[above]; block !== none; block = this.#next[block]) {
+      const tokens = contents.commonTokens(keyOf[block], key);
+      if (tokens <= found.tokens) continue;
+      found.block = block;
+      found.tokens = tokens;
+    }
   }
 
   matched(blocks: Int32Array, count: number): void {
@@ -209,25 +224,27 @@ class BlockTrie implements PrefixIndex, LeafIndex {
     }
   }
 
-  /** Makes the block one of those below its parent; the root's are not listed, for nobody asks. */
+  /** Makes the block the first of those below its parent. */
   #link(block: BlockId): void {
     const above = this.#above[block];
-    if (above === none) return;
-    const first = this.#below[above];
-    this.#below[above] = block;
+    const first = above === none ? this.#top : this.#below[above];
+    if (above === none) this.#top = block;
+    else this.#below[above] = block;
     if (first !== none) {
       this.#next[block] = first;
       this.#previous[first] = block;
     }
+    if (above === none) return;
     // A block that is about to be held instead of a duplicate: a leaf no longer.
     if (first === none && !this.#any && this.#host.isIdle(above)) this.#host.blocked(above);
   }
 
-  /** The block has siblings. */
+  /** The block may have siblings. */
   #unlink(block: BlockId, above: BlockId, next: BlockId): void {
     const previous = this.#previous[block];
-    if (previous === none) this.#below[above] = next;
-    else this.#next[previous] = next;
+    if (previous !== none) this.#next[previous] = next;
+    else if (above !== none) this.#below[above] = next;
+    else this.#top = next;
     if (next !== none) this.#previous[next] = previous;
     this.#next[block] = this.#previous[block] = none;
   }
@@ -235,11 +252,9 @@ class BlockTrie implements PrefixIndex, LeafIndex {
   /** Takes the block out; returns the one above it, if that may be evicted now and could not before. */
   #remove(block: BlockId): EntryId {
     const above = this.#above[block];
-    if (above !== none) {
-      const next = this.#next[block];
-      if (next === none && this.#below[above] === block) this.#below[above] = none;
-      else this.#unlink(block, above, next);
-    }
+    const next = this.#next[block];
+    if (above !== none && next === none && this.#below[above] === block) this.#below[above] = none;
+    else this.#unlink(block, above, next);
     this.#blockOf[this.#host.columns.key[block]] = evicted;
     this.blockCount--;
     return above !== none && this.#below[above] === none && !this.#any && this.#host.isIdle(above) ? above : none;
@@ -285,6 +300,7 @@ export const blockTrie: IndexPlugin = {
     "free-order": "any",
     reserve: "any",
     collision: "any",
+    partial: "any",
   },
   create: (context, blockCount) => new BlockTrie(context, blockCount),
 };
