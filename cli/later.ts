@@ -10,7 +10,6 @@ const laterCommands: Readonly<Record<string, string>> = {
   verify: "the engine and the simulator are not part of this version",
   calibrate: "the engine is not part of this version",
   conformance: "worked cases are not part of this version",
-  check: "checking a policy against every law is not part of this version; --audit checks a replay",
   experiment: "published experiments are not part of this version",
   fuzz: "searching for traces is not part of this version",
   generate: "the engine is not part of this version; kvlab trace generate writes a trace",

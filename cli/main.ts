@@ -1,6 +1,7 @@
 #!/usr/bin/env node
 import { Command, CommanderError } from "commander";
 import { InputError } from "../core/errors.ts";
+import { addCheck } from "./check.ts";
 import { addCompare } from "./compare.ts";
 import { addDoctor } from "./doctor.ts";
 import { addInit } from "./init.ts";
@@ -25,6 +26,7 @@ Examples:
   kvlab replay trace.jsonl.gz --blocks 10000  one configuration, in detail
   kvlab trace stats trace.jsonl.gz            what is in a trace
   kvlab init policy mine && kvlab replay --eviction ./mine.ts
+  kvlab check ./mine.ts                       every law against a policy of your own
 
 kvlab COMMAND --help says more. A TRACE left out is the built-in example.`;
 
@@ -42,6 +44,7 @@ function program(): Command {
   addTrace(kvlab);
   addPolicies(kvlab);
   addInit(kvlab);
+  addCheck(kvlab);
   addDoctor(kvlab);
   addLaterCommands(kvlab);
   return kvlab;

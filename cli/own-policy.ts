@@ -1,9 +1,16 @@
 import { stat } from "node:fs/promises";
 import { basename, extname, resolve } from "node:path";
-import type { BuildFailure, Plugin } from "esbuild";
+import type { BuildFailure, Plugin as Bundling } from "esbuild";
 import { InputError, PolicyError } from "../core/errors.ts";
-import type { EvictionContext, EvictionPlugin, EvictionPolicy } from "../core/plugins.ts";
-import { evictionRegistry } from "../policies/registry.ts";
+import type {
+  EvictionContext,
+  EvictionPlugin,
+  EvictionPolicy,
+  IndexContext,
+  IndexPlugin,
+  Plugin,
+} from "../core/plugins.ts";
+import { evictionRegistry, indexRegistry, type Registry } from "../policies/registry.ts";
 import { entryUrl } from "./package.ts";
 import { loadUserCode, messageOf } from "./user-code.ts";
 
@@ -27,18 +34,8 @@ export const isPolicyFile = (text: string) => /[/\\]|\.[cm]?[jt]s$/.test(text);
  * @throws InputError if the file is not there, cannot be read as a program, or exports no policy.
  */
 export async function loadOwnPolicy(file: string): Promise<OwnPolicy> {
-  const found = await stat(file).catch(() => undefined);
-  if (!found) throw new InputError(`${file}: no such file`);
-  if (!found.isFile()) throw new InputError(`${file}: is not a file`);
-  const exports = await importFile(file);
-  let plugin: EvictionPlugin;
-  try {
-    plugin = pluginOf(file, exports);
-  } catch (error) {
-    throw error instanceof InputError ? error : new InputError(`${file}: ${messageOf(error)}`);
-  }
-  const why = badPolicyName(plugin.name);
-  if (why !== undefined) throw new InputError(`${file}: its name is ${shortened(plugin.name)}, ${why}`);
+  const plugin = await loadOwnPlugin(file);
+  if (isIndex(plugin)) throw new InputError(`${file}: exports an index, expected an eviction policy { name, create }`);
   const seen: Seen = { request: undefined };
   return {
     ...plugin,
@@ -48,14 +45,39 @@ export async function loadOwnPolicy(file: string): Promise<OwnPolicy> {
   };
 }
 
+/** An index says which rules it supports; an eviction policy does not. */
+export const isIndex = (plugin: EvictionPlugin | IndexPlugin): plugin is IndexPlugin => "supports" in plugin;
+
+/**
+ * Loads a user's eviction policy or index as it is, with nothing around its calls. `running` is told when the file's own
+ * code begins to run.
+ *
+ * @throws InputError if the file is not there, cannot be read as a program, or exports neither.
+ */
+export async function loadOwnPlugin(file: string, running = () => {}): Promise<EvictionPlugin | IndexPlugin> {
+  const found = await stat(file).catch(() => undefined);
+  if (!found) throw new InputError(`${file}: no such file`);
+  if (!found.isFile()) throw new InputError(`${file}: is not a file`);
+  const exports = await importFile(file, running);
+  let plugin: EvictionPlugin | IndexPlugin;
+  try {
+    plugin = pluginOf(file, exports);
+  } catch (error) {
+    throw error instanceof InputError ? error : new InputError(`${file}: ${messageOf(error)}`);
+  }
+  const why = badPolicyName(plugin.name, isIndex(plugin) ? indexRegistry : evictionRegistry);
+  if (why !== undefined) throw new InputError(`${file}: its name is ${shortened(plugin.name)}, ${why}`);
+  return plugin;
+}
+
 const longestName = 40;
 
 /** What speaks against a name for a policy of one's own; undefined if nothing does. */
-export function badPolicyName(name: unknown): string | undefined {
+export function badPolicyName(name: unknown, registry: Registry<Plugin> = evictionRegistry): string | undefined {
   if (typeof name !== "string" || !/^[A-Za-z][A-Za-z0-9_-]*$/.test(name))
     return "expected a letter, then letters, digits, - or _";
   if (name.length > longestName) return `expected at most ${longestName} letters`;
-  if (evictionRegistry.all.some((plugin) => plugin.name === name)) return "as one of kvlab's own is; choose another";
+  if (registry.all.some((plugin) => plugin.name === name)) return "as one of kvlab's own is; choose another";
   return undefined;
 }
 
@@ -65,7 +87,7 @@ const shortened = (name: unknown) => {
 };
 
 /** `import … from "kvlab"` means this very program, wherever the file is. */
-const kvlabItself: Plugin = {
+const kvlabItself: Bundling = {
   name: "kvlab",
   setup(bundler) {
     bundler.onResolve({ filter: /^kvlab$/ }, () => ({ path: entryUrl, external: true }));
@@ -76,7 +98,7 @@ const kvlabItself: Plugin = {
  * The file and what it imports, as one module. Bundled, because then it does not matter whether the folder it lies in
  * has a package.json that makes it a CommonJS module.
  */
-async function importFile(file: string): Promise<Readonly<Record<string, unknown>>> {
+async function importFile(file: string, running: () => void): Promise<Readonly<Record<string, unknown>>> {
   // Loaded only now, for most commands do without it.
   const { build } = await import("esbuild");
   try {
@@ -92,6 +114,7 @@ async function importFile(file: string): Promise<Readonly<Record<string, unknown
         tsconfigRaw: {},
         plugins: [kvlabItself],
       });
+      running();
       return `data:text/javascript;base64,${Buffer.from(outputFiles[0].contents).toString("base64")}`;
     });
   } catch (error) {
@@ -108,7 +131,7 @@ async function importFile(file: string): Promise<Readonly<Record<string, unknown
 const isSame = (a: string, b: string) => resolve(a) === resolve(b);
 
 /** The default export, or the only one that can be a policy; a bare `create` function is named after its file. */
-function pluginOf(file: string, exports: Record<string, unknown>): EvictionPlugin {
+function pluginOf(file: string, exports: Record<string, unknown>): EvictionPlugin | IndexPlugin {
   const named = basename(file, extname(file));
   const found =
     "default" in exports
@@ -124,19 +147,33 @@ function pluginOf(file: string, exports: Record<string, unknown>): EvictionPlugi
   );
 }
 
-function asPlugin(value: unknown, named: string): EvictionPlugin | undefined {
+function asPlugin(value: unknown, named: string): EvictionPlugin | IndexPlugin | undefined {
   if (typeof value === "function")
     return { name: named, about: "", source: "", create: value as EvictionPlugin["create"] };
   if (typeof value !== "object" || value === null) return undefined;
-  const { name, about, source, create, unlimited, offline } = value as Partial<Record<keyof EvictionPlugin, unknown>>;
+  const { name, about, source, create, ...own } = value as Partial<
+    Record<keyof (EvictionPlugin & IndexPlugin), unknown>
+  >;
   if (typeof create !== "function") return undefined;
-  return {
+  const said = {
     name: name === undefined ? named : (name as string),
     about: typeof about === "string" ? about : "",
     source: typeof source === "string" ? source : "",
-    create: (context) => create.call(value, context),
-    ...(unlimited === true && { unlimited: true as const }),
-    ...(offline === true && { offline: true as const }),
+  };
+  if (typeof own.supports === "object" && own.supports !== null) {
+    return {
+      ...said,
+      supports: own.supports as IndexPlugin["supports"],
+      ...(typeof own.defaults === "object" && { defaults: own.defaults as NonNullable<IndexPlugin["defaults"]> }),
+      ...(own.none === true && { none: true as const }),
+      create: (context: IndexContext, blockCount: number) => create.call(value, context, blockCount),
+    };
+  }
+  return {
+    ...said,
+    create: (context: EvictionContext) => create.call(value, context),
+    ...(own.unlimited === true && { unlimited: true as const }),
+    ...(own.offline === true && { offline: true as const }),
   };
 }
 

@@ -1,7 +1,6 @@
-import fc from "fast-check";
-import { configs } from "./configs.ts";
+import { replays } from "./configs.ts";
 import { type Law, same } from "./law.ts";
-import { hitsOf, manyAsks, replayOf } from "./replaying.ts";
+import { hitsOf, replayOf } from "./replaying.ts";
 import type { Trial } from "./trial.ts";
 
 const law: Law = {
@@ -13,7 +12,7 @@ const law: Law = {
 export const asAnyPolicy: Trial = {
   laws: [law],
   runs: 40,
-  cases: (parts) => fc.record({ world: manyAsks, config: configs(parts) }),
+  cases: replays,
   check({ world, config }, parts) {
     const endless = { ...config, blocks: undefined };
     const { eviction } = parts.known;

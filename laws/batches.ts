@@ -1,8 +1,8 @@
 import fc from "fast-check";
 import { CacheReplay } from "../core/replay.ts";
-import { configs } from "./configs.ts";
+import { replays } from "./configs.ts";
 import { type Law, same } from "./law.ts";
-import { hitsOf, manyAsks, replayOf } from "./replaying.ts";
+import { hitsOf, replayOf } from "./replaying.ts";
 import type { Trial } from "./trial.ts";
 import { traceOf } from "./worlds.ts";
 
@@ -12,12 +12,11 @@ const law: Law = { name: "batches", says: "a trace that comes in batches gives t
 export const inBatches: Trial = {
   laws: [law],
   runs: 60,
-  cases: (parts) =>
-    fc.record({
-      world: manyAsks,
-      config: configs({ ...parts, evictions: parts.evictions.filter(({ offline }) => !offline) }),
-      batchOf: fc.integer({ min: 1, max: 7 }),
-    }),
+  cases(parts, small) {
+    const evictions = parts.evictions.filter(({ offline }) => !offline);
+    const whole = replays({ ...parts, evictions }, small);
+    return fc.tuple(whole, fc.integer({ min: 1, max: 7 })).map(([one, batchOf]) => ({ ...one, batchOf }));
+  },
   check({ world, config, batchOf }, parts) {
     const { blockUnits, ...rest } = config;
     const { scheduler } = parts.known;

@@ -1,8 +1,7 @@
-import fc from "fast-check";
-import { configs, scenarios, weakHash } from "./configs.ts";
+import { replays, scenarios, weakHash } from "./configs.ts";
 import { type Law, same } from "./law.ts";
 import { linesOf } from "./log-lines.ts";
-import { manyAsks, replayOf } from "./replaying.ts";
+import { replayOf } from "./replaying.ts";
 import { play } from "./scenario.ts";
 import type { Trial } from "./trial.ts";
 
@@ -12,7 +11,7 @@ const law: Law = { name: "collisions", says: "where nearly all hashes collide, n
 export const collisions: Trial = {
   laws: [law],
   runs: 30,
-  cases: (parts) => scenarios(parts, { hash: weakHash }),
+  cases: (parts, small) => scenarios(parts, small, { hash: weakHash }),
   check({ script = [], ...one }) {
     const { hash: _hash, ...config } = one.config;
     same(law, "with colliding hashes", play({ ...one, script }).log, play({ ...one, config, script }).log);
@@ -23,7 +22,7 @@ export const collisions: Trial = {
 export const collisionsOneAtATime: Trial = {
   laws: [law],
   runs: 60,
-  cases: (parts) => fc.record({ world: manyAsks, config: configs(parts, { rules: { collision: "compare" } }) }),
+  cases: (parts, small) => replays(parts, small, { rules: { collision: "compare" } }),
   check({ world, config }, parts) {
     const good = linesOf(replayOf(world, config, parts, { events: true }).log!);
     const weak = linesOf(replayOf(world, config, parts, { events: true, hash: weakHash }).log!);

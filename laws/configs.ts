@@ -8,16 +8,20 @@ import { worlds } from "./worlds.ts";
 
 type OwnRules = Partial<Record<RuleName, RuleValue>>;
 
+/** The values of a rule that an index supports; of numbers the first three. */
+export function supportedValues(index: IndexPlugin, name: RuleName): readonly RuleValue[] {
+  const supported = index.supports[name] ?? [];
+  const all = ruleTable[name].values;
+  if (supported !== "any") return supported;
+  return all === "number" ? [0, 1, 2] : (all as readonly string[]);
+}
+
 /** Every value that an index supports of every rule, most often the default. */
 export function anyRules(index: IndexPlugin): fc.Arbitrary<OwnRules> {
   const values: Record<string, fc.Arbitrary<RuleValue | undefined>> = {};
   for (const name of ruleNames) {
-    const supported = index.supports[name];
-    if (supported === undefined) continue;
-    const all = ruleTable[name].values;
-    const can: readonly RuleValue[] =
-      supported !== "any" ? supported : all === "number" ? [0, 1, 2] : (all as readonly string[]);
-    values[name] = fc.constantFrom(undefined, ...can);
+    const can = supportedValues(index, name);
+    if (can.length > 0) values[name] = fc.constantFrom(undefined, ...can);
   }
   return fc.record(values).map((rules) => {
     const set: OwnRules = {};
@@ -65,12 +69,26 @@ export function configs(parts: Composed, choices: Choices = {}): fc.Arbitrary<Sc
   );
 }
 
-export function scenarios(parts: Composed, choices: Choices = {}): fc.Arbitrary<Scenario> {
-  return fc.record({ world: worlds(), config: configs(parts, choices), script: scripts() });
+/** `small`: a few requests and decisions, and no rules but those that are given, for faults that are easy to see. */
+export function scenarios(parts: Composed, small = false, choices: Choices = {}): fc.Arbitrary<Scenario> {
+  const few = { noRules: true, ...choices };
+  return fc.record({
+    world: small ? worlds({ maxAsks: 4, namespaces: 1 }) : worlds(),
+    config: configs(parts, small ? few : choices),
+    script: small ? scripts(0, 12) : scripts(10, 300),
+  });
 }
 
 /** Decisions of a scheduler, each a number. */
-export const scripts = () => fc.array(fc.nat(23), { minLength: 10, maxLength: 300, size: "max" });
+const scripts = (minLength: number, maxLength: number) => fc.array(fc.nat(23), { minLength, maxLength, size: "max" });
+
+/** Requests for a replay that serves one after the other, and a cache for them. */
+export function replays(parts: Composed, small = false, choices: Choices = {}) {
+  return fc.record({
+    world: small ? worlds({ maxAsks: 6, namespaces: 1 }) : worlds({ maxAsks: 40 }),
+    config: configs(parts, small ? { noRules: true, ...choices } : choices),
+  });
+}
 
 /** A plug-in that a failing property prints by its name. */
 function named<P extends Plugin>(plugin: P): P {

@@ -1,7 +1,6 @@
-import fc from "fast-check";
-import { configs } from "./configs.ts";
+import { replays } from "./configs.ts";
 import { type Law, same } from "./law.ts";
-import { manyAsks, replayOf } from "./replaying.ts";
+import { replayOf } from "./replaying.ts";
 import type { Trial } from "./trial.ts";
 
 const law: Law = {
@@ -13,7 +12,7 @@ const law: Law = {
 export const contentIds: Trial = {
   laws: [law],
   runs: 60,
-  cases: (parts) => fc.record({ world: manyAsks, config: configs(parts, { noRules: true }) }),
+  cases: (parts, small) => replays(parts, small, { noRules: true }),
   check({ world, config }, parts) {
     const unitTokens = 2;
     const tokens = { ...config, blockUnits: unitTokens * config.blockUnits, blocks: undefined };

@@ -1,8 +1,7 @@
-import fc from "fast-check";
 import { cacheReport } from "../core/report.ts";
-import { configs } from "./configs.ts";
+import { replays } from "./configs.ts";
 import { hold, type Law, near, same } from "./law.ts";
-import { hitsOf, manyAsks, replayOf, sum } from "./replaying.ts";
+import { hitsOf, replayOf, sum } from "./replaying.ts";
 import type { Trial } from "./trial.ts";
 
 const law: Law = { name: "figures", says: "every invariant holds after every step, and the figures add up" };
@@ -13,7 +12,7 @@ const ratio = (part: number, whole: number) => (whole === 0 ? 0 : part / whole);
 export const figures: Trial = {
   laws: [law],
   runs: 120,
-  cases: (parts) => fc.record({ world: manyAsks, config: configs(parts) }),
+  cases: replays,
   check({ world, config }, parts) {
     for (const scheduler of parts.schedulers) {
       const result = replayOf(world, config, parts, { scheduler, audit: true, events: true });

@@ -4,20 +4,21 @@ import { oneAtATime } from "./recorder.ts";
 import { play } from "./scenario.ts";
 import type { Trial } from "./trial.ts";
 
-const law: Law = {
+export const batched: Law = {
   name: "many-at-once",
   says: "addMany and takeMany, where it has them, do what add, victim and remove do",
 };
 
 /** What is decided with and without the batch methods. */
 export const manyAtOnce: Trial = {
-  laws: [law],
+  laws: [batched],
   runs: 25,
+  compares: true,
   cases: scenarios,
   check({ script = [], ...one }) {
     const { config } = one;
     const plain = { ...one, script, checked: false };
     const single = { ...config, eviction: oneAtATime(config.eviction) };
-    same(law, "many at once", play(plain).decisions, play({ ...plain, config: single }).decisions);
+    same(batched, "many at once", play(plain).decisions, play({ ...plain, config: single }).decisions);
   },
 };

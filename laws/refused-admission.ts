@@ -8,6 +8,7 @@ import type { Trial } from "./trial.ts";
 export const refusedAdmission: Trial = {
   laws: [noTrace],
   runs: 25,
+  compares: true,
   cases: scenarios,
   check({ script = [], ...one }) {
     const once = play({ ...one, script }).log;

@@ -1,10 +1,7 @@
 import { type ReplayConfig, type ReplayResult, replayTrace } from "../core/replay.ts";
 import type { Parts } from "./parts.ts";
 import type { ScenarioConfig } from "./scenario.ts";
-import { traceOf, type World, worlds } from "./worlds.ts";
-
-/** Requests for a replay that serves one after the other. */
-export const manyAsks = worlds({ maxAsks: 40 });
+import { traceOf, type World } from "./worlds.ts";
 
 /** A whole replay, as users run it. */
 export function replayOf(

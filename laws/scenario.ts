@@ -87,6 +87,7 @@ class Play implements Scheduler {
       blockTokens,
       generated: config.rules["cache-generated"] === "true",
       collision: config.rules.collision === "trust" ? "trust" : "compare",
+      parts: (config.rules.partial ?? "none") !== "none",
       ...(config.hash && { hash: config.hash }),
     }).of(trace);
     this.#requests = world.asks.map(({ id }) => new Request(id, trace, id, blocks));
@@ -127,7 +128,7 @@ class Play implements Scheduler {
         continue;
       }
       if (this.#isScripted && this.#choose(6) === 1) {
-        this.#decisions.push("rollback");
+        this.#decisions.push(`step ${this.#now}: it does not run`);
         this.#memory.skip();
         this.#replica.rollback(plan, this.#now);
       } else {
@@ -196,9 +197,10 @@ class Play implements Scheduler {
     const before = this.#digest();
     const allowed = this.#checked ? this.#allowed(ask, generated) : [];
     if (this.#checked) {
-      const { hitTokens } = this.#model.expected(ask, generated, this.#stored());
+      const { hitTokens, partTokens } = this.#model.expected(ask, generated, this.#stored());
       const found = this.#replica.cachedTokens(sequence as SequenceView);
-      same(ownContent, `tokens cached for request ${id}`, found, hitTokens);
+      const without = partTokens > 0 && found === hitTokens && this.#mayLackPart(ask, hitTokens);
+      if (!without) same(ownContent, `tokens cached for request ${id}`, found, hitTokens + partTokens);
     }
     for (let n = 1; !this.#replica.admit(sequence, tokens); n++) {
       same(noTrace, "after a refused admission", this.#digest(), before);
@@ -248,7 +250,8 @@ class Play implements Scheduler {
   #decide(what: string, sequence: Sequence): void {
     const { request, table, blockCount, computedTokens, stepTokens } = sequence;
     this.#decisions.push(
-      `${this.#now} ${what} ${request.id} ${computedTokens}+${stepTokens} in ${table.subarray(0, blockCount).join(" ")}`,
+      `step ${this.#now}: ${what} request ${request.id}, ${computedTokens} + ${stepTokens} tokens, ` +
+        `blocks ${table.subarray(0, blockCount).join(" ")}`,
     );
   }
 
@@ -271,8 +274,12 @@ class Play implements Scheduler {
    * copy, is of no use while this very step computes it, and may be left out if the step only writes it again.
    */
   #allowed(ask: Ask, generated: number): Pick<Expected, "hitBlocks" | "hitTokens">[] {
-    const { hitBlocks, hitTokens } = this.#model.expected(ask, generated, this.#stored());
+    const { hitBlocks, hitTokens, partTokens } = this.#model.expected(ask, generated, this.#stored());
     const full = { hitBlocks, hitTokens };
+    if (partTokens > 0) {
+      const withPart = { hitBlocks, hitTokens: hitTokens + partTokens };
+      return this.#mayLackPart(ask, hitTokens) ? [withPart, full] : [withPart];
+    }
     if (hitBlocks === 0) return [full];
     const { rules, blockTokens } = this.#model;
     const less = { hitBlocks: hitBlocks - 1, hitTokens: (hitBlocks - 1) * blockTokens };
@@ -285,6 +292,15 @@ class Play implements Scheduler {
     });
     if (!same.some((block) => this.#isComputed(block))) return [less];
     return same.some((block) => this.#isWritten(block)) ? [full, less] : [full];
+  }
+
+  /** Whether a block of which the request could use a part is only being written. */
+  #mayLackPart(ask: Ask, hitTokens: number): boolean {
+    return [...this.#cache.index.blocks()].some((block) => {
+      const is = this.#contents.get(block)!;
+      const begin = is.place * this.#model.blockTokens;
+      return begin === hitTokens && prefixOf(is.ask, begin) === prefixOf(ask, begin) && this.#isWritten(block);
+    });
   }
 
   /** Whether the step under way writes into the block. */

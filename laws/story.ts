@@ -2,7 +2,7 @@ import type { Case } from "./trial.ts";
 import type { Ask } from "./worlds.ts";
 
 /** A case as somebody would tell it: the cache, then the requests. */
-export function story({ world, config, script, batchOf }: Case): string {
+export function story({ world, config, script, batchOf }: Case, decisions: readonly string[] = []): string {
   const blockTokens = world.unitTokens * config.blockUnits;
   const blocks = config.blocks === undefined || config.eviction.unlimited ? undefined : config.blocks;
   const rules = Object.entries(config.rules).map(([name, value]) => `${name}=${value}`);
@@ -17,10 +17,19 @@ export function story({ world, config, script, batchOf }: Case): string {
   const manySpaces = world.asks.some(({ namespace }) => namespace !== world.asks[0].namespace);
   const lines = [cache.join(", "), ...world.asks.map((ask) => told(ask, world.unitTokens, manySpaces))];
   if (batchOf !== undefined) lines.push(`in batches of ${counted(batchOf, "request")}`);
-  lines.push(
-    script === undefined ? "one request after the other" : `requests overlap, by the script ${script.join(" ")}`,
-  );
+  if (decisions.length > 0) return [...lines, ...last(decisions)].join("\n");
+  if (script === undefined) lines.push("one request after the other");
+  else if (script.length === 0) lines.push("requests overlap");
+  else if (script.length > 40) lines.push(`requests overlap, by a script of ${script.length} numbers`);
+  else lines.push(`requests overlap, by the script ${script.join(" ")}`);
   return lines.join("\n");
+}
+
+const mostDecisions = 16;
+
+function last(decisions: readonly string[]): readonly string[] {
+  const before = decisions.length - mostDecisions;
+  return before > 0 ? [`… ${counted(before, "decision")} before`, ...decisions.slice(-mostDecisions)] : decisions;
 }
 
 function told(ask: Ask, unitTokens: number, manySpaces: boolean): string {

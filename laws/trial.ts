@@ -1,5 +1,5 @@
 import fc from "fast-check";
-import { InvariantError, PolicyError } from "../core/errors.ts";
+import { InputError, PolicyError } from "../core/errors.ts";
 import { alwaysAVictim, mayGo } from "./book.ts";
 import { type Law, LawBroken } from "./law.ts";
 import type { Parts } from "./parts.ts";
@@ -14,13 +14,16 @@ export interface Trial {
   readonly laws: readonly [Law, ...Law[]];
   /** Cases, when others run a hundred. */
   readonly runs: number;
-  cases(parts: Parts): fc.Arbitrary<Case>;
+  /** Several caches must decide alike; otherwise each is of interest alone. */
+  readonly compares?: true;
+  cases(parts: Parts, small?: boolean): fc.Arbitrary<Case>;
   check(one: Case, parts: Parts): void;
 }
 
 /** A law that does not hold, with the smallest case that was found. */
 export interface Violation {
   readonly law: Law;
+  readonly trial: Trial;
   readonly message: string;
   readonly error: Error;
   readonly case: Case;
@@ -33,15 +36,19 @@ export interface TrialOptions {
   readonly seed?: number | undefined;
   /** Laws that are known to be broken: they are not looked for. */
   readonly known?: ReadonlySet<Law>;
+  /** Only cases of a few requests. */
+  readonly small?: boolean;
+  /** Attempts to make a case smaller; undefined: as many as it takes. */
+  readonly mostShrinks?: number;
   /** Does something before and after each check. */
   readonly around?: (check: () => void) => void;
 }
 
-/** The law that an error is about; undefined if it is not about a law. */
-export function lawOf(trial: Trial, error: unknown): Law | undefined {
+/** The law that an error is about: the trial's first, where the cache itself fails. Undefined if the input is wrong. */
+function lawOf(trial: Trial, error: unknown): Law | undefined {
   if (error instanceof LawBroken) return error.law;
   if (error instanceof PolicyError) return /no victim/.test(error.message) ? alwaysAVictim : mayGo;
-  return error instanceof InvariantError ? trial.laws[0] : undefined;
+  return error instanceof InputError ? undefined : trial.laws[0];
 }
 
 /**
@@ -49,14 +56,16 @@ export function lawOf(trial: Trial, error: unknown): Law | undefined {
  * repeated, and looks for the others.
  */
 export function violations(trial: Trial, parts: Parts, options: TrialOptions): Violation[] {
-  const { runs, around = (check) => check() } = options;
+  const { runs, around = (check) => check(), mostShrinks = Number.POSITIVE_INFINITY } = options;
   let { seed } = options;
   const found: Violation[] = [];
   const known = new Set<Law>(options.known);
   for (;;) {
     // While a case is made smaller it must go on breaking the same law.
     let law: Law | undefined;
-    const property = fc.property(trial.cases(parts), (one) => {
+    let shrinks = 0;
+    const property = fc.property(trial.cases(parts, options.small), (one) => {
+      if (law !== undefined && ++shrinks > mostShrinks) return;
       try {
         around(() => trial.check(one, parts));
       } catch (error) {
@@ -73,6 +82,6 @@ export function violations(trial: Trial, parts: Parts, options: TrialOptions): V
     if (law === undefined) throw error;
     seed ??= details.seed;
     known.add(law);
-    found.push({ law, message: error.message, error, case: details.counterexample![0], seed });
+    found.push({ law, trial, message: error.message, error, case: details.counterexample![0], seed });
   }
 }

@@ -16,10 +16,10 @@ import { withoutLimit } from "./without-limit.ts";
 /** What every eviction policy goes through, in caches with every index. */
 export const evictionTrials: readonly Trial[] = [
   overlapping,
+  determinism,
   refusedAdmission,
   unasked,
   manyAtOnce,
-  determinism,
   belowOptimum,
   asAnyPolicy,
 ];

@@ -8,6 +8,7 @@ import type { Trial } from "./trial.ts";
 export const unasked: Trial = {
   laws: [asking],
   runs: 25,
+  compares: true,
   cases: scenarios,
   check({ script = [], ...one }) {
     const plain = play({ ...one, script, checked: false }).decisions;

@@ -1,7 +1,6 @@
-import fc from "fast-check";
-import { configs } from "./configs.ts";
+import { replays } from "./configs.ts";
 import { type Law, same } from "./law.ts";
-import { hitsOf, manyAsks, replayOf } from "./replaying.ts";
+import { hitsOf, replayOf } from "./replaying.ts";
 import type { Trial } from "./trial.ts";
 
 const law: Law = { name: "unwatched", says: "with log and audit, or without, hits and figures are the same" };
@@ -10,7 +9,8 @@ const law: Law = { name: "unwatched", says: "with log and audit, or without, hit
 export const unwatched: Trial = {
   laws: [law],
   runs: 60,
-  cases: (parts) => fc.record({ world: manyAsks, config: configs(parts) }),
+  compares: true,
+  cases: replays,
   check({ world, config }, parts) {
     const plain = replayOf(world, config, parts);
     const watched = replayOf(world, config, parts, { audit: true, events: true });

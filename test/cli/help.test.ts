@@ -21,6 +21,7 @@ test("every command's help has an example, fits 80 columns, and names nothing of
     "policies",
     "doctor",
     "init policy",
+    "check",
   ];
   const helps = await Promise.all(
     commands.map((name) => kvlab(newFolder(), [...name.split(" "), "--help"].filter(Boolean))),

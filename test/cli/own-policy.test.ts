@@ -84,7 +84,7 @@ describe("what it does besides", () => {
 });
 
 test("the examples run, audited, and are no better than the optimum", async () => {
-  const names = ["used-again", "clock"];
+  const names = ["used-again", "aging", "comes-back"];
   const files = names.map((name) => fileURLToPath(new URL(`../../examples/${name}.ts`, import.meta.url)));
   const args = ["compare", "--limit", "500", "--eviction", files.join(","), "--blocks", "10%", "--audit"];
   const { runs } = await json(newFolder(), args);

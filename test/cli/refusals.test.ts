@@ -134,17 +134,7 @@ describe.concurrent("what later versions bring is refused by name", () => {
   });
 
   test("and every such command and option says so, not that it is unknown", async () => {
-    const commands = [
-      "simulate",
-      "engine",
-      "calibrate",
-      "conformance",
-      "check",
-      "experiment",
-      "fuzz",
-      "generate",
-      "serve",
-    ];
+    const commands = ["simulate", "engine", "calibrate", "conformance", "experiment", "fuzz", "generate", "serve"];
     const options = ["preset", "replicas", "cost", "gpu", "model", "pace", "slo", "timeline", "speed", "rate"];
     const calls = [...commands.map((name) => [name]), ...options.map((name) => ["replay", `--${name}`, "1"])];
     const said = await Promise.all(calls.map((args) => refusal(newFolder(), args)));

@@ -1,0 +1,107 @@
+import type { Command } from "commander";
+import { InputError } from "../core/errors.ts";
+import type { EvictionPlugin, IndexPlugin } from "../core/plugins.ts";
+import { type Examination, examineIndex, examinePolicy, type Finding } from "../laws/examine.ts";
+import type { Parts } from "../laws/parts.ts";
+import { Sources } from "../laws/purity.ts";
+import {
+  allocatorRegistry,
+  evictionRegistry,
+  indexRegistry,
+  Registry,
+  schedulerRegistry,
+} from "../policies/registry.ts";
+import { checkDocument, checkText } from "./check-report.ts";
+import { breathe } from "./interrupt.ts";
+import { wholeNumber } from "./options.ts";
+import { isIndex, isPolicyFile, loadOwnPlugin } from "./own-policy.ts";
+import { print } from "./print.ts";
+import { Progress } from "./progress.ts";
+import { messageOf } from "./user-code.ts";
+
+interface CheckOptions {
+  readonly runs: number;
+  readonly seed: number;
+  readonly json?: boolean;
+}
+
+const defaultRuns = 200;
+
+export function addCheck(program: Command): void {
+  program
+    .command("check")
+    .description("run every law against an eviction policy or index of your own, and see what its operations cost")
+    .argument("<POLICY>", "a file that exports it, or the name of a built-in one")
+    .option("--runs <N>", "cases of the longest trial", wholeNumber("--runs", 1), defaultRuns)
+    .option("--seed <N>", "seed of the cases", wholeNumber("--seed", 0, 2 ** 31 - 1), 1)
+    .option("--json", "print one JSON document and nothing else")
+    .addHelpText("after", examples)
+    .action(check);
+}
+
+const examples = `
+Exit code: 0 all laws hold, 1 a law is broken, 2 the file cannot be loaded.
+
+Examples:
+  kvlab init policy mine && kvlab check ./mine.ts
+  kvlab check ./mine.ts --runs 2000 --seed 7
+  kvlab check lru`;
+
+async function check(file: string, { runs, seed, json }: CheckOptions): Promise<void> {
+  const progress = new Progress();
+  progress.state(`loading ${file}`);
+  const sources = new Sources();
+  const plugin = await pluginNamed(file, sources);
+  const advance = async (what: string) => {
+    progress.state(`trying: ${what}`);
+    await breathe();
+  };
+  const examiner = { runs, seed, sources, stopwatch: () => performance.now(), describe: messageOf, advance };
+  const parts = partsFor(plugin);
+  let found: Examination;
+  try {
+    found = isIndex(plugin)
+      ? await examineIndex(plugin, parts, examiner)
+      : await examinePolicy(plugin, parts, examiner);
+  } catch (error) {
+    throw error instanceof InputError ? new InputError(`${file}: ${error.message}`) : error;
+  } finally {
+    progress.done();
+  }
+  const checked = { ...found, file, plugin, runs, seed };
+  print(json ? `${JSON.stringify(checkDocument(checked), undefined, 2)}\n` : checkText(checked));
+  if (found.findings.some(({ result }: Finding) => result === "broken")) process.exitCode = 1;
+}
+
+/** A user's file, or one of ours. What the file reads while it is loaded is written down. */
+async function pluginNamed(text: string, sources: Sources): Promise<EvictionPlugin | IndexPlugin> {
+  if (!isPolicyFile(text)) return everyPlugin.get(text);
+  try {
+    return await loadOwnPlugin(text, () => {
+      sources.reader = () => "while it is loaded";
+    });
+  } finally {
+    sources.reader = () => undefined;
+  }
+}
+
+const everyPlugin = new Registry<EvictionPlugin | IndexPlugin>(
+  "policy",
+  Object.fromEntries([...evictionRegistry.all, ...indexRegistry.all].map((plugin) => [plugin.name, plugin])),
+);
+
+/** All that a cache can be made of, with this part in its place. */
+function partsFor(plugin: EvictionPlugin | IndexPlugin): Parts {
+  return {
+    indexes: isIndex(plugin) ? [plugin] : indexRegistry.all,
+    evictions: isIndex(plugin) ? evictionRegistry.all : [plugin],
+    allocators: allocatorRegistry.all,
+    schedulers: schedulerRegistry.all,
+    known: {
+      index: indexRegistry.get("hash-table"),
+      eviction: evictionRegistry.get("lru"),
+      optimum: evictionRegistry.get("belady"),
+      scheduler: schedulerRegistry.get("naive"),
+    },
+  };
+}

@@ -1,0 +1,170 @@
+import { InputError, InvariantError } from "../core/errors.ts";
+import type { EvictionPlugin, EvictionPolicy, IndexPlugin, PrefixIndex } from "../core/plugins.ts";
+import { mayGo, returning } from "./book.ts";
+import { LawBroken } from "./law.ts";
+
+/** One call of a plug-in: its method, what it got and gave, as far as those are numbers and words. */
+export interface Call {
+  readonly method: string;
+  readonly args: readonly unknown[];
+  /** Not there while the call is under way, or if it threw. */
+  result?: unknown;
+}
+
+/** The calls that somebody's plug-in gets, one list for each that was created since `clear`. */
+export class CallLog {
+  /** The call under way. */
+  open: string | undefined;
+  readonly #describe: (error: unknown) => string;
+  readonly #starts: () => void;
+  #created: Call[][] = [];
+
+  /** `describe` says what was thrown, in a line; `starts` is called before something is created. */
+  constructor(describe: (error: unknown) => string, starts: () => void) {
+    this.#describe = describe;
+    this.#starts = starts;
+  }
+
+  get created(): readonly (readonly Call[])[] {
+    return this.#created;
+  }
+
+  clear(): void {
+    this.#created = [];
+    this.open = undefined;
+  }
+
+  start(): Call[] {
+    this.#starts();
+    const calls: Call[] = [];
+    this.#created.push(calls);
+    return calls;
+  }
+
+  /** Makes a call of the user's code. @throws LawBroken if it throws. */
+  make<Result>(calls: Call[], method: string, args: readonly unknown[], call: () => Result): Result {
+    const made: Call = { method, args };
+    calls.push(made);
+    this.open = method;
+    try {
+      const result = call();
+      made.result = result;
+      return result;
+    } catch (error) {
+      // What the cache itself refuses is said in its own words.
+      if (error instanceof LawBroken || error instanceof InvariantError) throw error;
+      throw new LawBroken(returning, `${method}() threw: ${this.#describe(error)}`);
+    } finally {
+      this.open = undefined;
+    }
+  }
+}
+
+const required = ["add", "remove", "victim"] as const;
+const optional = ["published", "hit", "split", "resized", "prepare", "addMany"] as const;
+
+/**
+ * A policy whose calls are written down, and whose exceptions are broken laws. It may read any column at any time.
+ * `create` throws InputError if what it made is no policy.
+ */
+export function tracedPolicy(plugin: EvictionPlugin, log: CallLog): EvictionPlugin {
+  return {
+    ...plugin,
+    create(context) {
+      context.columns.keepAll();
+      const calls = log.start();
+      const inner = log.make(calls, "create", [], () => plugin.create(context));
+      const missing = required.find((name) => typeof inner?.[name] !== "function");
+      if (missing) throw new InputError(`create() gave no policy with ${missing}(), expected ${required.join(", ")}`);
+      const policy: EvictionPolicy = {
+        add: (entry) => log.make(calls, "add", [entry], () => inner.add(entry)),
+        remove: (entry, why) => log.make(calls, "remove", [entry, why], () => inner.remove(entry, why)),
+        victim(now) {
+          const victim: unknown = log.make(calls, "victim", [], () => inner.victim(now));
+          if (victim === undefined || typeof victim === "number") return victim;
+          const gave = victim === null ? "null" : typeof victim;
+          throw new LawBroken(mayGo, `victim() gave ${gave}, expected an entry or undefined`);
+        },
+        begin: (request, now) => log.make(calls, "begin", [request.id], () => inner.begin?.(request, now)),
+      };
+      for (const name of optional) {
+        const own = inner[name] as ((...args: unknown[]) => unknown) | undefined;
+        if (!own) continue;
+        const wrapped = (...args: unknown[]) =>
+          log.make(calls, name, shownArgs(name, args), () => own.apply(inner, args));
+        Object.assign(policy, { [name]: wrapped });
+      }
+      if (inner.takeMany) {
+        policy.takeMany = (into, from, to, leaves) => {
+          const taken: number[] = [];
+          const end = log.make(calls, "takeMany", [to - from, taken], () => inner.takeMany!(into, from, to, leaves));
+          for (let at = from; at < end; at++) taken.push(into[at]);
+          return end;
+        };
+      }
+      return policy;
+    },
+  };
+}
+
+function shownArgs(method: (typeof optional)[number], args: readonly unknown[]): readonly unknown[] {
+  if (method === "addMany") return [...(args[0] as Int32Array).subarray(0, args[1] as number)];
+  if (method === "prepare") return [];
+  return args.filter((arg) => typeof arg === "number");
+}
+
+/** An index whose calls are written down, and whose exceptions are broken laws. */
+export function tracedIndex(plugin: IndexPlugin, log: CallLog): IndexPlugin {
+  return {
+    ...plugin,
+    create(context, blockCount) {
+      const calls = log.start();
+      const inner = log.make(calls, "create", [blockCount], () => plugin.create(context, blockCount));
+      return new Proxy(inner, {
+        get(_, name: keyof PrefixIndex & string) {
+          const value: unknown = Reflect.get(inner, name, inner);
+          if (typeof value !== "function") return value;
+          return (...args: unknown[]) => {
+            const numbers = args.filter((arg) => typeof arg === "number");
+            return log.make(calls, name, numbers, () => value.apply(inner, args));
+          };
+        },
+        set: (_, name, value) => Reflect.set(inner, name, value),
+      });
+    },
+  };
+}
+
+const mostCalls = 40;
+
+/** What a policy was told and said, in order; questions that are asked again are left out. */
+export function callLines(calls: readonly Call[], { victims = true } = {}): string[] {
+  const words = calls.filter(({ method }) => victims || method !== "victim").map(wordsOf);
+  return words.filter((word, at) => word !== words[at - 1]);
+}
+
+/** The last of many calls, after how many came before. */
+export function lastCalls(lines: readonly string[]): string {
+  const shown = lines.slice(-mostCalls);
+  const before = lines.length - shown.length;
+  return `${before > 0 ? `… ${before} calls before … ` : ""}${shown.join(" ")}`;
+}
+
+/** Two lists of calls, from shortly before where they part. */
+export function whereTheyPart(one: readonly string[], other: readonly string[]): readonly [string, string] {
+  let at = 0;
+  while (at < one.length && one[at] === other[at]) at++;
+  const from = Math.max(0, at - 12);
+  const part = (lines: readonly string[]) => {
+    const shown = lines.slice(from, at + 6);
+    return `${from > 0 ? "… " : ""}${shown.join(" ")}${lines.length > at + 6 ? " …" : ""}`;
+  };
+  return [part(one), part(other)];
+}
+
+function wordsOf({ method, args, ...call }: Call): string {
+  if (method === "begin") return `begin(request ${args[0]})`;
+  if (method === "takeMany") return `takeMany(${args[0]}) → ${(args[1] as number[]).join(" ")}`;
+  const called = `${method}(${args.join(", ")})`;
+  return method === "victim" && "result" in call ? `${called} → ${call.result ?? "none"}` : called;
+}

@@ -1,0 +1,219 @@
+import type { EvictionPlugin, IndexPlugin } from "../core/plugins.ts";
+import { alwaysAVictim, asking, conservation, mayGo, noTrace, ownContent, returning, told } from "./book.ts";
+import { type Call, CallLog, callLines, lastCalls, tracedIndex, tracedPolicy, whereTheyPart } from "./calls.ts";
+import { cheap, type Growth, holdCheap, measureGrowth, type Stopwatch, tooDear } from "./cost.ts";
+import { determinism, deterministic } from "./determinism.ts";
+import { everyRule, ruleTrials } from "./every-rule.ts";
+import { type Law, LawBroken } from "./law.ts";
+import type { Parts } from "./parts.ts";
+import { pure, type Sources } from "./purity.ts";
+import { story } from "./story.ts";
+import { withinTime } from "./time-limit.ts";
+import { type Trial, type Violation, violations } from "./trial.ts";
+import { evictionTrials, indexTrials } from "./trials.ts";
+
+/** What was found of one law. */
+export interface Finding {
+  readonly law: Law;
+  readonly result: "holds" | "broken" | "not-tried";
+  /** What is wrong, or why it was not tried. */
+  readonly message?: string;
+  /** Cache and requests of the smallest case in which it is broken, and what was decided. */
+  readonly story?: string;
+  /** The calls that the plug-in got there; of caches that must decide alike, from where they part. */
+  readonly calls?: readonly string[];
+}
+
+export interface Examination {
+  readonly findings: readonly Finding[];
+  /** What operations of an eviction policy cost; undefined if that was not measured. */
+  readonly growth: Growth | undefined;
+}
+
+export interface Examiner {
+  /** Cases of the main trial; the others have their share. */
+  readonly runs: number;
+  readonly seed: number;
+  readonly sources: Sources;
+  readonly stopwatch: Stopwatch;
+  /** What somebody's code threw, in a line. */
+  describe(error: unknown): string;
+  /** Told of what is being tried. */
+  advance(what: string): Promise<void>;
+}
+
+/** How long one case may take, and all of the measuring. */
+const caseMs = 2_000;
+const costMs = 120_000;
+
+/** For each number of entries; more where more cases are asked for. */
+const leastMeasureMs = 30;
+const mostMeasureMs = 250;
+
+/** A broken case is made smaller in at most so many attempts; one that does not end, for so long. */
+const mostShrinks = 200;
+const hangingMs = 200;
+const shrinkingMs = 500;
+
+/** If one of these is broken, what else happens says little. */
+const firstOfPolicy: readonly Law[] = [returning, mayGo, alwaysAVictim];
+const firstOfIndex: readonly Law[] = [returning, told, conservation, ownContent];
+
+/** Tries every law on an eviction policy. */
+export function examinePolicy(plugin: EvictionPlugin, parts: Parts, examiner: Examiner): Promise<Examination> {
+  const log = logFor(examiner);
+  const own = { ...parts, evictions: [tracedPolicy(plugin, log)] };
+  const laws = [...firstOfPolicy, asking, conservation, ownContent, noTrace];
+  const share = plugin.unlimited ? 0.2 : 1;
+  return new Examining(own, log, { ...examiner, runs: examiner.runs * share }).all(evictionTrials, laws, plugin);
+}
+
+/** Tries every law on an index. */
+export function examineIndex(plugin: IndexPlugin, parts: Parts, examiner: Examiner): Promise<Examination> {
+  const log = logFor(examiner);
+  const own = { ...parts, indexes: [tracedIndex(plugin, log)] };
+  return new Examining(own, log, examiner).all(indexTrials, [...firstOfIndex, noTrace], undefined);
+}
+
+function logFor({ describe, sources }: Examiner): CallLog {
+  const log = new CallLog(describe, () => sources.jump());
+  sources.reader = () => (log.open === undefined ? undefined : `in ${log.open}()`);
+  return log;
+}
+
+/** A broken law's error, with the calls that led to it. */
+interface Told {
+  calls?: readonly (readonly Call[])[];
+  decisions?: readonly string[];
+}
+
+class Examining {
+  readonly #parts: Parts;
+  readonly #log: CallLog;
+  readonly #examiner: Examiner;
+  readonly #broken = new Map<Law, Finding>();
+  readonly #skipped = new Map<Law, string>();
+  #first: readonly Law[] = [];
+  /** When the first call was found that does not return. */
+  #hangsSince: number | undefined;
+
+  constructor(parts: Parts, log: CallLog, examiner: Examiner) {
+    this.#parts = parts;
+    this.#log = log;
+    this.#examiner = examiner;
+  }
+
+  async all(own: readonly Trial[], some: readonly Law[], policy: EvictionPlugin | undefined): Promise<Examination> {
+    this.#first = policy ? firstOfPolicy : firstOfIndex;
+    const trials = [...own, ...ruleTrials(this.#parts, (law) => this.#broken.has(law))];
+    const laws = [...some, ...trials.flatMap((trial) => trial.laws)];
+    for (const trial of trials) await this.#try(trial);
+    const growth = policy && (await this.#measure(policy));
+    const uses = this.#examiner.sources.uses();
+    if (uses.length > 0) this.#broken.set(pure, { law: pure, result: "broken", message: uses.join("; ") });
+    const order = new Set([...laws, pure, everyRule, ...(policy ? [cheap] : []), ...this.#broken.keys()]);
+    // Found by the way and about the other side of the contract: of interest only if it is broken.
+    if (policy && !this.#broken.has(told)) order.delete(told);
+    return { findings: [...order].map((law) => this.#findingOf(law)), growth };
+  }
+
+  #findingOf(law: Law): Finding {
+    const broken = this.#broken.get(law);
+    if (broken) return broken;
+    const message = this.#skipped.get(law);
+    return message === undefined ? { law, result: "holds" } : { law, result: "not-tried", message };
+  }
+
+  /** Why a trial would say nothing; undefined if it does. */
+  #stopped(trial?: Trial): string | undefined {
+    if (this.#hangsSince !== undefined) return "a call does not return";
+    if (this.#first.some((law) => this.#broken.has(law))) return "a law above is broken";
+    if (!trial?.compares || trial === determinism) return undefined;
+    const repeats = !this.#broken.has(deterministic) && this.#examiner.sources.uses().length === 0;
+    return repeats ? undefined : "it may decide otherwise each time";
+  }
+
+  async #try(trial: Trial): Promise<void> {
+    const stopped = this.#stopped(trial);
+    if (stopped !== undefined) {
+      for (const law of trial.laws) this.#skipped.set(law, stopped);
+      return;
+    }
+    const { runs, seed, advance } = this.#examiner;
+    await advance(trial.laws[0].says);
+    // The rules are many: half of the cases that were asked for is one or two each.
+    // A fault that is easy to see is found in a small case, which is then easy to read.
+    for (const small of [true, false]) {
+      if (this.#hangsSince !== undefined) break;
+      const found = violations(trial, this.#parts, {
+        runs: Math.ceil((runs * trial.runs) / (small ? 200 : 100)),
+        seed,
+        small,
+        known: new Set(this.#broken.keys()),
+        mostShrinks,
+        around: (check) => this.#watch(check),
+      });
+      for (const violation of found) this.#broken.set(violation.law, findingOf(violation));
+    }
+  }
+
+  #watch(check: () => void): void {
+    const now = this.#examiner.stopwatch();
+    const hangsMs = this.#hangsSince === undefined ? undefined : now - this.#hangsSince;
+    if (hangsMs !== undefined && hangsMs > shrinkingMs) return;
+    const log = this.#log;
+    log.clear();
+    let ended = false;
+    try {
+      ended = withinTime(hangsMs === undefined ? caseMs : hangingMs, check);
+    } catch (error) {
+      if (typeof error === "object" && error !== null) (error as Told).calls = log.created;
+      throw error;
+    }
+    if (ended) return;
+    const call = log.open === undefined ? "a case" : `${log.open}()`;
+    const calls = log.created;
+    log.open = undefined;
+    this.#hangsSince ??= this.#examiner.stopwatch();
+    throw Object.assign(new LawBroken(returning, `${call} does not return: it still ran after ${caseMs / 1000} s`), {
+      calls,
+    });
+  }
+
+  async #measure(policy: EvictionPlugin): Promise<Growth | undefined> {
+    const skip = (why: string) => void this.#skipped.set(cheap, why);
+    const stopped = this.#stopped();
+    if (stopped) return skip(stopped) as undefined;
+    if (policy.offline || policy.unlimited) return skip("a bound is not measured") as undefined;
+    await this.#examiner.advance(cheap.says);
+    const { stopwatch, describe, runs } = this.#examiner;
+    const measureMs = Math.min(Math.max(runs, leastMeasureMs), mostMeasureMs);
+    let growth: Growth | undefined;
+    const measure = () => {
+      const once = measureGrowth(policy, stopwatch, measureMs);
+      // On a busy machine a figure may be far off, but not twice in the same way.
+      const again = tooDear(once) ? measureGrowth(policy, stopwatch, measureMs) : once;
+      growth = again.exponent < once.exponent ? again : once;
+    };
+    try {
+      if (!withinTime(costMs, measure)) {
+        skip(`driven alone, it did not come to an end in ${costMs / 1000} s`);
+      } else holdCheap(growth!);
+    } catch (error) {
+      const message = error instanceof LawBroken ? error.message : `driven alone, it threw: ${describe(error)}`;
+      this.#broken.set(cheap, { law: cheap, result: "broken", message });
+    }
+    return growth;
+  }
+}
+
+function findingOf({ law, trial, message, error, case: one }: Violation): Finding {
+  const { calls = [], decisions } = error as Told;
+  return { law, result: "broken", message, story: story(one, decisions), calls: shownCalls(calls, trial) };
+}
+
+function shownCalls(calls: readonly (readonly Call[])[], { compares }: Trial): string[] {
+  if (calls.length === 0) return [];
+  const of = calls.map((some) => callLines(some, { victims: !compares }));
+  return compares && of.length > 1 ? [...whereTheyPart(of[0], of.at(-1)!)] : [lastCalls(of.at(-1)!)];
+}

@@ -1,0 +1,25 @@
+import type { EntryId, EvictionPlugin } from "../../../index.ts";
+
+/** Right, and goes through all entries for each victim. */
+const linear: EvictionPlugin = {
+  name: "linear",
+  about: "",
+  source: "",
+  create({ columns }) {
+    const { lastAccess, depth } = columns;
+    const entries = new Set<EntryId>();
+    const before = (a: EntryId, b: EntryId) =>
+      lastAccess[a] < lastAccess[b] || (lastAccess[a] === lastAccess[b] && depth[a] > depth[b]);
+    return {
+      add: (entry) => void entries.add(entry),
+      remove: (entry) => void entries.delete(entry),
+      victim() {
+        let first: EntryId | undefined;
+        for (const entry of entries) if (first === undefined || before(entry, first)) first = entry;
+        return first;
+      },
+    };
+  },
+};
+
+export default linear;

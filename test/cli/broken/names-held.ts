@@ -1,0 +1,20 @@
+import type { EntryId, EvictionPlugin } from "../../../index.ts";
+
+/** Takes evicted entries out, and those not that a request holds. */
+const namesHeld: EvictionPlugin = {
+  name: "names-held",
+  about: "",
+  source: "",
+  create() {
+    const queue = new Set<EntryId>();
+    return {
+      add: (entry) => void queue.add(entry),
+      remove(entry, why) {
+        if (why !== "held") queue.delete(entry);
+      },
+      victim: () => queue.values().next().value,
+    };
+  },
+};
+
+export default namesHeld;

@@ -1,0 +1,30 @@
+import type { EntryId, EvictionPlugin } from "../../../index.ts";
+
+/** Second chances without end: an entry that was used stays used. */
+const neverEnds: EvictionPlugin = {
+  name: "never-ends",
+  about: "",
+  source: "",
+  create() {
+    const queue: EntryId[] = [];
+    const used = new Set<EntryId>();
+    return {
+      add: (entry) => void queue.push(entry),
+      remove: (entry) => void queue.splice(queue.indexOf(entry), 1),
+      hit: (entry) => void used.add(entry),
+      victim() {
+        while (queue.length > 0) {
+          const entry = queue.shift()!;
+          if (!used.has(entry)) {
+            queue.unshift(entry);
+            return entry;
+          }
+          queue.push(entry);
+        }
+        return undefined;
+      },
+    };
+  },
+};
+
+export default neverEnds;

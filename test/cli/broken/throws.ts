@@ -1,0 +1,21 @@
+import { byScore, type EvictionPlugin } from "../../../index.ts";
+
+/** LRU that fails at a hit. */
+const throws: EvictionPlugin = {
+  name: "throws",
+  about: "",
+  source: "",
+  create(context) {
+    const order = byScore("lastAccess")(context);
+    return {
+      add: (entry) => order.add(entry),
+      remove: (entry, why) => order.remove(entry, why),
+      victim: (now) => order.victim(now),
+      hit(entry) {
+        throw new Error(`no place for a hit of ${entry}`);
+      },
+    };
+  },
+};
+
+export default throws;

@@ -1,0 +1,187 @@
+import { copyFileSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { describe, expect, test } from "vitest";
+import { kvlab, newFolder, refusal } from "./program.ts";
+
+interface Law {
+  readonly name: string;
+  readonly result: "holds" | "broken" | "not-tried";
+  readonly message: string | null;
+  readonly story: readonly string[] | null;
+  readonly calls: readonly string[] | null;
+}
+
+const few = ["--runs", "6"];
+const fileOf = (path: string) => fileURLToPath(new URL(path, import.meta.url));
+
+/** What `kvlab check --json` says of a policy or of a file. */
+async function checked(policy: string, args: readonly string[] = few) {
+  const { code, stdout, stderr } = await kvlab(newFolder(), ["check", policy, ...args, "--json"]);
+  expect(stderr).toBe("");
+  const document = JSON.parse(stdout) as { schema: string; holds: boolean; laws: readonly Law[]; cost: unknown };
+  expect(document).toMatchObject({ schema: "check/1", holds: code === 0 });
+  const broken = Object.fromEntries(
+    document.laws.filter(({ result }) => result === "broken").map((law) => [law.name, law]),
+  );
+  return { code, document, broken, names: Object.keys(broken) };
+}
+
+/** One of the policies in `broken/`, each with a fault of its own. */
+const faulty = (name: string, runs = "6") => checked(fileOf(`./broken/${name}.ts`), ["--runs", runs]);
+
+describe("a policy with a fault is told what it is", () => {
+  test("it reads the wall clock", async () => {
+    const { code, broken } = await faulty("wall-clock");
+    expect(code).toBe(1);
+    expect(broken["pure"].message).toBe("reads the wall clock (Date.now) in add()");
+  });
+
+  test("it asks for chance that nobody can repeat: this is said, and not all that follows from it", async () => {
+    const { broken, names } = await faulty("chance");
+    expect(broken["pure"].message).toBe("reads chance that is not seeded (Math.random) in add()");
+    expect(broken["determinism"].message).toMatch(/^the same requests again are served otherwise: /);
+    expect(broken["determinism"].calls).toHaveLength(2);
+    expect(names.sort()).toEqual(["cheap", "determinism", "pure"]);
+  });
+
+  test("its order depends on the process", async () => {
+    const { broken } = await faulty("process-order");
+    expect(broken["pure"].message).toBe("reads the state of the process (process.pid) while it is loaded");
+  });
+
+  test("it carries something from one cache to the next", async () => {
+    const { broken } = await faulty("last-run", "20");
+    expect(broken["determinism"].message).toMatch(/^the same requests again are served otherwise: /);
+    expect(broken["pure"]).toBeUndefined();
+  });
+
+  test("it forgets that entries are gone", async () => {
+    const { broken, names } = await faulty("forgets-removed");
+    expect(names).toEqual(["may-go"]);
+    expect(broken["may-go"].message).toMatch(/^victim \d+, which (was evicted|is in use since request \d+)/);
+    const { story, calls } = broken["may-go"];
+    expect(story![0]).toMatch(/^cache of \d+ blocks?, blocks of \d+ tokens?, index [a-z-]+, policy forgets-removed/);
+    expect(story![1]).toMatch(/^request 0: prompt [01]/);
+    expect(calls![0]).toMatch(/add\(\d+\).* remove\(\d+, (held|evicted)\).* victim\(\) → \d+$/);
+  });
+
+  test("it has no victim although there is one", async () => {
+    const { broken, names } = await faulty("gives-up");
+    expect(names).toEqual(["always-a-victim"]);
+    expect(broken["always-a-victim"].message).toMatch(/^no victim although entr(y|ies) [\d, ]+ may go$/);
+  });
+
+  test("it changes with being asked", async () => {
+    const { broken } = await faulty("asked");
+    expect(broken["asking"].message).toMatch(/^victim \d+, asked again \d+$/);
+  });
+
+  test("it throws", async () => {
+    const { broken, names } = await faulty("throws");
+    expect(names).toEqual(["returning"]);
+    expect(broken["returning"].message).toMatch(/^hit\(\) threw: no place for a hit of \d+$/);
+    expect(broken["returning"].calls![0]).toMatch(/ hit\(\d+\)$/);
+  });
+
+  test("a call of it never returns", async () => {
+    const { broken, names } = await faulty("never-ends");
+    expect(names).toEqual(["returning"]);
+    expect(broken["returning"].message).toBe("victim() does not return: it still ran after 2 s");
+    expect(broken["returning"].calls![0]).toMatch(/victim\(\)$/);
+  });
+
+  test("an operation of it goes through all entries", async () => {
+    const { broken, names } = await faulty("linear");
+    expect(names).toEqual(["cheap"]);
+    expect(broken["cheap"].message).toMatch(
+      /^one operation costs \d+ × as much with \d+ × as many entries: it grows with the number of entries; most of it is spent in victim\(\)\. /,
+    );
+  });
+
+  test("an index finds less than there is", async () => {
+    const { broken } = await faulty("short-sighted");
+    expect(Object.keys(broken)).toContain("conservation");
+    expect(broken["conservation"].message).toMatch(/^request \d+ holds block \d+ twice$/);
+  });
+});
+
+test("naming what a request holds is told as a story, and how to see it again", async () => {
+  const folder = newFolder();
+  copyFileSync(fileOf("./broken/names-held.ts"), join(folder, "mine.ts"));
+  const { code, stdout, stderr } = await kvlab(folder, ["check", "./mine.ts", ...few, "--seed", "3"]);
+  expect({ code, stderr }).toEqual({ code: 1, stderr: "" });
+  expect(stdout).toContain("eviction policy names-held (./mine.ts), 6 cases, seed 3\n");
+  expect(stdout).toMatch(/^ {2}✗ a victim is an entry that may go/m);
+  expect(stdout).toMatch(/^ {2}– it never has more hits than the offline optimum \(not tried: a law above is$/m);
+  expect(stdout).toMatch(/^✗ a victim is an entry that may go.*\n {2}victim 0, which is in use since request \d/m);
+  expect(stdout).toMatch(/^ {2}request 0: prompt /m);
+  expect(stdout).toMatch(/^ {2}calls: create\(\) /m);
+  expect(stdout).toMatch(/^1 law broken\. Again: kvlab check \.\/mine\.ts --runs 6 --seed 3$/m);
+  expect(Math.max(...stdout.split("\n").map((line) => line.length))).toBeLessThanOrEqual(90);
+  // The same again, to the letter.
+  expect((await kvlab(folder, ["check", "./mine.ts", ...few, "--seed", "3"])).stdout).toBe(stdout);
+});
+
+test("a policy that reads a clock in every other way is told of each", async () => {
+  const folder = newFolder();
+  const reads = [
+    "new Date()",
+    "performance.now()",
+    "process.hrtime()",
+    "process.hrtime.bigint()",
+    "randomBytes(4)",
+    "crypto.randomUUID()",
+    "setTimeout(() => {}, 1)",
+  ];
+  writeFileSync(
+    join(folder, "mine.ts"),
+    `import { randomBytes } from "node:crypto";\nimport { byScore } from "kvlab";
+     const begun = Date.now();
+     export default { name: "mine", create(c: any) { ${reads.join("; ")}; new Date(begun); return byScore("lastAccess")(c); } };`,
+  );
+  const { stdout, code } = await kvlab(folder, ["check", "./mine.ts", "--runs", "1", "--json"]);
+  expect(code).toBe(1);
+  const { message } = (JSON.parse(stdout).laws as Law[]).find(({ name }) => name === "pure")!;
+  expect(message!.split("; ")).toEqual([
+    "reads the wall clock (Date.now) while it is loaded",
+    "reads the wall clock (new Date) in create()",
+    "reads the wall clock (performance.now) in create()",
+    "reads the wall clock (process.hrtime) in create()",
+    "reads the wall clock (process.hrtime.bigint) in create()",
+    "reads chance that is not seeded (crypto.randomBytes) in create()",
+    "reads chance that is not seeded (crypto.randomUUID) in create()",
+    "reads the wall clock, with a timer (setTimeout) in create()",
+  ]);
+});
+
+describe("a policy without a fault keeps every law", () => {
+  test.each(["used-again", "aging", "comes-back"])("the example %s", async (name) => {
+    const { code, document } = await checked(fileOf(`../../examples/${name}.ts`));
+    const other = document.laws.filter(({ result }) => result !== "holds");
+    expect(other).toEqual([]);
+    expect(code).toBe(0);
+    expect(document.cost).toMatchObject({ sizes: [{ entries: 1000 }, {}, {}, { entries: 64000 }] });
+  });
+
+  test("an index of ours", async () => {
+    const { document } = await checked("hash-table", ["--runs", "4"]);
+    expect(document.laws.map(({ name }) => name)).toContain("collisions");
+    expect(document).toMatchObject({ kind: "index", cost: null, holds: true });
+  });
+});
+
+test("what cannot be loaded, or is not there, is refused", async () => {
+  const folder = newFolder();
+  writeFileSync(join(folder, "mine.ts"), "export const a = 1;");
+  expect(await refusal(folder, ["check", "./gone.ts"])).toBe("./gone.ts: no such file");
+  expect(await refusal(folder, ["check", "./mine.ts"])).toMatch(
+    /^\.\/mine\.ts: exports a, expected an eviction policy/,
+  );
+  expect(await refusal(folder, ["check", "lruu"])).toBe('unknown policy "lruu": did you mean "lru"?');
+  expect(await refusal(folder, ["check", "./mine.ts", "--runs", "0"])).toMatch(/^--runs is "0"/);
+  writeFileSync(join(folder, "half.ts"), "export default { create: () => ({ add() {} }) };");
+  expect(await refusal(folder, ["check", "./half.ts"])).toBe(
+    "./half.ts: create() gave no policy with remove(), expected add, remove, victim",
+  );
+});

@@ -1,0 +1,150 @@
+import { fileURLToPath } from "node:url";
+import * as esbuild from "esbuild";
+import { beforeAll, describe, expect, test } from "vitest";
+import type { EvictionPlugin } from "../../core/plugins.ts";
+import type { Trace } from "../../core/trace.ts";
+import { replayed } from "../support/replays.ts";
+import { goldenCapacities, goldenTrace } from "./golden-trace.ts";
+
+// What the examples hit, counted a second time by caches that are arrays of blocks, searched from end to end.
+
+let trace: Trace;
+let prompts: number[][];
+let capacities: number[];
+
+beforeAll(async () => {
+  trace = await goldenTrace();
+  prompts = Array.from({ length: trace.requestCount }, (_, r) => [
+    ...trace.keys.subarray(trace.keyStart[r], trace.keyStart[r + 1]),
+  ]);
+  capacities = goldenCapacities(trace);
+});
+
+/** The example as a plug-in: bundled, because its `kvlab` is this checkout. */
+async function example(name: string): Promise<EvictionPlugin> {
+  const path = (file: string) => fileURLToPath(new URL(`../../${file}`, import.meta.url));
+  const { outputFiles } = await esbuild.build({
+    entryPoints: [path(`examples/${name}.ts`)],
+    bundle: true,
+    write: false,
+    format: "esm",
+    platform: "node",
+    alias: { kvlab: path("index.ts") },
+  });
+  const code = Buffer.from(outputFiles[0].contents).toString("base64");
+  return (await import(`data:text/javascript;base64,${code}`)).default;
+}
+
+/** A block as a naive reader keeps it: all that any of the policies wants to know. */
+interface Stored {
+  readonly key: number;
+  /** Where it is in its prompt. */
+  readonly place: number;
+  readonly madeAt: number;
+  usedAt: number;
+  hits: number;
+  worth: number;
+  isKept: boolean;
+}
+
+/** A policy, told of what happens. */
+interface Naive {
+  /** Of blocks that may go, the one whose scores are the smallest, compared one by one, goes. */
+  scores(idle: readonly Stored[]): (block: Stored) => readonly number[];
+  hit?(block: Stored): void;
+  made?(block: Stored): void;
+  gone?(block: Stored): void;
+}
+
+function naiveHits(capacity: number, { scores, hit, made, gone }: Naive): number[] {
+  let cache: Stored[] = [];
+  return prompts.map((prompt, now) => {
+    if (prompt.length > capacity) return 0;
+    const inCache = new Map(cache.map((block) => [block.key, block]));
+    const firstMissing = prompt.findIndex((key) => !inCache.has(key));
+    const hits = firstMissing < 0 ? prompt.length : firstMissing;
+    for (const key of prompt.slice(0, hits)) {
+      const block = inCache.get(key)!;
+      block.hits++;
+      hit?.(block);
+    }
+    const missing = prompt.flatMap((key, place) => (inCache.has(key) ? [] : [{ key, place }]));
+    while (cache.length + missing.length > capacity) {
+      const idle = cache.filter(({ key }) => !prompt.includes(key));
+      const score = scores(idle);
+      const scored = idle.map((block) => ({ block, score: score(block) }));
+      const worst = scored.reduce((a, b) => (compare(b.score, a.score) < 0 ? b : a));
+      cache = cache.filter((block) => block !== worst.block);
+      gone?.(worst.block);
+    }
+    for (const { key, place } of missing) {
+      const block = { key, place, madeAt: now, usedAt: now, hits: 0, worth: 0, isKept: false };
+      made?.(block);
+      cache.push(block);
+    }
+    for (const block of cache) if (prompt.includes(block.key)) block.usedAt = now;
+    return hits;
+  });
+}
+
+function compare(a: readonly number[], b: readonly number[]): number {
+  const at = a.findIndex((score, i) => score !== b[i]);
+  return at < 0 ? 0 : a[at] - b[at];
+}
+
+/** Of one request's blocks the deepest goes first. */
+const byUse = ({ usedAt, place }: Stored) => [usedAt, -place];
+
+const usedAgain = (): Naive => ({ scores: () => (block) => [block.hits > 0 ? 1 : 0, ...byUse(block)] });
+
+function aging(): Naive {
+  let age = 0;
+  const renew = (block: Stored) => {
+    block.worth = block.hits + 1 + age;
+  };
+  return {
+    scores: () => (block) => [block.worth, ...byUse(block)],
+    hit: renew,
+    made: renew,
+    gone: (block) => {
+      age = block.worth;
+    },
+  };
+}
+
+function comesBack(capacity: number): Naive {
+  /** Everything that ever went from probation, in that order. */
+  const ghosts: number[] = [];
+  return {
+    scores(idle) {
+      const waiting = idle.filter(({ isKept }) => !isKept).length;
+      const fromProbation = waiting > Math.floor(capacity / 4) || waiting === idle.length;
+      return (block) => {
+        if (block.isKept === fromProbation) return [1];
+        return [0, ...(block.isKept ? byUse(block) : [block.madeAt, -block.place])];
+      };
+    },
+    made(block) {
+      block.isKept = ghosts.slice(-Math.floor(capacity / 2)).includes(block.key);
+    },
+    gone(block) {
+      if (!block.isKept) ghosts.push(block.key);
+    },
+  };
+}
+
+const sum = (numbers: readonly number[]) => numbers.reduce((total, n) => total + n, 0);
+
+describe.each([
+  ["used-again", usedAgain, "697 3192 3982 5401 6162"],
+  ["aging", aging, "584 2795 3841 5414 6181"],
+  ["comes-back", comesBack, "522 2889 4016 5048 5592"],
+] as const)("%s", (name, naive, golden) => {
+  test("hits what an array of blocks hits, request by request, and has its golden counts", async () => {
+    const eviction = await example(name);
+    const hits = capacities.map((blocks) => [...replayed(trace, { eviction, blocks }).requests.hitBlocks]);
+    for (const [i, blocks] of capacities.entries())
+      expect(hits[i], `${blocks} blocks`).toEqual(naiveHits(blocks, naive(blocks)));
+    expect(hits.map(sum).join(" ")).toBe(golden);
+  });
+});
