@@ -42,6 +42,28 @@ function printReplays(): void {
   }
 }
 
+const indexes = ["hash-table", "block-trie", "radix-tree"];
+const sizes = ["10000", "100000", "1000000"];
+
+function printScaling(): void {
+  console.log("\nCost of a block reference in a full cache + LRU (in brackets: the hard-coded LRU)");
+  console.log(`${"".padEnd(26)}${sizes.map((n) => `${n} blocks`.padStart(24)).join("")}`);
+  for (const index of indexes) {
+    const cells = sizes.map((blocks) => {
+      const [cost, yardstick] = figures("scaling", index, blocks);
+      return `${short(cost.value)} ns (${short(yardstick.value)} ns)`.padStart(24);
+    });
+    console.log(`${index.padEnd(26)}${cells.join("")}`);
+  }
+  console.log("\nThe same for one path of 100,000 blocks with 100 branches, and for one block with 100,000 children");
+  for (const index of indexes) {
+    const cells = figures("shapes", index).map(({ name, value, unit }) =>
+      `${name} ${short(value)} ${unit}`.padStart(24),
+    );
+    console.log(`${index.padEnd(26)}${cells.join("")}`);
+  }
+}
+
 function printFigures(title: string, part: string): void {
   console.log(`\n${title}`);
   for (const { name, value, unit } of figures(part))
@@ -50,6 +72,7 @@ function printFigures(title: string, part: string): void {
 
 const parts: Record<string, () => void> = {
   replay: printReplays,
+  scaling: printScaling,
   allocation: () => printFigures("Heap allocated by a replay, hash table + LRU", "allocation"),
   memory: () => printFigures("Memory of a cache, hash table + LRU, 1,000,000 blocks", "memory"),
   hashing: () => printFigures("Hashing token ids", "hashing"),

@@ -8,7 +8,7 @@ import { fileURLToPath } from "node:url";
 import { gunzipSync } from "node:zlib";
 import { createCache } from "../core/compose.ts";
 import { BlockKeys, fourLanes } from "../core/content.ts";
-import { type ReplayConfig, replayTrace } from "../core/replay.ts";
+import { CacheReplay, type ReplayConfig, replayTrace } from "../core/replay.ts";
 import { readTrace, type Trace } from "../core/trace.ts";
 import { allocatorRegistry, evictionRegistry, indexRegistry, schedulerRegistry } from "../policies/registry.ts";
 import { chatSource } from "../traces/generate.ts";
@@ -137,6 +137,74 @@ async function memory(): Promise<Figure[]> {
   ];
 }
 
+/** A trace of content ids, one a block, made of rows of ids. */
+function contentTrace(keys: Uint32Array, rows: readonly number[], distinctKeys: number): Trace {
+  const n = rows.length;
+  const one = new Uint32Array(n).fill(1);
+  const keyStart = new Float64Array(n + 1);
+  for (let r = 0; r < n; r++) keyStart[r + 1] = keyStart[r] + rows[r];
+  const inputTokens = Uint32Array.from(rows, (blocks) => blocks * 16);
+  const arrivalNs = new Float64Array(n);
+  const common = { unitTokens: 16, requestCount: n, arrivalNs, inputTokens, outputTokens: one, maxOutputTokens: one };
+  return { ...common, keys, keyStart, distinctKeys, optional: {} };
+}
+
+/** Prompts of 24 blocks; every second one shares 12 with one of the fifty before it. */
+function pairedPrompts(requests: number): Trace {
+  const keys = new Uint32Array(24 * requests);
+  let fresh = 0;
+  for (let r = 0; r < requests; r++) {
+    const shared = r % 2 === 1 ? r - 1 - 2 * ((r * 7) % 25) : -1;
+    for (let i = 0; i < 24; i++) keys[24 * r + i] = shared >= 0 && i < 12 ? keys[24 * shared + i] : fresh++;
+  }
+  return contentTrace(keys, new Array(requests).fill(24), fresh);
+}
+
+/** Cost of a block reference once the cache is full, however many blocks it has. */
+function scaling(index: string, blocks: number): Figure[] {
+  const filling = Math.ceil(blocks / 18) + 100;
+  const measured = 40_000;
+  const trace = pairedPrompts(filling + measured);
+  const config = configOf(index, "lru", blocks, trace);
+  const ns: number[] = [];
+  const yardstick: number[] = [];
+  for (let pass = 0; pass < 5; pass++) {
+    const full = new CacheReplay(config);
+    full.feed(trace, undefined, 0, filling);
+    ns.push((timed(() => full.feed(trace, undefined, filling, trace.requestCount)) * 1e6) / (24 * measured));
+    sink += full.result().cache.counters.hitBlocks;
+    const all = timed(() => (sink += hardCodedLru(trace, blocks)));
+    yardstick.push((all * 1e6) / (24 * trace.requestCount));
+  }
+  return [
+    { name: "cost", value: median(ns), unit: "ns/block" },
+    { name: "yardstick", value: median(yardstick), unit: "ns/block" },
+  ];
+}
+
+/** One prompt of 100,000 blocks, then others that leave it at every 1,000th; and 100,000 prompts that part in one block. */
+function shapes(index: string): Figure[] {
+  const n = 100_000;
+  const cuts = Array.from({ length: 100 }, (_, k) => (k + 1) * 1000 - 1);
+  const deep: number[] = Array.from({ length: n }, (_, i) => i);
+  cuts.forEach((cut, k) => {
+    for (let i = 0; i < cut; i++) deep.push(i);
+    deep.push(n + k);
+  });
+  const deepTrace = contentTrace(Uint32Array.from(deep), [n, ...cuts.map((cut) => cut + 1)], n + cuts.length);
+  const wideKeys = Uint32Array.from({ length: 4 * n }, (_, i) => (i % 2 === 0 ? 0 : 1 + ((i >> 1) % n)));
+  const wideTrace = contentTrace(wideKeys, new Array(2 * n).fill(2), n + 1);
+  return [deepTrace, wideTrace].map((trace, which) => {
+    const ns: number[] = [];
+    for (let pass = 0; pass < 5; pass++) {
+      const config = configOf(index, "lru", n + 1, trace);
+      const ms = timed(() => (sink += replayTrace(trace, config).cache.counters.hitBlocks));
+      ns.push((ms * 1e6) / trace.keys.length);
+    }
+    return { name: which === 0 ? "deep" : "wide", value: median(ns), unit: "ns/block" };
+  });
+}
+
 function hashing(): Figure[] {
   const blocks = 200_000;
   const tokens = Uint32Array.from({ length: blocks * 16 }, (_, i) => (i * 2654435761) >>> 15);
@@ -206,6 +274,8 @@ async function reading(): Promise<Figure[]> {
 
 const benchmarks: Record<string, (...args: string[]) => Figure[] | Promise<Figure[]>> = {
   replay: (index, eviction, blocks) => replay(index, eviction, Number(blocks)),
+  scaling: (index, blocks) => scaling(index, Number(blocks)),
+  shapes: (index) => shapes(index),
   allocation,
   memory,
   hashing,
