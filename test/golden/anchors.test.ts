@@ -27,6 +27,15 @@ describe.runIf(haveRecordings)("Mooncake's FAST'25 conversation trace", () => {
     expect(ours.join(" ")).toBe(ratios);
   });
 
+  test.each(["block-trie", "radix-tree"])(
+    "LRU in a %s, leaves first, hits what the deepest block first hits",
+    (index) => {
+      const rules = { victims: "leaf" };
+      const hits = capacities.map((blocks) => shown(replayed(trace, { index, rules, blocks }).report.hitRatio.block));
+      expect(hits.join(" ")).toBe(".0445 .1361 .2116 .3257 .3546 .3637");
+    },
+  );
+
   test("LRU, first block first, at a share of the 182,790 distinct blocks", () => {
     expect(trace.distinctKeys).toBe(182_790);
     const ours = [0.01, 0.05, 0.1, 0.25, 0.5].map((share) => {
@@ -54,10 +63,45 @@ describe.runIf(haveRecordings)("Mooncake's FAST'25 conversation trace", () => {
   });
 });
 
-test.runIf(haveRecordings)("ShareGPT-300: prompt and output cached, 19,520 of 257,239 tokens hit", async () => {
-  const file = recording("sharegpt/sharegpt-llama-3.1-8b-300-sps10.jsonl.gz");
-  const trace = await readTrace(await openTrace([file]));
+describe.runIf(haveRecordings)("ShareGPT-300, prompt and output cached", () => {
+  let trace: Trace;
+  beforeAll(async () => {
+    trace = await readTrace(await openTrace([recording("sharegpt/sharegpt-llama-3.1-8b-300-sps10.jsonl.gz")]));
+  });
   const rules = { "match-limit": "l-1", "cache-generated": "true" };
-  const { hitTokens, lookupTokens } = replayed(trace, { policy: "unbounded", rules }).report;
-  expect({ hitTokens, lookupTokens }).toEqual({ hitTokens: 19_520, lookupTokens: 257_239 });
+
+  test.each(["hash-table", "block-trie", "radix-tree"])("%s: 19,520 of 257,239 tokens hit", (index) => {
+    const { hitTokens, lookupTokens } = replayed(trace, { index, policy: "unbounded", rules }).report;
+    expect({ hitTokens, lookupTokens }).toEqual({ hitTokens: 19_520, lookupTokens: 257_239 });
+  });
+
+  test.each([1, 7, 64])(
+    "blocks of %i tokens: every index hits the longest common prefixes, in whole blocks",
+    (size) => {
+      const expected = commonPrefixes(trace).reduce((sum, tokens) => sum + tokens - (tokens % size), 0);
+      const hits = ["hash-table", "block-trie", "radix-tree"].map(
+        (index) => replayed(trace, { index, policy: "unbounded", rules, blockTokens: size }).report.hitTokens,
+      );
+      expect(hits).toEqual([expected, expected, expected]);
+    },
+  );
 });
+
+/** Of each prompt but its last token, how many tokens begin an earlier prompt with its answer (but the last token). */
+function commonPrefixes({ keys, keyStart, requestCount, optional }: Trace): number[] {
+  const { generatedKeys, generatedStart } = optional;
+  const said = Array.from({ length: requestCount }, (_, r) => [
+    ...keys.subarray(keyStart[r], keyStart[r + 1]),
+    ...generatedKeys!.subarray(generatedStart![r], Math.max(generatedStart![r], generatedStart![r + 1] - 1)),
+  ]);
+  return said.map((own, r) => {
+    const length = keyStart[r + 1] - keyStart[r] - 1;
+    let most = 0;
+    for (const earlier of said.slice(0, r)) {
+      let common = 0;
+      while (common < length && own[common] === earlier[common]) common++;
+      most = Math.max(most, common);
+    }
+    return most;
+  });
+}

@@ -23,6 +23,23 @@ const runs: Record<string, Run> = {
   "random, seed 3": { policy: "random", blocks: 200, seed: 3 },
   unbounded: { policy: "unbounded", blocks: 1 },
   "no index": { policy: "lru", index: "none", blocks: 200 },
+  "block trie": { policy: "lru", index: "block-trie", blocks: 200 },
+  "block trie, any victim, random": {
+    ...{ policy: "random", index: "block-trie", blocks: 150, rules: { victims: "any" } },
+  },
+  "block trie, parts copied": {
+    ...{ policy: "lru", index: "block-trie", blocks: 60, trace: "tokens", rules: { partial: "copy" } },
+  },
+  "block trie, parts stolen": {
+    ...{ policy: "lru", index: "block-trie", blocks: 60, trace: "tokens", rules: { partial: "steal" } },
+  },
+  "radix tree": { policy: "lru", index: "radix-tree", blocks: 200 },
+  "radix tree, whole runs": {
+    ...{ policy: "fifo", index: "radix-tree", blocks: 150, rules: { "victim-unit": "node" } },
+  },
+  "radix tree, answers cached": {
+    ...{ policy: "random", index: "radix-tree", blocks: 60, trace: "tokens", rules: { "cache-generated": "true" } },
+  },
   "duplicates adopted": { policy: "fifo", blocks: 150, rules: { "free-order": "forward" } },
   "duplicates kept": { policy: "fifo", blocks: 150, rules: { duplicates: "keep", "free-order": "forward" } },
   "duplicates swapped": { policy: "fifo", blocks: 150, rules: { duplicates: "swap", "free-order": "forward" } },
