@@ -26,7 +26,7 @@ Examples:
   kvlab replay trace.jsonl.gz --blocks 10000  one configuration, in detail
   kvlab trace stats trace.jsonl.gz            what is in a trace
   kvlab init policy mine && kvlab replay --eviction ./mine.ts
-  kvlab check ./mine.ts                       every law against a policy of your own
+  kvlab check ./mine.ts                       every law against your own policy
 
 kvlab COMMAND --help says more. A TRACE left out is the built-in example.`;
 

@@ -32,10 +32,12 @@ const sizes = [1_000, 4_000, 16_000, 64_000];
 /** Far above what larger tables (caches of the processor) and logarithms do, which is below 0.4. */
 const mostExponent = 0.7;
 
+const leastFillMs = 1000;
+
 /**
  * Drives the policy alone, with ever more entries, through what a cache does: entries are held, hit and let go again;
- * victims go, and what is new takes their place. `measureMs` is spent on each number of entries, and at most six times
- * as much on letting them come in.
+ * victims go, and what is new takes their place. `measureMs` is spent on each number of entries, once they have come in;
+ * if that takes too long, there are no more.
  */
 export function measureGrowth(plugin: EvictionPlugin, now: Stopwatch, measureMs: number): Growth {
   // The first entries are slow whatever the policy does: its code is not compiled yet.
@@ -53,6 +55,10 @@ export function measureGrowth(plugin: EvictionPlugin, now: Stopwatch, measureMs:
 export function holdCheap({ costs, exponent }: Growth): void {
   hold(cheap, exponent <= mostExponent, () => {
     const [few, many] = [costs[0], costs.at(-1)!];
+    if (isShort(costs)) {
+      const ms = (many.nsPerOperation / 1e6).toPrecision(2);
+      return `one operation costs ${ms} ms with ${many.entries} entries: that is too slow to try it with more`;
+    }
     const times = (n: number) => `${n >= 10 ? Math.round(n) : n.toFixed(1)} ×`;
     const [worst] = Object.entries(many.nsByMethod).sort(([, a], [, b]) => b - a);
     const dearer = times(many.nsPerOperation / few.nsPerOperation);
@@ -67,17 +73,20 @@ export function holdCheap({ costs, exponent }: Growth): void {
 
 export const tooDear = ({ exponent }: Growth) => exponent > mostExponent;
 
+/** Whether it was too slow for figures over a range of ten times as many entries. */
+const isShort = (costs: readonly Cost[]) => costs.at(-1)!.entries < 10 * sizes[0];
+
 /** The steepest of the whole range and its upper part. */
 function exponentOf(costs: readonly Cost[]): number {
   const last = costs.at(-1)!;
   const slopes = costs
     .filter(({ entries }) => entries * 10 <= last.entries)
     .map((cost) => Math.log(last.nsPerOperation / cost.nsPerOperation) / Math.log(last.entries / cost.entries));
-  return Math.max(0, ...slopes);
+  return Math.max(isShort(costs) ? 1 : 0, ...slopes);
 }
 
 function measure(plugin: EvictionPlugin, entries: number, now: Stopwatch, measureMs: number): Cost {
-  const fillMs = 6 * measureMs;
+  const fillMs = Math.max(leastFillMs, 6 * measureMs);
   const shelf = new Shelf(plugin, entries);
   const begin = now();
   const spent: Record<string, number[]> = {};
