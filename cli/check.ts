@@ -25,7 +25,7 @@ interface CheckOptions {
   readonly json?: boolean;
 }
 
-const defaultRuns = 200;
+const defaultRuns = 400;
 
 export function addCheck(program: Command): void {
   program

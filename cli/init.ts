@@ -36,7 +36,8 @@ async function initPolicy(given: string, { force }: { force?: boolean }): Promis
         : `${file}: cannot be written (${code})`,
     );
   }
-  print(`Wrote ${file}. Try it:\n  ${calledAs()} compare --eviction lru,./${file}\n`);
+  const kvlab = calledAs();
+  print(`Wrote ${file}. Try it:\n  ${kvlab} compare --eviction lru,./${file}\n  ${kvlab} check ./${file}\n`);
 }
 
 const template = (name: string) => `import { byScore, type EvictionPlugin, type EvictionPolicy } from "kvlab";

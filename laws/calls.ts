@@ -15,6 +15,8 @@ export interface Call {
 export class CallLog {
   /** The call under way. */
   open: string | undefined;
+  /** A policy has been created that wants to be told the future. */
+  readsFuture = false;
   readonly #describe: (error: unknown) => string;
   readonly #starts: () => void;
   #created: Call[][] = [];
@@ -87,6 +89,7 @@ export function tracedPolicy(plugin: EvictionPlugin, log: CallLog): EvictionPlug
         },
         begin: (request, now) => log.make(calls, "begin", [request.id], () => inner.begin?.(request, now)),
       };
+      if (inner.prepare) log.readsFuture = true;
       for (const name of optional) {
         const own = inner[name] as ((...args: unknown[]) => unknown) | undefined;
         if (!own) continue;

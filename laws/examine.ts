@@ -51,7 +51,7 @@ const leastMeasureMs = 30;
 const mostMeasureMs = 250;
 
 /** A broken case is made smaller in at most so many attempts; one that does not end, for so long. */
-const mostShrinks = 200;
+const mostShrinks = { small: 1000, large: 200 } as const;
 const hangingMs = 200;
 const shrinkingMs = 500;
 
@@ -149,7 +149,7 @@ class Examining {
         seed,
         small,
         known: new Set(this.#broken.keys()),
-        mostShrinks,
+        mostShrinks: small ? mostShrinks.small : mostShrinks.large,
         around: (check) => this.#watch(check),
       });
       for (const violation of found) this.#broken.set(violation.law, findingOf(violation));
@@ -186,7 +186,7 @@ class Examining {
     const skip = (why: string) => void this.#skipped.set(cheap, why);
     const stopped = this.#stopped();
     if (stopped) return skip(stopped) as undefined;
-    if (policy.offline || policy.unlimited) return skip("a bound is not measured") as undefined;
+    if (policy.unlimited || this.#log.readsFuture) return skip("a bound is not measured") as undefined;
     await this.#examiner.advance(cheap.says);
     const { stopwatch, describe, runs } = this.#examiner;
     const measureMs = Math.min(Math.max(runs, leastMeasureMs), mostMeasureMs);

@@ -250,7 +250,7 @@ class Play implements Scheduler {
   #decide(what: string, sequence: Sequence): void {
     const { request, table, blockCount, computedTokens, stepTokens } = sequence;
     this.#decisions.push(
-      `step ${this.#now}: ${what} request ${request.id}, ${computedTokens} + ${stepTokens} tokens, ` +
+      `step ${this.#now}: ${what} request ${request.id}, ${computedTokens} tokens there, ${stepTokens} to compute, ` +
         `blocks ${table.subarray(0, blockCount).join(" ")}`,
     );
   }

@@ -164,6 +164,14 @@ describe("a policy without a fault keeps every law", () => {
     expect(document.cost).toMatchObject({ sizes: [{ entries: 1000 }, {}, {}, { entries: 64000 }] });
   });
 
+  test("the one that init policy writes", async () => {
+    const folder = newFolder();
+    await kvlab(folder, ["init", "policy"]);
+    const { code, stdout } = await kvlab(folder, ["check", "./mine.ts", "--runs", "1"]);
+    expect(stdout).toMatch(/^All laws hold/m);
+    expect(code).toBe(0);
+  });
+
   test("an index of ours", async () => {
     const { document } = await checked("hash-table", ["--runs", "4"]);
     expect(document.laws.map(({ name }) => name)).toContain("collisions");

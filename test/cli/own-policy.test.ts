@@ -22,7 +22,8 @@ describe("a policy of one's own", () => {
     const folder = newFolder();
     const { stdout, code } = await kvlab(folder, ["init", "policy", "two-touch"]);
     expect({ stdout, code }).toEqual({
-      stdout: "Wrote two-touch.ts. Try it:\n  kvlab compare --eviction lru,./two-touch.ts\n",
+      stdout:
+        "Wrote two-touch.ts. Try it:\n  kvlab compare --eviction lru,./two-touch.ts\n  kvlab check ./two-touch.ts\n",
       code: 0,
     });
     const report = await json(folder, ["replay", "--eviction", "./two-touch.ts", ...short]);
