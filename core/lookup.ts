@@ -66,7 +66,9 @@ export class Lookup {
   readonly #adopt: boolean;
   readonly #recomputeLast: boolean;
   readonly #worstCase: boolean;
-  readonly #partial: Rules["partial"];
+  /** Whether parts of blocks may be used. */
+  readonly #parts: boolean;
+  readonly #steal: boolean;
   readonly #limit: Rules["match-limit"];
   readonly #match: Match = { blocks: 0, absent: 0, evicted: 0 };
   readonly #part: PartMatch = { block: hole, tokens: 0 };
@@ -85,7 +87,8 @@ export class Lookup {
     this.#limit = rules["match-limit"];
     this.#limited = this.#limit !== "all";
     // Who gives back matched blocks wants them computed.
-    this.#partial = rules["drop-blocks"] === 0 ? rules.partial : "none";
+    this.#parts = rules.partial !== "none" && rules["drop-blocks"] === 0;
+    this.#steal = rules.partial === "steal";
     this.#dropBlocks = rules["drop-blocks"];
     this.#adopt = rules.duplicates === "adopt";
     this.#recomputeLast = rules["full-hit"] === "recompute-last";
@@ -105,7 +108,8 @@ export class Lookup {
     const { keys, keyStart } = sequence.request;
     this.#index.match(keys, keyStart, blocks, this.#scratch, this.#match);
     const hits = this.#usable(this.#match.blocks, sequence);
-    return this.#tokensOf(hits, sequence) + this.#partOf(sequence, this.#scratch, hits, this.#match.blocks);
+    const part = this.#parts ? this.#partOf(sequence, this.#scratch, hits, this.#match.blocks) : 0;
+    return this.#tokensOf(hits, sequence) + part;
   }
 
   /** Tokens of the first block past the hits that the rule `partial` lets a request use; the block is in `#part`. */
@@ -113,7 +117,7 @@ export class Lookup {
     const { request, knownTokens } = sequence;
     const { contents } = request.blocks;
     const begin = hits * this.#blockTokens;
-    if (this.#partial === "none" || contents === undefined || begin >= knownTokens) return 0;
+    if (contents === undefined || begin >= knownTokens) return 0;
     if (this.#limit === "block-before-l" && begin + this.#blockTokens >= knownTokens) return 0;
     const found = this.#part;
     // What a partial or incomplete block is known for ends with the prompt.
@@ -186,7 +190,7 @@ export class Lookup {
     // A block that this very step computes is empty when copies are made, so it is computed again instead.
     const unmade = this.#copies(hits, sequence) && this.isBeingComputed(sequence.table[hits - 1]);
     if (unmade) hits--;
-    const partTokens = unmade ? 0 : this.#partOf(sequence, sequence.table, hits, matched);
+    const partTokens = unmade || !this.#parts ? 0 : this.#partOf(sequence, sequence.table, hits, matched);
     const hitTokens = this.#tokensOf(hits, sequence) + partTokens;
     const wanted = this.reservedTokens(sequence, Math.min(known, hitTokens + tokens));
     const target = Math.max(hits, sequence.blocksUpTo(wanted));
@@ -201,7 +205,7 @@ export class Lookup {
     if (partTokens > 0) {
       this.part = this.#part.block;
       this.#partReason = hits < blocks ? this.#whyMissed(request, table, matched, hits) : Miss.shorterThanBlock;
-      this.steals = this.#partial === "steal" && this.#index.isEvictable(this.#index.entryOf(this.part));
+      this.steals = this.#steal && this.#index.isEvictable(this.#index.entryOf(this.part));
       if (this.steals) unheld++;
     }
     if (hits < blocks) this.#classify(request, table, hits, matched, blocks);

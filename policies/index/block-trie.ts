@@ -36,6 +36,8 @@ class BlockTrie implements PrefixIndex, LeafIndex {
   readonly #victim = new Int32Array(1);
   /** Block that holds a content, or `never` or `evicted`. */
   #blockOf = new Int32Array(1024).fill(never);
+  /** Content of each stored block. */
+  #keyOf: Uint32Array;
   /** Block above, and first block below; the others below follow as its siblings. */
   #above: Int32Array;
   #below: Int32Array;
@@ -49,6 +51,7 @@ class BlockTrie implements PrefixIndex, LeafIndex {
     this.#host = host;
     this.#any = rules.victims === "any";
     this.leaves = this.#any ? undefined : this;
+    this.#keyOf = host.columns.key;
     this.#above = new Int32Array(blockCount);
     this.#below = new Int32Array(blockCount);
     this.#next = new Int32Array(blockCount).fill(none);
@@ -86,7 +89,7 @@ class BlockTrie implements PrefixIndex, LeafIndex {
   }
 
   matchPart(above: BlockId, key: number, contents: BlockContents, found: PartMatch): void {
-    const keyOf = this.#host.columns.key;
+    const keyOf = this.#keyOf;
     found.tokens = 0;
     for (let block = above === none ? this.#top : this.#below[above]; block !== none; block = this.#next[block]) {
       const tokens = contents.commonTokens(keyOf[block], key);
@@ -115,11 +118,10 @@ class BlockTrie implements PrefixIndex, LeafIndex {
       return;
     }
     this.#host.touchMany(blocks, count);
-    for (const block of [blocks[0], blocks[count - 1]]) {
-      if (this.#below[block] !== none) continue;
-      this.#host.evictable(block);
-      break;
-    }
+    // The deepest comes first or last.
+    const [first, last] = [blocks[0], blocks[count - 1]];
+    if (this.#below[first] === none) this.#host.evictable(first);
+    else if (this.#below[last] === none) this.#host.evictable(last);
   }
 
   insert(insertion: Insertion): boolean {
@@ -135,7 +137,7 @@ class BlockTrie implements PrefixIndex, LeafIndex {
         return false;
       }
     }
-    const keyOf = this.#host.columns.key;
+    const keyOf = this.#keyOf;
     const aboveOf = this.#above;
     const belowOf = this.#below;
     let i = first;
@@ -191,6 +193,7 @@ class BlockTrie implements PrefixIndex, LeafIndex {
   }
 
   grow(blockCount: number): void {
+    this.#keyOf = this.#host.columns.key;
     this.#above = grown(this.#above, blockCount);
     this.#below = grown(this.#below, blockCount);
     const known = this.#next.length;
@@ -209,7 +212,7 @@ class BlockTrie implements PrefixIndex, LeafIndex {
       let stored = this.#blockOf[key];
       if (stored < 0) {
         this.#blockOf[key] = stored = own;
-        this.#host.columns.key[own] = key;
+        this.#keyOf[own] = key;
         this.#above[own] = above;
         this.#below[own] = none;
         this.#link(own);
@@ -255,7 +258,7 @@ class BlockTrie implements PrefixIndex, LeafIndex {
     const next = this.#next[block];
     if (above !== none && next === none && this.#below[above] === block) this.#below[above] = none;
     else this.#unlink(block, above, next);
-    this.#blockOf[this.#host.columns.key[block]] = evicted;
+    this.#blockOf[this.#keyOf[block]] = evicted;
     this.blockCount--;
     return above !== none && this.#below[above] === none && !this.#any && this.#host.isIdle(above) ? above : none;
   }

@@ -9,6 +9,9 @@ const evicted = -2;
 
 const none = -1;
 
+/** Room for runs to begin with; most are far longer than a block. */
+const firstRuns = 256;
+
 /**
  * A radix tree: an entry is a run of blocks, as long as nobody's prefix ends or parts inside it. A request that uses
  * part of a run cuts it, so a run is held whole or not at all; only runs that nothing extends may go, from their end.
@@ -36,20 +39,20 @@ class RadixTree implements PrefixIndex {
   #before: Int32Array;
   // By run: its last block, its length in blocks (0: there is no such run), how many of these are held, and where it
   // begins and ends, in tokens of the prompt.
-  #last: Int32Array;
-  #length: Int32Array;
-  #heldBlocks: Int32Array;
-  #start: Uint32Array;
-  #end: Uint32Array;
+  #last: Int32Array = new Int32Array(firstRuns);
+  #length: Int32Array = new Int32Array(firstRuns);
+  #heldBlocks: Int32Array = new Int32Array(firstRuns);
+  #start: Uint32Array = new Uint32Array(firstRuns);
+  #end: Uint32Array = new Uint32Array(firstRuns);
   // By run: the run above, the first one below, whose siblings follow. Those at the root are not listed.
-  #above: Int32Array;
-  #below: Int32Array;
-  #next: Int32Array;
-  #previous: Int32Array;
+  #above: Int32Array = new Int32Array(firstRuns);
+  #below: Int32Array = new Int32Array(firstRuns);
+  #next: Int32Array = new Int32Array(firstRuns);
+  #previous: Int32Array = new Int32Array(firstRuns);
   /** Numbers of runs that are gone, and the first that was never used. */
-  #free: Int32Array;
+  #free: Int32Array = new Int32Array(firstRuns);
   #freeCount = 0;
-  #victims: Int32Array;
+  #victims = new Int32Array(firstRuns);
   #unused = 0;
 
   constructor({ host, rules, blockTokens }: IndexContext, blockCount: number) {
@@ -59,17 +62,6 @@ class RadixTree implements PrefixIndex {
     this.#keyOf = new Uint32Array(blockCount);
     this.#runOf = new Int32Array(blockCount);
     this.#before = new Int32Array(blockCount);
-    this.#last = new Int32Array(blockCount);
-    this.#length = new Int32Array(blockCount);
-    this.#start = new Uint32Array(blockCount);
-    this.#end = new Uint32Array(blockCount);
-    this.#heldBlocks = new Int32Array(blockCount);
-    this.#above = new Int32Array(blockCount);
-    this.#below = new Int32Array(blockCount);
-    this.#next = new Int32Array(blockCount);
-    this.#previous = new Int32Array(blockCount);
-    this.#free = new Int32Array(blockCount);
-    this.#victims = new Int32Array(blockCount);
   }
 
   expectKeys(distinct: number): void {
@@ -153,6 +145,7 @@ class RadixTree implements PrefixIndex {
     const length = this.#length[run];
     const wanted = this.#unit === "node" ? length : this.#unit === "block" ? 1 : wantedBlocks;
     const count = Math.min(wanted, length);
+    if (count > this.#victims.length) this.#victims = new Int32Array(2 * count);
     const blocks = this.#victims;
     const blockOf = this.#blockOf;
     const keyOf = this.#keyOf;
@@ -207,17 +200,6 @@ class RadixTree implements PrefixIndex {
     this.#keyOf = grown(this.#keyOf, blockCount);
     this.#runOf = grown(this.#runOf, blockCount);
     this.#before = grown(this.#before, blockCount);
-    this.#last = grown(this.#last, blockCount);
-    this.#length = grown(this.#length, blockCount);
-    this.#start = grown(this.#start, blockCount);
-    this.#end = grown(this.#end, blockCount);
-    this.#heldBlocks = grown(this.#heldBlocks, blockCount);
-    this.#above = grown(this.#above, blockCount);
-    this.#below = grown(this.#below, blockCount);
-    this.#next = grown(this.#next, blockCount);
-    this.#previous = grown(this.#previous, blockCount);
-    this.#free = grown(this.#free, blockCount);
-    this.#victims = new Int32Array(blockCount);
   }
 
   /** Stores the insertion's blocks from `from` on as one run, up to the first that is stored already: returns its place. */
@@ -280,7 +262,22 @@ class RadixTree implements PrefixIndex {
 
   #newRun(): EntryId {
     this.entryCount++;
-    return this.#freeCount > 0 ? this.#free[--this.#freeCount] : this.#unused++;
+    if (this.#freeCount > 0) return this.#free[--this.#freeCount];
+    if (this.#unused === this.#length.length) this.#growRuns(2 * this.#unused);
+    return this.#unused++;
+  }
+
+  #growRuns(count: number): void {
+    this.#last = grown(this.#last, count);
+    this.#length = grown(this.#length, count);
+    this.#heldBlocks = grown(this.#heldBlocks, count);
+    this.#start = grown(this.#start, count);
+    this.#end = grown(this.#end, count);
+    this.#above = grown(this.#above, count);
+    this.#below = grown(this.#below, count);
+    this.#next = grown(this.#next, count);
+    this.#previous = grown(this.#previous, count);
+    this.#free = grown(this.#free, count);
   }
 
   /** Makes the block the last of its run: what follows in the run becomes a run below. */
