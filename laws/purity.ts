@@ -53,7 +53,7 @@ export class Sources {
 
   /** Each source with who reads it: "reads the wall clock (Date.now) in add()". */
   uses(): string[] {
-    return [...this.#uses].map(([source, readers]) => `reads ${source} ${[...readers].join(" and ")}`);
+    return [...this.#uses].map(([source, readers]) => `reads ${source} ${[...readers].join(", ")}`);
   }
 
   /** A cache of its own: the clock is another one. */

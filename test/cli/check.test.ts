@@ -39,10 +39,10 @@ describe("a policy with a fault is told what it is", () => {
 
   test("it asks for chance that nobody can repeat: this is said, and not all that follows from it", async () => {
     const { broken, names } = await faulty("chance");
-    expect(broken["pure"].message).toBe("reads chance that is not seeded (Math.random) in add()");
+    expect(broken["pure"].message).toMatch(/^reads chance that is not seeded \(Math\.random\) in add\(\), in /);
     expect(broken["determinism"].message).toMatch(/^the same requests again are served otherwise: /);
     expect(broken["determinism"].calls).toHaveLength(2);
-    expect(names.sort()).toEqual(["cheap", "determinism", "pure"]);
+    expect(names.sort()).toEqual(["determinism", "pure"]);
   });
 
   test("its order depends on the process", async () => {

@@ -6,16 +6,21 @@ const asked: EvictionPlugin = {
   about: "",
   source: "",
   create() {
-    const entries = new Set<EntryId>();
+    const entries: EntryId[] = [];
+    const place = new Map<EntryId, number>();
     let questions = 0;
     return {
-      add: (entry) => void entries.add(entry),
-      remove: (entry) => void entries.delete(entry),
-      victim() {
-        let at = questions++ % entries.size;
-        for (const entry of entries) if (at-- === 0) return entry;
-        return undefined;
+      add(entry) {
+        place.set(entry, entries.length);
+        entries.push(entry);
       },
+      remove(entry) {
+        const last = entries.pop()!;
+        if (last === entry) return;
+        entries[place.get(entry)!] = last;
+        place.set(last, place.get(entry)!);
+      },
+      victim: () => entries[questions++ % entries.length],
     };
   },
 };

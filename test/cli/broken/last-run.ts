@@ -1,6 +1,6 @@
-import type { EntryId, EvictionPlugin } from "../../../index.ts";
+import { byScore, type EntryId, type EvictionPlugin } from "../../../index.ts";
 
-/** How often an entry was used, kept from one cache to the next. */
+/** How often an entry was let go, kept from one cache to the next. */
 const uses = new Map<EntryId, number>();
 
 /** Least often used, in all caches that there ever were. */
@@ -8,19 +8,15 @@ const lastRun: EvictionPlugin = {
   name: "last-run",
   about: "",
   source: "",
-  create() {
-    const entries = new Set<EntryId>();
+  create(context) {
+    const order = byScore((entry) => uses.get(entry) ?? 0, "releaseOrder")(context);
     return {
       add(entry) {
         uses.set(entry, (uses.get(entry) ?? 0) + 1);
-        entries.add(entry);
+        order.add(entry);
       },
-      remove: (entry) => void entries.delete(entry),
-      victim() {
-        let least: EntryId | undefined;
-        for (const entry of entries) if (least === undefined || uses.get(entry)! < uses.get(least)!) least = entry;
-        return least;
-      },
+      remove: (entry, why) => order.remove(entry, why),
+      victim: (now) => order.victim(now),
     };
   },
 };

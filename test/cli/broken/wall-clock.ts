@@ -1,20 +1,20 @@
-import type { EntryId, EvictionPlugin } from "../../../index.ts";
+import { byScore, type EvictionPlugin } from "../../../index.ts";
 
 /** LRU by the time of day: two entries of one millisecond change places from run to run. */
 const wallClock: EvictionPlugin = {
   name: "wall-clock",
   about: "",
   source: "",
-  create() {
-    const usedAt = new Map<EntryId, number>();
+  create(context) {
+    const usedAt = new Float64Array(context.columns.key.length);
+    const order = byScore((entry) => usedAt[entry])(context);
     return {
-      add: (entry) => void usedAt.set(entry, Date.now()),
-      remove: (entry) => void usedAt.delete(entry),
-      victim() {
-        let oldest: EntryId | undefined;
-        for (const [entry, at] of usedAt) if (oldest === undefined || at < usedAt.get(oldest)!) oldest = entry;
-        return oldest;
+      add(entry) {
+        usedAt[entry] = Date.now();
+        order.add(entry);
       },
+      remove: (entry, why) => order.remove(entry, why),
+      victim: (now) => order.victim(now),
     };
   },
 };
