@@ -1,7 +1,7 @@
 import type { Command } from "commander";
 import { InputError } from "../core/errors.ts";
 import type { EvictionPlugin, IndexPlugin } from "../core/plugins.ts";
-import { type Examination, examineIndex, examinePolicy, type Finding } from "../laws/examine.ts";
+import type { Examination, Finding } from "../laws/examine.ts";
 import type { Parts } from "../laws/parts.ts";
 import { Sources } from "../laws/purity.ts";
 import {
@@ -48,6 +48,8 @@ Examples:
   kvlab check lru`;
 
 async function check(file: string, { runs, seed, json }: CheckOptions): Promise<void> {
+  // Loaded only now, for no other command needs it.
+  const { examineIndex, examinePolicy } = await import("../laws/examine.ts");
   const progress = new Progress();
   progress.state(`loading ${file}`);
   const sources = new Sources();
