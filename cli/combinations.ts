@@ -1,8 +1,10 @@
+import { rulesFor } from "../core/compose.ts";
 import type { BlockColumns } from "../core/content.ts";
-import type { EvictionPlugin } from "../core/plugins.ts";
+import type { EvictionPlugin, IndexPlugin } from "../core/plugins.ts";
 import { CacheReplay } from "../core/replay.ts";
 import type { RuleName, RuleValue } from "../core/rules.ts";
 import { belady, unbounded } from "../policies/eviction/index.ts";
+import { blockTrie, hashTable } from "../policies/index/index.ts";
 import { evictionRegistry } from "../policies/registry.ts";
 import type { Configuration } from "./comparison.ts";
 import { defaultParts, evictionNamed, type Parts, partsNamed } from "./configuration.ts";
@@ -25,17 +27,22 @@ export async function combinations(lists: PartLists): Promise<Configuration[]> {
 }
 
 /**
- * The cross product of what a server could run; with each combination of the other parts come the two bounds. By default
- * all online policies.
+ * The cross product of what a server could run; with each combination of scheduler, allocator and rules come the two
+ * bounds, which are the same for every index. By default all online policies.
  */
 export async function combinationsAndBounds(lists: PartLists): Promise<Configuration[]> {
   const named = lists.eviction ? await evictionsNamed(lists.eviction) : evictionRegistry.all.map(asNamed);
   const chosen = named.filter(({ plugin }) => plugin !== belady && !plugin.unlimited);
   const evictions = lists.eviction ? chosen : chosen.filter(({ plugin }) => !plugin.offline);
-  const all = (await otherParts(lists)).map((others) => ({
-    own: evictions.map((eviction) => withEviction(others, eviction)),
-    bounds: [belady, unbounded].map((plugin) => withEviction(others, asNamed(plugin))),
-  }));
+  const bounded = new Set<string>();
+  const all = (await otherParts(lists)).map((others) => {
+    const own = evictions.map((eviction) => withEviction(others, eviction));
+    const best = blockByBlock(others);
+    const key = [best.parts.allocator.name, best.parts.scheduler.name, ...best.ruleTexts].join();
+    if (bounded.has(key)) return { own, bounds: [] };
+    bounded.add(key);
+    return { own, bounds: [belady, unbounded].map((plugin) => withEviction(best, asNamed(plugin))) };
+  });
   const isOnline = ({ kind }: Configuration) => kind === "online";
   return [
     ...all.flatMap(({ own }) => own.filter(isOnline)),
@@ -69,6 +76,26 @@ interface OtherParts {
 function withEviction({ parts, ruleTexts }: OtherParts, { plugin, label }: Named): Configuration {
   const kind = plugin.unlimited ? "unlimited" : plugin.offline ? "offline" : "online";
   return { parts: { ...parts, eviction: plugin }, label, kind, ruleTexts };
+}
+
+/** With any victims, block by block, which is what the optimum is an optimum of: in its own index, or one that can. */
+function blockByBlock({ parts, ruleTexts }: OtherParts): OtherParts {
+  const isOther = ([name]: [string, unknown]) => name !== "victims" && name !== "victim-unit";
+  const rules: RuleChoice = Object.fromEntries(Object.entries(parts.rules).filter(isOther));
+  const others = { ruleTexts: ruleTexts.filter((text) => isOther([text.split("=")[0], text])) };
+  const can = (index: IndexPlugin) =>
+    !index.none && index.supports["victim-unit"] === undefined && supports(index, rules);
+  const index = [parts.index, hashTable, blockTrie].find(can) ?? parts.index;
+  return { ...others, parts: { ...parts, index, rules } };
+}
+
+function supports(index: IndexPlugin, rules: RuleChoice): boolean {
+  try {
+    rulesFor(index, rules);
+    return true;
+  } catch {
+    return false;
+  }
 }
 
 /** All but the eviction policy. */
@@ -110,7 +137,7 @@ export class KeysOnce {
 
   of(parts: Parts): BlockColumns {
     const rule = (name: RuleName) => parts.rules[name] ?? parts.index.defaults?.[name];
-    const key = `${rule("collision")} ${rule("cache-generated")}`;
+    const key = `${rule("collision")} ${rule("cache-generated")} ${rule("partial") ?? "none"}`;
     let blocks = this.#known.get(key);
     if (!blocks) {
       const config = { ...parts, blockTokens: this.#blockTokens, blocks: undefined, seed: 1 };

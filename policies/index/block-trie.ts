@@ -70,18 +70,21 @@ class BlockTrie implements PrefixIndex, LeafIndex {
 
   match(keys: Uint32Array, start: number, count: number, table: Int32Array, found: Match): void {
     const blockOf = this.#blockOf;
+    const aboveOf = this.#above;
     const shift = start | 0;
     let i = 0;
+    let last: BlockId = none;
     for (; i < count; i++) {
       const block = blockOf[keys[shift + i]];
-      if (block < 0) break;
-      table[i] = block;
+      // Where hashes are trusted, a content may be stored on another path.
+      if (block < 0 || aboveOf[block] !== last) break;
+      table[i] = last = block;
     }
     found.blocks = i;
     found.absent = count - i;
     let remembered = 0;
     for (; i < count; i++) {
-      const mark = blockOf[keys[shift + i]];
+      const mark = Math.min(never, blockOf[keys[shift + i]]);
       table[i] = mark;
       remembered += never - mark;
     }
@@ -218,7 +221,7 @@ class BlockTrie implements PrefixIndex, LeafIndex {
         this.#link(own);
         this.blockCount++;
         this.#host.createdBlocks(insertion, i, i + 1);
-      } else if (stored !== own && i === partialAt) {
+      } else if (stored !== own && (i === partialAt || this.#above[stored] !== above)) {
         // It stays the request's own, unknown to others, and with it all that would hang below the one that is stored.
         instead.fill(none, i - from, to - from);
         return;
