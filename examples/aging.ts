@@ -31,10 +31,11 @@ class Aging implements EvictionPolicy {
     this.#worth[entry] = this.#uses[entry] + this.#age;
   }
 
-  /** Both halves of a run were used as often as the whole. */
+  /** Both halves of a run were used as often as the whole. The order that it is built on hears of it too. */
   split(lower: EntryId, upper: EntryId): void {
     this.#uses[upper] = this.#uses[lower];
     this.#worth[upper] = this.#worth[lower];
+    this.#order.split?.(lower, upper);
   }
 
   add(entry: EntryId): void {

@@ -41,6 +41,7 @@ class ComesBack implements EvictionPolicy {
   published(entry: EntryId, request: RequestView): void {
     const wentAt = this.#wentAt.get(this.#key[entry]);
     this.#isKept[entry] = wentAt !== undefined && this.#gone - wentAt <= this.#soon ? 1 : 0;
+    // What it is built on hears of it too.
     this.#probation.published?.(entry, request);
     this.#kept.published?.(entry, request);
   }
@@ -48,6 +49,7 @@ class ComesBack implements EvictionPolicy {
   /** Both halves of a run are where the whole was. */
   split(lower: EntryId, upper: EntryId): void {
     this.#isKept[upper] = this.#isKept[lower];
+    this.#orderOf(lower).split?.(lower, upper);
   }
 
   add(entry: EntryId): void {

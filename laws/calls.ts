@@ -116,13 +116,21 @@ function shownArgs(method: (typeof optional)[number], args: readonly unknown[]):
   return args.filter((arg) => typeof arg === "number");
 }
 
-/** An index whose calls are written down, and whose exceptions are broken laws. */
+const requiredOfIndex = [
+  ...["match", "matched", "held", "released", "insert", "evict", "forget"],
+  ...["blocks", "isEvictable", "entryOf", "grow", "expectKeys"],
+] as (keyof PrefixIndex)[];
+
+/** An index whose calls are written down, and whose exceptions are broken laws; `create` throws as a policy's does. */
 export function tracedIndex(plugin: IndexPlugin, log: CallLog): IndexPlugin {
   return {
     ...plugin,
     create(context, blockCount) {
       const calls = log.start();
       const inner = log.make(calls, "create", [blockCount], () => plugin.create(context, blockCount));
+      const missing = requiredOfIndex.find((name) => typeof inner?.[name] !== "function");
+      if (missing)
+        throw new InputError(`create() gave no index with ${missing}(), expected ${requiredOfIndex.join(", ")}`);
       return new Proxy(inner, {
         get(_, name: keyof PrefixIndex & string) {
           const value: unknown = Reflect.get(inner, name, inner);

@@ -192,4 +192,11 @@ test("what cannot be loaded, or is not there, is refused", async () => {
   expect(await refusal(folder, ["check", "./half.ts"])).toBe(
     "./half.ts: create() gave no policy with remove(), expected add, remove, victim",
   );
+  writeFileSync(join(folder, "index.ts"), "export default { supports: {}, create: () => ({ match() {} }) };");
+  expect(await refusal(folder, ["check", "./index.ts"])).toMatch(
+    /^\.\/index\.ts: create\(\) gave no index with matched\(\)/,
+  );
+  expect(await refusal(folder, ["replay", "--eviction", "./index.ts"])).toMatch(
+    /exports an index, expected an eviction/,
+  );
 });
