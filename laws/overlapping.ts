@@ -1,5 +1,6 @@
 import { alwaysAVictim, asking, conservation, mayGo, noTrace, ownContent, returning, told } from "./book.ts";
 import { scenarios } from "./configs.ts";
+import { entriesLaw } from "./entries.ts";
 import { play } from "./scenario.ts";
 import type { Trial } from "./trial.ts";
 
@@ -9,7 +10,7 @@ import type { Trial } from "./trial.ts";
  * model; every step reads what is really in the blocks.
  */
 export const overlapping: Trial = {
-  laws: [conservation, mayGo, alwaysAVictim, asking, returning, told, ownContent, noTrace],
+  laws: [conservation, mayGo, alwaysAVictim, asking, returning, told, ownContent, noTrace, entriesLaw],
   runs: 100,
   cases: scenarios,
   check: ({ script = [], ...one }) => void play({ ...one, script }),

@@ -6,19 +6,29 @@ import { hold } from "./law.ts";
 
 type Life = "free" | "private" | "cached";
 
+/** What else is of interest, as it is read. */
+export interface Readers {
+  /** A block has a new owner, who may not rely on what is in it. */
+  wiped(block: number): void;
+  published(request: number, block: number, place: number): void;
+  hit(block: number): void;
+  /** Its last holder let a cached block go. */
+  letGo(block: number): void;
+  /** It is cached no longer. */
+  gone(block: number): void;
+}
+
 /** A second set of books: every block's state and holders, kept from the event log alone. */
 export class Recount {
   readonly #log: EventLog;
   #read = 0;
   readonly #life = new Map<number, Life>();
   readonly #held = new Map<number, Set<number>>();
-  readonly onWipe: (block: number) => void;
-  readonly onPublish: (request: number, block: number, place: number) => void;
+  readonly #readers: Readers;
 
-  constructor(log: EventLog, on: Pick<Recount, "onWipe" | "onPublish">) {
+  constructor(log: EventLog, readers: Readers) {
     this.#log = log;
-    this.onWipe = on.onWipe;
-    this.onPublish = on.onPublish;
+    this.#readers = readers;
   }
 
   /** Reads what was logged since the last time. */
@@ -84,21 +94,22 @@ export class Recount {
       case EventKind.adopt:
         this.#move(block, "cached", "cached");
         this.#heldBy(request).add(block);
+        if (kind === EventKind.hit) this.#readers.hit(block);
         return;
       case EventKind.allocate:
         this.#move(block, "free", "private");
         this.#heldBy(request).add(block);
-        this.onWipe(block);
+        this.#readers.wiped(block);
         return;
       case EventKind.copy:
         this.#move(block, "free", "private");
         this.#heldBy(request).delete(key);
         this.#heldBy(request).add(block);
-        this.onWipe(block);
+        this.#readers.wiped(block);
         return;
       case EventKind.publish:
         this.#move(block, "private", "cached");
-        this.onPublish(request, block, value);
+        this.#readers.published(request, block, value);
         return;
       case EventKind.duplicate:
         this.#heldBy(request).delete(block);
@@ -106,15 +117,17 @@ export class Recount {
         return;
       case EventKind.release:
         hold(conservation, !this.#isHeld(block), () => `event ${this.#log.line(this.#read)}: block ${block} is held`);
-        if (value === 1) this.#move(block, "cached", "cached");
-        else this.#move(block, "private", "free");
+        this.#move(block, value === 1 ? "cached" : "private", value === 1 ? "cached" : "free");
+        if (value === 1) this.#readers.letGo(block);
         return;
       case EventKind.evict:
         hold(conservation, !this.#isHeld(block), () => `event ${this.#log.line(this.#read)}: block ${block} is held`);
         this.#move(block, "cached", "free");
+        this.#readers.gone(block);
         return;
       case EventKind.drop:
         this.#move(block, "cached", this.#isHeld(block) ? "private" : "free");
+        this.#readers.gone(block);
         return;
       case EventKind.finish:
       case EventKind.preempt:

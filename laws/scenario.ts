@@ -8,6 +8,7 @@ import type { Scheduler, SchedulerContext, SequenceView } from "../core/plugins.
 import { Replica } from "../core/replica.ts";
 import { Request, type Sequence } from "../core/request.ts";
 import { conservation, noTrace, ownContent, told } from "./book.ts";
+import { EntryBooks } from "./entries.ts";
 import { KvMemory } from "./kv-memory.ts";
 import { hold, near, same, shown } from "./law.ts";
 import { linesOf } from "./log-lines.ts";
@@ -63,6 +64,7 @@ class Play implements Scheduler {
   readonly #memory: KvMemory;
   readonly #log: EventLog | undefined;
   readonly #recount: Recount | undefined;
+  readonly #entries: EntryBooks | undefined;
   readonly #policy: Recorded;
   /** For each block that was ever published, the request and place whose content it got. */
   readonly #contents = new Map<number, { ask: Ask; place: number }>();
@@ -106,12 +108,21 @@ class Play implements Scheduler {
     this.#replica = new Replica({ cache: this.#cache, scheduler: this, log: this.#log, generation: "step" });
     this.#model = new NaiveModel(blockTokens, world.unitTokens, this.#cache.rules);
     this.#memory = new KvMemory(blockTokens);
-    this.#recount =
-      this.#log &&
-      new Recount(this.#log, {
-        onWipe: (block) => this.#memory.wipe(block),
-        onPublish: (request, block, place) => this.#contents.set(block, { ask: this.#asks[request], place }),
-      });
+    if (this.#log === undefined) return;
+    const { victims } = config.index.supports;
+    const isTree = victims === "any" || victims?.includes("leaf") === true;
+    const entries = new EntryBooks(this.#cache, this.#model, blocks, isTree);
+    this.#entries = entries;
+    this.#recount = new Recount(this.#log, {
+      wiped: (block) => this.#memory.wipe(block),
+      published: (request, block, place) => {
+        this.#contents.set(block, { ask: this.#asks[request], place });
+        entries.published(block, this.#asks[request], place);
+      },
+      hit: (block) => entries.hit(block),
+      letGo: (block) => entries.letGo(block),
+      gone: (block) => entries.gone(block),
+    });
   }
 
   run(): Outcome {
@@ -347,6 +358,7 @@ class Play implements Scheduler {
     same(told, "what the policy was told is evictable", sorted(this.#policy.added), sorted(evictable));
     this.#recount!.catchUp();
     this.#recount!.compare(this.#cache);
+    this.#entries!.check();
   }
 
   /** Between two steps, all that can be found has been computed, and is what it is found as. */
