@@ -337,7 +337,7 @@ class Play implements Scheduler {
     if (!this.#checked) return undefined;
     const { pool, index } = this.#cache;
     return {
-      blocks: Array.from({ length: pool.blockCount }, (_, block) => [pool.stateOf(block), pool.holdersOf(block)]),
+      blocks: pool.words.slice(),
       stored: [...index.blocks()].sort((a, b) => a - b),
       evictable: index.evictableBlocks,
       free: this.#cache.freeBlocks,
