@@ -25,7 +25,7 @@ const laterTraceCommands: Readonly<Record<string, string>> = {
 
 /** Parts of versions to come. */
 const laterParts: Readonly<Record<string, readonly string[]>> = {
-  index: ["radix-tree", "block-trie", "prompt-table", "prefix-pool", "prefix-trie"],
+  index: ["prompt-table", "prefix-pool", "prefix-trie"],
   eviction: [
     ...["lfu", "mru", "filo", "slru", "s3fifo", "s3-fifo", "arc", "2q", "sieve", "clock", "tinylfu", "w-tinylfu"],
     ...["gdsf", "lru-k", "lirs", "lfu-da", "priority", "cost"],

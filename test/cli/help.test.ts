@@ -57,7 +57,7 @@ test("policies says which values no index of this version has", async () => {
   const { rules } = await json(newFolder(), ["policies"]);
   expect(rules).toContainEqual(expect.objectContaining({ name: "victims", values: ["any", "leaf"], later: ["leaf"] }));
   expect(rules).toContainEqual(expect.objectContaining({ name: "free-order", later: [] }));
-  expect((await kvlab(newFolder(), ["policies"])).stdout).toContain("victims = any | [leaf]\n");
+  expect((await kvlab(newFolder(), ["policies"])).stdout).toContain("free-queue = free-first | [single]\n");
 });
 
 test("doctor finds this machine fit", async () => {

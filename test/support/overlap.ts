@@ -1,0 +1,64 @@
+import { createCache } from "../../core/compose.ts";
+import { type BlockColumns, BlockKeys } from "../../core/content.ts";
+import { Replica } from "../../core/replica.ts";
+import type { Sequence } from "../../core/request.ts";
+import { Request } from "../../core/request.ts";
+import type { RuleName, RuleValue } from "../../core/rules.ts";
+import { type Trace, TraceBuilder } from "../../core/trace.ts";
+import { allocatorRegistry, evictionRegistry, indexRegistry } from "../../policies/registry.ts";
+
+const codes = (text: string) => [...text].map((letter) => letter.charCodeAt(0));
+
+/** Requests that overlap: whoever has arrived is in every step. A letter is a block of one token. */
+export class Overlap {
+  readonly #replica: Replica;
+  readonly #keys = new BlockKeys({ unitTokens: 1, blockTokens: 1, generated: true });
+  #arrived = 0;
+  #now = 0;
+
+  constructor(index: string, rules: Partial<Record<RuleName, RuleValue>>) {
+    const cache = createCache({
+      index: indexRegistry.get(index),
+      eviction: evictionRegistry.get("lru"),
+      allocator: allocatorRegistry.get("block"),
+      blockTokens: 1,
+      blocks: 100,
+      rules,
+      seed: 1,
+    });
+    this.#replica = new Replica({
+      cache,
+      generation: "step",
+      scheduler: {
+        plan(context) {
+          for (const running of context.running) context.schedule(running);
+          while (context.firstWaiting !== undefined && context.admit(context.firstWaiting));
+        },
+      },
+    });
+  }
+
+  arrive(prompt: string, answer: string): Sequence {
+    const builder = new TraceBuilder(1);
+    const keys = codes(prompt);
+    const generatedKeys = codes(answer);
+    builder.add({ arrivalNs: 0, inputTokens: keys.length, outputTokens: answer.length, keys, generatedKeys });
+    const trace: Trace = builder.take();
+    const blocks: BlockColumns = this.#keys.of(trace);
+    return this.#replica.submit(new Request(this.#arrived++, trace, 0, blocks), this.#now);
+  }
+
+  step(): void {
+    const plan = this.#replica.plan(++this.#now);
+    this.#replica.commit(plan, { durationNs: 1 }, this.#now);
+  }
+
+  finish(): void {
+    while (!this.#replica.isIdle) this.step();
+  }
+
+  /** Tokens of a prompt that are found. */
+  hits(prompt: string): number {
+    return this.#replica.cachedTokens(this.arrive(prompt, "."));
+  }
+}
