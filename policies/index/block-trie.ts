@@ -11,10 +11,9 @@ import type {
   PartMatch,
   PrefixIndex,
 } from "../../core/plugins.ts";
+import { absent, notFound, roomFor } from "./contents.ts";
 
-/** What a content's place holds instead of a block. */
-const never = -1;
-const evicted = -2;
+const { never, evicted } = absent;
 
 const none = -1;
 
@@ -63,9 +62,7 @@ class BlockTrie implements PrefixIndex, LeafIndex {
   }
 
   expectKeys(distinct: number): void {
-    if (distinct <= this.#blockOf.length) return;
-    const known = this.#blockOf.length;
-    this.#blockOf = grown(this.#blockOf, Math.max(distinct, 2 * this.#blockOf.length)).fill(never, known);
+    this.#blockOf = roomFor(this.#blockOf, distinct);
   }
 
   match(keys: Uint32Array, start: number, count: number, table: Int32Array, found: Match): void {
@@ -81,14 +78,7 @@ class BlockTrie implements PrefixIndex, LeafIndex {
       table[i] = last = block;
     }
     found.blocks = i;
-    found.absent = count - i;
-    let remembered = 0;
-    for (; i < count; i++) {
-      const mark = Math.min(never, blockOf[keys[shift + i]]);
-      table[i] = mark;
-      remembered += never - mark;
-    }
-    found.evicted = remembered;
+    notFound(blockOf, keys, start, count, table, found);
   }
 
   matchPart(above: BlockId, key: number, contents: BlockContents, found: PartMatch): void {

@@ -1,9 +1,7 @@
-import { grown } from "../../core/grown.ts";
 import type { BlockId, EntryId, IndexContext, IndexPlugin, Insertion, Match, PrefixIndex } from "../../core/plugins.ts";
+import { absent, roomFor } from "./contents.ts";
 
-/** What a content's place holds instead of a block. */
-const never = -1;
-const evicted = -2;
+const { never, evicted } = absent;
 
 /**
  * One entry a block, found by what it and everything before it holds; entry and block have the same number. The hash
@@ -32,9 +30,7 @@ class HashTable implements PrefixIndex {
   }
 
   expectKeys(distinct: number): void {
-    if (distinct <= this.#blockOf.length) return;
-    const known = this.#blockOf.length;
-    this.#blockOf = grown(this.#blockOf, Math.max(distinct, 2 * this.#blockOf.length)).fill(never, known);
+    this.#blockOf = roomFor(this.#blockOf, distinct);
   }
 
   match(keys: Uint32Array, start: number, count: number, table: Int32Array, found: Match): void {

@@ -2,10 +2,9 @@ import { blockEnd } from "../../core/entries.ts";
 import { assert } from "../../core/errors.ts";
 import { grown } from "../../core/grown.ts";
 import type { BlockId, EntryId, IndexContext, IndexPlugin, Insertion, Match, PrefixIndex } from "../../core/plugins.ts";
+import { absent, notFound, roomFor } from "./contents.ts";
 
-/** What a content's place holds instead of a block. */
-const never = -1;
-const evicted = -2;
+const { never, evicted } = absent;
 
 const none = -1;
 
@@ -65,9 +64,7 @@ class RadixTree implements PrefixIndex {
   }
 
   expectKeys(distinct: number): void {
-    if (distinct <= this.#blockOf.length) return;
-    const known = this.#blockOf.length;
-    this.#blockOf = grown(this.#blockOf, Math.max(distinct, 2 * this.#blockOf.length)).fill(never, known);
+    this.#blockOf = roomFor(this.#blockOf, distinct);
   }
 
   match(keys: Uint32Array, start: number, count: number, table: Int32Array, found: Match): void {
@@ -83,14 +80,7 @@ class RadixTree implements PrefixIndex {
       table[i] = last = block;
     }
     found.blocks = i;
-    found.absent = count - i;
-    let remembered = 0;
-    for (; i < count; i++) {
-      const mark = Math.min(never, blockOf[keys[shift + i]]);
-      table[i] = mark;
-      remembered += never - mark;
-    }
-    found.evicted = remembered;
+    notFound(blockOf, keys, start, count, table, found);
   }
 
   cut(blocks: Int32Array, count: number): void {
@@ -205,9 +195,13 @@ class RadixTree implements PrefixIndex {
     this.#before = grown(this.#before, blockCount);
   }
 
-  /** Stores the insertion's blocks from `from` on as one run, up to the first that is stored already: returns its place. */
+  /**
+   * Stores the insertion's blocks from `from` on as one run, up to the first that is stored already: returns its place. A
+   * partial block ends its run, for all others are of one length.
+   */
   #insertRun(insertion: Insertion, above: BlockId, from: number): number {
-    const { keys, start, table, to } = insertion;
+    const { keys, start, table, partialAt } = insertion;
+    const to = partialAt >= from && partialAt < insertion.to ? partialAt + 1 : insertion.to;
     const shift = start | 0;
     const blockOf = this.#blockOf;
     if (blockOf[keys[shift + from]] >= 0) return from;
