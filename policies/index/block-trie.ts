@@ -34,7 +34,7 @@ class BlockTrie implements PrefixIndex, LeafIndex {
   readonly #any: boolean;
   readonly #victim = new Int32Array(1);
   /** Block that holds a content, or `never` or `evicted`. */
-  #blockOf = new Int32Array(64).fill(never);
+  #blockOf: Int32Array = new Int32Array(64).fill(never);
   /** Content of each stored block. */
   #keyOf: Uint32Array;
   /** Block above, and first block below; the others below follow as its siblings. */

@@ -16,7 +16,7 @@ class HashTable implements PrefixIndex {
   readonly #duplicates: string;
   readonly #victim = new Int32Array(1);
   /** Block that holds a content, or `never` or `evicted`. */
-  #blockOf = new Int32Array(64).fill(never);
+  #blockOf: Int32Array = new Int32Array(64).fill(never);
   /** Only where equal contents may both stay (`keep`, `adopt`): the block that comes after this one. */
   readonly #alike = new Map<BlockId, BlockId>();
 

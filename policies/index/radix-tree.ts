@@ -31,7 +31,7 @@ class RadixTree implements PrefixIndex {
   readonly #blockTokens: number;
   readonly #unit: string;
   /** Block that holds a content, or `never` or `evicted`. */
-  #blockOf = new Int32Array(64).fill(never);
+  #blockOf: Int32Array = new Int32Array(64).fill(never);
   // By block: its content, its run, and the block before it in the prompt.
   #keyOf: Uint32Array;
   #runOf: Int32Array;
