@@ -64,19 +64,20 @@ function printScaling(): void {
   }
 }
 
-function printFigures(title: string, part: string): void {
+function printFigures(title: string, ...calls: readonly (readonly string[])[]): void {
   console.log(`\n${title}`);
-  for (const { name, value, unit } of figures(part))
+  for (const { name, value, unit } of calls.flatMap((call) => figures(...call)))
     console.log(`${name.padEnd(40)}${short(value).padStart(10)} ${unit}`);
 }
 
 const parts: Record<string, () => void> = {
   replay: printReplays,
   scaling: printScaling,
-  allocation: () => printFigures("Heap allocated by a replay, hash table + LRU", "allocation"),
-  memory: () => printFigures("Memory of a cache, hash table + LRU, 1,000,000 blocks", "memory"),
-  hashing: () => printFigures("Hashing token ids", "hashing"),
-  reading: () => printFigures("Reading a trace (plain file)", "reading"),
+  allocation: () => printFigures("Heap allocated by a replay, hash table + LRU", ["allocation"]),
+  memory: () =>
+    printFigures("Memory of a cache with LRU, 1,000,000 blocks", ...indexes.map((index) => ["memory", index])),
+  hashing: () => printFigures("Hashing token ids", ["hashing"]),
+  reading: () => printFigures("Reading a trace (plain file)", ["reading"]),
 };
 
 const chosen = process.argv.slice(2);

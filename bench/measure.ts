@@ -121,19 +121,19 @@ async function arrayBytes(): Promise<number> {
 }
 
 /** Array bytes that a cache of many blocks takes, and what each content that it has seen adds. */
-async function memory(): Promise<Figure[]> {
+async function memory(index: string): Promise<Figure[]> {
   const blocks = 1_000_000;
   const contents = 4_000_000;
   const trace = await benchTrace();
   const empty = await arrayBytes();
-  const cache = createCache(configOf("hash-table", "lru", blocks, trace));
+  const cache = createCache(configOf(index, "lru", blocks, trace));
   const made = await arrayBytes();
   cache.expectKeys(contents);
   const seen = await arrayBytes();
   sink += cache.freeBlocks;
   return [
-    { name: "per cached block", value: (made - empty) / blocks, unit: "B" },
-    { name: "per content ever seen", value: (seen - made) / contents, unit: "B" },
+    { name: `${index}, per cached block`, value: (made - empty) / blocks, unit: "B" },
+    { name: `${index}, per content ever seen`, value: (seen - made) / contents, unit: "B" },
   ];
 }
 
@@ -277,7 +277,7 @@ const benchmarks: Record<string, (...args: string[]) => Figure[] | Promise<Figur
   scaling: (index, blocks) => scaling(index, Number(blocks)),
   shapes: (index) => shapes(index),
   allocation,
-  memory,
+  memory: (index) => memory(index),
   hashing,
   reading,
 };
