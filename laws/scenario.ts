@@ -41,6 +41,8 @@ export interface Outcome {
   readonly decisions: readonly string[];
   readonly log: readonly string[];
   readonly counters: KvCache["counters"];
+  /** Admissions for which there were not the blocks. */
+  readonly failedAdmissions: number;
 }
 
 /** Overlapping requests, driven by decisions at random, with every law checked after every operation. */
@@ -70,6 +72,7 @@ class Play implements Scheduler {
   readonly #contents = new Map<number, { ask: Ask; place: number }>();
   readonly #decisions: string[] = [];
   readonly #inStep = new Set<number>();
+  #failedAdmissions = 0;
   #arrived = 0;
   #at = 0;
   #now = 0;
@@ -150,7 +153,8 @@ class Play implements Scheduler {
       this.#checkStored();
     }
     this.#checkCounters();
-    return { decisions: this.#decisions, log: this.lines, counters: this.#cache.counters };
+    const { counters } = this.#cache;
+    return { decisions: this.#decisions, log: this.lines, counters, failedAdmissions: this.#failedAdmissions };
   }
 
   get decisions(): readonly string[] {
@@ -214,6 +218,7 @@ class Play implements Scheduler {
       if (!without) same(ownContent, `tokens cached for request ${id}`, found, hitTokens + partTokens);
     }
     for (let n = 1; !this.#replica.admit(sequence, tokens); n++) {
+      this.#failedAdmissions++;
       same(noTrace, "after a refused admission", this.#digest(), before);
       if (n >= (this.#scenario.insist ?? 1)) return false;
     }

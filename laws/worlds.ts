@@ -44,16 +44,16 @@ const draft = (letters: number, namespaces: number): fc.Arbitrary<Draft> =>
 
 /**
  * Requests over an alphabet of two letters, most of which continue an earlier one, so that prefixes meet in every way.
- * Answers can be prompts later only where the trace knows their tokens.
+ * Answers can be prompts later only where the trace knows their tokens. `related`: hardly any request begins anew.
  */
-export function worlds({ maxAsks = 12, namespaces = 2 } = {}): fc.Arbitrary<World> {
+export function worlds({ maxAsks = 12, namespaces = 2, related = false } = {}): fc.Arbitrary<World> {
   const drafts = fc
     .integer({ min: 1, max: namespaces })
     .chain((spaces) => fc.array(draft(2, spaces), { minLength: 1, maxLength: maxAsks }));
   return fc.record({ unitTokens: fc.constantFrom(1, 1, 2, 3), drafts }).map(({ unitTokens, drafts }) => {
     const asks: Ask[] = [];
     drafts.forEach(({ base, keep, added, answer, namespace, extra }, id) => {
-      const earlier = asks[base];
+      const earlier = asks[related ? base % (id + 1) : base];
       const said = earlier ? [...earlier.prompt, ...(unitTokens === 1 ? earlier.answer : [])] : [];
       const prompt = [...said.slice(0, keep), ...added];
       const own = unitTokens === 1 ? answer : answer.map((_, i) => 1000 * (id + 1) + i);

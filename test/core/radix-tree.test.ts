@@ -1,0 +1,26 @@
+import { expect, test } from "vitest";
+import type { EvictionPlugin } from "../../core/plugins.ts";
+import { evictionRegistry } from "../../policies/registry.ts";
+import { blockTokens, words } from "../support/letters.ts";
+import { replayed } from "../support/replays.ts";
+
+const lru = evictionRegistry.get("lru");
+/** Least recently used first, with every column kept. */
+const watching: EvictionPlugin = {
+  ...lru,
+  create(context) {
+    context.columns.keepAll();
+    return lru.create(context);
+  },
+};
+
+test("what is left of an answer's run, a prompt's partial block, ends where the prompt ends", () => {
+  // Each prompt of 8 tokens and its answer take two blocks, of which the first one's second has to go.
+  const trace = words(["A", "B"], { lastTokens: 8, outputTokens: 2 * blockTokens - 8 + 1 });
+  const own = { eviction: watching, rules: { "cache-generated": "true" }, blocks: 3 };
+  const { cache } = replayed(trace, { index: "radix-tree", ...own });
+  const { depth, tokens } = cache.entries.columns;
+  const left = [...cache.index.blocks()].map((block) => cache.index.entryOf(block));
+  expect(left.map((entry) => depth[entry]).sort((a, b) => a - b)).toEqual([8, 8, 2 * blockTokens]);
+  expect(left.map((entry) => tokens[entry]).sort((a, b) => a - b)).toEqual([8, 8, blockTokens]);
+});
