@@ -1,0 +1,236 @@
+import { beforeAll, describe, expect, test } from "vitest";
+import type { RuleName, RuleValue } from "../../core/rules.ts";
+import type { Trace } from "../../core/trace.ts";
+import { replayed } from "../support/replays.ts";
+import { goldenCapacities, goldenHits, goldenTrace } from "./golden-trace.ts";
+
+// What each policy hits in a tree, counted a second time by a tree of arrays that looks through all of it for each victim.
+
+let trace: Trace;
+/** Content ids of every prompt's blocks. */
+let prompts: number[][];
+let capacities: number[];
+
+beforeAll(async () => {
+  trace = await goldenTrace();
+  prompts = Array.from({ length: trace.requestCount }, (_, r) => [
+    ...trace.keys.subarray(trace.keyStart[r], trace.keyStart[r + 1]),
+  ]);
+  capacities = goldenCapacities(trace);
+});
+
+interface Run {
+  above: Run | undefined;
+  /** Blocks before it. */
+  begin: number;
+  blocks: number[];
+  below: Set<Run>;
+  created: number;
+  last: number;
+}
+
+interface Shape {
+  /** Each block is a run of its own. */
+  readonly single: boolean;
+  readonly unit: "block" | "node" | "tail";
+  /** Any run may go, with all below it. */
+  readonly any: boolean;
+}
+/** Which of these runs goes, of which nobody uses one. */
+type Choose = (runs: Run[]) => Run;
+
+const endOf = ({ begin, blocks }: Run) => begin + blocks.length;
+
+class NaiveTree {
+  readonly #capacity: number;
+  readonly #shape: Shape;
+  readonly #choose: Choose;
+  readonly #root: Run = { above: undefined, begin: 0, blocks: [], below: new Set(), created: 0, last: 0 };
+  readonly #runs = new Set<Run>();
+  #size = 0;
+
+  constructor(capacity: number, shape: Shape, choose: Choose) {
+    this.#capacity = capacity;
+    this.#shape = shape;
+    this.#choose = choose;
+  }
+
+  /** Blocks that the request hits. */
+  serve(prompt: number[], now: number): number {
+    if (prompt.length > this.#capacity) return 0;
+    const path = this.#path(prompt);
+    const end = path.at(-1) ?? this.#root;
+    const hits = endOf(end);
+    while (this.#size + prompt.length - hits > this.#capacity) this.#evict(path, prompt.length - hits);
+    const rest = prompt.slice(hits);
+    const pieces = this.#shape.single ? rest.map((key) => [key]) : rest.length > 0 ? [rest] : [];
+    let above = end;
+    for (const blocks of pieces) {
+      above = this.#add({ above, begin: endOf(above), blocks, below: new Set(), created: now, last: now });
+      path.push(above);
+    }
+    for (const run of path) run.last = now;
+    this.#size += rest.length;
+    return hits;
+  }
+
+  /** Runs that the prompt begins with, the last one cut if it goes on otherwise. */
+  #path(prompt: number[]): Run[] {
+    const path: Run[] = [];
+    for (let run: Run | undefined = this.#root; ; path.push(run)) {
+      const at = endOf(run);
+      run = [...run.below].find(({ blocks }) => blocks[0] === prompt[at]);
+      if (!run) return path;
+      const parts = run.blocks.findIndex((key, i) => key !== prompt[at + i]);
+      if (parts > 0) run = this.#cut(run, parts);
+    }
+  }
+
+  #cut(lower: Run, count: number): Run {
+    const upper: Run = { ...lower, blocks: lower.blocks.slice(0, count), below: new Set([lower]) };
+    lower.above!.below.delete(lower);
+    lower.blocks = lower.blocks.slice(count);
+    lower.begin += count;
+    lower.above = upper;
+    return this.#add(upper);
+  }
+
+  #add(run: Run): Run {
+    run.above!.below.add(run);
+    this.#runs.add(run);
+    return run;
+  }
+
+  #evict(path: readonly Run[], newBlocks: number): void {
+    const may = [...this.#runs].filter((run) => !path.includes(run) && (this.#shape.any || run.below.size === 0));
+    const victim = this.#choose(may);
+    if (this.#shape.any) {
+      this.#remove(victim);
+      return;
+    }
+    const wanted = this.#size + newBlocks - this.#capacity;
+    const { length } = victim.blocks;
+    const count = this.#shape.unit === "node" ? length : this.#shape.unit === "block" ? 1 : Math.min(wanted, length);
+    if (count === length) {
+      this.#remove(victim);
+      return;
+    }
+    victim.blocks.length -= count;
+    this.#size -= count;
+  }
+
+  #remove(run: Run): void {
+    for (const below of run.below) this.#remove(below);
+    this.#size -= run.blocks.length;
+    this.#runs.delete(run);
+    run.above!.below.delete(run);
+  }
+}
+
+const trie: Shape = { single: true, unit: "block", any: false };
+const radix: Shape = { ...trie, single: false };
+
+function naive(capacity: number, shape: Shape, choose: Choose): number[] {
+  const tree = new NaiveTree(capacity, shape, choose);
+  return prompts.map((prompt, now) => tree.serve(prompt, now));
+}
+
+/** The run with the least numbers, the first of them deciding if it differs. */
+const least =
+  (...scores: ((run: Run) => number)[]): Choose =>
+  (runs) =>
+    runs.reduce((best, run) => {
+      for (const score of scores) {
+        const difference = score(run) - score(best);
+        if (difference !== 0) return difference < 0 ? run : best;
+      }
+      return best;
+    });
+
+type Rules = Partial<Record<RuleName, RuleValue>>;
+const ours = (index: string, policy: string, blocks: number, rules: Rules = {}, seed = 1) => [
+  ...replayed(trace, { index, policy, blocks, rules, seed }).requests.hitBlocks,
+];
+const sum = (numbers: readonly number[]) => numbers.reduce((total, n) => total + n, 0);
+
+const trees: [name: string, index: string, rules: Rules, shape: Shape][] = [
+  ["a block trie", "block-trie", {}, trie],
+  ["a block trie of which anything may go", "block-trie", { victims: "any" }, { ...trie, any: true }],
+  ["a radix tree", "radix-tree", {}, { ...radix, unit: "tail" }],
+  ["a radix tree, block by block", "radix-tree", { "victim-unit": "block" }, radix],
+  ["a radix tree, run by run", "radix-tree", { "victim-unit": "node" }, { ...radix, unit: "node" }],
+];
+
+describe.each(trees)("in %s", (_name, index, own, shape) => {
+  test.each(["reverse", "forward"])("lru and fifo hit what the naive tree hits, request by request, %s", (order) => {
+    const rules = { ...own, "free-order": order };
+    const depth = (run: Run) => (order === "forward" ? endOf(run) : -endOf(run));
+    for (const blocks of capacities) {
+      expect(ours(index, "lru", blocks, rules)).toEqual(
+        naive(
+          blocks,
+          shape,
+          least(({ last }) => last, depth),
+        ),
+      );
+      expect(ours(index, "fifo", blocks, rules)).toEqual(
+        naive(
+          blocks,
+          shape,
+          least(({ created }) => created, depth),
+        ),
+      );
+    }
+  });
+
+  test("random hits, over many seeds, what drawing runs from a hat hits", () => {
+    const blocks = capacities[2];
+    let state = 1;
+    const draw: Choose = (runs) => {
+      state = (Math.imul(state, 1664525) + 1013904223) >>> 0;
+      return runs[Math.floor((state / 2 ** 32) * runs.length)];
+    };
+    const seeds = [1, 2, 3, 4, 5, 6, 7, 8];
+    const drawn = seeds.map(() => sum(naive(blocks, shape, draw)));
+    const counted = seeds.map((seed) => sum(ours(index, "random", blocks, own, seed)));
+    const mean = (numbers: number[]) => sum(numbers) / numbers.length;
+    const deviation = (numbers: number[]) =>
+      Math.sqrt(sum(numbers.map((n) => (n - mean(numbers)) ** 2)) / (numbers.length - 1));
+    // Both means are of 8 draws: five standard errors of their difference.
+    const error = Math.hypot(deviation(drawn), deviation(counted)) / Math.sqrt(seeds.length);
+    expect(Math.abs(mean(drawn) - mean(counted))).toBeLessThan(5 * error);
+    expect(new Set(counted).size).toBeGreaterThan(4);
+  });
+});
+
+test("belady, block by block, hits what it hits in a table, for an optimum has no holes", () => {
+  for (const [index, rules] of [
+    ["block-trie", {}],
+    ["block-trie", { victims: "any" }],
+    ["radix-tree", { "victim-unit": "block" }],
+  ] as const)
+    expect(capacities.map((blocks) => sum(ours(index, "belady", blocks, rules))).join(" ")).toBe(goldenHits["belady"]);
+});
+
+// The figures themselves, so that no change goes unseen.
+const figures: Record<string, Record<string, string>> = {
+  "block-trie": {
+    belady: "911 4354 5507 6408 6483",
+    fifo: "558 2203 3362 5139 6152",
+    lru: "558 2203 3362 5139 6152",
+    random: "537 2578 3998 5442 6228",
+    unbounded: "6483 6483 6483 6483 6483",
+  },
+  "radix-tree": {
+    belady: "724 4061 5172 5966 6311",
+    fifo: "558 2203 3362 5139 6152",
+    lru: "558 2203 3362 5139 6152",
+    random: "573 2551 3820 5337 6155",
+    unbounded: "6483 6483 6483 6483 6483",
+  },
+};
+describe.each(Object.keys(figures))("in a %s", (index) => {
+  test.each(Object.keys(goldenHits))("%s has its golden counts", (policy) => {
+    expect(capacities.map((blocks) => sum(ours(index, policy, blocks))).join(" ")).toBe(figures[index][policy]);
+  });
+});
