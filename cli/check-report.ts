@@ -1,6 +1,7 @@
 import type { EvictionPlugin, IndexPlugin } from "../core/plugins.ts";
 import type { Growth } from "../laws/cost.ts";
 import type { Examination, Finding } from "../laws/examine.ts";
+import type { Shape, ShapeGrowth } from "../laws/index-cost.ts";
 import { isIndex } from "./own-policy.ts";
 import { calledAs, version } from "./package.ts";
 import { aligned, colors, counted, grouped, wrapped } from "./table.ts";
@@ -15,7 +16,7 @@ export interface Checked extends Examination {
 }
 
 export function checkText(checked: Checked): string {
-  const { findings, plugin, file, runs, seed, growth } = checked;
+  const { findings, plugin, file, runs, seed, growth, indexGrowth } = checked;
   const kind = isIndex(plugin) ? "index" : "eviction policy";
   const broken = findings.filter(({ result }) => result === "broken");
   const named = plugin.name === file ? plugin.name : `${plugin.name} (${file})`;
@@ -23,6 +24,7 @@ export function checkText(checked: Checked): string {
     `${kind} ${named}, ${counted(runs, "case")}, seed ${seed}`,
     findings.map(row).join("\n"),
     ...(growth ? [costText(growth)] : []),
+    ...(indexGrowth ?? []).map(blockCostText),
     ...broken.map(failure),
     broken.length === 0
       ? "All laws hold that could be tried."
@@ -60,7 +62,19 @@ function costText({ costs, exponent }: Growth): string {
   return `One operation costs, on this machine (${grows}):\n${aligned(rows, "rr")}`;
 }
 
-export function checkDocument({ findings, plugin, file, runs, seed, growth }: Checked) {
+const shapes: Readonly<Record<Shape, string>> = {
+  prompts: "A block of a prompt costs, in a full cache on this machine",
+  siblings: "The same where all prompts part behind their first block",
+};
+
+function blockCostText({ shape, costs, exponent }: ShapeGrowth): string {
+  const rows = costs.map(({ blocks, nsPerBlock }) => [`${grouped(blocks)} blocks`, `${grouped(nsPerBlock)} ns`]);
+  const grows = `with n blocks it grows as n to the power of ${exponent.toFixed(1)}`;
+  return `${wrapped(`${shapes[shape]} (${grows}):`, 0)}\n${aligned(rows, "rr")}`;
+}
+
+export function checkDocument(checked: Checked) {
+  const { findings, plugin, file, runs, seed, growth, indexGrowth } = checked;
   return {
     schema: "check/1",
     kvlab: version,
@@ -88,5 +102,13 @@ export function checkDocument({ findings, plugin, file, runs, seed, growth }: Ch
           })),
         }
       : null,
+    /** Of an index: of prompts of each shape, what a block costs. */
+    blockCost:
+      indexGrowth?.map(({ shape, exponent, costs, dearest }) => ({
+        shape,
+        exponent,
+        dearest: dearest ?? null,
+        sizes: costs,
+      })) ?? null,
   };
 }

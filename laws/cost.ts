@@ -27,10 +27,11 @@ export interface Growth {
   readonly exponent: number;
 }
 
-const sizes = [1_000, 4_000, 16_000, 64_000];
+/** Entries or blocks that costs are measured with. */
+export const sizes = [1_000, 4_000, 16_000, 64_000];
 
 /** Far above what larger tables (caches of the processor) and logarithms do, which is below 0.4. */
-const mostExponent = 0.7;
+export const mostExponent = 0.7;
 
 const leastFillMs = 1000;
 
@@ -48,7 +49,8 @@ export function measureGrowth(plugin: EvictionPlugin, now: Stopwatch, measureMs:
     costs.push(cost);
     if (cost.entries < entries) break;
   }
-  return { costs, exponent: exponentOf(costs) };
+  const points = costs.map(({ entries, nsPerOperation }) => ({ count: entries, ns: nsPerOperation }));
+  return { costs, exponent: growthExponent(points, isShort(costs)) };
 }
 
 /** @throws LawBroken if the cost grows with the number of entries. */
@@ -59,7 +61,6 @@ export function holdCheap({ costs, exponent }: Growth): void {
       const ms = (many.nsPerOperation / 1e6).toPrecision(2);
       return `one operation costs ${ms} ms with ${many.entries} entries: that is too slow to try it with more`;
     }
-    const times = (n: number) => `${n >= 10 ? Math.round(n) : n.toFixed(1)} ×`;
     const [worst] = Object.entries(many.nsByMethod).sort(([, a], [, b]) => b - a);
     const dearer = times(many.nsPerOperation / few.nsPerOperation);
     return (
@@ -71,18 +72,20 @@ export function holdCheap({ costs, exponent }: Growth): void {
   });
 }
 
+export const times = (n: number) => `${n >= 10 ? Math.round(n) : n.toFixed(1)} ×`;
+
 export const tooDear = ({ exponent }: Growth) => exponent > mostExponent;
 
 /** Whether it was too slow for figures over a range of ten times as many entries. */
 const isShort = (costs: readonly Cost[]) => costs.at(-1)!.entries < 10 * sizes[0];
 
-/** The steepest of the whole range and its upper part. */
-function exponentOf(costs: readonly Cost[]): number {
-  const last = costs.at(-1)!;
-  const slopes = costs
-    .filter(({ entries }) => entries * 10 <= last.entries)
-    .map((cost) => Math.log(last.nsPerOperation / cost.nsPerOperation) / Math.log(last.entries / cost.entries));
-  return Math.max(isShort(costs) ? 1 : 0, ...slopes);
+/** The steepest of the whole range and its upper part; of a range too short to tell, at least 1. */
+export function growthExponent(points: readonly { count: number; ns: number }[], isShort: boolean): number {
+  const last = points.at(-1)!;
+  const slopes = points
+    .filter(({ count }) => count * 10 <= last.count)
+    .map(({ count, ns }) => Math.log(last.ns / ns) / Math.log(last.count / count));
+  return Math.max(isShort ? 1 : 0, ...slopes);
 }
 
 function measure(plugin: EvictionPlugin, entries: number, now: Stopwatch, measureMs: number): Cost {
@@ -236,7 +239,7 @@ function each(entries: Int32Array, count: number, act: (entry: EntryId) => void)
   };
 }
 
-function median(values: readonly number[]): number {
+export function median(values: readonly number[]): number {
   const sorted = [...values].sort((a, b) => a - b);
   return sorted[sorted.length >> 1];
 }

@@ -4,6 +4,7 @@ import { type Call, CallLog, callLines, lastCalls, tracedIndex, tracedPolicy, wh
 import { cheap, type Growth, holdCheap, measureGrowth, type Stopwatch, tooDear } from "./cost.ts";
 import { determinism, deterministic } from "./determinism.ts";
 import { everyRule, ruleTrials } from "./every-rule.ts";
+import { cheapIndex, holdCheapIndex, measureIndex, type ShapeGrowth } from "./index-cost.ts";
 import { hold, type Law, LawBroken } from "./law.ts";
 import type { Parts } from "./parts.ts";
 import { pure, type Sources } from "./purity.ts";
@@ -28,6 +29,8 @@ export interface Examination {
   readonly findings: readonly Finding[];
   /** What operations of an eviction policy cost; undefined if that was not measured. */
   readonly growth: Growth | undefined;
+  /** What a block costs in an index, for prompts of each shape; undefined likewise. */
+  readonly indexGrowth: readonly ShapeGrowth[] | undefined;
 }
 
 export interface Examiner {
@@ -65,14 +68,14 @@ export function examinePolicy(plugin: EvictionPlugin, parts: Parts, examiner: Ex
   const own = { ...parts, evictions: [tracedPolicy(plugin, log)] };
   const laws = [...firstOfPolicy, asking, conservation, ownContent, noTrace];
   const share = plugin.unlimited ? 0.2 : 1;
-  return new Examining(own, log, { ...examiner, runs: examiner.runs * share }).all(evictionTrials, laws, plugin);
+  return new Examining(own, log, { ...examiner, runs: examiner.runs * share }).policy(plugin, laws);
 }
 
 /** Tries every law on an index. */
 export function examineIndex(plugin: IndexPlugin, parts: Parts, examiner: Examiner): Promise<Examination> {
   const log = logFor(examiner);
   const own = { ...parts, indexes: [tracedIndex(plugin, log)] };
-  return new Examining(own, log, examiner).all(indexTrials, [...firstOfIndex, noTrace], undefined);
+  return new Examining(own, log, examiner).index(plugin, [...firstOfIndex, noTrace]);
 }
 
 function logFor({ describe, sources }: Examiner): CallLog {
@@ -103,18 +106,46 @@ class Examining {
     this.#examiner = examiner;
   }
 
-  async all(own: readonly Trial[], some: readonly Law[], policy: EvictionPlugin | undefined): Promise<Examination> {
-    this.#first = policy ? firstOfPolicy : firstOfIndex;
+  async policy(plugin: EvictionPlugin, some: readonly Law[]): Promise<Examination> {
+    this.#first = firstOfPolicy;
+    const laws = await this.#tryAll(evictionTrials, some);
+    const isBound = plugin.unlimited || this.#log.readsFuture;
+    const growth = await this.#measure(cheap, isBound ? "a bound is not measured" : undefined, (now, ms) => {
+      const once = measureGrowth(plugin, now, ms);
+      // On a busy machine a figure may be far off, but not twice in the same way.
+      const again = tooDear(once) ? measureGrowth(plugin, now, ms) : once;
+      return again.exponent < once.exponent ? again : once;
+    });
+    this.#judge(cheap, growth, holdCheap);
+    // Found by the way and about the other side of the contract: of interest only if it is broken.
+    const findings = this.#findings([...laws, pure, everyRule, cheap]);
+    return {
+      findings: findings.filter(({ law, result }) => law !== told || result === "broken"),
+      growth,
+      indexGrowth: undefined,
+    };
+  }
+
+  async index(plugin: IndexPlugin, some: readonly Law[]): Promise<Examination> {
+    this.#first = firstOfIndex;
+    const laws = await this.#tryAll(indexTrials, some);
+    const skip = plugin.none ? "it stores nothing" : undefined;
+    const indexGrowth = await this.#measure(cheapIndex, skip, (now, ms) => measureIndex(plugin, this.#parts, now, ms));
+    this.#judge(cheapIndex, indexGrowth, holdCheapIndex);
+    return { findings: this.#findings([...laws, pure, everyRule, cheapIndex]), growth: undefined, indexGrowth };
+  }
+
+  /** All laws that were to be tried. */
+  async #tryAll(own: readonly Trial[], some: readonly Law[]): Promise<readonly Law[]> {
     const trials = [...own, ...ruleTrials(this.#parts, (law) => this.#broken.has(law))];
-    const laws = [...some, ...trials.flatMap((trial) => trial.laws)];
     for (const trial of trials) await this.#try(trial);
-    const growth = policy && (await this.#measure(policy));
+    return [...some, ...trials.flatMap((trial) => trial.laws)];
+  }
+
+  #findings(laws: readonly Law[]): Finding[] {
     const uses = this.#examiner.sources.uses();
     if (uses.length > 0) this.#broken.set(pure, { law: pure, result: "broken", message: uses.join("; ") });
-    const order = new Set([...laws, pure, everyRule, ...(policy ? [cheap] : []), ...this.#broken.keys()]);
-    // Found by the way and about the other side of the contract: of interest only if it is broken.
-    if (policy && !this.#broken.has(told)) order.delete(told);
-    return { findings: [...order].map((law) => this.#findingOf(law)), growth };
+    return [...new Set([...laws, ...this.#broken.keys()])].map((law) => this.#findingOf(law));
   }
 
   #findingOf(law: Law): Finding {
@@ -182,30 +213,39 @@ class Examining {
     });
   }
 
-  async #measure(policy: EvictionPlugin): Promise<Growth | undefined> {
-    const skip = (why: string) => void this.#skipped.set(cheap, why);
-    const stopped = this.#stopped();
-    if (stopped) return skip(stopped) as undefined;
-    if (policy.unlimited || this.#log.readsFuture) return skip("a bound is not measured") as undefined;
-    await this.#examiner.advance(cheap.says);
+  /** What it costs; undefined, and why is noted, if that cannot be measured. */
+  async #measure<Found>(
+    law: Law,
+    skip: string | undefined,
+    measure: (now: Stopwatch, measureMs: number) => Found,
+  ): Promise<Found | undefined> {
+    const stopped = this.#stopped() ?? skip;
+    if (stopped !== undefined) return void this.#skipped.set(law, stopped);
+    await this.#examiner.advance(law.says);
     const { stopwatch, describe, runs } = this.#examiner;
     const measureMs = Math.min(Math.max(runs, leastMeasureMs), mostMeasureMs);
-    let growth: Growth | undefined;
-    const measure = () => {
-      const once = measureGrowth(policy, stopwatch, measureMs);
-      // On a busy machine a figure may be far off, but not twice in the same way.
-      const again = tooDear(once) ? measureGrowth(policy, stopwatch, measureMs) : once;
-      growth = again.exponent < once.exponent ? again : once;
-    };
+    let found: Found | undefined;
     try {
-      const ended = withinTime(costMs, measure);
-      hold(cheap, ended, `driven alone, without a cache, it does not come to an end in ${costMs / 1000} s`);
-      holdCheap(growth!);
+      const ended = withinTime(costMs, () => {
+        found = measure(stopwatch, measureMs);
+      });
+      hold(law, ended, `while its cost is measured it does not come to an end in ${costMs / 1000} s`);
+      return found;
     } catch (error) {
-      const message = error instanceof LawBroken ? error.message : `driven alone, it threw: ${describe(error)}`;
-      this.#broken.set(cheap, { law: cheap, result: "broken", message });
+      const message =
+        error instanceof LawBroken ? error.message : `while its cost was measured, it threw: ${describe(error)}`;
+      return void this.#broken.set(law, { law, result: "broken", message });
     }
-    return growth;
+  }
+
+  #judge<Found>(law: Law, found: Found | undefined, holdLaw: (found: Found) => void): void {
+    if (found === undefined) return;
+    try {
+      holdLaw(found);
+    } catch (error) {
+      if (!(error instanceof LawBroken)) throw error;
+      this.#broken.set(law, { law, result: "broken", message: error.message });
+    }
   }
 }
 

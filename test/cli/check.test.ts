@@ -12,6 +12,14 @@ interface Law {
   readonly calls: readonly string[] | null;
 }
 
+interface Document {
+  readonly schema: string;
+  readonly holds: boolean;
+  readonly laws: readonly Law[];
+  readonly cost: unknown;
+  readonly blockCost: readonly { shape: string; sizes: readonly unknown[] }[] | null;
+}
+
 const few = ["--runs", "6"];
 const fileOf = (path: string) => fileURLToPath(new URL(path, import.meta.url));
 
@@ -19,7 +27,7 @@ const fileOf = (path: string) => fileURLToPath(new URL(path, import.meta.url));
 async function checked(policy: string, args: readonly string[] = few) {
   const { code, stdout, stderr } = await kvlab(newFolder(), ["check", policy, ...args, "--json"]);
   expect(stderr).toBe("");
-  const document = JSON.parse(stdout) as { schema: string; holds: boolean; laws: readonly Law[]; cost: unknown };
+  const document = JSON.parse(stdout) as Document;
   expect(document).toMatchObject({ schema: "check/1", holds: code === 0 });
   const broken = Object.fromEntries(
     document.laws.filter(({ result }) => result === "broken").map((law) => [law.name, law]),
@@ -99,6 +107,22 @@ describe("a policy with a fault is told what it is", () => {
     );
   });
 
+  test("an index goes through all blocks", async () => {
+    const { broken, names } = await faulty("linear-index", "1");
+    expect(names).toEqual(["cheap"]);
+    expect(broken["cheap"].message).toMatch(
+      /^a block costs \S+ × as much in a cache with \d+ × as many blocks: it grows with the number of cached blocks; most of it is spent in evict\(\)\. /,
+    );
+  });
+
+  test("an index goes through all that extends a block", async () => {
+    const { broken, names } = await faulty("list-of-children", "1");
+    expect(names).toEqual(["cheap"]);
+    expect(broken["cheap"].message).toMatch(
+      /^a block costs \S+ × as much where \d+ × as many prompts part in one block: .* spent in match\(\)\. /,
+    );
+  });
+
   test("an index finds less than there is", async () => {
     const { broken } = await faulty("short-sighted");
     expect(Object.keys(broken)).toContain("conservation");
@@ -172,10 +196,16 @@ describe("a policy without a fault keeps every law", () => {
     expect(code).toBe(0);
   });
 
-  test("an index of ours", async () => {
-    const { document } = await checked("hash-table", ["--runs", "4"]);
+  test.each(["radix-tree", "./own/map-index.ts"])("the index %s", async (index) => {
+    const { document } = await checked(index.endsWith(".ts") ? fileOf(index) : index, ["--runs", "2"]);
     expect(document.laws.map(({ name }) => name)).toContain("collisions");
+    expect(document.laws.filter(({ result }) => result !== "holds")).toEqual([]);
     expect(document).toMatchObject({ kind: "index", cost: null, holds: true });
+    const measured = document.blockCost!.map(({ shape, sizes }) => [shape, sizes.length]);
+    expect(measured).toEqual([
+      ["prompts", 4],
+      ["siblings", 4],
+    ]);
   });
 });
 

@@ -1,0 +1,22 @@
+import type { IndexPlugin } from "../../../index.ts";
+import { hashTable } from "../../../policies/index/hash-table.ts";
+
+/** Right, and goes through all blocks for each one that is evicted. */
+const linearIndex: IndexPlugin = {
+  ...hashTable,
+  name: "linear-index",
+  create(context, blockCount) {
+    const table = hashTable.create(context, blockCount);
+    const { evict } = table;
+    return Object.assign(table, {
+      evictMany: undefined,
+      evict(entry: number, wantedBlocks: number) {
+        let mayGo = 0;
+        for (let block = 0; block < blockCount; block++) if (table.isEvictable(block)) mayGo++;
+        if (mayGo > 0) evict.call(table, entry, wantedBlocks);
+      },
+    });
+  },
+};
+
+export default linearIndex;
