@@ -1,5 +1,6 @@
 import type { EntryColumns } from "./entries.ts";
 import { PolicyError } from "./errors.ts";
+import { grown } from "./grown.ts";
 import { nearest } from "./nearest.ts";
 import type { EntryId, EvictionContext, EvictionPolicy, LeafIndex } from "./plugins.ts";
 
@@ -102,10 +103,10 @@ class ScoreOrder implements EvictionPolicy {
   /** Scores of the last entry that went into the run, even if it has left since. */
   #lastFirst = Number.NEGATIVE_INFINITY;
   #lastSecond = Number.NEGATIVE_INFINITY;
-  #heap: Int32Array | undefined;
+  #heap: Int32Array = new Int32Array(64);
   #heapLength = 0;
-  /** Order in which entries came into the heap: who came first goes first. */
-  #arrival: Float64Array | undefined;
+  /** By place in the heap, when its entry came into it: of equals who came first goes first. */
+  #arrival: Float64Array = new Float64Array(64);
   #arrivals = 0;
 
   constructor(scores: readonly Score[], columns: EntryColumns) {
@@ -209,7 +210,7 @@ class ScoreOrder implements EvictionPolicy {
   victim(): EntryId | undefined {
     const head = this.#runHead();
     if (this.#heapLength === 0) return head;
-    const top = this.#heap![0];
+    const top = this.#heap[0];
     return head === undefined || this.#less(top, head) ? top : head;
   }
 
@@ -317,51 +318,54 @@ class ScoreOrder implements EvictionPolicy {
     return false;
   }
 
-  /** The same among entries of the heap, where none are equal. */
-  #goesBefore(a: EntryId, b: EntryId): boolean {
-    return this.#less(a, b) || (!this.#less(b, a) && this.#arrival![a] < this.#arrival![b]);
+  /** Whether an entry goes before the one at this place of the heap; no two are equal there. */
+  #goesBefore(entry: EntryId, arrival: number, at: number): boolean {
+    const b = this.#heap[at];
+    return this.#less(entry, b) || (!this.#less(b, entry) && arrival < this.#arrival[at]);
   }
 
   #push(entry: EntryId): void {
-    this.#heap ??= new Int32Array(this.#ringAt);
-    this.#arrival ??= new Float64Array(this.#ringAt);
-    this.#arrival[entry] = this.#arrivals++;
-    this.#up(this.#heapLength++, entry);
+    if (this.#heapLength === this.#heap.length) {
+      this.#heap = grown(this.#heap, 2 * this.#heapLength);
+      this.#arrival = grown(this.#arrival, 2 * this.#heapLength);
+    }
+    this.#up(this.#heapLength++, entry, this.#arrivals++);
   }
 
   #removeFromHeap(gap: number): void {
-    const moved = this.#heap![--this.#heapLength];
-    if (gap === this.#heapLength) return;
-    if (gap > 0 && this.#goesBefore(moved, this.#heap![(gap - 1) >> 1])) this.#up(gap, moved);
-    else this.#down(gap, moved);
+    const last = --this.#heapLength;
+    if (gap === last) return;
+    const moved = this.#heap[last];
+    const arrival = this.#arrival[last];
+    if (gap > 0 && this.#goesBefore(moved, arrival, (gap - 1) >> 1)) this.#up(gap, moved, arrival);
+    else this.#down(gap, moved, arrival);
   }
 
-  #up(at: number, entry: EntryId): void {
-    const heap = this.#heap!;
-    const place = this.#order;
+  #up(at: number, entry: EntryId, arrival: number): void {
     while (at > 0) {
       const above = (at - 1) >> 1;
-      if (!this.#goesBefore(entry, heap[above])) break;
-      heap[at] = heap[above];
-      place[heap[at]] = -2 - at;
+      if (!this.#goesBefore(entry, arrival, above)) break;
+      this.#put(at, this.#heap[above], this.#arrival[above]);
       at = above;
     }
-    heap[at] = entry;
-    place[entry] = -2 - at;
+    this.#put(at, entry, arrival);
   }
 
-  #down(at: number, entry: EntryId): void {
-    const heap = this.#heap!;
-    const place = this.#order;
+  #down(at: number, entry: EntryId, arrival: number): void {
+    const heap = this.#heap;
     const length = this.#heapLength;
     for (let child = 2 * at + 1; child < length; child = 2 * at + 1) {
-      if (child + 1 < length && this.#goesBefore(heap[child + 1], heap[child])) child++;
-      if (!this.#goesBefore(heap[child], entry)) break;
-      heap[at] = heap[child];
-      place[heap[at]] = -2 - at;
+      if (child + 1 < length && this.#goesBefore(heap[child + 1], this.#arrival[child + 1], child)) child++;
+      if (this.#goesBefore(entry, arrival, child)) break;
+      this.#put(at, heap[child], this.#arrival[child]);
       at = child;
     }
-    heap[at] = entry;
-    place[entry] = -2 - at;
+    this.#put(at, entry, arrival);
+  }
+
+  #put(at: number, entry: EntryId, arrival: number): void {
+    this.#heap[at] = entry;
+    this.#arrival[at] = arrival;
+    this.#order[entry] = -2 - at;
   }
 }
