@@ -1,7 +1,8 @@
 import { expect, test } from "vitest";
+import { audit } from "../../core/audit.ts";
 import type { EvictionPlugin } from "../../core/plugins.ts";
 import { evictionRegistry } from "../../policies/registry.ts";
-import { blockTokens, words } from "../support/letters.ts";
+import { blockTokens, served, words } from "../support/letters.ts";
 import { replayed } from "../support/replays.ts";
 
 const lru = evictionRegistry.get("lru");
@@ -23,4 +24,20 @@ test("what is left of an answer's run, a prompt's partial block, ends where the 
   const left = [...cache.index.blocks()].map((block) => cache.index.entryOf(block));
   expect(left.map((entry) => depth[entry]).sort((a, b) => a - b)).toEqual([8, 8, 2 * blockTokens]);
   expect(left.map((entry) => tokens[entry]).sort((a, b) => a - b)).toEqual([8, 8, blockTokens]);
+});
+
+test.each(["block-trie", "radix-tree"])("a %s forgets with a block all that extends it", (index) => {
+  for (const place of [0, 1]) {
+    const { cache } = served(["ABC", "ABD"], { index }).result;
+    const path = new Int32Array(3);
+    cache.index.match(Uint32Array.from([0, 1, 2]), 0, 3, path, { blocks: 0, absent: 0, evicted: 0 });
+    cache.index.forget(path[place]);
+    audit(cache, []);
+    const { blockCount, entryCount, evictableBlocks } = cache.index;
+    expect({ blockCount, entryCount, evictableBlocks }).toEqual({
+      blockCount: place,
+      entryCount: place,
+      evictableBlocks: place,
+    });
+  }
 });
