@@ -230,9 +230,9 @@ export class KvCache {
     sequence.inStep = false;
   }
 
-  /** Whether `sequence` counts on blocks that `other` was to compute in the step under way, or is to have a copy first. */
+  /** Whether `sequence` counts on blocks that `other` was to compute in the step under way, found or given in exchange. */
   dependsOn(sequence: Sequence, other: Sequence): boolean {
-    const end = Math.min(other.blockCount, Math.max(sequence.cachedBlocks, sequence.adoptedEnd));
+    const end = Math.min(other.blockCount, Math.max(sequence.blockCount, sequence.adoptedEnd));
     for (let i = other.computedBlocks; i < end; i++) if (sequence.table[i] === other.table[i]) return true;
     return false;
   }

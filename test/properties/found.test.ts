@@ -1,0 +1,33 @@
+import { test } from "vitest";
+import { play } from "../../laws/scenario.ts";
+import { indexRegistry } from "../../policies/registry.ts";
+import { everyPart } from "./parts.ts";
+
+// Cases that were found at random, made smaller.
+
+const ask = (id: number, length: number, answered: number) => ({
+  id,
+  namespace: 0,
+  prompt: Array.from({ length }, () => 0),
+  answer: Array.from({ length: answered }, () => 0),
+  maxOutputTokens: answered,
+});
+
+test.each(["hash-table", "block-trie", "radix-tree"])(
+  "who has given up a block for one that the step computes goes back with that step's request: %s",
+  (index) => {
+    play({
+      world: { unitTokens: 1, asks: [ask(0, 1, 2), ask(1, 6, 1), ask(2, 6, 1), ask(3, 1, 1)] },
+      config: {
+        index: indexRegistry.get(index),
+        eviction: everyPart.known.eviction,
+        allocator: everyPart.allocators[0],
+        blockUnits: 3,
+        blocks: undefined,
+        rules: { duplicates: "swap", "cache-generated": "true" },
+        seed: 1,
+      },
+      script: [4, 0, 0, 0, 0, 1, 5, 0, 0, 0, 0, 0, 21, 0, 0, 0, 3, 3, 0, 0, 1, 0, 4, 2, 0, 0, 0, 9, 13, 0, 0, 0],
+    });
+  },
+);
