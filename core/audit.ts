@@ -7,12 +7,14 @@ import type { Sequence } from "./request.ts";
  * Checks every invariant of a cache in full: O(blocks). `holders` are all sequences that hold blocks.
  *
  * 1. free + private + cached-idle + cached-held = all blocks; a block's count is the number of its holders.
+ *    A block that several hold is the same block of each one's prompt.
  * 2. An idle or free block has no holder, a free one is in no table; what the index knows is published or idle.
  */
 export function audit(cache: KvCache, holders: Iterable<Sequence>): void {
   const { pool, index } = cache;
   const total = pool.blockCount;
   const holderCount = new Uint32Array(total);
+  const placeOf = new Int32Array(total);
   for (const { table, blockCount, adoptedEnd, request } of holders) {
     const own = new Set<number>();
     for (let i = 0; i < Math.max(blockCount, adoptedEnd); i++) {
@@ -20,6 +22,12 @@ export function audit(cache: KvCache, holders: Iterable<Sequence>): void {
       if (block < 0) continue;
       assert(!own.has(block), () => `request ${request.id} holds block ${block} twice`);
       own.add(block);
+      const elsewhere = holderCount[block] > 0 && placeOf[block] !== i;
+      assert(
+        !elsewhere,
+        () => `block ${block} is block ${i} of request ${request.id} and ${placeOf[block]} of another`,
+      );
+      placeOf[block] = i;
       holderCount[block]++;
     }
   }

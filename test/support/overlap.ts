@@ -1,3 +1,4 @@
+import { audit } from "../../core/audit.ts";
 import { createCache } from "../../core/compose.ts";
 import { type BlockColumns, BlockKeys } from "../../core/content.ts";
 import { Replica } from "../../core/replica.ts";
@@ -49,8 +50,11 @@ export class Overlap {
   }
 
   step(): void {
-    const plan = this.#replica.plan(++this.#now);
-    this.#replica.commit(plan, { durationNs: 1 }, this.#now);
+    const replica = this.#replica;
+    const plan = replica.plan(++this.#now);
+    audit(replica.cache, replica.running);
+    replica.commit(plan, { durationNs: 1 }, this.#now);
+    audit(replica.cache, replica.running);
   }
 
   finish(): void {
