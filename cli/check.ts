@@ -14,6 +14,7 @@ import {
 import { checkDocument, checkText } from "./check-report.ts";
 import { breathe } from "./interrupt.ts";
 import { wholeNumber } from "./options.ts";
+import { checkRules } from "./own-index.ts";
 import { isIndex, isPolicyFile, loadOwnPlugin } from "./own-policy.ts";
 import { print } from "./print.ts";
 import { Progress } from "./progress.ts";
@@ -79,9 +80,11 @@ async function check(file: string, { runs, seed, json }: CheckOptions): Promise<
 async function pluginNamed(text: string, sources: Sources): Promise<EvictionPlugin | IndexPlugin> {
   if (!isPolicyFile(text)) return everyPlugin.get(text);
   try {
-    return await loadOwnPlugin(text, () => {
+    const plugin = await loadOwnPlugin(text, () => {
       sources.reader = () => "while it is loaded";
     });
+    if (isIndex(plugin)) checkRules(text, plugin);
+    return plugin;
   } finally {
     sources.reader = () => undefined;
   }

@@ -1,13 +1,13 @@
 import { rulesFor } from "../core/compose.ts";
 import type { BlockColumns } from "../core/content.ts";
-import type { EvictionPlugin, IndexPlugin } from "../core/plugins.ts";
+import type { EvictionPlugin, IndexPlugin, Plugin } from "../core/plugins.ts";
 import { CacheReplay } from "../core/replay.ts";
 import type { RuleName, RuleValue } from "../core/rules.ts";
 import { belady, unbounded } from "../policies/eviction/index.ts";
 import { blockTrie, hashTable } from "../policies/index/index.ts";
 import { evictionRegistry } from "../policies/registry.ts";
 import type { Configuration } from "./comparison.ts";
-import { defaultParts, evictionNamed, type Parts, partsNamed } from "./configuration.ts";
+import { defaultParts, evictionNamed, indexNamed, type Parts, partsOf } from "./configuration.ts";
 import type { Input } from "./input.ts";
 import { parseRuleOption } from "./options.ts";
 
@@ -22,7 +22,7 @@ export interface PartLists {
 
 /** The cross product as it was given, the first of each list first; of eviction policies the default one. */
 export async function combinations(lists: PartLists): Promise<Configuration[]> {
-  const evictions = await evictionsNamed(lists.eviction ?? [defaultParts.eviction]);
+  const evictions = await eachNamed(lists.eviction ?? [defaultParts.eviction], evictionNamed);
   return (await otherParts(lists)).flatMap((others) => evictions.map((eviction) => withEviction(others, eviction)));
 }
 
@@ -31,7 +31,7 @@ export async function combinations(lists: PartLists): Promise<Configuration[]> {
  * bounds, which are the same for every index. By default all online policies.
  */
 export async function combinationsAndBounds(lists: PartLists): Promise<Configuration[]> {
-  const named = lists.eviction ? await evictionsNamed(lists.eviction) : evictionRegistry.all.map(asNamed);
+  const named = lists.eviction ? await eachNamed(lists.eviction, evictionNamed) : evictionRegistry.all.map(asNamed);
   const chosen = named.filter(({ plugin }) => plugin !== belady && !plugin.unlimited);
   const evictions = lists.eviction ? chosen : chosen.filter(({ plugin }) => !plugin.offline);
   const bounded = new Set<string>();
@@ -50,18 +50,21 @@ export async function combinationsAndBounds(lists: PartLists): Promise<Configura
   ];
 }
 
-interface Named {
-  readonly plugin: EvictionPlugin;
+interface Named<P> {
+  readonly plugin: P;
   readonly label: string;
 }
 
-const asNamed = (plugin: EvictionPlugin): Named => ({ plugin, label: plugin.name });
+const asNamed = (plugin: EvictionPlugin): Named<EvictionPlugin> => ({ plugin, label: plugin.name });
 
-/** A user's policy is named by its file if need be. */
-async function evictionsNamed(names: readonly string[]): Promise<Named[]> {
-  const found: Named[] = [];
+/** A user's policy or index is named by its file if need be. */
+async function eachNamed<P extends Plugin>(
+  names: readonly string[],
+  find: (name: string) => Promise<P>,
+): Promise<Named<P>[]> {
+  const found: Named<P>[] = [];
   for (const name of names) {
-    const plugin = await evictionNamed(name);
+    const plugin = await find(name);
     const taken = found.some(({ label }) => label === plugin.name) || names.includes(plugin.name);
     found.push({ plugin, label: taken ? name : plugin.name });
   }
@@ -70,23 +73,25 @@ async function evictionsNamed(names: readonly string[]): Promise<Named[]> {
 
 interface OtherParts {
   readonly parts: Parts;
+  readonly indexLabel: string;
   readonly ruleTexts: readonly string[];
 }
 
-function withEviction({ parts, ruleTexts }: OtherParts, { plugin, label }: Named): Configuration {
+function withEviction(others: OtherParts, { plugin, label }: Named<EvictionPlugin>): Configuration {
   const kind = plugin.unlimited ? "unlimited" : plugin.offline ? "offline" : "online";
-  return { parts: { ...parts, eviction: plugin }, label, kind, ruleTexts };
+  return { ...others, parts: { ...others.parts, eviction: plugin }, label, kind };
 }
 
 /** With any victims, block by block, which is what the optimum is an optimum of: in its own index, or one that can. */
-function blockByBlock({ parts, ruleTexts }: OtherParts): OtherParts {
+function blockByBlock({ parts, indexLabel, ruleTexts }: OtherParts): OtherParts {
   const isOther = ([name]: [string, unknown]) => name !== "victims" && name !== "victim-unit";
   const rules: RuleChoice = Object.fromEntries(Object.entries(parts.rules).filter(isOther));
   const others = { ruleTexts: ruleTexts.filter((text) => isOther([text.split("=")[0], text])) };
   const can = (index: IndexPlugin) =>
     !index.none && index.supports["victim-unit"] === undefined && supports(index, rules);
   const index = [parts.index, hashTable, blockTrie].find(can) ?? parts.index;
-  return { ...others, parts: { ...parts, index, rules } };
+  const label = index === parts.index ? indexLabel : index.name;
+  return { ...others, indexLabel: label, parts: { ...parts, index, rules } };
 }
 
 function supports(index: IndexPlugin, rules: RuleChoice): boolean {
@@ -101,13 +106,15 @@ function supports(index: IndexPlugin, rules: RuleChoice): boolean {
 /** All but the eviction policy. */
 async function otherParts(lists: PartLists): Promise<OtherParts[]> {
   const all: OtherParts[] = [];
+  const indexes = await eachNamed(lists.index, indexNamed);
+  const eviction = await evictionNamed(defaultParts.eviction);
   for (const rules of ruleCombinations(lists.rule ?? [])) {
     const ruleTexts = Object.entries(rules).map(([name, value]) => `${name}=${value}`);
-    for (const index of lists.index)
+    for (const { plugin, label } of indexes)
       for (const allocator of lists.allocator)
         for (const scheduler of lists.scheduler) {
-          const names = { index, allocator, scheduler, eviction: defaultParts.eviction };
-          all.push({ parts: await partsNamed(names, rules), ruleTexts });
+          const parts = partsOf(plugin, eviction, { allocator, scheduler }, rules);
+          all.push({ parts, indexLabel: label, ruleTexts });
         }
   }
   return all;

@@ -64,7 +64,7 @@ export function addCompare(program: Command): void {
     .command("compare")
     .description("run every combination of comma lists over a trace and show one table")
     .argument("[TRACE...]", 'trace files, read one after the other; none, or "example": the built-in example')
-    .addOption(names("--index <NAMES>", "prefix indexes", defaultParts.index))
+    .addOption(names("--index <NAMES>", "prefix indexes or files", defaultParts.index))
     .addOption(names("--eviction <NAMES>", "eviction policies or files").default(undefined, "all online ones"))
     .addOption(names("--allocator <NAMES>", "allocators", defaultParts.allocator))
     .addOption(names("--scheduler <NAMES>", "schedulers", defaultParts.scheduler))

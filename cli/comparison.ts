@@ -20,6 +20,7 @@ export interface Configuration {
   readonly parts: Parts;
   /** Of the eviction policy. */
   readonly label: string;
+  readonly indexLabel: string;
   /** What a server could run, what reads the future, and what has no limit. */
   readonly kind: "online" | "offline" | "unlimited";
   readonly ruleTexts: readonly string[];
@@ -98,7 +99,7 @@ function header({ capacities, results }: Comparison, names: readonly string[]): 
 /** The parts in which configurations differ, the eviction policy first. */
 function nameColumns(configurations: readonly Configuration[]) {
   const all: [string, (configuration: Configuration) => string][] = [
-    ["index", ({ parts }) => parts.index.name],
+    ["index", ({ indexLabel }) => indexLabel],
     ["allocator", ({ parts }) => parts.allocator.name],
     ["scheduler", ({ parts }) => parts.scheduler.name],
     ["rules", ({ ruleTexts }) => ruleTexts.join(" ")],

@@ -6,6 +6,7 @@ import type { ReplayConfig } from "../core/replay.ts";
 import type { RuleName, Rules, RuleValue } from "../core/rules.ts";
 import { allocatorRegistry, evictionRegistry, indexRegistry, schedulerRegistry } from "../policies/registry.ts";
 import { partNamed } from "./later.ts";
+import { isOwnIndex, loadOwnIndex } from "./own-index.ts";
 import { isPolicyFile, loadOwnPolicy } from "./own-policy.ts";
 
 export const defaultParts = { index: "hash-table", eviction: "lru", allocator: "block", scheduler: "naive" } as const;
@@ -33,15 +34,27 @@ export async function partsNamed(names: PartNames, rules: Parts["rules"]): Promi
     if (names[kind].includes(","))
       throw new InputError(`--${kind} is "${names[kind]}", expected one name; kvlab compare takes several`);
   }
-  const index = partNamed(indexRegistry, "index", names.index);
+  const index = await indexNamed(names.index);
   rulesFor(index, rules);
-  return {
-    index,
-    eviction: await evictionNamed(names.eviction),
-    allocator: partNamed(allocatorRegistry, "allocator", names.allocator),
-    scheduler: partNamed(schedulerRegistry, "scheduler", names.scheduler),
-    rules,
-  };
+  return partsOf(index, await evictionNamed(names.eviction), names, rules);
+}
+
+/** @throws InputError as `partsNamed` does. */
+export function partsOf(
+  index: IndexPlugin,
+  eviction: EvictionPlugin,
+  names: Pick<PartNames, "allocator" | "scheduler">,
+  rules: Parts["rules"],
+): Parts {
+  rulesFor(index, rules);
+  const allocator = partNamed(allocatorRegistry, "allocator", names.allocator);
+  const scheduler = partNamed(schedulerRegistry, "scheduler", names.scheduler);
+  return { index, eviction, allocator, scheduler: isOwnIndex(index) ? index.watching(scheduler) : scheduler, rules };
+}
+
+/** An index of ours by its name, or a user's by its file. */
+export async function indexNamed(name: string): Promise<IndexPlugin> {
+  return isPolicyFile(name) ? await loadOwnIndex(name) : partNamed(indexRegistry, "index", name);
 }
 
 /** A policy of ours by its name, or a user's by its file. */

@@ -59,7 +59,7 @@ export type SideReport = ReturnType<typeof sideReport>;
 /** Configurations by the parts in which they differ. */
 function namesOf(configurations: readonly Configuration[]): string[] {
   const parts: ((configuration: Configuration) => string)[] = [
-    ({ parts }) => parts.index.name,
+    ({ indexLabel }) => indexLabel,
     ({ label }) => label,
     ({ parts }) => parts.allocator.name,
     ({ parts }) => parts.scheduler.name,

@@ -77,7 +77,7 @@ async function run(lockstep: Lockstep, configs: readonly ReplayConfig[], advance
       await breathe();
     }
   } catch (error) {
-    throw withFile(error, configs[lockstep.serving].eviction);
+    throw withFile(error, configs[lockstep.serving]);
   }
 }
 

@@ -24,7 +24,7 @@ export interface OwnPolicy extends EvictionPlugin {
 
 export const isOwnPolicy = (eviction: EvictionPlugin): eviction is OwnPolicy => "file" in eviction;
 
-/** Whether `--eviction` got a file and not a name. */
+/** Whether `--eviction` or `--index` got a file and not a name. */
 export const isPolicyFile = (text: string) => /[/\\]|\.[cm]?[jt]s$/.test(text);
 
 /**
@@ -35,7 +35,7 @@ export const isPolicyFile = (text: string) => /[/\\]|\.[cm]?[jt]s$/.test(text);
  */
 export async function loadOwnPolicy(file: string): Promise<OwnPolicy> {
   const plugin = await loadOwnPlugin(file);
-  if (isIndex(plugin)) throw new InputError(`${file}: exports an index, expected an eviction policy { name, create }`);
+  if (isIndex(plugin)) throw new InputError(`${file}: exports an index, expected ${aPolicy}`);
   const seen: Seen = { request: undefined };
   return {
     ...plugin,
@@ -45,23 +45,29 @@ export async function loadOwnPolicy(file: string): Promise<OwnPolicy> {
   };
 }
 
+const aPolicy = "an eviction policy { name, create }";
+
 /** An index says which rules it supports; an eviction policy does not. */
 export const isIndex = (plugin: EvictionPlugin | IndexPlugin): plugin is IndexPlugin => "supports" in plugin;
 
 /**
  * Loads a user's eviction policy or index as it is, with nothing around its calls. `running` is told when the file's own
- * code begins to run.
+ * code begins to run; `expected` is what to say if there is neither.
  *
  * @throws InputError if the file is not there, cannot be read as a program, or exports neither.
  */
-export async function loadOwnPlugin(file: string, running = () => {}): Promise<EvictionPlugin | IndexPlugin> {
+export async function loadOwnPlugin(
+  file: string,
+  running = () => {},
+  expected = `${aPolicy}; kvlab init policy writes an example`,
+): Promise<EvictionPlugin | IndexPlugin> {
   const found = await stat(file).catch(() => undefined);
   if (!found) throw new InputError(`${file}: no such file`);
   if (!found.isFile()) throw new InputError(`${file}: is not a file`);
   const exports = await importFile(file, running);
   let plugin: EvictionPlugin | IndexPlugin;
   try {
-    plugin = pluginOf(file, exports);
+    plugin = pluginOf(file, exports, expected);
   } catch (error) {
     throw error instanceof InputError ? error : new InputError(`${file}: ${messageOf(error)}`);
   }
@@ -131,7 +137,7 @@ async function importFile(file: string, running: () => void): Promise<Readonly<R
 const isSame = (a: string, b: string) => resolve(a) === resolve(b);
 
 /** The default export, or the only one that can be a policy; a bare `create` function is named after its file. */
-function pluginOf(file: string, exports: Record<string, unknown>): EvictionPlugin | IndexPlugin {
+function pluginOf(file: string, exports: Record<string, unknown>, expected: string): EvictionPlugin | IndexPlugin {
   const named = basename(file, extname(file));
   const found =
     "default" in exports
@@ -142,7 +148,7 @@ function pluginOf(file: string, exports: Record<string, unknown>): EvictionPlugi
   const what = names.length === 0 ? "nothing" : names.join(", ");
   throw new InputError(
     found.length === 0
-      ? `${file}: exports ${what}, expected an eviction policy { name, create }; kvlab init policy writes an example`
+      ? `${file}: exports ${what}, expected ${expected}`
       : `${file}: exports ${found.length} policies (${what}), expected one, or a default export`,
   );
 }

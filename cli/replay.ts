@@ -57,7 +57,7 @@ export function addReplay(program: Command): void {
     .command("replay")
     .description("run one configuration over a trace and say what hit, what missed and why")
     .argument("[TRACE...]", 'trace files, read one after the other; none, or "example": the built-in example')
-    .option("--index <NAME>", "prefix index", defaultParts.index)
+    .option("--index <NAME>", "prefix index, or a file with one of your own", defaultParts.index)
     .option("--eviction <NAME>", "eviction policy, or a file with one of your own", defaultParts.eviction)
     .option("--allocator <NAME>", "allocator", defaultParts.allocator)
     .option("--scheduler <NAME>", "scheduler", defaultParts.scheduler)

@@ -3,6 +3,7 @@ import type { ReplayConfig } from "../core/replay.ts";
 import { cacheReport } from "../core/report.ts";
 import { effectiveRules } from "./configuration.ts";
 import type { Input } from "./input.ts";
+import { isOwnIndex } from "./own-index.ts";
 import { isOwnPolicy } from "./own-policy.ts";
 import { version } from "./package.ts";
 import { blockReferences, type Run } from "./run.ts";
@@ -18,6 +19,7 @@ export function policyReport(config: ReplayConfig) {
   return {
     preset: null,
     index: index.name,
+    ...(isOwnIndex(index) && { indexFile: index.file }),
     eviction: eviction.name,
     ...(isOwnPolicy(eviction) && { evictionFile: eviction.file }),
     allocator: allocator.name,

@@ -1,9 +1,9 @@
 import type { BlockColumns } from "../core/content.ts";
 import { PolicyError } from "../core/errors.ts";
-import type { EvictionPlugin } from "../core/plugins.ts";
 import { CacheReplay, type ReplayConfig, type ReplayResult } from "../core/replay.ts";
 import type { Trace } from "../core/trace.ts";
 import { breathe } from "./interrupt.ts";
+import { isFailure, isOwnIndex } from "./own-index.ts";
 import { isOwnPolicy } from "./own-policy.ts";
 
 /** A finished replay. */
@@ -60,14 +60,17 @@ async function replayOnce(slices: Slices, config: ReplayConfig, advance: (reques
       await breathe();
     }
   } catch (error) {
-    throw withFile(error, config.eviction);
+    throw withFile(error, config);
   }
   return { result: replay.result(), wallMs };
 }
 
-/** The same error, but a mistake of a user's policy says its file and request. */
-export function withFile(error: unknown, eviction: EvictionPlugin): unknown {
-  if (!(error instanceof PolicyError && isOwnPolicy(eviction)) || error.message.startsWith(eviction.file)) return error;
+/** The same error, but a mistake of a user's policy or index says its file and request. */
+export function withFile(error: unknown, { index, eviction }: Pick<ReplayConfig, "index" | "eviction">): unknown {
+  if (!(error instanceof PolicyError)) return isOwnIndex(index) && isFailure(error) ? index.blamedFor(error) : error;
+  const files = [index, eviction].flatMap((part) => ("file" in part ? `${part.file}: ` : []));
+  if (files.some((file) => error.message.startsWith(file))) return error;
+  if (!isOwnPolicy(eviction)) return isOwnIndex(index) ? index.blamedFor(error) : error;
   const request = eviction.currentRequest();
   const when = request === undefined ? "" : `at request ${request}: `;
   return new PolicyError(`${eviction.file}: ${when}${error.message}`);

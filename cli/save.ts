@@ -31,7 +31,7 @@ export function commandOf(report: RunReport, reading: TraceReading, events: bool
   add("format", trace.files.length === 0 ? undefined : trace.format);
   add("unit", reading.unit);
   add("limit", reading.limit);
-  add("index", policy.index);
+  add("index", policy.indexFile ?? policy.index);
   add("eviction", policy.evictionFile ?? policy.eviction);
   add("allocator", policy.allocator);
   add("scheduler", policy.scheduler);
