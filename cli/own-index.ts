@@ -91,9 +91,9 @@ function watched(plugin: SchedulerPlugin, seen: Seen): SchedulerPlugin {
   };
 }
 
-const plain = ["matched", "held", "released", "forget", "isEvictable", "entryOf", "grow", "expectKeys"] as const;
+const plain = ["matched", "held", "forget", "isEvictable", "entryOf", "grow", "expectKeys"] as const;
 const optional = ["matchPart", "cut"] as const;
-const required = ["match", "insert", "evict", "blocks", ...plain] as const;
+const required = ["match", "insert", "released", "evict", "blocks", ...plain] as const;
 const counts = ["evictableBlocks", "blockCount", "entryCount"] as const;
 
 /** What a block holds that is not stored. */
@@ -170,13 +170,23 @@ function guarded(file: string, plugin: IndexPlugin, context: IndexContext, block
       }
       return asTheyAre;
     },
+    released(blocks, count) {
+      watch("released", () => index.released(blocks, count));
+      for (let i = 0; i < count; i++) {
+        const entry = watch("entryOf", () => index.entryOf(blocks[i]));
+        if (!books.isToldOf(entry) && watch("isEvictable", () => index.isEvictable(entry)))
+          throw wrong("released()", `did not tell the cache that entry ${entry} may go`);
+      }
+    },
     evict(entry, wantedBlocks) {
+      books.tell(entry, false);
       const before = books.evictedBlocks;
       watch("evict", () => index.evict(entry, wantedBlocks));
       if (books.evictedBlocks === before) throw wrong(`evict(${entry})`, "told host.evicted of no block");
     },
     ...(evictMany && {
       evictMany(entries: Int32Array, from: number, to: number) {
+        for (let i = from; i < to; i++) books.tell(entries[i], false);
         books.gone(entries, from, to);
         watch("evictMany", () => evictMany.call(index, entries, from, to));
       },
@@ -184,8 +194,11 @@ function guarded(file: string, plugin: IndexPlugin, context: IndexContext, block
     ...(leaves && {
       leaves: {
         evictLeaf(entry: number) {
+          books.tell(entry, false);
           books.gone([entry], 0, 1);
-          return watch("evictLeaf", () => leaves.evictLeaf(entry));
+          const above = watch("evictLeaf", () => leaves.evictLeaf(entry));
+          if (above >= 0) books.tell(above, true);
+          return above;
         },
       },
     }),
@@ -206,11 +219,23 @@ function toldHost(host: IndexHost, books: Books): IndexHost {
     createdBlocks: (insertion, from, to) => host.createdBlocks(insertion, from, to),
     hit: (entry) => host.hit(entry),
     touch: (entry) => host.touch(entry),
-    evictable: (entry) => host.evictable(entry),
+    evictable(entry) {
+      books.tell(entry, true);
+      host.evictable(entry);
+    },
     touchMany: (entries, count) => host.touchMany(entries, count),
-    released: (entries, count) => host.released(entries, count),
-    blocked: (entry) => host.blocked(entry),
-    dropped: (entry, wasEvictable) => host.dropped(entry, wasEvictable),
+    released(entries, count) {
+      for (let i = 0; i < count; i++) books.tell(entries[i], true);
+      host.released(entries, count);
+    },
+    blocked(entry) {
+      books.tell(entry, false);
+      host.blocked(entry);
+    },
+    dropped(entry, wasEvictable) {
+      books.tell(entry, false);
+      host.dropped(entry, wasEvictable);
+    },
     split: (lower, upper, depth, tokens) => host.split(lower, upper, depth, tokens),
     resized: (entry, depth, tokens, key) => host.resized(entry, depth, tokens, key),
     evicted(blocks, count) {
@@ -224,19 +249,32 @@ function toldHost(host: IndexHost, books: Books): IndexHost {
   };
 }
 
-/** Which content each block was stored with, as the index was told. */
+/** Which content each block was stored with, and which entries may go as far as the cache has been told. */
 class Books {
   evictedBlocks = 0;
   #contents: Float64Array;
+  #mayGo: Uint8Array;
 
   constructor(blockCount: number) {
     this.#contents = new Float64Array(blockCount).fill(nothing);
+    this.#mayGo = new Uint8Array(blockCount);
+  }
+
+  tell(entry: number, mayGo: boolean): void {
+    this.#mayGo[entry] = mayGo ? 1 : 0;
+  }
+
+  isToldOf(entry: number): boolean {
+    return this.#mayGo[entry] === 1;
   }
 
   grow(blockCount: number): void {
     const before = this.#contents;
     this.#contents = new Float64Array(blockCount).fill(nothing);
     this.#contents.set(before);
+    const told = this.#mayGo;
+    this.#mayGo = new Uint8Array(blockCount);
+    this.#mayGo.set(told);
   }
 
   stored(block: number, content: number): void {

@@ -103,12 +103,14 @@ describe("mistakes in it are told as such", () => {
     expect(await failure("evict(entry) { index.evictableBlocks--; }")).toMatch(
       /^\.\/mine\.ts: evict\(\d+\) at request \d+ told host\.evicted of no block$/,
     );
+    const released = "released(blocks, count) { released.call(index, blocks, count - 1); index.evictableBlocks++; }";
+    expect(await failure(released)).toMatch(
+      /^\.\/mine\.ts: released\(\) at request 0 did not tell the cache that entry \d+ may go$/,
+    );
   });
 
   test("what the cache then finds wrong is one line that says where to look", async () => {
-    const released = "released(blocks, count) { released.call(index, blocks, count - 1); index.evictableBlocks++; }";
     const said = /^\.\/mine\.ts: at request \d+: .*; kvlab check \.\/mine\.ts says more$/;
-    expect(await failure(released)).toMatch(said);
     const twice = "evict(entry) { evict.call(index, entry); context.host.evicted(Int32Array.of(entry), 1); }";
     expect(await failure(twice)).toMatch(said);
     const args = ["compare", "--first-difference", "--index", "hash-table,./mine.ts", ...short];
