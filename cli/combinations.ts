@@ -5,7 +5,7 @@ import { CacheReplay } from "../core/replay.ts";
 import type { RuleName, RuleValue } from "../core/rules.ts";
 import { belady, unbounded } from "../policies/eviction/index.ts";
 import { blockTrie, hashTable } from "../policies/index/index.ts";
-import { evictionRegistry } from "../policies/registry.ts";
+import { evictionRegistry, indexRegistry } from "../policies/registry.ts";
 import type { Configuration } from "./comparison.ts";
 import { defaultParts, evictionNamed, indexNamed, type Parts, partsOf } from "./configuration.ts";
 import type { Input } from "./input.ts";
@@ -89,7 +89,8 @@ function blockByBlock({ parts, indexLabel, ruleTexts }: OtherParts): OtherParts 
   const others = { ruleTexts: ruleTexts.filter((text) => isOther([text.split("=")[0], text])) };
   const can = (index: IndexPlugin) =>
     !index.none && index.supports["victim-unit"] === undefined && supports(index, rules);
-  const index = [parts.index, hashTable, blockTrie].find(can) ?? parts.index;
+  const own = indexRegistry.all.includes(parts.index) ? [parts.index] : [];
+  const index = [...own, hashTable, blockTrie].find(can) ?? parts.index;
   const label = index === parts.index ? indexLabel : index.name;
   return { ...others, indexLabel: label, parts: { ...parts, index, rules } };
 }

@@ -180,9 +180,12 @@ export class CacheEntries implements IndexHost {
     while (at < to && allocator.freeBlocks > 0) table[at++] = allocator.allocate();
     if (at === to) return to;
     if (this.#takesMany) {
+      const evictable = this.#index.evictableBlocks;
       const taken = this.#policy.takeMany!(table, at, to, this.#leaves);
       if (taken < to) this.refuseVictim(undefined);
       if (this.#leaves === undefined) this.#index.evictMany!(table, at, to);
+      else if (this.#index.evictableBlocks !== evictable - (to - at))
+        throw new PolicyError("takeMany of the eviction policy takes victims that it does not evict");
       this.#counters.evictedBlocks += to - at;
       return at;
     }

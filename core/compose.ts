@@ -23,8 +23,11 @@ export interface CacheConfig {
   readonly namespaces?: boolean;
 }
 
-/** Blocks that an unlimited pool starts with. */
-const firstBlocks = 1024;
+/** Blocks that an unlimited pool starts with; few, so that growing is nothing that only large caches know. */
+const firstBlocks = 16;
+
+/** An unlimited cache never asks for a victim, and its columns may grow away from whoever took them. */
+const nothingGoes: EvictionPolicy = { add() {}, remove() {}, victim: () => undefined };
 
 /** The rules in effect for an index. @throws InputError if it does not support one of them. */
 export function rulesFor(index: IndexPlugin, own: Partial<Record<RuleName, RuleValue>>): Rules {
@@ -46,12 +49,15 @@ export function createCache(config: CacheConfig, log?: EventLog, future?: Future
   const counters = new Counters();
   const freeList = allocator.create(poolBlocks);
   const entries = new CacheEntries(pool, freeList, counters, blockTokens, rules["free-order"], log);
-  const policy: EvictionPolicy = eviction.create({
-    columns: entries.columns,
-    random: seededRandom(config.seed),
-    capacityBlocks: blocks,
-    rules,
-  });
+  const policy =
+    blocks === undefined
+      ? nothingGoes
+      : eviction.create({
+          columns: entries.columns,
+          random: seededRandom(config.seed),
+          capacityBlocks: blocks,
+          rules,
+        });
   if (policy.prepare) {
     if (!future) throw new InputError(`eviction ${eviction.name} reads the future, which only a whole trace has`);
     policy.prepare(future);

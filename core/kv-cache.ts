@@ -230,10 +230,13 @@ export class KvCache {
     sequence.inStep = false;
   }
 
-  /** Whether `sequence` counts on blocks that `other` was to compute in the step under way, found or given in exchange. */
+  /** Whether `sequence` counts on blocks of `other`'s, found or given in exchange, that the step under way was to compute. */
   dependsOn(sequence: Sequence, other: Sequence): boolean {
     const end = Math.min(other.blockCount, Math.max(sequence.blockCount, sequence.adoptedEnd));
-    for (let i = other.computedBlocks; i < end; i++) if (sequence.table[i] === other.table[i]) return true;
+    for (let i = other.computedBlocks; i < end; i++) {
+      const isOthers = sequence.table[i] === other.table[i] && !other.sharesAt(i);
+      if (isOthers && (i < sequence.cachedBlocks || sequence.sharesAt(i))) return true;
+    }
     return false;
   }
 
@@ -384,6 +387,7 @@ export class KvCache {
     this.#log?.add(EventKind.adopt, this.entries.now, sequence.request.id, block, -1, at);
     this.#hold(block);
     this.index.forget(block);
+    if (at < sequence.request.knownBlocks) this.lookup.history?.computing(sequence.request, at, at + 1);
   }
 
   /** How many of the sequence's blocks may be found once `tokens` tokens are computed. */
@@ -443,6 +447,7 @@ export class KvCache {
   /** Equal content is stored in `other`: the sequence uses that block from now on and its own one is free. */
   #giveWay(sequence: Sequence, i: number, other: BlockId): void {
     const mine = sequence.table[i];
+    if (i === sequence.copiedAt) this.#withdrawCopy(sequence, mine);
     this.#log?.add(EventKind.duplicate, this.entries.now, sequence.request.id, mine, other, i);
     this.#hold(other);
     sequence.table[i] = other;
@@ -451,6 +456,13 @@ export class KvCache {
     this.#pool.addHolders(mine, -1);
     this.#pool.move(mine, computing, free);
     this.#free(mine);
+  }
+
+  /** The block that was to begin with a copy is not the sequence's any more. */
+  #withdrawCopy(sequence: Sequence, target: BlockId): void {
+    sequence.copiedAt = hole;
+    const at = this.copies.findLastIndex((copy) => copy.target === target);
+    if (at >= 0) this.copies.splice(at, 1);
   }
 
   /**

@@ -71,7 +71,7 @@ export class Lookup {
   readonly #steal: boolean;
   readonly #limit: Rules["match-limit"];
   readonly #match: Match = { blocks: 0, absent: 0, evicted: 0 };
-  readonly #part: PartMatch = { block: hole, tokens: 0 };
+  readonly #part: PartMatch = { block: hole, tokens: 0, most: 0, isUsable: (block) => !this.isBeingComputed(block) };
   #partReason = 0;
   readonly #missed = new MissedBlocks();
   #residentBlocks = 0;
@@ -126,13 +126,13 @@ export class Lookup {
     if (most <= 0) return 0;
     if (hits < matched) {
       found.block = table[hits];
-      found.tokens = most;
-    } else {
-      const key = request.keyAt(hits);
-      found.tokens = 0;
-      if (key !== noTail) this.#index.matchPart!(hits === 0 ? hole : table[hits - 1], key, contents, found);
+      return this.isBeingComputed(found.block) ? 0 : most;
     }
-    if (found.tokens === 0 || this.isBeingComputed(found.block)) return 0;
+    const key = request.keyAt(hits);
+    if (key === noTail) return 0;
+    found.tokens = 0;
+    found.most = most;
+    this.#index.matchPart!(hits === 0 ? hole : table[hits - 1], key, contents, found);
     return Math.min(found.tokens, most);
   }
 
@@ -205,7 +205,7 @@ export class Lookup {
     if (partTokens > 0) {
       this.part = this.#part.block;
       this.#partReason = hits < blocks ? this.#whyMissed(request, table, matched, hits) : Miss.shorterThanBlock;
-      this.steals = this.#steal && this.#index.isEvictable(this.#index.entryOf(this.part));
+      this.steals = this.#steal && this.#pool.words[this.part] === idleWord && this.#index.isLeaf!(this.part);
       if (this.steals) unheld++;
     }
     if (hits < blocks) this.#classify(request, table, hits, matched, blocks);

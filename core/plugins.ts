@@ -65,7 +65,8 @@ export interface EvictionPolicy {
   addMany?(entries: Int32Array, count: number): void;
   /**
    * The next victims in order, removed as if each had been named and evicted, written to `into[from .. to)`; returns
-   * where it stopped. What evicting one makes evictable (`evictLeaf`) is added before the next one is named.
+   * where it stopped. With `leaves`, each one must be taken out with `evictLeaf`, and what that makes evictable is added
+   * before the next one is named.
    */
   takeMany?(into: Int32Array, from: number, to: number, leaves?: LeafIndex): number;
 }
@@ -157,6 +158,10 @@ export interface PartMatch {
   block: BlockId;
   /** Tokens from the block's beginning that are those looked for; 0 if there are none. */
   tokens: number;
+  /** More tokens than this are of no use. */
+  most: number;
+  /** Whether there is anything in the block yet. */
+  readonly isUsable: (block: BlockId) => boolean;
 }
 
 /**
@@ -181,10 +186,12 @@ export interface PrefixIndex {
    */
   match(keys: Uint32Array, start: number, count: number, table: Int32Array, found: Match): void;
   /**
-   * Of the blocks that extend `above` (−1: that begin a prompt), one that has most tokens from its beginning in common with
-   * content `key`. An index that has this supports the rule `partial`.
+   * Of the usable blocks that extend `above` (−1: that begin a prompt), one that has most tokens from its beginning in
+   * common with content `key`. An index that has this, and `isLeaf`, supports the rule `partial`.
    */
   matchPart?(above: BlockId, key: number, contents: BlockContents, found: PartMatch): void;
+  /** Whether nothing extends the block. */
+  isLeaf?(block: BlockId): boolean;
   /** A request is about to hold the first `count` blocks of a match and no more: a run that goes on is cut there. */
   cut?(blocks: Int32Array, count: number): void;
   /** A request uses these blocks of a match, which are held now: its hits, in order. */

@@ -233,5 +233,8 @@ export class Replica implements SchedulerContext, ReplicaView {
 /** Whether the step that is being planned computes what the block is known for, rather than adding an answer to it. */
 function computesNow(sequence: Sequence, block: BlockId): boolean {
   const { inStep, table, computedBlocks, computingEnd } = sequence;
-  return inStep && table.subarray(computedBlocks, Math.max(computedBlocks, computingEnd)).includes(block);
+  if (!inStep) return false;
+  const at = table.subarray(0, computingEnd).indexOf(block, computedBlocks);
+  // What it holds instead of an own block is somebody else's to compute, or done.
+  return at >= 0 && !sequence.sharesAt(at);
 }

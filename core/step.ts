@@ -14,7 +14,10 @@ export interface StepItem {
   generate: number;
 }
 
-/** Copy-on-write: `target` gets what is in `source` before the step runs. */
+/**
+ * Copy-on-write: `target` gets what is in `source` before the step runs. Copies are made in their order; a
+ * source that was evicted may be its own target.
+ */
 export interface BlockCopy {
   readonly source: BlockId;
   readonly target: BlockId;

@@ -32,7 +32,7 @@ class BlockTrie implements PrefixIndex, LeafIndex {
   readonly #host: IndexContext["host"];
   /** Any idle block may be evicted, and all below it go with it. */
   readonly #any: boolean;
-  readonly #victim = new Int32Array(1);
+  #victims = new Int32Array(16);
   /** Block that holds a content, or `never` or `evicted`. */
   #blockOf: Int32Array = new Int32Array(64).fill(never);
   /** Content of each stored block. */
@@ -86,10 +86,15 @@ class BlockTrie implements PrefixIndex, LeafIndex {
     found.tokens = 0;
     for (let block = above === none ? this.#top : this.#below[above]; block !== none; block = this.#next[block]) {
       const tokens = contents.commonTokens(keyOf[block], key);
-      if (tokens <= found.tokens) continue;
+      if (tokens <= found.tokens || !found.isUsable(block)) continue;
       found.block = block;
       found.tokens = tokens;
+      if (tokens >= found.most) return;
     }
+  }
+
+  isLeaf(block: BlockId): boolean {
+    return this.#below[block] === none;
   }
 
   matched(blocks: Int32Array, count: number): void {
@@ -156,11 +161,23 @@ class BlockTrie implements PrefixIndex, LeafIndex {
   }
 
   evict(entry: EntryId): void {
-    if (this.#below[entry] !== none) this.#dropBelow(entry);
-    const above = this.evictLeaf(entry);
-    this.#victim[0] = entry;
-    this.#host.evicted(this.#victim, 1);
+    let count = 0;
+    // What is below an idle block is idle, and goes with it.
+    for (let end = this.#deepest(entry); end !== entry; ) {
+      const above = this.#above[end];
+      this.#host.dropped(end, true);
+      this.#take(count++, end);
+      end = this.#deepest(above);
+    }
+    const above = this.#take(count++, entry);
+    this.#host.evicted(this.#victims, count);
     if (above !== none) this.#host.evictable(above);
+  }
+
+  #take(at: number, block: BlockId): EntryId {
+    if (at === this.#victims.length) this.#victims = grown(this.#victims, 2 * at);
+    this.#victims[at] = block;
+    return this.evictLeaf(block);
   }
 
   evictLeaf(entry: EntryId): EntryId {
@@ -169,7 +186,12 @@ class BlockTrie implements PrefixIndex, LeafIndex {
   }
 
   forget(block: BlockId): void {
-    this.#dropBelow(block);
+    // What is below it can be reached no longer.
+    for (let end = this.#deepest(block); end !== block; ) {
+      const above = this.#above[end];
+      this.#drop(end);
+      end = this.#deepest(above);
+    }
     this.#drop(block);
   }
 
@@ -256,17 +278,11 @@ class BlockTrie implements PrefixIndex, LeafIndex {
     return above !== none && this.#below[above] === none && !this.#any && this.#host.isIdle(above) ? above : none;
   }
 
-  /** Everything below a block can be reached no longer: deepest first, without a stack, for paths can be long. */
-  #dropBelow(top: BlockId): void {
+  /** The end of one of the paths below a block, or the block itself; without a stack, for paths can be long. */
+  #deepest(block: BlockId): BlockId {
     const below = this.#below;
-    let block = top;
-    for (;;) {
-      while (below[block] !== none) block = below[block];
-      if (block === top) return;
-      const above = this.#above[block];
-      this.#drop(block);
-      block = above;
-    }
+    while (below[block] !== none) block = below[block];
+    return block;
   }
 
   #drop(block: BlockId): void {

@@ -165,7 +165,7 @@ class RadixTree implements PrefixIndex {
     const before = this.#before[block];
     if (this.#length[run] > 1 && this.#last[run] === block && this.#below[run] === none) {
       const mayGo = this.isEvictable(run);
-      if (mayGo) this.#host.blocked(run);
+      this.#host.dropped(run, mayGo);
       this.#forgetBlock(block, run);
       this.#shorten(run, before, 1);
       if (mayGo) this.#host.evictable(run);

@@ -43,7 +43,9 @@ function observed(eviction: EvictionPlugin): EvictionPlugin {
       const { remove, split, resized } = policy;
       let evicted: number | undefined;
       policy.remove = (entry, why) => {
-        if (why === "evicted") evicted = entry;
+        // With a victim goes what is below it.
+        if (why === "dropped" && evicted !== undefined) happened["evictions of all that is below"]++;
+        evicted = why === "evicted" ? entry : undefined;
         remove.call(policy, entry, why);
       };
       policy.split = (lower, upper) => {
@@ -63,18 +65,15 @@ function observed(eviction: EvictionPlugin): EvictionPlugin {
 function observe({ log, decisions, counters, failedAdmissions }: Outcome): void {
   /** Blocks that each request hit when it was last admitted. */
   const hits = new Map<string, string>();
-  let before = "";
   for (const line of log) {
     const [, kind, request, , key, value] = line.split(" ");
     if (kind === "admit") hits.set(request, value);
     if (kind === "evict") happened.evictions++;
-    if (kind === "evict" && before === "drop") happened["evictions of all that is below"]++;
     if (kind === "duplicate") happened["duplicates that gave way"]++;
     // What is stolen is not known for any content.
     if (kind === "adopt") happened[key === "-1" ? "blocks that were stolen" : "blocks past a hole that were adopted"]++;
     if (kind === "copy")
       happened[value === hits.get(request) ? "copies of a part of a block" : "copies of a last block"]++;
-    before = kind;
   }
   happened["steps that did not run"] += decisions.filter((text) => text.endsWith("it does not run")).length;
   happened.preemptions += counters.preemptions;
