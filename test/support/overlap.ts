@@ -1,6 +1,7 @@
 import { audit } from "../../core/audit.ts";
 import { createCache } from "../../core/compose.ts";
 import { type BlockColumns, BlockKeys } from "../../core/content.ts";
+import type { SchedulerContext } from "../../core/plugins.ts";
 import { Replica } from "../../core/replica.ts";
 import type { Sequence } from "../../core/request.ts";
 import { Request } from "../../core/request.ts";
@@ -10,47 +11,51 @@ import { allocatorRegistry, evictionRegistry, indexRegistry } from "../../polici
 
 const codes = (text: string) => [...text].map((letter) => letter.charCodeAt(0));
 
-/** Requests that overlap: whoever has arrived is in every step. A letter is a block of one token. */
+/** Requests that overlap: by default whoever has arrived is in every step. A letter is a token. */
 export class Overlap {
-  readonly #replica: Replica;
-  readonly #keys = new BlockKeys({ unitTokens: 1, blockTokens: 1, generated: true });
+  readonly replica: Replica;
+  readonly #keys: BlockKeys;
+  #schedule: (context: SchedulerContext) => void = everybody;
   #arrived = 0;
   #now = 0;
 
-  constructor(index: string, rules: Partial<Record<RuleName, RuleValue>>) {
+  constructor(index: string, rules: Partial<Record<RuleName, RuleValue>>, blockTokens = 1) {
+    this.#keys = new BlockKeys({
+      unitTokens: 1,
+      blockTokens,
+      generated: rules["cache-generated"] === "true",
+      parts: rules.partial !== undefined,
+    });
     const cache = createCache({
       index: indexRegistry.get(index),
       eviction: evictionRegistry.get("lru"),
       allocator: allocatorRegistry.get("block"),
-      blockTokens: 1,
+      blockTokens,
       blocks: 100,
       rules,
       seed: 1,
     });
-    this.#replica = new Replica({
-      cache,
-      generation: "step",
-      scheduler: {
-        plan(context) {
-          for (const running of context.running) context.schedule(running);
-          while (context.firstWaiting !== undefined && context.admit(context.firstWaiting));
-        },
-      },
-    });
+    const plan = (context: SchedulerContext) => this.#schedule(context);
+    this.replica = new Replica({ cache, generation: "step", scheduler: { plan } });
   }
 
-  arrive(prompt: string, answer: string): Sequence {
+  arrive(prompt: string, answer = "."): Sequence {
+    return this.replica.submit(this.#request(prompt, answer), this.#now);
+  }
+
+  #request(prompt: string, answer: string): Request {
     const builder = new TraceBuilder(1);
     const keys = codes(prompt);
     const generatedKeys = codes(answer);
     builder.add({ arrivalNs: 0, inputTokens: keys.length, outputTokens: answer.length, keys, generatedKeys });
     const trace: Trace = builder.take();
     const blocks: BlockColumns = this.#keys.of(trace);
-    return this.#replica.submit(new Request(this.#arrived++, trace, 0, blocks), this.#now);
+    return new Request(this.#arrived++, trace, 0, blocks);
   }
 
-  step(): void {
-    const replica = this.#replica;
+  step(schedule = everybody): void {
+    const { replica } = this;
+    this.#schedule = schedule;
     const plan = replica.plan(++this.#now);
     audit(replica.cache, replica.running);
     replica.commit(plan, { durationNs: 1 }, this.#now);
@@ -58,11 +63,16 @@ export class Overlap {
   }
 
   finish(): void {
-    while (!this.#replica.isIdle) this.step();
+    while (!this.replica.isIdle) this.step();
   }
 
   /** Tokens of a prompt that are found. */
   hits(prompt: string): number {
-    return this.#replica.cachedTokens(this.arrive(prompt, "."));
+    return this.replica.cachedTokens(this.#request(prompt, "."));
   }
+}
+
+function everybody(context: SchedulerContext): void {
+  for (const running of context.running) context.schedule(running);
+  while (context.firstWaiting !== undefined && context.admit(context.firstWaiting));
 }
