@@ -32,12 +32,16 @@ export async function combinations(lists: PartLists): Promise<Configuration[]> {
  */
 export async function combinationsAndBounds(lists: PartLists): Promise<Configuration[]> {
   const named = lists.eviction ? await eachNamed(lists.eviction, evictionNamed) : evictionRegistry.all.map(asNamed);
-  const chosen = named.filter(({ plugin }) => plugin !== belady && !plugin.unlimited);
+  const chosen = named.filter(({ plugin }) => !plugin.unlimited);
   const evictions = lists.eviction ? chosen : chosen.filter(({ plugin }) => !plugin.offline);
   const bounded = new Set<string>();
   const all = (await otherParts(lists)).map((others) => {
-    const own = evictions.map((eviction) => withEviction(others, eviction));
     const best = blockByBlock(others);
+    const isBound = best.parts.index === others.parts.index && best.ruleTexts.length === others.ruleTexts.length;
+    // The optimum of an index of its own kind is shown to whoever asks for it.
+    const own = evictions
+      .filter(({ plugin }) => plugin !== belady || !isBound)
+      .map((eviction) => withEviction(others, eviction));
     const key = [best.parts.allocator.name, best.parts.scheduler.name, ...best.ruleTexts].join();
     if (bounded.has(key)) return { own, bounds: [] };
     bounded.add(key);

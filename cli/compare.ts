@@ -19,7 +19,7 @@ import {
   commaList,
   parseCapacity,
   path,
-  repeatable,
+  rule,
   type TraceReading,
 } from "./options.ts";
 import { print } from "./print.ts";
@@ -68,7 +68,7 @@ export function addCompare(program: Command): void {
     .addOption(names("--eviction <NAMES>", "eviction policies or files").default(undefined, "all online ones"))
     .addOption(names("--allocator <NAMES>", "allocators", defaultParts.allocator))
     .addOption(names("--scheduler <NAMES>", "schedulers", defaultParts.scheduler))
-    .option("--rule <NAME=VALUES>", "values of a reuse rule (repeatable)", repeatable)
+    .option("--rule <NAME=VALUES>", "values of a reuse rule (repeatable)", rule)
     .addOption(
       new Option("--blocks <SIZES>", "blocks, or percentages of the distinct blocks")
         .argParser(parseCapacities)

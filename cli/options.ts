@@ -81,7 +81,13 @@ export function path(option: string, what: "a file" | "a folder") {
   };
 }
 
-export const repeatable = (value: string, before: string[] | undefined) => [...(before ?? []), value];
+/** A parser for `--rule`. @throws InputError if a rule comes a second time. */
+export function rule(text: string, before: readonly string[] = []): string[] {
+  const [name] = text.split("=");
+  if (before.some((other) => other.split("=")[0] === name))
+    throw new InputError(`--rule ${name} is given twice; kvlab compare takes several values: --rule ${name}=A,B`);
+  return [...before, text];
+}
 
 /** What replay and compare share: how the trace is read. */
 export interface TraceReading {

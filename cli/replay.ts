@@ -17,7 +17,7 @@ import {
   parseCapacity,
   parseRuleOption,
   path,
-  repeatable,
+  rule,
   type TraceReading,
   wholeNumber,
 } from "./options.ts";
@@ -61,7 +61,7 @@ export function addReplay(program: Command): void {
     .option("--eviction <NAME>", "eviction policy, or a file with one of your own", defaultParts.eviction)
     .option("--allocator <NAME>", "allocator", defaultParts.allocator)
     .option("--scheduler <NAME>", "scheduler", defaultParts.scheduler)
-    .option("--rule <NAME=VALUE>", "a reuse rule (repeatable; kvlab policies lists them)", repeatable)
+    .option("--rule <NAME=VALUE>", "a reuse rule (repeatable; kvlab policies lists them)", rule)
     .option("--blocks <N>", "blocks of the cache, N% of the distinct blocks, or unlimited", parseCapacity);
   addTraceOptions(addBlockSize(command));
   addRunOptions(command)

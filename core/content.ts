@@ -242,7 +242,7 @@ export class BlockKeys implements BlockContents {
     this.#unitTokens = unitTokens;
     this.#unitsPerBlock = blockTokens / unitTokens;
     if (this.#unitsPerBlock > 0xffff)
-      throw new InputError(`block size is ${this.#unitsPerBlock} units, expected at most 65535`);
+      throw new InputError(`block size is ${this.#unitsPerBlock} units of the trace, expected at most 65535`);
     this.#generated = options.generated ?? false;
     this.#parts = options.parts ?? false;
     const { hash, collision } = options;

@@ -74,6 +74,10 @@ describe.concurrent("options are refused by name", () => {
     ["replay --seed -1", '--seed is "-1", expected a whole number from 0 to 4294967295'],
     ["replay --warmup 1.5", '--warmup is "1.5", expected a whole number from 0'],
     ["replay --repeat 0", '--repeat is "0", expected a whole number from 1'],
+    [
+      "compare --rule match-limit=all --rule match-limit=l-1",
+      "--rule match-limit is given twice; kvlab compare takes several values: --rule match-limit=A,B",
+    ],
     ["replay --eviction beladi", 'unknown eviction policy "beladi": did you mean "belady"?'],
     ["replay --index hashtable", 'unknown index "hashtable": did you mean "hash-table"?'],
     ["replay --indx none", "unknown option '--indx' (Did you mean --index?)"],
