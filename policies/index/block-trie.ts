@@ -11,7 +11,7 @@ import type {
   PartMatch,
   PrefixIndex,
 } from "../../core/plugins.ts";
-import { absent, notFound, roomFor } from "./contents.ts";
+import { absent, matchPath, roomFor } from "./contents.ts";
 
 const { never, evicted } = absent;
 
@@ -66,19 +66,7 @@ class BlockTrie implements PrefixIndex, LeafIndex {
   }
 
   match(keys: Uint32Array, start: number, count: number, table: Int32Array, found: Match): void {
-    const blockOf = this.#blockOf;
-    const aboveOf = this.#above;
-    const shift = start | 0;
-    let i = 0;
-    let last: BlockId = none;
-    for (; i < count; i++) {
-      const block = blockOf[keys[shift + i]];
-      // Where hashes are trusted, a content may be stored on another path.
-      if (block < 0 || aboveOf[block] !== last) break;
-      table[i] = last = block;
-    }
-    found.blocks = i;
-    notFound(blockOf, keys, start, count, table, found);
+    matchPath(this.#blockOf, this.#above, keys, start, count, table, found);
   }
 
   matchPart(above: BlockId, key: number, contents: BlockContents, found: PartMatch): void {

@@ -13,9 +13,13 @@ export function roomFor(blockOf: Int32Array, distinct: number): Int32Array {
   return distinct <= known ? blockOf : grown(blockOf, Math.max(distinct, 2 * known)).fill(never, known);
 }
 
-/** Nothing is found from block `found.blocks` on: says so in `table`, and what of it was stored before. */
-export function notFound(
+/**
+ * `PrefixIndex.match` in a tree: `before` is the block that precedes a stored one in its prompt. What is not found is said
+ * in `table`, and how much of it was stored before.
+ */
+export function matchPath(
   blockOf: Int32Array,
+  before: Int32Array,
   keys: Uint32Array,
   start: number,
   count: number,
@@ -23,12 +27,21 @@ export function notFound(
   found: Match,
 ): void {
   const shift = start | 0;
+  let i = 0;
+  let last = -1;
+  for (; i < count; i++) {
+    const block = blockOf[keys[shift + i]];
+    // Where hashes are trusted, a content may be stored on another path.
+    if (block < 0 || before[block] !== last) break;
+    table[i] = last = block;
+  }
+  found.blocks = i;
+  found.absent = count - i;
   let evicted = 0;
-  for (let i = found.blocks | 0; i < count; i++) {
+  for (; i < count; i++) {
     const mark = Math.min(never, blockOf[keys[shift + i]]);
     table[i] = mark;
     evicted += never - mark;
   }
-  found.absent = count - found.blocks;
   found.evicted = evicted;
 }

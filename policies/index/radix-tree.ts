@@ -2,7 +2,7 @@ import { blockEnd } from "../../core/entries.ts";
 import { assert } from "../../core/errors.ts";
 import { grown } from "../../core/grown.ts";
 import type { BlockId, EntryId, IndexContext, IndexPlugin, Insertion, Match, PrefixIndex } from "../../core/plugins.ts";
-import { absent, notFound, roomFor } from "./contents.ts";
+import { absent, matchPath, roomFor } from "./contents.ts";
 
 const { never, evicted } = absent;
 
@@ -68,19 +68,7 @@ class RadixTree implements PrefixIndex {
   }
 
   match(keys: Uint32Array, start: number, count: number, table: Int32Array, found: Match): void {
-    const blockOf = this.#blockOf;
-    const beforeOf = this.#before;
-    const shift = start | 0;
-    let i = 0;
-    let last: BlockId = none;
-    for (; i < count; i++) {
-      const block = blockOf[keys[shift + i]];
-      // Where hashes are trusted, a content may be stored on another path.
-      if (block < 0 || beforeOf[block] !== last) break;
-      table[i] = last = block;
-    }
-    found.blocks = i;
-    notFound(blockOf, keys, start, count, table, found);
+    matchPath(this.#blockOf, this.#before, keys, start, count, table, found);
   }
 
   cut(blocks: Int32Array, count: number): void {
