@@ -1,5 +1,5 @@
-// Imports point one way: policies, traces, laws, sim, engine, viz → core; cli → all. sim and engine never meet.
-const ours = "^(policies|traces|laws|sim|engine|viz|cli|bench|scripts|test|notebooks)/";
+// Imports point one way: policies, traces, laws, sim, engine, viz → core; conformance → core, policies, laws; cli → all. sim and engine never meet.
+const ours = "^(policies|traces|laws|conformance|sim|engine|viz|cli|bench|scripts|test|notebooks)/";
 
 /** A folder that may import from itself, from core and from libraries. */
 const onlyCore = (folder) => ({
@@ -15,6 +15,18 @@ module.exports = {
     { name: "core-imports-nothing-of-ours", severity: "error", from: { path: "^core/" }, to: { path: ours } },
     ...["policies", "traces", "laws", "sim", "engine", "viz"].map(onlyCore),
     {
+      name: "conformance-drives-only-the-parts",
+      severity: "error",
+      from: { path: "^conformance/" },
+      to: { path: ours, pathNot: "^(conformance|policies|laws)/" },
+    },
+    {
+      name: "nobody-imports-the-conformance-cases",
+      severity: "error",
+      from: { pathNot: "^(conformance|cli|test)/" },
+      to: { path: "^conformance/" },
+    },
+    {
       name: "the-plug-in-entry-shows-only-core",
       severity: "error",
       from: { path: "^index\\.ts$" },
@@ -23,7 +35,7 @@ module.exports = {
     {
       name: "nobody-imports-the-command-line",
       severity: "error",
-      from: { path: "^(core|policies|traces|laws|sim|engine|viz|bench|scripts)/" },
+      from: { path: "^(core|policies|traces|laws|conformance|sim|engine|viz|bench|scripts)/" },
       to: { path: "^cli/" },
     },
     { name: "no-cycles", severity: "error", from: {}, to: { circular: true } },
@@ -33,6 +45,6 @@ module.exports = {
     tsConfig: { fileName: "tsconfig.json" },
     tsPreCompilationDeps: true,
     doNotFollow: { path: "node_modules" },
-    includeOnly: { path: "^(core|policies|traces|laws|sim|engine|viz|cli|bench|scripts|index\\.ts)" },
+    includeOnly: { path: "^(core|policies|traces|laws|conformance|sim|engine|viz|cli|bench|scripts|index\\.ts)" },
   },
 };

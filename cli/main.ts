@@ -3,6 +3,7 @@ import { Command, CommanderError } from "commander";
 import { InputError } from "../core/errors.ts";
 import { addCheck } from "./check.ts";
 import { addCompare } from "./compare.ts";
+import { addConformance } from "./conformance.ts";
 import { addDoctor } from "./doctor.ts";
 import { addInit } from "./init.ts";
 import { Interrupted, watchSignals } from "./interrupt.ts";
@@ -45,6 +46,7 @@ function program(): Command {
   addPolicies(kvlab);
   addInit(kvlab);
   addCheck(kvlab);
+  addConformance(kvlab);
   addDoctor(kvlab);
   addLaterCommands(kvlab);
   return kvlab;

@@ -1,0 +1,127 @@
+import { readdir, readFile, stat } from "node:fs/promises";
+import { join } from "node:path";
+import type { Command } from "commander";
+import type { Case } from "../conformance/case.ts";
+import type { Verdict } from "../conformance/run.ts";
+import { InputError } from "../core/errors.ts";
+import { breathe } from "./interrupt.ts";
+import { version } from "./package.ts";
+import { print } from "./print.ts";
+import { Progress } from "./progress.ts";
+import { aligned, colors } from "./table.ts";
+
+export function addConformance(program: Command): void {
+  program
+    .command("conformance")
+    .description("run worked cases: operations on a part of a system, and what that system's own tests expect of them")
+    .argument("<FILE...>", "case files (JSON), or folders of them")
+    .option("--json", "print one JSON document and nothing else")
+    .addHelpText("after", examples)
+    .action(conformance);
+}
+
+const examples = `
+A case with an operation, setting or field that kvlab does not know is skipped,
+with the reason, and never passed.
+
+Exit code: 0 no case failed, 1 a case failed, 2 a file cannot be read as a case.
+
+Examples:
+  kvlab conformance case.json
+  kvlab conformance cases/
+  kvlab conformance cases/*.json --json`;
+
+interface Ran extends Verdict {
+  readonly file: string;
+  readonly worked: Case;
+}
+
+async function conformance(paths: readonly string[], { json }: { readonly json?: boolean }): Promise<void> {
+  // Loaded only now, for no other command needs it.
+  const { parseCase } = await import("../conformance/case.ts");
+  const { runCase } = await import("../conformance/run.ts");
+  const progress = new Progress();
+  const ran: Ran[] = [];
+  try {
+    const cases: { file: string; worked: Case }[] = [];
+    for (const file of (await Promise.all(paths.map(filesOf))).flat()) {
+      progress.state(`reading ${file}`);
+      cases.push({ file, worked: parseCase(await textOf(file), file) });
+    }
+    for (const { file, worked } of cases) {
+      await breathe();
+      progress.state(`running ${worked.id}`);
+      ran.push({ file, worked, ...runCase(worked) });
+    }
+  } finally {
+    progress.done();
+  }
+  print(json ? `${JSON.stringify(document(ran), undefined, 2)}\n` : text(ran));
+  if (count(ran, "failed") > 0) process.exitCode = 1;
+}
+
+/** The file itself, or the case files in a folder. */
+async function filesOf(path: string): Promise<string[]> {
+  if (path === "") throw new InputError("a FILE is empty, expected a case file or a folder of them");
+  try {
+    if (!(await stat(path)).isDirectory()) return [path];
+    const names = (await readdir(path)).filter((name) => name.endsWith(".json")).sort();
+    if (names.length > 0) return names.map((name) => join(path, name));
+  } catch (error) {
+    throw unreadable(path, error);
+  }
+  throw new InputError(`${path}: no .json file is in this folder, expected case files`);
+}
+
+async function textOf(file: string): Promise<string> {
+  try {
+    return await readFile(file, "utf8");
+  } catch (error) {
+    throw unreadable(file, error);
+  }
+}
+
+function unreadable(path: string, error: unknown): InputError {
+  const { code, message } = error as NodeJS.ErrnoException;
+  const what = code === "ENOENT" ? "there is no such file" : `cannot be read (${code ?? message})`;
+  return new InputError(`${path}: ${what}, expected a case file or a folder of them`);
+}
+
+const count = (ran: readonly Ran[], verdict: Verdict["verdict"]) =>
+  ran.filter((each) => each.verdict === verdict).length;
+
+const verdicts = ["passed", "failed", "skipped"] as const;
+
+const painted = {
+  passed: colors.green("passed"),
+  failed: colors.red("failed"),
+  skipped: colors.yellow("skipped"),
+} as const;
+
+function text(ran: readonly Ran[]): string {
+  const rows = ran.map(({ verdict, worked, why }) => {
+    const said = why === undefined ? worked.title : `${worked.title}: ${why}`;
+    return [painted[verdict], worked.id, worked.family, said].map(oneLine);
+  });
+  const lines = aligned(rows, "llll").replace(/^ {2}/gm, "");
+  return `${lines}\n\n${verdicts.map((verdict) => `${count(ran, verdict)} ${verdict}`).join(", ")}\n`;
+}
+
+const oneLine = (said: string) => said.replace(/\s+/g, " ");
+
+function document(ran: readonly Ran[]) {
+  return {
+    schema: "conformance/1",
+    kvlab: version,
+    cases: ran.map(({ file, worked: { id, family, title }, verdict, why, op }) => ({
+      id,
+      family,
+      title,
+      file,
+      verdict,
+      why: why ?? null,
+      op: op ?? null,
+    })),
+    ...Object.fromEntries(verdicts.map((verdict) => [verdict, count(ran, verdict)])),
+  };
+}

@@ -1,0 +1,47 @@
+import type { BlockNames } from "./block-names.ts";
+import type { Comparison } from "./family.ts";
+import { isRecord } from "./values.ts";
+
+/** Whether what was found is what was expected. */
+export function agrees(how: Comparison, expected: unknown, found: unknown, blocks: BlockNames): boolean {
+  if (how === "blocks") return sameBlocks(expected, found, blocks);
+  if (how === "block-set") return areIds(expected) && areIds(found) && blocks.sameSet(expected, found);
+  if (how === "block-keys") return sameBlockKeys(expected, found, blocks);
+  return isSame(expected, found);
+}
+
+function isSame(expected: unknown, found: unknown): boolean {
+  if (Array.isArray(expected))
+    return (
+      Array.isArray(found) && found.length === expected.length && expected.every((each, i) => isSame(each, found[i]))
+    );
+  if (isRecord(expected)) {
+    if (!isRecord(found) || Object.keys(found).length !== Object.keys(expected).length) return false;
+    return Object.entries(expected).every(([key, each]) => Object.hasOwn(found, key) && isSame(each, found[key]));
+  }
+  return expected === found;
+}
+
+function sameBlocks(expected: unknown, found: unknown, blocks: BlockNames): boolean {
+  if (Array.isArray(expected))
+    return (
+      Array.isArray(found) &&
+      found.length === expected.length &&
+      expected.every((each, i) => sameBlocks(each, found[i], blocks))
+    );
+  if (typeof expected === "number") return typeof found === "number" && blocks.same(expected, found);
+  return isSame(expected, found);
+}
+
+function sameBlockKeys(expected: unknown, found: unknown, blocks: BlockNames): boolean {
+  if (!isRecord(expected) || !isRecord(found)) return false;
+  // Only the blocks that a case names are compared, as with every other field.
+  return Object.entries(expected).every(([block, each]) => {
+    const ours = blocks.ours(block);
+    return ours !== undefined && Object.hasOwn(found, ours) && isSame(each, found[ours]);
+  });
+}
+
+function areIds(value: unknown): value is number[] {
+  return Array.isArray(value) && value.every((each) => typeof each === "number");
+}

@@ -1,0 +1,40 @@
+import { peakTokens, type TokenDemand } from "../../policies/scheduler/peak-tokens.ts";
+import type { Family } from "../family.ts";
+import { integer, list, name, recordOf, Unsupported } from "../values.ts";
+
+/** LightLLM's Efficient Router: how many tokens some requests may need at once, and whether they are let in. */
+export const admissionEstimate: Family = {
+  name: "admission-estimate",
+  configKeys: ["formula"],
+  ops: { peak: { inputs: ["capacity", "requests"], expects: { peak: "plain", admit: "plain" } } },
+  start({ formula }) {
+    const strict = formula !== undefined && isStrict(name(formula, "formula"));
+    return {
+      run(_, { capacity, requests }) {
+        const peak = peakTokens(list(requests, "requests").map(demand));
+        const room = () => integer(capacity, "capacity");
+        return { peak, admit: () => (strict ? peak < room() : peak <= room()) };
+      },
+    };
+  },
+};
+
+/** `{run_len, left_len}`, or LightLLM's own tuple (run, left). */
+function demand(value: unknown): TokenDemand {
+  if (Array.isArray(value) && value.length === 2)
+    return { runTokens: integer(value[0], "the first of a request"), leftTokens: integer(value[1], "the second") };
+  const { run_len, left_len } = recordOf(value, "a request", ["run_len", "left_len"]);
+  return { runTokens: integer(run_len, "run_len"), leftTokens: integer(left_len, "left_len") };
+}
+
+const estimate = "max_i(left_i*i+sum_{j<=i}run_j)";
+
+/** As first published a peak of exactly the capacity is let in; today's code asks for less (strict). */
+function isStrict(formula: string): boolean {
+  const text = formula.toLowerCase().replaceAll(" ", "");
+  const rest = text.replace(estimate, "");
+  if (/(not|non)-?strict/.test(rest)) return false;
+  if (/strict|<(?!=)/.test(rest)) return true;
+  if (rest === text) throw new Unsupported(`formula is "${formula}", expected ${estimate}`);
+  return false;
+}

@@ -1,0 +1,45 @@
+import type { BlockNames } from "./block-names.ts";
+import type { Operation } from "./case.ts";
+import type { Fields } from "./values.ts";
+
+/**
+ * How an expected field is compared.
+ *
+ *   plain       the same value, lists and objects element by element
+ *   blocks      a block id, or lists of them (null and texts stay what they are), up to a one-to-one map of ids
+ *   block-set   a list of block ids in any order, up to the map
+ *   block-keys  an object whose keys are block ids, with plain values
+ */
+export type Comparison = "plain" | "blocks" | "block-set" | "block-keys";
+
+export interface OperationSpec {
+  readonly inputs: readonly string[];
+  readonly expects: Readonly<Record<string, Comparison>>;
+}
+
+/**
+ * What an operation gave: a value for each field that may be expected, or a function from the expected value to what is
+ * there instead, for fields that refer to something ("the blocks of request A").
+ */
+export type Found = Readonly<Record<string, unknown>>;
+
+export interface Instance {
+  /** @throws Unsupported if it cannot interpret an input. */
+  run(name: string, inputs: Fields): Found;
+}
+
+/**
+ * A behaviour contract and how kvlab's own parts are driven to answer it.
+ *
+ * To add one: a file in `families/` that exports a `Family`, and a line in `families/index.ts`. Name every config key,
+ * operation, input and expected field: whatever is not named makes a case skipped, before anything is run. Read values
+ * with the functions of `values.ts`, which throw `Unsupported` (skipped, with the reason) where a value is of another
+ * shape. An optional input is `undefined` where a case has none.
+ */
+export interface Family {
+  readonly name: string;
+  readonly configKeys: readonly string[];
+  readonly ops: Readonly<Record<string, OperationSpec>>;
+  /** `ops` are all operations of the case, for those who must know all requests before the first. */
+  start(config: Fields, ops: readonly Operation[], blocks: BlockNames): Instance;
+}

@@ -1,0 +1,70 @@
+import { InputError } from "../core/errors.ts";
+import { BlockNames } from "./block-names.ts";
+import type { Case, Operation } from "./case.ts";
+import { agrees } from "./compare.ts";
+import { families } from "./families/index.ts";
+import type { Family, Found } from "./family.ts";
+import { shown, Unsupported } from "./values.ts";
+
+export interface Verdict {
+  readonly verdict: "passed" | "failed" | "skipped";
+  /** Of a case that did not pass: what was expected and found, or what kvlab does not know. */
+  readonly why?: string;
+  /** The operation that decided it, from 1. */
+  readonly op?: number;
+}
+
+/** Runs one case. What kvlab does not know makes it skipped, never passed. */
+export function runCase(worked: Case, known: readonly Family[] = families): Verdict {
+  const family = known.find(({ name }) => name === worked.family);
+  if (family === undefined) return { verdict: "skipped", why: `unknown family "${worked.family}"` };
+  return unknownIn(worked, family) ?? runOn(family, worked);
+}
+
+/** The first setting, operation or field of the case that the family does not have. */
+function unknownIn({ config, ops }: Case, family: Family): Verdict | undefined {
+  const strange = (names: readonly string[], known: readonly string[]) => names.find((name) => !known.includes(name));
+  const setting = strange(Object.keys(config), family.configKeys);
+  if (setting !== undefined) return { verdict: "skipped", why: `unknown setting "${setting}" of ${family.name}` };
+  for (const [i, { name, inputs, expect }] of ops.entries()) {
+    const skipped = (why: string): Verdict => ({ verdict: "skipped", why: `op ${i + 1}: ${why}`, op: i + 1 });
+    if (!Object.hasOwn(family.ops, name)) return skipped(`unknown operation "${name}" of ${family.name}`);
+    const spec = family.ops[name];
+    const input = strange(Object.keys(inputs), spec.inputs);
+    if (input !== undefined) return skipped(`unknown input "${input}" of ${name}`);
+    const field = strange(Object.keys(expect), Object.keys(spec.expects));
+    if (field !== undefined) return skipped(`unknown expectation "${field}" of ${name}`);
+  }
+  return undefined;
+}
+
+function runOn(family: Family, { config, ops }: Case): Verdict {
+  const blocks = new BlockNames();
+  let at = 0;
+  try {
+    const instance = family.start(config, ops, blocks);
+    for (const op of ops) {
+      at++;
+      const why = difference(family, op, instance.run(op.name, op.inputs), blocks);
+      if (why !== undefined) return { verdict: "failed", why: `op ${at} (${op.name}): ${why}`, op: at };
+    }
+    return { verdict: "passed" };
+  } catch (error) {
+    // What a part of kvlab refuses as input is as little known as what the family refuses.
+    if (!(error instanceof Unsupported || error instanceof InputError)) throw error;
+    return at === 0
+      ? { verdict: "skipped", why: error.message }
+      : { verdict: "skipped", why: `op ${at} (${ops[at - 1].name}): ${error.message}`, op: at };
+  }
+}
+
+/** The first expected field that something else was found for. */
+function difference(family: Family, { name, expect }: Operation, all: Found, blocks: BlockNames): string | undefined {
+  for (const [field, expected] of Object.entries(expect)) {
+    const value = Object.hasOwn(all, field) ? all[field] : undefined;
+    const found = typeof value === "function" ? value(expected) : value;
+    if (agrees(family.ops[name].expects[field], expected, found, blocks)) continue;
+    return `${field}: expected ${shown(expected)}, found ${shown(found)}`;
+  }
+  return undefined;
+}

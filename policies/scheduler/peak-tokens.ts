@@ -1,0 +1,26 @@
+/** What a request holds now and how much it may still write, in tokens. */
+export interface TokenDemand {
+  readonly runTokens: number;
+  readonly leftTokens: number;
+}
+
+/**
+ * The most tokens that these requests hold at once if all of them write all they may, one token a step each. When the
+ * i-th longest to run ends, i requests have each written as much as it had left, on top of what they hold now; those
+ * that ended before are gone:
+ *
+ *   peak = max over i of  left_i · i + (run_1 + … + run_i)      sorted by what is left, the most first
+ *
+ * Source: LightLLM's Efficient Router, `_can_add_new_req` in server/router/req_queue/chunked_prefill/impl.py. It counts
+ * a shared prefix once for every request that shares it.
+ */
+export function peakTokens(requests: readonly TokenDemand[]): number {
+  const longestFirst = [...requests].sort((a, b) => b.leftTokens - a.leftTokens);
+  let peak = 0;
+  let held = 0;
+  longestFirst.forEach(({ runTokens, leftTokens }, i) => {
+    held += runTokens;
+    peak = Math.max(peak, leftTokens * (i + 1) + held);
+  });
+  return peak;
+}
