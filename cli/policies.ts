@@ -26,15 +26,17 @@ export function addPolicies(program: Command): void {
 
 /** The values of a rule, the default first. */
 function valuesOf(name: RuleName): {
-  values: readonly string[] | "number";
+  values: readonly string[] | "number" | "limit";
   default: string | number;
 } {
-  const rule: { values: readonly string[] | "number"; initial?: string | number } = ruleTable[name];
-  return { values: rule.values, default: rule.initial ?? rule.values[0] };
+  const rule: { values: readonly string[] | "number" | "limit"; initial?: string | number } = ruleTable[name];
+  const initial = rule.values === "limit" ? "unlimited" : rule.initial;
+  return { values: rule.values, default: initial ?? rule.values[0] };
 }
 
 /** Whether any index of this version can do what the rule's value says. */
 function supported(name: RuleName, value: RuleValue): boolean {
+  if ("everyIndex" in ruleTable[name]) return true;
   return indexRegistry.all.some(({ supports }) => {
     const can = supports[name] ?? [valuesOf(name).default];
     return can === "any" || can.includes(value);
@@ -47,7 +49,7 @@ function document() {
   );
   const rules = ruleNames.map((name) => {
     const { values } = valuesOf(name);
-    const later = values === "number" ? !supported(name, 1) : values.filter((value) => !supported(name, value));
+    const later = typeof values === "string" ? !supported(name, 1) : values.filter((value) => !supported(name, value));
     return { name, ...valuesOf(name), later, about: ruleTable[name].about };
   });
   return { schema: "policies/1", plugins, rules };
@@ -72,7 +74,7 @@ function rules(): string {
   const lines = ruleNames.map((name) => {
     const { values, default: initial } = valuesOf(name);
     const shown =
-      values === "number"
+      typeof values === "string"
         ? `${colors.bold(String(initial))} | ${marked("N", supported(name, 1))}`
         : [colors.bold(values[0]), ...values.slice(1).map((value) => marked(value, supported(name, value)))].join(
             " | ",

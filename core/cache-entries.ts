@@ -16,6 +16,7 @@ import type {
   RequestView,
 } from "./plugins.ts";
 import { type BlockPool, BlockState } from "./pool.ts";
+import type { Rules } from "./rules.ts";
 import type { Nanos } from "./trace.ts";
 
 // Module constants, because a property of an imported object costs a load in the innermost loops.
@@ -50,17 +51,28 @@ export class CacheEntries implements IndexHost {
   #index!: PrefixIndex;
   #takesMany = false;
   #leaves: LeafIndex | undefined;
+  /** Free blocks and idle ones wait in one queue ... */
+  readonly #oneQueue: boolean;
+  /** ... where a block's place is the tick of the operation that let it go. */
+  #freedAt = new Uint32Array(0);
+  readonly #one = new Int32Array(1);
+  readonly #mostEntries: number;
+  readonly #mostBlocks: number;
 
   constructor(
     pool: BlockPool,
     allocator: Allocator,
     counters: Counters,
     blockTokens: number,
-    freeOrder: "reverse" | "forward",
+    rules: Rules,
     log: EventLog | undefined,
   ) {
     this.pool = pool;
-    this.columns = new EntryColumns(pool.blockCount, freeOrder);
+    this.columns = new EntryColumns(pool.blockCount, rules["free-order"]);
+    this.#oneQueue = rules["free-queue"] === "single";
+    this.#mostEntries = limitOf(rules["max-entries"]);
+    this.#mostBlocks = limitOf(rules["prefix-blocks"]);
+    if (this.#oneQueue) void this.columns.lastAccess;
     this.#allocator = allocator;
     this.#counters = counters;
     this.#blockTokens = blockTokens;
@@ -72,7 +84,8 @@ export class CacheEntries implements IndexHost {
   connect(policy: EvictionPolicy, index: PrefixIndex): void {
     this.#policy = policy;
     this.#index = index;
-    const direct = this.#allocator.handsOver === true && this.#log === undefined;
+    if (this.#oneQueue) this.#freedAt = new Uint32Array(this.pool.blockCount);
+    const direct = this.#allocator.handsOver === true && this.#log === undefined && !this.#oneQueue;
     if (!direct || policy.takeMany === undefined) return;
     this.#leaves = index.leaves;
     this.#takesMany = index.leaves !== undefined || index.evictMany !== undefined;
@@ -153,7 +166,19 @@ export class CacheEntries implements IndexHost {
     const wrong = handOver(blocks, taken, this.#table, this.#at, this.pool.words);
     if (wrong >= 0) this.pool.move(blocks[wrong], idle, free);
     this.#at += taken;
-    for (let i = taken; i < count; i++) this.#passOn(blocks[i]);
+    for (let i = taken; i < count; i++) this.pool.move(blocks[i], idle, free);
+    this.free(blocks, taken, count);
+  }
+
+  get freeBlocks(): number {
+    return this.#allocator.freeBlocks;
+  }
+
+  /** Blocks `[from, to)` of the list are nobody's; they were let go by one request or entry, deepest first. */
+  free(blocks: Int32Array, from: number, to: number): void {
+    if (from === to) return;
+    if (this.#oneQueue) for (let i = from; i < to; i++) this.#freedAt[blocks[i]] = this.tick;
+    this.#allocator.release(blocks, from, to);
   }
 
   forgotten(block: BlockId): void {
@@ -166,8 +191,12 @@ export class CacheEntries implements IndexHost {
   /** An idle block that is nobody's now goes to who waits for one, or back to the allocator. */
   #passOn(block: BlockId): void {
     this.pool.move(block, idle, free);
-    if (this.#at < this.#to) this.#table[this.#at++] = block;
-    else this.#allocator.release(block);
+    if (this.#at < this.#to) {
+      this.#table[this.#at++] = block;
+      return;
+    }
+    this.#one[0] = block;
+    this.free(this.#one, 0, 1);
   }
 
   /**
@@ -175,9 +204,16 @@ export class CacheEntries implements IndexHost {
    * are victims that came straight from the policy and are still marked idle.
    */
   take(table: Int32Array, from: number, to: number): number {
+    if (this.#oneQueue) return this.#takeInTurn(table, from, to);
     const allocator = this.#allocator;
-    let at = from;
-    while (at < to && allocator.freeBlocks > 0) table[at++] = allocator.allocate();
+    if (!allocator.handsOver) {
+      for (let short = to - from - this.freeBlocks; short > 0; short = to - from - this.freeBlocks)
+        this.#evictOne(short);
+      allocator.allocate(table, from, to);
+      return to;
+    }
+    const at = Math.min(to, from + allocator.freeBlocks);
+    if (at > from) allocator.allocate(table, from, at);
     if (at === to) return to;
     if (this.#takesMany) {
       const evictable = this.#index.evictableBlocks;
@@ -189,24 +225,63 @@ export class CacheEntries implements IndexHost {
       this.#counters.evictedBlocks += to - at;
       return at;
     }
-    if (!allocator.handsOver) {
-      for (; at < to; at++) {
-        while (allocator.freeBlocks === 0) this.#evictOne(to - at);
-        table[at] = allocator.allocate();
-      }
-      return to;
-    }
+    this.#takeVictims(table, at, to);
+    return to;
+  }
+
+  /** Victims, or what they make free, for `table[from .. to)`. */
+  #takeVictims(table: Int32Array, from: number, to: number): void {
     this.#table = table;
-    this.#at = at;
+    this.#at = from;
     this.#to = to;
     while (this.#at < to) this.#evictOne(to - this.#at);
     this.#to = 0;
+  }
+
+  /** `take` where all wait in one queue: whatever was let go first, free or cached. */
+  #takeInTurn(table: Int32Array, from: number, to: number): number {
+    const allocator = this.#allocator;
+    for (let at = from; at < to; at++) {
+      const victim = this.#index.evictableBlocks === 0 ? undefined : this.#policy.victim(this.now);
+      const free = allocator.freeBlocks > 0 ? allocator.first!() : undefined;
+      if (free !== undefined && (victim === undefined || this.#isBefore(free, victim)))
+        allocator.allocate(table, at, at + 1);
+      else this.#takeVictims(table, at, at + 1);
+    }
     return to;
+  }
+
+  /** Of one operation, what is free was let go first: it is what the request had at its end. */
+  #isBefore(block: BlockId, victim: EntryId): boolean {
+    const at = this.#freedAt[block];
+    const other = this.columns.lastAccess[victim];
+    return at < other || (at === other && !this.columns.forward);
+  }
+
+  /** Drops what is beyond the rules `max-entries` and `prefix-blocks`: the policy's victims, then what is oldest. */
+  keepLimits(): void {
+    const index = this.#index;
+    while (index.entryCount > this.#mostEntries || index.blockCount > this.#mostBlocks) {
+      const victim = index.evictableBlocks > 0 ? this.#policy.victim(this.now) : undefined;
+      if (victim !== undefined) this.#evictOne(Math.max(1, Math.min(index.blockCount - this.#mostBlocks, maxBlocks)));
+      else if (index.oldest === undefined) return;
+      else index.forget(index.oldest());
+    }
+  }
+
+  /** Evicts until at least so many blocks are free that were not, or nothing is left; returns how many. */
+  evictSome(count: number): number {
+    const before = this.freeBlocks;
+    while (this.freeBlocks - before < count && this.#index.evictableBlocks > 0)
+      this.#evictOne(count - (this.freeBlocks - before));
+    return this.freeBlocks - before;
   }
 
   grow(blockCount: number): void {
     this.columns.grow(blockCount);
     this.#books?.grow(blockCount);
+    if (this.#oneQueue) this.#freedAt = grown(this.#freedAt, blockCount);
+    this.#allocator.grow(blockCount);
   }
 
   #evictOne(wantedBlocks: number): void {
@@ -242,6 +317,11 @@ export class CacheEntries implements IndexHost {
     return stored ? "which other entries extend" : "which is not in the cache";
   }
 }
+
+/** More blocks than any cache has. */
+const maxBlocks = 2 ** 31 - 1;
+
+const limitOf = (limit: number | "unlimited") => (limit === "unlimited" ? Number.POSITIVE_INFINITY : limit);
 
 /** Content and end, in tokens, of what each stored block holds. */
 class StoredBooks {

@@ -36,6 +36,14 @@ export function rulesFor(index: IndexPlugin, own: Partial<Record<RuleName, RuleV
   return rules;
 }
 
+/** @throws InputError if the allocator cannot do what the rules say. */
+export function checkAllocator(allocator: AllocatorPlugin, rules: Pick<Rules, "free-queue">): void {
+  if (rules["free-queue"] === "single" && !allocator.queues)
+    throw new InputError(
+      `allocator ${allocator.name} does not support rule free-queue=single: its blocks do not queue`,
+    );
+}
+
 /** Puts a cache together. `future` is what offline policies read. */
 export function createCache(config: CacheConfig, log?: EventLog, future?: FutureView): KvCache {
   const { index, eviction, allocator, blockTokens } = config;
@@ -44,11 +52,12 @@ export function createCache(config: CacheConfig, log?: EventLog, future?: Future
     throw new InputError(`--blocks is ${blocks}, expected a whole number from 1`);
   }
   const rules = rulesFor(index, config.rules);
+  checkAllocator(allocator, rules);
   const poolBlocks = blocks ?? firstBlocks;
   const pool = new BlockPool(poolBlocks);
   const counters = new Counters();
   const freeList = allocator.create(poolBlocks);
-  const entries = new CacheEntries(pool, freeList, counters, blockTokens, rules["free-order"], log);
+  const entries = new CacheEntries(pool, freeList, counters, blockTokens, rules, log);
   const policy =
     blocks === undefined
       ? nothingGoes

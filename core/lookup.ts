@@ -47,8 +47,10 @@ export class Lookup {
   idleBlocks = 0;
   /** Resident blocks past a hole are to be held, before this place of the table; 0 if there are none. */
   adoptedEnd = 0;
-  /** Others use the last hit block, and this request will write to it: it needs a copy. */
+  /** Others use the last hit block, and this step writes to it: it needs a copy. */
   copyLast = false;
+  /** The request's answer, if there is one, will be added to the last hit block, which may need a copy then. */
+  copyLater = false;
   /** Tokens of the first block past the hits that are in block `part` ... */
   partTokens = 0;
   part: BlockId = hole;
@@ -69,9 +71,12 @@ export class Lookup {
   /** Whether parts of blocks may be used. */
   readonly #parts: boolean;
   readonly #steal: boolean;
+  /** What is still to be computed in the step being planned is held, and computed again, but is no hit. */
+  readonly #recomputes: boolean;
   readonly #limit: Rules["match-limit"];
   readonly #match: Match = { blocks: 0, absent: 0, evicted: 0 };
-  readonly #part: PartMatch = { block: hole, tokens: 0, most: 0, isUsable: (block) => !this.isBeingComputed(block) };
+  readonly #part: PartMatch = { block: hole, tokens: 0, most: 0, isUsable: (block) => this.#isUsable(block) };
+  readonly #stealOnly: boolean;
   #partReason = 0;
   readonly #missed = new MissedBlocks();
   #residentBlocks = 0;
@@ -88,9 +93,11 @@ export class Lookup {
     this.#limited = this.#limit !== "all";
     // Who gives back matched blocks wants them computed.
     this.#parts = rules.partial !== "none" && rules["drop-blocks"] === 0;
-    this.#steal = rules.partial === "steal";
+    this.#stealOnly = rules.partial === "steal-only";
+    this.#steal = rules.partial === "steal" || this.#stealOnly;
+    this.#recomputes = rules["same-step"] === "recompute";
     this.#dropBlocks = rules["drop-blocks"];
-    this.#adopt = rules.duplicates === "adopt";
+    this.#adopt = rules.duplicates === "adopt" || rules.duplicates === "share";
     this.#recomputeLast = rules["full-hit"] === "recompute-last";
     this.#worstCase = rules.reserve === "worst-case";
     this.#reasons = log === undefined ? undefined : [];
@@ -105,11 +112,39 @@ export class Lookup {
   cachedTokens(sequence: Sequence): number {
     const blocks = this.#knownBlocks(sequence);
     if (blocks > this.#scratch.length) this.#scratch = new Int32Array(2 * blocks);
-    const { keys, keyStart } = sequence.request;
-    this.#index.match(keys, keyStart, blocks, this.#scratch, this.#match);
-    const hits = this.#usable(this.#match.blocks, sequence);
-    const part = this.#parts ? this.#partOf(sequence, this.#scratch, hits, this.#match.blocks) : 0;
+    const matched = this.#matchIn(sequence, blocks, this.#scratch);
+    const hits = this.#usable(this.#computedOf(this.#scratch, matched), sequence);
+    const part = this.#parts ? this.#partOf(sequence, this.#scratch, hits, matched) : 0;
     return this.#tokensOf(hits, sequence) + part;
+  }
+
+  /** The longest stored prefix of the first `blocks` blocks, in blocks; into `table`. */
+  #matchIn({ request }: Sequence, blocks: number, table: Int32Array): number {
+    const { keys, keyStart } = request;
+    const looked = this.#index.stores === undefined ? blocks : Math.min(blocks, this.#index.stores(request));
+    this.#index.match(keys, keyStart, looked, table, this.#match);
+    if (looked < blocks) {
+      table.fill(hole, looked, blocks);
+      this.#match.absent += blocks - looked;
+    }
+    return this.#match.blocks;
+  }
+
+  /** Of these matched blocks, those before the first that is still to be computed, if that makes a difference. */
+  #computedOf(table: Int32Array, matched: number): number {
+    if (!this.#recomputes) return matched;
+    for (let i = 0; i < matched; i++) if (this.isBeingComputed(table[i])) return i;
+    return matched;
+  }
+
+  /** Whether a request may use a part of the block. */
+  #isUsable(block: BlockId): boolean {
+    if (this.#stealOnly && !this.#maySteal(block)) return false;
+    return !this.isBeingComputed(block);
+  }
+
+  #maySteal(block: BlockId): boolean {
+    return this.#pool.words[block] === idleWord && this.#index.isLeaf!(block);
   }
 
   /** Tokens of the first block past the hits that the rule `partial` lets a request use; the block is in `#part`. */
@@ -117,7 +152,7 @@ export class Lookup {
     const { request, knownTokens } = sequence;
     const { contents } = request.blocks;
     const begin = hits * this.#blockTokens;
-    if (contents === undefined || begin >= knownTokens) return 0;
+    if (contents === undefined || begin >= knownTokens || hits >= sequence.mostHitBlocks) return 0;
     if (this.#limit === "block-before-l" && begin + this.#blockTokens >= knownTokens) return 0;
     const found = this.#part;
     // What a partial or incomplete block is known for ends with the prompt.
@@ -126,7 +161,7 @@ export class Lookup {
     if (most <= 0) return 0;
     if (hits < matched) {
       found.block = table[hits];
-      return this.isBeingComputed(found.block) ? 0 : most;
+      return this.#isUsable(found.block) ? most : 0;
     }
     const key = request.keyAt(hits);
     if (key === noTail) return 0;
@@ -147,7 +182,8 @@ export class Lookup {
 
   /** Of `found` matched blocks, those that the rules let a request use. */
   #usable(found: number, sequence: Sequence): number {
-    return usableBlocks(found, sequence.knownTokens, this.#blockTokens, this.#limited, this.#dropBlocks);
+    const most = Math.min(found, sequence.mostHitBlocks);
+    return usableBlocks(most, sequence.knownTokens, this.#blockTokens, this.#limited, this.#dropBlocks);
   }
 
   /** Tokens in the first `blocks` blocks; the prompt's last block has no more than the prompt's tokens. */
@@ -167,12 +203,9 @@ export class Lookup {
     return i === request.partialAt && table[i] >= 0 && this.#pool.words[table[i]] !== idleWord;
   }
 
-  /**
-   * Whether a request with these hits has to copy the last one: it writes its last token again into it, or its answer,
-   * while others use the block.
-   */
-  #copies(hits: number, sequence: Sequence): boolean {
-    if (hits === 0 || this.#pool.words[sequence.table[hits - 1]] === idleWord) return false;
+  /** Whether a request with these hits writes to the last one: its last token again, or its answer. */
+  #writesToLast(hits: number, sequence: Sequence): boolean {
+    if (hits === 0) return false;
     const hitTokens = this.#tokensOf(hits, sequence);
     return hitTokens < hits * this.#blockTokens || (this.#recomputeLast && hitTokens === sequence.knownTokens);
   }
@@ -183,13 +216,19 @@ export class Lookup {
     const known = sequence.knownTokens;
     const blocks = this.#knownBlocks(sequence);
     if (blocks > before.length) sequence.reserve(blocks);
-    const { keys, keyStart } = request;
-    this.#index.match(keys, keyStart, blocks, sequence.table, this.#match);
-    const matched = this.#match.blocks;
+    const stored = this.#matchIn(sequence, blocks, sequence.table);
+    const matched = this.#computedOf(sequence.table, stored);
     let hits = this.#usable(matched, sequence);
+    let last = hits === 0 ? hole : sequence.table[hits - 1];
+    // Where others hold it, too, writing to it takes a copy.
+    let copies = this.#writesToLast(hits, sequence) && this.#pool.words[last] !== idleWord;
     // A block that this very step computes is empty when copies are made, so it is computed again instead.
-    const unmade = this.#copies(hits, sequence) && this.isBeingComputed(sequence.table[hits - 1]);
-    if (unmade) hits--;
+    const unmade = copies && this.isBeingComputed(last);
+    if (unmade) {
+      hits--;
+      last = hits === 0 ? hole : sequence.table[hits - 1];
+      copies = this.#writesToLast(hits, sequence) && this.#pool.words[last] !== idleWord;
+    }
     const partTokens = unmade || !this.#parts ? 0 : this.#partOf(sequence, sequence.table, hits, matched);
     const hitTokens = this.#tokensOf(hits, sequence) + partTokens;
     const wanted = this.reservedTokens(sequence, Math.min(known, hitTokens + tokens));
@@ -198,20 +237,26 @@ export class Lookup {
     const { table } = sequence;
     const { words } = this.#pool;
     let unheld = countIdle(table, 0, hits, words);
-    this.copyLast = this.#copies(hits, sequence);
+    // Who has its logits writes nothing before its answer.
+    const isLater = !this.#recomputeLast && hitTokens === known;
+    this.copyLast = copies && !isLater;
+    this.copyLater = isLater && this.#writesToLast(hits, sequence);
     const resident = blocks - this.#match.absent;
     this.partTokens = partTokens;
     this.steals = false;
     if (partTokens > 0) {
       this.part = this.#part.block;
       this.#partReason = hits < blocks ? this.#whyMissed(request, table, matched, hits) : Miss.shorterThanBlock;
-      this.steals = this.#steal && this.#pool.words[this.part] === idleWord && this.#index.isLeaf!(this.part);
+      this.steals = this.#steal && this.#maySteal(this.part);
       if (this.steals) unheld++;
     }
     if (hits < blocks) this.#classify(request, table, hits, matched, blocks);
     if (unmade) this.#missed.move(Miss.matchLimit, Miss.notYetComputed);
+    for (let i = matched; i < stored; i++) this.#missed.move(Miss.pastHole, Miss.notYetComputed);
     if (this.#reasons) {
-      for (let i = hits; i < blocks; i++) this.#reasons[i] = this.#whyMissed(request, table, matched, i);
+      for (let i = hits; i < blocks; i++)
+        this.#reasons[i] =
+          i >= matched && i < stored ? Miss.notYetComputed : this.#whyMissed(request, table, matched, i);
       if (unmade) this.#reasons[hits] = Miss.notYetComputed;
     }
     let adoptedEnd = 0;

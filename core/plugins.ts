@@ -20,6 +20,8 @@ export interface RequestView {
   readonly session: number;
   readonly category: number;
   readonly priority: number;
+  /** How long after its last use what it stores keeps this priority; absent or 0 = for ever. */
+  readonly retentionNs?: Nanos;
   readonly markedTokens: number;
   /** Content ids of the prompt's blocks: `keys[keyStart .. keyStart + promptBlocks)`. */
   readonly keys: Uint32Array;
@@ -224,6 +226,13 @@ export interface PrefixIndex {
   isEvictable(entry: EntryId): boolean;
   /** The entry that a stored block belongs to. */
   entryOf(block: BlockId): EntryId;
+  /**
+   * It stores the first so many blocks of a request and no others, all at once, and finds no more than these; 0 = nothing
+   * of it. Absent: any number of blocks, as they come.
+   */
+  stores?(request: RequestView): number;
+  /** A block of the entry that was inserted or used longest ago, in use or not; where `max-entries` may drop any. */
+  oldest?(): BlockId;
   /** More blocks than before (an unlimited cache). */
   grow(blockCount: number): void;
   /** Content ids below `distinct` may come from now on. */
@@ -235,23 +244,44 @@ export interface IndexPlugin extends Plugin {
   readonly defaults?: Partial<Record<RuleName, RuleValue>>;
   /** Stores nothing: there are no hits. */
   readonly none?: true;
+  /** It stores a prompt's partial last block as well, so that this has a content id in every trace. */
+  readonly wholePrompts?: true;
   create(context: IndexContext, blockCount: number): PrefixIndex;
 }
 
-/** Hands out block ids and takes them back. */
+/** Hands out block ids and takes them back, in lists, for some allocators care which blocks go together. */
 export interface Allocator {
   readonly freeBlocks: number;
-  /** A free block; there is one, the caller has looked. */
-  allocate(): BlockId;
-  release(block: BlockId): void;
+  /** Free blocks for `table[from .. to)`; there are enough, the caller has looked. */
+  allocate(table: Int32Array, from: number, to: number): void;
+  /** `blocks[from .. to)` are free now; one request or one entry had them, and its deepest comes first. */
+  release(blocks: Int32Array, from: number, to: number): void;
   grow(blockCount: number): void;
-  /** The free blocks, for audits. */
+  /** The free blocks, the next one to go out first. */
   free(): Iterable<BlockId>;
+  /** Everything is free now, and goes out in this order. */
+  reset(order: Int32Array): void;
+  /** The block that goes out next, where they queue. */
+  first?(): BlockId;
+  /** How scattered allocations are, where it matters. */
+  fragmentation?(): Fragmentation;
   /** The order of free blocks means nothing: a victim may go to its next owner without coming back here. */
   readonly handsOver?: true;
 }
 
+/** How an allocator's blocks lie. A run is a row of neighbours, of consecutive numbers. */
+export interface Fragmentation {
+  /** Lists of blocks handed out, their blocks, and the runs that these came in: as many as lists if none was scattered. */
+  readonly allocations: number;
+  readonly blocks: number;
+  readonly runs: number;
+  /** Of the blocks that are free now, the longest run. */
+  readonly largestFreeRun: number;
+}
+
 export interface AllocatorPlugin extends Plugin {
+  /** Free blocks go out in the order in which they came: what the rule `free-queue=single` needs, and `first`. */
+  readonly queues?: true;
   create(blockCount: number): Allocator;
 }
 

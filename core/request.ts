@@ -75,10 +75,16 @@ export class Request implements RequestView {
   get priority(): number {
     return this.trace.optional.priority?.[this.row] ?? 0;
   }
+  get retentionNs(): Nanos {
+    return this.trace.optional.retentionNs?.[this.row] ?? 0;
+  }
   get markedTokens(): number {
     return this.trace.optional.markedTokens?.[this.row] ?? 0;
   }
 }
+
+/** More blocks than any prompt has, and still a small integer. */
+const unlimitedHits = 2 ** 29;
 
 /** No block: a hole in a block table. */
 export const hole = -1;
@@ -100,6 +106,10 @@ export class Sequence implements SequenceView {
   presumedTo = 0;
   /** Own block whose beginning is to be copied before the step under way; `hole` if there is none. */
   copiedAt = hole;
+  /** Shared block that is not to be written to: a copy takes its place when the first answer is added; or `hole`. */
+  copyAt = hole;
+  /** It uses no more of what is cached (whoever wants logits of its prompt computes it all). */
+  mostHitBlocks = unlimitedHits;
   /** Blocks offered to the index so far, the cached ones included. */
   publishedBlocks = 0;
   cachedBlocks = 0;
@@ -134,7 +144,7 @@ export class Sequence implements SequenceView {
 
   letGoOfAll(): void {
     this.blockCount = this.adoptedEnd = this.computingEnd = this.presumedTo = 0;
-    this.copiedAt = hole;
+    this.copiedAt = this.copyAt = hole;
     this.#shared = undefined;
   }
 
@@ -143,6 +153,7 @@ export class Sequence implements SequenceView {
     this.request = request;
     this.letGoOfAll();
     this.publishedBlocks = this.cachedBlocks = 0;
+    this.mostHitBlocks = unlimitedHits;
     this.cachedTokens = this.computedTokens = this.generatedTokens = this.preemptions = this.stepTokens = 0;
     this.inStep = false;
     this.counted = false;

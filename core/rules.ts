@@ -2,7 +2,8 @@ import { InputError } from "./errors.ts";
 
 /**
  * The reuse rules: every point where real systems differ that is not a plug-in. They are data. The first value is the
- * default unless an index or a preset says otherwise; `number` means any whole number from 0.
+ * default unless an index or a preset says otherwise; `number` means any whole number from 0, and `limit` such a number or
+ * `unlimited`, which is the default.
  */
 export const ruleTable = {
   "match-limit": {
@@ -21,9 +22,13 @@ export const ruleTable = {
   },
   "cache-generated": { values: ["false", "true"], about: "whether generated tokens are cached too" },
   duplicates: {
-    values: ["adopt", "keep", "swap", "replace"],
+    values: ["adopt", "keep", "swap", "replace", "share"],
     about:
-      "content that is resident past a hole, or is published twice: held and recomputed in place, both kept, the own copy given up, the newest found",
+      "content that is resident past a hole, or is published twice: held and recomputed in place, both kept, the own copy given up, the newest found, both the first and the third",
+  },
+  "same-step": {
+    values: ["hit", "recompute"],
+    about: "what the step under way is still to compute: a hit, as others of it are, or held and computed once more",
   },
   victims: {
     values: ["any", "leaf"],
@@ -39,17 +44,31 @@ export const ruleTable = {
     about: "never-published blocks are taken before victims, or all wait in one queue",
   },
   partial: {
-    values: ["none", "copy", "steal"],
-    about: "use of a block that matches in part: none, copied, taken over if idle",
+    values: ["none", "copy", "steal", "steal-only"],
+    about:
+      "use of a block that matches in part: none, copied, taken over if nobody uses or extends it, else copied or left",
+  },
+  "store-tail": {
+    values: ["false", "true"],
+    about: "whether what a finished request has in its last, incomplete block is stored, to be found in part",
   },
   reserve: {
     values: ["grow", "worst-case"],
     about: "blocks for the answer: as it grows, or all of maxOutputTokens at admission",
   },
   collision: { values: ["compare", "trust"], about: "equal hashes are confirmed by comparing content, or trusted" },
-  "max-entries": { values: "number", initial: 0, about: "most entries of a prompt table; 0 = unlimited" },
-  "prefix-blocks": { values: "number", initial: 0, about: "most blocks of a prefix pool; 0 = unlimited" },
-} as const satisfies Record<string, { values: readonly string[] | "number"; initial?: string | number; about: string }>;
+  share: {
+    values: ["all", "session"],
+    everyIndex: true,
+    about: "who finds what is cached: everybody of the namespace, or only later requests of the same session",
+  },
+  "max-entries": { values: "limit", about: "most entries of a prompt table, in use or not" },
+  "prefix-blocks": { values: "limit", about: "most blocks of a prefix pool" },
+  "pin-blocks": { values: "number", initial: 0, everyIndex: true, about: "most blocks that may be pinned" },
+} as const satisfies Record<
+  string,
+  { values: readonly string[] | "number" | "limit"; initial?: string | number; everyIndex?: true; about: string }
+>;
 
 type Table = typeof ruleTable;
 export type RuleName = keyof Table;
@@ -57,7 +76,11 @@ export const ruleNames = Object.keys(ruleTable) as RuleName[];
 
 /** Every rule with its value. */
 export type Rules = {
-  readonly [Name in RuleName]: Table[Name]["values"] extends readonly (infer Value)[] ? Value : number;
+  readonly [Name in RuleName]: Table[Name]["values"] extends readonly (infer Value)[]
+    ? Value
+    : Table[Name]["values"] extends "limit"
+      ? number | "unlimited"
+      : number;
 };
 export type RuleValue = string | number;
 
@@ -65,7 +88,8 @@ export type RuleValue = string | number;
 export type RuleSupport = { readonly [Name in RuleName]?: readonly RuleValue[] | "any" };
 
 function initialOf(name: RuleName): RuleValue {
-  const rule: { values: readonly string[] | "number"; initial?: RuleValue } = ruleTable[name];
+  const rule: { values: readonly string[] | "number" | "limit"; initial?: RuleValue } = ruleTable[name];
+  if (rule.values === "limit") return "unlimited";
   return rule.initial ?? (rule.values as readonly string[])[0];
 }
 
@@ -73,10 +97,12 @@ function initialOf(name: RuleName): RuleValue {
 export function parseRule(name: string, value: string): RuleValue {
   if (!(name in ruleTable)) throw new InputError(`unknown rule "${name}", expected one of ${ruleNames.join(", ")}`);
   const { values } = ruleTable[name as RuleName];
-  if (values === "number") {
+  if (values === "number" || values === "limit") {
+    if (values === "limit" && value === "unlimited") return value;
     const number = Number(value);
     if (!/^\d+$/.test(value) || !Number.isSafeInteger(number)) {
-      throw new InputError(`rule ${name} is "${value}", expected a whole number from 0`);
+      const expected = values === "limit" ? "a whole number from 0 or unlimited" : "a whole number from 0";
+      throw new InputError(`rule ${name} is "${value}", expected ${expected}`);
     }
     return number;
   }
@@ -97,7 +123,8 @@ export function resolveRules(...layers: readonly Partial<Record<RuleName, RuleVa
 /** @throws InputError naming the first rule whose value `support` does not implement. */
 export function checkSupport(rules: Rules, part: string, support: RuleSupport): void {
   for (const name of ruleNames) {
-    const can: readonly RuleValue[] | "any" = support[name] ?? [initialOf(name)];
+    const can: readonly RuleValue[] | "any" =
+      "everyIndex" in ruleTable[name] ? "any" : (support[name] ?? [initialOf(name)]);
     const value: RuleValue = rules[name];
     if (can !== "any" && !can.includes(value)) {
       throw new InputError(`${part} does not support rule ${name}=${value}; it supports ${name}=${can.join("|")}`);

@@ -13,6 +13,7 @@ export function supportedValues(index: IndexPlugin, name: RuleName): readonly Ru
   const supported = index.supports[name] ?? [];
   const all = ruleTable[name].values;
   if (supported !== "any") return supported;
+  if (all === "limit") return ["unlimited", 1, 3];
   return all === "number" ? [0, 1, 2] : (all as readonly string[]);
 }
 
@@ -51,22 +52,31 @@ export type Composed = Pick<Parts, "indexes" | "evictions" | "allocators">;
 export function configs(parts: Composed, choices: Choices = {}): fc.Arbitrary<ScenarioConfig> {
   const { indexes, evictions, allocators } = parts;
   const { hash, rules: fixed = {}, noRules = false } = choices;
-  return fc.constantFrom(...indexes.map(named)).chain((index) =>
-    fc.record({
-      index: fc.constant(index),
-      eviction: fc.constantFrom(...evictions.map(named)),
-      allocator: fc.constantFrom(...allocators.map(named)),
-      blockUnits: fc.integer({ min: 1, max: 3 }),
-      blocks: fc.oneof({ weight: 5, arbitrary: fc.integer({ min: 1, max: 14 }) }, fc.constant(undefined)),
-      rules: (noRules ? fc.constant({}) : anyRules(index)).map((rules) => {
-        const all: OwnRules = { ...rules, ...fixed };
-        // Trusting equal hashes is only right where they do not collide.
-        return hash && all.collision === "trust" ? { ...all, collision: "compare" } : all;
+  return fc
+    .constantFrom(...indexes.map(named))
+    .chain((index) =>
+      fc.record({
+        index: fc.constant(index),
+        eviction: fc.constantFrom(...evictions.map(named)),
+        allocator: fc.constantFrom(...allocators.map(named)),
+        blockUnits: fc.integer({ min: 1, max: 3 }),
+        blocks: fc.oneof({ weight: 5, arbitrary: fc.integer({ min: 1, max: 14 }) }, fc.constant(undefined)),
+        rules: (noRules ? fc.constant({}) : anyRules(index)).map((rules) => {
+          const all: OwnRules = { ...rules, ...fixed };
+          // Trusting equal hashes is only right where they do not collide.
+          return hash && all.collision === "trust" ? { ...all, collision: "compare" } : all;
+        }),
+        seed: fc.nat(1000),
+        ...(hash && { hash: fc.constant(hash) }),
       }),
-      seed: fc.nat(1000),
-      ...(hash && { hash: fc.constant(hash) }),
-    }),
-  );
+    )
+    .map(possible);
+}
+
+/** Free blocks queue only where the allocator lets them. */
+export function possible<Config extends Pick<ScenarioConfig, "rules" | "allocator">>(config: Config): Config {
+  const { "free-queue": queue, ...rules } = config.rules;
+  return queue === "single" && !config.allocator.queues ? { ...config, rules } : config;
 }
 
 /** `small`: a few requests and decisions, and no rules but those that are given, for faults that are easy to see. */

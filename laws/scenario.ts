@@ -212,7 +212,7 @@ class Play implements Scheduler {
     const before = this.#digest();
     const allowed = this.#checked ? this.#allowed(ask, generated) : [];
     if (this.#checked) {
-      const { hitTokens, partTokens } = this.#model.expected(ask, generated, this.#stored());
+      const { hitTokens, partTokens } = this.#model.expected(ask, generated, this.#usable());
       const found = this.#replica.cachedTokens(sequence as SequenceView);
       const isLess = found < hitTokens + partTokens && found >= hitTokens + this.#leastPart(ask, generated);
       if (!isLess) same(ownContent, `tokens cached for request ${id}`, found, hitTokens + partTokens);
@@ -285,12 +285,22 @@ class Play implements Scheduler {
     return stored;
   }
 
+  /** Of these, what an admission may use: with `same-step=recompute` nothing that the step under way is still to compute. */
+  #usable(): Set<string> {
+    const stored = this.#stored();
+    if (!this.#checked || this.#model.rules["same-step"] === "hit") return stored;
+    const computed = [...this.#cache.index.blocks()].filter((block) => this.#isComputed(block));
+    return new Set(
+      computed.map((block) => this.#contents.get(block)!).map(({ ask, place }) => this.#model.contentOf(ask, place)),
+    );
+  }
+
   /**
    * What an admission may find: one answer, nearly always. A last block that it would have to write into, and so to
    * copy, is of no use while this very step computes it, and may be left out if the step only writes it again.
    */
   #allowed(ask: Ask, generated: number): Pick<Expected, "hitBlocks" | "hitTokens">[] {
-    const { hitBlocks, hitTokens, partTokens } = this.#model.expected(ask, generated, this.#stored());
+    const { hitBlocks, hitTokens, partTokens } = this.#model.expected(ask, generated, this.#usable());
     const full = { hitBlocks, hitTokens };
     if (partTokens > 0) {
       const least = this.#leastPart(ask, generated);
@@ -315,7 +325,8 @@ class Play implements Scheduler {
 
   /** What parts of blocks are worth to a request without those that the step under way writes into. */
   #leastPart(ask: Ask, generated: number): number {
-    const stored = this.#stored();
+    if (this.#model.rules.partial === "steal-only") return 0;
+    const stored = this.#usable();
     const { matched, hitBlocks } = this.#model.expected(ask, generated, stored);
     const written = [...this.#cache.index.blocks()].filter((block) => this.#isWritten(block));
     const contents = written

@@ -14,16 +14,24 @@ class BlockStack implements Allocator {
     for (let i = 0; i < blockCount; i++) this.#stack[i] = blockCount - 1 - i;
   }
 
-  allocate(): BlockId {
-    return this.#stack[--this.freeBlocks];
+  allocate(table: Int32Array, from: number, to: number): void {
+    const stack = this.#stack;
+    let top = this.freeBlocks | 0;
+    for (let i = from | 0; i < to; i++) table[i] = stack[--top];
+    this.freeBlocks = top;
   }
 
-  release(block: BlockId): void {
-    this.#stack[this.freeBlocks++] = block;
+  release(blocks: Int32Array, from: number, to: number): void {
+    for (let i = from; i < to; i++) this.#stack[this.freeBlocks++] = blocks[i];
   }
 
   free(): Iterable<BlockId> {
-    return this.#stack.subarray(0, this.freeBlocks);
+    return this.#stack.slice(0, this.freeBlocks).reverse();
+  }
+
+  reset(order: Int32Array): void {
+    this.freeBlocks = order.length;
+    this.#stack.set(order.toReversed());
   }
 
   grow(blockCount: number): void {

@@ -1,1 +1,2 @@
 export { block } from "./block.ts";
+export { blockQueue } from "./block-queue.ts";

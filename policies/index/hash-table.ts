@@ -14,6 +14,7 @@ class HashTable implements PrefixIndex {
   blockCount = 0;
   readonly #host: IndexContext["host"];
   readonly #duplicates: string;
+  readonly #swaps: boolean;
   readonly #victim = new Int32Array(1);
   /** Block that holds a content, or `never` or `evicted`. */
   #blockOf: Int32Array = new Int32Array(64).fill(never);
@@ -23,6 +24,7 @@ class HashTable implements PrefixIndex {
   constructor({ host, rules }: IndexContext) {
     this.#host = host;
     this.#duplicates = rules.duplicates;
+    this.#swaps = rules.duplicates === "swap" || rules.duplicates === "share";
   }
 
   get entryCount(): number {
@@ -152,7 +154,7 @@ class HashTable implements PrefixIndex {
     const stored = this.#blockOf[key];
     if (stored >= 0) {
       if (this.#isStored(own, stored)) return false;
-      if (this.#duplicates === "swap") {
+      if (this.#swaps) {
         instead[i - from] = i === partialAt ? -1 : stored;
         return false;
       }
@@ -206,7 +208,9 @@ export const hashTable: IndexPlugin = {
     publish: "any",
     "cache-generated": "any",
     duplicates: "any",
+    "same-step": "any",
     "free-order": "any",
+    "free-queue": "any",
     reserve: "any",
     collision: "any",
   },

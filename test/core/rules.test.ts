@@ -5,12 +5,12 @@ import { seededRandom } from "../../core/random.ts";
 import { checkSupport, parseRule, resolveRules, ruleNames, ruleTable } from "../../core/rules.ts";
 import { evictionRegistry, indexRegistry } from "../../policies/registry.ts";
 
-test("every rule has its first value, or 0, unless somebody says otherwise", () => {
+test("every rule has its first value, or 0, or no limit, unless somebody says otherwise", () => {
   const rules: Record<string, unknown> = resolveRules();
   expect(Object.keys(rules)).toEqual([...ruleNames]);
   for (const name of ruleNames) {
     const { values } = ruleTable[name];
-    expect(rules[name]).toBe(values === "number" ? 0 : values[0]);
+    expect(rules[name]).toBe(values === "number" ? 0 : values === "limit" ? "unlimited" : values[0]);
   }
 });
 

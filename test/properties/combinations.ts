@@ -1,7 +1,7 @@
 import fc from "fast-check";
 import type { EvictionPlugin, IndexPlugin } from "../../core/plugins.ts";
 import { type RuleName, type RuleValue, ruleNames } from "../../core/rules.ts";
-import { supportedValues } from "../../laws/configs.ts";
+import { possible, supportedValues } from "../../laws/configs.ts";
 import type { Parts } from "../../laws/parts.ts";
 import type { ScenarioConfig } from "../../laws/scenario.ts";
 import type { Trial } from "../../laws/trial.ts";
@@ -62,7 +62,7 @@ export class Combination {
       const blockUnits = units === undefined ? config.blockUnits : Number(units);
       const some = config.blocks ?? 1 + (config.seed % 14);
       const blocks = limit === undefined ? config.blocks : limit === limits[0] ? some : undefined;
-      return { ...config, eviction: this.eviction, blockUnits, blocks, rules: this.rules };
+      return possible({ ...config, eviction: this.eviction, blockUnits, blocks, rules: this.rules });
     };
     return {
       ...trial,

@@ -1,0 +1,169 @@
+import { hold, letGo, own } from "./block-loops.ts";
+import type { CacheEntries } from "./cache-entries.ts";
+import type { Counters } from "./counters.ts";
+import { assert } from "./errors.ts";
+import { EventKind, type EventLog } from "./events.ts";
+import type { BlockId, PrefixIndex } from "./plugins.ts";
+import { type BlockPool, BlockState, blockWord } from "./pool.ts";
+import { hole, type Sequence } from "./request.ts";
+import type { BlockCopy } from "./step.ts";
+
+// Module constants, because a property of an imported object costs a load in the innermost loops.
+const { free, reserved, computing, published, idle } = BlockState;
+const freeWord = blockWord(free, 0);
+const idleWord = blockWord(idle, 0);
+
+/** What a block is while one request owns it and nobody else may find it. */
+export const ownWord = {
+  reserved: blockWord(reserved, 1),
+  computing: blockWord(computing, 1),
+  /** About to be stored by the index in the same operation. */
+  published: blockWord(published, 1),
+} as const;
+
+export interface HoldingsParts {
+  readonly index: PrefixIndex;
+  readonly entries: CacheEntries;
+  readonly counters: Counters;
+  readonly log: EventLog | undefined;
+  /** Rule `free-order`. */
+  readonly forward: boolean;
+  /** The pool grows. */
+  readonly unlimited: boolean;
+}
+
+/** Who holds which block. It alone counts holders; the index hears of the first and of the last. */
+export class Holdings {
+  readonly pool: BlockPool;
+  /** Blocks to copy before the step under way; whoever runs the step clears it. */
+  readonly copies: BlockCopy[] = [];
+  readonly #index: PrefixIndex;
+  readonly #entries: CacheEntries;
+  readonly #counters: Counters;
+  readonly #log: EventLog | undefined;
+  readonly #forward: boolean;
+  readonly #unlimited: boolean;
+  #list = new Int32Array(256);
+
+  constructor({ index, entries, counters, log, forward, unlimited }: HoldingsParts) {
+    this.pool = entries.pool;
+    this.#index = index;
+    this.#entries = entries;
+    this.#counters = counters;
+    this.#log = log;
+    this.#forward = forward;
+    this.#unlimited = unlimited;
+  }
+
+  /** Holds the first `hits` blocks of the table, and those of `[past, to)` that are there, which are not hits. */
+  holdFound({ table }: Sequence, hits: number, past: number, to: number): void {
+    const { words } = this.pool;
+    const list = this.#listOf(Math.max(hits, to));
+    let count = hold(table, 0, hits, words, list, 0);
+    if (to > past) count = hold(table, past, to, words, list, count);
+    if (count > 0) this.#index.held(list, count);
+  }
+
+  hold(block: BlockId): void {
+    const { pool } = this;
+    const first = pool.holdersOf(block) === 0;
+    if (first) pool.move(block, idle, published);
+    pool.addHolders(block, 1);
+    if (!first) return;
+    const list = this.#listOf(1);
+    list[0] = block;
+    this.#index.held(list, 1);
+  }
+
+  /** Makes `table[from .. to)` one request's own: free blocks, then those that eviction frees. */
+  own(table: Int32Array, from: number, to: number, word: number): void {
+    if (from >= to) return;
+    const { words } = this.pool;
+    const evictedFrom = this.#entries.take(table, from, to);
+    const wrong = own(table, from, evictedFrom, words, freeWord, word);
+    if (wrong >= 0) this.pool.move(table[wrong], free, reserved);
+    const held = own(table, evictedFrom, to, words, idleWord, word);
+    if (held >= 0) this.#entries.refuseVictim(table[held]);
+  }
+
+  /** An unlimited pool has room for so many more blocks now. */
+  reserve(blocks: number): void {
+    if (!this.#unlimited || this.#entries.freeBlocks >= blocks) return;
+    const blockCount = Math.max(2 * this.pool.blockCount, this.pool.blockCount + blocks);
+    this.pool.grow(blockCount);
+    this.#entries.grow(blockCount);
+    this.#index.grow(blockCount);
+  }
+
+  /** The request's own block i begins with what is in `source`. */
+  copy(sequence: Sequence, source: BlockId, i: number): void {
+    const target = sequence.table[i];
+    this.#counters.copiedBlocks++;
+    this.copies.push({ source, target });
+    this.#log?.add(EventKind.copy, this.#entries.now, sequence.request.id, target, source, i);
+  }
+
+  /** The block that was to begin with a copy is not the sequence's any more. */
+  withdrawCopy(sequence: Sequence, target: BlockId): void {
+    sequence.copiedAt = hole;
+    const at = this.copies.findLastIndex((copy) => copy.target === target);
+    if (at >= 0) this.copies.splice(at, 1);
+  }
+
+  /** A private block that is in no table any more. */
+  free(block: BlockId): void {
+    assert(this.pool.holdersOf(block) === 1, "a private block had two holders");
+    this.pool.addHolders(block, -1);
+    this.pool.move(block, computing, free);
+    const list = this.#listOf(1);
+    list[0] = block;
+    this.#free(list, 1, 0);
+  }
+
+  /**
+   * Lets every block of the sequence go, in the order of the rule `free-order`: what others hold stays, what is cached
+   * becomes idle, the rest is free.
+   */
+  release(sequence: Sequence): void {
+    const { table } = sequence;
+    const count = Math.max(sequence.blockCount, sequence.adoptedEnd);
+    const { words } = this.pool;
+    const list = this.#listOf(count);
+    const released = letGo(table, count, this.#forward, words, list);
+    if (released < count) this.#freePrivate(table, count, released);
+    if (released > 0) this.#index.released(list, released);
+    if (this.#log) this.#logReleases(list, released, this.#log);
+    sequence.letGoOfAll();
+  }
+
+  /** Blocks of the table that are free now, deepest first; the list's first `kept` places are in use. */
+  #freePrivate(table: Int32Array, count: number, kept: number): void {
+    const { words } = this.pool;
+    const list = this.#listOf(2 * count);
+    let end = kept;
+    for (let i = count - 1; i >= 0; i--) if (table[i] >= 0 && words[table[i]] === freeWord) list[end++] = table[i];
+    this.#free(list, end, kept);
+  }
+
+  #free(blocks: Int32Array, to: number, from: number): void {
+    if (from === to) return;
+    this.#entries.free(blocks, from, to);
+    if (this.#log === undefined) return;
+    const { now, request } = this.#entries;
+    for (let i = from; i < to; i++) this.#log.add(EventKind.release, now, request.id, blocks[i], -1, 0);
+  }
+
+  #logReleases(blocks: Int32Array, count: number, log: EventLog): void {
+    const { now, request } = this.#entries;
+    for (let i = 0; i < count; i++) log.add(EventKind.release, now, request.id, blocks[i], -1, 1);
+  }
+
+  #listOf(count: number): Int32Array {
+    if (count > this.#list.length) {
+      const list = new Int32Array(2 * count);
+      list.set(this.#list);
+      this.#list = list;
+    }
+    return this.#list;
+  }
+}

@@ -1,0 +1,62 @@
+import { grown } from "../../core/grown.ts";
+import type { Allocator, AllocatorPlugin, BlockId } from "../../core/plugins.ts";
+
+/** Free blocks in a ring, first in, first out. */
+class BlockQueue implements Allocator {
+  freeBlocks: number;
+  #ring: Int32Array;
+  #head = 0;
+
+  constructor(blockCount: number) {
+    this.freeBlocks = blockCount;
+    this.#ring = Int32Array.from({ length: blockCount }, (_, block) => block);
+  }
+
+  allocate(table: Int32Array, from: number, to: number): void {
+    for (let i = from; i < to; i++) {
+      table[i] = this.first();
+      this.#head = this.#place(1);
+      this.freeBlocks--;
+    }
+  }
+
+  first(): BlockId {
+    return this.#ring[this.#head];
+  }
+
+  release(blocks: Int32Array, from: number, to: number): void {
+    for (let i = from; i < to; i++) this.#ring[this.#place(this.freeBlocks++)] = blocks[i];
+  }
+
+  free(): Iterable<BlockId> {
+    return Array.from({ length: this.freeBlocks }, (_, i) => this.#ring[this.#place(i)]);
+  }
+
+  reset(order: Int32Array): void {
+    this.#head = 0;
+    this.freeBlocks = order.length;
+    this.#ring.set(order);
+  }
+
+  grow(blockCount: number): void {
+    const before = this.#ring.length;
+    const waiting = Int32Array.from(this.free());
+    this.#ring = grown(waiting, blockCount);
+    this.#head = 0;
+    for (let block = before; block < blockCount; block++) this.#ring[this.freeBlocks++] = block;
+  }
+
+  /** Where in the ring the block is that is `ahead` behind the first. */
+  #place(ahead: number): number {
+    const at = this.#head + ahead;
+    return at < this.#ring.length ? at : at - this.#ring.length;
+  }
+}
+
+export const blockQueue: AllocatorPlugin = {
+  name: "block-queue",
+  about: "blocks of fixed size from a queue: what was given back first goes out first",
+  source: "nano-vllm; LMDeploy's demo (issue 1407); SGLang's list of free slots",
+  queues: true,
+  create: (blockCount) => new BlockQueue(blockCount),
+};
