@@ -7,7 +7,14 @@ export function agrees(how: Comparison, expected: unknown, found: unknown, block
   if (how === "blocks") return sameBlocks(expected, found, blocks);
   if (how === "block-set") return areIds(expected) && areIds(found) && blocks.sameSet(expected, found);
   if (how === "block-keys") return sameBlockKeys(expected, found, blocks);
+  if (how === "set") return sameSet(expected, found);
   return isSame(expected, found);
+}
+
+function sameSet(expected: unknown, found: unknown): boolean {
+  if (!Array.isArray(expected) || !Array.isArray(found)) return false;
+  const sorted = (values: readonly unknown[]) => values.map((each) => JSON.stringify(each)).sort();
+  return isSame(sorted(expected), sorted(found));
 }
 
 function isSame(expected: unknown, found: unknown): boolean {

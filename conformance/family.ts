@@ -6,11 +6,12 @@ import type { Fields } from "./values.ts";
  * How an expected field is compared.
  *
  *   plain       the same value, lists and objects element by element
+ *   set         a list in any order
  *   blocks      a block id, or lists of them (null and texts stay what they are), up to a one-to-one map of ids
  *   block-set   a list of block ids in any order, up to the map
  *   block-keys  an object whose keys are block ids, with plain values
  */
-export type Comparison = "plain" | "blocks" | "block-set" | "block-keys";
+export type Comparison = "plain" | "set" | "blocks" | "block-set" | "block-keys";
 
 export interface OperationSpec {
   readonly inputs: readonly string[];
