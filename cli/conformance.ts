@@ -101,13 +101,15 @@ const painted = {
 function text(ran: readonly Ran[]): string {
   const rows = ran.map(({ verdict, worked, why }) => {
     const said = why === undefined ? worked.title : `${worked.title}: ${why}`;
-    return [painted[verdict], worked.id, worked.family, said].map(oneLine);
+    return [painted[verdict], ...[worked.id, worked.family, said].map(oneLine)];
   });
   const lines = aligned(rows, "llll").replace(/^ {2}/gm, "");
   return `${lines}\n\n${verdicts.map((verdict) => `${count(ran, verdict)} ${verdict}`).join(", ")}\n`;
 }
 
-const oneLine = (said: string) => said.replace(/\s+/g, " ");
+/** Without line ends and what else would steer a terminal. */
+// biome-ignore lint/suspicious/noControlCharactersInRegex: these are what is looked for
+const oneLine = (said: string) => said.replace(/[\s\u0000-\u001f\u007f-\u009f]+/g, " ").trim();
 
 function document(ran: readonly Ran[]) {
   return {

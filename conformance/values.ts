@@ -37,11 +37,6 @@ export function name(value: unknown, what: string): string {
 }
 
 /** @throws Unsupported */
-export function flag(value: unknown, what: string): boolean {
-  return typeof value === "boolean" ? value : refuse(what, value, "true or false");
-}
-
-/** @throws Unsupported */
 export function list(value: unknown, what: string): readonly unknown[] {
   return Array.isArray(value) ? value : refuse(what, value, "a list");
 }

@@ -31,7 +31,7 @@ const estimate = "max_i(left_i*i+sum_{j<=i}run_j)";
 
 /** As first published a peak of exactly the capacity is let in; today's code asks for less (strict). */
 function isStrict(formula: string): boolean {
-  const text = formula.toLowerCase().replaceAll(" ", "");
+  const text = formula.toLowerCase().replaceAll(" ", "").replaceAll("≤", "<=");
   const rest = text.replace(estimate, "");
   if (/(not|non)-?strict/.test(rest)) return false;
   if (/strict|<(?!=)/.test(rest)) return true;

@@ -147,6 +147,7 @@ class PartialBlocks implements Instance {
 
   #parent(value: unknown): Block | undefined {
     if (value === undefined || value === null) return undefined;
+    if (value === "root" && !this.#named.has("root")) return undefined;
     const found = this.#named.get(name(value, "parent"));
     if (found !== undefined && found !== "not stored") return found;
     throw new Unsupported(`parent ${shown(value)} is ${found ?? "not there"}`);

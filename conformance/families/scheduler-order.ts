@@ -79,8 +79,9 @@ const withOutput = (each: Request) => ({
   maxOutputTokens: integer(each.output, "max_new_tokens of a request"),
 });
 
-/** Where nothing is looked up, no entry says the same as 0; that something was found cannot be said. */
+/** Where nothing is looked up, null and no entries say the same as 0. */
 function nothingMatched(expected: unknown, waiting: readonly Request[]): unknown {
+  if (expected === null) return null;
   if (!isRecord(expected)) throw new Unsupported("matched is expected to be an object");
   const zeros = Object.fromEntries(waiting.map(({ id }) => [id, 0]));
   return Object.keys(expected).length === 0 ? {} : zeros;

@@ -1,0 +1,95 @@
+import { mkdirSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { describe, expect, test } from "vitest";
+import { json, kvlab, newFolder, refusal } from "../cli/program.ts";
+
+const peak = (id: string, expected: number, family = "admission-estimate") => ({
+  id,
+  family,
+  title: `the peak is ${expected}`,
+  config: {},
+  ops: [{ op: "peak", requests: [{ run_len: 3, left_len: 5 }], capacity: 9, expect: { peak: expected, admit: true } }],
+});
+
+/** A folder with these cases, one file each. */
+function folderOf(cases: Readonly<Record<string, unknown>>): string {
+  const folder = newFolder();
+  for (const [name, value] of Object.entries(cases))
+    writeFileSync(join(folder, name), typeof value === "string" ? value : JSON.stringify(value));
+  return folder;
+}
+
+describe.concurrent("kvlab conformance", () => {
+  test("prints a line for each case, and how many there were of each verdict", async () => {
+    const folder = folderOf({ "a.json": peak("a-1", 8), "b.json": peak("b", 8, "unheard-of") });
+    const { code, stdout, stderr } = await kvlab(folder, ["conformance", "b.json", "a.json"]);
+    expect({ code, stderr }).toEqual({ code: 0, stderr: "" });
+    expect(stdout).toBe(
+      `skipped  b    unheard-of          the peak is 8: unknown family "unheard-of"\n` +
+        "passed   a-1  admission-estimate  the peak is 8\n" +
+        "\n1 passed, 0 failed, 1 skipped\n",
+    );
+  });
+
+  test("exits with 1 if a case failed, and says where and why", async () => {
+    const { code, stdout, stderr } = await kvlab(folderOf({ "a.json": peak("a", 7) }), ["conformance", "a.json"]);
+    expect({ code, stderr }).toEqual({ code: 1, stderr: "" });
+    expect(stdout).toBe(
+      "failed  a  admission-estimate  the peak is 7: op 1 (peak): peak: expected 7, found 8\n" +
+        "\n0 passed, 1 failed, 0 skipped\n",
+    );
+  });
+
+  test("takes folders: all case files in them, by name", async () => {
+    const folder = folderOf({ "z.json": peak("z", 8), "b.json": peak("b", 8), "notes.txt": "no case" });
+    mkdirSync(join(folder, "deeper"));
+    writeFileSync(join(folder, "deeper", "c.json"), JSON.stringify(peak("c", 8)));
+    const { cases } = await json(folder, ["conformance", "deeper", "."]);
+    expect(cases.map(({ file }: { file: string }) => file)).toEqual(["deeper/c.json", "b.json", "z.json"]);
+  });
+
+  test("--json prints one document", async () => {
+    const folder = folderOf({ "a.json": peak("a", 8), "b.json": peak("b", 7), "c.json": peak("c", 1, "none") });
+    const { code, stdout } = await kvlab(folder, ["conformance", "--json", "a.json", "b.json", "c.json"]);
+    expect(code).toBe(1);
+    const why = "op 1 (peak): peak: expected 7, found 8";
+    expect(JSON.parse(stdout)).toMatchObject({
+      schema: "conformance/1",
+      cases: [
+        { id: "a", family: "admission-estimate", file: "a.json", verdict: "passed", why: null, op: null },
+        { id: "b", family: "admission-estimate", file: "b.json", verdict: "failed", why, op: 1 },
+        { id: "c", family: "none", file: "c.json", verdict: "skipped", why: 'unknown family "none"' },
+      ],
+      passed: 1,
+      failed: 1,
+      skipped: 1,
+    });
+  });
+
+  test("a case says one line whatever is in it", async () => {
+    const { stdout } = await kvlab(folderOf({ "a.json": { ...peak("a\nb", 8), title: "one\n\u001b[31mtwo\t" } }), [
+      "conformance",
+      "a.json",
+    ]);
+    expect(stdout).toBe("passed  a b  admission-estimate  one [31mtwo\n\n1 passed, 0 failed, 0 skipped\n");
+  });
+
+  test("files that are no cases are refused in one line, before any case has run", async () => {
+    const folder = folderOf({ "a.json": peak("a", 8), "b.json": "{", "c.json": { ...peak("c", 8), ops: 3 } });
+    mkdirSync(join(folder, "empty"));
+    const said = (...args: string[]) => refusal(folder, ["conformance", ...args]);
+    expect(await said("a.json", "b.json")).toMatch(/^b\.json: is not JSON \(.*\), expected a case$/);
+    expect(await said("c.json")).toBe("c.json: ops is 3, expected a list of operations");
+    expect(await said("d.json")).toBe("d.json: there is no such file, expected a case file or a folder of them");
+    expect(await said("empty")).toBe("empty: no .json file is in this folder, expected case files");
+    expect(await said("")).toBe("a FILE is empty, expected a case file or a folder of them");
+    expect(await said()).toBe("missing required argument 'FILE'");
+  });
+
+  test("--help shows how", async () => {
+    const { code, stdout } = await kvlab(newFolder(), ["conformance", "--help"]);
+    expect(code).toBe(0);
+    expect(stdout).toMatch(/Examples:\n {2}kvlab conformance case\.json\n/);
+    expect(Math.max(...stdout.split("\n").map((line) => line.length))).toBeLessThanOrEqual(80);
+  });
+});

@@ -1,0 +1,102 @@
+import fc from "fast-check";
+import { describe, expect, test } from "vitest";
+import { peakTokens, type TokenDemand } from "../../policies/scheduler/peak-tokens.ts";
+import {
+  dfsWeightOrder,
+  lofOrder,
+  lpmDefaults,
+  lpmOrder,
+  type Waiting,
+} from "../../policies/scheduler/waiting-order.ts";
+
+/** The same counted step by step: all write a token a step, and who has none left goes with all that it held. */
+function stepByStep(requests: readonly TokenDemand[]): number {
+  const total = (now: readonly TokenDemand[]) => now.reduce((sum, { runTokens }) => sum + runTokens, 0);
+  let running = [...requests];
+  // Who has written all is counted up to the moment when it goes.
+  let peak = total(running);
+  while (running.length > 0) {
+    running = running
+      .filter(({ leftTokens }) => leftTokens > 0)
+      .map(({ runTokens, leftTokens }) => ({ runTokens: runTokens + 1, leftTokens: leftTokens - 1 }));
+    peak = Math.max(peak, total(running));
+  }
+  return peak;
+}
+
+test("the peak is the most that is held at any step", () => {
+  const demand = fc.record({ runTokens: fc.nat(30), leftTokens: fc.nat(20) });
+  fc.assert(
+    fc.property(fc.array(demand, { maxLength: 12 }), (requests) => {
+      expect(peakTokens(requests)).toBe(stepByStep(requests));
+    }),
+  );
+});
+
+interface Named extends Waiting {
+  readonly id: number;
+}
+
+const ids = (order: readonly Named[]) => order.map(({ id }) => id);
+
+describe("longest prefix match", () => {
+  const repeated = Array.from({ length: 129 }, (_, id) => ({ id, tokens: new Array(40).fill(1), matched: 0 }));
+
+  test("lets one of many with the same uncached beginning go first, and puts the others off in their order", () => {
+    const other = { id: 200, tokens: [2], matched: 0 };
+    expect(ids(lpmOrder([...repeated.slice(0, 3), other]))).toEqual([0, 200, 1, 2]);
+  });
+
+  test("serves 129 as they came, and orders 128", () => {
+    const cached = { id: 300, tokens: [5, 6, 7], matched: 2 };
+    expect(ids(lpmOrder([...repeated.slice(0, 128), cached]))[0]).toBe(0);
+    expect(ids(lpmOrder([...repeated.slice(0, 127), cached]))[0]).toBe(300);
+  });
+
+  test("compares nobody with the queue at a threshold of -1", () => {
+    expect(ids(lpmOrder(repeated.slice(0, 3), { ...lpmDefaults, checkThreshold: -1 }))).toEqual([0, 1, 2]);
+  });
+
+  test("leaves the queue as it is", () => {
+    const queue = [
+      { id: 1, tokens: [1, 2], matched: 0 },
+      { id: 2, tokens: [3, 4], matched: 1 },
+    ];
+    for (const order of [lpmOrder(queue), dfsWeightOrder(queue)]) expect(ids(order)).toEqual([2, 1]);
+    expect(ids(queue)).toEqual([1, 2]);
+  });
+});
+
+test("the longest output goes first, of equals who came first", () => {
+  const queue = [3, 9, 3, 9].map((maxOutputTokens, id) => ({ id, maxOutputTokens }));
+  expect(lofOrder(queue).map(({ id }) => id)).toEqual([1, 3, 0, 2]);
+});
+
+describe("depth first by weight", () => {
+  /** The same by its definition: group by the first token, the largest group first, and so on inside each. */
+  function byGroups(queue: readonly Named[], depth = 0): Named[] {
+    const groups = new Map<number, Named[]>();
+    for (const each of queue)
+      if (each.matched > depth) groups.set(each.tokens[depth], [...(groups.get(each.tokens[depth]) ?? []), each]);
+    const largestFirst = [...groups.values()].sort((a, b) => b.length - a.length);
+    const here = queue.filter(({ matched }) => matched === depth);
+    return [...largestFirst.flatMap((group) => byGroups(group, depth + 1)), ...here];
+  }
+
+  test("is the largest group first at every depth", () => {
+    const waiting = fc
+      .array(fc.nat(2), { maxLength: 6 })
+      .chain((tokens) => fc.tuple(fc.constant(tokens), fc.nat(tokens.length)));
+    fc.assert(
+      fc.property(fc.array(waiting, { maxLength: 12 }), (all) => {
+        const queue = all.map(([tokens, matched], id) => ({ id, tokens, matched }));
+        expect(ids(dfsWeightOrder(queue))).toEqual(ids(byGroups(queue)));
+      }),
+    );
+  });
+
+  test("takes a prompt of a hundred thousand tokens", () => {
+    const long = Array.from({ length: 100_000 }, (_, i) => i);
+    expect(ids(dfsWeightOrder([{ id: 1, tokens: long, matched: long.length }]))).toEqual([1]);
+  });
+});

@@ -1,0 +1,134 @@
+import { describe, expect, test } from "vitest";
+import type { Family } from "../../conformance/family.ts";
+import { runCase } from "../../conformance/run.ts";
+import { Unsupported } from "../../conformance/values.ts";
+import { caseOf } from "./cases.ts";
+
+/** Gives back what it is told to find. */
+const echo: Family = {
+  name: "echo",
+  configKeys: [],
+  ops: {
+    say: {
+      inputs: ["found", "odd"],
+      expects: {
+        plain: "plain",
+        set: "set",
+        blocks: "blocks",
+        blockSet: "block-set",
+        blockKeys: "block-keys",
+        of: "plain",
+      },
+    },
+  },
+  start: () => ({
+    run(_, { found, odd }) {
+      if (odd !== undefined) throw new Unsupported("this is odd");
+      return { ...(found as object), of: (expected: unknown) => (expected === "right" ? "right" : "wrong") };
+    },
+  }),
+};
+
+const run = (...ops: { found?: unknown; expect?: unknown; odd?: unknown }[]) =>
+  runCase(
+    caseOf(
+      JSON.stringify({
+        id: "e",
+        family: "echo",
+        title: "t",
+        config: {},
+        ops: ops.map((op) => ({ op: "say", found: {}, ...op })),
+      }),
+    ),
+    [echo],
+  );
+
+const says = (found: unknown, expected: unknown) => run({ found, expect: expected }).verdict;
+
+describe("expected and found", () => {
+  test("only what is expected is looked at", () => {
+    expect(says({ plain: 1, set: [2] }, { plain: 1 })).toBe("passed");
+    expect(says({ plain: 1 }, {})).toBe("passed");
+  });
+
+  test("what was not found at all is no match, and null is not nothing", () => {
+    expect(says({}, { plain: 0 })).toBe("failed");
+    expect(says({}, { plain: null })).toBe("failed");
+    expect(says({ plain: null }, { plain: null })).toBe("passed");
+  });
+
+  test("lists are in order, objects are not, and no type stands for another", () => {
+    expect(says({ plain: [1, [2]] }, { plain: [1, [2]] })).toBe("passed");
+    expect(says({ plain: [1, 2] }, { plain: [2, 1] })).toBe("failed");
+    expect(says({ plain: { a: 1, b: 2 } }, { plain: { b: 2, a: 1 } })).toBe("passed");
+    expect(says({ plain: { a: 1, b: 2 } }, { plain: { a: 1 } })).toBe("failed");
+    expect(says({ plain: 1 }, { plain: "1" })).toBe("failed");
+    expect(says({ plain: [] }, { plain: {} })).toBe("failed");
+    expect(says({ set: [2, 1, 1] }, { set: [1, 2, 1] })).toBe("passed");
+    expect(says({ set: [2, 1, 1] }, { set: [1, 2, 2] })).toBe("failed");
+  });
+
+  test("a field may refer to something that the family looks up", () => {
+    expect(says({}, { of: "right" })).toBe("passed");
+    expect(says({}, { of: "else" })).toBe("failed");
+  });
+
+  test("remarks are no fields", () => {
+    expect(says({ plain: 1 }, { plain: 1, comment: "as upstream", notes: [] })).toBe("passed");
+  });
+
+  test("the first mismatch is told with its operation, what was expected and what was found", () => {
+    const good = { found: { plain: 1 }, expect: { plain: 1 } };
+    const bad = { found: { plain: [1], set: [2] }, expect: { plain: [2], set: [3] } };
+    expect(run(good, bad, bad)).toEqual({
+      verdict: "failed",
+      why: "op 2 (say): plain: expected [2], found [1]",
+      op: 2,
+    });
+  });
+
+  test("what the family cannot interpret makes the case skipped, also behind what agreed, and a failure before it counts", () => {
+    const good = { found: { plain: 1 }, expect: { plain: 1 } };
+    expect(run(good, { odd: 1 })).toEqual({ verdict: "skipped", why: "op 2 (say): this is odd", op: 2 });
+    expect(run({ ...good, expect: { plain: 2 } }, { odd: 1 }).verdict).toBe("failed");
+  });
+});
+
+describe("blocks are compared up to their numbers", () => {
+  test("one-to-one over the whole case", () => {
+    const first = { found: { blocks: [7, 8] }, expect: { blocks: [1, 2] } };
+    expect(run(first, { found: { blocks: [8, 7, 7] }, expect: { blocks: [2, 1, 1] } }).verdict).toBe("passed");
+    expect(run(first, { found: { blocks: 8 }, expect: { blocks: 1 } }).verdict).toBe("failed");
+    expect(run(first, { found: { blocks: 8 }, expect: { blocks: 3 } }).verdict).toBe("failed");
+    expect(run(first, { found: { blocks: 9 }, expect: { blocks: 2 } }).verdict).toBe("failed");
+    expect(run(first, { found: { blocks: 9 }, expect: { blocks: 3 } }).verdict).toBe("passed");
+  });
+
+  test("in lists of lists, beside null", () => {
+    expect(says({ blocks: [[5], null, [5, 6]] }, { blocks: [[0], null, [0, 1]] })).toBe("passed");
+    expect(says({ blocks: [[5], null, [6, 5]] }, { blocks: [[0], null, [0, 1]] })).toBe("failed");
+    expect(says({ blocks: [5] }, { blocks: null })).toBe("failed");
+  });
+
+  test("as sets: what is known has to be there, and as many others", () => {
+    const first = { found: { blocks: [7, 8] }, expect: { blocks: [1, 2] } };
+    const then = (found: number[], expected: number[]) =>
+      run(first, { found: { blockSet: found }, expect: { blockSet: expected } }).verdict;
+    expect(then([8, 7], [1, 2])).toBe("passed");
+    expect(then([8, 9], [2, 3])).toBe("passed");
+    expect(then([8], [1])).toBe("failed");
+    expect(then([8, 9], [2])).toBe("failed");
+    expect(then([8, 7], [2, 3])).toBe("failed");
+    expect(then([9, 9], [3, 4])).toBe("failed");
+  });
+
+  test("as keys, of which only those named are looked at", () => {
+    const first = { found: { blocks: [7, 8] }, expect: { blocks: [1, 2] } };
+    const then = (expected: object) =>
+      run(first, { found: { blockKeys: { 7: 2, 8: 1 } }, expect: { blockKeys: expected } }).verdict;
+    expect(then({ 1: 2 })).toBe("passed");
+    expect(then({ 1: 2, 2: 1 })).toBe("passed");
+    expect(then({ 2: 2 })).toBe("failed");
+    expect(then({ 3: 2 })).toBe("failed");
+  });
+});
