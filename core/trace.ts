@@ -42,6 +42,8 @@ export interface OptionalColumns {
   thinkNs?: Float64Array;
   /** Larger is more important. */
   priority?: Int32Array;
+  /** How long after its last use what a request stores keeps its priority, in nanoseconds; 0 = for ever. */
+  retentionNs?: Float64Array;
   /** Dense ids of traffic classes; 0 = none. */
   category?: Uint32Array;
   /** Length of a user-marked prefix, in tokens. */
@@ -63,6 +65,7 @@ export interface TraceRow {
   parent?: number;
   thinkNs?: Nanos;
   priority?: number;
+  retentionNs?: Nanos;
   category?: number;
   markedTokens?: number;
   generatedKeys?: ArrayLike<number>;
@@ -78,7 +81,15 @@ export interface TraceSource {
   batches(): AsyncIterable<Trace>;
 }
 
-type RowColumn = "namespace" | "session" | "parent" | "thinkNs" | "priority" | "category" | "markedTokens";
+type RowColumn =
+  | "namespace"
+  | "session"
+  | "parent"
+  | "thinkNs"
+  | "priority"
+  | "retentionNs"
+  | "category"
+  | "markedTokens";
 type Column = Float64Array | Uint32Array | Int32Array;
 
 const optionalColumns = {
@@ -87,6 +98,7 @@ const optionalColumns = {
   parent: (n: number) => new Int32Array(n).fill(-1),
   thinkNs: (n: number) => new Float64Array(n),
   priority: (n: number) => new Int32Array(n),
+  retentionNs: (n: number) => new Float64Array(n),
   category: (n: number) => new Uint32Array(n),
   markedTokens: (n: number) => new Uint32Array(n),
 } satisfies Record<RowColumn, (n: number) => Column>;

@@ -1,5 +1,12 @@
 export { belady } from "./belady.ts";
 export { fifo } from "./fifo.ts";
+export { filo } from "./filo.ts";
+export { lfu } from "./lfu.ts";
 export { lru } from "./lru.ts";
+export { lruDeepest } from "./lru-deepest.ts";
+export { mru } from "./mru.ts";
+export { priority } from "./priority.ts";
 export { random } from "./random.ts";
+export { retention } from "./retention.ts";
+export { slru } from "./slru.ts";
 export { unbounded } from "./unbounded.ts";

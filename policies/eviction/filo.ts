@@ -1,0 +1,10 @@
+import { byScore } from "../../core/by-score.ts";
+import type { EvictionPlugin } from "../../core/plugins.ts";
+
+/** First inserted, last evicted, however often it is used; of what one request inserted, in release order. */
+export const filo: EvictionPlugin = {
+  name: "filo",
+  about: "last inserted first, however often it is used",
+  source: "SGLang (filo)",
+  create: byScore("-createdAt", "releaseOrder"),
+};

@@ -1,0 +1,10 @@
+import { byScore } from "../../core/by-score.ts";
+import type { EvictionPlugin } from "../../core/plugins.ts";
+
+/** Most recently used first: for prompts that come round in a circle which is larger than the cache. */
+export const mru: EvictionPlugin = {
+  name: "mru",
+  about: "most recently used first",
+  source: "SGLang (mru)",
+  create: byScore("-lastAccess"),
+};

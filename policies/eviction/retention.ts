@@ -1,0 +1,67 @@
+import type { EntryId, EvictionContext, EvictionPlugin, EvictionPolicy, RequestView } from "../../core/plugins.ts";
+import type { Nanos } from "../../core/trace.ts";
+import { LastUse } from "./last-use.ts";
+import { defaultPriority, highestPriority, Levels } from "./levels.ts";
+
+/** A request without priority, or with 0, says nothing; level 0 is what is below that. */
+const levelOf = ({ priority }: RequestView) =>
+  priority === 0 ? undefined : Math.min(highestPriority, Math.max(0, priority));
+
+/**
+ * The lowest of 101 levels first, in a level whoever was let go first. The request that uses an entry last says its level
+ * (if it says one) and for how long, from the time when it is let go; after that it is one of level 35 like those that
+ * nothing was said of, behind all that are there. A run that is cut keeps both in both halves.
+ *
+ * Here a request has one priority. TensorRT-LLM has one for each range of its tokens (`prioritiesByBlock`).
+ */
+class Retention implements EvictionPolicy {
+  readonly #lastAccess: Uint32Array;
+  readonly #lastUse: LastUse;
+  readonly #levels: Levels;
+
+  constructor({ columns }: EvictionContext) {
+    this.#lastAccess = columns.lastAccess;
+    this.#lastUse = new LastUse(columns.lastAccess);
+    const level = { initial: defaultPriority, expired: defaultPriority, expiredPlace: "end" } as const;
+    this.#levels = new Levels(columns.key.length, level);
+  }
+
+  begin(request: RequestView, now: Nanos): void {
+    this.#lastUse.begin(request, now);
+    this.#levels.refresh(this.#lastUse.now);
+  }
+
+  published(entry: EntryId, request: RequestView): void {
+    this.#lastUse.used(entry);
+    this.#levels.claim(entry, levelOf(request) ?? defaultPriority, request.retentionNs ?? 0);
+  }
+
+  hit(entry: EntryId, request: RequestView): void {
+    this.#lastUse.used(entry);
+    this.#levels.claim(entry, levelOf(request), request.retentionNs ?? 0);
+  }
+
+  split(lower: EntryId, upper: EntryId): void {
+    this.#lastUse.split(lower, upper);
+    this.#levels.claim(upper, this.#levels.levelOf(lower), this.#levels.durationOf(lower));
+  }
+
+  add(entry: EntryId): void {
+    this.#levels.add(entry, this.#lastUse.letGo(entry), this.#lastAccess[entry]);
+  }
+
+  remove(entry: EntryId): void {
+    this.#levels.remove(entry);
+  }
+
+  victim(now: Nanos): EntryId | undefined {
+    return this.#levels.victim(Math.max(now, this.#lastUse.now));
+  }
+}
+
+export const retention: EvictionPlugin = {
+  name: "retention",
+  about: "lowest of 101 levels first, then first let go; drifts: after its retention an entry is of level 35",
+  source: "TensorRT-LLM",
+  create: (context) => new Retention(context),
+};
