@@ -1,0 +1,111 @@
+import { describe, expect, test } from "vitest";
+import type { Case, Operation } from "../../conformance/case.ts";
+import { families } from "../../conformance/families/index.ts";
+import { runCase } from "../../conformance/run.ts";
+import { casesIn, givenFolder, ownFolder } from "./cases.ts";
+
+const own = casesIn(ownFolder);
+const given = givenFolder === undefined ? [] : casesIn(givenFolder);
+const known = new Set(families.map(({ name }) => name));
+
+describe("worked cases pass", () => {
+  test.each(own.map((worked) => [worked.id, worked] as const))("%s", (_, worked) => {
+    expect(runCase(worked)).toEqual({ verdict: "passed" });
+  });
+
+  // Where the cases of the real systems are not at hand, these are the ones above.
+  const ofFamilies = given.filter(({ family }) => known.has(family));
+  test.runIf(ofFamilies.length > 0)("and so do those of the real systems, of every family that is known", () => {
+    const verdicts = ofFamilies.map((worked) => ({ id: worked.id, ...runCase(worked) }));
+    expect(verdicts.filter(({ verdict }) => verdict !== "passed")).toEqual([]);
+  });
+
+  test("there is one of every family", () => {
+    expect([...known].filter((name) => !own.some(({ family }) => family === name))).toEqual([]);
+  });
+});
+
+/** Every case with one expected field changed. */
+function* planted(cases: readonly Case[]): Generator<{ worked: Case; at: number; field: string; was: unknown }> {
+  for (const worked of cases) {
+    for (const [i, { expect }] of worked.ops.entries()) {
+      for (const [field, was] of Object.entries(expect)) {
+        const changed = { ...worked.ops[i], expect: { ...expect, [field]: other(was) } };
+        yield { worked: { ...worked, ops: worked.ops.with(i, changed) }, at: i + 1, field, was };
+      }
+    }
+  }
+}
+
+function other(value: unknown): unknown {
+  if (typeof value === "number") return value + 1;
+  if (typeof value === "boolean") return !value;
+  if (typeof value === "string") return `${value}?`;
+  if (Array.isArray(value)) return value.length > 1 ? value.slice(1) : [...value, 77];
+  if (value === null) return "something";
+  return Object.fromEntries(Object.entries(value as object).map(([key, each]) => [key, other(each)]));
+}
+
+test("a case that expects anything else does not pass, and fails at that operation where the value has a meaning", () => {
+  let failed = 0;
+  for (const { worked, at, field, was } of planted([...own, ...given.filter(({ family }) => known.has(family))])) {
+    const { verdict, op } = runCase(worked);
+    const where = `${worked.id}, op ${at}, ${field}`;
+    expect(verdict, where).not.toBe("passed");
+    expect(op, where).toBe(at);
+    if (verdict === "failed") failed++;
+    // A block or handle that nobody knows has no meaning.
+    else expect(was === null || typeof was === "string" || field === "block", where).toBe(true);
+  }
+  expect(failed).toBeGreaterThan(50);
+});
+
+test("whatever a family does not know makes its cases skipped, not passed", () => {
+  for (const worked of own) {
+    const last = worked.ops.length;
+    const withLast = (change: Partial<Operation>) => ({
+      ...worked,
+      ops: worked.ops.with(-1, { ...worked.ops[last - 1], ...change }),
+    });
+    const { name, inputs, expect: expected } = worked.ops[last - 1];
+    expect(runCase({ ...worked, family: "no-such" })).toEqual({
+      verdict: "skipped",
+      why: 'unknown family "no-such"',
+    });
+    expect(runCase({ ...worked, config: { ...worked.config, surprise: 1 } })).toEqual({
+      verdict: "skipped",
+      why: `unknown setting "surprise" of ${worked.family}`,
+    });
+    expect(runCase(withLast({ name: "constructor" }))).toEqual({
+      verdict: "skipped",
+      why: `op ${last}: unknown operation "constructor" of ${worked.family}`,
+      op: last,
+    });
+    expect(runCase(withLast({ inputs: { ...inputs, extra: 1 } }))).toEqual({
+      verdict: "skipped",
+      why: `op ${last}: unknown input "extra" of ${name}`,
+      op: last,
+    });
+    expect(runCase(withLast({ expect: { ...expected, extra: 1 } }))).toEqual({
+      verdict: "skipped",
+      why: `op ${last}: unknown expectation "extra" of ${name}`,
+      op: last,
+    });
+  }
+});
+
+test("inputs of another shape are skipped with the reason, or fail; nothing breaks", () => {
+  const strange = [null, -1, 1.5, "x", true, [], {}, [[]], [{}], { range: [3, 1] }, { range: [0, 1e12] }, 1e300];
+  for (const worked of own) {
+    const changed = (at: number, op: Operation): Case => ({ ...worked, ops: worked.ops.with(at, op) });
+    for (const value of strange) {
+      for (const [i, op] of worked.ops.entries()) {
+        for (const input of Object.keys(op.inputs)) {
+          const { verdict, why } = runCase(changed(i, { ...op, inputs: { ...op.inputs, [input]: value } }));
+          expect(verdict === "passed" || why !== undefined).toBe(true);
+        }
+      }
+      for (const key of Object.keys(worked.config)) runCase({ ...worked, config: { ...worked.config, [key]: value } });
+    }
+  }
+});
