@@ -1,5 +1,6 @@
 import { grown } from "../../core/grown.ts";
 import type { Allocator, AllocatorPlugin, BlockId } from "../../core/plugins.ts";
+import { assertEnough } from "./handed-out.ts";
 
 /** Free blocks in a ring, first in, first out. */
 class BlockQueue implements Allocator {
@@ -13,6 +14,7 @@ class BlockQueue implements Allocator {
   }
 
   allocate(table: Int32Array, from: number, to: number): void {
+    assertEnough(this.freeBlocks, to - from);
     for (let i = from; i < to; i++) {
       table[i] = this.first();
       this.#head = this.#place(1);

@@ -1,4 +1,5 @@
 import type { Allocator, AllocatorPlugin, BlockId } from "../../core/plugins.ts";
+import { assertEnough } from "./handed-out.ts";
 
 /** Free blocks on a stack: the block given back last, which is the one still in the caches, goes out first. */
 class BlockStack implements Allocator {
@@ -15,6 +16,7 @@ class BlockStack implements Allocator {
   }
 
   allocate(table: Int32Array, from: number, to: number): void {
+    assertEnough(this.freeBlocks, to - from);
     const stack = this.#stack;
     let top = this.freeBlocks | 0;
     for (let i = from | 0; i < to; i++) table[i] = stack[--top];

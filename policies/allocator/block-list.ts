@@ -1,0 +1,63 @@
+import { grown } from "../../core/grown.ts";
+import type { Allocator, AllocatorPlugin, Fragmentation } from "../../core/plugins.ts";
+import { FreeSlots } from "./free-slots.ts";
+import { assertEnough, HandedOut } from "./handed-out.ts";
+
+/**
+ * Free blocks in a list, whose end goes out as it is: of 1 .. 11, the next four are 8, 9, 10, 11 in this order. What comes
+ * back is appended in the order of the prompt. Blocks of a list thus stay together, and those used last go out first.
+ * Source: `SimpleAllocator` and `RadixAllocator` of TGI v3, where block 0 is never free.
+ */
+class BlockList implements Allocator {
+  freeBlocks: number;
+  #list: Int32Array;
+  readonly #handedOut = new HandedOut();
+
+  constructor(blockCount: number) {
+    this.freeBlocks = blockCount;
+    this.#list = Int32Array.from({ length: blockCount }, (_, block) => block);
+  }
+
+  allocate(table: Int32Array, from: number, to: number): void {
+    const list = this.#list;
+    assertEnough(this.freeBlocks, to - from);
+    const begin = this.freeBlocks - (to - from);
+    for (let i = from; i < to; i++) table[i] = list[begin + i - from];
+    this.freeBlocks = begin;
+    this.#handedOut.count(table, from, to);
+  }
+
+  release(blocks: Int32Array, from: number, to: number): void {
+    for (let i = to - 1; i >= from; i--) this.#list[this.freeBlocks++] = blocks[i];
+  }
+
+  /** As they go out one by one: those that go out together are in the opposite order. */
+  free(): Iterable<number> {
+    return this.#list.slice(0, this.freeBlocks).reverse();
+  }
+
+  reset(order: Int32Array): void {
+    this.freeBlocks = order.length;
+    this.#list.set(order.toReversed());
+  }
+
+  grow(blockCount: number): void {
+    const before = this.#list.length;
+    this.#list = grown(this.#list, blockCount);
+    for (let block = before; block < blockCount; block++) this.#list[this.freeBlocks++] = block;
+  }
+
+  fragmentation(): Fragmentation {
+    const { allocations, blocks, runs } = this.#handedOut;
+    const slots = new FreeSlots(this.#list.length);
+    for (let i = 0; i < this.freeBlocks; i++) slots.add(this.#list[i]);
+    return { allocations, blocks, runs, largestFreeRun: slots.longestRun() };
+  }
+}
+
+export const blockList: AllocatorPlugin = {
+  name: "block-list",
+  about: "blocks of fixed size from the end of a list, in the order of the list",
+  source: "TGI v3 SimpleAllocator",
+  create: (blockCount) => new BlockList(blockCount),
+};
