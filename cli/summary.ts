@@ -49,7 +49,14 @@ export interface SummaryFacts {
 export function summary(report: RunReport, facts: SummaryFacts): string {
   const { refusedRequests, lookups } = report.cache;
   const served = refusedRequests === lookups ? [] : [misses(report)];
-  return [ran(report, facts), ratios(report), ...served, ...refusals(report), speed(report, facts)].join("\n\n");
+  return [
+    ran(report, facts),
+    ratios(report),
+    ...served,
+    ...scatter(report),
+    ...refusals(report),
+    speed(report, facts),
+  ].join("\n\n");
 }
 
 function ran({ trace, policy, warmup }: RunReport, { traceName, distinctBlocks, byDefault }: SummaryFacts): string {
@@ -106,6 +113,16 @@ function misses({ cache }: RunReport): string {
       return [reason, grouped(cache.missTokens[reason]), percent(share), bar, colors.dim(missMeanings[reason])];
     });
   return `${colors.bold(`Why ${grouped(missed)} prompt tokens had to be computed`)}\n${aligned(rows, "lrrll")}`;
+}
+
+/** Where the allocator counts it: how scattered a request's blocks are, and the free ones. */
+function scatter({ cache: { fragmentation }, warmup }: RunReport): string[] {
+  if (fragmentation === null || fragmentation.allocations === 0) return [];
+  const { runs, allocations, largestFreeRun } = fragmentation;
+  const text =
+    `${(runs / allocations).toFixed(1)} runs per allocation, largest free run ${counted(largestFreeRun, "block")}` +
+    (warmup > 0 ? " (with warm-up)" : "");
+  return [`  fragmentation  ${wrapped(text, 17, 17)}`];
 }
 
 function refusals({ cache, policy }: RunReport): string[] {

@@ -1,10 +1,14 @@
 import { type Counters, type MissReason, missReasons } from "./counters.ts";
+import type { Fragmentation } from "./plugins.ts";
 
 /** A ratio of sums; 0 where there was nothing to hit. */
 const ratio = (part: number, whole: number) => (whole === 0 ? 0 : part / whole);
 
-/** The `cache` part of a report (schema run/1): what the counters mean, in the words of the JSON contract. */
-export function cacheReport(counters: Counters) {
+/**
+ * The `cache` part of a report (schema run/1): what the counters mean, in the words of the JSON contract. Fragmentation is
+ * null where the allocator does not count it; it counts from the first request on, those of the warm-up included.
+ */
+export function cacheReport(counters: Counters, fragmentation?: Fragmentation) {
   const missTokens = {} as Record<MissReason, number>;
   missReasons.forEach((reason, i) => {
     missTokens[reason] = counters.missTokens[i];
@@ -31,5 +35,6 @@ export function cacheReport(counters: Counters) {
     refusedTokens: counters.refusedTokens,
     preemptions: counters.preemptions,
     rehitTokens: counters.rehitTokens,
+    fragmentation: fragmentation ?? null,
   };
 }

@@ -7,6 +7,7 @@ import { haveRecordings, recording } from "../support/recordings.ts";
 import { json, kvlab, newFolder } from "./program.ts";
 
 const count = z.number().int().min(0);
+const limit = z.union([count, z.literal("unlimited")]);
 const share = z.number().min(0).max(1);
 const counts = <Name extends string>(...names: Name[]) => z.record(z.enum(names), count);
 
@@ -35,15 +36,19 @@ const runSchema = z.object({
       publish: z.string(),
       "cache-generated": z.string(),
       duplicates: z.string(),
+      "same-step": z.string(),
       victims: z.string(),
       "victim-unit": z.string(),
       "free-order": z.string(),
       "free-queue": z.string(),
       partial: z.string(),
+      "store-tail": z.string(),
       reserve: z.string(),
       collision: z.string(),
-      "max-entries": count,
-      "prefix-blocks": count,
+      share: z.string(),
+      "max-entries": limit,
+      "prefix-blocks": limit,
+      "pin-blocks": count,
     }),
     blockTokens: count,
     blocks: count.nullable(),
@@ -76,6 +81,7 @@ const runSchema = z.object({
       "match-limit",
     ),
     refusedRequests: count,
+    fragmentation: z.object({ allocations: count, blocks: count, runs: count, largestFreeRun: count }).nullable(),
   }),
   latency: z.null(),
   throughput: z.null(),
@@ -134,6 +140,19 @@ describe("replay --json", () => {
     expect(report.cache).toMatchObject({ refusedRequests: 1, lookups: 3, lookupBlocks: 8, hitBlocks: 1 });
     const { stdout } = await kvlab(folder, ["replay", file, "--blocks", "3", "--no-save"]);
     expect(stdout).toContain("1 of 3 requests were refused, as longer than the cache of 3 blocks.");
+  });
+
+  test("says how scattered blocks are, in words too, where the allocator counts it", async () => {
+    const { folder, file } = smallTrace();
+    const args = ["replay", file, "--blocks", "5", "--eviction", "fifo"];
+    expect(runSchema.parse(await json(folder, args)).cache.fragmentation).toBeNull();
+    // Blocks 0 and 1; then 2; then 0 and 1, which had to go, with 3 and 4.
+    const report = runSchema.parse(await json(folder, [...args, "--allocator", "token"]));
+    expect(report.cache.fragmentation).toEqual({ allocations: 3, blocks: 7, runs: 4, largestFreeRun: 0 });
+    const { stdout } = await kvlab(folder, [...args, "--allocator", "token", "--no-save"]);
+    expect(stdout).toContain("\n  fragmentation  1.3 runs per allocation, largest free run 0 blocks\n");
+    const { stdout: warm } = await kvlab(folder, [...args, "--allocator", "token", "--no-save", "--warmup", "1"]);
+    expect(warm).toMatch(/largest free run 0 blocks \(with\s+warm-up\)\n/);
   });
 
   test("leaves the warm-up out of the figures", async () => {
