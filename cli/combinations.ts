@@ -149,7 +149,8 @@ export class KeysOnce {
 
   of(parts: Parts): BlockColumns {
     const rule = (name: RuleName) => parts.rules[name] ?? parts.index.defaults?.[name];
-    const key = `${rule("collision")} ${rule("cache-generated")} ${rule("partial") ?? "none"}`;
+    const rules = (["collision", "cache-generated", "partial", "store-tail", "share"] as const).map(rule);
+    const key = [...rules, parts.index.unit].join();
     let blocks = this.#known.get(key);
     if (!blocks) {
       const config = { ...parts, blockTokens: this.#blockTokens, blocks: undefined, seed: 1 };

@@ -94,6 +94,12 @@ export class EventWords {
         return "is refused: it needs more blocks than there are";
       case "preempt":
         return "goes back to the queue";
+      case "clear":
+        return `empties the cache of ${counted(key, "block")}`;
+      case "pin":
+        return `keeps ${content()}; cache block ${block}`;
+      case "unpin":
+        return "lets what it kept go";
     }
   }
 }

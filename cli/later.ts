@@ -26,8 +26,8 @@ const laterTraceCommands: Readonly<Record<string, string>> = {
 const laterParts: Readonly<Record<string, readonly string[]>> = {
   index: ["prompt-table", "prefix-pool", "prefix-trie"],
   eviction: [
-    ...["lfu", "mru", "filo", "slru", "s3fifo", "s3-fifo", "arc", "2q", "sieve", "clock", "tinylfu", "w-tinylfu"],
-    ...["gdsf", "lru-k", "lirs", "lfu-da", "priority", "cost"],
+    ...["s3fifo", "s3-fifo", "arc", "2q", "sieve", "clock", "tinylfu", "w-tinylfu"],
+    ...["gdsf", "lru-k", "lirs", "lfu-da", "cost"],
   ],
   allocator: ["token", "radix", "page"],
   scheduler: [

@@ -4,7 +4,8 @@ import { BlockState, blockStateNames } from "./pool.ts";
 import type { Sequence } from "./request.ts";
 
 /**
- * Checks every invariant of a cache in full: O(blocks). `holders` are all sequences that hold blocks.
+ * Checks every invariant of a cache in full: O(blocks). `holders` are all sequences that hold blocks, but for those
+ * that are pinned.
  *
  * 1. free + private + cached-idle + cached-held = all blocks; a block's count is the number of its holders.
  *    A block that several hold is the same block of each one's prompt.
@@ -15,7 +16,7 @@ export function audit(cache: KvCache, holders: Iterable<Sequence>): void {
   const total = pool.blockCount;
   const holderCount = new Uint32Array(total);
   const placeOf = new Int32Array(total);
-  for (const { table, blockCount, adoptedEnd, request } of holders) {
+  for (const { table, blockCount, adoptedEnd, request } of [...holders, ...cache.pins]) {
     const own = new Set<number>();
     for (let i = 0; i < Math.max(blockCount, adoptedEnd); i++) {
       const block = table[i];

@@ -235,7 +235,7 @@ export class CacheEntries implements IndexHost {
     this.#at = from;
     this.#to = to;
     while (this.#at < to) this.#evictOne(to - this.#at);
-    this.#to = 0;
+    this.#at = this.#to = 0;
   }
 
   /** `take` where all wait in one queue: whatever was let go first, free or cached. */
@@ -267,6 +267,16 @@ export class CacheEntries implements IndexHost {
       else if (index.oldest === undefined) return;
       else index.forget(index.oldest());
     }
+  }
+
+  /** Empties the cache, in which nothing is held: all is free, to go out in the order in which it would have gone. */
+  clear(): void {
+    const { evictedBlocks } = this.#counters;
+    const order = new Int32Array(this.freeBlocks + this.#index.evictableBlocks);
+    const evictedFrom = this.take(order, 0, order.length);
+    for (const block of order.subarray(evictedFrom)) this.pool.move(block, idle, free);
+    this.#allocator.reset(order);
+    this.#counters.evictedBlocks = evictedBlocks;
   }
 
   /** Evicts until at least so many blocks are free that were not, or nothing is left; returns how many. */

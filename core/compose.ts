@@ -1,4 +1,5 @@
 import { CacheEntries } from "./cache-entries.ts";
+import { BlockKeys, type ChainHash } from "./content.ts";
 import { Counters } from "./counters.ts";
 import { InputError } from "./errors.ts";
 import type { EventLog } from "./events.ts";
@@ -19,6 +20,8 @@ export interface CacheConfig {
   /** Rules that differ from the index's defaults. */
   readonly rules: Partial<Record<RuleName, RuleValue>>;
   readonly seed: number;
+  /** Another hash than the default; tests force collisions with it. */
+  readonly hash?: ChainHash;
   /** Requests come from more than one namespace; the replay knows from the trace. */
   readonly namespaces?: boolean;
 }
@@ -34,6 +37,25 @@ export function rulesFor(index: IndexPlugin, own: Partial<Record<RuleName, RuleV
   const rules = resolveRules(index.defaults ?? {}, own);
   checkSupport(rules, `index ${index.name}`, index.supports);
   return rules;
+}
+
+/** What turns traces into content ids, as index and rules need them. */
+export function blockKeysFor(
+  { index, rules: own, blockTokens, hash }: Pick<CacheConfig, "index" | "rules" | "blockTokens" | "hash">,
+  unitTokens: number,
+): BlockKeys {
+  const rules = resolveRules(index.defaults ?? {}, own);
+  return new BlockKeys({
+    unitTokens,
+    blockTokens,
+    generated: rules["cache-generated"] === "true",
+    parts: rules.partial !== "none",
+    wholePrompts: index.unit === "prompt",
+    storedTails: rules["store-tail"] === "true",
+    bySession: rules.share === "session",
+    collision: rules.collision,
+    ...(hash && { hash }),
+  });
 }
 
 /** @throws InputError if the allocator cannot do what the rules say. */

@@ -210,6 +210,12 @@ export interface BlockKeysOptions {
   readonly generated?: boolean;
   /** Also tell what is in the blocks, and number what is behind the last whole one (rule `partial`). */
   readonly parts?: boolean;
+  /** A prompt's partial last block counts as one of its blocks, as it always does in traces of content ids. */
+  readonly wholePrompts?: boolean;
+  /** Also number what a finished request has in its last, incomplete block (rule `store-tail`). */
+  readonly storedTails?: boolean;
+  /** Every session is a namespace of its own (rule `share=session`), and so is a request without one. */
+  readonly bySession?: boolean;
   readonly hash?: ChainHash;
   readonly collision?: "compare" | "trust";
 }
@@ -221,6 +227,9 @@ export class BlockKeys implements BlockContents {
   readonly #unitsPerBlock: number;
   readonly #generated: boolean;
   readonly #parts: boolean;
+  readonly #wholePrompts: boolean;
+  readonly #storedTails: boolean;
+  readonly #sessions: Sessions | undefined;
   readonly #ids: ContentIds;
   readonly #plainIds: ContentIds;
   #row = new Uint32Array(1024);
@@ -245,6 +254,9 @@ export class BlockKeys implements BlockContents {
       throw new InputError(`block size is ${this.#unitsPerBlock} units of the trace, expected at most 65535`);
     this.#generated = options.generated ?? false;
     this.#parts = options.parts ?? false;
+    this.#wholePrompts = options.wholePrompts ?? false;
+    this.#storedTails = options.storedTails ?? false;
+    this.#sessions = options.bySession ? new Sessions() : undefined;
     const { hash, collision } = options;
     const ids = { blockKeys: this.#unitsPerBlock, ...(hash && { hash }), ...(collision && { collision }) };
     this.#ids = new ContentIds({ ...ids, keep: this.#parts });
@@ -258,7 +270,8 @@ export class BlockKeys implements BlockContents {
   /** The block columns of one trace or batch. At the trace's own unit they are the trace's own arrays. */
   of(trace: Trace): BlockColumns {
     assert(trace.unitTokens === this.#unitTokens, `a trace of unit ${trace.unitTokens}, expected ${this.#unitTokens}`);
-    const interns = trace.unitTokens === 1 || trace.optional.namespace !== undefined || this.#parts;
+    const apart = this.#sessions !== undefined || trace.optional.namespace !== undefined;
+    const interns = trace.unitTokens === 1 || apart || this.#parts;
     this.#interns ??= interns;
     if (interns !== this.#interns) throw new InputError("some parts of the trace have namespaces and others have none");
     const columns = interns ? this.#interned(trace) : this.#fromContentIds(trace);
@@ -307,14 +320,16 @@ export class BlockKeys implements BlockContents {
     return this.#numberOfId;
   }
 
-  /** Blocks that the prompt and all of the answer but its last token fill. */
+  /** Blocks that the prompt and all of the answer but its last token fill, or with their tail begin. */
   #allBlocks(trace: Trace, r: number): number {
-    if (!this.#generated) return 0;
-    return Math.floor((trace.inputTokens[r] + Math.max(0, trace.outputTokens[r] - 1)) / this.blockTokens);
+    const blocks = knownTokens(trace, r, this.#generated) / this.blockTokens;
+    if (this.#storedTails) return Math.ceil(blocks);
+    return this.#generated ? Math.floor(blocks) : 0;
   }
 
   #interned(trace: Trace): BlockColumns {
-    const { namespace, generatedKeys, generatedStart } = trace.optional;
+    const { generatedKeys, generatedStart } = trace.optional;
+    const namespace = this.#sessions ? this.#sessions.of(trace) : trace.optional.namespace;
     const tokens = trace.unitTokens === 1;
     const m = this.#unitsPerBlock;
     const n = trace.requestCount;
@@ -324,7 +339,7 @@ export class BlockKeys implements BlockContents {
     const unknownAnswer = this.#generated && !withAnswer;
     for (let r = 0; r < n; r++) {
       const units = trace.keyStart[r + 1] - trace.keyStart[r];
-      promptBlocks[r] = tokens ? Math.floor(units / m) : Math.ceil(units / m);
+      promptBlocks[r] = tokens && !this.#wholePrompts ? Math.floor(units / m) : Math.ceil(units / m);
       start[r + 1] = start[r] + Math.max(promptBlocks[r], this.#allBlocks(trace, r));
     }
     const keys = new Uint32Array(start[n]);
@@ -336,20 +351,21 @@ export class BlockKeys implements BlockContents {
       if (units + answer > this.#row.length) this.#row = new Uint32Array(2 * (units + answer));
       this.#row.set(trace.keys.subarray(trace.keyStart[r], trace.keyStart[r + 1]));
       if (withAnswer) this.#row.set(generatedKeys.subarray(generatedStart[r], generatedStart[r + 1]), units);
-      const answered = units + answer;
+      // In units, as far as keys and values are there: the last token of an answer is never computed.
+      const known = tokens ? Math.min(units + answer, knownTokens(trace, r, this.#generated)) : units + answer;
       const count = unknownAnswer ? promptBlocks[r] : start[r + 1] - start[r];
       const rest = units - promptBlocks[r] * m;
       let above: number | undefined;
       let plainAbove: number | undefined;
       for (let i = 0; i < count; i++) {
-        if (tails && i === promptBlocks[r] && rest > 0) tails[r] = this.#tail(trace, r, above, i * m, rest);
-        const length = Math.min(m, answered - i * m);
+        if (tails && i === promptBlocks[r] && rest > 0) tails[r] = this.#tail(namespace?.[r], above, i * m, rest);
+        const length = Math.min(m, (i < promptBlocks[r] ? units : known) - i * m);
         above = this.#ids.intern(above, namespace ? namespace[r] : 0, this.#row, i * m, length);
         keys[start[r] + i] = above;
         if (plainKeys)
           plainKeys[start[r] + i] = plainAbove = this.#plainIds.intern(plainAbove, 0, this.#row, i * m, length);
       }
-      if (tails && count === promptBlocks[r] && rest > 0) tails[r] = this.#tail(trace, r, above, count * m, rest);
+      if (tails && count === promptBlocks[r] && rest > 0) tails[r] = this.#tail(namespace?.[r], above, count * m, rest);
       // Answers that the trace does not tell: content that nobody asks for again.
       for (let at = start[r] + count; at < start[r + 1]; at++) {
         this.#row[0] = this.#unknownAnswers++;
@@ -362,7 +378,32 @@ export class BlockKeys implements BlockContents {
   }
 
   /** The id of a prompt's tokens behind its last whole block. */
-  #tail({ optional }: Trace, r: number, above: number | undefined, from: number, count: number): number {
-    return this.#ids.intern(above, optional.namespace?.[r] ?? 0, this.#row, from, count);
+  #tail(namespace: number | undefined, above: number | undefined, from: number, count: number): number {
+    return this.#ids.intern(above, namespace ?? 0, this.#row, from, count);
+  }
+}
+
+/** Tokens whose keys and values are there when a request ends, as far as they are cached. */
+export function knownTokens(trace: Trace, r: number, generated: boolean): number {
+  return trace.inputTokens[r] + (generated ? Math.max(0, trace.outputTokens[r] - 1) : 0);
+}
+
+/** Numbers for sessions within their namespaces. */
+class Sessions {
+  readonly #known = new Map<number, Map<number, number>>();
+  #count = 0;
+
+  /** A namespace for each request; those of one session share one. */
+  of({ requestCount, optional }: Trace): Uint32Array {
+    const { namespace, session } = optional;
+    return Uint32Array.from({ length: requestCount }, (_, r) => {
+      const number = session?.[r] ?? 0;
+      if (number === 0) return ++this.#count;
+      let sessions = this.#known.get(namespace?.[r] ?? 0);
+      if (sessions === undefined) this.#known.set(namespace?.[r] ?? 0, (sessions = new Map()));
+      let known = sessions.get(number);
+      if (known === undefined) sessions.set(number, (known = ++this.#count));
+      return known;
+    });
   }
 }

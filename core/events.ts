@@ -33,6 +33,12 @@ export const EventKind = {
   preempt: 13,
   /** The index forgot an entry that was not a victim. */
   drop: 14,
+  /** An operator empties the cache; key = blocks that were cached, and whose `evict` or `drop` follow. */
+  clear: 15,
+  /** An operator keeps a cached block; key = its content, value = its place in the prefix. */
+  pin: 16,
+  /** All of what was pinned as this request is let go. */
+  unpin: 17,
 } as const;
 export type EventName = keyof typeof EventKind;
 export const eventNames = Object.keys(EventKind) as EventName[];

@@ -4,7 +4,7 @@ import { assert, InvariantError } from "./errors.ts";
 import { EventKind, type EventLog } from "./events.ts";
 import { Holdings, ownWord } from "./holdings.ts";
 import { Lookup } from "./lookup.ts";
-import type { Allocator, BlockId, EvictionPolicy, Fragmentation, PrefixIndex } from "./plugins.ts";
+import type { Allocator, BlockId, EvictionPolicy, Fragmentation, PrefixIndex, RequestView } from "./plugins.ts";
 import { type BlockPool, BlockState } from "./pool.ts";
 import { Publication } from "./publication.ts";
 import { hole, type Sequence } from "./request.ts";
@@ -13,6 +13,23 @@ import type { BlockCopy } from "./step.ts";
 import type { Nanos } from "./trace.ts";
 
 const { reserved, computing, published } = BlockState;
+
+/** Whose operation it is if it is no request's. */
+const nobody: RequestView = {
+  id: -1,
+  arrivalNs: 0,
+  inputTokens: 0,
+  maxOutputTokens: 0,
+  namespace: 0,
+  session: 0,
+  category: 0,
+  priority: 0,
+  retentionNs: 0,
+  markedTokens: 0,
+  keys: new Uint32Array(0),
+  keyStart: 0,
+  promptBlocks: 0,
+};
 
 /** The parts that a cache is put together from; `core/compose.ts` does it. */
 export interface CacheParts {
@@ -44,12 +61,14 @@ export class KvCache {
   readonly entries: CacheEntries;
   readonly index: PrefixIndex;
   readonly holdings: Holdings;
+  /** Prefixes that an operator has pinned. */
+  readonly pins = new Set<Sequence>();
+  readonly log: EventLog | undefined;
   /** The half of an admission that only reads. */
   readonly lookup: Lookup;
   readonly #policy: EvictionPolicy;
   readonly #allocator: Allocator;
   readonly #publication: Publication;
-  readonly #log: EventLog | undefined;
   readonly #unlimited: boolean;
   // Rules that are asked for often.
   readonly #publishAtAllocation: boolean;
@@ -66,7 +85,7 @@ export class KvCache {
     this.index = index;
     this.#policy = parts.policy;
     this.#allocator = parts.allocator;
-    this.#log = log;
+    this.log = log;
     this.#unlimited = parts.blocks === undefined;
     this.#publishAtAllocation = rules.publish === "allocation";
     this.#recomputeLast = rules["full-hit"] === "recompute-last";
@@ -132,7 +151,7 @@ export class KvCache {
     this.begin(sequence, now);
     this.#policy.begin?.(sequence.request, now);
     found.count(sequence, this.counters);
-    if (this.#log) found.log(sequence, this.#log, now);
+    if (this.log) found.log(sequence, this.log, now);
     this.#holdFound(sequence, hitBlocks);
     holdings.reserve(needed);
     if (found.copyLast) this.#copyLast(sequence, hitBlocks - 1);
@@ -210,7 +229,7 @@ export class KvCache {
   /** The request is done: what the rules allow is published, everything is let go. */
   finish(sequence: Sequence, now: Nanos): void {
     this.#publish(sequence, this.#publication.blocksAt(sequence, sequence.computedTokens), now);
-    this.#log?.add(EventKind.finish, now, sequence.request.id, -1, sequence.generatedTokens, -1);
+    this.log?.add(EventKind.finish, now, sequence.request.id, -1, sequence.generatedTokens, -1);
     this.#release(sequence, now);
   }
 
@@ -248,7 +267,7 @@ export class KvCache {
   /** The request goes back to the queue; what it has computed can be found if the rules publish before the end. */
   preempt(sequence: Sequence, now: Nanos): void {
     assert(!sequence.inStep, "a sequence is preempted inside a step");
-    this.#log?.add(EventKind.preempt, now, sequence.request.id, -1, -1, -1);
+    this.log?.add(EventKind.preempt, now, sequence.request.id, -1, -1, -1);
     this.#release(sequence, now);
     sequence.computedTokens = sequence.cachedTokens = sequence.cachedBlocks = sequence.publishedBlocks = 0;
     sequence.preemptions++;
@@ -261,7 +280,7 @@ export class KvCache {
     counters.refusedRequests++;
     this.begin(sequence, now);
     if (sequence.counted) {
-      this.#log?.add(EventKind.refuse, now, sequence.request.id, -1, -1, -1);
+      this.log?.add(EventKind.refuse, now, sequence.request.id, -1, -1, -1);
       this.#release(sequence, now);
       return;
     }
@@ -271,15 +290,15 @@ export class KvCache {
     counters.fullLookupBlocks += Math.floor(sequence.request.inputTokens / this.blockTokens);
     counters.lookupTokens += sequence.request.inputTokens;
     counters.refusedTokens += sequence.request.inputTokens;
-    this.#log?.add(EventKind.refuse, now, sequence.request.id, -1, -1, -1);
+    this.log?.add(EventKind.refuse, now, sequence.request.id, -1, -1, -1);
   }
 
-  /** An operation begins, for this request. */
-  begin(sequence: Sequence, now: Nanos): void {
+  /** An operation begins, for this request or an operator. */
+  begin(sequence: Sequence | undefined, now: Nanos): void {
     const tick = ++this.entries.tick;
     if (tick > 0xffff_ffff) throw new InvariantError(`${tick} operations, more than a 32-bit tick counts`);
     this.entries.now = now;
-    this.entries.request = sequence.request;
+    this.entries.request = sequence?.request ?? nobody;
   }
 
   /** The lookup's blocks are this sequence's too from now on. */
@@ -320,7 +339,7 @@ export class KvCache {
       sequence.copiedAt = from;
       holdings.copy(sequence, source, from);
     }
-    if (this.#log) this.#logAllocations(sequence, source === hole ? from : from + 1, to, this.#log);
+    if (this.log) this.#logAllocations(sequence, source === hole ? from : from + 1, to, this.log);
     this.lookup.history?.computing(request, from, Math.max(from, Math.min(to, request.knownBlocks)));
     sequence.blockCount = to;
   }
@@ -344,7 +363,7 @@ export class KvCache {
   #steal(sequence: Sequence, block: BlockId): void {
     const at = sequence.blockCount++;
     sequence.table[at] = block;
-    this.#log?.add(EventKind.adopt, this.entries.now, sequence.request.id, block, -1, at);
+    this.log?.add(EventKind.adopt, this.entries.now, sequence.request.id, block, -1, at);
     this.holdings.hold(block);
     this.index.forget(block);
     if (at < sequence.request.knownBlocks) this.lookup.history?.computing(sequence.request, at, at + 1);

@@ -1,7 +1,7 @@
 import { EventKind, type EventLog } from "./events.ts";
 import { grown } from "./grown.ts";
 
-const { hit, adopt, evict, allocate, copy, publish, duplicate, release, drop } = EventKind;
+const { hit, adopt, evict, allocate, copy, publish, duplicate, release, drop, pin } = EventKind;
 
 /** What a block is to whoever reads the log: free, one request's own, or cached and held by a request or by nobody. */
 const Life = { free: 0, private: 1, held: 2, idle: 3 } as const;
@@ -58,6 +58,7 @@ export class LogBooks {
     switch (kind) {
       case hit:
       case adopt:
+      case pin:
         this.#become(block, Life.held);
         this.#usedBy[block] = request;
         break;

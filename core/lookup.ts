@@ -118,6 +118,11 @@ export class Lookup {
     return this.#tokensOf(hits, sequence) + part;
   }
 
+  /** Stored blocks of the prompt's beginning, whatever the rules let anybody use of them; into `sequence.table`. */
+  match(sequence: Sequence): number {
+    return this.#matchIn(sequence, sequence.request.promptBlocks, sequence.table);
+  }
+
   /** The longest stored prefix of the first `blocks` blocks, in blocks; into `table`. */
   #matchIn({ request }: Sequence, blocks: number, table: Int32Array): number {
     const { keys, keyStart } = request;

@@ -244,8 +244,11 @@ export interface IndexPlugin extends Plugin {
   readonly defaults?: Partial<Record<RuleName, RuleValue>>;
   /** Stores nothing: there are no hits. */
   readonly none?: true;
-  /** It stores a prompt's partial last block as well, so that this has a content id in every trace. */
-  readonly wholePrompts?: true;
+  /**
+   * What it stores of a request, if not any blocks as they come: its prompt, the partial last block included, or the whole
+   * blocks of what its user has marked, each found only by itself (`paths`: or by what goes on behind it).
+   */
+  readonly unit?: "prompt" | "marked" | "marked-paths";
   create(context: IndexContext, blockCount: number): PrefixIndex;
 }
 

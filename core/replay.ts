@@ -1,6 +1,6 @@
 import { audit } from "./audit.ts";
-import { type CacheConfig, createCache, rulesFor } from "./compose.ts";
-import { type BlockColumns, BlockKeys, type ChainHash } from "./content.ts";
+import { blockKeysFor, type CacheConfig, createCache, rulesFor } from "./compose.ts";
+import type { BlockColumns, BlockKeys } from "./content.ts";
 import { assert, InputError } from "./errors.ts";
 import { EventLog } from "./events.ts";
 import type { KvCache } from "./kv-cache.ts";
@@ -20,8 +20,6 @@ export interface ReplayConfig extends CacheConfig {
   readonly events?: boolean;
   /** Check every invariant in full after every step; slow. */
   readonly audit?: boolean;
-  /** Another hash than the default; tests force collisions with it. */
-  readonly hash?: ChainHash;
 }
 
 /** What became of each request, in order of arrival. */
@@ -72,7 +70,7 @@ export class CacheReplay {
 
   /** Content ids of a trace's blocks, as `feed` takes them: for callers that replay one trace more than once. */
   static blockKeys(config: ReplayConfig, trace: Trace): BlockColumns {
-    return newBlockKeys(config, trace).of(trace);
+    return blockKeysFor(config, trace.unitTokens).of(trace);
   }
 
   /**
@@ -87,7 +85,7 @@ export class CacheReplay {
         "content ids are given for one trace and not for the next",
       );
       this.#givenBlocks = blocks !== undefined;
-      const columns = blocks ?? (this.#keys ??= newBlockKeys(this.#config, trace)).of(trace);
+      const columns = blocks ?? (this.#keys ??= blockKeysFor(this.#config, trace.unitTokens)).of(trace);
       this.#replica ??= this.#start(trace, columns);
       this.#current = { trace, columns, results: newResults(trace, columns), fedTo: 0 };
       this.#batches.push(this.#current);
@@ -163,19 +161,6 @@ export function replayTrace(trace: Trace, config: ReplayConfig, blocks?: BlockCo
   const replay = new CacheReplay(config);
   replay.feed(trace, blocks);
   return replay.result();
-}
-
-function newBlockKeys(config: ReplayConfig, trace: Trace): BlockKeys {
-  const { rules, index } = config;
-  const rule = (name: "collision" | "cache-generated" | "partial") => rules[name] ?? index.defaults?.[name];
-  return new BlockKeys({
-    unitTokens: trace.unitTokens,
-    blockTokens: config.blockTokens,
-    generated: rule("cache-generated") === "true",
-    parts: (rule("partial") ?? "none") !== "none",
-    collision: rule("collision") === "trust" ? "trust" : "compare",
-    ...(config.hash && { hash: config.hash }),
-  });
 }
 
 function newResults(trace: Trace, blocks: BlockColumns): RequestResults {

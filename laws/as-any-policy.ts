@@ -1,4 +1,4 @@
-import { replays } from "./configs.ts";
+import { isBounded, replays } from "./configs.ts";
 import { type Law, same } from "./law.ts";
 import { hitsOf, replayOf } from "./replaying.ts";
 import type { Trial } from "./trial.ts";
@@ -19,7 +19,9 @@ export const asAnyPolicy: Trial = {
   check({ world, config }, parts) {
     const endless = { ...config, blocks: plenty };
     const { eviction } = parts.known;
-    const expected = hitsOf(replayOf(world, { ...endless, eviction }, parts));
+    const other = replayOf(world, { ...endless, eviction }, parts);
+    if (isBounded(other.cache.rules)) return;
+    const expected = hitsOf(other);
     same(law, "blocks that each request hits", hitsOf(replayOf(world, endless, parts)), expected);
   },
 };

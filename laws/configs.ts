@@ -1,7 +1,7 @@
 import fc from "fast-check";
 import type { ChainHash } from "../core/content.ts";
 import type { IndexPlugin, Plugin } from "../core/plugins.ts";
-import { type RuleName, type RuleValue, ruleNames, ruleTable } from "../core/rules.ts";
+import { type RuleName, type Rules, type RuleValue, ruleNames, ruleTable } from "../core/rules.ts";
 import type { Parts } from "./parts.ts";
 import type { Scenario, ScenarioConfig } from "./scenario.ts";
 import { worlds } from "./worlds.ts";
@@ -72,6 +72,10 @@ export function configs(parts: Composed, choices: Choices = {}): fc.Arbitrary<Sc
     )
     .map(possible);
 }
+
+/** Whether rules limit what is stored, however large the cache. */
+export const isBounded = (rules: Rules): boolean =>
+  rules["max-entries"] !== "unlimited" || rules["prefix-blocks"] !== "unlimited";
 
 /** Free blocks queue only where the allocator lets them. */
 export function possible<Config extends Pick<ScenarioConfig, "rules" | "allocator">>(config: Config): Config {

@@ -19,7 +19,7 @@ export const contentIds: Trial = {
     const asks = world.asks.map((ask) => ({ ...ask, answer: ask.answer.map((_, i) => 1000 * (ask.id + 1) + i) }));
     const byToken = replayOf({ unitTokens: 1, asks }, tokens, parts).cache.counters;
     const byContent = replayOf({ unitTokens, asks }, { ...config, blocks: undefined }, parts).cache.counters;
-    same(law, "whole blocks hit", byContent.fullHitBlocks, byToken.hitBlocks);
-    same(law, "whole blocks looked up", byContent.fullLookupBlocks, byToken.lookupBlocks);
+    same(law, "whole blocks hit", byContent.fullHitBlocks, byToken.fullHitBlocks);
+    same(law, "whole blocks looked up", byContent.fullLookupBlocks, byToken.fullLookupBlocks);
   },
 };

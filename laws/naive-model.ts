@@ -1,3 +1,4 @@
+import type { IndexPlugin } from "../core/plugins.ts";
 import type { Rules } from "../core/rules.ts";
 import { type Ask, prefixOf, type World } from "./worlds.ts";
 
@@ -22,11 +23,13 @@ export class NaiveModel {
   /** Whether a prompt's partial last block can be found: only where a trace gives it an id. */
   readonly #partialBlocks: boolean;
   readonly #unitTokens: number;
+  readonly #unit: IndexPlugin["unit"];
 
-  constructor(blockTokens: number, unitTokens: number, rules: Rules) {
+  constructor(blockTokens: number, unitTokens: number, rules: Rules, unit: IndexPlugin["unit"]) {
     this.blockTokens = blockTokens;
     this.rules = rules;
-    this.#partialBlocks = unitTokens > 1;
+    this.#unit = unit;
+    this.#partialBlocks = unitTokens > 1 || unit === "prompt";
     this.#unitTokens = unitTokens;
   }
 
@@ -35,10 +38,37 @@ export class NaiveModel {
     return this.#partialBlocks ? Math.ceil(blocks) : Math.floor(blocks);
   }
 
+  /** Tokens whose keys and values are cached when the request ends. */
+  #knownTokens({ prompt, answer }: Ask): number {
+    // The last generated token is never computed.
+    return prompt.length + (this.rules["cache-generated"] === "true" ? Math.max(0, answer.length - 1) : 0);
+  }
+
   /** Where block i of the request ends, in tokens. */
   blockEnd(ask: Ask, i: number): number {
     const end = (i + 1) * this.blockTokens;
-    return i < this.promptBlocks(ask) ? Math.min(end, ask.prompt.length) : end;
+    if (i < this.promptBlocks(ask)) return Math.min(end, ask.prompt.length);
+    return this.rules["store-tail"] === "true" ? Math.min(end, this.#knownTokens(ask)) : end;
+  }
+
+  /** Blocks that are stored of the request when it has ended. */
+  storedBlocks(ask: Ask): number {
+    const blocks = this.#knownTokens(ask) / this.blockTokens;
+    if (this.#unit !== undefined) return this.#part(ask);
+    return Math.max(
+      this.promptBlocks(ask),
+      this.rules["store-tail"] === "true" ? Math.ceil(blocks) : Math.floor(blocks),
+    );
+  }
+
+  /** Blocks of the prompt that are stored and found, if not all: all at once. */
+  #part(ask: Ask): number {
+    return this.#unit === "prompt" ? this.promptBlocks(ask) : Math.floor(ask.markedTokens / this.blockTokens);
+  }
+
+  /** Whether a request can find block i of this one by itself; where whole prefixes are stored, their ends. */
+  isFound(ask: Ask, i: number): boolean {
+    return this.#unit === undefined || this.#unit === "marked-paths" || i === this.#part(ask) - 1;
   }
 
   /** The content of block i with all that precedes it. */
@@ -52,17 +82,22 @@ export class NaiveModel {
     // A partial block is known for its prompt only: it may hold the beginning of anyone's answer.
     const isPartial = this.#partialBlocks && ask.prompt.length % this.blockTokens > 0;
     const withAnswer = this.rules["cache-generated"] === "true" && !isPartial;
-    const blocks = Math.max(this.promptBlocks(ask), withAnswer ? Math.floor(known / this.blockTokens) : 0);
+    const all = Math.max(this.promptBlocks(ask), withAnswer ? Math.floor(known / this.blockTokens) : 0);
+    const blocks = this.#unit === undefined ? all : this.#part(ask);
     let matched = 0;
-    while (matched < blocks && stored.has(this.contentOf(ask, matched))) matched++;
+    if (this.#unit === "prompt" || this.#unit === "marked") {
+      if (blocks > 0 && stored.has(this.contentOf(ask, blocks - 1))) matched = blocks;
+    } else {
+      while (matched < blocks && stored.has(this.contentOf(ask, matched))) matched++;
+    }
     let usable = matched;
     if (this.rules["match-limit"] !== "all") usable = Math.min(usable, Math.floor((known - 1) / this.blockTokens));
     const hitBlocks = Math.max(0, usable - this.rules["drop-blocks"]);
     const hitTokens = hitBlocks === 0 ? 0 : Math.min(known, this.blockEnd(ask, hitBlocks - 1));
-    return { matched, hitBlocks, hitTokens, partTokens: this.#part(ask, known, hitBlocks, matched, stored) };
+    return { matched, hitBlocks, hitTokens, partTokens: this.#partOfBlock(ask, known, hitBlocks, matched, stored) };
   }
 
-  #part(ask: Ask, known: number, hitBlocks: number, matched: number, stored: ReadonlySet<string>): number {
+  #partOfBlock(ask: Ask, known: number, hitBlocks: number, matched: number, stored: ReadonlySet<string>): number {
     const { rules, blockTokens } = this;
     const begin = hitBlocks * blockTokens;
     if (rules.partial === "none" || rules["drop-blocks"] > 0) return 0;
@@ -95,20 +130,15 @@ export class NaiveModel {
 /** Hits of every request, one at a time, in a cache that never forgets. */
 export function hitsWithoutLimit(
   { unitTokens, asks }: World,
-  { blockUnits }: { readonly blockUnits: number },
+  { blockUnits, index }: { readonly blockUnits: number; readonly index: IndexPlugin },
   rules: Rules,
 ): { blocks: number[]; tokens: number[] } {
-  const model = new NaiveModel(unitTokens * blockUnits, unitTokens, rules);
+  const model = new NaiveModel(unitTokens * blockUnits, unitTokens, rules, index.unit);
   const stored = new Set<string>();
   const found = asks.map((ask) => {
     const expected = model.expected(ask, 0, stored);
-    let blocks = model.promptBlocks(ask);
-    if (rules["cache-generated"] === "true") {
-      // The last generated token is never computed.
-      const computed = ask.prompt.length + Math.max(0, ask.answer.length - 1);
-      blocks = Math.max(blocks, Math.floor(computed / model.blockTokens));
-    }
-    for (let i = 0; i < blocks; i++) stored.add(model.contentOf(ask, i));
+    const blocks = model.storedBlocks(ask);
+    for (let i = 0; i < blocks; i++) if (model.isFound(ask, i)) stored.add(model.contentOf(ask, i));
     return expected;
   });
   return {

@@ -92,6 +92,7 @@ export class Recount {
     switch (kind) {
       case EventKind.hit:
       case EventKind.adopt:
+      case EventKind.pin:
         this.#move(block, "cached", "cached");
         this.#heldBy(request).add(block);
         if (kind === EventKind.hit) this.#readers.hit(block);
@@ -132,6 +133,7 @@ export class Recount {
       case EventKind.finish:
       case EventKind.preempt:
       case EventKind.refuse:
+      case EventKind.unpin:
         this.#held.delete(request);
         return;
     }

@@ -1,7 +1,7 @@
 import { isDeepStrictEqual } from "node:util";
 import { audit } from "../core/audit.ts";
-import { type CacheConfig, createCache } from "../core/compose.ts";
-import { type BlockColumns, BlockKeys, type ChainHash } from "../core/content.ts";
+import { blockKeysFor, type CacheConfig, createCache } from "../core/compose.ts";
+import type { BlockColumns, ChainHash } from "../core/content.ts";
 import { EventLog } from "../core/events.ts";
 import type { KvCache } from "../core/kv-cache.ts";
 import type { Scheduler, SchedulerContext, SequenceView } from "../core/plugins.ts";
@@ -87,14 +87,7 @@ class Play implements Scheduler {
     this.#asks = world.asks;
     const blockTokens = world.unitTokens * config.blockUnits;
     const [trace] = traceOf(world);
-    const blocks: BlockColumns = new BlockKeys({
-      unitTokens: world.unitTokens,
-      blockTokens,
-      generated: config.rules["cache-generated"] === "true",
-      collision: config.rules.collision === "trust" ? "trust" : "compare",
-      parts: (config.rules.partial ?? "none") !== "none",
-      ...(config.hash && { hash: config.hash }),
-    }).of(trace);
+    const blocks: BlockColumns = blockKeysFor({ ...config, blockTokens }, world.unitTokens).of(trace);
     this.#requests = world.asks.map(({ id }) => new Request(id, trace, id, blocks));
     this.#policy = recorded(config.eviction);
     this.#log = checked ? new EventLog() : undefined;
@@ -109,7 +102,7 @@ class Play implements Scheduler {
       { blocks, requestCount: trace.requestCount, usableBlocks: blocks.promptBlocks },
     );
     this.#replica = new Replica({ cache: this.#cache, scheduler: this, log: this.#log, generation: "step" });
-    this.#model = new NaiveModel(blockTokens, world.unitTokens, this.#cache.rules);
+    this.#model = new NaiveModel(blockTokens, world.unitTokens, this.#cache.rules, config.index.unit);
     this.#memory = new KvMemory(blockTokens);
     if (this.#log === undefined) return;
     const { victims } = config.index.supports;
@@ -280,7 +273,8 @@ class Play implements Scheduler {
     for (const block of this.#cache.index.blocks()) {
       const content = this.#contents.get(block);
       hold(told, content !== undefined, () => `block ${block} is stored and was never published`);
-      stored.add(this.#model.contentOf(content.ask, content.place));
+      if (this.#model.isFound(content.ask, content.place))
+        stored.add(this.#model.contentOf(content.ask, content.place));
     }
     return stored;
   }

@@ -8,6 +8,8 @@ export interface Ask {
   readonly prompt: readonly number[];
   readonly answer: readonly number[];
   readonly maxOutputTokens: number;
+  /** How much of the prompt its user has marked as a prefix that others have, too. */
+  readonly markedTokens: number;
 }
 
 /** Requests, and the same as a trace. */
@@ -30,6 +32,7 @@ interface Draft {
   readonly answer: readonly number[];
   readonly namespace: number;
   readonly extra: number;
+  readonly marked: number;
 }
 
 const draft = (letters: number, namespaces: number): fc.Arbitrary<Draft> =>
@@ -40,6 +43,7 @@ const draft = (letters: number, namespaces: number): fc.Arbitrary<Draft> =>
     answer: fc.array(fc.nat(letters - 1), { minLength: 1, maxLength: 6 }),
     namespace: fc.nat(namespaces - 1),
     extra: fc.nat(3),
+    marked: fc.nat(14),
   });
 
 /**
@@ -52,12 +56,13 @@ export function worlds({ maxAsks = 12, namespaces = 2, related = false } = {}): 
     .chain((spaces) => fc.array(draft(2, spaces), { minLength: 1, maxLength: maxAsks }));
   return fc.record({ unitTokens: fc.constantFrom(1, 1, 2, 3), drafts }).map(({ unitTokens, drafts }) => {
     const asks: Ask[] = [];
-    drafts.forEach(({ base, keep, added, answer, namespace, extra }, id) => {
+    drafts.forEach(({ base, keep, added, answer, namespace, extra, marked }, id) => {
       const earlier = asks[related ? base % (id + 1) : base];
       const said = earlier ? [...earlier.prompt, ...(unitTokens === 1 ? earlier.answer : [])] : [];
       const prompt = [...said.slice(0, keep), ...added];
       const own = unitTokens === 1 ? answer : answer.map((_, i) => 1000 * (id + 1) + i);
-      asks.push({ id, namespace, prompt, answer: own, maxOutputTokens: own.length + extra });
+      const markedTokens = Math.min(marked, prompt.length);
+      asks.push({ id, namespace, prompt, answer: own, maxOutputTokens: own.length + extra, markedTokens });
     });
     return { unitTokens, asks };
   });
@@ -70,13 +75,14 @@ export function traceOf({ unitTokens, asks }: World, batchOf = Number.POSITIVE_I
   const batches: Trace[] = [];
   const spaces = asks.some(({ namespace }) => namespace > 0);
   for (const ask of asks) {
-    const { id, prompt, answer, namespace, maxOutputTokens } = ask;
+    const { id, prompt, answer, namespace, maxOutputTokens, markedTokens } = ask;
     const keys = unitTokens === 1 ? prompt : contentIds(prompt, unitTokens, ids);
     builder.add({
       arrivalNs: id,
       inputTokens: prompt.length,
       outputTokens: answer.length,
       maxOutputTokens,
+      markedTokens,
       keys,
       ...(unitTokens === 1 && { generatedKeys: answer }),
       ...(spaces && { namespace }),

@@ -24,6 +24,7 @@ export const mooncakeFields = {
   max_output_length: { expected: answerTokens },
   session_id: { expected: "a string, an integer or null" },
   priority: { expected: int32 },
+  retention_ns: { expected: "an integer of nanoseconds, 0 or more" },
   parent: { expected: "the number of an earlier request, counted from 0, or -1" },
   think_ns: { expected: "an integer of nanoseconds, 0 or more" },
   namespace: { expected: uint32 },
@@ -148,6 +149,7 @@ class MooncakeReader implements LineReader<FieldName> {
     if (name === "session_id") row.session = this.#session();
     else if (name === "max_output_length") row.maxOutputTokens = scan.integer(0, mostTokens);
     else if (name === "priority") row.priority = scan.integer(-(2 ** 31), 2 ** 31 - 1);
+    else if (name === "retention_ns") row.retentionNs = scan.integer(0, Number.MAX_SAFE_INTEGER);
     else if (name === "parent") row.parent = scan.integer(-1, this.#rows - 1);
     else if (name === "think_ns") row.thinkNs = scan.integer(0, Number.MAX_SAFE_INTEGER);
     else if (name === "namespace") row.namespace = scan.integer(0, 2 ** 32 - 1);

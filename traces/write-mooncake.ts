@@ -79,6 +79,7 @@ function requestFields(row: TraceRow): string {
     ["parent", row.parent],
     ["think_ns", row.thinkNs],
     ["priority", row.priority],
+    ["retention_ns", row.retentionNs],
     ["namespace", row.namespace],
     ["category", row.category],
     ["marked_tokens", row.markedTokens],

@@ -131,7 +131,7 @@ describe.concurrent("what later versions bring is refused by name", () => {
   });
 
   test("so are parts, among those there are", async () => {
-    const parts = ["index prefix-pool", "index prefix-trie", "eviction lfu", "eviction s3fifo", "scheduler lpm"];
+    const parts = ["index prefix-pool", "index prefix-trie", "eviction arc", "eviction s3fifo", "scheduler lpm"];
     const said = await Promise.all(parts.map((part) => refusal(newFolder(), ["compare", ...`--${part}`.split(" ")])));
     for (const [i, text] of said.entries())
       expect(text).toContain(`--${parts[i]}: not part of this version; there is: `);

@@ -14,6 +14,7 @@ const row = fc.record(
     parent: fc.integer({ min: -1, max: 20 }),
     thinkNs: fc.nat(),
     priority: fc.integer({ min: -3, max: 3 }),
+    retentionNs: fc.nat(),
     category: fc.nat(3),
     markedTokens: fc.nat(100),
   },
@@ -22,7 +23,16 @@ const row = fc.record(
 
 /** What a row says after it has been a row of a trace in which `named` columns exist. */
 function kept({ keys, ...row }: TraceRow, named: ReadonlySet<string>): Record<string, unknown> {
-  const absent = { namespace: 0, session: 0, parent: -1, thinkNs: 0, priority: 0, category: 0, markedTokens: 0 };
+  const absent = {
+    namespace: 0,
+    session: 0,
+    parent: -1,
+    thinkNs: 0,
+    priority: 0,
+    retentionNs: 0,
+    category: 0,
+    markedTokens: 0,
+  };
   const shown: Record<string, unknown> = { maxOutputTokens: row.outputTokens, ...row, keys: [...Array.from(keys)] };
   for (const [name, value] of Object.entries(absent)) if (named.has(name)) shown[name] ??= value;
   return shown;

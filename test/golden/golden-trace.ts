@@ -16,7 +16,14 @@ export function goldenCapacities(trace: Trace): number[] {
 export const goldenHits: Readonly<Record<string, string>> = {
   belady: "911 4354 5507 6408 6483",
   fifo: "517 1807 2844 4530 5409",
+  filo: "513 2622 3983 5203 6010",
+  lfu: "688 3246 4009 5401 6162",
   lru: "558 2203 3362 5139 6152",
+  "lru-deepest": "558 2203 3362 5139 6152",
+  mru: "482 1208 1916 3420 5040",
+  priority: "558 2203 3362 5139 6152",
   random: "338 1042 1591 3154 4743",
+  retention: "558 2203 3362 5139 6152",
+  slru: "651 2710 3819 5381 6146",
   unbounded: "6483 6483 6483 6483 6483",
 };

@@ -29,10 +29,10 @@ const publish = ["allocation", "step", "chunk", "finish"];
 const duplicates = ["adopt", "keep", "swap", "replace"];
 const sum = (numbers: readonly number[]) => numbers.reduce((total, n) => total + n, 0);
 
-/** The indexes that store something and can do this. */
+/** The indexes that store any blocks as they come and can do this. */
 function indexesWith(rules: Own): IndexPlugin[] {
   return indexRegistry.all.filter((index) => {
-    if (index.none) return false;
+    if (index.none || index.unit !== undefined) return false;
     try {
       return rulesFor(index, rules) !== undefined;
     } catch {

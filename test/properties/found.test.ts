@@ -11,6 +11,7 @@ const ask = (id: number, length: number, answered: number) => ({
   prompt: Array.from({ length }, () => 0),
   answer: Array.from({ length: answered }, () => 0),
   maxOutputTokens: answered,
+  markedTokens: 0,
 });
 
 test.each(["hash-table", "block-trie", "radix-tree"])(

@@ -17,6 +17,7 @@ test("another seed changes what random evicts", () => {
     prompt: Array.from({ length: 8 }, (_, i) => (i < 4 ? 1 : id)),
     answer: [1],
     maxOutputTokens: 1,
+    markedTokens: 0,
   }));
   const logs = [1, 2, 3, 4].map((seed) => {
     const own = { ...config, eviction: evictionRegistry.get("random"), blocks: 16, blockUnits: 1, seed };

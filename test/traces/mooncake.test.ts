@@ -34,7 +34,7 @@ test("requests become columns, and hash ids are numbered by first appearance", a
 
 test("extra fields become columns where they are known and are passed over otherwise", async () => {
   const trace = await read([
-    line({ max_output_length: 64, session_id: "b", priority: -2, model: { name: "x" } }),
+    line({ max_output_length: 64, session_id: "b", priority: -2, retention_ns: 5e9, model: { name: "x" } }),
     line({ session_id: 5, priority: 3 }),
     line({ session_id: "5" }),
     line({ session_id: "b" }),
@@ -43,6 +43,7 @@ test("extra fields become columns where they are known and are passed over other
   expect([...trace.maxOutputTokens]).toEqual([64, 5, 5, 5, 5]);
   expect([...trace.optional.session!]).toEqual([1, 2, 3, 1, 0]);
   expect([...trace.optional.priority!]).toEqual([-2, 3, 0, 0, 0]);
+  expect([...trace.optional.retentionNs!]).toEqual([5e9, 0, 0, 0, 0]);
 });
 
 test("64-bit ids that differ in the last digit stay different", async () => {
@@ -148,6 +149,8 @@ test.each<[Record<string, unknown>, string]>([
   [{ session_id: 1.5 }, "session_id is 1.5, expected a string, an integer or null"],
   [{ session_id: [1] }, "session_id is [1], expected a string, an integer or null"],
   [{ priority: 2 ** 31 }, "priority is 2147483648, expected an integer from -2147483648 to 2147483647"],
+  [{ retention_ns: -1 }, "retention_ns is -1, expected an integer of nanoseconds, 0 or more"],
+  [{ retention_ns: 1.5 }, "retention_ns is 1.5, expected an integer of nanoseconds, 0 or more"],
   [{ parent: 1 }, "parent is 1, expected the number of an earlier request, counted from 0, or -1"],
   [{ hash_ids: 7 }, "hash_ids is 7, expected an array of integers from 0 to 18446744073709551615"],
   [{ hash_ids: [7, -9] }, `hash_ids[1] is -9, expected ${blockId}`],

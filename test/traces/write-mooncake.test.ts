@@ -47,6 +47,7 @@ const someColumns = fc.record(
     parent: fc.constant(-1),
     thinkNs: fc.maxSafeInteger().map(Math.abs),
     priority: fc.integer({ min: -(2 ** 31), max: 2 ** 31 - 1 }),
+    retentionNs: fc.maxSafeInteger().map(Math.abs),
     category: uint32,
     markedTokens: length,
   },
