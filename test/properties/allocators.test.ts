@@ -209,7 +209,7 @@ const step: fc.Arbitrary<Step> = fc.record({
 
 /** Small pools, and such as take two and three levels of a bitmap. */
 const cases = fc.oneof(
-  { weight: 20, arbitrary: play(1, 100, 120) },
+  { weight: 40, arbitrary: play(1, 100, 120) },
   { weight: 2, arbitrary: play(900, 1200, 60) },
   { weight: 1, arbitrary: play(32_700, 32_900, 12) },
 );
@@ -232,8 +232,10 @@ describe.each(allocatorRegistry.all.map(({ name }) => [name]))("%s", (name) => {
           const counter = new Counter(name, blockCount);
           for (const one of steps) {
             counter.do(one);
-            counter.check();
+            // What comes out is compared each time; all that is free takes its time in a large pool.
+            if (blockCount < 2000) counter.check();
           }
+          counter.check();
         }),
         { numRuns: runs(100) },
       );
