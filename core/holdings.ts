@@ -75,15 +75,25 @@ export class Holdings {
     this.#index.held(list, 1);
   }
 
-  /** Makes `table[from .. to)` one request's own: free blocks, then those that eviction frees. */
-  own(table: Int32Array, from: number, to: number, word: number): void {
+  /**
+   * Makes `table[from .. to)` one request's own: free blocks, then those that eviction frees. Those from `reservedFrom` on
+   * have nothing in them yet.
+   */
+  own(table: Int32Array, from: number, to: number, word: number, reservedFrom = to): void {
     if (from >= to) return;
-    const { words } = this.pool;
     const evictedFrom = this.#entries.take(table, from, to);
-    const wrong = own(table, from, evictedFrom, words, freeWord, word);
-    if (wrong >= 0) this.pool.move(table[wrong], free, reserved);
-    const held = own(table, evictedFrom, to, words, idleWord, word);
-    if (held >= 0) this.#entries.refuseVictim(table[held]);
+    this.#mark(table, from, Math.min(evictedFrom, reservedFrom), freeWord, word);
+    this.#mark(table, Math.max(from, reservedFrom), evictedFrom, freeWord, ownWord.reserved);
+    this.#mark(table, evictedFrom, Math.min(to, reservedFrom), idleWord, word);
+    this.#mark(table, Math.max(evictedFrom, reservedFrom), to, idleWord, ownWord.reserved);
+  }
+
+  #mark(table: Int32Array, from: number, to: number, was: number, word: number): void {
+    if (from >= to) return;
+    const wrong = own(table, from, to, this.pool.words, was, word);
+    if (wrong < 0) return;
+    if (was === idleWord) this.#entries.refuseVictim(table[wrong]);
+    this.pool.move(table[wrong], free, reserved);
   }
 
   /** An unlimited pool has room for so many more blocks now. */

@@ -327,8 +327,7 @@ export class KvCache {
       // A prompt that one step computes whole and that is published as it is allocated takes the shorter way.
       const whole = wholePrompt && this.#publishAtAllocation && to === request.promptBlocks;
       if (whole) sequence.presumedTo = to;
-      holdings.own(table, from, computingTo, whole ? ownWord.published : ownWord.computing);
-      holdings.own(table, computingTo, to, ownWord.reserved);
+      holdings.own(table, from, to, whole ? ownWord.published : ownWord.computing, computingTo);
     } else {
       for (let i = from; i < to; i++) {
         const vacant = i >= adoptedEnd || table[i] < 0;

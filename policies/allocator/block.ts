@@ -1,7 +1,7 @@
 import type { Allocator, AllocatorPlugin, BlockId } from "../../core/plugins.ts";
 import { assertEnough } from "./handed-out.ts";
 
-/** Free blocks on a stack: the block given back last, which is the one still in the caches, goes out first. */
+/** Free blocks on a stack: what was given back last goes out first, and of what came together the deepest. */
 class BlockStack implements Allocator {
   readonly handsOver = true;
   freeBlocks: number;
@@ -24,7 +24,7 @@ class BlockStack implements Allocator {
   }
 
   release(blocks: Int32Array, from: number, to: number): void {
-    for (let i = from; i < to; i++) this.#stack[this.freeBlocks++] = blocks[i];
+    for (let i = to - 1; i >= from; i--) this.#stack[this.freeBlocks++] = blocks[i];
   }
 
   free(): Iterable<BlockId> {

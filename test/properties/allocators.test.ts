@@ -62,7 +62,7 @@ function firstRun(free: readonly number[], wanted: number): number {
 }
 
 const models: Record<string, (free: number[]) => Model> = {
-  block: (free) => inLine(free, (model, blocks) => void model.free.unshift(...[...blocks].reverse())),
+  block: (free) => inLine(free, (model, blocks) => void model.free.unshift(...blocks)),
   "block-queue": (free) => inLine(free, (model, blocks) => void model.free.push(...blocks)),
   "block-list": (free) => ({
     free,
