@@ -1,0 +1,31 @@
+import type { Operation } from "../case.ts";
+import { name, oneOf, shown, tokens, Unsupported } from "../values.ts";
+
+/** The tokens that operations `append` add to the request from operation `at` on, until it is begun again by one of `begins`. */
+export function answerAfter(
+  ops: readonly Operation[],
+  at: number,
+  field: string,
+  id: string,
+  begins: readonly string[],
+): number[] {
+  const answer: number[] = [];
+  for (const { name: op, inputs } of ops.slice(at + 1)) {
+    if (inputs[field] === undefined || name(inputs[field], field) !== id) continue;
+    if (begins.includes(op)) break;
+    if (op === "append") answer.push(...tokens(inputs["tokens"]));
+  }
+  return answer;
+}
+
+/** What is known under a name. @throws Unsupported if nothing is. */
+export function known<T>(all: ReadonlyMap<string, T>, value: unknown, what: string): T {
+  const found = all.get(name(value, what));
+  if (found === undefined) throw new Unsupported(`${what} ${shown(value)} is not known`);
+  return found;
+}
+
+/** A setting that is true or false, or not given. @throws Unsupported */
+export function isOn(value: unknown, what: string, otherwise = false): boolean {
+  return value === undefined ? otherwise : oneOf<boolean>(value, what, [true, false]);
+}

@@ -1,0 +1,67 @@
+import { integer, isRecord, name, record, shown, tokens, Unsupported } from "../values.ts";
+
+/** A step of a scenario of the block-trie demo. */
+export type DemoStep =
+  | { readonly do: "allocate" | "decode"; readonly req: string; readonly tokens: readonly number[] }
+  | { readonly do: "free"; readonly req: string }
+  | { readonly do: "evict"; readonly blocks: number };
+
+const verbs: Readonly<Record<string, DemoStep["do"]>> = {
+  demo_allocate: "allocate",
+  allocate: "allocate",
+  alloc: "allocate",
+  demo_free: "free",
+  free: "free",
+  demo_evict: "evict",
+  evict: "evict",
+  append: "decode",
+  decode: "decode",
+  grow: "decode",
+  extend: "decode",
+};
+
+/**
+ * Steps as objects with `op`, as lists (`["allocate", "a", [1, 2]]`, `["evict", 2]`), or as the same in words
+ * (`"allocate a [1, 2]"`). @throws Unsupported
+ */
+export function demoSteps(steps: readonly unknown[]): DemoStep[] {
+  return steps.map((step) => {
+    if (isRecord(step)) return fromFields(step);
+    const [verb, ...given] = typeof step === "string" ? words(step) : Array.isArray(step) ? step : [];
+    const act = actOf(verb, step);
+    const [first, second, ...more] = given;
+    if (more.length > 0) throw new Unsupported(`step ${shown(step)} has more than is known`);
+    if (act === "evict") return { do: act, blocks: integer(first ?? 1, "blocks to evict") };
+    if (act === "free" && second === undefined) return { do: act, req: name(first, "req") };
+    if (act === "free") throw new Unsupported(`step ${shown(step)} has more than is known`);
+    return { do: act, req: name(first, "req"), tokens: tokensOf(second) };
+  });
+}
+
+function fromFields(step: unknown): DemoStep {
+  const { op, req, tokens: given, n, ...more } = record(step, "a step");
+  if (Object.keys(more).length > 0) throw new Unsupported(`step ${shown(step)} has more than is known`);
+  const act = actOf(op, step);
+  if (act === "evict") return { do: act, blocks: integer(n ?? 1, "n") };
+  if (act === "free") return { do: act, req: name(req, "req") };
+  return { do: act, req: name(req, "req"), tokens: tokensOf(given) };
+}
+
+function actOf(verb: unknown, step: unknown): DemoStep["do"] {
+  if (typeof verb === "string" && Object.hasOwn(verbs, verb)) return verbs[verb];
+  throw new Unsupported(`step ${shown(step)} is not known`);
+}
+
+const tokensOf = (given: unknown): number[] => tokens(typeof given === "number" ? [given] : given);
+
+/** A verb, then names, numbers and lists. */
+function words(step: string): unknown[] {
+  const [verb, ...given] = step.match(/\[[^\]]*\]|[^\s,():=]+/g) ?? [];
+  return [verb, ...given.map((word) => parsed(word))];
+}
+
+function parsed(word: string): unknown {
+  if (/^\d+$/.test(word)) return Number(word);
+  if (!/^\[[\d\s,]*\]$/.test(word)) return word;
+  return JSON.parse(word) as unknown;
+}

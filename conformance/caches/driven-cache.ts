@@ -1,0 +1,140 @@
+import { blockKeysFor, createCache } from "../../core/compose.ts";
+import type { BlockKeys } from "../../core/content.ts";
+import { EventKind, EventLog } from "../../core/events.ts";
+import type { KvCache } from "../../core/kv-cache.ts";
+import { evict } from "../../core/operations.ts";
+import type { AllocatorPlugin, BlockId, EvictionPlugin, IndexPlugin } from "../../core/plugins.ts";
+import { Request, Sequence } from "../../core/request.ts";
+import type { RuleName, RuleValue } from "../../core/rules.ts";
+import { TraceBuilder } from "../../core/trace.ts";
+import { name, Unsupported } from "../values.ts";
+
+/** What a system's cache is made of. */
+export interface CacheParts {
+  readonly index: IndexPlugin;
+  readonly eviction: EvictionPlugin;
+  readonly allocator: AllocatorPlugin;
+  readonly rules: Partial<Record<RuleName, RuleValue>>;
+  readonly blockTokens: number;
+  readonly blocks: number;
+}
+
+/** A request as a case tells it. */
+export interface Asked {
+  readonly prompt: readonly number[];
+  /** What will be added later, so that the blocks that it fills have contents. */
+  readonly answer?: readonly number[];
+  /** Tenant or adapter, as the case calls it; undefined or null = none. */
+  readonly namespace?: unknown;
+  readonly markedTokens?: number;
+  readonly maxOutputTokens?: number;
+}
+
+const mostBlocks = 2 ** 22;
+const mostBlockTokens = 2 ** 15;
+
+/** A KvCache, and requests that go through it one call at a time, as a replica would make the calls. */
+export class DrivenCache {
+  readonly cache: KvCache;
+  readonly log = new EventLog();
+  readonly blockTokens: number;
+  readonly #keys: BlockKeys;
+  readonly #namespaces = new Map<string, number>();
+  #now = 0;
+  #asked = 0;
+
+  /** @throws Unsupported for sizes that no case has. */
+  constructor(parts: CacheParts) {
+    if (parts.blocks > mostBlocks) throw new Unsupported(`a cache of ${parts.blocks} blocks`);
+    if (parts.blocks < 1) throw new Unsupported("a cache without blocks");
+    if (parts.blockTokens > mostBlockTokens) throw new Unsupported(`blocks of ${parts.blockTokens} tokens`);
+    this.blockTokens = parts.blockTokens;
+    this.#keys = blockKeysFor(parts, 1);
+    this.cache = createCache({ ...parts, seed: 1, namespaces: true }, this.log);
+  }
+
+  get now(): number {
+    return ++this.#now;
+  }
+
+  /** A request that has arrived and has no blocks yet. */
+  arrive({ prompt, answer = [], namespace, markedTokens = 0, maxOutputTokens }: Asked): Sequence {
+    const builder = new TraceBuilder(1);
+    builder.add({
+      arrivalNs: 0,
+      inputTokens: prompt.length,
+      // The last token of an answer is never computed.
+      outputTokens: answer.length + 1,
+      ...(maxOutputTokens !== undefined && { maxOutputTokens }),
+      keys: prompt,
+      generatedKeys: answer,
+      namespace: this.#numberOf(namespace),
+      markedTokens,
+    });
+    const trace = builder.take();
+    const blocks = this.#keys.of(trace);
+    this.cache.expectKeys(blocks.distinct);
+    return new Sequence(new Request(this.#asked++, trace, 0, blocks));
+  }
+
+  /** The next step computes the sequence's tokens before `end`, for which there are blocks. */
+  schedule(sequence: Sequence, end: number): void {
+    sequence.stepTokens = Math.max(0, end - sequence.computedTokens);
+    sequence.inStep = true;
+    this.cache.scheduled(sequence, this.now);
+  }
+
+  /** The step has run. */
+  computed(sequence: Sequence): void {
+    this.cache.computed(sequence, sequence.generatedTokens === 0, this.now);
+    this.cache.copies.length = 0;
+  }
+
+  /** Computes all of the sequence's tokens before `end` in a step of its own. */
+  compute(sequence: Sequence, end = sequence.knownTokens): void {
+    this.schedule(sequence, end);
+    this.computed(sequence);
+  }
+
+  /** Done: what the rules allow is published, and everything is let go. */
+  finish(sequence: Sequence): void {
+    sequence.inStep = false;
+    sequence.stepTokens = 0;
+    this.cache.finish(sequence, this.now);
+  }
+
+  /** Blocks of a sequence, in order. */
+  blocksOf(sequence: Sequence): BlockId[] {
+    return [...sequence.table.subarray(0, sequence.blockCount)];
+  }
+
+  /** Evicts until so many blocks are free that were not: the victims in order, each from its beginning. */
+  evict(blocks: number): BlockId[][] {
+    const { index } = this.cache;
+    const entryOf = new Map([...index.blocks()].map((block) => [block, index.entryOf(block)]));
+    const victims: BlockId[][] = [];
+    let last: number | undefined;
+    for (const block of this.#goneDuring(() => evict(this.cache, blocks, this.now))) {
+      const entry = entryOf.get(block);
+      if (entry !== last) victims.push([]);
+      last = entry;
+      victims.at(-1)!.unshift(block);
+    }
+    return victims;
+  }
+
+  #goneDuring(act: () => void): BlockId[] {
+    const from = this.log.count;
+    act();
+    const { kind, block } = this.log.columns();
+    return [...block.subarray(from)].filter((_, i) => kind[from + i] === EventKind.evict);
+  }
+
+  #numberOf(namespace: unknown): number {
+    if (namespace === undefined || namespace === null) return 0;
+    const called = name(namespace, "a namespace");
+    const known = this.#namespaces.get(called) ?? this.#namespaces.size + 1;
+    this.#namespaces.set(called, known);
+    return known;
+  }
+}

@@ -1,0 +1,173 @@
+import { reset } from "../../core/operations.ts";
+import type { BlockId } from "../../core/plugins.ts";
+import type { Sequence } from "../../core/request.ts";
+import { block as blockStack } from "../../policies/allocator/block.ts";
+import { lru } from "../../policies/eviction/lru.ts";
+import { noIndex } from "../../policies/index/none.ts";
+import { radixTree } from "../../policies/index/radix-tree.ts";
+import { list, shown, Unsupported } from "../values.ts";
+import { DrivenCache } from "./driven-cache.ts";
+
+export interface TreeOptions {
+  readonly pageTokens: number;
+  /** Enough for all that is inserted. */
+  readonly pages: number;
+  readonly disabled?: boolean;
+  readonly unit: "node" | "tail";
+}
+
+interface Use {
+  readonly tokens: readonly number[];
+  readonly namespace: unknown;
+  readonly tick: number;
+}
+
+/**
+ * A radix tree whose contents cases call by labels: one a token, or one a page. It is a cache with a radix tree, of which
+ * an insertion is a request that computes what it lacks, and a lookup one that computes nothing.
+ */
+export class LabelledTree {
+  readonly #driven: DrivenCache;
+  readonly #pageTokens: number;
+  readonly #disabled: boolean;
+  /** What each stored page is called. */
+  readonly #labels = new Map<BlockId, readonly unknown[]>();
+  /** Lookups and insertions, with their times. */
+  readonly #uses: Use[] = [];
+  readonly #locks = new Map<string, { readonly sequence: Sequence; readonly tick: number }>();
+
+  constructor({ pageTokens, pages, disabled = false, unit }: TreeOptions) {
+    this.#pageTokens = pageTokens;
+    this.#disabled = disabled;
+    // Who has the last page's content has nothing to compute: it is the caller's business to ask for one token less.
+    const rules = { "match-limit": "all", "full-hit": "stored-logits", publish: "finish" } as const;
+    this.#driven = new DrivenCache({
+      index: disabled ? noIndex : radixTree,
+      eviction: lru,
+      allocator: blockStack,
+      rules: disabled ? rules : { ...rules, "victim-unit": unit },
+      blockTokens: pageTokens,
+      blocks: Math.max(1, pages),
+    });
+  }
+
+  get #cache() {
+    return this.#driven.cache;
+  }
+
+  /** Stored tokens, and those of them that nobody has locked. */
+  get total(): number {
+    return this.#cache.index.blockCount * this.#pageTokens;
+  }
+  get evictable(): number {
+    return this.#cache.index.evictableBlocks * this.#pageTokens;
+  }
+
+  /** Stores whole pages; returns how many tokens were there. */
+  insert(tokens: readonly number[], values: unknown, namespace: unknown): number {
+    const labels = this.#labelsOf(tokens, values);
+    const sequence = this.#arrive(tokens, namespace);
+    if (!this.#cache.admit(sequence, tokens.length, this.#driven.now)) throw new Unsupported("more than fits");
+    const blocks = this.#driven.blocksOf(sequence);
+    const matched = sequence.cachedBlocks;
+    this.#driven.compute(sequence);
+    this.#driven.finish(sequence);
+    this.#used(tokens, namespace);
+    if (!this.#disabled) for (let i = matched; i < blocks.length; i++) this.#labels.set(blocks[i], labels[i]);
+    return matched * this.#pageTokens;
+  }
+
+  /** Labels of the longest stored beginning, which is renewed. */
+  match(tokens: readonly number[], namespace: unknown): unknown[] {
+    const sequence = this.#hold(tokens, namespace);
+    const found = this.#driven.blocksOf(sequence);
+    this.#driven.finish(sequence);
+    return this.#labelled(found);
+  }
+
+  /** Keeps what a match finds from being evicted. */
+  lock(handle: string, tokens: readonly number[], namespace: unknown): void {
+    if (this.#locks.has(handle)) throw new Unsupported(`handle ${shown(handle)} is locked already`);
+    this.#locks.set(handle, { sequence: this.#hold(tokens, namespace), tick: this.#cache.entries.tick });
+  }
+
+  /**
+   * An unlocked path is as old as its last use, not as its release, which is what a cache goes by: it is let go at the
+   * time when it was locked, and then used again as it was since.
+   */
+  unlock(handle: string): void {
+    const lock = this.#locks.get(handle);
+    if (lock === undefined) throw new Unsupported(`handle ${shown(handle)} is not locked`);
+    this.#locks.delete(handle);
+    const { entries } = this.#cache;
+    const { tick: latest } = entries;
+    this.#finishAt(lock.sequence, lock.tick);
+    for (const { tokens, namespace, tick } of this.#uses) {
+      if (tick <= lock.tick) continue;
+      const sequence = this.#arrive(tokens, namespace);
+      this.#cache.admit(sequence, 0, this.#driven.now);
+      this.#finishAt(sequence, tick);
+    }
+    entries.tick = latest;
+  }
+
+  /** Labels of what goes, in order. */
+  evict(tokens: number): unknown[] {
+    const victims = this.#disabled ? [] : this.#driven.evict(Math.ceil(tokens / this.#pageTokens));
+    const labels = this.#labelled(victims.flat());
+    for (const page of victims.flat()) this.#labels.delete(page);
+    return labels;
+  }
+
+  /** Nothing is stored or locked any more. */
+  reset(): void {
+    for (const { sequence } of this.#locks.values()) this.#driven.finish(sequence);
+    this.#locks.clear();
+    this.#uses.length = 0;
+    this.#labels.clear();
+    if (!reset(this.#cache, this.#driven.now)) throw new Unsupported("a reset while something is in use");
+  }
+
+  /** The run in which the longest stored beginning ends; undefined if nothing is stored of it. Changes nothing. */
+  runOf(tokens: readonly number[]): number | undefined {
+    const sequence = this.#arrive(tokens, undefined);
+    sequence.reserve(sequence.request.promptBlocks);
+    const found = this.#cache.lookup.match(sequence);
+    return found === 0 ? undefined : this.#cache.index.entryOf(sequence.table[found - 1]);
+  }
+
+  #arrive(tokens: readonly number[], namespace: unknown): Sequence {
+    const whole = Math.floor(tokens.length / this.#pageTokens) * this.#pageTokens;
+    return this.#driven.arrive({ prompt: tokens.slice(0, whole), namespace });
+  }
+
+  #hold(tokens: readonly number[], namespace: unknown): Sequence {
+    const sequence = this.#arrive(tokens, namespace);
+    this.#cache.admit(sequence, 0, this.#driven.now);
+    this.#used(tokens, namespace);
+    return sequence;
+  }
+
+  #used(tokens: readonly number[], namespace: unknown): void {
+    this.#uses.push({ tokens, namespace, tick: this.#cache.entries.tick });
+  }
+
+  #finishAt(sequence: Sequence, tick: number): void {
+    this.#cache.entries.tick = tick - 1;
+    this.#driven.finish(sequence);
+  }
+
+  #labelled(pages: readonly BlockId[]): unknown[] {
+    return pages.flatMap((page) => this.#labels.get(page) ?? []);
+  }
+
+  /** Labels of each page; by default a token is called by its number. */
+  #labelsOf(tokens: readonly number[], values: unknown): (readonly unknown[])[] {
+    const labels = values === undefined || values === null ? tokens : list(values, "values");
+    const pages = Math.floor(tokens.length / this.#pageTokens);
+    const perPage = labels.length === tokens.length ? this.#pageTokens : 1;
+    if (labels.length !== tokens.length && labels.length !== pages)
+      throw new Unsupported(`${labels.length} values for ${tokens.length} tokens`);
+    return Array.from({ length: pages }, (_, i) => labels.slice(i * perPage, (i + 1) * perPage));
+  }
+}

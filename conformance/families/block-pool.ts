@@ -1,0 +1,222 @@
+import { KvEventReader } from "../../core/kv-events.ts";
+import { reset } from "../../core/operations.ts";
+import type { BlockId } from "../../core/plugins.ts";
+import { blocksOf, type Sequence } from "../../core/request.ts";
+import { answerAfter, isOn, known } from "../caches/asked.ts";
+import { DrivenCache } from "../caches/driven-cache.ts";
+import { vllmPool } from "../caches/vllm.ts";
+import type { Operation } from "../case.ts";
+import type { Family, Found, Instance } from "../family.ts";
+import { type Fields, integer, name, tokens, Unsupported } from "../values.ts";
+
+/** vLLM v1 and nano-vllm: lookups, allocation, and the order in which free and cached blocks are used again. */
+export const blockPool: Family = {
+  name: "block-pool",
+  configKeys: [
+    "block_size",
+    "caching",
+    "drop_last_hit_block",
+    "events",
+    "free_order",
+    "last_block_never_looked_up",
+    "last_token_never_hit",
+    "null_block",
+    "num_blocks",
+    "preallocate_blocks",
+    "publish",
+  ],
+  ops: {
+    lookup: {
+      inputs: ["req", "salt", "skip_lookup", "tokens"],
+      expects: { hit_blocks: "blocks", hit_tokens: "plain" },
+    },
+    allocate: {
+      inputs: ["num_new_tokens", "req"],
+      expects: { new_block_count: "plain", new_blocks: "blocks", refused: "plain" },
+    },
+    append: { inputs: ["req", "tokens"], expects: {} },
+    set_computed: { inputs: ["n", "req"], expects: {} },
+    free: { inputs: ["req"], expects: {} },
+    reset: { inputs: [], expects: { ok: "plain" } },
+    events: { inputs: [], expects: { cleared: "plain", removed: "plain", stored: "plain" } },
+    state: {
+      inputs: [],
+      expects: {
+        distinct_hashes: "plain",
+        free_order: "blocks",
+        hashed: "block-set",
+        num_free: "plain",
+        ref_counts: "block-keys",
+      },
+    },
+  },
+  start: (config, ops) => new Pool(config, ops),
+};
+
+interface Asker {
+  readonly sequence: Sequence;
+  readonly hits: number;
+  runs: boolean;
+}
+
+class Pool implements Instance {
+  readonly #config: Fields;
+  readonly #ops: readonly Operation[];
+  readonly #driven: DrivenCache;
+  readonly #preallocated: number;
+  readonly #events: KvEventReader | undefined;
+  readonly #askers = new Map<string, Asker>();
+  /** Operations so far. */
+  #done = 0;
+
+  constructor(config: Fields, ops: readonly Operation[]) {
+    this.#config = config;
+    this.#ops = ops;
+    this.#driven = new DrivenCache(vllmPool(config));
+    const { preallocate_blocks: preallocated, events } = config;
+    this.#preallocated = preallocated === undefined ? 0 : integer(preallocated, "preallocate_blocks");
+    const tells = isOn(events, "events", true);
+    this.#events = tells ? new KvEventReader(this.#driven.log) : undefined;
+  }
+
+  get #cache() {
+    return this.#driven.cache;
+  }
+
+  run(op: string, inputs: Fields): Found {
+    const found = this.#run(op, inputs);
+    this.#done++;
+    return found;
+  }
+
+  #run(op: string, inputs: Fields): Found {
+    switch (op) {
+      case "lookup":
+        return this.#lookup(inputs);
+      case "allocate":
+        return this.#allocate(
+          known(this.#askers, inputs["req"], "req"),
+          integer(inputs["num_new_tokens"], "num_new_tokens"),
+        );
+      case "append":
+        known(this.#askers, inputs["req"], "req").sequence.generatedTokens += tokens(inputs["tokens"]).length;
+        return {};
+      case "set_computed":
+        this.#setComputed(known(this.#askers, inputs["req"], "req"), integer(inputs["n"], "n"));
+        return {};
+      case "free":
+        this.#free(name(inputs["req"], "req"));
+        return {};
+      case "reset":
+        return { ok: reset(this.#cache, this.#driven.now) };
+      case "events":
+        return this.#told();
+      default:
+        return this.#state();
+    }
+  }
+
+  #lookup({ req, salt, skip_lookup: skips, tokens: prompt }: Fields): Found {
+    const id = name(req, "req");
+    const answer = answerAfter(this.#ops, this.#done, "req", id, ["lookup"]);
+    const sequence = this.#driven.arrive({ prompt: tokens(prompt), answer, namespace: salt });
+    if (isOn(skips, "skip_lookup")) sequence.mostHitBlocks = 0;
+    const { lookup } = this.#cache;
+    lookup.look(sequence, 0);
+    const { hitBlocks: hits, hitTokens } = lookup;
+    // Who runs only asks again.
+    if (!this.#askers.get(id)?.runs) this.#askers.set(id, { sequence, hits, runs: false });
+    return { hit_blocks: [...sequence.table.subarray(0, hits)], hit_tokens: hitTokens };
+  }
+
+  #allocate(asker: Asker, newTokens: number): Found {
+    const { sequence, hits } = asker;
+    const size = this.#driven.blockTokens;
+    const cached = asker.runs ? sequence.computedTokens : hits * size;
+    const total = cached + newTokens;
+    const before = asker.runs ? sequence.blockCount : hits;
+    if (asker.runs ? !this.#grow(sequence, total) : !this.#admit(asker, total))
+      return { refused: true, new_blocks: null, new_block_count: null };
+    if (sequence.blockCount > before) this.#preallocate(sequence);
+    const blocks = this.#driven.blocksOf(sequence).slice(before);
+    this.#driven.schedule(sequence, Math.min(total, sequence.knownTokens));
+    return { refused: false, new_blocks: blocks, new_block_count: blocks.length };
+  }
+
+  /** With what its lookup found, and with room for tokens that are not known yet. All of it, or nothing changes. */
+  #admit(asker: Asker, total: number): boolean {
+    const { sequence, hits } = asker;
+    const { lookup } = this.#cache;
+    sequence.mostHitBlocks = hits + this.#cache.rules["drop-blocks"];
+    lookup.look(sequence, total);
+    if (lookup.hitBlocks !== hits) throw new Unsupported("blocks of a lookup are gone when they are to be used");
+    const { neededBlocks, idleBlocks, tableEnd, hitTokens } = lookup;
+    const beyond = Math.max(0, blocksOf(total, this.#driven.blockTokens) - tableEnd);
+    if (neededBlocks + beyond > this.#cache.availableBlocks - idleBlocks) return false;
+    if (!this.#cache.admit(sequence, total - hitTokens, this.#driven.now)) return false;
+    asker.runs = true;
+    return this.#grow(sequence, total);
+  }
+
+  #grow(sequence: Sequence, total: number): boolean {
+    return this.#cache.extend(sequence, total, this.#driven.now);
+  }
+
+  #preallocate(sequence: Sequence): void {
+    const more = Math.min(this.#preallocated, this.#cache.availableBlocks);
+    if (more > 0) this.#grow(sequence, (sequence.blockCount + more) * this.#driven.blockTokens);
+  }
+
+  #setComputed({ sequence, runs }: Asker, computed: number): void {
+    const room = sequence.blockCount * this.#driven.blockTokens;
+    const most = Math.min(room, sequence.knownTokens);
+    if (!runs || computed < sequence.computedTokens || computed > most)
+      throw new Unsupported(`n is ${computed} where ${sequence.computedTokens} to ${most} tokens can be computed`);
+    this.#driven.compute(sequence, computed);
+  }
+
+  #free(id: string): void {
+    const asker = known(this.#askers, id, "req");
+    if (asker.runs) this.#driven.finish(asker.sequence);
+    this.#askers.delete(id);
+  }
+
+  #told(): Found {
+    let [stored, removed, cleared] = [0, 0, 0];
+    for (const event of this.#events?.take() ?? []) {
+      if (event.type === "stored") stored += event.contents.length;
+      else if (event.type === "removed") removed += event.contents.length;
+      else cleared++;
+    }
+    return { stored: asExpected(stored), removed: asExpected(removed), cleared: asExpected(cleared) };
+  }
+
+  #state(): Found {
+    const { index, pool, entries } = this.#cache;
+    const stored = [...index.blocks()];
+    const holders = Array.from({ length: pool.blockCount }, (_, block) => [block, pool.holdersOf(block)]);
+    return {
+      num_free: this.#cache.availableBlocks,
+      hashed: stored,
+      distinct_hashes: new Set(stored.map((block) => entries.columns.key[block])).size,
+      ref_counts: Object.fromEntries(holders),
+      free_order: () => this.#freeOrder(),
+    };
+  }
+
+  /** The order in which blocks would go out: the same operations again, elsewhere, and then all blocks one by one. */
+  #freeOrder(): BlockId[] {
+    const other = new Pool(this.#config, this.#ops);
+    for (const { name: op, inputs } of this.#ops.slice(0, this.#done - 1)) other.run(op, inputs);
+    const order: BlockId[] = [];
+    while (other.#cache.availableBlocks > 0) {
+      const sequence = other.#driven.arrive({ prompt: [] });
+      if (!other.#grow(sequence, 1)) break;
+      order.push(sequence.table[0]);
+    }
+    return order;
+  }
+}
+
+/** A number; whoever expects true or false only wants to know whether there was any. */
+const asExpected = (count: number) => (expected: unknown) => (typeof expected === "boolean" ? count > 0 : count);

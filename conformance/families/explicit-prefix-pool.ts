@@ -1,0 +1,83 @@
+import { block } from "../../policies/allocator/block.ts";
+import { lru } from "../../policies/eviction/lru.ts";
+import { prefixPool } from "../../policies/index/prefix-pool.ts";
+import { known } from "../caches/asked.ts";
+import { DrivenCache } from "../caches/driven-cache.ts";
+import type { Operation } from "../case.ts";
+import type { Family, Found, Instance } from "../family.ts";
+import { type Fields, integer, list, tokens, Unsupported } from "../values.ts";
+
+/** vLLM's PrefixPool (PR 1669): prefixes that users mark, used by whoever comes after the batch that computes them. */
+export const explicitPrefixPool: Family = {
+  name: "explicit-prefix-pool",
+  configKeys: ["block_size"],
+  ops: {
+    add: {
+      inputs: ["tokens"],
+      expects: { allocated: "plain", computed: "plain", length: "plain", prefix: "plain" },
+    },
+    run_batch: { inputs: ["requests"], expects: { reused: "plain" } },
+  },
+  start: (config, ops) => new Prefixes(integer(config["block_size"], "block_size", 1), ops),
+};
+
+class Prefixes implements Instance {
+  readonly #driven: DrivenCache;
+  /** By the content of its end. */
+  readonly #nameOf = new Map<number, string>();
+  readonly #prefixes = new Map<string, readonly number[]>();
+
+  constructor(blockTokens: number, ops: readonly Operation[]) {
+    this.#driven = new DrivenCache({
+      index: prefixPool,
+      eviction: lru,
+      allocator: block,
+      rules: {},
+      blockTokens,
+      blocks: blocksFor(ops, blockTokens),
+    });
+  }
+
+  run(op: string, inputs: Fields): Found {
+    return op === "add" ? this.#add(tokens(inputs["tokens"])) : this.#runBatch(list(inputs["requests"], "requests"));
+  }
+
+  /** Registers a prefix: nothing is allocated before a request uses it. */
+  #add(given: readonly number[]): Found {
+    const { blockTokens, cache } = this.#driven;
+    const sequence = this.#driven.arrive({ prompt: given, markedTokens: given.length });
+    const { request } = sequence;
+    const blocks = cache.index.stores!(request);
+    if (blocks === 0) return { prefix: null, length: 0, allocated: false, computed: false };
+    const end = request.keyAt(blocks - 1);
+    const called = this.#nameOf.get(end) ?? `p${this.#nameOf.size}`;
+    this.#nameOf.set(end, called);
+    this.#prefixes.set(called, given.slice(0, blocks * blockTokens));
+    const there = cache.lookup.match(sequence) === blocks;
+    return { prefix: called, length: blocks * blockTokens, allocated: there, computed: there };
+  }
+
+  /** All requests run in one step; each goes on behind its prefix with a token of its own. */
+  #runBatch(requests: readonly unknown[]): Found {
+    const { cache } = this.#driven;
+    const batch = requests.map((called, i) => {
+      const prefix = known(this.#prefixes, called, "a prefix");
+      const prompt = [...prefix, 2 ** 31 + i];
+      const sequence = this.#driven.arrive({ prompt, markedTokens: prefix.length });
+      if (!cache.admit(sequence, prompt.length, this.#driven.now)) throw new Unsupported("more than fits");
+      this.#driven.schedule(sequence, prompt.length);
+      return { sequence, isReused: sequence.cachedTokens === prefix.length };
+    });
+    for (const { sequence } of batch) this.#driven.computed(sequence);
+    for (const { sequence } of batch) this.#driven.finish(sequence);
+    return { reused: batch.map(({ isReused }) => isReused) };
+  }
+}
+
+/** Room for all prefixes and for the largest batch. */
+function blocksFor(ops: readonly Operation[], blockTokens: number): number {
+  const added = ops.filter(({ name }) => name === "add").map(({ inputs }) => tokens(inputs["tokens"]).length);
+  const longest = Math.ceil((Math.max(0, ...added) + 1) / blockTokens);
+  const batches = ops.map(({ inputs: { requests } }) => (Array.isArray(requests) ? requests.length : 0));
+  return Math.ceil(added.reduce((a, b) => a + b, 0) / blockTokens) + added.length + longest * Math.max(1, ...batches);
+}

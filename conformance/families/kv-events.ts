@@ -1,0 +1,95 @@
+import { KvEventReader } from "../../core/kv-events.ts";
+import { block } from "../../policies/allocator/block.ts";
+import { lru } from "../../policies/eviction/lru.ts";
+import { radixTree } from "../../policies/index/radix-tree.ts";
+import { isOn } from "../caches/asked.ts";
+import { DrivenCache } from "../caches/driven-cache.ts";
+import type { Family, Found, Instance } from "../family.ts";
+import { type Fields, integer, list, shown, tokens, Unsupported } from "../values.ts";
+import { pagesOf } from "./radix-tree-locks.ts";
+
+/** SGLang: what a radix cache tells of the pages that it stores. */
+export const kvEvents: Family = {
+  name: "kv-events",
+  configKeys: ["events", "page_size"],
+  ops: {
+    insert: { inputs: ["tokens"], expects: {} },
+    events: { inputs: [], expects: { relations: "plain", stored_blocks: "plain" } },
+  },
+  start({ events, page_size: page }, ops) {
+    const pageTokens = page === undefined ? 1 : integer(page, "page_size", 1);
+    const driven = new DrivenCache({
+      index: radixTree,
+      eviction: lru,
+      allocator: block,
+      rules: { "match-limit": "all", "full-hit": "stored-logits", publish: "finish", "victim-unit": "node" },
+      blockTokens: pageTokens,
+      blocks: Math.max(1, pagesOf(ops, pageTokens)),
+    });
+    return new Teller(driven, isOn(events, "events", true));
+  },
+};
+
+/** A page that was stored: its content and what it follows; undefined at the beginning of a prompt. */
+interface Page {
+  readonly content: number;
+  readonly parent: number | undefined;
+}
+
+class Teller implements Instance {
+  readonly #driven: DrivenCache;
+  readonly #reader: KvEventReader | undefined;
+
+  constructor(driven: DrivenCache, tells: boolean) {
+    this.#driven = driven;
+    this.#reader = tells ? new KvEventReader(driven.log) : undefined;
+  }
+
+  run(op: string, inputs: Fields): Found {
+    if (op === "events") return this.#told();
+    const given = tokens(inputs["tokens"]);
+    const whole = given.length - (given.length % this.#driven.blockTokens);
+    const sequence = this.#driven.arrive({ prompt: given.slice(0, whole) });
+    if (!this.#driven.cache.admit(sequence, whole, this.#driven.now)) throw new Unsupported("more than fits");
+    this.#driven.compute(sequence);
+    this.#driven.finish(sequence);
+    return {};
+  }
+
+  #told(): Found {
+    const pages: Page[] = [];
+    for (const event of this.#reader?.take() ?? []) {
+      if (event.type !== "stored") continue;
+      event.contents.forEach((content, i) => {
+        pages.push({ content, parent: i === 0 ? event.parent : event.contents[i - 1] });
+      });
+    }
+    return {
+      stored_blocks: (expected: unknown) => (typeof expected === "boolean" ? pages.length > 0 : pages.length),
+      relations: (expected: unknown) => list(expected, "relations").filter((relation) => holds(relation, pages)),
+    };
+  }
+}
+
+/**
+ * Whether a relation between the pages that were stored holds, such as "hash[0] != hash[1]", "parent[1] == hash[0]" or
+ * "parent[0] is null". @throws Unsupported
+ */
+function holds(relation: unknown, pages: readonly Page[]): boolean {
+  if (typeof relation !== "string") return false;
+  const text = relation.toLowerCase();
+  const parts = /^(.+?)\s*(==|!=|≠|=|\bis not\b|\bis\b)\s*(.+)$/.exec(text);
+  if (parts === null) throw new Unsupported(`relation ${shown(relation)} is not known`);
+  const isSame = termOf(parts[1], pages, relation) === termOf(parts[3], pages, relation);
+  return ["!=", "≠", "is not"].includes(parts[2]) ? !isSame : isSame;
+}
+
+function termOf(term: string, pages: readonly Page[], relation: unknown): number | undefined {
+  if (/^\s*(null|none|nothing)\s*$/.test(term)) return undefined;
+  const what = /parent/.test(term) ? "parent" : /hash|block|content/.test(term) ? "content" : undefined;
+  const places = term.match(/\d+/g) ?? [];
+  const page = pages[Number(places[0])];
+  if (what === undefined || places.length !== 1) throw new Unsupported(`relation ${shown(relation)} is not known`);
+  if (page === undefined) throw new Unsupported(`relation ${shown(relation)} is about a page that was not stored`);
+  return page[what];
+}

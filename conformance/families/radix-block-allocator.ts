@@ -1,0 +1,82 @@
+import type { Sequence } from "../../core/request.ts";
+import type { BlockNames } from "../block-names.ts";
+import { known } from "../caches/asked.ts";
+import { DrivenCache } from "../caches/driven-cache.ts";
+import { tgiCache } from "../caches/tgi.ts";
+import type { Family, Found, Instance } from "../family.ts";
+import { type Fields, integer, list, name, oneOf, shown, tokens, Unsupported } from "../values.ts";
+
+/** TGI v3: allocation of all that a request can ever need, with what a radix trie has of its prompt. */
+export const radixBlockAllocator: Family = {
+  name: "radix-block-allocator",
+  configKeys: ["block_size", "free_list", "num_blocks", "reserved_blocks"],
+  ops: {
+    allocate: {
+      inputs: ["prompt", "req", "total_tokens"],
+      expects: { blocks: "blocks", prefix_len: "plain", slots: "plain" },
+    },
+    free: { inputs: ["req"], expects: {} },
+    state: { inputs: [], expects: { free_count: "plain" } },
+  },
+  start: (config, _, blocks) => new RadixAllocator(config, blocks),
+};
+
+class RadixAllocator implements Instance {
+  readonly #driven: DrivenCache;
+  readonly #names: BlockNames;
+  readonly #requests = new Map<string, Sequence>();
+
+  constructor({ block_size, num_blocks, reserved_blocks, free_list }: Fields, names: BlockNames) {
+    if (free_list !== undefined) oneOf(free_list, "free_list", ["stack"]);
+    const reserved = reservedOf(reserved_blocks);
+    const blocks = integer(num_blocks, "num_blocks", 1) - reserved;
+    this.#driven = new DrivenCache(tgiCache(integer(block_size ?? 1, "block_size", 1), blocks));
+    this.#names = names;
+  }
+
+  run(op: string, inputs: Fields): Found {
+    if (op === "state") return { free_count: this.#driven.cache.freeBlocks };
+    if (op === "allocate") return this.#allocate(inputs);
+    const sequence = known(this.#requests, inputs["req"], "req");
+    this.#requests.delete(name(inputs["req"], "req"));
+    this.#driven.finish(sequence);
+    return {};
+  }
+
+  #allocate({ req, total_tokens, prompt }: Fields): Found {
+    const id = name(req, "req");
+    if (this.#requests.has(id)) throw new Unsupported(`req ${shown(req)} has blocks already`);
+    const asked = prompt === undefined || prompt === null ? [] : tokens(prompt, "prompt");
+    const total = integer(total_tokens, "total_tokens");
+    if (total < asked.length) throw new Unsupported(`total_tokens ${total} of a prompt of ${asked.length}`);
+    const sequence = this.#driven.arrive({ prompt: asked, maxOutputTokens: total - asked.length + 1 });
+    if (!this.#driven.cache.admit(sequence, asked.length, this.#driven.now))
+      return { blocks: null, slots: null, prefix_len: null };
+    this.#requests.set(id, sequence);
+    const blocks = this.#driven.blocksOf(sequence);
+    const prefix = sequence.cachedTokens;
+    this.#driven.compute(sequence);
+    return { blocks, prefix_len: prefix, slots: (expected: unknown) => this.#slots(blocks, total, expected) };
+  }
+
+  /** Slots in the case's own blocks; where these are not known yet, those of the expected slots. */
+  #slots(blocks: readonly number[], total: number, expected: unknown): number[] {
+    const size = this.#driven.blockTokens;
+    const theirs = Array.isArray(expected) ? expected : [];
+    const numberOf = blocks.map((block, i) => {
+      const named = Number(this.#names.theirs(block));
+      const first: unknown = theirs[i * size];
+      if (!Number.isNaN(named) || typeof first !== "number") return named;
+      const guess = Math.floor(first / size);
+      return this.#names.same(guess, block) ? guess : named;
+    });
+    return Array.from({ length: total }, (_, t) => numberOf[Math.floor(t / size)] * size + (t % size));
+  }
+}
+
+/** How many blocks are never handed out. */
+export function reservedOf(value: unknown): number {
+  const reserved = value === undefined || value === null ? [] : list(value, "reserved_blocks");
+  for (const block of reserved) integer(block, "a block of reserved_blocks");
+  return new Set(reserved).size;
+}

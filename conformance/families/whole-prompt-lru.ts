@@ -1,0 +1,124 @@
+import { EventKind } from "../../core/events.ts";
+import type { BlockId } from "../../core/plugins.ts";
+import type { Sequence } from "../../core/request.ts";
+import { block } from "../../policies/allocator/block.ts";
+import { lru } from "../../policies/eviction/lru.ts";
+import { promptTable } from "../../policies/index/prompt-table.ts";
+import { known } from "../caches/asked.ts";
+import { DrivenCache } from "../caches/driven-cache.ts";
+import type { Operation } from "../case.ts";
+import type { Family, Found, Instance } from "../family.ts";
+import { type Fields, integer, name, shown, Unsupported } from "../values.ts";
+
+/** roseinfer: whole prompts with their logits, the least recently used ones dropped; shared blocks are copied on write. */
+export const wholePromptLru: Family = {
+  name: "whole-prompt-lru",
+  configKeys: ["block_size", "max_entries"],
+  ops: {
+    request: {
+      inputs: ["id", "prompt", "prompt_tokens"],
+      expects: { evicted: "plain", hit: "plain", new_blocks_for_prompt: "plain" },
+    },
+    decode: { inputs: ["id", "tokens"], expects: { copied_block: "plain" } },
+  },
+  start: (config, ops) => new Prompts(config, ops),
+};
+
+class Prompts implements Instance {
+  readonly #driven: DrivenCache;
+  readonly #tokensOf: ReadonlyMap<string, readonly number[]>;
+  readonly #running = new Map<string, Sequence>();
+  /** Which prompt's entry ends with a block. */
+  readonly #promptOf = new Map<BlockId, string>();
+
+  constructor({ block_size, max_entries }: Fields, ops: readonly Operation[]) {
+    const blockTokens = integer(block_size, "block_size", 1);
+    this.#tokensOf = promptTokens(ops);
+    this.#driven = new DrivenCache({
+      index: promptTable,
+      eviction: lru,
+      allocator: block,
+      rules: {
+        "full-hit": "stored-logits",
+        ...(max_entries !== undefined &&
+          max_entries !== null && { "max-entries": integer(max_entries, "max_entries") }),
+      },
+      blockTokens,
+      blocks: blocksFor(ops, blockTokens),
+    });
+  }
+
+  run(op: string, inputs: Fields): Found {
+    return op === "request" ? this.#request(inputs) : this.#decode(inputs);
+  }
+
+  /** It runs from now on, and never ends. */
+  #request({ id, prompt, prompt_tokens }: Fields): Found {
+    const called = name(id, "id");
+    if (this.#running.has(called)) throw new Unsupported(`id ${shown(id)} runs already`);
+    const key = name(prompt, "prompt");
+    const given = this.#tokensOf.get(key)!;
+    if (given.length !== prompt_tokens) throw new Unsupported(`prompt ${shown(key)} has two lengths`);
+    const sequence = this.#driven.arrive({ prompt: given });
+    const { cache, log } = this.#driven;
+    const from = log.count;
+    if (!cache.admit(sequence, given.length, this.#driven.now)) throw new Unsupported("more than fits");
+    this.#running.set(called, sequence);
+    const hit = sequence.cachedTokens === given.length;
+    this.#driven.compute(sequence);
+    // Its first token comes with the logits.
+    sequence.generatedTokens = 1;
+    const { kind, block: blocks } = log.columns();
+    const gone = new Set<string>();
+    let allocated = 0;
+    for (let at = from; at < log.count; at++) {
+      if (kind[at] === EventKind.allocate) allocated++;
+      const ended = this.#promptOf.get(blocks[at]);
+      if (ended !== undefined && (kind[at] === EventKind.evict || kind[at] === EventKind.drop)) gone.add(ended);
+    }
+    this.#promptOf.set(sequence.table[sequence.request.promptBlocks - 1], key);
+    return { hit, evicted: [...gone], new_blocks_for_prompt: allocated };
+  }
+
+  #decode({ id, tokens }: Fields): Found {
+    const sequence = known(this.#running, id, "id");
+    const { cache } = this.#driven;
+    const { copiedBlocks } = cache.counters;
+    for (let token = 0; token < integer(tokens, "tokens"); token++) {
+      if (!cache.extend(sequence, sequence.knownTokens, this.#driven.now)) throw new Unsupported("more than fits");
+      this.#driven.compute(sequence);
+      sequence.generatedTokens++;
+    }
+    return { copied_block: cache.counters.copiedBlocks > copiedBlocks };
+  }
+}
+
+/** Tokens of each prompt; a text that begins another's does so in tokens, too. */
+function promptTokens(ops: readonly Operation[]): Map<string, readonly number[]> {
+  const found = new Map<string, readonly number[]>();
+  const asked = ops.filter((op) => op.name === "request").map(({ inputs }) => inputs);
+  let next = 0;
+  const prompts = asked.map(({ prompt, prompt_tokens }) => [name(prompt, "prompt"), count(prompt_tokens)] as const);
+  for (const [prompt, length] of prompts.toSorted(([a], [b]) => a.length - b.length)) {
+    if (found.has(prompt)) continue;
+    const begins = [...found].filter(([other, { length: most }]) => prompt.startsWith(other) && most <= length);
+    const shared = begins.at(-1)?.[1] ?? [];
+    const own = Array.from({ length: length - shared.length }, () => next++);
+    found.set(prompt, [...shared, ...own]);
+  }
+  return found;
+}
+
+const count = (tokens: unknown) => {
+  const found = integer(tokens, "prompt_tokens", 1);
+  if (found > 2 ** 20) throw new Unsupported(`prompt_tokens is ${found}`);
+  return found;
+};
+
+/** Room for all requests, which never end, their answers and a copy for each. */
+function blocksFor(ops: readonly Operation[], blockTokens: number): number {
+  return ops.reduce((blocks, { name: op, inputs }) => {
+    const added = op === "request" ? count(inputs["prompt_tokens"]) : integer(inputs["tokens"], "tokens");
+    return blocks + Math.ceil(added / blockTokens) + 2;
+  }, 1);
+}
