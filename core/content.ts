@@ -22,6 +22,10 @@ export interface BlockColumns {
   readonly contents?: BlockContents;
   /** Content id of what each prompt has behind its whole blocks, or `noTail`; with `contents`. */
   readonly tails?: Uint32Array;
+  /** Answers have content ids, too. */
+  readonly generated?: boolean;
+  /** So has what a request has in its last, incomplete block when it ends. */
+  readonly storedTails?: boolean;
 }
 
 export const noTail = 0xffff_ffff;
@@ -274,7 +278,12 @@ export class BlockKeys implements BlockContents {
     const interns = trace.unitTokens === 1 || apart || this.#parts;
     this.#interns ??= interns;
     if (interns !== this.#interns) throw new InputError("some parts of the trace have namespaces and others have none");
-    const columns = interns ? this.#interned(trace) : this.#fromContentIds(trace);
+    const numbered = interns ? this.#interned(trace) : this.#fromContentIds(trace);
+    const columns = {
+      ...numbered,
+      ...(this.#generated && { generated: true }),
+      ...(this.#storedTails && { storedTails: true }),
+    };
     assert(
       columns.keys.length < 2 ** 31,
       "a batch has more blocks than a 32-bit place counts; read it in smaller ones",

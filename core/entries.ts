@@ -16,9 +16,11 @@ export interface Insertion {
   readonly table: Int32Array;
   readonly from: number;
   readonly to: number;
-  /** Block i of the first `promptBlocks` ends at token `min((i + 1) * blockTokens, promptTokens)`. */
+  /** Block i of the first `promptBlocks` ends at token `min((i + 1) * blockTokens, promptTokens)` ... */
   readonly promptBlocks: number;
   readonly promptTokens: number;
+  /** ... and the others at `lastTokens` at most. */
+  readonly lastTokens: number;
   /** The prompt's partial last block, to which the answer may be added: it stays its request's own; −1 if there is none. */
   readonly partialAt: number;
   /** Out: the block that the request should use for index i, at `i − from`; −1 if it is not stored. */
@@ -115,10 +117,10 @@ export class EntryColumns {
   /** `created` for blocks `[from, to)` of an insertion, which are entries of their own; `key` is written already. */
   createdBlocks(insertion: Insertion, from: number, to: number, tick: number, blockTokens: number): void {
     this.#started = true;
-    const { table, promptBlocks, promptTokens } = insertion;
+    const { table } = insertion;
     if (this.#measures) {
       for (let i = from; i < to; i++) {
-        const end = blockEnd(i, blockTokens, promptBlocks, promptTokens);
+        const end = blockEnd(insertion, i, blockTokens);
         this.measured(table[i], end, end - i * blockTokens);
       }
     }
@@ -193,8 +195,13 @@ export class EntryColumns {
   }
 }
 
-/** Where block i of a request ends, in tokens; the prompt's last block may be partial. */
-export function blockEnd(i: number, blockTokens: number, promptBlocks: number, promptTokens: number): number {
+/** Where block i of a request ends, in tokens; the prompt's last block may be partial, and what is stored of its end. */
+export function blockEnd(
+  { promptBlocks, promptTokens, lastTokens }: Pick<Insertion, "promptBlocks" | "promptTokens" | "lastTokens">,
+  i: number,
+  blockTokens: number,
+): number {
   const end = (i + 1) * blockTokens;
-  return i < promptBlocks && end > promptTokens ? promptTokens : end;
+  const most = i < promptBlocks ? promptTokens : lastTokens;
+  return end > most ? most : end;
 }

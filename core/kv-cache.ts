@@ -92,7 +92,8 @@ export class KvCache {
     this.#limits = rules["max-entries"] !== "unlimited" || rules["prefix-blocks"] !== "unlimited";
     const forward = rules["free-order"] === "forward";
     this.holdings = new Holdings({ index, entries, counters, log, forward, unlimited: this.#unlimited });
-    this.#publication = new Publication(index, entries, this.holdings, counters, log, blockTokens);
+    const storesTails = rules["store-tail"] === "true";
+    this.#publication = new Publication(index, entries, this.holdings, counters, log, blockTokens, storesTails);
     this.lookup = new Lookup(parts, this.pool);
   }
 
@@ -228,7 +229,7 @@ export class KvCache {
 
   /** The request is done: what the rules allow is published, everything is let go. */
   finish(sequence: Sequence, now: Nanos): void {
-    this.#publish(sequence, this.#publication.blocksAt(sequence, sequence.computedTokens), now);
+    this.#publish(sequence, this.#publication.blocksAtEnd(sequence), now);
     this.log?.add(EventKind.finish, now, sequence.request.id, -1, sequence.generatedTokens, -1);
     this.#release(sequence, now);
   }

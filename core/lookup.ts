@@ -182,7 +182,7 @@ export class Lookup {
     // What is stored of a partial last block is known for its prompt only: nothing behind it can be matched through it.
     if (sequence.generatedTokens === 0 || request.partialAt >= 0) return request.promptBlocks;
     const generated = Math.floor(sequence.knownTokens / this.#blockTokens);
-    return Math.max(request.promptBlocks, Math.min(request.knownBlocks, generated));
+    return Math.max(request.promptBlocks, Math.min(request.wholeBlocks, generated));
   }
 
   /** Of `found` matched blocks, those that the rules let a request use. */

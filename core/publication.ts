@@ -19,6 +19,7 @@ export class Publication {
   readonly #counters: Counters;
   readonly #log: EventLog | undefined;
   readonly #blockTokens: number;
+  readonly #storesTails: boolean;
   readonly #insertion: { -readonly [Field in keyof Insertion]: Insertion[Field] } = {
     keys: new Uint32Array(0),
     start: 0,
@@ -28,6 +29,7 @@ export class Publication {
     promptBlocks: 0,
     promptTokens: 0,
     partialAt: -1,
+    lastTokens: 0,
     instead: new Int32Array(64),
   };
 
@@ -38,6 +40,7 @@ export class Publication {
     counters: Counters,
     log: EventLog | undefined,
     blockTokens: number,
+    storesTails: boolean,
   ) {
     this.#index = index;
     this.#entries = entries;
@@ -45,6 +48,15 @@ export class Publication {
     this.#counters = counters;
     this.#log = log;
     this.#blockTokens = blockTokens;
+    this.#storesTails = storesTails;
+  }
+
+  /** How many of the sequence's blocks may be found when it ends, its last one incomplete or not. */
+  blocksAtEnd(sequence: Sequence): number {
+    const { request, computedTokens } = sequence;
+    return this.#storesTails && computedTokens >= request.lastTokens
+      ? request.knownBlocks
+      : this.blocksAt(sequence, computedTokens);
   }
 
   /** How many of the sequence's blocks may be found once `tokens` tokens are computed. */
@@ -57,7 +69,9 @@ export class Publication {
     }
     if (tokens >= inputTokens && knownBlocks === promptBlocks) return promptBlocks;
     const full = Math.floor(tokens / this.#blockTokens);
-    return tokens >= inputTokens ? Math.max(promptBlocks, Math.min(full, knownBlocks)) : Math.min(full, promptBlocks);
+    return tokens >= inputTokens
+      ? Math.max(promptBlocks, Math.min(full, request.wholeBlocks))
+      : Math.min(full, promptBlocks);
   }
 
   /** The sequence's blocks before `to` can be found from now on, within one operation of the cache. */
@@ -73,6 +87,7 @@ export class Publication {
     insertion.promptBlocks = request.promptBlocks;
     insertion.promptTokens = request.inputTokens;
     insertion.partialAt = request.partialAt;
+    insertion.lastTokens = request.lastTokens;
     if (to - from > insertion.instead.length) insertion.instead = new Int32Array(2 * (to - from));
     const asTheyAre = this.#index.insert(insertion);
     const { pool } = this.#holdings;
@@ -101,7 +116,7 @@ export class Publication {
       if (this.#log === undefined) return;
       const { request } = sequence;
       const key = request.keys[request.keyStart + i];
-      this.#entries.stored(mine, key, blockEnd(i, this.#blockTokens, request.promptBlocks, request.inputTokens));
+      this.#entries.stored(mine, key, blockEnd(this.#insertion, i, this.#blockTokens));
       this.#log.add(EventKind.publish, now, request.id, mine, key, i);
     }
   }

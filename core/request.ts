@@ -1,4 +1,4 @@
-import { type BlockColumns, noTail } from "./content.ts";
+import { type BlockColumns, knownTokens, noTail } from "./content.ts";
 import { grown } from "./grown.ts";
 import type { RequestView, SequenceView } from "./plugins.ts";
 import type { Nanos, Trace } from "./trace.ts";
@@ -42,6 +42,19 @@ export class Request implements RequestView {
     this.inputTokens = this.trace.inputTokens[row] | 0;
     this.inputBlocks = blocksOf(this.inputTokens, this.blocks.blockTokens);
     return this;
+  }
+
+  /** Where the last of the known blocks ends: at the end of the prompt or, with `cache-generated`, of the answer. */
+  get lastTokens(): number {
+    const { blockTokens } = this.blocks;
+    return Math.min(this.knownBlocks * blockTokens, knownTokens(this.trace, this.row, this.blocks.generated ?? false));
+  }
+
+  /** Known blocks but for an incomplete last one that is known only when the request has ended. */
+  get wholeBlocks(): number {
+    const { knownBlocks, promptBlocks, blocks } = this;
+    const hasTail = blocks.storedTails === true && knownBlocks > promptBlocks;
+    return hasTail && this.lastTokens < knownBlocks * blocks.blockTokens ? knownBlocks - 1 : knownBlocks;
   }
 
   /** Content id of block i of what is known of the prompt, its incomplete end included; `noTail` where it has none. */

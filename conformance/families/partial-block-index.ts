@@ -90,6 +90,7 @@ class PartialBlocks implements Instance {
       to: at + 1,
       promptBlocks: path.length,
       promptTokens: path.length * this.#blockTokens,
+      lastTokens: path.length * this.#blockTokens,
       partialAt: -1,
       instead: new Int32Array(1),
     };

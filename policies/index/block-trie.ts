@@ -301,6 +301,8 @@ export const blockTrie: IndexPlugin = {
     reserve: "any",
     collision: "any",
     partial: "any",
+    "store-tail": "any",
+    "free-queue": "any",
   },
   create: (context, blockCount) => new BlockTrie(context, blockCount),
 };

@@ -71,6 +71,11 @@ class RadixTree implements PrefixIndex {
     matchPath(this.#blockOf, this.#before, keys, start, count, table, found);
   }
 
+  isLeaf(block: BlockId): boolean {
+    const run = this.#runOf[block];
+    return this.#last[run] === block && this.#below[run] === none;
+  }
+
   cut(blocks: Int32Array, count: number): void {
     this.#cutBehind(blocks[count - 1]);
   }
@@ -214,7 +219,7 @@ class RadixTree implements PrefixIndex {
     this.#last[run] = before;
     this.#length[run] = this.#heldBlocks[run] = i - from;
     this.#start[run] = from * this.#blockTokens;
-    this.#end[run] = blockEnd(i - 1, this.#blockTokens, insertion.promptBlocks, insertion.promptTokens);
+    this.#end[run] = blockEnd(insertion, i - 1, this.#blockTokens);
     this.#below[run] = none;
     this.#link(run, above === none ? none : runOf[above]);
     this.#host.created(run, this.#end[run], this.#end[run] - this.#start[run], keyOf[before]);
