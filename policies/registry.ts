@@ -4,6 +4,8 @@ import type { AllocatorPlugin, EvictionPlugin, IndexPlugin, Plugin, SchedulerPlu
 import * as allocators from "./allocator/index.ts";
 import * as evictions from "./eviction/index.ts";
 import * as indexes from "./index/index.ts";
+import type { Preset } from "./preset.ts";
+import * as presets from "./presets/index.ts";
 import * as schedulers from "./scheduler/index.ts";
 
 /** The plug-ins of one kind, by name. */
@@ -34,3 +36,4 @@ export const indexRegistry = new Registry<IndexPlugin>("index", indexes);
 export const evictionRegistry = new Registry<EvictionPlugin>("eviction policy", evictions);
 export const allocatorRegistry = new Registry<AllocatorPlugin>("allocator", allocators);
 export const schedulerRegistry = new Registry<SchedulerPlugin>("scheduler", schedulers);
+export const presetRegistry = new Registry<Preset>("policy", presets);

@@ -1,0 +1,14 @@
+export { lightllm } from "./lightllm.ts";
+export { lmdeploy } from "./lmdeploy.ts";
+export { miniSglang } from "./mini-sglang.ts";
+export { nanoVllm } from "./nano-vllm.ts";
+export { prefixPoolPreset } from "./prefix-pool.ts";
+export { prefixTriePreset } from "./prefix-trie.ts";
+export { roseinfer } from "./roseinfer.ts";
+export { sglang } from "./sglang.ts";
+export { tgi } from "./tgi.ts";
+export { tgiSimple } from "./tgi-simple.ts";
+export { trtLlm } from "./trt-llm.ts";
+export { turbomind } from "./turbomind.ts";
+export { vllm } from "./vllm.ts";
+export { vllmV0 } from "./vllm-v0.ts";

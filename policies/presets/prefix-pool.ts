@@ -1,0 +1,23 @@
+import { block } from "../allocator/block.ts";
+import { fifo } from "../eviction/fifo.ts";
+import { prefixPool } from "../index/prefix-pool.ts";
+import type { Preset } from "../preset.ts";
+
+/**
+ * A marked prefix is computed with the first request that has it (the warm-up) and used from the next step on.
+ * `--rule prefix-blocks=N` limits the blocks that prefixes take.
+ */
+export const prefixPoolPreset: Preset = {
+  name: "prefix-pool",
+  about: "prefixes that users mark, first in first out, each by itself",
+  source: "vLLM PrefixPool (PR 1669)",
+  link: "https://github.com/vllm-project/vllm/pull/1669",
+  index: prefixPool,
+  eviction: fifo,
+  allocator: block,
+  scheduler: "fcfs",
+  blockTokens: 16,
+  rules: {
+    publish: "step",
+  },
+};

@@ -1,0 +1,22 @@
+import { block } from "../allocator/block.ts";
+import { fifo } from "../eviction/fifo.ts";
+import { prefixTrie } from "../index/prefix-pool.ts";
+import type { Preset } from "../preset.ts";
+
+/**
+ * As `prefix-pool`, but prefixes that begin alike share their blocks.
+ */
+export const prefixTriePreset: Preset = {
+  name: "prefix-trie",
+  about: "prefixes that users mark, in a trie, first in first out; served group by group",
+  source: "vLLM PrefixTrie and PrefixGroup (added to PR 1669)",
+  link: "https://github.com/vllm-project/vllm/pull/1669",
+  index: prefixTrie,
+  eviction: fifo,
+  allocator: block,
+  scheduler: "prefix-groups",
+  blockTokens: 16,
+  rules: {
+    publish: "step",
+  },
+};

@@ -1,0 +1,27 @@
+import { block } from "../allocator/block.ts";
+import { lru } from "../eviction/lru.ts";
+import { hashTable } from "../index/hash-table.ts";
+import type { Preset } from "../preset.ts";
+
+/**
+ * A hit ends at the last whole block before the last token. Blocks that hold nothing findable are used up before any cached
+ * one (PR 42656); before that all waited in one queue: `--rule free-queue=single --allocator block-queue`.
+ */
+export const vllm: Preset = {
+  name: "vllm",
+  about: "hash table, least recently used; blocks can be found from their allocation on, equal ones are kept",
+  source: "vLLM (v1 engine)",
+  link: "https://github.com/vllm-project/vllm/blob/main/vllm/v1/core/kv_cache_manager.py",
+  index: hashTable,
+  eviction: lru,
+  allocator: block,
+  scheduler: "fcfs-chunked",
+  blockTokens: 16,
+  rules: {
+    "match-limit": "l-1",
+    publish: "allocation",
+    "cache-generated": "true",
+    duplicates: "keep",
+    collision: "trust",
+  },
+};
