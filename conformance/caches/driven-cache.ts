@@ -39,6 +39,7 @@ export class DrivenCache {
   readonly log = new EventLog();
   readonly blockTokens: number;
   readonly #keys: BlockKeys;
+  readonly #rows = new TraceBuilder(1);
   readonly #namespaces = new Map<string, number>();
   #now = 0;
   #asked = 0;
@@ -59,8 +60,7 @@ export class DrivenCache {
 
   /** A request that has arrived and has no blocks yet. */
   arrive({ prompt, answer = [], namespace, markedTokens = 0, maxOutputTokens }: Asked): Sequence {
-    const builder = new TraceBuilder(1);
-    builder.add({
+    this.#rows.add({
       arrivalNs: 0,
       inputTokens: prompt.length,
       // The last token of an answer is never computed.
@@ -71,7 +71,7 @@ export class DrivenCache {
       namespace: this.#numberOf(namespace),
       markedTokens,
     });
-    const trace = builder.take();
+    const trace = this.#rows.take();
     const blocks = this.#keys.of(trace);
     this.cache.expectKeys(blocks.distinct);
     return new Sequence(new Request(this.#asked++, trace, 0, blocks));
