@@ -7,6 +7,7 @@ import type { AllocatorPlugin, BlockId, EvictionPlugin, IndexPlugin } from "../.
 import { Request, Sequence } from "../../core/request.ts";
 import type { RuleName, RuleValue } from "../../core/rules.ts";
 import { TraceBuilder } from "../../core/trace.ts";
+import type { Preset } from "../../policies/preset.ts";
 import { name, Unsupported } from "../values.ts";
 
 /** What a system's cache is made of. */
@@ -17,6 +18,14 @@ export interface CacheParts {
   readonly rules: Partial<Record<RuleName, RuleValue>>;
   readonly blockTokens: number;
   readonly blocks: number;
+}
+
+/** A preset, but for what a case says or what cannot be told apart in it. */
+export function likePreset(
+  { index, eviction, allocator, rules }: Preset,
+  own: Partial<CacheParts> & Pick<CacheParts, "blockTokens" | "blocks">,
+): CacheParts {
+  return { index, eviction, allocator, ...own, rules: { ...rules, ...own.rules } };
 }
 
 /** A request as a case tells it. */

@@ -1,12 +1,10 @@
 import { reset } from "../../core/operations.ts";
 import type { BlockId } from "../../core/plugins.ts";
 import type { Sequence } from "../../core/request.ts";
-import { block as blockStack } from "../../policies/allocator/block.ts";
-import { lru } from "../../policies/eviction/lru.ts";
 import { noIndex } from "../../policies/index/none.ts";
-import { radixTree } from "../../policies/index/radix-tree.ts";
+import { sglang } from "../../policies/presets/sglang.ts";
 import { list, shown, Unsupported } from "../values.ts";
-import { DrivenCache } from "./driven-cache.ts";
+import { DrivenCache, likePreset } from "./driven-cache.ts";
 
 export interface TreeOptions {
   readonly pageTokens: number;
@@ -39,16 +37,11 @@ export class LabelledTree {
   constructor({ pageTokens, pages, disabled = false, unit }: TreeOptions) {
     this.#pageTokens = pageTokens;
     this.#disabled = disabled;
+    const size = { blockTokens: pageTokens, blocks: Math.max(1, pages) };
     // Who has the last page's content has nothing to compute: it is the caller's business to ask for one token less.
-    const rules = { "match-limit": "all", "full-hit": "stored-logits", publish: "finish" } as const;
-    this.#driven = new DrivenCache({
-      index: disabled ? noIndex : radixTree,
-      eviction: lru,
-      allocator: blockStack,
-      rules: disabled ? rules : { ...rules, "victim-unit": unit },
-      blockTokens: pageTokens,
-      blocks: Math.max(1, pages),
-    });
+    const rules = { "match-limit": "all", "full-hit": "stored-logits" } as const;
+    const parts = likePreset(sglang, { ...size, rules: { ...rules, "victim-unit": unit } });
+    this.#driven = new DrivenCache(disabled ? { ...parts, index: noIndex, rules } : parts);
   }
 
   get #cache() {

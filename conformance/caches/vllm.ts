@@ -1,41 +1,41 @@
-import { block } from "../../policies/allocator/block.ts";
 import { blockQueue } from "../../policies/allocator/block-queue.ts";
-import { lru } from "../../policies/eviction/lru.ts";
-import { lruDeepest } from "../../policies/eviction/lru-deepest.ts";
-import { hashTable } from "../../policies/index/hash-table.ts";
 import { noIndex } from "../../policies/index/none.ts";
+import { nanoVllm } from "../../policies/presets/nano-vllm.ts";
+import { vllm } from "../../policies/presets/vllm.ts";
+import { vllmV0 } from "../../policies/presets/vllm-v0.ts";
 import { type Fields, integer, oneOf, shown, Unsupported } from "../values.ts";
 import { isOn } from "./asked.ts";
-import type { CacheParts } from "./driven-cache.ts";
+import { type CacheParts, likePreset } from "./driven-cache.ts";
 
-/** vLLM v1's block pool (and nano-vllm's block manager), by the settings of a case. */
+/** vLLM v1's block pool, or nano-vllm's block manager if blocks are found after the step only, by the settings of a case. */
 export function vllmPool(config: Fields): CacheParts {
   const { block_size, caching, drop_last_hit_block, null_block, num_blocks } = config;
-  const single = queueOf(config["free_order"]);
-  const cached = isOn(caching, "caching", true);
-  const shared = {
-    "match-limit": matchLimit(config),
-    publish: publishOf(config["publish"]),
-    "free-order": freeOrder(config["free_order"]),
-  } as const;
   const reserved = null_block === undefined || null_block === null || null_block === false ? 0 : 1;
-  return {
-    index: cached ? hashTable : noIndex,
-    eviction: lru,
-    // Without caching all that is free queues.
-    allocator: single || !cached ? blockQueue : block,
-    rules: cached
-      ? {
-          ...shared,
-          duplicates: "keep",
-          "cache-generated": "true",
-          "drop-blocks": isOn(drop_last_hit_block, "drop_last_hit_block") ? 1 : 0,
-          ...(single && { "free-queue": "single" }),
-        }
-      : shared,
+  const size = {
     blockTokens: integer(block_size, "block_size", 1),
     blocks: integer(num_blocks, "num_blocks", 1) - reserved,
   };
+  const publish = publishOf(config["publish"]);
+  const single = queueOf(config["free_order"], publish === "step");
+  const shared = {
+    "match-limit": matchLimit(config),
+    "free-order": freeOrder(config["free_order"]),
+    publish,
+  } as const;
+  const preset = publish === "step" ? nanoVllm : vllm;
+  if (!isOn(caching, "caching", true)) {
+    // Without caching all that is free queues.
+    return { ...likePreset(preset, { ...size, allocator: blockQueue }), index: noIndex, rules: shared };
+  }
+  return likePreset(preset, {
+    ...size,
+    ...(single && { allocator: blockQueue }),
+    rules: {
+      ...shared,
+      "drop-blocks": isOn(drop_last_hit_block, "drop_last_hit_block") ? 1 : 0,
+      "free-queue": single ? "single" : "free-first",
+    },
+  });
 }
 
 function matchLimit({ last_block_never_looked_up: block, last_token_never_hit: token }: Fields): "all" | "l-1" {
@@ -45,8 +45,8 @@ function matchLimit({ last_block_never_looked_up: block, last_token_never_hit: t
 }
 
 /** Whether unhashed blocks queue up with hashed ones; or they go to the head. */
-function queueOf(order: unknown): boolean {
-  if (order === undefined) return false;
+function queueOf(order: unknown, otherwise: boolean): boolean {
+  if (order === undefined) return otherwise;
   if (typeof order === "string" && /unhashed[- ]to[- ]head/.test(order)) return false;
   if (typeof order === "string" && /tail|fifo|append/.test(order)) return true;
   throw new Unsupported(`free_order is ${shown(order)}`);
@@ -62,19 +62,6 @@ function publishOf(publish: unknown): "allocation" | "step" {
   return oneOf(publish, "publish", ["allocation", "step"]);
 }
 
-/** vLLM v0's prefix-caching allocator. */
-export const vllmV0 = (blockTokens: number, blocks: number): CacheParts => ({
-  index: hashTable,
-  eviction: lruDeepest,
-  allocator: blockQueue,
-  rules: {
-    "match-limit": "all",
-    "full-hit": "stored-logits",
-    publish: "allocation",
-    duplicates: "share",
-    "same-step": "recompute",
-    "cache-generated": "true",
-  },
-  blockTokens,
-  blocks,
-});
+/** vLLM v0's prefix-caching allocator; who finds all of a chain has nothing to compute in it. */
+export const vllmV0Cache = (blockTokens: number, blocks: number): CacheParts =>
+  likePreset(vllmV0, { blockTokens, blocks, rules: { "full-hit": "stored-logits" } });

@@ -1,7 +1,7 @@
 import type { Sequence } from "../../core/request.ts";
 import { answerAfter, isOn, known } from "../caches/asked.ts";
 import { DrivenCache } from "../caches/driven-cache.ts";
-import { trtLlm } from "../caches/trt-llm.ts";
+import { trtLlmCache } from "../caches/trt-llm.ts";
 import type { Operation } from "../case.ts";
 import type { Family, Found, Instance } from "../family.ts";
 import { type Fields, integer, name, shown, tokens, Unsupported } from "../values.ts";
@@ -30,8 +30,7 @@ class Manager implements Instance {
       throw new Unsupported(`store is ${shown(store)}, expected that it is at the release`);
     const copies = isOn(copy_on_partial, "copy_on_partial", true);
     const partial = !isOn(partial_reuse, "partial_reuse", true) ? "none" : copies ? "steal" : "steal-only";
-    const parts = trtLlm(integer(block_size, "block_size", 1), integer(num_blocks, "num_blocks", 1), {
-      "match-limit": "l-1",
+    const parts = trtLlmCache(integer(block_size, "block_size", 1), integer(num_blocks, "num_blocks", 1), {
       partial,
     });
     this.#driven = new DrivenCache(parts);

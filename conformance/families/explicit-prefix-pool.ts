@@ -1,8 +1,6 @@
-import { block } from "../../policies/allocator/block.ts";
-import { lru } from "../../policies/eviction/lru.ts";
-import { prefixPool } from "../../policies/index/prefix-pool.ts";
+import { prefixPoolPreset } from "../../policies/presets/prefix-pool.ts";
 import { known } from "../caches/asked.ts";
-import { DrivenCache } from "../caches/driven-cache.ts";
+import { DrivenCache, likePreset } from "../caches/driven-cache.ts";
 import type { Operation } from "../case.ts";
 import type { Family, Found, Instance } from "../family.ts";
 import { type Fields, integer, list, tokens, Unsupported } from "../values.ts";
@@ -28,14 +26,8 @@ class Prefixes implements Instance {
   readonly #prefixes = new Map<string, readonly number[]>();
 
   constructor(blockTokens: number, ops: readonly Operation[]) {
-    this.#driven = new DrivenCache({
-      index: prefixPool,
-      eviction: lru,
-      allocator: block,
-      rules: {},
-      blockTokens,
-      blocks: blocksFor(ops, blockTokens),
-    });
+    const blocks = blocksFor(ops, blockTokens);
+    this.#driven = new DrivenCache(likePreset(prefixPoolPreset, { blockTokens, blocks }));
   }
 
   run(op: string, inputs: Fields): Found {

@@ -2,7 +2,7 @@ import type { BlockId } from "../../core/plugins.ts";
 import type { Sequence } from "../../core/request.ts";
 import { answerAfter, known } from "../caches/asked.ts";
 import { DrivenCache } from "../caches/driven-cache.ts";
-import { vllmV0 } from "../caches/vllm.ts";
+import { vllmV0Cache } from "../caches/vllm.ts";
 import type { Operation } from "../case.ts";
 import type { Family, Found, Instance } from "../family.ts";
 import { type Fields, integer, name, number, shown, tokens, Unsupported } from "../values.ts";
@@ -52,7 +52,9 @@ class Allocator implements Instance {
 
   constructor({ block_size, num_blocks }: Fields, ops: readonly Operation[]) {
     this.#ops = ops;
-    this.#driven = new DrivenCache(vllmV0(integer(block_size, "block_size", 1), integer(num_blocks, "num_blocks", 1)));
+    this.#driven = new DrivenCache(
+      vllmV0Cache(integer(block_size, "block_size", 1), integer(num_blocks, "num_blocks", 1)),
+    );
     this.#driven.cache.lookup.isBeingComputed = (block) => this.#uncomputed.has(block);
     const marks = ops.filter((op) => op.name === "mark_accessed").map(({ inputs }) => number(inputs["time"], "time"));
     this.#times = [...new Set(marks)].sort((a, b) => a - b);

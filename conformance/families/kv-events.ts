@@ -1,9 +1,7 @@
 import { KvEventReader } from "../../core/kv-events.ts";
-import { block } from "../../policies/allocator/block.ts";
-import { lru } from "../../policies/eviction/lru.ts";
-import { radixTree } from "../../policies/index/radix-tree.ts";
+import { sglang } from "../../policies/presets/sglang.ts";
 import { isOn } from "../caches/asked.ts";
-import { DrivenCache } from "../caches/driven-cache.ts";
+import { DrivenCache, likePreset } from "../caches/driven-cache.ts";
 import type { Family, Found, Instance } from "../family.ts";
 import { type Fields, integer, list, shown, tokens, Unsupported } from "../values.ts";
 import { pagesOf } from "./radix-tree-locks.ts";
@@ -18,14 +16,10 @@ export const kvEvents: Family = {
   },
   start({ events, page_size: page }, ops) {
     const pageTokens = page === undefined ? 1 : integer(page, "page_size", 1);
-    const driven = new DrivenCache({
-      index: radixTree,
-      eviction: lru,
-      allocator: block,
-      rules: { "match-limit": "all", "full-hit": "stored-logits", publish: "finish", "victim-unit": "node" },
-      blockTokens: pageTokens,
-      blocks: Math.max(1, pagesOf(ops, pageTokens)),
-    });
+    const blocks = Math.max(1, pagesOf(ops, pageTokens));
+    // An insertion stores whole pages up to its end.
+    const rules = { "match-limit": "all", "full-hit": "stored-logits" } as const;
+    const driven = new DrivenCache(likePreset(sglang, { blockTokens: pageTokens, blocks, rules }));
     return new Teller(driven, isOn(events, "events", true));
   },
 };

@@ -1,7 +1,7 @@
 import type { BlockId } from "../../core/plugins.ts";
 import { isOn, known } from "../caches/asked.ts";
 import { DrivenCache } from "../caches/driven-cache.ts";
-import { trtLlm } from "../caches/trt-llm.ts";
+import { trtLlmCache } from "../caches/trt-llm.ts";
 import type { Operation } from "../case.ts";
 import type { Family, Found, Instance } from "../family.ts";
 import { type Fields, integer, name, shown, tokens, Unsupported } from "../values.ts";
@@ -33,8 +33,8 @@ class Children implements Instance {
   constructor(blockTokens: number, ops: readonly Operation[]) {
     this.#blockTokens = blockTokens;
     const rules = { "match-limit": "all", "full-hit": "stored-logits" } as const;
-    this.#copying = new DrivenCache(trtLlm(blockTokens, ops.length + 1, { ...rules, partial: "steal" }));
-    this.#leaving = new DrivenCache(trtLlm(blockTokens, ops.length + 1, { ...rules, partial: "steal-only" }));
+    this.#copying = new DrivenCache(trtLlmCache(blockTokens, ops.length + 1, { ...rules, partial: "steal" }));
+    this.#leaving = new DrivenCache(trtLlmCache(blockTokens, ops.length + 1, { ...rules, partial: "steal-only" }));
   }
 
   run(op: string, inputs: Fields): Found {

@@ -1,11 +1,9 @@
 import { EventKind } from "../../core/events.ts";
 import type { BlockId } from "../../core/plugins.ts";
 import type { Sequence } from "../../core/request.ts";
-import { block } from "../../policies/allocator/block.ts";
-import { lru } from "../../policies/eviction/lru.ts";
-import { promptTable } from "../../policies/index/prompt-table.ts";
+import { roseinfer } from "../../policies/presets/roseinfer.ts";
 import { known } from "../caches/asked.ts";
-import { DrivenCache } from "../caches/driven-cache.ts";
+import { DrivenCache, likePreset } from "../caches/driven-cache.ts";
 import type { Operation } from "../case.ts";
 import type { Family, Found, Instance } from "../family.ts";
 import { type Fields, integer, name, shown, Unsupported } from "../values.ts";
@@ -34,18 +32,9 @@ class Prompts implements Instance {
   constructor({ block_size, max_entries }: Fields, ops: readonly Operation[]) {
     const blockTokens = integer(block_size, "block_size", 1);
     this.#tokensOf = promptTokens(ops);
-    this.#driven = new DrivenCache({
-      index: promptTable,
-      eviction: lru,
-      allocator: block,
-      rules: {
-        "full-hit": "stored-logits",
-        ...(max_entries !== undefined &&
-          max_entries !== null && { "max-entries": integer(max_entries, "max_entries") }),
-      },
-      blockTokens,
-      blocks: blocksFor(ops, blockTokens),
-    });
+    const isLimited = max_entries !== undefined && max_entries !== null;
+    const rules = isLimited ? { "max-entries": integer(max_entries, "max_entries") } : {};
+    this.#driven = new DrivenCache(likePreset(roseinfer, { blockTokens, blocks: blocksFor(ops, blockTokens), rules }));
   }
 
   run(op: string, inputs: Fields): Found {
