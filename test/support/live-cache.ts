@@ -8,7 +8,7 @@ import { Replica } from "../../core/replica.ts";
 import { Request, Sequence } from "../../core/request.ts";
 import type { BlockCopy } from "../../core/step.ts";
 import { TraceBuilder, type TraceRow } from "../../core/trace.ts";
-import { allocatorRegistry, evictionRegistry, indexRegistry } from "../../policies/registry.ts";
+import { allocatorRegistry, evictionRegistry, indexRegistry, presetRegistry } from "../../policies/registry.ts";
 
 /** What differs from a hash table of 16 blocks of 4 tokens under LRU; parts by name or as they are. */
 export interface LiveConfig {
@@ -187,6 +187,12 @@ export class LiveCache {
     }
     return ids;
   }
+}
+
+/** The cache of a real system, by the name of its preset, with what differs from it; blocks of four tokens. */
+export function liveAs(system: string, own: LiveConfig = {}): LiveCache {
+  const { index, eviction, allocator, rules } = presetRegistry.get(system);
+  return new LiveCache({ index, eviction, allocator: allocator.name, ...own, rules: { ...rules, ...own.rules } });
 }
 
 const codes = (text: string) => [...text].map((letter) => letter.charCodeAt(0));

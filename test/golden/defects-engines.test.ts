@@ -1,0 +1,353 @@
+import { describe, expect, test } from "vitest";
+import { InvariantError } from "../../core/errors.ts";
+import { EventKind } from "../../core/events.ts";
+import { evict } from "../../core/operations.ts";
+import { cacheReport } from "../../core/report.ts";
+import { allocatorRegistry } from "../../policies/registry.ts";
+import { type LiveCache, type LiveConfig, liveAs } from "../support/live-cache.ts";
+
+// What the prefix caches of vLLM, SGLang, TGI, LightLLM and nano-vllm did wrong once, each as a test that the same
+// composition of parts passes here. A letter is a token; a block is four tokens, or one where the system has pages of one.
+//
+// Not applicable here:
+//
+//   vLLM v0, lazy heap     a heap of evictions cleaned up when it is fifty times as large as what is live: no such heap
+//   SGLang 4987            evicting from the host tier, which there is none of; what it says of counting is tested below
+//   SGLang 18843, and the  LFU that never counted a hit, and runs that were as new when they were cut: in evictions.test.ts
+//   nodes made by a split
+//   TGI 2491, 2498, 2711   an assertion, a batch that the router dropped, and room for speculation: no cache of its own
+//   TGI 3068               a property test: the laws of test/properties are run over the same tree
+//   LightLLM's estimate    a shared prefix counts once a request: a scheduler's, which may want it so
+//   SGLang's HiCache,      other tiers, routers, image content
+//   LMCache, Mooncake
+
+const oneHash: NonNullable<LiveConfig["hash"]> = (lanes) => lanes.fill(7);
+
+function evicted(live: LiveCache): string[] {
+  const { kind, key } = live.log.columns();
+  return [...key].filter((_, at) => kind[at] === EventKind.evict).map((content) => live.textOf(content));
+}
+
+const conserved = ({ cache }: LiveCache) => cache.freeBlocks + cache.index.evictableBlocks + cache.heldBlocks;
+
+describe("vLLM, v0", () => {
+  test("12621: what stands for no parent is no content's key, and the first content is a parent like any other", () => {
+    for (const hash of [undefined, oneHash]) {
+      const live = liveAs("vllm-v0", { rules: { collision: "compare" }, ...(hash && { hash }) });
+      live.run("aaaax");
+      live.run("aaaabbbbx");
+      expect(live.hits("bbbbx")).toBe(0);
+      expect(live.hits("aaaabbbby")).toBe(8);
+    }
+  });
+
+  test("CVE-2025-25183, 15297: equal hashes are confirmed by comparing; trusting them is a rule", () => {
+    for (const [collision, found] of [
+      ["compare", 0],
+      ["trust", 4],
+    ] as const) {
+      const live = liveAs("vllm-v0", { hash: oneHash, rules: { collision } });
+      live.run("aaaax");
+      expect(live.hits("bbbbx")).toBe(found);
+    }
+  });
+
+  test("9501: of two requests of one step the second shares the first one's blocks, and computes them, too", () => {
+    const live = liveAs("vllm-v0");
+    const both = ["aaaabbbbx", "aaaabbbby"].map((prompt) => live.arrive(prompt));
+    const plan = live.plan();
+    expect(plan.prefillTokens).toBe(18);
+    expect(both[1].cachedTokens).toBe(0);
+    expect(both[1].table.subarray(0, 2)).toEqual(both[0].table.subarray(0, 2));
+  });
+
+  test("a prompt that is cached to its end computes its last token", () => {
+    const live = liveAs("vllm-v0");
+    live.run("aaaabbbb");
+    live.arrive("aaaabbbb");
+    expect(live.plan().items[0]).toMatchObject({ from: 7, tokens: 1, generate: 1 });
+  });
+});
+
+describe("vLLM, v1", () => {
+  test("a request that does not fit touches nothing", () => {
+    const live = liveAs("vllm", { blocks: 3 });
+    live.run("aaaabbbb");
+    const large = live.arrive("aaaaccccddddx");
+    const before = live.state();
+    live.step((context) => {
+      expect(context.admit(large)).toBe(false);
+    });
+    expect(live.state()).toEqual(before);
+    expect(live.cache.counters.evictedBlocks).toBe(0);
+  });
+
+  test("42656: what can never be found is used up before what is cached", () => {
+    const live = liveAs("vllm", { blocks: 4 });
+    live.run("aaaabbbbx");
+    live.run("ccccx");
+    // Two blocks held incomplete ends; three prefix blocks are cached.
+    expect(live.cache.index.blockCount).toBe(3);
+    expect(evicted(live)).toEqual([]);
+    live.run("x");
+    expect(evicted(live)).toEqual([]);
+    // Before that change all waited in one queue, and the oldest went: an end, then a cached block.
+    const before = liveAs("vllm", { blocks: 4, allocator: "block-queue", rules: { "free-queue": "single" } });
+    before.run("aaaabbbbx");
+    before.run("ccccx");
+    before.run("x");
+    expect(evicted(before)).toEqual(["aaaabbbb"]);
+  });
+
+  test("one content in two blocks is found as long as one of them is there", () => {
+    const live = liveAs("vllm", { rules: { publish: "step" } });
+    live.arrive("aaaax");
+    live.arrive("aaaay");
+    live.step();
+    expect(live.stored()).toEqual(["aaaa", "aaaa"]);
+    evict(live.cache, 1, live.now);
+    expect(live.hits("aaaaz")).toBe(4);
+    evict(live.cache, 1, live.now);
+    expect(live.hits("aaaaz")).toBe(0);
+  });
+
+  test("16016: a tenant finds nothing of another's, in the first block and in those behind it", () => {
+    const live = liveAs("vllm", { namespaces: true });
+    live.run("aaaabbbbx", { namespace: 1 });
+    expect([0, 1, 2].map((namespace) => live.hits("aaaabbbby", { namespace }))).toEqual([0, 8, 0]);
+    live.run("aaaaccccx", { namespace: 2 });
+    expect(live.hits("aaaabbbby", { namespace: 2 })).toBe(4);
+  });
+
+  test("25780: what a request finds again after a preemption is no hit", () => {
+    const live = liveAs("vllm");
+    const only = live.arrive("aaaabbbbx", { answer: "uvw" });
+    live.step();
+    live.step((context) => context.preempt(only, "recompute"));
+    live.finish();
+    expect(live.cache.counters).toMatchObject({ lookups: 1, lookupTokens: 9, hitTokens: 0, rehitTokens: 8 });
+  });
+
+  test("12077: cached blocks that nobody uses are neither free nor in use", () => {
+    const live = liveAs("vllm");
+    live.run("aaaabbbbx");
+    expect(live.cache).toMatchObject({ freeBlocks: 14, heldBlocks: 0, availableBlocks: 16 });
+  });
+
+  test("40696: no hits because the shared prefix is shorter than a block, and the report says so", () => {
+    const live = liveAs("vllm");
+    for (let n = 0; n < 3; n++) expect(live.run("abc")).toBe(0);
+    expect(cacheReport(live.cache.counters).missTokens).toMatchObject({ "shorter-than-block": 9, "never-seen": 0 });
+  });
+});
+
+describe("SGLang", () => {
+  const bySlot = (own: LiveConfig = {}) => liveAs("sglang", { blockTokens: 1, blocks: 64, ...own });
+
+  test("4987: an eviction counts what it frees, and stops there", () => {
+    const live = bySlot();
+    for (const letter of "abcd") live.run(letter.repeat(4));
+    expect(evict(live.cache, 5, live.now)).toBe(8);
+    expect(live.cache.freeBlocks).toBe(64 - 8);
+    expect(live.stored().sort()).toEqual(["c", "cc", "ccc", "cccc", "d", "dd", "ddd", "dddd"]);
+  });
+
+  test.each([
+    ["pages of one token", 1, {}],
+    ["pages of four", 4, {}],
+    ["room for the longest answer", 4, { reserve: "worst-case" }],
+  ])("6888, 11970, sglang-jax 982: with %s every slot is given back once", (_name, blockTokens, rules) => {
+    const live = bySlot({ blockTokens, rules });
+    live.arrive("abcdefg", { answer: "uvwxyz", maxOutputTokens: 12 });
+    live.arrive("abcdexx", { answer: "uvwxyz", maxOutputTokens: 12 });
+    while (!live.replica.isIdle) {
+      live.step();
+      expect(conserved(live)).toBe(64);
+    }
+    expect(live.cache.heldBlocks).toBe(0);
+    // The prompt and five of six answers; the tokens that do not fill a page are not kept.
+    const stored = blockTokens === 1 ? 12 + 7 : 3 + 2;
+    expect(live.cache.index.blockCount).toBe(stored);
+    expect(live.cache.freeBlocks).toBe(64 - stored);
+    expect([...new Set(live.cache.freeList())].length).toBe(64 - stored);
+  });
+
+  test("6888: a request that ends before its answer is as long as was reserved gives all of it back", () => {
+    const live = bySlot({ blockTokens: 4, rules: { reserve: "worst-case" } });
+    live.arrive("abcdefg", { answer: "uvwxyz", maxOutputTokens: 40 });
+    const plan = live.plan();
+    expect(live.cache.heldBlocks).toBe(12);
+    live.replica.commit(plan, { durationNs: 1, finished: [true] }, live.now);
+    live.audit();
+    expect(live.cache).toMatchObject({ heldBlocks: 0, freeBlocks: 63 });
+  });
+
+  test("35270: what may be evicted is counted once, however many used it", () => {
+    const live = bySlot();
+    const [first] = ["aaaab", "aaaac"].map((prompt) => live.arrive(prompt, { answer: "uvwxyz" }));
+    live.step();
+    const before = live.cache.index.evictableBlocks;
+    live.step((context) => context.refuse(first, "given up"));
+    expect([before, live.cache.index.evictableBlocks]).toEqual([0, 1]);
+    expect(conserved(live)).toBe(64);
+    live.finish();
+    expect(live.cache.index.evictableBlocks).toBe(live.cache.index.blockCount);
+    expect(live.cache.availableBlocks).toBe(64);
+    // All of it can really go.
+    evict(live.cache, 64, live.now);
+    expect(live.cache.freeBlocks).toBe(64);
+  });
+
+  test("bytedance 508: a match inside a run holds its beginning, and the rest may go", () => {
+    const live = bySlot();
+    live.run("abcdefgh");
+    live.arrive("abcdxy", { answer: "uvw" });
+    live.step();
+    expect(live.cache.index.evictableBlocks).toBe(4);
+    evict(live.cache, 4, live.now);
+    expect(evicted(live)).toEqual(["abcdefgh", "abcdefg", "abcdef", "abcde"]);
+    expect(live.hits("abcdefgh")).toBe(4);
+  });
+
+  test("mini-sglang: a prefix that is only ever used in part stays young", () => {
+    const live = liveAs("mini-sglang", { blockTokens: 1, rules: { publish: "finish" } });
+    live.run("aaaabbbb");
+    live.run("zzzz");
+    // It uses the beginning of the first run, and leaves nothing of its own behind.
+    const passing = live.arrive("aaaay");
+    live.step((context) => context.admit(passing));
+    expect(passing.cachedTokens).toBe(4);
+    live.step();
+    evict(live.cache, 1, live.now);
+    evict(live.cache, 1, live.now);
+    expect(live.stored().sort()).not.toContain("zzzz");
+    expect(live.hits("aaaax")).toBe(4);
+  });
+});
+
+describe("TGI", () => {
+  const tgi = (own: LiveConfig = {}) => liveAs("tgi", { blockTokens: 1, ...own });
+
+  test("a refused admission evicts nothing", () => {
+    const live = tgi();
+    live.run("aaaabbbb");
+    const before = live.state();
+    const large = live.arrive("aaaa", { answer: ".", maxOutputTokens: 14 });
+    live.step((context) => {
+      expect(context.admit(large)).toBe(false);
+    });
+    expect(live.state()).toEqual(before);
+  });
+
+  test("2489: a block is not found before it is filled", () => {
+    const live = tgi({ blocks: 32 });
+    live.arrive("aaaabbbb", { answer: "uvw" });
+    live.step();
+    expect(live.hits("aaaabbbb")).toBe(0);
+    live.finish();
+    expect(live.hits("aaaabbbb")).toBe(8);
+  });
+
+  test("3067: a prompt that ends where a node ends is found to its end, not to its parent's", () => {
+    const live = tgi({ blocks: 64 });
+    for (const prompt of ["abcd", "abcdef", "abcdefgh", "abcdxy"]) live.run(prompt);
+    expect(["abcd", "abcdef", "abcdefgh", "abcdxy"].map((prompt) => live.hits(prompt))).toEqual([4, 6, 8, 6]);
+  });
+
+  test("3067: behind a node that matches in part no child is looked for", () => {
+    const live = tgi({ blocks: 64 });
+    live.run("abcd");
+    live.run("abcdef");
+    const asking = live.arrive("abefgh");
+    live.step((context) => context.admit(asking));
+    expect(asking.cachedTokens).toBe(2);
+    live.finish();
+    expect(["abef", "abcdef", "ef"].map((prompt) => live.hits(prompt))).toEqual([4, 6, 0]);
+  });
+
+  test("a rollback publishes nothing", () => {
+    for (const publish of ["allocation", "step", "chunk", "finish"]) {
+      const live = liveAs("tgi", { rules: { publish, reserve: "grow" } });
+      live.run("aaaa");
+      const before = live.stored();
+      live.arrive("aaaabbbbcccc");
+      live.arrive("ddddeeee");
+      const plan = live.plan();
+      expect(plan.count).toBe(2);
+      live.replica.rollback(plan, live.now);
+      live.audit();
+      expect(live.stored()).toEqual(before);
+      expect(live.cache.heldBlocks).toBe(0);
+      expect(live.hits("aaaabbbbcccc")).toBe(4);
+      live.finish();
+      expect(live.hits("aaaabbbbcccc")).toBe(12);
+    }
+  });
+
+  test("an admission that is dropped before its step publishes nothing", () => {
+    const live = liveAs("tgi");
+    const dropped = live.arrive("aaaabbbb", { answer: "uvw" });
+    const plan = live.plan((context) => {
+      expect(context.admit(dropped)).toBe(true);
+      context.refuse(dropped, "over the step's budget");
+    });
+    expect(plan.isEmpty).toBe(true);
+    expect(live.stored()).toEqual([]);
+    expect(live.cache.freeBlocks).toBe(16);
+  });
+});
+
+describe("LightLLM", () => {
+  test("whoever asks for more slots than there are does not get fewer", () => {
+    for (const name of ["token", "token-contiguous"]) {
+      const allocator = allocatorRegistry.get(name).create(4);
+      expect(() => allocator.allocate(new Int32Array(5), 0, 5)).toThrow(InvariantError);
+    }
+    const live = liveAs("lightllm", { blockTokens: 1, blocks: 8 });
+    const large = live.arrive("abcdefghi");
+    live.step((context) => {
+      expect(context.admit(large)).toBe(false);
+    });
+    expect(live.cache.freeBlocks).toBe(8);
+  });
+
+  test("the allocator takes the lowest slots, scattered; what its text says, contiguous first, is another", () => {
+    const next = (name: string) => {
+      const allocator = allocatorRegistry.get(name).create(10);
+      const table = new Int32Array(6);
+      allocator.allocate(table, 0, 6);
+      allocator.release(Int32Array.of(3, 1), 0, 2);
+      allocator.allocate(table, 0, 2);
+      return [...table.subarray(0, 2)];
+    };
+    expect(next("token")).toEqual([1, 3]);
+    expect(next("token-contiguous")).toEqual([6, 7]);
+  });
+
+  test("a lookup that finds nothing changes nothing, and the root is never a victim", () => {
+    const live = liveAs("lightllm", { blockTokens: 1 });
+    for (let n = 0; n < 3; n++) expect(live.hits("zzzz")).toBe(0);
+    expect(evict(live.cache, 4, live.now)).toBe(0);
+    live.run("aaaa");
+    const before = live.state();
+    for (let n = 0; n < 3; n++) live.hits("zzzz");
+    expect(live.state()).toEqual(before);
+    expect(evict(live.cache, 9, live.now)).toBe(4);
+    expect(evict(live.cache, 1, live.now)).toBe(0);
+    live.run("bbbb");
+    expect(live.hits("bbbbx")).toBe(4);
+  });
+});
+
+describe("nano-vllm", () => {
+  test("9fa256a: a cached block that was free is found a second time, and a third", () => {
+    const live = liveAs("nano-vllm");
+    expect(Array.from({ length: 4 }, () => live.run("aaaabbbbx"))).toEqual([0, 8, 8, 8]);
+    expect(live.stored()).toEqual(["aaaa", "aaaabbbb"]);
+  });
+
+  test("the last block is never looked up", () => {
+    const live = liveAs("nano-vllm");
+    expect([live.run("aaaabbbb"), live.run("aaaabbbb")]).toEqual([0, 4]);
+  });
+});
