@@ -28,8 +28,9 @@ export class LabelledTree {
   readonly #driven: DrivenCache;
   readonly #pageTokens: number;
   readonly #disabled: boolean;
-  /** What each stored page is called. */
+  /** What each stored page is called, and the tokens up to its end. */
   readonly #labels = new Map<BlockId, readonly unknown[]>();
+  readonly #paths = new Map<BlockId, readonly number[]>();
   /** Lookups and insertions, with their times. */
   readonly #uses: Use[] = [];
   readonly #locks = new Map<string, { readonly sequence: Sequence; readonly tick: number }>();
@@ -66,7 +67,10 @@ export class LabelledTree {
     this.#driven.compute(sequence);
     this.#driven.finish(sequence);
     this.#used(tokens, namespace);
-    if (!this.#disabled) for (let i = matched; i < blocks.length; i++) this.#labels.set(blocks[i], labels[i]);
+    for (let i = matched; i < blocks.length && !this.#disabled; i++) {
+      this.#labels.set(blocks[i], labels[i]);
+      this.#paths.set(blocks[i], tokens.slice(0, (i + 1) * this.#pageTokens));
+    }
     return matched * this.#pageTokens;
   }
 
@@ -75,6 +79,13 @@ export class LabelledTree {
     const sequence = this.#hold(tokens, namespace);
     const found = this.#driven.blocksOf(sequence);
     this.#driven.finish(sequence);
+    return this.#labelled(found);
+  }
+
+  /** Labels of the longest stored beginning. All of the run in which it ends is renewed, and stays one run. */
+  find(tokens: readonly number[]): unknown[] {
+    const found = this.#stored(tokens);
+    if (found.length > 0) this.match(this.#pathOf(this.#cache.index.entryOf(found[found.length - 1])), undefined);
     return this.#labelled(found);
   }
 
@@ -108,7 +119,10 @@ export class LabelledTree {
   evict(tokens: number): unknown[] {
     const victims = this.#disabled ? [] : this.#driven.evict(Math.ceil(tokens / this.#pageTokens));
     const labels = this.#labelled(victims.flat());
-    for (const page of victims.flat()) this.#labels.delete(page);
+    for (const page of victims.flat()) {
+      this.#labels.delete(page);
+      this.#paths.delete(page);
+    }
     return labels;
   }
 
@@ -118,15 +132,27 @@ export class LabelledTree {
     this.#locks.clear();
     this.#uses.length = 0;
     this.#labels.clear();
+    this.#paths.clear();
     if (!reset(this.#cache, this.#driven.now)) throw new Unsupported("a reset while something is in use");
   }
 
   /** The run in which the longest stored beginning ends; undefined if nothing is stored of it. Changes nothing. */
   runOf(tokens: readonly number[]): number | undefined {
+    const last = this.#stored(tokens).at(-1);
+    return last === undefined ? undefined : this.#cache.index.entryOf(last);
+  }
+
+  /** Pages of the longest stored beginning. */
+  #stored(tokens: readonly number[]): BlockId[] {
     const sequence = this.#arrive(tokens, undefined);
     sequence.reserve(sequence.request.promptBlocks);
-    const found = this.#cache.lookup.match(sequence);
-    return found === 0 ? undefined : this.#cache.index.entryOf(sequence.table[found - 1]);
+    return [...sequence.table.subarray(0, this.#cache.lookup.match(sequence))];
+  }
+
+  /** The tokens up to a run's end. */
+  #pathOf(run: number): readonly number[] {
+    const pages = [...this.#paths].filter(([page]) => this.#cache.index.entryOf(page) === run);
+    return pages.reduce<readonly number[]>((longest, [, path]) => (path.length > longest.length ? path : longest), []);
   }
 
   #arrive(tokens: readonly number[], namespace: unknown): Sequence {

@@ -148,7 +148,7 @@ class Pool implements Instance {
     const { sequence, hits } = asker;
     const { lookup } = this.#cache;
     sequence.mostHitBlocks = hits + this.#cache.rules["drop-blocks"];
-    lookup.look(sequence, total);
+    lookup.look(sequence, total - hits * this.#driven.blockTokens);
     if (lookup.hitBlocks !== hits) throw new Unsupported("blocks of a lookup are gone when they are to be used");
     const { neededBlocks, idleBlocks, tableEnd, hitTokens } = lookup;
     const beyond = Math.max(0, blocksOf(total, this.#driven.blockTokens) - tableEnd);

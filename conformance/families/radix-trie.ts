@@ -5,7 +5,10 @@ import type { Family, Found, Instance } from "../family.ts";
 import { type Fields, integer, shown, tokens, Unsupported } from "../values.ts";
 import { pagesOf } from "./radix-tree-locks.ts";
 
-/** TGI v3: a radix trie of blocks, of which leaves are evicted from their end. */
+/**
+ * TGI v3: a radix trie of blocks, of which leaves are evicted from their end. A lookup uses the whole node in which it
+ * ends; only insertions split nodes.
+ */
 export const radixTrie: Family = {
   name: "radix-trie",
   configKeys: ["block_size", "evict_partial_node"],
@@ -34,15 +37,18 @@ class RadixTrie implements Instance {
   }
 
   run(op: string, inputs: Fields): Found {
-    if (op === "insert")
-      return { matched_tokens: this.#tree.insert(tokens(inputs["tokens"]), inputs["values"], undefined) };
+    if (op === "insert") {
+      const path = tokens(inputs["tokens"]);
+      // An insertion renews what it passes, as a lookup does.
+      this.#tree.find(path);
+      return { matched_tokens: this.#tree.insert(path, inputs["values"], undefined) };
+    }
     if (op === "evict") return { evicted: this.#tree.evict(integer(inputs["n"], "n") * this.#blockTokens) };
     const asked = tokens(inputs["tokens"]);
-    // The node in which a match ends, before this very lookup cuts it there.
     const node = this.#tree.runOf(asked);
     const nodes = new Map(this.#paths.map((path) => [String(path), path && this.#tree.runOf(path)]));
     return {
-      values: this.#tree.match(asked, undefined),
+      values: this.#tree.find(asked),
       node_is_root: node === undefined,
       same_node_as: (expected: unknown) => {
         const others = this.#meant(expected).map((path) => nodes.get(String(path)));
