@@ -26,7 +26,7 @@ class Manager implements Instance {
 
   constructor(config: Fields, ops: readonly Operation[]) {
     const { block_size, copy_on_partial, num_blocks, partial_reuse, store } = config;
-    if (store !== undefined && !(typeof store === "string" && /release|finish/.test(store)))
+    if (store !== undefined && !(typeof store === "string" && /release|finish|free|end|last/.test(store)))
       throw new Unsupported(`store is ${shown(store)}, expected that it is at the release`);
     const copies = isOn(copy_on_partial, "copy_on_partial", true);
     const partial = !isOn(partial_reuse, "partial_reuse", true) ? "none" : copies ? "steal" : "steal-only";

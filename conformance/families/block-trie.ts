@@ -1,5 +1,5 @@
 import { BlockState } from "../../core/pool.ts";
-import type { Sequence } from "../../core/request.ts";
+import { Sequence } from "../../core/request.ts";
 import { answerAfter, known } from "../caches/asked.ts";
 import { DrivenCache } from "../caches/driven-cache.ts";
 import { lmdeployTrie } from "../caches/tries.ts";
@@ -39,7 +39,7 @@ export const blockTrieFamily: Family = {
 class Trie implements Instance {
   readonly #driven: DrivenCache;
   readonly #ops: readonly Operation[];
-  readonly #sequences = new Map<string, { readonly sequence: Sequence; holds: boolean }>();
+  readonly #sequences = new Map<string, { sequence: Sequence; holds: boolean }>();
   #done = 0;
 
   constructor(driven: DrivenCache, ops: readonly Operation[]) {
@@ -87,6 +87,9 @@ class Trie implements Instance {
         return {};
       default:
         if (asked.holds) this.#driven.finish(sequence);
+        // It may come back, with all its tokens.
+        asked.sequence = new Sequence(sequence.request);
+        asked.sequence.generatedTokens = sequence.generatedTokens;
         asked.holds = false;
         return {};
     }

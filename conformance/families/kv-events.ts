@@ -3,7 +3,7 @@ import { sglang } from "../../policies/presets/sglang.ts";
 import { isOn } from "../caches/asked.ts";
 import { DrivenCache, likePreset } from "../caches/driven-cache.ts";
 import type { Family, Found, Instance } from "../family.ts";
-import { type Fields, integer, list, shown, tokens, Unsupported } from "../values.ts";
+import { type Fields, integer, isRecord, list, shown, tokens, Unsupported } from "../values.ts";
 import { pagesOf } from "./radix-tree-locks.ts";
 
 /** SGLang: what a radix cache tells of the pages that it stores. */
@@ -60,30 +60,45 @@ class Teller implements Instance {
     }
     return {
       stored_blocks: (expected: unknown) => (typeof expected === "boolean" ? pages.length > 0 : pages.length),
-      relations: (expected: unknown) => list(expected, "relations").filter((relation) => holds(relation, pages)),
+      relations: (expected: unknown) => {
+        const broken = relationsIn(expected).filter((relation) => !holds(relation, pages));
+        return broken.length === 0 ? expected : { broken };
+      },
     };
   }
 }
 
+/** One relation or several: a list of texts or of triples, or an object whose entries are equalities. */
+function relationsIn(expected: unknown): unknown[] {
+  if (isRecord(expected)) return Object.entries(expected).map(([term, value]) => `${term} == ${String(value)}`);
+  return list(expected, "relations").map((relation) => (Array.isArray(relation) ? relation.join(" ") : relation));
+}
+
 /**
  * Whether a relation between the pages that were stored holds, such as "hash[0] != hash[1]", "parent[1] == hash[0]" or
- * "parent[0] is null". @throws Unsupported
+ * "parent[0] is null".
  */
 function holds(relation: unknown, pages: readonly Page[]): boolean {
   if (typeof relation !== "string") return false;
   const text = relation.toLowerCase();
-  const parts = /^(.+?)\s*(==|!=|≠|=|\bis not\b|\bis\b)\s*(.+)$/.exec(text);
+  const parts = /^(.+?)\s*(==|!=|≠|=|<>|\bdiffers from\b|\bequals\b|\bis not\b|\bis\b)\s*(.+)$/.exec(text);
   if (parts === null) throw new Unsupported(`relation ${shown(relation)} is not known`);
-  const isSame = termOf(parts[1], pages, relation) === termOf(parts[3], pages, relation);
-  return ["!=", "≠", "is not"].includes(parts[2]) ? !isSame : isSame;
+  const [a, b] = [termOf(parts[1], pages, relation), termOf(parts[3], pages, relation)];
+  return ["!=", "≠", "<>", "is not", "differs from"].includes(parts[2]) ? a !== b : a === b;
 }
 
-function termOf(term: string, pages: readonly Page[], relation: unknown): number | undefined {
-  if (/^\s*(null|none|nothing)\s*$/.test(term)) return undefined;
-  const what = /parent/.test(term) ? "parent" : /hash|block|content/.test(term) ? "content" : undefined;
-  const places = term.match(/\d+/g) ?? [];
-  const page = pages[Number(places[0])];
-  if (what === undefined || places.length !== 1) throw new Unsupported(`relation ${shown(relation)} is not known`);
+const ordinals = ["first", "second", "third", "fourth", "last"];
+const nouns = ["parent", "of", "the", "block", "blocks", "page", "pages", "hash", "hashes", "content", "h", "b"];
+
+/** A content, or undefined where nothing is before a page. @throws Unsupported */
+function termOf(term: string, pages: readonly Page[], relation: string): number | undefined {
+  const words: readonly string[] = term.match(/[a-z]+|\d+/g) ?? [];
+  if (words.length === 1 && ["null", "none", "nothing", "root"].includes(words[0])) return undefined;
+  const [at, ...more] = words.filter((word) => !nouns.includes(word));
+  const place = ordinals.includes(at) ? ordinals.indexOf(at) : Number(at);
+  if (at === undefined || more.length > 0 || Number.isNaN(place))
+    throw new Unsupported(`relation ${shown(relation)} is not known`);
+  const page = at === "last" ? pages.at(-1) : pages[place];
   if (page === undefined) throw new Unsupported(`relation ${shown(relation)} is about a page that was not stored`);
-  return page[what];
+  return words.includes("parent") ? page.parent : page.content;
 }
