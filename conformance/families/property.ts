@@ -6,7 +6,7 @@ import type { Sequence } from "../../core/request.ts";
 import { DrivenCache } from "../caches/driven-cache.ts";
 import { tgiCache } from "../caches/tgi.ts";
 import type { Family } from "../family.ts";
-import { type Fields, integer, list, name, oneOf, shown, Unsupported } from "../values.ts";
+import { type Fields, integer, isRecord, list, name, oneOf, recordOf, shown, Unsupported } from "../values.ts";
 import { reservedOf } from "./radix-block-allocator.ts";
 
 /**
@@ -34,7 +34,9 @@ export const property: Family = {
     const frees = modes.map((mode) => {
       const said = name(mode, "a mode of free_modes");
       if (/all/.test(said)) return "all";
-      return /some|subset|random|half|part/.test(said) ? "some" : oneOf(said, "a mode of free_modes", ["all", "some"]);
+      return /some|subset|random|half|part|prob|each|mixed/.test(said)
+        ? "some"
+        : oneOf(said, "a mode of free_modes", ["all", "some"]);
     });
     return {
       run(_, { invariants }) {
@@ -75,8 +77,9 @@ function sizesOf(config: Fields): Sizes {
   };
 }
 
-/** `[from, to)`, or one number: from 0 up to it. */
+/** `[from, to)`, as a list or as a range, or one number: from 0 up to it. */
 function lengths(value: unknown, what: string): readonly [number, number] {
+  if (isRecord(value)) return lengths(recordOf(value, what, ["range"])["range"], what);
   const [from, to] = Array.isArray(value) ? value : [0, value];
   const range = [integer(from, what), integer(to, what, 1)] as const;
   if (range[1] <= range[0] || (Array.isArray(value) && value.length !== 2))
