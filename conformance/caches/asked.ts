@@ -1,5 +1,5 @@
 import type { Operation } from "../case.ts";
-import { name, oneOf, shown, tokens, Unsupported } from "../values.ts";
+import { integer, name, oneOf, shown, tokens, Unsupported } from "../values.ts";
 
 /** The tokens that operations `append` add to the request from operation `at` on, until it is begun again by one of `begins`. */
 export function answerAfter(
@@ -23,6 +23,15 @@ export function known<T>(all: ReadonlyMap<string, T>, value: unknown, what: stri
   const found = all.get(name(value, what));
   if (found === undefined) throw new Unsupported(`${what} ${shown(value)} is not known`);
   return found;
+}
+
+const mostTokens = 2 ** 24;
+
+/** A number of tokens that a case can mean. @throws Unsupported */
+export function tokenCount(value: unknown, what: string): number {
+  const count = integer(value, what);
+  if (count > mostTokens) throw new Unsupported(`${what} is ${count}, expected at most ${mostTokens}`);
+  return count;
 }
 
 /** A setting that is true or false, or not given. @throws Unsupported */

@@ -2,7 +2,7 @@ import { KvEventReader } from "../../core/kv-events.ts";
 import { reset } from "../../core/operations.ts";
 import type { BlockId } from "../../core/plugins.ts";
 import { blocksOf, type Sequence } from "../../core/request.ts";
-import { answerAfter, isOn, known } from "../caches/asked.ts";
+import { answerAfter, isOn, known, tokenCount } from "../caches/asked.ts";
 import { DrivenCache } from "../caches/driven-cache.ts";
 import { vllmPool } from "../caches/vllm.ts";
 import type { Operation } from "../case.ts";
@@ -74,7 +74,7 @@ class Pool implements Instance {
     this.#ops = ops;
     this.#driven = new DrivenCache(vllmPool(config));
     const { preallocate_blocks: preallocated, events } = config;
-    this.#preallocated = preallocated === undefined ? 0 : integer(preallocated, "preallocate_blocks");
+    this.#preallocated = preallocated === undefined ? 0 : tokenCount(preallocated, "preallocate_blocks");
     const tells = isOn(events, "events", true);
     this.#events = tells ? new KvEventReader(this.#driven.log) : undefined;
   }
@@ -96,7 +96,7 @@ class Pool implements Instance {
       case "allocate":
         return this.#allocate(
           known(this.#askers, inputs["req"], "req"),
-          integer(inputs["num_new_tokens"], "num_new_tokens"),
+          tokenCount(inputs["num_new_tokens"], "num_new_tokens"),
         );
       case "append":
         known(this.#askers, inputs["req"], "req").sequence.generatedTokens += tokens(inputs["tokens"]).length;

@@ -61,6 +61,7 @@ interface Sizes {
 }
 
 const mostIterations = 1e6;
+const mostTokens = 1e4;
 
 function sizesOf(config: Fields): Sizes {
   const { block_size, num_blocks, reserved_blocks, vocab, data_len, prefill_len, decode_len, iterations } = config;
@@ -70,7 +71,7 @@ function sizesOf(config: Fields): Sizes {
     blockTokens: integer(block_size ?? 1, "block_size", 1),
     blocks: integer(num_blocks, "num_blocks", 1) - reservedOf(reserved_blocks),
     vocabulary: integer(vocab, "vocab", 1),
-    dataTokens: integer(data_len, "data_len", 1),
+    dataTokens: lengths(data_len, "data_len")[1],
     prefill: lengths(prefill_len, "prefill_len"),
     decode: lengths(decode_len, "decode_len"),
     iterations: times,
@@ -82,6 +83,7 @@ function lengths(value: unknown, what: string): readonly [number, number] {
   if (isRecord(value)) return lengths(recordOf(value, what, ["range"])["range"], what);
   const [from, to] = Array.isArray(value) ? value : [0, value];
   const range = [integer(from, what), integer(to, what, 1)] as const;
+  if (range[1] > mostTokens) throw new Unsupported(`${what} is ${shown(value)}, expected at most ${mostTokens}`);
   if (range[1] <= range[0] || (Array.isArray(value) && value.length !== 2))
     throw new Unsupported(`${what} is ${shown(value)}, expected [a, b) or a number`);
   return range;

@@ -1,6 +1,6 @@
 import type { Sequence } from "../../core/request.ts";
 import type { BlockNames } from "../block-names.ts";
-import { known } from "../caches/asked.ts";
+import { known, tokenCount } from "../caches/asked.ts";
 import { DrivenCache } from "../caches/driven-cache.ts";
 import { tgiCache } from "../caches/tgi.ts";
 import type { Family, Found, Instance } from "../family.ts";
@@ -47,7 +47,7 @@ class RadixAllocator implements Instance {
     const id = name(req, "req");
     if (this.#requests.has(id)) throw new Unsupported(`req ${shown(req)} has blocks already`);
     const asked = prompt === undefined || prompt === null ? [] : tokens(prompt, "prompt");
-    const total = integer(total_tokens, "total_tokens");
+    const total = tokenCount(total_tokens, "total_tokens");
     if (total < asked.length) throw new Unsupported(`total_tokens ${total} of a prompt of ${asked.length}`);
     const sequence = this.#driven.arrive({ prompt: asked, maxOutputTokens: total - asked.length + 1 });
     if (!this.#driven.cache.admit(sequence, asked.length, this.#driven.now))

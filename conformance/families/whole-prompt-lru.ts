@@ -2,7 +2,7 @@ import { EventKind } from "../../core/events.ts";
 import type { BlockId } from "../../core/plugins.ts";
 import type { Sequence } from "../../core/request.ts";
 import { roseinfer } from "../../policies/presets/roseinfer.ts";
-import { known } from "../caches/asked.ts";
+import { known, tokenCount } from "../caches/asked.ts";
 import { DrivenCache, likePreset } from "../caches/driven-cache.ts";
 import type { Operation } from "../case.ts";
 import type { Family, Found, Instance } from "../family.ts";
@@ -73,7 +73,7 @@ class Prompts implements Instance {
     const sequence = known(this.#running, id, "id");
     const { cache } = this.#driven;
     const { copiedBlocks } = cache.counters;
-    for (let token = 0; token < integer(tokens, "tokens"); token++) {
+    for (let token = 0; token < tokenCount(tokens, "tokens"); token++) {
       if (!cache.extend(sequence, sequence.knownTokens, this.#driven.now)) throw new Unsupported("more than fits");
       this.#driven.compute(sequence);
       sequence.generatedTokens++;
@@ -98,16 +98,12 @@ function promptTokens(ops: readonly Operation[]): Map<string, readonly number[]>
   return found;
 }
 
-const count = (tokens: unknown) => {
-  const found = integer(tokens, "prompt_tokens", 1);
-  if (found > 2 ** 20) throw new Unsupported(`prompt_tokens is ${found}`);
-  return found;
-};
+const count = (tokens: unknown) => tokenCount(tokens, "prompt_tokens");
 
 /** Room for all requests, which never end, their answers and a copy for each. */
 function blocksFor(ops: readonly Operation[], blockTokens: number): number {
   return ops.reduce((blocks, { name: op, inputs }) => {
-    const added = op === "request" ? count(inputs["prompt_tokens"]) : integer(inputs["tokens"], "tokens");
+    const added = op === "request" ? count(inputs["prompt_tokens"]) : tokenCount(inputs["tokens"], "tokens");
     return blocks + Math.ceil(added / blockTokens) + 2;
   }, 1);
 }
