@@ -12,6 +12,8 @@ export interface TreeOptions {
   readonly pages: number;
   readonly disabled?: boolean;
   readonly unit: "node" | "tail";
+  /** Who uses a part of a run renews all of it. */
+  readonly renewsRuns?: boolean;
 }
 
 interface Use {
@@ -28,6 +30,7 @@ export class LabelledTree {
   readonly #driven: DrivenCache;
   readonly #pageTokens: number;
   readonly #disabled: boolean;
+  readonly #renewsRuns: boolean;
   /** What each stored page is called, and the tokens up to its end. */
   readonly #labels = new Map<BlockId, readonly unknown[]>();
   readonly #paths = new Map<BlockId, readonly number[]>();
@@ -35,7 +38,8 @@ export class LabelledTree {
   readonly #uses: Use[] = [];
   readonly #locks = new Map<string, { readonly sequence: Sequence; readonly tick: number }>();
 
-  constructor({ pageTokens, pages, disabled = false, unit }: TreeOptions) {
+  constructor({ pageTokens, pages, disabled = false, unit, renewsRuns = false }: TreeOptions) {
+    this.#renewsRuns = renewsRuns;
     this.#pageTokens = pageTokens;
     this.#disabled = disabled;
     const size = { blockTokens: pageTokens, blocks: Math.max(1, pages) };
@@ -60,6 +64,7 @@ export class LabelledTree {
   /** Stores whole pages; returns how many tokens were there. */
   insert(tokens: readonly number[], values: unknown, namespace: unknown): number {
     const labels = this.#labelsOf(tokens, values);
+    if (this.#renewsRuns) this.#renewRun(tokens, namespace);
     const sequence = this.#arrive(tokens, namespace);
     if (!this.#cache.admit(sequence, tokens.length, this.#driven.now)) throw new Unsupported("more than fits");
     const blocks = this.#driven.blocksOf(sequence);
@@ -76,22 +81,27 @@ export class LabelledTree {
 
   /** Labels of the longest stored beginning, which is renewed. */
   match(tokens: readonly number[], namespace: unknown): unknown[] {
-    const sequence = this.#hold(tokens, namespace);
-    const found = this.#driven.blocksOf(sequence);
-    this.#driven.finish(sequence);
-    return this.#labelled(found);
+    if (this.#renewsRuns) this.#renewRun(tokens, namespace);
+    return this.#labelled(this.#use(tokens, namespace));
   }
 
   /** Labels of the longest stored beginning. All of the run in which it ends is renewed, and stays one run. */
   find(tokens: readonly number[]): unknown[] {
-    const found = this.#stored(tokens);
-    if (found.length > 0) this.match(this.#pathOf(this.#cache.index.entryOf(found[found.length - 1])), undefined);
+    const found = this.#stored(tokens, undefined);
+    this.#renewRun(tokens, undefined);
     return this.#labelled(found);
+  }
+
+  /** All of the run in which the longest stored beginning ends was used now. */
+  #renewRun(tokens: readonly number[], namespace: unknown): void {
+    const last = this.#stored(tokens, namespace).at(-1);
+    if (last !== undefined) this.#use(this.#pathOf(this.#cache.index.entryOf(last)), namespace);
   }
 
   /** Keeps what a match finds from being evicted. */
   lock(handle: string, tokens: readonly number[], namespace: unknown): void {
     if (this.#locks.has(handle)) throw new Unsupported(`handle ${shown(handle)} is locked already`);
+    if (this.#renewsRuns) this.#renewRun(tokens, namespace);
     this.#locks.set(handle, { sequence: this.#hold(tokens, namespace), tick: this.#cache.entries.tick });
   }
 
@@ -138,13 +148,13 @@ export class LabelledTree {
 
   /** The run in which the longest stored beginning ends; undefined if nothing is stored of it. Changes nothing. */
   runOf(tokens: readonly number[]): number | undefined {
-    const last = this.#stored(tokens).at(-1);
+    const last = this.#stored(tokens, undefined).at(-1);
     return last === undefined ? undefined : this.#cache.index.entryOf(last);
   }
 
   /** Pages of the longest stored beginning. */
-  #stored(tokens: readonly number[]): BlockId[] {
-    const sequence = this.#arrive(tokens, undefined);
+  #stored(tokens: readonly number[], namespace: unknown): BlockId[] {
+    const sequence = this.#arrive(tokens, namespace);
     sequence.reserve(sequence.request.promptBlocks);
     return [...sequence.table.subarray(0, this.#cache.lookup.match(sequence))];
   }
@@ -158,6 +168,14 @@ export class LabelledTree {
   #arrive(tokens: readonly number[], namespace: unknown): Sequence {
     const whole = Math.floor(tokens.length / this.#pageTokens) * this.#pageTokens;
     return this.#driven.arrive({ prompt: tokens.slice(0, whole), namespace });
+  }
+
+  /** Holds what is stored of the tokens and lets it go: it was used. */
+  #use(tokens: readonly number[], namespace: unknown): BlockId[] {
+    const sequence = this.#hold(tokens, namespace);
+    const found = this.#driven.blocksOf(sequence);
+    this.#driven.finish(sequence);
+    return found;
   }
 
   #hold(tokens: readonly number[], namespace: unknown): Sequence {

@@ -24,6 +24,8 @@ export const radixTreeLocks: Family = {
       pageTokens,
       pages: pagesOf(ops, pageTokens),
       disabled: isOn(disabled, "disabled"),
+      // SGLang renews a node before it splits it. It evicts nodes only, and its cases do not name the unit.
+      renewsRuns: unit === undefined,
       unit:
         unit === undefined ? "node" : units[oneOf(unit, "evict_unit", Object.keys(units) as (keyof typeof units)[])],
     });

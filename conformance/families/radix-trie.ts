@@ -32,17 +32,14 @@ class RadixTrie implements Instance {
     this.#tree = new LabelledTree({
       pageTokens: this.#blockTokens,
       pages: pagesOf(ops, this.#blockTokens),
+      renewsRuns: true,
       unit: isOn(partial, "evict_partial_node", true) ? "tail" : "node",
     });
   }
 
   run(op: string, inputs: Fields): Found {
-    if (op === "insert") {
-      const path = tokens(inputs["tokens"]);
-      // An insertion renews what it passes, as a lookup does.
-      this.#tree.find(path);
-      return { matched_tokens: this.#tree.insert(path, inputs["values"], undefined) };
-    }
+    if (op === "insert")
+      return { matched_tokens: this.#tree.insert(tokens(inputs["tokens"]), inputs["values"], undefined) };
     if (op === "evict") return { evicted: this.#tree.evict(integer(inputs["n"], "n") * this.#blockTokens) };
     const asked = tokens(inputs["tokens"]);
     const node = this.#tree.runOf(asked);
