@@ -1,0 +1,104 @@
+import { describe, expect, test } from "vitest";
+import { ask, everyPreset, liveOf, tokens } from "./presets.ts";
+
+/*
+ * Prompts that end at the end of a block, or one token behind it, in an empty cache without limit. B is the preset's
+ * usual block size, which is 1 in the trees of tokens; an answer has one token, which is never computed, if nothing else
+ * is said. Pools have the first prompt marked as a prefix. For k = 1, 2, 3:
+ *
+ *   same      L = k·B, the same prompt a second time
+ *   longer    and then with one token more: L = k·B + 1
+ *   same1     L = k·B + 1, the same prompt a second time
+ *   longer1   and then with one token more: L = k·B + 2
+ *   answered  L = k·B, answered with B + 1 tokens, of which B are computed; then prompt, answer and one token more
+ *   parted    three blocks, then a prompt that parts from them in the middle of the second one (the third token, if B = 1)
+ *
+ * The tokens found:
+ *
+ *   vllm, nano-vllm  whole blocks that leave a token: ⌊(L − 1) ÷ B⌋
+ *   lmdeploy         blocks that end before L, which are the same
+ *   turbomind        and the beginning of a block that would end before L: only `parted` has one
+ *   vllm-v0          whole blocks, to the last token, which is computed again all the same
+ *   trt-llm          L − 1 tokens at most, part of the last block too; one token of an incomplete last block in `longer1`
+ *   sglang, mini-sglang, lightllm   all that is there, but L − 1 tokens at most
+ *   tgi              all that is there of prompts, to the last token, which is computed again; answers are not kept
+ *   roseinfer        a whole prompt, to its last token, of which nothing is computed again; nothing else is ever found
+ *   prefix-pool, prefix-trie   the whole blocks of the marked prefix; with `parted` the trie has one block in common
+ */
+type Row = readonly [same: string, longer: string, same1: string, longer1: string, answered: string, parted: number];
+
+const rows: Record<string, Row> = {
+  lightllm: ["0 1 2", "1 2 3", "1 2 3", "2 3 4", "2 3 4", 2],
+  lmdeploy: ["0 64 128", "64 128 192", "64 128 192", "64 128 192", "128 192 256", 64],
+  "mini-sglang": ["0 1 2", "1 2 3", "1 2 3", "2 3 4", "2 3 4", 2],
+  "nano-vllm": ["0 256 512", "256 512 768", "256 512 768", "256 512 768", "512 768 1024", 256],
+  "prefix-pool": ["16 32 48", "16 32 48", "16 32 48", "16 32 48", "16 32 48", 0],
+  "prefix-trie": ["16 32 48", "16 32 48", "16 32 48", "16 32 48", "16 32 48", 16],
+  roseinfer: ["64 128 192", "0 0 0", "65 129 193", "0 0 0", "0 0 0", 0],
+  sglang: ["0 1 2", "1 2 3", "1 2 3", "2 3 4", "2 3 4", 2],
+  tgi: ["1 2 3", "1 2 3", "2 3 4", "2 3 4", "1 2 3", 2],
+  "tgi-simple": ["0 0 0", "0 0 0", "0 0 0", "0 0 0", "0 0 0", 0],
+  "trt-llm": ["31 63 95", "32 64 96", "32 64 96", "33 65 97", "64 96 128", 48],
+  turbomind: ["0 64 128", "64 128 192", "64 128 192", "64 128 192", "128 192 256", 96],
+  vllm: ["0 16 32", "16 32 48", "16 32 48", "16 32 48", "32 48 64", 16],
+  "vllm-v0": ["16 32 48", "16 32 48", "16 32 48", "16 32 48", "32 48 64", 16],
+};
+
+/** Who finds a prompt to its end: what is computed of it all the same. */
+const computedOfFullHit: Record<string, number> = {
+  "vllm-v0": 1,
+  tgi: 1,
+  "prefix-pool": 1,
+  "prefix-trie": 1,
+  roseinfer: 0,
+};
+
+const more = "+";
+
+describe.each(everyPreset)("%s", (name, { blockTokens }) => {
+  const [same, longer, same1, longer1, answered, parted] = rows[name];
+  const unlimited = () => liveOf(name, { blocks: undefined });
+
+  test.each([
+    ["k·B", 0, same, longer],
+    ["k·B + 1", 1, same1, longer1],
+  ])("a prompt of %s tokens twice, then with one more", (_length, beyond, twice, extended) => {
+    const seen = [1, 2, 3].map((k) => {
+      const cache = unlimited();
+      const prompt = tokens(k * blockTokens + beyond);
+      const asked = { markedTokens: prompt.length };
+      expect(ask(cache, prompt, asked)).toEqual({ found: 0, computed: prompt.length });
+      const again = ask(cache, prompt, asked);
+      const full = again.found === prompt.length;
+      expect(again.computed).toBe(full ? computedOfFullHit[name] : prompt.length - again.found);
+      const further = ask(cache, prompt + more, asked);
+      expect(further.computed).toBe(prompt.length + 1 - further.found);
+      // What was computed twice has not pushed out what was there.
+      expect(ask(cache, prompt, asked)).toEqual(again);
+      return [again.found, further.found];
+    });
+    expect(seen.map(([found]) => found).join(" ")).toBe(twice);
+    expect(seen.map(([, found]) => found).join(" ")).toBe(extended);
+  });
+
+  test("an answer that fills a block, in the prompt of the next turn", () => {
+    const found = [1, 2, 3].map((k) => {
+      const cache = unlimited();
+      const prompt = tokens(k * blockTokens);
+      const answer = tokens(blockTokens + 1, 5000);
+      const asked = { markedTokens: prompt.length };
+      ask(cache, prompt, { ...asked, answer });
+      return ask(cache, prompt + answer + more, asked).found;
+    });
+    expect(found.join(" ")).toBe(answered);
+  });
+
+  test("a prompt that parts from what is cached in the middle of a block", () => {
+    const cache = unlimited();
+    const prompt = tokens(3 * blockTokens);
+    const common = blockTokens + Math.max(1, blockTokens / 2);
+    const other = prompt.slice(0, common) + tokens(2 * blockTokens, 5000);
+    ask(cache, prompt, { markedTokens: prompt.length });
+    expect(ask(cache, other, { markedTokens: other.length }).found).toBe(parted);
+  });
+});
