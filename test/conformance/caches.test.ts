@@ -3,8 +3,9 @@ import { DrivenCache, likePreset } from "../../conformance/caches/driven-cache.t
 import type { Case } from "../../conformance/case.ts";
 import { runCase } from "../../conformance/run.ts";
 import { audit } from "../../core/audit.ts";
+import { seededRandom } from "../../core/random.ts";
 import * as presets from "../../policies/presets/index.ts";
-import { caseOf } from "./cases.ts";
+import { caseOf, casesIn, ownFolder } from "./cases.ts";
 
 type Op = readonly [name: string, inputs?: object, expect?: object];
 
@@ -127,6 +128,21 @@ test("whoever finds all of its prompt or takes over a block leaves the cache in 
     expect(driven.evict(stored).flat().toSorted(byNumber), preset.name).toHaveLength(stored);
     expect(driven.cache.freeBlocks, preset.name).toBe(24);
   }
+});
+
+test("operations in any order are told from each other, and break no cache", () => {
+  const random = seededRandom(20261121);
+  const all = casesIn(ownFolder).filter(({ family }) => family !== "property");
+  const verdicts = new Set<string>();
+  for (let trial = 0; trial < 3000; trial++) {
+    const worked = all[random.below(all.length)];
+    const ops = Array.from({ length: worked.ops.length + random.below(10) }, () => {
+      const op = worked.ops[random.below(worked.ops.length)];
+      return random.below(3) > 0 ? { ...op, expect: {} } : op;
+    });
+    verdicts.add(runCase({ ...worked, ops }).verdict);
+  }
+  expect([...verdicts].sort()).toEqual(["failed", "passed", "skipped"]);
 });
 
 const byNumber = (a: number, b: number) => a - b;
