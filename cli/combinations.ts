@@ -1,38 +1,45 @@
-import { rulesFor } from "../core/compose.ts";
+import { blockKeysFor, rulesFor } from "../core/compose.ts";
 import type { BlockColumns } from "../core/content.ts";
 import type { EvictionPlugin, IndexPlugin, Plugin } from "../core/plugins.ts";
-import { CacheReplay } from "../core/replay.ts";
 import type { RuleName, RuleValue } from "../core/rules.ts";
 import { belady, unbounded } from "../policies/eviction/index.ts";
 import { blockTrie, hashTable } from "../policies/index/index.ts";
-import { evictionRegistry, indexRegistry } from "../policies/registry.ts";
+import type { Preset } from "../policies/preset.ts";
+import { evictionRegistry, indexRegistry, presetRegistry } from "../policies/registry.ts";
 import type { Configuration } from "./comparison.ts";
-import { defaultParts, evictionNamed, indexNamed, type Parts, partsOf } from "./configuration.ts";
+import { evictionNamed, indexNamed, type Parts, partsOf } from "./configuration.ts";
 import type { Input } from "./input.ts";
 import { parseRuleOption } from "./options.ts";
 
-/** The comma lists of `compare`. */
+/** The comma lists of `compare`; what is not given is the preset's or the default. */
 export interface PartLists {
-  readonly index: readonly string[];
+  readonly policy?: readonly string[];
+  readonly index?: readonly string[];
   readonly eviction?: readonly string[];
-  readonly allocator: readonly string[];
-  readonly scheduler: readonly string[];
+  readonly allocator?: readonly string[];
+  readonly scheduler?: readonly string[];
   readonly rule?: readonly string[];
 }
 
-/** The cross product as it was given, the first of each list first; of eviction policies the default one. */
+/** The cross product as it was given, the first of each list first; of eviction policies the preset's or the default. */
 export async function combinations(lists: PartLists): Promise<Configuration[]> {
-  const evictions = await eachNamed(lists.eviction ?? [defaultParts.eviction], evictionNamed);
-  return (await otherParts(lists)).flatMap((others) => evictions.map((eviction) => withEviction(others, eviction)));
+  const evictions = lists.eviction && (await eachNamed(lists.eviction, evictionNamed));
+  return (await otherParts(lists)).flatMap((others) =>
+    (evictions ?? [asNamed(others.parts.eviction)]).map((eviction) => withEviction(others, eviction)),
+  );
 }
 
 /**
- * The cross product of what a server could run; with each combination of scheduler, allocator and rules come the two
- * bounds, which are the same for every index. By default all online policies.
+ * The cross product of what a server could run, and its bounds. With presets these are two in all; else two with each
+ * combination of scheduler, allocator and rules, the same for every index. By default all online policies.
  */
 export async function combinationsAndBounds(lists: PartLists): Promise<Configuration[]> {
   const named = lists.eviction ? await eachNamed(lists.eviction, evictionNamed) : evictionRegistry.all.map(asNamed);
   const chosen = named.filter(({ plugin }) => !plugin.unlimited);
+  if (lists.policy) {
+    const own = (await combinations(lists)).filter(({ kind }) => kind !== "unlimited");
+    return [...own, ...boundsOfAll(own)];
+  }
   const evictions = lists.eviction ? chosen : chosen.filter(({ plugin }) => !plugin.offline);
   const bounded = new Set<string>();
   const all = (await otherParts(lists)).map((others) => {
@@ -52,6 +59,19 @@ export async function combinationsAndBounds(lists: PartLists): Promise<Configura
     ...all.flatMap(({ own }) => own.filter(isOnline)),
     ...all.flatMap(({ own, bounds }) => [...own.filter((configuration) => !isOnline(configuration)), ...bounds]),
   ];
+}
+
+/** What bounds real systems: the hash table without limits of its own, in the smallest blocks that one of them has. */
+function boundsOfAll(configurations: readonly Configuration[]): Configuration[] {
+  const keeps = configurations.some(({ parts }) => rulesFor(parts.index, parts.rules)["cache-generated"] === "true");
+  const parts = partsOf({}, keeps ? { "cache-generated": "true" } : {});
+  const smallest = configurations
+    .map(({ parts: { preset } }) => preset)
+    .sort((a, b) => a!.blockTokens - b!.blockTokens);
+  return [belady, unbounded].map((eviction) => {
+    const bound = { parts: { ...parts, eviction }, indexLabel: parts.index.name, ruleTexts: [], blocksOf: smallest[0] };
+    return withEviction(bound, asNamed(eviction));
+  });
 }
 
 interface Named<P> {
@@ -76,6 +96,7 @@ async function eachNamed<P extends Plugin>(
 }
 
 interface OtherParts {
+  readonly blocksOf?: Preset | undefined;
   readonly parts: Parts;
   readonly indexLabel: string;
   readonly ruleTexts: readonly string[];
@@ -108,20 +129,21 @@ function supports(index: IndexPlugin, rules: RuleChoice): boolean {
   }
 }
 
-/** All but the eviction policy. */
+/** All but the eviction policy, which is the preset's or the default. */
 async function otherParts(lists: PartLists): Promise<OtherParts[]> {
   const all: OtherParts[] = [];
-  const indexes = await eachNamed(lists.index, indexNamed);
-  const eviction = await evictionNamed(defaultParts.eviction);
-  for (const rules of ruleCombinations(lists.rule ?? [])) {
-    const ruleTexts = Object.entries(rules).map(([name, value]) => `${name}=${value}`);
-    for (const { plugin, label } of indexes)
-      for (const allocator of lists.allocator)
-        for (const scheduler of lists.scheduler) {
-          const parts = partsOf(plugin, eviction, { allocator, scheduler }, rules);
-          all.push({ parts, indexLabel: label, ruleTexts });
-        }
-  }
+  const indexes = lists.index && (await eachNamed(lists.index, indexNamed));
+  for (const preset of lists.policy?.map((name) => presetRegistry.get(name)) ?? [undefined])
+    for (const rules of ruleCombinations(lists.rule ?? [])) {
+      const ruleTexts = Object.entries(rules).map(([name, value]) => `${name}=${value}`);
+      for (const named of indexes ?? [undefined])
+        for (const allocator of lists.allocator ?? [undefined])
+          for (const scheduler of lists.scheduler ?? [undefined]) {
+            const index = named?.plugin ?? preset?.index;
+            const parts = partsOf({ preset, index, eviction: preset?.eviction, allocator, scheduler }, rules);
+            all.push({ parts, indexLabel: named?.label ?? parts.index.name, ruleTexts, blocksOf: preset });
+          }
+    }
   return all;
 }
 
@@ -136,25 +158,23 @@ function ruleCombinations(texts: readonly string[]): RuleChoice[] {
   return combinations;
 }
 
-/** The content ids of the trace's blocks, computed once for all configurations whose rules agree on them. */
+/** The content ids of the trace's blocks, computed once for all configurations that agree on them. */
 export class KeysOnce {
   readonly #input: Input;
-  readonly #blockTokens: number;
   readonly #known = new Map<string, BlockColumns>();
 
-  constructor(input: Input, blockTokens: number) {
+  constructor(input: Input) {
     this.#input = input;
-    this.#blockTokens = blockTokens;
   }
 
-  of(parts: Parts): BlockColumns {
+  of(parts: Pick<Parts, "index" | "rules">, blockTokens: number): BlockColumns {
     const rule = (name: RuleName) => parts.rules[name] ?? parts.index.defaults?.[name];
     const rules = (["collision", "cache-generated", "partial", "store-tail", "share"] as const).map(rule);
-    const key = [...rules, parts.index.unit].join();
+    const key = [blockTokens, ...rules, parts.index.unit].join();
     let blocks = this.#known.get(key);
     if (!blocks) {
-      const config = { ...parts, blockTokens: this.#blockTokens, blocks: undefined, seed: 1 };
-      this.#known.set(key, (blocks = CacheReplay.blockKeys(config, this.#input.trace)));
+      const { trace } = this.#input;
+      this.#known.set(key, (blocks = blockKeysFor({ ...parts, blockTokens }, trace.unitTokens).of(trace)));
     }
     return blocks;
   }

@@ -3,10 +3,10 @@ import { type Command, Option } from "commander";
 import type { BlockColumns } from "../core/content.ts";
 import { InputError } from "../core/errors.ts";
 import { nearest } from "../core/nearest.ts";
-import type { ReplayConfig } from "../core/replay.ts";
+import { presetRegistry } from "../policies/registry.ts";
 import { combinations, combinationsAndBounds, KeysOnce, type PartLists } from "./combinations.ts";
 import { type Configuration, comparisonTable, type Metric, metrics } from "./comparison.ts";
-import { checkMemory, defaultParts } from "./configuration.ts";
+import { checkMemory, defaultParts, partsOf, type RunConfig } from "./configuration.ts";
 import { firstDifferences } from "./first-difference.ts";
 import { type Input, readInput } from "./input.ts";
 import {
@@ -32,7 +32,7 @@ import { commandOf, runId, saveRun } from "./save.ts";
 
 interface CompareOptions extends TraceReading, PartLists {
   readonly blocks: readonly Capacity[];
-  readonly metric: Metric;
+  readonly metric?: Metric;
   readonly blockSize?: number;
   readonly warmup: number;
   readonly seed: number;
@@ -49,11 +49,15 @@ const examples = `
 Examples:
   kvlab compare                                 the built-in example
   kvlab compare trace.jsonl.gz --eviction lru,fifo,./mine.ts
+  kvlab compare trace.jsonl --policy all
+  kvlab compare trace.jsonl --policy vllm,sglang --eviction lru,lfu
   kvlab compare trace.jsonl --blocks 1000,10%,50% --metric token
   kvlab compare trace.jsonl --rule free-order=reverse,forward --json
   kvlab compare trace.jsonl --eviction lru,./mine.ts --first-difference
 
-The offline optimum and the unlimited cache are always shown, as bounds.
+The offline optimum and the unlimited cache are always shown, as bounds. Where
+policies have blocks of different sizes, all get the same number of tokens:
+--blocks counts blocks of --block-size, or of the trace's unit or 16 tokens.
 
 With --first-difference every combination is compared with the first one,
 decision by decision (eviction: lru unless given, and no bounds). The exit code
@@ -64,10 +68,11 @@ export function addCompare(program: Command): void {
     .command("compare")
     .description("run every combination of comma lists over a trace and show one table")
     .argument("[TRACE...]", 'trace files, read one after the other; none, or "example": the built-in example')
-    .addOption(names("--index <NAMES>", "prefix indexes or files", defaultParts.index))
-    .addOption(names("--eviction <NAMES>", "eviction policies or files").default(undefined, "all online ones"))
-    .addOption(names("--allocator <NAMES>", "allocators", defaultParts.allocator))
-    .addOption(names("--scheduler <NAMES>", "schedulers", defaultParts.scheduler))
+    .addOption(names("--policy <NAMES>", "real systems' compositions (all: every one)", "none"))
+    .addOption(names("--index <NAMES>", "prefix indexes or files", `${defaultParts.index}, or the policy's`))
+    .addOption(names("--eviction <NAMES>", "eviction policies or files", "all online ones, or the policy's"))
+    .addOption(names("--allocator <NAMES>", "allocators", `${defaultParts.allocator}, or the policy's`))
+    .addOption(names("--scheduler <NAMES>", "schedulers", `${defaultParts.scheduler}, or the policy's`))
     .option("--rule <NAME=VALUES>", "values of a reuse rule (repeatable)", rule)
     .addOption(
       new Option("--blocks <SIZES>", "blocks, or percentages of the distinct blocks")
@@ -79,7 +84,11 @@ export function addCompare(program: Command): void {
     );
   addTraceOptions(addBlockSize(command));
   addRunOptions(command)
-    .option("--metric <NAME>", `which hit ratio: ${metrics.join(", ")}`, parseMetric, "block" as const)
+    .addOption(
+      new Option("--metric <NAME>", `which hit ratio: ${metrics.join(", ")}`)
+        .argParser(parseMetric)
+        .default(undefined, "block; token where block sizes differ"),
+    )
     .option("--out <DIR>", "save each run in a folder of its own below DIR", path("--out", "a folder"))
     .option("--first-difference", "show where decisions part, event by event, instead of ratios")
     .option("--json", "print one JSON document and nothing else")
@@ -89,10 +98,14 @@ export function addCompare(program: Command): void {
 }
 
 /** An option that takes a comma list. */
-function names(flags: string, description: string, initial?: string): Option {
-  const option = new Option(flags, description).argParser((text: string) => commaList(flags.split(" ")[0], text));
-  return initial === undefined ? option : option.default([initial], initial);
+function names(flags: string, description: string, initial: string): Option {
+  const [name] = flags.split(" ");
+  return new Option(flags, description)
+    .argParser((text: string) => (name === "--policy" && text === "all" ? allPresets : commaList(name, text)))
+    .default(undefined, initial);
 }
+
+const allPresets = presetRegistry.all.map((preset) => preset.name);
 
 function parseCapacities(text: string): Capacity[] {
   const capacities = commaList("--blocks", text).map(parseCapacity);
@@ -121,30 +134,32 @@ async function compare(files: readonly string[], options: CompareOptions, comman
     const input = await readInput(files, options, progress);
     const { trace } = input;
     checkWarmup(options.warmup, trace);
-    const common = {
-      blockTokens: blockTokensFor(trace, options.blockSize),
-      seed: options.seed,
-      warmup: options.warmup,
-    };
     const runner = new Runner(input, options, progress);
     const reports: RunReport[] = [];
-    const blocksBy = new KeysOnce(input, common.blockTokens);
-    const distinctBlocks = distinctPromptBlocks(blocksBy.of(configurations[0].parts));
+    const keys = new KeysOnce(input);
+    // Capacities are counted in blocks of one size, whatever those of the presets.
+    const blockTokens = blockTokensFor(trace, options.blockSize);
+    const plain = options.policy ? partsOf({}, {}) : configurations[0].parts;
+    const distinctBlocks = distinctPromptBlocks(keys.of(plain, blockTokens));
     for (const capacity of options.blocks) checkMemory(blocksOf(capacity, distinctBlocks));
     progress.start("comparing", trace.requestCount * runCount(configurations, options.blocks.length));
     const results: { configuration: Configuration; runs: RunReport[] }[] = [];
     for (const configuration of configurations) {
-      const { parts, kind } = configuration;
+      const { parts, kind, blocksOf: preset } = configuration;
+      const own = blockTokensFor(trace, options.blockSize, preset);
       const capacities = kind === "unlimited" ? (["unlimited"] as const) : options.blocks;
       const runs: RunReport[] = [];
       for (const capacity of capacities) {
+        const blocks = blocksOf(capacity, distinctBlocks);
         const config = {
           ...parts,
-          ...common,
-          blocks: blocksOf(capacity, distinctBlocks),
+          blockTokens: own,
+          blocks: blocks === undefined ? undefined : Math.max(1, Math.floor((blocks * blockTokens) / own)),
+          seed: options.seed,
+          warmup: options.warmup,
           audit: options.audit ?? false,
         };
-        runs.push(await runner.run(config, blocksBy.of(parts), configuration));
+        runs.push(await runner.run(config, keys.of(parts, own), configuration));
       }
       reports.push(...runs);
       results.push({ configuration, runs });
@@ -152,11 +167,24 @@ async function compare(files: readonly string[], options: CompareOptions, comman
     progress.done();
     const shown = options.json
       ? JSON.stringify({ schema: "compare/1", runs: reports }, undefined, 2)
-      : comparisonTable({ input, distinctBlocks, results, capacities: options.blocks, metric: options.metric });
+      : comparisonTable({
+          input,
+          distinctBlocks,
+          blockTokens,
+          results,
+          capacities: options.blocks,
+          metric: options.metric ?? usualMetric(results),
+        });
     print(`${shown}\n`);
   } finally {
     progress.done();
   }
+}
+
+/** Blocks of different sizes cannot be counted together. */
+function usualMetric(results: readonly { readonly runs: readonly RunReport[] }[]): Metric {
+  const sizes = new Set(results.map(({ runs }) => runs[0].policy.blockTokens));
+  return sizes.size > 1 || results.some(({ runs }) => runs[0].policy.preset !== null) ? "token" : "block";
 }
 
 /** @throws InputError if an option that is about figures is given where none are shown. */
@@ -181,7 +209,7 @@ class Runner {
     this.#progress = progress;
   }
 
-  async run(config: ReplayConfig, blocks: BlockColumns, { ruleTexts }: Configuration): Promise<RunReport> {
+  async run(config: RunConfig, blocks: BlockColumns, { ruleTexts }: Configuration): Promise<RunReport> {
     const advance = (requests: number) => this.#progress.advance(requests);
     const run = await runReplay(this.#input.trace, blocks, config, { advance });
     const report = runReport(this.#input, blocks, run);

@@ -1,6 +1,7 @@
+import type { Preset } from "../policies/preset.ts";
 import type { Parts } from "./configuration.ts";
 import type { Input } from "./input.ts";
-import type { Capacity } from "./options.ts";
+import { blocksOf, type Capacity } from "./options.ts";
 import type { RunReport } from "./report.ts";
 import { ratioMeanings } from "./summary.ts";
 import { aligned, approximate, colors, counted, grouped, ratio, wrapped } from "./table.ts";
@@ -18,6 +19,8 @@ export type Metric = (typeof metrics)[number];
 /** A row of the table. */
 export interface Configuration {
   readonly parts: Parts;
+  /** Whose block size it has, where the trace can have it. */
+  readonly blocksOf?: Preset | undefined;
   /** Of the eviction policy. */
   readonly label: string;
   readonly indexLabel: string;
@@ -29,6 +32,8 @@ export interface Configuration {
 export interface Comparison {
   readonly input: Input;
   readonly distinctBlocks: number;
+  /** Tokens of these blocks, which capacities are counted in; configurations may have larger or smaller ones. */
+  readonly blockTokens: number;
   readonly capacities: readonly Capacity[];
   readonly metric: Metric;
   /** A run for each capacity; of the unlimited cache only one. */
@@ -72,10 +77,9 @@ export function comparisonTable(comparison: Comparison): string {
   return [heading(comparison), table, meaning(comparison, best, optimum), ...refusals(comparison)].join("\n\n");
 }
 
-function heading({ input, distinctBlocks, results }: Comparison): string {
+function heading({ input, distinctBlocks, blockTokens, results }: Comparison): string {
   const built = input.files.length === 0 ? " (built-in)" : "";
   const { requests, inputTokens } = results[0].runs[0].trace;
-  const { blockTokens } = results[0].runs[0].policy;
   return wrapped(
     `${colors.bold(input.name)}${built}: ${counted(requests, "request")}, ${approximate(inputTokens)} prompt tokens, ` +
       `${counted(distinctBlocks, "distinct block")} of ${counted(blockTokens, "token")}`,
@@ -83,33 +87,51 @@ function heading({ input, distinctBlocks, results }: Comparison): string {
   );
 }
 
-/** Capacities that were given as shares, and all of them in blocks below. */
-function header({ capacities, results }: Comparison, names: readonly string[]): string[][] {
+/** Capacities that were given as shares, and all of them in blocks below, or in tokens where blocks differ in size. */
+function header(
+  { capacities, distinctBlocks, blockTokens, results }: Comparison,
+  names: readonly string[],
+): string[][] {
   const shares = capacities.map((capacity) =>
     capacity !== "unlimited" && "share" in capacity ? `${Number((capacity.share * 100).toPrecision(6))} % ` : "",
   );
-  const blocks = results[0].runs.map((run) => `${grouped(run.policy.blocks ?? 0)} `);
+  const mixed = new Set(results.map(({ runs }) => runs[0].policy.blockTokens)).size > 1;
+  const shown = capacities.map((capacity) => blocksOf(capacity, distinctBlocks) ?? 0);
+  const blocks = shown.map((count) => `${grouped(mixed ? count * blockTokens : count)} `);
   const filler = names.slice(1).map(() => "");
   return [
     [...names, ...shares].map((cell) => colors.bold(cell)),
-    ["blocks", ...filler, ...blocks].map((cell) => colors.dim(cell)),
+    [mixed ? "tokens" : "blocks", ...filler, ...blocks].map((cell) => colors.dim(cell)),
   ];
 }
 
-/** The parts in which configurations differ, the eviction policy first. */
+/** The parts in which configurations differ, presets or else the eviction policy first. */
 function nameColumns(configurations: readonly Configuration[]) {
   const all: [string, (configuration: Configuration) => string][] = [
+    ["eviction", ({ label }) => label],
     ["index", ({ indexLabel }) => indexLabel],
     ["allocator", ({ parts }) => parts.allocator.name],
     ["scheduler", ({ parts }) => parts.scheduler.name],
     ["rules", ({ ruleTexts }) => ruleTexts.join(" ")],
   ];
-  const differing = all.filter(([, name]) => new Set(configurations.map(name)).size > 1);
+  const presets = new Set(configurations.flatMap(({ parts }) => parts.preset ?? []));
+  const first = presets.size > 0 ? (["policy", presetName] as const) : all[0];
+  const groups = presets.size > 0 ? [...presets] : [undefined];
+  const isDiffering = (name: (configuration: Configuration) => string) =>
+    groups.some((preset) => {
+      const group = presets.size > 0 ? configurations.filter(({ parts }) => parts.preset === preset) : configurations;
+      return new Set(group.map(name)).size > 1;
+    });
+  const others = all.filter((column) => column !== first && isDiffering(column[1]));
   return {
-    headers: ["eviction", ...differing.map(([header]) => header)],
-    of: (configuration: Configuration) => [configuration.label, ...differing.map(([, name]) => name(configuration))],
+    headers: [first, ...others].map(([header]) => header),
+    of: (configuration: Configuration) => [first, ...others].map(([, name]) => name(configuration)),
   };
 }
+
+/** A bound is nobody's preset. */
+const presetName = ({ parts, label, kind }: Configuration) =>
+  kind === "online" ? (parts.preset?.name ?? label) : label;
 
 const shareOf = (part: number, whole: number) => (whole === 0 ? "–" : `${((part / whole) * 100).toFixed(1)} %`);
 

@@ -1,10 +1,17 @@
 import { totalmem } from "node:os";
-import { createCache, rulesFor } from "../core/compose.ts";
+import { checkAllocator, createCache, rulesFor } from "../core/compose.ts";
 import { InputError } from "../core/errors.ts";
 import type { AllocatorPlugin, EvictionPlugin, IndexPlugin, SchedulerPlugin } from "../core/plugins.ts";
 import type { ReplayConfig } from "../core/replay.ts";
 import type { RuleName, Rules, RuleValue } from "../core/rules.ts";
-import { allocatorRegistry, evictionRegistry, indexRegistry, schedulerRegistry } from "../policies/registry.ts";
+import type { Preset } from "../policies/preset.ts";
+import {
+  allocatorRegistry,
+  evictionRegistry,
+  indexRegistry,
+  presetRegistry,
+  schedulerRegistry,
+} from "../policies/registry.ts";
 import { partNamed } from "./later.ts";
 import { isOwnIndex, loadOwnIndex } from "./own-index.ts";
 import { isPolicyFile, loadOwnPolicy } from "./own-policy.ts";
@@ -13,43 +20,87 @@ export const defaultParts = { index: "hash-table", eviction: "lru", allocator: "
 
 /** Everything chosen but the capacity and the block size, which depend on the trace. */
 export interface Parts {
+  /** Where all that was not chosen comes from. */
+  readonly preset?: Preset | undefined;
   readonly index: IndexPlugin;
   readonly eviction: EvictionPlugin;
   readonly allocator: AllocatorPlugin;
   readonly scheduler: SchedulerPlugin;
-  /** As given; the others are the index's defaults. */
+  /** As given, or the preset's; the others are the index's defaults. */
   readonly rules: Partial<Record<RuleName, RuleValue>>;
 }
 
+/** What is run: a replay's configuration, and the preset that it began with. */
+export interface RunConfig extends ReplayConfig {
+  readonly preset?: Preset | undefined;
+}
+
+/** Names as given; what is not given is the preset's or the default. */
 export interface PartNames {
-  readonly index: string;
-  readonly eviction: string;
-  readonly allocator: string;
-  readonly scheduler: string;
+  readonly policy?: string | undefined;
+  readonly index?: string | undefined;
+  readonly eviction?: string | undefined;
+  readonly allocator?: string | undefined;
+  readonly scheduler?: string | undefined;
 }
 
 /** @throws InputError if there is no such part, or the index cannot do what a rule says. */
 export async function partsNamed(names: PartNames, rules: Parts["rules"]): Promise<Parts> {
-  for (const kind of Object.keys(defaultParts) as (keyof PartNames)[]) {
-    if (names[kind].includes(","))
+  for (const kind of ["policy", ...Object.keys(defaultParts)] as (keyof PartNames)[])
+    if (names[kind]?.includes(","))
       throw new InputError(`--${kind} is "${names[kind]}", expected one name; kvlab compare takes several`);
-  }
-  const index = await indexNamed(names.index);
-  rulesFor(index, rules);
-  return partsOf(index, await evictionNamed(names.eviction), names, rules);
+  const preset = names.policy === undefined ? undefined : presetRegistry.get(names.policy);
+  const index = names.index === undefined ? preset?.index : await indexNamed(names.index);
+  const eviction = names.eviction === undefined ? preset?.eviction : await evictionNamed(names.eviction);
+  return partsOf({ ...names, preset, index, eviction }, rules);
+}
+
+interface ChosenParts extends Pick<PartNames, "allocator" | "scheduler"> {
+  readonly preset?: Preset | undefined;
+  readonly index?: IndexPlugin | undefined;
+  readonly eviction?: EvictionPlugin | undefined;
 }
 
 /** @throws InputError as `partsNamed` does. */
-export function partsOf(
-  index: IndexPlugin,
-  eviction: EvictionPlugin,
-  names: Pick<PartNames, "allocator" | "scheduler">,
-  rules: Parts["rules"],
-): Parts {
-  rulesFor(index, rules);
-  const allocator = partNamed(allocatorRegistry, "allocator", names.allocator);
-  const scheduler = partNamed(schedulerRegistry, "scheduler", names.scheduler);
-  return { index, eviction, allocator, scheduler: isOwnIndex(index) ? index.watching(scheduler) : scheduler, rules };
+export function partsOf(chosen: ChosenParts, rules: Parts["rules"]): Parts {
+  const { preset } = chosen;
+  const index = chosen.index ?? indexRegistry.get(defaultParts.index);
+  const eviction = chosen.eviction ?? evictionRegistry.get(defaultParts.eviction);
+  const allocator =
+    chosen.allocator === undefined
+      ? (preset?.allocator ?? allocatorRegistry.get(defaultParts.allocator))
+      : partNamed(allocatorRegistry, "allocator", chosen.allocator);
+  const scheduler = schedulerFor(chosen);
+  const all = { ...(preset && possibleRules(preset, index, allocator)), ...rules };
+  checkAllocator(allocator, rulesFor(index, all));
+  return {
+    preset,
+    index,
+    eviction,
+    allocator,
+    scheduler: isOwnIndex(index) ? index.watching(scheduler) : scheduler,
+    rules: all,
+  };
+}
+
+/** A preset's scheduler may not exist yet; without a clock it makes no difference, for requests do not overlap. */
+function schedulerFor({ preset, scheduler }: ChosenParts): SchedulerPlugin {
+  if (scheduler !== undefined) return partNamed(schedulerRegistry, "scheduler", scheduler);
+  const there = schedulerRegistry.all.find(({ name }) => name === preset?.scheduler);
+  return there ?? schedulerRegistry.get(defaultParts.scheduler);
+}
+
+/** Those of a preset's rules that another index or allocator than its own can follow. */
+function possibleRules(preset: Preset, index: IndexPlugin, allocator: AllocatorPlugin): Parts["rules"] {
+  const isPossible = ([name, value]: [string, RuleValue]) => {
+    try {
+      checkAllocator(allocator, rulesFor(index, { [name]: value }));
+      return true;
+    } catch {
+      return false;
+    }
+  };
+  return Object.fromEntries(Object.entries(preset.rules).filter(isPossible));
 }
 
 /** An index of ours by its name, or a user's by its file. */
@@ -84,8 +135,11 @@ function readsFuture(eviction: EvictionPlugin): boolean {
 export const effectiveRules = (config: Pick<ReplayConfig, "index" | "rules">): Rules =>
   rulesFor(config.index, config.rules);
 
-/** Block size without `--block-size`: the trace's unit, or 16 tokens where a key is a token. */
-export const defaultBlockTokens = (unitTokens: number) => (unitTokens === 1 ? 16 : unitTokens);
+/** Block size without `--block-size`: the preset's where the trace can have it, its unit, or 16 where a key is a token. */
+export function defaultBlockTokens(unitTokens: number, preset?: Preset): number {
+  if (preset !== undefined && preset.blockTokens % unitTokens === 0) return preset.blockTokens;
+  return unitTokens === 1 ? 16 : unitTokens;
+}
 
 /** What the columns of a block take at the least. */
 const bytesPerBlock = 16;

@@ -59,6 +59,7 @@ export type SideReport = ReturnType<typeof sideReport>;
 /** Configurations by the parts in which they differ. */
 function namesOf(configurations: readonly Configuration[]): string[] {
   const parts: ((configuration: Configuration) => string)[] = [
+    ({ parts }) => parts.preset?.name ?? "",
     ({ indexLabel }) => indexLabel,
     ({ label }) => label,
     ({ parts }) => parts.allocator.name,

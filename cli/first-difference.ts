@@ -41,10 +41,16 @@ export async function firstDifferences(
   try {
     const input = await readInput(files, options, progress);
     const { trace } = input;
-    const blockTokens = blockTokensFor(trace, options.blockSize);
     const { seed, audit = false } = options;
-    const keys = new KeysOnce(input, blockTokens);
-    const blocks = configurations.map(({ parts }) => keys.of(parts));
+    const keys = new KeysOnce(input);
+    const sizes = configurations.map(({ blocksOf: preset }) => blockTokensFor(trace, options.blockSize, preset));
+    const [blockTokens] = sizes;
+    const other = sizes.find((size) => size !== blockTokens);
+    if (other !== undefined)
+      throw new InputError(
+        `--first-difference compares blocks of one size, not ${blockTokens} and ${other}: --block-size`,
+      );
+    const blocks = configurations.map(({ parts }) => keys.of(parts, blockTokens));
     checkContents(blocks);
     const distinctBlocks = distinctPromptBlocks(blocks[0]);
     for (const capacity of options.blocks) checkMemory(blocksOf(capacity, distinctBlocks));

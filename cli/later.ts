@@ -24,12 +24,11 @@ const laterTraceCommands: Readonly<Record<string, string>> = {
 
 /** Parts of versions to come. */
 const laterParts: Readonly<Record<string, readonly string[]>> = {
-  index: ["prompt-table", "prefix-pool", "prefix-trie"],
   eviction: [
     ...["s3fifo", "s3-fifo", "arc", "2q", "sieve", "clock", "tinylfu", "w-tinylfu"],
     ...["gdsf", "lru-k", "lirs", "lfu-da", "cost"],
   ],
-  allocator: ["token", "radix", "page"],
+  allocator: ["radix", "page"],
   scheduler: [
     ...["fcfs", "lpm", "dfs-weight", "lof", "random", "routing-key", "hrrn", "shortest-prefill-first", "priority"],
     ...["online", "offline", "prefix-group", "efficient-router"],

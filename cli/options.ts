@@ -117,13 +117,9 @@ export function addRunOptions(command: Command): Command {
     .option("--audit", "check every invariant after every step; slow");
 }
 
-const presets =
-  "presets are not part of this version; compose with --index, --eviction, --allocator, --scheduler and --rule";
-
 /** Options of versions to come: recognised, and refused with what there is instead. */
 const laterOptions: Readonly<Record<string, string>> = {
-  policy: presets,
-  preset: "presets (--policy) are not part of this version; compose with --index, --eviction and the others",
+  preset: "is called --policy",
   capacity: "needs --model, which is not part of this version; give --blocks",
   model: "the simulator and the engine are not part of this version; give --blocks",
   gpu: "the simulator is not part of this version",

@@ -215,6 +215,7 @@ function toldHost(host: IndexHost, books: Books): IndexHost {
       return host.countsHits;
     },
     isIdle: (block) => host.isIdle(block),
+    isPinned: (block) => host.isPinned(block),
     created: (entry, depth, tokens, key) => host.created(entry, depth, tokens, key),
     createdBlocks: (insertion, from, to) => host.createdBlocks(insertion, from, to),
     hit: (entry) => host.hit(entry),

@@ -1,9 +1,17 @@
 import type { Command } from "commander";
+import { rulesFor } from "../core/compose.ts";
 import type { Plugin } from "../core/plugins.ts";
-import { type RuleName, type RuleValue, ruleNames, ruleTable } from "../core/rules.ts";
-import { allocatorRegistry, evictionRegistry, indexRegistry, schedulerRegistry } from "../policies/registry.ts";
+import { type RuleName, type RuleValue, resolveRules, ruleNames, ruleTable } from "../core/rules.ts";
+import type { Preset } from "../policies/preset.ts";
+import {
+  allocatorRegistry,
+  evictionRegistry,
+  indexRegistry,
+  presetRegistry,
+  schedulerRegistry,
+} from "../policies/registry.ts";
 import { print } from "./print.ts";
-import { colors, wrapped } from "./table.ts";
+import { aligned, colors, wrapped } from "./table.ts";
 
 const kinds: Readonly<Record<string, { readonly option: string; readonly all: readonly Plugin[] }>> = {
   index: { option: "--index", all: indexRegistry.all },
@@ -15,7 +23,7 @@ const kinds: Readonly<Record<string, { readonly option: string; readonly all: re
 export function addPolicies(program: Command): void {
   program
     .command("policies")
-    .description("list what there is to choose from: plug-ins with their sources, and the reuse rules")
+    .description("list what there is to choose from: real systems, plug-ins and reuse rules")
     .option("--json", "print one JSON document and nothing else")
     .addHelpText("after", "\nExamples:\n  kvlab policies\n  kvlab policies --json")
     .action(({ json }: { json?: boolean }) => {
@@ -52,10 +60,17 @@ function document() {
     const later = typeof values === "string" ? !supported(name, 1) : values.filter((value) => !supported(name, value));
     return { name, ...valuesOf(name), later, about: ruleTable[name].about };
   });
-  return { schema: "policies/1", plugins, rules };
+  return { schema: "policies/1", plugins, presets: presetRegistry.all.map(presetDocument), rules };
 }
 
-const nameWidth = 12;
+/** A preset with its axes: every rule in effect. */
+function presetDocument(preset: Preset) {
+  const { name, about, source, link, index, eviction, allocator, scheduler, blockTokens } = preset;
+  const parts = { index: index.name, eviction: eviction.name, allocator: allocator.name, scheduler, blockTokens };
+  return { name, about, source, link, ...parts, rules: rulesFor(index, preset.rules) };
+}
+
+const nameWidth = 16;
 const indent = nameWidth + 4;
 
 function text(): string {
@@ -63,7 +78,34 @@ function text(): string {
     const lines = all.map(({ name, about, source }) => entry(name, `${about} ${colors.dim(`[${source}]`)}`));
     return [`${colors.bold(kind)} (${option})`, ...lines].join("\n");
   });
-  return [...sections, rules()].join("\n\n");
+  return [presets(), ...sections, rules()].join("\n\n");
+}
+
+/** One table: a line of parts for each preset, and below it the rules that are not the general default. */
+function presets(): string {
+  const isThere = (name: string) => schedulerRegistry.all.some((scheduler) => scheduler.name === name);
+  const header = ["policy", "index", "eviction", "allocator", "scheduler", "block"];
+  const rows = presetRegistry.all.map((preset) => {
+    const { name, index, eviction, allocator, scheduler, blockTokens } = presetDocument(preset);
+    return [name, index, eviction, allocator, isThere(scheduler) ? scheduler : `${scheduler}*`, String(blockTokens)];
+  });
+  const [head, ...lines] = aligned([header, ...rows], "lllllr").split("\n");
+  const usual = resolveRules();
+  const said = presetRegistry.all.flatMap((preset, i) => {
+    const own = rulesFor(preset.index, preset.rules);
+    const differing = ruleNames.filter((name) => own[name] !== usual[name]).map((name) => `${name}=${own[name]}`);
+    const words = differing.length === 0 ? [] : [`    ${colors.dim(wrapped(differing.join(" "), 4, 4))}`];
+    return [lines[i], ...words];
+  });
+  const note =
+    "Real systems (--policy NAME; kvlab replay --policy vllm --eviction lfu changes one axis). " +
+    "Blocks are in tokens. * is not part of this version: without a clock requests are served one after the other.";
+  return [
+    `${colors.bold("policy")} (--policy)`,
+    head,
+    ...said,
+    colors.dim(wrapped(note, 2, 2).replace(/^/, "  ")),
+  ].join("\n");
 }
 
 const entry = (name: string, said: string) => `  ${name.padEnd(nameWidth)}  ${wrapped(said, indent, indent)}`;

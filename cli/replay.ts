@@ -1,11 +1,19 @@
 import { join } from "node:path";
-import type { Command } from "commander";
+import { type Command, Option } from "commander";
 import { InputError } from "../core/errors.ts";
 import type { EvictionPlugin } from "../core/plugins.ts";
-import { CacheReplay, type ReplayConfig } from "../core/replay.ts";
+import { CacheReplay } from "../core/replay.ts";
 import type { RuleName, RuleValue } from "../core/rules.ts";
 import type { Trace } from "../core/trace.ts";
-import { checkMemory, defaultBlockTokens, defaultParts, type PartNames, partsNamed } from "./configuration.ts";
+import type { Preset } from "../policies/preset.ts";
+import {
+  checkMemory,
+  defaultBlockTokens,
+  defaultParts,
+  type PartNames,
+  partsNamed,
+  type RunConfig,
+} from "./configuration.ts";
 import { readInput } from "./input.ts";
 import {
   addBlockSize,
@@ -47,6 +55,7 @@ const examples = `
 Examples:
   kvlab replay                                  the built-in example
   kvlab replay trace.jsonl.gz --blocks 10000
+  kvlab replay trace.jsonl --policy vllm --eviction lfu
   kvlab replay trace.jsonl --blocks 25% --eviction ./mine.ts
   kvlab replay trace.jsonl --index none --json --no-save
 
@@ -57,10 +66,11 @@ export function addReplay(program: Command): void {
     .command("replay")
     .description("run one configuration over a trace and say what hit, what missed and why")
     .argument("[TRACE...]", 'trace files, read one after the other; none, or "example": the built-in example')
-    .option("--index <NAME>", "prefix index, or a file with one of your own", defaultParts.index)
-    .option("--eviction <NAME>", "eviction policy, or a file with one of your own", defaultParts.eviction)
-    .option("--allocator <NAME>", "allocator", defaultParts.allocator)
-    .option("--scheduler <NAME>", "scheduler", defaultParts.scheduler)
+    .option("--policy <NAME>", "a real system's composition, of which the options below change parts")
+    .addOption(part("--index <NAME>", "prefix index, or a file with one of your own", defaultParts.index))
+    .addOption(part("--eviction <NAME>", "eviction policy, or a file with one of your own", defaultParts.eviction))
+    .addOption(part("--allocator <NAME>", "allocator", defaultParts.allocator))
+    .addOption(part("--scheduler <NAME>", "scheduler", defaultParts.scheduler))
     .option("--rule <NAME=VALUE>", "a reuse rule (repeatable; kvlab policies lists them)", rule)
     .option("--blocks <N>", "blocks of the cache, N% of the distinct blocks, or unlimited", parseCapacity);
   addTraceOptions(addBlockSize(command));
@@ -73,6 +83,11 @@ export function addReplay(program: Command): void {
     .addHelpText("after", examples)
     .action(replay);
   addLaterOptions(command);
+}
+
+/** An option for a part of the composition. */
+function part(flags: string, description: string, initial: string): Option {
+  return new Option(flags, description).default(undefined, `${initial}, or the policy's`);
 }
 
 async function replay(files: readonly string[], options: ReplayOptions): Promise<void> {
@@ -89,14 +104,14 @@ async function replay(files: readonly string[], options: ReplayOptions): Promise
     checkWarmup(options.warmup, trace);
     const configured = {
       ...parts,
-      blockTokens: blockTokensFor(trace, options.blockSize),
+      blockTokens: blockTokensFor(trace, options.blockSize, parts.preset),
       blocks: undefined,
       seed: options.seed,
     };
     const blocks = CacheReplay.blockKeys(configured, trace);
     const distinctBlocks = distinctPromptBlocks(blocks);
     const byDefault = options.blocks === undefined && !parts.eviction.unlimited;
-    const config: ReplayConfig = {
+    const config: RunConfig = {
       ...configured,
       blocks: parts.eviction.unlimited ? undefined : blocksOf(options.blocks ?? { share: 0.1 }, distinctBlocks),
       warmup: options.warmup,
@@ -119,7 +134,8 @@ async function replay(files: readonly string[], options: ReplayOptions): Promise
       directory = claimed.path;
       progress.done();
     }
-    const facts = { traceName: input.name, distinctBlocks, byDefault, directory, repeat };
+    const usualBlockTokens = parts.preset?.blockTokens;
+    const facts = { traceName: input.name, distinctBlocks, byDefault, directory, repeat, usualBlockTokens };
     const shown = options.json ? JSON.stringify(report, undefined, 2) : summary(report, facts);
     print(`${shown}\n`);
   } finally {
@@ -153,8 +169,8 @@ export function checkWarmup(warmup: number, { requestCount }: Trace): void {
 }
 
 /** @throws InputError if the size is not a multiple of the trace's unit. */
-export function blockTokensFor({ unitTokens }: Trace, blockSize: number | undefined): number {
-  const size = blockSize ?? defaultBlockTokens(unitTokens);
+export function blockTokensFor({ unitTokens }: Trace, blockSize: number | undefined, preset?: Preset): number {
+  const size = blockSize ?? defaultBlockTokens(unitTokens, preset);
   if (size % unitTokens === 0) return size;
   throw new InputError(
     `--block-size is ${size}, expected a multiple of ${unitTokens}, the tokens of the trace's blocks`,

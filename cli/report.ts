@@ -1,7 +1,6 @@
 import type { BlockColumns } from "../core/content.ts";
-import type { ReplayConfig } from "../core/replay.ts";
 import { cacheReport } from "../core/report.ts";
-import { effectiveRules } from "./configuration.ts";
+import { effectiveRules, type RunConfig } from "./configuration.ts";
 import type { Input } from "./input.ts";
 import { isOwnIndex } from "./own-index.ts";
 import { isOwnPolicy } from "./own-policy.ts";
@@ -14,10 +13,10 @@ export function traceReport({ trace, files, format, inputTokens, outputTokens }:
 }
 
 /** What every document says of a configuration, but for its size. */
-export function policyReport(config: ReplayConfig) {
-  const { index, eviction, allocator, scheduler, blockTokens } = config;
+export function policyReport(config: RunConfig) {
+  const { preset, index, eviction, allocator, scheduler, blockTokens } = config;
   return {
-    preset: null,
+    preset: preset?.name ?? null,
     index: index.name,
     ...(isOwnIndex(index) && { indexFile: index.file }),
     eviction: eviction.name,

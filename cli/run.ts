@@ -2,13 +2,14 @@ import type { BlockColumns } from "../core/content.ts";
 import { PolicyError } from "../core/errors.ts";
 import { CacheReplay, type ReplayConfig, type ReplayResult } from "../core/replay.ts";
 import type { Trace } from "../core/trace.ts";
+import type { RunConfig } from "./configuration.ts";
 import { breathe } from "./interrupt.ts";
 import { isFailure, isOwnIndex } from "./own-index.ts";
 import { isOwnPolicy } from "./own-policy.ts";
 
 /** A finished replay. */
 export interface Run {
-  readonly config: ReplayConfig;
+  readonly config: RunConfig;
   readonly result: ReplayResult;
   /** The replay alone; of several the median. */
   readonly wallMs: number;
@@ -29,7 +30,7 @@ export const servedRequests = (trace: Trace, repeat?: number) =>
 export async function runReplay(
   trace: Trace,
   blocks: BlockColumns,
-  config: ReplayConfig,
+  config: RunConfig,
   options: RunOptions = {},
 ): Promise<Run> {
   const { repeat, advance = () => {} } = options;

@@ -13,8 +13,8 @@ export const runsFolder = "runs";
 /** The same configuration over the same trace has the same id: what was run, and a hash of all the rest. */
 export function runId(input: Input, { trace, policy, seed, warmup }: RunReport): string {
   const hash = createHash("sha256").update(JSON.stringify({ trace, policy, seed, warmup })).digest("hex");
-  const { index, eviction, blocks } = policy;
-  const parts = [input.name, index, eviction, blocks ?? "unlimited", hash.slice(0, 8)];
+  const { preset, index, eviction, blocks } = policy;
+  const parts = [input.name, preset ?? index, eviction, blocks ?? "unlimited", hash.slice(0, 8)];
   return parts
     .join("-")
     .replace(/[^A-Za-z0-9.+_-]+/g, "_")
@@ -31,6 +31,7 @@ export function commandOf(report: RunReport, reading: TraceReading, events: bool
   add("format", trace.files.length === 0 ? undefined : trace.format);
   add("unit", reading.unit);
   add("limit", reading.limit);
+  add("policy", policy.preset ?? undefined);
   add("index", policy.indexFile ?? policy.index);
   add("eviction", policy.evictionFile ?? policy.eviction);
   add("allocator", policy.allocator);

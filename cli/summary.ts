@@ -43,6 +43,8 @@ export interface SummaryFacts {
   /** Where the run was saved. */
   readonly directory: string | undefined;
   readonly repeat: number | undefined;
+  /** The preset's usual block size. */
+  readonly usualBlockTokens: number | undefined;
 }
 
 /** A run for people: what was run, the hit ratios, the misses, the speed. */
@@ -59,7 +61,10 @@ export function summary(report: RunReport, facts: SummaryFacts): string {
   ].join("\n\n");
 }
 
-function ran({ trace, policy, warmup }: RunReport, { traceName, distinctBlocks, byDefault }: SummaryFacts): string {
+function ran(
+  { trace, policy, warmup }: RunReport,
+  { traceName, distinctBlocks, byDefault, usualBlockTokens }: SummaryFacts,
+): string {
   const { index, eviction, allocator, scheduler, blocks, blockTokens } = policy;
   const built = trace.files.length === 0 ? " (the built-in example: generated chat)" : "";
   const share = distinctBlocks === 0 ? "" : `, ${percent((blocks ?? 0) / distinctBlocks)} of`;
@@ -69,6 +74,11 @@ function ran({ trace, policy, warmup }: RunReport, { traceName, distinctBlocks, 
     blocks === null
       ? `unlimited; the trace has ${counted(distinctBlocks, "distinct block")}`
       : `${counted(blocks, "block")}${share}${distinct}${byDefault ? " (the default; --blocks changes it)" : ""}`;
+  const preset = policy.preset === null ? "" : `${colors.bold(policy.preset)}: `;
+  const usual =
+    usualBlockTokens === undefined || usualBlockTokens === blockTokens
+      ? ""
+      : ` (${policy.preset}'s own: ${usualBlockTokens})`;
   const changed = changedRules(policy.rules);
   const rows: [string, string][] = [
     [
@@ -76,8 +86,8 @@ function ran({ trace, policy, warmup }: RunReport, { traceName, distinctBlocks, 
       `${colors.bold(traceName)}${built}: ${counted(trace.requests, "request")}, ${approximate(trace.inputTokens)} prompt tokens` +
         (warmup > 0 ? `; the first ${grouped(warmup)} requests are in no figure` : ""),
     ],
-    ["policy", `${colors.bold(`${index} + ${eviction}`)}, allocator ${allocator}, scheduler ${scheduler}`],
-    ["cache", `${capacity}; ${blockTokens} tokens a block`],
+    ["policy", `${preset}${colors.bold(`${index} + ${eviction}`)}, allocator ${allocator}, scheduler ${scheduler}`],
+    ["cache", `${capacity}; ${counted(blockTokens, "token")} a block${usual}`],
     ...(changed ? ([["rules", changed]] as [string, string][]) : []),
   ];
   return rows.map(([name, text]) => `  ${name.padEnd(8)}${wrapped(text, 10, 10)}`).join("\n");

@@ -32,6 +32,8 @@ const idle = BlockState.idle;
 export class CacheEntries implements IndexHost {
   readonly columns: EntryColumns;
   readonly pool: BlockPool;
+  /** Blocks that an operator has pinned, each with how often. */
+  readonly pinned = new Map<BlockId, number>();
   /** Advanced by every operation of the cache; the time that recency and age are measured in. */
   tick = 0;
   now: Nanos = 0;
@@ -89,6 +91,10 @@ export class CacheEntries implements IndexHost {
     if (!direct || policy.takeMany === undefined) return;
     this.#leaves = index.leaves;
     this.#takesMany = index.leaves !== undefined || index.evictMany !== undefined;
+  }
+
+  isPinned(block: BlockId): boolean {
+    return this.pinned.has(block);
   }
 
   isIdle(block: BlockId): boolean {
@@ -263,9 +269,13 @@ export class CacheEntries implements IndexHost {
     const index = this.#index;
     while (index.entryCount > this.#mostEntries || index.blockCount > this.#mostBlocks) {
       const victim = index.evictableBlocks > 0 ? this.#policy.victim(this.now) : undefined;
-      if (victim !== undefined) this.#evictOne(Math.max(1, Math.min(index.blockCount - this.#mostBlocks, maxBlocks)));
-      else if (index.oldest === undefined) return;
-      else index.forget(index.oldest());
+      if (victim !== undefined) {
+        this.#evictOne(Math.max(1, Math.min(index.blockCount - this.#mostBlocks, maxBlocks)));
+      } else {
+        const oldest = index.oldest?.((block) => this.isPinned(block)) ?? -1;
+        if (oldest < 0) return;
+        index.forget(oldest);
+      }
     }
   }
 
@@ -273,8 +283,13 @@ export class CacheEntries implements IndexHost {
   clear(): void {
     const { evictedBlocks } = this.#counters;
     const order = new Int32Array(this.freeBlocks + this.#index.evictableBlocks);
-    const evictedFrom = this.take(order, 0, order.length);
-    for (const block of order.subarray(evictedFrom)) this.pool.move(block, idle, free);
+    if (this.#oneQueue) {
+      this.#takeInTurn(order, 0, order.length);
+    } else {
+      order.set(Int32Array.from(this.#allocator.free()));
+      this.#takeVictims(order, this.freeBlocks, order.length);
+    }
+    for (const block of order) if (this.pool.stateOf(block) === idle) this.pool.move(block, idle, free);
     this.#allocator.reset(order);
     this.#counters.evictedBlocks = evictedBlocks;
   }

@@ -88,7 +88,7 @@ export class KvCache {
     this.log = log;
     this.#unlimited = parts.blocks === undefined;
     this.#publishAtAllocation = rules.publish === "allocation";
-    this.#recomputeLast = rules["full-hit"] === "recompute-last";
+    this.#recomputeLast = rules["full-hit"] !== "stored-logits";
     this.#limits = rules["max-entries"] !== "unlimited" || rules["prefix-blocks"] !== "unlimited";
     const forward = rules["free-order"] === "forward";
     this.holdings = new Holdings({ index, entries, counters, log, forward, unlimited: this.#unlimited });
@@ -218,7 +218,11 @@ export class KvCache {
     const { publish } = this.rules;
     const done = this.#publication.blocksAt(sequence, sequence.computedTokens);
     history?.computed(sequence.request, Math.floor(before / this.blockTokens), this.#computedBlocks(sequence, done));
-    if (publish === "step" || (publish === "chunk" && prefill)) this.#publish(sequence, done, now);
+    if (publish === "step") this.#publish(sequence, done, now);
+    // Where one step computes a prompt and its answer, the answer is no chunk of the prompt.
+    if (publish !== "chunk" || !prefill) return;
+    const chunkEnd = Math.min(sequence.computedTokens, Math.max(before, sequence.request.inputTokens));
+    this.#publish(sequence, this.#publication.blocksAt(sequence, chunkEnd), now);
   }
 
   /** Blocks that have been computed, of which some may never be published. */
@@ -268,6 +272,8 @@ export class KvCache {
   /** The request goes back to the queue; what it has computed can be found if the rules publish before the end. */
   preempt(sequence: Sequence, now: Nanos): void {
     assert(!sequence.inStep, "a sequence is preempted inside a step");
+    if (this.rules.publish === "finish")
+      this.#publish(sequence, this.#publication.blocksAt(sequence, sequence.computedTokens), now);
     this.log?.add(EventKind.preempt, now, sequence.request.id, -1, -1, -1);
     this.#release(sequence, now);
     sequence.computedTokens = sequence.cachedTokens = sequence.cachedBlocks = sequence.publishedBlocks = 0;

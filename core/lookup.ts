@@ -67,6 +67,7 @@ export class Lookup {
   readonly #dropBlocks: number;
   readonly #adopt: boolean;
   readonly #recomputeLast: boolean;
+  readonly #storedLogits: boolean;
   readonly #worstCase: boolean;
   /** Whether parts of blocks may be used. */
   readonly #parts: boolean;
@@ -99,6 +100,7 @@ export class Lookup {
     this.#dropBlocks = rules["drop-blocks"];
     this.#adopt = rules.duplicates === "adopt" || rules.duplicates === "share";
     this.#recomputeLast = rules["full-hit"] === "recompute-last";
+    this.#storedLogits = rules["full-hit"] === "stored-logits";
     this.#worstCase = rules.reserve === "worst-case";
     this.#reasons = log === undefined ? undefined : [];
     const remembered = index.remembers === true && rules.publish === "allocation" && !namespaces;
@@ -242,8 +244,8 @@ export class Lookup {
     const { table } = sequence;
     const { words } = this.#pool;
     let unheld = countIdle(table, 0, hits, words);
-    // Who has its logits writes nothing before its answer.
-    const isLater = !this.#recomputeLast && hitTokens === known;
+    // Who has its logits writes nothing before its answer, but may have to have all its blocks now.
+    const isLater = this.#storedLogits && !this.#worstCase && hitTokens === known;
     this.copyLast = copies && !isLater;
     this.copyLater = isLater && this.#writesToLast(hits, sequence);
     const resident = blocks - this.#match.absent;

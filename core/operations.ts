@@ -42,10 +42,11 @@ export type PinResult = "pinned" | "not cached" | "over budget";
  * blocks may be pinned at once, each counted once; else nothing changes. A prefix may be pinned more than once.
  */
 export function pin(cache: KvCache, prefix: Sequence, now: Nanos): PinResult {
+  if (cache.pins.has(prefix)) return "pinned";
   const blocks = matchWhole(cache, prefix);
   if (blocks === 0) return "not cached";
   const path = prefix.table.subarray(0, blocks);
-  const pinned = pinnedBlocks(cache);
+  const { pinned } = cache.entries;
   const added = path.reduce((count, block) => count + (pinned.has(block) ? 0 : 1), 0);
   if (pinned.size + added > cache.rules["pin-blocks"]) return "over budget";
   cache.begin(prefix, now);
@@ -53,6 +54,7 @@ export function pin(cache: KvCache, prefix: Sequence, now: Nanos): PinResult {
   cache.holdings.holdFound(prefix, blocks, blocks, blocks);
   prefix.blockCount = prefix.cachedBlocks = prefix.publishedBlocks = blocks;
   cache.pins.add(prefix);
+  for (const block of path) pinned.set(block, (pinned.get(block) ?? 0) + 1);
   path.forEach((block, i) => {
     cache.log?.add(EventKind.pin, now, prefix.request.id, block, prefix.request.keys[prefix.request.keyStart + i], i);
   });
@@ -62,17 +64,16 @@ export function pin(cache: KvCache, prefix: Sequence, now: Nanos): PinResult {
 /** The prefix that was pinned with this very sequence may be evicted again; false if it is not pinned. */
 export function unpin(cache: KvCache, prefix: Sequence, now: Nanos): boolean {
   if (!cache.pins.delete(prefix)) return false;
+  const { pinned } = cache.entries;
+  for (const block of prefix.table.subarray(0, prefix.blockCount)) {
+    const times = pinned.get(block)! - 1;
+    if (times === 0) pinned.delete(block);
+    else pinned.set(block, times);
+  }
   cache.begin(prefix, now);
   cache.log?.add(EventKind.unpin, now, prefix.request.id, -1, -1, -1);
   cache.holdings.release(prefix);
   return true;
-}
-
-/** Blocks that are pinned, each once. */
-export function pinnedBlocks(cache: KvCache): Set<BlockId> {
-  const blocks = new Set<BlockId>();
-  for (const { table, blockCount } of cache.pins) for (const block of table.subarray(0, blockCount)) blocks.add(block);
-  return blocks;
 }
 
 export type DeleteResult = "deleted" | "not cached" | "in use";
@@ -86,18 +87,25 @@ export function deletePrefix(cache: KvCache, prefix: Sequence, now: Nanos): Dele
   const { index, pool } = cache;
   const blocks = matchWhole(cache, prefix);
   if (blocks === 0) return "not cached";
-  const { table } = prefix;
-  const isIdle = (block: BlockId) => pool.stateOf(block) === BlockState.idle;
+  const areIdle = (equal: readonly BlockId[]) => equal.every((block) => pool.stateOf(block) === BlockState.idle);
+  const isTree = index.isLeaf !== undefined;
   // A stored prompt goes as a whole; in a tree, what extends an idle block is idle.
-  const parts = index.stores === undefined ? table.subarray(blocks - 1, blocks) : table.subarray(0, blocks);
-  if (!parts.every(isIdle)) return "in use";
+  const isWhole = index.stores !== undefined && !isTree;
+  const path = Array.from(prefix.table.subarray(0, blocks), (block) => equalBlocks(cache, block));
+  if (!areIdle(isWhole ? path.flat() : path[blocks - 1])) return "in use";
   cache.begin(prefix, now);
-  index.forget(table[blocks - 1]);
-  for (let i = blocks - 2; i >= 0 && isIdle(table[i]); i--) {
-    if (index.isLeaf?.(table[i]) === false) break;
-    index.forget(table[i]);
+  for (let i = blocks - 1; i >= 0 && areIdle(path[i]); i--) {
+    if (i < blocks - 1 && isTree && !index.isLeaf!(path[i][0])) break;
+    for (const block of path[i]) index.forget(block);
   }
   return "deleted";
+}
+
+/** The stored blocks with the same content as this one, of which there can be several in a hash table. */
+function equalBlocks({ index, rules, entries }: KvCache, block: BlockId): BlockId[] {
+  if (!["keep", "adopt", "newest"].includes(rules.duplicates)) return [block];
+  const { key } = entries.columns;
+  return [...index.blocks()].filter((other) => key[index.entryOf(other)] === key[index.entryOf(block)]);
 }
 
 /** Finds all blocks of the prefix, into its table; 0 if not all are cached. */

@@ -110,6 +110,8 @@ export interface IndexHost {
   readonly columns: EntryColumns;
   /** Whether anybody wants to hear of hits. */
   readonly countsHits: boolean;
+  /** Whether an operator wants the stored block to stay. */
+  isPinned(block: BlockId): boolean;
   /** Whether the block is stored and nobody holds it. */
   isIdle(block: BlockId): boolean;
   /** An entry was made; `depth` and `tokens` are its end and its length in tokens, `key` the content id of its end. */
@@ -231,8 +233,11 @@ export interface PrefixIndex {
    * of it. Absent: any number of blocks, as they come.
    */
   stores?(request: RequestView): number;
-  /** A block of the entry that was inserted or used longest ago, in use or not; where `max-entries` may drop any. */
-  oldest?(): BlockId;
+  /**
+   * A block of the entry that was inserted or used longest ago, in use or not, of those that are not pinned; −1 if there is
+   * none. Where `max-entries` may drop any.
+   */
+  oldest?(isPinned: (block: BlockId) => boolean): BlockId;
   /** More blocks than before (an unlimited cache). */
   grow(blockCount: number): void;
   /** Content ids below `distinct` may come from now on. */

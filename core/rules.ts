@@ -11,20 +11,21 @@ export const ruleTable = {
     about: "how much of a prompt of length L may be a hit: all, at most L-1 tokens, blocks that end before L",
   },
   "full-hit": {
-    values: ["recompute-last", "stored-logits"],
-    about: "a prompt that is cached to its end computes its last token again, or uses stored logits",
+    values: ["recompute-last", "rewrite-last", "stored-logits"],
+    about:
+      "a prompt that is cached to its end computes its last token again, in a copy if others use the block or into the block itself, or uses stored logits",
   },
   "drop-blocks": { values: "number", initial: 0, about: "matched blocks given back, as for speculative decoding" },
   publish: {
     values: ["allocation", "step", "chunk", "finish"],
     about:
-      "when a block can be found: when allocated, after the step that computes it, after each prefill chunk, at the end",
+      "when a block can be found: when allocated, after the step that computes it, after each prefill chunk and at the end, at the end (or when its request is preempted)",
   },
   "cache-generated": { values: ["false", "true"], about: "whether generated tokens are cached too" },
   duplicates: {
-    values: ["adopt", "keep", "swap", "replace", "share"],
+    values: ["adopt", "keep", "swap", "replace", "share", "newest"],
     about:
-      "content that is resident past a hole, or is published twice: held and recomputed in place, both kept, the own copy given up, the newest found, both the first and the third",
+      "content that is resident past a hole, or is published twice: held and recomputed in place, both kept, the own copy given up, the newest kept, the first and the third of these together, both kept and the newest found",
   },
   "same-step": {
     values: ["hit", "recompute"],

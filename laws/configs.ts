@@ -77,10 +77,15 @@ export function configs(parts: Composed, choices: Choices = {}): fc.Arbitrary<Sc
 export const isBounded = (rules: Rules): boolean =>
   rules["max-entries"] !== "unlimited" || rules["prefix-blocks"] !== "unlimited";
 
-/** Free blocks queue only where the allocator lets them. */
+/**
+ * Free blocks queue only where the allocator lets them. And where the newest of equal blocks is found, it may be still to
+ * be computed while an older one is not, of which the naive model knows nothing.
+ */
 export function possible<Config extends Pick<ScenarioConfig, "rules" | "allocator">>(config: Config): Config {
-  const { "free-queue": queue, ...rules } = config.rules;
-  return queue === "single" && !config.allocator.queues ? { ...config, rules } : config;
+  const rules = { ...config.rules };
+  if (!config.allocator.queues) delete rules["free-queue"];
+  if (rules.duplicates === "newest") delete rules["same-step"];
+  return { ...config, rules };
 }
 
 /** `small`: a few requests and decisions, and no rules but those that are given, for faults that are easy to see. */

@@ -183,6 +183,7 @@ const hostOf = (columns: EntryColumns): IndexHost => ({
   columns,
   countsHits: false,
   isIdle: () => false,
+  isPinned: () => false,
   created: nothing,
   createdBlocks: nothing,
   hit: nothing,

@@ -18,7 +18,7 @@ class HashTable implements PrefixIndex {
   readonly #victim = new Int32Array(1);
   /** Block that holds a content, or `never` or `evicted`. */
   #blockOf: Int32Array = new Int32Array(64).fill(never);
-  /** Only where equal contents may both stay (`keep`, `adopt`): the block that comes after this one. */
+  /** Only where equal contents may both stay (`keep`, `adopt`, `newest`): the block to be found after this one. */
   readonly #alike = new Map<BlockId, BlockId>();
 
   constructor({ host, rules }: IndexContext) {
@@ -158,10 +158,15 @@ class HashTable implements PrefixIndex {
         instead[i - from] = i === partialAt ? -1 : stored;
         return false;
       }
-      if (this.#duplicates === "replace") this.forget(stored);
+      if (this.#duplicates === "replace" && !this.#host.isPinned(stored)) this.forget(stored);
     }
-    if (this.#blockOf[key] >= 0) this.#addAlike(stored, own);
-    else this.#blockOf[key] = own;
+    const first = this.#blockOf[key];
+    if (first >= 0 && this.#duplicates !== "newest") {
+      this.#addAlike(first, own);
+    } else {
+      this.#blockOf[key] = own;
+      if (first >= 0) this.#alike.set(own, first);
+    }
     this.#host.columns.key[own] = key;
     return true;
   }

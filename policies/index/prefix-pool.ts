@@ -13,7 +13,7 @@ export const prefixPool: IndexPlugin = {
   source: "vLLM PrefixPool (PR 1669)",
   ...wholePrefixes,
   unit: "marked",
-  create: (context, blockCount) => wholePrefixIndex(context, blockCount, markedBlocks),
+  create: (context, blockCount) => wholePrefixIndex(context, blockCount, markedBlocks, false),
 };
 
 /** The same, but prefixes that begin alike share blocks, and the longest one that a request's begins with is used. */

@@ -37,14 +37,16 @@ class PromptTable implements PrefixIndex {
   // By entry: its length in blocks (0: there is no such entry), and how many of these are held.
   #length: Int32Array;
   #heldBlocks: Int32Array;
-  // Entries by last use, in use or not: the oldest first.
+  // Entries by last use or else by age, in use or not: the oldest first.
+  readonly #byUse: boolean;
   #newer: Int32Array;
   #older: Int32Array;
   #oldest = none;
   #newest = none;
   #blocks = new Int32Array(64);
 
-  constructor({ host, blockTokens }: IndexContext, blockCount: number, part: StoredPart) {
+  constructor({ host, blockTokens }: IndexContext, blockCount: number, part: StoredPart, byUse: boolean) {
+    this.#byUse = byUse;
     this.#host = host;
     this.#blockTokens = blockTokens;
     this.#part = part;
@@ -83,8 +85,10 @@ class PromptTable implements PrefixIndex {
 
   matched(blocks: Int32Array): void {
     const entry = this.#owner[blocks[0]];
-    this.#unlink(entry);
-    this.#link(entry);
+    if (this.#byUse) {
+      this.#unlink(entry);
+      this.#link(entry);
+    }
     if (this.#host.countsHits) this.#host.hit(entry);
   }
 
@@ -155,8 +159,10 @@ class PromptTable implements PrefixIndex {
     for (let i = 0; i < length; i++) this.#host.forgotten(blocks[i]);
   }
 
-  oldest(): BlockId {
-    return this.#oldest;
+  oldest(isPinned: (block: BlockId) => boolean): BlockId {
+    let entry = this.#oldest;
+    while (entry !== none && isPinned(entry)) entry = this.#newer[entry];
+    return entry;
   }
 
   *blocks(): Iterable<BlockId> {
@@ -200,7 +206,7 @@ class PromptTable implements PrefixIndex {
     return this.#blocks;
   }
 
-  /** Makes the entry the one that was used last. */
+  /** Makes the entry the youngest. */
   #link(entry: EntryId): void {
     this.#older[entry] = this.#newest;
     this.#newer[entry] = none;
@@ -234,8 +240,13 @@ export const wholePrefixes = {
   },
 } as const satisfies Pick<IndexPlugin, "defaults" | "supports">;
 
-export const wholePrefixIndex = (context: IndexContext, blockCount: number, part: StoredPart): PrefixIndex =>
-  new PromptTable(context, blockCount, part);
+/** `byUse`: a limit drops what was used longest ago, else what was inserted longest ago. */
+export const wholePrefixIndex = (
+  context: IndexContext,
+  blockCount: number,
+  part: StoredPart,
+  byUse: boolean,
+): PrefixIndex => new PromptTable(context, blockCount, part, byUse);
 
 export const promptTable: IndexPlugin = {
   name: "prompt-table",
@@ -244,5 +255,5 @@ export const promptTable: IndexPlugin = {
   source: "roseinfer (PrefixCache)",
   ...wholePrefixes,
   unit: "prompt",
-  create: (context, blockCount) => wholePrefixIndex(context, blockCount, ({ promptBlocks }) => promptBlocks),
+  create: (context, blockCount) => wholePrefixIndex(context, blockCount, ({ promptBlocks }) => promptBlocks, true),
 };

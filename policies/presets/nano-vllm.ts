@@ -21,7 +21,7 @@ export const nanoVllm: Preset = {
     "match-limit": "l-1",
     publish: "step",
     "cache-generated": "true",
-    duplicates: "replace",
+    duplicates: "newest",
     "free-queue": "single",
   },
 };

@@ -18,6 +18,7 @@ export const prefixPoolPreset: Preset = {
   scheduler: "fcfs",
   blockTokens: 16,
   rules: {
+    "full-hit": "rewrite-last",
     publish: "step",
   },
 };

@@ -17,6 +17,7 @@ export const prefixTriePreset: Preset = {
   scheduler: "prefix-groups",
   blockTokens: 16,
   rules: {
+    "full-hit": "rewrite-last",
     publish: "step",
   },
 };

@@ -18,6 +18,7 @@ export const tgi: Preset = {
   scheduler: "tgi-queue",
   blockTokens: 1,
   rules: {
+    "full-hit": "rewrite-last",
     publish: "finish",
     reserve: "worst-case",
     "victim-unit": "tail",

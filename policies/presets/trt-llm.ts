@@ -1,4 +1,4 @@
-import { block } from "../allocator/block.ts";
+import { blockQueue } from "../allocator/block-queue.ts";
 import { retention } from "../eviction/retention.ts";
 import { blockTrie } from "../index/block-trie.ts";
 import type { Preset } from "../preset.ts";
@@ -14,7 +14,7 @@ export const trtLlm: Preset = {
   link: "https://github.com/NVIDIA/TensorRT-LLM/blob/main/cpp/tensorrt_llm/batch_manager/kvCacheManager.cpp",
   index: blockTrie,
   eviction: retention,
-  allocator: block,
+  allocator: blockQueue,
   scheduler: "fcfs-chunked",
   blockTokens: 32,
   rules: {

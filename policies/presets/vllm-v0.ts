@@ -18,6 +18,7 @@ export const vllmV0: Preset = {
   scheduler: "fcfs-chunked",
   blockTokens: 16,
   rules: {
+    "full-hit": "rewrite-last",
     publish: "allocation",
     "same-step": "recompute",
     "cache-generated": "true",

@@ -22,6 +22,7 @@ test("every command's help has an example, fits 80 columns, and names nothing of
     "doctor",
     "init policy",
     "check",
+    "conformance",
   ];
   const helps = await Promise.all(
     commands.map((name) => kvlab(newFolder(), [...name.split(" "), "--help"].filter(Boolean))),
@@ -31,7 +32,7 @@ test("every command's help has an example, fits 80 columns, and names nothing of
     expect(stdout, commands[i]).toMatch(/^Usage: kvlab/);
     expect(stdout, commands[i]).toMatch(/Examples:\n {2}kvlab /);
     expect(Math.max(...stdout.split("\n").map((line) => line.length)), commands[i]).toBeLessThanOrEqual(80);
-    expect(stdout, commands[i]).not.toMatch(/--policy|--router|dashboard|calibrate|conformance/);
+    expect(stdout, commands[i]).not.toMatch(/--router|dashboard|calibrate/);
   });
 });
 
@@ -53,11 +54,25 @@ test("policies lists all plug-ins and rules", async () => {
   );
 });
 
-test("policies says which values no index of this version has", async () => {
-  const { rules } = await json(newFolder(), ["policies"]);
-  expect(rules).toContainEqual(expect.objectContaining({ name: "free-queue", later: ["single"] }));
-  expect(rules).toContainEqual(expect.objectContaining({ name: "free-order", later: [] }));
-  expect((await kvlab(newFolder(), ["policies"])).stdout).toContain("free-queue = free-first | [single]\n");
+test("policies shows the presets with their axes, and every value of every rule is one that some index has", async () => {
+  const { presets, rules } = await json(newFolder(), ["policies"]);
+  for (const { name, later } of rules) expect([false, []], name).toContainEqual(later);
+  expect(presets).toHaveLength(14);
+  expect(presets).toContainEqual({
+    name: "tgi",
+    about: expect.stringContaining("radix tree"),
+    source: expect.stringContaining("Text Generation Inference"),
+    link: expect.stringMatching(/^https:/),
+    index: "radix-tree",
+    eviction: "lru",
+    allocator: "block-list",
+    scheduler: "tgi-queue",
+    blockTokens: 1,
+    rules: expect.objectContaining({ reserve: "worst-case", publish: "finish", "victim-unit": "tail" }),
+  });
+  const { stdout } = await kvlab(newFolder(), ["policies"]);
+  expect(stdout).toMatch(/\n {2}vllm +hash-table +lru +block +fcfs-chunked\* +16\n/);
+  expect(Math.max(...stdout.split("\n").map((line) => line.length))).toBeLessThanOrEqual(80);
 });
 
 test("doctor finds this machine fit", async () => {

@@ -90,6 +90,12 @@ describe.concurrent("options are refused by name", () => {
     ["compare --blocks 10,unlimited", "--blocks has unlimited, which compare always shows; leave it out"],
     ["compare --eviction lru,lru", '--eviction has "lru" twice'],
     ["compare --metric blok", '--metric is "blok", did you mean "block"?'],
+    ["replay --policy vlm", 'unknown policy "vlm": did you mean "vllm"?'],
+    ["replay --policy vllm,sglang", '--policy is "vllm,sglang", expected one name; kvlab compare takes several'],
+    ["replay --policy vllm --rule victims=leaf", /does not support rule victims=leaf/],
+    ["replay --policy nano-vllm --allocator block --rule free-queue=single", /^allocator block does not support rule/],
+    ["compare --policy vllm,vllm", '--policy has "vllm" twice'],
+    ["compare --policy vllm,huge", /^unknown policy "huge", expected one of lightllm, /],
     ["repaly", "unknown command 'repaly' (Did you mean replay?)"],
     ["trace", "trace what? kvlab trace --help lists it"],
     ["trace stat", "unknown command 'stat' (Did you mean stats?)"],
@@ -117,7 +123,7 @@ describe.concurrent("what later versions bring is refused by name", () => {
   const cases: [args: string, said: string][] = [
     ["replay --target sim", "--target sim: the simulator is not part of this version; there is: cache"],
     ["replay --target http://localhost:8000", "--target http://localhost:8000: servers are not part of this version"],
-    ["replay --policy vllm", "--policy vllm: presets are not part of this version"],
+    ["replay --preset vllm", "--preset vllm: is called --policy"],
     ["replay --capacity 16GiB", "--capacity needs --model, which is not part of this version; give --blocks"],
     ["replay --spread", "--spread: "],
     ["compare --router prefix-affinity", "--router prefix-affinity: replicas are not part of this version"],
@@ -131,15 +137,15 @@ describe.concurrent("what later versions bring is refused by name", () => {
   });
 
   test("so are parts, among those there are", async () => {
-    const parts = ["index prefix-pool", "index prefix-trie", "eviction arc", "eviction s3fifo", "scheduler lpm"];
+    const parts = ["eviction arc", "eviction s3fifo", "scheduler lpm", "allocator page"];
     const said = await Promise.all(parts.map((part) => refusal(newFolder(), ["compare", ...`--${part}`.split(" ")])));
     for (const [i, text] of said.entries())
       expect(text).toContain(`--${parts[i]}: not part of this version; there is: `);
   });
 
   test("and every such command and option says so, not that it is unknown", async () => {
-    const commands = ["simulate", "engine", "calibrate", "conformance", "experiment", "fuzz", "generate", "serve"];
-    const options = ["preset", "replicas", "cost", "gpu", "model", "pace", "slo", "timeline", "speed", "rate"];
+    const commands = ["simulate", "engine", "calibrate", "experiment", "fuzz", "generate", "serve"];
+    const options = ["replicas", "cost", "gpu", "model", "pace", "slo", "timeline", "speed", "rate"];
     const calls = [...commands.map((name) => [name]), ...options.map((name) => ["replay", `--${name}`, "1"])];
     const said = await Promise.all(calls.map((args) => refusal(newFolder(), args)));
     for (const text of said) expect(text).toMatch(/not part of this version/);
