@@ -1,0 +1,122 @@
+import { knownOf, type Naive, refused, type Served } from "./naive.ts";
+import type { Talk } from "./talk.ts";
+
+/** A run of tokens in a tree. */
+interface Run {
+  tokens: number[];
+  below: Run[];
+  above: Run | undefined;
+  last: number;
+}
+
+/**
+ * SGLang and mini-sglang (1.8), LightLLM (1.10), TGI (1.9): a tree of runs of tokens, cut where prompts part. Of the runs
+ * that nothing extends the one not used for longest goes, as a whole. All but a prompt's last token may be used.
+ *
+ *   sglang    what is new becomes a run when the prompt is computed, and another one with the answer, at the end
+ *   lightllm  prompt and answer become one run, at the end
+ *   tgi       only prompts; what the longest answer needs is taken beforehand, of a run as much of its end goes as is
+ *             needed, and all of a prompt may be used
+ */
+export class NaiveRadix implements Naive {
+  evicted = 0;
+  readonly #kind: "sglang" | "lightllm" | "tgi";
+  readonly #blocks: number;
+  readonly #roots = new Map<number, Run>();
+  #now = 0;
+
+  constructor(kind: "sglang" | "lightllm" | "tgi", blocks: number) {
+    this.#kind = kind;
+    this.#blocks = blocks;
+  }
+
+  serve(talk: Talk): Served {
+    const { prompt, answer, space, maxOutputTokens } = talk;
+    const tgi = this.#kind === "tgi";
+    this.#now++;
+    if (!this.#roots.has(space)) this.#roots.set(space, { tokens: [], below: [], above: undefined, last: 0 });
+    const root = this.#roots.get(space)!;
+    const findable = tgi ? prompt : prompt.slice(0, -1);
+    const hits = common(root, findable);
+    const wanted = tgi ? prompt.length + maxOutputTokens - 1 : prompt.length;
+    if (wanted > this.#blocks) return refused;
+    const held = walk(root, findable.slice(0, hits));
+    this.#makeRoom(wanted - hits, held);
+    const whole = tgi ? wanted : knownOf(talk);
+    const fits = whole <= this.#blocks;
+    if (fits) this.#makeRoom(whole - hits, held);
+    if (this.#kind !== "lightllm") this.#insert(root, prompt);
+    if (!tgi) this.#insert(root, fits ? [...prompt, ...answer.slice(0, -1)] : prompt);
+    return { hitTokens: hits, hitBlocks: hits, refused: false };
+  }
+
+  /** What is not there yet becomes one run. */
+  #insert(root: Run, tokens: readonly number[]): void {
+    const path = walk(root, tokens);
+    const rest = tokens.slice(path.reduce((sum, run) => sum + run.tokens.length, 0));
+    const end = path.at(-1)!;
+    if (rest.length > 0) end.below.push({ tokens: rest, below: [], above: end, last: this.#now });
+    for (const run of path) run.last = this.#now;
+  }
+
+  get #runs(): Run[] {
+    const all: Run[] = [];
+    const visit = (run: Run) => {
+      if (run.above !== undefined) all.push(run);
+      run.below.forEach(visit);
+    };
+    this.#roots.forEach(visit);
+    return all;
+  }
+
+  /** Evicts until so many slots are free. */
+  #makeRoom(wanted: number, held: readonly Run[]): void {
+    for (;;) {
+      const runs = this.#runs;
+      const short = wanted - (this.#blocks - runs.reduce((sum, run) => sum + run.tokens.length, 0));
+      if (short <= 0) return;
+      const leaves = runs.filter((run) => run.below.length === 0 && !held.includes(run));
+      const [victim] = leaves.sort((a, b) => a.last - b.last);
+      const count = this.#kind === "tgi" ? Math.min(short, victim.tokens.length) : victim.tokens.length;
+      victim.tokens.splice(victim.tokens.length - count);
+      this.evicted += count;
+      if (victim.tokens.length === 0) victim.above!.below = victim.above!.below.filter((run) => run !== victim);
+    }
+  }
+}
+
+/** How many of the tokens the tree has from its root on. */
+function common(root: Run, tokens: readonly number[]): number {
+  let run: Run | undefined = root;
+  let at = 0;
+  while ((run = run.below.find((below) => below.tokens[0] === tokens[at]))) {
+    for (const token of run.tokens) {
+      if (token !== tokens[at]) return at;
+      at++;
+    }
+  }
+  return at;
+}
+
+/** The runs from the root on that the tokens pass; the last one is cut where they part. */
+function walk(root: Run, tokens: readonly number[]): Run[] {
+  const path = [root];
+  let left = common(root, tokens);
+  let at = 0;
+  while (left > 0) {
+    const above = path.at(-1)!;
+    const run = above.below.find((below) => below.tokens[0] === tokens[at])!;
+    const { length } = run.tokens;
+    if (length > left) {
+      const upper = { tokens: run.tokens.splice(0, left), below: [run], above, last: run.last };
+      above.below = above.below.map((below) => (below === run ? upper : below));
+      run.above = upper;
+      path.push(upper);
+      return path;
+    }
+    path.push(run);
+    at += length;
+    left -= length;
+  }
+  return path;
+}

@@ -1,0 +1,308 @@
+import type { Talk } from "./talk.ts";
+
+/*
+ * What the caches of the presets decide, one request after the other, written a second time from the descriptions of
+ * the systems: lists, strings and loops, none of the program's code. A block is a string: its tenant and all tokens up to
+ * its end. Nothing is fast here.
+ */
+
+/** What became of a request. */
+export interface Served {
+  readonly hitTokens: number;
+  readonly hitBlocks: number;
+  readonly refused: boolean;
+}
+
+export interface Naive {
+  /** Blocks that went to make room. */
+  evicted: number;
+  serve(talk: Talk): Served;
+}
+
+export const refused: Served = { hitTokens: 0, hitBlocks: 0, refused: true };
+
+/** All that a request says, and where in it each of its tokens ends. */
+const said = new Map<Talk, { readonly all: string; readonly ends: readonly number[] }>();
+
+function allOf(talk: Talk) {
+  let all = `${talk.space}:`;
+  const ends = [all.length];
+  for (const token of [...talk.prompt, ...talk.answer]) ends.push((all += `${token},`).length);
+  return { all, ends };
+}
+
+/** The first `count` tokens of a request, its answer included; a longer text of the same tokens begins with it. */
+function text(talk: Talk, count: number): string {
+  const { all, ends } = said.get(talk) ?? allOf(talk);
+  if (!said.has(talk)) said.set(talk, { all, ends });
+  return all.slice(0, ends[count]);
+}
+
+/** Texts of the whole blocks among the first `count` tokens. */
+const blocksOf = (talk: Talk, count: number, size: number): string[] =>
+  Array.from({ length: Math.floor(count / size) }, (_, i) => text(talk, (i + 1) * size));
+
+/** Tokens whose keys and values are there at the end: all but the last one of the answer. */
+export const knownOf = ({ prompt, answer }: Talk): number => prompt.length + answer.length - 1;
+
+/** A block that nobody uses. */
+interface Idle {
+  /** Undefined: it is free. `lost`: what is in it is found in a newer block. */
+  text: string | undefined;
+  readonly born: number;
+}
+
+const lost = "lost";
+
+/**
+ * vLLM (1.7), vLLM v0 (1.6) and nano-vllm (1.12): blocks that nobody uses wait in a queue, those of a request from its
+ * end to its beginning, and go from its head.
+ *
+ *   vllm       free blocks go first; a content may be there twice, the one that came first is found
+ *   vllm-v0    a block is used wherever it is found, also past a hole; of two with the same content one is kept
+ *   nano-vllm  free blocks wait in the same queue; of two with the same content the newer one is found
+ */
+export class NaiveQueue implements Naive {
+  evicted = 0;
+  readonly #size: number;
+  readonly #kind: "vllm" | "vllm-v0" | "nano-vllm";
+  #free: number;
+  #queue: Idle[] = [];
+  #born = 0;
+
+  constructor(kind: "vllm" | "vllm-v0" | "nano-vllm", size: number, blocks: number) {
+    this.#kind = kind;
+    this.#size = size;
+    this.#free = kind === "nano-vllm" ? 0 : blocks;
+    if (kind === "nano-vllm") this.#queue = Array.from({ length: blocks }, () => ({ text: undefined, born: 0 }));
+  }
+
+  serve(talk: Talk): Served {
+    const size = this.#size;
+    const length = talk.prompt.length;
+    const v0 = this.#kind === "vllm-v0";
+    const there = blocksOf(talk, length, size).map((block) => this.#find(block));
+    // v0 may use all of a prompt, the others end before its last token.
+    const most = v0 ? there.length : Math.floor((length - 1) / size);
+    let hits = 0;
+    while (hits < most && there[hits] !== undefined) hits++;
+    const used = there.map((block, i) => (i < hits || v0 ? block : undefined));
+    const usedCount = used.filter((block) => block !== undefined).length;
+    const needed = Math.ceil(length / size) - usedCount;
+    if (needed > this.#free + this.#queue.length - usedCount) return refused;
+    this.#queue = this.#queue.filter((block) => !used.includes(block));
+    this.#take(needed);
+    const more = Math.ceil(knownOf(talk) / size) - Math.ceil(length / size);
+    const fits = more <= this.#free + this.#queue.length;
+    if (fits) this.#take(more);
+    this.#letGo(talk, fits ? knownOf(talk) : length, used);
+    return { hitTokens: hits * size, hitBlocks: hits, refused: false };
+  }
+
+  #find(block: string): Idle | undefined {
+    const same = this.#queue.filter((one) => one.text === block);
+    return same.sort((a, b) => a.born - b.born)[0];
+  }
+
+  #take(count: number): void {
+    for (; count > 0; count--) {
+      if (this.#free > 0) this.#free--;
+      else if (this.#queue.shift()!.text !== undefined) this.evicted++;
+    }
+  }
+
+  #letGo(talk: Talk, known: number, used: readonly (Idle | undefined)[]): void {
+    const whole = blocksOf(talk, known, this.#size).map((block, i): Idle => {
+      const same = this.#find(block);
+      if (used[i] === undefined && same !== undefined) {
+        if (this.#kind === "nano-vllm") same.text = lost;
+        if (this.#kind === "vllm-v0") {
+          this.#free++;
+          this.#queue = this.#queue.filter((one) => one !== same);
+          return same;
+        }
+      }
+      return used[i] ?? { text: block, born: ++this.#born };
+    });
+    if (known % this.#size > 0) {
+      if (this.#kind === "nano-vllm") this.#queue.push({ text: undefined, born: 0 });
+      else this.#free++;
+    }
+    this.#queue.push(...whole.reverse());
+  }
+}
+
+interface Node {
+  readonly text: string;
+  /** The text of the block before it. */
+  readonly above: string;
+  readonly born: number;
+  last: number;
+}
+
+/**
+ * LMDeploy (1.2), TurboMind (1.3), TensorRT-LLM (1.11) and the prefix trie (1.5): a block is stored once, and goes when
+ * nothing extends it, those not used for longest first.
+ *
+ *   lmdeploy     whole blocks that end before the prompt does
+ *   turbomind    and a copy of the beginning of a block that would end before the prompt does
+ *   trt-llm      and the beginning of any block, which is taken over if nothing extends it, but never the last token;
+ *                the incomplete last block is stored, too
+ *   prefix-trie  whole blocks of the marked prefix and nothing else; who came first goes first
+ */
+export class NaiveTrie implements Naive {
+  evicted = 0;
+  readonly #size: number;
+  readonly #kind: "lmdeploy" | "turbomind" | "trt-llm" | "prefix-trie";
+  #free: number;
+  #stored: Node[] = [];
+  #now = 0;
+
+  constructor(kind: "lmdeploy" | "turbomind" | "trt-llm" | "prefix-trie", size: number, blocks: number) {
+    this.#kind = kind;
+    this.#size = size;
+    this.#free = blocks;
+  }
+
+  serve(talk: Talk): Served {
+    const size = this.#size;
+    const length = talk.prompt.length;
+    const marked = this.#kind === "prefix-trie";
+    this.#now++;
+    const most = marked ? Math.floor(talk.marked / size) : Math.floor((length - 1) / size);
+    const prompt = blocksOf(talk, length, size);
+    let hits = 0;
+    while (hits < most && this.#find(prompt[hits]) !== undefined) hits++;
+    const part = this.#part(talk, hits);
+    const stolen = part.block !== undefined && this.#kind === "trt-llm" && this.#isLeaf(part.block) ? 1 : 0;
+    const needed = Math.ceil(length / size) - hits - stolen;
+    if (needed > this.#free + this.#stored.length - hits - stolen) return refused;
+    if (stolen > 0) this.#stored = this.#stored.filter((node) => node !== part.block);
+    const held = prompt.slice(0, hits);
+    this.#take(needed, held);
+    const more = marked ? 0 : Math.ceil(knownOf(talk) / size) - Math.ceil(length / size);
+    const fits = !marked && more <= this.#free + this.#stored.length - hits;
+    if (fits) this.#take(more, held);
+    this.#store(talk, fits ? knownOf(talk) : length, hits, fits);
+    return { hitTokens: hits * size + part.tokens, hitBlocks: hits, refused: false };
+  }
+
+  #find = (block: string): Node | undefined => this.#stored.find((node) => node.text === block);
+  #isLeaf = (node: Node): boolean => !this.#stored.some(({ above }) => above === node.text);
+
+  /** The block after the hits that begins most like the prompt goes on; the newest of equals. */
+  #part(talk: Talk, hits: number): { block?: Node; tokens: number } {
+    const size = this.#size;
+    const length = talk.prompt.length;
+    const begin = hits * size;
+    if (this.#kind === "lmdeploy" || this.#kind === "prefix-trie") return { tokens: 0 };
+    if (this.#kind === "turbomind" && begin + size >= length) return { tokens: 0 };
+    const most = Math.min(size, length - 1 - begin);
+    const above = text(talk, begin);
+    let found: { block?: Node; tokens: number } = { tokens: 0 };
+    for (const block of this.#stored.toReversed()) {
+      if (block.above !== above) continue;
+      let tokens = 0;
+      while (tokens < most && block.text.startsWith(text(talk, begin + tokens + 1))) tokens++;
+      // A block that is found whole, of which the rule leaves a part, is better than one that is like it so far.
+      const isWhole = block.text === text(talk, begin + size);
+      if (tokens > found.tokens || (isWhole && tokens === found.tokens && tokens > 0)) found = { block, tokens };
+    }
+    return found;
+  }
+
+  #take(count: number, held: readonly string[]): void {
+    for (; count > 0; count--) {
+      if (this.#free > 0) {
+        this.#free--;
+        continue;
+      }
+      const age = (node: Node) => (this.#kind === "prefix-trie" ? node.born : node.last);
+      const leaves = this.#stored.filter((node) => !held.includes(node.text) && this.#isLeaf(node));
+      const [victim] = leaves.sort((a, b) => age(a) - age(b));
+      this.#stored = this.#stored.filter((node) => node !== victim);
+      this.evicted++;
+    }
+  }
+
+  /** Without room for the answer, only whole blocks are kept: what is in the last one is not all that was to be there. */
+  #store(talk: Talk, known: number, hits: number, fits: boolean): void {
+    const size = this.#size;
+    const marked = this.#kind === "prefix-trie";
+    const ends = blocksOf(talk, marked ? talk.marked : known, size).map((_, i) => (i + 1) * size);
+    if (this.#kind === "trt-llm" && fits && known % size > 0) ends.push(known);
+    let stored = 0;
+    for (const [i, end] of ends.entries()) {
+      const node = this.#find(text(talk, end));
+      if (node !== undefined) {
+        node.last = this.#now;
+        continue;
+      }
+      const above = text(talk, i * size);
+      this.#stored.push({ text: text(talk, end), above, born: this.#now, last: this.#now });
+      stored++;
+    }
+    this.#free += Math.ceil(known / size) - hits - stored;
+  }
+}
+
+/**
+ * roseinfer (1.4): whole prompts, the one not used for longest goes first. The prefix pool (1.5): marked prefixes, cut to
+ * whole blocks, who came first goes first. What is stored is found by itself and by nothing else.
+ */
+export class NaivePrefixes implements Naive {
+  evicted = 0;
+  readonly #size: number;
+  readonly #marked: boolean;
+  #free: number;
+  /** The next one to go first. */
+  #entries: { readonly text: string; readonly blocks: number }[] = [];
+
+  constructor(kind: "roseinfer" | "prefix-pool", size: number, blocks: number) {
+    this.#marked = kind === "prefix-pool";
+    this.#size = size;
+    this.#free = blocks;
+  }
+
+  serve(talk: Talk): Served {
+    const { length } = talk.prompt;
+    const size = this.#size;
+    const blocks = this.#marked ? Math.floor(talk.marked / size) : Math.ceil(length / size);
+    const tokens = this.#marked ? blocks * size : length;
+    const own = text(talk, tokens);
+    const found = blocks === 0 ? undefined : this.#entries.find((entry) => entry.text === own);
+    const needed = Math.ceil(length / size) - (found ? blocks : 0);
+    const idle = this.#entries.reduce((sum, entry) => sum + entry.blocks, 0) - (found ? blocks : 0);
+    if (needed > this.#free + idle) return refused;
+    while (needed > this.#free) {
+      const victim = this.#entries.find((entry) => entry !== found)!;
+      this.#entries = this.#entries.filter((entry) => entry !== victim);
+      this.#free += victim.blocks;
+      this.evicted += victim.blocks;
+    }
+    if (found !== undefined) {
+      // Who is used goes later, but for a pool, which does not care.
+      if (!this.#marked) this.#entries = [...this.#entries.filter((entry) => entry !== found), found];
+      return { hitTokens: tokens, hitBlocks: blocks, refused: false };
+    }
+    if (blocks > 0) {
+      this.#entries.push({ text: own, blocks });
+      this.#free -= blocks;
+    }
+    return { hitTokens: 0, hitBlocks: 0, refused: false };
+  }
+}
+
+/** TGI without prefix caching (1.9): it takes what the longest answer needs, and finds nothing. */
+export class NaiveNothing implements Naive {
+  evicted = 0;
+  readonly #most: number;
+
+  constructor(size: number, blocks: number) {
+    this.#most = size * blocks;
+  }
+
+  serve({ prompt, maxOutputTokens }: Talk): Served {
+    return { hitTokens: 0, hitBlocks: 0, refused: prompt.length + maxOutputTokens - 1 > this.#most };
+  }
+}
