@@ -89,6 +89,24 @@ describe.each(everyPreset)("%s", (name, preset) => {
   });
 });
 
+test.each([
+  ["vllm", 0],
+  ["nano-vllm", 1],
+] as const)("of two blocks with the same content %s finds number %d", (name, which) => {
+  const cache = liveOf(name, { blockTokens: 2 });
+  // The last block of aabb may not be a hit: the second request computes it again.
+  const copies = ["aabb", "aabb"].map((asking) => {
+    const sequence = cache.arrive(asking);
+    cache.step();
+    return sequence.table[1];
+  });
+  const third = cache.arrive("aabbx");
+  cache.plan();
+  expect(third).toMatchObject({ cachedTokens: 4 });
+  expect(third.table[1]).toBe(copies[which]);
+  expect(copies[0]).not.toBe(copies[1]);
+});
+
 test("what is taken back was never there: a step that did not run publishes nothing", () => {
   for (const [name] of everyPreset) {
     const { blockTokens } = presetNamed(name);
