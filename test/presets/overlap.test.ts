@@ -121,3 +121,28 @@ test("what is taken back was never there: a step that did not run publishes noth
     expect(cache.cache.counters, name).toMatchObject({ lookups: 1, rehitTokens: 0 });
   }
 });
+
+/*
+ * aabb is cached, and in use by a request that has just taken the last block for its answer. Whoever needs nothing but the
+ * logits of aabb, or computes its last token again where it is, needs no block; the others do.
+ */
+test("a prompt that is cached and in use to its end needs a block, or not", () => {
+  const needsNone = everyPreset.filter(([name, preset]) => {
+    const isToken = preset.blockTokens === 1;
+    const cache = liveOf(name, isToken ? { blocks: 5 } : { blockTokens: 2, blocks: 3 });
+    const whole = { markedTokens: 4 };
+    cache.run("aabb", whole);
+    const first = cache.arrive("aabb", { ...whole, answer: "12" });
+    cache.step();
+    cache.arrive("aabb", whole);
+    let admitted = false;
+    const copies = cache.step((context) => {
+      expect(context.schedule(first)).toBe(true);
+      admitted = context.admit(context.firstWaiting!);
+    });
+    cache.finish();
+    expect(copies, name).toEqual([]);
+    return admitted;
+  });
+  expect(needsNone.map(([name]) => name)).toEqual(["prefix-pool", "prefix-trie", "roseinfer", "tgi", "vllm-v0"]);
+});
