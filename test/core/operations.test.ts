@@ -262,6 +262,18 @@ describe("deletePrefix", () => {
     expect(live.stored()).toEqual([]);
   });
 
+  test("in a hash table, takes the newest of equal blocks and the older one that was pinned", () => {
+    const live = start({ index: "hash-table", rules: { duplicates: "replace", "drop-blocks": 1 } });
+    live.run("a");
+    const kept = live.prefix("a");
+    pin(live.cache, kept, live.now);
+    live.run("a");
+    unpin(live.cache, kept, live.now);
+    expect(live.stored()).toEqual(["a", "a"]);
+    expect(deletePrefix(live.cache, live.prefix("a"), live.now)).toBe("deleted");
+    expect(live.stored()).toEqual([]);
+  });
+
   test("is refused while the end is in use or pinned, and nothing has changed", () => {
     for (const index of ["block-trie", "radix-tree", "hash-table"]) {
       const live = start({ index });

@@ -1,0 +1,316 @@
+import { isDeepStrictEqual } from "node:util";
+import { expect } from "vitest";
+import { audit } from "../../core/audit.ts";
+import { blockKeysFor, createCache } from "../../core/compose.ts";
+import type { BlockColumns } from "../../core/content.ts";
+import { EventLog } from "../../core/events.ts";
+import type { KvCache } from "../../core/kv-cache.ts";
+import { KvEventReader } from "../../core/kv-events.ts";
+import { deletePrefix, evict, pin, reset, unpin } from "../../core/operations.ts";
+import type { SchedulerContext } from "../../core/plugins.ts";
+import { BlockState } from "../../core/pool.ts";
+import { Replica } from "../../core/replica.ts";
+import { Request, Sequence } from "../../core/request.ts";
+import { type Recorded, recorded } from "../../laws/recorder.ts";
+import type { ScenarioConfig } from "../../laws/scenario.ts";
+import { traceOf, type World } from "../../laws/worlds.ts";
+import { KvMirror } from "./kv-mirror.ts";
+
+/** Requests, prefixes that an operator names by the row behind the requests, and what happens in turn. */
+export interface Operated {
+  /** The first `requests` of its asks are served; the others are prefixes. */
+  readonly world: World;
+  readonly requests: number;
+  readonly config: ScenarioConfig;
+  /** Each number is one decision. */
+  readonly script: readonly number[];
+}
+
+const duringSteps = ["arrive", "unpin", "delete", "evict", "reset"];
+const operations = ["step", "step", "step", "arrive", "arrive", "pin", "pin", "unpin", "delete", "evict", "reset"];
+
+/**
+ * A cache that serves and is operated by turns, beside a model that knows rows of content ids and nothing else: which
+ * blocks may hold what is told by the KV events alone.
+ */
+export class OperatedCache {
+  readonly cache: KvCache;
+  readonly replica: Replica;
+  readonly told: string[] = [];
+  readonly #operated: Operated;
+  readonly #log = new EventLog();
+  readonly #columns: BlockColumns;
+  readonly #requests: readonly Request[];
+  readonly #policy: Recorded;
+  readonly #mirror: KvMirror;
+  /** By prefix that is pinned: the blocks that it was found in. */
+  readonly #pinned = new Map<Sequence, number[]>();
+  #at = 0;
+  #arrived = 0;
+  #now = 0;
+
+  constructor(operated: Operated) {
+    this.#operated = operated;
+    const { world, config } = operated;
+    const blockTokens = world.unitTokens * config.blockUnits;
+    const [trace] = traceOf(world);
+    this.#columns = blockKeysFor({ ...config, blockTokens }, world.unitTokens).of(trace);
+    this.#requests = world.asks.map(({ id }) => new Request(id, trace, id, this.#columns));
+    this.#policy = recorded(config.eviction);
+    const namespaces = this.#columns.plainKeys !== undefined;
+    const future = {
+      blocks: this.#columns,
+      requestCount: trace.requestCount,
+      usableBlocks: this.#columns.promptBlocks,
+    };
+    const eviction = this.#policy.plugin;
+    this.cache = createCache({ ...config, blockTokens, eviction, namespaces }, this.#log, future);
+    // The model looks requests up that have not come yet.
+    this.cache.expectKeys(this.#columns.distinct);
+    const plan = (context: SchedulerContext) => this.#plan(context);
+    this.replica = new Replica({ cache: this.cache, scheduler: { plan }, log: this.#log, generation: "step" });
+    this.#mirror = new KvMirror(this.cache, new KvEventReader(this.#log), this.#requests);
+  }
+
+  /** All of the script; what it leaves running stays so. */
+  run(): this {
+    while (this.#at < this.#operated.script.length) this.#turn(operations[this.#choose(operations.length)]);
+    return this;
+  }
+
+  /** All requests end, and what is pinned is let go. */
+  settle(): this {
+    while (this.#arrived < this.#operated.requests || !this.replica.isIdle) {
+      if (this.#arrived < this.#operated.requests) this.#turn("arrive");
+      this.#turn("step");
+    }
+    for (const prefix of [...this.#pinned.keys()]) this.#unpin(prefix);
+    return this;
+  }
+
+  /** The blocks in the order in which they go out to a request that has nothing in common with others. */
+  drain(atOnce: boolean): number[] {
+    const { cache } = this;
+    const last = this.replica.submit(this.#requests[this.#requests.length - 1], this.#now);
+    const blocks = cache.totalBlocks!;
+    const first = atOnce ? blocks : 1;
+    expect(cache.admit(last, first * cache.blockTokens, this.#now)).toBe(true);
+    for (let n = first + 1; n <= blocks; n++) expect(cache.extend(last, n * cache.blockTokens, this.#now)).toBe(true);
+    return [...last.table.subarray(0, blocks)];
+  }
+
+  /** Empties the cache, in which nothing is held. */
+  reset(): void {
+    this.#tell("reset");
+    expect(reset(this.cache, this.#now)).toBe(true);
+    expect([...this.cache.index.blocks()]).toEqual([]);
+    if (this.cache.totalBlocks !== undefined) expect(this.cache.freeBlocks).toBe(this.cache.totalBlocks);
+    expect(this.cache.freeBlocks).toBe(this.cache.pool.blockCount);
+    for (const request of this.#requests) expect(this.cache.cachedTokens(new Sequence(request))).toBe(0);
+    this.#check();
+  }
+
+  /** Parts, requests and all that has happened, for messages. */
+  story(): string[] {
+    const { world, config } = this.#operated;
+    const { index, eviction, allocator, blocks, blockUnits, rules } = config;
+    const parts = [
+      index.name,
+      eviction.name,
+      allocator.name,
+      `${blocks} blocks of ${blockUnits} x ${world.unitTokens}`,
+    ];
+    const asks = world.asks.map(
+      ({ id, namespace, prompt, answer, markedTokens }) =>
+        `${id}: ${prompt.join("")} > ${answer.join("")}, namespace ${namespace}, ${markedTokens} marked`,
+    );
+    return [parts.join(", "), JSON.stringify(rules), ...asks, ...this.told];
+  }
+
+  #turn(what: string): void {
+    this.#now++;
+    switch (what) {
+      case "arrive":
+        if (this.#arrived < this.#operated.requests) this.replica.submit(this.#requests[this.#arrived++], this.#now);
+        return;
+      case "step":
+        this.#step();
+        return;
+      case "pin":
+        this.#pin();
+        return;
+      case "unpin": {
+        const prefixes = [...this.#pinned.keys()];
+        if (prefixes.length > 0) this.#unpin(prefixes[this.#choose(prefixes.length)]);
+        return;
+      }
+      case "delete":
+        this.#delete();
+        return;
+      case "evict":
+        this.#evict(this.#choose(5));
+        return;
+      case "reset":
+        if (this.#isIdle) this.reset();
+        else this.#changesNothing(() => expect(reset(this.cache, this.#now)).toBe(false));
+    }
+  }
+
+  get #isIdle(): boolean {
+    return this.cache.pool.words.every((_, block) => this.cache.pool.holdersOf(block) === 0);
+  }
+
+  #step(): void {
+    const plan = this.replica.plan(this.#now);
+    this.#check();
+    if (plan.isEmpty) return;
+    // An operator may come between the plan of a step and its end.
+    if (this.#choose(4) === 1) this.#turn(duringSteps[this.#choose(duringSteps.length)]);
+    const runs = this.#choose(7) !== 1;
+    this.#tell(`step of ${plan.count}${runs ? "" : ", which does not run"}`);
+    if (runs) this.replica.commit(plan, { durationNs: 1 }, this.#now);
+    else this.replica.rollback(plan, this.#now);
+    this.#check();
+  }
+
+  #plan(context: SchedulerContext): void {
+    for (const sequence of [...context.running] as Sequence[]) {
+      if (!this.replica.running.includes(sequence) || this.#choose(6) === 1) continue;
+      if (!context.schedule(sequence, this.#choose(3) === 1 ? 2 : undefined)) this.#makeRoom(sequence);
+    }
+    while (context.firstWaiting !== undefined && this.#choose(4) !== 1) {
+      if (context.admit(context.firstWaiting, this.#choose(3) === 1 ? 3 : undefined)) continue;
+      // Alone, and it does not fit: it never will, or what is pinned is in its way.
+      if (context.running.length === 0) context.refuse(context.firstWaiting, "it does not fit");
+      else break;
+    }
+  }
+
+  /** It cannot go on: it comes again later or, when the script is over and all are to end, never. */
+  #makeRoom(sequence: Sequence): void {
+    if (this.#at < this.#operated.script.length) this.replica.preempt(sequence, "recompute");
+    else this.replica.refuse(sequence, "it does not fit");
+  }
+
+  #pin(): void {
+    const prefix = this.#prefix();
+    const blocks = this.#mirror.found(prefix.request);
+    const all = new Set([...this.#pinned.values(), blocks ?? []].flat());
+    const expected =
+      blocks === undefined ? "not cached" : all.size > this.cache.rules["pin-blocks"] ? "over budget" : "pinned";
+    this.#tell(`pin ${prefix.request.id}: ${expected}`);
+    const act = () => expect(pin(this.cache, prefix, this.#now)).toBe(expected);
+    if (expected !== "pinned") {
+      this.#changesNothing(act);
+      return;
+    }
+    act();
+    this.#pinned.set(prefix, blocks!);
+    this.#check();
+  }
+
+  #unpin(prefix: Sequence): void {
+    this.#tell(`unpin ${prefix.request.id}`);
+    expect(unpin(this.cache, prefix, this.#now)).toBe(true);
+    this.#pinned.delete(prefix);
+    this.#check();
+    this.#changesNothing(() => expect(unpin(this.cache, prefix, this.#now)).toBe(false));
+  }
+
+  #delete(): void {
+    const prefix = this.#prefix();
+    const blocks = this.#mirror.found(prefix.request);
+    const isHeld = (block: number) => this.cache.pool.holdersOf(block) > 0;
+    const ends = blocks && (this.#mirror.isWhole ? blocks : this.#mirror.alike(blocks.at(-1)!));
+    const expected = ends === undefined ? "not cached" : ends.some(isHeld) ? "in use" : "deleted";
+    this.#tell(`delete ${prefix.request.id}: ${expected}`);
+    const act = () => expect(deletePrefix(this.cache, prefix, this.#now)).toBe(expected);
+    if (expected !== "deleted") {
+      this.#changesNothing(act);
+      return;
+    }
+    const goes = this.#mirror.goesWith(prefix.request, blocks!, isHeld);
+    const before = new Set(this.cache.index.blocks());
+    act();
+    const lost = [...before].filter((block) => !new Set(this.cache.index.blocks()).has(block));
+    expect(sorted(lost), "blocks that are deleted").toEqual(sorted(goes));
+    this.#check();
+    expect(this.#mirror.found(prefix.request), "a deleted prefix is not found").toBe(undefined);
+  }
+
+  #evict(count: number): void {
+    const { cache } = this;
+    const before = cache.freeBlocks;
+    const held = [...cache.pool.words.keys()].filter((block) => cache.pool.holdersOf(block) > 0);
+    const words = held.map((block) => cache.pool.words[block]);
+    const freed = evict(cache, count, this.#now);
+    this.#tell(`evict ${count}: ${freed}`);
+    expect(cache.freeBlocks - before, "as many blocks as it says are free that were not").toBe(freed);
+    if (cache.totalBlocks === undefined) expect(freed).toBe(0);
+    else if (freed < count) expect(cache.index.evictableBlocks, "it stops early only if nothing is left").toBe(0);
+    if (count === 0) expect(freed).toBe(0);
+    expect(
+      held.map((block) => cache.pool.words[block]),
+      "what is held stays",
+    ).toEqual(words);
+    this.#check();
+  }
+
+  /** A prefix of the world's, as an object of its own. */
+  #prefix(): Sequence {
+    const { world, requests } = this.#operated;
+    // The last one is for draining.
+    const rows = world.asks.length - 1 - requests;
+    return new Sequence(this.#requests[requests + this.#choose(rows)]);
+  }
+
+  #changesNothing(act: () => void): void {
+    const before = this.#digest();
+    act();
+    expect(isDeepStrictEqual(this.#digest(), before), "a refused operation changes nothing").toBe(true);
+    this.#check();
+  }
+
+  #digest(): unknown {
+    const { pool, index } = this.cache;
+    return {
+      words: pool.words.slice(),
+      free: [...this.cache.freeList()],
+      stored: sorted(index.blocks()),
+      entries: index.entryCount,
+      evictable: index.evictableBlocks,
+      victim: this.cache.totalBlocks !== undefined && this.#policy.victim(),
+      events: this.#log.count,
+    };
+  }
+
+  #check(): void {
+    const { cache } = this;
+    audit(cache, this.replica.running);
+    this.#mirror.catchUp();
+    this.#mirror.compare();
+    for (const [prefix, blocks] of this.#pinned) {
+      expect(this.#mirror.found(prefix.request)?.length, `blocks of prefix ${prefix.request.id}, pinned`).toBe(
+        blocks.length,
+      );
+      for (const block of blocks) {
+        expect(cache.pool.stateOf(block), `state of block ${block}, pinned`).toBe(BlockState.published);
+        expect(cache.pool.holdersOf(block)).toBeGreaterThan(0);
+      }
+    }
+    const all = new Set([...this.#pinned.values()].flat());
+    expect(all.size).toBeLessThanOrEqual(cache.rules["pin-blocks"]);
+  }
+
+  #tell(what: string): void {
+    this.told.push(`${this.#now}: ${what}`);
+  }
+
+  /** The next decision, from 0 to n − 1. */
+  #choose(n: number): number {
+    const { script } = this.#operated;
+    return this.#at < script.length ? script[this.#at++] % n : n - 1;
+  }
+}
+
+const sorted = (blocks: Iterable<number>) => [...blocks].sort((a, b) => a - b);
