@@ -146,17 +146,20 @@ function meaning({ metric, capacities }: Comparison, best: readonly number[], op
   return lines.map((line) => wrapped(line, 0)).join("\n");
 }
 
-/** Requests that no policy can serve at a capacity, because they are longer than the cache. */
-function refusals({ results }: Comparison): string[] {
-  const byBlocks = new Map<number, { refused: number; lookups: number }>();
-  for (const { runs } of results)
-    for (const { policy, cache } of runs)
-      if (cache.refusedRequests > 0 && policy.blocks !== null)
-        byBlocks.set(policy.blocks, { refused: cache.refusedRequests, lookups: cache.lookups });
-  if (byBlocks.size === 0) return [];
-  const counts = [...byBlocks].map(
-    ([blocks, { refused, lookups }]) =>
-      `${grouped(refused)} of ${grouped(lookups)} requests need more than ${grouped(blocks)} blocks`,
-  );
-  return [colors.yellow(wrapped(`${counts.join("; ")}: refused there, and counted as lookups without a hit.`, 0))];
+/** Requests that are longer than a cache of that size, with what they reserve. */
+function refusals({ results, capacities, distinctBlocks, blockTokens }: Comparison): string[] {
+  const online = results.filter(({ configuration }) => configuration.kind !== "unlimited");
+  const { lookups } = results[0].runs[0].cache;
+  const counts = capacities.flatMap((capacity, i) => {
+    const refused = online.map(({ runs }) => runs[i].cache.refusedRequests);
+    const [least, most] = [Math.min(...refused), Math.max(...refused)];
+    if (most === 0) return [];
+    const tokens = (blocksOf(capacity, distinctBlocks) ?? 0) * blockTokens;
+    return [
+      `${least === most ? "" : `${grouped(least)} to `}${grouped(most)} need more than ${grouped(tokens)} tokens`,
+    ];
+  });
+  if (counts.length === 0) return [];
+  const text = `Of ${counted(lookups, "request")} ${counts.join(", ")}: refused there, and counted as lookups without a hit.`;
+  return [colors.yellow(wrapped(text, 0))];
 }

@@ -49,6 +49,8 @@ export const eventNames = Object.keys(EventKind) as EventName[];
  */
 export class EventLog {
   count = 0;
+  /** Events that came before the first one that is kept. */
+  dropped = 0;
   #kind = new Uint8Array(1 << 12);
   #timeNs = new Float64Array(1 << 12);
   #request = new Int32Array(1 << 12);
@@ -73,6 +75,7 @@ export class EventLog {
     if (from === 0) return;
     for (const column of Object.values(this.columns())) column.copyWithin(0, from);
     this.count -= from;
+    this.dropped += from;
   }
 
   /** The columns up to now; views, not copies. */

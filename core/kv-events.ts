@@ -1,3 +1,4 @@
+import { assert } from "./errors.ts";
 import { EventKind, type EventLog } from "./events.ts";
 
 /**
@@ -13,6 +14,7 @@ export type KvEvent =
 /** Reads KV events off an event log. Content that is stored twice is told twice, and removed twice. */
 export class KvEventReader {
   readonly #log: EventLog;
+  /** Events read, of all that there ever were. */
   #read = 0;
   /** By block, what is in it. */
   readonly #contentOf = new Map<number, number>();
@@ -31,8 +33,10 @@ export class KvEventReader {
     const events: KvEvent[] = [];
     /** Whose blocks the last event tells of. */
     let teller = -1;
-    for (; this.#read < this.#log.count; this.#read++) {
-      const at = this.#read;
+    const { dropped, count } = this.#log;
+    for (; this.#read < dropped + count; this.#read++) {
+      const at = this.#read - dropped;
+      assert(at >= 0, "events were dropped before they were read");
       switch (kind[at]) {
         case EventKind.hit:
         case EventKind.adopt:

@@ -103,7 +103,7 @@ export function deletePrefix(cache: KvCache, prefix: Sequence, now: Nanos): Dele
 
 /** The stored blocks with the same content as this one, of which there can be several in a hash table. */
 function equalBlocks({ index, rules, entries }: KvCache, block: BlockId): BlockId[] {
-  if (!["keep", "adopt", "newest"].includes(rules.duplicates)) return [block];
+  if (!["keep", "adopt", "replace", "newest"].includes(rules.duplicates)) return [block];
   const { key } = entries.columns;
   return [...index.blocks()].filter((other) => key[index.entryOf(other)] === key[index.entryOf(block)]);
 }

@@ -46,6 +46,9 @@ export interface Choices {
   readonly noRules?: boolean;
 }
 
+/** In an index that stores any blocks as they come, more happens. */
+const oftenness = ({ none, unit }: IndexPlugin): number => (none || unit !== undefined ? 1 : 4);
+
 /** The parts that a configuration is made of. */
 export type Composed = Pick<Parts, "indexes" | "evictions" | "allocators">;
 
@@ -53,7 +56,7 @@ export function configs(parts: Composed, choices: Choices = {}): fc.Arbitrary<Sc
   const { indexes, evictions, allocators } = parts;
   const { hash, rules: fixed = {}, noRules = false } = choices;
   return fc
-    .constantFrom(...indexes.map(named))
+    .constantFrom(...indexes.flatMap((index) => Array<IndexPlugin>(oftenness(index)).fill(named(index))))
     .chain((index) =>
       fc.record({
         index: fc.constant(index),
@@ -104,7 +107,10 @@ const scripts = (minLength: number, maxLength: number) => fc.array(fc.nat(23), {
 /** Requests for a replay that serves one after the other, and a cache for them. */
 export function replays(parts: Composed, small = false, choices: Choices = {}) {
   return fc.record({
-    world: small ? worlds({ maxAsks: 6, namespaces: 1 }) : worlds({ maxAsks: 40 }),
+    // Where requests continue others, more is found, and more is evicted that would have been.
+    world: small
+      ? worlds({ maxAsks: 6, namespaces: 1 })
+      : fc.oneof(worlds({ maxAsks: 40 }), worlds({ maxAsks: 40, related: true })),
     config: configs(parts, small ? { noRules: true, ...choices } : choices),
   });
 }

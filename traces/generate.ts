@@ -72,7 +72,8 @@ const systemSigma = 0.5;
 
 /**
  * Generated chat traffic: sessions arrive at random, begin with a system prompt that they share with others (Zipf), and
- * take several turns, each of which sends the whole history again with a new message. The same options give the same
+ * take several turns, each of which sends the whole history again with a new message. The system prompt is marked as a
+ * prefix, for caches that keep such. The same options give the same
  * trace on every machine.
  *
  * @throws InputError if an option is not what it may be.
@@ -185,6 +186,7 @@ class Chat {
       session: session.id,
       parent: session.lastRow,
       thinkNs: session.thinkNs,
+      markedTokens: session.system.tokens,
     });
     session.lastRow = this.#row++;
     session.inputTokens += answer + Math.max(1, this.#length(userTokens));

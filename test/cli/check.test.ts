@@ -59,7 +59,7 @@ describe("a policy with a fault is told what it is", () => {
   });
 
   test("it carries something from one cache to the next", async () => {
-    const { broken } = await faulty("last-run", "60");
+    const { broken } = await faulty("last-run", "100");
     expect(broken["determinism"].message).toMatch(/^the same requests again are served otherwise: /);
     expect(broken["pure"]).toBeUndefined();
   });
