@@ -61,6 +61,18 @@ describe.each(files)("%s", (file) => {
   });
 });
 
+test("block sizes are those that the systems have if nobody says otherwise", () => {
+  const named: Record<string, string[]> = {};
+  for (const [name, { blockTokens }] of everyPreset) (named[blockTokens] ??= []).push(name);
+  expect(named).toEqual({
+    1: ["lightllm", "mini-sglang", "sglang", "tgi"],
+    16: ["prefix-pool", "prefix-trie", "tgi-simple", "vllm", "vllm-v0"],
+    32: ["trt-llm"],
+    64: ["lmdeploy", "roseinfer", "turbomind"],
+    256: ["nano-vllm"],
+  });
+});
+
 test.each(everyPreset)("%s says what it is, and its rules are such that its parts support them", (name, preset) => {
   const { about, source, link, scheduler, blockTokens, index, eviction, allocator } = preset;
   for (const text of [about, source, scheduler]) expect(text).not.toBe("");

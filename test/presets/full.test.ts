@@ -163,6 +163,27 @@ test("a prompt that fills the cache comes again: who computes its end once more 
   rows.forEach(check);
 });
 
+/*
+ * Five blocks, or ten slots, all cached: aabb was used first and is worth 80, ccdd has TensorRT-LLM's 35, ee is worth 20.
+ * Then requests of one block come, each in the place of one.
+ */
+test("TensorRT-LLM alone lets the lowest priority go first, then who was let go first", () => {
+  const heeding = everyPreset.filter(([name]) => {
+    const cache = cacheOf(name, 10);
+    ask(cache, "aabb", marked("aabb", { priority: 80 }));
+    ask(cache, "ccdd", marked("ccdd"));
+    ask(cache, "ee", marked("ee", { priority: 20 }));
+    const evicted = ["gg", "hh", "ii"].map((prompt) => {
+      const from = cache.log.count;
+      ask(cache, prompt, marked(prompt, { priority: 90 }));
+      return evictionsSince(cache, from).map(({ key }) => cache.textOf(key));
+    });
+    if (name === "trt-llm") expect(evicted).toEqual([["ee"], ["ccdd"], ["cc"]]);
+    return found(name, cache, "aabb") === "4";
+  });
+  expect(heeding.map(([name]) => name)).toEqual(["trt-llm"]);
+});
+
 /** What a refused admission must leave alone; asks for the victim, too, who must be the same. */
 function refuses(cache: LiveCache, context: SchedulerContext): void {
   const before = cache.state();

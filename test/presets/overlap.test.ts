@@ -1,4 +1,5 @@
 import { describe, expect, test } from "vitest";
+import type { ChainHash } from "../../core/content.ts";
 import { everyPreset, liveOf, presetNamed } from "./presets.ts";
 
 /*
@@ -145,4 +146,31 @@ test("a prompt that is cached and in use to its end needs a block, or not", () =
     return admitted;
   });
   expect(needsNone.map(([name]) => name)).toEqual(["prefix-pool", "prefix-trie", "roseinfer", "tgi", "vllm-v0"]);
+});
+
+test("what another request computes in this very step takes no second block where blocks are shared before they are computed", () => {
+  const shares = everyPreset.filter(([, preset]) => {
+    const cache = liveOf(preset.name, preset.blockTokens === 1 ? { blocks: 6 } : { blockTokens: 2, blocks: 3 });
+    for (let n = 0; n < 2; n++) cache.arrive(prompt, asked);
+    let both = false;
+    cache.step((context) => {
+      expect(context.admit(context.firstWaiting!)).toBe(true);
+      both = context.admit(context.firstWaiting!);
+    });
+    cache.finish();
+    return both;
+  });
+  expect(shares.map(([name]) => name)).toEqual(["vllm-v0"]);
+});
+
+/** A hash of how long a prefix is, and of nothing in it. */
+const lengthOnly: ChainHash = (lanes) => void lanes.fill(lanes[0] + 1);
+
+test("vLLM alone takes equal hashes for equal contents", () => {
+  const trusting = everyPreset.filter(([name, preset]) => {
+    const cache = liveOf(name, { blockTokens: Math.min(2, preset.blockTokens), hash: lengthOnly });
+    cache.run("aabbcc", asked);
+    return cache.hits("qqrrsst", asked) > 0;
+  });
+  expect(trusting.map(([name]) => name)).toEqual(["vllm", "vllm-v0"]);
 });
