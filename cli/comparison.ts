@@ -95,7 +95,7 @@ function header(
   const shares = capacities.map((capacity) =>
     capacity !== "unlimited" && "share" in capacity ? `${Number((capacity.share * 100).toPrecision(6))} % ` : "",
   );
-  const mixed = new Set(results.map(({ runs }) => runs[0].policy.blockTokens)).size > 1;
+  const mixed = results.some(({ runs }) => runs[0].policy.blockTokens !== blockTokens);
   const shown = capacities.map((capacity) => blocksOf(capacity, distinctBlocks) ?? 0);
   const blocks = shown.map((count) => `${grouped(mixed ? count * blockTokens : count)} `);
   const filler = names.slice(1).map(() => "");

@@ -46,6 +46,8 @@ export function pin(cache: KvCache, prefix: Sequence, now: Nanos): PinResult {
   const blocks = matchWhole(cache, prefix);
   if (blocks === 0) return "not cached";
   const path = prefix.table.subarray(0, blocks);
+  // What the step under way is still to compute may not come to be.
+  if (path.some((block) => cache.lookup.isBeingComputed(block))) return "not cached";
   const { pinned } = cache.entries;
   const added = path.reduce((count, block) => count + (pinned.has(block) ? 0 : 1), 0);
   if (pinned.size + added > cache.rules["pin-blocks"]) return "over budget";
@@ -73,6 +75,7 @@ export function unpin(cache: KvCache, prefix: Sequence, now: Nanos): boolean {
   cache.begin(prefix, now);
   cache.log?.add(EventKind.unpin, now, prefix.request.id, -1, -1, -1);
   cache.holdings.release(prefix);
+  cache.entries.keepLimits();
   return true;
 }
 

@@ -1,0 +1,56 @@
+// The table of docs/presets.md: hit ratios of every preset over traces, at five sizes and without limit, as Markdown.
+//   npm run -s presets -- TRACE…        (none: the built-in example)
+import { execFileSync } from "node:child_process";
+import { presetRegistry } from "../policies/registry.ts";
+
+interface Run {
+  readonly trace: { readonly files: readonly string[]; readonly requests: number; readonly inputTokens: number };
+  readonly policy: {
+    readonly preset: string | null;
+    readonly eviction: string;
+    readonly blocks: number | null;
+    readonly blockTokens: number;
+  };
+  readonly cache: { readonly hitRatio: { readonly token: number } };
+}
+
+/** What the command line says, as everybody gets it. */
+function kvlab<Document>(...args: readonly string[]): Document {
+  const said = execFileSync(process.execPath, ["--import", "tsx", "cli/main.ts", ...args, "--json"], {
+    maxBuffer: 2 ** 28,
+    encoding: "utf8",
+  });
+  return JSON.parse(said) as Document;
+}
+
+const shown = (run: Run) => run.cache.hitRatio.token.toFixed(4).replace(/^0/, "");
+const row = (cells: readonly string[]) => `| ${cells.join(" | ")} |`;
+const grouped = (count: number) => count.toLocaleString("en-US");
+
+function table(trace: string): string {
+  const { runs } = kvlab<{ runs: Run[] }>("compare", trace, "--policy", "all");
+  const unlimited = (name: string) =>
+    kvlab<Run>("replay", trace, "--policy", name, "--blocks", "unlimited", "--no-save");
+  const ofPreset = (name: string) => runs.filter(({ policy }) => policy.preset === name);
+  const bounds = runs.filter(({ policy }) => policy.preset === null);
+  const optimum = bounds.filter(({ policy }) => policy.eviction === "belady");
+  const all = bounds.find(({ policy }) => policy.eviction === "unbounded")!;
+  const sizes = optimum.map(({ policy }) => grouped(policy.blocks! * policy.blockTokens));
+  const { requests, inputTokens } = runs[0].trace;
+  const lines = presetRegistry.all.map(({ name }) => {
+    const own = ofPreset(name);
+    return row([`\`${name}\``, String(own[0].policy.blockTokens), ...own.map(shown), shown(unlimited(name))]);
+  });
+  return [
+    `${grouped(requests)} requests, ${grouped(inputTokens)} prompt tokens.`,
+    "",
+    row(["tokens of cache", "block", ...sizes, "unlimited"]),
+    row(["---", "---:", ...sizes.map(() => "---:"), "---:"]),
+    ...lines,
+    row(["offline optimum", String(optimum[0].policy.blockTokens), ...optimum.map(shown), shown(all)]),
+  ].join("\n");
+}
+
+const traces = process.argv.slice(2);
+for (const trace of traces.length === 0 ? ["example"] : traces)
+  process.stdout.write(`### ${trace.replace(/^.*\//, "")}\n\n${table(trace)}\n\n`);
