@@ -1,5 +1,6 @@
 import { assert, InputError } from "./errors.ts";
 import { grown } from "./grown.ts";
+import { Sessions } from "./sessions.ts";
 import type { Trace } from "./trace.ts";
 
 /**
@@ -395,24 +396,4 @@ export class BlockKeys implements BlockContents {
 /** Tokens whose keys and values are there when a request ends, as far as they are cached. */
 export function knownTokens(trace: Trace, r: number, generated: boolean): number {
   return trace.inputTokens[r] + (generated ? Math.max(0, trace.outputTokens[r] - 1) : 0);
-}
-
-/** Numbers for sessions within their namespaces. */
-class Sessions {
-  readonly #known = new Map<number, Map<number, number>>();
-  #count = 0;
-
-  /** A namespace for each request; those of one session share one. */
-  of({ requestCount, optional }: Trace): Uint32Array {
-    const { namespace, session } = optional;
-    return Uint32Array.from({ length: requestCount }, (_, r) => {
-      const number = session?.[r] ?? 0;
-      if (number === 0) return ++this.#count;
-      let sessions = this.#known.get(namespace?.[r] ?? 0);
-      if (sessions === undefined) this.#known.set(namespace?.[r] ?? 0, (sessions = new Map()));
-      let known = sessions.get(number);
-      if (known === undefined) sessions.set(number, (known = ++this.#count));
-      return known;
-    });
-  }
 }

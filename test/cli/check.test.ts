@@ -46,7 +46,7 @@ describe("a policy with a fault is told what it is", () => {
   });
 
   test("it asks for chance that nobody can repeat: this is said, and not all that follows from it", async () => {
-    const { broken, names } = await faulty("chance");
+    const { broken, names } = await faulty("chance", "40");
     expect(broken["pure"].message).toMatch(/^reads chance that is not seeded \(Math\.random\) in add\(\), in /);
     expect(broken["determinism"].message).toMatch(/^the same requests again are served otherwise: /);
     expect(broken["determinism"].calls).toHaveLength(2);

@@ -206,7 +206,9 @@ test("law 3: an index that finds less than there is is caught", () => {
 });
 
 test("law 3: trusting a hash that collides is caught", () => {
-  expect(complaints(planted({ hash: weakHash }, { collision: "trust" }))).toMatch(/^request \d+ reads .* expected/m);
+  expect(complaints(planted({ hash: weakHash }, { collision: "trust" }))).toMatch(
+    /^(request \d+ reads .* expected|tokens cached for request \d+: \d+, expected 0$)/m,
+  );
   expect(complaints(planted({ hash: weakHash }, { collision: "compare" }))).toBe("");
 });
 
