@@ -63,15 +63,20 @@ export async function combinationsAndBounds(lists: PartLists): Promise<Configura
 
 /** What bounds real systems: the hash table without limits of its own, in the smallest blocks that one of them has. */
 function boundsOfAll(configurations: readonly Configuration[]): Configuration[] {
-  const keeps = configurations.some(({ parts }) => rulesFor(parts.index, parts.rules)["cache-generated"] === "true");
-  const parts = partsOf({}, keeps ? { "cache-generated": "true" } : {});
-  const smallest = configurations
-    .map(({ parts: { preset } }) => preset)
-    .sort((a, b) => a!.blockTokens - b!.blockTokens);
-  return [belady, unbounded].map((eviction) => {
-    const bound = { parts: { ...parts, eviction }, indexLabel: parts.index.name, ruleTexts: [], blocksOf: smallest[0] };
-    return withEviction(bound, asNamed(eviction));
+  const presets = configurations.map(({ parts: { preset } }) => preset);
+  const [blocksOf] = presets.sort((one, other) => one!.blockTokens - other!.blockTokens);
+  // Answers bring hits and take room: who keeps none has an optimum of its own.
+  const kept = new Set(configurations.map(({ parts }) => rulesFor(parts.index, parts.rules)["cache-generated"]));
+  const bounds = [...kept].sort().map((answers): OtherParts => {
+    const rules = answers === "true" ? { "cache-generated": answers } : {};
+    const parts = partsOf({}, rules);
+    const ruleTexts = Object.entries(rules).map(([name, value]) => `${name}=${value}`);
+    return { parts, indexLabel: parts.index.name, ruleTexts, blocksOf };
   });
+  return [
+    ...bounds.map((bound) => withEviction(bound, asNamed(belady))),
+    withEviction(bounds.at(-1)!, asNamed(unbounded)),
+  ];
 }
 
 interface Named<P> {

@@ -141,7 +141,13 @@ async function compare(files: readonly string[], options: CompareOptions, comman
     const blockTokens = blockTokensFor(trace, options.blockSize);
     const plain = options.policy ? partsOf({}, {}) : configurations[0].parts;
     const distinctBlocks = distinctPromptBlocks(keys.of(plain, blockTokens));
-    for (const capacity of options.blocks) checkMemory(blocksOf(capacity, distinctBlocks));
+    const sizeOf = (capacity: Capacity, own: number) => {
+      const blocks = blocksOf(capacity, distinctBlocks);
+      return blocks === undefined ? undefined : Math.max(1, Math.floor((blocks * blockTokens) / own));
+    };
+    for (const { blocksOf: preset } of configurations)
+      for (const capacity of options.blocks)
+        checkMemory(sizeOf(capacity, blockTokensFor(trace, options.blockSize, preset)));
     progress.start("comparing", trace.requestCount * runCount(configurations, options.blocks.length));
     const results: { configuration: Configuration; runs: RunReport[] }[] = [];
     for (const configuration of configurations) {
@@ -150,11 +156,10 @@ async function compare(files: readonly string[], options: CompareOptions, comman
       const capacities = kind === "unlimited" ? (["unlimited"] as const) : options.blocks;
       const runs: RunReport[] = [];
       for (const capacity of capacities) {
-        const blocks = blocksOf(capacity, distinctBlocks);
         const config = {
           ...parts,
           blockTokens: own,
-          blocks: blocks === undefined ? undefined : Math.max(1, Math.floor((blocks * blockTokens) / own)),
+          blocks: sizeOf(capacity, own),
           seed: options.seed,
           warmup: options.warmup,
           audit: options.audit ?? false,

@@ -116,12 +116,12 @@ function nameColumns(configurations: readonly Configuration[]) {
   ];
   const presets = new Set(configurations.flatMap(({ parts }) => parts.preset ?? []));
   const first = presets.size > 0 ? (["policy", presetName] as const) : all[0];
-  const groups = presets.size > 0 ? [...presets] : [undefined];
+  const groups =
+    presets.size === 0
+      ? [configurations]
+      : [...presets].map((preset) => configurations.filter(({ parts }) => parts.preset === preset));
   const isDiffering = (name: (configuration: Configuration) => string) =>
-    groups.some((preset) => {
-      const group = presets.size > 0 ? configurations.filter(({ parts }) => parts.preset === preset) : configurations;
-      return new Set(group.map(name)).size > 1;
-    });
+    groups.some((group) => new Set(group.map(name)).size > 1);
   const others = all.filter((column) => column !== first && isDiffering(column[1]));
   return {
     headers: [first, ...others].map(([header]) => header),
@@ -130,8 +130,9 @@ function nameColumns(configurations: readonly Configuration[]) {
 }
 
 /** A bound is nobody's preset. */
-const presetName = ({ parts, label, kind }: Configuration) =>
-  kind === "online" ? (parts.preset?.name ?? label) : label;
+function presetName({ parts, label, kind, ruleTexts }: Configuration): string {
+  return kind === "online" && parts.preset ? parts.preset.name : [label, ...ruleTexts].join(" ");
+}
 
 const shareOf = (part: number, whole: number) => (whole === 0 ? "–" : `${((part / whole) * 100).toFixed(1)} %`);
 

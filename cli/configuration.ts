@@ -147,7 +147,7 @@ const bytesPerBlock = 16;
 /** @throws InputError if a cache of so many blocks would fill the memory of this machine. */
 export function checkMemory(blocks: number | undefined): void {
   const bytes = (blocks ?? 0) * bytesPerBlock;
-  if (bytes <= totalmem() / 2) return;
+  if (bytes <= totalmem() / 2 && (blocks ?? 0) < 2 ** 31) return;
   throw new InputError(
     `--blocks is ${blocks}, which would take ${Math.round(bytes / 2 ** 30)} GiB of memory or more; ` +
       "unlimited takes what the trace needs",

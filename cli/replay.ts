@@ -15,6 +15,7 @@ import {
   type RunConfig,
 } from "./configuration.ts";
 import { readInput } from "./input.ts";
+import { OperationsPlayer, readOperations } from "./operations-file.ts";
 import {
   addBlockSize,
   addLaterOptions,
@@ -46,6 +47,7 @@ interface ReplayOptions extends PartNames, TraceReading {
   readonly repeat?: number;
   readonly audit?: boolean;
   readonly events?: boolean;
+  readonly operations?: string;
   readonly out?: string;
   readonly save: boolean;
   readonly json?: boolean;
@@ -58,6 +60,7 @@ Examples:
   kvlab replay trace.jsonl --policy vllm --eviction lfu
   kvlab replay trace.jsonl --blocks 25% --eviction ./mine.ts
   kvlab replay trace.jsonl --index none --json --no-save
+  kvlab replay trace.jsonl --operations pins.jsonl --rule pin-blocks=100
 
 Without --blocks the cache has 10 % of the trace's distinct blocks.`;
 
@@ -77,6 +80,11 @@ export function addReplay(program: Command): void {
   addRunOptions(command)
     .option("--repeat <N>", "replay N times after a warm-up and report the median time", wholeNumber("--repeat", 1))
     .option("--events", "keep the log of every decision")
+    .option(
+      "--operations <FILE>",
+      "pin, unpin, delete, evict, reset meanwhile (JSON lines)",
+      path("--operations", "a file"),
+    )
     .option("--out <DIR>", `save the run there instead of in ${runsFolder}/`, path("--out", "a folder"))
     .option("--no-save", "do not save the run")
     .option("--json", "print one JSON document and nothing else")
@@ -94,6 +102,7 @@ async function replay(files: readonly string[], options: ReplayOptions): Promise
   const rules = parseRules(options.rule ?? []);
   const parts = await partsNamed(options, rules);
   checkTogether(options, parts.eviction);
+  const operations = options.operations === undefined ? undefined : await readOperations(options.operations);
   if (options.out !== undefined) await claimRunDirectory(options.out);
   else if (options.save) await checkWritable(runsFolder, runsFolder);
 
@@ -111,8 +120,10 @@ async function replay(files: readonly string[], options: ReplayOptions): Promise
     const blocks = CacheReplay.blockKeys(configured, trace);
     const distinctBlocks = distinctPromptBlocks(blocks);
     const byDefault = options.blocks === undefined && !parts.eviction.unlimited;
+    const player = operations && new OperationsPlayer(operations, trace, blocks);
     const config: RunConfig = {
       ...configured,
+      ...(player && { before: (request, cache) => player.before(request, cache) }),
       blocks: parts.eviction.unlimited ? undefined : blocksOf(options.blocks ?? { share: 0.1 }, distinctBlocks),
       warmup: options.warmup,
       events: options.events ?? false,
@@ -124,7 +135,7 @@ async function replay(files: readonly string[], options: ReplayOptions): Promise
     const run = await runReplay(trace, blocks, config, { repeat, advance: (requests) => progress.advance(requests) });
     progress.done();
 
-    const report = runReport(input, blocks, run);
+    const report = runReport(input, blocks, run, player?.results);
     let directory: string | undefined;
     if (options.save) {
       progress.state("saving");
@@ -144,7 +155,12 @@ async function replay(files: readonly string[], options: ReplayOptions): Promise
 }
 
 /** @throws InputError if two options contradict each other. */
-function checkTogether({ out, save, events, blocks }: ReplayOptions, eviction: EvictionPlugin): void {
+function checkTogether(
+  { out, save, events, blocks, operations, repeat }: ReplayOptions,
+  eviction: EvictionPlugin,
+): void {
+  if (operations !== undefined && repeat !== undefined)
+    throw new InputError("--operations and --repeat exclude each other: operations are for one replay");
   if (out !== undefined && !save) throw new InputError("--out and --no-save exclude each other");
   if (events && !save)
     throw new InputError("--events and --no-save exclude each other: the log is part of a saved run");

@@ -2,6 +2,7 @@ import type { BlockColumns } from "../core/content.ts";
 import { cacheReport } from "../core/report.ts";
 import { effectiveRules, type RunConfig } from "./configuration.ts";
 import type { Input } from "./input.ts";
+import type { OperationResult } from "./operations-file.ts";
 import { isOwnIndex } from "./own-index.ts";
 import { isOwnPolicy } from "./own-policy.ts";
 import { version } from "./package.ts";
@@ -29,7 +30,12 @@ export function policyReport(config: RunConfig) {
 }
 
 /** The document that `replay --json` prints and `run.json` holds: schema run/1. Fields may be added, none renamed. */
-export function runReport(input: Input, blocks: BlockColumns, { config, result, wallMs }: Run) {
+export function runReport(
+  input: Input,
+  blocks: BlockColumns,
+  { config, result, wallMs }: Run,
+  operations?: readonly OperationResult[],
+) {
   const { eviction, seed } = config;
   return {
     schema: "run/1",
@@ -40,6 +46,7 @@ export function runReport(input: Input, blocks: BlockColumns, { config, result, 
     seed,
     warmup: config.warmup ?? 0,
     cache: cacheReport(result.cache.counters, result.cache.fragmentation),
+    ...(operations && { operations }),
     latency: null,
     throughput: null,
     wallMs: Math.round(wallMs * 1000) / 1000,

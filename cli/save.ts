@@ -1,5 +1,6 @@
 import { createHash } from "node:crypto";
 import { join } from "node:path";
+import { KvEventReader } from "../core/kv-events.ts";
 import type { Input } from "./input.ts";
 import type { TraceReading } from "./options.ts";
 import { writeEvents, writeRequests, writeSteps } from "./parquet.ts";
@@ -11,8 +12,8 @@ import { type RunDirectory, writeText } from "./run-directory.ts";
 export const runsFolder = "runs";
 
 /** The same configuration over the same trace has the same id: what was run, and a hash of all the rest. */
-export function runId(input: Input, { trace, policy, seed, warmup }: RunReport): string {
-  const hash = createHash("sha256").update(JSON.stringify({ trace, policy, seed, warmup })).digest("hex");
+export function runId(input: Input, { trace, policy, seed, warmup, operations }: RunReport): string {
+  const hash = createHash("sha256").update(JSON.stringify({ trace, policy, seed, warmup, operations })).digest("hex");
   const { preset, index, eviction, blocks } = policy;
   const parts = [input.name, preset ?? index, eviction, blocks ?? "unlimited", hash.slice(0, 8)];
   return parts
@@ -22,7 +23,13 @@ export function runId(input: Input, { trace, policy, seed, warmup }: RunReport):
 }
 
 /** The command that gives this report again, in full: nothing is left to defaults that may change. */
-export function commandOf(report: RunReport, reading: TraceReading, events: boolean, rules: readonly string[]): string {
+export function commandOf(
+  report: RunReport,
+  reading: TraceReading & { readonly operations?: string },
+  events: boolean,
+  rules: readonly string[],
+): string {
+  const { operations } = reading;
   const { trace, policy, seed, warmup } = report;
   const words = ["kvlab", "replay", ...(trace.files.length === 0 ? ["example"] : trace.files)];
   const add = (option: string, value: string | number | undefined) => {
@@ -41,6 +48,7 @@ export function commandOf(report: RunReport, reading: TraceReading, events: bool
   add("block-size", policy.blockTokens);
   add("warmup", warmup === 0 ? undefined : warmup);
   add("seed", seed);
+  add("operations", operations);
   if (events) words.push("--events");
   return words.map(quoted).join(" ");
 }
@@ -53,7 +61,11 @@ export async function saveRun(directory: RunDirectory, run: Run, report: RunRepo
   await directory.fill(async (folder) => {
     await writeRequests(join(folder, "requests.parquet"), requests, report.warmup);
     await writeSteps(join(folder, "steps.parquet"), requests);
-    if (log) await writeEvents(join(folder, "events.parquet"), log);
+    if (log) {
+      await writeEvents(join(folder, "events.parquet"), log);
+      const events = new KvEventReader(log).take().map((event) => `${JSON.stringify(event)}\n`);
+      await writeText(folder, "kv-events.jsonl", events.join(""));
+    }
     await writeText(folder, "run.json", `${JSON.stringify({ ...report, command }, undefined, 2)}\n`);
   });
 }

@@ -57,6 +57,7 @@ export function summary(report: RunReport, facts: SummaryFacts): string {
     ...served,
     ...scatter(report),
     ...refusals(report),
+    ...operations(report),
     speed(report, facts),
   ].join("\n\n");
 }
@@ -149,4 +150,15 @@ function speed({ wallMs, blockRefsPerS }: RunReport, { directory, repeat }: Summ
   const rate = blockRefsPerS === 0 ? "" : `: ${approximate(blockRefsPerS)} block references a second`;
   const replayed = `Replayed in ${milliseconds(wallMs)}${times}${rate}.`;
   return directory === undefined ? replayed : `${replayed}\nSaved in ${directory}`;
+}
+
+/** What became of each operation. */
+function operations({ operations: all }: RunReport): string[] {
+  if (all === undefined) return [];
+  const rows = all.map(({ before, operation, like, tokens, name, result }) => {
+    const prefix =
+      like === undefined ? "" : `${tokens === undefined ? "all" : counted(tokens, "token")} of request ${like}`;
+    return [`before ${grouped(before)}`, operation, name ?? "", prefix, result];
+  });
+  return [`${colors.bold("Operations")}\n${aligned(rows, "lllll")}`];
 }

@@ -376,8 +376,13 @@ export class BlockKeys implements BlockContents {
           plainKeys[start[r] + i] = plainAbove = this.#plainIds.intern(plainAbove, 0, this.#row, i * m, length);
       }
       if (tails && count === promptBlocks[r] && rest > 0) tails[r] = this.#tail(namespace?.[r], above, count * m, rest);
+      // Where the last, incomplete block begins with the end of the prompt, that much of it is known.
+      const isShort = knownTokens(trace, r, this.#generated) < (count + 1) * this.blockTokens;
+      const hasTail = this.#storedTails && tails !== undefined && tails[r] !== noTail && isShort;
+      const tailBlocks = hasTail && start[r + 1] - start[r] === count + 1 ? 1 : 0;
+      if (tailBlocks > 0) keys[start[r] + count] = tails![r];
       // Answers that the trace does not tell: content that nobody asks for again.
-      for (let at = start[r] + count; at < start[r + 1]; at++) {
+      for (let at = start[r] + count + tailBlocks; at < start[r + 1]; at++) {
         this.#row[0] = this.#unknownAnswers++;
         keys[at] = this.#ids.intern(undefined, unknownSpace, this.#row, 0, 1);
         if (plainKeys) plainKeys[at] = this.#plainIds.intern(undefined, unknownSpace, this.#row, 0, 1);

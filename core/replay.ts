@@ -18,6 +18,8 @@ export interface ReplayConfig extends CacheConfig {
   readonly warmup?: number;
   /** Keep the event log. */
   readonly events?: boolean;
+  /** Told before each request is served: for what an operator does to the cache meanwhile. */
+  readonly before?: (request: number, cache: KvCache) => void;
   /** Check every invariant in full after every step; slow. */
   readonly audit?: boolean;
 }
@@ -95,11 +97,12 @@ export class CacheReplay {
     const { columns, results } = this.#current;
     const replica = this.#replica!;
     const cache = replica.cache;
-    const { audit: audited, warmup = 0 } = this.#config;
+    const { audit: audited, before, warmup = 0 } = this.#config;
     const request = new Request(this.#fed, trace, 0, columns);
     for (let row = from; row < to; row++) {
       const id = this.#fed++;
       if (id === warmup && id > 0) cache.counters.reset();
+      before?.(id, cache);
       const sequence = replica.submit(request.become(id, row), 0);
       const plan = replica.plan(0);
       if (plan.isEmpty) {

@@ -10,6 +10,7 @@ interface Run {
     readonly eviction: string;
     readonly blocks: number | null;
     readonly blockTokens: number;
+    readonly rules: Readonly<Record<string, unknown>>;
   };
   readonly cache: { readonly hitRatio: { readonly token: number } };
 }
@@ -33,9 +34,10 @@ function table(trace: string): string {
     kvlab<Run>("replay", trace, "--policy", name, "--blocks", "unlimited", "--no-save");
   const ofPreset = (name: string) => runs.filter(({ policy }) => policy.preset === name);
   const bounds = runs.filter(({ policy }) => policy.preset === null);
-  const optimum = bounds.filter(({ policy }) => policy.eviction === "belady");
+  const optimum = (answers: string) =>
+    bounds.filter(({ policy }) => policy.eviction === "belady" && policy.rules["cache-generated"] === answers);
   const all = bounds.find(({ policy }) => policy.eviction === "unbounded")!;
-  const sizes = optimum.map(({ policy }) => grouped(policy.blocks! * policy.blockTokens));
+  const sizes = optimum("false").map(({ policy }) => grouped(policy.blocks! * policy.blockTokens));
   const { requests, inputTokens } = runs[0].trace;
   const lines = presetRegistry.all.map(({ name }) => {
     const own = ofPreset(name);
@@ -47,7 +49,11 @@ function table(trace: string): string {
     row(["tokens of cache", "block", ...sizes, "unlimited"]),
     row(["---", "---:", ...sizes.map(() => "---:"), "---:"]),
     ...lines,
-    row(["offline optimum", String(optimum[0].policy.blockTokens), ...optimum.map(shown), shown(all)]),
+    ...["false", "true"].map((answers) => {
+      const runs = optimum(answers);
+      const name = `offline optimum${answers === "true" ? ", answers kept" : ""}`;
+      return row([name, String(runs[0].policy.blockTokens), ...runs.map(shown), shown(all)]);
+    }),
   ].join("\n");
 }
 

@@ -186,7 +186,7 @@ describe("a run's directory", () => {
     const [id] = readdirSync(join(folder, "runs"));
     expect(id).toMatch(/^example-hash-table-lru-\d+-[0-9a-f]{8}$/);
     const directory = join(folder, "runs", id);
-    const names = ["events.parquet", "requests.parquet", "run.json", "steps.parquet"];
+    const names = ["events.parquet", "kv-events.jsonl", "requests.parquet", "run.json", "steps.parquet"];
     expect(readdirSync(directory).sort()).toEqual(names);
     const before = names.map((name) => readFileSync(join(directory, name)));
     const second = await json(folder, args);

@@ -1,0 +1,90 @@
+import { readFileSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { describe, expect, test } from "vitest";
+import { json, kvlab, newFolder, refusal } from "./program.ts";
+
+/** A folder with a file of operations. */
+function folderWith(lines: readonly unknown[]): string {
+  const folder = newFolder();
+  const text = lines.map((line) => (typeof line === "string" ? line : JSON.stringify(line))).join("\n");
+  writeFileSync(join(folder, "ops.jsonl"), text);
+  return folder;
+}
+
+const replay = ["replay", "--limit", "300", "--policy", "vllm", "--operations", "ops.jsonl"];
+
+test("operations are carried out before their requests, and each one's fate is told", async () => {
+  const folder = folderWith([
+    { before: 10, operation: "pin", like: 3, tokens: 200, name: "system" },
+    { before: 10, operation: "pin", like: 3, tokens: 200, name: "system" },
+    { before: 20, operation: "delete", like: 3, tokens: 200 },
+    { before: 30, operation: "evict", blocks: 5 },
+    { before: 40, operation: "reset" },
+    { before: 50, operation: "unpin", name: "system" },
+    { before: 51, operation: "unpin", name: "system" },
+    { before: 60, operation: "reset" },
+    { before: 60, operation: "delete", like: 3, tokens: 200 },
+  ]);
+  const { operations, cache } = await json(folder, [...replay, "--rule", "pin-blocks=20", "--audit", "--no-save"]);
+  expect((operations as { result: string }[]).map(({ result }) => result)).toEqual([
+    "pinned",
+    "there is a pin of that name",
+    "in use",
+    "5 blocks",
+    "in use",
+    "unpinned",
+    "not pinned",
+    "reset",
+    "not cached",
+  ]);
+  const plain = await json(folder, ["replay", "--limit", "300", "--policy", "vllm", "--no-save"]);
+  expect(plain.operations).toBeUndefined();
+  expect(cache.hitTokens).toBeLessThan(plain.cache.hitTokens);
+});
+
+test("a run with events is saved with what a router would have been told, and the command that repeats it", async () => {
+  const folder = folderWith([{ before: 100, operation: "reset" }]);
+  const { code } = await kvlab(folder, [...replay, "--events", "--out", "run"]);
+  expect(code).toBe(0);
+  const events = readFileSync(join(folder, "run/kv-events.jsonl"), "utf8").trimEnd().split("\n");
+  const types = events.map((line) => (JSON.parse(line) as { type: string }).type);
+  expect(types[0]).toBe("stored");
+  expect(types.filter((type) => type === "cleared")).toHaveLength(1);
+  const { command } = JSON.parse(readFileSync(join(folder, "run/run.json"), "utf8")) as { command: string };
+  expect(command).toContain("--policy vllm");
+  expect(command).toContain("--operations ops.jsonl");
+});
+
+describe("a file of operations that cannot be carried out is one line", () => {
+  const cases: [lines: readonly unknown[], said: string | RegExp][] = [
+    [["{"], 'ops.jsonl:1: is no JSON, expected such as {"before": 10, "operation": "reset"}'],
+    [["3"], "ops.jsonl:1: is 3, expected an object"],
+    [[{ before: 1, operation: "pinn" }], 'ops.jsonl:1: operation is "pinn", did you mean "pin"?'],
+    [[{ before: 1 }], "ops.jsonl:1: operation is undefined, expected one of pin, unpin, delete, evict, reset"],
+    [
+      [{ before: 1, operation: "pin", like: 0 }],
+      /^ops.jsonl:1: pin has no name, expected before, operation, like, name/,
+    ],
+    [[{ before: 1, operation: "reset", blocks: 3 }], "ops.jsonl:1: reset has blocks, expected before, operation"],
+    [[{ before: -1, operation: "reset" }], "ops.jsonl:1: before is -1, expected a whole number from 0"],
+    [[{ before: 1, operation: "evict", blocks: 0 }], "ops.jsonl:1: blocks is 0, expected a whole number from 1"],
+    [
+      [{ before: 5, operation: "reset" }, "", { before: 4, operation: "reset" }],
+      "ops.jsonl: the operation before request 4 comes too late in the file",
+    ],
+    [[""], "ops.jsonl: is empty, expected operations as JSON lines"],
+    [[{ before: 300, operation: "reset" }], "an operation names request 300, the trace has 300, from 0"],
+  ];
+  test.each(cases)("%j", async (lines, said) => {
+    const text = await refusal(folderWith(lines), [...replay, "--no-save"]);
+    if (typeof said === "string") expect(text).toBe(said);
+    else expect(text).toMatch(said);
+  });
+
+  test("nor is one that is not there, or that comes with --repeat", async () => {
+    expect(await refusal(newFolder(), replay)).toBe("ops.jsonl: cannot be read (ENOENT)");
+    expect(await refusal(newFolder(), [...replay, "--repeat", "2"])).toBe(
+      "--operations and --repeat exclude each other: operations are for one replay",
+    );
+  });
+});
