@@ -74,7 +74,13 @@ export function comparisonTable(comparison: Comparison): string {
     ],
     "l".repeat(names.headers.length) + "r".repeat(capacities.length),
   );
-  return [heading(comparison), table, meaning(comparison, best, optimum), ...refusals(comparison)].join("\n\n");
+  return [
+    heading(comparison),
+    table,
+    meaning(comparison, best, optimum),
+    ...leftOut(comparison),
+    ...refusals(comparison),
+  ].join("\n\n");
 }
 
 function heading({ input, distinctBlocks, blockTokens, results }: Comparison): string {
@@ -138,13 +144,27 @@ const shareOf = (part: number, whole: number) => (whole === 0 ? "–" : `${((par
 
 function meaning({ metric, capacities }: Comparison, best: readonly number[], optimum: readonly number[]): string {
   const shares = capacities.map((_, i) => best[i] / optimum[i]).filter(Number.isFinite);
-  const lines = [`Figures are the hit ratio "${metric}": ${ratioMeanings[metric]}. * marks the best online policy.`];
+  const lines = [
+    `Figures are the hit ratio "${metric}": ${metric === "token" ? "cached prefix tokens ÷ prompt tokens" : ratioMeanings[metric]}. * marks the best online policy.`,
+  ];
   lines.push("belady knows the future (the offline optimum), unbounded has no limit: bounds, not choices.");
   if (shares.length > 0) {
     const [least, most] = [Math.min(...shares), Math.max(...shares)].map((share) => `${(share * 100).toFixed(0)} %`);
     lines.push(`The best online policy reaches ${least === most ? least : `${least} to ${most}`} of the optimum.`);
   }
   return lines.map((line) => wrapped(line, 0)).join("\n");
+}
+
+/** Rules of presets that do not hold, because another part was chosen. */
+function leftOut({ results }: Comparison): string[] {
+  const said = results.flatMap(({ configuration: { parts, ruleTexts } }) => {
+    const chosen = ruleTexts.map((text) => text.split("=")[0]);
+    const others = parts.leftOut.filter((text) => !chosen.includes(text.split("=")[0]));
+    return others.length === 0
+      ? []
+      : [`${parts.preset!.name} with ${parts.index.name} is without ${others.join(", ")}.`];
+  });
+  return [...new Set(said)].map((line) => colors.yellow(wrapped(line, 0)));
 }
 
 /** Requests that are longer than a cache of that size, with what they reserve. */

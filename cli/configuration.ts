@@ -28,6 +28,8 @@ export interface Parts {
   readonly scheduler: SchedulerPlugin;
   /** As given, or the preset's; the others are the index's defaults. */
   readonly rules: Partial<Record<RuleName, RuleValue>>;
+  /** Rules of the preset that do not hold, because of a part or a rule that was chosen. */
+  readonly leftOut: readonly string[];
 }
 
 /** What is run: a replay's configuration, and the preset that it began with. */
@@ -71,7 +73,8 @@ export function partsOf(chosen: ChosenParts, rules: Parts["rules"]): Parts {
       ? (preset?.allocator ?? allocatorRegistry.get(defaultParts.allocator))
       : partNamed(allocatorRegistry, "allocator", chosen.allocator);
   const scheduler = schedulerFor(chosen);
-  const all = { ...(preset && possibleRules(preset, index, allocator)), ...rules };
+  const kept = preset ? possibleRules(preset, index, allocator) : {};
+  const all = { ...kept, ...rules };
   checkAllocator(allocator, rulesFor(index, all));
   return {
     preset,
@@ -80,8 +83,11 @@ export function partsOf(chosen: ChosenParts, rules: Parts["rules"]): Parts {
     allocator,
     scheduler: isOwnIndex(index) ? index.watching(scheduler) : scheduler,
     rules: all,
+    leftOut: preset ? ruleTexts(presetRules(preset, index)).filter((text) => !ruleTexts(all).includes(text)) : [],
   };
 }
+
+const ruleTexts = (rules: Parts["rules"]): string[] => Object.entries(rules).map(([name, value]) => `${name}=${value}`);
 
 /** A preset's scheduler may not exist yet; without a clock it makes no difference, for requests do not overlap. */
 function schedulerFor({ preset, scheduler }: ChosenParts): SchedulerPlugin {
@@ -89,6 +95,10 @@ function schedulerFor({ preset, scheduler }: ChosenParts): SchedulerPlugin {
   const there = schedulerRegistry.all.find(({ name }) => name === preset?.scheduler);
   return there ?? schedulerRegistry.get(defaultParts.scheduler);
 }
+
+/** A preset's rules; with another index than its own also those that its own one has by default. */
+const presetRules = (preset: Preset, index: IndexPlugin): Parts["rules"] =>
+  index === preset.index ? preset.rules : { ...preset.index.defaults, ...preset.rules };
 
 /** Those of a preset's rules that another index or allocator than its own can follow. */
 function possibleRules(preset: Preset, index: IndexPlugin, allocator: AllocatorPlugin): Parts["rules"] {
@@ -100,7 +110,7 @@ function possibleRules(preset: Preset, index: IndexPlugin, allocator: AllocatorP
       return false;
     }
   };
-  return Object.fromEntries(Object.entries(preset.rules).filter(isPossible));
+  return Object.fromEntries(Object.entries(presetRules(preset, index)).filter(isPossible));
 }
 
 /** An index of ours by its name, or a user's by its file. */

@@ -31,7 +31,7 @@ const laterParts: Readonly<Record<string, readonly string[]>> = {
   allocator: ["radix", "page"],
   scheduler: [
     ...["fcfs", "lpm", "dfs-weight", "lof", "random", "routing-key", "hrrn", "shortest-prefill-first", "priority"],
-    ...["online", "offline", "prefix-group", "efficient-router"],
+    ...["fcfs-chunked", "online", "offline", "prefix-groups", "efficient-router", "tgi-queue"],
   ],
 };
 

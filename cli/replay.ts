@@ -146,7 +146,15 @@ async function replay(files: readonly string[], options: ReplayOptions): Promise
       progress.done();
     }
     const usualBlockTokens = parts.preset?.blockTokens;
-    const facts = { traceName: input.name, distinctBlocks, byDefault, directory, repeat, usualBlockTokens };
+    const facts = {
+      traceName: input.name,
+      distinctBlocks,
+      byDefault,
+      directory,
+      repeat,
+      usualBlockTokens,
+      leftOut: parts.leftOut,
+    };
     const shown = options.json ? JSON.stringify(report, undefined, 2) : summary(report, facts);
     print(`${shown}\n`);
   } finally {

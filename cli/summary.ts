@@ -45,6 +45,8 @@ export interface SummaryFacts {
   readonly repeat: number | undefined;
   /** The preset's usual block size. */
   readonly usualBlockTokens: number | undefined;
+  /** Its rules that do not hold, because something else was chosen. */
+  readonly leftOut: readonly string[];
 }
 
 /** A run for people: what was run, the hit ratios, the misses, the speed. */
@@ -64,7 +66,7 @@ export function summary(report: RunReport, facts: SummaryFacts): string {
 
 function ran(
   { trace, policy, warmup }: RunReport,
-  { traceName, distinctBlocks, byDefault, usualBlockTokens }: SummaryFacts,
+  { traceName, distinctBlocks, byDefault, usualBlockTokens, leftOut }: SummaryFacts,
 ): string {
   const { index, eviction, allocator, scheduler, blocks, blockTokens } = policy;
   const built = trace.files.length === 0 ? " (the built-in example: generated chat)" : "";
@@ -90,6 +92,7 @@ function ran(
     ["policy", `${preset}${colors.bold(`${index} + ${eviction}`)}, allocator ${allocator}, scheduler ${scheduler}`],
     ["cache", `${capacity}; ${counted(blockTokens, "token")} a block${usual}`],
     ...(changed ? ([["rules", changed]] as [string, string][]) : []),
+    ...(leftOut.length > 0 ? ([["not", `${leftOut.join(", ")} of ${policy.preset}`]] as [string, string][]) : []),
   ];
   return rows.map(([name, text]) => `  ${name.padEnd(8)}${wrapped(text, 10, 10)}`).join("\n");
 }
