@@ -137,7 +137,8 @@ function nameColumns(configurations: readonly Configuration[]) {
 
 /** A bound is nobody's preset. */
 function presetName({ parts, label, kind, ruleTexts }: Configuration): string {
-  return kind === "online" && parts.preset ? parts.preset.name : [label, ...ruleTexts].join(" ");
+  if (parts.preset) return kind === "online" ? parts.preset.name : `${parts.preset.name} ${label}`;
+  return [label, ...ruleTexts].join(" ");
 }
 
 const shareOf = (part: number, whole: number) => (whole === 0 ? "–" : `${((part / whole) * 100).toFixed(1)} %`);
@@ -151,6 +152,8 @@ function meaning({ metric, capacities }: Comparison, best: readonly number[], op
   if (shares.length > 0) {
     const [least, most] = [Math.min(...shares), Math.max(...shares)].map((share) => `${(share * 100).toFixed(0)} %`);
     lines.push(`The best online policy reaches ${least === most ? least : `${least} to ${most}`} of the optimum.`);
+    if (Math.max(...shares) > 1)
+      lines.push("The optimum is one in whole blocks: who uses parts of blocks can have more.");
   }
   return lines.map((line) => wrapped(line, 0)).join("\n");
 }

@@ -26,6 +26,8 @@ export class Progress {
       barsize: 30,
       stream: process.stderr,
       hideCursor: false,
+      // Else a terminal that is left in the middle would not wrap lines any more.
+      linewrap: true,
       clearOnComplete: true,
       gracefulExit: false,
     };

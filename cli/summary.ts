@@ -26,7 +26,7 @@ export const ratioMeanings: Readonly<Record<keyof RunReport["cache"]["hitRatio"]
 
 const missMeanings: Readonly<Record<MissReason, string>> = {
   "never-seen": "not computed before",
-  evicted: "was cached, and had to go",
+  evicted: "computed before, and not kept",
   "past-hole": "cached, but after something missing",
   "shorter-than-block": "in no whole block",
   "other-namespace": "cached for somebody else",
