@@ -13,7 +13,8 @@ export function answerAfter(
   for (const { name: op, inputs } of ops.slice(at + 1)) {
     if (inputs[field] === undefined || name(inputs[field], field) !== id) continue;
     if (begins.includes(op)) break;
-    if (op === "append") answer.push(...tokens(inputs["tokens"]));
+    if (op !== "append") continue;
+    for (const token of tokens(inputs["tokens"])) answer.push(token);
   }
   return answer;
 }

@@ -62,6 +62,6 @@ function words(step: string): unknown[] {
 
 function parsed(word: string): unknown {
   if (/^\d+$/.test(word)) return Number(word);
-  if (!/^\[[\d\s,]*\]$/.test(word)) return word;
-  return JSON.parse(word) as unknown;
+  if (!/^\[\s*(\d+\s*(,\s*\d+\s*)*)?\]$/.test(word)) return word;
+  return (word.match(/\d+/g) ?? []).map(Number);
 }

@@ -127,8 +127,10 @@ export class DrivenCache {
       const entry = entryOf.get(block);
       if (entry !== last) victims.push([]);
       last = entry;
-      victims.at(-1)!.unshift(block);
+      victims.at(-1)!.push(block);
     }
+    // An entry goes from its end.
+    for (const victim of victims) victim.reverse();
     return victims;
   }
 

@@ -22,6 +22,12 @@ interface Use {
   readonly tick: number;
 }
 
+/** The tokens of whoever stored a page, and where in them the page ends. */
+interface Path {
+  readonly tokens: readonly number[];
+  readonly end: number;
+}
+
 /**
  * A radix tree whose contents cases call by labels: one a token, or one a page. It is a cache with a radix tree, of which
  * an insertion is a request that computes what it lacks, and a lookup one that computes nothing.
@@ -31,9 +37,9 @@ export class LabelledTree {
   readonly #pageTokens: number;
   readonly #disabled: boolean;
   readonly #renewsRuns: boolean;
-  /** What each stored page is called, and the tokens up to its end. */
+  /** What each stored page is called, and how it is reached. */
   readonly #labels = new Map<BlockId, readonly unknown[]>();
-  readonly #paths = new Map<BlockId, readonly number[]>();
+  readonly #paths = new Map<BlockId, Path>();
   /** Lookups and insertions, with their times. */
   readonly #uses: Use[] = [];
   readonly #locks = new Map<string, { readonly sequence: Sequence; readonly tick: number }>();
@@ -74,7 +80,7 @@ export class LabelledTree {
     this.#used(tokens, namespace);
     for (let i = matched; i < blocks.length && !this.#disabled; i++) {
       this.#labels.set(blocks[i], labels[i]);
-      this.#paths.set(blocks[i], tokens.slice(0, (i + 1) * this.#pageTokens));
+      this.#paths.set(blocks[i], { tokens, end: (i + 1) * this.#pageTokens });
     }
     return matched * this.#pageTokens;
   }
@@ -161,8 +167,10 @@ export class LabelledTree {
 
   /** The tokens up to a run's end. */
   #pathOf(run: number): readonly number[] {
-    const pages = [...this.#paths].filter(([page]) => this.#cache.index.entryOf(page) === run);
-    return pages.reduce<readonly number[]>((longest, [, path]) => (path.length > longest.length ? path : longest), []);
+    let longest: Path = { tokens: [], end: 0 };
+    for (const [page, path] of this.#paths)
+      if (path.end > longest.end && this.#cache.index.entryOf(page) === run) longest = path;
+    return longest.tokens.slice(0, longest.end);
   }
 
   #arrive(tokens: readonly number[], namespace: unknown): Sequence {

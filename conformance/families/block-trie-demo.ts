@@ -125,7 +125,7 @@ class Demo {
     const request = known(this.#requests, req, "req");
     const { sequence } = request;
     sequence.generatedTokens += given.length;
-    request.tokens.push(...given);
+    for (const token of given) request.tokens.push(token);
     if (!this.cache.extend(sequence, sequence.knownTokens, this.#driven.now)) throw new Unsupported("no block is free");
     this.#driven.compute(sequence);
     this.#note(req);

@@ -84,7 +84,7 @@ function order(plugin: EvictionPlugin, nodes: readonly Node[], now: number | und
     columns.touched(i, usedAt[i]);
     policy.add(i);
   }
-  const latest = Math.max(...nodes.map(({ last }) => last));
+  const latest = nodes.reduce((most, { last }) => Math.max(most, last), Number.NEGATIVE_INFINITY);
   return evicted(policy, Math.round((now ?? latest) * nsPerUnit)).map((i) => nodes[i].id);
 }
 

@@ -69,7 +69,8 @@ class Prefixes implements Instance {
 /** Room for all prefixes and for the largest batch. */
 function blocksFor(ops: readonly Operation[], blockTokens: number): number {
   const added = ops.filter(({ name }) => name === "add").map(({ inputs }) => tokens(inputs["tokens"]).length);
-  const longest = Math.ceil((Math.max(0, ...added) + 1) / blockTokens);
+  const most = (counts: readonly number[], least: number) => counts.reduce((a, b) => Math.max(a, b), least);
+  const longest = Math.ceil((most(added, 0) + 1) / blockTokens);
   const batches = ops.map(({ inputs: { requests } }) => (Array.isArray(requests) ? requests.length : 0));
-  return Math.ceil(added.reduce((a, b) => a + b, 0) / blockTokens) + added.length + longest * Math.max(1, ...batches);
+  return Math.ceil(added.reduce((a, b) => a + b, 0) / blockTokens) + added.length + longest * most(batches, 1);
 }

@@ -43,12 +43,12 @@ class RadixTrie implements Instance {
     if (op === "evict") return { evicted: this.#tree.evict(integer(inputs["n"], "n") * this.#blockTokens) };
     const asked = tokens(inputs["tokens"]);
     const node = this.#tree.runOf(asked);
-    const nodes = new Map(this.#paths.map((path) => [String(path), path && this.#tree.runOf(path)]));
     return {
       values: this.#tree.find(asked),
       node_is_root: node === undefined,
       same_node_as: (expected: unknown) => {
-        const others = this.#meant(expected).map((path) => nodes.get(String(path)));
+        // A lookup splits no node, so that all are still what they were before it.
+        const others = this.#meant(expected).map((path) => this.#tree.runOf(path));
         if (new Set(others).size > 1) throw new Unsupported(`same_node_as ${shown(expected)} has two readings`);
         return others.length > 0 && others[0] === node ? expected : "another node";
       },
