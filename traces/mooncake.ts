@@ -4,13 +4,12 @@ import type { Trace, TraceRow, TraceSource } from "../core/trace.ts";
 import { DenseIds } from "./dense-ids.ts";
 import { type Field, JsonLineScanner, WideIntegers } from "./json-lines.ts";
 import { lineBlocks } from "./lines.ts";
+import { OptionalFields, optionalFields } from "./optional-fields.ts";
 import { ArrivalClock, answerTokens, type LineReader, mostTokens, promptTokens, requestBatches } from "./requests.ts";
 
 const defaultUnitTokens = 512;
 const sampleRequests = 100;
 const largestUnitBits = 20;
-const int32 = "an integer from -2147483648 to 2147483647";
-const uint32 = "an integer from 0 to 4294967295";
 
 /**
  * The format's own fields, then those that other tools add and that `writeMooncake` uses for columns the format has no
@@ -21,15 +20,7 @@ export const mooncakeFields = {
   input_length: { expected: promptTokens, required: true },
   output_length: { expected: answerTokens, required: true },
   hash_ids: { expected: "an array of integers from 0 to 18446744073709551615", required: true },
-  max_output_length: { expected: answerTokens },
-  session_id: { expected: "a string, an integer or null" },
-  priority: { expected: int32 },
-  retention_ns: { expected: "an integer of nanoseconds, 0 or more" },
-  parent: { expected: "the number of an earlier request, counted from 0, or -1" },
-  think_ns: { expected: "an integer of nanoseconds, 0 or more" },
-  namespace: { expected: uint32 },
-  category: { expected: uint32 },
-  marked_tokens: { expected: answerTokens },
+  ...optionalFields,
   block_size: { expected: "the tokens of a hash id, the same for all requests" },
 } satisfies Record<string, Field>;
 type FieldName = keyof typeof mooncakeFields;
@@ -115,8 +106,7 @@ class MooncakeReader implements LineReader<FieldName> {
   /** For each dense id the one before it. */
   #parents = new Uint32Array(1 << 12);
   #keys = new Uint32Array(1024);
-  readonly #sessions = new Map<string, number>();
-  #rows = 0;
+  readonly #optional = new OptionalFields();
 
   constructor(unitTokens: number) {
     this.unitTokens = unitTokens;
@@ -133,42 +123,19 @@ class MooncakeReader implements LineReader<FieldName> {
       } else if (name === "input_length") row.inputTokens = scan.integer(1, mostTokens);
       else if (name === "output_length") row.outputTokens = scan.integer(0, mostTokens);
       else if (name === "hash_ids") scan.wideIntegers(this.#hashIds);
-      else this.#readOptional(name, row);
+      else if (this.#optional.isOptional(name)) this.#optional.read(name, scan, row);
+      else this.#checkBlockSize();
     }
     row.arrivalNs = this.#clock.arrivalNs(timestamp, "timestamp", scan);
-    const { maxOutputTokens, outputTokens } = row;
-    if (maxOutputTokens !== undefined && maxOutputTokens < outputTokens)
-      throw scan.error(`max_output_length is ${maxOutputTokens}, expected at least output_length, ${outputTokens}`);
+    this.#optional.end(row, scan, "output_length");
     row.keys = this.#denseKeys(row.inputTokens);
-    this.#rows++;
     return row;
   }
 
-  #readOptional(name: FieldName, row: TraceRow): void {
+  #checkBlockSize(): void {
     const { scan } = this;
-    if (name === "session_id") row.session = this.#session();
-    else if (name === "max_output_length") row.maxOutputTokens = scan.integer(0, mostTokens);
-    else if (name === "priority") row.priority = scan.integer(-(2 ** 31), 2 ** 31 - 1);
-    else if (name === "retention_ns") row.retentionNs = scan.integer(0, Number.MAX_SAFE_INTEGER);
-    else if (name === "parent") row.parent = scan.integer(-1, this.#rows - 1);
-    else if (name === "think_ns") row.thinkNs = scan.integer(0, Number.MAX_SAFE_INTEGER);
-    else if (name === "namespace") row.namespace = scan.integer(0, 2 ** 32 - 1);
-    else if (name === "category") row.category = scan.integer(0, 2 ** 32 - 1);
-    else if (name === "marked_tokens") row.markedTokens = scan.integer(0, mostTokens);
-    else {
-      const blockSize = scan.integer(2, mostTokens);
-      if (blockSize !== this.unitTokens) throw scan.error(`block_size is ${blockSize}, expected ${this.unitTokens}`);
-    }
-  }
-
-  /** Sessions are numbered from 1 by first appearance; null is none. */
-  #session(): number {
-    const text = this.scan.scalarText();
-    if (text === "null") return 0;
-    if (!/^("|-?\d+$)/.test(text)) throw this.scan.unexpected();
-    let session = this.#sessions.get(text);
-    if (session === undefined) this.#sessions.set(text, (session = this.#sessions.size + 1));
-    return session;
+    const blockSize = scan.integer(2, mostTokens);
+    if (blockSize !== this.unitTokens) throw scan.error(`block_size is ${blockSize}, expected ${this.unitTokens}`);
   }
 
   /** The ids renumbered, after a look at what they say: as many as the length has, and each with one past only. */

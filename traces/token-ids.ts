@@ -1,5 +1,6 @@
 import type { Trace, TraceRow, TraceSource } from "../core/trace.ts";
 import { type Field, JsonLineScanner, WideIntegers } from "./json-lines.ts";
+import { OptionalFields, optionalFields } from "./optional-fields.ts";
 import { ArrivalClock, answerTokens, type LineReader, mostTokens, promptTokens, requestBatches } from "./requests.ts";
 
 export const tokenIdsFields = {
@@ -8,6 +9,7 @@ export const tokenIdsFields = {
   arrival_time_ns: { expected: "a number of nanoseconds, 0 or more", required: true },
   input_tok_ids: { expected: "an array of token ids", required: true },
   output_tok_ids: { expected: "an array of token ids", required: true },
+  ...optionalFields,
 } satisfies Record<string, Field>;
 type FieldName = keyof typeof tokenIdsFields;
 
@@ -29,27 +31,26 @@ class TokenIdsReader implements LineReader<FieldName> {
   readonly #clock = new ArrivalClock(1);
   readonly #prompt = new WideIntegers();
   readonly #answer = new WideIntegers();
+  readonly #optional = new OptionalFields();
 
   row(): TraceRow {
     const { scan } = this;
     let time = 0;
-    let inputTokens = 0;
-    let outputTokens = 0;
+    const row: TraceRow = { arrivalNs: 0, inputTokens: 0, outputTokens: 0, keys: [] };
     for (let name = scan.next(); name; name = scan.next()) {
       if (name === "arrival_time_ns") {
         time = scan.number();
         if (!(time >= 0 && time < Number.POSITIVE_INFINITY)) throw scan.unexpected();
-      } else if (name === "input_toks") inputTokens = scan.integer(1, mostTokens);
-      else if (name === "output_toks") outputTokens = scan.integer(0, mostTokens);
+      } else if (name === "input_toks") row.inputTokens = scan.integer(1, mostTokens);
+      else if (name === "output_toks") row.outputTokens = scan.integer(0, mostTokens);
+      else if (this.#optional.isOptional(name)) this.#optional.read(name, scan, row);
       else scan.wideIntegers(name === "input_tok_ids" ? this.#prompt : this.#answer);
     }
-    return {
-      arrivalNs: this.#clock.arrivalNs(time, "arrival_time_ns", scan),
-      inputTokens,
-      outputTokens,
-      keys: this.#tokens("input_tok_ids", this.#prompt, "input_toks", inputTokens),
-      generatedKeys: this.#tokens("output_tok_ids", this.#answer, "output_toks", outputTokens),
-    };
+    row.arrivalNs = this.#clock.arrivalNs(time, "arrival_time_ns", scan);
+    row.keys = this.#tokens("input_tok_ids", this.#prompt, "input_toks", row.inputTokens);
+    row.generatedKeys = this.#tokens("output_tok_ids", this.#answer, "output_toks", row.outputTokens);
+    this.#optional.end(row, scan, "output_toks");
+    return row;
   }
 
   #tokens(field: FieldName, ids: WideIntegers, lengthField: FieldName, length: number): Uint32Array {
