@@ -1,5 +1,6 @@
 import { readdir, readFile, stat } from "node:fs/promises";
 import { join } from "node:path";
+import { stripVTControlCharacters } from "node:util";
 import type { Command } from "commander";
 import type { Case } from "../conformance/case.ts";
 import type { Verdict } from "../conformance/run.ts";
@@ -8,7 +9,7 @@ import { breathe } from "./interrupt.ts";
 import { version } from "./package.ts";
 import { print } from "./print.ts";
 import { Progress } from "./progress.ts";
-import { aligned, colors } from "./table.ts";
+import { aligned, colors, wrapped } from "./table.ts";
 
 export function addConformance(program: Command): void {
   program
@@ -22,7 +23,8 @@ export function addConformance(program: Command): void {
 
 const examples = `
 A case with an operation, setting or field that kvlab does not know is skipped,
-with the reason, and never passed.
+with the reason, and never passed; so is a case that expects nothing.
+docs/conformance.md tells what a case file may say.
 
 Exit code: 0 no case failed, 1 a case failed, 2 a file cannot be read as a case.
 
@@ -98,14 +100,44 @@ const painted = {
   skipped: colors.yellow("skipped"),
 } as const;
 
+const lineWidth = 80;
+/** Where all lines of a case but its first begin: behind its verdict. */
+const indent = 9;
+
 function text(ran: readonly Ran[]): string {
-  const rows = ran.map(({ verdict, worked, why }) => {
-    const said = why === undefined ? worked.title : `${worked.title}: ${why}`;
-    return [painted[verdict], ...[worked.id, worked.family, said].map(oneLine)];
+  const heads = aligned(
+    ran.map(({ verdict, worked }) => [painted[verdict], ...[worked.id, worked.family].map(clipped)]),
+    "lll",
+  ).split("\n");
+  const width = Math.max(...heads.map((head) => stripVTControlCharacters(head).length)) - 2;
+  const lines = ran.map(({ file, worked, why }, i) => {
+    const titled = titledHead(heads[i].slice(2), width, worked.title);
+    return why === undefined ? titled : `${titled}\n${paragraph(`${file}: ${why}`)}`;
   });
-  const lines = aligned(rows, "llll").replace(/^ {2}/gm, "");
-  return `${lines}\n\n${verdicts.map((verdict) => `${count(ran, verdict)} ${verdict}`).join(", ")}\n`;
+  return `${lines.join("\n")}\n\n${verdicts.map((verdict) => `${count(ran, verdict)} ${verdict}`).join(", ")}\n`;
 }
+
+const mostInColumn = 32;
+
+function clipped(cell: string): string {
+  const said = oneLine(cell);
+  return said.length <= mostInColumn ? said : `${said.slice(0, mostInColumn - 1)}…`;
+}
+
+/** The title goes on behind the columns, or begins a line where these leave too little room. */
+function titledHead(head: string, width: number, title: string): string {
+  const from = width + 2;
+  if (from > lineWidth / 2 + indent) return `${head}\n${paragraph(title)}`;
+  const space = " ".repeat(from - stripVTControlCharacters(head).length);
+  return `${head}${space}${wrapped(breakable(title, lineWidth - from), indent, from)}`.trimEnd();
+}
+
+const paragraph = (said: string) =>
+  `${" ".repeat(indent)}${wrapped(breakable(said, lineWidth - indent), indent, indent)}`;
+
+/** On one line, and without words that are longer than a line. */
+const breakable = (said: string, width: number) =>
+  oneLine(said).replace(new RegExp(`\\S{${width}}(?=\\S)`, "gu"), "$& ");
 
 /** Without line ends and what else would steer a terminal. */
 // biome-ignore lint/suspicious/noControlCharactersInRegex: these are what is looked for

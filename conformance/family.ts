@@ -16,6 +16,8 @@ export type Comparison = "plain" | "set" | "blocks" | "block-set" | "block-keys"
 export interface OperationSpec {
   readonly inputs: readonly string[];
   readonly expects: Readonly<Record<string, Comparison>>;
+  /** Inputs that are lists of what must hold: they count as expectations. */
+  readonly claims?: readonly string[];
 }
 
 /**

@@ -14,26 +14,49 @@ export interface Verdict {
   readonly op?: number;
 }
 
-/** Runs one case. What kvlab does not know makes it skipped, never passed. */
+/**
+ * Runs one case. What kvlab does not know makes it skipped, never passed; so does a case that expects nothing. An error
+ * of the program, also a broken invariant, is a failure of this case alone.
+ */
 export function runCase(worked: Case, known: readonly Family[] = families): Verdict {
   const family = known.find(({ name }) => name === worked.family);
-  if (family === undefined) return { verdict: "skipped", why: `unknown family "${worked.family}"` };
-  return unknownIn(worked, family) ?? runOn(family, worked);
+  if (family === undefined) {
+    const names = known.map(({ name }) => name);
+    return { verdict: "skipped", why: `unknown family "${worked.family}"; ${among(names)}` };
+  }
+  const verdict = unknownIn(worked, family) ?? runOn(family, worked);
+  const isEmpty = verdict.verdict === "passed" && !worked.ops.some((op) => expectsSomething(op, family));
+  return isEmpty ? { verdict: "skipped", why: "expects nothing" } : verdict;
 }
+
+function expectsSomething({ name, inputs, expect }: Operation, family: Family): boolean {
+  const claims = (family.ops[name].claims ?? []).map((input) => inputs[input]);
+  return Object.keys(expect).length > 0 || claims.some((claim) => Array.isArray(claim) && claim.length > 0);
+}
+
+/** What there is instead of something unknown. */
+const among = (known: readonly string[]) =>
+  known.length === 0 ? "there is none" : `known: ${known.toSorted().join(", ")}`;
 
 /** The first setting, operation or field of the case that the family does not have. */
 function unknownIn({ config, ops }: Case, family: Family): Verdict | undefined {
   const strange = (names: readonly string[], known: readonly string[]) => names.find((name) => !known.includes(name));
   const setting = strange(Object.keys(config), family.configKeys);
-  if (setting !== undefined) return { verdict: "skipped", why: `unknown setting "${setting}" of ${family.name}` };
+  if (setting !== undefined)
+    return {
+      verdict: "skipped",
+      why: `unknown setting "${setting}" of ${family.name}; ${among(family.configKeys)}`,
+    };
   for (const [i, { name, inputs, expect }] of ops.entries()) {
     const skipped = (why: string): Verdict => ({ verdict: "skipped", why: `op ${i + 1}: ${why}`, op: i + 1 });
-    if (!Object.hasOwn(family.ops, name)) return skipped(`unknown operation "${name}" of ${family.name}`);
+    if (!Object.hasOwn(family.ops, name))
+      return skipped(`unknown operation "${name}" of ${family.name}; ${among(Object.keys(family.ops))}`);
     const spec = family.ops[name];
     const input = strange(Object.keys(inputs), spec.inputs);
-    if (input !== undefined) return skipped(`unknown input "${input}" of ${name}`);
-    const field = strange(Object.keys(expect), Object.keys(spec.expects));
-    if (field !== undefined) return skipped(`unknown expectation "${field}" of ${name}`);
+    if (input !== undefined) return skipped(`unknown input "${input}" of ${name}; ${among(spec.inputs)}`);
+    const fields = Object.keys(spec.expects);
+    const field = strange(Object.keys(expect), fields);
+    if (field !== undefined) return skipped(`unknown expectation "${field}" of ${name}; ${among(fields)}`);
   }
   return undefined;
 }
@@ -50,12 +73,18 @@ function runOn(family: Family, { config, ops }: Case): Verdict {
     }
     return { verdict: "passed" };
   } catch (error) {
-    // What a part of kvlab refuses as input is as little known as what the family refuses.
-    if (!(error instanceof Unsupported || error instanceof InputError)) throw error;
+    const { verdict, message } = judged(error);
     return at === 0
-      ? { verdict: "skipped", why: error.message }
-      : { verdict: "skipped", why: `op ${at} (${ops[at - 1].name}): ${error.message}`, op: at };
+      ? { verdict, why: message }
+      : { verdict, why: `op ${at} (${ops[at - 1].name}): ${message}`, op: at };
   }
+}
+
+/** What a part of kvlab refuses as input is as little known as what the family refuses; anything else went wrong. */
+function judged(error: unknown): { verdict: "failed" | "skipped"; message: string } {
+  if (error instanceof Unsupported || error instanceof InputError)
+    return { verdict: "skipped", message: error.message };
+  return { verdict: "failed", message: error instanceof Error ? `${error.name}: ${error.message}` : String(error) };
 }
 
 /** The first expected field that something else was found for. */

@@ -27,7 +27,7 @@ export const property: Family = {
     "reserved_blocks",
     "vocab",
   ],
-  ops: { property: { inputs: ["invariants"], expects: {} } },
+  ops: { property: { inputs: ["invariants"], expects: {}, claims: ["invariants"] } },
   start(config) {
     const sizes = sizesOf(config);
     const modes = config["free_modes"] === undefined ? ["all"] : list(config["free_modes"], "free_modes");

@@ -25,7 +25,14 @@ describe.concurrent("kvlab conformance", () => {
     const { code, stdout, stderr } = await kvlab(folder, ["conformance", "b.json", "a.json"]);
     expect({ code, stderr }).toEqual({ code: 0, stderr: "" });
     expect(stdout).toBe(
-      `skipped  b    unheard-of          the peak is 8: unknown family "unheard-of"\n` +
+      "skipped  b    unheard-of          the peak is 8\n" +
+        `         b.json: unknown family "unheard-of"; known: admission-estimate,\n` +
+        "         block-pool, block-reuse-partial, block-trie, block-trie-demo,\n" +
+        "         block-trie-demo-fixed, eviction-order, explicit-prefix-pool,\n" +
+        "         hash-allocator-v0, kv-events, partial-block-index, partial-match,\n" +
+        "         priority-eviction, prompt-boundary, property, radix-block-allocator,\n" +
+        "         radix-tree-locks, radix-trie, retention-ranges, scheduler-order,\n" +
+        "         whole-prompt-lru\n" +
         "passed   a-1  admission-estimate  the peak is 8\n" +
         "\n1 passed, 0 failed, 1 skipped\n",
     );
@@ -35,7 +42,8 @@ describe.concurrent("kvlab conformance", () => {
     const { code, stdout, stderr } = await kvlab(folderOf({ "a.json": peak("a", 7) }), ["conformance", "a.json"]);
     expect({ code, stderr }).toEqual({ code: 1, stderr: "" });
     expect(stdout).toBe(
-      "failed  a  admission-estimate  the peak is 7: op 1 (peak): peak: expected 7, found 8\n" +
+      "failed  a  admission-estimate  the peak is 7\n" +
+        "         a.json: op 1 (peak): peak: expected 7, found 8\n" +
         "\n0 passed, 1 failed, 0 skipped\n",
     );
   });
@@ -58,7 +66,13 @@ describe.concurrent("kvlab conformance", () => {
       cases: [
         { id: "a", family: "admission-estimate", file: "a.json", verdict: "passed", why: null, op: null },
         { id: "b", family: "admission-estimate", file: "b.json", verdict: "failed", why, op: 1 },
-        { id: "c", family: "none", file: "c.json", verdict: "skipped", why: 'unknown family "none"' },
+        {
+          id: "c",
+          family: "none",
+          file: "c.json",
+          verdict: "skipped",
+          why: expect.stringMatching(/^unknown family "none"; known: /),
+        },
       ],
       passed: 1,
       failed: 1,
@@ -72,6 +86,19 @@ describe.concurrent("kvlab conformance", () => {
       "a.json",
     ]);
     expect(stdout).toBe("passed  a b  admission-estimate  one [31mtwo\n\n1 passed, 0 failed, 0 skipped\n");
+  });
+
+  test("no line is longer than 80 columns, whatever a case says", async () => {
+    const long = { ...peak("a".repeat(90), 8), title: `${"long ".repeat(40)}${"x".repeat(200)}` };
+    const name = `${"n".repeat(120)}.json`;
+    const files = { [name]: { ...long, family: "y".repeat(100) }, "b.json": peak("b", 8), "c.json": peak("c", 9) };
+    for (const args of [[name, "b.json", "c.json"], ["c.json"]]) {
+      const { stdout } = await kvlab(folderOf({ ...files, "c.json": { ...peak("c", 9), title: long.title } }), [
+        "conformance",
+        ...args,
+      ]);
+      expect(Math.max(...stdout.split("\n").map((line) => line.length))).toBeLessThanOrEqual(80);
+    }
   });
 
   test("files that are no cases are refused in one line, before any case has run", async () => {

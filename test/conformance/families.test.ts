@@ -68,27 +68,34 @@ test("whatever a family does not know makes its cases skipped, not passed", () =
       ops: worked.ops.with(-1, { ...worked.ops[last - 1], ...change }),
     });
     const { name, inputs, expect: expected } = worked.ops[last - 1];
+    const family = families.find((each) => each.name === worked.family)!;
+    const known = (names: readonly string[]) =>
+      names.length === 0 ? "there is none" : `known: ${names.toSorted().join(", ")}`;
+    const spec = family.ops[name];
     expect(runCase({ ...worked, family: "no-such" })).toEqual({
       verdict: "skipped",
-      why: 'unknown family "no-such"',
+      why: `unknown family "no-such"; known: ${families
+        .map(({ name: each }) => each)
+        .sort()
+        .join(", ")}`,
     });
     expect(runCase({ ...worked, config: { ...worked.config, surprise: 1 } })).toEqual({
       verdict: "skipped",
-      why: `unknown setting "surprise" of ${worked.family}`,
+      why: `unknown setting "surprise" of ${worked.family}; ${known(family.configKeys)}`,
     });
     expect(runCase(withLast({ name: "constructor" }))).toEqual({
       verdict: "skipped",
-      why: `op ${last}: unknown operation "constructor" of ${worked.family}`,
+      why: `op ${last}: unknown operation "constructor" of ${worked.family}; ${known(Object.keys(family.ops))}`,
       op: last,
     });
     expect(runCase(withLast({ inputs: { ...inputs, extra: 1 } }))).toEqual({
       verdict: "skipped",
-      why: `op ${last}: unknown input "extra" of ${name}`,
+      why: `op ${last}: unknown input "extra" of ${name}; ${known(spec.inputs)}`,
       op: last,
     });
     expect(runCase(withLast({ expect: { ...expected, extra: 1 } }))).toEqual({
       verdict: "skipped",
-      why: `op ${last}: unknown expectation "extra" of ${name}`,
+      why: `op ${last}: unknown expectation "extra" of ${name}; ${known(Object.keys(spec.expects))}`,
       op: last,
     });
   }

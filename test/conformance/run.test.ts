@@ -2,6 +2,7 @@ import { describe, expect, test } from "vitest";
 import type { Family } from "../../conformance/family.ts";
 import { runCase } from "../../conformance/run.ts";
 import { Unsupported } from "../../conformance/values.ts";
+import { InvariantError } from "../../core/errors.ts";
 import { caseOf } from "./cases.ts";
 
 /** Gives back what it is told to find. */
@@ -48,7 +49,40 @@ const says = (found: unknown, expected: unknown) => run({ found, expect: expecte
 describe("expected and found", () => {
   test("only what is expected is looked at", () => {
     expect(says({ plain: 1, set: [2] }, { plain: 1 })).toBe("passed");
-    expect(says({ plain: 1 }, {})).toBe("passed");
+  });
+
+  test("a case that expects nothing is skipped, also if it has remarks, and if some operation expects something it is not", () => {
+    const nothing = { verdict: "skipped", why: "expects nothing" };
+    expect(run({ found: { plain: 1 } })).toEqual(nothing);
+    expect(run({ expect: {} }, { expect: { comment: "as upstream" } })).toEqual(nothing);
+    expect(run({ found: { plain: 1 } }, { found: { plain: 1 }, expect: { plain: 1 } }).verdict).toBe("passed");
+    expect(run({ odd: 1 }).why).toBe("op 1 (say): this is odd");
+  });
+
+  test("an error of the program is a failure of the case, with its message", () => {
+    const broken: Family = {
+      ...echo,
+      start: () => ({
+        run(_, { found }) {
+          if (found === "invariant") throw new InvariantError("3 blocks of 4");
+          return (found as { missing: { field: Record<string, unknown> } }).missing.field;
+        },
+      }),
+    };
+    const verdictOf = (found: unknown) =>
+      runCase(
+        { id: "b", family: "echo", title: "t", config: {}, ops: [{ name: "say", inputs: { found }, expect: {} }] },
+        [broken],
+      );
+    expect(verdictOf("invariant")).toEqual({
+      verdict: "failed",
+      why: "op 1 (say): InvariantError: 3 blocks of 4",
+      op: 1,
+    });
+    expect(verdictOf({})).toMatchObject({
+      verdict: "failed",
+      why: expect.stringMatching(/^op 1 \(say\): TypeError: /),
+    });
   });
 
   test("what was not found at all is no match, and null is not nothing", () => {
