@@ -3,7 +3,8 @@ import { noIndex } from "../../policies/index/none.ts";
 import { nanoVllm } from "../../policies/presets/nano-vllm.ts";
 import { vllm } from "../../policies/presets/vllm.ts";
 import { vllmV0 } from "../../policies/presets/vllm-v0.ts";
-import { type Fields, integer, oneOf, shown, Unsupported } from "../values.ts";
+import { meanings } from "../phrases.ts";
+import { type Fields, integer, shown, Unsupported } from "../values.ts";
 import { isOn } from "./asked.ts";
 import { type CacheParts, likePreset } from "./driven-cache.ts";
 
@@ -11,15 +12,16 @@ import { type CacheParts, likePreset } from "./driven-cache.ts";
 export function vllmPool(config: Fields): CacheParts {
   const { block_size, caching, drop_last_hit_block, null_block, num_blocks } = config;
   const reserved = null_block === undefined || null_block === null || null_block === false ? 0 : 1;
+  if (reserved > 0 && null_block !== true) integer(null_block, "null_block");
   const size = {
     blockTokens: integer(block_size, "block_size", 1),
     blocks: integer(num_blocks, "num_blocks", 1) - reserved,
   };
   const publish = publishOf(config["publish"]);
-  const single = queueOf(config["free_order"], publish === "step");
+  const { single, within } = orderOf(config["free_order"], publish === "step");
   const shared = {
     "match-limit": matchLimit(config),
-    "free-order": freeOrder(config["free_order"]),
+    "free-order": within,
     publish,
   } as const;
   const preset = publish === "step" ? nanoVllm : vllm;
@@ -44,22 +46,37 @@ function matchLimit({ last_block_never_looked_up: block, last_token_never_hit: t
   return limits.length === 0 || limits.includes(true) ? "l-1" : "all";
 }
 
-/** Whether unhashed blocks queue up with hashed ones; or they go to the head. */
-function queueOf(order: unknown, otherwise: boolean): boolean {
-  if (order === undefined) return otherwise;
-  if (typeof order === "string" && /unhashed[- ]to[- ]head/.test(order)) return false;
-  if (typeof order === "string" && /tail|fifo|append/.test(order)) return true;
-  throw new Unsupported(`free_order is ${shown(order)}`);
+const orders = {
+  "unhashed first": /^(?:unhashed|uncached)(?: blocks)? (?:first|(?:to|at) (?:the )?(?:head|front))$/,
+  "hashed last": /^(?:hashed|cached)(?: blocks)? (?:last|(?:to|at) (?:the )?(?:tail|end|back))$/,
+  "unhashed last": /^(?:unhashed|uncached)(?: blocks)? (?:last|(?:to|at) (?:the )?(?:tail|end|back))$/,
+  all: /^(?:fifo|append|(?:(?:append )?(?:all|each|every|freed)?(?: freed)?(?: blocks?)? ?)?(?:to|at) (?:the )?(?:tail|end|back)|tail)(?: queue)?$/,
+  reverse: /^(?:in )?revers(?:e|ed)(?: order)?(?: (?:within|in|per)(?: an?| the| each)? request)?$/,
+  forward: /^(?:forward|in order)(?: order)?(?: (?:within|in|per)(?: an?| the| each)? request)?$/,
+} as const;
+
+/** Whether all freed blocks queue up together, or unhashed ones go to the head; and in which order those of a request. */
+function orderOf(order: unknown, otherwise: boolean): { single: boolean; within: "reverse" | "forward" } {
+  if (order === undefined) return { single: otherwise, within: "reverse" };
+  const said = meanings(order, "free_order", orders);
+  const first = said.has("unhashed first");
+  const together = said.has("all") || said.has("unhashed last");
+  if (first === together || (said.has("reverse") && said.has("forward")))
+    throw new Unsupported(`free_order is ${shown(order)}, which says no order or two`);
+  return { single: together, within: said.has("forward") ? "forward" : "reverse" };
 }
 
-const freeOrder = (order: unknown) =>
-  typeof order === "string" && /forward/.test(order) ? ("forward" as const) : ("reverse" as const);
+const publications = {
+  allocation:
+    /^(?:immediately|(?:(?:at|on|upon) )?(?:the )?(?:alloc|allocate|allocation)|when allocated|before (?:the )?(?:compute|computation|forward(?: pass)?|step))$/,
+  step: /^(?:(?:after )?(?:the |each )?(?:forward(?: pass)?|step|compute|computation|computed)|(?:on|when|once) computed|after being computed)$/,
+} as const;
 
 function publishOf(publish: unknown): "allocation" | "step" {
   if (publish === undefined) return "allocation";
-  if (typeof publish === "string" && /alloc/.test(publish)) return "allocation";
-  if (typeof publish === "string" && /forward|comput|step/.test(publish)) return "step";
-  return oneOf(publish, "publish", ["allocation", "step"]);
+  const [when, ...more] = meanings(publish, "publish", publications);
+  if (more.length > 0) throw new Unsupported(`publish is ${shown(publish)}, which says two times`);
+  return when;
 }
 
 /** vLLM v0's prefix-caching allocator; who finds all of a chain has nothing to compute in it. */

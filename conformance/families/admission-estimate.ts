@@ -1,6 +1,6 @@
 import { peakTokens, type TokenDemand } from "../../policies/scheduler/peak-tokens.ts";
 import type { Family } from "../family.ts";
-import { integer, list, name, recordOf, Unsupported } from "../values.ts";
+import { integer, list, name, recordOf, shown, Unsupported } from "../values.ts";
 
 /** LightLLM's Efficient Router: how many tokens some requests may need at once, and whether they are let in. */
 export const admissionEstimate: Family = {
@@ -27,14 +27,23 @@ function demand(value: unknown): TokenDemand {
   return { runTokens: integer(run_len, "run_len"), leftTokens: integer(left_len, "left_len") };
 }
 
-const estimate = "max_i(left_i*i+sum_{j<=i}run_j)";
+const estimate = String.raw`max_i\(left_i\*i\+sum_\{j<=i\}run_j\)`;
+const peakOf = `(?:sort(?:ed)?by(?:left_len|left)(?:desc|descending|decreasing)[;,:.]?)?(?:peak(?:==?|:))?${estimate}`;
+const formulas = new RegExp(
+  String.raw`^(?:${peakOf}|peak(?=[<≤(]|,))?(?:\+frozen)?(?<compared><=|<)?(?:(?<=[=<])(?:capacity|max_total_token_num|max_total_tokens))?[,;]?(?<word>\(?(?:non-?strict|notstrict|strict)\)?)?$`,
+);
 
 /** As first published a peak of exactly the capacity is let in; today's code asks for less (strict). */
 function isStrict(formula: string): boolean {
-  const text = formula.toLowerCase().replaceAll(" ", "").replaceAll("≤", "<=");
-  const rest = text.replace(estimate, "");
-  if (/(not|non)-?strict/.test(rest)) return false;
-  if (/strict|<(?!=)/.test(rest)) return true;
-  if (rest === text) throw new Unsupported(`formula is "${formula}", expected ${estimate}`);
-  return false;
+  const found = formulas.exec(formula.toLowerCase().replace(/\s+/g, "").replaceAll("≤", "<="))?.groups;
+  const word = found?.["word"]?.replace(/[()]/g, "");
+  const compared = found?.["compared"];
+  const isSaid = word === undefined ? undefined : word === "strict";
+  const isCompared = compared === undefined ? undefined : compared === "<";
+  const disagree = isSaid !== undefined && isCompared !== undefined && isSaid !== isCompared;
+  if (found === undefined || formula.trim() === "" || disagree)
+    throw new Unsupported(
+      `formula is ${shown(formula)}, expected max_i(left_i*i + sum_{j<=i} run_j), and "< capacity" or "<= capacity" if need be`,
+    );
+  return isSaid ?? isCompared ?? false;
 }

@@ -4,6 +4,7 @@ import { DrivenCache } from "../caches/driven-cache.ts";
 import { trtLlmCache } from "../caches/trt-llm.ts";
 import type { Operation } from "../case.ts";
 import type { Family, Found, Instance } from "../family.ts";
+import { meanings } from "../phrases.ts";
 import { type Fields, integer, name, shown, tokens, Unsupported } from "../values.ts";
 
 /** TensorRT-LLM: whole blocks are shared; one that begins alike is taken over if nobody needs it, or copied. */
@@ -18,6 +19,14 @@ export const blockReusePartial: Family = {
   start: (config, ops) => new Manager(config, ops),
 };
 
+/** When blocks are stored, and what of a request is not. */
+const storing = {
+  release:
+    /^(?:(?:at|on|upon|after) (?:the )?(?:release|finish|free|end)(?: of (?:a|the|each) (?:request|sequence))?|release|(?:when|once) (?:released|finished|freed)|when (?:a|the) (?:request|sequence) (?:ends|finishes|is released|is freed|is finished))$/,
+  "but the last token":
+    /^(?:all )?(?:but|without|except|excluding) (?:for )?(?:the )?last token$|^(?:the )?last token (?:is )?(?:excluded|never stored|not stored|left out)$/,
+} as const;
+
 class Manager implements Instance {
   readonly #driven: DrivenCache;
   readonly #ops: readonly Operation[];
@@ -26,7 +35,7 @@ class Manager implements Instance {
 
   constructor(config: Fields, ops: readonly Operation[]) {
     const { block_size, copy_on_partial, num_blocks, partial_reuse, store } = config;
-    if (store !== undefined && !(typeof store === "string" && /release|finish|free|end|last/.test(store)))
+    if (store !== undefined && !meanings(store, "store", storing).has("release"))
       throw new Unsupported(`store is ${shown(store)}, expected that it is at the release`);
     const copies = isOn(copy_on_partial, "copy_on_partial", true);
     const partial = !isOn(partial_reuse, "partial_reuse", true) ? "none" : copies ? "steal" : "steal-only";

@@ -1,0 +1,34 @@
+import { name, shown, Unsupported } from "./values.ts";
+
+/**
+ * A setting that is told in words: phrases, between commas, semicolons or brackets, in lower case and with one space for
+ * each hyphen, underscore or run of spaces.
+ */
+export function phrases(value: unknown, what: string): string[] {
+  const said = name(value, what)
+    .toLowerCase()
+    .split(/[,;()[\]]/);
+  return said.map((phrase) => phrase.replace(/[-_\s]+/g, " ").trim()).filter((phrase) => phrase !== "");
+}
+
+/** What phrases may mean, each with a pattern for the whole phrase. */
+export type Spellings<Meaning extends string> = Readonly<Record<Meaning, RegExp>>;
+
+/**
+ * What the phrases of a setting mean, each of them something that is known. @throws Unsupported for any other phrase, or
+ * if there is none.
+ */
+export function meanings<Meaning extends string>(
+  value: unknown,
+  what: string,
+  spellings: Spellings<Meaning>,
+): Set<Meaning> {
+  const known = Object.keys(spellings) as Meaning[];
+  const found = phrases(value, what).map((phrase) => {
+    const meaning = known.find((each) => spellings[each].test(phrase));
+    if (meaning === undefined) throw new Unsupported(`${what} is ${shown(value)}, of which "${phrase}" is not known`);
+    return meaning;
+  });
+  if (found.length === 0) throw new Unsupported(`${what} is ${shown(value)}, expected words`);
+  return new Set(found);
+}
