@@ -79,6 +79,7 @@ export function comparisonTable(comparison: Comparison): string {
     table,
     meaning(comparison, best, optimum),
     ...leftOut(comparison),
+    ...largeBlocks(comparison),
     ...refusals(comparison),
   ].join("\n\n");
 }
@@ -156,6 +157,19 @@ function meaning({ metric, capacities }: Comparison, best: readonly number[], op
       lines.push("The optimum is one in whole blocks: who uses parts of blocks can have more.");
   }
   return lines.map((line) => wrapped(line, 0)).join("\n");
+}
+
+/** Presets whose block is larger than a capacity: they have one all the same. */
+function largeBlocks({ results, capacities, distinctBlocks, blockTokens }: Comparison): string[] {
+  const said = capacities.flatMap((capacity, i) => {
+    const tokens = (blocksOf(capacity, distinctBlocks) ?? 0) * blockTokens;
+    const larger = results.flatMap(({ configuration: { parts }, runs }) =>
+      parts.preset && runs[i] && runs[i].policy.blockTokens > tokens ? parts.preset.name : [],
+    );
+    const names = [...new Set(larger)].join(", ");
+    return names === "" ? [] : [`At ${counted(tokens, "token")} ${names} has more than that: one whole block.`];
+  });
+  return said.map((line) => colors.yellow(wrapped(line, 0)));
 }
 
 /** Rules of presets that do not hold, because another part was chosen. */

@@ -91,6 +91,6 @@ async function run(lockstep: Lockstep, configs: readonly ReplayConfig[], advance
 function checkContents(blocks: readonly BlockColumns[]): void {
   if (blocks.every((columns) => sameContents(blocks[0], columns))) return;
   throw new InputError(
-    "--first-difference compares contents, which the rules cache-generated and partial number anew; give each one value",
+    "--first-difference compares contents, which the rules cache-generated, partial, store-tail and share, and a prompt table, number anew; give each rule one value",
   );
 }

@@ -94,6 +94,8 @@ export interface ContentIdsOptions {
 }
 
 const noParent = 0xffff_ffff;
+/** Tokens that a trace does not tell: above all that are ids of tokens. */
+const firstUnknown = 2 ** 31;
 /** Namespace of answers that a trace does not tell. */
 const unknownSpace = 0x7fff_ffff;
 
@@ -358,7 +360,7 @@ export class BlockKeys implements BlockContents {
     for (let r = 0; r < n; r++) {
       const units = trace.keyStart[r + 1] - trace.keyStart[r];
       const answer = withAnswer ? generatedStart[r + 1] - generatedStart[r] : 0;
-      if (units + answer > this.#row.length) this.#row = new Uint32Array(2 * (units + answer));
+      if (units + answer >= this.#row.length) this.#row = new Uint32Array(2 * (units + answer) + 1);
       this.#row.set(trace.keys.subarray(trace.keyStart[r], trace.keyStart[r + 1]));
       if (withAnswer) this.#row.set(generatedKeys.subarray(generatedStart[r], generatedStart[r + 1]), units);
       // In units, as far as keys and values are there: the last token of an answer is never computed.
@@ -376,13 +378,16 @@ export class BlockKeys implements BlockContents {
           plainKeys[start[r] + i] = plainAbove = this.#plainIds.intern(plainAbove, 0, this.#row, i * m, length);
       }
       if (tails && count === promptBlocks[r] && rest > 0) tails[r] = this.#tail(namespace?.[r], above, count * m, rest);
-      // Where the last, incomplete block begins with the end of the prompt, that much of it is known.
-      const isShort = knownTokens(trace, r, this.#generated) < (count + 1) * this.blockTokens;
-      const hasTail = this.#storedTails && tails !== undefined && tails[r] !== noTail && isShort;
-      const tailBlocks = hasTail && start[r + 1] - start[r] === count + 1 ? 1 : 0;
-      if (tailBlocks > 0) keys[start[r] + count] = tails![r];
+      let at = start[r] + count;
+      // A block that goes on with an answer nobody knows begins with the end of the prompt all the same.
+      if (tails && unknownAnswer && rest > 0 && at < start[r + 1]) {
+        this.#row[units] = firstUnknown + this.#unknownAnswers++;
+        keys[at] = this.#ids.intern(above, namespace ? namespace[r] : 0, this.#row, count * m, rest + 1);
+        if (plainKeys) plainKeys[at] = this.#plainIds.intern(plainAbove, 0, this.#row, count * m, rest + 1);
+        at++;
+      }
       // Answers that the trace does not tell: content that nobody asks for again.
-      for (let at = start[r] + count + tailBlocks; at < start[r + 1]; at++) {
+      for (; at < start[r + 1]; at++) {
         this.#row[0] = this.#unknownAnswers++;
         keys[at] = this.#ids.intern(undefined, unknownSpace, this.#row, 0, 1);
         if (plainKeys) plainKeys[at] = this.#plainIds.intern(undefined, unknownSpace, this.#row, 0, 1);

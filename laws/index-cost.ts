@@ -14,7 +14,7 @@ export const cheapIndex: Law = {
 export type Shape = "prompts" | "siblings";
 
 /** What a block of a prompt costs in a full cache of so many blocks, all that the cache does included. */
-interface BlockCost {
+export interface BlockCost {
   readonly blocks: number;
   readonly nsPerBlock: number;
 }

@@ -236,7 +236,7 @@ describe.concurrent("compare --first-difference", () => {
     [["--metric", "token"], "--first-difference and --metric exclude each other: no figures are shown or saved"],
     [["--warmup", "5"], "--first-difference and --warmup exclude each other: no figures are shown or saved"],
     [[], "--first-difference compares two combinations or more, such as --eviction lru,fifo"],
-    [["--rule", "cache-generated=true,false"], /^--first-difference compares contents, .*; give each one value$/],
+    [["--rule", "cache-generated=true,false"], /^--first-difference compares contents, .*; give each rule one value$/],
   ])("refuses %j", async (args, said) => {
     expect(await refusal(newFolder(), compare("--limit", "50", ...args))).toMatch(said);
   });
