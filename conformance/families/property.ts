@@ -6,7 +6,9 @@ import type { Sequence } from "../../core/request.ts";
 import { DrivenCache } from "../caches/driven-cache.ts";
 import { tgiCache } from "../caches/tgi.ts";
 import type { Family } from "../family.ts";
-import { type Fields, integer, isRecord, list, name, oneOf, recordOf, shown, Unsupported } from "../values.ts";
+import { invariantOf } from "../invariants.ts";
+import { meanings } from "../phrases.ts";
+import { type Fields, integer, isRecord, list, name, recordOf, shown, Unsupported } from "../values.ts";
 import { reservedOf } from "./radix-block-allocator.ts";
 
 /**
@@ -31,23 +33,30 @@ export const property: Family = {
   start(config) {
     const sizes = sizesOf(config);
     const modes = config["free_modes"] === undefined ? ["all"] : list(config["free_modes"], "free_modes");
-    const frees = modes.map((mode) => {
-      const said = name(mode, "a mode of free_modes");
-      if (/all/.test(said)) return "all";
-      return /some|subset|random|half|part|prob|each|mixed/.test(said)
-        ? "some"
-        : oneOf(said, "a mode of free_modes", ["all", "some"]);
-    });
+    const frees = modes.flatMap((mode) => [...meanings(mode, "a mode of free_modes", freeing)]);
     return {
       run(_, { invariants }) {
         for (const invariant of invariants === undefined ? [] : list(invariants, "invariants"))
-          name(invariant, "an invariant");
+          checkKnown(invariant, config["reserved_blocks"]);
         for (const mode of frees) new Trial(sizes, mode === "all").run();
         return {};
       },
     };
   },
 };
+
+const freeing = {
+  all: /^(?:(?:remove|free|release) )?(?:all|everything)(?: of them)?$/,
+  some: /^(?:(?:remove|free|release) )?(?:an? |the )?(?:random )?(?:some|subset|random|half|part|partial|mixed|some at random)$/,
+} as const;
+
+/** All that an invariant may say is checked in every trial. @throws Unsupported if it says something else. */
+function checkKnown(invariant: unknown, reserved: unknown): void {
+  const means = invariantOf(name(invariant, "an invariant"));
+  // Blocks that are reserved are not there, so that nobody can be given them.
+  if (means === undefined || (means === "reserved" && reservedOf(reserved) === 0))
+    throw new Unsupported(`the invariant ${shown(invariant)} is not known`);
+}
 
 interface Sizes {
   readonly blockTokens: number;
@@ -62,14 +71,18 @@ interface Sizes {
 
 const mostIterations = 1e6;
 const mostTokens = 1e4;
+/** Blocks audited in all, which takes some ten seconds. */
+const mostAudited = 1e8;
 
 function sizesOf(config: Fields): Sizes {
   const { block_size, num_blocks, reserved_blocks, vocab, data_len, prefill_len, decode_len, iterations } = config;
   const times = integer(iterations, "iterations", 1);
   if (times > mostIterations) throw new Unsupported(`iterations is ${times}`);
+  const blocks = integer(num_blocks, "num_blocks", 1) - reservedOf(reserved_blocks);
+  if (times * blocks > mostAudited) throw new Unsupported(`${times} iterations over ${blocks} blocks`);
   return {
     blockTokens: integer(block_size ?? 1, "block_size", 1),
-    blocks: integer(num_blocks, "num_blocks", 1) - reservedOf(reserved_blocks),
+    blocks,
     vocabulary: integer(vocab, "vocab", 1),
     dataTokens: lengths(data_len, "data_len")[1],
     prefill: lengths(prefill_len, "prefill_len"),
@@ -89,15 +102,21 @@ function lengths(value: unknown, what: string): readonly [number, number] {
   return range;
 }
 
+/** A prompt, and where in the data it begins. */
+interface Text {
+  readonly offset: number;
+  readonly prompt: readonly number[];
+}
+
 class Trial {
   readonly #sizes: Sizes;
   readonly #all: boolean;
   readonly #random: Random = seededRandom(20251121);
   readonly #driven: DrivenCache;
   readonly #data: readonly number[];
-  readonly #held: { readonly sequence: Sequence; readonly prompt: readonly number[] }[] = [];
-  /** The text whose end each block holds. */
-  readonly #written = new Map<BlockId, string>();
+  #held: (Text & { readonly sequence: Sequence })[] = [];
+  /** From where in the data each block was written, and as which block of the request. */
+  readonly #written = new Map<BlockId, { readonly offset: number; readonly block: number }>();
 
   constructor(sizes: Sizes, all: boolean) {
     this.#sizes = sizes;
@@ -108,12 +127,15 @@ class Trial {
 
   run(): void {
     for (let iteration = 0; iteration < this.#sizes.iterations; iteration++) {
-      while (this.#allocate());
+      // Requests that need no block of their own would be admitted for ever.
+      for (let asked = 0; asked < 2 * this.#sizes.blocks && this.#allocate(); asked++);
       this.#audit();
-      this.#free();
+      this.#free(this.#all);
       this.#audit();
       this.#driven.log.keepLast(0);
     }
+    this.#free(true);
+    this.#audit();
   }
 
   #below(limit: number): number {
@@ -128,37 +150,49 @@ class Trial {
     const { prefill, decode } = this.#sizes;
     const offset = this.#below(this.#data.length);
     const prompt = this.#data.slice(offset, offset + this.#length(prefill));
-    const sequence = this.#driven.arrive({ prompt, maxOutputTokens: this.#length(decode) + 1 });
+    const answer = this.#length(decode);
+    const sequence = this.#driven.arrive({ prompt, maxOutputTokens: answer + 1 });
     if (!this.#driven.cache.admit(sequence, prompt.length, this.#driven.now)) return false;
-    this.#check(sequence, prompt, sequence.cachedBlocks);
-    for (let i = sequence.cachedBlocks; i < sequence.blockCount; i++)
-      this.#written.set(sequence.table[i], this.#textTo(prompt, i));
+    const { cachedTokens, cachedBlocks, blockCount } = sequence;
+    const size = this.#sizes.blockTokens;
+    assert(cachedTokens <= prompt.length, () => `a prefix of ${cachedTokens} tokens, of ${prompt.length}`);
+    assert(cachedTokens === cachedBlocks * size, () => `a prefix of ${cachedTokens} tokens is no whole blocks`);
+    const needed = Math.ceil((prompt.length + answer) / size);
+    assert(blockCount === needed, () => `${blockCount} blocks where ${needed} are needed`);
+    this.#check(sequence, { offset, prompt }, cachedBlocks);
+    for (let i = cachedBlocks; i < blockCount; i++) this.#written.set(sequence.table[i], { offset, block: i });
     this.#driven.compute(sequence);
-    this.#held.push({ sequence, prompt });
+    this.#held.push({ sequence, offset, prompt });
     return true;
   }
 
-  /** The first blocks of a request hold its prompt. */
-  #check(sequence: Sequence, prompt: readonly number[], blocks: number): void {
+  /** The first blocks of a request hold its prompt: each was written there, behind the same tokens. */
+  #check(sequence: Sequence, { offset, prompt }: Text, blocks: number): void {
+    /** By where a block was written from: how many tokens from there are those of the prompt. */
+    const common = new Map<number, number>();
     for (let i = 0; i < blocks; i++) {
-      const text = this.#textTo(prompt, i);
-      const is = this.#written.get(sequence.table[i]);
-      assert(is === text, () => `block ${sequence.table[i]} holds ${is ?? "nothing"}, expected ${text}`);
+      const written = this.#written.get(sequence.table[i]);
+      const end = Math.min(prompt.length, (i + 1) * this.#sizes.blockTokens);
+      const from = written?.offset ?? 0;
+      let same = common.get(from) ?? 0;
+      while (same < end && this.#data[from + same] === this.#data[offset + same]) same++;
+      common.set(from, same);
+      const isSame = written?.block === i && same >= end;
+      assert(isSame, () => `block ${sequence.table[i]} does not hold tokens ${end} of the prompt at ${offset}`);
     }
   }
 
-  #textTo(prompt: readonly number[], i: number): string {
-    return prompt.slice(0, (i + 1) * this.#sizes.blockTokens).join(" ");
-  }
-
-  #free(): void {
-    const kept = this.#held.filter(({ sequence, prompt }) => {
-      if (!this.#all && this.#random.below(2) === 0) return true;
-      this.#check(sequence, prompt, Math.ceil(prompt.length / this.#sizes.blockTokens));
+  #free(all: boolean): void {
+    this.#held = this.#held.filter(({ sequence, ...text }) => {
+      if (!all && this.#random.below(2) === 0) return true;
+      this.#check(sequence, text, Math.ceil(text.prompt.length / this.#sizes.blockTokens));
       this.#driven.finish(sequence);
       return false;
     });
-    this.#held.splice(0, this.#held.length, ...kept);
+    const { availableBlocks } = this.#driven.cache;
+    const { blocks } = this.#sizes;
+    const isWhole = this.#held.length > 0 || availableBlocks === blocks;
+    assert(isWhole, () => `${availableBlocks} of ${blocks} blocks are left when all have ended`);
   }
 
   #audit(): void {
