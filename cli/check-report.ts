@@ -59,7 +59,7 @@ function costText({ costs, exponent }: Growth): string {
     `${grouped(nsPerOperation)} ns`,
   ]);
   const grows = `with n entries it grows as n to the power of ${exponent.toFixed(1)}`;
-  return `One operation costs, on this machine (${grows}):\n${aligned(rows, "rr")}`;
+  return `${wrapped(`One operation costs, on this machine (${grows}):`, 0)}\n${aligned(rows, "rr")}`;
 }
 
 const shapes: Readonly<Record<Shape, string>> = {

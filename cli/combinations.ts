@@ -31,7 +31,8 @@ export async function combinations(lists: PartLists): Promise<Configuration[]> {
 
 /**
  * The cross product of what a server could run, and its bounds. With presets these are two in all; else two with each
- * combination of scheduler, allocator and rules, the same for every index. By default all online policies.
+ * combination of scheduler, allocator and rules, the same for every index. By default all online policies
+ * that can differ there.
  */
 export async function combinationsAndBounds(lists: PartLists): Promise<Configuration[]> {
   const named = lists.eviction ? await eachNamed(lists.eviction, evictionNamed) : evictionRegistry.all.map(asNamed);
@@ -40,7 +41,7 @@ export async function combinationsAndBounds(lists: PartLists): Promise<Configura
     const own = (await combinations(lists)).filter(({ kind }) => kind !== "unlimited");
     return [...own, ...boundsOfAll(own)];
   }
-  const evictions = lists.eviction ? chosen : chosen.filter(({ plugin }) => !plugin.offline);
+  const evictions = lists.eviction ? chosen : chosen.filter(({ plugin }) => !plugin.offline && !plugin.asLru);
   const bounded = new Set<string>();
   const all = (await otherParts(lists)).map((others) => {
     const best = blockByBlock(others);

@@ -70,7 +70,9 @@ export function addCompare(program: Command): void {
     .argument("[TRACE...]", 'trace files, read one after the other; none, or "example": the built-in example')
     .addOption(names("--policy <NAMES>", "real systems' compositions (all: every one)", "none"))
     .addOption(names("--index <NAMES>", "prefix indexes or files", `${defaultParts.index}, or the policy's`))
-    .addOption(names("--eviction <NAMES>", "eviction policies or files", "all online ones, or the policy's"))
+    .addOption(
+      names("--eviction <NAMES>", "eviction policies or files", "all online ones that can differ, or the policy's"),
+    )
     .addOption(names("--allocator <NAMES>", "allocators", `${defaultParts.allocator}, or the policy's`))
     .addOption(names("--scheduler <NAMES>", "schedulers", `${defaultParts.scheduler}, or the policy's`))
     .option("--rule <NAME=VALUES>", "values of a reuse rule (repeatable)", rule)
@@ -181,6 +183,7 @@ async function compare(files: readonly string[], options: CompareOptions, comman
           metric: options.metric ?? usualMetric(results),
         });
     print(`${shown}\n`);
+    if (options.out !== undefined && !options.json) print(`\nSaved in ${options.out}, a folder for each run.\n`);
   } finally {
     progress.done();
   }

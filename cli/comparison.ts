@@ -52,15 +52,15 @@ export function comparisonTable(comparison: Comparison): string {
   const optimum = capacities.map((_, i) =>
     Math.max(...bounds.flatMap(({ configuration, runs }) => (configuration.kind === "offline" ? value(runs[i]) : []))),
   );
-  const names = nameColumns(results.map(({ configuration }) => configuration));
+  const names = nameColumns(results);
   const cells = ({ configuration: { kind }, runs }: Result) =>
     capacities.map((_, i) => {
       const shown = value(runs[kind === "unlimited" ? 0 : i]);
-      return kind === "online" && shown === best[i] && shown > 0
+      return kind === "online" && shown > 0 && ratio(shown) === ratio(best[i])
         ? colors.bold(colors.green(`${ratio(shown)}*`))
         : `${ratio(shown)} `;
     });
-  const row = (result: Result) => [...names.of(result.configuration), ...cells(result)];
+  const row = (result: Result) => [...names.of(result), ...cells(result)];
   const filler = names.headers.slice(1).map(() => "");
   const table = aligned(
     [
@@ -113,33 +113,41 @@ function header(
 }
 
 /** The parts in which configurations differ, presets or else the eviction policy first. */
-function nameColumns(configurations: readonly Configuration[]) {
-  const all: [string, (configuration: Configuration) => string][] = [
-    ["eviction", ({ label }) => label],
-    ["index", ({ indexLabel }) => indexLabel],
-    ["allocator", ({ parts }) => parts.allocator.name],
-    ["scheduler", ({ parts }) => parts.scheduler.name],
-    ["rules", ({ ruleTexts }) => ruleTexts.join(" ")],
+function nameColumns(results: readonly Result[]) {
+  const all: [string, (result: Result) => string][] = [
+    ["eviction", ({ configuration }) => configuration.label],
+    ["index", ({ configuration }) => configuration.indexLabel],
+    ["allocator", ({ configuration }) => configuration.parts.allocator.name],
+    ["scheduler", ({ configuration }) => configuration.parts.scheduler.name],
+    ["rules", ({ configuration }) => configuration.ruleTexts.join(" ")],
   ];
-  const presets = new Set(configurations.flatMap(({ parts }) => parts.preset ?? []));
-  const first = presets.size > 0 ? (["policy", presetName] as const) : all[0];
+  const presets = new Set(results.flatMap(({ configuration }) => configuration.parts.preset ?? []));
+  const bounds = results.filter(({ configuration }) => configuration.kind === "offline");
+  const first: typeof all =
+    presets.size === 0
+      ? [all[0]]
+      : [
+          ["policy", ({ configuration }) => presetName(configuration, bounds.length > 1)],
+          ["block", ({ runs }) => grouped(runs[0].policy.blockTokens)],
+        ];
   const groups =
     presets.size === 0
-      ? [configurations]
-      : [...presets].map((preset) => configurations.filter(({ parts }) => parts.preset === preset));
-  const isDiffering = (name: (configuration: Configuration) => string) =>
-    groups.some((group) => new Set(group.map(name)).size > 1);
-  const others = all.filter((column) => column !== first && isDiffering(column[1]));
+      ? [results]
+      : [...presets].map((preset) => results.filter(({ configuration }) => configuration.parts.preset === preset));
+  const isDiffering = (name: (result: Result) => string) => groups.some((group) => new Set(group.map(name)).size > 1);
+  const others = all.filter((column) => !first.includes(column) && isDiffering(column[1]));
+  const columns = [...first, ...others];
   return {
-    headers: [first, ...others].map(([header]) => header),
-    of: (configuration: Configuration) => [first, ...others].map(([, name]) => name(configuration)),
+    headers: columns.map(([header]) => header),
+    of: (result: Result) => columns.map(([, name]) => name(result)),
   };
 }
 
-/** A bound is nobody's preset. */
-function presetName({ parts, label, kind, ruleTexts }: Configuration): string {
+/** A bound is nobody's preset; of several it says whose. */
+function presetName({ parts, label, kind, ruleTexts }: Configuration, several: boolean): string {
   if (parts.preset) return kind === "online" ? parts.preset.name : `${parts.preset.name} ${label}`;
-  return [label, ...ruleTexts].join(" ");
+  if (!several || kind === "unlimited") return label;
+  return `${label}, ${ruleTexts.length > 0 ? "answers kept" : "prompts only"}`;
 }
 
 const shareOf = (part: number, whole: number) => (whole === 0 ? "–" : `${((part / whole) * 100).toFixed(1)} %`);

@@ -120,7 +120,9 @@ export class OperationsPlayer {
         const prefix = this.#prefix(like!, tokens);
         const result = pin(cache, prefix, 0);
         if (result === "pinned") this.#pins.set(name!, prefix);
-        return result;
+        return result === "over budget"
+          ? `over the budget of ${cache.rules["pin-blocks"]} blocks (pin-blocks)`
+          : result;
       }
       case "unpin": {
         const prefix = this.#pins.get(name!);

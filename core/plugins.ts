@@ -94,6 +94,8 @@ export interface EvictionPlugin extends Plugin {
   create(context: EvictionContext): EvictionPolicy;
   /** The cache has no limit; the policy is never asked for a victim. A bound, not a policy to choose. */
   readonly unlimited?: true;
+  /** Decides as `lru` does unless requests say priorities, or overlap: `compare` shows it to whoever asks for it. */
+  readonly asLru?: true;
   /** It reads the future. A bound, not a policy to choose. */
   readonly offline?: true;
 }

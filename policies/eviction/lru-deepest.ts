@@ -6,5 +6,6 @@ export const lruDeepest: EvictionPlugin = {
   name: "lru-deepest",
   about: "least recently used first, of equals the one with most tokens before it",
   source: "vLLM v0",
+  asLru: true,
   create: byScore("lastAccess", "-depth"),
 };

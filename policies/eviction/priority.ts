@@ -64,5 +64,6 @@ export const priority: EvictionPlugin = {
   name: "priority",
   about: "lowest priority first, then least recently used; drifts: after its retention an entry has priority 0",
   source: "SGLang (priority)",
+  asLru: true,
   create: (context) => new Priority(context),
 };

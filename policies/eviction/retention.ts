@@ -63,5 +63,6 @@ export const retention: EvictionPlugin = {
   name: "retention",
   about: "lowest of 101 levels first, then first let go; drifts: after its retention an entry is of level 35",
   source: "TensorRT-LLM",
+  asLru: true,
   create: (context) => new Retention(context),
 };
