@@ -89,6 +89,11 @@ test("steps of the demo may be told as objects, lists or words", () => {
   }
 });
 
+test("a step whose list is broken is not known", () => {
+  const scenario: Op = ["scenario", { num_blocks: 4, steps: ["allocate a [1,]"] }, { free_count: 3 }];
+  expect(verdictOf("block-trie-demo-fixed", { block_size: 2 }, [scenario])).toBe("skipped");
+});
+
 test("relations between told pages may be worded in several ways, and wrong ones fail", () => {
   const told = (relations: unknown) =>
     verdictOf("kv-events", { page_size: 2 }, [
