@@ -1,6 +1,6 @@
 import type { BlockNames } from "./block-names.ts";
 import type { Comparison } from "./family.ts";
-import { isRecord } from "./values.ts";
+import { type Fields, isRecord } from "./values.ts";
 
 /** Whether what was found is what was expected. */
 export function agrees(how: Comparison, expected: unknown, found: unknown, blocks: BlockNames): boolean {
@@ -40,14 +40,14 @@ function sameBlocks(expected: unknown, found: unknown, blocks: BlockNames): bool
   return isSame(expected, found);
 }
 
+/** Only the blocks that a case names are compared, as with every other field. */
 function sameBlockKeys(expected: unknown, found: unknown, blocks: BlockNames): boolean {
   if (!isRecord(expected) || !isRecord(found)) return false;
-  // Only the blocks that a case names are compared, as with every other field.
-  return Object.entries(expected).every(([block, each]) => {
-    const ours = blocks.ours(block);
-    return ours !== undefined && Object.hasOwn(found, ours) && isSame(each, found[ours]);
-  });
+  return blocks.sameValues(texts(expected), texts(found));
 }
+
+const texts = (values: Fields) =>
+  new Map(Object.entries(values).map(([block, each]) => [block, JSON.stringify(each)] as const));
 
 function areIds(value: unknown): value is number[] {
   return Array.isArray(value) && value.every((each) => typeof each === "number");

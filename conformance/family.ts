@@ -9,7 +9,7 @@ import type { Fields } from "./values.ts";
  *   set         a list in any order
  *   blocks      a block id, or lists of them (null and texts stay what they are), up to a one-to-one map of ids
  *   block-set   a list of block ids in any order, up to the map
- *   block-keys  an object whose keys are block ids, with plain values
+ *   block-keys  an object whose keys are block ids, up to the map, with plain values
  */
 export type Comparison = "plain" | "set" | "blocks" | "block-set" | "block-keys";
 

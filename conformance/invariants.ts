@@ -25,7 +25,7 @@ const plain = words(`a an the of in on at to by for with from and or as is are b
   this these those which who every each all any after before when once while during always still never no not none nor
   without cannot neither must can may ever only exactly either also again block blocks slot slots id ids allocation
   allocations request requests sequence sequences allocator cache trie radix tree step iteration iterations operation
-  operations time times point live active running`);
+  operations time times point live active running do does across`);
 
 interface Reading {
   readonly means: Invariant;
@@ -67,7 +67,7 @@ const readings: readonly Reading[] = [
   reading(
     "conserved",
     1,
-    String.raw`\b(?:no|never|not|without|cannot)\b.*\b(?:lost|leak(?:s|ed|ing)?|missing|disappear(?:s|ed)?|vanish|forgotten)\b`,
+    String.raw`\b(?:no|never|not|without|cannot)\b.*\b(?:lost|leak(?:s|ed|ing)?|disappear(?:s|ed)?|vanish|forgotten)\b`,
     `${states} ${gone}`,
   ),
   reading(
@@ -98,7 +98,7 @@ const readings: readonly Reading[] = [
   reading(
     "unique",
     1,
-    String.raw`\b(?:no|never|not)\b.*\b${block}\b.*\b(?:shared|overlap|duplicated?s?|both)\b|\b(?:no|without)\b.*\b(?:duplicates?|overlap|double)\b.*\b${block}\b|\b${block}\b.*\b(?:not|never)\b.*\b(?:shared|overlap|duplicated)\b|^(?:no double allocation|blocks have no duplicates)$`,
+    String.raw`\b(?:no|never|not)\b.*\b${block}\b.*\b(?:shared|overlap|duplicated?s?|both)\b|\b(?:no|without)\b.*\b(?:duplicates?|overlap|double)\b.*\b${block}\b|\b${block}\b.*\b(?:not|never)\b.*\b(?:shared|overlap|duplicated)\b|\b(?:allocated|held|in use|used)\b.*\b(?:never|not)\b (?:in|on) the free list$|^the free list has no duplicates$|^(?:no double allocation|blocks have no duplicates)$`,
     sharing,
   ),
   reading(

@@ -23,6 +23,9 @@ test.each([
   ["a block is never both free and allocated", "unique"],
   ["non-prefix blocks are disjoint between allocations", "unique"],
   ["slots are unique", "unique"],
+  ["slots of different allocations do not overlap", "unique"],
+  ["the free list has no duplicates", "unique"],
+  ["blocks in use are never in the free list", "unique"],
   ["requests never share blocks beyond the common prefix", "unique"],
   ["a prefix hit holds the same tokens", "same text"],
   ["the blocks of a hit hold the tokens of the prompt", "same text"],
@@ -44,6 +47,7 @@ test.each([
 
 test.each([
   "every block is purple",
+  "no block missing is free",
   "blocks are not unique",
   "no block is free",
   "no block is never lost",
