@@ -1,0 +1,63 @@
+import { describe, expect, test } from "vitest";
+import { BlockNames } from "../../conformance/block-names.ts";
+import { runCase } from "../../conformance/run.ts";
+import { caseOf } from "./cases.ts";
+
+const run = (family: string, config: object, ops: readonly object[], more: object = {}) =>
+  runCase(caseOf(JSON.stringify({ id: "s", family, title: "t", config, ops, ...more })));
+
+const pool = { block_size: 4, num_blocks: 10 };
+const asks = (tokens: number) => [
+  { op: "lookup", req: 1, tokens: { range: [0, tokens] } },
+  { op: "allocate", req: 1, num_new_tokens: tokens, expect: { refused: false } },
+];
+const state = (expected: object) => ({ op: "state", expect: expected });
+
+describe("blocks are the same one to one", () => {
+  test("a set of blocks that a case has not named yet is remembered", () => {
+    const both = (hashed: number[]) =>
+      run("block-pool", pool, [...asks(9), state({ hashed: [1, 2] }), state({ hashed })]);
+    expect(both([2, 1]).verdict).toBe("passed");
+    expect(both([7, 8]).verdict).toBe("failed");
+    expect(both([1, 8]).verdict).toBe("failed");
+  });
+
+  test("an id of a set is one of its blocks, and no other id is", () => {
+    const names = new BlockNames();
+    expect(names.sameSet([1, 2, 3], [10, 11, 12])).toBe(true);
+    expect(names.same(1, 19)).toBe(false);
+    expect(names.same(4, 10)).toBe(false);
+    expect(names.ours(1)).toBeUndefined();
+    expect(names.same(2, 10)).toBe(true);
+    expect(names.sameSet([1, 4], [12, 14])).toBe(true);
+    expect([1, 2, 3, 4].map((id) => names.ours(id))).toEqual([12, 10, 11, 14]);
+    expect([10, 11, 19].map((block) => names.theirs(block))).toEqual(["2", "3", "(19)"]);
+  });
+
+  test("sets that contradict each other change nothing", () => {
+    const names = new BlockNames();
+    names.sameSet([1, 2, 3], [10, 11, 12]);
+    expect(names.sameSet([1, 2], [10, 13])).toBe(false);
+    expect(names.sameSet([1, 1], [10, 11])).toBe(false);
+    expect(names.sameSet([1, 2, 3], [12, 11, 10])).toBe(true);
+    expect(names.same(3, 10)).toBe(true);
+  });
+});
+
+describe("values by block", () => {
+  const holders = (...counts: object[]) =>
+    run("block-pool", pool, [...asks(5), ...counts.map((ref_counts) => state({ ref_counts }))]).verdict;
+
+  test("blocks that a case names here first are those with their values", () => {
+    expect(holders({ 1: 1, 2: 1 })).toBe("passed");
+    expect(holders({ 1: 1, 2: 1, 3: 0 })).toBe("passed");
+    expect(holders({ 1: 1, 2: 1, 3: 1 })).toBe("failed");
+    expect(holders({ 1: 2 })).toBe("failed");
+  });
+
+  test("where as many have a value as are named, they are these from now on", () => {
+    expect(holders({ 1: 1, 2: 1 }, { 1: 1, 7: 0 })).toBe("passed");
+    expect(holders({ 1: 1, 2: 1 }, { 3: 1 })).toBe("failed");
+    expect(holders({ 1: 1, 2: 1 }, { 1: 0 })).toBe("failed");
+  });
+});
