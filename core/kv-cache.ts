@@ -272,8 +272,7 @@ export class KvCache {
   /** The request goes back to the queue; what it has computed can be found if the rules publish before the end. */
   preempt(sequence: Sequence, now: Nanos): void {
     assert(!sequence.inStep, "a sequence is preempted inside a step");
-    if (this.rules.publish === "finish")
-      this.#publish(sequence, this.#publication.blocksAt(sequence, sequence.computedTokens), now);
+    if (this.rules.publish === "finish") this.#publish(sequence, this.#publication.blocksDone(sequence), now);
     this.log?.add(EventKind.preempt, now, sequence.request.id, -1, -1, -1);
     this.#release(sequence, now);
     sequence.computedTokens = sequence.cachedTokens = sequence.cachedBlocks = sequence.publishedBlocks = 0;

@@ -59,6 +59,13 @@ export class Publication {
       : this.blocksAt(sequence, computedTokens);
   }
 
+  /** How many may be found when it stops before its end; a copy that its last step was to make has not been made. */
+  blocksDone(sequence: Sequence): number {
+    const blocks = this.blocksAt(sequence, sequence.computedTokens);
+    const done = Math.min(blocks, sequence.computedBlocks);
+    return this.#index.stores !== undefined && done < blocks ? 0 : done;
+  }
+
   /** How many of the sequence's blocks may be found once `tokens` tokens are computed. */
   blocksAt(sequence: Sequence, tokens: number): number {
     const { request } = sequence;

@@ -32,3 +32,25 @@ test.each(["hash-table", "block-trie", "radix-tree"])(
     });
   },
 );
+
+test("a copy that a step did not make is not published when its request goes back to the queue", () => {
+  play({
+    world: {
+      unitTokens: 3,
+      asks: [
+        { ...ask(0, 1, 2), answer: [1000, 1001] },
+        { ...ask(1, 1, 1), answer: [2000] },
+      ],
+    },
+    config: {
+      index: indexRegistry.get("block-trie"),
+      eviction: everyPart.known.eviction,
+      allocator: everyPart.allocators[0],
+      blockUnits: 1,
+      blocks: 1,
+      rules: { "match-limit": "l-1", publish: "finish", partial: "copy" },
+      seed: 0,
+    },
+    script: [16, 0, 0, 0, 0, 0, 0, 9, 0, 0, 0, 0, 19, 0, 0, 0, 0, 0],
+  });
+});
