@@ -1,3 +1,4 @@
+import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { BlockNames } from "../../conformance/block-names.ts";
 import { runCase } from "../../conformance/run.ts";
@@ -42,7 +43,31 @@ describe("blocks are the same one to one", () => {
     expect(names.sameSet([1, 2, 3], [12, 11, 10])).toBe(true);
     expect(names.same(3, 10)).toBe(true);
   });
+
+  test("sets are the same while any one-to-one map says so", () => {
+    const set = (size: number) => fc.uniqueArray(fc.nat(size - 1), { maxLength: 3 });
+    fc.assert(
+      fc.property(fc.array(fc.tuple(set(4), set(8)), { maxLength: 8 }), (claims) => {
+        const names = new BlockNames();
+        let left = maps;
+        for (const [theirs, ours] of claims) {
+          const agreeing = left.filter((map) => isImage(map, theirs, ours));
+          expect(names.sameSet(theirs, ours)).toBe(agreeing.length > 0);
+          if (agreeing.length > 0) left = agreeing;
+        }
+      }),
+    );
+  });
 });
+
+/** All ways in which 4 ids can be 4 of 8 blocks. */
+const maps = [0, 1, 2, 3].reduce<number[][]>(
+  (all) => all.flatMap((map) => [0, 1, 2, 3, 4, 5, 6, 7].filter((b) => !map.includes(b)).map((b) => [...map, b])),
+  [[]],
+);
+
+const isImage = (map: readonly number[], theirs: readonly number[], ours: readonly number[]) =>
+  theirs.length === ours.length && theirs.every((id) => ours.includes(map[id]));
 
 describe("values by block", () => {
   const holders = (...counts: object[]) =>
