@@ -17,7 +17,22 @@ export interface Case {
   readonly title: string;
   readonly config: Fields;
   readonly ops: readonly Operation[];
+  /** Fields beside those that a case has: whatever they mean, kvlab does not do it. */
+  readonly unknown?: readonly string[];
 }
+
+/** All fields of a case; `comment` and `notes` are remarks. */
+export const caseFields: readonly string[] = [
+  "basis",
+  "comment",
+  "config",
+  "family",
+  "id",
+  "notes",
+  "ops",
+  "source",
+  "title",
+];
 
 /** Deeper is no case, and would overflow the stack of whoever walks through it. */
 const mostDepth = 100;
@@ -47,6 +62,7 @@ export function parseCase(text: string, file: string): Case {
     title: word("title"),
     config: withoutRemarks(config),
     ops: ops.map((op, i) => operation(op, (what) => fail(`op ${i + 1}${what}`))),
+    unknown: Object.keys(value).filter((field) => !caseFields.includes(field)),
   };
 }
 

@@ -1,6 +1,6 @@
 import { InputError } from "../core/errors.ts";
 import { BlockNames } from "./block-names.ts";
-import type { Case, Operation } from "./case.ts";
+import { type Case, caseFields, type Operation } from "./case.ts";
 import { agrees } from "./compare.ts";
 import { families } from "./families/index.ts";
 import type { Family, Found } from "./family.ts";
@@ -38,8 +38,10 @@ function expectsSomething({ name, inputs, expect }: Operation, family: Family): 
 const among = (known: readonly string[]) =>
   known.length === 0 ? "there is none" : `known: ${known.toSorted().join(", ")}`;
 
-/** The first setting, operation or field of the case that the family does not have. */
-function unknownIn({ config, ops }: Case, family: Family): Verdict | undefined {
+/** The first field that no case has, or setting, operation or field that the family does not have. */
+function unknownIn({ config, ops, unknown = [] }: Case, family: Family): Verdict | undefined {
+  if (unknown.length > 0)
+    return { verdict: "skipped", why: `unknown field "${unknown[0]}" of the case; ${among(caseFields)}` };
   const strange = (names: readonly string[], known: readonly string[]) => names.find((name) => !known.includes(name));
   const setting = strange(Object.keys(config), family.configKeys);
   if (setting !== undefined)

@@ -86,3 +86,14 @@ describe("values by block", () => {
     expect(holders({ 1: 1, 2: 1 }, { 1: 0 })).toBe("failed");
   });
 });
+
+test("a field that no case has makes the case skipped, and remarks do not", () => {
+  const empty = [state({ num_free: 10 })];
+  for (const more of [{ setup: [] }, { expect: { num_free: 3 } }, { capacity: 7 }]) {
+    const { verdict, why } = run("block-pool", pool, empty, more);
+    expect(verdict).toBe("skipped");
+    expect(why).toContain(`unknown field "${Object.keys(more)[0]}" of the case; known: basis, `);
+  }
+  const all = { source: { repo: "a/b" }, basis: "transcribed", notes: "as upstream", comment: "." };
+  expect(run("block-pool", pool, empty, all).verdict).toBe("passed");
+});
