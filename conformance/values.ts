@@ -27,7 +27,9 @@ export function integer(value: unknown, what: string, least = 0): number {
 
 /** Any finite number. @throws Unsupported */
 export function number(value: unknown, what: string): number {
-  return typeof value === "number" ? value : refuse(what, value, "a number");
+  if (typeof value !== "number") return refuse(what, value, "a number");
+  // JSON has numbers that are too large to be one here; as a text such a one would be null.
+  return Number.isFinite(value) ? value : refuse(what, String(value), "a finite number");
 }
 
 /** A name; numbers are taken as their digits. @throws Unsupported */

@@ -54,7 +54,7 @@ function node(value: unknown): Node {
     last: number(last, "last of a node"),
     created: number(created, "created of a node"),
     hits: times,
-    priority: number(prio, "prio of a node"),
+    priority: integer(prio, "prio of a node", Number.MIN_SAFE_INTEGER),
     retention: number(retention, "retention of a node"),
   };
 }

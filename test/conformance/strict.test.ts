@@ -97,3 +97,32 @@ test("a field that no case has makes the case skipped, and remarks do not", () =
   const all = { source: { repo: "a/b" }, basis: "transcribed", notes: "as upstream", comment: "." };
   expect(run("block-pool", pool, empty, all).verdict).toBe("passed");
 });
+
+describe("numbers", () => {
+  const order = (policy: string, nodes: readonly string[], evict_order: readonly string[]) =>
+    runCase(
+      caseOf(
+        `{"id": "s", "family": "eviction-order", "title": "t", "config": {}, "ops": [{"op": "order",
+          "policy": "${policy}", "nodes": [${nodes.join()}], "expect": {"evict_order": ${JSON.stringify(evict_order)}}}]}`,
+      ),
+    );
+  const lru = (last: string) => order("lru", ['{"id": "a", "last": 1}', `{"id": "b", "last": ${last}}`], ["a", "b"]);
+  const prios = (a: number, b: number) =>
+    order("priority", [`{"id": "a", "last": 1, "prio": ${a}}`, `{"id": "b", "last": 2, "prio": ${b}}`], ["b", "a"]);
+
+  test("are finite", () => {
+    expect(lru("1.5").verdict).toBe("passed");
+    expect(lru("1e999")).toMatchObject({
+      verdict: "skipped",
+      why: expect.stringContaining('last of a node is "Infinity", expected a finite number'),
+    });
+  });
+
+  test("that are priorities are whole, and beyond 0 to 99 count as these", () => {
+    expect(prios(2, 1).verdict).toBe("passed");
+    expect(prios(1.9, 1.1).verdict).toBe("skipped");
+    expect(prios(500, 50).verdict).toBe("passed");
+    expect(prios(200, 100).verdict).toBe("failed");
+    expect(prios(0, -5).verdict).toBe("failed");
+  });
+});
