@@ -81,24 +81,27 @@ function relationsIn(expected: unknown): unknown[] {
 function holds(relation: unknown, pages: readonly Page[]): boolean {
   if (typeof relation !== "string") return false;
   const text = relation.toLowerCase();
-  const parts = /^(.+?)\s*(==|!=|≠|=|<>|\bdiffers from\b|\bequals\b|\bis not\b|\bis\b)\s*(.+)$/.exec(text);
+  const parts = /^(.+?)\s*(===?|!==?|≠|=|<>|\bdiffers from\b|\bequals\b|\bis not\b|\bis\b)\s*(.+)$/.exec(text);
   if (parts === null) throw new Unsupported(`relation ${shown(relation)} is not known`);
   const [a, b] = [termOf(parts[1], pages, relation), termOf(parts[3], pages, relation)];
-  return ["!=", "≠", "<>", "is not", "differs from"].includes(parts[2]) ? a !== b : a === b;
+  return ["!=", "!==", "≠", "<>", "is not", "differs from"].includes(parts[2]) ? a !== b : a === b;
 }
 
 const ordinals = ["first", "second", "third", "fourth", "last"];
 const nouns = ["parent", "of", "the", "block", "blocks", "page", "pages", "hash", "hashes", "content", "h", "b"];
 
+/** Names, and places as "[1]", "(1)" or "_1"; from the end only as "[-1]". Anything else would say something more. */
+const termPattern = /^(?:[a-z\d\s_[\]()]|\.(?=[a-z])|(?<=[a-z])-(?=[a-z])|(?<=[[(]\s*)-(?=\d))+$/;
+
 /** A content, or undefined where nothing is before a page. @throws Unsupported */
 function termOf(term: string, pages: readonly Page[], relation: string): number | undefined {
-  const words: readonly string[] = term.match(/[a-z]+|\d+/g) ?? [];
+  const words: readonly string[] = termPattern.test(term) ? (term.match(/[a-z]+|-?\d+/g) ?? []) : [];
   if (words.length === 1 && ["null", "none", "nothing", "root"].includes(words[0])) return undefined;
   const [at, ...more] = words.filter((word) => !nouns.includes(word));
   const place = ordinals.includes(at) ? ordinals.indexOf(at) : Number(at);
   if (at === undefined || more.length > 0 || Number.isNaN(place))
     throw new Unsupported(`relation ${shown(relation)} is not known`);
-  const page = at === "last" ? pages.at(-1) : pages[place];
+  const page = pages.at(at === "last" ? -1 : place);
   if (page === undefined) throw new Unsupported(`relation ${shown(relation)} is about a page that was not stored`);
   return words.includes("parent") ? page.parent : page.content;
 }

@@ -126,3 +126,26 @@ describe("numbers", () => {
     expect(prios(0, -5).verdict).toBe("failed");
   });
 });
+
+describe("relations between stored pages", () => {
+  const told = (relation: string) =>
+    run("kv-events", { page_size: 1 }, [
+      { op: "insert", tokens: [1, 2, 3] },
+      { op: "events", expect: { stored_blocks: 3, relations: [relation] } },
+    ]).verdict;
+
+  test("a negative place counts from the end", () => {
+    expect(told("hash[-1] == hash[2]")).toBe("passed");
+    expect(told("parent[-1] == hash[-2]")).toBe("passed");
+    expect(told("hash[-1] == hash[1]")).toBe("failed");
+    expect(told("hash[-4] != hash[1]")).toBe("skipped");
+  });
+
+  test("signs that say something else are not read over", () => {
+    for (const term of ["hash-1", "-hash[1]", "!hash[1]", "hash[+1]", "hash[.1]", "hash[1.0]", "hash[1]-0", "hash[1:]"])
+      expect(told(`${term} == hash[1]`), term).toBe("skipped");
+    expect(told("hash[1] >= hash[1]")).toBe("skipped");
+    expect(told("hash[1] === hash[1]")).toBe("passed");
+    expect(told("parent-hash[1] == block_0.hash")).toBe("passed");
+  });
+});
