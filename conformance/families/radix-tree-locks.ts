@@ -53,8 +53,9 @@ function run(tree: LabelledTree, op: string, inputs: Fields): Found {
       tree.unlock(name(handle, "handle"));
       return {};
     case "evict": {
-      const evicted = tree.evict(integer(n, "n"));
-      return { evicted, evicted_count: evicted.length };
+      const { total } = tree;
+      // Labels may be of pages; what is counted is tokens, as is asked for.
+      return { evicted: tree.evict(integer(n, "n")), evicted_count: total - tree.total };
     }
     case "reset":
       tree.reset();

@@ -149,3 +149,14 @@ describe("relations between stored pages", () => {
     expect(told("parent-hash[1] == block_0.hash")).toBe("passed");
   });
 });
+
+test("what an eviction counts is tokens, also where each page has one value", () => {
+  const evicted = (n: number, values?: readonly string[]) =>
+    run("radix-tree-locks", { page_size: 4 }, [
+      { op: "insert", tokens: { range: [0, 8] }, values, expect: { matched_tokens: 0 } },
+      { op: "evict", n, expect: { evicted_count: 8, ...(values && { evicted: values }) } },
+    ]);
+  expect(evicted(4, ["p", "q"])).toEqual({ verdict: "passed" });
+  expect(evicted(8)).toEqual({ verdict: "passed" });
+  expect(evicted(0).verdict).toBe("failed");
+});
