@@ -26,8 +26,8 @@ class Prompts implements Instance {
   readonly #driven: DrivenCache;
   readonly #tokensOf: ReadonlyMap<string, readonly number[]>;
   readonly #running = new Map<string, Sequence>();
-  /** Which prompt's entry ends with a block. */
-  readonly #promptOf = new Map<BlockId, string>();
+  /** Which prompt's entry ends with a block, as the case called it. */
+  readonly #promptOf = new Map<BlockId, unknown>();
 
   constructor({ block_size, max_entries }: Fields, ops: readonly Operation[]) {
     const blockTokens = integer(block_size, "block_size", 1);
@@ -58,14 +58,14 @@ class Prompts implements Instance {
     // Its first token comes with the logits.
     sequence.generatedTokens = 1;
     const { kind, block: blocks } = log.columns();
-    const gone = new Set<string>();
+    const gone = new Set<unknown>();
     let allocated = 0;
     for (let at = from; at < log.count; at++) {
       if (kind[at] === EventKind.allocate) allocated++;
       const ended = this.#promptOf.get(blocks[at]);
       if (ended !== undefined && (kind[at] === EventKind.evict || kind[at] === EventKind.drop)) gone.add(ended);
     }
-    this.#promptOf.set(sequence.table[sequence.request.promptBlocks - 1], key);
+    this.#promptOf.set(sequence.table[sequence.request.promptBlocks - 1], prompt);
     return { hit, evicted: [...gone], new_blocks_for_prompt: allocated };
   }
 
@@ -82,7 +82,7 @@ class Prompts implements Instance {
   }
 }
 
-/** Tokens of each prompt; a text that begins another's does so in tokens, too. */
+/** Tokens of each prompt; a text that begins another's does so in tokens, too, if it has fewer. */
 function promptTokens(ops: readonly Operation[]): Map<string, readonly number[]> {
   const found = new Map<string, readonly number[]>();
   const asked = ops.filter((op) => op.name === "request").map(({ inputs }) => inputs);
@@ -90,7 +90,7 @@ function promptTokens(ops: readonly Operation[]): Map<string, readonly number[]>
   const prompts = asked.map(({ prompt, prompt_tokens }) => [name(prompt, "prompt"), count(prompt_tokens)] as const);
   for (const [prompt, length] of prompts.toSorted(([a], [b]) => a.length - b.length)) {
     if (found.has(prompt)) continue;
-    const begins = [...found].filter(([other, { length: most }]) => prompt.startsWith(other) && most <= length);
+    const begins = [...found].filter(([other, { length: most }]) => prompt.startsWith(other) && most < length);
     const shared = begins.at(-1)?.[1] ?? [];
     const own = Array.from({ length: length - shared.length }, () => next++);
     found.set(prompt, [...shared, ...own]);

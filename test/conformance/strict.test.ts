@@ -160,3 +160,22 @@ test("what an eviction counts is tokens, also where each page has one value", ()
   expect(evicted(8)).toEqual({ verdict: "passed" });
   expect(evicted(0).verdict).toBe("failed");
 });
+
+describe("whole prompts", () => {
+  const asked = (first: unknown, second: unknown, expected: object) =>
+    run("whole-prompt-lru", { block_size: 4, max_entries: 1 }, [
+      { op: "request", id: 1, prompt: first, prompt_tokens: 5 },
+      { op: "request", id: 2, prompt: second, prompt_tokens: 5, expect: expected },
+    ]);
+
+  test("are named as they were given", () => {
+    expect(asked(1, 2, { evicted: [1] })).toEqual({ verdict: "passed" });
+    expect(asked("a", "b", { evicted: ["a"] })).toEqual({ verdict: "passed" });
+    expect(asked(1, 2, { evicted: ["1"] }).verdict).toBe("failed");
+  });
+
+  test("of as many tokens are no hits of each other, whatever their names begin with", () => {
+    expect(asked(1, 12, { hit: false, evicted: [1] })).toEqual({ verdict: "passed" });
+    expect(asked("a", "ab", { hit: false })).toEqual({ verdict: "passed" });
+  });
+});
