@@ -1,5 +1,4 @@
 import type { RuleName, RuleValue } from "../../core/rules.ts";
-import { blockQueue } from "../../policies/allocator/block-queue.ts";
 import { trtLlm } from "../../policies/presets/trt-llm.ts";
 import { type CacheParts, likePreset } from "./driven-cache.ts";
 
@@ -8,4 +7,4 @@ export const trtLlmCache = (
   blockTokens: number,
   blocks: number,
   rules: Partial<Record<RuleName, RuleValue>>,
-): CacheParts => likePreset(trtLlm, { allocator: blockQueue, blockTokens, blocks, rules });
+): CacheParts => likePreset(trtLlm, { blockTokens, blocks, rules });

@@ -79,6 +79,6 @@ function publishOf(publish: unknown): "allocation" | "step" {
   return when;
 }
 
-/** vLLM v0's prefix-caching allocator; who finds all of a chain has nothing to compute in it. */
+/** vLLM v0's prefix-caching allocator. */
 export const vllmV0Cache = (blockTokens: number, blocks: number): CacheParts =>
-  likePreset(vllmV0, { blockTokens, blocks, rules: { "full-hit": "stored-logits" } });
+  likePreset(vllmV0, { blockTokens, blocks });

@@ -1,7 +1,15 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { BlockNames } from "../../conformance/block-names.ts";
+import { tgiCache } from "../../conformance/caches/tgi.ts";
+import { lmdeployTrie } from "../../conformance/caches/tries.ts";
+import { trtLlmCache } from "../../conformance/caches/trt-llm.ts";
+import { vllmV0Cache } from "../../conformance/caches/vllm.ts";
 import { runCase } from "../../conformance/run.ts";
+import { lmdeploy } from "../../policies/presets/lmdeploy.ts";
+import { tgi } from "../../policies/presets/tgi.ts";
+import { trtLlm } from "../../policies/presets/trt-llm.ts";
+import { vllmV0 } from "../../policies/presets/vllm-v0.ts";
 import { caseOf } from "./cases.ts";
 
 const run = (family: string, config: object, ops: readonly object[], more: object = {}) =>
@@ -178,4 +186,15 @@ describe("whole prompts", () => {
     expect(asked(1, 12, { hit: false, evicted: [1] })).toEqual({ verdict: "passed" });
     expect(asked("a", "ab", { hit: false })).toEqual({ verdict: "passed" });
   });
+});
+
+test("cases run on the presets as they are", () => {
+  const presets = [
+    [tgiCache(1, 4), tgi],
+    [vllmV0Cache(4, 4), vllmV0],
+    [trtLlmCache(4, 4, {}), trtLlm],
+    [lmdeployTrie(4, 4), lmdeploy],
+  ] as const;
+  for (const [parts, { name, index, eviction, allocator, rules }] of presets)
+    expect(parts, name).toEqual({ index, eviction, allocator, rules, blockTokens: parts.blockTokens, blocks: 4 });
 });
