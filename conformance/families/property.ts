@@ -6,7 +6,7 @@ import type { Sequence } from "../../core/request.ts";
 import { DrivenCache } from "../caches/driven-cache.ts";
 import { tgiCache } from "../caches/tgi.ts";
 import type { Family } from "../family.ts";
-import { invariantOf } from "../invariants.ts";
+import { isKnownInvariant } from "../invariants.ts";
 import { meanings } from "../phrases.ts";
 import { type Fields, integer, isRecord, list, name, recordOf, shown, Unsupported } from "../values.ts";
 import { reservedOf } from "./radix-block-allocator.ts";
@@ -52,10 +52,10 @@ const freeing = {
 
 /** All that an invariant may say is checked in every trial. @throws Unsupported if it says something else. */
 function checkKnown(invariant: unknown, reserved: unknown): void {
-  const means = invariantOf(name(invariant, "an invariant"));
+  const sentence = name(invariant, "an invariant");
   // Blocks that are reserved are not there, so that nobody can be given them.
-  if (means === undefined || (means === "reserved" && reservedOf(reserved) === 0))
-    throw new Unsupported(`the invariant ${shown(invariant)} is not known`);
+  const isEmpty = /reserved/i.test(sentence) && reservedOf(reserved) === 0;
+  if (!isKnownInvariant(sentence) || isEmpty) throw new Unsupported(`the invariant ${shown(invariant)} is not known`);
 }
 
 interface Sizes {
