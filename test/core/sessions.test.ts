@@ -48,7 +48,7 @@ test("with share=session a session has a cache of its own, and a request without
         }));
         const hits = replayed(bySession, { ...own, rules: { share: "session" }, audit: true }).requests.hitTokens;
         expect([...hits]).toEqual([...replayed(byNamespace, own).requests.hitTokens]);
-        all.forEach(({ session }, row) => session === 0 && expect(hits[row]).toBe(0));
+        expect(all.filter(({ session }, row) => session === 0 && hits[row] > 0)).toEqual([]);
       },
     ),
   );
