@@ -1,3 +1,4 @@
+import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import type { EvictionPlugin } from "../../core/plugins.ts";
 import { asAnyPolicy } from "../../laws/as-any-policy.ts";
@@ -92,6 +93,12 @@ function holdsIn(row: Combination, trial: Trial, runs: number, seed?: number): v
   report(violations(row.of(trial), row.parts, { runs, seed }), `${row.text}\n`);
 }
 
+/** Each row has cases of its own, also where all are the same every time. */
+const drawn = (n: number): number | undefined => {
+  const { seed } = fc.readConfigureGlobal();
+  return seed === undefined ? undefined : seed * 10_000 + n;
+};
+
 const short = () => {
   const rows = everyPart.indexes.flatMap((index) => {
     const choices = everyChoiceWith(index);
@@ -116,7 +123,7 @@ const short = () => {
   });
 
   test("where requests overlap", () => {
-    for (const row of rows) holdsIn(row, observedOverlapping, 3);
+    for (const [n, row] of rows.entries()) holdsIn(row, observedOverlapping, 3, drawn(n));
     for (const [seed, row] of rare.entries()) holdsIn(row, observedOverlapping, 25, seed);
   });
 
@@ -125,7 +132,7 @@ const short = () => {
   });
 
   test.each(oneAtATime.map((trial) => [trial.laws[0].says, trial] as const))("%s", (_, trial) => {
-    for (const row of rows) holdsIn(row, trial, 2);
+    for (const [n, row] of rows.entries()) holdsIn(row, trial, 2, drawn(n));
   });
 };
 
