@@ -30,7 +30,7 @@ export async function combinations(lists: PartLists): Promise<Configuration[]> {
 }
 
 /**
- * The cross product of what a server could run, and its bounds. With presets these are two in all; else two with each
+ * The cross product of what a server could run, and its bounds. With presets these are few in all; else two with each
  * combination of scheduler, allocator and rules, the same for every index. By default all online policies
  * that can differ there.
  */

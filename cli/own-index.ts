@@ -92,7 +92,7 @@ function watched(plugin: SchedulerPlugin, seen: Seen): SchedulerPlugin {
 }
 
 const plain = ["matched", "held", "forget", "isEvictable", "entryOf", "grow", "expectKeys"] as const;
-const optional = ["matchPart", "isLeaf", "cut", "stores", "oldest"] as const;
+const optional = ["matchPart", "isLeaf", "cut", "stores", "oldest", "alike"] as const;
 const required = ["match", "insert", "released", "evict", "blocks", ...plain] as const;
 const counts = ["evictableBlocks", "blockCount", "entryCount"] as const;
 

@@ -94,7 +94,7 @@ export function deletePrefix(cache: KvCache, prefix: Sequence, now: Nanos): Dele
   const isTree = index.isLeaf !== undefined;
   // A stored prompt goes as a whole; in a tree, what extends an idle block is idle.
   const isWhole = index.stores !== undefined && !isTree;
-  const path = Array.from(prefix.table.subarray(0, blocks), (block) => equalBlocks(cache, block));
+  const path = Array.from(prefix.table.subarray(0, blocks), (block) => [...(index.alike?.(block) ?? [block])]);
   if (!areIdle(isWhole ? path.flat() : path[blocks - 1])) return "in use";
   cache.begin(prefix, now);
   for (let i = blocks - 1; i >= 0 && areIdle(path[i]); i--) {
@@ -102,13 +102,6 @@ export function deletePrefix(cache: KvCache, prefix: Sequence, now: Nanos): Dele
     for (const block of path[i]) index.forget(block);
   }
   return "deleted";
-}
-
-/** The stored blocks with the same content as this one, of which there can be several in a hash table. */
-function equalBlocks({ index, rules, entries }: KvCache, block: BlockId): BlockId[] {
-  if (!["keep", "adopt", "replace", "newest"].includes(rules.duplicates)) return [block];
-  const { key } = entries.columns;
-  return [...index.blocks()].filter((other) => key[index.entryOf(other)] === key[index.entryOf(block)]);
 }
 
 /** Finds all blocks of the prefix, into its table; 0 if not all are cached. */

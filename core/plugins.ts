@@ -196,6 +196,8 @@ export interface PrefixIndex {
    * common with content `key`. An index that has this, and `isLeaf`, supports the rule `partial`.
    */
   matchPart?(above: BlockId, key: number, contents: BlockContents, found: PartMatch): void;
+  /** All stored blocks with the content of this one; absent where content is stored once. */
+  alike?(block: BlockId): Iterable<BlockId>;
   /** Whether nothing extends the block. */
   isLeaf?(block: BlockId): boolean;
   /** A request is about to hold the first `count` blocks of a match and no more: a run that goes on is cut there. */

@@ -1,7 +1,6 @@
-import type { EntryId, EvictionContext, EvictionPlugin, EvictionPolicy, RequestView } from "../../core/plugins.ts";
+import type { EntryId, EvictionContext, EvictionPlugin, RequestView } from "../../core/plugins.ts";
 import type { Nanos } from "../../core/trace.ts";
-import { LastUse } from "./last-use.ts";
-import { Levels } from "./levels.ts";
+import { ByLevel } from "./by-level.ts";
 
 const highest = 99;
 
@@ -14,49 +13,22 @@ const lengthOf = (retentionNs: Nanos) => (retentionNs > 0 ? retentionNs : Number
  * important request that stored or matched it, of equally important ones the longest retention; so long after its last
  * use it counts as priority 0, until it is used again. A run that is cut keeps both in both halves.
  */
-class Priority implements EvictionPolicy {
-  readonly #lastAccess: Uint32Array;
-  readonly #lastUse: LastUse;
-  readonly #levels: Levels;
-
-  constructor({ columns }: EvictionContext) {
-    this.#lastAccess = columns.lastAccess;
-    this.#lastUse = new LastUse(columns.lastAccess);
-    this.#levels = new Levels(columns.key.length, { initial: 0, expired: 0, expiredPlace: "own" });
-  }
-
-  begin(request: RequestView, now: Nanos): void {
-    this.#lastUse.begin(request, now);
+class Priority extends ByLevel {
+  constructor(context: EvictionContext) {
+    super(context, { initial: 0, expired: 0, expiredPlace: "own" });
   }
 
   published(entry: EntryId, request: RequestView): void {
-    this.#lastUse.used(entry);
-    this.#levels.claim(entry, levelOf(request), request.retentionNs ?? 0);
+    this.lastUse.used(entry);
+    this.levels.claim(entry, levelOf(request), request.retentionNs ?? 0);
   }
 
   hit(entry: EntryId, request: RequestView): void {
-    this.#lastUse.used(entry);
-    const more = levelOf(request) - this.#levels.levelOf(entry);
+    this.lastUse.used(entry);
+    const more = levelOf(request) - this.levels.levelOf(entry);
     const retentionNs = request.retentionNs ?? 0;
-    const isLonger = lengthOf(retentionNs) > lengthOf(this.#levels.durationOf(entry));
-    if (more > 0 || (more === 0 && isLonger)) this.#levels.claim(entry, levelOf(request), retentionNs);
-  }
-
-  split(lower: EntryId, upper: EntryId): void {
-    this.#lastUse.split(lower, upper);
-    this.#levels.claim(upper, this.#levels.levelOf(lower), this.#levels.durationOf(lower));
-  }
-
-  add(entry: EntryId): void {
-    this.#levels.add(entry, this.#lastUse.letGo(entry), this.#lastAccess[entry]);
-  }
-
-  remove(entry: EntryId): void {
-    this.#levels.remove(entry);
-  }
-
-  victim(now: Nanos): EntryId | undefined {
-    return this.#levels.victim(Math.max(now, this.#lastUse.now));
+    const isLonger = lengthOf(retentionNs) > lengthOf(this.levels.durationOf(entry));
+    if (more > 0 || (more === 0 && isLonger)) this.levels.claim(entry, levelOf(request), retentionNs);
   }
 }
 

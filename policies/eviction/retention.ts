@@ -1,7 +1,7 @@
-import type { EntryId, EvictionContext, EvictionPlugin, EvictionPolicy, RequestView } from "../../core/plugins.ts";
+import type { EntryId, EvictionContext, EvictionPlugin, RequestView } from "../../core/plugins.ts";
 import type { Nanos } from "../../core/trace.ts";
-import { LastUse } from "./last-use.ts";
-import { defaultPriority, highestPriority, Levels } from "./levels.ts";
+import { ByLevel } from "./by-level.ts";
+import { defaultPriority, highestPriority } from "./levels.ts";
 
 /** A request without priority, or with 0, says nothing; level 0 is what is below that. */
 const levelOf = ({ priority }: RequestView) =>
@@ -14,48 +14,24 @@ const levelOf = ({ priority }: RequestView) =>
  *
  * Here a request has one priority. TensorRT-LLM has one for each range of its tokens (`prioritiesByBlock`).
  */
-class Retention implements EvictionPolicy {
-  readonly #lastAccess: Uint32Array;
-  readonly #lastUse: LastUse;
-  readonly #levels: Levels;
-
-  constructor({ columns }: EvictionContext) {
-    this.#lastAccess = columns.lastAccess;
-    this.#lastUse = new LastUse(columns.lastAccess);
-    const level = { initial: defaultPriority, expired: defaultPriority, expiredPlace: "end" } as const;
-    this.#levels = new Levels(columns.key.length, level);
+class Retention extends ByLevel {
+  constructor(context: EvictionContext) {
+    super(context, { initial: defaultPriority, expired: defaultPriority, expiredPlace: "end" });
   }
 
-  begin(request: RequestView, now: Nanos): void {
-    this.#lastUse.begin(request, now);
-    this.#levels.refresh(this.#lastUse.now);
+  override begin(request: RequestView, now: Nanos): void {
+    super.begin(request, now);
+    this.levels.refresh(this.lastUse.now);
   }
 
   published(entry: EntryId, request: RequestView): void {
-    this.#lastUse.used(entry);
-    this.#levels.claim(entry, levelOf(request) ?? defaultPriority, request.retentionNs ?? 0);
+    this.lastUse.used(entry);
+    this.levels.claim(entry, levelOf(request) ?? defaultPriority, request.retentionNs ?? 0);
   }
 
   hit(entry: EntryId, request: RequestView): void {
-    this.#lastUse.used(entry);
-    this.#levels.claim(entry, levelOf(request), request.retentionNs ?? 0);
-  }
-
-  split(lower: EntryId, upper: EntryId): void {
-    this.#lastUse.split(lower, upper);
-    this.#levels.claim(upper, this.#levels.levelOf(lower), this.#levels.durationOf(lower));
-  }
-
-  add(entry: EntryId): void {
-    this.#levels.add(entry, this.#lastUse.letGo(entry), this.#lastAccess[entry]);
-  }
-
-  remove(entry: EntryId): void {
-    this.#levels.remove(entry);
-  }
-
-  victim(now: Nanos): EntryId | undefined {
-    return this.#levels.victim(Math.max(now, this.#lastUse.now));
+    this.lastUse.used(entry);
+    this.levels.claim(entry, levelOf(request), request.retentionNs ?? 0);
   }
 }
 

@@ -129,6 +129,11 @@ class HashTable implements PrefixIndex {
     return this.#host.isIdle(entry);
   }
 
+  *alike(block: BlockId): Iterable<BlockId> {
+    let next: BlockId | undefined = this.#blockOf[this.#host.columns.key[block]];
+    for (; next !== undefined; next = this.#alike.get(next)) yield next;
+  }
+
   entryOf(block: BlockId): EntryId {
     return block;
   }
