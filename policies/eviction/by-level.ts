@@ -1,7 +1,7 @@
 import type { EntryId, EvictionContext, EvictionPolicy, RequestView } from "../../core/plugins.ts";
 import type { Nanos } from "../../core/trace.ts";
 import { LastUse } from "./last-use.ts";
-import { Levels, type LevelOptions } from "./levels.ts";
+import { type LevelOptions, Levels } from "./levels.ts";
 
 /**
  * The lowest level first, in a level whoever was let go first; a level holds for a time after the last use. What a request
