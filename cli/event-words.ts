@@ -100,6 +100,10 @@ export class EventWords {
         return `keeps ${content()}; cache block ${block}`;
       case "unpin":
         return "lets what it kept go";
+      case "swapOut":
+        return `has its ${counted(key, "token")} moved to the host, ${counted(value, "block")}`;
+      case "swapIn":
+        return `has ${counted(key, "token")} moved back from the host, ${counted(value, "block")}`;
     }
   }
 }

@@ -4,7 +4,16 @@ import { Counters } from "./counters.ts";
 import { InputError } from "./errors.ts";
 import type { EventLog } from "./events.ts";
 import { KvCache } from "./kv-cache.ts";
-import type { AllocatorPlugin, EvictionPlugin, EvictionPolicy, FutureView, IndexPlugin } from "./plugins.ts";
+import { nearest } from "./nearest.ts";
+import type {
+  AllocatorPlugin,
+  EvictionPlugin,
+  EvictionPolicy,
+  FutureView,
+  IndexPlugin,
+  Scheduler,
+  SchedulerPlugin,
+} from "./plugins.ts";
 import { BlockPool } from "./pool.ts";
 import { seededRandom } from "./random.ts";
 import { checkSupport, type RuleName, type Rules, type RuleValue, resolveRules } from "./rules.ts";
@@ -107,4 +116,44 @@ export function createCache(config: CacheConfig, log?: EventLog, future?: Future
     log,
     namespaces: config.namespaces ?? false,
   });
+}
+
+/** What decides about a replica's steps. `schedulerOptions` are those that differ from the defaults. */
+export interface SchedulerConfig {
+  readonly scheduler: SchedulerPlugin;
+  readonly schedulerOptions?: Readonly<Record<string, number>> | undefined;
+  readonly seed: number;
+}
+
+/** @throws InputError if the scheduler has no such option, or not with that value. */
+export function createScheduler(config: SchedulerConfig, rules: Rules, replica = 0): Scheduler {
+  const options = schedulerOptions(config.scheduler, config.schedulerOptions ?? {});
+  return config.scheduler.create({ random: seededRandom(~config.seed + replica), rules, options });
+}
+
+/** All options of a scheduler, with these instead of the defaults. @throws InputError as `createScheduler` does. */
+export function schedulerOptions(
+  { name: scheduler, options = {} }: SchedulerPlugin,
+  given: Readonly<Record<string, number>>,
+): Record<string, number> {
+  const all = Object.fromEntries(Object.entries(options).map(([name, option]) => [name, option.default]));
+  for (const [name, value] of Object.entries(given)) {
+    const option = Object.hasOwn(options, name) ? options[name] : undefined;
+    if (!option)
+      throw new InputError(`scheduler ${scheduler} has no option "${name}"${hint(name, Object.keys(options))}`);
+    const { least = 0, most = Number.POSITIVE_INFINITY, fraction } = option;
+    const fits = Number.isFinite(value) && value >= least && value <= most && (fraction || Number.isSafeInteger(value));
+    if (!fits) {
+      const range = most === Number.POSITIVE_INFINITY ? `from ${least}` : `from ${least} to ${most}`;
+      throw new InputError(`${name} is ${value}, expected a ${fraction ? "number" : "whole number"} ${range}`);
+    }
+    all[name] = value;
+  }
+  return all;
+}
+
+function hint(name: string, names: readonly string[]): string {
+  const near = nearest(name, names);
+  if (near) return `: did you mean "${near}"?`;
+  return names.length === 0 ? ": it has none" : `, expected one of ${names.join(", ")}`;
 }

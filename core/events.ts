@@ -39,6 +39,10 @@ export const EventKind = {
   pin: 16,
   /** All of what was pinned as this request is let go. */
   unpin: 17,
+  /** A preempted request's contents go to the host; key = tokens, value = blocks. */
+  swapOut: 18,
+  /** They come back, as far as they are not cached; key = tokens, value = blocks. */
+  swapIn: 19,
 } as const;
 export type EventName = keyof typeof EventKind;
 export const eventNames = Object.keys(EventKind) as EventName[];

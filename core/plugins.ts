@@ -336,8 +336,15 @@ export interface SchedulerContext {
   admit(sequence: SequenceView, tokens?: number): boolean;
   /** Puts at most `tokens` more of a running request into this step. False, and nothing has changed, if they do not fit. */
   schedule(sequence: SequenceView, tokens?: number): boolean;
-  /** Sends a running request back to the head of the queue; its blocks are given back, or kept on the host. */
-  preempt(sequence: SequenceView, how: "recompute" | "swap"): void;
+  /** Blocks that the host still has room for: what `preempt(…, "swap")` needs. */
+  readonly freeHostBlocks: number;
+  /**
+   * Sends a running request back to the queue, to its head or its end. Its blocks are given back; with `swap` their
+   * contents go to the host, and come back before its next step.
+   */
+  preempt(sequence: SequenceView, how: "recompute" | "swap", place?: "head" | "tail"): void;
+  /** Takes what is cached of the request's marked prefix out of the cache, as far as nobody uses it. */
+  deletePrefix(request: RequestView): void;
   /** Gives a waiting request up; it counts as refused. */
   refuse(sequence: SequenceView, why: string): void;
 }
@@ -345,13 +352,34 @@ export interface SchedulerContext {
 /** Decides which requests, and how many of their tokens, enter the next step. */
 export interface Scheduler {
   plan(context: SchedulerContext, now: Nanos): void;
+  /**
+   * Asked after a step in which every running request wrote one token: whether all coming plans will be that very step
+   * again, in the same order and whatever the time, as long as no request arrives, ends, or needs a block. Absent: no.
+   */
+  isSteady?(context: SchedulerContext): boolean;
   /** A request has arrived. */
   arrived?(sequence: SequenceView, now: Nanos): void;
   finished?(sequence: SequenceView, now: Nanos): void;
 }
 
+/** A number that a scheduler takes, by the name that the system itself gives it. */
+export interface SchedulerOption {
+  readonly about: string;
+  readonly default: number;
+  /** The least and the most that it may be; a whole number unless `fraction`. */
+  readonly least?: number;
+  readonly most?: number;
+  readonly fraction?: true;
+}
+
 export interface SchedulerPlugin extends Plugin {
-  create(options: { readonly random: Random; readonly rules: Rules }): Scheduler;
+  readonly options?: Readonly<Record<string, SchedulerOption>>;
+  /** `options` has a value for every option that the plug-in declares. */
+  create(given: {
+    readonly random: Random;
+    readonly rules: Rules;
+    readonly options: Readonly<Record<string, number>>;
+  }): Scheduler;
 }
 
 /** What a router knows of a replica. */

@@ -1,12 +1,11 @@
 import { audit } from "./audit.ts";
-import { blockKeysFor, type CacheConfig, createCache, rulesFor } from "./compose.ts";
+import { blockKeysFor, type CacheConfig, createCache, createScheduler, rulesFor } from "./compose.ts";
 import type { BlockColumns, BlockKeys } from "./content.ts";
 import { assert, InputError } from "./errors.ts";
 import { EventLog } from "./events.ts";
 import type { KvCache } from "./kv-cache.ts";
 import { usableBlocks } from "./lookup.ts";
 import type { FutureView, SchedulerPlugin } from "./plugins.ts";
-import { seededRandom } from "./random.ts";
 import { Replica } from "./replica.ts";
 import { Request } from "./request.ts";
 import type { StepResult } from "./step.ts";
@@ -14,6 +13,8 @@ import type { Trace } from "./trace.ts";
 
 export interface ReplayConfig extends CacheConfig {
   readonly scheduler: SchedulerPlugin;
+  /** Of the options that the scheduler declares, those that differ from its defaults. */
+  readonly schedulerOptions?: Readonly<Record<string, number>> | undefined;
   /** Requests at the start that are left out of the figures. */
   readonly warmup?: number;
   /** Keep the event log. */
@@ -142,7 +143,7 @@ export class CacheReplay {
       },
     };
     const cache = createCache({ ...config, namespaces: blocks.plainKeys !== undefined }, this.#log, future);
-    const scheduler = config.scheduler.create({ random: seededRandom(~config.seed), rules: cache.rules });
+    const scheduler = createScheduler(config, cache.rules);
     return new Replica({ cache, scheduler, log: this.#log, generation: "skip" });
   }
 }

@@ -1,8 +1,9 @@
 import { assert } from "./errors.ts";
 import { EventKind, type EventLog } from "./events.ts";
 import type { KvCache } from "./kv-cache.ts";
+import { deletePrefix } from "./operations.ts";
 import type { BlockId, ReplicaView, RequestView, Scheduler, SchedulerContext, SequenceView } from "./plugins.ts";
-import { type Request, Sequence, SequenceQueue } from "./request.ts";
+import { blocksOf, hole, Request, Sequence, SequenceQueue } from "./request.ts";
 import { StepPlan, type StepResult } from "./step.ts";
 import type { Nanos } from "./trace.ts";
 
@@ -26,6 +27,8 @@ export interface ReplicaOptions {
    * its prompt; its answer takes blocks only if the rules cache it. The clock-free replay skips: it counts prompts.
    */
   readonly generation: "step" | "skip";
+  /** Blocks that the host has for sequences that were swapped out; none without it. */
+  readonly hostBlocks?: number;
 }
 
 /**
@@ -43,6 +46,8 @@ export class Replica implements SchedulerContext, ReplicaView {
   readonly #plan: StepPlan;
   /** Sequences of requests that ended, for those to come. */
   readonly #done: Sequence[] = [];
+  readonly hostBlocks: number;
+  #usedHostBlocks = 0;
   #now: Nanos = 0;
 
   constructor(options: ReplicaOptions) {
@@ -53,6 +58,7 @@ export class Replica implements SchedulerContext, ReplicaView {
     this.#log = options.log;
     this.#listener = options.listener ?? {};
     this.#skip = options.generation === "skip";
+    this.hostBlocks = options.hostBlocks ?? 0;
   }
 
   /** Puts a request into the queue. */
@@ -91,6 +97,38 @@ export class Replica implements SchedulerContext, ReplicaView {
       const { request } = sequence;
       const done = result.finished ? result.finished[i] : sequence.generatedTokens >= request.outputTokens;
       if (done) this.#finish(sequence);
+    }
+  }
+
+  /**
+   * How many steps could follow that are the last one again, one token for each running request, with nothing to decide
+   * and no block to allocate or publish: `repeat` does them at once. Ask after `commit`; 0 = plan the next one.
+   */
+  repeatableSteps(): number {
+    const { running, cache } = this;
+    const { count, decodeTokens, prefillTokens } = this.#plan;
+    if (count === 0 || count !== running.length || decodeTokens !== count || prefillTokens > 0) return 0;
+    if (!(this.#scheduler.isSteady?.(this) ?? false)) return 0;
+    let steps = unlimitedTokens;
+    for (const { request, computedTokens, generatedTokens, copyAt } of running) {
+      if (copyAt !== hole) return 0;
+      // The step that ends a request is a step of its own, and so is the one that fills its last block.
+      const left = request.outputTokens - generatedTokens - 1;
+      const room = cache.blockTokens - 1 - (computedTokens % cache.blockTokens);
+      if (left < steps) steps = left;
+      if (room < steps) steps = room;
+      if (steps <= 0) return 0;
+    }
+    return steps;
+  }
+
+  /** That many of the steps have run; the first so many of `endsNs` say when each of them ended. */
+  repeat(steps: number, endsNs: Float64Array): void {
+    const { running } = this;
+    for (let i = 0; i < steps; i++) this.#log?.add(EventKind.step, endsNs[i], -1, -1, running.length, running.length);
+    for (const sequence of running) {
+      sequence.computedTokens += steps;
+      sequence.generatedTokens += steps;
     }
   }
 
@@ -136,6 +174,9 @@ export class Replica implements SchedulerContext, ReplicaView {
   get heldBlocks(): number {
     return this.cache.heldBlocks;
   }
+  get freeHostBlocks(): number {
+    return this.hostBlocks - this.#usedHostBlocks;
+  }
 
   cachedTokens(of: SequenceView | RequestView): number {
     return this.cache.cachedTokens(of instanceof Sequence ? of : new Sequence(of as Request));
@@ -145,10 +186,14 @@ export class Replica implements SchedulerContext, ReplicaView {
 
   admit(view: SequenceView, tokens = unlimitedTokens): boolean {
     const sequence = view as Sequence;
-    if (!this.cache.admit(sequence, tokens, this.#now)) return false;
+    const swapped = sequence.swappedTokens;
+    // What is still cached need not come back from the host.
+    const back = swapped === 0 ? 0 : Math.max(0, swapped - this.cache.cachedTokens(sequence));
+    if (!this.cache.admit(sequence, tokens + back, this.#now)) return false;
     this.#waiting.remove(sequence);
     this.running.push(sequence);
     this.#listener.admitted?.(sequence, this.#now);
+    if (swapped > 0) this.#swapIn(sequence);
     this.#addToStep(sequence, tokens);
     return true;
   }
@@ -162,13 +207,25 @@ export class Replica implements SchedulerContext, ReplicaView {
     return true;
   }
 
-  preempt(view: SequenceView, how: "recompute" | "swap"): void {
-    assert(how === "recompute", `preemption by ${how} needs a host tier`);
+  preempt(view: SequenceView, how: "recompute" | "swap", place: "head" | "tail" = "head"): void {
     const sequence = view as Sequence;
     if (sequence.inStep) this.#removeFromStep(sequence);
     this.#stopRunning(sequence);
+    const swapped = how === "swap" ? sequence.computedTokens : 0;
     this.cache.preempt(sequence, this.#now);
-    this.#waiting.prepend(sequence);
+    this.#swapOut(sequence, swapped);
+    if (place === "head") this.#waiting.prepend(sequence);
+    else this.#waiting.append(sequence);
+  }
+
+  deletePrefix(request: RequestView): void {
+    const { blocks, trace, row, id } = request as Request;
+    const marked = Math.floor(request.markedTokens / this.blockTokens);
+    if (marked === 0) return;
+    const prefix = new Request(id, trace, row, blocks);
+    prefix.promptBlocks = prefix.inputBlocks = prefix.knownBlocks = marked;
+    prefix.inputTokens = marked * this.blockTokens;
+    deletePrefix(this.cache, new Sequence(prefix), this.#now);
   }
 
   refuse(view: SequenceView, why: string): void {
@@ -176,13 +233,40 @@ export class Replica implements SchedulerContext, ReplicaView {
     if (sequence.inStep) this.#removeFromStep(sequence);
     if (this.running.includes(sequence)) this.#stopRunning(sequence);
     else this.#waiting.remove(sequence);
+    this.#freeHost(sequence);
     this.cache.refuse(sequence, this.#now);
     this.#listener.refused?.(sequence, why, this.#now);
   }
 
+  /** Its computed tokens, which its blocks no longer hold, are on the host. */
+  #swapOut(sequence: Sequence, tokens: number): void {
+    if (tokens === 0) return;
+    const blocks = blocksOf(tokens, this.blockTokens);
+    assert(blocks <= this.freeHostBlocks, `${blocks} blocks to swap out, ${this.freeHostBlocks} free on the host`);
+    this.#usedHostBlocks += blocks;
+    sequence.swappedTokens = tokens;
+    this.#plan.swappedTokens += tokens;
+    this.#log?.add(EventKind.swapOut, this.#now, sequence.request.id, -1, tokens, blocks);
+  }
+
+  /** Its blocks get back before the step what the host has and the cache does not. */
+  #swapIn(sequence: Sequence): void {
+    const back = Math.max(0, sequence.swappedTokens - sequence.computedTokens);
+    sequence.restoredTokens = back;
+    this.#plan.swappedTokens += back;
+    this.#log?.add(EventKind.swapIn, this.#now, sequence.request.id, -1, back, blocksOf(back, this.blockTokens));
+    this.#freeHost(sequence);
+  }
+
+  #freeHost(sequence: Sequence): void {
+    this.#usedHostBlocks -= blocksOf(sequence.swappedTokens, this.blockTokens);
+    sequence.swappedTokens = 0;
+  }
+
   #addToStep(sequence: Sequence, limit: number): void {
     const { cache } = this;
-    const from = sequence.computedTokens;
+    const { restoredTokens } = sequence;
+    const from = sequence.computedTokens + restoredTokens;
     const known = sequence.knownTokens;
     const prefill = from < known - 1 || sequence.generatedTokens === 0;
     let tokens = Math.min(limit, known - from);
@@ -193,7 +277,8 @@ export class Replica implements SchedulerContext, ReplicaView {
         tokens += generate - 1;
       }
     }
-    sequence.stepTokens = tokens;
+    sequence.stepTokens = restoredTokens + tokens;
+    sequence.restoredTokens = 0;
     sequence.inStep = true;
     cache.scheduled(sequence, this.#now);
     this.#plan.add(sequence, from, tokens, prefill, generate);

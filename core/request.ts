@@ -130,6 +130,10 @@ export class Sequence implements SequenceView {
   computedTokens = 0;
   generatedTokens = 0;
   preemptions = 0;
+  /** Tokens whose keys and values the host has, while it waits ... */
+  swappedTokens = 0;
+  /** ... and those of them that come back before the step that it is put into now. */
+  restoredTokens = 0;
   /** Part of the step that is being planned or under way ... */
   inStep = false;
   /** ... which computes so many of its tokens (none if its logits are stored). */
@@ -168,6 +172,7 @@ export class Sequence implements SequenceView {
     this.publishedBlocks = this.cachedBlocks = 0;
     this.mostHitBlocks = unlimitedHits;
     this.cachedTokens = this.computedTokens = this.generatedTokens = this.preemptions = this.stepTokens = 0;
+    this.swappedTokens = this.restoredTokens = 0;
     this.inStep = false;
     this.counted = false;
   }

@@ -30,6 +30,8 @@ export class StepPlan {
   count = 0;
   prefillTokens = 0;
   decodeTokens = 0;
+  /** Tokens whose keys and values go to the host, or come back from there, before the step runs. */
+  swappedTokens = 0;
   readonly copies: BlockCopy[];
 
   constructor(copies: BlockCopy[]) {
@@ -65,7 +67,7 @@ export class StepPlan {
   }
 
   clear(): void {
-    this.count = this.prefillTokens = this.decodeTokens = 0;
+    this.count = this.prefillTokens = this.decodeTokens = this.swappedTokens = 0;
     if (this.copies.length > 0) this.copies.length = 0;
   }
 }
