@@ -1,7 +1,7 @@
 import { CacheEntries } from "./cache-entries.ts";
 import { BlockKeys, type ChainHash } from "./content.ts";
 import { Counters } from "./counters.ts";
-import { InputError } from "./errors.ts";
+import { assert, InputError } from "./errors.ts";
 import type { EventLog } from "./events.ts";
 import { KvCache } from "./kv-cache.ts";
 import { nearest } from "./nearest.ts";
@@ -11,6 +11,10 @@ import type {
   EvictionPolicy,
   FutureView,
   IndexPlugin,
+  Plugin,
+  PluginOption,
+  Router,
+  RouterPlugin,
   Scheduler,
   SchedulerPlugin,
 } from "./plugins.ts";
@@ -127,20 +131,39 @@ export interface SchedulerConfig {
 
 /** @throws InputError if the scheduler has no such option, or not with that value. */
 export function createScheduler(config: SchedulerConfig, rules: Rules, replica = 0): Scheduler {
-  const options = schedulerOptions(config.scheduler, config.schedulerOptions ?? {});
+  const options = optionsOf("scheduler", config.scheduler, config.schedulerOptions);
   return config.scheduler.create({ random: seededRandom(~config.seed + replica), rules, options });
 }
 
-/** All options of a scheduler, with these instead of the defaults. @throws InputError as `createScheduler` does. */
-export function schedulerOptions(
-  { name: scheduler, options = {} }: SchedulerPlugin,
-  given: Readonly<Record<string, number>>,
+/** What decides which replica gets a request. `routerOptions` are those that differ from the defaults. */
+export interface RouterConfig {
+  readonly router: RouterPlugin;
+  readonly routerOptions?: Readonly<Record<string, number>> | undefined;
+  readonly replicaCount: number;
+  readonly blockTokens: number;
+  readonly seed: number;
+}
+
+/** @throws InputError if the router has no such option, or not with that value. */
+export function createRouter({ router, routerOptions, replicaCount, blockTokens, seed }: RouterConfig): Router {
+  assert(replicaCount >= 1, `a router of ${replicaCount} replicas`);
+  const options = optionsOf("router", router, routerOptions);
+  // Another stream of chance than the caches' and the schedulers', however many replicas there are.
+  return router.create({ random: seededRandom(seed ^ routerSeed), replicaCount, blockTokens, options });
+}
+
+const routerSeed = 0x52_4f_55_54;
+
+/** All options of a plug-in, with these instead of the defaults. @throws InputError if it has none of that name and range. */
+export function optionsOf(
+  kind: "scheduler" | "router",
+  { name: plugin, options = {} }: Plugin & { readonly options?: Readonly<Record<string, PluginOption>> },
+  given: Readonly<Record<string, number>> = {},
 ): Record<string, number> {
   const all = Object.fromEntries(Object.entries(options).map(([name, option]) => [name, option.default]));
   for (const [name, value] of Object.entries(given)) {
     const option = Object.hasOwn(options, name) ? options[name] : undefined;
-    if (!option)
-      throw new InputError(`scheduler ${scheduler} has no option "${name}"${hint(name, Object.keys(options))}`);
+    if (!option) throw new InputError(`${kind} ${plugin} has no option "${name}"${hint(name, Object.keys(options))}`);
     const { least = 0, most = Number.POSITIVE_INFINITY, fraction } = option;
     const fits = Number.isFinite(value) && value >= least && value <= most && (fraction || Number.isSafeInteger(value));
     if (!fits) {

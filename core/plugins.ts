@@ -362,8 +362,8 @@ export interface Scheduler {
   finished?(sequence: SequenceView, now: Nanos): void;
 }
 
-/** A number that a scheduler takes, by the name that the system itself gives it. */
-export interface SchedulerOption {
+/** A number that a scheduler or router takes, by the name that the system itself gives it. */
+export interface PluginOption {
   readonly about: string;
   readonly default: number;
   /** The least and the most that it may be; a whole number unless `fraction`. */
@@ -373,7 +373,7 @@ export interface SchedulerOption {
 }
 
 export interface SchedulerPlugin extends Plugin {
-  readonly options?: Readonly<Record<string, SchedulerOption>>;
+  readonly options?: Readonly<Record<string, PluginOption>>;
   /** `options` has a value for every option that the plug-in declares. */
   create(given: {
     readonly random: Random;
@@ -393,12 +393,21 @@ export interface ReplicaView {
   cachedTokens(request: RequestView): number;
 }
 
-/** Chooses the replica of a request. */
+/** Chooses the replica of a request; it changes nothing in them. */
 export interface Router {
+  /** The place in `replicas` of the one that gets this request; as many as it was created for, always in this order. */
   route(request: RequestView, replicas: readonly ReplicaView[], now: Nanos): number;
+  /** A request that went to this replica has ended there. */
   finished?(request: RequestView, replica: number, now: Nanos): void;
 }
 
 export interface RouterPlugin extends Plugin {
-  create(options: { readonly random: Random; readonly replicaCount: number }): Router;
+  readonly options?: Readonly<Record<string, PluginOption>>;
+  /** `options` has a value for every option that the plug-in declares. */
+  create(given: {
+    readonly random: Random;
+    readonly replicaCount: number;
+    readonly blockTokens: number;
+    readonly options: Readonly<Record<string, number>>;
+  }): Router;
 }
