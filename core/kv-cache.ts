@@ -1,5 +1,5 @@
 import type { CacheEntries } from "./cache-entries.ts";
-import type { Counters } from "./counters.ts";
+import { Counters } from "./counters.ts";
 import { assert, InvariantError } from "./errors.ts";
 import { EventKind, type EventLog } from "./events.ts";
 import { Holdings, ownWord } from "./holdings.ts";
@@ -66,6 +66,9 @@ export class KvCache {
   readonly log: EventLog | undefined;
   /** The half of an admission that only reads. */
   readonly lookup: Lookup;
+  /** Lookups of requests before this one are in no figure: the warm-up's, also if they are served after it. */
+  countFrom = 0;
+  readonly #uncounted = new Counters();
   readonly #policy: EvictionPolicy;
   readonly #allocator: Allocator;
   readonly #publication: Publication;
@@ -151,7 +154,7 @@ export class KvCache {
     if (needed > this.availableBlocks - found.idleBlocks) return false;
     this.begin(sequence, now);
     this.#policy.begin?.(sequence.request, now);
-    found.count(sequence, this.counters);
+    found.count(sequence, this.#countersOf(sequence));
     if (this.log) found.log(sequence, this.log, now);
     this.#holdFound(sequence, hitBlocks);
     holdings.reserve(needed);
@@ -282,7 +285,7 @@ export class KvCache {
 
   /** The request is given up. If it never ran, it counts as a lookup without hits. */
   refuse(sequence: Sequence, now: Nanos): void {
-    const { counters } = this;
+    const counters = this.#countersOf(sequence);
     counters.refusedRequests++;
     this.begin(sequence, now);
     if (sequence.counted) {
@@ -305,6 +308,10 @@ export class KvCache {
     if (tick > 0xffff_ffff) throw new InvariantError(`${tick} operations, more than a 32-bit tick counts`);
     this.entries.now = now;
     this.entries.request = sequence?.request ?? nobody;
+  }
+
+  #countersOf({ request }: Sequence): Counters {
+    return request.id < this.countFrom ? this.#uncounted : this.counters;
   }
 
   /** The lookup's blocks are this sequence's too from now on. */

@@ -139,7 +139,7 @@ export class CacheReplay {
       blocks,
       requestCount: trace.requestCount,
       get usableBlocks() {
-        return usable(trace, blocks, config);
+        return usableBlocksOf(trace, blocks, config);
       },
     };
     const cache = createCache({ ...config, namespaces: blocks.plainKeys !== undefined }, this.#log, future);
@@ -149,7 +149,11 @@ export class CacheReplay {
 }
 
 /** Of each request's blocks, how many can be hits; none of a request that the cache cannot hold. */
-function usable(trace: Trace, { promptBlocks, blockTokens }: BlockColumns, config: ReplayConfig): Uint32Array {
+export function usableBlocksOf(
+  trace: Trace,
+  { promptBlocks, blockTokens }: BlockColumns,
+  config: CacheConfig,
+): Uint32Array {
   const rules = rulesFor(config.index, config.rules);
   const limited = rules["match-limit"] !== "all";
   const capacity = config.eviction.unlimited ? Number.POSITIVE_INFINITY : (config.blocks ?? Number.POSITIVE_INFINITY);

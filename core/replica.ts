@@ -13,6 +13,7 @@ const unlimitedTokens = 2 ** 29;
 /** Told when a request ends, for figures per request. */
 export interface ReplicaListener {
   admitted?(sequence: Sequence, now: Nanos): void;
+  firstToken?(sequence: Sequence, now: Nanos): void;
   finished?(sequence: Sequence, now: Nanos): void;
   refused?(sequence: Sequence, why: string, now: Nanos): void;
 }
@@ -93,6 +94,7 @@ export class Replica implements SchedulerContext, ReplicaView {
       const { sequence, prefill, generate } = items[i];
       this.cache.computed(sequence, prefill, now);
       if (generate === 0) continue;
+      if (sequence.generatedTokens === 0) this.#listener.firstToken?.(sequence, now);
       sequence.generatedTokens += generate;
       const { request } = sequence;
       const done = result.finished ? result.finished[i] : sequence.generatedTokens >= request.outputTokens;

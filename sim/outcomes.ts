@@ -1,0 +1,46 @@
+import type { BlockColumns } from "../core/content.ts";
+import type { Trace } from "../core/trace.ts";
+
+/** Not yet, or never. */
+export const never = -1;
+
+/** What became of each request, in the order of the trace. Times are ns of the simulation, −1 where it did not happen. */
+export interface Outcomes {
+  readonly inputTokens: Uint32Array;
+  readonly outputTokens: Uint32Array;
+  readonly promptBlocks: Uint32Array;
+  readonly session: Uint32Array;
+  readonly arrivalNs: Float64Array;
+  /** First admission. */
+  readonly admittedNs: Float64Array;
+  readonly firstTokenNs: Float64Array;
+  readonly finishedNs: Float64Array;
+  /** At the first admission. */
+  readonly hitBlocks: Uint32Array;
+  readonly hitTokens: Uint32Array;
+  readonly preemptions: Uint32Array;
+  readonly replica: Int32Array;
+  /** 1 if it was given up. */
+  readonly refused: Uint8Array;
+}
+
+export function newOutcomes(
+  { requestCount: n, inputTokens, outputTokens, optional }: Trace,
+  blocks: BlockColumns,
+): Outcomes {
+  return {
+    inputTokens,
+    outputTokens,
+    promptBlocks: blocks.promptBlocks,
+    session: optional.session ?? new Uint32Array(n),
+    arrivalNs: new Float64Array(n).fill(never),
+    admittedNs: new Float64Array(n).fill(never),
+    firstTokenNs: new Float64Array(n).fill(never),
+    finishedNs: new Float64Array(n).fill(never),
+    hitBlocks: new Uint32Array(n),
+    hitTokens: new Uint32Array(n),
+    preemptions: new Uint32Array(n),
+    replica: new Int32Array(n).fill(never),
+    refused: new Uint8Array(n),
+  };
+}

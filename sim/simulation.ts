@@ -1,0 +1,219 @@
+import { audit } from "../core/audit.ts";
+import { blockKeysFor, type CacheConfig, createCache, createScheduler, type SchedulerConfig } from "../core/compose.ts";
+import type { BlockColumns, BlockKeys } from "../core/content.ts";
+import { assert, InputError, PolicyError } from "../core/errors.ts";
+import { EventLog } from "../core/events.ts";
+import type { KvCache } from "../core/kv-cache.ts";
+import type { FutureView, Router } from "../core/plugins.ts";
+import { usableBlocksOf } from "../core/replay.ts";
+import { Request } from "../core/request.ts";
+import type { Trace } from "../core/trace.ts";
+import { type ArrivalOptions, Arrivals, type Batch } from "./arrivals.ts";
+import type { CostModel } from "./cost/cost-model.ts";
+import { EventQueue } from "./event-queue.ts";
+import { SimulatedReplica, type StepObserver } from "./simulated-replica.ts";
+import { TimeSeries } from "./time-series.ts";
+
+export interface SimulationConfig extends CacheConfig, SchedulerConfig {
+  /** How long a step takes; of several replicas each has its own. */
+  readonly cost: (replica: number) => CostModel;
+  readonly replicas?: number;
+  /** Absent: the first replica gets everything, which is right if there is one. */
+  readonly router?: Router | undefined;
+  readonly arrivals?: ArrivalOptions;
+  /** Blocks that the host has for sequences that are swapped out. */
+  readonly hostBlocks?: number;
+  /** Requests at the start that are left out of the figures. */
+  readonly warmup?: number;
+  /** Keep an event log of every replica. */
+  readonly events?: boolean;
+  /** Check every invariant in full after every plan and every commit; slow. */
+  readonly audit?: boolean;
+  /** Plan every single step, also where a row of them is known to be alike; for tests. */
+  readonly everyStep?: boolean;
+  /** Told of each request before it is served, and of every step. */
+  readonly before?: (request: number, cache: KvCache) => void;
+  readonly observer?: StepObserver;
+}
+
+/**
+ * A cluster of replicas in virtual time. Events are processed in the order of their time, and at one time in this order: steps
+ * that end, requests that arrive (and are routed), new steps. Replicas, schedulers and caches are those of every other target.
+ *
+ *   trace ─▶ arrivals ─▶ router ─▶ replica: plan ─▶ cost model ─▶ (so many ns later) commit ─▶ plan …
+ */
+export class Simulation {
+  readonly series = new TimeSeries();
+  readonly arrivals: Arrivals;
+  readonly replicas: SimulatedReplica[] = [];
+  /** Requests that ended or were refused. */
+  done = 0;
+  nowNs = 0;
+  readonly #config: SimulationConfig;
+  readonly #queue = new EventQueue();
+  #keys: BlockKeys | undefined;
+  #last = false;
+  #isWarm = false;
+  /** Replicas that have something to decide at this time. */
+  readonly #ready: SimulatedReplica[] = [];
+
+  constructor(config: SimulationConfig) {
+    this.#config = config;
+    this.arrivals = new Arrivals(config.arrivals);
+  }
+
+  /** The next requests. Policies that read the future are told all of the first trace, so that must be all there is. */
+  feed(trace: Trace, blocks?: BlockColumns): void {
+    const columns = blocks ?? (this.#keys ??= blockKeysFor(this.#config, trace.unitTokens)).of(trace);
+    if (this.replicas.length === 0) this.#start(trace, columns);
+    this.arrivals.feed(trace, columns);
+  }
+
+  /** No more will be fed. */
+  end(): void {
+    this.#last = true;
+  }
+
+  /**
+   * Goes on until `events` more have been processed, the next request has not been fed yet, or all is done; returns whether it
+   * is to be called again as it is.
+   */
+  run(events = Number.POSITIVE_INFINITY): boolean {
+    for (let i = 0; i < events; i++) {
+      const arrivalNs = this.arrivals.nextNs;
+      if (arrivalNs === Number.POSITIVE_INFINITY && !this.#last) return false;
+      const nowNs = Math.min(arrivalNs, this.#queue.nextNs);
+      if (nowNs === Number.POSITIVE_INFINITY) {
+        this.#checkNothingWaits();
+        return false;
+      }
+      assert(nowNs >= this.nowNs, `time goes back from ${this.nowNs} to ${nowNs} ns`);
+      this.nowNs = nowNs;
+      this.#happen(nowNs);
+    }
+    return true;
+  }
+
+  #happen(nowNs: number): void {
+    const queue = this.#queue;
+    const count = this.replicas.length;
+    while (queue.nextNs === nowNs) {
+      const what = queue.pop();
+      if (what < count) this.#stepEnds(this.replicas[what]);
+      else this.#arrive(what - count);
+    }
+    while (this.arrivals.nextNs === nowNs) this.#arrive(this.arrivals.take());
+    for (const replica of this.#ready) this.#startStep(replica);
+    this.#ready.length = 0;
+  }
+
+  #stepEnds(replica: SimulatedReplica): void {
+    replica.endStep(this.nowNs);
+    this.#isReady(replica);
+  }
+
+  #arrive(id: number): void {
+    const { nowNs, arrivals } = this;
+    this.#endWarmup(id);
+    const batch = arrivals.batchOf(id);
+    const row = id - batch.firstId;
+    const request = new Request(id, batch.trace, row, batch.columns);
+    const to = this.#config.router?.route(request, this.#views, nowNs) ?? 0;
+    if (!(Number.isInteger(to) && to >= 0 && to < this.replicas.length))
+      throw new PolicyError(`the router chose replica ${to} of ${this.replicas.length}`);
+    batch.outcomes.arrivalNs[row] = nowNs;
+    batch.outcomes.replica[row] = to;
+    this.series.add("arrivals", nowNs, 1);
+    this.replicas[to].submit(request, nowNs);
+    if (!this.replicas[to].isBusy) this.#isReady(this.replicas[to]);
+  }
+
+  /** Figures begin with the arrival of the first request after the warm-up. */
+  #endWarmup(id: number): void {
+    const { warmup = 0 } = this.#config;
+    if (warmup === 0 || id < warmup || this.#isWarm) return;
+    this.#isWarm = true;
+    for (const { cache } of this.replicas) cache.counters.reset();
+  }
+
+  #isReady(replica: SimulatedReplica): void {
+    if (!this.#ready.includes(replica)) this.#ready.push(replica);
+  }
+
+  #startStep(replica: SimulatedReplica): void {
+    // In a closed loop a step that ends elsewhere may make a request arrive.
+    const horizon = this.arrivals.isClosed ? Math.min(this.arrivals.nextNs, this.#queue.nextNs) : this.arrivals.nextNs;
+    const endNs = replica.startStep(this.nowNs, horizon);
+    if (endNs !== undefined) this.#queue.push(endNs, replica.number);
+  }
+
+  /** A request has ended, or was refused. */
+  #ended(batch: Batch, row: number): void {
+    this.done++;
+    const id = batch.firstId + row;
+    this.#config.router?.finished?.(
+      new Request(id, batch.trace, row, batch.columns),
+      batch.outcomes.replica[row],
+      this.nowNs,
+    );
+    this.arrivals.ended(id, this.nowNs, (next, arrivalNs) => this.#queue.push(arrivalNs, this.replicas.length + next));
+  }
+
+  #views: readonly SimulatedReplica["replica"][] = [];
+
+  #start(trace: Trace, blocks: BlockColumns): void {
+    const config = this.#config;
+    const future: FutureView = {
+      blocks,
+      requestCount: trace.requestCount,
+      get usableBlocks() {
+        return usableBlocksOf(trace, blocks, config);
+      },
+    };
+    for (let number = 0; number < (config.replicas ?? 1); number++) {
+      const log = config.events ? new EventLog() : undefined;
+      const cache = createCache({ ...config, namespaces: blocks.plainKeys !== undefined }, log, future);
+      cache.countFrom = config.warmup ?? 0;
+      this.replicas.push(
+        new SimulatedReplica({
+          number,
+          cache,
+          log,
+          scheduler: createScheduler(config, cache.rules, number),
+          cost: config.cost(number),
+          series: this.series,
+          batchOf: (id) => this.arrivals.batchOf(id),
+          ended: (batch, row) => this.#ended(batch, row),
+          hostBlocks: config.hostBlocks ?? 0,
+          everyStep: config.everyStep ?? false,
+          ...(config.before && { before: config.before }),
+          ...(config.observer && { observer: config.observer }),
+          ...(config.audit && { audit: (replica) => audit(cache, replica.running) }),
+        }),
+      );
+    }
+    this.#views = this.replicas.map(({ replica }) => replica);
+  }
+
+  #checkNothingWaits(): void {
+    const { warmup = 0, scheduler } = this.#config;
+    for (const { replica, number } of this.replicas)
+      if (!replica.isIdle)
+        throw new PolicyError(
+          `scheduler ${scheduler.name} plans nothing on replica ${number}, where ${replica.waitingCount} requests wait and ${replica.runningCount} run`,
+        );
+    if (this.arrivals.count === 0) throw new InputError("the trace has no requests");
+    if (warmup >= this.arrivals.count)
+      throw new InputError(`--warmup is ${warmup}, the trace has only ${this.arrivals.count} requests`);
+    assert(this.done === this.arrivals.count, `${this.done} of ${this.arrivals.count} requests came to an end`);
+  }
+}
+
+/** One trace from beginning to end. */
+export function simulate(trace: Trace, config: SimulationConfig, blocks?: BlockColumns): Simulation {
+  const simulation = new Simulation(config);
+  simulation.feed(trace, blocks);
+  simulation.end();
+  simulation.run();
+  return simulation;
+}

@@ -1,0 +1,94 @@
+import type { Nanos } from "../core/trace.ts";
+
+/** What is summed over an interval: time × level (ns), so that a mean is exact. */
+export const levelNames = [
+  "waiting",
+  "running",
+  "freeBlocks",
+  "privateBlocks",
+  "idleBlocks",
+  "heldBlocks",
+  "busy",
+] as const;
+export type LevelName = (typeof levelNames)[number];
+/** What is counted in an interval. */
+export const countNames = [
+  "arrivals",
+  "finished",
+  "refused",
+  "lookupTokens",
+  "hitTokens",
+  "computedTokens",
+  "generatedTokens",
+  "evictedBlocks",
+  "preemptions",
+  "steps",
+] as const;
+export type CountName = (typeof countNames)[number];
+
+export type Levels = Record<LevelName, number>;
+
+/** Intervals at most; when they are full, two become one, so that a series never takes more memory than this. */
+const mostIntervals = 2048;
+const firstIntervalNs = 1_000_000;
+
+/**
+ * Queue, batch, occupancy and counts over time, in intervals of equal length. Levels are integrals over the interval, exact
+ * whatever its length; all replicas add to the same series.
+ */
+export class TimeSeries {
+  intervalNs: Nanos = firstIntervalNs;
+  /** Intervals in use. */
+  count = 0;
+  readonly levels: Readonly<Record<LevelName, Float64Array>> = columns(levelNames);
+  readonly counts: Readonly<Record<CountName, Float64Array>> = columns(countNames);
+
+  /** These were the levels of a replica in `[fromNs, toNs)`. */
+  hold(levels: Readonly<Levels>, fromNs: Nanos, toNs: Nanos): void {
+    if (toNs <= fromNs) return;
+    this.#reach(toNs);
+    const { intervalNs } = this;
+    for (let at = fromNs; at < toNs; ) {
+      const i = Math.floor(at / intervalNs);
+      const end = Math.min(toNs, (i + 1) * intervalNs);
+      const length = end - at;
+      const { waiting, running, freeBlocks, privateBlocks, idleBlocks, heldBlocks, busy } = this.levels;
+      waiting[i] += levels.waiting * length;
+      running[i] += levels.running * length;
+      freeBlocks[i] += levels.freeBlocks * length;
+      privateBlocks[i] += levels.privateBlocks * length;
+      idleBlocks[i] += levels.idleBlocks * length;
+      heldBlocks[i] += levels.heldBlocks * length;
+      busy[i] += levels.busy * length;
+      at = end;
+    }
+  }
+
+  /** So many more at this time. */
+  add(name: CountName, nowNs: Nanos, count: number): void {
+    if (count === 0) return;
+    this.#reach(nowNs + 1);
+    this.counts[name][Math.floor(nowNs / this.intervalNs)] += count;
+  }
+
+  #reach(endNs: Nanos): void {
+    while (endNs > this.intervalNs * mostIntervals) this.#halve();
+    const count = Math.ceil(endNs / this.intervalNs);
+    if (count > this.count) this.count = count;
+  }
+
+  /** Two intervals become one. */
+  #halve(): void {
+    this.intervalNs *= 2;
+    for (const column of [...Object.values(this.levels), ...Object.values(this.counts)]) {
+      for (let i = 0; i < mostIntervals / 2; i++) column[i] = column[2 * i] + column[2 * i + 1];
+      column.fill(0, mostIntervals / 2);
+    }
+    this.count = Math.ceil(this.count / 2);
+  }
+}
+
+function columns<Name extends string>(names: readonly Name[]): Record<Name, Float64Array> {
+  const all = names.map((name) => [name, new Float64Array(mostIntervals)]);
+  return Object.fromEntries(all);
+}
