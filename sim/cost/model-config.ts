@@ -220,7 +220,7 @@ export function shapeOf(name: string, config: unknown, where: string): ModelShap
   };
 }
 
-type Attention = Pick<ModelShape, "heads" | "kvHeads" | "keyDim" | "valueDim" | "kvNumbers" | "compressed"> & {
+type Attention = Pick<ModelShape, "heads" | "kvHeads" | "keyDim" | "valueDim" | "kvNumbers" | "latentDim"> & {
   /** Of one layer. */
   parameters: number;
 };
@@ -240,7 +240,7 @@ function headAttention(fields: Fields, hidden: number, architecture: Architectur
   if (allBias) parameters += hidden;
   if (architecture.headNorm) parameters += 2 * dim;
   if (architecture.sinks) parameters += heads;
-  return { heads, kvHeads, keyDim: dim, valueDim: dim, kvNumbers: 2 * keys, compressed: false, parameters };
+  return { heads, kvHeads, keyDim: dim, valueDim: dim, kvNumbers: 2 * keys, parameters };
 }
 
 /** Multi-head latent attention (DeepSeek-V2, arXiv 2405.04434): a token stores `kv_lora_rank + qk_rope_head_dim` numbers. */
@@ -255,7 +255,7 @@ function latentAttention(fields: Fields, hidden: number): Attention {
   const queries = queryRank ? hidden * queryRank + queryRank + queryRank * heads * keyDim : hidden * heads * keyDim;
   const stored = hidden * (latent + rope) + latent;
   const parameters = queries + stored + latent * heads * (plain + valueDim) + heads * valueDim * hidden;
-  return { heads, kvHeads: 1, keyDim, valueDim, kvNumbers: latent + rope, compressed: true, parameters };
+  return { heads, kvHeads: 1, keyDim, valueDim, kvNumbers: latent + rope, latentDim: latent, parameters };
 }
 
 function windowIn(tokens: unknown, layers: number): ModelShape["window"] {

@@ -14,8 +14,8 @@ export interface ModelShape {
   readonly valueDim: number;
   /** Numbers stored for a token in a layer: keys and values of all heads, or (MLA) what they are computed from. */
   readonly kvNumbers: number;
-  /** The stored numbers are compressed (MLA): a token's answer reads them as one head, which tensor parallelism copies. */
-  readonly compressed: boolean;
+  /** Of which so many are what keys and values are made of (MLA): one head for all, which tensor parallelism copies. */
+  readonly latentDim?: number | undefined;
   /** The first so many layers have one feed-forward network, of this inner width. */
   readonly denseLayers: number;
   readonly ffn: number;
