@@ -104,16 +104,20 @@ export class CacheReplay {
       const id = this.#fed++;
       if (id === warmup && id > 0) cache.counters.reset();
       before?.(id, cache);
+      const { refusedRequests } = cache.counters;
       const sequence = replica.submit(request.become(id, row), 0);
-      const plan = replica.plan(0);
-      if (plan.isEmpty) {
-        results.refused[row] = 1;
-      } else {
+      let plan = replica.plan(0);
+      if (!plan.isEmpty) {
         results.hitBlocks[row] = sequence.cachedBlocks;
         results.hitTokens[row] = sequence.cachedTokens;
+      }
+      // One step, but for schedulers that compute prompts in chunks.
+      for (; !plan.isEmpty; plan = replica.plan(0)) {
         if (audited) audit(cache, replica.running);
         replica.commit(plan, free, 0);
+        if (replica.isIdle) break;
       }
+      if (cache.counters.refusedRequests > refusedRequests) results.refused[row] = 1;
       if (audited) audit(cache, replica.running);
       assert(replica.isIdle, "a request outlives its turn in a replay without a clock");
     }

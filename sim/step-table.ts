@@ -1,0 +1,37 @@
+import type { Nanos } from "../core/trace.ts";
+import type { StepLoad } from "./cost/cost-model.ts";
+import type { StepObserver } from "./simulated-replica.ts";
+
+/** Every step that was run, in the order in which they ended. */
+export class StepTable implements StepObserver {
+  readonly replica: number[] = [];
+  readonly startNs: number[] = [];
+  readonly durationNs: number[] = [];
+  readonly sequences: number[] = [];
+  readonly prefillTokens: number[] = [];
+  readonly decodeTokens: number[] = [];
+  /** Tokens whose keys and values it reads. */
+  readonly contextTokens: number[] = [];
+
+  steps(
+    replica: { readonly number: number },
+    load: Readonly<StepLoad>,
+    startNs: Nanos,
+    count: number,
+    endsNs: Float64Array,
+  ): void {
+    let from = startNs;
+    // The load is that of the last one: each of them reads so many tokens more than the one before.
+    const context = load.prefillContextTokens + load.decodeContextTokens;
+    for (let i = 0; i < count; i++) {
+      this.replica.push(replica.number);
+      this.startNs.push(from);
+      this.durationNs.push(endsNs[i] - from);
+      this.sequences.push(load.sequences);
+      this.prefillTokens.push(load.prefillTokens);
+      this.decodeTokens.push(load.decodeTokens);
+      this.contextTokens.push(context - (count - 1 - i) * load.decodeTokens);
+      from = endsNs[i];
+    }
+  }
+}
