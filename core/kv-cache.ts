@@ -143,15 +143,15 @@ export class KvCache {
   }
 
   /**
-   * Holds the cached prefix and allocates for at most `tokens` more. Returns whether the blocks were there; if not,
-   * nothing has changed.
+   * Holds the cached prefix and allocates for at most `tokens` more. Returns whether the blocks were there, and
+   * `spareBlocks` besides; if not, nothing has changed.
    */
-  admit(sequence: Sequence, tokens: number, now: Nanos): boolean {
+  admit(sequence: Sequence, tokens: number, now: Nanos, spareBlocks = 0): boolean {
     const found = this.lookup;
     const { holdings } = this;
     found.look(sequence, tokens);
     const { neededBlocks: needed, tableEnd: target, hitBlocks } = found;
-    if (needed > this.availableBlocks - found.idleBlocks) return false;
+    if (needed > this.availableBlocks - found.idleBlocks - spareBlocks) return false;
     this.begin(sequence, now);
     this.#policy.begin?.(sequence.request, now);
     found.count(sequence, this.#countersOf(sequence));

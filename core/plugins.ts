@@ -308,8 +308,12 @@ export interface SequenceView {
   readonly knownTokens: number;
   readonly generatedTokens: number;
   readonly preemptions: number;
-  /** It is in the step that is being planned. */
+  /** It is in the step that is being planned ... */
   readonly inStep: boolean;
+  /** ... which computes so many of its tokens, those included that come back from the host. */
+  readonly stepTokens: number;
+  /** Tokens whose keys and values the host has, while it waits. */
+  readonly swappedTokens: number;
   /** Blocks it holds now. */
   readonly blockCount: number;
   readonly next: SequenceView | undefined;
@@ -331,9 +335,10 @@ export interface SchedulerContext {
   cachedTokens(sequence: SequenceView): number;
   /**
    * Lets a waiting request run: holds its cached prefix, allocates for at most `tokens` more (all by default) and puts
-   * them into this step. False, and nothing has changed, if the blocks are not there.
+   * them into this step. False, and nothing has changed, if the blocks are not there, or if less than `spareBlocks` would
+   * be left.
    */
-  admit(sequence: SequenceView, tokens?: number): boolean;
+  admit(sequence: SequenceView, tokens?: number, spareBlocks?: number): boolean;
   /** Puts at most `tokens` more of a running request into this step. False, and nothing has changed, if they do not fit. */
   schedule(sequence: SequenceView, tokens?: number): boolean;
   /** Blocks that the host still has room for: what `preempt(…, "swap")` needs. */

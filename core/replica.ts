@@ -114,9 +114,10 @@ export class Replica implements SchedulerContext, ReplicaView {
     let steps = unlimitedTokens;
     for (const { request, computedTokens, generatedTokens, copyAt } of running) {
       if (copyAt !== hole) return 0;
-      // The step that ends a request is a step of its own, and so is the one that fills its last block.
+      // The step that ends a request is a step of its own, and so are those that begin a block and that fill it.
       const left = request.outputTokens - generatedTokens - 1;
-      const room = cache.blockTokens - 1 - (computedTokens % cache.blockTokens);
+      const filled = computedTokens % cache.blockTokens;
+      const room = filled === 0 ? 0 : cache.blockTokens - 1 - filled;
       if (left < steps) steps = left;
       if (room < steps) steps = room;
       if (steps <= 0) return 0;
@@ -186,17 +187,18 @@ export class Replica implements SchedulerContext, ReplicaView {
 
   // What a scheduler can do.
 
-  admit(view: SequenceView, tokens = unlimitedTokens): boolean {
+  admit(view: SequenceView, tokens = unlimitedTokens, spareBlocks = 0): boolean {
     const sequence = view as Sequence;
     const swapped = sequence.swappedTokens;
     // What is still cached need not come back from the host.
     const back = swapped === 0 ? 0 : Math.max(0, swapped - this.cache.cachedTokens(sequence));
-    if (!this.cache.admit(sequence, tokens + back, this.#now)) return false;
+    if (!this.cache.admit(sequence, tokens + back, this.#now, spareBlocks)) return false;
     this.#waiting.remove(sequence);
     this.running.push(sequence);
     this.#listener.admitted?.(sequence, this.#now);
     if (swapped > 0) this.#swapIn(sequence);
-    this.#addToStep(sequence, tokens);
+    // More comes back where the last cached block turned out to be one that this very step computes.
+    this.#addToStep(sequence, Math.max(0, tokens + back - sequence.restoredTokens));
     return true;
   }
 
