@@ -1,11 +1,19 @@
 import { InputError } from "../core/errors.ts";
 import { nearest } from "../core/nearest.ts";
-import type { AllocatorPlugin, EvictionPlugin, IndexPlugin, Plugin, SchedulerPlugin } from "../core/plugins.ts";
+import type {
+  AllocatorPlugin,
+  EvictionPlugin,
+  IndexPlugin,
+  Plugin,
+  RouterPlugin,
+  SchedulerPlugin,
+} from "../core/plugins.ts";
 import * as allocators from "./allocator/index.ts";
 import * as evictions from "./eviction/index.ts";
 import * as indexes from "./index/index.ts";
 import type { Preset } from "./preset.ts";
 import * as presets from "./presets/index.ts";
+import * as routers from "./router/index.ts";
 import * as schedulers from "./scheduler/index.ts";
 
 /** The plug-ins of one kind, by name. */
@@ -36,4 +44,5 @@ export const indexRegistry = new Registry<IndexPlugin>("index", indexes);
 export const evictionRegistry = new Registry<EvictionPlugin>("eviction policy", evictions);
 export const allocatorRegistry = new Registry<AllocatorPlugin>("allocator", allocators);
 export const schedulerRegistry = new Registry<SchedulerPlugin>("scheduler", schedulers);
+export const routerRegistry = new Registry<RouterPlugin>("router", routers);
 export const presetRegistry = new Registry<Preset>("policy", presets);

@@ -1,0 +1,17 @@
+import type { ReplicaView } from "../../core/plugins.ts";
+
+/** Requests that a replica has and has not finished. */
+export const loadOf = (replica: ReplicaView): number => replica.waitingCount + replica.runningCount;
+
+/** The replica with the fewest requests; of equals the first. */
+export function leastLoadedOf(replicas: readonly ReplicaView[]): number {
+  let least = 0;
+  let leastLoad = loadOf(replicas[0]);
+  for (let i = 1; i < replicas.length; i++) {
+    const load = loadOf(replicas[i]);
+    if (load >= leastLoad) continue;
+    least = i;
+    leastLoad = load;
+  }
+  return least;
+}
