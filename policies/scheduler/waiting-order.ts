@@ -3,10 +3,20 @@ export interface Waiting {
   readonly tokens: ArrayLike<number>;
   /** Tokens that the cache has of it, also if that is all of them. */
   readonly matched: number;
+  /**
+   * `tokens` are content ids instead, one for so many tokens. Where two of these are equal all before them is, so that
+   * one look says what otherwise a whole beginning does.
+   */
+  readonly blockTokens?: number;
+  /** Length of its prompt, if not all of that is in `tokens`. */
+  readonly inputTokens?: number;
 }
 
+const unitOf = ({ blockTokens = 1 }: Waiting) => blockTokens;
+
 /** What of a match spares work: at least the last token is computed, for its logits. */
-export const usableTokens = ({ tokens, matched }: Waiting) => Math.min(matched, Math.max(0, tokens.length - 1));
+export const usableTokens = (each: Waiting) =>
+  Math.min(each.matched, Math.max(0, (each.inputTokens ?? each.tokens.length * unitOf(each)) - 1));
 
 export interface LpmOptions {
   /** Whoever has more than this cached is not compared with the queue; −1: nobody is. */
@@ -41,14 +51,24 @@ export function deprioritized<T extends Waiting>(
   queue: readonly T[],
   { checkThreshold, deprioritizeThreshold }: LpmOptions = lpmDefaults,
 ): ReadonlySet<T> {
-  const ahead = new Paths<T>();
+  const ahead = new Set<number | string>();
   const found = new Set<T>();
   for (const each of queue) {
     if (each.matched > checkThreshold) continue;
-    if (ahead.common(each.tokens) >= deprioritizeThreshold) found.add(each);
-    else ahead.add(each.tokens);
+    const beginning = beginningOf(each, deprioritizeThreshold);
+    if (beginning === undefined) continue;
+    if (ahead.has(beginning) || deprioritizeThreshold === 0) found.add(each);
+    else ahead.add(beginning);
   }
   return found;
+}
+
+/** The same for two requests if, and only if, they begin with the same `tokens` tokens; undefined if it has fewer. */
+function beginningOf(each: Waiting, tokens: number): number | string | undefined {
+  const count = Math.ceil(tokens / unitOf(each));
+  if (each.tokens.length < count) return undefined;
+  if (each.blockTokens !== undefined && count > 0) return each.tokens[count - 1];
+  return Array.prototype.slice.call(each.tokens, 0, count).join();
 }
 
 /**
@@ -59,83 +79,77 @@ export function deprioritized<T extends Waiting>(
  * Source: SGLang, mem_cache/base_prefix_cache.py (`_dfs_weight_order`).
  */
 export function dfsWeightOrder<T extends Waiting>(queue: readonly T[], cached: readonly ArrayLike<number>[] = []): T[] {
-  const paths = new Paths<T>();
-  for (const tokens of cached) paths.add(tokens);
-  for (const each of queue) paths.wait(each.tokens, each.matched, each);
-  return paths.depthFirst();
+  const older = cached.map((tokens) => ({ tokens, depth: tokens.length, chained: false, who: undefined }));
+  const waiting = queue.map((who) => ({
+    tokens: who.tokens,
+    depth: Math.min(who.tokens.length, Math.floor(who.matched / unitOf(who))),
+    chained: who.blockTokens !== undefined,
+    who,
+  }));
+  const order: T[] = [];
+  if (waiting.length > 0) visit([...older, ...waiting], waiting, order);
+  return order;
+}
+
+/** Somebody who waits at this depth of a path through the tree, or a path where nobody does. */
+interface Path<T> {
+  readonly tokens: ArrayLike<number>;
+  readonly depth: number;
+  readonly chained: boolean;
+  readonly who: T | undefined;
+}
+
+/** Appends all who wait on these paths, which are the same down to a place: the children of that place, then itself. */
+function visit<T>(paths: readonly Path<T>[], waiting: readonly Path<T>[], order: T[]): void {
+  const [first] = waiting;
+  let place = first.depth;
+  for (const each of waiting) place = Math.min(place, each.depth, common(first, each));
+  const children = new Map<number, { all: Path<T>[]; waiting: Path<T>[] }>();
+  for (const each of paths) {
+    if (each.depth <= place || common(first, each) < place) continue;
+    const next = each.tokens[place];
+    let child = children.get(next);
+    if (child === undefined) {
+      child = { all: [], waiting: [] };
+      children.set(next, child);
+    }
+    child.all.push(each);
+    if (each.who !== undefined) child.waiting.push(each);
+  }
+  const heaviest = [...children.values()].filter((child) => child.waiting.length > 0);
+  heaviest.sort((a, b) => b.waiting.length - a.waiting.length);
+  for (const child of heaviest) visit(child.all, child.waiting, order);
+  for (const { depth, who } of waiting) if (depth === place) order.push(who!);
+}
+
+/** How far two paths are the same. */
+function common<T>(a: Path<T>, b: Path<T>): number {
+  const end = Math.min(a.depth, b.depth);
+  if (a.chained && b.chained) return commonIds(a.tokens, 0, b.tokens, 0, end);
+  let count = 0;
+  while (count < end && a.tokens[count] === b.tokens[count]) count++;
+  return count;
+}
+
+/** Content ids that two prompts have in common from their beginning, of at most `count`: halving, for each tells all before it. */
+export function commonIds(
+  a: ArrayLike<number>,
+  aStart: number,
+  b: ArrayLike<number>,
+  bStart: number,
+  count: number,
+): number {
+  let equal = 0;
+  let unequal = count + 1;
+  while (unequal - equal > 1) {
+    const middle = (equal + unequal) >> 1;
+    if (a[aStart + middle - 1] === b[bStart + middle - 1]) equal = middle;
+    else unequal = middle;
+  }
+  return equal;
 }
 
 /** Longest output first, of equals who came first. Source: SGLang, `_sort_by_longest_output`. */
 export function lofOrder<T extends { readonly maxOutputTokens: number }>(queue: readonly T[]): T[] {
   return [...queue].sort((a, b) => b.maxOutputTokens - a.maxOutputTokens);
-}
-
-interface Place<T> {
-  readonly next: Map<number, Place<T>>;
-  /** Requests that wait here and below. */
-  weight: number;
-  readonly waiting: T[];
-}
-
-const place = <T>(): Place<T> => ({ next: new Map(), weight: 0, waiting: [] });
-
-/** Token sequences as a tree of single tokens, the children of a place in the order in which they came. */
-class Paths<T> {
-  readonly #root = place<T>();
-
-  /** Tokens that some sequence has in common with these from their beginning. */
-  common(tokens: ArrayLike<number>): number {
-    let at = this.#root;
-    for (let i = 0; i < tokens.length; i++) {
-      const next = at.next.get(tokens[i]);
-      if (next === undefined) return i;
-      at = next;
-    }
-    return tokens.length;
-  }
-
-  add(tokens: ArrayLike<number>): void {
-    let at = this.#root;
-    for (let i = 0; i < tokens.length; i++) at = this.#follow(at, tokens[i]);
-  }
-
-  /** Somebody waits at the end of the first `count` tokens. */
-  wait(tokens: ArrayLike<number>, count: number, who: T): void {
-    let at = this.#root;
-    at.weight++;
-    for (let i = 0; i < count; i++) {
-      at = this.#follow(at, tokens[i]);
-      at.weight++;
-    }
-    at.waiting.push(who);
-  }
-
-  /** All who wait: the heaviest child first, and who waits at a place after all below it. */
-  depthFirst(): T[] {
-    const order: T[] = [];
-    const open: { at: Place<T>; children: Place<T>[] }[] = [];
-    const enter = (at: Place<T>) => {
-      const children = [...at.next.values()].filter(({ weight }) => weight > 0);
-      open.push({ at, children: children.sort((a, b) => b.weight - a.weight).reverse() });
-    };
-    for (enter(this.#root); open.length > 0; ) {
-      const { at, children } = open[open.length - 1];
-      const next = children.pop();
-      if (next !== undefined) enter(next);
-      else {
-        order.push(...at.waiting);
-        open.pop();
-      }
-    }
-    return order;
-  }
-
-  #follow(at: Place<T>, token: number): Place<T> {
-    let next = at.next.get(token);
-    if (next === undefined) {
-      next = place();
-      at.next.set(token, next);
-    }
-    return next;
-  }
 }
