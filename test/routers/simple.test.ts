@@ -62,6 +62,19 @@ describe("session-affinity", () => {
     expect(to).toEqual([1, 0, 1, 0, 2, 0, 2]);
   });
 
+  test("of equally loaded replicas the one with the fewest sessions gets the next one", () => {
+    const idle = [0, 0, 0];
+    const to = routed(routerOf("session-affinity", 3), [
+      ["a", idle, { session: 1 }], // 0
+      ["a", idle, { session: 2 }], // 1
+      ["a", [1, 1, 0], { session: 3 }], // 2
+      ["a", [1, 0, 0], { session: 4 }], // 1, which has as many sessions as 2
+      ["a", idle, { session: 5 }], // 0
+      ["a", idle, { session: 6 }], // 2 has one session, the others two
+    ]);
+    expect(to).toEqual([0, 1, 2, 1, 0, 2]);
+  });
+
   test("sessions of two namespaces have the number in common and nothing else", () => {
     const router = routerOf("session-affinity", 2);
     const to = routed(router, [
