@@ -1,15 +1,57 @@
 import type { BlockColumns } from "../core/content.ts";
-import { InputError } from "../core/errors.ts";
+import { assert, InputError } from "../core/errors.ts";
+import { Request } from "../core/request.ts";
 import type { Nanos, Trace } from "../core/trace.ts";
 import { newOutcomes, type Outcomes } from "./outcomes.ts";
 
-/** A trace, or a part of one, that is on its way through the simulation. */
-export interface Batch {
-  readonly trace: Trace;
-  readonly columns: BlockColumns;
+/**
+ * A trace, or a part of one, that is on its way through the simulation. When all of its requests have ended, only what
+ * became of them is kept, so that a long run takes no more memory than its outcomes.
+ */
+export class Batch {
   readonly outcomes: Outcomes;
   /** Number of its first request in the run. */
   readonly firstId: number;
+  readonly requestCount: number;
+  #trace: Trace | undefined;
+  #columns: BlockColumns | undefined;
+  /** Requests that have not ended. */
+  #left: number;
+
+  constructor(trace: Trace, columns: BlockColumns, firstId: number) {
+    this.outcomes = newOutcomes(trace, columns);
+    this.firstId = firstId;
+    this.requestCount = this.#left = trace.requestCount;
+    this.#trace = trace;
+    this.#columns = columns;
+  }
+
+  /** Content ids of its requests' blocks, as long as they are kept. */
+  get columns(): BlockColumns | undefined {
+    return this.#columns;
+  }
+
+  request(row: number): Request {
+    const { trace, columns } = this.#live;
+    return new Request(this.firstId + row, trace, row, columns);
+  }
+
+  /** Of requests that have not all ended. */
+  get #live(): { readonly trace: Trace; readonly columns: BlockColumns } {
+    assert(this.#trace !== undefined && this.#columns !== undefined, "a batch has ended");
+    return { trace: this.#trace, columns: this.#columns };
+  }
+
+  get trace(): Trace {
+    return this.#live.trace;
+  }
+
+  /** One of its requests has ended. */
+  ended(keepsContents: boolean): void {
+    if (--this.#left > 0) return;
+    this.#trace = undefined;
+    if (!keepsContents) this.#columns = undefined;
+  }
 }
 
 /**
@@ -27,6 +69,7 @@ export interface ArrivalOptions {
 export class Arrivals {
   readonly #closed: boolean;
   readonly #speed: number;
+  readonly #keepsContents: boolean;
   readonly #batches: Batch[] = [];
   #current = 0;
   #row = 0;
@@ -34,15 +77,18 @@ export class Arrivals {
   /** For a closed loop: turns that wait for a request to end, and where the last turn of each session is. */
   readonly #children = new Map<number, number[]>();
   readonly #lastOfSession = new Map<number, number>();
-  /** Requests that have ended, and those that are still to come; a turn whose turn before has ended need not wait. */
-  readonly #open = new Set<number>();
+  /** Turns that wait for another one, and that the reader of rows has not come to. */
   readonly #waiting = new Set<number>();
   /** Time of the next request of those that wait for none; infinite if the last one of what was fed is through. */
   nextNs: Nanos = Number.POSITIVE_INFINITY;
 
-  constructor({ loop = "open", speed = 1 }: ArrivalOptions = {}) {
+  /** `keepsContents`: content ids of batches that have ended are kept, too. */
+  constructor({ loop = "open", speed = 1 }: ArrivalOptions = {}, keepsContents = false) {
+    if (!(speed > 0 && speed < Number.POSITIVE_INFINITY))
+      throw new InputError(`speed is ${speed}, expected a number above 0`);
     this.#closed = loop === "closed";
     this.#speed = speed;
+    this.#keepsContents = keepsContents;
   }
 
   get isClosed(): boolean {
@@ -57,7 +103,7 @@ export class Arrivals {
   }
 
   feed(trace: Trace, columns: BlockColumns): void {
-    const batch = { trace, columns, outcomes: newOutcomes(trace, columns), firstId: this.#fed };
+    const batch = new Batch(trace, columns, this.#fed);
     this.#batches.push(batch);
     this.#fed += trace.requestCount;
     if (this.#closed) for (let row = 0; row < trace.requestCount; row++) this.#link(batch, row);
@@ -75,14 +121,21 @@ export class Arrivals {
   batchOf(id: number): Batch {
     const batches = this.#batches;
     let at = batches.length - 1;
-    while (batches[at].firstId > id) at--;
+    // Most often it is one of the last ones.
+    if (batches[at].firstId > id) {
+      let end = at;
+      for (at = 0; end - at > 1; ) {
+        const middle = (at + end) >> 1;
+        if (batches[middle].firstId > id) end = middle;
+        else at = middle;
+      }
+    }
     return batches[at];
   }
 
   /** The request has ended (or was refused): calls `wake` for every turn that waited for it, with its arrival. */
   ended(id: number, nowNs: Nanos, wake: (id: number, arrivalNs: Nanos) => void): void {
-    if (!this.#closed) return;
-    this.#open.delete(id);
+    this.batchOf(id).ended(this.#keepsContents);
     const children = this.#children.get(id);
     if (!children) return;
     this.#children.delete(id);
@@ -94,18 +147,18 @@ export class Arrivals {
     return Math.round((trace.optional.thinkNs?.[id - firstId] ?? 0) / this.#speed);
   }
 
-  /** In a closed loop: the turn before this one, if it has one that has not ended. */
+  /** In a closed loop: the turn before this one, if it has one. Nothing has ended yet: all is linked before it begins. */
   #link({ trace, firstId }: Batch, row: number): void {
-    const { parent, session } = trace.optional;
+    const { parent, session, thinkNs } = trace.optional;
     const id = firstId + row;
+    const think = thinkNs?.[row] ?? 0;
+    if (!(think >= 0)) throw new InputError(`request ${id} has a think time of ${think} ns, expected 0 or more`);
     const inSession = session?.[row] ?? 0;
     const before =
       (parent?.[row] ?? -1) >= 0 ? parent![row] : inSession > 0 ? this.#lastOfSession.get(inSession) : undefined;
     if (inSession > 0) this.#lastOfSession.set(inSession, id);
-    this.#open.add(id);
-    if (before !== undefined && before >= id)
-      throw new InputError(`request ${id} continues request ${before}, expected one before it`);
-    if (before === undefined || !this.#open.has(before)) return;
+    if (before === undefined) return;
+    if (before >= id) throw new InputError(`request ${id} continues request ${before}, expected one before it`);
     const children = this.#children.get(before);
     if (children) children.push(id);
     else this.#children.set(before, [id]);
@@ -115,10 +168,11 @@ export class Arrivals {
   /** The next row that waits for nobody. */
   #findNext(): void {
     for (; this.#current < this.#batches.length; this.#current++, this.#row = 0) {
-      const { trace, firstId } = this.#batches[this.#current];
-      while (this.#closed && this.#row < trace.requestCount && this.#waiting.delete(firstId + this.#row)) this.#row++;
-      if (this.#row < trace.requestCount) {
-        this.nextNs = Math.round(trace.arrivalNs[this.#row] / this.#speed);
+      const batch = this.#batches[this.#current];
+      while (this.#closed && this.#row < batch.requestCount && this.#waiting.delete(batch.firstId + this.#row))
+        this.#row++;
+      if (this.#row < batch.requestCount) {
+        this.nextNs = Math.round(batch.trace.arrivalNs[this.#row] / this.#speed);
         return;
       }
       if (this.#current === this.#batches.length - 1) break;

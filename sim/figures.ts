@@ -207,7 +207,7 @@ export class Figures {
 /** Contents that several replicas have cached at the end: a request's blocks can only be where it, or one like it, ran. */
 function duplicated({ replicas, arrivals }: Simulation): number {
   if (replicas.length === 1) return 0;
-  const contents = Math.max(0, ...arrivals.batches.map(({ columns }) => columns.distinct));
+  const contents = Math.max(0, ...arrivals.batches.map(({ columns }) => columns!.distinct));
   const anywhere = new Uint8Array(contents);
   let copies = 0;
   let distinct = 0;
@@ -216,7 +216,7 @@ function duplicated({ replicas, arrivals }: Simulation): number {
     let table = new Int32Array(64);
     const found = { blocks: 0, absent: 0, evicted: 0 };
     const look = ({ columns, outcomes }: Batch, row: number) => {
-      const { keys, start, promptBlocks } = columns;
+      const { keys, start, promptBlocks } = columns!;
       if (promptBlocks[row] > table.length) table = new Int32Array(promptBlocks[row] * 2);
       cache.index.match(keys, start[row], promptBlocks[row], table, found);
       for (let at = start[row]; at < start[row] + found.blocks; at++) {

@@ -71,7 +71,7 @@ export class SimulatedReplica {
   };
   #levelsSinceNs = 0;
   /** Of the cache's counters, what the series has been told. */
-  #told = { lookupTokens: 0, hitTokens: 0, evictedBlocks: 0, preemptions: 0 };
+  readonly #told = { lookupTokens: 0, hitTokens: 0, evictedBlocks: 0, preemptions: 0 };
   readonly #endsNs = new Float64Array(mostRepeated);
   #plan: StepPlan | undefined;
   /** Nothing has happened since the last step but that it ended: the next one may be like it. */
@@ -91,15 +91,22 @@ export class SimulatedReplica {
       refused: (sequence: Sequence, why: string, nowNs: Nanos) => this.#ended(sequence, nowNs, why),
     };
     this.replica = new Replica({ cache, scheduler, log, generation: "step", hostBlocks, listener });
+    this.#readLevels(0);
   }
 
   submit(request: Request, nowNs: Nanos): void {
     const { before } = this.#parts;
-    this.#settle(nowNs);
+    this.settle(nowNs);
     before?.(request.id, this.cache);
     this.replica.submit(request, nowNs);
     this.#undisturbed = false;
-    this.#levels.waiting = this.replica.waitingCount;
+    this.#readLevels(nowNs);
+  }
+
+  /** Counters begin anew. */
+  endWarmup(): void {
+    this.cache.counters.reset();
+    for (const name of toldCounters) this.#told[name] = 0;
   }
 
   /**
@@ -107,14 +114,14 @@ export class SimulatedReplica {
    * one are taken at once as long as they end no later than `horizonNs`, before which nothing arrives here.
    */
   startStep(nowNs: Nanos, horizonNs: Nanos): Nanos | undefined {
-    this.#settle(nowNs);
+    this.settle(nowNs);
     if (this.#undisturbed) {
       const endNs = this.#repeat(nowNs, horizonNs);
       if (endNs > nowNs) return endNs;
     }
     const plan = this.replica.plan(nowNs);
     this.#parts.audit?.(this.replica);
-    this.#readLevels();
+    this.#readLevels(nowNs);
     if (plan.isEmpty) {
       this.#levels.busy = 0;
       return undefined;
@@ -137,17 +144,14 @@ export class SimulatedReplica {
     // Steps that were taken at once are settled already.
     if (plan === undefined) return;
     this.#plan = undefined;
-    this.#settle(nowNs);
-    const { series, observer, audit, everyStep } = this.#parts;
-    const { prefillTokens, decodeTokens } = plan;
+    this.settle(nowNs);
+    const { observer, audit, everyStep } = this.#parts;
     this.#endsNs[0] = nowNs;
     this.#count(this.#startedNs, 1);
     observer?.steps?.(this, this.#load, this.#startedNs, 1, this.#endsNs);
-    series.add("computedTokens", nowNs, prefillTokens + decodeTokens);
     this.replica.commit(plan, { durationNs: nowNs - this.#startedNs }, nowNs);
-    series.add("generatedTokens", nowNs, this.#load.logits);
     audit?.(this.replica);
-    this.#readLevels();
+    this.#readLevels(nowNs);
     this.#levels.busy = 0;
     if (everyStep) this.#undisturbed = false;
   }
@@ -162,13 +166,15 @@ export class SimulatedReplica {
 
   /** Takes as many steps like the last one as are sure to follow and end by `horizonNs`; returns when the last one ended. */
   #repeat(nowNs: Nanos, horizonNs: Nanos): Nanos {
-    const { cost, series, observer } = this.#parts;
+    const { cost, observer } = this.#parts;
     const load = this.#load;
     let most = Math.min(this.replica.repeatableSteps(), mostRepeated);
     if (most === 0) return nowNs;
     const { windowTokens } = cost;
     if (windowTokens !== undefined) most = Math.min(most, this.#stepsInWindow(windowTokens));
     const growing = windowTokens === undefined ? load.decodeTokens : this.#growing;
+    // What the last one copied and moved is there now.
+    load.copiedBlocks = load.swappedTokens = 0;
     const endsNs = this.#endsNs;
     let endNs = nowNs;
     let steps = 0;
@@ -183,8 +189,6 @@ export class SimulatedReplica {
       }
       endNs = next;
       endsNs[steps] = endNs;
-      series.add("computedTokens", endNs, load.decodeTokens);
-      series.add("generatedTokens", endNs, load.logits);
     }
     if (steps === 0) return nowNs;
     this.replica.repeat(steps, endsNs);
@@ -217,10 +221,10 @@ export class SimulatedReplica {
   }
 
   #count(startNs: Nanos, steps: number): void {
-    const endNs = this.#endsNs[steps - 1];
+    const { prefillTokens, decodeTokens, logits } = this.#load;
     this.stepCount += steps;
-    this.busyNs += endNs - startNs;
-    this.#parts.series.add("steps", endNs, steps);
+    this.busyNs += this.#endsNs[steps - 1] - startNs;
+    this.#parts.series.addSteps(this.#endsNs, steps, prefillTokens + decodeTokens, logits);
   }
 
   #admitted(sequence: Sequence, nowNs: Nanos): void {
@@ -253,22 +257,12 @@ export class SimulatedReplica {
   }
 
   /** The levels were what they are until now. */
-  #settle(nowNs: Nanos): void {
-    const { series } = this.#parts;
-    series.hold(this.#levels, this.#levelsSinceNs, nowNs);
+  settle(nowNs: Nanos): void {
+    this.#parts.series.hold(this.#levels, this.#levelsSinceNs, nowNs);
     this.#levelsSinceNs = nowNs;
-    const { counters } = this.cache;
-    const told = this.#told;
-    for (const name of ["lookupTokens", "hitTokens", "evictedBlocks", "preemptions"] as const) {
-      // The warm-up's are forgotten when it ends.
-      if (counters[name] !== told[name]) {
-        series.add(name, nowNs, Math.max(0, counters[name] - told[name]));
-        told[name] = counters[name];
-      }
-    }
   }
 
-  #readLevels(): void {
+  #readLevels(nowNs: Nanos): void {
     const { replica, cache } = this;
     const levels = this.#levels;
     const cached = cache.index.blockCount;
@@ -280,5 +274,14 @@ export class SimulatedReplica {
     levels.idleBlocks = idle;
     levels.heldBlocks = cached - idle;
     levels.privateBlocks = cache.pool.blockCount - free - cached;
+    const { counters } = cache;
+    const told = this.#told;
+    for (const name of toldCounters) {
+      if (counters[name] === told[name]) continue;
+      this.#parts.series.add(name, nowNs, counters[name] - told[name]);
+      told[name] = counters[name];
+    }
   }
 }
+
+const toldCounters = ["lookupTokens", "hitTokens", "evictedBlocks", "preemptions"] as const;

@@ -6,8 +6,7 @@ import { EventLog } from "../core/events.ts";
 import type { KvCache } from "../core/kv-cache.ts";
 import type { FutureView, Router } from "../core/plugins.ts";
 import { usableBlocksOf } from "../core/replay.ts";
-import { Request } from "../core/request.ts";
-import type { Trace } from "../core/trace.ts";
+import type { Nanos, Trace } from "../core/trace.ts";
 import { type ArrivalOptions, Arrivals, type Batch } from "./arrivals.ts";
 import type { CostModel } from "./cost/cost-model.ts";
 import { EventQueue } from "./event-queue.ts";
@@ -38,7 +37,8 @@ export interface SimulationConfig extends CacheConfig, SchedulerConfig {
 
 /**
  * A cluster of replicas in virtual time. Events are processed in the order of their time, and at one time in this order: steps
- * that end, requests that arrive (and are routed), new steps. Replicas, schedulers and caches are those of every other target.
+ * that end, requests that arrive (and are routed), new steps; of steps those of the first replica first, whenever they began.
+ * Replicas, schedulers and caches are those of every other target.
  *
  *   trace ─▶ arrivals ─▶ router ─▶ replica: plan ─▶ cost model ─▶ (so many ns later) commit ─▶ plan …
  */
@@ -48,18 +48,22 @@ export class Simulation {
   readonly replicas: SimulatedReplica[] = [];
   /** Requests that ended or were refused. */
   done = 0;
-  nowNs = 0;
+  nowNs: Nanos = 0;
   readonly #config: SimulationConfig;
-  readonly #queue = new EventQueue();
+  /** Ends of steps, by replica, and turns that wait for their think time to pass, by request. */
+  readonly #steps = new EventQueue();
+  readonly #turns = new EventQueue();
   #keys: BlockKeys | undefined;
   #last = false;
   #isWarm = false;
   /** Replicas that have something to decide at this time. */
   readonly #ready: SimulatedReplica[] = [];
+  readonly #stepped: SimulatedReplica[] = [];
 
   constructor(config: SimulationConfig) {
     this.#config = config;
-    this.arrivals = new Arrivals(config.arrivals);
+    // Which contents several replicas have can only be told from what they were asked.
+    this.arrivals = new Arrivals(config.arrivals, (config.replicas ?? 1) > 1);
   }
 
   /** The next requests. Policies that read the future are told all of the first trace, so that must be all there is. */
@@ -76,15 +80,16 @@ export class Simulation {
 
   /**
    * Goes on until `events` more have been processed, the next request has not been fed yet, or all is done; returns whether it
-   * is to be called again as it is.
+   * is to be called again as it is. A closed loop begins when all has been fed: who waits for whom, and for how long, must not
+   * depend on how much was read at a time.
    */
   run(events = Number.POSITIVE_INFINITY): boolean {
     for (let i = 0; i < events; i++) {
-      const arrivalNs = this.arrivals.nextNs;
-      if (arrivalNs === Number.POSITIVE_INFINITY && !this.#last) return false;
-      const nowNs = Math.min(arrivalNs, this.#queue.nextNs);
+      if (this.#isUnknown) return false;
+      const nowNs = this.#ready.length > 0 ? this.nowNs : this.#nextNs;
       if (nowNs === Number.POSITIVE_INFINITY) {
         this.#checkNothingWaits();
+        for (const replica of this.replicas) replica.settle(this.nowNs);
         return false;
       }
       assert(nowNs >= this.nowNs, `time goes back from ${this.nowNs} to ${nowNs} ns`);
@@ -94,22 +99,33 @@ export class Simulation {
     return true;
   }
 
-  #happen(nowNs: number): void {
-    const queue = this.#queue;
-    const count = this.replicas.length;
-    while (queue.nextNs === nowNs) {
-      const what = queue.pop();
-      if (what < count) this.#stepEnds(this.replicas[what]);
-      else this.#arrive(what - count);
-    }
-    while (this.arrivals.nextNs === nowNs) this.#arrive(this.arrivals.take());
-    for (const replica of this.#ready) this.#startStep(replica);
-    this.#ready.length = 0;
+  /** Whether the next request is still to be fed, so that nobody knows what happens before it. */
+  get #isUnknown(): boolean {
+    return !this.#last && (this.arrivals.isClosed || this.arrivals.nextNs === Number.POSITIVE_INFINITY);
   }
 
-  #stepEnds(replica: SimulatedReplica): void {
-    replica.endStep(this.nowNs);
-    this.#isReady(replica);
+  get #nextNs(): Nanos {
+    return Math.min(this.arrivals.nextNs, this.#steps.nextNs, this.#turns.nextNs);
+  }
+
+  #happen(nowNs: Nanos): void {
+    if (this.#steps.nextNs === nowNs) this.#endSteps(nowNs);
+    while (this.#turns.nextNs === nowNs) this.#arrive(this.#turns.pop());
+    while (this.arrivals.nextNs === nowNs) this.#arrive(this.arrivals.take());
+    // The next batch may begin with requests that arrive now.
+    if (this.#isUnknown) return;
+    this.#startSteps();
+  }
+
+  #endSteps(nowNs: Nanos): void {
+    const stepped = this.#stepped;
+    while (this.#steps.nextNs === nowNs) stepped.push(this.replicas[this.#steps.pop()]);
+    if (stepped.length > 1) stepped.sort(byNumber);
+    for (const replica of stepped) {
+      replica.endStep(nowNs);
+      this.#isReady(replica);
+    }
+    stepped.length = 0;
   }
 
   #arrive(id: number): void {
@@ -117,7 +133,7 @@ export class Simulation {
     this.#endWarmup(id);
     const batch = arrivals.batchOf(id);
     const row = id - batch.firstId;
-    const request = new Request(id, batch.trace, row, batch.columns);
+    const request = batch.request(row);
     const to = this.#config.router?.route(request, this.#views, nowNs) ?? 0;
     if (!(Number.isInteger(to) && to >= 0 && to < this.replicas.length))
       throw new PolicyError(`the router chose replica ${to} of ${this.replicas.length}`);
@@ -133,31 +149,38 @@ export class Simulation {
     const { warmup = 0 } = this.#config;
     if (warmup === 0 || id < warmup || this.#isWarm) return;
     this.#isWarm = true;
-    for (const { cache } of this.replicas) cache.counters.reset();
+    for (const replica of this.replicas) replica.endWarmup();
   }
 
   #isReady(replica: SimulatedReplica): void {
     if (!this.#ready.includes(replica)) this.#ready.push(replica);
   }
 
-  #startStep(replica: SimulatedReplica): void {
-    // In a closed loop a step that ends elsewhere may make a request arrive.
-    const horizon = this.arrivals.isClosed ? Math.min(this.arrivals.nextNs, this.#queue.nextNs) : this.arrivals.nextNs;
-    const endNs = replica.startStep(this.nowNs, horizon);
-    if (endNs !== undefined) this.#queue.push(endNs, replica.number);
+  #startSteps(): void {
+    const ready = this.#ready;
+    if (ready.length > 1) ready.sort(byNumber);
+    for (let i = 0; i < ready.length; i++) {
+      const replica = ready[i];
+      const endNs = replica.startStep(this.nowNs, this.#horizonNs(i === ready.length - 1));
+      if (endNs !== undefined) this.#steps.push(endNs, replica.number);
+    }
+    ready.length = 0;
+  }
+
+  /** Nothing arrives anywhere before. In a closed loop a step that ends elsewhere may make a request arrive. */
+  #horizonNs(allOthersRun: boolean): Nanos {
+    if (!this.arrivals.isClosed) return this.arrivals.nextNs;
+    return allOthersRun ? this.#nextNs : this.nowNs;
   }
 
   /** A request has ended, or was refused. */
   #ended(batch: Batch, row: number): void {
     this.done++;
-    const id = batch.firstId + row;
-    this.#config.router?.finished?.(
-      new Request(id, batch.trace, row, batch.columns),
-      batch.outcomes.replica[row],
-      this.nowNs,
-    );
-    this.arrivals.ended(id, this.nowNs, (next, arrivalNs) => this.#queue.push(arrivalNs, this.replicas.length + next));
+    this.#config.router?.finished?.(batch.request(row), batch.outcomes.replica[row], this.nowNs);
+    this.arrivals.ended(batch.firstId + row, this.nowNs, this.#wake);
   }
+
+  readonly #wake = (id: number, arrivalNs: Nanos) => this.#turns.push(arrivalNs, id);
 
   #views: readonly SimulatedReplica["replica"][] = [];
 
@@ -208,6 +231,8 @@ export class Simulation {
     assert(this.done === this.arrivals.count, `${this.done} of ${this.arrivals.count} requests came to an end`);
   }
 }
+
+const byNumber = (a: SimulatedReplica, b: SimulatedReplica) => a.number - b.number;
 
 /** One trace from beginning to end. */
 export function simulate(trace: Trace, config: SimulationConfig, blocks?: BlockColumns): Simulation {

@@ -28,6 +28,8 @@ export function measure(load: StepLoad, plan: StepPlan, windowTokens = noWindow)
     const { from, tokens, prefill, generate } = items[i];
     const context = from + tokens;
     if (generate > 0) logits++;
+    // Whose logits are stored computes nothing.
+    if (tokens === 0) continue;
     if (prefill) {
       prefillSequences++;
       prefillContextTokens += context;

@@ -71,6 +71,18 @@ export class TimeSeries {
     this.counts[name][Math.floor(nowNs / this.intervalNs)] += count;
   }
 
+  /** `count` steps that computed and generated so many tokens each; the first so many of `endsNs` say when they ended. */
+  addSteps(endsNs: Float64Array, count: number, computedTokens: number, generatedTokens: number): void {
+    this.#reach(endsNs[count - 1] + 1);
+    const { intervalNs, counts } = this;
+    for (let step = 0; step < count; step++) {
+      const i = Math.floor(endsNs[step] / intervalNs);
+      counts.steps[i]++;
+      counts.computedTokens[i] += computedTokens;
+      counts.generatedTokens[i] += generatedTokens;
+    }
+  }
+
   #reach(endNs: Nanos): void {
     while (endNs > this.intervalNs * mostIntervals) this.#halve();
     const count = Math.ceil(endNs / this.intervalNs);
