@@ -1,0 +1,162 @@
+import { describe, expect, test } from "vitest";
+import { createRouter } from "../../core/compose.ts";
+import type { RouterPlugin, SchedulerPlugin } from "../../core/plugins.ts";
+import { readTrace, type Trace } from "../../core/trace.ts";
+import { allocatorRegistry, evictionRegistry, indexRegistry, routerRegistry } from "../../policies/registry.ts";
+import type { CostModel } from "../../sim/cost/cost-model.ts";
+import { Figures } from "../../sim/figures.ts";
+import { type Simulation, type SimulationConfig, simulate } from "../../sim/simulation.ts";
+import { chatSource } from "../../traces/generate.ts";
+import { digestOf } from "../support/logs.ts";
+
+/** Everything that fits is in every step; what can never fit is refused. */
+const everybody: SchedulerPlugin = {
+  name: "everybody",
+  about: "everything that fits",
+  source: "this test",
+  create: () => ({
+    plan(context) {
+      for (const each of [...context.running]) {
+        if (!context.running.includes(each) || each.inStep) continue;
+        while (!context.schedule(each)) {
+          const last = context.running[context.running.length - 1];
+          context.preempt(last, "recompute");
+          if (last === each) break;
+        }
+      }
+      for (let first = context.firstWaiting; first && !context.admit(first); first = context.firstWaiting) {
+        if (context.running.length > 0) return;
+        context.refuse(first, "too long");
+      }
+      if (context.firstWaiting) this.plan(context, 0);
+    },
+  }),
+};
+
+/** A millisecond a step, and 20 µs for every token of a prompt: 50,000 tokens/s. */
+const cost: CostModel = { name: "test", stepNs: ({ prefillTokens }) => 1_000_000 + 20_000 * prefillTokens };
+
+const blockTokens = 16;
+
+const config: SimulationConfig = {
+  index: indexRegistry.get("hash-table"),
+  eviction: evictionRegistry.get("lru"),
+  allocator: allocatorRegistry.get("block"),
+  blockTokens,
+  blocks: 1500,
+  rules: {},
+  seed: 1,
+  scheduler: everybody,
+  cost: () => cost,
+  events: true,
+};
+
+const routerOf = (router: RouterPlugin, replicaCount: number) =>
+  createRouter({ router, replicaCount, blockTokens, seed: 1 });
+
+const clusterOf = (trace: Trace, replicas: number, router: RouterPlugin, own: Partial<SimulationConfig> = {}) =>
+  simulate(trace, { ...config, replicas, router: routerOf(router, replicas), ...own });
+
+const digestsOf = (simulation: Simulation) => simulation.replicas.map(({ log }) => digestOf(log!));
+
+const hitRatioOf = (simulation: Simulation) => {
+  const { replicas } = new Figures(simulation).cluster();
+  const sum = (figure: "hitTokens" | "lookupTokens") => replicas.reduce((total, each) => total + each[figure], 0);
+  return sum("hitTokens") / sum("lookupTokens");
+};
+
+const chat = await readTrace(chatSource({ requests: 1500, sessionsPerS: 20, thinkS: 10 }));
+
+/** For what compares whole logs. */
+const few = await readTrace(chatSource({ requests: 250, sessionsPerS: 40, thinkS: 2, systemPrompts: 10 }));
+
+describe.each(routerRegistry.all.map((router) => [router.name, router] as const))("with router %s", (_name, router) => {
+  test("each of 64 replicas serves what it gets, and every request is served by one", () => {
+    const ends = new Int32Array(chat.requestCount);
+    const endedOn = new Int32Array(chat.requestCount);
+    const simulation = clusterOf(chat, 64, router, {
+      observer: {
+        ended: ({ request }, replica) => {
+          ends[request.id]++;
+          endedOn[request.id] = replica;
+        },
+      },
+    });
+    expect(simulation.done).toBe(chat.requestCount);
+    expect(ends.every((count) => count === 1)).toBe(true);
+    const [{ outcomes }] = simulation.arrivals.batches;
+    expect(outcomes.replica).toEqual(endedOn);
+    expect(Math.max(...outcomes.refused)).toBe(0);
+
+    const requests = new Array<number>(64).fill(0);
+    const hitTokens = new Array<number>(64).fill(0);
+    for (const [row, replica] of outcomes.replica.entries()) {
+      requests[replica]++;
+      hitTokens[replica] += outcomes.hitTokens[row];
+    }
+    const { replicas } = new Figures(simulation).cluster();
+    expect(replicas.map((each) => each.requests)).toEqual(requests);
+    expect(replicas.map((each) => each.hitTokens)).toEqual(hitTokens);
+  });
+
+  test("one replica does what it does without a router", () => {
+    const alone = simulate(few, { ...config, replicas: 1 });
+    expect(digestsOf(clusterOf(few, 1, router))).toEqual(digestsOf(alone));
+  });
+
+  test("the same seed gives the same logs, also if every single step is planned", () => {
+    const logs = digestsOf(clusterOf(few, 4, router, { blocks: 300 }));
+    expect(digestsOf(clusterOf(few, 4, router, { blocks: 300 }))).toEqual(logs);
+    expect(digestsOf(clusterOf(few, 4, router, { blocks: 300, everyStep: true }))).toEqual(logs);
+  });
+
+  test("the router hears once of every end, and where it was", () => {
+    const inner = routerOf(router, 4);
+    const open = new Map<number, number>();
+    simulate(chat, {
+      ...config,
+      replicas: 4,
+      router: {
+        route(request, replicas, now) {
+          const to = inner.route(request, replicas, now);
+          open.set(request.id, to);
+          return to;
+        },
+        finished(request, replica, now) {
+          expect(open.get(request.id)).toBe(replica);
+          open.delete(request.id);
+          inner.finished?.(request, replica, now);
+        },
+      },
+    });
+    expect(open.size).toBe(0);
+  });
+});
+
+describe("on chat traffic over 8 replicas", () => {
+  const of = (name: string) => clusterOf(chat, 8, routerRegistry.get(name));
+  const roundRobin = hitRatioOf(of("round-robin"));
+
+  test.each(["prefix-affinity", "session-affinity", "dynamo-kv", "consistent-hash"])(
+    "%s finds more in the caches than round robin does",
+    (name) => {
+      expect(hitRatioOf(of(name))).toBeGreaterThan(1.2 * roundRobin);
+    },
+  );
+
+  test("prefixes that go where they are stored are stored less often", () => {
+    const duplicated = (name: string) => new Figures(of(name)).cluster().duplicated;
+    expect(duplicated("prefix-affinity")).toBeLessThan(duplicated("round-robin"));
+  });
+
+  test("round robin gives every replica as many requests", () => {
+    const { replicas } = new Figures(of("round-robin")).cluster();
+    for (const { requests } of replicas) expect(Math.abs(requests - chat.requestCount / 8)).toBeLessThanOrEqual(1);
+  });
+});
+
+test.each([8, -1, 0.5, Number.NaN])("a router that names replica %d of 8 is told so", (to) => {
+  expect(() => simulate(chat, { ...config, replicas: 8, router: { route: () => to } })).toThrow(
+    `the router chose replica ${to} of 8`,
+  );
+});
