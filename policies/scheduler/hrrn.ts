@@ -1,0 +1,26 @@
+import type { SchedulerPlugin } from "../../core/plugins.ts";
+import { PrefillFirst, prefillFirstOptions } from "./prefill-first.ts";
+import { queued } from "./queued.ts";
+
+/**
+ * Highest response ratio next: who has waited longest for each token that is still to be computed. Short and cached prompts
+ * go first, and long ones do not starve. Of equals who came first.
+ */
+export const hrrn: SchedulerPlugin = {
+  name: "hrrn",
+  about: "prompts first, that which has waited longest for each token that is not cached first",
+  source: "SGLang (hrrn), Brinch Hansen 1971",
+  options: prefillFirstOptions,
+  create: ({ rules, options }) =>
+    new PrefillFirst(
+      (context, now) => {
+        const queue = queued(context).map(({ sequence, matched }) => ({
+          sequence,
+          ratio: (now - sequence.request.arrivalNs) / Math.max(1, sequence.knownTokens - matched),
+        }));
+        return queue.sort((a, b) => b.ratio - a.ratio).map(({ sequence }) => sequence);
+      },
+      rules,
+      options,
+    ),
+};

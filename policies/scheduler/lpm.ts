@@ -1,0 +1,42 @@
+import type { SchedulerPlugin } from "../../core/plugins.ts";
+import { PrefillFirst, prefillFirstOptions } from "./prefill-first.ts";
+import { queued } from "./queued.ts";
+import { lpmDefaults, lpmOrder } from "./waiting-order.ts";
+
+/**
+ * Longest prefix match: who has most in the cache goes first. Of several that have little cached and begin alike one goes
+ * first, and the others behind all that wait, so that they find what it leaves. A long queue is served as it came.
+ */
+export const lpm: SchedulerPlugin = {
+  name: "lpm",
+  about: "prompts first, that with the longest cached prefix first; of uncached ones that begin alike one at a time",
+  source: "SGLang (lpm), Zheng et al. 2024",
+  options: {
+    ...prefillFirstOptions,
+    "in-batch-prefix-caching-check-threshold": {
+      about: "who has more tokens cached is not compared with the queue; -1: nobody is",
+      default: lpmDefaults.checkThreshold,
+      least: -1,
+    },
+    "in-batch-prefix-caching-deprioritize-threshold": {
+      about: "who shares so many tokens with a request before it goes behind",
+      default: lpmDefaults.deprioritizeThreshold,
+    },
+    "lpm-fallback-queue-len": { about: "a longer queue is served as it came", default: lpmDefaults.longestQueue },
+  },
+  create({ rules, options }) {
+    const how = {
+      checkThreshold: options["in-batch-prefix-caching-check-threshold"],
+      deprioritizeThreshold: options["in-batch-prefix-caching-deprioritize-threshold"],
+      longestQueue: options["lpm-fallback-queue-len"],
+    };
+    return new PrefillFirst(
+      (context) => {
+        if (context.waitingCount > how.longestQueue || context.waitingCount < 2) return undefined;
+        return lpmOrder(queued(context), how).map(({ sequence }) => sequence);
+      },
+      rules,
+      options,
+    );
+  },
+};

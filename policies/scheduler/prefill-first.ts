@@ -1,0 +1,293 @@
+import type { PluginOption, Scheduler, SchedulerContext, SequenceView } from "../../core/plugins.ts";
+import type { Rules } from "../../core/rules.ts";
+import type { Nanos } from "../../core/trace.ts";
+import { DecodeSteps, isDecoding } from "./decode-steps.ts";
+import { refuseForRoom, refuseTooLong } from "./room.ts";
+
+/** Names and figures are SGLang's, of its `ServerArgs` and (the last six) of its environment. */
+export const prefillFirstOptions = {
+  "max-running-requests": { about: "most requests that run", default: 2048, least: 1 },
+  "max-prefill-tokens": { about: "most prompt tokens of a step, unless it is one request's", default: 16384, least: 1 },
+  "chunked-prefill-size": {
+    about: "most prompt tokens of a step, the last request cut to fit; 0: no request is cut",
+    default: 8192,
+  },
+  "mixed-chunk": { about: "1: a step that computes prompts decodes, too", default: 0, most: 1 },
+  "init-new-token-ratio": {
+    about: "share of its longest answer that room is kept for, at first",
+    default: 0.7,
+    most: 1,
+    fraction: true,
+  },
+  "min-new-token-ratio-factor": {
+    about: "the least share, as a part of the first one",
+    default: 0.14,
+    most: 1,
+    fraction: true,
+  },
+  "new-token-ratio-decay-steps": { about: "decode steps from the first share to the least", default: 600, least: 1 },
+  "clip-max-new-tokens": { about: "longer answers count as this long", default: 4096, least: 1 },
+  "retract-decode-steps": { about: "steps that there is to be room for after a retraction", default: 20, least: 1 },
+} as const satisfies Record<string, PluginOption>;
+
+type PrefillFirstOptions = Readonly<Record<keyof typeof prefillFirstOptions, number>>;
+
+/** Those who wait in the order in which they are to go; undefined: as they came. */
+export type QueueOrder = (context: SchedulerContext, now: Nanos) => Iterable<SequenceView> | undefined;
+
+/**
+ * Continuous batching that computes prompts first: while requests wait and fit, steps compute prompts and nobody decodes.
+ * Budgets are those of SGLang's `PrefillAdder`: prompt tokens of a step, of which the last request's are cut to fit a
+ * chunk, and all that those who run may still write. Of that only a share is kept room for, the new-token ratio, which
+ * falls with every decode step. Where decoding finds no room, the running requests with the fewest output tokens are
+ * retracted, go to the end of the queue, and the ratio is set to what those left would need. A request that found no room
+ * for its tokens keeps everybody waiting until one ends.
+ *
+ * Source: SGLang, managers/scheduler.py (`get_new_batch_prefill`, `update_running_batch`), schedule_policy.py
+ * (`PrefillAdder`), schedule_batch.py (`retract_decode`).
+ */
+export class PrefillFirst implements Scheduler {
+  readonly #order: QueueOrder;
+  readonly #rules: Rules;
+  readonly #options: PrefillFirstOptions;
+  /** Room is kept for this share of the longest answers ... */
+  #ratio: number;
+  /** ... less what so many decode steps take of it. */
+  readonly #steps = new DecodeSteps();
+  readonly #firstRatio: number;
+  readonly #leastRatio: number;
+  /** Requests here, waiting or running. */
+  #present = 0;
+  /** Somebody found no room, and will not until somebody ends or is retracted. */
+  #isFull = false;
+  // Budgets of the step that is being planned.
+  #promptTokens = 0;
+  #chunkTokens = 0;
+  /** Tokens that those who run are still to write. */
+  #reservedTokens = 0;
+  #added = 0;
+
+  constructor(order: QueueOrder, rules: Rules, options: Readonly<Record<string, number>>) {
+    this.#order = order;
+    this.#rules = rules;
+    this.#options = options as PrefillFirstOptions;
+    this.#firstRatio = this.#ratio = this.#options["init-new-token-ratio"];
+    this.#leastRatio = this.#firstRatio * this.#options["min-new-token-ratio-factor"];
+  }
+
+  plan(context: SchedulerContext, now: Nanos): void {
+    this.#steps.catchUp();
+    for (;;) {
+      if (context.running.length === 0) this.#isFull = false;
+      if (this.#prefill(context, now)) return;
+      if (context.running.length === 0) return;
+      if (this.#decode(context)) return;
+    }
+  }
+
+  isSteady(context: SchedulerContext): boolean {
+    const isClosed = this.#isFull || context.running.length >= this.#options["max-running-requests"];
+    if (context.waitingCount > 0 && !isClosed) return false;
+    this.#steps.mayRepeat(context);
+    return true;
+  }
+
+  arrived(): void {
+    // After an idle time the ratio is what it was at first.
+    if (this.#present++ === 0) this.#setRatio(this.#firstRatio);
+  }
+
+  finished(): void {
+    this.#present--;
+    this.#isFull = false;
+  }
+
+  /** Share of their longest answers that room is kept for; the same whether steps come one by one or at once. */
+  get newTokenRatio(): number {
+    const { count } = this.#steps;
+    if (count === 0) return this.#ratio;
+    const decay = (this.#firstRatio - this.#leastRatio) / this.#options["new-token-ratio-decay-steps"];
+    return Math.max(this.#leastRatio, this.#ratio - count * decay);
+  }
+
+  #setRatio(ratio: number): void {
+    this.#ratio = ratio;
+    this.#steps.reset();
+  }
+
+  /** A step that computes prompts, if there is a request that may go; returns whether there is such a step. */
+  #prefill(context: SchedulerContext, now: Nanos): boolean {
+    const { running } = context;
+    const mostRunning = this.#options["max-running-requests"];
+    const last = running.length > 0 ? running[running.length - 1] : undefined;
+    const cut = last !== undefined && !isDecoding(last) ? last : undefined;
+    if (cut === undefined) {
+      if (context.firstWaiting === undefined || this.#isFull) return false;
+      if (running.length >= mostRunning) {
+        this.#isFull = true;
+        return false;
+      }
+    }
+    this.#openBudgets(context, cut);
+    if (cut !== undefined && !this.#goOn(context, cut)) return false;
+    const decoding = cut === undefined ? running.length : running.length - 1;
+    for (const sequence of this.#order(context, now) ?? asTheyCame(context)) {
+      if (running.length >= mostRunning) {
+        this.#isFull = true;
+        break;
+      }
+      if (refuseTooLong(context, sequence, this.#rules)) this.#present--;
+      else if (!this.#add(context, sequence)) break;
+    }
+    if (this.#added === 0) return false;
+    if (this.#options["mixed-chunk"] === 1) {
+      for (let i = 0; i < decoding; i++) if (isDecoding(running[i])) context.schedule(running[i]);
+    }
+    return true;
+  }
+
+  #openBudgets(context: SchedulerContext, cut: SequenceView | undefined): void {
+    const { running, blockTokens } = context;
+    const ratio = this.newTokenRatio;
+    let toWrite = 0;
+    for (const each of running) if (each !== cut) toWrite += this.#leftToWrite(context, each) * ratio;
+    const mixed = this.#options["mixed-chunk"] === 1 ? running.length - (cut === undefined ? 0 : 1) : 0;
+    const chunk = this.#options["chunked-prefill-size"];
+    const wholeBlocks = Math.max(blockTokens, Math.floor(chunk / blockTokens) * blockTokens);
+    this.#promptTokens = this.#options["max-prefill-tokens"] - mixed;
+    this.#chunkTokens = chunk === 0 ? Number.POSITIVE_INFINITY : wholeBlocks - mixed;
+    this.#reservedTokens = mixed + toWrite;
+    this.#added = 0;
+  }
+
+  /** The next chunk of a prompt that was cut. */
+  #goOn(context: SchedulerContext, cut: SequenceView): boolean {
+    const left = cut.knownTokens - cut.computedTokens;
+    const tokens = Math.min(left, this.#chunkTokens);
+    if (tokens <= 0 || !context.schedule(cut, tokens)) return false;
+    this.#take(context, tokens, tokens === left ? this.#leftToWrite(context, cut) : 0);
+    return true;
+  }
+
+  /** Admits a waiting request, or its first chunk; returns whether the next one may be tried. */
+  #add(context: SchedulerContext, sequence: SequenceView): boolean {
+    const { running, blockTokens } = context;
+    const isAlone = running.length === 0;
+    const left = Math.max(1, sequence.knownTokens - context.cachedTokens(sequence));
+    const toWrite = this.#leftToWrite(context, sequence);
+    const blocksOfLeft = Math.ceil(left / blockTokens) * blockTokens;
+    if (!isAlone) {
+      const room = context.availableBlocks * blockTokens - this.#reservedTokens;
+      if (left + toWrite >= room) return this.#close();
+      if (blocksOfLeft >= this.#promptTokens && this.#added > 0) return false;
+    }
+    const isCut = blocksOfLeft > this.#chunkTokens;
+    if (isCut && this.#chunkTokens < blockTokens) return false;
+    const tokens = isCut ? Math.floor(this.#chunkTokens / blockTokens) * blockTokens : left;
+    // Blocks of its cached prefix that nobody uses yet are room no longer. What is cut off is still to find room, too.
+    const spare = isAlone ? 0 : Math.floor((this.#reservedTokens + toWrite + left - tokens) / blockTokens) + 1;
+    if (!context.admit(sequence, tokens, spare)) {
+      if (!isAlone) return this.#close();
+      refuseForRoom(context, sequence);
+      this.#present--;
+      return true;
+    }
+    this.#take(context, tokens, isCut ? 0 : toWrite);
+    const isOut = context.availableBlocks * blockTokens <= this.#reservedTokens;
+    if (isOut) return this.#close();
+    return !isCut && this.#promptTokens > 0 && this.#chunkTokens > 0;
+  }
+
+  #close(): false {
+    this.#isFull = true;
+    return false;
+  }
+
+  /** So many prompt tokens are in the step, and their request is to write so many then. */
+  #take({ blockTokens }: SchedulerContext, tokens: number, toWrite: number): void {
+    const rounded = Math.ceil(tokens / blockTokens) * blockTokens;
+    this.#promptTokens -= rounded;
+    this.#chunkTokens -= rounded;
+    this.#reservedTokens += toWrite;
+    this.#added++;
+  }
+
+  /** Tokens that a request may still write, as far as room is kept for them. */
+  #leftToWrite({ totalBlocks, blockTokens }: SchedulerContext, { request, generatedTokens }: SequenceView): number {
+    const longest =
+      totalBlocks === undefined ? request.maxOutputTokens : mostOutput(request, totalBlocks * blockTokens);
+    return Math.max(0, Math.min(longest - generatedTokens, this.#options["clip-max-new-tokens"]));
+  }
+
+  /** A token for everybody who has a prompt; returns whether somebody got one. */
+  #decode(context: SchedulerContext): boolean {
+    const { running } = context;
+    if (newBlocks(context) <= context.availableBlocks) this.#steps.add();
+    else this.#retract(context);
+    let isAny = false;
+    for (const sequence of running) {
+      if (isDecoding(sequence) && context.schedule(sequence)) isAny = true;
+    }
+    if (isAny) return true;
+    // Nobody has room. Whoever is alone has all that there is.
+    if (running.length > 1) {
+      this.#retract(context);
+    } else {
+      refuseForRoom(context, running[0]);
+      this.#present--;
+    }
+    return false;
+  }
+
+  /** Sends those with the fewest output tokens to the end of the queue until the others have room for some steps. */
+  #retract(context: SchedulerContext): void {
+    const { running, blockTokens } = context;
+    const steps = this.#options["retract-decode-steps"];
+    let isFirst = true;
+    while (running.length > 1 && (isFirst || context.availableBlocks * blockTokens < running.length * steps)) {
+      isFirst = false;
+      context.preempt(fewestOutputs(running), "recompute", "tail");
+    }
+    let written = 0;
+    let longest = 0;
+    for (const { request, generatedTokens } of running) {
+      written += generatedTokens;
+      longest += request.maxOutputTokens;
+    }
+    this.#setRatio(Math.min(1, (written + steps * running.length) / Math.max(1, longest)));
+    this.#isFull = false;
+  }
+}
+
+/** SGLang cuts what a client asks for to what one request can have. */
+const mostOutput = (
+  { inputTokens, maxOutputTokens }: { readonly inputTokens: number; readonly maxOutputTokens: number },
+  capacityTokens: number,
+) => Math.max(0, Math.min(maxOutputTokens, capacityTokens - inputTokens - 1));
+
+/** Blocks that everybody's next token takes. */
+function newBlocks({ running, blockTokens }: SchedulerContext): number {
+  let blocks = 0;
+  for (const each of running) if (isDecoding(each) && each.knownTokens > each.blockCount * blockTokens) blocks++;
+  return blocks;
+}
+
+/** Of those with the fewest output tokens the one with the longest prompt, of these the last. */
+function fewestOutputs(running: readonly SequenceView[]): SequenceView {
+  let chosen = running[0];
+  for (const each of running) {
+    const fewer =
+      chosen.generatedTokens - each.generatedTokens || each.request.inputTokens - chosen.request.inputTokens;
+    if (fewer >= 0) chosen = each;
+  }
+  return chosen;
+}
+
+function* asTheyCame({ firstWaiting }: SchedulerContext): Generator<SequenceView> {
+  for (let sequence = firstWaiting; sequence !== undefined; ) {
+    // Once admitted it has another place.
+    const { next } = sequence;
+    yield sequence;
+    sequence = next;
+  }
+}

@@ -1,0 +1,30 @@
+import type { SchedulerContext, SequenceView } from "../../core/plugins.ts";
+import type { Waiting } from "./waiting-order.ts";
+
+/** A waiting request as the orders of a queue read it. */
+export interface Queued extends Waiting {
+  readonly sequence: SequenceView;
+}
+
+/** All who wait, with what is cached of each. */
+export function queued(context: SchedulerContext): Queued[] {
+  const all: Queued[] = [];
+  for (let sequence = context.firstWaiting; sequence !== undefined; sequence = sequence.next) {
+    const { keys, keyStart, promptBlocks } = sequence.request;
+    all.push({
+      sequence,
+      tokens: keys.subarray(keyStart, keyStart + promptBlocks),
+      matched: context.cachedTokens(sequence),
+      blockTokens: context.blockTokens,
+      inputTokens: sequence.knownTokens,
+    });
+  }
+  return all;
+}
+
+/** All who wait, in the order of the queue. */
+export function allWaiting({ firstWaiting }: SchedulerContext): SequenceView[] {
+  const all: SequenceView[] = [];
+  for (let sequence = firstWaiting; sequence !== undefined; sequence = sequence.next) all.push(sequence);
+  return all;
+}

@@ -1,0 +1,24 @@
+import type { SchedulerPlugin } from "../../core/plugins.ts";
+import { PrefillFirst, prefillFirstOptions } from "./prefill-first.ts";
+import { allWaiting } from "./queued.ts";
+
+/** Whoever waits goes by chance: the queue is shuffled (Fisher–Yates) whenever requests may be admitted. A baseline. */
+export const random: SchedulerPlugin = {
+  name: "random",
+  about: "prompts first, in random order",
+  source: "SGLang (random)",
+  options: prefillFirstOptions,
+  create: ({ rules, options, random: chance }) =>
+    new PrefillFirst(
+      (context) => {
+        const queue = allWaiting(context);
+        for (let i = queue.length - 1; i > 0; i--) {
+          const other = chance.below(i + 1);
+          [queue[i], queue[other]] = [queue[other], queue[i]];
+        }
+        return queue;
+      },
+      rules,
+      options,
+    ),
+};
