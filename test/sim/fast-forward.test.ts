@@ -1,0 +1,81 @@
+import fc from "fast-check";
+import { expect, test } from "vitest";
+import { presetRegistry, routerRegistry, schedulerRegistry } from "../../policies/registry.ts";
+import {
+  type Coefficients,
+  costs,
+  everythingOf,
+  linearCost,
+  type OwnSimulation,
+  type Row,
+  simulated,
+  workloads,
+} from "../support/simulated.ts";
+
+const publish = ["allocation", "step", "chunk", "finish"] as const;
+
+/** Both ways through the same requests say the same, to the byte. */
+function expectInvisible(rows: readonly Row[], coefficients: Coefficients, own: OwnSimulation): void {
+  const run = (everyStep: boolean) =>
+    everythingOf(simulated(rows, { events: true, ...own, cost: linearCost(coefficients), everyStep }));
+  expect(run(false)).toEqual(run(true));
+}
+
+const clusters = fc.record({
+  replicas: fc.integer({ min: 1, max: 4 }),
+  router: fc.constantFrom(...routerRegistry.all.map(({ name }) => name)),
+  loop: fc.constantFrom("open" as const, "closed" as const),
+  speed: fc.constantFrom(0.5, 1, 3),
+});
+
+const settings = fc.record({
+  blockTokens: fc.oneof(fc.constantFrom(1, 2, 16, 64), fc.integer({ min: 3, max: 64 })),
+  tokens: fc.oneof(fc.integer({ min: 60, max: 200 }), fc.constant(undefined)),
+  hostBlocks: fc.constantFrom(0, 5, 1000),
+  seed: fc.nat(100),
+});
+
+const blocksOf = ({ blockTokens, tokens }: { blockTokens: number; tokens: number | undefined }) =>
+  tokens === undefined ? undefined : Math.max(1, Math.ceil(tokens / blockTokens));
+
+test.each(schedulerRegistry.all.map(({ name }) => [name]))(
+  "with scheduler %s, steps that are taken at once are as if each had been planned",
+  (scheduler) => {
+    const rules = fc.record({
+      publish: fc.constantFrom(...publish),
+      reserve: fc.constantFrom("grow" as const, "worst-case" as const),
+      "cache-generated": fc.constantFrom("false" as const, "true" as const),
+    });
+    fc.assert(
+      fc.property(workloads(), costs, settings, clusters, rules, (rows, cost, setting, cluster, rules) => {
+        const { loop, speed, ...rest } = cluster;
+        expectInvisible(rows, cost, {
+          ...{ scheduler, rules, ...setting, ...rest, blocks: blocksOf(setting) },
+          arrivals: { loop, speed },
+        });
+      }),
+      { numRuns: 60 },
+    );
+  },
+);
+
+test.each(presetRegistry.all.map((preset) => [preset.name, preset] as const))(
+  "with preset %s, steps that are taken at once are as if each had been planned",
+  (_name, preset) => {
+    const scheduler = fc.constantFrom(...schedulerRegistry.all.map(({ name }) => name));
+    fc.assert(
+      fc.property(workloads(), costs, settings, scheduler, (rows, cost, setting, scheduler) => {
+        expectInvisible(rows, cost, { preset, scheduler, ...setting, blocks: blocksOf(setting) });
+      }),
+      { numRuns: 40 },
+    );
+  },
+);
+
+test("it does take steps at once", () => {
+  let told = 0;
+  const rows = [{ prompt: 5, answer: 60 }];
+  const simulation = simulated(rows, { blockTokens: 64, observer: { steps: () => told++ } });
+  expect(simulation.replicas[0].stepCount).toBe(60);
+  expect(told).toBeLessThan(6);
+});

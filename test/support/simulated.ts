@@ -1,0 +1,207 @@
+import fc from "fast-check";
+import type { CacheConfig } from "../../core/compose.ts";
+import { createRouter } from "../../core/compose.ts";
+import type { SchedulerPlugin } from "../../core/plugins.ts";
+import { type Trace, TraceBuilder } from "../../core/trace.ts";
+import type { Preset } from "../../policies/preset.ts";
+import {
+  allocatorRegistry,
+  evictionRegistry,
+  indexRegistry,
+  routerRegistry,
+  schedulerRegistry,
+} from "../../policies/registry.ts";
+import { type CostModel, noLoad, type StepLoad } from "../../sim/cost/cost-model.ts";
+import { Simulation, type SimulationConfig, simulate } from "../../sim/simulation.ts";
+import { countNames, levelNames } from "../../sim/time-series.ts";
+
+/** A request as a test writes it, in order of arrival. Times are ns, lengths tokens. */
+export interface Row {
+  readonly at?: number;
+  /** The tokens of the prompt, or how many of its own it has. */
+  readonly prompt: number | readonly number[];
+  /** The tokens of the answer, or how many of its own it has. */
+  readonly answer?: number | readonly number[];
+  readonly maxOutput?: number;
+  readonly session?: number;
+  readonly parent?: number;
+  readonly thinkNs?: number;
+  readonly priority?: number;
+  readonly marked?: number;
+  readonly namespace?: number;
+}
+
+/** The rows as a trace of token ids; `batchOf`: as traces of so many rows. */
+export function tracesOf(rows: readonly Row[], batchOf = Number.POSITIVE_INFINITY): Trace[] {
+  const builder = new TraceBuilder(1);
+  const traces: Trace[] = [];
+  let fresh = 1000;
+  const tokens = (given: number | readonly number[]) =>
+    typeof given === "number" ? Array.from({ length: given }, () => fresh++) : given;
+  for (const { at = 0, prompt, answer = 1, maxOutput, marked, ...rest } of rows) {
+    const keys = tokens(prompt);
+    const generatedKeys = tokens(answer);
+    builder.add({
+      ...rest,
+      arrivalNs: at,
+      inputTokens: keys.length,
+      outputTokens: generatedKeys.length,
+      ...(maxOutput !== undefined && { maxOutputTokens: maxOutput }),
+      ...(marked !== undefined && { markedTokens: Math.min(marked, keys.length) }),
+      keys,
+      generatedKeys,
+    });
+    if (builder.requestCount >= batchOf) traces.push(builder.take());
+  }
+  if (builder.requestCount > 0) traces.push(builder.take());
+  return traces;
+}
+
+export type Coefficients = Partial<StepLoad> & { readonly fixed?: number; readonly windowTokens?: number };
+
+/** So many ns for each thing in the load, and so many for the step. */
+export function linearCost({ fixed = 1, windowTokens, ...coefficients }: Coefficients): CostModel {
+  const each = Object.entries(coefficients) as [keyof StepLoad, number][];
+  return {
+    name: "linear",
+    windowTokens,
+    stepNs: (load) => each.reduce((sum, [name, ns]) => sum + ns * load[name], fixed),
+  };
+}
+
+/** Nothing else in the way: a hash table under LRU, blocks of 4 tokens, as many as needed. */
+export interface OwnSimulation extends Partial<Omit<SimulationConfig, "scheduler" | "router" | "cost" | "index">> {
+  readonly cost?: CostModel | SimulationConfig["cost"];
+  readonly scheduler?: string | SchedulerPlugin;
+  readonly router?: string | undefined;
+  readonly preset?: Preset | undefined;
+  readonly policy?: string | undefined;
+  readonly index?: string | undefined;
+}
+
+export function cacheConfigOf({ preset, policy, index, ...own }: OwnSimulation): CacheConfig {
+  return {
+    index: index === undefined && preset ? preset.index : indexRegistry.get(index ?? "hash-table"),
+    eviction: policy === undefined && preset ? preset.eviction : evictionRegistry.get(policy ?? "lru"),
+    allocator: own.allocator ?? preset?.allocator ?? allocatorRegistry.get("block"),
+    blockTokens: own.blockTokens ?? 4,
+    blocks: own.blocks,
+    rules: { ...preset?.rules, ...own.rules },
+    seed: own.seed ?? 1,
+  };
+}
+
+export function simulationConfigOf(own: OwnSimulation = {}): SimulationConfig {
+  const { cost = linearCost({ fixed: 1 }), scheduler = "naive", router, preset, policy, index, ...rest } = own;
+  const cache = cacheConfigOf(own);
+  const { seed, blockTokens } = cache;
+  const replicaCount = own.replicas ?? 1;
+  return {
+    ...rest,
+    ...cache,
+    cost: typeof cost === "function" ? cost : () => cost,
+    scheduler: typeof scheduler === "string" ? schedulerRegistry.get(scheduler) : scheduler,
+    router: router && createRouter({ router: routerRegistry.get(router), replicaCount, blockTokens, seed }),
+  } as SimulationConfig;
+}
+
+export function simulated(rows: readonly Row[], own: OwnSimulation = {}): Simulation {
+  return simulate(tracesOf(rows)[0], simulationConfigOf(own));
+}
+
+/** The same requests, so many at a time, each when the simulation asks for it. */
+export function simulatedInBatches(rows: readonly Row[], batchOf: number, own: OwnSimulation = {}): Simulation {
+  const simulation = new Simulation(simulationConfigOf(own));
+  for (const trace of tracesOf(rows, batchOf)) {
+    simulation.feed(trace);
+    while (simulation.run(3));
+  }
+  simulation.end();
+  while (simulation.run(3));
+  return simulation;
+}
+
+/** One column of what became of all requests. */
+export function outcome(
+  { arrivals }: Simulation,
+  name: Exclude<keyof Simulation["arrivals"]["batches"][number]["outcomes"], "session">,
+): number[] {
+  return arrivals.batches.flatMap(({ outcomes }) => [...outcomes[name]]);
+}
+
+export const outcomeNames = [
+  ...(["inputTokens", "outputTokens", "promptBlocks", "arrivalNs", "admittedNs", "firstTokenNs"] as const),
+  ...(["finishedNs", "hitBlocks", "hitTokens", "preemptions", "replica", "refused"] as const),
+];
+
+/** The event log of a replica, a line an event. */
+export const linesOf = (simulation: Simulation, replica = 0): string[] => {
+  const { log } = simulation.replicas[replica];
+  return Array.from({ length: log?.count ?? 0 }, (_, at) => log!.line(at));
+};
+
+/** Everything that a simulation says, for comparison with another one. */
+export function everythingOf(simulation: Simulation) {
+  const { series, replicas } = simulation;
+  return {
+    nowNs: simulation.nowNs,
+    outcomes: Object.fromEntries(outcomeNames.map((name) => [name, outcome(simulation, name)])),
+    logs: replicas.map((_, number) => linesOf(simulation, number)),
+    intervalNs: series.intervalNs,
+    intervals: series.count,
+    levels: Object.fromEntries(levelNames.map((name) => [name, [...series.levels[name].subarray(0, series.count)]])),
+    counts: Object.fromEntries(countNames.map((name) => [name, [...series.counts[name].subarray(0, series.count)]])),
+    replicas: replicas.map(({ stepCount, busyNs, refusals, cache: { counters } }) => ({
+      ...{ stepCount, busyNs, refusals: [...refusals] },
+      ...counters,
+      missTokens: [...counters.missTokens],
+    })),
+  };
+}
+
+/** What a count of the series comes to. */
+export const totalOf = ({ series }: Simulation, name: (typeof countNames)[number]): number =>
+  series.counts[name].reduce((sum, count) => sum + count, 0);
+export const integralOf = ({ series }: Simulation, name: (typeof levelNames)[number]): number =>
+  series.levels[name].reduce((sum, level) => sum + level, 0);
+
+const tokens = (maxLength: number) => fc.array(fc.nat(1), { minLength: 1, maxLength });
+
+/** Requests of few tokens, many with a beginning in common; some arrive together, some long after the one before. */
+export const workloads = ({ most = 25, answer = 40, gap = 3000 } = {}): fc.Arbitrary<Row[]> =>
+  fc
+    .array(
+      fc.record({
+        gapNs: fc.oneof(fc.constant(0), fc.nat(gap)),
+        beginning: fc.nat(4),
+        keep: fc.nat(30),
+        own: tokens(12),
+        answer: tokens(answer),
+        extra: fc.nat(5),
+        session: fc.nat(4),
+        thinkNs: fc.oneof(fc.constant(0), fc.nat(2000)),
+        priority: fc.integer({ min: -1, max: 2 }),
+        marked: fc.nat(20),
+      }),
+      { minLength: 1, maxLength: most, size: "max" },
+    )
+    .map((all) => {
+      let at = 0;
+      const rows: Row[] = [];
+      for (const { gapNs, beginning, keep, own, answer, extra, ...rest } of all) {
+        at += gapNs;
+        const before = rows[rows.length - 1 - beginning];
+        const said = before ? [...(before.prompt as number[]), ...(before.answer as number[])] : [];
+        rows.push({ at, prompt: [...said.slice(0, keep), ...own], answer, maxOutput: answer.length + extra, ...rest });
+      }
+      return rows;
+    });
+
+/** Any linear cost, with and without a window, of whole coefficients. */
+export const costs: fc.Arbitrary<Coefficients> = fc
+  .record({
+    fixed: fc.integer({ min: 1, max: 100 }),
+    ...Object.fromEntries(Object.keys(noLoad()).map((name) => [name, fc.nat(3)])),
+    window: fc.option(fc.integer({ min: 1, max: 40 }), { nil: undefined }),
+  })
+  .map(({ window, ...rest }) => ({ ...rest, ...(window !== undefined && { windowTokens: window }) }) as Coefficients);
