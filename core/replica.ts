@@ -47,8 +47,12 @@ export class Replica implements SchedulerContext, ReplicaView {
   readonly #plan: StepPlan;
   /** Sequences of requests that ended, for those to come. */
   readonly #done: Sequence[] = [];
+  /** Stands for the request that a router asks about. */
+  #askedFor: Sequence | undefined;
   readonly hostBlocks: number;
   #usedHostBlocks = 0;
+  /** All that ran were in the last step. */
+  #allInStep = false;
   #now: Nanos = 0;
 
   constructor(options: ReplicaOptions) {
@@ -89,6 +93,7 @@ export class Replica implements SchedulerContext, ReplicaView {
   commit(plan: StepPlan, result: StepResult, now: Nanos): void {
     this.#now = now;
     this.#log?.add(EventKind.step, now, -1, -1, plan.count, plan.prefillTokens + plan.decodeTokens);
+    this.#allInStep = plan.count === this.running.length;
     const { items } = plan;
     for (let i = 0; i < plan.count; i++) {
       const { sequence, prefill, generate } = items[i];
@@ -109,7 +114,9 @@ export class Replica implements SchedulerContext, ReplicaView {
   repeatableSteps(): number {
     const { running, cache } = this;
     const { count, decodeTokens, prefillTokens } = this.#plan;
-    if (count === 0 || count !== running.length || decodeTokens !== count || prefillTokens > 0) return 0;
+    // As many run as before: nobody has ended.
+    if (count === 0 || !this.#allInStep || count !== running.length) return 0;
+    if (decodeTokens !== count || prefillTokens > 0) return 0;
     if (!(this.#scheduler.isSteady?.(this) ?? false)) return 0;
     let steps = unlimitedTokens;
     for (const { request, computedTokens, generatedTokens, copyAt } of running) {
@@ -182,7 +189,10 @@ export class Replica implements SchedulerContext, ReplicaView {
   }
 
   cachedTokens(of: SequenceView | RequestView): number {
-    return this.cache.cachedTokens(of instanceof Sequence ? of : new Sequence(of as Request));
+    if (of instanceof Sequence) return this.cache.cachedTokens(of);
+    this.#askedFor ??= new Sequence(of as Request);
+    this.#askedFor.reuse(of as Request);
+    return this.cache.cachedTokens(this.#askedFor);
   }
 
   // What a scheduler can do.
