@@ -224,7 +224,7 @@ class Runner {
     const { out } = this.#options;
     if (out !== undefined) {
       const directory = await claimRunDirectory(join(out, runId(this.#input, report)));
-      await saveRun(directory, run, report, commandOf(report, this.#options, false, ruleTexts));
+      await saveRun(directory, run, report, commandOf(report, this.#options, ruleTexts));
     }
     return report;
   }

@@ -13,10 +13,14 @@ import {
   schedulerRegistry,
 } from "../policies/registry.ts";
 import { partNamed } from "./later.ts";
+import type { Target } from "./options.ts";
 import { isOwnIndex, loadOwnIndex } from "./own-index.ts";
 import { isPolicyFile, loadOwnPolicy } from "./own-policy.ts";
+import type { Simulated } from "./simulation.ts";
 
 export const defaultParts = { index: "hash-table", eviction: "lru", allocator: "block", scheduler: "naive" } as const;
+/** Who has a clock has requests that overlap. */
+export const simulatedScheduler = "fcfs-chunked";
 
 /** Everything chosen but the capacity and the block size, which depend on the trace. */
 export interface Parts {
@@ -35,6 +39,8 @@ export interface Parts {
 /** What is run: a replay's configuration, and the preset that it began with. */
 export interface RunConfig extends ReplayConfig {
   readonly preset?: Preset | undefined;
+  /** Target sim: on what, how many, and how requests come. */
+  readonly simulated?: Simulated | undefined;
 }
 
 /** Names as given; what is not given is the preset's or the default. */
@@ -47,14 +53,14 @@ export interface PartNames {
 }
 
 /** @throws InputError if there is no such part, or the index cannot do what a rule says. */
-export async function partsNamed(names: PartNames, rules: Parts["rules"]): Promise<Parts> {
+export async function partsNamed(names: PartNames, rules: Parts["rules"], target: Target = "cache"): Promise<Parts> {
   for (const kind of ["policy", ...Object.keys(defaultParts)] as (keyof PartNames)[])
     if (names[kind]?.includes(","))
       throw new InputError(`--${kind} is "${names[kind]}", expected one name; kvlab compare takes several`);
   const preset = names.policy === undefined ? undefined : presetRegistry.get(names.policy);
   const index = names.index === undefined ? preset?.index : await indexNamed(names.index);
   const eviction = names.eviction === undefined ? preset?.eviction : await evictionNamed(names.eviction);
-  return partsOf({ ...names, preset, index, eviction }, rules);
+  return partsOf({ ...names, preset, index, eviction }, rules, target);
 }
 
 interface ChosenParts extends Pick<PartNames, "allocator" | "scheduler"> {
@@ -64,7 +70,7 @@ interface ChosenParts extends Pick<PartNames, "allocator" | "scheduler"> {
 }
 
 /** @throws InputError as `partsNamed` does. */
-export function partsOf(chosen: ChosenParts, rules: Parts["rules"]): Parts {
+export function partsOf(chosen: ChosenParts, rules: Parts["rules"], target: Target = "cache"): Parts {
   const { preset } = chosen;
   const index = chosen.index ?? indexRegistry.get(defaultParts.index);
   const eviction = chosen.eviction ?? evictionRegistry.get(defaultParts.eviction);
@@ -72,7 +78,7 @@ export function partsOf(chosen: ChosenParts, rules: Parts["rules"]): Parts {
     chosen.allocator === undefined
       ? (preset?.allocator ?? allocatorRegistry.get(defaultParts.allocator))
       : partNamed(allocatorRegistry, "allocator", chosen.allocator);
-  const scheduler = schedulerFor(chosen);
+  const scheduler = schedulerFor(chosen, target);
   const kept = preset ? possibleRules(preset, index, allocator) : {};
   const all = { ...kept, ...rules };
   checkAllocator(allocator, rulesFor(index, all));
@@ -89,11 +95,11 @@ export function partsOf(chosen: ChosenParts, rules: Parts["rules"]): Parts {
 
 const ruleTexts = (rules: Parts["rules"]): string[] => Object.entries(rules).map(([name, value]) => `${name}=${value}`);
 
-/** A preset's scheduler may not exist yet; without a clock it makes no difference, for requests do not overlap. */
-function schedulerFor({ preset, scheduler }: ChosenParts): SchedulerPlugin {
+/** Without a clock requests do not overlap, and no scheduler makes a difference but by cutting prompts in chunks. */
+function schedulerFor({ preset, scheduler }: ChosenParts, target: Target): SchedulerPlugin {
   if (scheduler !== undefined) return partNamed(schedulerRegistry, "scheduler", scheduler);
-  const there = schedulerRegistry.all.find(({ name }) => name === preset?.scheduler);
-  return there ?? schedulerRegistry.get(defaultParts.scheduler);
+  if (target === "cache") return schedulerRegistry.get(defaultParts.scheduler);
+  return schedulerRegistry.get(preset?.scheduler ?? simulatedScheduler);
 }
 
 /** A preset's rules; with another index than its own also those that its own one has by default. */

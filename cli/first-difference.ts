@@ -13,7 +13,8 @@ import { blocksOf, type Capacity, type TraceReading } from "./options.ts";
 import { print } from "./print.ts";
 import { Progress } from "./progress.ts";
 import { blockTokensFor } from "./replay.ts";
-import { distinctPromptBlocks, sliceMs, withFile } from "./run.ts";
+import { distinctPromptBlocks } from "./run.ts";
+import { sliceMs, withFile } from "./slices.ts";
 
 interface DifferenceOptions extends TraceReading {
   readonly blocks: readonly Capacity[];

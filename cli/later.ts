@@ -5,9 +5,9 @@ import type { Registry } from "../policies/registry.ts";
 
 /** Commands of versions to come: whoever calls them is told so. */
 const laterCommands: Readonly<Record<string, string>> = {
-  simulate: "the simulator is not part of this version; kvlab replay counts hits without a clock",
+  simulate: "is called kvlab replay --target sim",
   engine: "the engine is not part of this version",
-  verify: "the engine and the simulator are not part of this version",
+  verify: "the engine is not part of this version",
   calibrate: "the engine is not part of this version",
   experiment: "published experiments are not part of this version",
   fuzz: "searching for traces is not part of this version",
@@ -29,10 +29,6 @@ const laterParts: Readonly<Record<string, readonly string[]>> = {
     ...["gdsf", "lru-k", "lirs", "lfu-da", "cost"],
   ],
   allocator: ["radix", "page"],
-  scheduler: [
-    ...["fcfs", "lpm", "dfs-weight", "lof", "random", "routing-key", "hrrn", "shortest-prefill-first", "priority"],
-    ...["fcfs-chunked", "online", "offline", "prefix-groups", "efficient-router", "tgi-queue"],
-  ],
 };
 
 /** A part by its name. @throws InputError if there is none; of versions to come it says so. */

@@ -112,7 +112,7 @@ export function addTraceOptions(command: Command): Command {
 export function addRunOptions(command: Command): Command {
   return command
     .option("--warmup <N>", "requests at the start that are in no figure", wholeNumber("--warmup", 0), 0)
-    .option("--target <TARGET>", "where to run it: cache (no clock, hits only)", parseTarget, "cache" as const)
+    .option("--target <TARGET>", "cache (no clock, hits only) or sim (a cluster in virtual time)", parseTarget, "cache")
     .option("--seed <N>", "for policies that draw lots", wholeNumber("--seed", 0, 2 ** 32 - 1), 1)
     .option("--audit", "check every invariant after every step; slow");
 }
@@ -120,22 +120,10 @@ export function addRunOptions(command: Command): Command {
 /** Options of versions to come: recognised, and refused with what there is instead. */
 const laterOptions: Readonly<Record<string, string>> = {
   preset: "is called --policy",
-  capacity: "needs --model, which is not part of this version; give --blocks",
-  model: "the simulator and the engine are not part of this version; give --blocks",
-  gpu: "the simulator is not part of this version",
-  cost: "the simulator is not part of this version",
-  pace: "the simulator is not part of this version",
-  speed: "the simulator is not part of this version",
-  rate: "the simulator is not part of this version",
-  slo: "latency needs the simulator, which is not part of this version",
-  timeline: "the simulator is not part of this version; --events keeps every decision",
-  router: "replicas are not part of this version: there is one cache",
-  replicas: "replicas are not part of this version: there is one cache",
-  spread: "arrival times matter only to the simulator, which is not part of this version",
+  pace: "is called --speed",
 };
 
 const laterTargets: Readonly<Record<string, string>> = {
-  sim: "the simulator is not part of this version",
   cpu: "the engine is not part of this version",
   cuda: "the engine is not part of this version",
 };
@@ -152,10 +140,13 @@ export function addLaterOptions(command: Command): Command {
   return command;
 }
 
-function parseTarget(text: string): "cache" {
-  if (text === "cache") return text;
+/** Where a configuration runs. */
+export type Target = "cache" | "sim";
+
+function parseTarget(text: string): Target {
+  if (text === "cache" || text === "sim") return text;
   const url = /^https?:\/\//.test(text);
   const why = url ? "servers are not part of this version" : laterTargets[text];
-  if (why) throw new InputError(`--target ${text}: ${why}; there is: cache`);
-  throw new InputError(`unknown target "${text}"; there is: cache`);
+  if (why) throw new InputError(`--target ${text}: ${why}; there is: cache, sim`);
+  throw new InputError(`unknown target "${text}"; there is: cache, sim`);
 }

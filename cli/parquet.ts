@@ -1,12 +1,15 @@
 import { type ColumnSource, fileWriter, ParquetWriter, schemaFromColumnData } from "hyparquet-writer";
-import { type EventLog, eventNames } from "../core/events.ts";
+import { EventLog, eventNames } from "../core/events.ts";
 import type { RequestResults } from "../core/replay.ts";
+import type { Outcomes } from "../sim/outcomes.ts";
+import type { StepTable } from "../sim/step-table.ts";
+import { countNames, levelNames, type TimeSeries } from "../sim/time-series.ts";
 import { breathe } from "./interrupt.ts";
 
 /** A column of a table: its rows `[from, to)` as Parquet takes them. */
 interface Column {
   readonly name: string;
-  readonly type: "INT32" | "INT64" | "BOOLEAN" | "STRING";
+  readonly type: "INT32" | "INT64" | "DOUBLE" | "BOOLEAN" | "STRING";
   rows(from: number, to: number): ColumnSource["data"];
 }
 
@@ -40,6 +43,11 @@ const int64 = (name: string, values: Numbers): Column => ({
   type: "INT64",
   rows: (from, to) => BigInt64Array.from(values.subarray(from, to), BigInt),
 });
+const double = (name: string, values: Float64Array): Column => ({
+  name,
+  type: "DOUBLE",
+  rows: (from, to) => values.slice(from, to),
+});
 const boolean = (name: string, at: (row: number) => boolean): Column => ({
   name,
   type: "BOOLEAN",
@@ -49,8 +57,16 @@ const boolean = (name: string, at: (row: number) => boolean): Column => ({
 /** 0, 1, 2, … */
 const numbers = (count: number) => Uint32Array.from({ length: count }, (_, i) => i);
 
-/** A row for each request, in order of arrival; `warmup` of them are in no figure. */
-export async function writeRequests(path: string, requests: RequestResults, warmup: number): Promise<void> {
+/**
+ * A row for each request, in the order of the trace; `warmup` of them are in no figure. Of a simulation it also says when
+ * what happened to it, in ns, −1 where it did not happen.
+ */
+export async function writeRequests(
+  path: string,
+  requests: RequestResults,
+  warmup: number,
+  simulated?: Outcomes,
+): Promise<void> {
   const count = requests.arrivalNs.length;
   await writeTable(path, count, [
     int32("request", numbers(count)),
@@ -62,6 +78,44 @@ export async function writeRequests(path: string, requests: RequestResults, warm
     int32("hitTokens", requests.hitTokens),
     boolean("refused", (row) => requests.refused[row] === 1),
     boolean("warmup", (row) => row < warmup),
+    ...(simulated ? times(simulated) : []),
+  ]);
+}
+
+const times = (outcomes: Outcomes): Column[] => [
+  int32("replica", outcomes.replica),
+  int64("admittedNs", outcomes.admittedNs),
+  int64("firstTokenNs", outcomes.firstTokenNs),
+  int64("finishedNs", outcomes.finishedNs),
+  int32("preemptions", outcomes.preemptions),
+];
+
+/** A row for each step of a simulation, in the order in which they ended. */
+export async function writeSimulatedSteps(path: string, steps: StepTable): Promise<void> {
+  const column = (values: readonly number[]) => Uint32Array.from(values);
+  await writeTable(path, steps.startNs.length, [
+    int32("step", numbers(steps.startNs.length)),
+    int32("replica", column(steps.replica)),
+    int64("startNs", Float64Array.from(steps.startNs)),
+    int64("durationNs", Float64Array.from(steps.durationNs)),
+    int32("sequences", column(steps.sequences)),
+    int32("prefillTokens", column(steps.prefillTokens)),
+    int32("decodeTokens", column(steps.decodeTokens)),
+    int64("contextTokens", Float64Array.from(steps.contextTokens)),
+  ]);
+}
+
+/** A row for each interval of a simulation: means of what was there, sums of what happened, over all replicas. */
+export async function writeSeries(path: string, series: TimeSeries): Promise<void> {
+  const { count, intervalNs, levels, counts } = series;
+  const mean = (values: Float64Array) => values.subarray(0, count).map((value) => value / intervalNs);
+  await writeTable(path, count, [
+    int64(
+      "startNs",
+      Float64Array.from({ length: count }, (_, i) => i * intervalNs),
+    ),
+    ...levelNames.map((name) => double(name, mean(levels[name]))),
+    ...countNames.map((name) => int64(name, counts[name].subarray(0, count))),
   ]);
 }
 
@@ -84,15 +138,33 @@ export async function writeSteps(path: string, results: RequestResults): Promise
   ]);
 }
 
-/** A row for each event, in order; what an event says nothing about is −1. */
-export async function writeEvents(path: string, log: EventLog): Promise<void> {
-  const { kind, timeNs, request, block, key, value } = log.columns();
-  await writeTable(path, log.count, [
+/** A row for each event, in order, of one replica after the other; what an event says nothing about is −1. */
+export async function writeEvents(path: string, logs: readonly EventLog[]): Promise<void> {
+  const all = joined(logs);
+  const { kind, timeNs, request, block, key, value } = all.log.columns();
+  await writeTable(path, all.log.count, [
     { name: "event", type: "STRING", rows: (from, to) => Array.from(kind.subarray(from, to), (k) => eventNames[k]) },
     int64("timeNs", timeNs),
     int32("request", request),
     int32("block", block),
     int64("key", key),
     int32("value", value),
+    ...(logs.length > 1 ? [int32("replica", all.replica)] : []),
   ]);
+}
+
+/** One log after the other. */
+function joined(logs: readonly EventLog[]): { readonly log: EventLog; readonly replica: Int32Array } {
+  const [first] = logs;
+  if (logs.length === 1) return { log: first, replica: new Int32Array(0) };
+  const log = new EventLog();
+  const replicas: number[] = [];
+  logs.forEach((each, replica) => {
+    const { kind, timeNs, request, block, key, value } = each.columns();
+    for (let i = 0; i < each.count; i++) {
+      log.add(kind[i], timeNs[i], request[i], block[i], key[i], value[i]);
+      replicas.push(replica);
+    }
+  });
+  return { log, replica: Int32Array.from(replicas) };
 }

@@ -13,8 +13,9 @@ import {
   type PartNames,
   partsNamed,
   type RunConfig,
+  simulatedScheduler,
 } from "./configuration.ts";
-import { readInput } from "./input.ts";
+import { type Input, readInput } from "./input.ts";
 import { OperationsPlayer, readOperations } from "./operations-file.ts";
 import {
   addBlockSize,
@@ -27,6 +28,7 @@ import {
   parseRuleOption,
   path,
   rule,
+  type Target,
   type TraceReading,
   wholeNumber,
 } from "./options.ts";
@@ -36,9 +38,13 @@ import { runReport } from "./report.ts";
 import { distinctPromptBlocks, runReplay, servedRequests } from "./run.ts";
 import { checkWritable, claimRunDirectory } from "./run-directory.ts";
 import { commandOf, runId, runsFolder, saveRun } from "./save.ts";
+import { capacityFrom, simulatedFrom, spreadArrivals } from "./simulation.ts";
+import { addSimulationOptions, checkTarget, type SimulationOptions, simulationHelp } from "./simulation-options.ts";
 import { summary } from "./summary.ts";
+import { TimelineFile } from "./timeline-file.ts";
 
-interface ReplayOptions extends PartNames, TraceReading {
+interface ReplayOptions extends PartNames, TraceReading, SimulationOptions {
+  readonly target: Target;
   readonly rule?: readonly string[];
   readonly blocks?: Capacity;
   readonly blockSize?: number;
@@ -48,6 +54,7 @@ interface ReplayOptions extends PartNames, TraceReading {
   readonly audit?: boolean;
   readonly events?: boolean;
   readonly operations?: string;
+  readonly timeline?: string;
   readonly out?: string;
   readonly save: boolean;
   readonly json?: boolean;
@@ -61,8 +68,12 @@ Examples:
   kvlab replay trace.jsonl --blocks 25% --eviction ./mine.ts
   kvlab replay trace.jsonl --index none --json --no-save
   kvlab replay trace.jsonl --operations pins.jsonl --rule pin-blocks=100
+  kvlab replay trace.jsonl --target sim --policy vllm --model llama-3.1-8b \\
+    --gpu h200 --rate 5 --slo ttft=500ms,tpot=50ms
 
-Without --blocks the cache has 10 % of the trace's distinct blocks.`;
+Without --blocks the cache has 10 % of the trace's distinct blocks; with
+--target sim, what fits into the memory of the GPU beside the model.
+${simulationHelp}`;
 
 export function addReplay(program: Command): void {
   const command = program
@@ -73,11 +84,12 @@ export function addReplay(program: Command): void {
     .addOption(part("--index <NAME>", "prefix index, or a file with one of your own", defaultParts.index))
     .addOption(part("--eviction <NAME>", "eviction policy, or a file with one of your own", defaultParts.eviction))
     .addOption(part("--allocator <NAME>", "allocator", defaultParts.allocator))
-    .addOption(part("--scheduler <NAME>", "scheduler", defaultParts.scheduler))
+    .addOption(part("--scheduler <NAME>", "scheduler", `${defaultParts.scheduler} (sim: ${simulatedScheduler})`))
     .option("--rule <NAME=VALUE>", "a reuse rule (repeatable; kvlab policies lists them)", rule)
     .option("--blocks <N>", "blocks of the cache, N% of the distinct blocks, or unlimited", parseCapacity);
   addTraceOptions(addBlockSize(command));
-  addRunOptions(command)
+  addSimulationOptions(addRunOptions(command))
+    .option("--timeline <FILE>", "write every step and request for Perfetto", path("--timeline", "a file"))
     .option("--repeat <N>", "replay N times after a warm-up and report the median time", wholeNumber("--repeat", 1))
     .option("--events", "keep the log of every decision")
     .option(
@@ -100,17 +112,19 @@ function part(flags: string, description: string, initial: string): Option {
 
 async function replay(files: readonly string[], options: ReplayOptions): Promise<void> {
   const rules = parseRules(options.rule ?? []);
-  const parts = await partsNamed(options, rules);
+  const parts = await partsNamed(options, rules, options.target);
   checkTogether(options, parts.eviction);
+  checkTarget(options);
   const operations = options.operations === undefined ? undefined : await readOperations(options.operations);
   if (options.out !== undefined) await claimRunDirectory(options.out);
   else if (options.save) await checkWritable(runsFolder, runsFolder);
 
   const progress = new Progress();
   try {
-    const input = await readInput(files, options, progress);
+    const input = arriving(await readInput(files, options, progress), options.spread);
     const { trace } = input;
     checkWarmup(options.warmup, trace);
+    const simulated = options.target === "sim" ? await simulatedFrom(options, trace) : undefined;
     const configured = {
       ...parts,
       blockTokens: blockTokensFor(trace, options.blockSize, parts.preset),
@@ -119,40 +133,48 @@ async function replay(files: readonly string[], options: ReplayOptions): Promise
     };
     const blocks = CacheReplay.blockKeys(configured, trace);
     const distinctBlocks = distinctPromptBlocks(blocks);
-    const byDefault = options.blocks === undefined && !parts.eviction.unlimited;
+    const capacity = await capacityFrom(options, simulated, configured);
     const player = operations && new OperationsPlayer(operations, trace, blocks);
     const config: RunConfig = {
       ...configured,
       ...(player && { before: (request, cache) => player.before(request, cache) }),
-      blocks: parts.eviction.unlimited ? undefined : blocksOf(options.blocks ?? { share: 0.1 }, distinctBlocks),
+      blocks: parts.eviction.unlimited ? undefined : blocksOf(capacity ?? { share: 0.1 }, distinctBlocks),
+      schedulerOptions: options.schedulerOption,
+      simulated,
       warmup: options.warmup,
       events: options.events ?? false,
       audit: options.audit ?? false,
     };
     checkMemory(config.blocks);
-    const { repeat } = options;
-    progress.start("replaying", servedRequests(trace, repeat));
-    const run = await runReplay(trace, blocks, config, { repeat, advance: (requests) => progress.advance(requests) });
+    const { repeat, save } = options;
+    const timeline = options.timeline === undefined ? undefined : TimelineFile.open(options.timeline);
+    progress.start(simulated ? "simulating" : "replaying", servedRequests(trace, repeat));
+    const run = await runReplay(trace, blocks, config, {
+      repeat,
+      keepSteps: save,
+      observers: timeline ? [timeline] : [],
+      advance: (requests) => progress.advance(requests),
+    });
+    timeline?.close();
     progress.done();
 
     const report = runReport(input, blocks, run, player?.results);
     let directory: string | undefined;
-    if (options.save) {
+    if (save) {
       progress.state("saving");
       const claimed = await claimRunDirectory(options.out ?? join(runsFolder, runId(input, report)));
-      const command = commandOf(report, options, options.events ?? false, options.rule ?? []);
-      await saveRun(claimed, run, report, command);
+      await saveRun(claimed, run, report, commandOf(report, options, options.rule ?? []));
       directory = claimed.path;
       progress.done();
     }
-    const usualBlockTokens = parts.preset?.blockTokens;
     const facts = {
       traceName: input.name,
       distinctBlocks,
-      byDefault,
+      byDefault: capacity === undefined && !parts.eviction.unlimited,
       directory,
+      timeline: options.timeline,
       repeat,
-      usualBlockTokens,
+      usualBlockTokens: parts.preset?.blockTokens,
       leftOut: parts.leftOut,
     };
     const shown = options.json ? JSON.stringify(report, undefined, 2) : summary(report, facts);
@@ -162,18 +184,30 @@ async function replay(files: readonly string[], options: ReplayOptions): Promise
   }
 }
 
+/** The same trace with its arrivals spread as asked for. */
+const arriving = (input: Input, spread: "none" | "uniform" = "none"): Input => ({
+  ...input,
+  trace: spreadArrivals(input.trace, spread),
+});
+
 /** @throws InputError if two options contradict each other. */
 function checkTogether(
-  { out, save, events, blocks, operations, repeat }: ReplayOptions,
+  { out, save, events, blocks, capacity, operations, repeat, timeline }: ReplayOptions,
   eviction: EvictionPlugin,
 ): void {
+  if (blocks !== undefined && capacity !== undefined)
+    throw new InputError("--blocks and --capacity exclude each other: both are the size of the cache");
+  if (timeline !== undefined && repeat !== undefined)
+    throw new InputError("--timeline and --repeat exclude each other: a timeline is of one run");
   if (operations !== undefined && repeat !== undefined)
     throw new InputError("--operations and --repeat exclude each other: operations are for one replay");
   if (out !== undefined && !save) throw new InputError("--out and --no-save exclude each other");
   if (events && !save)
     throw new InputError("--events and --no-save exclude each other: the log is part of a saved run");
-  if (eviction.unlimited && blocks !== undefined && blocks !== "unlimited")
-    throw new InputError(`--blocks and --eviction ${eviction.name} exclude each other: its cache has no limit`);
+  if (eviction.unlimited && (capacity !== undefined || (blocks !== undefined && blocks !== "unlimited")))
+    throw new InputError(
+      `--${capacity === undefined ? "blocks" : "capacity"} and --eviction ${eviction.name} exclude each other: its cache has no limit`,
+    );
 }
 
 function parseRules(texts: readonly string[]): Partial<Record<RuleName, RuleValue>> {

@@ -1,3 +1,4 @@
+import { optionsOf } from "../core/compose.ts";
 import type { BlockColumns } from "../core/content.ts";
 import { cacheReport } from "../core/report.ts";
 import { effectiveRules, type RunConfig } from "./configuration.ts";
@@ -7,6 +8,8 @@ import { isOwnIndex } from "./own-index.ts";
 import { isOwnPolicy } from "./own-policy.ts";
 import { version } from "./package.ts";
 import { blockReferences, type Run } from "./run.ts";
+import type { SimulationResult } from "./run-simulation.ts";
+import { describe, type Simulated } from "./simulation.ts";
 
 /** What every document says of a trace. */
 export function traceReport({ trace, files, format, inputTokens, outputTokens }: Input) {
@@ -15,7 +18,7 @@ export function traceReport({ trace, files, format, inputTokens, outputTokens }:
 
 /** What every document says of a configuration, but for its size. */
 export function policyReport(config: RunConfig) {
-  const { preset, index, eviction, allocator, scheduler, blockTokens } = config;
+  const { preset, index, eviction, allocator, scheduler, schedulerOptions, blockTokens } = config;
   return {
     preset: preset?.name ?? null,
     index: index.name,
@@ -24,6 +27,7 @@ export function policyReport(config: RunConfig) {
     ...(isOwnPolicy(eviction) && { evictionFile: eviction.file }),
     allocator: allocator.name,
     scheduler: scheduler.name,
+    schedulerOptions: optionsOf("scheduler", scheduler, schedulerOptions),
     rules: effectiveRules(config),
     blockTokens,
   };
@@ -33,7 +37,7 @@ export function policyReport(config: RunConfig) {
 export function runReport(
   input: Input,
   blocks: BlockColumns,
-  { config, result, wallMs }: Run,
+  { config, result, simulation, wallMs }: Run,
   operations?: readonly OperationResult[],
 ) {
   const { eviction, seed } = config;
@@ -42,15 +46,22 @@ export function runReport(
     kvlab: version,
     trace: traceReport(input),
     policy: { ...policyReport(config), blocks: (eviction.unlimited ? undefined : config.blocks) ?? null },
-    target: "cache",
+    target: simulation ? "sim" : "cache",
     seed,
     warmup: config.warmup ?? 0,
-    cache: cacheReport(result.cache.counters, result.cache.fragmentation),
+    cache: cacheReport(result.counters, result.fragmentation),
     ...(operations && { operations }),
-    latency: null,
-    throughput: null,
+    latency: simulation?.latency ?? null,
+    throughput: simulation?.throughput ?? null,
+    ...(simulation && config.simulated && simulationReport(config.simulated, simulation)),
     wallMs: Math.round(wallMs * 1000) / 1000,
     blockRefsPerS: Math.round(blockReferences(blocks) / (wallMs / 1000)),
   };
 }
+
+/** What only simulations have: on what, how often, and what came of the promises. */
+function simulationReport(simulated: Simulated, { slo, cluster, refusals }: SimulationResult) {
+  return { simulation: describe(simulated), slo: slo ?? null, cluster, refusals };
+}
+
 export type RunReport = ReturnType<typeof runReport>;

@@ -5,7 +5,14 @@ import { InputError } from "../core/errors.ts";
 import { watchingSignals } from "./interrupt.ts";
 
 /** All that a run's directory holds; a directory with anything else in it is not ours to replace. */
-export const runFiles = ["run.json", "requests.parquet", "steps.parquet", "events.parquet", "kv-events.jsonl"] as const;
+export const runFiles = [
+  "run.json",
+  "requests.parquet",
+  "steps.parquet",
+  "series.parquet",
+  "events.parquet",
+  "kv-events.jsonl",
+] as const;
 
 /**
  * Where a run will be saved, once it is known that it can be: the place is free, or holds an earlier run.

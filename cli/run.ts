@@ -1,16 +1,31 @@
 import type { BlockColumns } from "../core/content.ts";
-import { PolicyError } from "../core/errors.ts";
-import { CacheReplay, type ReplayConfig, type ReplayResult } from "../core/replay.ts";
+import type { Counters } from "../core/counters.ts";
+import type { EventLog } from "../core/events.ts";
+import type { Fragmentation } from "../core/plugins.ts";
+import { CacheReplay, type ReplayConfig, type RequestResults } from "../core/replay.ts";
 import type { Trace } from "../core/trace.ts";
+import type { StepObserver } from "../sim/simulated-replica.ts";
 import type { RunConfig } from "./configuration.ts";
 import { breathe } from "./interrupt.ts";
-import { isFailure, isOwnIndex } from "./own-index.ts";
-import { isOwnPolicy } from "./own-policy.ts";
+import { runSimulation, type SimulationResult } from "./run-simulation.ts";
+import { simulationConfig } from "./simulation.ts";
+import { sliceMs, withFile } from "./slices.ts";
 
-/** A finished replay. */
+/** What every target finds out. */
+export interface RunResult {
+  readonly counters: Counters;
+  readonly fragmentation: Fragmentation | undefined;
+  readonly requests: RequestResults;
+  /** One of each replica, if they were kept. */
+  readonly logs: readonly EventLog[];
+}
+
+/** A finished replay, or a simulation. */
 export interface Run {
   readonly config: RunConfig;
-  readonly result: ReplayResult;
+  readonly result: RunResult;
+  /** What only a simulation finds out. */
+  readonly simulation?: SimulationResult;
   /** The replay alone; of several the median. */
   readonly wallMs: number;
 }
@@ -18,6 +33,9 @@ export interface Run {
 export interface RunOptions {
   /** Measured replays after one to warm up; undefined: a single one. */
   readonly repeat?: number | undefined;
+  /** Of a simulation: keep every step, and tell these of it. */
+  readonly keepSteps?: boolean;
+  readonly observers?: readonly StepObserver[];
   /** Told of each slice of requests that is done, warm-up included. */
   readonly advance?: (requests: number) => void;
 }
@@ -34,16 +52,38 @@ export async function runReplay(
   options: RunOptions = {},
 ): Promise<Run> {
   const { repeat, advance = () => {} } = options;
-  const slices = new Slices(trace, blocks);
-  if (repeat !== undefined) await replayOnce(slices, config, advance);
+  const once = runner(trace, blocks, config, options, advance);
+  if (repeat !== undefined) await once();
   const times: number[] = [];
-  let last: ReplayResult | undefined;
+  let last: Found | undefined;
   for (let i = 0; i < (repeat ?? 1); i++) {
-    const { result, wallMs } = await replayOnce(slices, config, advance);
-    times.push(wallMs);
-    last = result;
+    last = await once();
+    times.push(last.wallMs);
   }
-  return { config, result: last!, wallMs: median(times) };
+  return { config, ...last!, wallMs: median(times) };
+}
+
+type Found = Omit<Run, "config">;
+
+/** What runs it once more, from an empty cache. */
+function runner(
+  trace: Trace,
+  blocks: BlockColumns,
+  config: RunConfig,
+  { keepSteps = false, observers = [] }: RunOptions,
+  advance: (requests: number) => void,
+): () => Promise<Found> {
+  const { simulated } = config;
+  if (simulated) {
+    const options = { slo: simulated.slo, keepSteps, observers, advance };
+    return async () => {
+      const simulation = await simulationConfig(config, simulated);
+      const { result, wallMs } = await runSimulation(trace, blocks, simulation, options);
+      return { result, simulation: result, wallMs };
+    };
+  }
+  const slices = new Slices(trace, blocks);
+  return async () => await replayOnce(slices, config, advance);
 }
 
 async function replayOnce(slices: Slices, config: ReplayConfig, advance: (requests: number) => void) {
@@ -63,22 +103,10 @@ async function replayOnce(slices: Slices, config: ReplayConfig, advance: (reques
   } catch (error) {
     throw withFile(error, config);
   }
-  return { result: replay.result(), wallMs };
+  const { cache, requests, log } = replay.result();
+  const { counters, fragmentation } = cache;
+  return { result: { counters, fragmentation, requests, logs: log ? [log] : [] }, wallMs };
 }
-
-/** The same error, but a mistake of a user's policy or index says its file and request. */
-export function withFile(error: unknown, { index, eviction }: Pick<ReplayConfig, "index" | "eviction">): unknown {
-  if (!(error instanceof PolicyError)) return isOwnIndex(index) && isFailure(error) ? index.blamedFor(error) : error;
-  const files = [index, eviction].flatMap((part) => ("file" in part ? `${part.file}: ` : []));
-  if (files.some((file) => error.message.startsWith(file))) return error;
-  if (!isOwnPolicy(eviction)) return isOwnIndex(index) ? index.blamedFor(error) : error;
-  const request = eviction.currentRequest();
-  const when = request === undefined ? "" : `at request ${request}: `;
-  return new PolicyError(`${eviction.file}: ${when}${error.message}`);
-}
-
-/** How long signals may wait. */
-export const sliceMs = 40;
 
 /** A trace in ranges of rows: large enough to be fast, small enough to be interrupted between them. */
 class Slices {

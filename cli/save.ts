@@ -3,19 +3,23 @@ import { join } from "node:path";
 import { KvEventReader } from "../core/kv-events.ts";
 import type { Input } from "./input.ts";
 import type { TraceReading } from "./options.ts";
-import { writeEvents, writeRequests, writeSteps } from "./parquet.ts";
+import { writeEvents, writeRequests, writeSeries, writeSimulatedSteps, writeSteps } from "./parquet.ts";
 import type { RunReport } from "./report.ts";
 import type { Run } from "./run.ts";
 import { type RunDirectory, writeText } from "./run-directory.ts";
+import { givenWords, type SimulationOptions } from "./simulation-options.ts";
 
 /** The folder that runs are saved in unless `--out` says otherwise. */
 export const runsFolder = "runs";
 
 /** The same configuration over the same trace has the same id: what was run, and a hash of all the rest. */
-export function runId(input: Input, { trace, policy, seed, warmup, operations }: RunReport): string {
-  const hash = createHash("sha256").update(JSON.stringify({ trace, policy, seed, warmup, operations })).digest("hex");
+export function runId(input: Input, report: RunReport): string {
+  const { trace, policy, target, seed, warmup, operations, simulation } = report;
+  const configuration = { trace, policy, target, seed, warmup, operations, simulation };
+  const hash = createHash("sha256").update(JSON.stringify(configuration)).digest("hex");
   const { preset, index, eviction, blocks } = policy;
-  const parts = [input.name, preset ?? index, eviction, blocks ?? "unlimited", hash.slice(0, 8)];
+  const at = simulation === undefined ? [] : [target, simulation.gpu];
+  const parts = [input.name, ...at, preset ?? index, eviction, blocks ?? "unlimited", hash.slice(0, 8)];
   return parts
     .join("-")
     .replace(/[^A-Za-z0-9.+_-]+/g, "_")
@@ -25,31 +29,35 @@ export function runId(input: Input, { trace, policy, seed, warmup, operations }:
 /** The command that gives this report again, in full: nothing is left to defaults that may change. */
 export function commandOf(
   report: RunReport,
-  reading: TraceReading & { readonly operations?: string },
-  events: boolean,
+  given: TraceReading & SimulationOptions & { readonly operations?: string; readonly events?: boolean },
   rules: readonly string[],
 ): string {
-  const { operations } = reading;
-  const { trace, policy, seed, warmup } = report;
+  const { operations } = given;
+  const { trace, policy, target, seed, warmup } = report;
   const words = ["kvlab", "replay", ...(trace.files.length === 0 ? ["example"] : trace.files)];
   const add = (option: string, value: string | number | undefined) => {
     if (value !== undefined) words.push(`--${option}`, String(value));
   };
   add("format", trace.files.length === 0 ? undefined : trace.format);
-  add("unit", reading.unit);
-  add("limit", reading.limit);
+  add("unit", given.unit);
+  add("limit", given.limit);
   add("policy", policy.preset ?? undefined);
   add("index", policy.indexFile ?? policy.index);
   add("eviction", policy.evictionFile ?? policy.eviction);
   add("allocator", policy.allocator);
   add("scheduler", policy.scheduler);
   for (const rule of rules) add("rule", rule);
+  if (target !== "cache") add("target", target);
+  // What they give is the number of blocks.
+  const { capacity: _, gpuMemory: __, ...others } = given;
+  const { schedulerOption } = others;
+  words.push(...givenWords(target !== "cache" ? others : schedulerOption ? { schedulerOption } : {}));
   add("blocks", policy.blocks ?? "unlimited");
   add("block-size", policy.blockTokens);
   add("warmup", warmup === 0 ? undefined : warmup);
   add("seed", seed);
   add("operations", operations);
-  if (events) words.push("--events");
+  if (given.events) words.push("--events");
   return words.map(quoted).join(" ");
 }
 
@@ -57,14 +65,19 @@ const quoted = (word: string) => (/^[\w./:=%+@,-]+$/.test(word) ? word : `'${wor
 
 /** Fills a run's directory. */
 export async function saveRun(directory: RunDirectory, run: Run, report: RunReport, command: string): Promise<void> {
-  const { requests, log } = run.result;
+  const { result, simulation } = run;
+  const { requests, logs } = result;
   await directory.fill(async (folder) => {
-    await writeRequests(join(folder, "requests.parquet"), requests, report.warmup);
-    await writeSteps(join(folder, "steps.parquet"), requests);
-    if (log) {
-      await writeEvents(join(folder, "events.parquet"), log);
-      const events = new KvEventReader(log).take().map((event) => `${JSON.stringify(event)}\n`);
-      await writeText(folder, "kv-events.jsonl", events.join(""));
+    await writeRequests(join(folder, "requests.parquet"), requests, report.warmup, simulation?.requests);
+    if (simulation?.steps) await writeSimulatedSteps(join(folder, "steps.parquet"), simulation.steps);
+    else await writeSteps(join(folder, "steps.parquet"), requests);
+    if (simulation) await writeSeries(join(folder, "series.parquet"), simulation.series);
+    if (logs.length > 0) {
+      await writeEvents(join(folder, "events.parquet"), logs);
+      const events = logs.flatMap((log, replica) =>
+        new KvEventReader(log).take().map((event) => (logs.length === 1 ? event : { replica, ...event })),
+      );
+      await writeText(folder, "kv-events.jsonl", events.map((event) => `${JSON.stringify(event)}\n`).join(""));
     }
     await writeText(folder, "run.json", `${JSON.stringify({ ...report, command }, undefined, 2)}\n`);
   });

@@ -22,6 +22,7 @@ export interface StepObserver {
     count: number,
     endsNs: Float64Array,
   ): void;
+  arrived?(request: Request, replica: number, nowNs: Nanos): void;
   admitted?(sequence: Sequence, replica: number, nowNs: Nanos): void;
   firstToken?(sequence: Sequence, replica: number, nowNs: Nanos): void;
   ended?(sequence: Sequence, replica: number, nowNs: Nanos, refused: string | undefined): void;
@@ -99,6 +100,7 @@ export class SimulatedReplica {
     this.settle(nowNs);
     before?.(request.id, this.cache);
     this.replica.submit(request, nowNs);
+    this.#parts.observer?.arrived?.(request, this.number, nowNs);
     this.#undisturbed = false;
     this.#readLevels(nowNs);
   }

@@ -1,0 +1,196 @@
+import { type Command, Option } from "commander";
+import { InputError } from "../core/errors.ts";
+import type { Slo } from "../sim/figures.ts";
+import { decimalNumber, path, type Target, wholeNumber } from "./options.ts";
+
+/** What only a simulation has, as given. */
+export interface SimulationOptions {
+  readonly model?: string;
+  readonly gpu?: string;
+  readonly tp?: number;
+  readonly kvDtype?: string;
+  readonly gpuMemory?: number;
+  readonly capacity?: number;
+  readonly swapSpace?: number;
+  readonly cost?: string;
+  readonly efficiency?: NamedNumbers;
+  readonly schedulerOption?: NamedNumbers;
+  readonly replicas?: number;
+  readonly router?: string;
+  readonly routerOption?: NamedNumbers;
+  readonly loop?: "open" | "closed";
+  readonly speed?: number;
+  readonly rate?: number;
+  readonly spread?: "none" | "uniform";
+  readonly slo?: Slo;
+}
+
+/** Of these options, what a replay without a clock has a use for. */
+const withoutClock: readonly (keyof SimulationOptions)[] = ["model", "tp", "kvDtype", "capacity", "schedulerOption"];
+
+/** @throws InputError if an option of the simulator is given without it, or two contradict each other. */
+export function checkTarget(
+  options: SimulationOptions & { readonly target: Target; readonly timeline?: string },
+): void {
+  if (options.rate !== undefined && options.speed !== undefined)
+    throw new InputError("--rate and --speed exclude each other: both say how fast requests come");
+  if (options.target === "cache") {
+    const all = [...Object.keys(optionNames), "timeline"] as (keyof SimulationOptions)[];
+    const given = all.find((name) => !withoutClock.includes(name) && options[name] !== undefined);
+    if (given)
+      throw new InputError(`--${optionNames[given] ?? given} goes with --target sim: a replay without it has no clock`);
+    if (options.model !== undefined && options.capacity === undefined)
+      throw new InputError("--model goes with --target sim, or with --capacity");
+    if (options.capacity !== undefined && options.model === undefined)
+      throw new InputError("--capacity needs --model, which says how much a token takes");
+  }
+  if (options.cost !== undefined && options.efficiency !== undefined)
+    throw new InputError("--cost and --efficiency exclude each other: measured times have no factors");
+}
+
+const optionNames: Readonly<Record<keyof SimulationOptions, string>> = {
+  model: "model",
+  gpu: "gpu",
+  tp: "tp",
+  kvDtype: "kv-dtype",
+  gpuMemory: "gpu-memory",
+  capacity: "capacity",
+  swapSpace: "swap-space",
+  cost: "cost",
+  efficiency: "efficiency",
+  schedulerOption: "scheduler-option",
+  replicas: "replicas",
+  router: "router",
+  routerOption: "router-option",
+  loop: "loop",
+  speed: "speed",
+  rate: "rate",
+  spread: "spread",
+  slo: "slo",
+};
+
+/** The options that were given, as words of a command line. */
+export function givenWords(options: SimulationOptions): string[] {
+  return (Object.entries(optionNames) as [keyof SimulationOptions, string][]).flatMap(([key, name]) => {
+    const value = options[key];
+    if (value === undefined) return [];
+    if (key === "slo") return [`--${name}`, sloText(options.slo!)];
+    if (key === "capacity" || key === "swapSpace") return [`--${name}`, `${(value as number) / units["kib"]}KiB`];
+    if (typeof value !== "object") return [`--${name}`, String(value)];
+    return Object.entries(value).flatMap(([each, number]) => [`--${name}`, `${each}=${number}`]);
+  });
+}
+
+const sloText = (limits: Slo) =>
+  Object.entries(limitNames)
+    .flatMap(([name, key]) => (limits[key] === undefined ? [] : `${name}=${limits[key]}ms`))
+    .join(",");
+
+export type NamedNumbers = Readonly<Record<string, number>>;
+
+export const simulationHelp = `
+Options of the simulator (--target sim):
+  --model NAME or config.json, --gpu NAME, --tp N: how long steps take and how
+  much memory is left for the cache. kvlab policies lists models and GPUs.
+  --cost FILE: measured step times instead; --efficiency NAME=SHARE: what of the
+  data sheet's figures the engine gets.
+  --replicas N --router NAME: a cluster. --loop closed: a session's next turn
+  comes its think time after the last one ended. --rate, --speed: other load.
+  --slo ttft=500ms,tpot=50ms: goodput.`;
+
+/** Adds what says how a simulation runs. */
+export function addSimulationOptions(command: Command): Command {
+  const positive = (name: string) => (text: string) => {
+    const value = decimalNumber(name)(text);
+    if (value > 0) return value;
+    throw new InputError(`${name} is ${text}, expected a number above 0`);
+  };
+  return command
+    .option("--model <NAME>", "model of the simulated engine, or its config.json (default: llama-3.1-8b)")
+    .option("--gpu <NAME>", "its hardware (default: h200)")
+    .option("--tp <N>", "devices that share the model (default: 1)", wholeNumber("--tp", 1, 1024))
+    .option("--kv-dtype <TYPE>", "of keys and values (default: the model's)")
+    .option("--gpu-memory <SHARE>", "of a device's memory that may be used (default: 0.9)", share("--gpu-memory"))
+    .option("--capacity <SIZE>", "memory of the cache, such as 16GiB, instead of --blocks", bytes("--capacity"))
+    .option("--swap-space <SIZE>", "host memory for preempted requests (default: 4GiB)", bytes("--swap-space"))
+    .option("--cost <FILE>", "step times: fitted coefficients, or a run to repeat", path("--cost", "a file"))
+    .option("--efficiency <NAME=N>", "a factor of the roofline (repeatable)", namedNumber("--efficiency"))
+    .option("--scheduler-option <NAME=N>", "such as max-num-seqs=64 (repeatable)", namedNumber("--scheduler-option"))
+    .option("--replicas <N>", "engines with a cache each (default: 1)", wholeNumber("--replicas", 1, 4096))
+    .option("--router <NAME>", "who gets a request (default: round-robin)")
+    .option("--router-option <NAME=N>", "an option of the router (repeatable)", namedNumber("--router-option"))
+    .addOption(new Option("--loop <LOOP>", "open: as recorded; closed: turns wait for answers").argParser(loop))
+    .option("--speed <N>", "times as fast as recorded (default: 1)", positive("--speed"))
+    .option("--rate <N>", "requests a second on average, instead of --speed", positive("--rate"))
+    .addOption(new Option("--spread <HOW>", "equal arrival times: none, or uniform until the next").argParser(spread))
+    .option("--slo <LIMITS>", "what is promised, such as ttft=500ms,tpot=50ms,e2e=10s", slo);
+}
+
+function oneOf<T extends string>(option: string, values: readonly T[]) {
+  return (text: string): T => {
+    const found = values.find((value) => value === text);
+    if (found) return found;
+    throw new InputError(`${option} is "${text}", expected ${values.join(" or ")}`);
+  };
+}
+
+const loop = oneOf("--loop", ["open", "closed"]);
+const spread = oneOf("--spread", ["none", "uniform"]);
+
+function share(option: string) {
+  return (text: string): number => {
+    const value = decimalNumber(option)(text);
+    if (value > 0 && value <= 1) return value;
+    throw new InputError(`${option} is ${text}, expected a share above 0, up to 1`);
+  };
+}
+
+/** NAME=NUMBER, each name once. */
+function namedNumber(option: string) {
+  return (text: string, before: NamedNumbers = {}): NamedNumbers => {
+    const [, name, value] = /^([a-zA-Z][\w-]*)=(-?\d+(?:\.\d+)?)$/.exec(text) ?? [];
+    if (name === undefined) throw new InputError(`${option} is "${text}", expected NAME=NUMBER`);
+    if (Object.hasOwn(before, name)) throw new InputError(`${option} ${name} is given twice, expected once`);
+    return { ...before, [name]: Number(value) };
+  };
+}
+
+const units: Readonly<Record<string, number>> = {
+  kib: 2 ** 10,
+  mib: 2 ** 20,
+  gib: 2 ** 30,
+  tib: 2 ** 40,
+  kb: 1e3,
+  mb: 1e6,
+  gb: 1e9,
+  tb: 1e12,
+};
+
+/** `16GiB`, `40GB`. @throws InputError */
+function bytes(option: string) {
+  return (text: string): number => {
+    const [, number, unit] = /^(\d+(?:\.\d+)?) ?([KMGT]i?B)$/i.exec(text) ?? [];
+    const value = Number(number) * (units[unit?.toLowerCase() ?? ""] ?? Number.NaN);
+    if (value > 0 && Number.isFinite(value)) return Math.floor(value);
+    throw new InputError(`${option} is "${text}", expected a size such as 16GiB or 500MB`);
+  };
+}
+
+const limitNames = { ttft: "ttftMs", tpot: "tpotMs", e2e: "e2eMs" } as const;
+
+/** `ttft=500ms,tpot=50ms`. @throws InputError */
+function slo(text: string): Slo {
+  const limits: Partial<Record<(typeof limitNames)[keyof typeof limitNames], number>> = {};
+  for (const part of text.split(",")) {
+    const [, name, number, unit] = /^ *(\w+) *= *(\d+(?:\.\d+)?) *(ms|s) *$/.exec(part) ?? [];
+    if (name === undefined || !Object.hasOwn(limitNames, name))
+      throw new InputError(`--slo has "${part}", expected ttft, tpot or e2e with a time, such as ttft=500ms`);
+    const key = limitNames[name as keyof typeof limitNames];
+    if (limits[key] !== undefined) throw new InputError(`--slo has ${name} twice`);
+    const value = Number(number) * (unit === "s" ? 1000 : 1);
+    if (value <= 0)
+      throw new InputError(`--slo has ${name}=${number}${unit}, which nothing can keep; expected more than 0`);
+    limits[key] = value;
+  }
+  return limits;
+}

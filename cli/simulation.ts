@@ -1,0 +1,199 @@
+import { readFile } from "node:fs/promises";
+import { createRouter, optionsOf, type RouterConfig } from "../core/compose.ts";
+import { InputError } from "../core/errors.ts";
+import { nearest } from "../core/nearest.ts";
+import type { ReplayConfig } from "../core/replay.ts";
+import type { Trace } from "../core/trace.ts";
+import { routerRegistry } from "../policies/registry.ts";
+import { cacheBytes } from "../sim/cost/capacity.ts";
+import { type Hardware, hardwareNamed } from "../sim/cost/hardware.ts";
+import { kvNumberBytes, kvTokenBytes } from "../sim/cost/kv-bytes.ts";
+import { shapeOf } from "../sim/cost/model-config.ts";
+import type { ModelShape } from "../sim/cost/model-shape.ts";
+import { modelNamed } from "../sim/cost/models.ts";
+import { defaultEfficiency, type Efficiency, Roofline } from "../sim/cost/roofline.ts";
+import type { Slo } from "../sim/figures.ts";
+import type { SimulationConfig } from "../sim/simulation.ts";
+import type { RunConfig } from "./configuration.ts";
+import { costFrom } from "./cost-file.ts";
+import type { Capacity } from "./options.ts";
+import type { NamedNumbers, SimulationOptions } from "./simulation-options.ts";
+
+const defaults = { model: "llama-3.1-8b", gpu: "h200", router: "round-robin", gpuMemory: 0.9, swapSpace: 4 * 2 ** 30 };
+
+/** What is simulated: an engine on its hardware, how many of them, and how requests come. */
+export interface Simulated {
+  readonly model: ModelShape;
+  readonly hardware: Hardware;
+  readonly tensorParallel: number;
+  readonly efficiency: Efficiency;
+  readonly kvDtype: string;
+  readonly kvBytesPerToken: number;
+  readonly gpuMemory: number;
+  readonly swapSpace: number;
+  readonly costFile: string | undefined;
+  readonly replicas: number;
+  readonly router: Pick<RouterConfig, "router" | "routerOptions">;
+  readonly loop: "open" | "closed";
+  readonly spread: "none" | "uniform";
+  /** Times as fast as recorded. */
+  readonly speed: number;
+  readonly slo: Slo | undefined;
+}
+
+/** @throws InputError if there is no such model, hardware, router or factor. */
+export async function simulatedFrom(options: SimulationOptions, trace: Trace): Promise<Simulated> {
+  const model = await modelFrom(options.model ?? defaults.model);
+  const hardware = hardwareNamed(options.gpu ?? defaults.gpu);
+  const tensorParallel = options.tp ?? 1;
+  const kvDtype = options.kvDtype ?? "auto";
+  const router = routerRegistry.get(options.router ?? defaults.router);
+  if (options.router !== undefined && (options.replicas ?? 1) === 1)
+    throw new InputError(`--router ${options.router} has nothing to choose from with one replica: give --replicas`);
+  return {
+    model,
+    hardware,
+    tensorParallel,
+    efficiency: efficiencyFrom(options.efficiency ?? {}),
+    kvDtype,
+    kvBytesPerToken: kvTokenBytes(model, kvNumberBytes(kvDtype, model), tensorParallel),
+    gpuMemory: options.gpuMemory ?? defaults.gpuMemory,
+    swapSpace: options.swapSpace ?? defaults.swapSpace,
+    costFile: options.cost,
+    replicas: options.replicas ?? 1,
+    router: { router, routerOptions: options.routerOption },
+    loop: options.loop ?? "open",
+    spread: options.spread ?? "none",
+    speed: options.rate === undefined ? (options.speed ?? 1) : speedFor(options.rate, trace),
+    slo: options.slo,
+  };
+}
+
+async function modelFrom(given: string): Promise<ModelShape> {
+  if (!given.endsWith(".json")) return modelNamed(given);
+  const text = await readFile(given, "utf8").catch((error: NodeJS.ErrnoException) => {
+    throw new InputError(`${given}: cannot be read (${error.code})`);
+  });
+  return shapeOf(given, parsed(text, given), given);
+}
+
+function parsed(text: string, path: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch (error) {
+    throw new InputError(`${path}: is not JSON (${(error as Error).message})`);
+  }
+}
+
+/** @throws InputError if there is no such factor, or it is no share. */
+function efficiencyFrom(given: NamedNumbers): Efficiency {
+  const names = Object.keys(defaultEfficiency);
+  for (const [name, value] of Object.entries(given)) {
+    if (!names.includes(name)) {
+      const near = nearest(name, names);
+      throw new InputError(
+        `--efficiency has no factor "${name}"${near ? `: did you mean "${near}"?` : `, expected one of ${names.join(", ")}`}`,
+      );
+    }
+    const isTime = name.endsWith("Us");
+    if (value < 0 || (!isTime && (value === 0 || value > 1)))
+      throw new InputError(
+        `--efficiency ${name} is ${value}, expected ${isTime ? "microseconds from 0" : "a share above 0, up to 1"}`,
+      );
+  }
+  return { ...defaultEfficiency, ...given };
+}
+
+/**
+ * The size of the cache as `--blocks` or `--capacity` give it, or what a simulated GPU has room for; undefined if nothing says.
+ *
+ * @throws InputError if the model does not fit, or not one block.
+ */
+export async function capacityFrom(
+  { blocks, capacity, model, tp, kvDtype }: SimulationOptions & { readonly blocks?: Capacity },
+  simulated: Simulated | undefined,
+  { blockTokens, eviction }: Pick<ReplayConfig, "blockTokens" | "eviction">,
+): Promise<Capacity | undefined> {
+  if (blocks !== undefined || eviction.unlimited) return blocks;
+  if (simulated) {
+    const { hardware, tensorParallel, gpuMemory, model: shape, kvBytesPerToken } = simulated;
+    const bytes = capacity ?? cacheBytes({ shape, hardware, tensorParallel, memoryShare: gpuMemory });
+    return blocksWithin(bytes, kvBytesPerToken, blockTokens);
+  }
+  if (capacity === undefined || model === undefined) return undefined;
+  const shape = await modelFrom(model);
+  return blocksWithin(capacity, kvTokenBytes(shape, kvNumberBytes(kvDtype ?? "auto", shape), tp), blockTokens);
+}
+
+function blocksWithin(bytes: number, tokenBytes: number, blockTokens: number): Capacity {
+  const blocks = Math.floor(bytes / (tokenBytes * blockTokens));
+  if (blocks > 0) return { blocks };
+  throw new InputError(
+    `${bytes} bytes are less than one block of ${blockTokens} tokens takes: ${tokenBytes * blockTokens}`,
+  );
+}
+
+/** One simulation of a configuration. @throws InputError if an option or the cost file is wrong. */
+export async function simulationConfig(config: RunConfig, simulated: Simulated): Promise<SimulationConfig> {
+  const { replicas, router, loop, speed, kvBytesPerToken, swapSpace } = simulated;
+  const { blockTokens, seed } = config;
+  return {
+    ...config,
+    cost: await costOf(simulated, blockTokens),
+    replicas,
+    ...(replicas > 1 && { router: createRouter({ ...router, replicaCount: replicas, blockTokens, seed }) }),
+    arrivals: { loop, speed },
+    hostBlocks: Math.floor(swapSpace / (kvBytesPerToken * blockTokens)),
+  };
+}
+
+async function costOf(simulated: Simulated, blockTokens: number): Promise<SimulationConfig["cost"]> {
+  const { model: shape, hardware, tensorParallel, efficiency, kvDtype, costFile } = simulated;
+  if (costFile !== undefined) return await costFrom(costFile);
+  const kvBytes = kvNumberBytes(kvDtype, shape);
+  const roofline = new Roofline({ shape, hardware, blockTokens, tensorParallel, kvNumberBytes: kvBytes, efficiency });
+  return () => roofline;
+}
+
+/** What a report says of it. */
+export function describe(simulated: Simulated) {
+  const { model, hardware, tensorParallel, efficiency, costFile, replicas, router, loop, speed, spread } = simulated;
+  return {
+    model: model.name,
+    gpu: hardware.name,
+    tensorParallel,
+    cost: costFile ?? "roofline",
+    efficiency: costFile === undefined ? efficiency : null,
+    kvBytesPerToken: simulated.kvBytesPerToken,
+    replicas,
+    router: replicas === 1 ? null : router.router.name,
+    routerOptions: replicas === 1 ? null : optionsOf("router", router.router, router.routerOptions),
+    loop,
+    speed,
+    spread,
+  };
+}
+
+/** The trace as it arrives: equal times spread if asked for. Speed is the simulation's. */
+export function spreadArrivals(trace: Trace, spread: "none" | "uniform"): Trace {
+  if (spread === "none") return trace;
+  const { arrivalNs: recorded, requestCount } = trace;
+  const arrivalNs = recorded.slice();
+  for (let from = 0; from < requestCount; ) {
+    let to = from + 1;
+    while (to < requestCount && recorded[to] === recorded[from]) to++;
+    // The last ones have no next: they take as long as the ones before them.
+    const lengthNs =
+      to < requestCount ? recorded[to] - recorded[from] : from > 0 ? recorded[from] - recorded[from - 1] : 0;
+    for (let i = from; i < to; i++) arrivalNs[i] = recorded[from] + Math.floor((lengthNs * (i - from)) / (to - from));
+    from = to;
+  }
+  return { ...trace, arrivalNs };
+}
+
+/** How many times as fast as recorded requests come at so many a second. @throws InputError for a trace without duration. */
+export function speedFor(rate: number, { arrivalNs, requestCount }: Trace): number {
+  const durationS = (arrivalNs[requestCount - 1] - arrivalNs[0]) / 1e9;
+  if (durationS > 0) return (rate * durationS) / (requestCount - 1);
+  throw new InputError("--rate needs arrival times that differ; all requests of this trace arrive at once");
+}

@@ -1,0 +1,117 @@
+import type { Request, Sequence } from "../core/request.ts";
+import type { Nanos } from "../core/trace.ts";
+import type { StepLoad } from "./cost/cost-model.ts";
+import type { SimulatedReplica, StepObserver } from "./simulated-replica.ts";
+
+interface Times {
+  readonly arrivalNs: Nanos;
+  admittedNs?: Nanos;
+  firstTokenNs?: Nanos;
+}
+
+/**
+ * A run as Chrome's trace events, which Perfetto (ui.perfetto.dev) shows: a process for each replica with its steps, its queue
+ * and its blocks, and every request from its arrival to its end. Written as it happens: nothing is kept but the requests in it.
+ *
+ * Source: Trace Event Format (Google, 2016), times in microseconds.
+ */
+export class Timeline implements StepObserver {
+  readonly #write: (text: string) => void;
+  readonly #open = new Map<number, Times>();
+  readonly #named = new Set<number>();
+  #isFirst = true;
+
+  /** `write` gets the file piece by piece. */
+  constructor(write: (text: string) => void) {
+    this.#write = write;
+    write('{"displayTimeUnit":"ms","traceEvents":[\n');
+  }
+
+  /** The last piece. */
+  close(): void {
+    this.#write("\n]}\n");
+  }
+
+  arrived(request: Request, _replica: number, nowNs: Nanos): void {
+    this.#open.set(request.id, { arrivalNs: nowNs });
+  }
+
+  admitted({ request }: Sequence, _replica: number, nowNs: Nanos): void {
+    const times = this.#open.get(request.id);
+    if (times) times.admittedNs ??= nowNs;
+  }
+
+  firstToken({ request }: Sequence, _replica: number, nowNs: Nanos): void {
+    const times = this.#open.get(request.id);
+    if (times) times.firstTokenNs ??= nowNs;
+  }
+
+  ended({ request, preemptions, cachedTokens }: Sequence, replica: number, nowNs: Nanos, refused?: string): void {
+    const { id, inputTokens, outputTokens } = request;
+    const { arrivalNs, admittedNs, firstTokenNs } = this.#open.get(id) ?? { arrivalNs: nowNs };
+    this.#open.delete(id);
+    const args = { inputTokens, outputTokens, cachedTokens, preemptions, ...(refused !== undefined && { refused }) };
+    this.#span(`request ${id}`, id, replica, arrivalNs, nowNs, args);
+    this.#span("queued", id, replica, arrivalNs, admittedNs ?? nowNs);
+    if (admittedNs !== undefined) this.#span("prompt", id, replica, admittedNs, firstTokenNs ?? nowNs);
+    if (firstTokenNs !== undefined) this.#span("answer", id, replica, firstTokenNs, nowNs);
+  }
+
+  steps(
+    { number: pid, replica, cache }: SimulatedReplica,
+    load: Readonly<StepLoad>,
+    startNs: Nanos,
+    count: number,
+    endsNs: Float64Array,
+  ): void {
+    this.#name(pid);
+    const { prefillTokens, decodeTokens, sequences } = load;
+    const name = prefillTokens === 0 ? "decode" : decodeTokens === 0 ? "prefill" : "mixed";
+    let from = startNs;
+    for (let i = 0; i < count; i++) {
+      const dur = micros(endsNs[i] - from);
+      this.#event({
+        name,
+        ph: "X",
+        pid,
+        tid: 0,
+        ts: micros(from),
+        dur,
+        args: { sequences, prefillTokens, decodeTokens },
+      });
+      from = endsNs[i];
+    }
+    const requests = { running: replica.runningCount, waiting: replica.waitingCount };
+    this.#event({ name: "requests", ph: "C", pid, ts: micros(startNs), args: requests });
+    const cached = cache.index.blockCount;
+    const idle = cache.index.evictableBlocks;
+    const used = cache.pool.blockCount - cache.freeBlocks - cached;
+    this.#event({
+      name: "blocks",
+      ph: "C",
+      pid,
+      ts: micros(startNs),
+      args: { private: used, held: cached - idle, idle },
+    });
+  }
+
+  #name(pid: number): void {
+    if (this.#named.has(pid)) return;
+    this.#named.add(pid);
+    this.#event({ name: "process_name", ph: "M", pid, args: { name: `replica ${pid}` } });
+    this.#event({ name: "thread_name", ph: "M", pid, tid: 0, args: { name: "steps" } });
+  }
+
+  #span(name: string, id: number, pid: number, fromNs: Nanos, toNs: Nanos, args: object = {}): void {
+    const common = { name, cat: "request", id, pid, tid: 0 };
+    this.#event({ ...common, ph: "b", ts: micros(fromNs), args });
+    this.#event({ ...common, ph: "e", ts: micros(toNs) });
+  }
+
+  #event(event: object): void {
+    this.#write(`${this.#isFirst ? "" : ",\n"}${JSON.stringify(event)}`);
+    this.#isFirst = false;
+  }
+}
+
+const micros = (ns: Nanos) => ns / 1000;
