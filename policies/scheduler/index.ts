@@ -1,1 +1,15 @@
+export { dfsWeight } from "./dfs-weight.ts";
+export { fcfs } from "./fcfs.ts";
+export { fcfsChunked } from "./fcfs-chunked.ts";
+export { hrrn } from "./hrrn.ts";
+export { lof } from "./lof.ts";
+export { lpm } from "./lpm.ts";
 export { naive } from "./naive.ts";
+export { offline } from "./offline.ts";
+export { online } from "./online.ts";
+export { priority } from "./priority.ts";
+export { random } from "./random.ts";
+export { sessionPriority } from "./session-priority.ts";
+export { sglangFcfs } from "./sglang-fcfs.ts";
+export { shortestPrefillFirst } from "./shortest-prefill-first.ts";
+export { staticBatching } from "./static.ts";

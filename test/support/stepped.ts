@@ -61,6 +61,8 @@ export interface SteppedRun {
   readonly ends: Readonly<Record<string, number>>;
   /** Why, by name. */
   readonly refused: Readonly<Record<string, string>>;
+  /** Times at which somebody waited or ran, and the step was empty. */
+  readonly stalls: readonly number[];
   /** Tokens that each one's answer had, also of those refused. */
   readonly generated: readonly number[];
   readonly log: EventLog;
@@ -116,7 +118,8 @@ export function stepped(config: SteppedConfig): SteppedRun {
   });
 
   const steps: string[] = [];
-  const run = { steps, finished, ends, refused, generated, log, replica, cache };
+  const stalls: number[] = [];
+  const run = { steps, stalls, finished, ends, refused, generated, log, replica, cache };
   let now = 0;
   let told = 0;
   const asBefore = (count: number) => {
@@ -134,6 +137,7 @@ export function stepped(config: SteppedConfig): SteppedRun {
     told = log.count;
     if (plan.isEmpty) {
       if (events !== "") steps.push(`${now}: nothing${events}`);
+      if (!replica.isIdle) stalls.push(now);
       if (next < requests.length) {
         now = Math.max(now + 1, trace.arrivalNs[next]);
         continue;

@@ -1,0 +1,182 @@
+import type { PluginOption, Scheduler, SchedulerContext, SequenceView } from "../../core/plugins.ts";
+import { blocksOf } from "../../core/request.ts";
+import type { Rules } from "../../core/rules.ts";
+import type { Nanos } from "../../core/trace.ts";
+import {
+  admittedTokens,
+  firstOutOfStep,
+  makeRoom,
+  refuseForRoom,
+  refuseTooLong,
+  type VictimOf,
+  watermarkBlocks,
+} from "./room.ts";
+
+/**
+ * Names and meanings are vLLM's. 2048 and 128 are the defaults of its `SchedulerConfig`; its server takes larger ones that
+ * depend on the GPU, so a comparison with a real run has to state them. A watermark had v0 (0.01) and have versions of
+ * 2026; v1 began without.
+ */
+export const continuousOptions = {
+  "max-num-batched-tokens": { about: "most tokens of a step", default: 2048, least: 1 },
+  "max-num-seqs": { about: "most requests that run at once", default: 128, least: 1 },
+  "long-prefill-token-threshold": { about: "most tokens of one prompt in a step; 0: as many as fit", default: 0 },
+  watermark: { about: "share of all blocks that an admission leaves free", default: 0, most: 1, fraction: true },
+  "full-sequence-must-fit": {
+    about: "1: a request is admitted only if all of its prompt has room now, 0: if its first chunk has",
+    default: 0,
+    most: 1,
+  },
+} as const satisfies Record<string, PluginOption>;
+
+type ContinuousOptions = Readonly<Record<string, number>>;
+
+/** Who is admitted next and who makes room: what schedulers with continuous batching differ in. */
+export interface Precedence {
+  /** The waiting request to be admitted next. */
+  first(context: SchedulerContext, now: Nanos): SequenceView | undefined;
+  /** The running request that goes back to the queue when one cannot go on. */
+  readonly victimOf: VictimOf;
+  /** Whether a waiting request may send this running one back to get its place; absent: nobody may. */
+  mayReplace?(waiting: SequenceView, running: SequenceView): boolean;
+  /** Who is first may change with time alone. */
+  readonly changesWithTime?: boolean;
+  arrived?(sequence: SequenceView): void;
+}
+
+/**
+ * Continuous batching with chunked prefill under one token budget: those that run come first, in the order of their
+ * admission, each with one token or the next chunk of its prompt; what is left of the budget goes to those that wait.
+ * Whoever is first and cannot be admitted holds up all others. When a running request finds no block, others go back to
+ * the queue, to be computed again, and nobody is admitted in that step.
+ *
+ * Source: vLLM v1, `Scheduler.schedule` in vllm/v1/core/sched/scheduler.py. There, a request that is its own victim also
+ * ends the step for those behind it; here they go on.
+ */
+export class ContinuousBatching implements Scheduler {
+  readonly #precedence: Precedence;
+  readonly #rules: Rules;
+  readonly #maxTokens: number;
+  readonly #maxRunning: number;
+  readonly #maxChunk: number;
+  readonly #watermark: number;
+  readonly #wholeMustFit: boolean;
+  /** Tokens that the step has room for. */
+  #budget = 0;
+  #preempted = false;
+  /** The last plan found no place for the first in the queue; that stays so until somebody arrives or ends. */
+  #isHeldUp = false;
+
+  constructor(precedence: Precedence, rules: Rules, options: ContinuousOptions) {
+    this.#precedence = precedence;
+    this.#rules = rules;
+    this.#maxTokens = options["max-num-batched-tokens"];
+    this.#maxRunning = options["max-num-seqs"];
+    this.#maxChunk = options["long-prefill-token-threshold"] || this.#maxTokens;
+    this.#watermark = options["watermark"];
+    this.#wholeMustFit = options["full-sequence-must-fit"] === 1;
+  }
+
+  plan(context: SchedulerContext, now: Nanos): void {
+    this.#budget = this.#maxTokens;
+    this.#preempted = this.#isHeldUp = false;
+    const { running } = context;
+    for (let i = 0; i < running.length && this.#budget > 0; ) {
+      const sequence = running[i];
+      const tokens = Math.min(sequence.knownTokens - sequence.computedTokens, this.#maxChunk, this.#budget);
+      if (context.schedule(sequence, tokens)) {
+        this.#budget -= tokens;
+        i++;
+      } else {
+        const { isScheduled, preempted, freedTokens } = makeRoom(context, sequence, tokens, this.#precedence.victimOf);
+        this.#budget += freedTokens - (isScheduled ? tokens : 0);
+        if (preempted > 0) this.#preempted = true;
+        i = firstOutOfStep(running);
+      }
+    }
+    if (!this.#preempted || running.length === 0) this.#admit(context, now);
+  }
+
+  isSteady({ waitingCount, running }: SchedulerContext): boolean {
+    if (waitingCount === 0) return true;
+    if (this.#precedence.mayReplace === undefined && running.length >= this.#maxRunning) return true;
+    return this.#isHeldUp && this.#precedence.changesWithTime !== true;
+  }
+
+  arrived(sequence: SequenceView): void {
+    this.#isHeldUp = false;
+    this.#precedence.arrived?.(sequence);
+  }
+
+  /** Those that wait, in their order, as long as there are tokens, seats and blocks. */
+  #admit(context: SchedulerContext, now: Nanos): void {
+    const { running } = context;
+    while (this.#budget > 0) {
+      const first = this.#precedence.first(context, now);
+      if (first === undefined) return;
+      if (refuseTooLong(context, first, this.#rules)) continue;
+      const tokens = Math.min(this.#maxChunk, this.#budget);
+      const spare = this.#spareBlocks(context, first, tokens);
+      if (running.length < this.#maxRunning && context.admit(first, tokens, spare)) {
+        this.#budget -= first.stepTokens;
+      } else if (running.length === 0) {
+        refuseForRoom(context, first);
+      } else if (!this.#replaceFor(context, first, tokens, spare)) {
+        this.#isHeldUp = true;
+        return;
+      }
+    }
+  }
+
+  /** Blocks that the admission has to leave: the watermark and, if all of the prompt must fit, those of its next chunks. */
+  #spareBlocks(context: SchedulerContext, first: SequenceView, tokens: number): number {
+    const watermark = watermarkBlocks(context, this.#watermark);
+    const { knownTokens } = first;
+    if (!this.#wholeMustFit || knownTokens <= tokens || this.#rules.reserve === "worst-case") return watermark;
+    const { blockTokens } = context;
+    const chunkEnd = Math.min(knownTokens, context.cachedTokens(first) + tokens);
+    return watermark + blocksOf(knownTokens, blockTokens) - blocksOf(chunkEnd, blockTokens);
+  }
+
+  /**
+   * Sends the least important running request back for one that waits and may replace it, if all that it may replace
+   * make enough room together: of what they hold, only what was not cached counts, for others may use that too.
+   */
+  #replaceFor(context: SchedulerContext, first: SequenceView, tokens: number, spareBlocks: number): boolean {
+    const { mayReplace, victimOf } = this.#precedence;
+    const { running, blockTokens } = context;
+    if (mayReplace === undefined) return false;
+    const victim = victimOf(running);
+    if (!mayReplace(first, victim)) return false;
+    const cached = context.cachedTokens(first);
+    const grows = this.#rules.reserve === "grow";
+    const end = grows ? Math.min(first.knownTokens, cached + tokens) : admittedTokens(first, this.#rules);
+    let missing = blocksOf(end, blockTokens) - Math.floor(cached / blockTokens) + spareBlocks - context.availableBlocks;
+    for (const sequence of running) {
+      if (!mayReplace(first, sequence)) continue;
+      missing -= sequence.blockCount - Math.floor(sequence.cachedTokens / blockTokens);
+    }
+    if (missing > 0) return false;
+    this.#budget += victim.stepTokens;
+    this.#preempted = true;
+    context.preempt(victim, "recompute");
+    return true;
+  }
+}
+
+/** Whether one of two requests comes before the other. */
+export type IsBefore = (a: SequenceView, b: SequenceView) => boolean;
+
+/** The waiting request that comes before all others. */
+export function firstWaitingBy({ firstWaiting }: SchedulerContext, isBefore: IsBefore): SequenceView | undefined {
+  let first = firstWaiting;
+  for (let other = first?.next; other; other = other.next) if (isBefore(other, first!)) first = other;
+  return first;
+}
+
+/** The running request that comes after all others. */
+export function lastRunningBy(running: readonly SequenceView[], isBefore: IsBefore): SequenceView {
+  let last = running[0];
+  for (let i = 1; i < running.length; i++) if (isBefore(last, running[i])) last = running[i];
+  return last;
+}

@@ -1,0 +1,76 @@
+import type { Scheduler, SchedulerContext, SchedulerPlugin, SequenceView } from "../../core/plugins.ts";
+import type { Rules } from "../../core/rules.ts";
+import { lastAdmitted, makeRoom, refuseForRoom, refuseTooLong } from "./room.ts";
+
+/**
+ * Round robin: all requests stand in one line, at whose end they arrive. A step is the first `maxBatchSize` of them, the
+ * new ones with their whole prompts and the others with a token each; then these stand at the end again. New ones for which
+ * there are no blocks are passed over. Whoever runs and finds no block sends the last to be admitted back, to the place
+ * that it had in the line, and nobody is admitted in that step.
+ *
+ * Source: roseinfer, OnlineScheduler. There a full cache is an error.
+ */
+class RoundRobin implements Scheduler {
+  readonly #rules: Rules;
+  readonly #maxBatchSize: number;
+  /** Who came to the end of the line after whom. */
+  readonly #cameAs = new WeakMap<SequenceView, number>();
+  #came = 0;
+
+  constructor(rules: Rules, maxBatchSize: number) {
+    this.#rules = rules;
+    this.#maxBatchSize = maxBatchSize;
+  }
+
+  plan(context: SchedulerContext): void {
+    const { running } = context;
+    const line = [...running].sort((a, b) => this.#placeOf(a) - this.#placeOf(b));
+    let seats = this.#maxBatchSize;
+    let mayAdmit = true;
+    for (let at = 0; seats > 0; ) {
+      const first = mayAdmit || running.length === 0 ? context.firstWaiting : undefined;
+      const next: SequenceView | undefined = line[at];
+      if (first === undefined && next === undefined) return;
+      if (first && (!next || this.#placeOf(first) < this.#placeOf(next))) {
+        if (refuseTooLong(context, first, this.#rules)) continue;
+        if (context.admit(first)) {
+          this.arrived(first);
+          seats--;
+        } else if (running.length === 0) refuseForRoom(context, first);
+        else mayAdmit = false;
+        continue;
+      }
+      at++;
+      // Somebody before it may have sent it back.
+      if (next.inStep || !running.includes(next)) continue;
+      const tokens = next.knownTokens - next.computedTokens;
+      const room = context.schedule(next, tokens) ? undefined : makeRoom(context, next, tokens, lastAdmitted);
+      if (room) mayAdmit = false;
+      if (room?.isScheduled === false) continue;
+      this.arrived(next);
+      seats--;
+    }
+  }
+
+  /** Everybody has a turn in every step, and in the same order. */
+  isSteady({ waitingCount, running }: SchedulerContext): boolean {
+    return waitingCount === 0 && running.length <= this.#maxBatchSize;
+  }
+
+  /** It stands at the end of the line. */
+  arrived(sequence: SequenceView): void {
+    this.#cameAs.set(sequence, ++this.#came);
+  }
+
+  #placeOf(sequence: SequenceView): number {
+    return this.#cameAs.get(sequence) ?? 0;
+  }
+}
+
+export const online: SchedulerPlugin = {
+  name: "online",
+  about: "round robin: up to a batch size of requests in turn, new ones with their prompts, others with a token",
+  source: "roseinfer (OnlineScheduler)",
+  options: { "max-batch-size": { about: "most requests of a step", default: 8, least: 1 } },
+  create: ({ rules, options }) => new RoundRobin(rules, options["max-batch-size"]),
+};
