@@ -23,6 +23,8 @@ export interface ReplayConfig extends CacheConfig {
   readonly before?: (request: number, cache: KvCache) => void;
   /** Check every invariant in full after every step; slow. */
   readonly audit?: boolean;
+  /** `step`: answers are written token by token and take blocks as they do, as on every other target. Default: `skip`. */
+  readonly generation?: "skip" | "step";
 }
 
 /** What became of each request, in order of arrival. */
@@ -148,7 +150,7 @@ export class CacheReplay {
     };
     const cache = createCache({ ...config, namespaces: blocks.plainKeys !== undefined }, this.#log, future);
     const scheduler = createScheduler(config, cache.rules);
-    return new Replica({ cache, scheduler, log: this.#log, generation: "skip" });
+    return new Replica({ cache, scheduler, log: this.#log, generation: config.generation ?? "skip" });
   }
 }
 

@@ -1,0 +1,190 @@
+import fc from "fast-check";
+import { expect, test } from "vitest";
+import { presetRegistry, routerRegistry, schedulerRegistry } from "../../policies/registry.ts";
+import type { Simulation } from "../../sim/simulation.ts";
+import {
+  costs,
+  everythingOf,
+  integralOf,
+  linearCost,
+  type OwnSimulation,
+  outcome,
+  type Row,
+  simulated,
+  totalOf,
+  workloads,
+} from "../support/simulated.ts";
+
+const sum = (values: readonly number[]) => values.reduce((all, value) => all + value, 0);
+
+const clusters: fc.Arbitrary<OwnSimulation> = fc
+  .record({
+    scheduler: fc.constantFrom(...schedulerRegistry.all.map(({ name }) => name)),
+    preset: fc.option(fc.constantFrom(...presetRegistry.all), { nil: undefined }),
+    blockTokens: fc.constantFrom(1, 4, 16),
+    tokens: fc.oneof(fc.integer({ min: 30, max: 200 }), fc.constant(undefined)),
+    hostBlocks: fc.constantFrom(0, 5, 1000),
+    replicas: fc.integer({ min: 1, max: 4 }),
+    router: fc.constantFrom(...routerRegistry.all.map(({ name }) => name)),
+    loop: fc.constantFrom("open" as const, "closed" as const),
+    seed: fc.nat(100),
+  })
+  .map(({ tokens, loop, ...own }) => {
+    const blocks = tokens === undefined ? undefined : Math.max(1, Math.ceil(tokens / own.blockTokens));
+    return { ...own, blocks, arrivals: { loop } };
+  });
+
+/** Every law of a run, over any cluster. */
+function law(
+  check: (simulation: Simulation, rows: readonly Row[], own: OwnSimulation) => void,
+  own: OwnSimulation = {},
+) {
+  fc.assert(
+    fc.property(workloads(), costs, clusters, (rows, cost, cluster) => {
+      const config = { ...cluster, ...own, cost: linearCost(cost) };
+      check(simulated(rows, config), rows, config);
+    }),
+    { numRuns: 300 },
+  );
+}
+
+/** By request: whether it was served to its end. */
+const isServed = (simulation: Simulation) => outcome(simulation, "refused").map((refused) => refused === 0);
+
+test("every request finishes, or is refused for a reason, and never goes back in time", () => {
+  law((simulation, rows) => {
+    const names = ["arrivalNs", "admittedNs", "firstTokenNs", "finishedNs"] as const;
+    const [arrival, admitted, first, finished] = names.map((name) => outcome(simulation, name));
+    isServed(simulation).forEach((served, id) => {
+      // Whoever was refused may never have been admitted, or have begun its answer.
+      const times = [arrival[id], admitted[id], first[id], finished[id]].filter((time) => served || time >= 0);
+      expect(times).toEqual([...times].sort((a, b) => a - b));
+      expect(arrival[id]).toBeGreaterThanOrEqual(0);
+      expect(finished[id]).toBeGreaterThanOrEqual(arrival[id]);
+      expect(finished[id]).toBeLessThanOrEqual(simulation.nowNs);
+    });
+    const reasons = simulation.replicas.flatMap(({ refusals }) => [...refusals]);
+    expect(sum(reasons.map(([, count]) => count))).toBe(sum(outcome(simulation, "refused")));
+    for (const [why] of reasons) expect(why).not.toBe("");
+    expect(simulation.done).toBe(rows.length);
+  });
+});
+
+test("tokens in are those computed and those found, tokens out those of the answers", () => {
+  law((simulation) => {
+    const served = isServed(simulation);
+    const preemptions = outcome(simulation, "preemptions");
+    // What was computed again, or for nothing, has no place in this sum.
+    fc.pre(served.every(Boolean) && preemptions.every((count) => count === 0));
+    const input = sum(outcome(simulation, "inputTokens"));
+    const output = sum(outcome(simulation, "outputTokens"));
+    const hits = sum(outcome(simulation, "hitTokens"));
+    const admitted = simulation.replicas.map(({ cache }) => cache.counters.hitTokens);
+    expect(sum(admitted)).toBe(hits);
+    expect(totalOf(simulation, "generatedTokens")).toBe(output);
+    // All of an answer but its last token is computed; of a prompt that was found to its end the last token is, again.
+    const again = simulation.replicas[0].cache.rules["full-hit"] === "stored-logits" ? 0 : fullHits(simulation);
+    expect(totalOf(simulation, "computedTokens")).toBe(input - hits + (output - served.length) + again);
+  });
+});
+
+const fullHits = (simulation: Simulation) => {
+  const inputTokens = outcome(simulation, "inputTokens");
+  return outcome(simulation, "hitTokens").filter((hits, id) => hits === inputTokens[id]).length;
+};
+
+test("a replica does one step at a time, and is busy as long as they take together", () => {
+  const ends = new Map<number, number>();
+  const busyNs = new Map<number, number>();
+  const steps = new Map<number, number>();
+  const add = (to: Map<number, number>, number: number, more: number) => to.set(number, (to.get(number) ?? 0) + more);
+  const observer: OwnSimulation["observer"] = {
+    steps({ number }, _load, startNs, count, endsNs) {
+      let from = startNs;
+      expect(from).toBeGreaterThanOrEqual(ends.get(number) ?? 0);
+      for (let i = 0; i < count; i++) {
+        expect(endsNs[i]).toBeGreaterThan(from);
+        from = endsNs[i];
+      }
+      ends.set(number, from);
+      add(busyNs, number, from - startNs);
+      add(steps, number, count);
+    },
+  };
+  law(
+    (simulation) => {
+      for (const { number, ...replica } of simulation.replicas) {
+        expect(replica.busyNs).toBe(busyNs.get(number) ?? 0);
+        expect(replica.stepCount).toBe(steps.get(number) ?? 0);
+      }
+      expect(integralOf(simulation, "busy")).toBe(sum([...busyNs.values()]));
+      expect(totalOf(simulation, "steps")).toBe(sum([...steps.values()]));
+      for (const map of [ends, busyNs, steps]) map.clear();
+    },
+    { observer },
+  );
+});
+
+test("Little's law: what waits and runs, summed over time, is how long all requests were there", () => {
+  law((simulation) => {
+    const arrival = outcome(simulation, "arrivalNs");
+    const there = sum(outcome(simulation, "finishedNs").map((finished, id) => finished - arrival[id]));
+    expect(integralOf(simulation, "waiting") + integralOf(simulation, "running")).toBe(there);
+  });
+});
+
+test("at any time every block is free, private, idle or held", () => {
+  law((simulation, _rows, { blocks }) => {
+    const names = ["freeBlocks", "privateBlocks", "idleBlocks", "heldBlocks"] as const;
+    for (const name of names) expect(Math.min(...simulation.series.levels[name])).toBeGreaterThanOrEqual(0);
+    if (blocks === undefined) return;
+    const integral = sum(names.map((name) => integralOf(simulation, name)));
+    expect(integral).toBe(blocks * simulation.replicas.length * simulation.nowNs);
+  });
+});
+
+/** The totals of the series by another way. */
+function expectTotals(simulation: Simulation): void {
+  const { count } = simulation.arrivals;
+  const counters = simulation.replicas.map(({ cache }) => cache.counters);
+  const refused = sum(outcome(simulation, "refused"));
+  expect(totalOf(simulation, "arrivals")).toBe(count);
+  expect(totalOf(simulation, "refused")).toBe(refused);
+  expect(totalOf(simulation, "finished")).toBe(count - refused);
+  for (const name of ["lookupTokens", "hitTokens", "evictedBlocks", "preemptions"] as const)
+    expect(totalOf(simulation, name)).toBe(sum(counters.map((each) => each[name])));
+  expect(sum(outcome(simulation, "preemptions"))).toBe(sum(counters.map(({ preemptions }) => preemptions)));
+  expect(sum(outcome(simulation, "hitBlocks"))).toBe(sum(counters.map(({ hitBlocks }) => hitBlocks)));
+}
+
+test("the series comes to the totals of the outcomes and of the counters", () => {
+  law((simulation) => expectTotals(simulation));
+});
+
+test("also in a run so long that its intervals are joined", () => {
+  fc.assert(
+    fc.property(workloads({ gap: 20_000_000_000 }), clusters, (rows, own) => {
+      const simulation = simulated(rows, { ...own, cost: linearCost({ fixed: 70_000_001, prefillTokens: 1_234_567 }) });
+      expectTotals(simulation);
+      const arrival = outcome(simulation, "arrivalNs");
+      const there = sum(outcome(simulation, "finishedNs").map((finished, id) => finished - arrival[id]));
+      expect(integralOf(simulation, "waiting") + integralOf(simulation, "running")).toBe(there);
+      expect(simulation.series.count).toBe(Math.ceil((simulation.nowNs + 1) / simulation.series.intervalNs));
+    }),
+    { numRuns: 100 },
+  );
+});
+
+test("every invariant holds after every plan and every commit", () => {
+  law(() => {}, { audit: true });
+});
+
+test("the same requests and seed give the same run, to the byte", () => {
+  fc.assert(
+    fc.property(workloads(), costs, clusters, (rows, cost, own) => {
+      const run = () => everythingOf(simulated(rows, { ...own, events: true, cost: linearCost(cost) }));
+      expect(run()).toEqual(run());
+    }),
+    { numRuns: 50 },
+  );
+});
