@@ -13,3 +13,4 @@ export { sessionPriority } from "./session-priority.ts";
 export { sglangFcfs } from "./sglang-fcfs.ts";
 export { shortestPrefillFirst } from "./shortest-prefill-first.ts";
 export { staticBatching } from "./static.ts";
+export { tgiQueue } from "./tgi-queue.ts";
