@@ -219,24 +219,22 @@ export class PrefillFirst implements Scheduler {
     return Math.max(0, Math.min(longest - generatedTokens, this.#options["clip-max-new-tokens"]));
   }
 
-  /** A token for everybody who has a prompt; returns whether somebody got one. */
+  /** A token for everybody who has a prompt and for whom there is room; returns false if there is nobody left. */
   #decode(context: SchedulerContext): boolean {
     const { running } = context;
     if (newBlocks(context) <= context.availableBlocks) this.#steps.add();
     else this.#retract(context);
-    let isAny = false;
-    for (const sequence of running) {
-      if (isDecoding(sequence) && context.schedule(sequence)) isAny = true;
-    }
-    if (isAny) return true;
-    // Nobody has room. Whoever is alone has all that there is.
-    if (running.length > 1) {
-      this.#retract(context);
-    } else {
+    while (!scheduleAll(context)) {
+      if (running.length > 1) {
+        this.#retract(context);
+        continue;
+      }
+      // Whoever is alone has all that there is.
       refuseForRoom(context, running[0]);
       this.#present--;
+      return false;
     }
-    return false;
+    return true;
   }
 
   /** Sends those with the fewest output tokens to the end of the queue until the others have room for some steps. */
@@ -264,6 +262,13 @@ const mostOutput = (
   { inputTokens, maxOutputTokens }: { readonly inputTokens: number; readonly maxOutputTokens: number },
   capacityTokens: number,
 ) => Math.max(0, Math.min(maxOutputTokens, capacityTokens - inputTokens - 1));
+
+/** A token for everybody who decodes; returns whether somebody got one. */
+function scheduleAll(context: SchedulerContext): boolean {
+  let isAny = false;
+  for (const sequence of context.running) if (isDecoding(sequence) && context.schedule(sequence)) isAny = true;
+  return isAny;
+}
 
 /** Blocks that everybody's next token takes. */
 function newBlocks({ running, blockTokens }: SchedulerContext): number {

@@ -13,7 +13,7 @@ const tgiOptions = {
     least: 1,
   },
   "max-batch-total-tokens": {
-    about: "most tokens of all that run, with their longest answers; 0: as many as the cache has blocks for",
+    about: "most tokens of all that run with their longest answers, unless it is one request; 0: what the cache has",
     default: 0,
   },
   "waiting-served-ratio": {
@@ -106,10 +106,10 @@ class TgiQueue implements Scheduler {
     let totalLeft = this.#totalLeft(context);
     for (let first = context.firstWaiting; first !== undefined && promptLeft > 0; first = context.firstWaiting) {
       if (!this.#hasSeat(context, 0)) break;
-      if (this.#refuseEver(context, first)) continue;
+      if (refuseTooLong(context, first, this.#rules)) continue;
       const longest = longestTokens(first.request);
       const isAlone = running.length === 0;
-      if (longest > totalLeft) break;
+      if (longest > totalLeft && !isAlone) break;
       const tokens = Math.max(1, first.knownTokens - context.cachedTokens(first));
       if (!context.admit(first, Math.min(tokens, promptLeft))) {
         if (!isAlone) break;
@@ -171,22 +171,29 @@ class TgiQueue implements Scheduler {
     return running.reduce((left, { request }) => left - longestTokens(request), most);
   }
 
-  #refuseEver(context: SchedulerContext, sequence: SequenceView): boolean {
-    const most = this.#options["max-batch-total-tokens"];
-    const longest = longestTokens(sequence.request);
-    if (most > 0 && longest > most) {
-      context.refuse(sequence, `it may need ${longest} tokens, max-batch-total-tokens is ${most}`);
-      return true;
-    }
-    return refuseTooLong(context, sequence, this.#rules);
-  }
-
-  /** A token for all that have their prompts, the next chunk for the others; returns whether there is such a step. */
+  /** Tokens for all that run, or for as many as have room; returns false if there is nobody left. */
   #decode(context: SchedulerContext): boolean {
     const { running } = context;
+    while (!this.#scheduleAll(context)) {
+      // Only where answers take blocks as they grow, which TGI's never do.
+      const last = running[running.length - 1];
+      if (running.length > 1) {
+        context.preempt(last, "recompute");
+        continue;
+      }
+      refuseForRoom(context, last);
+      return false;
+    }
+    this.#isDecodeNext = false;
+    this.#steps.add();
+    return true;
+  }
+
+  /** A token for all that have their prompts, the next chunk for the others; returns whether there was room for one. */
+  #scheduleAll(context: SchedulerContext): boolean {
     let isAny = false;
     let promptLeft = this.#options["max-batch-prefill-tokens"];
-    for (const sequence of running) {
+    for (const sequence of context.running) {
       if (isDecoding(sequence)) {
         if (context.schedule(sequence)) isAny = true;
       } else if (promptLeft > 0) {
@@ -196,16 +203,7 @@ class TgiQueue implements Scheduler {
         isAny = true;
       }
     }
-    if (isAny) {
-      this.#isDecodeNext = false;
-      this.#steps.add();
-      return true;
-    }
-    // Only where answers take blocks as they grow, which TGI's never do.
-    const last = running[running.length - 1];
-    if (running.length > 1) context.preempt(last, "recompute");
-    else refuseForRoom(context, last);
-    return false;
+    return isAny;
   }
 }
 

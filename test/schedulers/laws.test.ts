@@ -16,7 +16,10 @@ const bounds: Record<string, (plan: StepPlan, most: number, running: number, sch
     scheduler === "fcfs" ? prefillTokens <= most || count === 1 : prefillTokens + decodeTokens <= most,
   "max-num-seqs": (_plan, most, running) => running <= most,
   "batch-size": (_plan, most, running) => running <= most,
-  "max-batch-size": ({ count }, most) => count <= most,
+  // 0: as many as fit.
+  "max-batch-size": (_plan, most, running) => most === 0 || running <= most,
+  "max-running-requests": (_plan, most, running) => running <= most,
+  "running-max-req-size": (_plan, most, running) => running <= most,
 };
 
 const request: fc.Arbitrary<SteppedRequest & { gap: number }> = fc

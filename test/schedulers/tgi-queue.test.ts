@@ -133,7 +133,7 @@ describe("the queue", () => {
     ]);
   });
 
-  test("has seats and a budget of tokens, and refuses who asks for more", () => {
+  test("has seats, and a budget of tokens, which one request alone may exceed", () => {
     const requests = [
       { input: 2, output: 2 },
       { input: 9, output: 3 },
@@ -142,9 +142,16 @@ describe("the queue", () => {
     ];
     const seats = run(100, requests, { "max-batch-size": 2 });
     expect(seats.steps[0]).toBe("0: A prefill 0–2, B prefill 0–9");
-    const budget = run(100, requests, { "max-batch-total-tokens": 7 });
-    expect(budget.refused).toEqual({ B: "it may need 11 tokens, max-batch-total-tokens is 7" });
-    expect(budget.steps[0]).toBe("0: A prefill 0–2, C prefill 0–2 · refuses B");
+    // With their answers 3, 11, 3 and 3 tokens: A, then B alone, then the others.
+    expect(run(100, requests, { "max-batch-total-tokens": 7 }).steps).toEqual([
+      "0: A prefill 0–2",
+      "1: A decode",
+      "2: B prefill 0–9",
+      "3: B decode",
+      "4: B decode",
+      "5: C prefill 0–2, D prefill 0–2",
+      "6: C decode, D decode",
+    ]);
     expect(run(10, requests).refused).toEqual({ B: "it needs more blocks than the cache has" });
   });
 });
