@@ -16,8 +16,9 @@ const bounds: Record<string, (plan: StepPlan, most: number, running: number, sch
     scheduler === "fcfs" ? prefillTokens <= most || count === 1 : prefillTokens + decodeTokens <= most,
   "max-num-seqs": (_plan, most, running) => running <= most,
   "batch-size": (_plan, most, running) => running <= most,
-  // 0: as many as fit.
-  "max-batch-size": (_plan, most, running) => most === 0 || running <= most,
+  // Roseinfer's bounds a step; TGI's what runs, and 0 says as many as fit.
+  "max-batch-size": ({ count }, most, running, scheduler) =>
+    scheduler === "online" ? count <= most : most === 0 || running <= most,
   "max-running-requests": (_plan, most, running) => running <= most,
   "running-max-req-size": (_plan, most, running) => running <= most,
 };
