@@ -14,6 +14,12 @@ export interface Hardware {
   /** To the host and to the other devices of its machine, each way. */
   readonly hostBytesPerS: number;
   readonly linkBytesPerS: number;
+  /**
+   * What shares a tile of rows in its attention kernels: the queries of one sequence's `head` (FlashAttention-2), those of
+   * all heads that share keys (`group`: FlashAttention-3 for Hopper and what came after it, ROCm's in Triton), or nothing,
+   * for each query is computed for itself (`query`). It matters for answers in a step with prompts.
+   */
+  readonly attentionTile: "head" | "group" | "query";
 }
 
 const mebi = 2 ** 20;
@@ -32,6 +38,7 @@ const devices: readonly Hardware[] = [
     flops: { fp32: 19.5 * tera, bf16: 312 * tera, fp8: 312 * tera },
     hostBytesPerS: pcie4,
     linkBytesPerS: 300 * giga,
+    attentionTile: "head",
   },
   {
     name: "a100-80gb",
@@ -41,6 +48,7 @@ const devices: readonly Hardware[] = [
     flops: { fp32: 19.5 * tera, bf16: 312 * tera, fp8: 312 * tera },
     hostBytesPerS: pcie4,
     linkBytesPerS: 300 * giga,
+    attentionTile: "head",
   },
   {
     name: "h100",
@@ -50,6 +58,7 @@ const devices: readonly Hardware[] = [
     flops: { fp32: 67 * tera, bf16: 989.5 * tera, fp8: 1979 * tera },
     hostBytesPerS: pcie5,
     linkBytesPerS: 450 * giga,
+    attentionTile: "group",
   },
   {
     name: "h200",
@@ -59,6 +68,7 @@ const devices: readonly Hardware[] = [
     flops: { fp32: 67 * tera, bf16: 989.5 * tera, fp8: 1979 * tera },
     hostBytesPerS: pcie5,
     linkBytesPerS: 450 * giga,
+    attentionTile: "group",
   },
   {
     name: "b200",
@@ -68,6 +78,7 @@ const devices: readonly Hardware[] = [
     flops: { fp32: 75 * tera, bf16: 2250 * tera, fp8: 4500 * tera },
     hostBytesPerS: pcie5,
     linkBytesPerS: 900 * giga,
+    attentionTile: "group",
   },
   {
     name: "l40s",
@@ -77,6 +88,7 @@ const devices: readonly Hardware[] = [
     flops: { fp32: 91.6 * tera, bf16: 362 * tera, fp8: 733 * tera },
     hostBytesPerS: pcie4,
     linkBytesPerS: pcie4,
+    attentionTile: "head",
   },
   {
     name: "rtx-4090",
@@ -86,6 +98,7 @@ const devices: readonly Hardware[] = [
     flops: { fp32: 82.6 * tera, bf16: 165.2 * tera, fp8: 330.3 * tera },
     hostBytesPerS: pcie4,
     linkBytesPerS: pcie4,
+    attentionTile: "head",
   },
   {
     name: "rtx-pro-6000",
@@ -96,6 +109,7 @@ const devices: readonly Hardware[] = [
     flops: { fp32: 120 * tera, bf16: 500 * tera, fp8: 1000 * tera },
     hostBytesPerS: pcie5,
     linkBytesPerS: pcie5,
+    attentionTile: "head",
   },
   {
     name: "rtx-pro-6000-workstation",
@@ -105,6 +119,7 @@ const devices: readonly Hardware[] = [
     flops: { fp32: 125 * tera, bf16: 503.8 * tera, fp8: 1007.6 * tera },
     hostBytesPerS: pcie5,
     linkBytesPerS: pcie5,
+    attentionTile: "head",
   },
   {
     name: "mi300x",
@@ -114,6 +129,7 @@ const devices: readonly Hardware[] = [
     flops: { fp32: 163.4 * tera, bf16: 1307.4 * tera, fp8: 2614.9 * tera },
     hostBytesPerS: pcie5,
     linkBytesPerS: 448 * giga,
+    attentionTile: "group",
   },
   {
     name: "cpu",
@@ -123,6 +139,7 @@ const devices: readonly Hardware[] = [
     flops: { fp32: 389 * giga, bf16: 389 * giga, fp8: 389 * giga },
     hostBytesPerS: 54 * giga,
     linkBytesPerS: 54 * giga,
+    attentionTile: "query",
   },
 ];
 

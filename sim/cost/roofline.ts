@@ -4,34 +4,38 @@ import type { Hardware } from "./hardware.ts";
 import { kvLayerBytes } from "./kv-bytes.ts";
 import { expertLayers, type ModelShape } from "./model-shape.ts";
 
-/** What share of a data sheet's figures an engine gets, and what it needs besides. The same for all models and devices. */
+/**
+ * What an engine makes of a data sheet's figures. The same for all models and devices. Shares are above 0 and at most 1;
+ * the ranges are those in which engines are found.
+ */
 export interface Efficiency {
-  /** Of memory bandwidth, reading weights: 0.6 to 0.95. */
-  readonly weights: number;
-  /** Of memory bandwidth, reading keys and values through block tables: 0.4 to 0.95. */
-  readonly cache: number;
-  /** Of matrix throughput: 0.4 to 0.9. */
+  /** Share of memory bandwidth, reading weights, keys and values: 0.7 to 0.95. */
+  readonly memory: number;
+  /** Share of matrix throughput, in the matrices of the layers: 0.5 to 0.9. */
   readonly matrices: number;
-  /** Of matrix throughput, in attention over prompts: 0.2 to 0.7. */
+  /** How much of the shorter one of arithmetic and memory traffic hides behind the longer one, in matrices: 0.2 to 0.9. */
+  readonly overlap: number;
+  /** Share of matrix throughput, in attention: 0.25 to 0.7. */
   readonly attention: number;
-  /** Of the links to the host and between devices: 0.5 to 0.95. */
+  /** Share of the bandwidth of links to the host and between devices: 0.5 to 0.95. */
   readonly links: number;
-  /** From one step's end to the next one's beginning, in microseconds: scheduling, launching, taking tokens: 0 to 5,000. */
+  /** Microseconds of a step in which the device waits for the engine: 0 to 5,000; little if it plans ahead. */
   readonly stepUs: number;
-  /** The same for each sequence in it: block tables, sampling, text: 0 to 50. */
-  readonly sequenceUs: number;
-  /** For devices to meet, each time: 3 to 30. */
+  /** Microseconds for devices to meet, twice a layer: 3 to 30. */
   readonly allReduceUs: number;
 }
 
+/**
+ * `memory`, `matrices`, `overlap`, `attention` and `stepUs` are fitted to the first half of a recorded run of vLLM 0.19
+ * (docs/fidelity.md); the links are usual values.
+ */
 export const defaultEfficiency: Efficiency = {
-  weights: 0.85,
-  cache: 0.8,
-  matrices: 0.75,
-  attention: 0.5,
+  memory: 0.91,
+  matrices: 0.85,
+  overlap: 0.4,
+  attention: 0.38,
   links: 0.8,
-  stepUs: 1000,
-  sequenceUs: 10,
+  stepUs: 950,
   allReduceUs: 10,
 };
 
@@ -45,17 +49,27 @@ export interface RooflineOptions {
   readonly efficiency?: Partial<Efficiency>;
 }
 
+/** Matrices are multiplied in tiles of so many tokens, or of fewer if all fit into a small one (cuBLAS, CUTLASS). */
+const tileTokens = 128;
+const smallTileTokens = 32;
+
+/** Kernels of attention have tiles of so many rows, of one sequence's queries (FlashAttention-2 over block tables). */
+const attentionRows = 64;
+
 /**
- * A step takes as long as its operators, each of which is limited by arithmetic or by memory (Williams et al., CACM
- * 2009), and what the engine needs around them. Operators: matrices of the layers, experts, attention of prompts,
- * attention of answers, logits, what is done to each number between them, sums over devices, copies and swaps.
+ * A step takes as long as its operators one after the other, each of which is limited by arithmetic or by memory (the
+ * roofline: Williams et al., CACM 2009), and what the engine needs around them. Operators: matrices of the layers, experts,
+ * attention of prompts, attention of answers, logits, what is done to each token between these, sums over devices, copies
+ * and swaps.
+ *
+ * In a step with prompts, answers go through the kernel that is made for many queries of a sequence: each has a tile of
+ * its own with all but a few rows empty. That makes reading its keys and values as slow as computing with them.
  */
 export class Roofline implements CostModel {
   readonly name = "roofline";
   readonly windowTokens: number | undefined;
   // All in nanoseconds, for one of what the name says.
   readonly #stepNs: number;
-  readonly #sequenceNs: number;
   readonly #weightsNs: number;
   readonly #tokenNs: number;
   readonly #vectorNs: number;
@@ -63,96 +77,102 @@ export class Roofline implements CostModel {
   readonly #touched: Float64Array;
   readonly #expertWeightsNs: number;
   readonly #expertTokenNs: number;
+  readonly #exposed: number;
   readonly #pairNs: number;
   readonly #windowPairNs: number;
   readonly #contextNs: number;
   readonly #windowContextNs: number;
   readonly #decodeNs: number;
   readonly #decodeWindowNs: number;
+  readonly #mixedNs: number;
+  readonly #mixedWindowNs: number;
   readonly #headNs: number;
   readonly #logitsNs: number;
   readonly #samplingNs: number;
   readonly #copyNs: number;
   readonly #swapNs: number;
 
-  constructor({ shape, hardware, blockTokens, tensorParallel: tp = 1, ...rest }: RooflineOptions) {
+  constructor({ shape, hardware, blockTokens, tensorParallel: devices = 1, ...rest }: RooflineOptions) {
     const efficiency = { ...defaultEfficiency, ...rest.efficiency };
-    const numberBytes = shape.numberBytes;
-    const { parameters, layers, hidden, vocabulary, heads } = shape;
-    // Bytes and operations a nanosecond, of all devices together.
-    const read = (tp * hardware.memoryBytesPerS * efficiency.weights) / 1e9;
-    const compute = (tp * hardware.flops[shape.compute] * efficiency.matrices) / 1e9;
-    const plainCompute = tp * hardware.flops[shape.numberBytes === 4 ? "fp32" : "bf16"];
+    const { parameters, layers, hidden, vocabulary, heads, kvHeads, numberBytes, experts, latentDim } = shape;
+    // Of one device, in bytes and operations a nanosecond. Each has an equal share of the matrices and heads.
+    const memory = (hardware.memoryBytesPerS * efficiency.memory) / 1e9;
+    const plain = hardware.flops[numberBytes === 4 ? "fp32" : "bf16"] / 1e9;
+    const compute = (hardware.flops[shape.compute] / 1e9) * efficiency.matrices;
+    const attend = plain * efficiency.attention;
+    const link = (hardware.linkBytesPerS * efficiency.links) / 1e9;
 
-    this.#stepNs = efficiency.stepUs * 1e3;
-    this.#sequenceNs = efficiency.sequenceUs * 1e3;
+    this.#exposed = 1 - efficiency.overlap;
+    this.#weightsNs = (parameters.layers * shape.weightBytes) / devices / memory;
+    this.#tokenNs = (2 * parameters.layers) / devices / compute;
 
-    this.#weightsNs = (parameters.layers * shape.weightBytes) / read;
-    this.#tokenNs = (2 * parameters.layers) / compute;
-
-    const { experts } = shape;
     const sparse = expertLayers(shape);
     this.#touched = experts ? touchedExperts(experts.count, experts.active) : new Float64Array(1);
-    this.#expertWeightsNs = (sparse * parameters.expert * shape.expertWeightBytes) / read;
-    this.#expertTokenNs = (2 * sparse * (experts?.active ?? 0) * parameters.expert) / compute;
+    this.#expertWeightsNs = (sparse * parameters.expert * shape.expertWeightBytes) / devices / memory;
+    this.#expertTokenNs = (2 * sparse * (experts?.active ?? 0) * parameters.expert) / devices / compute;
 
     const windowLayers = shape.window?.layers ?? 0;
     const fullLayers = layers - windowLayers;
     this.windowTokens = shape.window?.tokens;
-    const attend = (plainCompute * efficiency.attention) / 1e9;
-    const pair = (2 * heads * (shape.keyDim + shape.valueDim)) / attend;
+    const pair = (2 * heads * (shape.keyDim + shape.valueDim)) / devices / attend;
     this.#pairNs = fullLayers * pair;
     this.#windowPairNs = windowLayers * pair;
-    // Each device reads its own share of the cache, at its own speed.
-    const kvNumber = rest.kvNumberBytes ?? numberBytes;
-    const kvBytes = kvLayerBytes(shape, kvNumber, tp);
-    const context = kvBytes / ((hardware.memoryBytesPerS * efficiency.cache) / 1e9);
+    const kvBytes = kvLayerBytes(shape, rest.kvNumberBytes ?? numberBytes, devices);
+    const context = kvBytes / memory;
     this.#contextNs = fullLayers * context;
     this.#windowContextNs = windowLayers * context;
-    // An answer's token reads what is stored as it is (MLA: all heads from the same numbers).
-    const { latentDim } = shape;
+    // Answers read what is stored as it is. With MLA, all heads compute with the same numbers, always in their own kernel.
     const perKey = latentDim === undefined ? shape.keyDim + shape.valueDim : shape.kvNumbers + latentDim;
-    const decode = Math.max(context, (2 * heads * perKey) / attend);
+    const decode = Math.max(context, (2 * heads * perKey) / devices / attend);
+    const rows = { head: attentionRows, group: (attentionRows * kvHeads) / heads, query: 1 }[hardware.attentionTile];
+    const mixed = latentDim === undefined ? Math.max(decode, pair * rows) : decode;
     this.#decodeNs = fullLayers * decode;
     this.#decodeWindowNs = windowLayers * decode;
+    this.#mixedNs = fullLayers * mixed;
+    this.#mixedWindowNs = windowLayers * mixed;
 
-    this.#headNs = (parameters.head * numberBytes) / read;
-    this.#logitsNs = (2 * parameters.head) / ((plainCompute * efficiency.matrices) / 1e9);
-    // Logits are written, widened to 32 bits, and read for the largest one.
-    this.#samplingNs = (vocabulary * (2 * numberBytes + 2 * 4)) / read;
+    this.#headNs = (parameters.head * numberBytes) / devices / memory;
+    this.#logitsNs = (2 * parameters.head) / devices / (plain * efficiency.matrices);
+    // Logits are written, read and widened to 32 bits, and read again for the largest one.
+    this.#samplingNs = (vocabulary * (2 * numberBytes + 2 * 4)) / devices / memory;
 
-    const meetings = tp > 1 ? 2 * layers : 0;
-    this.#stepNs += meetings * efficiency.allReduceUs * 1e3;
-    const link = (hardware.linkBytesPerS * efficiency.links) / 1e9;
-    const summed = tp > 1 ? (meetings * 2 * (tp - 1) * hidden * numberBytes) / tp / link : 0;
-    this.#vectorNs = vectorBytes(shape) / read + summed;
+    const meetings = devices > 1 ? 2 * layers : 0;
+    this.#stepNs = (efficiency.stepUs + meetings * efficiency.allReduceUs) * 1e3;
+    // All hear from all: each sends and gets its share twice.
+    const summed = (meetings * 2 * ((devices - 1) / devices) * hidden * numberBytes) / link;
+    this.#vectorNs = vectorBytes(shape) / devices / memory + summed;
 
-    const stored = layers * kvBytes;
-    this.#copyNs = (2 * blockTokens * stored) / ((hardware.memoryBytesPerS * efficiency.cache) / 1e9);
-    this.#swapNs = stored / ((hardware.hostBytesPerS * efficiency.links) / 1e9);
+    this.#copyNs = (2 * blockTokens * layers * kvBytes) / memory;
+    this.#swapNs = (layers * kvBytes) / ((hardware.hostBytesPerS * efficiency.links) / 1e9);
   }
 
   stepNs(load: Readonly<StepLoad>): Nanos {
-    const tokens = load.prefillTokens + load.decodeTokens;
-    let ns =
-      this.#stepNs +
-      load.sequences * this.#sequenceNs +
-      Math.max(this.#weightsNs, tokens * this.#tokenNs) +
-      tokens * this.#vectorNs +
-      Math.max(
-        load.prefillPairs * this.#pairNs + load.prefillWindowPairs * this.#windowPairNs,
-        load.prefillContextTokens * this.#contextNs + load.prefillWindowTokens * this.#windowContextNs,
-      ) +
-      load.decodeContextTokens * this.#decodeNs +
-      load.decodeWindowTokens * this.#decodeWindowNs +
-      load.copiedBlocks * this.#copyNs +
-      load.swappedTokens * this.#swapNs;
-    if (load.logits > 0) ns += Math.max(this.#headNs, load.logits * this.#logitsNs) + load.logits * this.#samplingNs;
-    if (this.#expertWeightsNs > 0) {
-      const touched = this.#touched[Math.min(tokens, this.#touched.length - 1)];
-      ns += Math.max(touched * this.#expertWeightsNs, tokens * this.#expertTokenNs);
+    const { prefillTokens, decodeContextTokens, decodeWindowTokens, logits } = load;
+    const tokens = prefillTokens + load.decodeTokens;
+    let ns = this.#stepNs + load.copiedBlocks * this.#copyNs + load.swappedTokens * this.#swapNs;
+    if (tokens > 0) {
+      const rows = tokens <= smallTileTokens ? smallTileTokens : Math.ceil(tokens / tileTokens) * tileTokens;
+      ns += this.#longer(this.#weightsNs, rows * this.#tokenNs) + tokens * this.#vectorNs;
+      if (this.#expertWeightsNs > 0) {
+        const touched = this.#touched[Math.min(tokens, this.#touched.length - 1)];
+        ns += this.#longer(touched * this.#expertWeightsNs, tokens * this.#expertTokenNs);
+      }
     }
+    if (prefillTokens > 0) {
+      const computeNs = load.prefillPairs * this.#pairNs + load.prefillWindowPairs * this.#windowPairNs;
+      const readNs = load.prefillContextTokens * this.#contextNs + load.prefillWindowTokens * this.#windowContextNs;
+      ns += Math.max(computeNs, readNs);
+      ns += decodeContextTokens * this.#mixedNs + decodeWindowTokens * this.#mixedWindowNs;
+    } else {
+      ns += decodeContextTokens * this.#decodeNs + decodeWindowTokens * this.#decodeWindowNs;
+    }
+    if (logits > 0) ns += this.#longer(this.#headNs, logits * this.#logitsNs) + logits * this.#samplingNs;
     return Math.max(1, Math.round(ns));
+  }
+
+  /** Of two that run side by side, the longer one and what does not hide behind it of the other. */
+  #longer(a: number, b: number): number {
+    return a > b ? a + this.#exposed * b : b + this.#exposed * a;
   }
 }
 
@@ -164,10 +184,15 @@ function touchedExperts(count: number, active: number): Float64Array {
   return Float64Array.from(touched);
 }
 
-/** Bytes that a token's vectors take on their way between the matrices: each is written and read again. */
-function vectorBytes({ layers, denseLayers, hidden, heads, keyDim, kvNumbers, ffn, experts, numberBytes }: ModelShape) {
-  // Two norms and two residual sums of the hidden vector; queries, keys and values, turned; gate, up and their product.
-  const around = 8 * hidden + 4 * (heads * keyDim + kvNumbers);
+/**
+ * Bytes that a token moves between matrices, in kernels that are fused as usual: two norms, each with the residual sum
+ * before it (four hidden vectors), the turn of queries and keys, storing keys and values, what attention takes and gives, and the
+ * product of gate and up (three inner vectors).
+ */
+function vectorBytes(shape: ModelShape): number {
+  const { layers, denseLayers, hidden, heads, keyDim, valueDim, kvNumbers, ffn, experts, numberBytes } = shape;
+  const attention = 3 * heads * keyDim + heads * valueDim + 3 * kvNumbers;
   const inner = experts ? (experts.active + experts.shared) * experts.ffn : 0;
-  return numberBytes * (layers * around + 6 * (denseLayers * ffn + (layers - denseLayers) * inner));
+  const innerOfAll = denseLayers * ffn + (layers - denseLayers) * inner;
+  return numberBytes * (layers * (8 * hidden + attention) + 3 * innerOfAll);
 }
