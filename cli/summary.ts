@@ -1,6 +1,7 @@
 import { type MissReason, missReasons } from "../core/counters.ts";
 import { type RuleName, resolveRules, ruleNames } from "../core/rules.ts";
 import type { RunReport } from "./report.ts";
+import { engineRows, simulationSummary } from "./simulation-summary.ts";
 import {
   aligned,
   approximate,
@@ -47,6 +48,8 @@ export interface SummaryFacts {
   readonly usualBlockTokens: number | undefined;
   /** Its rules that do not hold, because something else was chosen. */
   readonly leftOut: readonly string[];
+  /** Where the timeline was written. */
+  readonly timeline?: string | undefined;
 }
 
 /** A run for people: what was run, the hit ratios, the misses, the speed. */
@@ -55,6 +58,7 @@ export function summary(report: RunReport, facts: SummaryFacts): string {
   const served = refusedRequests === lookups ? [] : [misses(report)];
   return [
     ran(report, facts),
+    ...simulationSummary(report),
     ratios(report),
     ...served,
     ...scatter(report),
@@ -65,9 +69,10 @@ export function summary(report: RunReport, facts: SummaryFacts): string {
 }
 
 function ran(
-  { trace, policy, warmup }: RunReport,
+  report: RunReport,
   { traceName, distinctBlocks, byDefault, usualBlockTokens, leftOut }: SummaryFacts,
 ): string {
+  const { trace, policy, warmup } = report;
   const { index, eviction, allocator, scheduler, blocks, blockTokens } = policy;
   const built = trace.files.length === 0 ? " (the built-in example: generated chat)" : "";
   const share = distinctBlocks === 0 ? "" : `, ${percent((blocks ?? 0) / distinctBlocks)} of`;
@@ -91,6 +96,7 @@ function ran(
     ],
     ["policy", `${preset}${colors.bold(`${index} + ${eviction}`)}, allocator ${allocator}, scheduler ${scheduler}`],
     ["cache", `${capacity}; ${counted(blockTokens, "token")} a block${usual}`],
+    ...engineRows(report),
     ...(changed ? ([["rules", changed]] as [string, string][]) : []),
     ...(leftOut.length > 0 ? ([["not", `${leftOut.join(", ")} of ${policy.preset}`]] as [string, string][]) : []),
   ];
@@ -139,20 +145,32 @@ function scatter({ cache: { fragmentation }, warmup }: RunReport): string[] {
   return [`  fragmentation  ${wrapped(text, 17, 17)}`];
 }
 
-function refusals({ cache, policy }: RunReport): string[] {
+function refusals({ cache, policy, refusals: reasons }: RunReport): string[] {
   const { refusedRequests, lookups } = cache;
   if (refusedRequests === 0) return [];
+  const why =
+    reasons === undefined
+      ? `as longer than the cache of ${counted(policy.blocks ?? 0, "block")}`
+      : Object.entries(reasons)
+          .map(([reason, count]) => `${grouped(count)} because ${reason}`)
+          .join("; ");
   const text =
-    `${grouped(refusedRequests)} of ${counted(lookups, "request")} were refused, as longer than the cache ` +
-    `of ${counted(policy.blocks ?? 0, "block")}. They count as lookups without a hit.`;
+    `${grouped(refusedRequests)} of ${counted(lookups, "request")} were refused, ${why}. ` +
+    "They count as lookups without a hit.";
   return [colors.yellow(wrapped(text, 0))];
 }
 
-function speed({ wallMs, blockRefsPerS }: RunReport, { directory, repeat }: SummaryFacts): string {
+function speed({ wallMs, blockRefsPerS, throughput, trace }: RunReport, facts: SummaryFacts): string {
+  const { directory, repeat, timeline } = facts;
   const times = repeat === undefined ? "" : ` (median of ${repeat})`;
   const rate = blockRefsPerS === 0 ? "" : `: ${approximate(blockRefsPerS)} block references a second`;
-  const replayed = `Replayed in ${milliseconds(wallMs)}${times}${rate}.`;
-  return directory === undefined ? replayed : `${replayed}\nSaved in ${directory}`;
+  const replayed =
+    throughput === null
+      ? `Replayed in ${milliseconds(wallMs)}${times}${rate}.`
+      : `Simulated ${approximate(throughput.makespanS)} s in ${milliseconds(wallMs)}${times}: ` +
+        `${approximate(Math.round(trace.requests / (wallMs / 1000)))} requests a second.`;
+  const seen = timeline === undefined ? [] : [`Timeline in ${timeline}: open it in ui.perfetto.dev`];
+  return [replayed, ...seen, ...(directory === undefined ? [] : [`Saved in ${directory}`])].join("\n");
 }
 
 /** What became of each operation. */

@@ -1,0 +1,107 @@
+import type { Distribution } from "../sim/figures.ts";
+import type { RunReport } from "./report.ts";
+import { aligned, approximate, colors, counted, percent, wrapped } from "./table.ts";
+
+/** What was simulated, in lines of the summary's head. */
+export function engineRows({ simulation, policy }: RunReport): [string, string][] {
+  if (!simulation) return [];
+  const { model, gpu, tensorParallel, cost, replicas, router, loop, speed, spread } = simulation;
+  const devices = tensorParallel === 1 ? gpu : `${tensorParallel} × ${gpu}`;
+  const cluster = replicas === 1 ? "" : `; ${replicas} replicas, router ${colors.bold(router ?? "none")}`;
+  const options = Object.entries(policy.schedulerOptions).map(([name, value]) => `${name}=${value}`);
+  const load = [
+    ...(loop === "closed" ? ["turns wait for answers (closed loop)"] : []),
+    ...(speed === 1 ? [] : [`${Number(speed.toPrecision(4))} times as fast as recorded`]),
+    ...(spread === "none" ? [] : ["equal times spread"]),
+  ];
+  return [
+    ["engine", `${colors.bold(model)} on ${devices}, step times: ${cost}${cluster}`],
+    ...(options.length > 0 ? ([["steps", options.join(", ")]] as [string, string][]) : []),
+    ...(load.length > 0 ? ([["load", load.join(", ")]] as [string, string][]) : []),
+  ];
+}
+
+/** Latency, throughput, promises and replicas. */
+export function simulationSummary(report: RunReport): string[] {
+  if (!report.simulation) return [];
+  return [latencies(report), throughputs(report), ...promises(report), ...replicas(report)];
+}
+
+const latencyMeanings = {
+  ttftMs: "arrival to first token",
+  tpotMs: "per token after the first",
+  e2eMs: "arrival to last token",
+  queueMs: "arrival to admission",
+} as const;
+
+const latencyNames = { ttftMs: "TTFT", tpotMs: "TPOT", e2eMs: "latency", queueMs: "queue" } as const;
+
+function latencies({ latency }: RunReport): string {
+  const names = Object.keys(latencyMeanings) as (keyof typeof latencyMeanings)[];
+  const columns = ["mean", "p50", "p90", "p99", "max"] as const satisfies readonly (keyof Distribution)[];
+  const header = ["", ...columns, ""].map((cell) => colors.dim(cell));
+  const rows = names.map((name) => {
+    const values = latency?.[name];
+    const cells = columns.map((column) => (values ? duration(values[column]) : "–"));
+    return [latencyNames[name], ...cells, colors.dim(latencyMeanings[name])];
+  });
+  return `${colors.bold("Latency")}\n${aligned([header, ...rows], "lrrrrrl")}`;
+}
+
+/** 0.5123 ms, 51.2 ms, 5.12 s, 512 s: three digits. */
+export function duration(ms: number): string {
+  const [value, unit] = ms < 1000 ? [ms, "ms"] : [ms / 1000, "s"];
+  const digits = value >= 99.95 ? 0 : value >= 9.995 ? 1 : 2;
+  return `${value.toLocaleString("en-US", { minimumFractionDigits: digits, maximumFractionDigits: digits })} ${unit}`;
+}
+
+function throughputs({ throughput, cluster }: RunReport): string {
+  const { requestsPerS, inputTokensPerS, outputTokensPerS, makespanS } = throughput!;
+  const busy = cluster!.replicas.reduce((sum, { utilisation }) => sum + utilisation, 0) / cluster!.replicas.length;
+  const rows = [
+    ["requests", `${approximate(requestsPerS)}/s`, ""],
+    ["prompt tokens", `${approximate(inputTokensPerS)}/s`, ""],
+    ["answer tokens", `${approximate(outputTokensPerS)}/s`, ""],
+    ["makespan", duration(makespanS * 1000), colors.dim("first arrival to last token")],
+    ["busy", percent(busy), colors.dim("of that time a step was under way")],
+  ];
+  return `${colors.bold("Throughput")}\n${aligned(rows, "lrl")}`;
+}
+
+function promises({ slo }: RunReport): string[] {
+  if (!slo) return [];
+  const { ttftMs, tpotMs, e2eMs, attained, goodputRequestsPerS } = slo;
+  const limits = Object.entries({ TTFT: ttftMs, TPOT: tpotMs, latency: e2eMs })
+    .flatMap(([name, ms]) => (ms === undefined ? [] : `${name} ≤ ${duration(ms)}`))
+    .join(", ");
+  return [
+    wrapped(
+      `${colors.bold("SLO")} ${limits}: kept for ${percent(attained)} of requests; goodput ${approximate(goodputRequestsPerS)} requests/s`,
+      0,
+    ),
+  ];
+}
+
+/** Rows at most; of more replicas only the extremes say something. */
+const mostRows = 16;
+
+function replicas({ cluster }: RunReport): string[] {
+  if (!cluster || cluster.replicas.length === 1) return [];
+  const { imbalance, duplicated } = cluster;
+  const rows = cluster.replicas
+    .slice(0, mostRows)
+    .map(({ requests, hitRatioToken, utilisation, steps }, i) => [
+      String(i),
+      approximate(requests),
+      hitRatioToken.toFixed(4),
+      percent(utilisation),
+      approximate(steps),
+    ]);
+  const header = ["replica", "requests", "hit ratio (token)", "busy", "steps"].map((cell) => colors.dim(cell));
+  const more =
+    cluster.replicas.length > mostRows ? `\n  … ${counted(cluster.replicas.length - mostRows, "more replica")}` : "";
+  const said = `The busiest has ${imbalance.toFixed(2)} times the mean of requests; ${percent(duplicated)} of cached prompt blocks are copies of another replica's.`;
+  return [
+    `${colors.bold("Replicas")}\n${aligned([header, ...rows], "lrrrr")}${more}\n${wrapped(said, 2, 2).replace(/^/, "  ")}`,
+  ];
+}
