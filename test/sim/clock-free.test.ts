@@ -1,6 +1,7 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
 import { replayTrace } from "../../core/replay.ts";
+import { resolveRules } from "../../core/rules.ts";
 import { evictionRegistry, presetRegistry, schedulerRegistry } from "../../policies/registry.ts";
 import {
   linearCost,
@@ -82,3 +83,39 @@ test.each(evictions)("under %s, every decision is that of target cache", (policy
     runs,
   );
 });
+
+/** What was found, stored and evicted, each in its order, whichever blocks it was in. */
+function contentsOf(lines: readonly string[]): Record<string, string[]> {
+  const of = (kind: string) =>
+    lines
+      .map((line) => line.split(" "))
+      .filter(([name]) => name === kind)
+      .map(([, request, _block, key, value]) => `${request}: content ${key}, at ${value}`);
+  return { hit: of("hit"), publish: of("publish"), evict: of("evict") };
+}
+
+// Target cache takes all blocks of an answer at once, where a real step takes one when it needs it: so a block is published
+// before or after another one is evicted, and freed blocks go out in another order. Two things make more of a difference:
+// answers that are not cached take no blocks there, so that they displace nothing; and where a block of an answer gives way,
+// while the answer grows, to one that has been stored before, it is free again for the next one.
+const atOneStroke = presets.filter(([, { index, rules: own }]) => {
+  const { publish, duplicates } = resolveRules(index.defaults ?? {}, own);
+  const givesWay = publish !== "finish" && (duplicates === "swap" || duplicates === "share");
+  return index.supports["cache-generated"] !== undefined && !givesWay;
+});
+
+test.each(atOneStroke)(
+  "%s: where answers are cached and fit, target cache finds, stores and evicts the same at one stroke",
+  (_name, preset) => {
+    const blocks = fc.option(fc.integer({ min: 50, max: 90 }), { nil: undefined });
+    fc.assert(
+      fc.property(workloads({ answer: 10 }), blocks, fc.constantFrom(1, 2, 4), (rows, tokens, blockTokens) => {
+        const own = { preset, blockTokens, blocks: tokens && Math.ceil(tokens / blockTokens), scheduler: "naive" };
+        const both = bothWays(rows, { ...own, rules: { "cache-generated": "true" } }, "skip");
+        expect(contentsOf(both.simulation.lines)).toEqual(contentsOf(both.replay.lines));
+        expect(outcome(both.simulation.simulation, "hitTokens")).toEqual([...both.replay.requests.hitTokens]);
+      }),
+      runs,
+    );
+  },
+);
