@@ -1,0 +1,116 @@
+import { expect, test } from "vitest";
+import { linearCost, outcome, type Row, simulated, simulatedInBatches } from "../support/simulated.ts";
+
+const times = (simulation: ReturnType<typeof simulated>) => {
+  const names = ["arrivalNs", "admittedNs", "firstTokenNs", "finishedNs"] as const;
+  const columns = names.map((name) => outcome(simulation, name));
+  return columns[0].map((_, id) => columns.map((column) => column[id]));
+};
+
+// Tokens of a beginning that several have in common.
+const shared = [1, 2, 3, 4, 5, 6, 7, 8];
+
+test("five requests, one at a time", () => {
+  // A step takes 10 ns, 3 for each token of a prompt and 1 for each token that an answer reads. Blocks have 4 tokens.
+  const cost = linearCost({ fixed: 10, prefillTokens: 3, decodeContextTokens: 1 });
+  const rows: Row[] = [
+    { at: 0, prompt: [...shared, 20], answer: 3 },
+    { at: 5, prompt: [...shared, 21, 22], answer: 1 },
+    { at: 50, prompt: 40, answer: 1 },
+    { at: 120, prompt: [...shared], answer: 2 },
+    { at: 500, prompt: 2, answer: 2 },
+  ];
+  const simulation = simulated(rows, { scheduler: "naive", blocks: 6, cost });
+  expect(times(simulation)).toEqual([
+    // A computes 9 tokens: 10 + 27 = 37. Its second token reads 10: 20 more; its third reads 11: 21 more.
+    [0, 0, 37, 78],
+    // B finds 8 of its 10 tokens at 78, when A has ended, and computes two: 16.
+    [5, 78, 94, 94],
+    // C would need ten blocks of the six there are; its turn comes at 94.
+    [50, -1, -1, 94],
+    // D finds all of its prompt, computes the last token again (13), and reads 9 for its second one (19).
+    [120, 120, 133, 152],
+    // E computes two tokens (16) and reads 3 (13).
+    [500, 500, 516, 529],
+  ]);
+  expect(outcome(simulation, "hitTokens")).toEqual([0, 8, 0, 8, 0]);
+  expect(outcome(simulation, "refused")).toEqual([0, 0, 1, 0, 0]);
+  expect([...simulation.replicas[0].refusals]).toEqual([["it needs more blocks than the cache has", 1]]);
+  expect(simulation.replicas[0].busyNs).toBe(78 + 16 + 32 + 29);
+  expect(simulation.replicas[0].stepCount).toBe(3 + 1 + 2 + 2);
+});
+
+test("five requests in one batch, prompts in chunks", () => {
+  // A step of at most 8 tokens takes 100 ns and 1 for each of its tokens.
+  const cost = linearCost({ fixed: 100, prefillTokens: 1, decodeTokens: 1 });
+  const rows: Row[] = [
+    { at: 0, prompt: 4, answer: 4 },
+    { at: 0, prompt: 6, answer: 2 },
+    { at: 105, prompt: 10, answer: 1 },
+    { at: 150, prompt: 1, answer: 1 },
+    { at: 900, prompt: 3, answer: 2 },
+  ];
+  const simulation = simulated(rows, {
+    scheduler: "fcfs-chunked",
+    schedulerOptions: { "max-num-batched-tokens": 8, "max-num-seqs": 4 },
+    cost,
+  });
+  expect(times(simulation)).toEqual([
+    //   0 –108: A's prompt, 4 of B's 6.
+    // 108 –216: one of A, 2 of B, 5 of C's 10 (C came at 105).
+    // 216 –324: one of A and one of B, who ends, 5 of C, who ends, and D (came at 150): 8.
+    // 324 –425: one of A, which is its fourth.
+    [0, 0, 108, 425],
+    [0, 0, 216, 324],
+    [105, 108, 324, 324],
+    [150, 216, 324, 324],
+    // 900 – 1003 and – 1104.
+    [900, 900, 1003, 1104],
+  ]);
+});
+
+test("a request that comes as a step ends is in the next one", () => {
+  const rows: Row[] = [
+    { at: 0, prompt: 1, answer: 3 },
+    { at: 20, prompt: 1, answer: 1 },
+  ];
+  const simulation = simulated(rows, { scheduler: "fcfs-chunked", cost: linearCost({ fixed: 10 }) });
+  expect(times(simulation)).toEqual([
+    [0, 0, 10, 30],
+    [20, 20, 30, 30],
+  ]);
+});
+
+test("requests that come together go into one step, also if they are read one by one", () => {
+  const rows = Array.from({ length: 5 }, (): Row => ({ at: 7, prompt: 2, answer: 1 }));
+  const own = { scheduler: "fcfs-chunked", cost: linearCost({ fixed: 10, prefillTokens: 1 }) };
+  for (const simulation of [simulated(rows, own), simulatedInBatches(rows, 1, own)])
+    expect(times(simulation)).toEqual(rows.map(() => [7, 7, 27, 27]));
+});
+
+test("two replicas take turns, and a turn of a session waits for the one before", () => {
+  const rows: Row[] = [
+    { at: 0, prompt: 4, answer: 1, session: 1 },
+    { at: 0, prompt: 6, answer: 1, session: 2 },
+    { at: 1, prompt: 1, answer: 1, session: 1, thinkNs: 5 },
+    { at: 2, prompt: 1, answer: 1, session: 2, thinkNs: 0 },
+    { at: 3, prompt: 5, answer: 1 },
+  ];
+  const simulation = simulated(rows, {
+    replicas: 2,
+    router: "round-robin",
+    arrivals: { loop: "closed" },
+    cost: linearCost({ fixed: 10, prefillTokens: 1 }),
+  });
+  expect(times(simulation)).toEqual([
+    // In the order in which they come: A to the first replica, B to the second, E at 3 to the first.
+    [0, 0, 14, 14],
+    [0, 0, 16, 16],
+    // C comes at 14 + 5, after D, and so to the first one, which has E until 29.
+    [19, 29, 40, 40],
+    // D comes as B ends.
+    [16, 16, 27, 27],
+    [3, 14, 29, 29],
+  ]);
+  expect(outcome(simulation, "replica")).toEqual([0, 1, 0, 1, 0]);
+});
