@@ -1,4 +1,5 @@
 export { dfsWeight } from "./dfs-weight.ts";
+export { efficientRouter, efficientRouterShared } from "./efficient-router.ts";
 export { fcfs } from "./fcfs.ts";
 export { fcfsChunked } from "./fcfs-chunked.ts";
 export { hrrn } from "./hrrn.ts";
@@ -7,6 +8,7 @@ export { lpm } from "./lpm.ts";
 export { naive } from "./naive.ts";
 export { offline } from "./offline.ts";
 export { online } from "./online.ts";
+export { pastFuture } from "./past-future.ts";
 export { priority } from "./priority.ts";
 export { random } from "./random.ts";
 export { sessionPriority } from "./session-priority.ts";

@@ -11,16 +11,26 @@ export interface TokenDemand {
  *
  *   peak = max over i of  left_i · i + (run_1 + … + run_i)      sorted by what is left, the most first
  *
+ * With `shared`, tokens that the i-th has in common with one of those before it are counted once.
+ *
  * Source: LightLLM's Efficient Router, `_can_add_new_req` in server/router/req_queue/chunked_prefill/impl.py. It counts
  * a shared prefix once for every request that shares it.
  */
-export function peakTokens(requests: readonly TokenDemand[]): number {
+export function peakTokens<D extends TokenDemand>(
+  requests: readonly D[],
+  shared?: (of: D, with_: D) => number,
+): number {
   const longestFirst = [...requests].sort((a, b) => b.leftTokens - a.leftTokens);
   let peak = 0;
   let held = 0;
-  longestFirst.forEach(({ runTokens, leftTokens }, i) => {
-    held += runTokens;
-    peak = Math.max(peak, leftTokens * (i + 1) + held);
-  });
+  for (const [i, each] of longestFirst.entries()) {
+    held += each.runTokens;
+    if (shared) {
+      let most = 0;
+      for (let before = 0; before < i; before++) most = Math.max(most, shared(each, longestFirst[before]));
+      held -= most;
+    }
+    peak = Math.max(peak, each.leftTokens * (i + 1) + held);
+  }
   return peak;
 }

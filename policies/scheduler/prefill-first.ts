@@ -1,7 +1,7 @@
 import type { PluginOption, Scheduler, SchedulerContext, SequenceView } from "../../core/plugins.ts";
 import type { Rules } from "../../core/rules.ts";
 import type { Nanos } from "../../core/trace.ts";
-import { DecodeSteps, isDecoding } from "./decode-steps.ts";
+import { blocksToDecode, DecodeSteps, decodeAll, isDecoding } from "./decode-steps.ts";
 import { refuseForRoom, refuseTooLong } from "./room.ts";
 
 /** Names and figures are SGLang's, of its `ServerArgs` and (the last six) of its environment. */
@@ -222,9 +222,9 @@ export class PrefillFirst implements Scheduler {
   /** A token for everybody who has a prompt and for whom there is room; returns false if there is nobody left. */
   #decode(context: SchedulerContext): boolean {
     const { running } = context;
-    if (newBlocks(context) <= context.availableBlocks) this.#steps.add();
+    if (blocksToDecode(context) <= context.availableBlocks) this.#steps.add();
     else this.#retract(context);
-    while (!scheduleAll(context)) {
+    while (!decodeAll(context)) {
       if (running.length > 1) {
         this.#retract(context);
         continue;
@@ -262,20 +262,6 @@ const mostOutput = (
   { inputTokens, maxOutputTokens }: { readonly inputTokens: number; readonly maxOutputTokens: number },
   capacityTokens: number,
 ) => Math.max(0, Math.min(maxOutputTokens, capacityTokens - inputTokens - 1));
-
-/** A token for everybody who decodes; returns whether somebody got one. */
-function scheduleAll(context: SchedulerContext): boolean {
-  let isAny = false;
-  for (const sequence of context.running) if (isDecoding(sequence) && context.schedule(sequence)) isAny = true;
-  return isAny;
-}
-
-/** Blocks that everybody's next token takes. */
-function newBlocks({ running, blockTokens }: SchedulerContext): number {
-  let blocks = 0;
-  for (const each of running) if (isDecoding(each) && each.knownTokens > each.blockCount * blockTokens) blocks++;
-  return blocks;
-}
 
 /** Of those with the fewest output tokens the one with the longest prompt, of these the last. */
 function fewestOutputs(running: readonly SequenceView[]): SequenceView {

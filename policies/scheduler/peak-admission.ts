@@ -1,0 +1,197 @@
+import type { PluginOption, Scheduler, SchedulerContext, SequenceView } from "../../core/plugins.ts";
+import type { Rules } from "../../core/rules.ts";
+import { blocksToDecode, DecodeSteps, decodeAll, isDecoding } from "./decode-steps.ts";
+import { peakTokens, type TokenDemand } from "./peak-tokens.ts";
+import { refuseForRoom, refuseTooLong } from "./room.ts";
+import { commonIds } from "./waiting-order.ts";
+
+/** Names and figures are those of LightLLM's API server. */
+export const peakAdmissionOptions = {
+  "running-max-req-size": { about: "most requests that run", default: 1000, least: 1 },
+  "batch-max-tokens": { about: "most prompt tokens of a step", default: 8192, least: 1 },
+  "chunked-prefill-size": {
+    about: "most tokens of one prompt in a step; 0: all of it, even if a step may not have so many",
+    default: 4096,
+  },
+  "router-max-wait-tokens": { about: "decode steps before prompts may be computed again", default: 1 },
+} as const satisfies Record<string, PluginOption>;
+
+export type PeakAdmissionOptions = Readonly<Record<keyof typeof peakAdmissionOptions, number>>;
+
+/** Steps that every request counts more than it may write, for what runs ahead. */
+const addedSteps = 6;
+
+/** How an admission is estimated. */
+export interface Estimate {
+  /** How long the answer may get, as far as it counts; at most `maxOutputTokens`. */
+  outputTokens(sequence: SequenceView, context: SchedulerContext): number;
+  /** A prefix that requests share in the cache counts once. */
+  readonly sharesPrefixes?: true;
+  finished?(sequence: SequenceView): void;
+}
+
+/** A request in an estimate. */
+interface Demand extends TokenDemand {
+  readonly sequence: SequenceView;
+  /** Tokens of its prompt that it shares with whoever else uses them. */
+  readonly cachedTokens: number;
+}
+
+/**
+ * Admission by the most tokens that all who run will hold at once: a waiting request is admitted if that stays below the
+ * cache's capacity with it, and it holds up those behind it if not. Steps compute prompts, in chunks, or decode. Where
+ * decoding finds no room although the estimate said so, whoever arrived last is paused: it goes to the head of the queue,
+ * and what it has computed can be found. Nobody is refused for an estimate: who is alone is admitted.
+ *
+ * Source: LightLLM, server/router/req_queue/chunked_prefill/impl.py, server/router/manager.py.
+ */
+export class PeakAdmission implements Scheduler {
+  readonly #estimate: Estimate;
+  readonly #rules: Rules;
+  readonly #options: PeakAdmissionOptions;
+  readonly #chunkTokens: number;
+  /** Decode steps since a step that computed prompts. */
+  readonly #steps = new DecodeSteps();
+
+  constructor(estimate: Estimate, rules: Rules, options: Readonly<Record<string, number>>) {
+    this.#estimate = estimate;
+    this.#rules = rules;
+    this.#options = options as PeakAdmissionOptions;
+    const chunk = this.#options["chunked-prefill-size"];
+    this.#chunkTokens = chunk === 0 ? Number.MAX_SAFE_INTEGER : Math.min(chunk, this.#options["batch-max-tokens"]);
+  }
+
+  plan(context: SchedulerContext): void {
+    const { running } = context;
+    this.#steps.catchUp();
+    for (;;) {
+      const isTime = this.#steps.count >= this.#options["router-max-wait-tokens"] || !running.some(isDecoding);
+      if (isTime && this.#prefill(context)) return;
+      if (running.length === 0) return;
+      if (this.#decode(context)) return;
+    }
+  }
+
+  isSteady(context: SchedulerContext): boolean {
+    const isClosed = context.running.length >= this.#options["running-max-req-size"];
+    if (context.waitingCount > 0 && !isClosed) return false;
+    this.#steps.mayRepeat(context);
+    return true;
+  }
+
+  finished(sequence: SequenceView): void {
+    this.#estimate.finished?.(sequence);
+  }
+
+  /** A step of prompts: the next chunks of those that run, then whoever can be admitted. */
+  #prefill(context: SchedulerContext): boolean {
+    const { running } = context;
+    let left = this.#options["batch-max-tokens"];
+    let isAny = false;
+    let isShort = false;
+    for (const sequence of running) {
+      if (isDecoding(sequence) || left <= 0) continue;
+      const tokens = Math.min(sequence.knownTokens - sequence.computedTokens, this.#chunkTokens, left);
+      if (!context.schedule(sequence, tokens)) {
+        isShort = true;
+        continue;
+      }
+      left -= tokens;
+      isAny = true;
+    }
+    // Whoever runs and finds no room comes before who waits.
+    if (!isShort && this.#admit(context, left)) isAny = true;
+    if (isAny) this.#steps.reset();
+    return isAny;
+  }
+
+  #admit(context: SchedulerContext, promptTokens: number): boolean {
+    const { running } = context;
+    let demands: Demand[] | undefined;
+    let left = promptTokens;
+    let isAny = false;
+    for (let first = context.firstWaiting; first !== undefined; first = context.firstWaiting) {
+      if (refuseTooLong(context, first, this.#rules)) continue;
+      if (running.length >= this.#options["running-max-req-size"]) break;
+      const wanted = Math.min(first.knownTokens, this.#chunkTokens);
+      const isStepEmpty = left === this.#options["batch-max-tokens"];
+      if (wanted > left && !isStepEmpty) break;
+      demands ??= running.map((each) => this.#demand(context, each, each.cachedTokens));
+      demands.push(this.#demand(context, first, this.#estimate.sharesPrefixes ? context.cachedTokens(first) : 0));
+      const isAlone = running.length === 0;
+      if (!isAlone && !this.#fits(context, demands)) break;
+      if (context.admit(first, this.#chunkTokens)) {
+        left -= wanted;
+        isAny = true;
+      } else if (isAlone) {
+        refuseForRoom(context, first);
+        demands = undefined;
+      } else break;
+    }
+    return isAny;
+  }
+
+  #fits({ totalBlocks, blockTokens }: SchedulerContext, demands: readonly Demand[]): boolean {
+    if (totalBlocks === undefined) return true;
+    const shared = (a: Demand, b: Demand) => this.#sharedTokens(a, b, blockTokens);
+    const peak = this.#estimate.sharesPrefixes ? peakTokens(demands, shared) : peakTokens(demands);
+    return peak < totalBlocks * blockTokens;
+  }
+
+  #demand(context: SchedulerContext, sequence: SequenceView, cachedTokens: number): Demand {
+    const { knownTokens, computedTokens, generatedTokens, inStep, stepTokens } = sequence;
+    const output = this.#estimate.outputTokens(sequence, context);
+    const chunks = Math.ceil((knownTokens - computedTokens - (inStep ? stepTokens : 0)) / this.#chunkTokens);
+    return {
+      sequence,
+      cachedTokens,
+      runTokens: Math.max(knownTokens + 1, computedTokens + 1),
+      leftTokens:
+        Math.max(0, output - generatedTokens - 1) +
+        addedSteps +
+        Math.max(0, chunks) * (this.#options["router-max-wait-tokens"] + 1),
+    };
+  }
+
+  /** Tokens of a common beginning that two requests hold in the same blocks, for one of them found it in the cache. */
+  #sharedTokens(a: Demand, b: Demand, blockTokens: number): number {
+    // Where prompts are found only when their requests end, those who run share what both have found.
+    const isLate = this.#rules.publish === "finish";
+    const found = isLate ? Math.min(a.cachedTokens, b.cachedTokens) : Math.max(a.cachedTokens, b.cachedTokens);
+    const [x, y] = [a.sequence.request, b.sequence.request];
+    const blocks = Math.min(Math.floor(found / blockTokens), x.promptBlocks, y.promptBlocks);
+    if (blocks === 0) return 0;
+    const tokens = commonIds(x.keys, x.keyStart, y.keys, y.keyStart, blocks) * blockTokens;
+    return Math.min(tokens, x.inputTokens, y.inputTokens);
+  }
+
+  /** A token for everybody who has a prompt and for whom there is room; returns false if there is nobody left. */
+  #decode(context: SchedulerContext): boolean {
+    const { running } = context;
+    while (running.length > 1 && blocksToDecode(context) > context.availableBlocks) pauseLatest(context);
+    while (!decodeAll(context) && !this.#goOn(context)) {
+      if (running.length > 1) {
+        pauseLatest(context);
+        continue;
+      }
+      refuseForRoom(context, running[0]);
+      return false;
+    }
+    this.#steps.add();
+    return true;
+  }
+
+  /** Where nobody decodes: the next chunk of the first prompt for which there is room now. */
+  #goOn(context: SchedulerContext): boolean {
+    const tokens = Math.min(this.#chunkTokens, this.#options["batch-max-tokens"]);
+    return context.running.some((each) => context.schedule(each, tokens));
+  }
+}
+
+/** Whoever arrived last goes back to the head of the queue. */
+function pauseLatest(context: SchedulerContext): void {
+  const { running } = context;
+  let latest = running[0];
+  for (const each of running) if (each.request.id > latest.request.id) latest = each;
+  context.preempt(latest, "recompute");
+}
