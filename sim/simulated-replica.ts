@@ -155,7 +155,7 @@ export class SimulatedReplica {
     audit?.(this.replica);
     this.#readLevels(nowNs);
     this.#levels.busy = 0;
-    if (everyStep) this.#undisturbed = false;
+    if (everyStep || this.#parts.cost.inOrder) this.#undisturbed = false;
   }
 
   #firstToken(sequence: Sequence, nowNs: Nanos): void {

@@ -37,6 +37,8 @@ export interface CostModel {
   readonly name: string;
   /** Layers with sliding-window attention see so many tokens; undefined if none has it. */
   readonly windowTokens?: number | undefined;
+  /** It goes through a list: it must be asked for each step once, in their order. */
+  readonly inOrder?: true;
   stepNs(load: Readonly<StepLoad>): Nanos;
 }
 

@@ -1,0 +1,91 @@
+import { assert, InputError } from "../../core/errors.ts";
+import { nearest } from "../../core/nearest.ts";
+import type { Nanos } from "../../core/trace.ts";
+import { type CostModel, noLoad, type StepLoad } from "./cost-model.ts";
+
+/**
+ * What a step costs, in picoseconds: `step` for each step, `prefillStep` in addition for one with prompts, and for one of
+ * each thing that a step is made of. Whole numbers from 0, so that sums are exact on every machine.
+ */
+export type Coefficients = Readonly<Record<CoefficientName, number>>;
+
+type CoefficientName = "step" | "prefillStep" | keyof StepLoad;
+
+const names = ["step", "prefillStep", ...Object.keys(noLoad())] as readonly CoefficientName[];
+
+/** Coefficients as a file has them: what is 0 may be absent. */
+export interface FittedCost {
+  readonly schema: "cost/1";
+  /** What was measured, and how. */
+  readonly about?: string;
+  /** For loads that count windows: tokens that layers with a window see. */
+  readonly windowTokens?: number;
+  readonly picoseconds: Partial<Coefficients>;
+}
+
+/** A step takes the sum of what its parts cost. */
+export class Fitted implements CostModel {
+  readonly name = "fitted";
+  readonly windowTokens: number | undefined;
+  readonly #ps: Coefficients;
+
+  constructor({ windowTokens, picoseconds }: FittedCost) {
+    this.windowTokens = windowTokens;
+    this.#ps = { step: 0, prefillStep: 0, ...noLoad(), ...picoseconds };
+  }
+
+  stepNs(load: Readonly<StepLoad>): Nanos {
+    const ps = this.#ps;
+    const sum =
+      ps.step +
+      (load.prefillTokens > 0 ? ps.prefillStep : 0) +
+      ps.sequences * load.sequences +
+      ps.logits * load.logits +
+      ps.prefillTokens * load.prefillTokens +
+      ps.decodeTokens * load.decodeTokens +
+      ps.prefillSequences * load.prefillSequences +
+      ps.prefillContextTokens * load.prefillContextTokens +
+      ps.decodeContextTokens * load.decodeContextTokens +
+      ps.prefillPairs * load.prefillPairs +
+      ps.prefillWindowTokens * load.prefillWindowTokens +
+      ps.decodeWindowTokens * load.decodeWindowTokens +
+      ps.prefillWindowPairs * load.prefillWindowPairs +
+      ps.copiedBlocks * load.copiedBlocks +
+      ps.swappedTokens * load.swappedTokens;
+    assert(Number.isSafeInteger(sum), () => `a step takes ${sum} ps`);
+    return Math.max(1, Math.round(sum / 1000));
+  }
+}
+
+/** The text of a file with these coefficients; those that are 0 are left out. */
+export function fittedText({ about, windowTokens, picoseconds }: Omit<FittedCost, "schema">): string {
+  const given = Object.entries(picoseconds).filter(([, ps]) => ps !== 0);
+  return `${JSON.stringify({ schema: "cost/1", about, windowTokens, picoseconds: Object.fromEntries(given) }, null, 2)}\n`;
+}
+
+/** Checks a parsed file of schema "cost/1". @throws InputError that begins with `where` */
+export function fittedFrom(file: Readonly<Record<string, unknown>>, where: string): FittedCost {
+  const { schema: _, about, windowTokens, picoseconds, ...rest } = file;
+  const [unknown] = Object.keys(rest);
+  if (unknown !== undefined) throw new InputError(`${where}: unknown field "${unknown}"`);
+  if (about !== undefined && typeof about !== "string") throw new InputError(`${where}: about is no text`);
+  if (windowTokens !== undefined) checkCount(windowTokens, "windowTokens", 1, where);
+  if (typeof picoseconds !== "object" || picoseconds === null || Array.isArray(picoseconds))
+    throw new InputError(`${where}: picoseconds is ${JSON.stringify(picoseconds)}, expected coefficients by name`);
+  for (const [name, ps] of Object.entries(picoseconds)) {
+    if (!(names as readonly string[]).includes(name)) {
+      const near = nearest(name, names);
+      const hint = near ? `did you mean "${near}"?` : `expected one of ${names.join(", ")}`;
+      throw new InputError(`${where}: no coefficient "${name}": ${hint}`);
+    }
+    checkCount(ps, `picoseconds.${name}`, 0, where);
+  }
+  if (Object.values(picoseconds).every((ps) => ps === 0))
+    throw new InputError(`${where}: every coefficient is 0, so that no step takes any time`);
+  return file as unknown as FittedCost;
+}
+
+function checkCount(value: unknown, name: string, least: number, where: string): void {
+  if (typeof value === "number" && Number.isSafeInteger(value) && value >= least) return;
+  throw new InputError(`${where}: ${name} is ${JSON.stringify(value)}, expected a whole number from ${least}`);
+}

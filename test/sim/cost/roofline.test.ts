@@ -1,0 +1,217 @@
+import fc from "fast-check";
+import { describe, expect, test } from "vitest";
+import { type CostModel, noLoad, type StepLoad } from "../../../sim/cost/cost-model.ts";
+import { type Hardware, hardwareNamed, hardwareNames } from "../../../sim/cost/hardware.ts";
+import { modelNamed, modelNames } from "../../../sim/cost/models.ts";
+import { type Efficiency, Roofline, type RooflineOptions } from "../../../sim/cost/roofline.ts";
+
+/** An engine that gets all that the data sheet says. */
+const ideal: Efficiency = {
+  memory: 1,
+  matrices: 1,
+  overlap: 1,
+  attention: 1,
+  links: 1,
+  stepUs: 0,
+  allReduceUs: 0,
+};
+
+type Own = Partial<Omit<RooflineOptions, "hardware">> & { model?: string; gpu?: string; hardware?: Partial<Hardware> };
+
+function rooflineOf({ model = "llama-3.1-8b", gpu = "h200", hardware, ...own }: Own = {}): CostModel {
+  const device = { ...hardwareNamed(gpu), ...hardware };
+  return new Roofline({ shape: modelNamed(model), blockTokens: 16, ...own, hardware: device });
+}
+
+/** Answers of so many sequences, each of which reads `context` tokens. */
+function decoding(sequences: number, context: number, windowTokens = context): StepLoad {
+  return {
+    ...noLoad(),
+    ...{ sequences, logits: sequences, decodeTokens: sequences },
+    decodeContextTokens: sequences * context,
+    decodeWindowTokens: sequences * Math.min(context, windowTokens),
+  };
+}
+
+/** Prompts of so many tokens, of which `from` are cached. */
+function prompts(sequences: number, tokens: number, from = 0): StepLoad {
+  const pairs = tokens * from + (tokens * (tokens + 1)) / 2;
+  return {
+    ...noLoad(),
+    ...{ sequences, logits: sequences, prefillSequences: sequences, prefillTokens: sequences * tokens },
+    ...{ prefillContextTokens: sequences * (from + tokens), prefillWindowTokens: sequences * (from + tokens) },
+    ...{ prefillPairs: sequences * pairs, prefillWindowPairs: sequences * pairs },
+  };
+}
+
+describe("worked by hand, at what the data sheet says", () => {
+  test("one answer reads all weights but the table of embeddings, and its keys and values", () => {
+    // Llama-3.1-8B: 8,030,261,248 − 128,256 · 4096 parameters of two bytes, 131,072 bytes a token; H200: 4.8 TB/s.
+    const ns = (2 * (8_030_261_248 - 525_336_576) + 1000 * 131_072) / 4800;
+    // What is moved between matrices, and the logits, come to a twentieth of a percent.
+    expect(rooflineOf({ efficiency: ideal }).stepNs(decoding(1, 1000)) / ns).toBeCloseTo(1, 2);
+  });
+
+  test("128 answers with 1,500 tokens each read the weights once, and 25 GB of keys and values", () => {
+    const ns = (2 * (8_030_261_248 - 525_336_576) + 128 * 1500 * 131_072) / 4800;
+    const found = rooflineOf({ efficiency: ideal }).stepNs(decoding(128, 1500));
+    // Besides: logits, 197 MB in float32 and bfloat16, and 6 MB a token between matrices.
+    const besides = (128 * (128_256 * 12 + 2 * 32 * (8 * 4096 + 4 * 4096 + 3 * 2048 + 3 * 14_336))) / 4800;
+    expect(found).toBe(Math.round(ns + besides));
+  });
+
+  test("a prompt of 2,048 tokens takes its multiplications: two for each parameter and token, four a pair and head", () => {
+    const matrices = (2 * 6_979_588_096 * 2048) / 989_500;
+    const attention = (4 * 32 * 128 * 32 * ((2048 * 2049) / 2)) / 989_500;
+    const logits = (2 * 525_336_576) / 4800;
+    const besides = (128_256 * 12 + 2048 * 2 * 32 * (8 * 4096 + 4 * 4096 + 3 * 2048 + 3 * 14_336)) / 4800;
+    const found = rooflineOf({ efficiency: ideal }).stepNs(prompts(1, 2048));
+    expect(found).toBe(Math.round(matrices + attention + logits + besides));
+  });
+
+  test("DeepSeek-V3: one token reads 8 of 256 experts, and all of what MLA stores on each device", () => {
+    const efficiency = { ...ideal };
+    const alone = rooflineOf({ model: "deepseek-v3", efficiency, tensorParallel: 8 });
+    const more = alone.stepNs(decoding(1, 101_000)) - alone.stepNs(decoding(1, 1000));
+    // 70,272 bytes a token from memory; its arithmetic, 16 of 128 heads with 576 + 512 numbers, takes less.
+    expect(more / ((100_000 * 70_272) / 4800)).toBeCloseTo(1, 3);
+    const weights = (number: number) => alone.stepNs(decoding(number, 1));
+    const expert = 3 * 7168 * 2048;
+    const second = 8 * (1 - 8 / 256);
+    // A second token reaches 8 experts more, but for those that the first one has reached.
+    expect((weights(2) - weights(1)) / ((58 * second * expert) / 8 / 4800)).toBeCloseTo(1, 1);
+  });
+
+  test("copies move a block from and to the device's memory, swaps go over the link to the host", () => {
+    const cost = rooflineOf({ efficiency: ideal });
+    const load = decoding(1, 100);
+    const base = cost.stepNs(load);
+    expect(cost.stepNs({ ...load, copiedBlocks: 100 }) - base).toBeCloseTo((100 * 2 * 16 * 131_072) / 4800, -1);
+    expect(cost.stepNs({ ...load, swappedTokens: 100 }) - base).toBeCloseTo((100 * 131_072) / 64, -1);
+  });
+
+  test("a window is all that its layers read", () => {
+    const cost = rooflineOf({ model: "mistral-7b-v0.1", efficiency: ideal });
+    expect(cost.windowTokens).toBe(4096);
+    const [inside, outside] = [4096, 30_000].map((context) => cost.stepNs(decoding(1, context, 4096)));
+    expect(outside).toBe(inside);
+  });
+});
+
+describe("limits", () => {
+  test("what does not overlap adds up", () => {
+    const load = decoding(128, 1);
+    const [none, all] = [0, 1].map((overlap) => rooflineOf({ efficiency: { ...ideal, overlap } }).stepNs(load));
+    const arithmetic = (128 * 2 * (8_030_261_248 - 525_336_576)) / 989_500;
+    expect((none - all) / arithmetic).toBeCloseTo(1, 3);
+  });
+
+  test("a step that computes nothing takes what every step takes, and no time at all is a nanosecond", () => {
+    const nothing = { ...noLoad(), sequences: 1 };
+    expect(rooflineOf({ efficiency: { ...ideal, stepUs: 7 } }).stepNs(nothing)).toBe(7000);
+    expect(rooflineOf({ efficiency: ideal }).stepNs(nothing)).toBe(1);
+  });
+
+  test("answers beside prompts read keys and values no faster, and slower where a tile holds one of them", () => {
+    const [alone, beside] = [decoding(100, 2000), { ...prompts(1, 1), ...decoding(100, 2000), prefillTokens: 1 }];
+    const slowdown = (gpu: string) => rooflineOf({ gpu }).stepNs(beside) / rooflineOf({ gpu }).stepNs(alone);
+    expect(slowdown("rtx-pro-6000")).toBeGreaterThan(1.3);
+    expect(slowdown("h200")).toBeGreaterThanOrEqual(1);
+    expect(slowdown("h200")).toBeLessThan(1.1);
+  });
+
+  test("eight devices are faster than one, but not eight times", () => {
+    for (const load of [decoding(64, 1000), prompts(1, 2048)]) {
+      const [one, eight] = [1, 8].map((tensorParallel) =>
+        rooflineOf({ model: "llama-3.1-70b", tensorParallel }).stepNs(load),
+      );
+      expect(one / eight).toBeGreaterThan(2);
+      expect(one / eight).toBeLessThan(8);
+    }
+  });
+
+  test("weights of half the size are read in half the time", () => {
+    const read = (model: string) => rooflineOf({ model, efficiency: ideal }).stepNs(decoding(1, 1));
+    expect(read("qwen2.5-32b") / read("llama-3.1-8b")).toBeCloseTo((32.76 - 0.78) / (8.03 - 0.53), 1);
+  });
+});
+
+describe("laws", () => {
+  const counts = fc.record({
+    prompts: fc.nat(8),
+    tokens: fc.integer({ min: 1, max: 3000 }),
+    from: fc.nat(20_000),
+    answers: fc.nat(300),
+    context: fc.integer({ min: 1, max: 20_000 }),
+    copiedBlocks: fc.nat(100),
+    swappedTokens: fc.nat(5000),
+  });
+  type Counts = typeof counts extends fc.Arbitrary<infer T> ? T : never;
+  const loadOf = ({ prompts: n, tokens, from, answers, context, copiedBlocks, swappedTokens }: Counts): StepLoad => {
+    const [a, b] = [prompts(n, tokens, from), decoding(answers, context, 128)];
+    const sum = Object.keys(a).map((name) => [name, a[name as keyof StepLoad] + b[name as keyof StepLoad]]);
+    return { ...(Object.fromEntries(sum) as StepLoad), copiedBlocks, swappedTokens };
+  };
+  const anything = fc.record({
+    model: fc.constantFrom(...modelNames),
+    gpu: fc.constantFrom(...hardwareNames),
+    tensorParallel: fc.constantFrom(1, 2, 4, 8),
+  });
+
+  test("more of anything is never faster, in whole nanoseconds from 1", () => {
+    fc.assert(
+      fc.property(
+        anything,
+        counts,
+        fc.constantFrom(...(["prompts", "tokens", "from", "answers", "context"] as const)),
+        (options, some, name) => {
+          const cost = rooflineOf(options);
+          const less = cost.stepNs(loadOf(some));
+          expect(Number.isSafeInteger(less) && less >= 1).toBe(true);
+          expect(cost.stepNs(loadOf({ ...some, [name]: some[name] + 1 }))).toBeGreaterThanOrEqual(less);
+        },
+      ),
+    );
+  });
+
+  test("better hardware and a better engine are never slower", () => {
+    const faster: ((hardware: Hardware) => Partial<Hardware>)[] = [
+      ({ memoryBytesPerS }) => ({ memoryBytesPerS: 2 * memoryBytesPerS }),
+      ({ flops: { fp32, bf16, fp8 } }) => ({ flops: { fp32: 2 * fp32, bf16: 2 * bf16, fp8: 2 * fp8 } }),
+      ({ hostBytesPerS }) => ({ hostBytesPerS: 2 * hostBytesPerS }),
+      ({ linkBytesPerS }) => ({ linkBytesPerS: 2 * linkBytesPerS }),
+    ];
+    fc.assert(
+      fc.property(anything, counts, fc.constantFrom(...faster), (options, some, better) => {
+        const load = loadOf(some);
+        const hardware = better(hardwareNamed(options.gpu));
+        expect(rooflineOf({ ...options, hardware }).stepNs(load)).toBeLessThanOrEqual(rooflineOf(options).stepNs(load));
+        const engine = rooflineOf({ ...options, efficiency: ideal }).stepNs(load);
+        expect(engine).toBeLessThanOrEqual(rooflineOf(options).stepNs(load));
+      }),
+    );
+  });
+
+  test("asking twice gives the same", () => {
+    fc.assert(
+      fc.property(anything, counts, (options, some) => {
+        const cost = rooflineOf(options);
+        expect(cost.stepNs(loadOf(some))).toBe(cost.stepNs(loadOf(some)));
+        expect(rooflineOf(options).stepNs(loadOf(some))).toBe(cost.stepNs(loadOf(some)));
+      }),
+    );
+  });
+});
+
+describe("hardware", () => {
+  test("is known by usual names, in any case", () => {
+    expect(hardwareNamed("H200").name).toBe("h200");
+    expect(hardwareNamed("RTXPRO6000").name).toBe("rtx-pro-6000");
+    expect(hardwareNamed("a100").name).toBe("a100-80gb");
+  });
+
+  test("another name is an error that names a near one, or all", () => {
+    expect(() => hardwareNamed("h201")).toThrow('no GPU "h201": did you mean "h200"?');
+    expect(() => hardwareNamed("tpu-v5e")).toThrow(/^no GPU "tpu-v5e": expected one of a100-40gb, a100-80gb, h100, /);
+  });
+});
