@@ -25,6 +25,6 @@ describe("what a device has left for keys and values", () => {
       /^llama-3.1-70b does not fit: its weights take 131\.4 GiB a device, and with .* besides 62\.\d GiB more than 0\.9 of the 79\.6 GiB of h100; --tp 2 would do$/,
     );
     expect(() => bytesFor("llama-3.1-405b", "rtx-4090", 2)).toThrow(/--tp 64 would do$/);
-    expect(() => bytesFor("llama-3.1-8b", "h200", 1, 0.1)).toThrow(/does not fit: .*; --tp 16 would do$/);
+    expect(() => bytesFor("llama-3.1-8b", "h200", 1, 0.1)).toThrow(/does not fit: .*; --tp 2 would do$/);
   });
 });
