@@ -9,7 +9,7 @@ import { evictionRegistry, indexRegistry, presetRegistry } from "../policies/reg
 import type { Configuration } from "./comparison.ts";
 import { evictionNamed, indexNamed, type Parts, partsOf } from "./configuration.ts";
 import type { Input } from "./input.ts";
-import { parseRuleOption } from "./options.ts";
+import { parseRuleOption, type Target } from "./options.ts";
 
 /** The comma lists of `compare`; what is not given is the preset's or the default. */
 export interface PartLists {
@@ -19,6 +19,7 @@ export interface PartLists {
   readonly allocator?: readonly string[];
   readonly scheduler?: readonly string[];
   readonly rule?: readonly string[];
+  readonly target?: Target;
 }
 
 /** The cross product as it was given, the first of each list first; of eviction policies the preset's or the default. */
@@ -146,7 +147,11 @@ async function otherParts(lists: PartLists): Promise<OtherParts[]> {
         for (const allocator of lists.allocator ?? [undefined])
           for (const scheduler of lists.scheduler ?? [undefined]) {
             const index = named?.plugin ?? preset?.index;
-            const parts = partsOf({ preset, index, eviction: preset?.eviction, allocator, scheduler }, rules);
+            const parts = partsOf(
+              { preset, index, eviction: preset?.eviction, allocator, scheduler },
+              rules,
+              lists.target,
+            );
             all.push({ parts, indexLabel: named?.label ?? parts.index.name, ruleTexts, blocksOf: preset });
           }
     }

@@ -5,6 +5,7 @@ import { InputError } from "../core/errors.ts";
 import { nearest } from "../core/nearest.ts";
 import { presetRegistry } from "../policies/registry.ts";
 import { combinations, combinationsAndBounds, KeysOnce, type PartLists } from "./combinations.ts";
+import { compareSimulations } from "./compare-simulations.ts";
 import { type Configuration, comparisonTable, type Metric, metrics } from "./comparison.ts";
 import { checkMemory, defaultParts, partsOf, type RunConfig } from "./configuration.ts";
 import { firstDifferences } from "./first-difference.ts";
@@ -19,7 +20,9 @@ import {
   commaList,
   parseCapacity,
   path,
+  readingOf,
   rule,
+  type Target,
   type TraceReading,
 } from "./options.ts";
 import { print } from "./print.ts";
@@ -29,8 +32,14 @@ import { type RunReport, runReport } from "./report.ts";
 import { distinctPromptBlocks, runReplay } from "./run.ts";
 import { checkRunsFolder, claimRunDirectory } from "./run-directory.ts";
 import { commandOf, runId, saveRun } from "./save.ts";
+import { addSimulationLists, checkTarget, type SimulationLists, type SimulationOptions } from "./simulation-options.ts";
 
-interface CompareOptions extends TraceReading, PartLists {
+interface CompareOptions
+  extends TraceReading,
+    PartLists,
+    Omit<SimulationOptions, keyof SimulationLists>,
+    SimulationLists {
+  readonly target: Target;
   readonly blocks: readonly Capacity[];
   readonly metric?: Metric;
   readonly blockSize?: number;
@@ -54,6 +63,7 @@ Examples:
   kvlab compare trace.jsonl --blocks 1000,10%,50% --metric token
   kvlab compare trace.jsonl --rule free-order=reverse,forward --json
   kvlab compare trace.jsonl --eviction lru,./mine.ts --first-difference
+  kvlab compare trace.jsonl --target sim --policy vllm,sglang --rate 2,4,8
 
 The offline optimum and the unlimited cache are always shown, as bounds. Where
 policies have blocks of different sizes, all get the same number of tokens:
@@ -61,7 +71,10 @@ policies have blocks of different sizes, all get the same number of tokens:
 
 With --first-difference every combination is compared with the first one,
 decision by decision (eviction: lru unless given, and no bounds). The exit code
-is 0 if all decide the same, 1 if not.`;
+is 0 if all decide the same, 1 if not.
+
+With --target sim there is one row for each combination: hit ratio, latency and
+throughput. --blocks is then, unless given, what fits into the GPU's memory.`;
 
 export function addCompare(program: Command): void {
   const command = program
@@ -85,7 +98,7 @@ export function addCompare(program: Command): void {
         ),
     );
   addTraceOptions(addBlockSize(command));
-  addRunOptions(command)
+  addSimulationLists(addRunOptions(command))
     .addOption(
       new Option("--metric <NAME>", `which hit ratio: ${metrics.join(", ")}`)
         .argParser(parseMetric)
@@ -126,9 +139,22 @@ function parseMetric(text: string): Metric {
 
 async function compare(files: readonly string[], options: CompareOptions, command: Command): Promise<void> {
   if (options.firstDifference) {
+    if (options.target !== "cache") throw new InputError("--first-difference goes with --target cache");
     checkAlone(command);
     return await firstDifferences(files, options, await combinations(options));
   }
+  if (options.target === "sim") {
+    if (command.getOptionValueSource("blocks") === "cli") return await compareSimulations(files, options);
+    const { blocks: _, ...others } = options;
+    return await compareSimulations(files, others);
+  }
+  const { replicas, router, rate, ...simulation } = options;
+  checkTarget({
+    ...simulation,
+    ...(replicas && { replicas: replicas[0] }),
+    ...(router && { router: router[0] }),
+    ...(rate && { rate: rate[0] }),
+  });
   const configurations = await combinationsAndBounds(options);
   if (options.out !== undefined) await checkRunsFolder(options.out);
   const progress = new Progress();
@@ -224,7 +250,7 @@ class Runner {
     const { out } = this.#options;
     if (out !== undefined) {
       const directory = await claimRunDirectory(join(out, runId(this.#input, report)));
-      await saveRun(directory, run, report, commandOf(report, this.#options, ruleTexts));
+      await saveRun(directory, run, report, commandOf(report, readingOf(this.#options), ruleTexts));
     }
     return report;
   }

@@ -96,6 +96,13 @@ export interface TraceReading {
   readonly limit?: number;
 }
 
+/** Only these of many options. */
+export const readingOf = ({ format, unit, limit }: TraceReading): TraceReading => ({
+  ...(format !== undefined && { format }),
+  ...(unit !== undefined && { unit }),
+  ...(limit !== undefined && { limit }),
+});
+
 export function addBlockSize(command: Command): Command {
   const parse = wholeNumber("--block-size", 1);
   return command.option("--block-size <TOKENS>", "tokens of a block, a multiple of the trace's unit", parse);

@@ -1,6 +1,6 @@
 import type { Command } from "commander";
 import { rulesFor } from "../core/compose.ts";
-import type { Plugin } from "../core/plugins.ts";
+import type { Plugin, PluginOption } from "../core/plugins.ts";
 import { type RuleName, type RuleValue, resolveRules, ruleNames, ruleTable } from "../core/rules.ts";
 import type { Preset } from "../policies/preset.ts";
 import {
@@ -8,16 +8,22 @@ import {
   evictionRegistry,
   indexRegistry,
   presetRegistry,
+  routerRegistry,
   schedulerRegistry,
 } from "../policies/registry.ts";
+import { hardwareNames } from "../sim/cost/hardware.ts";
+import { modelNames } from "../sim/cost/models.ts";
 import { print } from "./print.ts";
 import { aligned, colors, wrapped } from "./table.ts";
 
-const kinds: Readonly<Record<string, { readonly option: string; readonly all: readonly Plugin[] }>> = {
+type WithOptions = Plugin & { readonly options?: Readonly<Record<string, PluginOption>> };
+
+const kinds: Readonly<Record<string, { readonly option: string; readonly all: readonly WithOptions[] }>> = {
   index: { option: "--index", all: indexRegistry.all },
   eviction: { option: "--eviction", all: evictionRegistry.all },
   allocator: { option: "--allocator", all: allocatorRegistry.all },
   scheduler: { option: "--scheduler", all: schedulerRegistry.all },
+  router: { option: "--router", all: routerRegistry.all },
 };
 
 export function addPolicies(program: Command): void {
@@ -53,14 +59,15 @@ function supported(name: RuleName, value: RuleValue): boolean {
 
 function document() {
   const plugins = Object.entries(kinds).flatMap(([kind, { all }]) =>
-    all.map(({ name, about, source }) => ({ kind, name, about, source })),
+    all.map(({ name, about, source, options }) => ({ kind, name, about, source, ...(options && { options }) })),
   );
   const rules = ruleNames.map((name) => {
     const { values } = valuesOf(name);
     const later = typeof values === "string" ? !supported(name, 1) : values.filter((value) => !supported(name, value));
     return { name, ...valuesOf(name), later, about: ruleTable[name].about };
   });
-  return { schema: "policies/1", plugins, presets: presetRegistry.all.map(presetDocument), rules };
+  const presets = presetRegistry.all.map(presetDocument);
+  return { schema: "policies/1", plugins, presets, rules, models: modelNames, gpus: hardwareNames };
 }
 
 /** A preset with its axes: every rule in effect. */
@@ -70,24 +77,27 @@ function presetDocument(preset: Preset) {
   return { name, about, source, link, ...parts, rules: rulesFor(index, preset.rules) };
 }
 
-const nameWidth = 16;
+const nameWidth = 22;
 const indent = nameWidth + 4;
 
 function text(): string {
   const sections = Object.entries(kinds).map(([kind, { option, all }]) => {
-    const lines = all.map(({ name, about, source }) => entry(name, `${about} ${colors.dim(`[${source}]`)}`));
+    const lines = all.map(({ name, about, source, options = {} }) => {
+      const numbers = Object.entries(options).map(([option, { default: initial }]) => `${option}=${initial}`);
+      const said = [about, colors.dim(`[${source}]`), ...numbers.map((text) => colors.cyan(text))];
+      return entry(name, said.join(" "));
+    });
     return [`${colors.bold(kind)} (${option})`, ...lines].join("\n");
   });
-  return [presets(), ...sections, rules()].join("\n\n");
+  return [presets(), ...sections, rules(), machines()].join("\n\n");
 }
 
 /** One table: a line of parts for each preset, and below it the rules that are not the general default. */
 function presets(): string {
-  const isThere = (name: string) => schedulerRegistry.all.some((scheduler) => scheduler.name === name);
   const header = ["policy", "index", "eviction", "allocator", "scheduler", "block"];
   const rows = presetRegistry.all.map((preset) => {
     const { name, index, eviction, allocator, scheduler, blockTokens } = presetDocument(preset);
-    return [name, index, eviction, allocator, isThere(scheduler) ? scheduler : `${scheduler}*`, String(blockTokens)];
+    return [name, index, eviction, allocator, scheduler, String(blockTokens)];
   });
   const [head, ...lines] = aligned([header, ...rows], "lllllr").split("\n");
   const usual = resolveRules();
@@ -99,13 +109,20 @@ function presets(): string {
   });
   const note =
     "Real systems (--policy NAME; kvlab replay --policy vllm --eviction lfu changes one axis). " +
-    "Blocks are in tokens. * is not part of this version: without a clock requests are served one after the other.";
+    "Blocks are in tokens. Schedulers decide where requests overlap: --target sim.";
   return [
     `${colors.bold("policy")} (--policy)`,
     head,
     ...said,
     colors.dim(wrapped(note, 2, 2).replace(/^/, "  ")),
   ].join("\n");
+}
+
+/** What the simulator knows. */
+function machines(): string {
+  const list = (title: string, option: string, names: readonly string[]) =>
+    `${colors.bold(title)} (${option})\n  ${wrapped(names.join(", "), 2, 2)}`;
+  return [list("models", "--model", modelNames), list("hardware", "--gpu", hardwareNames)].join("\n\n");
 }
 
 const entry = (name: string, said: string) => `  ${name.padEnd(nameWidth)}  ${wrapped(said, indent, indent)}`;

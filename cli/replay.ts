@@ -39,7 +39,7 @@ import { distinctPromptBlocks, runReplay, servedRequests } from "./run.ts";
 import { checkWritable, claimRunDirectory } from "./run-directory.ts";
 import { commandOf, runId, runsFolder, saveRun } from "./save.ts";
 import { capacityFrom, simulatedFrom, spreadArrivals } from "./simulation.ts";
-import { addSimulationOptions, checkTarget, type SimulationOptions, simulationHelp } from "./simulation-options.ts";
+import { addSimulationOptions, checkTarget, type SimulationOptions } from "./simulation-options.ts";
 import { summary } from "./summary.ts";
 import { TimelineFile } from "./timeline-file.ts";
 
@@ -72,8 +72,7 @@ Examples:
     --gpu h200 --rate 5 --slo ttft=500ms,tpot=50ms
 
 Without --blocks the cache has 10 % of the trace's distinct blocks; with
---target sim, what fits into the memory of the GPU beside the model.
-${simulationHelp}`;
+--target sim, what fits into the memory of the GPU beside the model.`;
 
 export function addReplay(program: Command): void {
   const command = program
@@ -89,7 +88,6 @@ export function addReplay(program: Command): void {
     .option("--blocks <N>", "blocks of the cache, N% of the distinct blocks, or unlimited", parseCapacity);
   addTraceOptions(addBlockSize(command));
   addSimulationOptions(addRunOptions(command))
-    .option("--timeline <FILE>", "write every step and request for Perfetto", path("--timeline", "a file"))
     .option("--repeat <N>", "replay N times after a warm-up and report the median time", wholeNumber("--repeat", 1))
     .option("--events", "keep the log of every decision")
     .option(

@@ -1,7 +1,7 @@
 import { type Command, Option } from "commander";
 import { InputError } from "../core/errors.ts";
 import type { Slo } from "../sim/figures.ts";
-import { decimalNumber, path, type Target, wholeNumber } from "./options.ts";
+import { commaList, decimalNumber, path, type Target, wholeNumber } from "./options.ts";
 
 /** What only a simulation has, as given. */
 export interface SimulationOptions {
@@ -88,24 +88,50 @@ const sloText = (limits: Slo) =>
 
 export type NamedNumbers = Readonly<Record<string, number>>;
 
-export const simulationHelp = `
-Options of the simulator (--target sim):
-  --model NAME or config.json, --gpu NAME, --tp N: how long steps take and how
-  much memory is left for the cache. kvlab policies lists models and GPUs.
-  --cost FILE: measured step times instead; --efficiency NAME=SHARE: what of the
-  data sheet's figures the engine gets.
-  --replicas N --router NAME: a cluster. --loop closed: a session's next turn
-  comes its think time after the last one ended. --rate, --speed: other load.
-  --slo ttft=500ms,tpot=50ms: goodput.`;
+const positive = (name: string) => (text: string) => {
+  const value = decimalNumber(name)(text);
+  if (value > 0) return value;
+  throw new InputError(`${name} is ${text}, expected a number above 0`);
+};
+const replicaCount = wholeNumber("--replicas", 1, 4096);
+
+/** Options of which `compare` takes several values, and what runs for each of them. */
+export interface SimulationLists {
+  readonly replicas?: readonly number[];
+  readonly router?: readonly string[];
+  readonly rate?: readonly number[];
+}
 
 /** Adds what says how a simulation runs. */
 export function addSimulationOptions(command: Command): Command {
-  const positive = (name: string) => (text: string) => {
-    const value = decimalNumber(name)(text);
-    if (value > 0) return value;
-    throw new InputError(`${name} is ${text}, expected a number above 0`);
-  };
+  return addCommonOptions(command)
+    .option("--replicas <N>", "engines with a cache each (default: 1)", replicaCount)
+    .option("--router <NAME>", "who gets a request (default: round-robin)")
+    .option("--rate <N>", "requests a second on average, instead of --speed", positive("--rate"))
+    .option("--timeline <FILE>", "write every step and request for Perfetto", path("--timeline", "a file"))
+    .optionsGroup("Options:");
+}
+
+/** The same for `compare`: comma lists where comparing says something. */
+export function addSimulationLists(command: Command): Command {
+  const listOf =
+    <T>(option: string, parse: (text: string) => T) =>
+    (text: string) =>
+      commaList(option, text).map(parse);
+  return addCommonOptions(command)
+    .option("--replicas <NS>", "engines with a cache each (default: 1)", listOf("--replicas", replicaCount))
+    .option(
+      "--router <NAMES>",
+      "who gets a request (default: round-robin)",
+      listOf("--router", (name) => name),
+    )
+    .option("--rate <NS>", "requests a second on average, instead of --speed", listOf("--rate", positive("--rate")))
+    .optionsGroup("Options:");
+}
+
+function addCommonOptions(command: Command): Command {
   return command
+    .optionsGroup("The simulator (--target sim):")
     .option("--model <NAME>", "model of the simulated engine, or its config.json (default: llama-3.1-8b)")
     .option("--gpu <NAME>", "its hardware (default: h200)")
     .option("--tp <N>", "devices that share the model (default: 1)", wholeNumber("--tp", 1, 1024))
@@ -116,12 +142,9 @@ export function addSimulationOptions(command: Command): Command {
     .option("--cost <FILE>", "step times: fitted coefficients, or a run to repeat", path("--cost", "a file"))
     .option("--efficiency <NAME=N>", "a factor of the roofline (repeatable)", namedNumber("--efficiency"))
     .option("--scheduler-option <NAME=N>", "such as max-num-seqs=64 (repeatable)", namedNumber("--scheduler-option"))
-    .option("--replicas <N>", "engines with a cache each (default: 1)", wholeNumber("--replicas", 1, 4096))
-    .option("--router <NAME>", "who gets a request (default: round-robin)")
     .option("--router-option <NAME=N>", "an option of the router (repeatable)", namedNumber("--router-option"))
     .addOption(new Option("--loop <LOOP>", "open: as recorded; closed: turns wait for answers").argParser(loop))
     .option("--speed <N>", "times as fast as recorded (default: 1)", positive("--speed"))
-    .option("--rate <N>", "requests a second on average, instead of --speed", positive("--rate"))
     .addOption(new Option("--spread <HOW>", "equal arrival times: none, or uniform until the next").argParser(spread))
     .option("--slo <LIMITS>", "what is promised, such as ttft=500ms,tpot=50ms,e2e=10s", slo);
 }

@@ -1,0 +1,179 @@
+import type { KvCache } from "../../core/kv-cache.ts";
+import { CacheReplay } from "../../core/replay.ts";
+import type { RuleName, RuleValue } from "../../core/rules.ts";
+import type { Nanos, Trace } from "../../core/trace.ts";
+import { routerRegistry } from "../../policies/registry.ts";
+import type { ArrivalOptions } from "../../sim/arrivals.ts";
+import type { StepLoad } from "../../sim/cost/cost-model.ts";
+import { hardwareNamed } from "../../sim/cost/hardware.ts";
+import { kvTokenBytes } from "../../sim/cost/kv-bytes.ts";
+import { type ModelConfig, shapeOf } from "../../sim/cost/model-config.ts";
+import type { ModelShape } from "../../sim/cost/model-shape.ts";
+import { modelNamed } from "../../sim/cost/models.ts";
+import { defaultEfficiency, type Efficiency } from "../../sim/cost/roofline.ts";
+import type { StepObserver } from "../../sim/simulated-replica.ts";
+import { defaultBlockTokens, type PartNames, partsNamed, type RunConfig } from "../configuration.ts";
+import { runSimulation, type SimulationResult } from "../run-simulation.ts";
+import { capacityFrom, type Simulated, simulationConfig } from "../simulation.ts";
+import type { Figures } from "./experiment.ts";
+
+/** On what an engine runs. A model is named, or given as the fields of its `config.json`. */
+export interface Machine {
+  readonly model: string | { readonly name: string; readonly config: ModelConfig };
+  readonly gpu: string;
+}
+
+/** What differs from the preset's, or the program's, defaults. Efficiency factors are always the default ones but to isolate a cause. */
+export interface Setup extends PartNames {
+  readonly machine: Machine;
+  readonly schedulerOptions?: Readonly<Record<string, number>>;
+  readonly rules?: Readonly<Partial<Record<RuleName, RuleValue>>>;
+  readonly blockTokens?: number;
+  readonly blocks?: number;
+  readonly replicas?: number;
+  readonly router?: string;
+  readonly arrivals?: ArrivalOptions;
+  readonly efficiency?: Partial<Efficiency>;
+}
+
+/** What a run came to: everything that a simulation says, and what its steps add up to. */
+export interface Measured extends SimulationResult {
+  readonly sums: StepSums;
+  /** Blocks of each replica's cache; undefined if it is unlimited. */
+  readonly blocks: number | undefined;
+}
+
+export interface LaboratoryOptions {
+  readonly seed: number;
+  /** Instead of the model and the GPU of every experiment. */
+  readonly model?: string | undefined;
+  readonly gpu?: string | undefined;
+  /** Requests to serve instead of generated ones, where an experiment can do with any. */
+  readonly trace?: Trace | undefined;
+  readonly says?: (what: string) => void;
+}
+
+/** Where experiments are run: every configuration is one that `kvlab replay --target sim` takes, too. */
+export class Laboratory {
+  readonly seed: number;
+  readonly trace: Trace | undefined;
+  readonly #options: LaboratoryOptions;
+
+  constructor(options: LaboratoryOptions) {
+    this.#options = options;
+    this.seed = options.seed;
+    this.trace = options.trace;
+  }
+
+  /** The machine of an experiment, with what the user wants instead. */
+  machine(published: Machine): Machine {
+    const { model, gpu } = this.#options;
+    return { model: model ?? published.model, gpu: gpu ?? published.gpu };
+  }
+
+  /** @throws InputError if the model does not fit the GPU. */
+  async run(trace: Trace, setup: Setup): Promise<Measured> {
+    const { machine, rules = {}, blocks, replicas = 1, arrivals = {}, schedulerOptions } = setup;
+    this.#options.says?.(`simulating ${[setup.policy, setup.scheduler, setup.router].filter(Boolean).join(" ")}`);
+    const parts = await partsNamed(setup, rules, "sim");
+    const configured = {
+      ...parts,
+      blockTokens: setup.blockTokens ?? defaultBlockTokens(trace.unitTokens, parts.preset),
+      blocks: undefined,
+      seed: this.seed,
+    };
+    const model = modelOf(machine);
+    const simulated: Simulated = {
+      model,
+      hardware: hardwareNamed(machine.gpu),
+      tensorParallel: 1,
+      efficiency: { ...defaultEfficiency, ...setup.efficiency },
+      kvDtype: "auto",
+      kvBytesPerToken: kvTokenBytes(model, model.numberBytes),
+      gpuMemory: 0.9,
+      swapSpace: 4 * 2 ** 30,
+      costFile: undefined,
+      replicas,
+      router: { router: routerRegistry.get(setup.router ?? "round-robin"), routerOptions: undefined },
+      loop: arrivals.loop ?? "open",
+      spread: "none",
+      speed: arrivals.speed ?? 1,
+      slo: undefined,
+    };
+    const capacity = await capacityFrom({}, simulated, configured);
+    const room = capacity !== undefined && capacity !== "unlimited" && "blocks" in capacity ? capacity.blocks : undefined;
+    const config: RunConfig = { ...configured, blocks: blocks ?? room, schedulerOptions, simulated };
+    const sums = new StepSums();
+    const columns = CacheReplay.blockKeys(config, trace);
+    const simulation = await simulationConfig(config, simulated);
+    const { result } = await runSimulation(trace, columns, simulation, { observers: [sums] });
+    return { ...result, sums, blocks: config.blocks };
+  }
+}
+
+function modelOf({ model }: Machine): ModelShape {
+  return typeof model === "string" ? modelNamed(model) : shapeOf(model.name, model.config, model.name);
+}
+
+/** What steps add up to, of all replicas. */
+export class StepSums implements StepObserver {
+  count = 0;
+  /** Time of steps that compute prompts, or make their first tokens, and nothing else. */
+  promptS = 0;
+  /** Tokens of prompts that were computed, and of answers that were computed again. */
+  promptTokens = 0;
+  /** Steps in which answers are written, and sequences in them. */
+  #decodeSteps = 0;
+  #decoding = 0;
+  /** Room in blocks of steps that only write answers, and how much of it has nothing in it. */
+  #room = 0;
+  #empty = 0;
+
+  /** The share of the held room that holds nothing: worth asking only where requests share no blocks. */
+  get wasted(): number {
+    return this.#room === 0 ? 0 : this.#empty / this.#room;
+  }
+
+  /** Answers that are written in one step, on average. */
+  get batchMean(): number {
+    return this.#decodeSteps === 0 ? 0 : this.#decoding / this.#decodeSteps;
+  }
+
+  steps(
+    { cache }: { readonly cache: KvCache },
+    load: Readonly<StepLoad>,
+    startNs: Nanos,
+    count: number,
+    endsNs: Float64Array,
+  ): void {
+    const { decodeTokens, prefillSequences, prefillTokens, decodeContextTokens } = load;
+    this.count += count;
+    this.promptTokens += count * prefillTokens;
+    if (decodeTokens === 0) {
+      this.promptS += (endsNs[count - 1] - startNs) / 1e9;
+      return;
+    }
+    this.#decodeSteps += count;
+    this.#decoding += count * decodeTokens;
+    if (prefillSequences > 0) return;
+    // The load is that of the last of these steps: each has so many tokens more than the one before.
+    const held = cache.heldBlocks * cache.blockTokens;
+    const filled = decodeContextTokens - ((count - 1) * decodeTokens) / 2;
+    this.#room += count * held;
+    this.#empty += count * (held - filled);
+  }
+}
+
+/** The figures of a run that most tables have. */
+export function throughputOf({ throughput, counters, sums }: Measured): Required<
+  Pick<Figures, "makespanS" | "requestsPerS" | "totalTokensPerS" | "hitRatioToken" | "batchMean">
+> {
+  const { makespanS, requestsPerS, inputTokensPerS, outputTokensPerS } = throughput;
+  return {
+    makespanS,
+    requestsPerS,
+    totalTokensPerS: inputTokensPerS + outputTokensPerS,
+    hitRatioToken: counters.hitTokens / Math.max(1, counters.lookupTokens),
+    batchMean: sums.batchMean,
+  };
+}

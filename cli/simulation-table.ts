@@ -1,0 +1,95 @@
+import type { Configuration } from "./comparison.ts";
+import type { Input } from "./input.ts";
+import type { RunReport } from "./report.ts";
+import { duration } from "./simulation-summary.ts";
+import { aligned, approximate, colors, counted, grouped, percent, ratio, wrapped } from "./table.ts";
+
+interface Row {
+  readonly configuration: Configuration;
+  readonly report: RunReport;
+}
+
+/** A row for each simulation: what differs, then hit ratio, latency and throughput; the best of each column is marked. */
+export function simulationTable(input: Input, rows: readonly Row[]): string {
+  const first = rows[0].report;
+  const { simulation, trace } = first;
+  const names = columns.filter(({ of, always }) => always?.(rows) ?? new Set(rows.map((row) => of(row))).size > 1);
+  const shown = figures.filter(({ of }) => rows.some(({ report }) => of(report) !== undefined));
+  const header = [...names.map(({ header }) => header), ...shown.map(({ header }) => `${header} `)];
+  const best = shown.map(({ of, better }) => {
+    const values = rows.flatMap(({ report }) => of(report) ?? []);
+    return better === "more" ? Math.max(...values) : Math.min(...values);
+  });
+  const body = rows.map((row) => [
+    ...names.map(({ of }) => of(row)),
+    ...shown.map(({ of, text }, i) => {
+      const value = of(row.report);
+      if (value === undefined) return "– ";
+      return rows.length > 1 && text(value) === text(best[i])
+        ? colors.bold(colors.green(`${text(value)}*`))
+        : `${text(value)} `;
+    }),
+  ]);
+  const heading =
+    `${colors.bold(input.name)}${input.files.length === 0 ? " (built-in)" : ""}: ${counted(trace.requests, "request")}, ` +
+    `${approximate(trace.inputTokens)} prompt tokens; ${simulation!.model} on ${simulation!.gpu}`;
+  const note =
+    "hit ratio: cached prefix tokens ÷ prompt tokens. TTFT: arrival to first token; TPOT: per token after it; " +
+    "latency: arrival to last token. * marks the best.";
+  const refused = rows.filter(({ report }) => report.cache.refusedRequests > 0).length;
+  const left =
+    refused === 0 ? [] : [colors.yellow(`In ${counted(refused, "row")} requests were refused; --json says why.`)];
+  return [
+    wrapped(heading, 0),
+    aligned([header.map((cell) => colors.bold(cell)), ...body], "l".repeat(names.length) + "r".repeat(shown.length)),
+    wrapped(note, 0),
+    ...left,
+  ].join("\n\n");
+}
+
+interface NameColumn {
+  readonly header: string;
+  readonly of: (row: Row) => string;
+  /** Shown also where all rows say the same. */
+  readonly always?: (rows: readonly Row[]) => boolean | undefined;
+}
+
+const hasPresets = (rows: readonly Row[]) => rows.some(({ report }) => report.policy.preset !== null);
+
+const columns: readonly NameColumn[] = [
+  { header: "policy", of: ({ report }) => report.policy.preset ?? "", always: hasPresets },
+  {
+    header: "eviction",
+    of: ({ configuration }) => configuration.label,
+    always: (rows) => (hasPresets(rows) ? undefined : true),
+  },
+  { header: "index", of: ({ configuration }) => configuration.indexLabel },
+  { header: "allocator", of: ({ report }) => report.policy.allocator },
+  { header: "scheduler", of: ({ report }) => report.policy.scheduler },
+  { header: "rules", of: ({ configuration }) => configuration.ruleTexts.join(" ") },
+  {
+    header: "blocks",
+    of: ({ report }) => (report.policy.blocks === null ? "unlimited" : grouped(report.policy.blocks)),
+  },
+  { header: "replicas", of: ({ report }) => String(report.simulation!.replicas) },
+  { header: "router", of: ({ report }) => report.simulation!.router ?? "–" },
+  { header: "speed", of: ({ report }) => String(Number(report.simulation!.speed.toPrecision(3))) },
+];
+
+interface Figure {
+  readonly header: string;
+  readonly of: (report: RunReport) => number | undefined;
+  readonly text: (value: number) => string;
+  readonly better: "more" | "less";
+}
+
+const figures: readonly Figure[] = [
+  { header: "hit ratio", of: ({ cache }) => cache.hitRatio.token, text: ratio, better: "more" },
+  { header: "TTFT p50", of: ({ latency }) => latency?.ttftMs?.p50, text: duration, better: "less" },
+  { header: "p99", of: ({ latency }) => latency?.ttftMs?.p99, text: duration, better: "less" },
+  { header: "TPOT", of: ({ latency }) => latency?.tpotMs?.mean, text: duration, better: "less" },
+  { header: "latency", of: ({ latency }) => latency?.e2eMs?.mean, text: duration, better: "less" },
+  { header: "requests/s", of: ({ throughput }) => throughput?.requestsPerS, text: approximate, better: "more" },
+  { header: "SLO kept", of: ({ slo }) => slo?.attained, text: percent, better: "more" },
+  { header: "goodput/s", of: ({ slo }) => slo?.goodputRequestsPerS, text: approximate, better: "more" },
+];
