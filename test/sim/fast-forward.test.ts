@@ -7,6 +7,7 @@ import {
   everythingOf,
   linearCost,
   type OwnSimulation,
+  outcome,
   type Row,
   simulated,
   workloads,
@@ -78,4 +79,40 @@ test("it does take steps at once", () => {
   const simulation = simulated(rows, { blockTokens: 64, observer: { steps: () => told++ } });
   expect(simulation.replicas[0].stepCount).toBe(60);
   expect(told).toBeLessThan(6);
+});
+
+test("a copy is paid for once, however many steps follow that are taken at once", () => {
+  // The second one has the logits of the first one's prompt, and a copy of its last block before it writes to it.
+  const own: OwnSimulation = {
+    ...{ preset: presetRegistry.get("roseinfer"), scheduler: "online", blockTokens: 64 },
+    cost: linearCost({ fixed: 10, copiedBlocks: 1000 }),
+  };
+  const rows: Row[] = [
+    { at: 0, prompt: [1, 2, 3], answer: 30 },
+    { at: 5, prompt: [1, 2, 3], answer: 30 },
+  ];
+  const copied = 1000;
+  for (const everyStep of [false, true]) {
+    const simulation = simulated(rows, { ...own, everyStep });
+    expect(simulation.replicas[0].cache.counters.copiedBlocks).toBe(1);
+    expect(simulation.replicas[0].busyNs).toBe(10 * simulation.replicas[0].stepCount + copied);
+  }
+});
+
+test("a replica goes no further at once than to where another one's step may bring it a turn", () => {
+  const rows: Row[] = [
+    { at: 0, prompt: 4, answer: 40 },
+    { at: 0, prompt: 4, answer: 4, session: 1 },
+    { prompt: 4, answer: 1, session: 1, thinkNs: 7 },
+  ];
+  const own: OwnSimulation = {
+    ...{ scheduler: "fcfs-chunked", blockTokens: 64, replicas: 2, router: "round-robin", arrivals: { loop: "closed" } },
+    cost: linearCost({ fixed: 10 }),
+  };
+  for (const everyStep of [false, true]) {
+    const simulation = simulated(rows, { ...own, everyStep });
+    // The second one ends at 40; its next turn goes to the first replica, which begins a step every 10 ns.
+    expect(outcome(simulation, "finishedNs")).toEqual([400, 40, 60]);
+    expect(outcome(simulation, "admittedNs")).toEqual([0, 0, 50]);
+  }
 });

@@ -114,3 +114,20 @@ test("two replicas take turns, and a turn of a session waits for the one before"
   ]);
   expect(outcome(simulation, "replica")).toEqual([0, 1, 0, 1, 0]);
 });
+
+test("of steps that end together, the first replica's ends first, whichever began first", () => {
+  const rows: Row[] = [
+    { prompt: 1, answer: 4, session: 1 },
+    { prompt: 1, answer: 1, session: 2 },
+    { prompt: 1, answer: 1, session: 2 },
+    { prompt: 1, answer: 1, session: 1 },
+  ];
+  const simulation = simulated(rows, {
+    ...{ replicas: 2, router: "round-robin", arrivals: { loop: "closed" } },
+    // The fourth step of the first replica and the first one of the second end at 40.
+    cost: (replica) => linearCost({ fixed: replica === 0 ? 10 : 40 }),
+  });
+  expect(outcome(simulation, "arrivalNs")).toEqual([0, 0, 40, 40]);
+  // The turn after the first one arrives first, though its number is the last.
+  expect(outcome(simulation, "replica")).toEqual([0, 1, 1, 0]);
+});
