@@ -215,6 +215,7 @@ export class Replica implements SchedulerContext, ReplicaView {
   schedule(view: SequenceView, tokens = unlimitedTokens): boolean {
     const sequence = view as Sequence;
     assert(!sequence.inStep, "a sequence is scheduled twice in one step");
+    if (tokens > 0 && this.#addAnswerToken(sequence)) return true;
     const end = Math.min(sequence.knownTokens, sequence.computedTokens + tokens);
     if (!this.cache.extend(sequence, end, this.#now)) return false;
     this.#addToStep(sequence, tokens);
@@ -275,6 +276,22 @@ export class Replica implements SchedulerContext, ReplicaView {
   #freeHost(sequence: Sequence): void {
     this.#usedHostBlocks -= blocksOf(sequence.swappedTokens, this.blockTokens);
     sequence.swappedTokens = 0;
+  }
+
+  /**
+   * The shorter way for a token of an answer that neither begins nor fills a block: there is nothing to allocate or to
+   * publish. Returns whether it was one.
+   */
+  #addAnswerToken(sequence: Sequence): boolean {
+    const { computedTokens, generatedTokens, request } = sequence;
+    const { blockTokens } = this.cache;
+    const filled = computedTokens % blockTokens;
+    if (filled === 0 || filled + 1 === blockTokens || generatedTokens === 0 || this.#skip) return false;
+    if (computedTokens + 1 !== request.inputTokens + generatedTokens || sequence.copyAt !== hole) return false;
+    sequence.stepTokens = 1;
+    sequence.inStep = true;
+    this.#plan.add(sequence, computedTokens, 1, false, 1);
+    return true;
   }
 
   #addToStep(sequence: Sequence, limit: number): void {

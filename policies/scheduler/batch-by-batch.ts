@@ -18,10 +18,14 @@ export class BatchByBatch implements Scheduler {
 
   plan(context: SchedulerContext): void {
     const { running } = context;
-    for (let i = 0; i < running.length; i = firstOutOfStep(running)) {
+    for (let i = 0; i < running.length; ) {
       const sequence = running[i];
       const tokens = sequence.knownTokens - sequence.computedTokens;
-      if (!context.schedule(sequence, tokens)) makeRoom(context, sequence, tokens, lastAdmitted);
+      if (context.schedule(sequence, tokens)) i++;
+      else {
+        makeRoom(context, sequence, tokens, lastAdmitted);
+        i = firstOutOfStep(running);
+      }
     }
     if (running.length > 0) return;
     for (let first = context.firstWaiting; first; first = context.firstWaiting) {

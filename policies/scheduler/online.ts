@@ -27,6 +27,7 @@ class RoundRobin implements Scheduler {
     const line = [...running].sort((a, b) => this.#placeOf(a) - this.#placeOf(b));
     let seats = this.#maxBatchSize;
     let mayAdmit = true;
+    let wentBack = false;
     for (let at = 0; seats > 0; ) {
       const first = mayAdmit || running.length === 0 ? context.firstWaiting : undefined;
       const next: SequenceView | undefined = line[at];
@@ -42,10 +43,13 @@ class RoundRobin implements Scheduler {
       }
       at++;
       // Somebody before it may have sent it back.
-      if (next.inStep || !running.includes(next)) continue;
+      if (wentBack && (next.inStep || !running.includes(next))) continue;
       const tokens = next.knownTokens - next.computedTokens;
       const room = context.schedule(next, tokens) ? undefined : makeRoom(context, next, tokens, lastAdmitted);
-      if (room) mayAdmit = false;
+      if (room) {
+        wentBack = true;
+        mayAdmit = false;
+      }
       if (room?.isScheduled === false) continue;
       this.arrived(next);
       seats--;
