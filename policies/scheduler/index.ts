@@ -9,6 +9,7 @@ export { naive } from "./naive.ts";
 export { offline } from "./offline.ts";
 export { online } from "./online.ts";
 export { pastFuture } from "./past-future.ts";
+export { prefixGroups } from "./prefix-groups.ts";
 export { priority } from "./priority.ts";
 export { random } from "./random.ts";
 export { sessionPriority } from "./session-priority.ts";
