@@ -14,7 +14,7 @@ export const miniSglang: Preset = {
   index: radixTree,
   eviction: lru,
   allocator: blockQueue,
-  scheduler: "fcfs-chunked",
+  scheduler: "sglang-fcfs",
   blockTokens: 1,
   rules: {
     "match-limit": "l-1",

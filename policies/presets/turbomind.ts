@@ -16,7 +16,7 @@ export const turbomind: Preset = {
   index: blockTrie,
   eviction: lru,
   allocator: block,
-  scheduler: "fcfs",
+  scheduler: "session-priority",
   blockTokens: 64,
   rules: {
     "match-limit": "block-before-l",

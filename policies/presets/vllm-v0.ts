@@ -15,7 +15,7 @@ export const vllmV0: Preset = {
   index: hashTable,
   eviction: lruDeepest,
   allocator: block,
-  scheduler: "fcfs-chunked",
+  scheduler: "fcfs",
   blockTokens: 16,
   rules: {
     "full-hit": "rewrite-last",
