@@ -5,6 +5,7 @@ export { fcfsChunked } from "./fcfs-chunked.ts";
 export { hrrn } from "./hrrn.ts";
 export { lof } from "./lof.ts";
 export { lpm } from "./lpm.ts";
+export { miniSglangScheduler } from "./mini-sglang.ts";
 export { naive } from "./naive.ts";
 export { offline } from "./offline.ts";
 export { online } from "./online.ts";

@@ -207,7 +207,9 @@ describe.each(schedulerRegistry.all.map((scheduler) => [scheduler.name, schedule
 
 test("steps do repeat themselves where there is nothing to decide", () => {
   const quiet = ["naive", "fcfs", "fcfs-chunked", "priority", "session-priority", "shortest-prefill-first"];
-  for (const scheduler of [...quiet, "static", "offline", "online"]) {
+  const sglang = ["sglang-fcfs", "lpm", "dfs-weight", "lof", "hrrn", "random", "mini-sglang"];
+  const others = ["static", "offline", "online", "tgi-queue", "efficient-router", "past-future", "prefix-groups"];
+  for (const scheduler of [...quiet, ...sglang, ...others]) {
     let repeated = 0;
     stepped({
       scheduler,

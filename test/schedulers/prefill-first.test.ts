@@ -300,3 +300,19 @@ describe("the order of the queue", () => {
     expect([...at(1)].sort().join("")).toBe("ABCDEF");
   });
 });
+
+test("mini-sglang keeps room for all of the longest answers, and retracts nobody", () => {
+  // 20 slots. A takes 4 + 9; B would take 3 + 5 of the 7 others. A's tokens come out of its room, so B waits for its end.
+  const { steps } = run("mini-sglang", 20, [
+    { input: 4, output: 4, maxOutput: 9 },
+    { input: 3, output: 2, maxOutput: 5 },
+  ]);
+  expect(steps).toEqual([
+    "0: A prefill 0–4",
+    "1: A decode",
+    "2: A decode",
+    "3: A decode",
+    "4: B prefill 0–3",
+    "5: B decode",
+  ]);
+});
