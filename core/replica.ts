@@ -68,7 +68,8 @@ export class Replica implements SchedulerContext, ReplicaView {
 
   /** Puts a request into the queue. */
   submit(request: Request, now: Nanos): Sequence {
-    const sequence = this.#done.pop() ?? new Sequence(request);
+    // The one that ended first, so that none keeps the request that it was for long, and with that one's whole trace.
+    const sequence = this.#done.shift() ?? new Sequence(request);
     sequence.reuse(request);
     this.cache.expectKeys(request.blocks.distinct);
     this.#waiting.append(sequence);

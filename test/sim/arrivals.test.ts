@@ -125,6 +125,10 @@ test("the figures leave out the first requests, and these alone", () => {
       // The series has the lookups that figures count.
       expect(totalOf(simulation, "lookupTokens")).toBe(counted("lookupTokens"));
       expect(totalOf(simulation, "hitTokens")).toBe(counted("hitTokens"));
+      // Of all else it has everything.
+      const { counts } = everythingOf(simulated(rows, { ...own, warmup: 0, cost: linearCost({ fixed: 900 }) }));
+      const { lookupTokens, hitTokens, ...others } = counts;
+      expect(everythingOf(simulation).counts).toMatchObject(others);
     }),
     { numRuns: 200 },
   );
