@@ -20,7 +20,11 @@ const replays: [index: string, eviction: string][] = [
 ];
 
 function figures(...args: string[]): readonly Figure[] {
-  const measure = fileURLToPath(new URL("./measure.ts", import.meta.url));
+  return child("./measure.ts", args);
+}
+
+function child(program: string, args: readonly string[]): readonly Figure[] {
+  const measure = fileURLToPath(new URL(program, import.meta.url));
   // Room for all that one pass allocates, so that no collection disturbs the counting of bytes.
   const flags = ["--expose-gc", "--max-semi-space-size=64", "--import", "tsx"];
   const { stdout, stderr, status } = spawnSync(process.execPath, [...flags, measure, ...args], { encoding: "utf8" });
@@ -70,6 +74,23 @@ function printFigures(title: string, ...calls: readonly (readonly string[])[]): 
     console.log(`${name.padEnd(40)}${short(value).padStart(10)} ${unit}`);
 }
 
+function printSimulation(): void {
+  const print = (title: string, calls: readonly (readonly string[])[]) => {
+    console.log(`\n${title}`);
+    for (const { name, value, unit } of calls.flatMap((call) => child("./simulate.ts", call)))
+      console.log(`${name.padEnd(40)}${short(value).padStart(10)} ${unit}`);
+  };
+  print(`Simulation of ${traceName} on one H200 with Llama 3.1 8B, preset vllm, one core`, [["conversation"]]);
+  print(
+    "Chats, fed batch by batch",
+    ["1000", "10000", "100000", "1000000"].map((n) => ["scale", n]),
+  );
+  print(
+    "12,000 chats on replicas, router prefix-affinity, load per replica kept",
+    ["1", "8", "64"].map((n) => ["replicas", n]),
+  );
+}
+
 const parts: Record<string, () => void> = {
   replay: printReplays,
   scaling: printScaling,
@@ -77,6 +98,7 @@ const parts: Record<string, () => void> = {
   memory: () =>
     printFigures("Memory of a cache with LRU, 1,000,000 blocks", ...indexes.map((index) => ["memory", index])),
   hashing: () => printFigures("Hashing token ids", ["hashing"]),
+  simulation: printSimulation,
   reading: () => printFigures("Reading a trace (plain file)", ["reading"]),
 };
 

@@ -42,7 +42,7 @@ const recorded = join(folder, "mooncake/conversation_trace.jsonl.gz");
 /** What the figures are measured on: the recorded trace if this machine has it, else a generated one. */
 export const traceName = existsSync(recorded) ? "conversation_trace.jsonl.gz" : "generated chat";
 
-async function benchTrace(): Promise<Trace> {
+export async function benchTrace(): Promise<Trace> {
   if (existsSync(recorded)) return readTrace(await openTrace([recorded]));
   return readTrace(chatSource({ requests: 12_000 }));
 }

@@ -75,7 +75,8 @@ function ran(
   const { trace, policy, warmup } = report;
   const { index, eviction, allocator, scheduler, blocks, blockTokens } = policy;
   const built = trace.files.length === 0 ? " (the built-in example: generated chat)" : "";
-  const share = distinctBlocks === 0 ? "" : `, ${percent((blocks ?? 0) / distinctBlocks)} of`;
+  const times = (blocks ?? 0) / distinctBlocks;
+  const share = distinctBlocks === 0 ? "" : `, ${times > 1 ? `${approximate(times)} times` : `${percent(times)} of`}`;
   const distinct =
     distinctBlocks === 0 ? "; no prompt fills one" : ` the trace's ${grouped(distinctBlocks)} distinct ones`;
   const capacity =

@@ -1,0 +1,107 @@
+import { createRouter } from "../core/compose.ts";
+import { readTrace, type Trace } from "../core/trace.ts";
+import { presetRegistry, routerRegistry, schedulerRegistry } from "../policies/registry.ts";
+import { cacheBytes } from "../sim/cost/capacity.ts";
+import { hardwareNamed } from "../sim/cost/hardware.ts";
+import { kvTokenBytes } from "../sim/cost/kv-bytes.ts";
+import { modelNamed } from "../sim/cost/models.ts";
+import { Roofline } from "../sim/cost/roofline.ts";
+import { Figures } from "../sim/figures.ts";
+import { Simulation, type SimulationConfig, simulate } from "../sim/simulation.ts";
+import { chatSource } from "../traces/generate.ts";
+import { benchTrace, type Figure } from "./measure.ts";
+
+/** vLLM with Llama 3.1 8B on an H200. */
+function vllmOn(blockTokens: number, seed = 1): SimulationConfig {
+  const shape = modelNamed("llama-3.1-8b");
+  const hardware = hardwareNamed("h200");
+  const vllm = presetRegistry.get("vllm");
+  const { index, eviction, allocator, rules } = vllm;
+  const bytes = cacheBytes({ shape, hardware, memoryShare: 0.9 });
+  const cost = new Roofline({ shape, hardware, blockTokens });
+  return {
+    ...{ index, eviction, allocator, rules, blockTokens, seed },
+    scheduler: schedulerRegistry.get(vllm.scheduler),
+    blocks: Math.floor(bytes / (kvTokenBytes(shape, shape.numberBytes) * blockTokens)),
+    cost: () => cost,
+  };
+}
+
+/** Seconds that the fastest of some simulations takes, and the simulation. */
+function fastest(times: number, run: () => Simulation): { readonly seconds: number; readonly simulation: Simulation } {
+  let seconds = Number.POSITIVE_INFINITY;
+  let simulation: Simulation | undefined;
+  for (let i = 0; i < times; i++) {
+    const from = performance.now();
+    simulation = run();
+    seconds = Math.min(seconds, (performance.now() - from) / 1000);
+  }
+  return { seconds, simulation: simulation! };
+}
+
+/** The same trace with arrivals of one second spread over it, as if clients did not come in crowds. */
+function spread(trace: Trace): Trace {
+  const { arrivalNs: recorded, requestCount: n } = trace;
+  const arrivalNs = recorded.slice();
+  for (let from = 0, to = 1; from < n; from = to++) {
+    while (to < n && recorded[to] === recorded[from]) to++;
+    const length = to < n ? recorded[to] - recorded[from] : 0;
+    for (let i = from; i < to; i++) arrivalNs[i] += Math.floor((length * (i - from)) / (to - from));
+  }
+  return { ...trace, arrivalNs };
+}
+
+/** The conversation trace, so much slower that the replica is busy for about 0.8 of the time. */
+async function conversation(): Promise<Figure[]> {
+  const trace = spread(await benchTrace());
+  const config = { ...vllmOn(trace.unitTokens), arrivals: { speed: 0.125 } };
+  const { seconds, simulation } = fastest(5, () => simulate(trace, config));
+  const every = fastest(2, () => simulate(trace, { ...config, everyStep: true }));
+  const [replica] = new Figures(simulation).cluster().replicas;
+  return [
+    { name: "requests simulated", value: trace.requestCount / seconds, unit: "/s" },
+    { name: "the same, planning every step", value: trace.requestCount / every.seconds, unit: "/s" },
+    { name: "steps", value: replica.steps / seconds, unit: "/s" },
+    { name: "utilisation", value: replica.utilisation, unit: "" },
+  ];
+}
+
+/** Chats of a growing number of requests, batch by batch, at the same rate. */
+async function scale(requests: number): Promise<Figure[]> {
+  const simulation = new Simulation(vllmOn(16));
+  let seconds = 0;
+  let served = 0;
+  for await (const batch of chatSource({ requests }).batches()) {
+    const from = performance.now();
+    simulation.feed(batch);
+    simulation.run();
+    seconds += (performance.now() - from) / 1000;
+    served += batch.requestCount;
+  }
+  simulation.end();
+  const from = performance.now();
+  simulation.run();
+  seconds += (performance.now() - from) / 1000;
+  globalThis.gc?.();
+  const { heapUsed, arrayBuffers } = process.memoryUsage();
+  return [
+    { name: `${served} requests`, value: (seconds / served) * 1e6, unit: "µs a request" },
+    { name: "  memory", value: (heapUsed + arrayBuffers) / 2 ** 20, unit: "MiB" },
+  ];
+}
+
+/** As many times the load on as many replicas. */
+async function replicas(count: number): Promise<Figure[]> {
+  const trace = await readTrace(chatSource({ requests: 12_000 }));
+  const config = vllmOn(16);
+  const router = () =>
+    createRouter({ router: routerRegistry.get("prefix-affinity"), replicaCount: count, blockTokens: 16, seed: 1 });
+  const run = () => simulate(trace, { ...config, replicas: count, router: router(), arrivals: { speed: count } });
+  const { seconds } = fastest(2, run);
+  return [{ name: `${count} replicas`, value: trace.requestCount / seconds, unit: "requests/s" }];
+}
+
+const [part, argument] = process.argv.slice(2);
+const figures =
+  part === "conversation" ? conversation() : part === "scale" ? scale(Number(argument)) : replicas(Number(argument));
+console.log(JSON.stringify(await figures));
