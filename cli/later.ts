@@ -9,7 +9,6 @@ const laterCommands: Readonly<Record<string, string>> = {
   engine: "the engine is not part of this version",
   verify: "the engine is not part of this version",
   calibrate: "the engine is not part of this version",
-  experiment: "published experiments are not part of this version",
   fuzz: "searching for traces is not part of this version",
   generate: "the engine is not part of this version; kvlab trace generate writes a trace",
   serve: "the engine is not part of this version",

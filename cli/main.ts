@@ -5,6 +5,7 @@ import { addCheck } from "./check.ts";
 import { addCompare } from "./compare.ts";
 import { addConformance } from "./conformance.ts";
 import { addDoctor } from "./doctor.ts";
+import { addExperiment } from "./experiment.ts";
 import { addInit } from "./init.ts";
 import { Interrupted, watchSignals } from "./interrupt.ts";
 import { addLaterCommands } from "./later.ts";
@@ -47,6 +48,7 @@ function program(): Command {
   addInit(kvlab);
   addCheck(kvlab);
   addConformance(kvlab);
+  addExperiment(kvlab);
   addDoctor(kvlab);
   addLaterCommands(kvlab);
   return kvlab;

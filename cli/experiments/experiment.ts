@@ -7,6 +7,8 @@ export interface Experiment {
   readonly about: string;
   /** Who measured it, and where that is published. */
   readonly source: string;
+  /** Any requests will do, so that `--trace` may give others. */
+  readonly takesTrace?: true;
   run(laboratory: Laboratory): Promise<Findings>;
 }
 

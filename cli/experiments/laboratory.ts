@@ -101,7 +101,8 @@ export class Laboratory {
       slo: undefined,
     };
     const capacity = await capacityFrom({}, simulated, configured);
-    const room = capacity !== undefined && capacity !== "unlimited" && "blocks" in capacity ? capacity.blocks : undefined;
+    const room =
+      capacity !== undefined && capacity !== "unlimited" && "blocks" in capacity ? capacity.blocks : undefined;
     const config: RunConfig = { ...configured, blocks: blocks ?? room, schedulerOptions, simulated };
     const sums = new StepSums();
     const columns = CacheReplay.blockKeys(config, trace);
@@ -165,15 +166,11 @@ export class StepSums implements StepObserver {
 }
 
 /** The figures of a run that most tables have. */
-export function throughputOf({ throughput, counters, sums }: Measured): Required<
-  Pick<Figures, "makespanS" | "requestsPerS" | "totalTokensPerS" | "hitRatioToken" | "batchMean">
-> {
-  const { makespanS, requestsPerS, inputTokensPerS, outputTokensPerS } = throughput;
+export function usualFigures({ throughput, counters, sums }: Measured) {
   return {
-    makespanS,
-    requestsPerS,
-    totalTokensPerS: inputTokensPerS + outputTokensPerS,
+    makespanS: throughput.makespanS,
+    requestsPerS: throughput.requestsPerS,
     hitRatioToken: counters.hitTokens / Math.max(1, counters.lookupTokens),
     batchMean: sums.batchMean,
-  };
+  } satisfies Figures;
 }

@@ -41,18 +41,29 @@ export function traceOf(prompts: readonly Prompt[]): Trace {
   return builder.take();
 }
 
-/** Lengths that add up to `total` exactly, of the spread (of the logarithm) that chats have; each at least `least`. */
-export function lengthsOf(random: Random, count: number, total: number, sigma: number, least = 4): Uint32Array {
-  assert(total >= count * least, `${total} tokens for ${count} lengths from ${least}`);
+/** Of which lengths are drawn: the standard deviation of their logarithm, the least and the most. */
+export interface Spread {
+  readonly sigma: number;
+  readonly least: number;
+  readonly most: number;
+}
+
+/** Lengths that add up to `total` exactly. */
+export function lengthsOf(random: Random, count: number, total: number, { sigma, least, most }: Spread): Uint32Array {
+  assert(total >= count * least && total <= count * most, `${total} tokens in ${count} lengths of ${least} to ${most}`);
   const drawn = Array.from({ length: count }, () => logNormal(random, 1, sigma));
-  const sum = drawn.reduce((all, length) => all + length, 0);
-  const lengths = Uint32Array.from(drawn, (length) => Math.max(least, Math.floor((length / sum) * total)));
-  // What rounding left or took goes to, or comes from, one after the other.
-  let left = total - lengths.reduce((all, length) => all + length, 0);
-  for (let i = 0; left !== 0; i = (i + 1) % count) {
-    const step = left > 0 ? 1 : lengths[i] > least ? -1 : 0;
-    lengths[i] += step;
-    left -= step;
+  const scaled = (scale: number) =>
+    Uint32Array.from(drawn, (length) => Math.min(most, Math.max(least, Math.floor(length * scale))));
+  const sumOf = (lengths: Uint32Array) => lengths.reduce((sum, length) => sum + length, 0);
+  // The largest scale whose lengths are not more than the total; the rest goes to one after the other.
+  let low = 0;
+  for (let step = total; step > 1e-3; step /= 2) if (sumOf(scaled(low + step)) <= total) low += step;
+  const lengths = scaled(low);
+  let left = total - sumOf(lengths);
+  for (let i = 0; left > 0; i = (i + 1) % count) {
+    if (lengths[i] === most) continue;
+    lengths[i]++;
+    left--;
   }
   return lengths;
 }

@@ -1,0 +1,203 @@
+import type { Command } from "commander";
+import { InputError } from "../core/errors.ts";
+import {
+  type Experiment,
+  type FigureName,
+  type Figures,
+  type Findings,
+  figures,
+  type Headline,
+  hasShape,
+} from "./experiments/experiment.ts";
+import { experimentNamed, experiments } from "./experiments/index.ts";
+import { Laboratory } from "./experiments/laboratory.ts";
+import { readInput } from "./input.ts";
+import { wholeNumber } from "./options.ts";
+import { version } from "./package.ts";
+import { print } from "./print.ts";
+import { Progress } from "./progress.ts";
+import { aligned, colors, counted, percent, wrapped } from "./table.ts";
+
+interface ExperimentOptions {
+  readonly model?: string;
+  readonly gpu?: string;
+  readonly trace?: string;
+  readonly limit?: number;
+  readonly seed: number;
+  readonly json?: boolean;
+}
+
+const help = `
+Examples:
+  kvlab experiment                       what there is
+  kvlab experiment lmdeploy-1407
+  kvlab experiment block-size --gpu h100 --json
+
+Without --model and --gpu an experiment runs on what its source names, or on
+what is assumed where it names nothing. Efficiency factors are the default ones
+in all of them. A ratio has the published shape if it lies between the square
+root and the square of the published one.`;
+
+export function addExperiment(program: Command): void {
+  program
+    .command("experiment")
+    .description("do a published measurement again in the simulator: its figures beside ours")
+    .argument("[NAME]", "which one; none: a list of all")
+    .option("--model <NAME>", "another model than that of the experiment")
+    .option("--gpu <NAME>", "another GPU than that of the experiment")
+    .option("--trace <FILE>", "serve these requests where any will do (routers)")
+    .option("--limit <N>", "read only the first N requests of the trace", wholeNumber("--limit", 1))
+    .option("--seed <N>", "for the generated requests", wholeNumber("--seed", 0, 2 ** 32 - 1), 1)
+    .option("--json", "print one JSON document and nothing else")
+    .addHelpText("after", help)
+    .action(experiment);
+}
+
+async function experiment(name: string | undefined, options: ExperimentOptions): Promise<void> {
+  if (name === undefined) {
+    print(`${options.json ? JSON.stringify(listDocument(), undefined, 2) : list()}\n`);
+    return;
+  }
+  const chosen = experimentNamed(name);
+  const { model, gpu, seed, limit } = options;
+  if (options.trace !== undefined && !chosen.takesTrace)
+    throw new InputError(`--trace does not go with experiment ${name}, which generates its requests`);
+  if (limit !== undefined && options.trace === undefined)
+    throw new InputError("--limit goes with --trace: generated requests are as many as published");
+  const progress = new Progress();
+  try {
+    const input =
+      options.trace === undefined
+        ? undefined
+        : await readInput([options.trace], { ...(limit !== undefined && { limit }) }, progress);
+    const says = (what: string) => progress.state(`${name}: ${what}`);
+    const laboratory = new Laboratory({ seed, model, gpu, trace: input?.trace, says });
+    const findings = await chosen.run(laboratory);
+    progress.done();
+    print(
+      `${options.json ? JSON.stringify(documentOf(chosen, findings, seed), undefined, 2) : text(chosen, findings)}\n`,
+    );
+  } finally {
+    progress.done();
+  }
+}
+
+const listDocument = () => ({
+  schema: "experiments/1",
+  experiments: experiments.map(({ name, about, source }) => ({ name, about, source })),
+});
+
+const nameWidth = 20;
+
+const list = () =>
+  [
+    `${colors.bold("Experiments")} (kvlab experiment NAME)`,
+    ...experiments.map(
+      ({ name, about, source }) =>
+        `  ${colors.cyan(name.padEnd(nameWidth))}${wrapped(`${about} ${colors.dim(`[${source}]`)}`, nameWidth + 2, nameWidth + 2)}`,
+    ),
+  ].join("\n");
+
+/** Schema experiment/1. */
+function documentOf({ name, about, source }: Experiment, findings: Findings, seed: number) {
+  const { workload, rows, headlines, explanations } = findings;
+  return {
+    schema: "experiment/1",
+    kvlab: version,
+    name,
+    about,
+    source,
+    seed,
+    workload,
+    rows: rows.map(({ configuration, published, simulated }) => ({
+      configuration,
+      published: published ?? null,
+      simulated,
+      ratio: published ? quotients(simulated, published) : null,
+    })),
+    headlines: headlines.map((headline) => ({
+      ...headline,
+      published: headline.published ?? null,
+      hasShape: hasShape(headline) ?? null,
+    })),
+    explanations,
+    verdict: verdictOf(headlines),
+  };
+}
+
+/** Simulated ÷ published, of each figure that is published. */
+const quotients = (simulated: Figures, published: Figures): Figures =>
+  Object.fromEntries(
+    (Object.keys(published) as FigureName[]).map((name) => [name, simulated[name]! / published[name]!]),
+  );
+
+function verdictOf(headlines: readonly Headline[]) {
+  const compared = headlines.filter(({ published }) => published !== undefined);
+  const deviating = compared.filter((headline) => !hasShape(headline)).map(({ ratio }) => ratio);
+  return { compared: compared.length, haveShape: compared.length - deviating.length, deviating };
+}
+
+function text(experiment: Experiment, { workload, rows, headlines, explanations }: Findings): string {
+  const { name, about, source } = experiment;
+  const title = wrapped(`${colors.bold(name)}  ${about} ${colors.dim(`[${source}]`)}`, 2);
+  return [
+    title,
+    `  ${wrapped(workload, 2, 2)}`,
+    rowTable(rows),
+    headlineTable(headlines),
+    explanations.map((explanation) => `  ${wrapped(explanation, 2, 2)}`).join("\n\n"),
+    verdictText(headlines),
+  ].join("\n\n");
+}
+
+/** A column for each figure, and beside it what was published, where something was. */
+function rowTable(rows: Findings["rows"]): string {
+  const names = (Object.keys(figures) as FigureName[]).filter((name) =>
+    rows.some((row) => row.simulated[name] !== undefined),
+  );
+  const columns = names.map((name) => ({ name, has: rows.some(({ published }) => published?.[name] !== undefined) }));
+  const head = columns.flatMap(({ name, has }) => (has ? [figures[name].label, "published"] : [figures[name].label]));
+  const lines = rows.map(({ configuration, published, simulated }) => [
+    configuration,
+    ...columns.flatMap(({ name, has }) => {
+      const ours = shown(name, simulated[name]);
+      return has ? [ours, colors.dim(shown(name, published?.[name]))] : [ours];
+    }),
+  ]);
+  return aligned([["", ...head.map((label) => colors.bold(label))], ...lines], `l${"r".repeat(head.length)}`);
+}
+
+function shown(name: FigureName, value: number | undefined): string {
+  if (value === undefined) return "";
+  const { digits, ...figure } = figures[name];
+  if ("share" in figure) return percent(value);
+  return value.toLocaleString("en-US", { minimumFractionDigits: digits, maximumFractionDigits: digits });
+}
+
+function headlineTable(headlines: readonly Headline[]): string {
+  const lines = headlines.map((headline) => [
+    headline.ratio,
+    publishedText(headline.published),
+    times(headline.simulated),
+    shapeText(hasShape(headline)),
+  ]);
+  return aligned([["", "published", "simulated", ""].map((label) => colors.bold(label)), ...lines], "lrrl");
+}
+
+function publishedText(published: Headline["published"]): string {
+  if (published === undefined) return "–";
+  if (typeof published === "number") return times(published);
+  const [least, most] = published;
+  return most === Number.POSITIVE_INFINITY ? `> ${times(least)}` : `${times(least)} to ${times(most)}`;
+}
+
+const times = (ratio: number) => (ratio >= 10 ? ratio.toFixed(0) : ratio.toFixed(2));
+
+const shapeText = (has: boolean | undefined) =>
+  has === undefined ? "" : has ? colors.green("same shape") : colors.yellow("deviates");
+
+function verdictText(headlines: readonly Headline[]): string {
+  const { compared, haveShape } = verdictOf(headlines);
+  if (compared === 0) return "No figure was published.";
+  return `${haveShape} of ${counted(compared, "published ratio")} with the published shape.`;
+}

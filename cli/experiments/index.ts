@@ -1,0 +1,20 @@
+import { InputError } from "../../core/errors.ts";
+import { nearest } from "../../core/nearest.ts";
+import { blockSize } from "./block-size.ts";
+import type { Experiment } from "./experiment.ts";
+import { lmdeploy1407 } from "./lmdeploy-1407.ts";
+import { prefixPool } from "./prefix-pool.ts";
+
+/** In the order in which they are listed. */
+export const experiments: readonly Experiment[] = [lmdeploy1407, blockSize, prefixPool];
+
+/** @throws InputError with the nearest name, or all of them. */
+export function experimentNamed(name: string): Experiment {
+  const found = experiments.find((experiment) => experiment.name === name);
+  if (found) return found;
+  const names = experiments.map((experiment) => experiment.name);
+  const near = nearest(name, names);
+  throw new InputError(
+    `no experiment "${name}": ${near ? `did you mean "${near}"?` : `expected one of ${names.join(", ")}`}`,
+  );
+}
