@@ -27,6 +27,11 @@ export const continuousOptions = {
     default: 0,
     most: 1,
   },
+  "async-scheduling": {
+    about: "1: a step is planned when the one before it begins, 0: when that one has ended",
+    default: 0,
+    most: 1,
+  },
 } as const satisfies Record<string, PluginOption>;
 
 type ContinuousOptions = Readonly<Record<string, number>>;
@@ -52,6 +57,9 @@ export interface Precedence {
  *
  * Source: vLLM v1, `Scheduler.schedule` in vllm/v1/core/sched/scheduler.py. There, a request that is its own victim also
  * ends the step for those behind it; here they go on.
+ *
+ * With `async-scheduling` (on by default in vLLM 0.19) the engine plans a step while the one before it runs: it knows nothing
+ * of requests that come during that one, and a request that ends with it keeps its seat for one step more.
  */
 export class ContinuousBatching implements Scheduler {
   readonly #precedence: Precedence;
@@ -61,6 +69,10 @@ export class ContinuousBatching implements Scheduler {
   readonly #maxChunk: number;
   readonly #watermark: number;
   readonly #wholeMustFit: boolean;
+  readonly #plansAhead: boolean;
+  /** When planning ahead: those that have come since the last plan, and how many have ended. */
+  readonly #unseen = new Set<SequenceView>();
+  #leaving = 0;
   /** Tokens that the step has room for. */
   #budget = 0;
   #preempted = false;
@@ -75,6 +87,7 @@ export class ContinuousBatching implements Scheduler {
     this.#maxChunk = options["long-prefill-token-threshold"] || this.#maxTokens;
     this.#watermark = options["watermark"];
     this.#wholeMustFit = options["full-sequence-must-fit"] === 1;
+    this.#plansAhead = options["async-scheduling"] === 1;
   }
 
   plan(context: SchedulerContext, now: Nanos): void {
@@ -95,17 +108,29 @@ export class ContinuousBatching implements Scheduler {
       }
     }
     if (!this.#preempted || running.length === 0) this.#admit(context, now);
+    this.#seeAll();
+  }
+
+  #seeAll(): void {
+    this.#unseen.clear();
+    this.#leaving = 0;
   }
 
   isSteady({ waitingCount, running }: SchedulerContext): boolean {
     if (waitingCount === 0) return true;
+    if (this.#unseen.size > 0) return false;
     if (this.#precedence.mayReplace === undefined && running.length >= this.#maxRunning) return true;
     return this.#isHeldUp && this.#precedence.changesWithTime !== true;
   }
 
   arrived(sequence: SequenceView): void {
     this.#isHeldUp = false;
+    if (this.#plansAhead) this.#unseen.add(sequence);
     this.#precedence.arrived?.(sequence);
+  }
+
+  finished(): void {
+    if (this.#plansAhead) this.#leaving++;
   }
 
   /** Those that wait, in their order, as long as there are tokens, seats and blocks. */
@@ -114,6 +139,10 @@ export class ContinuousBatching implements Scheduler {
     while (this.#budget > 0) {
       const first = this.#precedence.first(context, now);
       if (first === undefined) return;
+      // When nobody is left to run, nothing is under way.
+      if (running.length === 0) this.#seeAll();
+      if (this.#unseen.has(first)) return;
+      if (running.length < this.#maxRunning && running.length + this.#leaving >= this.#maxRunning) return;
       if (refuseTooLong(context, first, this.#rules)) continue;
       const tokens = Math.min(this.#maxChunk, this.#budget);
       const spare = this.#spareBlocks(context, first, tokens);
