@@ -83,13 +83,7 @@ class TgiQueue implements Scheduler {
     const isForced = before === 0 || this.#steps.count + 1 >= this.#options["max-waiting-tokens"];
     const least = isForced ? 1 : Math.max(1, Math.floor(before * this.#options["waiting-served-ratio"]));
     if (waitingCount < least) return false;
-    if (least > 1) {
-      const fitting = this.#fitting(context, least);
-      if (fitting < least) {
-        this.#isHeldUp = fitting === 0;
-        return false;
-      }
-    }
+    if (least > 1 && this.#fitting(context, least) < least) return false;
     const added = this.#admit(context);
     this.#isHeldUp = added === 0 && context.waitingCount > 0;
     if (added === 0) return false;
