@@ -1,6 +1,6 @@
 import type { Nanos } from "../core/trace.ts";
 
-/** What is summed over an interval: time × level (ns), so that a mean is exact. */
+/** What is summed over an interval: time × level (ns), so that a mean is exact, as long as a sum stays below 2^53. */
 export const levelNames = [
   "waiting",
   "running",
@@ -33,8 +33,8 @@ const mostIntervals = 2048;
 const firstIntervalNs = 1_000_000;
 
 /**
- * Queue, batch, occupancy and counts over time, in intervals of equal length. Levels are integrals over the interval, exact
- * whatever its length; all replicas add to the same series.
+ * Queue, batch, occupancy and counts over time, in intervals of equal length. Levels are integrals over the interval; all
+ * replicas add to the same series.
  */
 export class TimeSeries {
   intervalNs: Nanos = firstIntervalNs;

@@ -1,7 +1,7 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
 import { presetRegistry, routerRegistry, schedulerRegistry } from "../../policies/registry.ts";
-import type { Simulation } from "../../sim/simulation.ts";
+import { Simulation } from "../../sim/simulation.ts";
 import {
   costs,
   everythingOf,
@@ -11,7 +11,9 @@ import {
   outcome,
   type Row,
   simulated,
+  simulationConfigOf,
   totalOf,
+  tracesOf,
   workloads,
 } from "../support/simulated.ts";
 
@@ -184,6 +186,25 @@ test("the same requests and seed give the same run, to the byte", () => {
     fc.property(workloads(), costs, clusters, (rows, cost, own) => {
       const run = () => everythingOf(simulated(rows, { ...own, events: true, cost: linearCost(cost) }));
       expect(run()).toEqual(run());
+    }),
+    { numRuns: 50 },
+  );
+});
+
+test("simulations that run side by side have nothing to do with each other", () => {
+  fc.assert(
+    fc.property(workloads(), clusters, workloads(), clusters, (rows, own, others, other) => {
+      const alone = everythingOf(simulated(rows, { ...own, events: true }));
+      const both = [
+        new Simulation(simulationConfigOf(other)),
+        new Simulation(simulationConfigOf({ ...own, events: true })),
+      ];
+      both.forEach((simulation, i) => {
+        simulation.feed(tracesOf(i === 0 ? others : rows)[0]);
+        simulation.end();
+      });
+      while (both.map((simulation) => simulation.run(1)).includes(true));
+      expect(everythingOf(both[1])).toEqual(alone);
     }),
     { numRuns: 50 },
   );

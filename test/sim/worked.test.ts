@@ -1,5 +1,15 @@
 import { expect, test } from "vitest";
-import { linearCost, outcome, type Row, simulated, simulatedInBatches } from "../support/simulated.ts";
+import type { Router } from "../../core/plugins.ts";
+import { simulate } from "../../sim/simulation.ts";
+import {
+  linearCost,
+  outcome,
+  type Row,
+  simulated,
+  simulatedInBatches,
+  simulationConfigOf,
+  tracesOf,
+} from "../support/simulated.ts";
 
 const times = (simulation: ReturnType<typeof simulated>) => {
   const names = ["arrivalNs", "admittedNs", "firstTokenNs", "finishedNs"] as const;
@@ -130,4 +140,20 @@ test("of steps that end together, the first replica's ends first, whichever bega
   expect(outcome(simulation, "arrivalNs")).toEqual([0, 0, 40, 40]);
   // The turn after the first one arrives first, though its number is the last.
   expect(outcome(simulation, "replica")).toEqual([0, 1, 1, 0]);
+});
+
+test("of replicas that begin a step together, the first one decides first, whoever was asked first", () => {
+  const order: number[] = [];
+  const router: Router = {
+    route({ id }) {
+      order.push(id);
+      return id === 0 ? 1 : 0;
+    },
+  };
+  // Both are too long and refused at once, so that their next turns come at once, too.
+  const rows: Row[] = [1, 2, 1, 2].map((session, id) => ({ prompt: id < 2 ? 9 : 1, session }));
+  const config = simulationConfigOf({ replicas: 2, blocks: 2, arrivals: { loop: "closed" } });
+  const simulation = simulate(tracesOf(rows)[0], { ...config, router });
+  expect(outcome(simulation, "refused")).toEqual([1, 1, 0, 0]);
+  expect(order).toEqual([0, 1, 3, 2]);
 });
