@@ -81,6 +81,7 @@ function watched(plugin: SchedulerPlugin, seen: Seen): SchedulerPlugin {
       const scheduler = plugin.create(options);
       return {
         plan: (context, now) => scheduler.plan(context, now),
+        isSteady: (context) => scheduler.isSteady?.(context) ?? false,
         arrived(sequence, now) {
           seen.request = sequence.request.id;
           scheduler.arrived?.(sequence, now);

@@ -169,9 +169,7 @@ export class Replica implements SchedulerContext, ReplicaView {
     return this.running.length;
   }
   get waitingTokens(): number {
-    let tokens = 0;
-    for (let sequence = this.#waiting.first; sequence; sequence = sequence.next) tokens += sequence.knownTokens;
-    return tokens;
+    return this.#waiting.tokens;
   }
   get blockTokens(): number {
     return this.cache.blockTokens;

@@ -207,6 +207,8 @@ export class SequenceQueue {
   first: Sequence | undefined;
   #last: Sequence | undefined;
   count = 0;
+  /** Known tokens of all in it, which do not change while they wait. */
+  tokens = 0;
 
   append(sequence: Sequence): void {
     sequence.previous = this.#last;
@@ -214,7 +216,7 @@ export class SequenceQueue {
     if (this.#last) this.#last.next = sequence;
     else this.first = sequence;
     this.#last = sequence;
-    this.count++;
+    this.#counted(sequence, 1);
   }
 
   prepend(sequence: Sequence): void {
@@ -223,7 +225,7 @@ export class SequenceQueue {
     if (this.first) this.first.previous = sequence;
     else this.#last = sequence;
     this.first = sequence;
-    this.count++;
+    this.#counted(sequence, 1);
   }
 
   remove(sequence: Sequence): void {
@@ -233,6 +235,11 @@ export class SequenceQueue {
     if (next) next.previous = previous;
     else this.#last = previous;
     sequence.previous = sequence.next = undefined;
-    this.count--;
+    this.#counted(sequence, -1);
+  }
+
+  #counted({ knownTokens }: Sequence, by: 1 | -1): void {
+    this.count += by;
+    this.tokens += by * knownTokens;
   }
 }
