@@ -115,7 +115,7 @@ describe("limits", () => {
   test("answers beside prompts read keys and values no faster, and slower where a tile holds one of them", () => {
     const [alone, beside] = [decoding(100, 2000), { ...prompts(1, 1), ...decoding(100, 2000), prefillTokens: 1 }];
     const slowdown = (gpu: string) => rooflineOf({ gpu }).stepNs(beside) / rooflineOf({ gpu }).stepNs(alone);
-    expect(slowdown("rtx-pro-6000")).toBeGreaterThan(1.3);
+    expect(slowdown("rtx-pro-6000")).toBeGreaterThan(1.1);
     expect(slowdown("h200")).toBeGreaterThanOrEqual(1);
     expect(slowdown("h200")).toBeLessThan(1.1);
   });

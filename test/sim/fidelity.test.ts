@@ -1,0 +1,53 @@
+import { beforeAll, describe, expect, test } from "vitest";
+import {
+  compare,
+  type RecordedRun,
+  type RequestTimes,
+  readRecordedRun,
+  simulateRecorded,
+} from "../../scripts/recorded-run.ts";
+import { haveRecordings, recording } from "../support/recordings.ts";
+
+describe.runIf(haveRecordings)("a run of vLLM 0.19: Llama-3.1-8B on an RTX PRO 6000, 300 conversations", () => {
+  let run: RecordedRun;
+  let simulated: RequestTimes;
+  beforeAll(async () => {
+    run = await readRecordedRun(
+      recording("sharegpt/sharegpt-llama-3.1-8b-300-sps10.jsonl.gz"),
+      recording("sharegpt/vllm-0.19-rtxpro6000-llama-3.1-8b"),
+    );
+    simulated = simulateRecorded(run);
+  });
+
+  const percentOf = (from: number, to: number) =>
+    new Map(compare(run.times, simulated, from, to).map(({ name, difference }) => [name, 100 * Math.abs(difference)]));
+
+  const limits = [
+    ["ttft mean", 3],
+    ["ttft p50", 5],
+    ["ttft p99", 3],
+    ["tpot mean", 1],
+    ["latency mean", 1.5],
+  ] as const;
+
+  test.each(limits)("%s is foretold within %d %%", (name, percent) => {
+    expect(percentOf(0, 300).get(name)).toBeLessThan(percent);
+  });
+
+  test.each(limits)("of the half that the factors were not fitted to, too: %s within %d %%", (name, percent) => {
+    expect(percentOf(150, 300).get(name)).toBeLessThan(percent);
+  });
+
+  test("while nothing queues, TTFT is foretold too: there it takes a step that is under way, one that is planned, and its own", () => {
+    const [whole] = compare(run.times, simulated, 1, 128);
+    expect(whole.name).toBe("ttft mean");
+    expect(Math.abs(whole.difference)).toBeLessThan(0.1);
+  });
+
+  test("each request's first and last token come when they came, within a quarter of a second in the mean", () => {
+    for (const kind of ["ttftMs", "latencyMs"] as const) {
+      const apart = simulated[kind].map((ms, row) => Math.abs(ms - run.times[kind][row]));
+      expect(apart.reduce((sum, ms) => sum + ms, 0) / apart.length).toBeLessThan(250);
+    }
+  });
+});
