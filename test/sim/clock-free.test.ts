@@ -2,29 +2,35 @@ import fc from "fast-check";
 import { expect, test } from "vitest";
 import { replayTrace } from "../../core/replay.ts";
 import { resolveRules } from "../../core/rules.ts";
+import type { Trace } from "../../core/trace.ts";
+import { traceOf, worlds } from "../../laws/worlds.ts";
 import { evictionRegistry, presetRegistry, schedulerRegistry } from "../../policies/registry.ts";
+import { simulate } from "../../sim/simulation.ts";
 import {
   linearCost,
   linesOf,
   type OwnSimulation,
   outcome,
   type Row,
-  simulated,
   simulationConfigOf,
   tracesOf,
   workloads,
 } from "../support/simulated.ts";
 
 /** So far apart that every request has ended when the next one comes. */
-const apart = (rows: readonly Row[]): Row[] => rows.map((row, i) => ({ ...row, at: i * 1_000_000 }));
+const apart = (rows: readonly Row[]): Trace => tracesOf(rows.map((row, i) => ({ ...row, at: i * 1_000_000 })))[0];
 const withoutTime = (line: string) => line.slice(line.indexOf(" ") + 1);
 
 /** What target `cache` decides, and what the simulator does. */
-function bothWays(rows: readonly Row[], own: OwnSimulation, generation: "skip" | "step") {
-  const config = { ...own, events: true, audit: true };
-  const simulation = simulated(apart(rows), { ...config, cost: linearCost({ fixed: 3, prefillTokens: 2 }) });
-  const { router, ...cacheConfig } = simulationConfigOf(config);
-  const { log, requests, cache } = replayTrace(tracesOf(apart(rows))[0], { ...cacheConfig, generation });
+function bothWays(trace: Trace, own: OwnSimulation, generation: "skip" | "step") {
+  const { router, ...config } = simulationConfigOf({
+    ...own,
+    events: true,
+    audit: true,
+    cost: linearCost({ fixed: 3, prefillTokens: 2 }),
+  });
+  const simulation = simulate(trace, config);
+  const { log, requests, cache } = replayTrace(trace, { ...config, generation });
   const lines = Array.from({ length: log!.count }, (_, at) => withoutTime(log!.line(at)));
   return {
     replay: { lines, requests, counters: cache.counters },
@@ -59,7 +65,7 @@ const runs = { numRuns: 80 };
 test.each(presets)("%s: with answers of one token, every decision is that of target cache", (_name, preset) => {
   fc.assert(
     fc.property(workloads({ answer: 1 }), sizes, (rows, size) => {
-      expectSame(bothWays(rows, { preset, ...configOf(size) }, "skip"));
+      expectSame(bothWays(apart(rows), { preset, ...configOf(size) }, "skip"));
     }),
     runs,
   );
@@ -68,9 +74,35 @@ test.each(presets)("%s: with answers of one token, every decision is that of tar
 test.each(presets)("%s: so it is with any answers that target cache writes step by step", (_name, preset) => {
   fc.assert(
     fc.property(workloads(), sizes, (rows, size) => {
-      expectSame(bothWays(rows, { preset, ...configOf(size) }, "step"));
+      expectSame(bothWays(apart(rows), { preset, ...configOf(size) }, "step"));
     }),
     runs,
+  );
+});
+
+test("so it is where a key stands for more than a token, and requests are of several namespaces", () => {
+  const cases = fc.record({
+    world: worlds({ maxAsks: 20, namespaces: 2, related: true }),
+    preset: fc.constantFrom(...presetRegistry.all),
+    units: fc.integer({ min: 1, max: 3 }),
+    blocks: fc.option(fc.integer({ min: 4, max: 20 }), { nil: undefined }),
+    longer: fc.constantFrom(1, 7),
+  });
+  fc.assert(
+    fc.property(cases, ({ world, preset, units, blocks, longer }) => {
+      const [trace] = traceOf(world);
+      const { arrivalNs, outputTokens, maxOutputTokens, unitTokens } = trace;
+      // Answers whose tokens are not known may be as long as one likes.
+      const times = unitTokens === 1 ? 1 : longer;
+      const slow = {
+        ...trace,
+        arrivalNs: arrivalNs.map((at) => at * 1_000_000),
+        outputTokens: outputTokens.map((count) => count * times),
+        maxOutputTokens: maxOutputTokens.map((count) => count * times),
+      };
+      expectSame(bothWays(slow, { preset, blocks, blockTokens: units * unitTokens }, "step"));
+    }),
+    { numRuns: 300 },
   );
 });
 
@@ -78,7 +110,7 @@ test.each(evictions)("under %s, every decision is that of target cache", (policy
   fc.assert(
     fc.property(workloads(), sizes, fc.constantFrom("false", "true"), (rows, size, generated) => {
       const own = { policy, ...configOf(size), rules: { "cache-generated": generated } };
-      expectSame(bothWays(rows, own, "step"));
+      expectSame(bothWays(apart(rows), own, "step"));
     }),
     runs,
   );
@@ -111,7 +143,7 @@ test.each(atOneStroke)(
     fc.assert(
       fc.property(workloads({ answer: 10 }), blocks, fc.constantFrom(1, 2, 4), (rows, tokens, blockTokens) => {
         const own = { preset, blockTokens, blocks: tokens && Math.ceil(tokens / blockTokens), scheduler: "naive" };
-        const both = bothWays(rows, { ...own, rules: { "cache-generated": "true" } }, "skip");
+        const both = bothWays(apart(rows), { ...own, rules: { "cache-generated": "true" } }, "skip");
         expect(contentsOf(both.simulation.lines)).toEqual(contentsOf(both.replay.lines));
         expect(outcome(both.simulation.simulation, "hitTokens")).toEqual([...both.replay.requests.hitTokens]);
       }),

@@ -1,6 +1,8 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
+import { traceOf, worlds } from "../../laws/worlds.ts";
 import { presetRegistry, routerRegistry, schedulerRegistry } from "../../policies/registry.ts";
+import { simulate } from "../../sim/simulation.ts";
 import {
   type Coefficients,
   costs,
@@ -10,6 +12,7 @@ import {
   outcome,
   type Row,
   simulated,
+  simulationConfigOf,
   workloads,
 } from "../support/simulated.ts";
 
@@ -72,6 +75,36 @@ test.each(presetRegistry.all.map((preset) => [preset.name, preset] as const))(
     );
   },
 );
+
+test("so it is where a key stands for more than a token, and requests are of several namespaces", () => {
+  const cases = fc.record({
+    world: worlds({ maxAsks: 20, namespaces: 2, related: true }),
+    preset: fc.constantFrom(...presetRegistry.all),
+    scheduler: fc.constantFrom(...schedulerRegistry.all.map(({ name }) => name)),
+    units: fc.constantFrom(1, 4, 20),
+    blocks: fc.option(fc.integer({ min: 8, max: 40 }), { nil: undefined }),
+    longer: fc.constantFrom(1, 7, 30),
+    gapNs: fc.constantFrom(0, 100, 10_000),
+  });
+  fc.assert(
+    fc.property(cases, costs, ({ world, longer, gapNs, units, ...own }, cost) => {
+      const [trace] = traceOf(world);
+      const { arrivalNs, outputTokens, maxOutputTokens, unitTokens } = trace;
+      // Answers whose tokens are not known may be as long as one likes.
+      const times = unitTokens === 1 ? 1 : longer;
+      const other = {
+        ...trace,
+        arrivalNs: arrivalNs.map((at) => at * gapNs),
+        outputTokens: outputTokens.map((count) => count * times),
+        maxOutputTokens: maxOutputTokens.map((count) => count * times),
+      };
+      const config = { ...own, blockTokens: units * unitTokens, events: true, cost: linearCost(cost) };
+      const run = (everyStep: boolean) => everythingOf(simulate(other, simulationConfigOf({ ...config, everyStep })));
+      expect(run(false)).toEqual(run(true));
+    }),
+    { numRuns: 300 },
+  );
+});
 
 test("it does take steps at once", () => {
   let told = 0;
