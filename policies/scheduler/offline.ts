@@ -1,10 +1,17 @@
-import type { SchedulerPlugin } from "../../core/plugins.ts";
+import type { PluginOption, SchedulerPlugin } from "../../core/plugins.ts";
 import { BatchByBatch } from "./batch-by-batch.ts";
+
+/** roseinfer's first version computes each prompt when its request is added, by itself, so that the next one can find it. */
+export const promptsPerStep = {
+  "prompts-per-step": { about: "most prompts of a step; 0: as many as there are", default: 0 },
+} as const satisfies Record<string, PluginOption>;
 
 /** All that is there is admitted, as far as it fits; then all answers are written to their end before anybody else. */
 export const offline: SchedulerPlugin = {
   name: "offline",
   about: "admits all that wait, as many as fit, then writes all answers; then again",
   source: "roseinfer (OfflineScheduler)",
-  create: ({ rules }) => new BatchByBatch(rules, Number.POSITIVE_INFINITY),
+  options: promptsPerStep,
+  create: ({ rules, options }) =>
+    new BatchByBatch(rules, Number.POSITIVE_INFINITY, options["prompts-per-step"] || Number.POSITIVE_INFINITY),
 };

@@ -1,5 +1,6 @@
 import type { Scheduler, SchedulerContext, SchedulerPlugin, SequenceView } from "../../core/plugins.ts";
 import type { Rules } from "../../core/rules.ts";
+import { promptsPerStep } from "./offline.ts";
 import { lastAdmitted, makeRoom, refuseForRoom, refuseTooLong } from "./room.ts";
 
 /**
@@ -13,19 +14,22 @@ import { lastAdmitted, makeRoom, refuseForRoom, refuseTooLong } from "./room.ts"
 class RoundRobin implements Scheduler {
   readonly #rules: Rules;
   readonly #maxBatchSize: number;
+  readonly #promptsPerStep: number;
   /** Who came to the end of the line after whom. */
   readonly #cameAs = new WeakMap<SequenceView, number>();
   #came = 0;
 
-  constructor(rules: Rules, maxBatchSize: number) {
+  constructor(rules: Rules, maxBatchSize: number, promptsPerStep: number) {
     this.#rules = rules;
     this.#maxBatchSize = maxBatchSize;
+    this.#promptsPerStep = promptsPerStep;
   }
 
   plan(context: SchedulerContext): void {
     const { running } = context;
     const line = [...running].sort((a, b) => this.#placeOf(a) - this.#placeOf(b));
     let seats = this.#maxBatchSize;
+    let prompts = 0;
     let mayAdmit = true;
     let wentBack = false;
     for (let at = 0; seats > 0; ) {
@@ -34,7 +38,9 @@ class RoundRobin implements Scheduler {
       if (first === undefined && next === undefined) return;
       if (first && (!next || this.#placeOf(first) < this.#placeOf(next))) {
         if (refuseTooLong(context, first, this.#rules)) continue;
+        if (prompts === this.#promptsPerStep) return;
         if (context.admit(first)) {
+          prompts++;
           this.arrived(first);
           seats--;
         } else if (running.length === 0) refuseForRoom(context, first);
@@ -75,6 +81,7 @@ export const online: SchedulerPlugin = {
   name: "online",
   about: "round robin: up to a batch size of requests in turn, new ones with their prompts, others with a token",
   source: "roseinfer (OnlineScheduler)",
-  options: { "max-batch-size": { about: "most requests of a step", default: 8, least: 1 } },
-  create: ({ rules, options }) => new RoundRobin(rules, options["max-batch-size"]),
+  options: { "max-batch-size": { about: "most requests of a step", default: 8, least: 1 }, ...promptsPerStep },
+  create: ({ rules, options }) =>
+    new RoundRobin(rules, options["max-batch-size"], options["prompts-per-step"] || Number.POSITIVE_INFINITY),
 };
