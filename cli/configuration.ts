@@ -16,7 +16,7 @@ import { partNamed } from "./later.ts";
 import type { Target } from "./options.ts";
 import { isOwnIndex, loadOwnIndex } from "./own-index.ts";
 import { isPolicyFile, loadOwnPolicy } from "./own-policy.ts";
-import type { Simulated } from "./simulation.ts";
+import type { Simulated } from "./simulated.ts";
 
 export const defaultParts = { index: "hash-table", eviction: "lru", allocator: "block", scheduler: "naive" } as const;
 /** Who has a clock has requests that overlap. */

@@ -9,7 +9,8 @@ import { isOwnPolicy } from "./own-policy.ts";
 import { version } from "./package.ts";
 import { blockReferences, type Run } from "./run.ts";
 import type { SimulationResult } from "./run-simulation.ts";
-import { describe, type Simulated } from "./simulation.ts";
+import type { Simulated } from "./simulated.ts";
+import { describe } from "./simulation.ts";
 
 /** What every document says of a trace. */
 export function traceReport({ trace, files, format, inputTokens, outputTokens }: Input) {

@@ -1,45 +1,25 @@
 import { readFile } from "node:fs/promises";
-import { createRouter, optionsOf, type RouterConfig } from "../core/compose.ts";
+import { createRouter, optionsOf } from "../core/compose.ts";
 import { InputError } from "../core/errors.ts";
 import { nearest } from "../core/nearest.ts";
 import type { ReplayConfig } from "../core/replay.ts";
 import type { Trace } from "../core/trace.ts";
 import { routerRegistry } from "../policies/registry.ts";
 import { cacheBytes } from "../sim/cost/capacity.ts";
-import { type Hardware, hardwareNamed } from "../sim/cost/hardware.ts";
+import { hardwareNamed } from "../sim/cost/hardware.ts";
 import { kvNumberBytes, kvTokenBytes } from "../sim/cost/kv-bytes.ts";
 import { shapeOf } from "../sim/cost/model-config.ts";
 import type { ModelShape } from "../sim/cost/model-shape.ts";
 import { modelNamed } from "../sim/cost/models.ts";
 import { defaultEfficiency, type Efficiency, Roofline } from "../sim/cost/roofline.ts";
-import type { Slo } from "../sim/figures.ts";
 import type { SimulationConfig } from "../sim/simulation.ts";
 import type { RunConfig } from "./configuration.ts";
 import { costFrom } from "./cost-file.ts";
 import type { Capacity } from "./options.ts";
+import type { Simulated } from "./simulated.ts";
 import type { NamedNumbers, SimulationOptions } from "./simulation-options.ts";
 
 const defaults = { model: "llama-3.1-8b", gpu: "h200", router: "round-robin", gpuMemory: 0.9, swapSpace: 4 * 2 ** 30 };
-
-/** What is simulated: an engine on its hardware, how many of them, and how requests come. */
-export interface Simulated {
-  readonly model: ModelShape;
-  readonly hardware: Hardware;
-  readonly tensorParallel: number;
-  readonly efficiency: Efficiency;
-  readonly kvDtype: string;
-  readonly kvBytesPerToken: number;
-  readonly gpuMemory: number;
-  readonly swapSpace: number;
-  readonly costFile: string | undefined;
-  readonly replicas: number;
-  readonly router: Pick<RouterConfig, "router" | "routerOptions">;
-  readonly loop: "open" | "closed";
-  readonly spread: "none" | "uniform";
-  /** Times as fast as recorded. */
-  readonly speed: number;
-  readonly slo: Slo | undefined;
-}
 
 /** @throws InputError if there is no such model, hardware, router or factor. */
 export async function simulatedFrom(options: SimulationOptions, trace: Trace): Promise<Simulated> {

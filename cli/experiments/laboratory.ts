@@ -14,7 +14,8 @@ import { defaultEfficiency, type Efficiency } from "../../sim/cost/roofline.ts";
 import type { StepObserver } from "../../sim/simulated-replica.ts";
 import { defaultBlockTokens, type PartNames, partsNamed, type RunConfig } from "../configuration.ts";
 import { runSimulation, type SimulationResult } from "../run-simulation.ts";
-import { capacityFrom, type Simulated, simulationConfig } from "../simulation.ts";
+import type { Simulated } from "../simulated.ts";
+import { capacityFrom, simulationConfig } from "../simulation.ts";
 import type { Figures } from "./experiment.ts";
 
 /** On what an engine runs. A model is named, or given as the fields of its `config.json`. */

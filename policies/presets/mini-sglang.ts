@@ -14,7 +14,7 @@ export const miniSglang: Preset = {
   index: radixTree,
   eviction: lru,
   allocator: blockQueue,
-  scheduler: "sglang-fcfs",
+  scheduler: "mini-sglang",
   blockTokens: 1,
   rules: {
     "match-limit": "l-1",
