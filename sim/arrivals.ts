@@ -1,6 +1,7 @@
 import type { BlockColumns } from "../core/content.ts";
 import { assert, InputError } from "../core/errors.ts";
 import { Request } from "../core/request.ts";
+import { Sessions } from "../core/sessions.ts";
 import type { Nanos, Trace } from "../core/trace.ts";
 import { newOutcomes, type Outcomes } from "./outcomes.ts";
 
@@ -76,6 +77,7 @@ export class Arrivals {
   #fed = 0;
   /** For a closed loop: turns that wait for a request to end, and where the last turn of each session is. */
   readonly #children = new Map<number, number[]>();
+  readonly #sessions = new Sessions();
   readonly #lastOfSession = new Map<number, number>();
   /** Turns that wait for another one, and that the reader of rows has not come to. */
   readonly #waiting = new Set<number>();
@@ -106,7 +108,10 @@ export class Arrivals {
     const batch = new Batch(trace, columns, this.#fed);
     this.#batches.push(batch);
     this.#fed += trace.requestCount;
-    if (this.#closed) for (let row = 0; row < trace.requestCount; row++) this.#link(batch, row);
+    if (this.#closed) {
+      const sessions = this.#sessions.of(trace);
+      for (let row = 0; row < trace.requestCount; row++) this.#link(batch, row, sessions[row]);
+    }
     if (this.nextNs === Number.POSITIVE_INFINITY) this.#findNext();
   }
 
@@ -148,15 +153,13 @@ export class Arrivals {
   }
 
   /** In a closed loop: the turn before this one, if it has one. Nothing has ended yet: all is linked before it begins. */
-  #link({ trace, firstId }: Batch, row: number): void {
+  #link({ trace, firstId }: Batch, row: number, sessionNumber: number): void {
     const { parent, session, thinkNs } = trace.optional;
     const id = firstId + row;
     const think = thinkNs?.[row] ?? 0;
     if (!(think >= 0)) throw new InputError(`request ${id} has a think time of ${think} ns, expected 0 or more`);
-    const inSession = session?.[row] ?? 0;
-    const before =
-      (parent?.[row] ?? -1) >= 0 ? parent![row] : inSession > 0 ? this.#lastOfSession.get(inSession) : undefined;
-    if (inSession > 0) this.#lastOfSession.set(inSession, id);
+    const before = (parent?.[row] ?? -1) >= 0 ? parent![row] : this.#lastOfSession.get(sessionNumber);
+    if ((session?.[row] ?? 0) > 0) this.#lastOfSession.set(sessionNumber, id);
     if (before === undefined) return;
     if (before >= id) throw new InputError(`request ${id} continues request ${before}, expected one before it`);
     const children = this.#children.get(before);

@@ -168,6 +168,7 @@ export class Figures {
       lookupTokens: counters.lookupTokens,
       hitTokens: counters.hitTokens,
       hitRatioToken: counters.lookupTokens === 0 ? 0 : counters.hitTokens / counters.lookupTokens,
+      // Requests of the warm-up may run on when the last one that counts has ended.
       utilisation: makespanNs === 0 ? 0 : Math.min(1, busyNs / makespanNs),
       steps: stepCount,
     }));

@@ -78,6 +78,7 @@ export class SimulatedReplica {
   /** Nothing has happened since the last step but that it ended: the next one may be like it. */
   #undisturbed = false;
   #startedNs = 0;
+  #warmNs = 0;
 
   constructor(parts: SimulatedReplicaParts) {
     const { cache, scheduler, log, hostBlocks, number } = parts;
@@ -106,8 +107,11 @@ export class SimulatedReplica {
   }
 
   /** Counters begin anew. */
-  endWarmup(): void {
+  endWarmup(nowNs: Nanos): void {
     this.cache.counters.reset();
+    this.stepCount = 0;
+    // What has passed of the step under way will be counted with the rest of it.
+    this.busyNs = this.#plan === undefined ? 0 : this.#startedNs - nowNs;
     for (const name of toldCounters) this.#told[name] = 0;
   }
 
@@ -225,7 +229,7 @@ export class SimulatedReplica {
   #count(startNs: Nanos, steps: number): void {
     const { prefillTokens, decodeTokens, logits } = this.#load;
     this.stepCount += steps;
-    this.busyNs += this.#endsNs[steps - 1] - startNs;
+    this.busyNs += this.#endsNs[steps - 1] - Math.max(startNs, this.#warmNs);
     this.#parts.series.addSteps(this.#endsNs, steps, prefillTokens + decodeTokens, logits);
   }
 
@@ -251,7 +255,7 @@ export class SimulatedReplica {
     batch.outcomes.finishedNs[row] = nowNs;
     if (refused !== undefined) {
       batch.outcomes.refused[row] = 1;
-      this.refusals.set(refused, (this.refusals.get(refused) ?? 0) + 1);
+      if (id >= this.cache.countFrom) this.refusals.set(refused, (this.refusals.get(refused) ?? 0) + 1);
     }
     series.add(refused === undefined ? "finished" : "refused", nowNs, 1);
     observer?.ended?.(sequence, this.number, nowNs, refused);

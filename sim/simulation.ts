@@ -149,7 +149,7 @@ export class Simulation {
     const { warmup = 0 } = this.#config;
     if (warmup === 0 || id < warmup || this.#isWarm) return;
     this.#isWarm = true;
-    for (const replica of this.replicas) replica.endWarmup();
+    for (const replica of this.replicas) replica.endWarmup(this.nowNs);
   }
 
   #isReady(replica: SimulatedReplica): void {

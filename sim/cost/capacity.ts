@@ -25,12 +25,19 @@ export function cacheBytes(options: CapacityOptions): number {
   const left = leftBytes(options, options.tensorParallel ?? 1);
   if (left > 0) return left;
   const { shape, hardware, tensorParallel = 1, memoryShare } = options;
-  const enough = [2, 4, 8, 16, 32, 64].find((devices) => devices > tensorParallel && leftBytes(options, devices) > 0);
+  const enough = [2, 3, 4, 5, 6, 7, 8, 16, 32, 64].find(
+    (devices) => devices > tensorParallel && canShare(shape, devices) && leftBytes(options, devices) > 0,
+  );
   throw new InputError(
     `${shape.name} does not fit: its weights take ${gib(weightBytesOf(shape) / tensorParallel)} a device, and with what an ` +
       `engine needs besides ${gib(-left)} more than ${memoryShare} of the ${gib(hardware.memoryBytes)} of ${hardware.name}` +
       (enough === undefined ? "" : `; --tp ${enough} would do`),
   );
+}
+
+/** Whether so many devices can have equal shares of its heads: several of keys and values each, or several one of them. */
+export function canShare({ heads, kvHeads }: ModelShape, devices: number): boolean {
+  return heads % devices === 0 && (kvHeads % devices === 0 || devices % kvHeads === 0);
 }
 
 function leftBytes({ shape, hardware, memoryShare, stepTokens = 8192 }: CapacityOptions, devices: number): number {
