@@ -1,12 +1,26 @@
 import { InputError } from "../../core/errors.ts";
 import { nearest } from "../../core/nearest.ts";
 import { blockSize } from "./block-size.ts";
+import { continuousBatching } from "./continuous-batching.ts";
+import { efficientRouter } from "./efficient-router.ts";
 import type { Experiment } from "./experiment.ts";
 import { lmdeploy1407 } from "./lmdeploy-1407.ts";
 import { prefixPool } from "./prefix-pool.ts";
+import { roseinfer } from "./roseinfer.ts";
+import { routers } from "./routers.ts";
+import { tokenAttention } from "./token-attention.ts";
 
 /** In the order in which they are listed. */
-export const experiments: readonly Experiment[] = [lmdeploy1407, blockSize, prefixPool];
+export const experiments: readonly Experiment[] = [
+  roseinfer,
+  lmdeploy1407,
+  blockSize,
+  prefixPool,
+  efficientRouter,
+  tokenAttention,
+  continuousBatching,
+  routers,
+];
 
 /** @throws InputError with the nearest name, or all of them. */
 export function experimentNamed(name: string): Experiment {

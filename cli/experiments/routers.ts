@@ -1,7 +1,7 @@
-import { readTrace } from "../../core/trace.ts";
+import { InputError } from "../../core/errors.ts";
+import { readTrace, type Trace } from "../../core/trace.ts";
 import { routerRegistry } from "../../policies/registry.ts";
 import { chatSource } from "../../traces/generate.ts";
-import { speedFor } from "../simulation.ts";
 import { grouped, percent } from "../table.ts";
 import type { Experiment, Headline, Row } from "./experiment.ts";
 import { type Laboratory, type Measured, usualFigures } from "./laboratory.ts";
@@ -40,7 +40,7 @@ export const routers: Experiment = {
     for (const replicas of replicaCounts) {
       const trace = given ?? (await chat(laboratory.seed, replicas));
       const arrivals =
-        given === undefined ? ({ loop: "closed" } as const) : { speed: speedFor(requestsPerS * replicas, given) };
+        given === undefined ? ({ loop: "closed" } as const) : { speed: speedFor(given, requestsPerS * replicas) };
       const common = {
         policy: "vllm",
         machine,
@@ -95,3 +95,10 @@ export const routers: Experiment = {
     };
   },
 };
+
+/** How many times as fast as recorded requests come at so many a second. @throws InputError for a trace without duration. */
+function speedFor({ requestCount, arrivalNs }: Trace, perS: number): number {
+  const durationS = (arrivalNs[requestCount - 1] - arrivalNs[0]) / 1e9;
+  if (durationS > 0) return (perS * durationS) / (requestCount - 1);
+  throw new InputError("--trace needs arrival times that differ; all requests of this one arrive at once");
+}

@@ -1,0 +1,262 @@
+import { readFileSync } from "node:fs";
+import fc from "fast-check";
+import { beforeAll, describe, expect, test } from "vitest";
+import { z } from "zod";
+import { hasShape } from "../../cli/experiments/experiment.ts";
+import { shareGptLike } from "../../cli/experiments/lmdeploy-1407.ts";
+import { lengthsOf } from "../../cli/experiments/requests.ts";
+import { seededRandom } from "../../core/random.ts";
+import { json, kvlab, newFolder, refusal } from "./program.ts";
+
+const names = [
+  "roseinfer",
+  "lmdeploy-1407",
+  "block-size",
+  "prefix-pool",
+  "efficient-router",
+  "token-attention",
+  "continuous-batching",
+  "routers",
+] as const;
+type Name = (typeof names)[number];
+
+const figures = z.record(z.string(), z.number().min(0));
+/** The contract that other programs read. */
+const schema = z.strictObject({
+  schema: z.literal("experiment/1"),
+  kvlab: z.string(),
+  name: z.enum(names),
+  about: z.string(),
+  source: z.string(),
+  seed: z.literal(1),
+  workload: z.string(),
+  rows: z.array(
+    z.strictObject({
+      configuration: z.string(),
+      published: figures.nullable(),
+      simulated: figures,
+      ratio: figures.nullable(),
+    }),
+  ),
+  headlines: z.array(
+    z.strictObject({
+      ratio: z.string(),
+      published: z.union([z.number(), z.array(z.number().nullable()).length(2)]).nullable(),
+      simulated: z.number().positive(),
+      hasShape: z.boolean().nullable(),
+    }),
+  ),
+  explanations: z.array(z.string().min(1)).min(1),
+  verdict: z.strictObject({ compared: z.number(), haveShape: z.number(), deviating: z.array(z.string()) }),
+});
+type Document = z.infer<typeof schema>;
+
+const documents = {} as Record<Name, Document>;
+
+// Each once, and two at a time: they take seconds.
+beforeAll(async () => {
+  const left = [...names];
+  const work = async () => {
+    for (let name = left.shift(); name !== undefined; name = left.shift())
+      documents[name] = schema.parse(await json(newFolder(), ["experiment", name]));
+  };
+  await Promise.all([work(), work()]);
+}, 120_000);
+
+const ratio = (name: Name, of: string) => {
+  const found = documents[name].headlines.find((headline) => headline.ratio === of);
+  if (found === undefined) throw new Error(`${name} has no ratio "${of}"`);
+  return found.simulated;
+};
+const figure = (name: Name, configuration: string, of: string) => {
+  const row = documents[name].rows.find((each) => each.configuration === configuration);
+  const value = row?.simulated[of];
+  if (value === undefined) throw new Error(`${name} has no ${of} of "${configuration}"`);
+  return value;
+};
+
+test.each(names)("%s prints one document, and each row has what was measured and what is published", (name) => {
+  const { rows, headlines, verdict } = documents[name];
+  expect(new Set(rows.map(({ configuration }) => configuration)).size).toBe(rows.length);
+  for (const { published, ratio: quotients, simulated } of rows) {
+    expect(Object.keys(published ?? {})).toEqual(Object.keys(quotients ?? {}));
+    for (const name of Object.keys(published ?? {}))
+      expect(quotients![name]).toBeCloseTo(simulated[name] / published![name]);
+  }
+  const compared = headlines.filter(({ published }) => published !== null);
+  expect(verdict).toEqual({
+    compared: compared.length,
+    haveShape: compared.filter(({ hasShape: has }) => has === true).length,
+    deviating: compared.filter(({ hasShape: has }) => has === false).map((headline) => headline.ratio),
+  });
+});
+
+describe("the shape of what is published", () => {
+  test("roseinfer: a kept prompt takes a fraction of the time, tokens a second gain less, naive finds nothing", () => {
+    for (const scheduler of ["offline", "online"]) {
+      const prompts = ratio("roseinfer", `${scheduler}: time of prompts, off ÷ on`);
+      expect(prompts).toBeGreaterThan(2);
+      expect(prompts).toBeLessThan(8);
+      const tokens = ratio("roseinfer", `${scheduler}: tokens/s, on ÷ off`);
+      expect(tokens).toBeGreaterThan(1.2);
+      expect(tokens).toBeLessThan(prompts);
+    }
+    expect(figure("roseinfer", "naive, off", "hitRatioToken")).toBe(0);
+    expect(figure("roseinfer", "offline, on", "hitRatioToken")).toBe(63 / 64);
+    expect(figure("roseinfer", "offline, on, one step", "hitRatioToken")).toBe(0);
+  });
+
+  test("lmdeploy-1407: the cache makes a thousand chats faster by a tenth or more, blocks of 64 by less", () => {
+    const gain = ratio("lmdeploy-1407", "requests/s, on ÷ off");
+    expect(gain).toBeGreaterThan(1.08);
+    expect(gain).toBeLessThan(1.4);
+    // 96 of the 110 shared tokens, of all but the few requests of the first step.
+    expect(figure("lmdeploy-1407", "on, blocks of 16", "hitRatioToken")).toBeCloseTo((96 * 990) / 336_509, 2);
+    const rate = (row: string) => figure("lmdeploy-1407", row, "requestsPerS");
+    expect(rate("on, blocks of 64")).toBeGreaterThan(rate("off"));
+    expect(rate("on, blocks of 64")).toBeLessThan(rate("on, blocks of 16"));
+  });
+
+  test("block-size: a block of 64 loses up to 63 tokens of a prefix, one of 16 up to 15, one of 1 none", () => {
+    for (const size of [64, 32, 16, 1])
+      expect(figure("block-size", `blocks of ${size}`, "lostTokensMax")).toBe(size - 1);
+    const hits = [64, 32, 16, 1].map((size) => figure("block-size", `blocks of ${size}`, "hitRatioToken"));
+    expect(hits).toEqual(hits.toSorted((a, b) => a - b));
+    expect(ratio("block-size", "requests/s, blocks of 16 ÷ 64")).toBeGreaterThan(1);
+  });
+
+  test("prefix-pool: two to three times as fast, and groups one by one slower than no cache at all", () => {
+    expect(ratio("prefix-pool", "13B: time, plain ÷ pool")).toBeGreaterThan(2);
+    expect(ratio("prefix-pool", "13B: time, plain ÷ pool")).toBeLessThan(4);
+    for (const count of [107, 500]) {
+      expect(ratio("prefix-pool", `${count}: time, groups one by one ÷ plain`)).toBeGreaterThan(1.3);
+      expect(ratio("prefix-pool", `${count}: time, groups ÷ SGLang`)).toBeGreaterThan(2);
+      const time = (row: string) => figure("prefix-pool", `${count}: ${row}`, "makespanS");
+      expect(time("groups, all that fit")).toBeLessThan(time("plain"));
+    }
+  });
+
+  test("efficient-router: about half as many requests again as room for the longest answers allows", () => {
+    const gain = ratio("efficient-router", "requests/s, router with usual answers ÷ none");
+    expect(gain).toBeGreaterThan(1.25);
+    expect(gain).toBeLessThan(2);
+    expect(ratio("efficient-router", "requests/s, a shared prefix counted once ÷ for each")).toBeGreaterThan(1.1);
+    expect(figure("efficient-router", "router, longest answers", "preemptions")).toBe(0);
+  });
+
+  test("token-attention: nothing is wasted by token, more the larger the block; TGI gains twice and more", () => {
+    const wasted = ["by token", "blocks of 16", "blocks of 64", "blocks of 256"].map((row) =>
+      figure("token-attention", row, "wasted"),
+    );
+    expect(wasted[0]).toBe(0);
+    expect(wasted).toEqual(wasted.toSorted((a, b) => a - b));
+    expect(wasted[3]).toBeGreaterThan(0.05);
+    expect(ratio("token-attention", "requests/s, TGI with token and router ÷ TGI as it came")).toBeGreaterThan(2);
+  });
+
+  test("continuous-batching: first tokens come sooner and more are served; tokens after the first come later", () => {
+    for (const rate of [1, 4, 8, 16]) {
+      expect(ratio("continuous-batching", `${rate}/s: TTFT p50, static ÷ continuous`)).toBeGreaterThan(3);
+      expect(ratio("continuous-batching", `${rate}/s: TTFT p50, radix off ÷ on`)).toBeGreaterThan(1.2);
+      const of = (name: string, what: string) => figure("continuous-batching", `${rate}/s ${name}`, what);
+      expect(of("continuous", "requestsPerS")).toBeGreaterThanOrEqual(of("static", "requestsPerS"));
+      expect(of("continuous", "tpotMsMean")).toBeGreaterThan(of("static", "tpotMsMean"));
+    }
+  });
+
+  test("routers: who follows prefixes finds more and keeps fewer copies, but shares the load less well", () => {
+    const of = (name: string, what: string) => figure("routers", `16 ${name}`, what);
+    for (const name of ["session-affinity", "dynamo-kv", "consistent-hash", "prefix-affinity"])
+      expect(of(name, "hitRatioToken"), name).toBeGreaterThan(1.2 * of("round-robin", "hitRatioToken"));
+    expect(of("prefix-affinity", "duplicated")).toBeLessThan(of("round-robin", "duplicated") / 2);
+    expect(of("prefix-affinity", "imbalance")).toBeGreaterThan(of("round-robin", "imbalance"));
+    expect(of("prefix-affinity", "ttftMsP50")).toBeLessThan(of("round-robin", "ttftMsP50"));
+  });
+});
+
+test("a list says what there is, a table fits a screen, and the same seed gives the same document", async () => {
+  const folder = newFolder();
+  const { experiments } = await json(folder, ["experiment"]);
+  expect(experiments.map(({ name }: { name: string }) => name)).toEqual(names);
+  const list = await kvlab(folder, ["experiment"]);
+  for (const name of names) expect(list.stdout).toContain(`  ${name} `);
+  const { code, stdout, stderr } = await kvlab(folder, ["experiment", "roseinfer"]);
+  expect({ code, stderr }).toEqual({ code: 0, stderr: "" });
+  expect(stdout).toMatch(/offline: time of prompts, off ÷ on +4\.33/);
+  expect(Math.max(...stdout.split("\n").map((line) => line.length))).toBeLessThanOrEqual(100);
+  expect(await json(folder, ["experiment", "roseinfer"])).toEqual(documents.roseinfer);
+});
+
+test("help has an example and fits 80 columns", async () => {
+  const { code, stdout } = await kvlab(newFolder(), ["experiment", "--help"]);
+  expect(code).toBe(0);
+  expect(stdout).toMatch(/Examples:\n {2}kvlab experiment/);
+  expect(Math.max(...stdout.split("\n").map((line) => line.length))).toBeLessThanOrEqual(80);
+});
+
+test("another GPU and another model change the figures, and requests can come from a trace", async () => {
+  const folder = newFolder();
+  const faster = await json(folder, ["experiment", "roseinfer", "--gpu", "h200", "--model", "qwen2.5-7b"]);
+  expect(faster.rows[0].simulated).not.toEqual(documents.roseinfer.rows[0].simulated);
+  await kvlab(folder, ["trace", "generate", "chat", "--requests", "200", "--out", "chat.jsonl"]);
+  const { workload, rows } = await json(folder, ["experiment", "routers", "--trace", "chat.jsonl", "--limit", "150"]);
+  expect(workload).toMatch(/^150 requests of the trace/);
+  expect(rows).toHaveLength(1 + 2 * 8);
+});
+
+test("bad use is refused with one line", async () => {
+  const folder = newFolder();
+  expect(await refusal(folder, ["experiment", "block-sise"])).toBe(
+    'no experiment "block-sise": did you mean "block-size"?',
+  );
+  expect(await refusal(folder, ["experiment", "nothing-like-it"])).toMatch(/expected one of roseinfer, lmdeploy-1407/);
+  expect(await refusal(folder, ["experiment", "block-size", "--trace", "x"])).toMatch(/generates its requests/);
+  expect(await refusal(folder, ["experiment", "routers", "--limit", "5"])).toMatch(/--limit goes with --trace/);
+  expect(await refusal(folder, ["experiment", "routers", "--trace", "none.jsonl"])).toMatch(/none\.jsonl/);
+  expect(await refusal(folder, ["experiment", "block-size", "--gpu", "h20000"])).toMatch(/no GPU "h20000"/);
+  expect(await refusal(folder, ["experiment", "lmdeploy-1407", "--gpu", "rtx-4090"])).toMatch(/does not fit/);
+});
+
+test("lengths add up to the token, whatever is drawn", () => {
+  fc.assert(
+    fc.property(
+      fc.nat(),
+      fc.integer({ min: 1, max: 60 }),
+      fc.double({ min: 0, max: 1, noNaN: true }),
+      (seed, count, share) => {
+        const [least, most] = [4, 300];
+        const total = count * least + Math.floor(share * count * (most - least));
+        const lengths = lengthsOf(seededRandom(seed), count, total, { sigma: 1, least, most });
+        expect(lengths.reduce((sum, length) => sum + length, 0)).toBe(total);
+        expect(Math.min(...lengths)).toBeGreaterThanOrEqual(least);
+        expect(Math.max(...lengths)).toBeLessThanOrEqual(most);
+      },
+    ),
+  );
+});
+
+test("the thousand chats have the published totals with every seed", () => {
+  for (const seed of [1, 2, 99]) {
+    const { requestCount, inputTokens, outputTokens } = shareGptLike(seed);
+    const sum = (tokens: Uint32Array) => tokens.reduce((all, each) => all + each, 0);
+    expect([requestCount, sum(inputTokens), sum(outputTokens)]).toEqual([1000, 336_509, 160_646]);
+  }
+});
+
+test("a ratio has the shape of another one between its root and its square, on the same side of 1", () => {
+  const shape = (published: number | readonly [number, number], simulated: number) =>
+    hasShape({ ratio: "", published, simulated });
+  expect([1.99, 2.01, 15.9, 16.1].map((simulated) => shape(4, simulated))).toEqual([false, true, true, false]);
+  expect([0.51, 0.49, 0.07, 0.06].map((simulated) => shape(0.25, simulated))).toEqual([false, true, true, false]);
+  expect([1.4, 1.5, 8.9, 9.1].map((simulated) => shape([2, 3], simulated))).toEqual([false, true, true, false]);
+  expect(shape([4, Number.POSITIVE_INFINITY], 1000)).toBe(true);
+  expect(hasShape({ ratio: "", simulated: 2 })).toBeUndefined();
+});
+
+test("docs/experiments.md has every experiment, its command and its ratios", () => {
+  const text = readFileSync(new URL("../../docs/experiments.md", import.meta.url), "utf8");
+  for (const name of names) {
+    expect(text).toContain(`kvlab -- experiment ${name}\n`);
+    for (const { ratio: said } of documents[name].headlines) expect(text).toContain(said);
+  }
+});
