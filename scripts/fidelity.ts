@@ -5,11 +5,10 @@ import { resolve } from "node:path";
 import { defaultEfficiency, type Efficiency } from "../sim/cost/roofline.ts";
 import { compare, type RecordedRun, readRecordedRun, simulateRecorded } from "./recorded-run.ts";
 
-/** What is fitted, and within which range it is plausible (see `Efficiency`). */
+/** What is fitted, and within which range it is plausible (see `Efficiency`). The other factors are as they are by default. */
 const ranges: Partial<Record<keyof Efficiency, readonly [least: number, most: number]>> = {
   memory: [0.7, 0.95],
   matrices: [0.5, 0.9],
-  attention: [0.25, 0.7],
 };
 type Factors = Record<string, number>;
 

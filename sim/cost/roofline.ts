@@ -26,8 +26,8 @@ export interface Efficiency {
 }
 
 /**
- * `memory` and `matrices` are fitted to the first half of a recorded run of vLLM 0.19; that run, but for all five of them only
- * together, bears out `overlap`, `attention` and `stepUs`, too (docs/fidelity.md). What is about links are usual values.
+ * `memory` and `matrices` are fitted to the first half of a recorded run of vLLM 0.19, given `overlap`, `attention` and
+ * `stepUs`, which the run bears out but cannot tell apart from them (docs/fidelity.md). What is about links is usual.
  */
 export const defaultEfficiency: Efficiency = {
   memory: 0.917,
