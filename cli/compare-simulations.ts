@@ -102,19 +102,22 @@ export async function compareSimulations(files: readonly string[], options: Comp
 /** One set of options for each combination of replicas, router and rate. */
 function loadsOf({ replicas, router, rate, ...others }: CompareSimulations): SimulationOptions[] {
   const single: SimulationOptions = others;
+  // With one replica there is nothing to choose from.
+  const { routerOption, ...alone } = single;
   const loads: SimulationOptions[] = [];
   for (const count of replicas ?? [undefined])
     for (const name of router ?? [undefined])
       for (const perS of rate ?? [undefined])
         loads.push({
-          ...single,
+          ...((count ?? 1) > 1 ? single : alone),
           ...(count !== undefined && { replicas: count }),
-          // With one replica there is nothing to choose from.
           ...(name !== undefined && (count ?? 1) > 1 && { router: name }),
           ...(perS !== undefined && { rate: perS }),
         });
-  if (router !== undefined && loads.every((load) => load.router === undefined))
-    throw new InputError("--router has nothing to choose from with one replica: give --replicas");
+  if ((router ?? routerOption) !== undefined && loads.every((load) => (load.replicas ?? 1) === 1))
+    throw new InputError(
+      `--router${router ? "" : "-option"} has nothing to choose from with one replica: give --replicas`,
+    );
   const known = new Set<string>();
   return loads.filter((load) => {
     const text = JSON.stringify(load);

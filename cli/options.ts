@@ -16,10 +16,14 @@ export function wholeNumber(option: string, least: number, most = Number.MAX_SAF
   };
 }
 
+/** 12, 0.5, .5, 1e-7. */
+const numberPattern = /^-?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?$/i;
+
 /** A parser for any number; its range is checked where it is used. @throws InputError naming the option. */
 export function decimalNumber(option: string) {
   return (text: string): number => {
-    if (/^-?\d+(\.\d+)?$/.test(text)) return Number(text);
+    const value = Number(text);
+    if (numberPattern.test(text) && Number.isFinite(value)) return value;
     throw new InputError(`${option} is "${text}", expected a number`);
   };
 }

@@ -116,6 +116,7 @@ async function replay(files: readonly string[], options: ReplayOptions): Promise
   const operations = options.operations === undefined ? undefined : await readOperations(options.operations);
   if (options.out !== undefined) await claimRunDirectory(options.out);
   else if (options.save) await checkWritable(runsFolder, runsFolder);
+  const timeline = options.timeline === undefined ? undefined : await TimelineFile.open(options.timeline, files);
 
   const progress = new Progress();
   try {
@@ -145,15 +146,14 @@ async function replay(files: readonly string[], options: ReplayOptions): Promise
     };
     checkMemory(config.blocks);
     const { repeat, save } = options;
-    const timeline = options.timeline === undefined ? undefined : TimelineFile.open(options.timeline);
     progress.start(simulated ? "simulating" : "replaying", servedRequests(trace, repeat));
     const run = await runReplay(trace, blocks, config, {
       repeat,
       keepSteps: save,
-      observers: timeline ? [timeline] : [],
+      observers: timeline ? [timeline.timeline] : [],
       advance: (requests) => progress.advance(requests),
     });
-    timeline?.close();
+    await timeline?.close();
     progress.done();
 
     const report = runReport(input, blocks, run, player?.results);

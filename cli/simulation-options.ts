@@ -137,8 +137,8 @@ function addCommonOptions(command: Command): Command {
     .option("--tp <N>", "devices that share the model (default: 1)", wholeNumber("--tp", 1, 1024))
     .option("--kv-dtype <TYPE>", "of keys and values (default: the model's)")
     .option("--gpu-memory <SHARE>", "of a device's memory that may be used (default: 0.9)", share("--gpu-memory"))
-    .option("--capacity <SIZE>", "memory of the cache, such as 16GiB, instead of --blocks", bytes("--capacity"))
-    .option("--swap-space <SIZE>", "host memory for preempted requests (default: 4GiB)", bytes("--swap-space"))
+    .option("--capacity <SIZE>", "memory of the cache, such as 16GiB, instead of --blocks", bytes("--capacity", 1))
+    .option("--swap-space <SIZE>", "host memory for preempted requests (default: 4GiB)", bytes("--swap-space", 0))
     .option("--cost <FILE>", "step times: fitted coefficients, or a run to repeat", path("--cost", "a file"))
     .option("--efficiency <NAME=N>", "a factor of the roofline (repeatable)", namedNumber("--efficiency"))
     .option("--scheduler-option <NAME=N>", "such as max-num-seqs=64 (repeatable)", namedNumber("--scheduler-option"))
@@ -171,10 +171,10 @@ function share(option: string) {
 /** NAME=NUMBER, each name once. */
 function namedNumber(option: string) {
   return (text: string, before: NamedNumbers = {}): NamedNumbers => {
-    const [, name, value] = /^([a-zA-Z][\w-]*)=(-?\d+(?:\.\d+)?)$/.exec(text) ?? [];
+    const [, name, value] = /^([a-zA-Z][\w-]*)=(.+)$/.exec(text) ?? [];
     if (name === undefined) throw new InputError(`${option} is "${text}", expected NAME=NUMBER`);
     if (Object.hasOwn(before, name)) throw new InputError(`${option} ${name} is given twice, expected once`);
-    return { ...before, [name]: Number(value) };
+    return { ...before, [name]: decimalNumber(`${option} ${name}`)(value) };
   };
 }
 
@@ -189,12 +189,12 @@ const units: Readonly<Record<string, number>> = {
   tb: 1e12,
 };
 
-/** `16GiB`, `40GB`. @throws InputError */
-function bytes(option: string) {
+/** `16GiB`, `40GB`; without a unit only 0. @throws InputError */
+function bytes(option: string, least: 0 | 1) {
   return (text: string): number => {
-    const [, number, unit] = /^(\d+(?:\.\d+)?) ?([KMGT]i?B)$/i.exec(text) ?? [];
-    const value = Number(number) * (units[unit?.toLowerCase() ?? ""] ?? Number.NaN);
-    if (value > 0 && Number.isFinite(value)) return Math.floor(value);
+    const [, number, unit] = /^(\d+(?:\.\d+)?) ?([KMGT]i?B)$/i.exec(text === "0" ? "0kB" : text) ?? [];
+    const value = Math.floor(Number(number) * (units[unit?.toLowerCase() ?? ""] ?? Number.NaN));
+    if (value >= least && value <= Number.MAX_SAFE_INTEGER) return value;
     throw new InputError(`${option} is "${text}", expected a size such as 16GiB or 500MB`);
   };
 }
@@ -205,7 +205,7 @@ const limitNames = { ttft: "ttftMs", tpot: "tpotMs", e2e: "e2eMs" } as const;
 function slo(text: string): Slo {
   const limits: Partial<Record<(typeof limitNames)[keyof typeof limitNames], number>> = {};
   for (const part of text.split(",")) {
-    const [, name, number, unit] = /^ *(\w+) *= *(\d+(?:\.\d+)?) *(ms|s) *$/.exec(part) ?? [];
+    const [, name, number, unit] = /^ *(\w+) *= *(\d+(?:\.\d+)?(?:e[+-]?\d+)?) *(ms|s) *$/.exec(part) ?? [];
     if (name === undefined || !Object.hasOwn(limitNames, name))
       throw new InputError(`--slo has "${part}", expected ttft, tpot or e2e with a time, such as ttft=500ms`);
     const key = limitNames[name as keyof typeof limitNames];

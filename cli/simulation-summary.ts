@@ -28,10 +28,10 @@ export function simulationSummary(report: RunReport): string[] {
 }
 
 const latencyMeanings = {
-  ttftMs: "arrival to first token",
-  tpotMs: "per token after the first",
-  e2eMs: "arrival to last token",
-  queueMs: "arrival to admission",
+  ttftMs: "until the first token",
+  tpotMs: "per token after it",
+  e2eMs: "until the last token",
+  queueMs: "until admission",
 } as const;
 
 const latencyNames = { ttftMs: "TTFT", tpotMs: "TPOT", e2eMs: "latency", queueMs: "queue" } as const;
@@ -48,9 +48,9 @@ function latencies({ latency }: RunReport): string {
   return `${colors.bold("Latency")}\n${aligned([header, ...rows], "lrrrrrl")}`;
 }
 
-/** 0.5123 ms, 51.2 ms, 5.12 s, 512 s: three digits. */
+/** 0.51 ms, 51.2 ms, 5.12 s, 512 s, 5.12 h: three digits. */
 export function duration(ms: number): string {
-  const [value, unit] = ms < 1000 ? [ms, "ms"] : [ms / 1000, "s"];
+  const [value, unit] = ms < 999.5 ? [ms, "ms"] : ms < 9_999_500 ? [ms / 1000, "s"] : [ms / 3_600_000, "h"];
   const digits = value >= 99.95 ? 0 : value >= 9.995 ? 1 : 2;
   return `${value.toLocaleString("en-US", { minimumFractionDigits: digits, maximumFractionDigits: digits })} ${unit}`;
 }

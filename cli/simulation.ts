@@ -5,7 +5,7 @@ import { nearest } from "../core/nearest.ts";
 import type { ReplayConfig } from "../core/replay.ts";
 import type { Trace } from "../core/trace.ts";
 import { routerRegistry } from "../policies/registry.ts";
-import { cacheBytes } from "../sim/cost/capacity.ts";
+import { cacheBytes, canShare } from "../sim/cost/capacity.ts";
 import { hardwareNamed } from "../sim/cost/hardware.ts";
 import { kvNumberBytes, kvTokenBytes } from "../sim/cost/kv-bytes.ts";
 import { shapeOf } from "../sim/cost/model-config.ts";
@@ -28,8 +28,14 @@ export async function simulatedFrom(options: SimulationOptions, trace: Trace): P
   const tensorParallel = options.tp ?? 1;
   const kvDtype = options.kvDtype ?? "auto";
   const router = routerRegistry.get(options.router ?? defaults.router);
-  if (options.router !== undefined && (options.replicas ?? 1) === 1)
-    throw new InputError(`--router ${options.router} has nothing to choose from with one replica: give --replicas`);
+  if ((options.replicas ?? 1) === 1) {
+    if (options.router !== undefined)
+      throw new InputError(`--router ${options.router} has nothing to choose from with one replica: give --replicas`);
+    if (options.routerOption !== undefined)
+      throw new InputError("--router-option has no router: with one replica there is nothing to choose from");
+  }
+  checkShared(model, tensorParallel);
+  if (options.loop === "closed") checkTurns(trace);
   return {
     model,
     hardware,
@@ -44,7 +50,7 @@ export async function simulatedFrom(options: SimulationOptions, trace: Trace): P
     router: { router, routerOptions: options.routerOption },
     loop: options.loop ?? "open",
     spread: options.spread ?? "none",
-    speed: options.rate === undefined ? (options.speed ?? 1) : speedFor(options.rate, trace),
+    speed: speedFrom(options, trace),
     slo: options.slo,
   };
 }
@@ -169,6 +175,40 @@ export function spreadArrivals(trace: Trace, spread: "none" | "uniform"): Trace 
     from = to;
   }
   return { ...trace, arrivalNs };
+}
+
+/** @throws InputError if so many devices cannot have equal shares of the heads. */
+function checkShared(model: ModelShape, devices: number): void {
+  if (canShare(model, devices)) return;
+  const possible = Array.from({ length: 1024 }, (_, i) => i + 1).filter((count) => canShare(model, count));
+  throw new InputError(
+    `--tp is ${devices}, which cannot share the heads of ${model.name} (${model.heads}, ${model.kvHeads} of keys and values); ` +
+      `expected ${possible.slice(0, -1).join(", ")} or ${possible.at(-1)}`,
+  );
+}
+
+/** @throws InputError if no request would wait for another one. */
+function checkTurns({ optional: { parent, session } }: Trace): void {
+  const seen = new Set<number>();
+  const hasTurns = parent?.some((row) => row >= 0) || session?.some((id) => id > 0 && (seen.has(id) || !seen.add(id)));
+  if (!hasTurns)
+    throw new InputError("--loop closed needs turns that wait for answers; this trace has no sessions with several");
+}
+
+/** Times are whole ns below this, so that they are exact. */
+const longestNs = 2 ** 53;
+
+/** How many times as fast as recorded. @throws InputError if the run would be longer than times can be. */
+function speedFrom({ rate, speed = 1 }: SimulationOptions, trace: Trace): number {
+  const value = rate === undefined ? speed : speedFor(rate, trace);
+  const { arrivalNs, requestCount } = trace;
+  const lastNs = arrivalNs[requestCount - 1];
+  if (value > 0 && Number.isFinite(value) && !(lastNs / value > longestNs)) return value;
+  throw new InputError(
+    `${rate === undefined ? `--speed is ${speed}` : `--rate is ${rate}`}, which is ${
+      Number.isFinite(value) ? "so slow that the trace would last longer than 104 days (2^53 ns)" : "too fast"
+    }`,
+  );
 }
 
 /** How many times as fast as recorded requests come at so many a second. @throws InputError for a trace without duration. */

@@ -149,12 +149,14 @@ function scatter({ cache: { fragmentation }, warmup }: RunReport): string[] {
 function refusals({ cache, policy, refusals: reasons }: RunReport): string[] {
   const { refusedRequests, lookups } = cache;
   if (refusedRequests === 0) return [];
+  const all = Object.entries(reasons ?? {});
+  const [only] = all;
   const why =
     reasons === undefined
       ? `as longer than the cache of ${counted(policy.blocks ?? 0, "block")}`
-      : Object.entries(reasons)
-          .map(([reason, count]) => `${grouped(count)} because ${reason}`)
-          .join("; ");
+      : all.length === 1
+        ? `${only[1] === 1 ? "" : "each "}because ${only[0]}`
+        : all.map(([reason, count]) => `${grouped(count)} because ${reason}`).join("; ");
   const text =
     `${grouped(refusedRequests)} of ${counted(lookups, "request")} were refused, ${why}. ` +
     "They count as lookups without a hit.";
