@@ -67,12 +67,3 @@ export function lengthsOf(random: Random, count: number, total: number, { sigma,
   }
   return lengths;
 }
-
-/** Arrivals at random, so many a second (Poisson), in order. */
-export function arrivalsOf(exponential: () => number, count: number, perS: number): Nanos[] {
-  let at = 0;
-  return Array.from({ length: count }, () => {
-    at += Math.round((exponential() / perS) * 1e9);
-    return at;
-  });
-}

@@ -14,6 +14,7 @@ import { lastAdmitted, makeRoom, refuseForRoom, refuseTooLong } from "./room.ts"
 class RoundRobin implements Scheduler {
   readonly #rules: Rules;
   readonly #maxBatchSize: number;
+  /** Not 0: prompts go first, in steps of their own, so many at a time. */
   readonly #promptsPerStep: number;
   /** Who came to the end of the line after whom. */
   readonly #cameAs = new WeakMap<SequenceView, number>();
@@ -27,9 +28,9 @@ class RoundRobin implements Scheduler {
 
   plan(context: SchedulerContext): void {
     const { running } = context;
+    if (this.#promptsPerStep > 0 && this.#admitPrompts(context)) return;
     const line = [...running].sort((a, b) => this.#placeOf(a) - this.#placeOf(b));
     let seats = this.#maxBatchSize;
-    let prompts = 0;
     let mayAdmit = true;
     let wentBack = false;
     for (let at = 0; seats > 0; ) {
@@ -38,9 +39,7 @@ class RoundRobin implements Scheduler {
       if (first === undefined && next === undefined) return;
       if (first && (!next || this.#placeOf(first) < this.#placeOf(next))) {
         if (refuseTooLong(context, first, this.#rules)) continue;
-        if (prompts === this.#promptsPerStep) return;
         if (context.admit(first)) {
-          prompts++;
           this.arrived(first);
           seats--;
         } else if (running.length === 0) refuseForRoom(context, first);
@@ -60,6 +59,18 @@ class RoundRobin implements Scheduler {
       this.arrived(next);
       seats--;
     }
+  }
+
+  /** A step of new prompts and nothing else; returns whether there is one. */
+  #admitPrompts(context: SchedulerContext): boolean {
+    let prompts = 0;
+    for (let first = context.firstWaiting; first && prompts < this.#promptsPerStep; first = context.firstWaiting) {
+      if (refuseTooLong(context, first, this.#rules)) continue;
+      if (!context.admit(first)) break;
+      this.arrived(first);
+      prompts++;
+    }
+    return prompts > 0;
   }
 
   /** Everybody has a turn in every step, and in the same order. */
@@ -82,6 +93,5 @@ export const online: SchedulerPlugin = {
   about: "round robin: up to a batch size of requests in turn, new ones with their prompts, others with a token",
   source: "roseinfer (OnlineScheduler)",
   options: { "max-batch-size": { about: "most requests of a step", default: 8, least: 1 }, ...promptsPerStep },
-  create: ({ rules, options }) =>
-    new RoundRobin(rules, options["max-batch-size"], options["prompts-per-step"] || Number.POSITIVE_INFINITY),
+  create: ({ rules, options }) => new RoundRobin(rules, options["max-batch-size"], options["prompts-per-step"]),
 };
