@@ -11,6 +11,7 @@ const harmless = new Set([
   ...["bos_token_id", "eos_token_id", "pad_token_id", "attention_dropout", "initializer_range", "pretraining_tp"],
   ...["max_position_embeddings", "rope_scaling", "rope_theta", "rope_parameters", "rope_interleave", "rms_norm_eps"],
   ...["hidden_act", "output_router_logits", "router_aux_loss_coef", "max_sequence_length", "is_decoder"],
+  ...["_attn_implementation_autoset", "use_mrope", "sep_token_id"],
 ]);
 
 /** Fields that are read whatever the architecture. */

@@ -100,7 +100,9 @@ const configs: Readonly<Record<string, ModelConfig>> = {
 const aliases: Readonly<Record<string, string>> = {
   "llama-3-8b": "llama-3.1-8b",
   "llama-3-70b": "llama-3.1-70b",
+  "llama-3.3-70b": "llama-3.1-70b",
   "mistral-7b": "mistral-7b-v0.3",
+  "mixtral-8x7b-v0.1": "mixtral-8x7b",
   "deepseek-r1": "deepseek-v3",
 };
 
@@ -111,8 +113,8 @@ export function modelNamed(name: string): ModelShape {
   const short = name
     .toLowerCase()
     .replace(/^.*\//, "")
-    .replace(/-(instruct|hf|chat)(-hf)?$/, "")
-    .replace(/^meta-llama/, "llama");
+    .replace(/^meta-llama/, "llama")
+    .replaceAll(/-(instruct|chat|hf|base)(?=-|$)/g, "");
   const known = Object.hasOwn(aliases, short) ? aliases[short] : short;
   if (Object.hasOwn(configs, known)) return shapeOf(known, configs[known], known);
   const near = nearest(short, [...modelNames, ...Object.keys(aliases)]);

@@ -49,6 +49,8 @@ describe("built-in models", () => {
   test("each is known by the name that its weights have", () => {
     expect(modelNamed("meta-llama/Llama-3.1-8B").name).toBe("llama-3.1-8b");
     expect(modelNamed("meta-llama/Llama-2-7b-chat-hf").name).toBe("llama-2-7b");
+    expect(modelNamed("mistralai/Mistral-7B-Instruct-v0.1").name).toBe("mistral-7b-v0.1");
+    expect(modelNamed("mistralai/Mixtral-8x7B-Instruct-v0.1").name).toBe("mixtral-8x7b");
     expect(modelNamed("deepseek-ai/DeepSeek-R1").name).toBe("deepseek-v3");
     for (const name of modelNames) expect(modelNamed(name.toUpperCase()).name).toBe(name);
   });
@@ -136,6 +138,21 @@ describe("a config.json", () => {
     expect(wrong(fields)).toThrow(message);
   });
 
+  test("those of usual models are read as they were published", () => {
+    const { parameters: built } = modelNamed("deepseek-v3");
+    const { parameters, weightBytes, compute, kvNumbers } = shapeOf("own", deepseekV3, "config.json");
+    expect(parameters).toEqual(built);
+    expect({ weightBytes, compute, kvNumbers }).toEqual({ weightBytes: 1, compute: "fp8", kvNumbers: 576 });
+    expect(shapeOf("own", qwen3Moe, "config.json").parameters).toEqual(modelNamed("qwen3-30b-a3b").parameters);
+  });
+
+  test.each([
+    ["moe_layer_freq", 2, "moe_layer_freq is 2, and only 1 is supported"],
+    ["n_routed_experts", 4, "8 experts a token, of 4"],
+  ])("of experts, what nobody has built is an error: %s", (field, value, message) => {
+    expect(() => shapeOf("own", { ...deepseekV3, [field]: value }, "c")).toThrow(message);
+  });
+
   test("nothing, or a list, is none", () => {
     expect(() => shapeOf("own", [], "my/config.json")).toThrow("my/config.json: expected a JSON object");
   });
@@ -180,3 +197,93 @@ function llama() {
     vocab_size: 128_256,
   };
 }
+
+/** That of DeepSeek-V3. */
+const deepseekV3 = {
+  architectures: ["DeepseekV3ForCausalLM"],
+  attention_bias: false,
+  attention_dropout: 0.0,
+  auto_map: { AutoConfig: "configuration_deepseek.DeepseekV3Config" },
+  bos_token_id: 0,
+  eos_token_id: 1,
+  ep_size: 1,
+  first_k_dense_replace: 3,
+  hidden_act: "silu",
+  hidden_size: 7168,
+  initializer_range: 0.02,
+  intermediate_size: 18_432,
+  kv_lora_rank: 512,
+  max_position_embeddings: 163_840,
+  model_type: "deepseek_v3",
+  moe_intermediate_size: 2048,
+  moe_layer_freq: 1,
+  n_group: 8,
+  n_routed_experts: 256,
+  n_shared_experts: 1,
+  norm_topk_prob: true,
+  num_attention_heads: 128,
+  num_experts_per_tok: 8,
+  num_hidden_layers: 61,
+  num_key_value_heads: 128,
+  num_nextn_predict_layers: 1,
+  q_lora_rank: 1536,
+  qk_nope_head_dim: 128,
+  qk_rope_head_dim: 64,
+  quantization_config: {
+    activation_scheme: "dynamic",
+    fmt: "e4m3",
+    quant_method: "fp8",
+    weight_block_size: [128, 128],
+  },
+  rms_norm_eps: 1e-6,
+  rope_scaling: { type: "yarn", factor: 40 },
+  rope_theta: 10_000,
+  routed_scaling_factor: 2.5,
+  scoring_func: "sigmoid",
+  tie_word_embeddings: false,
+  topk_group: 4,
+  topk_method: "noaux_tc",
+  torch_dtype: "bfloat16",
+  transformers_version: "4.33.1",
+  use_cache: true,
+  v_head_dim: 128,
+  vocab_size: 129_280,
+};
+
+/** That of Qwen3-30B-A3B. */
+const qwen3Moe = {
+  architectures: ["Qwen3MoeForCausalLM"],
+  attention_bias: false,
+  attention_dropout: 0.0,
+  bos_token_id: 151_643,
+  decoder_sparse_step: 1,
+  eos_token_id: 151_645,
+  head_dim: 128,
+  hidden_act: "silu",
+  hidden_size: 2048,
+  initializer_range: 0.02,
+  intermediate_size: 6144,
+  max_position_embeddings: 40_960,
+  max_window_layers: 48,
+  mlp_only_layers: [],
+  model_type: "qwen3_moe",
+  moe_intermediate_size: 768,
+  norm_topk_prob: true,
+  num_attention_heads: 32,
+  num_experts: 128,
+  num_experts_per_tok: 8,
+  num_hidden_layers: 48,
+  num_key_value_heads: 4,
+  output_router_logits: false,
+  rms_norm_eps: 1e-6,
+  rope_scaling: null,
+  rope_theta: 1_000_000.0,
+  router_aux_loss_coef: 0.001,
+  sliding_window: null,
+  tie_word_embeddings: false,
+  torch_dtype: "bfloat16",
+  transformers_version: "4.51.0",
+  use_cache: true,
+  use_sliding_window: false,
+  vocab_size: 151_936,
+};
