@@ -21,6 +21,7 @@ import { aligned, colors, counted, percent, wrapped } from "./table.ts";
 interface ExperimentOptions {
   readonly model?: string;
   readonly gpu?: string;
+  readonly tp?: number;
   readonly trace?: string;
   readonly limit?: number;
   readonly seed: number;
@@ -45,6 +46,7 @@ export function addExperiment(program: Command): void {
     .argument("[NAME]", "which one; none: a list of all")
     .option("--model <NAME>", "another model than that of the experiment")
     .option("--gpu <NAME>", "another GPU than that of the experiment")
+    .option("--tp <N>", "GPUs that share the model", wholeNumber("--tp", 1, 1024))
     .option("--trace <FILE>", "serve these requests where any will do (routers)")
     .option("--limit <N>", "read only the first N requests of the trace", wholeNumber("--limit", 1))
     .option("--seed <N>", "for the generated requests", wholeNumber("--seed", 0, 2 ** 32 - 1), 1)
@@ -59,7 +61,7 @@ async function experiment(name: string | undefined, options: ExperimentOptions):
     return;
   }
   const chosen = experimentNamed(name);
-  const { model, gpu, seed, limit } = options;
+  const { model, gpu, tp, seed, limit } = options;
   if (options.trace !== undefined && !chosen.takesTrace)
     throw new InputError(`--trace does not go with experiment ${name}, which generates its requests`);
   if (limit !== undefined && options.trace === undefined)
@@ -71,7 +73,7 @@ async function experiment(name: string | undefined, options: ExperimentOptions):
         ? undefined
         : await readInput([options.trace], { ...(limit !== undefined && { limit }) }, progress);
     const says = (what: string) => progress.state(`${name}: ${what}`);
-    const laboratory = new Laboratory({ seed, model, gpu, trace: input?.trace, says });
+    const laboratory = new Laboratory({ seed, model, gpu, tp, trace: input?.trace, says });
     const findings = await chosen.run(laboratory);
     progress.done();
     print(

@@ -1,28 +1,32 @@
 import { execFileSync } from "node:child_process";
 import { writeFileSync } from "node:fs";
-import { createRequire } from "node:module";
+import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { experiments } from "../cli/experiments/index.ts";
 
-/** Writes docs/experiments.md: what each experiment prints, below its command. */
+// Writes docs/experiments.md: what each experiment prints, below its command.
+//   KVLAB_TRACES=/path/to/traces npx tsx scripts/experiments.ts
 
 const root = fileURLToPath(new URL("..", import.meta.url));
+const traces = process.env["KVLAB_TRACES"];
+if (traces === undefined)
+  throw new Error("KVLAB_TRACES names no folder, and routers is to be shown on a recorded trace");
 
-const outputOf = (name: string) =>
-  execFileSync(
-    process.execPath,
-    ["--import", createRequire(import.meta.url).resolve("tsx"), "cli/main.ts", "experiment", name],
-    {
-      cwd: root,
-      encoding: "utf8",
-      env: { ...process.env, NO_COLOR: "1" },
-    },
-  ).trimEnd();
+const outputOf = (args: readonly string[]) =>
+  execFileSync(process.execPath, ["--import", "tsx", "cli/main.ts", "experiment", ...args], {
+    cwd: root,
+    encoding: "utf8",
+    env: { ...process.env, NO_COLOR: "1" },
+  }).trimEnd();
+
+/** The command as a reader types it, and what it prints. */
+const shown = (command: string, args: readonly string[]) =>
+  `\`\`\`sh\nnpm run -s kvlab -- experiment ${command}\n\`\`\`\n\n\`\`\`text\n${outputOf(args)}\n\`\`\``;
 
 const head = `# Published measurements, done again
 
 \`kvlab experiment NAME\` serves the requests of a published measurement on simulated engines and prints its figures beside
-ours. (\`npx tsx scripts/experiments.ts\` writes this file.)
+ours. (\`KVLAB_TRACES=/path/to/traces npx tsx scripts/experiments.ts\` writes this file.)
 
 What is compared is ratios. The absolute figures are those of other engines, often of another year, and mostly the GPU is
 not even named; each experiment says what is assumed. Nothing is fitted to any of them: the efficiency factors of the cost
@@ -33,13 +37,20 @@ that shows it.
 
 A "–" means that the source gives no figure.`;
 
-const parts = experiments.map(({ name, about }) =>
+const conversation = "mooncake/conversation_trace.jsonl.gz";
+
+const parts = experiments.map(({ name, about, takesTrace }) =>
   [
     `## ${name}`,
     `${about[0].toUpperCase()}${about.slice(1)}.`,
-    `\`\`\`sh\nnpm run -s kvlab -- experiment ${name}\n\`\`\``,
-    `\`\`\`text\n${outputOf(name)}\n\`\`\``,
+    shown(name, [name]),
+    ...(takesTrace
+      ? [
+          "The same on Mooncake's conversation trace (FAST'25), whose sessions are not known:",
+          shown(`${name} --trace conversation_trace.jsonl.gz`, [name, "--trace", join(traces, conversation)]),
+        ]
+      : []),
   ].join("\n\n"),
 );
 
-writeFileSync(`${root}docs/experiments.md`, `${[head, ...parts].join("\n\n")}\n`);
+writeFileSync(join(root, "docs/experiments.md"), `${[head, ...parts].join("\n\n")}\n`);

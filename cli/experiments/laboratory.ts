@@ -2,26 +2,24 @@ import type { KvCache } from "../../core/kv-cache.ts";
 import { CacheReplay } from "../../core/replay.ts";
 import type { RuleName, RuleValue } from "../../core/rules.ts";
 import type { Nanos, Trace } from "../../core/trace.ts";
-import { routerRegistry } from "../../policies/registry.ts";
 import type { ArrivalOptions } from "../../sim/arrivals.ts";
 import type { StepLoad } from "../../sim/cost/cost-model.ts";
-import { hardwareNamed } from "../../sim/cost/hardware.ts";
 import { kvTokenBytes } from "../../sim/cost/kv-bytes.ts";
 import { type ModelConfig, shapeOf } from "../../sim/cost/model-config.ts";
-import type { ModelShape } from "../../sim/cost/model-shape.ts";
-import { modelNamed } from "../../sim/cost/models.ts";
-import { defaultEfficiency, type Efficiency } from "../../sim/cost/roofline.ts";
+import type { Efficiency } from "../../sim/cost/roofline.ts";
 import type { StepObserver } from "../../sim/simulated-replica.ts";
 import { defaultBlockTokens, type PartNames, partsNamed, type RunConfig } from "../configuration.ts";
 import { runSimulation, type SimulationResult } from "../run-simulation.ts";
 import type { Simulated } from "../simulated.ts";
-import { capacityFrom, simulationConfig } from "../simulation.ts";
+import { capacityFrom, simulatedFrom, simulationConfig } from "../simulation.ts";
 import type { Figures } from "./experiment.ts";
 
 /** On what an engine runs. A model is named, or given as the fields of its `config.json`. */
 export interface Machine {
   readonly model: string | { readonly name: string; readonly config: ModelConfig };
   readonly gpu: string;
+  /** GPUs that share the model. */
+  readonly tp?: number | undefined;
 }
 
 /** What differs from the preset's, or the program's, defaults. Efficiency factors are always the default ones but to isolate a cause. */
@@ -49,6 +47,7 @@ export interface LaboratoryOptions {
   /** Instead of the model and the GPU of every experiment. */
   readonly model?: string | undefined;
   readonly gpu?: string | undefined;
+  readonly tp?: number | undefined;
   /** Requests to serve instead of generated ones, where an experiment can do with any. */
   readonly trace?: Trace | undefined;
   readonly says?: (what: string) => void;
@@ -68,13 +67,13 @@ export class Laboratory {
 
   /** The machine of an experiment, with what the user wants instead. */
   machine(published: Machine): Machine {
-    const { model, gpu } = this.#options;
-    return { model: model ?? published.model, gpu: gpu ?? published.gpu };
+    const { model, gpu, tp } = this.#options;
+    return { model: model ?? published.model, gpu: gpu ?? published.gpu, tp: tp ?? published.tp };
   }
 
   /** @throws InputError if the model does not fit the GPU. */
   async run(trace: Trace, setup: Setup): Promise<Measured> {
-    const { machine, rules = {}, blocks, replicas = 1, arrivals = {}, schedulerOptions } = setup;
+    const { machine, rules = {}, blocks, schedulerOptions } = setup;
     this.#options.says?.(`simulating ${[setup.policy, setup.scheduler, setup.router].filter(Boolean).join(" ")}`);
     const parts = await partsNamed(setup, rules, "sim");
     const configured = {
@@ -83,24 +82,7 @@ export class Laboratory {
       blocks: undefined,
       seed: this.seed,
     };
-    const model = modelOf(machine);
-    const simulated: Simulated = {
-      model,
-      hardware: hardwareNamed(machine.gpu),
-      tensorParallel: 1,
-      efficiency: { ...defaultEfficiency, ...setup.efficiency },
-      kvDtype: "auto",
-      kvBytesPerToken: kvTokenBytes(model, model.numberBytes),
-      gpuMemory: 0.9,
-      swapSpace: 4 * 2 ** 30,
-      costFile: undefined,
-      replicas,
-      router: { router: routerRegistry.get(setup.router ?? "round-robin"), routerOptions: undefined },
-      loop: arrivals.loop ?? "open",
-      spread: "none",
-      speed: arrivals.speed ?? 1,
-      slo: undefined,
-    };
+    const simulated = await simulatedOn(machine, setup, trace);
     const capacity = await capacityFrom({}, simulated, configured);
     const room =
       capacity !== undefined && capacity !== "unlimited" && "blocks" in capacity ? capacity.blocks : undefined;
@@ -113,8 +95,21 @@ export class Laboratory {
   }
 }
 
-function modelOf({ model }: Machine): ModelShape {
-  return typeof model === "string" ? modelNamed(model) : shapeOf(model.name, model.config, model.name);
+/** What `kvlab replay --target sim` would simulate; a model that is no file is put in. */
+async function simulatedOn({ model, gpu, tp = 1 }: Machine, setup: Setup, trace: Trace): Promise<Simulated> {
+  const { replicas, router, arrivals, efficiency } = setup;
+  const options = {
+    gpu,
+    tp,
+    ...arrivals,
+    ...(replicas && { replicas }),
+    ...(router && { router }),
+    ...(efficiency && { efficiency }),
+  };
+  if (typeof model === "string") return await simulatedFrom({ ...options, model }, trace);
+  const shape = shapeOf(model.name, model.config, model.name);
+  const kvBytesPerToken = kvTokenBytes(shape, shape.numberBytes, tp);
+  return { ...(await simulatedFrom(options, trace)), model: shape, kvBytesPerToken };
 }
 
 /** What steps add up to, of all replicas. */

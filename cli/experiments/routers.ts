@@ -14,7 +14,9 @@ const blocksEach = 4000;
 const requestsPerS = 4;
 const turns = 5;
 const systems = { systemPrompts: 60, systemTokens: 1200 };
-const requests = 4000;
+const requests = 2500;
+/** Of a trace, which may have prompts of any length: about as much work. */
+const promptTokensPerS = 3000;
 
 /** As many sessions a second as keep each replica as busy as one alone. */
 const chat = (seed: number, replicas: number) =>
@@ -40,7 +42,7 @@ export const routers: Experiment = {
     for (const replicas of replicaCounts) {
       const trace = given ?? (await chat(laboratory.seed, replicas));
       const arrivals =
-        given === undefined ? ({ loop: "closed" } as const) : { speed: speedFor(given, requestsPerS * replicas) };
+        given === undefined ? ({ loop: "closed" } as const) : { speed: speedFor(given, promptTokensPerS * replicas) };
       const common = {
         policy: "vllm",
         machine,
@@ -81,13 +83,15 @@ export const routers: Experiment = {
           ? `${grouped(requests)} requests of chats of ${turns} turns on average, which begin with one of ${systems.systemPrompts} system prompts of ` +
             `${systems.systemTokens} tokens on average; the next turn comes 10 s after an answer. ${requestsPerS} requests a second for each replica, which is ` +
             `llama-3.1-8b on an A100 with room for ${grouped(blocksEach)} blocks of 16.`
-          : `${grouped(given.requestCount)} requests of the trace, sped up to ${requestsPerS} a second for each replica, which is llama-3.1-8b on an A100.`,
+          : `${grouped(given.requestCount)} requests of the trace, at ${grouped(promptTokensPerS)} prompt tokens a second for each replica, which is llama-3.1-8b on an A100.`,
       rows,
       headlines,
       explanations: [
         `Routers that do not look at content spread every prefix over all replicas, and each keeps its own copies: with ${most} of them ` +
           `round-robin finds ${figure("round-robin")}, prefix-affinity ${figure("prefix-affinity")}. A single replica alone finds ${percent(hits("alone"))}.`,
-        `Sessions that stay where they are find their history (${percent(hits("session-affinity"))}), but every replica still needs all system prompts. ` +
+        (given?.optional.session === undefined && given !== undefined
+          ? "The trace names no sessions, so that session-affinity does as least-loaded. "
+          : `Sessions that stay where they are find their history (${percent(hits("session-affinity"))}), but every replica still needs all system prompts. `) +
           `dynamo-kv weighs what is cached against load (${percent(hits("dynamo-kv"))}).`,
         `Who follows prefixes pays with balance: the busiest replica has ${affine.cluster.imbalance.toFixed(2)} times the mean of requests with prefix-affinity, ` +
           `${hashed.cluster.imbalance.toFixed(2)} with consistent-hash, ${runs["round-robin"].cluster.imbalance.toFixed(2)} with round-robin.`,
@@ -96,9 +100,10 @@ export const routers: Experiment = {
   },
 };
 
-/** How many times as fast as recorded requests come at so many a second. @throws InputError for a trace without duration. */
-function speedFor({ requestCount, arrivalNs }: Trace, perS: number): number {
+/** How many times as fast as recorded so many prompt tokens a second come. @throws InputError for a trace without duration. */
+function speedFor({ requestCount, arrivalNs, inputTokens }: Trace, perS: number): number {
   const durationS = (arrivalNs[requestCount - 1] - arrivalNs[0]) / 1e9;
-  if (durationS > 0) return (perS * durationS) / (requestCount - 1);
+  const tokens = inputTokens.reduce((sum, length) => sum + length, 0);
+  if (durationS > 0) return (perS * durationS) / tokens;
   throw new InputError("--trace needs arrival times that differ; all requests of this one arrive at once");
 }
