@@ -14,8 +14,9 @@ export const runsFolder = "runs";
 
 /** The same configuration over the same trace has the same id: what was run, and a hash of all the rest. */
 export function runId(input: Input, report: RunReport): string {
-  const { trace, policy, target, seed, warmup, operations, simulation } = report;
-  const configuration = { trace, policy, target, seed, warmup, operations, simulation };
+  const { trace, policy, target, seed, warmup, operations, simulation, slo } = report;
+  const limits = slo && { ttftMs: slo.ttftMs, tpotMs: slo.tpotMs, e2eMs: slo.e2eMs };
+  const configuration = { trace, policy, target, seed, warmup, operations, simulation, limits: limits ?? undefined };
   const hash = createHash("sha256").update(JSON.stringify(configuration)).digest("hex");
   const { preset, index, eviction, blocks } = policy;
   const at = simulation === undefined ? [] : [target, simulation.gpu];

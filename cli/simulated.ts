@@ -21,5 +21,7 @@ export interface Simulated {
   readonly spread: "none" | "uniform";
   /** Times as fast as recorded. */
   readonly speed: number;
+  /** Requests a second, if that is what the speed was chosen for. */
+  readonly rate?: number | undefined;
   readonly slo: Slo | undefined;
 }

@@ -13,7 +13,7 @@ interface Row {
 export function simulationTable(input: Input, rows: readonly Row[]): string {
   const first = rows[0].report;
   const { simulation, trace } = first;
-  const names = columns.filter(({ of, always }) => always?.(rows) ?? new Set(rows.map((row) => of(row))).size > 1);
+  const names = columns.filter(({ of, always }) => always?.(rows) ?? saysMore(rows, of));
   const shown = figures.filter(({ of }) => rows.some(({ report }) => of(report) !== undefined));
   const header = [...names.map(({ header }) => header), ...shown.map(({ header }) => `${header} `)];
   const best = shown.map(({ of, better }) => {
@@ -54,6 +54,18 @@ interface NameColumn {
   readonly always?: (rows: readonly Row[]) => boolean | undefined;
 }
 
+/** Whether something differs that the preset in the same row does not imply. */
+function saysMore(rows: readonly Row[], of: NameColumn["of"]): boolean {
+  const values = new Map<string, string>();
+  for (const row of rows) {
+    const preset = hasPresets(rows) ? (row.report.policy.preset ?? "") : "";
+    const value = of(row);
+    if ((values.get(preset) ?? value) !== value) return true;
+    values.set(preset, value);
+  }
+  return false;
+}
+
 const hasPresets = (rows: readonly Row[]) => rows.some(({ report }) => report.policy.preset !== null);
 
 const columns: readonly NameColumn[] = [
@@ -73,7 +85,7 @@ const columns: readonly NameColumn[] = [
   },
   { header: "replicas", of: ({ report }) => String(report.simulation!.replicas) },
   { header: "router", of: ({ report }) => report.simulation!.router ?? "–" },
-  { header: "speed", of: ({ report }) => String(Number(report.simulation!.speed.toPrecision(3))) },
+  { header: "rate", of: ({ report }) => String(report.simulation!.requestsPerS ?? "–") },
 ];
 
 interface Figure {

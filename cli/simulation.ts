@@ -51,6 +51,7 @@ export async function simulatedFrom(options: SimulationOptions, trace: Trace): P
     loop: options.loop ?? "open",
     spread: options.spread ?? "none",
     speed: speedFrom(options, trace),
+    rate: options.rate,
     slo: options.slo,
   };
 }
@@ -151,11 +152,13 @@ export function describe(simulated: Simulated) {
     cost: costFile ?? "roofline",
     efficiency: costFile === undefined ? efficiency : null,
     kvBytesPerToken: simulated.kvBytesPerToken,
+    swapSpaceBytes: simulated.swapSpace,
     replicas,
     router: replicas === 1 ? null : router.router.name,
     routerOptions: replicas === 1 ? null : optionsOf("router", router.router, router.routerOptions),
     loop,
     speed,
+    requestsPerS: simulated.rate ?? null,
     spread,
   };
 }

@@ -8,6 +8,7 @@ import {
   colors,
   counted,
   grouped,
+  lineWidth,
   milliseconds,
   percent,
   ratio,
@@ -121,18 +122,21 @@ function ratios({ cache }: RunReport): string {
   return `${colors.bold("Hit ratio")}\n${aligned(rows, "lrl")}`;
 }
 
-const barWidth = 16;
+const mostBarWidth = 16;
 
 function misses({ cache }: RunReport): string {
   const missed = cache.lookupTokens - cache.hitTokens - cache.refusedTokens;
   if (missed === 0) return "No token was missed.";
-  const rows = missReasons
-    .filter((reason) => cache.missTokens[reason] > 0)
-    .map((reason) => {
-      const share = cache.missTokens[reason] / missed;
-      const bar = colors.cyan(shareBar(share, barWidth));
-      return [reason, grouped(cache.missTokens[reason]), percent(share), bar, colors.dim(missMeanings[reason])];
-    });
+  const reasons = missReasons.filter((reason) => cache.missTokens[reason] > 0);
+  const widest = (texts: readonly string[]) => Math.max(...texts.map(({ length }) => length));
+  const counts = reasons.map((reason) => grouped(cache.missTokens[reason]));
+  const others = widest(reasons) + widest(counts) + widest(reasons.map((reason) => missMeanings[reason]));
+  const barWidth = Math.min(mostBarWidth, lineWidth - others - "  ".length * 5 - "99.9 %".length);
+  const rows = reasons.map((reason, i) => {
+    const share = cache.missTokens[reason] / missed;
+    const bar = colors.cyan(shareBar(share, barWidth));
+    return [reason, counts[i], percent(share), bar, colors.dim(missMeanings[reason])];
+  });
   return `${colors.bold(`Why ${grouped(missed)} prompt tokens had to be computed`)}\n${aligned(rows, "lrrll")}`;
 }
 
@@ -159,7 +163,8 @@ function refusals({ cache, policy, refusals: reasons }: RunReport): string[] {
         : all.map(([reason, count]) => `${grouped(count)} because ${reason}`).join("; ");
   const text =
     `${grouped(refusedRequests)} of ${counted(lookups, "request")} were refused, ${why}. ` +
-    "They count as lookups without a hit.";
+    (reasons === undefined ? "They" : "Those that never ran") +
+    " count as lookups without a hit.";
   return [colors.yellow(wrapped(text, 0))];
 }
 

@@ -6,7 +6,7 @@ export const colors = picocolors.createColors(
   process.stdout.isTTY === true && !process.env["NO_COLOR"] && process.env["TERM"] !== "dumb",
 );
 
-const lineWidth = 80;
+export const lineWidth = 80;
 
 const widthOf = (text: string) => stripVTControlCharacters(text).length;
 

@@ -280,7 +280,7 @@ export class KvCache {
     this.#release(sequence, now);
     sequence.computedTokens = sequence.cachedTokens = sequence.cachedBlocks = sequence.publishedBlocks = 0;
     sequence.preemptions++;
-    this.counters.preemptions++;
+    this.#countersOf(sequence).preemptions++;
   }
 
   /** The request is given up. If it never ran, it counts as a lookup without hits. */

@@ -1,0 +1,442 @@
+import { readdirSync, readFileSync, symlinkSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
+import { parquetReadObjects } from "hyparquet";
+import { beforeAll, describe, expect, test } from "vitest";
+import { z } from "zod";
+import { ended, json, kvlab, newFolder, start } from "./program.ts";
+
+const count = z.number().int().min(0);
+const share = z.number().min(0).max(1);
+const time = z.number().min(0);
+const distribution = z.strictObject({ mean: time, p50: time, p90: time, p95: time, p99: time, max: time }).nullable();
+
+/** What a simulation adds to schema run/1. Fields may be added; none may go. */
+const simulatedSchema = z.object({
+  schema: z.literal("run/1"),
+  target: z.literal("sim"),
+  policy: z.object({ scheduler: z.string(), schedulerOptions: z.record(z.string(), z.number()) }),
+  latency: z.object({ ttftMs: distribution, tpotMs: distribution, e2eMs: distribution, queueMs: distribution }),
+  throughput: z.strictObject({ requestsPerS: time, inputTokensPerS: time, outputTokensPerS: time, makespanS: time }),
+  simulation: z.object({
+    model: z.string(),
+    gpu: z.string(),
+    tensorParallel: count,
+    cost: z.string(),
+    efficiency: z.record(z.string(), z.number()).nullable(),
+    kvBytesPerToken: z.number().positive(),
+    swapSpaceBytes: count,
+    replicas: count,
+    router: z.string().nullable(),
+    routerOptions: z.record(z.string(), z.number()).nullable(),
+    loop: z.enum(["open", "closed"]),
+    speed: z.number().positive(),
+    requestsPerS: z.number().positive().nullable(),
+    spread: z.enum(["none", "uniform"]),
+  }),
+  slo: z.looseObject({ attained: share, goodputRequestsPerS: time }).nullable(),
+  cluster: z.object({
+    replicas: z.array(
+      z.object({
+        requests: count,
+        lookupTokens: count,
+        hitTokens: count,
+        hitRatioToken: share,
+        utilisation: share,
+        steps: count,
+      }),
+    ),
+    imbalance: z.number().min(1),
+    duplicated: share,
+  }),
+  refusals: z.record(z.string(), count),
+  cache: z.looseObject({
+    lookups: count,
+    preemptions: count,
+    hitTokens: count,
+    lookupTokens: count,
+    refusedRequests: count,
+  }),
+});
+type Report = z.infer<typeof simulatedSchema>;
+
+async function table(path: string): Promise<Record<string, number>[]> {
+  const bytes = readFileSync(path);
+  const file = bytes.buffer.slice(bytes.byteOffset, bytes.byteOffset + bytes.length) as ArrayBuffer;
+  const rows = await parquetReadObjects({ file });
+  return rows.map((row) => Object.fromEntries(Object.entries(row).map(([name, value]) => [name, Number(value)])));
+}
+
+const sum = (values: readonly number[]) => values.reduce((a, b) => a + b, 0);
+const of = (rows: readonly Record<string, number>[], name: string) => rows.map((row) => row[name]);
+
+/** By definition: sorted, and between two ranks as far as the share says. */
+function described(values: readonly number[]) {
+  const sorted = [...values].sort((a, b) => a - b);
+  const at = (share: number) => {
+    const rank = (sorted.length - 1) * share;
+    const [low, high] = [sorted[Math.floor(rank)], sorted[Math.ceil(rank)]];
+    return low + (high - low) * (rank - Math.floor(rank));
+  };
+  return { mean: sum(values) / values.length, p50: at(0.5), p90: at(0.9), p95: at(0.95), p99: at(0.99), max: at(1) };
+}
+
+const limits = { ttft: 9000, tpot: 12, e2e: 12_000 };
+
+/** Loads that differ in what they exercise; each is overlapping, and the small caches preempt and refuse. */
+const loads: readonly [name: string, args: string][] = [
+  ["one replica with room", "--speed 20"],
+  ["one small one", "--speed 20 --blocks 200"],
+  ["several small ones", "--speed 20 --blocks 200 --replicas 3 --router prefix-affinity"],
+  ["a warm-up", "--speed 20 --blocks 200 --replicas 2 --warmup 40"],
+  ["a closed loop that swaps", "--scheduler fcfs --scheduler-option swap=1 --speed 20 --blocks 200 --loop closed"],
+  ["SGLang's parts", "--policy sglang --speed 20 --blocks 4000 --block-size 16"],
+];
+
+describe.each(loads)("the figures are those of the tables: %s", (_, args) => {
+  let report: Report;
+  let requests: Record<string, number>[];
+  let counted: Record<string, number>[];
+  let served: Record<string, number>[];
+  let steps: Record<string, number>[];
+  let series: Record<string, number>[];
+  const folder = newFolder();
+
+  beforeAll(async () => {
+    const slo = Object.entries(limits).map(([name, ms]) => `${name}=${ms}ms`);
+    const words = `replay --target sim --limit 250 --slo ${slo.join(",")} --out run ${args}`.split(" ");
+    report = simulatedSchema.parse(await json(folder, words));
+    const [first, second, third] = ["requests", "steps", "series"].map((name) => join(folder, `run/${name}.parquet`));
+    requests = await table(first);
+    steps = await table(second);
+    series = await table(third);
+    counted = requests.filter(({ warmup }) => warmup === 0);
+    served = counted.filter(({ refused }) => refused === 0);
+  });
+
+  const makespanNs = () => Math.max(...of(counted, "finishedNs")) - Math.min(...of(counted, "arrivalNs"));
+
+  test("latency", () => {
+    const ms = (to: string) => served.map((row) => (row[to] - row["arrivalNs"]) / 1e6);
+    const several = served.filter(({ outputTokens }) => outputTokens > 1);
+    const tpot = several.map((row) => (row["finishedNs"] - row["firstTokenNs"]) / 1e6 / (row["outputTokens"] - 1));
+    const expected = { ttftMs: ms("firstTokenNs"), tpotMs: tpot, e2eMs: ms("finishedNs"), queueMs: ms("admittedNs") };
+    for (const [name, values] of Object.entries(expected)) {
+      const found = report.latency[name as keyof Report["latency"]];
+      for (const [key, value] of Object.entries(described(values)))
+        expect(found?.[key as "mean"], `${name} ${key}`).toBeCloseTo(value, 6);
+    }
+    const order = ["arrivalNs", "admittedNs", "firstTokenNs", "finishedNs"];
+    for (const row of served)
+      for (let i = 1; i < 4; i++) expect(row[order[i]]).toBeGreaterThanOrEqual(row[order[i - 1]]);
+  });
+
+  test("throughput, promises and hits", () => {
+    const seconds = makespanNs() / 1e9;
+    expect(report.throughput.makespanS).toBeCloseTo(seconds, 9);
+    expect(report.throughput.requestsPerS).toBeCloseTo(served.length / seconds, 6);
+    expect(report.throughput.inputTokensPerS).toBeCloseTo(sum(of(served, "inputTokens")) / seconds, 3);
+    expect(report.throughput.outputTokensPerS).toBeCloseTo(sum(of(served, "outputTokens")) / seconds, 3);
+    const kept = served.filter(({ arrivalNs, firstTokenNs, finishedNs, outputTokens }) => {
+      const tpot = outputTokens > 1 ? (finishedNs - firstTokenNs) / (outputTokens - 1) : 0;
+      const within = (ns: number, ms: number) => ns <= ms * 1e6;
+      return (
+        within(firstTokenNs - arrivalNs, limits.ttft) &&
+        within(tpot, limits.tpot) &&
+        within(finishedNs - arrivalNs, limits.e2e)
+      );
+    });
+    expect(kept.length).toBeGreaterThan(0);
+    expect(report.slo).toMatchObject({ ttftMs: limits.ttft, tpotMs: limits.tpot, e2eMs: limits.e2e });
+    expect(report.slo?.attained).toBeCloseTo(kept.length / counted.length, 9);
+    expect(report.slo?.goodputRequestsPerS).toBeCloseTo(kept.length / seconds, 6);
+    const { cache } = report;
+    expect(cache).toMatchObject({
+      lookups: counted.length,
+      lookupTokens: sum(of(counted, "inputTokens")),
+      hitTokens: sum(of(counted, "hitTokens")),
+      refusedRequests: counted.length - served.length,
+    });
+    expect(sum(Object.values(report.refusals))).toBe(cache.refusedRequests);
+  });
+
+  test("replicas", () => {
+    const { replicas, imbalance } = report.cluster;
+    const rows = replicas.map((_, replica) => counted.filter((row) => row["replica"] === replica));
+    expect(replicas.map((each) => each.requests)).toEqual(rows.map((all) => all.length));
+    expect(imbalance).toBeCloseTo(Math.max(...of(replicas, "requests")) / (counted.length / replicas.length), 9);
+    const from = Math.min(...of(counted, "arrivalNs"));
+    replicas.forEach(({ lookupTokens, hitTokens, steps: stepCount, utilisation }, replica) => {
+      expect(lookupTokens).toBe(sum(of(rows[replica], "inputTokens")));
+      expect(hitTokens).toBe(sum(of(rows[replica], "hitTokens")));
+      const own = steps.filter((step) => step["replica"] === replica && step["startNs"] + step["durationNs"] > from);
+      const busyNs = sum(own.map((step) => step["startNs"] + step["durationNs"] - Math.max(from, step["startNs"])));
+      expect(stepCount).toBe(own.length);
+      expect(utilisation).toBeCloseTo(Math.min(1, busyNs / makespanNs()), 9);
+    });
+  });
+
+  test("steps and series", () => {
+    for (let replica = 0; replica < report.simulation.replicas; replica++) {
+      let from = 0;
+      for (const step of steps.filter((row) => row["replica"] === replica)) {
+        expect(step["startNs"]).toBeGreaterThanOrEqual(from);
+        from = step["startNs"] + step["durationNs"];
+      }
+    }
+    const all = requests.filter(({ refused }) => refused === 0);
+    const computed = sum(of(steps, "prefillTokens")) + sum(of(steps, "decodeTokens"));
+    const once = sum(all.map((row) => row["inputTokens"] - row["hitTokens"] + Math.max(0, row["outputTokens"] - 1)));
+    // What is computed again, is computed for somebody who was preempted or given up.
+    const isOnce = sum(of(requests, "preemptions")) === 0 && all.length === requests.length;
+    expect(computed).toBeGreaterThanOrEqual(once);
+    if (isOnce) expect(computed).toBe(once);
+    const intervalNs = series[1]["startNs"];
+    const total = (name: string) => sum(of(series, name));
+    expect(total("steps")).toBe(steps.length);
+    expect(total("computedTokens")).toBe(computed);
+    expect(total("arrivals")).toBe(requests.length);
+    expect(total("finished")).toBe(all.length);
+    expect(total("refused")).toBe(requests.length - all.length);
+    expect(report.cache.preemptions).toBe(sum(of(counted, "preemptions")));
+    if (counted.length === requests.length) expect(total("preemptions")).toBe(report.cache.preemptions);
+    expect(total("busy") * intervalNs).toBeCloseTo(sum(of(steps, "durationNs")), -2);
+  });
+});
+
+const untimed = ({ wallMs: _, blockRefsPerS: __, ...report }: Record<string, unknown>) => report;
+const runOf = (folder: string, path: string) => JSON.parse(readFileSync(join(folder, path, "run.json"), "utf8"));
+
+describe("a saved run's command gives the same report again", () => {
+  const commands = [
+    "replay --target sim --limit 150 --policy vllm --rate 30 --slo ttft=50ms,e2e=2.5s --gpu a100-80gb --tp 2",
+    "replay --target sim --limit 150 --capacity 1.5GB --kv-dtype fp8 --swap-space 0 --scheduler fcfs --speed 1e2 --events",
+    "replay --target sim --limit 150 --replicas 3 --router prefix-affinity --router-option cache-threshold=0.25 --seed 7",
+    "replay --target sim --limit 150 --gpu-memory .5 --efficiency memory=0.0000005 --efficiency stepUs=12.5 --spread uniform",
+    "replay --target sim --limit 150 --loop closed --speed 10 --warmup 20 --scheduler-option max-num-seqs=4 --blocks 30%",
+    "replay --target sim --limit 150 --policy sglang --eviction lfu --rule publish=finish --block-size 16 --model qwen3-8b",
+  ];
+  test.concurrent.each(commands)("kvlab %s", async (command) => {
+    const folder = newFolder();
+    const report = await json(folder, [...command.split(" "), "--out", "first"]);
+    const [, ...words] = runOf(folder, "first").command.split(" ");
+    expect(untimed(await json(folder, [...words, "--out", "again"]))).toEqual(untimed(report));
+    expect(runOf(folder, "again").command).toBe(runOf(folder, "first").command);
+    for (const name of readdirSync(join(folder, "first")).filter((name) => name !== "run.json"))
+      expect(readFileSync(join(folder, "again", name)).equals(readFileSync(join(folder, "first", name))), name).toBe(
+        true,
+      );
+  });
+
+  test("of every row of a comparison, and each has a folder of its own", async () => {
+    const folder = newFolder();
+    const lists =
+      "--policy vllm,sglang --replicas 1,2 --router random,dynamo-kv --router-option temperature=0 --rate 5,50";
+    const words = `compare --target sim --limit 60 ${lists} --blocks 300`.split(" ");
+    await expect(json(folder, words)).rejects.toThrow(/router random has no option/);
+    const possible = words.filter((word) => !/^(--router-option|temperature=0)$/.test(word));
+    const { schema, runs } = await json(folder, [...possible, "--out", "all"]);
+    expect(schema).toBe("compare/1");
+    // Each policy at each rate on one replica, and on two with either router.
+    expect(runs).toHaveLength(2 * 2 * 3);
+    const saved = readdirSync(join(folder, "all")).map((id) => runOf(folder, `all/${id}`));
+    expect(saved).toHaveLength(runs.length);
+    for (const { command, ...report } of saved) {
+      const [, ...again] = command.split(" ");
+      expect(untimed(await json(folder, [...again, "--no-save"]))).toEqual(untimed(report));
+      expect(runs.map(untimed)).toContainEqual(untimed(report));
+    }
+  });
+});
+
+test("the same command gives the same, and a seed other requests to a router that draws lots", async () => {
+  const folder = newFolder();
+  const run = async (seed: string, out: string) => {
+    const words = `replay --target sim --limit 100 --replicas 4 --router random --seed ${seed} --timeline ${out}.json`;
+    const report = untimed(await json(folder, [...words.split(" "), "--out", out]));
+    return { report, timeline: readFileSync(join(folder, `${out}.json`), "utf8") };
+  };
+  const first = await run("1", "a");
+  expect(await run("1", "b")).toEqual(first);
+  const { report } = await run("2", "c");
+  expect(report["cluster"]).not.toEqual(first.report["cluster"]);
+});
+
+describe("a timeline", () => {
+  interface TraceEvent {
+    readonly name: string;
+    readonly ph: string;
+    readonly pid: number;
+    readonly tid?: number;
+    readonly id?: number;
+    readonly ts: number;
+    readonly dur: number;
+    readonly args: Record<string, number>;
+  }
+
+  test("is Chrome's trace events: spans that end, steps one after the other, and the report's sums", async () => {
+    const folder = newFolder();
+    const args = "replay --target sim --limit 150 --speed 20 --blocks 200 --replicas 2 --timeline t.json --no-save";
+    const report = simulatedSchema.parse(await json(folder, args.split(" ")));
+    expect(readdirSync(folder)).toEqual(["t.json"]);
+    const { traceEvents } = JSON.parse(readFileSync(join(folder, "t.json"), "utf8"));
+    const events = traceEvents as TraceEvent[];
+    const those = (ph: string) => events.filter((event) => event.ph === ph);
+    expect(new Set(events.map(({ ph }) => ph))).toEqual(new Set(["M", "X", "C", "b", "e"]));
+    for (const { ph, ts } of events) if (ph !== "M") expect(ts).toBeGreaterThanOrEqual(0);
+
+    const key = ({ pid, id, name }: TraceEvent) => `${pid} ${id} ${name}`;
+    const begun = new Map(those("b").map((event) => [key(event), event.ts]));
+    expect(begun.size).toBe(those("b").length);
+    expect(those("e")).toHaveLength(begun.size);
+    for (const event of those("e")) expect(event.ts).toBeGreaterThanOrEqual(begun.get(key(event))!);
+    const whole = those("b").filter(({ name }) => name.startsWith("request "));
+    expect(whole).toHaveLength(150);
+    expect(whole.filter(({ args }) => "refused" in args)).toHaveLength(report.cache.refusedRequests);
+    expect(sum(whole.map(({ args }) => args["preemptions"]))).toBe(report.cache.preemptions);
+
+    report.cluster.replicas.forEach(({ steps, utilisation, requests }, replica) => {
+      const own = those("X").filter(({ pid }) => pid === replica);
+      expect(own).toHaveLength(steps);
+      let end = 0;
+      for (const { ts, dur } of own) {
+        // Microseconds in decimals: to the nanosecond.
+        expect(ts).toBeGreaterThan(end - 0.001);
+        end = ts + dur;
+      }
+      expect(sum(own.map(({ dur }) => dur)) / (report.throughput.makespanS * 1e6)).toBeCloseTo(utilisation, 6);
+      expect(whole.filter(({ pid }) => pid === replica)).toHaveLength(requests);
+    });
+  });
+
+  test("takes the place of a file, also behind a link, and is kept to the end where a user's code runs", async () => {
+    const folder = newFolder();
+    writeFileSync(join(folder, "old.json"), "old");
+    symlinkSync("old.json", join(folder, "link.json"));
+    writeFileSync(
+      join(folder, "mine.ts"),
+      `import { byScore } from "kvlab"; export default { create: byScore("depth") };`,
+    );
+    const words = "replay --target sim --limit 50 --no-save --timeline link.json --json";
+    await json(folder, words.split(" "));
+    const text = readFileSync(join(folder, "old.json"), "utf8");
+    expect(JSON.parse(text).traceEvents.length).toBeGreaterThan(1000);
+    await json(folder, [...words.split(" "), "--eviction", "./mine.ts"]);
+    expect(readFileSync(join(folder, "old.json"), "utf8")).toBe(text);
+    expect(readdirSync(folder).sort()).toEqual(["link.json", "mine.ts", "old.json"]);
+  });
+
+  test.each(["lru", "./mine.ts"])("is not left half behind by a signal, with %s", async (eviction) => {
+    const folder = newFolder();
+    writeFileSync(
+      join(folder, "mine.ts"),
+      `import { byScore } from "kvlab"; export default { create: byScore("depth") };`,
+    );
+    // A thousand seconds for each step of audits: long enough to be interrupted anywhere.
+    const slow = "--audit --speed 100 --policy sglang --blocks 20000".split(" ");
+    const child = start(folder, ["replay", "--target", "sim", "--timeline", "t.json", "--eviction", eviction, ...slow]);
+    const end = ended(child);
+    await sleep(2500);
+    child.kill("SIGINT");
+    expect((await end).stdout).toBe("");
+    expect(child.exitCode ?? "signal").toBe(eviction === "lru" ? 130 : "signal");
+    expect(readdirSync(folder)).toEqual(["mine.ts"]);
+  });
+});
+
+/** Three requests at once, one of them longer than a cache of five blocks. */
+function smallTrace(): string {
+  const folder = newFolder();
+  const lines = [
+    { timestamp: 1000, input_length: 1000, output_length: 1, hash_ids: [1, 2] },
+    { timestamp: 1000, input_length: 5000, output_length: 9, hash_ids: [1, 2, 3, 4, 5, 6, 7, 8, 9, 10] },
+    { timestamp: 1000, input_length: 700, output_length: 0, hash_ids: [1, 11] },
+    { timestamp: 1000, input_length: 512, output_length: 3000, hash_ids: [12] },
+    { timestamp: 3000, input_length: 512, output_length: 4, hash_ids: [12] },
+  ];
+  writeFileSync(join(folder, "t.jsonl"), lines.map((line) => `${JSON.stringify(line)}\n`).join(""));
+  return folder;
+}
+
+test("requests that can never fit are refused, with the reasons in words and in JSON", async () => {
+  const folder = smallTrace();
+  const words = "replay t.jsonl --target sim --blocks 5 --no-save".split(" ");
+  const report = simulatedSchema.parse(await json(folder, words));
+  expect(report.cache).toMatchObject({ lookups: 5, refusedRequests: 2 });
+  expect(report.refusals).toEqual({
+    "it needs more blocks than the cache has": 1,
+    "its answer needs more blocks than the cache has": 1,
+  });
+  const { stdout } = await kvlab(folder, words);
+  expect(stdout.replaceAll("\n", " ")).toContain(
+    "2 of 5 requests were refused, 1 because it needs more blocks than the cache has; " +
+      "1 because its answer needs more blocks than the cache has.",
+  );
+  const { stdout: none } = await kvlab(folder, [...words, "--limit", "1", "--blocks", "1"]);
+  expect(none.replaceAll("\n", " ")).toContain("1 of 1 request were refused, because it needs more blocks");
+  expect(none).toMatch(/TTFT +– +– +– +– +–/);
+  expect(none).not.toMatch(/NaN|undefined|Infinity|null/);
+});
+
+test("--spread uniform spreads equal times until the next one, and the last ones as long as those before", async () => {
+  const folder = smallTrace();
+  const words = "replay t.jsonl --target sim --spread uniform --speed 2 --out run".split(" ");
+  await json(folder, words);
+  const rows = await table(join(folder, "run/requests.parquet"));
+  // Four share the two seconds until the next one; all twice as fast.
+  expect(of(rows, "arrivalNs")).toEqual([500_000_000, 750_000_000, 1_000_000_000, 1_250_000_000, 1_500_000_000]);
+});
+
+test("--loop closed begins a turn its think time after the end of the turn before it", async () => {
+  const folder = newFolder();
+  const turns = [
+    { timestamp: 0, input_length: 512, output_length: 100, hash_ids: [1], session_id: 1 },
+    { timestamp: 10, input_length: 1024, output_length: 5, hash_ids: [1, 2], session_id: 1, parent: 0, think_ns: 2e9 },
+    { timestamp: 20, input_length: 512, output_length: 5, hash_ids: [3], session_id: 2 },
+  ];
+  writeFileSync(join(folder, "t.jsonl"), turns.map((line) => `${JSON.stringify(line)}\n`).join(""));
+  const words = "replay t.jsonl --target sim --loop closed --speed 2 --out run".split(" ");
+  const report = await json(folder, words);
+  expect(report.simulation.loop).toBe("closed");
+  const rows = await table(join(folder, "run/requests.parquet"));
+  expect(of(rows, "arrivalNs")).toEqual([0, rows[0]["finishedNs"] + 1e9, 10_000_000]);
+});
+
+test("summaries and tables have no line of more than 80 columns, but for a table of many figures, and no nonsense", async () => {
+  const folder = newFolder();
+  const load = "--target sim --limit 120 --speed 20 --blocks 200 --no-save --slo ttft=1s,tpot=20ms,e2e=10s";
+  for (const args of ["", "--replicas 20 --router dynamo-kv", "--policy trt-llm --warmup 30", "--loop closed"]) {
+    const { stdout, stderr, code } = await kvlab(folder, ["replay", ...`${load} ${args}`.trim().split(" ")]);
+    expect({ stderr, code }, args).toEqual({ stderr: "", code: 0 });
+    expect(stdout).not.toMatch(/NaN|undefined|Infinity|null/);
+    expect(Math.max(...stdout.split("\n").map((line) => line.length)), args).toBeLessThanOrEqual(80);
+  }
+  const lists = "--target sim --limit 60 --policy vllm,sglang --eviction lru,fifo --rate 5,50";
+  const { stdout } = await kvlab(folder, ["compare", ...lists.split(" ")]);
+  expect(stdout).toMatch(/^ {2}policy +eviction +rate +hit ratio +TTFT p50 +p99 +TPOT +latency +requests\/s/m);
+  expect(stdout.match(/^ {2}(vllm|sglang) +(lru|fifo) +(5|50) /gm)).toHaveLength(8);
+  const widths = stdout
+    .split("\n")
+    .filter((line) => /^ {2}(policy|vllm|sglang)/.test(line))
+    .map(({ length }) => length);
+  expect(Math.max(...widths) - Math.min(...widths)).toBeLessThanOrEqual(1);
+});
+
+test("target cache prints what it printed before there was a simulator", async () => {
+  const report = await json(newFolder(), ["replay", "--limit", "100", "--no-save"]);
+  expect(Object.keys(report).sort()).toEqual([
+    "blockRefsPerS",
+    "cache",
+    "kvlab",
+    "latency",
+    "policy",
+    "schema",
+    "seed",
+    "target",
+    "throughput",
+    "trace",
+    "wallMs",
+    "warmup",
+  ]);
+  expect(report).toMatchObject({ target: "cache", latency: null, throughput: null });
+});
