@@ -1,14 +1,7 @@
 import type { Command } from "commander";
 import { InputError } from "../core/errors.ts";
-import {
-  type Experiment,
-  type FigureName,
-  type Figures,
-  type Findings,
-  figures,
-  type Headline,
-  hasShape,
-} from "./experiments/experiment.ts";
+import { type Experiment, type Findings, type Headline, hasShape } from "./experiments/experiment.ts";
+import { type FigureName, type Figures, figures } from "./experiments/figures.ts";
 import { experimentNamed, experiments } from "./experiments/index.ts";
 import { Laboratory } from "./experiments/laboratory.ts";
 import { readInput } from "./input.ts";

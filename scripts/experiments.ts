@@ -2,7 +2,6 @@ import { execFileSync } from "node:child_process";
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
-import { experiments } from "../cli/experiments/index.ts";
 
 // Writes docs/experiments.md: what each experiment prints, below its command.
 //   KVLAB_TRACES=/path/to/traces npx tsx scripts/experiments.ts
@@ -37,14 +36,17 @@ that shows it.
 
 A "–" means that the source gives no figure.`;
 
+const { experiments } = JSON.parse(outputOf(["--json"])) as {
+  experiments: { readonly name: string; readonly about: string }[];
+};
 const conversation = "mooncake/conversation_trace.jsonl.gz";
 
-const parts = experiments.map(({ name, about, takesTrace }) =>
+const parts = experiments.map(({ name, about }) =>
   [
     `## ${name}`,
     `${about[0].toUpperCase()}${about.slice(1)}.`,
     shown(name, [name]),
-    ...(takesTrace
+    ...(name === "routers"
       ? [
           "The same on Mooncake's conversation trace (FAST'25), whose sessions are not known:",
           shown(`${name} --trace conversation_trace.jsonl.gz`, [name, "--trace", join(traces, conversation)]),

@@ -1,3 +1,4 @@
+import type { Figures } from "./figures.ts";
 import type { Laboratory } from "./laboratory.ts";
 
 /** A published measurement, done again in the simulator. */
@@ -21,9 +22,6 @@ export interface Findings {
   readonly explanations: readonly string[];
 }
 
-/** Figures by their names, the unit last; `figures` says how they are shown. */
-export type Figures = Partial<Record<FigureName, number>>;
-
 /** One configuration: what was measured of it, if anything, and what the simulator gives. */
 export interface Row {
   readonly configuration: string;
@@ -39,37 +37,6 @@ export interface Headline {
   readonly published?: number | readonly [least: number, most: number];
   readonly simulated: number;
 }
-
-interface Figure {
-  readonly label: string;
-  readonly digits: number;
-  /** Shown as a percentage. */
-  readonly share?: true;
-}
-
-/** Every column that a table may have, so that it means the same in all of them. */
-export const figures = {
-  promptS: { label: "prompts s", digits: 3 },
-  makespanS: { label: "all s", digits: 2 },
-  requestsPerS: { label: "req/s", digits: 2 },
-  totalTokensPerS: { label: "tok/s", digits: 0 },
-  outputTokensPerS: { label: "output tok/s", digits: 0 },
-  hitRatioToken: { label: "hits", digits: 1, share: true },
-  duplicated: { label: "duplicated", digits: 1, share: true },
-  imbalance: { label: "imbalance", digits: 2 },
-  lostTokensMean: { label: "lost", digits: 1 },
-  lostTokensMax: { label: "lost most", digits: 0 },
-  wasted: { label: "wasted", digits: 1, share: true },
-  batchMean: { label: "batch", digits: 1 },
-  steps: { label: "steps", digits: 0 },
-  preemptions: { label: "sent back", digits: 0 },
-  computedAgain: { label: "again", digits: 1, share: true },
-  ttftMsP50: { label: "TTFT p50 ms", digits: 0 },
-  ttftMsP99: { label: "p99 ms", digits: 0 },
-  tpotMsMean: { label: "TPOT ms", digits: 1 },
-} as const satisfies Record<string, Figure>;
-
-export type FigureName = keyof typeof figures;
 
 /**
  * Whether a ratio has the published shape: the same side of 1, and of the published gain (as a factor) between its square

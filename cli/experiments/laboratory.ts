@@ -12,7 +12,7 @@ import { defaultBlockTokens, type PartNames, partsNamed, type RunConfig } from "
 import { runSimulation, type SimulationResult } from "../run-simulation.ts";
 import type { Simulated } from "../simulated.ts";
 import { capacityFrom, simulatedFrom, simulationConfig } from "../simulation.ts";
-import type { Figures } from "./experiment.ts";
+import type { Figures } from "./figures.ts";
 
 /** On what an engine runs. A model is named, or given as the fields of its `config.json`. */
 export interface Machine {
