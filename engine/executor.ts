@@ -1,0 +1,52 @@
+/**
+ * One forward pass: prompt chunks and answers of a step, packed one after the other without padding. Sequence s has rows
+ * `cuSeqlensQ[s] .. cuSeqlensQ[s + 1])` and attends to its first `contextLens[s]` tokens, through its block table.
+ */
+export interface BatchStep {
+  /** Token ids, [tokens]. */
+  readonly inputIds: Int32Array;
+  /** Place of each token in its sequence, [tokens]. */
+  readonly positions: Int32Array;
+  /** Where its keys and values go, block · block size + offset, [tokens]. */
+  readonly slotMapping: Int32Array;
+  /** Prefix sums of query lengths, [sequences + 1]. */
+  readonly cuSeqlensQ: Int32Array;
+  /** Tokens that are there after the step: cached prefix and new ones, [sequences]. */
+  readonly contextLens: Int32Array;
+  /** [sequences, maxBlocksPerSequence]; what is past a sequence's last block is never read. */
+  readonly blockTables: Int32Array;
+  readonly maxBlocksPerSequence: number;
+  /** Rows whose logits are wanted, [logits]. */
+  readonly logitsIndices: Int32Array;
+}
+
+export interface StepTiming {
+  /** In the model's own operators, and in all else: gathering inputs, storing rows, sampling. */
+  readonly deviceMs: number;
+  readonly hostMs: number;
+}
+
+export interface BatchResult {
+  /** [logits, vocabulary], in the order of `logitsIndices`; valid until the next step. */
+  readonly logits: Float32Array;
+  readonly timing: StepTiming;
+}
+
+/** Runs a model over a paged pool of keys and values. One call at a time. */
+export interface Executor {
+  readonly backend: "onnx-cpu" | "cuda";
+  readonly blockCount: number;
+  readonly blockTokens: number;
+  executeStep(step: BatchStep): Promise<BatchResult>;
+  /** Copies whole blocks, in order: copy-on-write. */
+  copyBlocks(pairs: readonly { readonly source: number; readonly target: number }[]): Promise<void>;
+  /** Keys and values of a block, [layers, block size, kv heads · head dim] each; for checks and for swapping out. */
+  readBlock(block: number): Promise<BlockData>;
+  writeBlock(block: number, data: BlockData): Promise<void>;
+  close(): Promise<void>;
+}
+
+export interface BlockData {
+  readonly keys: Float32Array;
+  readonly values: Float32Array;
+}

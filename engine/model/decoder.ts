@@ -1,0 +1,80 @@
+/** A decoder-only transformer: all that its graph depends on. */
+export interface DecoderConfig {
+  readonly name: string;
+  readonly architecture: "llama" | "qwen2" | "qwen3" | "mistral" | "gpt2" | "bloom";
+  readonly layers: number;
+  readonly hidden: number;
+  readonly heads: number;
+  readonly kvHeads: number;
+  readonly headDim: number;
+  /** Inner width of the feed-forward network. */
+  readonly ffn: number;
+  readonly vocabulary: number;
+  readonly maxPositions: number;
+  readonly norm: { readonly kind: "rms" | "layer"; readonly epsilon: number };
+  readonly positions: Positions;
+  /** Gated: silu(x·gate) ⊙ (x·up) · down; else act(x·up) · down. */
+  readonly feedForward: "silu-gated" | "gelu" | "gelu-tanh";
+  /** Biases of query, key and value; of the projection behind attention; of the feed-forward network. */
+  readonly biases: { readonly qkv: boolean; readonly output: boolean; readonly ffn: boolean };
+  /** Queries and keys of each head are normalised before positions are applied (Qwen3). */
+  readonly qkNorm: boolean;
+  /** Embeddings are normalised (BLOOM). */
+  readonly embeddingNorm: boolean;
+  /** A token sees so many, itself included; undefined: all before it. */
+  readonly window: number | undefined;
+  /** Logits are made with the embeddings. */
+  readonly tiedEmbeddings: boolean;
+  /** Any of these ends an answer. */
+  readonly endTokens: readonly number[];
+}
+
+export type Positions =
+  | {
+      readonly kind: "rope";
+      /** Inverse frequency of each pair of dimensions, scaling applied, [headDim / 2]. */
+      readonly inverseFrequencies: Float64Array;
+      /** What scaled attention multiplies cosines and sines with (1 unless YaRN). */
+      readonly factor: number;
+    }
+  | { readonly kind: "learned" }
+  | { readonly kind: "alibi" };
+
+/** Names of a decoder's tensors; `layer` ones are asked for with the layer's number. */
+export type ModelTensor =
+  | "embedding" // [vocabulary, hidden]
+  | "positions" // [maxPositions, hidden]
+  | "embeddingNorm.weight" // [hidden]
+  | "embeddingNorm.bias"
+  | "norm.weight" // [hidden]
+  | "norm.bias"
+  | "head"; // [hidden, vocabulary]
+
+export type LayerTensor =
+  | "attentionNorm.weight" // [hidden]
+  | "attentionNorm.bias"
+  | "query" // [hidden, heads · headDim]
+  | "key" // [hidden, kvHeads · headDim]
+  | "value"
+  | "query.bias" // [heads · headDim]
+  | "key.bias"
+  | "value.bias"
+  | "queryNorm" // [headDim]
+  | "keyNorm"
+  | "output" // [heads · headDim, hidden]
+  | "output.bias" // [hidden]
+  | "ffnNorm.weight"
+  | "ffnNorm.bias"
+  | "gate" // [hidden, ffn]
+  | "up" // [hidden, ffn]
+  | "up.bias" // [ffn]
+  | "down" // [ffn, hidden]
+  | "down.bias"; // [hidden]
+
+/** A model's weights, each as 32-bit floats in the layout named above (rows are inputs), read when asked for. */
+export interface WeightSource {
+  /** Tells models apart that differ in any weight: a hash of the files' contents or sizes and times, or the seed. */
+  readonly fingerprint: string;
+  model(tensor: ModelTensor): Float32Array;
+  layer(layer: number, tensor: LayerTensor): Float32Array;
+}
