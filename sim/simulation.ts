@@ -93,6 +93,8 @@ export class Simulation {
         return false;
       }
       assert(nowNs >= this.nowNs, `time goes back from ${this.nowNs} to ${nowNs} ns`);
+      if (nowNs > Number.MAX_SAFE_INTEGER)
+        throw new InputError("the simulation comes to 104 days (2^53 ns), later than which times are not exact");
       this.nowNs = nowNs;
       this.#happen(nowNs);
     }

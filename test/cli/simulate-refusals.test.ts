@@ -1,0 +1,136 @@
+import { execFileSync } from "node:child_process";
+import { mkdirSync, symlinkSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { describe, expect, test } from "vitest";
+import { kvlab, newFolder, refusal } from "./program.ts";
+
+const config = {
+  model_type: "llama",
+  vocab_size: 32_000,
+  hidden_size: 4096,
+  intermediate_size: 11_008,
+  num_hidden_layers: 32,
+  num_attention_heads: 32,
+};
+const requests = [
+  { timestamp: 0, input_length: 1000, output_length: 10, hash_ids: [7, 8] },
+  { timestamp: 0, input_length: 700, output_length: 10, hash_ids: [7, 9] },
+];
+
+/** What the commands below are given. */
+function folderOfInput(): string {
+  const folder = newFolder();
+  const file = (name: string, content: string) => writeFileSync(join(folder, name), content);
+  file("once.jsonl", requests.map((line) => `${JSON.stringify(line)}\n`).join(""));
+  const turn = { ...requests[1], session_id: 1, parent: 0, think_ns: -5 };
+  file("think.jsonl", `${JSON.stringify({ ...requests[0], session_id: 1 })}\n${JSON.stringify(turn)}\n`);
+  file("unknown.json", JSON.stringify({ ...config, frobnicate: 1 }));
+  file("missing.json", JSON.stringify({ ...config, hidden_size: undefined }));
+  file("half.json", "{");
+  execFileSync("mkfifo", [join(folder, "pipe")]);
+  symlinkSync("once.jsonl", join(folder, "link"));
+  mkdirSync(join(folder, "folder"));
+  return folder;
+}
+
+describe("what cannot be simulated is refused in one line, and nothing is written", () => {
+  const cases: [args: string, said: string | RegExp][] = [
+    // A model and its hardware.
+    [
+      "--model llama-3.1-405b --gpu rtx-4090",
+      /^llama-3\.1-405b does not fit: its weights take 756\.0 GiB a device, .* more than 0\.9 of the 24\.0 GiB of rtx-4090; --tp 64 would do$/,
+    ],
+    ["--model llama-3.1-70b", /; --tp 2 would do$/],
+    ["--model llama-3.1-8", 'no model "llama-3.1-8": did you mean "llama-3.1-8b"?'],
+    ["--gpu h20", 'no GPU "h20": did you mean "h200"?'],
+    ["--gpu none-such", /^no GPU "none-such": expected one of a100-40gb, /],
+    [
+      "--tp 7",
+      /^--tp is 7, which cannot share the heads of llama-3\.1-8b \(32, 8 of keys and values\); expected 1, 2, 4/,
+    ],
+    ["--tp 0", '--tp is "0", expected a whole number from 1 to 1024'],
+    ["--kv-dtype fp4", /^no type "fp4" for keys and values: expected auto/],
+    ["--gpu-memory 1.5", "--gpu-memory is 1.5, expected a share above 0, up to 1"],
+    ["--capacity 1KiB", "1024 bytes are less than one block of 16 tokens takes: 2097152"],
+    ["--capacity 1GiB --blocks 10", /^--blocks and --capacity exclude each other/],
+    ["--capacity 16", '--capacity is "16", expected a size such as 16GiB or 500MB'],
+    ["--swap-space -1GiB", /^--swap-space is "-1GiB", expected a size/],
+    // A model's config.json.
+    ["--model none.json", "none.json: cannot be read (ENOENT)"],
+    ["--model half.json", /^half\.json: is not JSON/],
+    ["--model missing.json", "missing.json: hidden_size is missing, expected a whole number from 1"],
+    ["--model unknown.json", /^unknown\.json: unknown field "frobnicate" of a llama model/],
+    // Names.
+    ["--replicas 2 --router prefix-afinity", 'unknown router "prefix-afinity": did you mean "prefix-affinity"?'],
+    ["--scheduler fcfs-chunkd", 'unknown scheduler "fcfs-chunkd": did you mean "fcfs-chunked"?'],
+    [
+      "--scheduler-option max-num-seq=4",
+      'scheduler fcfs-chunked has no option "max-num-seq": did you mean "max-num-seqs"?',
+    ],
+    ["--replicas 2 --router-option x=1", 'router round-robin has no option "x": it has none'],
+    ["--efficiency memry=0.5", '--efficiency has no factor "memry": did you mean "memory"?'],
+    ["--efficiency memory=1.5", "--efficiency memory is 1.5, expected a share above 0, up to 1"],
+    ["--efficiency memory=fast", '--efficiency memory is "fast", expected a number'],
+    ["--efficiency memory", '--efficiency is "memory", expected NAME=NUMBER'],
+    // What goes together.
+    ["--router random", "--router random has nothing to choose from with one replica: give --replicas"],
+    ["--router-option x=1", "--router-option has no router: with one replica there is nothing to choose from"],
+    ["--rate 2 --speed 2", "--rate and --speed exclude each other: both say how fast requests come"],
+    ["--cost once.jsonl --efficiency memory=1", /^--cost and --efficiency exclude each other/],
+    ["--timeline t.json --repeat 2", /^--timeline and --repeat exclude each other/],
+    ["--target cache --gpu h200", "--gpu goes with --target sim: a replay without it has no clock"],
+    ["--target cache --slo ttft=1s", "--slo goes with --target sim: a replay without it has no clock"],
+    ["--target cache --timeline t.json", "--timeline goes with --target sim: a replay without it has no clock"],
+    ["--target cache --capacity 1GiB", "--capacity needs --model, which says how much a token takes"],
+    // Numbers.
+    ["--replicas 5000", '--replicas is "5000", expected a whole number from 1 to 4096'],
+    ["--rate 0", "--rate is 0, expected a number above 0"],
+    ["--rate -3", "--rate is -3, expected a number above 0"],
+    ["--speed 0", "--speed is 0, expected a number above 0"],
+    ["--rate 1e308", "--rate is 1e+308, which is too fast"],
+    ["--rate 1e999", '--rate is "1e999", expected a number'],
+    ["--rate 1e-7", /^--rate is 1e-7, which is so slow that the trace would last longer than 104 days/],
+    ["--slo ttft=0ms", "--slo has ttft=0ms, which nothing can keep; expected more than 0"],
+    ["--slo ttft=-5ms", /^--slo has "ttft=-5ms", expected ttft, tpot or e2e with a time/],
+    ["--slo ttf=5ms", /^--slo has "ttf=5ms", expected ttft, tpot or e2e with a time/],
+    ["--slo ttft=5ms,ttft=6ms", "--slo has ttft twice"],
+    // Traces.
+    ["once.jsonl --rate 5", "--rate needs arrival times that differ; all requests of this trace arrive at once"],
+    ["once.jsonl --loop closed", /^--loop closed needs turns that wait for answers; this trace has no sessions/],
+    ["think.jsonl --loop closed", /^think\.jsonl:2: think_ns is -5, expected an integer of nanoseconds, 0 or more$/],
+    // Outputs.
+    ["--timeline folder", "folder: is not a regular file, so it is not replaced"],
+    ["--timeline pipe", "pipe: is not a regular file, so it is not replaced"],
+    ["--timeline none/t.json", "none/t.json: cannot be written (ENOENT)"],
+    ["--timeline link once.jsonl", "link: is the trace that is replayed, so it is not replaced"],
+    ["--timeline t.json --model none", /^no model "none"/],
+    ["--cost folder", /^folder\/steps\.parquet: cannot be read \(ENOENT\)$/],
+  ];
+  const folder = folderOfInput();
+  // One after the other, as each looks whether the folder has changed.
+  test.each(cases)("kvlab replay --target sim %s", async (args, said) => {
+    const target = args.includes("--target") ? [] : ["--target", "sim"];
+    const found = await refusal(folder, ["replay", ...target, "--limit", "50", ...args.split(" ")]);
+    if (typeof said === "string") expect(found).toBe(said);
+    else expect(found).toMatch(said);
+  });
+
+  test.each([
+    ["--router random", "--router has nothing to choose from with one replica: give --replicas"],
+    ["--rate 5,0", "--rate is 0, expected a number above 0"],
+    ["--replicas 1,1", '--replicas has "1" twice'],
+    ["--metric block", /^--metric chooses the figure of a table of hit ratios/],
+    ["--scheduler fcfs,fcfz", 'unknown scheduler "fcfz": did you mean "fcfs"?'],
+  ])("kvlab compare --target sim %s", async (args, said) => {
+    const found = await refusal(folder, ["compare", "--target", "sim", "--limit", "50", ...args.split(" ")]);
+    if (typeof said === "string") expect(found).toBe(said);
+    else expect(found).toMatch(said);
+  });
+});
+
+test("a time limit that nothing can keep is no mistake, and neither is swap space of nothing", async () => {
+  const words = "replay --target sim --limit 50 --no-save --slo ttft=1ms --swap-space 0".split(" ");
+  const { code, stdout } = await kvlab(newFolder(), words);
+  expect(code).toBe(0);
+  expect(stdout).toContain("SLO TTFT ≤ 1.00 ms: kept for 0.0 % of requests; goodput 0 requests/s");
+});
