@@ -71,7 +71,7 @@ export async function compareSimulations(files: readonly string[], options: Comp
             ...parts,
             blockTokens,
             blocks: parts.eviction.unlimited ? undefined : blocksOf(capacity ?? "unlimited", distinct),
-            schedulerOptions: options.schedulerOption,
+            schedulerOptions: { ...parts.schedulerOptions, ...options.schedulerOption },
             simulated,
             seed: options.seed,
             warmup: options.warmup,

@@ -30,6 +30,8 @@ export interface Parts {
   readonly eviction: EvictionPlugin;
   readonly allocator: AllocatorPlugin;
   readonly scheduler: SchedulerPlugin;
+  /** The preset's, if it is its scheduler. */
+  readonly schedulerOptions: Readonly<Record<string, number>>;
   /** As given, or the preset's; the others are the index's defaults. */
   readonly rules: Partial<Record<RuleName, RuleValue>>;
   /** Rules of the preset that do not hold, because of a part or a rule that was chosen. */
@@ -88,6 +90,7 @@ export function partsOf(chosen: ChosenParts, rules: Parts["rules"], target: Targ
     eviction,
     allocator,
     scheduler: isOwnIndex(index) ? index.watching(scheduler) : scheduler,
+    schedulerOptions: scheduler.name === preset?.scheduler ? (preset.schedulerOptions ?? {}) : {},
     rules: all,
     leftOut: preset ? ruleTexts(presetRules(preset, index)).filter((text) => !ruleTexts(all).includes(text)) : [],
   };

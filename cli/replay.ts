@@ -138,7 +138,7 @@ async function replay(files: readonly string[], options: ReplayOptions): Promise
       ...configured,
       ...(player && { before: (request, cache) => player.before(request, cache) }),
       blocks: parts.eviction.unlimited ? undefined : blocksOf(capacity ?? { share: 0.1 }, distinctBlocks),
-      schedulerOptions: options.schedulerOption,
+      schedulerOptions: { ...parts.schedulerOptions, ...options.schedulerOption },
       simulated,
       warmup: options.warmup,
       events: options.events ?? false,

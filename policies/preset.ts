@@ -8,8 +8,10 @@ export interface Preset extends Plugin {
   readonly index: IndexPlugin;
   readonly eviction: EvictionPlugin;
   readonly allocator: AllocatorPlugin;
-  /** By name, for it may not exist yet; without a clock, requests are served one after the other. */
+  /** By name; without a clock requests are served one after the other. */
   readonly scheduler: string;
+  /** Of its scheduler's options those that are not its defaults. */
+  readonly schedulerOptions?: Readonly<Record<string, number>>;
   /** Its usual block size. */
   readonly blockTokens: number;
   /** Rules that differ from the index's defaults. */

@@ -16,6 +16,7 @@ export const nanoVllm: Preset = {
   eviction: lru,
   allocator: blockQueue,
   scheduler: "fcfs",
+  schedulerOptions: { "max-num-batched-tokens": 16384, "max-num-seqs": 512, watermark: 0 },
   blockTokens: 256,
   rules: {
     "match-limit": "l-1",

@@ -16,6 +16,7 @@ export const roseinfer: Preset = {
   eviction: lru,
   allocator: block,
   scheduler: "online",
+  schedulerOptions: { "prompts-per-step": 1 },
   blockTokens: 64,
   rules: {
     "full-hit": "stored-logits",
