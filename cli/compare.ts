@@ -122,11 +122,7 @@ function names(flags: string, description: string, initial: string): Option {
 
 const allPresets = presetRegistry.all.map((preset) => preset.name);
 
-function parseCapacities(text: string): Capacity[] {
-  const capacities = commaList("--blocks", text).map(parseCapacity);
-  if (!capacities.includes("unlimited")) return capacities;
-  throw new InputError("--blocks has unlimited, which compare always shows; leave it out");
-}
+const parseCapacities = (text: string): Capacity[] => commaList("--blocks", text).map(parseCapacity);
 
 function parseMetric(text: string): Metric {
   const metric = metrics.find((name) => name === text);
@@ -138,23 +134,28 @@ function parseMetric(text: string): Metric {
 }
 
 async function compare(files: readonly string[], options: CompareOptions, command: Command): Promise<void> {
-  if (options.firstDifference) {
-    if (options.target !== "cache") throw new InputError("--first-difference goes with --target cache");
-    checkAlone(command);
-    return await firstDifferences(files, options, await combinations(options));
-  }
   if (options.target === "sim") {
+    if (options.firstDifference) throw new InputError("--first-difference goes with --target cache");
     if (command.getOptionValueSource("blocks") === "cli") return await compareSimulations(files, options);
     const { blocks: _, ...others } = options;
     return await compareSimulations(files, others);
   }
   const { replicas, router, rate, ...simulation } = options;
-  checkTarget({
-    ...simulation,
-    ...(replicas && { replicas: replicas[0] }),
-    ...(router && { router: router[0] }),
-    ...(rate && { rate: rate[0] }),
-  });
+  checkTarget(
+    {
+      ...simulation,
+      ...(replicas && { replicas: replicas[0] }),
+      ...(router && { router: router[0] }),
+      ...(rate && { rate: rate[0] }),
+    },
+    [],
+  );
+  if (options.blocks.includes("unlimited"))
+    throw new InputError("--blocks has unlimited, which compare always shows; leave it out");
+  if (options.firstDifference) {
+    checkAlone(command);
+    return await firstDifferences(files, options, await combinations(options));
+  }
   const configurations = await combinationsAndBounds(options);
   if (options.out !== undefined) await checkRunsFolder(options.out);
   const progress = new Progress();

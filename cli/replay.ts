@@ -116,7 +116,10 @@ async function replay(files: readonly string[], options: ReplayOptions): Promise
   const operations = options.operations === undefined ? undefined : await readOperations(options.operations);
   if (options.out !== undefined) await claimRunDirectory(options.out);
   else if (options.save) await checkWritable(runsFolder, runsFolder);
-  const timeline = options.timeline === undefined ? undefined : await TimelineFile.open(options.timeline, files);
+  const timeline =
+    options.timeline === undefined
+      ? undefined
+      : await TimelineFile.open(options.timeline, [...files, ...filesOf(options)]);
 
   const progress = new Progress();
   try {
@@ -188,9 +191,13 @@ const arriving = (input: Input, spread: "none" | "uniform" = "none"): Input => (
   trace: spreadArrivals(input.trace, spread),
 });
 
+/** What is read besides the trace; names that are no files do no harm. */
+const filesOf = ({ operations, cost, model }: ReplayOptions) =>
+  [operations, cost, model].filter((file) => file !== undefined);
+
 /** @throws InputError if two options contradict each other. */
 function checkTogether(
-  { out, save, events, blocks, capacity, operations, repeat, timeline }: ReplayOptions,
+  { out, save, events, blocks, capacity, operations, repeat, timeline, replicas = 1 }: ReplayOptions,
   eviction: EvictionPlugin,
 ): void {
   if (blocks !== undefined && capacity !== undefined)
@@ -199,6 +206,8 @@ function checkTogether(
     throw new InputError("--timeline and --repeat exclude each other: a timeline is of one run");
   if (operations !== undefined && repeat !== undefined)
     throw new InputError("--operations and --repeat exclude each other: operations are for one replay");
+  if (operations !== undefined && replicas > 1)
+    throw new InputError("--operations goes with one replica: it does not say which of several is meant");
   if (out !== undefined && !save) throw new InputError("--out and --no-save exclude each other");
   if (events && !save)
     throw new InputError("--events and --no-save exclude each other: the log is part of a saved run");

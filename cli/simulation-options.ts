@@ -28,19 +28,27 @@ export interface SimulationOptions {
 /** Of these options, what a replay without a clock has a use for. */
 const withoutClock: readonly (keyof SimulationOptions)[] = ["model", "tp", "kvDtype", "capacity", "schedulerOption"];
 
-/** @throws InputError if an option of the simulator is given without it, or two contradict each other. */
+/**
+ * `used` are those that have a meaning without the simulator.
+ *
+ * @throws InputError if an option of the simulator is given without it, or two contradict each other.
+ */
 export function checkTarget(
   options: SimulationOptions & { readonly target: Target; readonly timeline?: string },
+  used = withoutClock,
 ): void {
   if (options.rate !== undefined && options.speed !== undefined)
     throw new InputError("--rate and --speed exclude each other: both say how fast requests come");
   if (options.target === "cache") {
     const all = [...Object.keys(optionNames), "timeline"] as (keyof SimulationOptions)[];
-    const given = all.find((name) => !withoutClock.includes(name) && options[name] !== undefined);
-    if (given)
-      throw new InputError(`--${optionNames[given] ?? given} goes with --target sim: a replay without it has no clock`);
-    if (options.model !== undefined && options.capacity === undefined)
-      throw new InputError("--model goes with --target sim, or with --capacity");
+    const given = all.find((name) => !used.includes(name) && options[name] !== undefined);
+    if (given) {
+      const why = withoutClock.includes(given) ? "" : ": a replay without it has no clock";
+      throw new InputError(`--${optionNames[given] ?? given} goes with --target sim${why}`);
+    }
+    const ofModel = (["model", "tp", "kvDtype"] as const).find((name) => options[name] !== undefined);
+    if (ofModel && options.capacity === undefined)
+      throw new InputError(`--${optionNames[ofModel]} goes with --target sim, or with --capacity`);
     if (options.capacity !== undefined && options.model === undefined)
       throw new InputError("--capacity needs --model, which says how much a token takes");
   }

@@ -23,6 +23,8 @@ const defaults = { model: "llama-3.1-8b", gpu: "h200", router: "round-robin", gp
 
 /** @throws InputError if there is no such model, hardware, router or factor. */
 export async function simulatedFrom(options: SimulationOptions, trace: Trace): Promise<Simulated> {
+  for (const name of ["model", "gpu"] as const)
+    if (options[name]?.includes(",")) throw new InputError(`--${name} is "${options[name]}", expected one name`);
   const model = await modelFrom(options.model ?? defaults.model);
   const hardware = hardwareNamed(options.gpu ?? defaults.gpu);
   const tensorParallel = options.tp ?? 1;

@@ -77,13 +77,14 @@ function ran(
   const { index, eviction, allocator, scheduler, blocks, blockTokens } = policy;
   const built = trace.files.length === 0 ? " (the built-in example: generated chat)" : "";
   const times = (blocks ?? 0) / distinctBlocks;
+  const each = (report.simulation?.replicas ?? 1) > 1 ? " on each replica" : "";
   const share = distinctBlocks === 0 ? "" : `, ${times > 1 ? `${approximate(times)} times` : `${percent(times)} of`}`;
   const distinct =
     distinctBlocks === 0 ? "; no prompt fills one" : ` the trace's ${grouped(distinctBlocks)} distinct ones`;
   const capacity =
     blocks === null
       ? `unlimited; the trace has ${counted(distinctBlocks, "distinct block")}`
-      : `${counted(blocks, "block")}${share}${distinct}${byDefault ? " (the default; --blocks changes it)" : ""}`;
+      : `${counted(blocks, "block")}${each}${share}${distinct}${byDefault ? " (the default; --blocks changes it)" : ""}`;
   const preset = policy.preset === null ? "" : `${colors.bold(policy.preset)}: `;
   const usual =
     usualBlockTokens === undefined || usualBlockTokens === blockTokens

@@ -41,7 +41,7 @@ export class TimelineFile {
   static async open(path: string, read: readonly string[]): Promise<TimelineFile> {
     const target = await replaceable(path);
     if (read.some((file) => isSame(file, target)))
-      throw new InputError(`${path}: is the trace that is replayed, so it is not replaced`);
+      throw new InputError(`${path}: is what this run reads, so it is not replaced`);
     return new TimelineFile(path, target);
   }
 

@@ -48,6 +48,7 @@ describe("what cannot be simulated is refused in one line, and nothing is writte
       "--tp 7",
       /^--tp is 7, which cannot share the heads of llama-3\.1-8b \(32, 8 of keys and values\); expected 1, 2, 4/,
     ],
+    ["--gpu h100,h200", '--gpu is "h100,h200", expected one name'],
     ["--tp 0", '--tp is "0", expected a whole number from 1 to 1024'],
     ["--kv-dtype fp4", /^no type "fp4" for keys and values: expected auto/],
     ["--gpu-memory 1.5", "--gpu-memory is 1.5, expected a share above 0, up to 1"],
@@ -81,6 +82,7 @@ describe("what cannot be simulated is refused in one line, and nothing is writte
     ["--target cache --gpu h200", "--gpu goes with --target sim: a replay without it has no clock"],
     ["--target cache --slo ttft=1s", "--slo goes with --target sim: a replay without it has no clock"],
     ["--target cache --timeline t.json", "--timeline goes with --target sim: a replay without it has no clock"],
+    ["--target cache --tp 2", "--tp goes with --target sim, or with --capacity"],
     ["--target cache --capacity 1GiB", "--capacity needs --model, which says how much a token takes"],
     // Numbers.
     ["--replicas 5000", '--replicas is "5000", expected a whole number from 1 to 4096'],
@@ -102,7 +104,12 @@ describe("what cannot be simulated is refused in one line, and nothing is writte
     ["--timeline folder", "folder: is not a regular file, so it is not replaced"],
     ["--timeline pipe", "pipe: is not a regular file, so it is not replaced"],
     ["--timeline none/t.json", "none/t.json: cannot be written (ENOENT)"],
-    ["--timeline link once.jsonl", "link: is the trace that is replayed, so it is not replaced"],
+    ["--timeline link once.jsonl", "link: is what this run reads, so it is not replaced"],
+    ["--timeline unknown.json --model unknown.json", "unknown.json: is what this run reads, so it is not replaced"],
+    [
+      "--replicas 2 --operations once.jsonl",
+      "--operations goes with one replica: it does not say which of several is meant",
+    ],
     ["--timeline t.json --model none", /^no model "none"/],
     ["--cost folder", /^folder\/steps\.parquet: cannot be read \(ENOENT\)$/],
   ];
@@ -119,10 +126,17 @@ describe("what cannot be simulated is refused in one line, and nothing is writte
     ["--router random", "--router has nothing to choose from with one replica: give --replicas"],
     ["--rate 5,0", "--rate is 0, expected a number above 0"],
     ["--replicas 1,1", '--replicas has "1" twice'],
+    ["--gpu h100,h200", '--gpu is "h100,h200", expected one name'],
+    ["--target cache --model llama-3.1-8b --capacity 1GiB", "--model goes with --target sim"],
+    ["--target cache --scheduler-option max-num-seqs=1", "--scheduler-option goes with --target sim"],
+    ["--target cache --first-difference --gpu h200", /^--gpu goes with --target sim/],
+    ["--target cache --blocks unlimited", /^--blocks has unlimited, which compare always shows/],
+    ["--first-difference", "--first-difference goes with --target cache"],
     ["--metric block", /^--metric chooses the figure of a table of hit ratios/],
     ["--scheduler fcfs,fcfz", 'unknown scheduler "fcfz": did you mean "fcfs"?'],
   ])("kvlab compare --target sim %s", async (args, said) => {
-    const found = await refusal(folder, ["compare", "--target", "sim", "--limit", "50", ...args.split(" ")]);
+    const target = args.includes("--target") ? [] : ["--target", "sim"];
+    const found = await refusal(folder, ["compare", ...target, "--limit", "50", ...args.split(" ")]);
     if (typeof said === "string") expect(found).toBe(said);
     else expect(found).toMatch(said);
   });
