@@ -51,10 +51,20 @@ export class Timeline implements StepObserver {
     const { arrivalNs, admittedNs, firstTokenNs } = this.#open.get(id) ?? { arrivalNs: nowNs };
     this.#open.delete(id);
     const args = { inputTokens, outputTokens, cachedTokens, preemptions, ...(refused !== undefined && { refused }) };
-    this.#span(`request ${id}`, id, replica, arrivalNs, nowNs, args);
-    this.#span("queued", id, replica, arrivalNs, admittedNs ?? nowNs);
-    if (admittedNs !== undefined) this.#span("prompt", id, replica, admittedNs, firstTokenNs ?? nowNs);
-    if (firstTokenNs !== undefined) this.#span("answer", id, replica, firstTokenNs, nowNs);
+    const span = { cat: "request", id, pid: replica, tid: 0 };
+    const begin = (name: string, atNs: Nanos, args = {}) =>
+      this.#event({ name, ...span, ph: "b", ts: micros(atNs), args });
+    const end = (name: string, atNs: Nanos) => this.#event({ name, ...span, ph: "e", ts: micros(atNs) });
+    const phase = (name: string, fromNs: Nanos, toNs: Nanos) => {
+      begin(name, fromNs);
+      end(name, toNs);
+    };
+    // Of equal times the order of the file counts: spans begin and end as they are nested.
+    begin(`request ${id}`, arrivalNs, args);
+    phase("queued", arrivalNs, admittedNs ?? nowNs);
+    if (admittedNs !== undefined) phase("prompt", admittedNs, firstTokenNs ?? nowNs);
+    if (firstTokenNs !== undefined) phase("answer", firstTokenNs, nowNs);
+    end(`request ${id}`, nowNs);
   }
 
   steps(
@@ -100,12 +110,6 @@ export class Timeline implements StepObserver {
     this.#named.add(pid);
     this.#event({ name: "process_name", ph: "M", pid, args: { name: `replica ${pid}` } });
     this.#event({ name: "thread_name", ph: "M", pid, tid: 0, args: { name: "steps" } });
-  }
-
-  #span(name: string, id: number, pid: number, fromNs: Nanos, toNs: Nanos, args: object = {}): void {
-    const common = { name, cat: "request", id, pid, tid: 0 };
-    this.#event({ ...common, ph: "b", ts: micros(fromNs), args });
-    this.#event({ ...common, ph: "e", ts: micros(toNs) });
   }
 
   #event(event: object): void {

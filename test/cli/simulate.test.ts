@@ -1,10 +1,9 @@
-import { readdirSync, readFileSync, symlinkSync, writeFileSync } from "node:fs";
+import { readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { setTimeout as sleep } from "node:timers/promises";
 import { parquetReadObjects } from "hyparquet";
 import { beforeAll, describe, expect, test } from "vitest";
 import { z } from "zod";
-import { ended, json, kvlab, newFolder, start } from "./program.ts";
+import { json, kvlab, newFolder } from "./program.ts";
 
 const count = z.number().int().min(0);
 const share = z.number().min(0).max(1);
@@ -260,88 +259,6 @@ test("the same command gives the same, and a seed other requests to a router tha
   expect(await run("1", "b")).toEqual(first);
   const { report } = await run("2", "c");
   expect(report["cluster"]).not.toEqual(first.report["cluster"]);
-});
-
-describe("a timeline", () => {
-  interface TraceEvent {
-    readonly name: string;
-    readonly ph: string;
-    readonly pid: number;
-    readonly tid?: number;
-    readonly id?: number;
-    readonly ts: number;
-    readonly dur: number;
-    readonly args: Record<string, number>;
-  }
-
-  test("is Chrome's trace events: spans that end, steps one after the other, and the report's sums", async () => {
-    const folder = newFolder();
-    const args = "replay --target sim --limit 150 --speed 20 --blocks 200 --replicas 2 --timeline t.json --no-save";
-    const report = simulatedSchema.parse(await json(folder, args.split(" ")));
-    expect(readdirSync(folder)).toEqual(["t.json"]);
-    const { traceEvents } = JSON.parse(readFileSync(join(folder, "t.json"), "utf8"));
-    const events = traceEvents as TraceEvent[];
-    const those = (ph: string) => events.filter((event) => event.ph === ph);
-    expect(new Set(events.map(({ ph }) => ph))).toEqual(new Set(["M", "X", "C", "b", "e"]));
-    for (const { ph, ts } of events) if (ph !== "M") expect(ts).toBeGreaterThanOrEqual(0);
-
-    const key = ({ pid, id, name }: TraceEvent) => `${pid} ${id} ${name}`;
-    const begun = new Map(those("b").map((event) => [key(event), event.ts]));
-    expect(begun.size).toBe(those("b").length);
-    expect(those("e")).toHaveLength(begun.size);
-    for (const event of those("e")) expect(event.ts).toBeGreaterThanOrEqual(begun.get(key(event))!);
-    const whole = those("b").filter(({ name }) => name.startsWith("request "));
-    expect(whole).toHaveLength(150);
-    expect(whole.filter(({ args }) => "refused" in args)).toHaveLength(report.cache.refusedRequests);
-    expect(sum(whole.map(({ args }) => args["preemptions"]))).toBe(report.cache.preemptions);
-
-    report.cluster.replicas.forEach(({ steps, utilisation, requests }, replica) => {
-      const own = those("X").filter(({ pid }) => pid === replica);
-      expect(own).toHaveLength(steps);
-      let end = 0;
-      for (const { ts, dur } of own) {
-        // Microseconds in decimals: to the nanosecond.
-        expect(ts).toBeGreaterThan(end - 0.001);
-        end = ts + dur;
-      }
-      expect(sum(own.map(({ dur }) => dur)) / (report.throughput.makespanS * 1e6)).toBeCloseTo(utilisation, 6);
-      expect(whole.filter(({ pid }) => pid === replica)).toHaveLength(requests);
-    });
-  });
-
-  test("takes the place of a file, also behind a link, and is kept to the end where a user's code runs", async () => {
-    const folder = newFolder();
-    writeFileSync(join(folder, "old.json"), "old");
-    symlinkSync("old.json", join(folder, "link.json"));
-    writeFileSync(
-      join(folder, "mine.ts"),
-      `import { byScore } from "kvlab"; export default { create: byScore("depth") };`,
-    );
-    const words = "replay --target sim --limit 50 --no-save --timeline link.json --json";
-    await json(folder, words.split(" "));
-    const text = readFileSync(join(folder, "old.json"), "utf8");
-    expect(JSON.parse(text).traceEvents.length).toBeGreaterThan(1000);
-    await json(folder, [...words.split(" "), "--eviction", "./mine.ts"]);
-    expect(readFileSync(join(folder, "old.json"), "utf8")).toBe(text);
-    expect(readdirSync(folder).sort()).toEqual(["link.json", "mine.ts", "old.json"]);
-  });
-
-  test.each(["lru", "./mine.ts"])("is not left half behind by a signal, with %s", async (eviction) => {
-    const folder = newFolder();
-    writeFileSync(
-      join(folder, "mine.ts"),
-      `import { byScore } from "kvlab"; export default { create: byScore("depth") };`,
-    );
-    // A thousand seconds for each step of audits: long enough to be interrupted anywhere.
-    const slow = "--audit --speed 100 --policy sglang --blocks 20000".split(" ");
-    const child = start(folder, ["replay", "--target", "sim", "--timeline", "t.json", "--eviction", eviction, ...slow]);
-    const end = ended(child);
-    await sleep(2500);
-    child.kill("SIGINT");
-    expect((await end).stdout).toBe("");
-    expect(child.exitCode ?? "signal").toBe(eviction === "lru" ? 130 : "signal");
-    expect(readdirSync(folder)).toEqual(["mine.ts"]);
-  });
 });
 
 /** Three requests at once, one of them longer than a cache of five blocks. */
