@@ -174,6 +174,7 @@ async function replay(files: readonly string[], options: ReplayOptions): Promise
       byDefault: capacity === undefined && !parts.eviction.unlimited,
       directory,
       timeline: options.timeline,
+      series: run.simulation?.series,
       repeat,
       usualBlockTokens: parts.preset?.blockTokens,
       leftOut: parts.leftOut,

@@ -1,5 +1,7 @@
 import { type MissReason, missReasons } from "../core/counters.ts";
 import { type RuleName, resolveRules, ruleNames } from "../core/rules.ts";
+import type { TimeSeries } from "../sim/time-series.ts";
+import { overTime } from "./over-time.ts";
 import type { RunReport } from "./report.ts";
 import { engineRows, simulationSummary } from "./simulation-summary.ts";
 import {
@@ -49,6 +51,8 @@ export interface SummaryFacts {
   readonly usualBlockTokens: number | undefined;
   /** Its rules that do not hold, because something else was chosen. */
   readonly leftOut: readonly string[];
+  /** Of a simulation: what happened when. */
+  readonly series?: TimeSeries | undefined;
   /** Where the timeline was written. */
   readonly timeline?: string | undefined;
 }
@@ -60,6 +64,7 @@ export function summary(report: RunReport, facts: SummaryFacts): string {
   return [
     ran(report, facts),
     ...simulationSummary(report),
+    ...(facts.series ? [overTime(facts.series)] : []),
     ratios(report),
     ...served,
     ...scatter(report),
