@@ -9,7 +9,7 @@ import { evictionRegistry, indexRegistry, presetRegistry } from "../policies/reg
 import type { Configuration } from "./comparison.ts";
 import { evictionNamed, indexNamed, type Parts, partsOf } from "./configuration.ts";
 import type { Input } from "./input.ts";
-import { parseRuleOption, type Target } from "./options.ts";
+import { blocksOf, type Capacity, parseRuleOption, type Target } from "./options.ts";
 
 /** The comma lists of `compare`; what is not given is the preset's or the default. */
 export interface PartLists {
@@ -189,4 +189,19 @@ export class KeysOnce {
     }
     return blocks;
   }
+}
+
+/** Whose blocks a percentage is of: with presets, which differ in theirs, the default's. */
+export const plainParts = ({ policy }: PartLists, configurations: readonly Configuration[]): Parts =>
+  policy ? partsOf({}, {}) : configurations[0].parts;
+
+/**
+ * What a capacity is in blocks of any size: it is said in blocks of `blockTokens`, of which the trace has so many different
+ * ones, and everybody gets the same number of tokens.
+ */
+export function sizesIn(blockTokens: number, distinctBlocks: number) {
+  return (capacity: Capacity, own: number): number | undefined => {
+    const blocks = blocksOf(capacity, distinctBlocks);
+    return blocks === undefined ? undefined : Math.max(1, Math.floor((blocks * blockTokens) / own));
+  };
 }

@@ -1,7 +1,7 @@
 import { join } from "node:path";
 import { InputError } from "../core/errors.ts";
 import { evictionRegistry } from "../policies/registry.ts";
-import { combinations, KeysOnce, type PartLists } from "./combinations.ts";
+import { combinations, KeysOnce, type PartLists, plainParts, sizesIn } from "./combinations.ts";
 import type { Configuration } from "./comparison.ts";
 import { checkMemory, type RunConfig } from "./configuration.ts";
 import { readInput } from "./input.ts";
@@ -41,6 +41,8 @@ const onlinePolicies = evictionRegistry.all
 export async function compareSimulations(files: readonly string[], options: CompareSimulations): Promise<void> {
   if (options.metric !== undefined)
     throw new InputError("--metric chooses the figure of a table of hit ratios; with --target sim there are several");
+  if (options.blocks !== undefined && options.capacity !== undefined)
+    throw new InputError("--blocks and --capacity exclude each other: both are the size of the cache");
   const { policy, eviction } = options;
   const named = policy || eviction ? options : { ...options, eviction: onlinePolicies };
   const configurations = await combinations(named);
@@ -55,22 +57,27 @@ export async function compareSimulations(files: readonly string[], options: Comp
     checkWarmup(options.warmup, trace);
     const keys = new KeysOnce(input);
     const capacities = options.blocks ?? [undefined];
+    const unit = blockTokensFor(trace, options.blockSize);
+    const sizeOf = sizesIn(unit, distinctPromptBlocks(keys.of(plainParts(options, configurations), unit)));
     const rows: { configuration: Configuration; report: RunReport }[] = [];
     progress.start("simulating", trace.requestCount * configurations.length * loads.length * capacities.length);
     for (const configuration of configurations) {
       const { parts, blocksOf: preset, ruleTexts } = configuration;
       const blockTokens = blockTokensFor(trace, options.blockSize, preset);
       const blocks = keys.of(parts, blockTokens);
-      const distinct = distinctPromptBlocks(blocks);
       for (const given of capacities)
         for (const load of loads) {
           const simulated = await simulatedFrom(load, trace);
-          const sized = given === undefined ? load : { ...load, blocks: given };
-          const capacity = await capacityFrom(sized, simulated, { blockTokens, eviction: parts.eviction });
+          const fitting = async () =>
+            blocksOf(
+              (await capacityFrom(load, simulated, { blockTokens, eviction: parts.eviction })) ?? "unlimited",
+              0,
+            );
+          const size = given === undefined ? await fitting() : sizeOf(given, blockTokens);
           const config: RunConfig = {
             ...parts,
             blockTokens,
-            blocks: parts.eviction.unlimited ? undefined : blocksOf(capacity ?? "unlimited", distinct),
+            blocks: parts.eviction.unlimited ? undefined : size,
             schedulerOptions: { ...parts.schedulerOptions, ...options.schedulerOption },
             simulated,
             seed: options.seed,

@@ -4,10 +4,10 @@ import type { BlockColumns } from "../core/content.ts";
 import { InputError } from "../core/errors.ts";
 import { nearest } from "../core/nearest.ts";
 import { presetRegistry } from "../policies/registry.ts";
-import { combinations, combinationsAndBounds, KeysOnce, type PartLists } from "./combinations.ts";
+import { combinations, combinationsAndBounds, KeysOnce, type PartLists, plainParts, sizesIn } from "./combinations.ts";
 import { compareSimulations } from "./compare-simulations.ts";
 import { type Configuration, comparisonTable, type Metric, metrics } from "./comparison.ts";
-import { checkMemory, defaultParts, partsOf, type RunConfig } from "./configuration.ts";
+import { checkMemory, defaultParts, type RunConfig } from "./configuration.ts";
 import { firstDifferences } from "./first-difference.ts";
 import { type Input, readInput } from "./input.ts";
 import {
@@ -15,7 +15,6 @@ import {
   addLaterOptions,
   addRunOptions,
   addTraceOptions,
-  blocksOf,
   type Capacity,
   commaList,
   parseCapacity,
@@ -168,12 +167,9 @@ async function compare(files: readonly string[], options: CompareOptions, comman
     const keys = new KeysOnce(input);
     // Capacities are counted in blocks of one size, whatever those of the presets.
     const blockTokens = blockTokensFor(trace, options.blockSize);
-    const plain = options.policy ? partsOf({}, {}) : configurations[0].parts;
+    const plain = plainParts(options, configurations);
     const distinctBlocks = distinctPromptBlocks(keys.of(plain, blockTokens));
-    const sizeOf = (capacity: Capacity, own: number) => {
-      const blocks = blocksOf(capacity, distinctBlocks);
-      return blocks === undefined ? undefined : Math.max(1, Math.floor((blocks * blockTokens) / own));
-    };
+    const sizeOf = sizesIn(blockTokens, distinctBlocks);
     for (const { blocksOf: preset } of configurations)
       for (const capacity of options.blocks)
         checkMemory(sizeOf(capacity, blockTokensFor(trace, options.blockSize, preset)));

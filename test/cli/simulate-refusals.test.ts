@@ -131,6 +131,7 @@ describe("what cannot be simulated is refused in one line, and nothing is writte
     ["--target cache --scheduler-option max-num-seqs=1", "--scheduler-option goes with --target sim"],
     ["--target cache --first-difference --gpu h200", /^--gpu goes with --target sim/],
     ["--target cache --blocks unlimited", /^--blocks has unlimited, which compare always shows/],
+    ["--blocks 10 --capacity 1GiB", /^--blocks and --capacity exclude each other/],
     ["--first-difference", "--first-difference goes with --target cache"],
     ["--metric block", /^--metric chooses the figure of a table of hit ratios/],
     ["--scheduler fcfs,fcfz", 'unknown scheduler "fcfz": did you mean "fcfs"?'],

@@ -339,6 +339,15 @@ test("summaries and tables have no line of more than 80 columns, but for a table
   expect(Math.max(...widths) - Math.min(...widths)).toBeLessThanOrEqual(1);
 });
 
+test("policies with blocks of different sizes are compared with as many tokens", async () => {
+  const args = "compare --target sim --limit 40 --policy vllm,sglang,lmdeploy --blocks 400,unlimited";
+  const { runs } = await json(newFolder(), args.split(" "));
+  const sizes = runs.map(({ policy }: { policy: { blocks: number | null; blockTokens: number } }) =>
+    policy.blocks === null ? null : policy.blocks * policy.blockTokens,
+  );
+  expect(sizes).toEqual([6400, null, 6400, null, 6400, null]);
+});
+
 test("target cache prints what it printed before there was a simulator", async () => {
   const report = await json(newFolder(), ["replay", "--limit", "100", "--no-save"]);
   expect(Object.keys(report).sort()).toEqual([
