@@ -1,0 +1,23 @@
+/** Number formats that weights are stored in. */
+export const floatBytes = { F32: 4, F16: 2, BF16: 2 } as const;
+export type FloatFormat = keyof typeof floatBytes;
+
+/** bfloat16 is the upper half of a 32-bit float. `into` gets as many numbers as `from` has. */
+export function fromBfloat16(from: Uint16Array, into: Float32Array): void {
+  const bits = new Uint32Array(into.buffer, into.byteOffset, from.length);
+  for (let i = 0; i < from.length; i++) bits[i] = from[i] << 16;
+}
+
+/**
+ * IEEE half precision. Exponent and fraction are moved to where a 32-bit float has them, and the exponent's other bias
+ * is made good by a multiplication, which is exact for subnormal numbers too; infinities and NaNs have no exponent.
+ */
+export function fromFloat16(from: Uint16Array, into: Float32Array): void {
+  const bits = new Uint32Array(into.buffer, into.byteOffset, from.length);
+  for (let i = 0; i < from.length; i++) {
+    const half = from[i];
+    bits[i] = ((half & 0x8000) << 16) | ((half & 0x7fff) << 13);
+    if ((half & 0x7c00) === 0x7c00) bits[i] |= 0x7f80_0000;
+    else into[i] *= 2 ** 112;
+  }
+}
