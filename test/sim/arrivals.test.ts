@@ -115,19 +115,22 @@ test("the figures leave out the first requests, and these alone", () => {
       const own: OwnSimulation = { ...cluster, blocks, warmup, arrivals: { loop: closed ? "closed" : "open" } };
       const simulation = simulated(rows, { ...own, cost: linearCost({ fixed: 900 }) });
       const sum = (values: number[]) => values.slice(warmup).reduce((all, value) => all + value, 0);
-      const counted = (name: "lookups" | "lookupTokens" | "hitTokens" | "hitBlocks" | "refusedRequests") =>
-        simulation.replicas.reduce((all, { cache: { counters } }) => all + counters[name], 0);
+      const counted = (
+        name: "lookups" | "lookupTokens" | "hitTokens" | "hitBlocks" | "refusedRequests" | "preemptions",
+      ) => simulation.replicas.reduce((all, { cache: { counters } }) => all + counters[name], 0);
       expect(counted("lookups")).toBe(rows.length - warmup);
       expect(counted("lookupTokens")).toBe(sum(outcome(simulation, "inputTokens")));
       expect(counted("hitTokens")).toBe(sum(outcome(simulation, "hitTokens")));
       expect(counted("hitBlocks")).toBe(sum(outcome(simulation, "hitBlocks")));
       expect(counted("refusedRequests")).toBe(sum(outcome(simulation, "refused")));
-      // The series has the lookups that figures count.
+      expect(counted("preemptions")).toBe(sum(outcome(simulation, "preemptions")));
+      // The series has the lookups and preemptions that figures count.
       expect(totalOf(simulation, "lookupTokens")).toBe(counted("lookupTokens"));
       expect(totalOf(simulation, "hitTokens")).toBe(counted("hitTokens"));
+      expect(totalOf(simulation, "preemptions")).toBe(counted("preemptions"));
       // Of all else it has everything.
       const { counts } = everythingOf(simulated(rows, { ...own, warmup: 0, cost: linearCost({ fixed: 900 }) }));
-      const { lookupTokens, hitTokens, ...others } = counts;
+      const { lookupTokens, hitTokens, preemptions, ...others } = counts;
       expect(everythingOf(simulation).counts).toMatchObject(others);
     }),
     { numRuns: 200 },
