@@ -14,6 +14,8 @@ export class Batch {
   /** Number of its first request in the run. */
   readonly firstId: number;
   readonly requestCount: number;
+  /** When its requests came in the record. */
+  #recordedNs: Float64Array | undefined;
   #trace: Trace | undefined;
   #columns: BlockColumns | undefined;
   /** Requests that have not ended. */
@@ -23,7 +25,9 @@ export class Batch {
     this.outcomes = newOutcomes(trace, columns);
     this.firstId = firstId;
     this.requestCount = this.#left = trace.requestCount;
-    this.#trace = trace;
+    this.#recordedNs = trace.arrivalNs;
+    // To schedulers, routers and policies a request came when it came here, at this speed and after those answers.
+    this.#trace = { ...trace, arrivalNs: this.outcomes.arrivalNs };
     this.#columns = columns;
   }
 
@@ -47,10 +51,15 @@ export class Batch {
     return this.#live.trace;
   }
 
+  recordedNs(row: number): Nanos {
+    assert(this.#recordedNs !== undefined, "a batch has ended");
+    return this.#recordedNs[row];
+  }
+
   /** One of its requests has ended. */
   ended(keepsContents: boolean): void {
     if (--this.#left > 0) return;
-    this.#trace = undefined;
+    this.#trace = this.#recordedNs = undefined;
     if (!keepsContents) this.#columns = undefined;
   }
 }
@@ -175,7 +184,7 @@ export class Arrivals {
       while (this.#closed && this.#row < batch.requestCount && this.#waiting.delete(batch.firstId + this.#row))
         this.#row++;
       if (this.#row < batch.requestCount) {
-        this.nextNs = Math.round(batch.trace.arrivalNs[this.#row] / this.#speed);
+        this.nextNs = Math.round(batch.recordedNs(this.#row) / this.#speed);
         return;
       }
       if (this.#current === this.#batches.length - 1) break;

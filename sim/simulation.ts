@@ -136,10 +136,10 @@ export class Simulation {
     const batch = arrivals.batchOf(id);
     const row = id - batch.firstId;
     const request = batch.request(row);
+    batch.outcomes.arrivalNs[row] = nowNs;
     const to = this.#config.router?.route(request, this.#views, nowNs) ?? 0;
     if (!(Number.isInteger(to) && to >= 0 && to < this.replicas.length))
       throw new PolicyError(`the router chose replica ${to} of ${this.replicas.length}`);
-    batch.outcomes.arrivalNs[row] = nowNs;
     batch.outcomes.replica[row] = to;
     this.series.add("arrivals", nowNs, 1);
     this.replicas[to].submit(request, nowNs);

@@ -1,6 +1,7 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
 import { InputError } from "../../core/errors.ts";
+import type { SchedulerPlugin } from "../../core/plugins.ts";
 import { routerRegistry, schedulerRegistry } from "../../policies/registry.ts";
 import { Arrivals } from "../../sim/arrivals.ts";
 import {
@@ -76,6 +77,44 @@ test("both loops are as many times faster as it is said, to the nearest nanoseco
   expect(run("closed", 2)).toEqual([5, 17, 15]);
   expect(run("open", 0.5)).toEqual([20, 50, 60]);
   expect(run("closed", 0.5)).toEqual([20, 45, 60]);
+});
+
+test("twice as fast is the same to everybody as a trace of half the times", () => {
+  const aging = { "aging-tokens-per-s": 1e9 };
+  fc.assert(
+    fc.property(workloads(), clusters, costs, (drafts, cluster, cost) => {
+      const faster = drafts.map((row) => ({ ...row, at: row.at! * 2 }));
+      const schedulerOptions = cluster.scheduler === "shortest-prefill-first" ? aging : {};
+      const own: OwnSimulation = { ...cluster, schedulerOptions, events: true, cost: linearCost(cost) };
+      const halved = everythingOf(simulated(drafts, own));
+      expect(everythingOf(simulated(faster, { ...own, arrivals: { speed: 2 } }))).toEqual(halved);
+    }),
+    { numRuns: 300 },
+  );
+});
+
+test("in a closed loop a request has waited since it came, not since it was recorded", () => {
+  const came = new Map<number, number>();
+  const scheduler: SchedulerPlugin = {
+    ...schedulerRegistry.get("naive"),
+    create: (given) => ({
+      ...schedulerRegistry.get("naive").create(given),
+      plan(context) {
+        for (let each = context.firstWaiting; each; each = each.next) came.set(each.request.id, each.request.arrivalNs);
+        if (context.running.length > 0) context.schedule(context.running[0]);
+        else if (context.firstWaiting) context.admit(context.firstWaiting);
+      },
+    }),
+  };
+  const rows: Row[] = [
+    { at: 10, prompt: 1, session: 1 },
+    { at: 11, prompt: 1, session: 1, thinkNs: 9 },
+  ];
+  simulated(rows, { scheduler, arrivals: { loop: "closed" }, cost: linearCost({ fixed: 7 }) });
+  expect([...came]).toEqual([
+    [0, 10],
+    [1, 26],
+  ]);
 });
 
 test("batches that are fed one at a time are one trace", () => {
