@@ -1,4 +1,4 @@
-import { assert } from "../core/errors.ts";
+import { assert, InputError } from "../core/errors.ts";
 import type { EventLog } from "../core/events.ts";
 import type { KvCache } from "../core/kv-cache.ts";
 import type { Scheduler } from "../core/plugins.ts";
@@ -78,7 +78,6 @@ export class SimulatedReplica {
   /** Nothing has happened since the last step but that it ended: the next one may be like it. */
   #undisturbed = false;
   #startedNs = 0;
-  #warmNs = 0;
 
   constructor(parts: SimulatedReplicaParts) {
     const { cache, scheduler, log, hostBlocks, number } = parts;
@@ -221,15 +220,18 @@ export class SimulatedReplica {
   }
 
   #stepNs(): Nanos {
-    const durationNs = this.#parts.cost.stepNs(this.#load);
-    assert(Number.isSafeInteger(durationNs) && durationNs > 0, () => `a step takes ${durationNs} ns`);
+    const { cost } = this.#parts;
+    const durationNs = cost.stepNs(this.#load);
+    if (durationNs > Number.MAX_SAFE_INTEGER)
+      throw new InputError(`by its ${cost.name} costs a step takes ${durationNs} ns, more than 2^53 (104 days)`);
+    assert(Number.isInteger(durationNs) && durationNs > 0, () => `a step takes ${durationNs} ns`);
     return durationNs;
   }
 
   #count(startNs: Nanos, steps: number): void {
     const { prefillTokens, decodeTokens, logits } = this.#load;
     this.stepCount += steps;
-    this.busyNs += this.#endsNs[steps - 1] - Math.max(startNs, this.#warmNs);
+    this.busyNs += this.#endsNs[steps - 1] - startNs;
     this.#parts.series.addSteps(this.#endsNs, steps, prefillTokens + decodeTokens, logits);
   }
 

@@ -1,4 +1,4 @@
-import { assert, InputError } from "../../core/errors.ts";
+import { InputError } from "../../core/errors.ts";
 import { nearest } from "../../core/nearest.ts";
 import type { Nanos } from "../../core/trace.ts";
 import { type CostModel, noLoad, type StepLoad } from "./cost-model.ts";
@@ -52,7 +52,7 @@ export class Fitted implements CostModel {
       ps.prefillWindowPairs * load.prefillWindowPairs +
       ps.copiedBlocks * load.copiedBlocks +
       ps.swappedTokens * load.swappedTokens;
-    assert(Number.isSafeInteger(sum), () => `a step takes ${sum} ps`);
+    if (!Number.isSafeInteger(sum)) throw new InputError(`a step takes ${sum} ps, more than 2^53 (2.5 hours)`);
     return Math.max(1, Math.round(sum / 1000));
   }
 }

@@ -1,7 +1,8 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
+import { InputError } from "../../../core/errors.ts";
 import { costFromText } from "../../../sim/cost/cost-file.ts";
-import { noLoad } from "../../../sim/cost/cost-model.ts";
+import { type CostModel, noLoad } from "../../../sim/cost/cost-model.ts";
 import { fittedText } from "../../../sim/cost/fitted.ts";
 import { recordedText } from "../../../sim/cost/recorded.ts";
 import { StepTable } from "../../../sim/step-table.ts";
@@ -24,6 +25,15 @@ describe("fitted coefficients", () => {
 
   test("time never stands still", () => {
     expect(costOf({ schema: "cost/1", picoseconds: { copiedBlocks: 1 } }).stepNs(noLoad())).toBe(1);
+  });
+
+  test("a step that takes longer than can be counted is an error of one line", () => {
+    const endless = costOf({ schema: "cost/1", picoseconds: { prefillTokens: Number.MAX_SAFE_INTEGER } });
+    const run = (cost: CostModel) => () => simulated([{ prompt: 3 }], { cost });
+    expect(run(endless)).toThrow(new InputError("a step takes 27021597764222972 ps, more than 2^53 (2.5 hours)"));
+    expect(run(linearCost({ fixed: 1e303 }))).toThrow(
+      new InputError("by its linear costs a step takes 1e+303 ns, more than 2^53 (104 days)"),
+    );
   });
 
   test("every part of a load has a coefficient, and a file that was written is read as it was", () => {
