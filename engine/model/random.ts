@@ -119,9 +119,10 @@ export function randomConfig(name: string): DecoderConfig {
  * Weights that are a function of the seed, the tensor's name and its layer, so that any of them can be made alone, on
  * every machine to the last bit: only integers and one rounding per weight are involved.
  *
- * They are uniform, with the spread that keeps values near 1 through the layers: 1 / √inputs for a projection. The
- * head's spread is `logitSpread` times that, so that logits differ by several units and the next token is neither a
- * certainty nor a toss-up; norms are near 1 and biases small but no zeros, so that a mistake in any of them is seen.
+ * They are uniform, with the spread that keeps values near 1: 1 / √inputs for a projection. What a layer adds has
+ * `branchSpread` times that, so that the token itself does not outweigh its context, and the head `logitSpread` times,
+ * so that logits differ by several units and the next token is neither a certainty nor a toss-up. Norms are near 1 and
+ * biases small but no zeros, so that a mistake in any of them is seen.
  */
 export function randomWeights(config: DecoderConfig, seed: number): WeightSource {
   const ofModel = new Map(modelTensors(config).map(({ tensor, shape }) => [tensor, shape]));
@@ -143,6 +144,7 @@ export function randomWeights(config: DecoderConfig, seed: number): WeightSource
 }
 
 const logitSpread = 2.5;
+const branchSpread = 2;
 
 function randomTensor(
   tensor: ModelTensor | LayerTensor,
@@ -163,7 +165,8 @@ function distributionOf(tensor: string, shape: readonly number[]): [number, numb
   if (tensor.endsWith("bias")) return [0, 0.1];
   if (shape.length === 1) return [1, 0.1];
   if (tensor === "embedding" || tensor === "positions") return [0, logitSpread / Math.sqrt(shape[1])];
-  return [0, (tensor === "head" ? logitSpread : 1) / Math.sqrt(shape[0])];
+  const factor = tensor === "head" ? logitSpread : tensor === "output" || tensor === "down" ? branchSpread : 1;
+  return [0, factor / Math.sqrt(shape[0])];
 }
 
 /** FNV-1a over seed, layer and name. */

@@ -1,0 +1,72 @@
+import { assert, InputError } from "../core/errors.ts";
+import type { Trace } from "../core/trace.ts";
+
+export interface PromptTokensOptions {
+  /** Token ids that the model does not have become others, id modulo vocabulary, instead of an error. */
+  readonly fold?: boolean;
+}
+
+/**
+ * The prompt of a request as token ids of a model. A trace of token ids says them; of a trace of content ids each block
+ * becomes pseudo-random tokens that depend on its id alone, so that equal prefixes are equal for the model too, in
+ * every run and on every machine. A partial last block takes the first tokens of its own content.
+ *
+ *   keys     [    a    ] [    b    ] [  c  ]          unit 4, 10 input tokens
+ *   tokens    a0 a1 a2 a3 b0 b1 b2 b3 c0 c1
+ *
+ * `into` is filled from its start, if it is given and long enough; the result is that part of it.
+ *
+ * @throws InputError if a token id of the trace is not below `vocabulary` and is not to be folded.
+ */
+export function promptTokens(
+  trace: Trace,
+  row: number,
+  vocabulary: number,
+  options: PromptTokensOptions = {},
+  into?: Int32Array,
+): Int32Array {
+  const { unitTokens, keys, keyStart } = trace;
+  const count = trace.inputTokens[row];
+  const start = keyStart[row];
+  const units = keyStart[row + 1] - start;
+  assert(units * unitTokens >= count, `${units} keys of ${unitTokens} tokens for a prompt of ${count}`);
+  const tokens = into && into.length >= count ? into.subarray(0, count) : new Int32Array(count);
+  if (unitTokens === 1) {
+    for (let i = 0; i < count; i++) tokens[i] = ownToken(keys[start + i], row, vocabulary, options.fold === true);
+  } else {
+    for (let from = 0, unit = start; from < count; from += unitTokens, unit++)
+      contentTokens(keys[unit], vocabulary, tokens, from, Math.min(unitTokens, count - from));
+  }
+  return tokens;
+}
+
+/**
+ * Writes the first `count` tokens of a content to `into`, from place `from` on.
+ *
+ * A content's id becomes where it starts on one long walk through all 32-bit numbers, and each number on the way is
+ * mixed into a token (SplitMix, Steele et al. 2014). At any one place two contents stand on different numbers, so that
+ * their tokens are alike by chance only: once in `vocabulary` places, and hardly ever all of a block.
+ */
+export function contentTokens(id: number, vocabulary: number, into: Int32Array, from: number, count: number): void {
+  let state = mixed(id ^ 0x5bf03635);
+  for (let i = from; i < from + count; i++) {
+    state = (state + 0x9e3779b9) | 0;
+    // The high bits of the product: a 32-bit number scaled to 0 .. vocabulary − 1, exact in a double.
+    into[i] = Math.floor(((mixed(state) >>> 0) * vocabulary) / 2 ** 32);
+  }
+}
+
+/** A bijection of 32-bit numbers in which every bit depends on every other (the constants are Chris Wellons'). */
+function mixed(x: number): number {
+  x = Math.imul(x ^ (x >>> 16), 0x21f0aaad);
+  x = Math.imul(x ^ (x >>> 15), 0x735a2d97);
+  return x ^ (x >>> 15);
+}
+
+function ownToken(token: number, row: number, vocabulary: number, fold: boolean): number {
+  if (token < vocabulary) return token;
+  if (fold) return token % vocabulary;
+  throw new InputError(
+    `request ${row + 1} has token ${token}, expected one below ${vocabulary}, the model's vocabulary (tokens may be folded)`,
+  );
+}

@@ -1,0 +1,79 @@
+import { existsSync, readFileSync } from "node:fs";
+import { join } from "node:path";
+import { InputError } from "../../core/errors.ts";
+import { Fields } from "./json-fields.ts";
+
+export interface ChatMessage {
+  readonly role: "system" | "user" | "assistant";
+  readonly content: string;
+}
+
+/** How a model wants conversations written. */
+export interface ChatTemplate {
+  /** @throws InputError if the model has none, or it cannot be rendered. */
+  render(messages: readonly ChatMessage[]): Promise<string>;
+}
+
+/** The part of `@huggingface/jinja` that is used. It is not a dependency: plain prompts need no template. */
+interface Jinja {
+  Template: new (source: string) => { render(values: Record<string, unknown>): string };
+}
+
+const jinjaPackage = "@huggingface/jinja";
+
+/**
+ * The template of a Hugging Face folder: `chat_template.jinja`, or `chat_template` of `tokenizer_config.json`, which may
+ * be a list of named ones. It is Jinja, which the optional package `@huggingface/jinja` renders.
+ */
+export function readChatTemplate(folder: string): ChatTemplate {
+  const configPath = join(folder, "tokenizer_config.json");
+  const ownPath = join(folder, "chat_template.jinja");
+  const config = existsSync(configPath) ? Fields.read(configPath) : undefined;
+  const [path, source] = existsSync(ownPath)
+    ? [ownPath, readFileSync(ownPath, "utf8")]
+    : [configPath, config && templateIn(config)];
+  return {
+    async render(messages) {
+      if (source === undefined) throw new InputError(`${folder}: the model has no chat template; give a plain prompt`);
+      const { Template } = await loadJinja(path);
+      const values = { ...specialTexts(config), messages, add_generation_prompt: true };
+      try {
+        return new Template(source).render(values);
+      } catch (error) {
+        throw new InputError(`${path}: chat template: ${(error as Error).message.replaceAll(/\s+/g, " ")}`);
+      }
+    },
+  };
+}
+
+function templateIn(config: Fields): string | undefined {
+  const value = config.raw("chat_template");
+  if (value === undefined || typeof value === "string") return value;
+  if (Array.isArray(value)) {
+    const named = value as { name?: unknown; template?: unknown }[];
+    const chosen = named.find((one) => one?.name === "default")?.template;
+    if (typeof chosen === "string") return chosen;
+  }
+  throw config.wrong("chat_template", 'a template or a list of named ones with one named "default"');
+}
+
+/** Special tokens that templates refer to; each is a text or an object with `content`. */
+function specialTexts(config: Fields | undefined): Record<string, string> {
+  const texts: Record<string, string> = {};
+  for (const name of ["bos_token", "eos_token", "unk_token", "pad_token"]) {
+    const value = config?.raw(name) as string | { content?: string } | undefined;
+    const text = typeof value === "object" ? value.content : value;
+    if (typeof text === "string") texts[name] = text;
+  }
+  return texts;
+}
+
+async function loadJinja(path: string): Promise<Jinja> {
+  try {
+    return (await import(jinjaPackage)) as Jinja;
+  } catch {
+    throw new InputError(
+      `${path}: chat templates need the package ${jinjaPackage}; install it with npm install ${jinjaPackage}, or give a plain prompt`,
+    );
+  }
+}
