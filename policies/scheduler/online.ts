@@ -63,8 +63,9 @@ class RoundRobin implements Scheduler {
 
   /** A step of new prompts and nothing else; returns whether there is one. */
   #admitPrompts(context: SchedulerContext): boolean {
+    const most = Math.min(this.#promptsPerStep, this.#maxBatchSize);
     let prompts = 0;
-    for (let first = context.firstWaiting; first && prompts < this.#promptsPerStep; first = context.firstWaiting) {
+    for (let first = context.firstWaiting; first && prompts < most; first = context.firstWaiting) {
       if (refuseTooLong(context, first, this.#rules)) continue;
       if (!context.admit(first)) break;
       this.arrived(first);
