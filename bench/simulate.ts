@@ -1,4 +1,5 @@
 import { createRouter } from "../core/compose.ts";
+import { Figures } from "../core/serving/figures.ts";
 import { readTrace, type Trace } from "../core/trace.ts";
 import { presetRegistry, routerRegistry, schedulerRegistry } from "../policies/registry.ts";
 import { cacheBytes } from "../sim/cost/capacity.ts";
@@ -6,7 +7,6 @@ import { hardwareNamed } from "../sim/cost/hardware.ts";
 import { kvTokenBytes } from "../sim/cost/kv-bytes.ts";
 import { modelNamed } from "../sim/cost/models.ts";
 import { Roofline } from "../sim/cost/roofline.ts";
-import { Figures } from "../sim/figures.ts";
 import { Simulation, type SimulationConfig, simulate } from "../sim/simulation.ts";
 import { chatSource } from "../traces/generate.ts";
 import { benchTrace, type Figure } from "./measure.ts";

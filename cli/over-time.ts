@@ -1,4 +1,4 @@
-import type { TimeSeries } from "../sim/time-series.ts";
+import type { TimeSeries } from "../core/serving/time-series.ts";
 import { duration } from "./simulation-summary.ts";
 import { aligned, approximate, colors, percent } from "./table.ts";
 

@@ -1,9 +1,9 @@
 import { type ColumnSource, fileWriter, ParquetWriter, schemaFromColumnData } from "hyparquet-writer";
 import { EventLog, eventNames } from "../core/events.ts";
 import type { RequestResults } from "../core/replay.ts";
-import type { Outcomes } from "../sim/outcomes.ts";
-import type { StepTable } from "../sim/step-table.ts";
-import { countNames, levelNames, type TimeSeries } from "../sim/time-series.ts";
+import type { Outcomes } from "../core/serving/outcomes.ts";
+import type { StepTable } from "../core/serving/step-table.ts";
+import { countNames, levelNames, type TimeSeries } from "../core/serving/time-series.ts";
 import { breathe } from "./interrupt.ts";
 
 /** A column of a table: its rows `[from, to)` as Parquet takes them. */

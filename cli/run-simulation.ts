@@ -2,7 +2,6 @@ import type { BlockColumns } from "../core/content.ts";
 import { Counters } from "../core/counters.ts";
 import type { EventLog } from "../core/events.ts";
 import type { Fragmentation } from "../core/plugins.ts";
-import type { Trace } from "../core/trace.ts";
 import {
   type ClusterFigures,
   Figures,
@@ -10,12 +9,13 @@ import {
   type Slo,
   type SloFigures,
   type Throughput,
-} from "../sim/figures.ts";
-import type { Outcomes } from "../sim/outcomes.ts";
-import type { StepObserver } from "../sim/simulated-replica.ts";
+} from "../core/serving/figures.ts";
+import type { Outcomes } from "../core/serving/outcomes.ts";
+import type { StepObserver } from "../core/serving/served-replica.ts";
+import { StepTable } from "../core/serving/step-table.ts";
+import type { TimeSeries } from "../core/serving/time-series.ts";
+import type { Trace } from "../core/trace.ts";
 import { Simulation, type SimulationConfig } from "../sim/simulation.ts";
-import { StepTable } from "../sim/step-table.ts";
-import type { TimeSeries } from "../sim/time-series.ts";
 import { breathe } from "./interrupt.ts";
 import { sliceMs, withFile } from "./slices.ts";
 

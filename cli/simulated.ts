@@ -1,8 +1,8 @@
 import type { RouterConfig } from "../core/compose.ts";
+import type { Slo } from "../core/serving/figures.ts";
 import type { Hardware } from "../sim/cost/hardware.ts";
 import type { ModelShape } from "../sim/cost/model-shape.ts";
 import type { Efficiency } from "../sim/cost/roofline.ts";
-import type { Slo } from "../sim/figures.ts";
 
 /** What is simulated: an engine on its hardware, how many of them, and how requests come. */
 export interface Simulated {

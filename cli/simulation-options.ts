@@ -1,6 +1,6 @@
 import { type Command, Option } from "commander";
 import { InputError } from "../core/errors.ts";
-import type { Slo } from "../sim/figures.ts";
+import type { Slo } from "../core/serving/figures.ts";
 import { commaList, decimalNumber, path, type Target, wholeNumber } from "./options.ts";
 
 /** What only a simulation has, as given. */

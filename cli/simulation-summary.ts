@@ -1,4 +1,4 @@
-import type { Distribution } from "../sim/figures.ts";
+import type { Distribution } from "../core/serving/figures.ts";
 import type { RunReport } from "./report.ts";
 import { aligned, approximate, colors, counted, percent, wrapped } from "./table.ts";
 

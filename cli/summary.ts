@@ -1,6 +1,6 @@
 import { type MissReason, missReasons } from "../core/counters.ts";
 import { type RuleName, resolveRules, ruleNames } from "../core/rules.ts";
-import type { TimeSeries } from "../sim/time-series.ts";
+import type { TimeSeries } from "../core/serving/time-series.ts";
 import { overTime } from "./over-time.ts";
 import type { RunReport } from "./report.ts";
 import { engineRows, simulationSummary } from "./simulation-summary.ts";

@@ -1,6 +1,6 @@
 import { closeSync, openSync, realpathSync, renameSync, rmSync, writeSync } from "node:fs";
 import { InputError } from "../core/errors.ts";
-import { Timeline } from "../sim/timeline.ts";
+import { Timeline } from "../core/serving/timeline.ts";
 import { replaceable } from "../traces/write-mooncake.ts";
 import { watchingSignals } from "./interrupt.ts";
 import { userCodeRuns } from "./user-code.ts";

@@ -1,6 +1,8 @@
 // A recorded run of an engine, and the simulation of it: what docs/fidelity.md and its test compare.
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
+import { distribution } from "../core/serving/figures.ts";
+import { StepTable } from "../core/serving/step-table.ts";
 import { readTrace, type Trace } from "../core/trace.ts";
 import { presetRegistry, schedulerRegistry } from "../policies/registry.ts";
 import { cacheBytes } from "../sim/cost/capacity.ts";
@@ -8,9 +10,7 @@ import { hardwareNamed } from "../sim/cost/hardware.ts";
 import { kvTokenBytes } from "../sim/cost/kv-bytes.ts";
 import { modelNamed } from "../sim/cost/models.ts";
 import { type Efficiency, Roofline } from "../sim/cost/roofline.ts";
-import { distribution } from "../sim/figures.ts";
 import { simulate } from "../sim/simulation.ts";
-import { StepTable } from "../sim/step-table.ts";
 import { openTrace } from "../traces/open.ts";
 
 /** Of each request, in the order of the trace, in milliseconds. */

@@ -6,12 +6,13 @@ import { EventLog } from "../core/events.ts";
 import type { KvCache } from "../core/kv-cache.ts";
 import type { FutureView, Router } from "../core/plugins.ts";
 import { usableBlocksOf } from "../core/replay.ts";
+import { type ArrivalOptions, Arrivals, type Batch } from "../core/serving/arrivals.ts";
+import type { StepObserver } from "../core/serving/served-replica.ts";
+import { TimeSeries } from "../core/serving/time-series.ts";
 import type { Nanos, Trace } from "../core/trace.ts";
-import { type ArrivalOptions, Arrivals, type Batch } from "./arrivals.ts";
 import type { CostModel } from "./cost/cost-model.ts";
 import { EventQueue } from "./event-queue.ts";
-import { SimulatedReplica, type StepObserver } from "./simulated-replica.ts";
-import { TimeSeries } from "./time-series.ts";
+import { SimulatedReplica } from "./simulated-replica.ts";
 
 export interface SimulationConfig extends CacheConfig, SchedulerConfig {
   /** How long a step takes; of several replicas each has its own. */

@@ -1,13 +1,13 @@
 import type { KvCache } from "../../core/kv-cache.ts";
 import { CacheReplay } from "../../core/replay.ts";
 import type { RuleName, RuleValue } from "../../core/rules.ts";
+import type { ArrivalOptions } from "../../core/serving/arrivals.ts";
+import type { StepObserver } from "../../core/serving/served-replica.ts";
+import type { StepLoad } from "../../core/serving/step-load.ts";
 import type { Nanos, Trace } from "../../core/trace.ts";
-import type { ArrivalOptions } from "../../sim/arrivals.ts";
-import type { StepLoad } from "../../sim/cost/cost-model.ts";
 import { kvTokenBytes } from "../../sim/cost/kv-bytes.ts";
 import { type ModelConfig, shapeOf } from "../../sim/cost/model-config.ts";
 import type { Efficiency } from "../../sim/cost/roofline.ts";
-import type { StepObserver } from "../../sim/simulated-replica.ts";
 import { defaultBlockTokens, type PartNames, partsNamed, type RunConfig } from "../configuration.ts";
 import { runSimulation, type SimulationResult } from "../run-simulation.ts";
 import type { Simulated } from "../simulated.ts";

@@ -1,7 +1,8 @@
 import { InputError } from "../../core/errors.ts";
 import { nearest } from "../../core/nearest.ts";
+import { noLoad, type StepLoad } from "../../core/serving/step-load.ts";
 import type { Nanos } from "../../core/trace.ts";
-import { type CostModel, noLoad, type StepLoad } from "./cost-model.ts";
+import type { CostModel } from "./cost-model.ts";
 
 /**
  * What a step costs, in picoseconds: `step` for each step, `prefillStep` in addition for one with prompts, and for one of

@@ -1,6 +1,7 @@
 import { InputError } from "../../core/errors.ts";
+import type { StepLoad } from "../../core/serving/step-load.ts";
 import type { Nanos } from "../../core/trace.ts";
-import type { CostModel, StepLoad } from "./cost-model.ts";
+import type { CostModel } from "./cost-model.ts";
 
 /** Steps of one replica in their order, as columns. */
 export interface RecordedSteps {

@@ -1,5 +1,6 @@
+import type { StepLoad } from "../../core/serving/step-load.ts";
 import type { Nanos } from "../../core/trace.ts";
-import type { CostModel, StepLoad } from "./cost-model.ts";
+import type { CostModel } from "./cost-model.ts";
 import type { Hardware } from "./hardware.ts";
 import { kvLayerBytes } from "./kv-bytes.ts";
 import { expertLayers, type ModelShape } from "./model-shape.ts";

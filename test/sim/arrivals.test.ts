@@ -2,8 +2,8 @@ import fc from "fast-check";
 import { expect, test } from "vitest";
 import { InputError } from "../../core/errors.ts";
 import type { SchedulerPlugin } from "../../core/plugins.ts";
+import { Arrivals } from "../../core/serving/arrivals.ts";
 import { routerRegistry, schedulerRegistry } from "../../policies/registry.ts";
-import { Arrivals } from "../../sim/arrivals.ts";
 import {
   costs,
   everythingOf,

@@ -1,10 +1,10 @@
 import { describe, expect, test } from "vitest";
 import { createRouter } from "../../core/compose.ts";
 import type { RouterPlugin, SchedulerPlugin } from "../../core/plugins.ts";
+import { Figures } from "../../core/serving/figures.ts";
 import { readTrace, type Trace } from "../../core/trace.ts";
 import { allocatorRegistry, evictionRegistry, indexRegistry, routerRegistry } from "../../policies/registry.ts";
 import type { CostModel } from "../../sim/cost/cost-model.ts";
-import { Figures } from "../../sim/figures.ts";
 import { type Simulation, type SimulationConfig, simulate } from "../../sim/simulation.ts";
 import { chatSource } from "../../traces/generate.ts";
 import { digestOf } from "../support/logs.ts";

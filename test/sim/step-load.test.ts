@@ -1,9 +1,8 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
 import type { Sequence } from "../../core/request.ts";
+import { measure, noLoad } from "../../core/serving/step-load.ts";
 import { StepPlan } from "../../core/step.ts";
-import { noLoad } from "../../sim/cost/cost-model.ts";
-import { measure } from "../../sim/step-load.ts";
 
 const item = fc.record({ from: fc.nat(30), tokens: fc.nat(12), prefill: fc.boolean(), generate: fc.nat(1) });
 

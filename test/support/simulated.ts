@@ -2,6 +2,8 @@ import fc from "fast-check";
 import type { CacheConfig } from "../../core/compose.ts";
 import { createRouter } from "../../core/compose.ts";
 import type { SchedulerPlugin } from "../../core/plugins.ts";
+import { noLoad, type StepLoad } from "../../core/serving/step-load.ts";
+import { countNames, levelNames } from "../../core/serving/time-series.ts";
 import { type Trace, TraceBuilder } from "../../core/trace.ts";
 import type { Preset } from "../../policies/preset.ts";
 import {
@@ -11,9 +13,8 @@ import {
   routerRegistry,
   schedulerRegistry,
 } from "../../policies/registry.ts";
-import { type CostModel, noLoad, type StepLoad } from "../../sim/cost/cost-model.ts";
+import type { CostModel } from "../../sim/cost/cost-model.ts";
 import { Simulation, type SimulationConfig, simulate } from "../../sim/simulation.ts";
-import { countNames, levelNames } from "../../sim/time-series.ts";
 
 /** A request as a test writes it, in order of arrival. Times are ns, lengths tokens. */
 export interface Row {

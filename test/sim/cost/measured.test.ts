@@ -1,11 +1,12 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { InputError } from "../../../core/errors.ts";
+import { noLoad } from "../../../core/serving/step-load.ts";
+import { StepTable } from "../../../core/serving/step-table.ts";
 import { costFromText } from "../../../sim/cost/cost-file.ts";
-import { type CostModel, noLoad } from "../../../sim/cost/cost-model.ts";
+import type { CostModel } from "../../../sim/cost/cost-model.ts";
 import { fittedText } from "../../../sim/cost/fitted.ts";
 import { recordedText } from "../../../sim/cost/recorded.ts";
-import { StepTable } from "../../../sim/step-table.ts";
 import { costs, everythingOf, linearCost, simulated, workloads } from "../../support/simulated.ts";
 
 describe("fitted coefficients", () => {

@@ -1,6 +1,7 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { type CostModel, noLoad, type StepLoad } from "../../../sim/cost/cost-model.ts";
+import { noLoad, type StepLoad } from "../../../core/serving/step-load.ts";
+import type { CostModel } from "../../../sim/cost/cost-model.ts";
 import { type Hardware, hardwareNamed, hardwareNames } from "../../../sim/cost/hardware.ts";
 import { modelNamed, modelNames } from "../../../sim/cost/models.ts";
 import { type Efficiency, Roofline, type RooflineOptions } from "../../../sim/cost/roofline.ts";

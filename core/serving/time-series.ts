@@ -1,4 +1,4 @@
-import type { Nanos } from "../core/trace.ts";
+import type { Nanos } from "../trace.ts";
 
 /** What is summed over an interval: time × level (ns), so that a mean is exact, as long as a sum stays below 2^53. */
 export const levelNames = [

@@ -1,8 +1,8 @@
-import type { BlockColumns } from "../core/content.ts";
-import { assert, InputError } from "../core/errors.ts";
-import { Request } from "../core/request.ts";
-import { Sessions } from "../core/sessions.ts";
-import type { Nanos, Trace } from "../core/trace.ts";
+import type { BlockColumns } from "../content.ts";
+import { assert, InputError } from "../errors.ts";
+import { Request } from "../request.ts";
+import { Sessions } from "../sessions.ts";
+import type { Nanos, Trace } from "../trace.ts";
 import { newOutcomes, type Outcomes } from "./outcomes.ts";
 
 /**

@@ -1,6 +1,6 @@
-import type { Batch } from "./arrivals.ts";
+import type { Arrivals, Batch } from "./arrivals.ts";
 import type { Outcomes } from "./outcomes.ts";
-import type { Simulation } from "./simulation.ts";
+import type { ServedReplica } from "./served-replica.ts";
 
 /** Quantiles are interpolated linearly between ranks, as numpy does. */
 export interface Distribution {
@@ -84,7 +84,7 @@ function quantile(sorted: Float64Array, share: number): number {
 }
 
 /** A request that was served. */
-export interface Served {
+export interface ServedTimes {
   readonly ttftMs: number;
   /** undefined for an answer of one token. */
   readonly tpotMs: number | undefined;
@@ -93,7 +93,7 @@ export interface Served {
 }
 
 /** Times of request `row`; undefined if it was refused. */
-export function timesOf(outcomes: Outcomes, row: number): Served | undefined {
+export function timesOf(outcomes: Outcomes, row: number): ServedTimes | undefined {
   if (outcomes.refused[row] === 1) return undefined;
   const { arrivalNs, admittedNs, firstTokenNs, finishedNs, outputTokens } = outcomes;
   const arrival = arrivalNs[row];
@@ -106,13 +106,19 @@ export function timesOf(outcomes: Outcomes, row: number): Served | undefined {
   };
 }
 
-/** What a finished simulation says, without the first `warmup` requests. */
+/** A run that has ended, simulated or real. */
+export interface Served {
+  readonly replicas: readonly ServedReplica[];
+  readonly arrivals: Arrivals;
+}
+
+/** What a finished run says, without the first `warmup` requests. */
 export class Figures {
-  readonly #simulation: Simulation;
+  readonly #run: Served;
   readonly #warmup: number;
 
-  constructor(simulation: Simulation, warmup = 0) {
-    this.#simulation = simulation;
+  constructor(run: Served, warmup = 0) {
+    this.#run = run;
     this.#warmup = warmup;
   }
 
@@ -155,13 +161,13 @@ export class Figures {
     for (const times of this.#served())
       if (within(times.ttftMs, slo.ttftMs) && within(times.tpotMs, slo.tpotMs) && within(times.e2eMs, slo.e2eMs))
         attained++;
-    const requests = this.#simulation.arrivals.count - this.#warmup;
+    const requests = this.#run.arrivals.count - this.#warmup;
     const { makespanS } = this;
     return { ...slo, attained: attained / requests, goodputRequestsPerS: makespanS === 0 ? 0 : attained / makespanS };
   }
 
   cluster(): ClusterFigures {
-    const { replicas } = this.#simulation;
+    const { replicas } = this.#run;
     const makespanNs = this.makespanS * 1e9;
     const figures = replicas.map(({ cache: { counters }, busyNs, stepCount }) => ({
       requests: counters.lookups,
@@ -177,7 +183,7 @@ export class Figures {
     return {
       replicas: figures,
       imbalance: total === 0 ? 1 : (Math.max(...requests) * replicas.length) / total,
-      duplicated: duplicated(this.#simulation),
+      duplicated: duplicated(this.#run),
     };
   }
 
@@ -193,11 +199,11 @@ export class Figures {
   }
 
   *#rows(): Generator<{ readonly outcomes: Outcomes; readonly row: number }> {
-    for (const { outcomes, firstId } of this.#simulation.arrivals.batches)
+    for (const { outcomes, firstId } of this.#run.arrivals.batches)
       for (let row = Math.max(0, this.#warmup - firstId); row < outcomes.refused.length; row++) yield { outcomes, row };
   }
 
-  *#served(): Generator<Served> {
+  *#served(): Generator<ServedTimes> {
     for (const { outcomes, row } of this.#rows()) {
       const times = timesOf(outcomes, row);
       if (times) yield times;
@@ -206,7 +212,7 @@ export class Figures {
 }
 
 /** Contents that several replicas have cached at the end: a request's blocks can only be where it, or one like it, ran. */
-function duplicated({ replicas, arrivals }: Simulation): number {
+function duplicated({ replicas, arrivals }: Served): number {
   if (replicas.length === 1) return 0;
   const contents = Math.max(0, ...arrivals.batches.map(({ columns }) => columns!.distinct));
   const anywhere = new Uint8Array(contents);

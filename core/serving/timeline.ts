@@ -1,7 +1,7 @@
-import type { Request, Sequence } from "../core/request.ts";
-import type { Nanos } from "../core/trace.ts";
-import type { StepLoad } from "./cost/cost-model.ts";
-import type { SimulatedReplica, StepObserver } from "./simulated-replica.ts";
+import type { Request, Sequence } from "../request.ts";
+import type { Nanos } from "../trace.ts";
+import type { ServedReplica, StepObserver } from "./served-replica.ts";
+import type { StepLoad } from "./step-load.ts";
 
 interface Times {
   readonly arrivalNs: Nanos;
@@ -68,7 +68,7 @@ export class Timeline implements StepObserver {
   }
 
   steps(
-    { number: pid, replica, cache }: SimulatedReplica,
+    { number: pid, replica, cache }: ServedReplica,
     load: Readonly<StepLoad>,
     startNs: Nanos,
     count: number,

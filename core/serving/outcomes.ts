@@ -1,5 +1,5 @@
-import type { BlockColumns } from "../core/content.ts";
-import type { Trace } from "../core/trace.ts";
+import type { BlockColumns } from "../content.ts";
+import type { Trace } from "../trace.ts";
 
 /** Not yet, or never. */
 export const never = -1;
