@@ -1,5 +1,4 @@
-import { grown } from "../../core/grown.ts";
-import type { SchedulerPlugin, SequenceView } from "../../core/plugins.ts";
+import type { RequestView, SchedulerPlugin, SequenceView } from "../../core/plugins.ts";
 import {
   ContinuousBatching,
   continuousOptions,
@@ -15,26 +14,29 @@ import {
  * it has some. So a conversation that has begun goes on before new ones do.
  */
 class SessionOrder implements Precedence {
-  /** By session: its first request's place in the order of arrival, plus 1; 0 = none yet. */
-  #firstOf = new Int32Array(64);
+  /** By namespace and session: number of its first request. */
+  readonly #firstOf = new Map<number, Map<number, number>>();
+  /** By request, as long as it is here: number of its session's first one. */
+  readonly #ageOf = new WeakMap<RequestView, number>();
 
   readonly first: Precedence["first"] = (context) => firstWaitingBy(context, this.mayReplace);
   readonly victimOf: Precedence["victimOf"] = (running) => lastRunningBy(running, this.mayReplace);
 
   readonly mayReplace: IsBefore = ({ request: a }, { request: b }) => {
     if (a.priority !== b.priority) return a.priority > b.priority;
-    const first = this.#age(a.session, a.id);
-    const second = this.#age(b.session, b.id);
+    const first = this.#ageOf.get(a) ?? a.id;
+    const second = this.#ageOf.get(b) ?? b.id;
     return first !== second ? first < second : a.id < b.id;
   };
 
-  arrived({ request: { session, id } }: SequenceView): void {
-    if (session >= this.#firstOf.length) this.#firstOf = grown(this.#firstOf, 2 * session);
-    if (session > 0 && this.#firstOf[session] === 0) this.#firstOf[session] = id + 1;
-  }
-
-  #age(session: number, id: number): number {
-    return session === 0 ? id : this.#firstOf[session] - 1;
+  arrived({ request }: SequenceView): void {
+    const { namespace, session, id } = request;
+    if (session === 0) return;
+    let sessions = this.#firstOf.get(namespace);
+    if (sessions === undefined) this.#firstOf.set(namespace, (sessions = new Map()));
+    const first = sessions.get(session) ?? id;
+    sessions.set(session, first);
+    this.#ageOf.set(request, first);
   }
 }
 

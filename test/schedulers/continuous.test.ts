@@ -1,4 +1,5 @@
 import { describe, expect, test } from "vitest";
+import { outcome, simulated } from "../support/simulated.ts";
 import { stepped } from "../support/stepped.ts";
 
 // Blocks hold four tokens, and blocks can be found from their allocation on.
@@ -248,6 +249,25 @@ describe("session-priority", () => {
       "3: C prefill 0–12",
     ]);
   });
+});
+
+test("session-priority: sessions of two namespaces are two, whatever their numbers", () => {
+  const rows = [
+    { at: 0, prompt: 4, answer: 3, session: 1, namespace: 1 },
+    { at: 1, prompt: 4, answer: 8, session: 2, namespace: 1 },
+    { at: 5, prompt: 4, answer: 1, session: 1, namespace: 2 },
+  ];
+  const run = (namespaces: boolean) =>
+    outcome(
+      simulated(namespaces ? rows : rows.map((row) => ({ ...row, namespace: 0 })), {
+        scheduler: "session-priority",
+        schedulerOptions: { "max-num-seqs": 1 },
+      }),
+      "finishedNs",
+    );
+  expect(run(true)).toEqual([3, 11, 12]);
+  // The first one's next turn takes the second one's seat for a step.
+  expect(run(false)).toEqual([3, 12, 6]);
 });
 
 describe("shortest-prefill-first", () => {
