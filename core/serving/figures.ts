@@ -59,7 +59,7 @@ export interface ClusterFigures {
   readonly replicas: readonly ReplicaFigures[];
   /** Requests of the busiest replica ÷ mean. */
   readonly imbalance: number;
-  /** Of all prompt blocks that can be found at the end, the share that another replica has, too. */
+  /** Of all prompt blocks that can be found at the end, the share that are copies: all but one of each content. */
   readonly duplicated: number;
 }
 

@@ -53,6 +53,37 @@ function law(
 /** By request: whether it was served to its end. */
 const isServed = (simulation: Simulation) => outcome(simulation, "refused").map((refused) => refused === 0);
 
+test("nobody knows how long an answer will be until it has ended", () => {
+  let compared = 0;
+  fc.assert(
+    fc.property(
+      ...([workloads(), costs, clusters, fc.nat(), fc.integer({ min: 1, max: 30 })] as const),
+      (drafts, cost, cluster, nth, more) => {
+        const longer = nth % drafts.length;
+        const lengthOf = ({ answer }: Row) => (answer as number[]).length;
+        const rows = drafts.map((row, id) =>
+          id === longer ? { ...row, maxOutput: Math.max(row.maxOutput!, lengthOf(row) + more) } : row,
+        );
+        const others = rows.map((row, id) =>
+          id === longer ? { ...row, answer: [...(row.answer as number[]), ...Array(more).fill(0)] } : row,
+        );
+        const schedulerOptions = cluster.scheduler === "fcfs" ? { swap: 1 } : {};
+        const config = { ...cluster, schedulerOptions, cost: linearCost(cost) };
+        const [shorter, other] = [simulated(rows, config), simulated(others, config)];
+        const untilNs = outcome(shorter, "finishedNs")[longer];
+        for (const name of ["arrivalNs", "admittedNs", "firstTokenNs", "finishedNs"] as const) {
+          const before = (times: number[]) => times.map((ns) => (ns < untilNs ? ns : Number.POSITIVE_INFINITY));
+          const expected = before(outcome(shorter, name));
+          compared += expected.filter(Number.isFinite).length;
+          expect(before(outcome(other, name))).toEqual(expected);
+        }
+      },
+    ),
+    { numRuns: 300 },
+  );
+  expect(compared).toBeGreaterThan(3000);
+});
+
 test("every request finishes, or is refused for a reason, and never goes back in time", () => {
   law((simulation, rows) => {
     const names = ["arrivalNs", "admittedNs", "firstTokenNs", "finishedNs"] as const;
