@@ -75,7 +75,7 @@ export const routers: Experiment = {
         { ratio: `${most} replicas: TTFT p50, round-robin ÷ ${name}`, simulated: ttft("round-robin") / ttft(name) },
       );
     const figure = (name: string) =>
-      `${percent(hits(name))} with ${percent(runs[name].cluster.duplicated)} of what is cached in several replicas`;
+      `${percent(hits(name))} with ${percent(runs[name].cluster.duplicated)} of what is cached there for a second time`;
     const { "consistent-hash": hashed, "prefix-affinity": affine } = runs;
     return {
       workload:
