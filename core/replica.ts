@@ -14,6 +14,10 @@ const unlimitedTokens = 2 ** 29;
 export interface ReplicaListener {
   admitted?(sequence: Sequence, now: Nanos): void;
   firstToken?(sequence: Sequence, now: Nanos): void;
+  /** Its computed tokens are to go to the host, before anything else is written to its blocks, which are its own still. */
+  swappedOut?(sequence: Sequence, tokens: number): void;
+  /** So many of them, behind those that are cached, are to come back before the step: into the blocks that it has now. */
+  swappedIn?(sequence: Sequence, tokens: number): void;
   finished?(sequence: Sequence, now: Nanos): void;
   refused?(sequence: Sequence, why: string, now: Nanos): void;
 }
@@ -226,6 +230,7 @@ export class Replica implements SchedulerContext, ReplicaView {
     if (sequence.inStep) this.#removeFromStep(sequence);
     this.#stopRunning(sequence);
     const swapped = how === "swap" ? sequence.computedTokens : 0;
+    if (swapped > 0) this.#listener.swappedOut?.(sequence, swapped);
     this.cache.preempt(sequence, this.#now);
     this.#swapOut(sequence, swapped);
     if (place === "head") this.#waiting.prepend(sequence);
@@ -267,6 +272,7 @@ export class Replica implements SchedulerContext, ReplicaView {
   #swapIn(sequence: Sequence): void {
     const back = Math.max(0, sequence.swappedTokens - sequence.computedTokens);
     sequence.restoredTokens = back;
+    this.#listener.swappedIn?.(sequence, back);
     this.#plan.swappedTokens += back;
     this.#log?.add(EventKind.swapIn, this.#now, sequence.request.id, -1, back, blocksOf(back, this.blockTokens));
     this.#freeHost(sequence);

@@ -11,7 +11,7 @@ import type { StepObserver } from "../core/serving/served-replica.ts";
 import { TimeSeries } from "../core/serving/time-series.ts";
 import type { Nanos, Trace } from "../core/trace.ts";
 import type { CostModel } from "./cost/cost-model.ts";
-import { EventQueue } from "./event-queue.ts";
+import { EventQueue } from "../core/serving/event-queue.ts";
 import { SimulatedReplica } from "./simulated-replica.ts";
 
 export interface SimulationConfig extends CacheConfig, SchedulerConfig {

@@ -17,6 +17,9 @@ export interface StepObserver {
   arrived?(request: Request, replica: number, nowNs: Nanos): void;
   admitted?(sequence: Sequence, replica: number, nowNs: Nanos): void;
   firstToken?(sequence: Sequence, replica: number, nowNs: Nanos): void;
+  /** As in `ReplicaListener`. */
+  swappedOut?(sequence: Sequence, tokens: number): void;
+  swappedIn?(sequence: Sequence, tokens: number): void;
   ended?(sequence: Sequence, replica: number, nowNs: Nanos, refused: string | undefined): void;
 }
 
@@ -77,6 +80,8 @@ export class ServedReplica {
     this.log = log;
     const listener = {
       firstToken: (sequence: Sequence, nowNs: Nanos) => this.#firstToken(sequence, nowNs),
+      swappedOut: (sequence: Sequence, tokens: number) => parts.observer?.swappedOut?.(sequence, tokens),
+      swappedIn: (sequence: Sequence, tokens: number) => parts.observer?.swappedIn?.(sequence, tokens),
       admitted: (sequence: Sequence, nowNs: Nanos) => this.#admitted(sequence, nowNs),
       finished: (sequence: Sequence, nowNs: Nanos) => this.#ended(sequence, nowNs, undefined),
       refused: (sequence: Sequence, why: string, nowNs: Nanos) => this.#ended(sequence, nowNs, why),

@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import { EventQueue } from "../../sim/event-queue.ts";
+import { EventQueue } from "../../core/serving/event-queue.ts";
 
 test("events come out by their time, and those of one time in the order in which they were put in", () => {
   const operation = fc.option(fc.nat(12), { nil: undefined });

@@ -1,0 +1,213 @@
+import { audit } from "../core/audit.ts";
+import { type CacheConfig, createCache, createScheduler, type SchedulerConfig } from "../core/compose.ts";
+import type { BlockColumns } from "../core/content.ts";
+import { assert, InputError, PolicyError } from "../core/errors.ts";
+import { EventLog } from "../core/events.ts";
+import type { KvCache } from "../core/kv-cache.ts";
+import { usableBlocksOf } from "../core/replay.ts";
+import type { Request, Sequence } from "../core/request.ts";
+import { type ArrivalOptions, Arrivals, type Batch } from "../core/serving/arrivals.ts";
+import { EventQueue } from "../core/serving/event-queue.ts";
+import { ServedReplica, type StepObserver } from "../core/serving/served-replica.ts";
+import { TimeSeries } from "../core/serving/time-series.ts";
+import type { StepItem, StepPlan } from "../core/step.ts";
+import type { Nanos, Trace } from "../core/trace.ts";
+import { batchOf } from "./batch.ts";
+import type { Clock } from "./clock.ts";
+import type { Executor } from "./executor.ts";
+import { HostTier } from "./host-tier.ts";
+import { type TokenChoice, Tokens } from "./tokens.ts";
+
+export interface EngineConfig extends CacheConfig, SchedulerConfig {
+  readonly executor: Executor;
+  readonly clock: Clock;
+  /** Of the model. */
+  readonly vocabulary: number;
+  /** What the requests write. */
+  readonly choice?: TokenChoice;
+  readonly arrivals?: ArrivalOptions;
+  readonly hostBlocks?: number;
+  readonly warmup?: number;
+  readonly events?: boolean;
+  readonly audit?: boolean;
+  readonly before?: (request: number, cache: KvCache) => void;
+  readonly observer?: StepObserver;
+  /** Told of each token as it is written, and whether it is the request's last one. */
+  readonly written?: (request: Request, token: number, isLast: boolean) => void;
+}
+
+/**
+ * A replica whose steps are run by a model: the serving loop. A step's time is from the end of the one before it (or from the
+ * arrival that it had waited for) to its own end, planning and all else included, so that the times add up, and a simulator
+ * that is given these durations must decide the same.
+ *
+ *   arrivals ─▶ replica: plan ─▶ swap out, copy, swap in ─▶ batch ─▶ executor ─▶ logits ─▶ tokens ─▶ commit ─▶ plan …
+ */
+export class Engine {
+  readonly series = new TimeSeries();
+  readonly arrivals: Arrivals;
+  readonly replica: ServedReplica;
+  /** Requests that ended or were refused. */
+  done = 0;
+  readonly #config: EngineConfig;
+  /** Turns that arrive when another one has ended. */
+  readonly #turns = new EventQueue();
+  readonly #host: HostTier;
+  readonly #tokens: Tokens;
+  #stopped = false;
+  #isWarm = false;
+
+  /** @throws InputError if cache and executor do not have the same blocks, or the trace has a token that the model has not */
+  constructor(trace: Trace, columns: BlockColumns, config: EngineConfig) {
+    const { executor, blockTokens, blocks, vocabulary } = config;
+    if (blockTokens !== executor.blockTokens || blocks === undefined || blocks > executor.blockCount)
+      throw new InputError(
+        `the cache has ${blocks ?? "unlimited"} blocks of ${blockTokens} tokens, the executor ${executor.blockCount} of ${executor.blockTokens}`,
+      );
+    this.#config = config;
+    this.arrivals = new Arrivals(config.arrivals);
+    this.arrivals.feed(trace, columns);
+    const log = config.events ? new EventLog() : undefined;
+    const future = {
+      blocks: columns,
+      requestCount: trace.requestCount,
+      get usableBlocks() {
+        return usableBlocksOf(trace, columns, config);
+      },
+    };
+    const cache = createCache({ ...config, namespaces: columns.plainKeys !== undefined }, log, future);
+    cache.countFrom = config.warmup ?? 0;
+    this.#host = new HostTier(executor);
+    this.#tokens = new Tokens(trace, vocabulary, cache, config.choice);
+    this.replica = new ServedReplica({
+      number: 0,
+      cache,
+      log,
+      scheduler: createScheduler(config, cache.rules),
+      series: this.series,
+      hostBlocks: config.hostBlocks ?? 0,
+      observer: observing(config.observer, this.#host),
+      before: config.before,
+      audit: config.audit ? (replica) => audit(cache, replica.running) : undefined,
+      batchOf: (id) => this.arrivals.batchOf(id),
+      ended: (batch, row) => this.#ended(batch, row),
+    });
+  }
+
+  /** As others see what has been served (`Figures`). */
+  get replicas(): readonly ServedReplica[] {
+    return [this.replica];
+  }
+
+  /** No further step begins; `run` returns when the one under way has ended. */
+  stop(): void {
+    this.#stopped = true;
+  }
+
+  /** Serves all requests, or those until `stop`. `between` is called after every step. */
+  async run(between: () => Promise<void> = async () => {}): Promise<void> {
+    const { clock } = this.#config;
+    for (let nowNs = 0; !this.#stopped; ) {
+      this.#arriveUntil(nowNs);
+      const plan = this.replica.beginStep(nowNs);
+      if (plan === undefined) {
+        nowNs = this.#nextNs;
+        if (nowNs === Number.POSITIVE_INFINITY) break;
+        await clock.waitUntil(nowNs);
+        continue;
+      }
+      const finished = await this.#execute(plan);
+      const endNs = Math.max(clock.now(), nowNs + 1);
+      this.#arriveUntil(endNs - 1);
+      this.replica.endStep(endNs, finished);
+      nowNs = endNs;
+      await between();
+    }
+    if (!this.#stopped) this.#checkAllServed();
+  }
+
+  get #nextNs(): Nanos {
+    return Math.min(this.arrivals.nextNs, this.#turns.nextNs);
+  }
+
+  /** Whoever has come by now stands in the queue, at the time at which it came. */
+  #arriveUntil(nowNs: Nanos): void {
+    for (let atNs = this.#nextNs; atNs <= nowNs; atNs = this.#nextNs) {
+      const id = this.#turns.nextNs === atNs ? this.#turns.pop() : this.arrivals.take();
+      this.#endWarmup(id, atNs);
+      const batch = this.arrivals.batchOf(id);
+      const row = id - batch.firstId;
+      batch.outcomes.arrivalNs[row] = atNs;
+      batch.outcomes.replica[row] = 0;
+      this.series.add("arrivals", atNs, 1);
+      this.replica.submit(batch.request(row), atNs);
+    }
+  }
+
+  #endWarmup(id: number, nowNs: Nanos): void {
+    const { warmup = 0 } = this.#config;
+    if (warmup === 0 || id < warmup || this.#isWarm) return;
+    this.#isWarm = true;
+    this.replica.endWarmup(nowNs);
+  }
+
+  #ended(batch: Batch, row: number): void {
+    this.done++;
+    const id = batch.firstId + row;
+    this.#tokens.ended(id);
+    this.#host.ended(id);
+    this.arrivals.ended(id, batch.outcomes.finishedNs[row], (next, arrivalNs) => this.#turns.push(arrivalNs, next));
+  }
+
+  /** Runs a step; returns which items end with it, if their tokens decide that. */
+  async #execute(plan: StepPlan): Promise<boolean[] | undefined> {
+    const { executor, blockTokens, written } = this.#config;
+    await this.#host.moveOut();
+    if (plan.copies.length > 0) await executor.copyBlocks(plan.copies);
+    await this.#host.moveIn();
+    const batch = batchOf(plan, blockTokens, (sequence, from, to, into, at) =>
+      this.#tokens.write(sequence, from, to, into, at),
+    );
+    const logits = new Map<StepItem, Float32Array>();
+    if (batch.items.length > 0) {
+      const result = await executor.executeStep(batch.step);
+      const { vocabulary } = this.#config;
+      batch.sampled.forEach((item, i) => {
+        logits.set(item, result.logits.subarray(i * vocabulary, (i + 1) * vocabulary));
+      });
+    }
+    const finished: boolean[] = [];
+    for (let i = 0; i < plan.count; i++) {
+      const item = plan.items[i];
+      if (item.generate === 0) continue;
+      const { request } = item.sequence;
+      const { token, isLast } = this.#tokens.next(item.sequence, logits.get(item));
+      finished[i] = isLast;
+      written?.(request, token, isLast);
+    }
+    return this.#tokens.decideEnds ? finished : undefined;
+  }
+
+  #checkAllServed(): void {
+    const { scheduler } = this.#config;
+    const { waitingCount, runningCount, isIdle } = this.replica.replica;
+    if (!isIdle)
+      throw new PolicyError(
+        `scheduler ${scheduler.name} plans nothing while ${waitingCount} requests wait and ${runningCount} run`,
+      );
+    assert(this.done === this.arrivals.count, `${this.done} of ${this.arrivals.count} requests came to an end`);
+  }
+}
+
+/** Somebody who is told of everything, and the host, which is told of what concerns it. */
+function observing(observer: StepObserver | undefined, host: HostTier): StepObserver {
+  return {
+    steps: (...args) => observer?.steps?.(...args),
+    arrived: (...args) => observer?.arrived?.(...args),
+    admitted: (...args) => observer?.admitted?.(...args),
+    firstToken: (...args) => observer?.firstToken?.(...args),
+    ended: (...args) => observer?.ended?.(...args),
+    swappedOut: (sequence: Sequence, tokens) => host.swappedOut(sequence, tokens),
+    swappedIn: (sequence: Sequence, tokens) => host.swappedIn(sequence, tokens),
+  };
+}

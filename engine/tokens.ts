@@ -1,0 +1,116 @@
+import { assert } from "../core/errors.ts";
+import type { KvCache } from "../core/kv-cache.ts";
+import { type Request, Sequence } from "../core/request.ts";
+import type { Trace } from "../core/trace.ts";
+import { promptTokens } from "./content-tokens.ts";
+import { Sampler, type SamplingOptions } from "./sampling.ts";
+
+/** What requests write. */
+export interface TokenChoice {
+  readonly sampling?: SamplingOptions;
+  /** Token ids that the model does not have become others. */
+  readonly fold?: boolean;
+  /** Any of these ends an answer, before its longest length; absent: answers are as long as the trace says. */
+  readonly endTokens?: readonly number[];
+}
+
+interface Written {
+  readonly prompt: Int32Array;
+  readonly answer: number[];
+  readonly sampler: Sampler;
+}
+
+/** Stored logits of more prompts than this are looked through for those that are not cached any more. */
+const fewStored = 64;
+
+/**
+ * The tokens of the requests that run: their prompts, and what they write. A trace that says what was written (token ids)
+ * decides that here, too, for the cache knows answers by it; else the model does.
+ */
+export class Tokens {
+  /** Whether tokens decide when an answer ends, rather than the trace. */
+  readonly decideEnds: boolean;
+  readonly #trace: Trace;
+  readonly #vocabulary: number;
+  readonly #cache: KvCache;
+  readonly #choice: TokenChoice;
+  readonly #running = new Map<number, Written>();
+  /** Where the rules want it: the logits behind whole prompts, by the content id of their ends. */
+  readonly #logits: Map<number, { readonly request: Request; readonly logits: Float32Array }> | undefined;
+  #mostStored = fewStored;
+
+  constructor(trace: Trace, vocabulary: number, cache: KvCache, choice: TokenChoice = {}) {
+    this.#trace = trace;
+    this.#vocabulary = vocabulary;
+    this.#cache = cache;
+    this.#choice = choice;
+    this.decideEnds = choice.endTokens !== undefined;
+    this.#logits = cache.rules["full-hit"] === "stored-logits" ? new Map() : undefined;
+  }
+
+  /** Tokens `[from, to)` of a sequence to `into[at ..)`. */
+  write(sequence: Sequence, from: number, to: number, into: Int32Array, at: number): void {
+    const { prompt, answer } = this.#of(sequence.request);
+    const promptEnd = Math.min(to, prompt.length);
+    if (from < promptEnd) into.set(prompt.subarray(from, promptEnd), at);
+    for (let i = Math.max(from, prompt.length); i < to; i++) into[at + i - from] = answer[i - prompt.length];
+  }
+
+  /** The next token of a sequence's answer, after these logits; without, after those that are stored for its prompt. */
+  next(sequence: Sequence, logits: Float32Array | undefined): { readonly token: number; readonly isLast: boolean } {
+    const { request } = sequence;
+    const { answer, sampler } = this.#of(request);
+    const behind = logits ?? this.#stored(request);
+    if (logits && answer.length === 0) this.#store(request, logits);
+    const token = this.#forced(request, answer.length) ?? sampler.sample(behind).token;
+    answer.push(token);
+    const { endTokens } = this.#choice;
+    return { token, isLast: endTokens?.includes(token) === true || answer.length >= request.maxOutputTokens };
+  }
+
+  ended(id: number): void {
+    this.#running.delete(id);
+  }
+
+  #of(request: Request): Written {
+    let written = this.#running.get(request.id);
+    if (!written) {
+      const { fold, sampling } = this.#choice;
+      const prompt = promptTokens(this.#trace, request.row, this.#vocabulary, fold ? { fold } : {});
+      const seed = (sampling?.seed ?? 0) + request.id;
+      written = { prompt, answer: [], sampler: new Sampler({ ...sampling, seed }, prompt) };
+      this.#running.set(request.id, written);
+    }
+    return written;
+  }
+
+  /** What the trace says was written. */
+  #forced({ row }: Request, at: number): number | undefined {
+    const { generatedKeys, generatedStart } = this.#trace.optional;
+    if (!generatedKeys || !generatedStart || this.decideEnds) return undefined;
+    const place = generatedStart[row] + at;
+    if (place >= generatedStart[row + 1]) return undefined;
+    const token = generatedKeys[place];
+    return this.#choice.fold ? token % this.#vocabulary : token;
+  }
+
+  #stored(request: Request): Float32Array {
+    const found = this.#logits?.get(endOf(request));
+    assert(found !== undefined, `request ${request.id} computes nothing, and no logits are stored for its prompt`);
+    return found.logits;
+  }
+
+  #store(request: Request, logits: Float32Array): void {
+    if (!this.#logits || request.promptBlocks === 0) return;
+    this.#logits.set(endOf(request), { request, logits: logits.slice() });
+    if (this.#logits.size <= this.#mostStored) return;
+    for (const [end, { request: other }] of this.#logits) {
+      const isCached = this.#cache.cachedTokens(new Sequence(other)) === other.inputTokens;
+      if (!isCached && end !== endOf(request)) this.#logits.delete(end);
+    }
+    this.#mostStored = Math.max(fewStored, 2 * this.#logits.size);
+  }
+}
+
+/** Content id of a prompt's end, which stands for all of it. */
+const endOf = ({ keys, keyStart, promptBlocks }: Request) => keys[keyStart + promptBlocks - 1];
