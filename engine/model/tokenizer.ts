@@ -44,7 +44,7 @@ export async function readTokenizer(folder: string, vocabulary: number): Promise
   }
   library.disableTruncation();
   library.disablePadding();
-  return new FolderCodec(library, path, specialTokens(text), vocabulary, readChatTemplate(folder));
+  return new FolderCodec(library, path, specialTokens(text, library), vocabulary, readChatTemplate(folder));
 }
 
 function readText(path: string): string {
@@ -55,10 +55,13 @@ function readText(path: string): string {
   }
 }
 
-/** Ids that are no text. */
-function specialTokens(text: string): Set<number> {
-  const { added_tokens: added } = JSON.parse(text) as { added_tokens?: { id: number; special?: boolean }[] | null };
-  return new Set((added ?? []).filter(({ special }) => special === true).map(({ id }) => id));
+/** Ids that are no text, as the library numbers them. */
+function specialTokens(text: string, library: Library): Set<number> {
+  const { added_tokens: added } = JSON.parse(text) as {
+    added_tokens?: { content: string; special?: boolean }[] | null;
+  };
+  const special = (added ?? []).filter((token) => token.special === true);
+  return new Set(special.map(({ content }) => library.tokenToId(content)).filter((id) => id !== null));
 }
 
 class FolderCodec implements TextCodec {
@@ -96,17 +99,23 @@ class FolderCodec implements TextCodec {
   decode(tokens: ArrayLike<number>): string {
     const words: string[] = [];
     for (let i = 0; i < tokens.length; i++) {
-      if (this.#special.has(tokens[i])) continue;
-      // A model's vocabulary is often rounded up: its last ids stand for nothing.
-      const word = this.#library.idToToken(tokens[i]);
-      if (word !== null) words.push(word);
+      const word = this.#wordOf(tokens[i]);
+      if (word !== undefined) words.push(word);
     }
     if (words.length === 0) return "";
     return this.#decoder ? this.#decoder.decode(words) : words.join(" ");
   }
 
   stream(): TextStream {
-    return new WindowStream((tokens) => this.decode(tokens));
+    return new WindowStream(
+      (tokens) => this.decode(tokens),
+      (token) => this.#wordOf(token) !== undefined,
+    );
+  }
+
+  /** What the decoder takes for a token; nothing for special ones and for the last ids of a rounded-up vocabulary. */
+  #wordOf(token: number): string | undefined {
+    return this.#special.has(token) ? undefined : (this.#library.idToToken(token) ?? undefined);
   }
 
   async #encoded(text: string, addSpecialTokens: boolean): Promise<Int32Array> {
@@ -124,8 +133,6 @@ class FolderCodec implements TextCodec {
 
 /** What a character that is not whole yet, or never will be, decodes to. */
 const broken = "\uFFFD";
-/** A character has at most four bytes, so that no more than three can be waiting for its last one. */
-const mostHeld = 3;
 /** Tokens decoded together before they are given up as broken: no text waits that long. */
 const mostTokens = 64;
 
@@ -139,25 +146,27 @@ const mostTokens = 64;
  */
 class WindowStream implements TextStream {
   readonly #decode: Decode;
+  readonly #isText: (token: number) => boolean;
   #context: number[] = [];
   #contextText = "";
   #fresh: number[] = [];
   /** Length of the new tokens' text that has been given out. */
   #given = 0;
 
-  constructor(decode: Decode) {
+  constructor(decode: Decode, isText: (token: number) => boolean) {
     this.#decode = decode;
+    this.#isText = isText;
   }
 
   add(token: number): string {
+    if (!this.#isText(token)) return "";
     this.#fresh.push(token);
     const text = this.#freshText();
     const isGivenUp = this.#fresh.length >= mostTokens;
     const end = isGivenUp ? text.length : text.length - heldLength(text);
     const out = text.slice(this.#given, end);
     this.#given = Math.max(this.#given, end);
-    if (text === "") this.#fresh.pop();
-    else if (end === text.length) this.#moveOn();
+    if (end === text.length) this.#moveOn();
     return out;
   }
 
@@ -180,8 +189,12 @@ class WindowStream implements TextStream {
   }
 }
 
+/**
+ * All that is broken at the end may become whole: decoders with byte fallback take a run of byte tokens for broken
+ * altogether until its last character is complete.
+ */
 function heldLength(text: string): number {
   let length = 0;
-  while (length < mostHeld && text[text.length - 1 - length] === broken) length++;
+  while (text[text.length - 1 - length] === broken) length++;
   return length;
 }
