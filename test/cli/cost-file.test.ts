@@ -1,0 +1,22 @@
+import { writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { expect, test } from "vitest";
+import { json, kvlab, newFolder } from "./program.ts";
+
+test("a run is repeated from its folder, replicas that had nothing to do included", async () => {
+  const folder = newFolder();
+  const trace = join(folder, "trace.jsonl");
+  const request = (timestamp: number) => ({ timestamp, input_length: 600, output_length: 3, hash_ids: [1, 2] });
+  writeFileSync(trace, `${JSON.stringify(request(0))}\n${JSON.stringify(request(10))}\n`);
+  const replay = ["replay", trace, "--target", "sim", "--json"];
+  const run = join(folder, "run");
+  const { latency, cluster } = await json(folder, [...replay, "--replicas", "4", "--out", run]);
+  expect(cluster.replicas.map(({ steps }: { steps: number }) => steps > 0)).toEqual([true, true, false, false]);
+  const again = await json(folder, [...replay, "--replicas", "4", "--cost", run, "--no-save"]);
+  expect([again.latency, again.cluster]).toEqual([latency, cluster]);
+  // A third request has nothing to repeat.
+  writeFileSync(trace, `${[0, 10, 20].map((at) => JSON.stringify(request(at))).join("\n")}\n`);
+  expect((await kvlab(folder, [...replay, "--replicas", "4", "--cost", run, "--no-save"])).stderr).toMatch(
+    /: replica 2: step 0 was not recorded, there are 0\n$/,
+  );
+});
