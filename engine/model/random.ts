@@ -119,10 +119,10 @@ export function randomConfig(name: string): DecoderConfig {
  * Weights that are a function of the seed, the tensor's name and its layer, so that any of them can be made alone, on
  * every machine to the last bit: only integers and one rounding per weight are involved.
  *
- * They are uniform, with the spread that keeps values near 1: 1 / √inputs for a projection. What a layer adds has
- * `branchSpread` times that, so that the token itself does not outweigh its context, and the head `logitSpread` times,
- * so that logits differ by several units and the next token is neither a certainty nor a toss-up. Norms are near 1 and
- * biases small but no zeros, so that a mistake in any of them is seen.
+ * They are uniform, with the spread that keeps values near 1: 1 / √inputs for a projection. Some have a multiple of it
+ * (`spreads`), so that a model behaves like one that has learned something: attention picks a few of the tokens before,
+ * what layers add outweighs the token itself, logits differ by several units. Norms are near 1 and biases small but no
+ * zeros, so that a mistake in any of them is seen.
  */
 export function randomWeights(config: DecoderConfig, seed: number): WeightSource {
   const ofModel = new Map(modelTensors(config).map(({ tensor, shape }) => [tensor, shape]));
@@ -143,8 +143,11 @@ export function randomWeights(config: DecoderConfig, seed: number): WeightSource
   };
 }
 
-const logitSpread = 2.5;
-const branchSpread = 2;
+const spreads: Partial<Record<ModelTensor | LayerTensor, number>> = { query: 2, output: 4, down: 4, head: 2.5 };
+/** Norms that are not about 1: to the same ends. */
+const means: Partial<Record<ModelTensor | LayerTensor, number>> = { queryNorm: 2, "embeddingNorm.weight": 0.25 };
+/** As the head's: they may be the head. */
+const embeddingSpread = 2.5;
 
 function randomTensor(
   tensor: ModelTensor | LayerTensor,
@@ -161,12 +164,11 @@ function randomTensor(
 }
 
 /** Mean and standard deviation. */
-function distributionOf(tensor: string, shape: readonly number[]): [number, number] {
+function distributionOf(tensor: ModelTensor | LayerTensor, shape: readonly number[]): [number, number] {
   if (tensor.endsWith("bias")) return [0, 0.1];
-  if (shape.length === 1) return [1, 0.1];
-  if (tensor === "embedding" || tensor === "positions") return [0, logitSpread / Math.sqrt(shape[1])];
-  const factor = tensor === "head" ? logitSpread : tensor === "output" || tensor === "down" ? branchSpread : 1;
-  return [0, factor / Math.sqrt(shape[0])];
+  if (shape.length === 1) return [means[tensor] ?? 1, 0.1];
+  if (tensor === "embedding" || tensor === "positions") return [0, embeddingSpread / Math.sqrt(shape[1])];
+  return [0, (spreads[tensor] ?? 1) / Math.sqrt(shape[0])];
 }
 
 /** FNV-1a over seed, layer and name. */
