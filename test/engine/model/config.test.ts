@@ -131,6 +131,7 @@ test("Mistral's window is 4,096 if it is not mentioned, and none if it is null",
   expect(read({ ...mistral, sliding_window: 1024 })).toMatchObject({ window: 1024, kvHeads: 8 });
   expect(read({ ...mistral, sliding_window: null })).toMatchObject({ window: undefined });
   expect(read(mistral)).toMatchObject({ window: 4096 });
+  expect(read({ ...mistral, num_key_value_heads: undefined })).toMatchObject({ kvHeads: 8 });
   const types = (kind: string) => Array.from({ length: 32 }, () => kind);
   expect(read({ ...mistral, layer_types: types("full_attention") })).toMatchObject({ window: undefined });
   expect(refused({ layer_types: ["full_attention", "sliding_attention"] }, mistral)).toBe(

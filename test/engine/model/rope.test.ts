@@ -49,6 +49,11 @@ test("YaRN goes over between whole dimensions, or between broken ones", () => {
   );
 });
 
+test("YaRN ends within the dimensions that there are, also where waves are short", () => {
+  const yarn = { kind: "yarn", factor: 4, originalPositions: 700, betaFast: 32, betaSlow: 1, truncate: true } as const;
+  close(scaledFrequencies(8, 10, yarn), [1.0, 0.562341325, 0.316227766, 0.15115375]);
+});
+
 test("YaRN's temperature grows with the logarithm of the factor", () => {
   expect(yarnTemperature(4)).toBeCloseTo(1.138629436111989, 12);
   expect(yarnTemperature(40, 0.75) / yarnTemperature(40, 1)).toBeCloseTo(0.932629996003703, 12);

@@ -20,7 +20,20 @@ const codecs: [string, TextCodec][] = [
 const texts = fc
   .array(
     fc.oneof(
-      fc.constantFrom("hello", " world", "wörld", "中文", "🎉", "👩‍👩‍👧", "नमस्ते", "\n\n", "  ", "\u0301", "é"),
+      fc.constantFrom(
+        "hello",
+        " world",
+        "wörld",
+        "中文",
+        "🎉",
+        "👩‍👩‍👧",
+        "नमस्ते",
+        "\n\n",
+        "  ",
+        "\u0301",
+        "é",
+        "\uFEFF",
+      ),
       fc.string({ unit: "grapheme", maxLength: 6 }),
     ),
     { maxLength: 12 },
