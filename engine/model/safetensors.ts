@@ -25,7 +25,10 @@ const formatBits: Readonly<Record<string, number>> = {
 /** As the format's reference implementation has it. */
 const mostHeaderBytes = 100_000_000;
 
-/** Bytes that one read takes: bounds what reading needs beside its result. */
+/** Node reads no more than 2 GiB in one call. */
+const mostReadBytes = 2 ** 30;
+
+/** Bytes that are converted at once: bounds what reading needs beside its result. */
 const chunkBytes = 1 << 20;
 
 /**
@@ -67,7 +70,8 @@ export class SafetensorsFile {
     assert(this.#descriptor !== undefined, `${this.path} is closed`);
     let done = 0;
     while (done < into.length) {
-      const count = readSync(this.#descriptor, into, done, into.length - done, offset + done);
+      const length = Math.min(into.length - done, mostReadBytes);
+      const count = readSync(this.#descriptor, into, done, length, offset + done);
       if (count === 0)
         throw new InputError(`${this.path}: ends at byte ${offset + done}, expected ${into.length - done} more`);
       done += count;
