@@ -1,0 +1,95 @@
+import type { BatchStep } from "../executor.ts";
+import type { DecoderConfig } from "../model/decoder.ts";
+import { parameterCount } from "../model/tensors.ts";
+
+/**
+ * A step is run in several calls of the graph where that is cheaper: attention pads every sequence of a call to its longest
+ * query and its longest context, so that a prompt would make rows of prompt length of all answers beside it; but each call
+ * reads all weights again.
+ */
+export class CallPlanner {
+  readonly #blockTokens: number;
+  readonly #costs: CallCosts;
+  /** The wave in which each block is written, by the sequences of this step. */
+  readonly #writtenIn: Int32Array;
+
+  constructor(config: DecoderConfig, blockCount: number, blockTokens: number) {
+    this.#blockTokens = blockTokens;
+    this.#costs = callCosts(config);
+    this.#writtenIn = new Int32Array(blockCount).fill(-1);
+  }
+
+  /** The sequences of each call, in the order in which the calls are to run. */
+  plan(step: BatchStep): number[][] {
+    const waves = this.#waves(step);
+    return waves.flatMap((sequences) => this.#cheapest(step, sequences));
+  }
+
+  /**
+   * A sequence may have found blocks that another one writes in this very step. The pool has them only after that one's
+   * call, so that it waits for the next wave. Whoever is found comes first in the batch.
+   */
+  #waves({ contextLens, blockTables, maxBlocksPerSequence, slotMapping, cuSeqlensQ }: BatchStep): number[][] {
+    const writtenIn = this.#writtenIn;
+    const waves: number[][] = [];
+    const slots = (sequence: number) => slotMapping.subarray(cuSeqlensQ[sequence], cuSeqlensQ[sequence + 1]);
+    for (let sequence = 0; sequence < contextLens.length; sequence++) {
+      const first = sequence * maxBlocksPerSequence;
+      const end = first + Math.ceil(contextLens[sequence] / this.#blockTokens);
+      let wave = 0;
+      for (let i = first; i < end; i++) wave = Math.max(wave, writtenIn[blockTables[i]] + 1);
+      (waves[wave] ??= []).push(sequence);
+      for (const slot of slots(sequence)) if (slot >= 0) writtenIn[Math.floor(slot / this.#blockTokens)] = wave;
+    }
+    for (const slot of slotMapping) if (slot >= 0) writtenIn[Math.floor(slot / this.#blockTokens)] = -1;
+    return waves;
+  }
+
+  /** Sequences sorted by query and context, cut where the sum of the calls' costs is least. */
+  #cheapest({ cuSeqlensQ, contextLens }: BatchStep, sequences: readonly number[]): number[][] {
+    const queryOf = (sequence: number) => cuSeqlensQ[sequence + 1] - cuSeqlensQ[sequence];
+    const sorted = [...sequences].sort((a, b) => queryOf(a) - queryOf(b) || contextLens[a] - contextLens[b]);
+    const { perCall, perContextToken, perScore } = this.#costs;
+    /** Least cost of the first i sequences, and where their last call begins. */
+    const least = [0];
+    const begin = [0];
+    for (let end = 1; end <= sorted.length; end++) {
+      least[end] = Number.POSITIVE_INFINITY;
+      const queries = Math.max(2, queryOf(sorted[end - 1]));
+      let context = 0;
+      for (let from = end - 1; from >= 0; from--) {
+        context = Math.max(context, contextLens[sorted[from]]);
+        const cost = least[from] + perCall + (end - from) * context * (perContextToken + perScore * queries);
+        if (cost >= least[end]) continue;
+        least[end] = cost;
+        begin[end] = from;
+      }
+    }
+    const calls: number[][] = [];
+    for (let end = sorted.length; end > 0; end = begin[end]) calls.unshift(sorted.slice(begin[end], end));
+    return calls;
+  }
+}
+
+interface CallCosts {
+  readonly perCall: number;
+  /** Of each sequence. */
+  readonly perContextToken: number;
+  /** Of each query of each sequence with each token of its context. */
+  readonly perScore: number;
+}
+
+/**
+ * In rows of matrix products with all weights. To read the weights takes as long as to compute about ten rows; a context is
+ * read, written and read again where weights are read once.
+ */
+function callCosts(config: DecoderConfig): CallCosts {
+  const { layers, heads, kvHeads, headDim } = config;
+  const weights = parameterCount(config) - config.vocabulary * config.hidden;
+  const perCall = 10;
+  return {
+    perCall,
+    perContextToken: (perCall * 3 * 2 * layers * kvHeads * headDim) / weights,
+    perScore: (2 * layers * heads * headDim) / weights,
+  };
+}

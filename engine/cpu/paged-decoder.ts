@@ -1,0 +1,227 @@
+import { InferenceSession, Tensor } from "onnxruntime-node";
+import { assert, InputError } from "../../core/errors.ts";
+import { WallClock } from "../clock.ts";
+import type { BatchResult, BatchStep, BlockData } from "../executor.ts";
+import type { DecoderConfig } from "../model/decoder.ts";
+import { names } from "../onnx/decoder.ts";
+import { CallPlanner } from "./calls.ts";
+import { RotaryTable } from "./rotary-table.ts";
+
+export interface PagedDecoderOptions {
+  /** Path of the ONNX model. */
+  readonly model: string;
+  readonly config: DecoderConfig;
+  readonly blockCount: number;
+  readonly blockTokens: number;
+  readonly threads: number;
+}
+
+/**
+ * A decoder and its pool of keys and values, in this thread. The pool is plain memory, two arrays a layer, which the graph
+ * reads where they are; new rows are stored in it here.
+ */
+export class PagedDecoder {
+  readonly #options: PagedDecoderOptions;
+  readonly #session: InferenceSession;
+  readonly #planner: CallPlanner;
+  readonly #rotary: RotaryTable | undefined;
+  readonly #keys: Float32Array[] = [];
+  readonly #values: Float32Array[] = [];
+  /** The pool as inputs. */
+  readonly #pool: Record<string, Tensor> = {};
+  readonly #clock = new WallClock();
+
+  /**
+   * @throws InputError if there is no memory for the pool
+   * @throws Error of ONNX Runtime if the model cannot be loaded
+   */
+  static async load(options: PagedDecoderOptions): Promise<PagedDecoder> {
+    const session = await InferenceSession.create(options.model, {
+      intraOpNumThreads: options.threads,
+      interOpNumThreads: 1,
+      logSeverityLevel: 3,
+      // Spinning threads take the cores from whoever shares them.
+      extra: { session: { intra_op: { allow_spinning: "0" } } },
+    });
+    return new PagedDecoder(options, session);
+  }
+
+  private constructor(options: PagedDecoderOptions, session: InferenceSession) {
+    const { config, blockCount, blockTokens } = options;
+    this.#options = options;
+    this.#session = session;
+    this.#planner = new CallPlanner(config, blockCount, blockTokens);
+    this.#rotary = config.positions.kind === "rope" ? new RotaryTable(config.positions) : undefined;
+    for (let layer = 0; layer < config.layers; layer++) {
+      this.#keys.push(this.#poolArray());
+      this.#values.push(this.#poolArray());
+      const shape = [blockCount, this.#blockWidth];
+      this.#pool[names.keys(layer)] = new Tensor("float32", this.#keys[layer], shape);
+      this.#pool[names.values(layer)] = new Tensor("float32", this.#values[layer], shape);
+    }
+  }
+
+  async executeStep(step: BatchStep): Promise<BatchResult> {
+    const { vocabulary } = this.#options.config;
+    const startNs = this.#clock.now();
+    let deviceNs = 0;
+    const logits = new Float32Array(step.logitsIndices.length * vocabulary);
+    for (const sequences of this.#planner.plan(step)) {
+      const call = new Call(step, sequences, this.#options.blockTokens);
+      const inputs = { ...this.#pool, ...this.#rotary?.inputs(call.lastPosition), ...call.inputs };
+      const runNs = this.#clock.now();
+      const outputs = await this.#session.run(inputs);
+      deviceNs += this.#clock.now() - runNs;
+      this.#store(outputs, call.slots);
+      const rows = outputs[names.logits].data as Float32Array;
+      call.logits.forEach((row, i) => {
+        logits.set(rows.subarray(i * vocabulary, (i + 1) * vocabulary), row * vocabulary);
+      });
+    }
+    const deviceMs = deviceNs / 1e6;
+    return { logits, timing: { deviceMs, hostMs: (this.#clock.now() - startNs) / 1e6 - deviceMs } };
+  }
+
+  copyBlocks(pairs: readonly { readonly source: number; readonly target: number }[]): void {
+    const width = this.#blockWidth;
+    for (const pool of [...this.#keys, ...this.#values])
+      for (const { source, target } of pairs) pool.copyWithin(target * width, source * width, (source + 1) * width);
+  }
+
+  readBlock(block: number): BlockData {
+    const width = this.#blockWidth;
+    const read = (pools: readonly Float32Array[]) => {
+      const all = new Float32Array(pools.length * width);
+      pools.forEach((pool, layer) => {
+        all.set(pool.subarray(block * width, (block + 1) * width), layer * width);
+      });
+      return all;
+    };
+    return { keys: read(this.#keys), values: read(this.#values) };
+  }
+
+  writeBlock(block: number, { keys, values }: BlockData): void {
+    const width = this.#blockWidth;
+    const write = (pools: readonly Float32Array[], all: Float32Array) => {
+      assert(all.length === pools.length * width, `${all.length} numbers for ${pools.length} layers of ${width}`);
+      pools.forEach((pool, layer) => {
+        pool.set(all.subarray(layer * width, (layer + 1) * width), block * width);
+      });
+    };
+    write(this.#keys, keys);
+    write(this.#values, values);
+  }
+
+  async close(): Promise<void> {
+    await this.#session.release();
+  }
+
+  /** Numbers of a block in one layer's keys or values. */
+  get #blockWidth(): number {
+    const { config, blockTokens } = this.#options;
+    return blockTokens * config.kvHeads * config.headDim;
+  }
+
+  /** All zeros, because what is masked is still multiplied with 0. */
+  #poolArray(): Float32Array {
+    const { config, blockCount, blockTokens } = this.#options;
+    try {
+      return new Float32Array(blockCount * this.#blockWidth);
+    } catch {
+      const gib = (2 * 4 * config.layers * blockCount * this.#blockWidth) / 2 ** 30;
+      throw new InputError(
+        `no memory for a pool of ${blockCount} blocks of ${blockTokens} tokens: ${gib.toFixed(1)} GiB`,
+      );
+    }
+  }
+
+  #store(outputs: InferenceSession.OnnxValueMapType, slots: Int32Array): void {
+    const width = this.#blockWidth / this.#options.blockTokens;
+    this.#keys.forEach((keys, layer) => {
+      copyRuns(outputs[names.newKeys(layer)].data as Float32Array, keys, slots, width);
+      copyRuns(outputs[names.newValues(layer)].data as Float32Array, this.#values[layer], slots, width);
+    });
+  }
+}
+
+/** Row i goes to slot i, rows of neighbouring slots at once; −1 is nowhere. */
+function copyRuns(rows: Float32Array, pool: Float32Array, slots: Int32Array, width: number): void {
+  for (let from = 0, to = 0; from < slots.length; from = to) {
+    for (to = from + 1; to < slots.length && slots[from] >= 0 && slots[to] === slots[to - 1] + 1; ) to++;
+    if (slots[from] >= 0) pool.set(rows.subarray(from * width, to * width), slots[from] * width);
+  }
+}
+
+/**
+ * Attention of a single query takes another path through the runtime's matrix products than that of several, and another
+ * path adds in another order. With two queries at least, padding included, all results are the same to the last bit.
+ */
+const minQueries = 2;
+
+/** The inputs of one call: some sequences of a step, packed; attention has them padded to the longest. */
+class Call {
+  readonly inputs: Readonly<Record<string, Tensor>>;
+  readonly slots: Int32Array;
+  /** Which of the step's logits are computed here, in their order. */
+  readonly logits: readonly number[];
+  readonly lastPosition: number;
+
+  constructor(step: BatchStep, sequences: readonly number[], blockTokens: number) {
+    const { cuSeqlensQ, contextLens, blockTables, maxBlocksPerSequence } = step;
+    const rowCount = sum(sequences, (s) => cuSeqlensQ[s + 1] - cuSeqlensQ[s]);
+    const queries = Math.max(minQueries, ...sequences.map((s) => cuSeqlensQ[s + 1] - cuSeqlensQ[s]));
+    const lastPosition = Math.max(...sequences.map((s) => contextLens[s])) - 1;
+    const blocks = Math.ceil((lastPosition + 1) / blockTokens);
+    const tokens = new Int32Array(rowCount);
+    const positions = new Int32Array(rowCount);
+    const slots = new Int32Array(rowCount);
+    const tables = new Int32Array(sequences.length * blocks);
+    const queryRows = new Int32Array(sequences.length * queries);
+    const answerRows = new Int32Array(rowCount);
+    const contextRows = new Int32Array(rowCount);
+    /** Where a row of the step is here. */
+    const rowOf = new Map<number, number>();
+    let row = 0;
+    sequences.forEach((sequence, i) => {
+      const [from, to] = [cuSeqlensQ[sequence], cuSeqlensQ[sequence + 1]];
+      const table = blockTables.subarray(sequence * maxBlocksPerSequence, (sequence + 1) * maxBlocksPerSequence);
+      tables.set(table.subarray(0, Math.ceil(contextLens[sequence] / blockTokens)), i * blocks);
+      tokens.set(step.inputIds.subarray(from, to), row);
+      positions.set(step.positions.subarray(from, to), row);
+      slots.set(step.slotMapping.subarray(from, to), row);
+      for (let at = from; at < to; at++, row++) {
+        rowOf.set(at, row);
+        queryRows[i * queries + at - from] = row;
+        answerRows[row] = i * queries + at - from;
+        contextRows[row] = i * blocks * blockTokens + positions[row];
+      }
+      // Padding repeats the last query.
+      queryRows.fill(row - 1, i * queries + to - from, (i + 1) * queries);
+    });
+    const logits: number[] = [];
+    const logitRows: number[] = [];
+    step.logitsIndices.forEach((at, i) => {
+      const here = rowOf.get(at);
+      if (here === undefined) return;
+      logits.push(i);
+      logitRows.push(here);
+    });
+    this.slots = slots;
+    this.logits = logits;
+    this.lastPosition = lastPosition;
+    const tensor = (data: Int32Array, ...shape: number[]) => new Tensor("int32", data, shape);
+    this.inputs = {
+      [names.tokens]: tensor(tokens, rowCount),
+      [names.positions]: tensor(positions, rowCount),
+      [names.tables]: tensor(tables, sequences.length, blocks),
+      [names.queryRows]: tensor(queryRows, sequences.length, queries),
+      [names.answerRows]: tensor(answerRows, rowCount),
+      [names.contextRows]: tensor(contextRows, rowCount),
+      [names.logitRows]: tensor(Int32Array.from(logitRows), logitRows.length),
+    };
+  }
+}
+
+function sum<T>(values: readonly T[], of: (value: T) => number): number {
+  return values.reduce((total, value) => total + of(value), 0);
+}

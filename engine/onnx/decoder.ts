@@ -1,0 +1,284 @@
+import type { DecoderConfig, LayerTensor, ModelTensor, WeightSource } from "../model/decoder.ts";
+import { layerTensors, modelTensors } from "../model/tensors.ts";
+import { Graph, type Ref } from "./graph.ts";
+
+/** How the inputs and outputs of a decoder's graph are called. T tokens of B sequences; N logits are wanted. */
+export const names = {
+  /** [T] */
+  tokens: "tokens",
+  /** [T] */
+  positions: "positions",
+  /** Cosines and sines of rotary embeddings by position, [positions, headDim / 2]. */
+  cosines: "cosines",
+  sines: "sines",
+  /** [B, blocks]; filled up with any blocks. */
+  tables: "tables",
+  /** Rows of each sequence's queries, [B, queries]; filled up with any rows. */
+  queryRows: "queryRows",
+  /** Where the padded queries have each row, [T]. */
+  answerRows: "answerRows",
+  /** Where the gathered context takes each row's key and value, sequence · context + position, [T]. */
+  contextRows: "contextRows",
+  /** [N] */
+  logitRows: "logitRows",
+  /** The pool, [blocks, block tokens · kvHeads · headDim], only read. */
+  keys: (layer: number) => `keys.${layer}`,
+  values: (layer: number) => `values.${layer}`,
+  /** What is to be stored in it, [T, kvHeads · headDim]. */
+  newKeys: (layer: number) => `newKeys.${layer}`,
+  newValues: (layer: number) => `newValues.${layer}`,
+  /** [N, vocabulary] */
+  logits: "logits",
+} as const;
+
+/**
+ * A decoder over a paged pool of keys and values. Tokens are packed without padding; only attention pads. The pool is read
+ * and never returned, because the runtime would copy it whole: what a step adds to it is an output of its own, and is put
+ * into the gathered context here, so that a token attends to itself and to those before it in the same step.
+ *
+ *   pool ── gather by tables ─▶ context ── scatter new rows ─▶ attention
+ *   x ── norm ── project, rotate ─▶ new keys, new values ──┘      │
+ *                └──────────────▶ queries ────────────────────────┘
+ *
+ * Padding changes no bit of the results: what is masked has weight 0, and sums are taken in the order of positions.
+ */
+export function decoderGraph(config: DecoderConfig, weights: WeightSource, dataFile: string): Graph {
+  return new DecoderWriter(config, weights, dataFile).write();
+}
+
+/** What all layers share. */
+interface StepRefs {
+  readonly positions: Ref;
+  readonly contextRows: Ref;
+  readonly lastAnswerRows: Ref;
+  readonly sequences: Ref;
+  readonly mask: Ref;
+}
+
+class DecoderWriter {
+  readonly #config: DecoderConfig;
+  readonly #weights: WeightSource;
+  readonly #graph: Graph;
+  readonly #modelShapes;
+  readonly #layerShapes;
+
+  constructor(config: DecoderConfig, weights: WeightSource, dataFile: string) {
+    this.#config = config;
+    this.#weights = weights;
+    this.#graph = new Graph(dataFile);
+    this.#modelShapes = new Map(modelTensors(config).map(({ tensor, shape }) => [tensor, shape]));
+    this.#layerShapes = new Map(layerTensors(config).map(({ tensor, shape }) => [tensor, shape]));
+  }
+
+  write(): Graph {
+    const { layers, kvHeads, headDim, vocabulary, positions, embeddingNorm } = this.#config;
+    const graph = this.#graph;
+    const kvWidth = kvHeads * headDim;
+    for (const name of [names.tokens, names.positions, names.answerRows, names.contextRows])
+      graph.input(name, "int32", ["tokens"]);
+    graph.input(names.tables, "int32", ["sequences", "blocks"]);
+    graph.input(names.queryRows, "int32", ["sequences", "queries"]);
+    graph.input(names.logitRows, "int32", ["logits"]);
+    if (positions.kind === "rope")
+      for (const name of [names.cosines, names.sines]) graph.input(name, "float", ["positions", headDim / 2]);
+
+    const embedding = this.#model("embedding");
+    let x = this.#rows(embedding, names.tokens);
+    if (positions.kind === "learned") x = graph.op("Add", [x, this.#rows(this.#model("positions"), names.positions)]);
+    if (embeddingNorm) x = this.#layerNorm(x, this.#model("embeddingNorm.weight"), this.#model("embeddingNorm.bias"));
+    const step = this.#step();
+    for (let layer = 0; layer < layers; layer++) {
+      graph.input(names.keys(layer), "float", ["pool blocks", "block width"]);
+      graph.input(names.values(layer), "float", ["pool blocks", "block width"]);
+      graph.output(names.newKeys(layer), "float", ["tokens", kvWidth]);
+      graph.output(names.newValues(layer), "float", ["tokens", kvWidth]);
+      const isLast = layer === layers - 1;
+      const attended = this.#attention(layer, x, step, isLast);
+      // Behind the last attention only the rows whose logits are wanted go on.
+      const before = isLast ? this.#rows(x, names.logitRows) : x;
+      const between = graph.op("Add", [before, attended]);
+      x = graph.op("Add", [between, this.#feedForward(layer, between)]);
+    }
+    const normed = this.#norm(x, (part) => this.#model(`norm.${part}`));
+    if (this.#config.tiedEmbeddings)
+      graph.op("Gemm", [normed, embedding], { attributes: { transB: { int: 1 } }, name: names.logits });
+    else graph.op("MatMul", [normed, this.#model("head")], { name: names.logits });
+    graph.output(names.logits, "float", ["logits", vocabulary]);
+    return graph;
+  }
+
+  #step(): StepRefs {
+    const graph = this.#graph;
+    return {
+      positions: graph.op("Unsqueeze", [this.#cast(names.positions), graph.ints(0)]),
+      contextRows: graph.op("Unsqueeze", [this.#cast(names.contextRows), graph.ints(1)]),
+      lastAnswerRows: this.#rows(names.answerRows, names.logitRows),
+      sequences: graph.op("Unsqueeze", [this.#length(names.queryRows, 0), graph.ints(0)]),
+      mask: this.#mask(),
+    };
+  }
+
+  /**
+   * Which of the gathered context each query sees, [B, 1, queries, context]; with ALiBi, what is added to its scores,
+   * [B, heads, queries, context]: slope · distance, −∞ where nothing is seen.
+   */
+  #mask(): Ref {
+    const graph = this.#graph;
+    const { window, positions, heads } = this.#config;
+    const kvWidth = this.#config.kvHeads * this.#config.headDim;
+    const blockTokens = graph.op("Div", [this.#length(names.keys(0), 1), graph.int(kvWidth)]);
+    const contextLength = graph.op("Mul", [this.#length(names.tables, 1), blockTokens]);
+    const keyAt = graph.op("Range", [graph.int(0), contextLength, graph.int(1)]);
+    const queryAt = graph.op("Unsqueeze", [this.#cast(this.#rows(names.positions, names.queryRows)), graph.ints(1, 3)]);
+    let seen = graph.op("LessOrEqual", [keyAt, queryAt]);
+    if (window !== undefined) {
+      const first = graph.op("Sub", [queryAt, graph.int(window)]);
+      seen = graph.op("And", [seen, graph.op("Greater", [keyAt, first])]);
+    }
+    if (positions.kind !== "alibi") return seen;
+    const distance = graph.op("Cast", [graph.op("Sub", [keyAt, queryAt])], { attributes: { to: { int: 1 } } });
+    const slopes = graph.floats([heads, 1, 1], alibiSlopes(heads));
+    return graph.op("Where", [seen, graph.op("Mul", [distance, slopes]), graph.float(Number.NEGATIVE_INFINITY)]);
+  }
+
+  #attention(layer: number, x: Ref, step: StepRefs, isLast: boolean): Ref {
+    const graph = this.#graph;
+    const { heads, kvHeads, headDim, qkNorm, biases } = this.#config;
+    const h = this.#norm(x, (part) => this.#layer(layer, `attentionNorm.${part}`));
+    const project = (tensor: "query" | "key" | "value", name?: Ref) =>
+      this.#linear(h, this.#layer(layer, tensor), biases.qkv ? this.#layer(layer, `${tensor}.bias`) : undefined, name);
+    const positioned = (tensor: "query" | "key", width: number, name?: Ref) => {
+      const isRope = this.#config.positions.kind === "rope";
+      if (!qkNorm && !isRope) return project(tensor, name);
+      let rows = project(tensor);
+      if (qkNorm) rows = this.#headNorm(rows, this.#layer(layer, `${tensor}Norm`), width, isRope ? undefined : name);
+      return isRope ? this.#rotated(rows, step.positions, name) : rows;
+    };
+    const queries = positioned("query", heads * headDim);
+    const newKeys = positioned("key", kvHeads * headDim, names.newKeys(layer));
+    const newValues = project("value", names.newValues(layer));
+    const attended = graph.op(
+      "Attention",
+      [
+        this.#rows(queries, names.queryRows),
+        this.#context(names.keys(layer), newKeys, step),
+        this.#context(names.values(layer), newValues, step),
+        step.mask,
+      ],
+      {
+        attributes: {
+          q_num_heads: { int: heads },
+          kv_num_heads: { int: kvHeads },
+          scale: { float: 1 / Math.sqrt(headDim) },
+        },
+      },
+    );
+    const packed = this.#rows(
+      graph.op("Reshape", [attended, graph.ints(-1, heads * headDim)]),
+      isLast ? step.lastAnswerRows : names.answerRows,
+    );
+    const bias = biases.output ? this.#layer(layer, "output.bias") : undefined;
+    return this.#linear(packed, this.#layer(layer, "output"), bias);
+  }
+
+  /** Blocks of all sequences one after the other, with the new rows in their places, [B, context, kvWidth]. */
+  #context(pool: Ref, rows: Ref, step: StepRefs): Ref {
+    const graph = this.#graph;
+    const kvWidth = this.#config.kvHeads * this.#config.headDim;
+    const gathered = graph.op("Reshape", [this.#rows(pool, names.tables), graph.ints(-1, kvWidth)]);
+    const whole = graph.op("ScatterND", [gathered, step.contextRows, rows]);
+    const shape = graph.op("Concat", [step.sequences, graph.ints(-1, kvWidth)], { attributes: { axis: { int: 0 } } });
+    return graph.op("Reshape", [whole, shape]);
+  }
+
+  #rotated(rows: Ref, positions: Ref, name?: Ref): Ref {
+    const graph = this.#graph;
+    const batch = graph.op("Unsqueeze", [rows, graph.ints(0)]);
+    const rotated = graph.op("RotaryEmbedding", [batch, positions, names.cosines, names.sines], {
+      domain: "com.microsoft",
+    });
+    return graph.op("Squeeze", [rotated, graph.ints(0)], name === undefined ? {} : { name });
+  }
+
+  #headNorm(rows: Ref, weight: Ref, width: number, name?: Ref): Ref {
+    const graph = this.#graph;
+    const heads = graph.op("Reshape", [rows, graph.ints(-1, this.#config.headDim)]);
+    return graph.op(
+      "Reshape",
+      [this.#rmsNorm(heads, weight), graph.ints(-1, width)],
+      name === undefined ? {} : { name },
+    );
+  }
+
+  #feedForward(layer: number, x: Ref): Ref {
+    const graph = this.#graph;
+    const { feedForward, biases } = this.#config;
+    const h = this.#norm(x, (part) => this.#layer(layer, `ffnNorm.${part}`));
+    const up = this.#linear(h, this.#layer(layer, "up"), biases.ffn ? this.#layer(layer, "up.bias") : undefined);
+    let inner: Ref;
+    if (feedForward === "silu-gated") {
+      const gate = this.#linear(h, this.#layer(layer, "gate"));
+      inner = graph.op("Mul", [graph.op("Mul", [gate, graph.op("Sigmoid", [gate])]), up]);
+    } else {
+      const approximate = { text: feedForward === "gelu-tanh" ? "tanh" : "none" };
+      inner = graph.op("Gelu", [up], { attributes: { approximate } });
+    }
+    return this.#linear(inner, this.#layer(layer, "down"), biases.ffn ? this.#layer(layer, "down.bias") : undefined);
+  }
+
+  #linear(x: Ref, weight: Ref, bias?: Ref, name?: Ref): Ref {
+    const named = name === undefined ? {} : { name };
+    if (bias === undefined) return this.#graph.op("MatMul", [x, weight], named);
+    return this.#graph.op("Add", [this.#graph.op("MatMul", [x, weight]), bias], named);
+  }
+
+  #norm(x: Ref, tensor: (part: "weight" | "bias") => Ref): Ref {
+    if (this.#config.norm.kind === "rms") return this.#rmsNorm(x, tensor("weight"));
+    return this.#layerNorm(x, tensor("weight"), tensor("bias"));
+  }
+
+  #rmsNorm(x: Ref, weight: Ref): Ref {
+    const attributes = { axis: { int: -1 }, epsilon: { float: this.#config.norm.epsilon } };
+    return this.#graph.op("SimplifiedLayerNormalization", [x, weight], { attributes });
+  }
+
+  #layerNorm(x: Ref, weight: Ref, bias: Ref): Ref {
+    const attributes = { axis: { int: -1 }, epsilon: { float: this.#config.norm.epsilon } };
+    return this.#graph.op("LayerNormalization", [x, weight, bias], { attributes });
+  }
+
+  #rows(table: Ref, rows: Ref): Ref {
+    return this.#graph.op("Gather", [table, rows], { attributes: { axis: { int: 0 } } });
+  }
+
+  /** To 64-bit integers, which some operators insist on. */
+  #cast(value: Ref): Ref {
+    return this.#graph.op("Cast", [value], { attributes: { to: { int: 7 } } });
+  }
+
+  /** A dimension's length, a scalar. */
+  #length(value: Ref, dimension: number): Ref {
+    const shape = this.#graph.op("Shape", [value]);
+    return this.#graph.op("Gather", [shape, this.#graph.int(dimension)], { attributes: { axis: { int: 0 } } });
+  }
+
+  #model(tensor: ModelTensor): Ref {
+    return this.#graph.weight(`model.${tensor}`, this.#modelShapes.get(tensor)!, () => this.#weights.model(tensor));
+  }
+
+  #layer(layer: number, tensor: LayerTensor): Ref {
+    return this.#graph.weight(`layer.${layer}.${tensor}`, this.#layerShapes.get(tensor)!, () =>
+      this.#weights.layer(layer, tensor),
+    );
+  }
+}
+
+/**
+ * Slopes of ALiBi (Press et al. 2022): 2^(−8/n), 2^(−16/n) … for n heads; where n is no power of two, those of the next
+ * lower power, then every other one of the next higher power.
+ */
+export function alibiSlopes(heads: number): number[] {
+  const lower = 2 ** Math.floor(Math.log2(heads));
+  const slope = (i: number, of: number) => 2 ** ((-8 * (i + 1)) / of);
+  return Array.from({ length: heads }, (_, i) => (i < lower ? slope(i, lower) : slope(2 * (i - lower), 2 * lower)));
+}

@@ -1,0 +1,128 @@
+import {
+  type Attribute,
+  type DataType,
+  type Dimensions,
+  type Initializer,
+  modelBytes,
+  type Node,
+  type Value,
+} from "./proto.ts";
+
+/** The name of a value in a graph: what one operator makes and others take. */
+export type Ref = string;
+
+/** A tensor whose numbers are in a file beside the model. */
+export interface StoredTensor {
+  readonly name: Ref;
+  /** Where it begins; a multiple of the page size, so that it can be mapped. */
+  readonly offset: number;
+  readonly bytes: number;
+  read(): Uint8Array;
+}
+
+export interface OpOptions {
+  readonly attributes?: Readonly<Record<string, Attribute>>;
+  /** "com.microsoft" for ONNX Runtime's own operators. */
+  readonly domain?: string;
+  /** What the result is called, if somebody outside asks for it. */
+  readonly name?: Ref;
+}
+
+const pageBytes = 4096;
+/** Numbers of fewer bytes are in the model itself, where the runtime can see them. */
+const smallBytes = 1024;
+
+/** An ONNX graph that is being written down, operator by operator. */
+export class Graph {
+  readonly stored: StoredTensor[] = [];
+  readonly #file: string;
+  readonly #nodes: Node[] = [];
+  readonly #initializers: Initializer[] = [];
+  readonly #constants = new Map<string, Ref>();
+  readonly #inputs: Value[] = [];
+  readonly #outputs: Value[] = [];
+  #count = 0;
+  #end = 0;
+
+  /** Large tensors go to `file`, in the model's folder. */
+  constructor(file: string) {
+    this.#file = file;
+  }
+
+  /** Bytes of the file with the large tensors. */
+  get storedBytes(): number {
+    return this.#end;
+  }
+
+  input(name: Ref, type: DataType, shape: Dimensions): Ref {
+    this.#inputs.push({ name, type, shape });
+    return name;
+  }
+
+  output(name: Ref, type: DataType, shape: Dimensions): void {
+    this.#outputs.push({ name, type, shape });
+  }
+
+  op(type: string, inputs: readonly Ref[], { attributes = {}, domain = "", name }: OpOptions = {}): Ref {
+    const result = name ?? `v${this.#count++}`;
+    this.#nodes.push({ type, domain, name: `${type} ${result}`, inputs, outputs: [result], attributes });
+    return result;
+  }
+
+  /** A tensor of 32-bit floats, read when the file is written. */
+  weight(name: Ref, shape: readonly number[], read: () => Float32Array): Ref {
+    const bytes = shape.reduce((product, length) => product * length, 4);
+    const numbers = () => bytesOf(read());
+    if (bytes < smallBytes) {
+      this.#initializers.push({ name, type: "float", shape, data: numbers() });
+      return name;
+    }
+    const offset = Math.ceil(this.#end / pageBytes) * pageBytes;
+    this.#end = offset + bytes;
+    this.stored.push({ name, offset, bytes, read: numbers });
+    this.#initializers.push({ name, type: "float", shape, data: { file: this.#file, offset, bytes } });
+    return name;
+  }
+
+  ints(...values: number[]): Ref {
+    return this.#constant("int64", [values.length], BigInt64Array.from(values, BigInt));
+  }
+
+  int(value: number): Ref {
+    return this.#constant("int64", [], BigInt64Array.of(BigInt(value)));
+  }
+
+  float(value: number): Ref {
+    return this.#constant("float", [], Float32Array.of(value));
+  }
+
+  floats(shape: readonly number[], values: readonly number[]): Ref {
+    return this.#constant("float", shape, Float32Array.from(values));
+  }
+
+  bytes(): Uint8Array {
+    return modelBytes({
+      nodes: this.#nodes,
+      initializers: this.#initializers,
+      inputs: this.#inputs,
+      outputs: this.#outputs,
+      opsets: { "": 23, "com.microsoft": 1 },
+    });
+  }
+
+  /** Each constant is there once. */
+  #constant(type: DataType, shape: readonly number[], values: Float32Array | BigInt64Array): Ref {
+    const key = `${type} ${shape} ${values}`;
+    let name = this.#constants.get(key);
+    if (name === undefined) {
+      name = `c${this.#constants.size}`;
+      this.#constants.set(key, name);
+      this.#initializers.push({ name, type, shape, data: bytesOf(values) });
+    }
+    return name;
+  }
+}
+
+function bytesOf(numbers: ArrayBufferView): Uint8Array {
+  return new Uint8Array(numbers.buffer, numbers.byteOffset, numbers.byteLength);
+}
