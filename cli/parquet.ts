@@ -107,12 +107,12 @@ export async function writeSimulatedSteps(path: string, steps: StepTable): Promi
 
 /** A row for each interval of a simulation: means of what was there, sums of what happened, over all replicas. */
 export async function writeSeries(path: string, series: TimeSeries): Promise<void> {
-  const { count, intervalNs, levels, counts } = series;
+  const { count, startNs, intervalNs, levels, counts } = series;
   const mean = (values: Float64Array) => values.subarray(0, count).map((value) => value / intervalNs);
   await writeTable(path, count, [
     int64(
       "startNs",
-      Float64Array.from({ length: count }, (_, i) => i * intervalNs),
+      Float64Array.from({ length: count }, (_, i) => startNs + i * intervalNs),
     ),
     ...levelNames.map((name) => double(name, mean(levels[name]))),
     ...countNames.map((name) => int64(name, counts[name].subarray(0, count))),

@@ -134,7 +134,7 @@ export class Engine {
   #arriveUntil(nowNs: Nanos): void {
     for (let atNs = this.#nextNs; atNs <= nowNs; atNs = this.#nextNs) {
       const id = this.#turns.nextNs === atNs ? this.#turns.pop() : this.arrivals.take();
-      this.#endWarmup(id, atNs);
+      this.#beginFigures(id, atNs);
       const batch = this.arrivals.batchOf(id);
       const row = id - batch.firstId;
       batch.outcomes.arrivalNs[row] = atNs;
@@ -144,11 +144,12 @@ export class Engine {
     }
   }
 
-  #endWarmup(id: number, nowNs: Nanos): void {
-    const { warmup = 0 } = this.#config;
-    if (warmup === 0 || id < warmup || this.#isWarm) return;
+  /** Figures begin with the arrival of the first request that is in them. */
+  #beginFigures(id: number, nowNs: Nanos): void {
+    if (this.#isWarm || id < (this.#config.warmup ?? 0)) return;
     this.#isWarm = true;
-    this.replica.endWarmup(nowNs);
+    this.replica.beginFigures(nowNs);
+    this.series.begin(nowNs);
   }
 
   #ended(batch: Batch, row: number): void {

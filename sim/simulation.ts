@@ -7,11 +7,11 @@ import type { KvCache } from "../core/kv-cache.ts";
 import type { FutureView, Router } from "../core/plugins.ts";
 import { usableBlocksOf } from "../core/replay.ts";
 import { type ArrivalOptions, Arrivals, type Batch } from "../core/serving/arrivals.ts";
+import { EventQueue } from "../core/serving/event-queue.ts";
 import type { StepObserver } from "../core/serving/served-replica.ts";
 import { TimeSeries } from "../core/serving/time-series.ts";
 import type { Nanos, Trace } from "../core/trace.ts";
 import type { CostModel } from "./cost/cost-model.ts";
-import { EventQueue } from "../core/serving/event-queue.ts";
 import { SimulatedReplica } from "./simulated-replica.ts";
 
 export interface SimulationConfig extends CacheConfig, SchedulerConfig {
@@ -133,7 +133,7 @@ export class Simulation {
 
   #arrive(id: number): void {
     const { nowNs, arrivals } = this;
-    this.#endWarmup(id);
+    this.#beginFigures(id);
     const batch = arrivals.batchOf(id);
     const row = id - batch.firstId;
     const request = batch.request(row);
@@ -147,12 +147,12 @@ export class Simulation {
     if (!this.replicas[to].isBusy) this.#isReady(this.replicas[to]);
   }
 
-  /** Figures begin with the arrival of the first request after the warm-up. */
-  #endWarmup(id: number): void {
-    const { warmup = 0 } = this.#config;
-    if (warmup === 0 || id < warmup || this.#isWarm) return;
+  /** Figures begin with the arrival of the first request that is in them. */
+  #beginFigures(id: number): void {
+    if (this.#isWarm || id < (this.#config.warmup ?? 0)) return;
     this.#isWarm = true;
-    for (const replica of this.replicas) replica.endWarmup(this.nowNs);
+    for (const replica of this.replicas) replica.beginFigures(this.nowNs);
+    this.series.begin(this.nowNs);
   }
 
   #isReady(replica: SimulatedReplica): void {

@@ -100,8 +100,9 @@ export class ServedReplica {
     this.#readLevels(nowNs);
   }
 
-  /** Counters begin anew. */
-  endWarmup(nowNs: Nanos): void {
+  /** Counters begin anew: the first request that is in the figures has come. */
+  beginFigures(nowNs: Nanos): void {
+    this.settle(nowNs);
     this.cache.counters.reset();
     this.stepCount = 0;
     // What has passed of the step under way will be counted with the rest of it.

@@ -37,20 +37,33 @@ const firstIntervalNs = 1_000_000;
  * replicas add to the same series.
  */
 export class TimeSeries {
+  /** Where the first interval begins: the first arrival, or the end of the warm-up. */
+  startNs: Nanos = 0;
   intervalNs: Nanos = firstIntervalNs;
   /** Intervals in use. */
   count = 0;
   readonly levels: Readonly<Record<LevelName, Float64Array>> = columns(levelNames);
   readonly counts: Readonly<Record<CountName, Float64Array>> = columns(countNames);
 
+  /** It begins now, and what was before is in no interval. */
+  begin(nowNs: Nanos): void {
+    this.startNs = nowNs;
+    this.intervalNs = firstIntervalNs;
+    this.count = 0;
+    for (const column of [...Object.values(this.levels), ...Object.values(this.counts)]) column.fill(0);
+  }
+
   /** These were the levels of a replica in `[fromNs, toNs)`. */
   hold(levels: Readonly<Levels>, fromNs: Nanos, toNs: Nanos): void {
-    if (toNs <= fromNs) return;
-    this.#reach(toNs);
+    const { startNs } = this;
+    const to = toNs - startNs;
+    let at = Math.max(0, fromNs - startNs);
+    if (to <= at) return;
+    this.#reach(to);
     const { intervalNs } = this;
-    for (let at = fromNs; at < toNs; ) {
+    while (at < to) {
       const i = Math.floor(at / intervalNs);
-      const end = Math.min(toNs, (i + 1) * intervalNs);
+      const end = Math.min(to, (i + 1) * intervalNs);
       const length = end - at;
       const { waiting, running, freeBlocks, privateBlocks, idleBlocks, heldBlocks, busy } = this.levels;
       waiting[i] += levels.waiting * length;
@@ -67,25 +80,28 @@ export class TimeSeries {
   /** So many more at this time. */
   add(name: CountName, nowNs: Nanos, count: number): void {
     if (count === 0) return;
-    this.#reach(nowNs + 1);
-    this.counts[name][Math.floor(nowNs / this.intervalNs)] += count;
+    const at = nowNs - this.startNs;
+    this.#reach(at + 1);
+    this.counts[name][Math.floor(at / this.intervalNs)] += count;
   }
 
   /** `count` steps that computed and generated so many tokens each; the first so many of `endsNs` say when they ended. */
   addSteps(endsNs: Float64Array, count: number, computedTokens: number, generatedTokens: number): void {
-    this.#reach(endsNs[count - 1] + 1);
+    const { startNs } = this;
+    this.#reach(endsNs[count - 1] - startNs + 1);
     const { intervalNs, counts } = this;
     for (let step = 0; step < count; step++) {
-      const i = Math.floor(endsNs[step] / intervalNs);
+      const i = Math.floor((endsNs[step] - startNs) / intervalNs);
       counts.steps[i]++;
       counts.computedTokens[i] += computedTokens;
       counts.generatedTokens[i] += generatedTokens;
     }
   }
 
-  #reach(endNs: Nanos): void {
-    while (endNs > this.intervalNs * mostIntervals) this.#halve();
-    const count = Math.ceil(endNs / this.intervalNs);
+  /** There are intervals for so long a time. */
+  #reach(lengthNs: Nanos): void {
+    while (lengthNs > this.intervalNs * mostIntervals) this.#halve();
+    const count = Math.ceil(lengthNs / this.intervalNs);
     if (count > this.count) this.count = count;
   }
 
