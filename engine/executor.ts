@@ -50,3 +50,8 @@ export interface BlockData {
   readonly keys: Float32Array;
   readonly values: Float32Array;
 }
+
+/** An executor cannot go on, or could not begin: its thread died, or what it runs on failed. */
+export class ExecutorError extends Error {
+  override name = "ExecutorError";
+}

@@ -1,0 +1,103 @@
+import { availableParallelism } from "node:os";
+import { Worker } from "node:worker_threads";
+import { InputError } from "../../core/errors.ts";
+import type { BatchResult, BatchStep, BlockData, Executor } from "../executor.ts";
+import type { DecoderConfig, WeightSource } from "../model/decoder.ts";
+import { parameterCount } from "../model/tensors.ts";
+import { modelFiles } from "../onnx/model-files.ts";
+import type { PagedDecoderOptions } from "./paged-decoder.ts";
+import { Remote } from "./remote.ts";
+
+export interface CpuExecutorOptions {
+  readonly model: { readonly config: DecoderConfig; readonly weights: WeightSource };
+  readonly blockCount: number;
+  readonly blockTokens: number;
+  /** Of the model's operators; as many as this process may use if not given. */
+  readonly threads?: number;
+  /** Where the ONNX models are kept; the user's cache folder if not given. */
+  readonly folder?: string;
+}
+
+/**
+ * Runs a model on the CPU, in a thread of its own: ONNX Runtime holds the thread that calls it until a step is done.
+ *
+ * @throws InputError if the model cannot be written, or memory is too small for weights and pool
+ * @throws ExecutorError if the model cannot be loaded
+ */
+export async function openCpuExecutor(options: CpuExecutorOptions): Promise<Executor> {
+  const { model, blockCount, blockTokens, threads = availableParallelism(), folder } = options;
+  const { config, weights } = model;
+  checkMemory(options);
+  const where = folder === undefined ? {} : { folder };
+  const load = async (rebuild: boolean) => {
+    const path = await modelFiles(config, weights, { ...where, rebuild });
+    return loaded({ model: path, config, blockCount, blockTokens, threads });
+  };
+  const remote = await load(false).catch((error: unknown) => {
+    if (error instanceof InputError) throw error;
+    // The files may be damaged in ways that their sizes do not show.
+    return load(true);
+  });
+  return new CpuExecutor(remote, blockCount, blockTokens);
+}
+
+async function loaded(options: PagedDecoderOptions): Promise<Remote> {
+  const remote = new Remote(startWorker(options));
+  try {
+    await remote.ask({ kind: "load" });
+  } catch (error) {
+    await remote.close().catch(() => {});
+    throw error;
+  }
+  return remote;
+}
+
+function startWorker(workerData: PagedDecoderOptions): Worker {
+  const program = import.meta.url.endsWith(".ts") ? "./from-source.mjs" : "./worker.js";
+  return new Worker(new URL(program, import.meta.url), { workerData });
+}
+
+class CpuExecutor implements Executor {
+  readonly backend = "onnx-cpu";
+  readonly blockCount: number;
+  readonly blockTokens: number;
+  readonly #remote: Remote;
+
+  constructor(remote: Remote, blockCount: number, blockTokens: number) {
+    this.#remote = remote;
+    this.blockCount = blockCount;
+    this.blockTokens = blockTokens;
+  }
+
+  executeStep(step: BatchStep): Promise<BatchResult> {
+    return this.#remote.ask({ kind: "step", step });
+  }
+
+  copyBlocks(pairs: readonly { readonly source: number; readonly target: number }[]): Promise<void> {
+    return this.#remote.ask({ kind: "copy", pairs: pairs.map(({ source, target }) => ({ source, target })) });
+  }
+
+  readBlock(block: number): Promise<BlockData> {
+    return this.#remote.ask({ kind: "read", block });
+  }
+
+  writeBlock(block: number, data: BlockData): Promise<void> {
+    return this.#remote.ask({ kind: "write", block, data });
+  }
+
+  close(): Promise<void> {
+    return this.#remote.close();
+  }
+}
+
+/** Weights, which the runtime copies into the layout that it wants, and the pool. */
+function checkMemory({ model: { config }, blockCount, blockTokens }: CpuExecutorOptions): void {
+  const gib = (bytes: number) => `${(bytes / 2 ** 30).toFixed(1)} GiB`;
+  const weights = 4 * parameterCount(config);
+  const pool = 2 * 4 * config.layers * blockCount * blockTokens * config.kvHeads * config.headDim;
+  const free = process.availableMemory();
+  if (weights + pool <= free) return;
+  throw new InputError(
+    `${config.name} needs ${gib(weights)} for its weights and ${gib(pool)} for ${blockCount} blocks of ${blockTokens} tokens, of ${gib(free)} of free memory`,
+  );
+}

@@ -1,0 +1,58 @@
+import { parentPort, workerData } from "node:worker_threads";
+import { assert } from "../../core/errors.ts";
+import type { BatchResult, BatchStep, BlockData } from "../executor.ts";
+import { PagedDecoder, type PagedDecoderOptions } from "./paged-decoder.ts";
+
+/** What the worker is asked for, one at a time; `load` comes first. */
+export type Ask =
+  | { readonly kind: "load" }
+  | { readonly kind: "step"; readonly step: BatchStep }
+  | { readonly kind: "copy"; readonly pairs: readonly { readonly source: number; readonly target: number }[] }
+  | { readonly kind: "read"; readonly block: number }
+  | { readonly kind: "write"; readonly block: number; readonly data: BlockData }
+  | { readonly kind: "close" };
+
+export type Answer =
+  | { readonly value: BatchResult | BlockData | undefined }
+  | { readonly error: { readonly name: string; readonly message: string } };
+
+let decoder: PagedDecoder | undefined;
+
+async function answer(ask: Ask): Promise<BatchResult | BlockData | undefined> {
+  if (ask.kind === "load") {
+    decoder = await PagedDecoder.load(workerData as PagedDecoderOptions);
+    return undefined;
+  }
+  assert(decoder !== undefined, "nothing has been loaded");
+  switch (ask.kind) {
+    case "step":
+      return decoder.executeStep(ask.step);
+    case "copy":
+      decoder.copyBlocks(ask.pairs);
+      return undefined;
+    case "read":
+      return decoder.readBlock(ask.block);
+    case "write":
+      decoder.writeBlock(ask.block, ask.data);
+      return undefined;
+    case "close":
+      await decoder.close();
+      return undefined;
+  }
+}
+
+const port = parentPort;
+assert(port !== null, "this is the program of a worker thread");
+port.on("message", async (ask: Ask) => {
+  try {
+    const value = await answer(ask);
+    const moved = value === undefined ? [] : "logits" in value ? [value.logits] : [value.keys, value.values];
+    port.postMessage(
+      { value } satisfies Answer,
+      moved.map(({ buffer }) => buffer as ArrayBuffer),
+    );
+  } catch (error) {
+    const { name, message } = error as Error;
+    port.postMessage({ error: { name, message } } satisfies Answer);
+  }
+});
