@@ -13,7 +13,7 @@ import { type RunReport, runReport } from "./report.ts";
 import { distinctPromptBlocks, runReplay } from "./run.ts";
 import { checkRunsFolder, claimRunDirectory } from "./run-directory.ts";
 import { commandOf, runId, saveRun } from "./save.ts";
-import { capacityFrom, simulatedFrom, spreadArrivals } from "./simulation.ts";
+import { asSent, capacityFrom, simulatedFrom } from "./simulation.ts";
 import { checkTarget, type SimulationLists, type SimulationOptions } from "./simulation-options.ts";
 import { simulationTable } from "./simulation-table.ts";
 
@@ -52,7 +52,7 @@ export async function compareSimulations(files: readonly string[], options: Comp
   const progress = new Progress();
   try {
     const read = await readInput(files, options, progress);
-    const input = { ...read, trace: spreadArrivals(read.trace, options.spread ?? "none") };
+    const input = { ...read, trace: asSent(read.trace, loads[0]) };
     const { trace } = input;
     checkWarmup(options.warmup, trace);
     const keys = new KeysOnce(input);

@@ -15,7 +15,7 @@ import {
   type RunConfig,
   simulatedScheduler,
 } from "./configuration.ts";
-import { type Input, readInput } from "./input.ts";
+import { readInput } from "./input.ts";
 import { OperationsPlayer, readOperations } from "./operations-file.ts";
 import {
   addBlockSize,
@@ -38,7 +38,7 @@ import { runReport } from "./report.ts";
 import { distinctPromptBlocks, runReplay, servedRequests } from "./run.ts";
 import { checkWritable, claimRunDirectory } from "./run-directory.ts";
 import { commandOf, runId, runsFolder, saveRun } from "./save.ts";
-import { capacityFrom, simulatedFrom, spreadArrivals } from "./simulation.ts";
+import { asSent, capacityFrom, simulatedFrom } from "./simulation.ts";
 import { addSimulationOptions, checkTarget, type SimulationOptions } from "./simulation-options.ts";
 import { summary } from "./summary.ts";
 import { TimelineFile } from "./timeline-file.ts";
@@ -123,7 +123,8 @@ async function replay(files: readonly string[], options: ReplayOptions): Promise
 
   const progress = new Progress();
   try {
-    const input = arriving(await readInput(files, options, progress), options.spread);
+    const read = await readInput(files, options, progress);
+    const input = { ...read, trace: asSent(read.trace, options) };
     const { trace } = input;
     checkWarmup(options.warmup, trace);
     const simulated = options.target === "sim" ? await simulatedFrom(options, trace) : undefined;
@@ -185,12 +186,6 @@ async function replay(files: readonly string[], options: ReplayOptions): Promise
     progress.done();
   }
 }
-
-/** The same trace with its arrivals spread as asked for. */
-const arriving = (input: Input, spread: "none" | "uniform" = "none"): Input => ({
-  ...input,
-  trace: spreadArrivals(input.trace, spread),
-});
 
 /** What is read besides the trace; names that are no files do no harm. */
 const filesOf = ({ operations, cost, model }: ReplayOptions) =>

@@ -51,8 +51,9 @@ export function commandOf(
   if (target !== "cache") add("target", target);
   // What they give is the number of blocks.
   const { capacity: _, gpuMemory: __, ...others } = given;
-  const { schedulerOption } = others;
-  words.push(...givenWords(target !== "cache" ? others : schedulerOption ? { schedulerOption } : {}));
+  const { schedulerOption, maxOutput } = others;
+  const withoutClock = { ...(schedulerOption && { schedulerOption }), ...(maxOutput && { maxOutput }) };
+  words.push(...givenWords(target === "cache" ? withoutClock : others));
   add("blocks", policy.blocks ?? "unlimited");
   add("block-size", policy.blockTokens);
   add("warmup", warmup === 0 ? undefined : warmup);

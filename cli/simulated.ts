@@ -19,6 +19,8 @@ export interface Simulated {
   readonly router: Pick<RouterConfig, "router" | "routerOptions">;
   readonly loop: "open" | "closed";
   readonly spread: "none" | "uniform";
+  /** Tokens that clients ask for at least. */
+  readonly maxOutput: number;
   /** Times as fast as recorded. */
   readonly speed: number;
   /** Requests a second, if that is what the speed was chosen for. */

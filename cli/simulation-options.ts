@@ -22,11 +22,19 @@ export interface SimulationOptions {
   readonly speed?: number;
   readonly rate?: number;
   readonly spread?: "none" | "uniform";
+  readonly maxOutput?: number;
   readonly slo?: Slo;
 }
 
 /** Of these options, what a replay without a clock has a use for. */
-const withoutClock: readonly (keyof SimulationOptions)[] = ["model", "tp", "kvDtype", "capacity", "schedulerOption"];
+const withoutClock: readonly (keyof SimulationOptions)[] = [
+  "model",
+  "tp",
+  "kvDtype",
+  "capacity",
+  "schedulerOption",
+  "maxOutput",
+];
 
 /**
  * `used` are those that have a meaning without the simulator.
@@ -74,6 +82,7 @@ const optionNames: Readonly<Record<keyof SimulationOptions, string>> = {
   speed: "speed",
   rate: "rate",
   spread: "spread",
+  maxOutput: "max-output",
   slo: "slo",
 };
 
@@ -153,6 +162,7 @@ function addCommonOptions(command: Command): Command {
     .option("--router-option <NAME=N>", "an option of the router (repeatable)", namedNumber("--router-option"))
     .addOption(new Option("--loop <LOOP>", "open: as recorded; closed: turns wait for answers").argParser(loop))
     .option("--speed <N>", "times as fast as recorded (default: 1)", positive("--speed"))
+    .option("--max-output <N>", "tokens that clients ask for at least", wholeNumber("--max-output", 1))
     .addOption(new Option("--spread <HOW>", "equal arrival times: none, or uniform until the next").argParser(spread))
     .option("--slo <LIMITS>", "what is promised, such as ttft=500ms,tpot=50ms,e2e=10s", slo);
 }

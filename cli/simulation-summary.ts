@@ -5,7 +5,7 @@ import { aligned, approximate, colors, counted, percent, wrapped } from "./table
 /** What was simulated, in lines of the summary's head. */
 export function engineRows({ simulation, policy }: RunReport): [string, string][] {
   if (!simulation) return [];
-  const { model, gpu, tensorParallel, cost, replicas, router, loop, speed, spread } = simulation;
+  const { model, gpu, tensorParallel, cost, replicas, router, loop, speed, spread, maxOutput } = simulation;
   const devices = tensorParallel === 1 ? gpu : `${tensorParallel} × ${gpu}`;
   const cluster = replicas === 1 ? "" : `; ${replicas} replicas, router ${colors.bold(router ?? "none")}`;
   const options = Object.entries(policy.schedulerOptions).map(([name, value]) => `${name}=${value}`);
@@ -13,6 +13,7 @@ export function engineRows({ simulation, policy }: RunReport): [string, string][
     ...(loop === "closed" ? ["turns wait for answers (closed loop)"] : []),
     ...(speed === 1 ? [] : [`${Number(speed.toPrecision(4))} times as fast as recorded`]),
     ...(spread === "none" ? [] : ["equal times spread"]),
+    ...(maxOutput === 0 ? [] : [`clients ask for ${counted(maxOutput, "token")} or more`]),
   ];
   return [
     ["engine", `${colors.bold(model)} on ${devices}, step times: ${cost}${cluster}`],

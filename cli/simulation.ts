@@ -52,6 +52,7 @@ export async function simulatedFrom(options: SimulationOptions, trace: Trace): P
     router: { router, routerOptions: options.routerOption },
     loop: options.loop ?? "open",
     spread: options.spread ?? "none",
+    maxOutput: options.maxOutput ?? 0,
     speed: speedFrom(options, trace),
     rate: options.rate,
     slo: options.slo,
@@ -146,7 +147,8 @@ async function costOf(simulated: Simulated, blockTokens: number): Promise<Simula
 
 /** What a report says of it. */
 export function describe(simulated: Simulated) {
-  const { model, hardware, tensorParallel, efficiency, costFile, replicas, router, loop, speed, spread } = simulated;
+  const { model, hardware, tensorParallel, efficiency, costFile, replicas, router, loop, speed, spread, maxOutput } =
+    simulated;
   return {
     model: model.name,
     gpu: hardware.name,
@@ -162,12 +164,19 @@ export function describe(simulated: Simulated) {
     speed,
     requestsPerS: simulated.rate ?? null,
     spread,
+    maxOutput,
   };
 }
 
-/** The trace as it arrives: equal times spread if asked for. Speed is the simulation's. */
-export function spreadArrivals(trace: Trace, spread: "none" | "uniform"): Trace {
-  if (spread === "none") return trace;
+/** The trace as clients send it: equal times spread, and longer answers asked for than are written, if that is wanted. */
+export function asSent(trace: Trace, { spread = "none", maxOutput = 0 }: SimulationOptions): Trace {
+  const sent = spread === "none" ? trace : spreadArrivals(trace);
+  if (maxOutput === 0) return sent;
+  return { ...sent, maxOutputTokens: sent.maxOutputTokens.map((tokens) => Math.max(tokens, maxOutput)) };
+}
+
+/** Requests of equal times come one after the other until the next time. */
+function spreadArrivals(trace: Trace): Trace {
   const { arrivalNs: recorded, requestCount } = trace;
   const arrivalNs = recorded.slice();
   for (let from = 0; from < requestCount; ) {

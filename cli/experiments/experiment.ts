@@ -40,7 +40,7 @@ export interface Headline {
 
 /**
  * Whether a ratio has the published shape: the same side of 1, and of the published gain (as a factor) between its square
- * root and its square. Undefined where nothing is published.
+ * root and its square; more than the published one, where only "more than" is published. Undefined where nothing is.
  */
 export function hasShape({ published, simulated }: Headline): boolean | undefined {
   if (published === undefined) return undefined;
@@ -48,5 +48,6 @@ export function hasShape({ published, simulated }: Headline): boolean | undefine
   const isGain = least >= 1;
   const gain = Math.log(isGain ? simulated : 1 / simulated);
   const [from, to] = isGain ? [Math.log(least), Math.log(most)] : [-Math.log(most), -Math.log(least)];
-  return gain >= from / 2 && gain <= to * 2;
+  // Of what is published as "more than" nothing is known but that.
+  return gain >= (to === Number.POSITIVE_INFINITY ? from : from / 2) && gain <= to * 2;
 }
