@@ -5,7 +5,7 @@ import { combinations, KeysOnce, type PartLists, plainParts, sizesIn } from "./c
 import type { Configuration } from "./comparison.ts";
 import { checkMemory, type RunConfig } from "./configuration.ts";
 import { readInput } from "./input.ts";
-import { blocksOf, type Capacity, readingOf, type TraceReading } from "./options.ts";
+import { blocksOf, type Capacity, readingOf, type Target, type TraceReading } from "./options.ts";
 import { print } from "./print.ts";
 import { Progress } from "./progress.ts";
 import { blockTokensFor, checkWarmup } from "./replay.ts";
@@ -22,7 +22,7 @@ export interface CompareSimulations
     PartLists,
     Omit<SimulationOptions, keyof SimulationLists>,
     SimulationLists {
-  readonly target: "cache" | "sim";
+  readonly target: Target;
   readonly blocks?: readonly Capacity[];
   readonly blockSize?: number;
   readonly metric?: string;

@@ -133,6 +133,7 @@ function parseMetric(text: string): Metric {
 }
 
 async function compare(files: readonly string[], options: CompareOptions, command: Command): Promise<void> {
+  if (options.target === "cpu") throw new InputError("--target cpu goes with kvlab replay; compare has cache and sim");
   if (options.target === "sim") {
     if (options.firstDifference) throw new InputError("--first-difference goes with --target cache");
     if (command.getOptionValueSource("blocks") === "cli") return await compareSimulations(files, options);

@@ -16,6 +16,7 @@ import { partNamed } from "./later.ts";
 import type { Target } from "./options.ts";
 import { isOwnIndex, loadOwnIndex } from "./own-index.ts";
 import { isPolicyFile, loadOwnPolicy } from "./own-policy.ts";
+import type { RealEngine } from "./real-engine.ts";
 import type { Simulated } from "./simulated.ts";
 
 export const defaultParts = { index: "hash-table", eviction: "lru", allocator: "block", scheduler: "naive" } as const;
@@ -43,6 +44,8 @@ export interface RunConfig extends ReplayConfig {
   readonly preset?: Preset | undefined;
   /** Target sim: on what, how many, and how requests come. */
   readonly simulated?: Simulated | undefined;
+  /** Target cpu: which model, on how many threads, and how requests come. */
+  readonly engine?: RealEngine | undefined;
 }
 
 /** Names as given; what is not given is the preset's or the default. */

@@ -6,12 +6,12 @@ import type { Registry } from "../policies/registry.ts";
 /** Commands of versions to come: whoever calls them is told so. */
 const laterCommands: Readonly<Record<string, string>> = {
   simulate: "is called kvlab replay --target sim",
-  engine: "the engine is not part of this version",
-  verify: "the engine is not part of this version",
-  calibrate: "the engine is not part of this version",
+  engine: "is called kvlab replay --target cpu",
+  verify: "comparing engine and simulator is not part of this version",
+  calibrate: "measuring an engine is not part of this version",
   fuzz: "searching for traces is not part of this version",
-  generate: "the engine is not part of this version; kvlab trace generate writes a trace",
-  serve: "the engine is not part of this version",
+  generate: "text from the engine is not part of this version; kvlab trace generate writes a trace",
+  serve: "a server is not part of this version",
   dashboard: "the dashboard is not part of this version; runs are saved as Parquet",
 };
 

@@ -123,7 +123,12 @@ export function addTraceOptions(command: Command): Command {
 export function addRunOptions(command: Command): Command {
   return command
     .option("--warmup <N>", "requests at the start that are in no figure", wholeNumber("--warmup", 0), 0)
-    .option("--target <TARGET>", "cache (no clock, hits only) or sim (a cluster in virtual time)", parseTarget, "cache")
+    .option(
+      "--target <TARGET>",
+      "cache (no clock, hits only), sim (a cluster in virtual time) or cpu (a real engine)",
+      parseTarget,
+      "cache",
+    )
     .option("--seed <N>", "for policies that draw lots", wholeNumber("--seed", 0, 2 ** 32 - 1), 1)
     .option("--audit", "check every invariant after every step; slow");
 }
@@ -131,12 +136,10 @@ export function addRunOptions(command: Command): Command {
 /** Options of versions to come: recognised, and refused with what there is instead. */
 const laterOptions: Readonly<Record<string, string>> = {
   preset: "is called --policy",
-  pace: "is called --speed",
 };
 
 const laterTargets: Readonly<Record<string, string>> = {
-  cpu: "the engine is not part of this version",
-  cuda: "the engine is not part of this version",
+  cuda: "the engine on a GPU is not part of this version",
 };
 
 /** Adds the options that are refused by name, hidden in the help. */
@@ -152,12 +155,12 @@ export function addLaterOptions(command: Command): Command {
 }
 
 /** Where a configuration runs. */
-export type Target = "cache" | "sim";
+export type Target = "cache" | "sim" | "cpu";
 
 function parseTarget(text: string): Target {
-  if (text === "cache" || text === "sim") return text;
+  if (text === "cache" || text === "sim" || text === "cpu") return text;
   const url = /^https?:\/\//.test(text);
   const why = url ? "servers are not part of this version" : laterTargets[text];
-  if (why) throw new InputError(`--target ${text}: ${why}; there is: cache, sim`);
-  throw new InputError(`unknown target "${text}"; there is: cache, sim`);
+  if (why) throw new InputError(`--target ${text}: ${why}; there is: cache, sim, cpu`);
+  throw new InputError(`unknown target "${text}"; there is: cache, sim, cpu`);
 }

@@ -34,11 +34,12 @@ import {
 } from "./options.ts";
 import { print } from "./print.ts";
 import { Progress } from "./progress.ts";
+import { engineCapacity, engineFrom } from "./real-engine.ts";
 import { runReport } from "./report.ts";
 import { distinctPromptBlocks, runReplay, servedRequests } from "./run.ts";
 import { checkWritable, claimRunDirectory } from "./run-directory.ts";
 import { commandOf, runId, runsFolder, saveRun } from "./save.ts";
-import { asSent, capacityFrom, simulatedFrom } from "./simulation.ts";
+import { asSent, capacityFrom, simulatedFrom, speedFor } from "./simulation.ts";
 import { addSimulationOptions, checkTarget, type SimulationOptions } from "./simulation-options.ts";
 import { summary } from "./summary.ts";
 import { TimelineFile } from "./timeline-file.ts";
@@ -128,6 +129,8 @@ async function replay(files: readonly string[], options: ReplayOptions): Promise
     const { trace } = input;
     checkWarmup(options.warmup, trace);
     const simulated = options.target === "sim" ? await simulatedFrom(options, trace) : undefined;
+    const speed = options.rate === undefined ? (options.speed ?? 1) : speedFor(options.rate, trace);
+    const engine = options.target === "cpu" ? engineFrom(options, speed) : undefined;
     const configured = {
       ...parts,
       blockTokens: blockTokensFor(trace, options.blockSize, parts.preset),
@@ -136,7 +139,9 @@ async function replay(files: readonly string[], options: ReplayOptions): Promise
     };
     const blocks = CacheReplay.blockKeys(configured, trace);
     const distinctBlocks = distinctPromptBlocks(blocks);
-    const capacity = await capacityFrom(options, simulated, configured);
+    const capacity = engine
+      ? engineCapacity(options, engine, configured.blockTokens)
+      : await capacityFrom(options, simulated, configured);
     const player = operations && new OperationsPlayer(operations, trace, blocks);
     const config: RunConfig = {
       ...configured,
@@ -144,13 +149,14 @@ async function replay(files: readonly string[], options: ReplayOptions): Promise
       blocks: parts.eviction.unlimited ? undefined : blocksOf(capacity ?? { share: 0.1 }, distinctBlocks),
       schedulerOptions: { ...parts.schedulerOptions, ...options.schedulerOption },
       simulated,
+      engine,
       warmup: options.warmup,
       events: options.events ?? false,
       audit: options.audit ?? false,
     };
     checkMemory(config.blocks);
     const { repeat, save } = options;
-    progress.start(simulated ? "simulating" : "replaying", servedRequests(trace, repeat));
+    progress.start(simulated ? "simulating" : engine ? "serving" : "replaying", servedRequests(trace, repeat));
     const run = await runReplay(trace, blocks, config, {
       repeat,
       keepSteps: save,

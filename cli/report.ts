@@ -7,9 +7,9 @@ import type { OperationResult } from "./operations-file.ts";
 import { isOwnIndex } from "./own-index.ts";
 import { isOwnPolicy } from "./own-policy.ts";
 import { version } from "./package.ts";
+import { describeEngine } from "./real-engine.ts";
 import { blockReferences, type Run } from "./run.ts";
-import type { SimulationResult } from "./run-simulation.ts";
-import type { Simulated } from "./simulated.ts";
+import type { ServedResult } from "./served-result.ts";
 import { describe } from "./simulation.ts";
 
 /** What every document says of a trace. */
@@ -47,22 +47,22 @@ export function runReport(
     kvlab: version,
     trace: traceReport(input),
     policy: { ...policyReport(config), blocks: (eviction.unlimited ? undefined : config.blocks) ?? null },
-    target: simulation ? "sim" : "cache",
+    target: config.engine ? "cpu" : simulation ? "sim" : "cache",
     seed,
     warmup: config.warmup ?? 0,
     cache: cacheReport(result.counters, result.fragmentation),
     ...(operations && { operations }),
     latency: simulation?.latency ?? null,
     throughput: simulation?.throughput ?? null,
-    ...(simulation && config.simulated && simulationReport(config.simulated, simulation)),
+    ...(simulation && config.simulated && { simulation: describe(config.simulated) }),
+    ...(config.engine && { engine: describeEngine(config.engine) }),
+    ...(simulation && servedReport(simulation)),
     wallMs: Math.round(wallMs * 1000) / 1000,
     blockRefsPerS: Math.round(blockReferences(blocks) / (wallMs / 1000)),
   };
 }
 
-/** What only simulations have: on what, how often, and what came of the promises. */
-function simulationReport(simulated: Simulated, { slo, cluster, refusals }: SimulationResult) {
-  return { simulation: describe(simulated), slo: slo ?? null, cluster, refusals };
-}
+/** What only runs in time have: promises, replicas, and why requests were refused. */
+const servedReport = ({ slo, cluster, refusals }: ServedResult) => ({ slo: slo ?? null, cluster, refusals });
 
 export type RunReport = ReturnType<typeof runReport>;

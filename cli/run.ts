@@ -7,7 +7,9 @@ import type { StepObserver } from "../core/serving/served-replica.ts";
 import type { Trace } from "../core/trace.ts";
 import type { RunConfig } from "./configuration.ts";
 import { breathe } from "./interrupt.ts";
-import { runSimulation, type SimulationResult } from "./run-simulation.ts";
+import { runEngine } from "./run-engine.ts";
+import { runSimulation } from "./run-simulation.ts";
+import type { ServedResult } from "./served-result.ts";
 import { simulationConfig } from "./simulation.ts";
 import { sliceMs, withFile } from "./slices.ts";
 
@@ -24,8 +26,8 @@ export interface RunResult {
 export interface Run {
   readonly config: RunConfig;
   readonly result: RunResult;
-  /** What only a simulation finds out. */
-  readonly simulation?: SimulationResult;
+  /** What only a run in time finds out, simulated or real. */
+  readonly simulation?: ServedResult;
   /** The replay alone; of several the median. */
   readonly wallMs: number;
 }
@@ -73,7 +75,12 @@ function runner(
   { keepSteps = false, observers = [] }: RunOptions,
   advance: (requests: number) => void,
 ): () => Promise<Found> {
-  const { simulated } = config;
+  const { simulated, engine } = config;
+  if (engine)
+    return async () => {
+      const { result, wallMs } = await runEngine(trace, blocks, config, engine, { keepSteps, observers, advance });
+      return { result, simulation: result, wallMs };
+    };
   if (simulated) {
     const options = { slo: simulated.slo, keepSteps, observers, advance };
     return async () => {

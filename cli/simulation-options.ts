@@ -2,6 +2,7 @@ import { type Command, Option } from "commander";
 import { InputError } from "../core/errors.ts";
 import type { Slo } from "../core/serving/figures.ts";
 import { commaList, decimalNumber, path, type Target, wholeNumber } from "./options.ts";
+import { type Pace, paces } from "./paces.ts";
 
 /** What only a simulation has, as given. */
 export interface SimulationOptions {
@@ -23,6 +24,9 @@ export interface SimulationOptions {
   readonly rate?: number;
   readonly spread?: "none" | "uniform";
   readonly maxOutput?: number;
+  readonly threads?: number;
+  readonly pace?: Pace;
+  readonly fold?: boolean;
   readonly slo?: Slo;
 }
 
@@ -36,6 +40,12 @@ const withoutClock: readonly (keyof SimulationOptions)[] = [
   "maxOutput",
 ];
 
+/** What only the simulator has a use for, and what only a real engine. */
+const ofSimulator: readonly (keyof SimulationOptions)[] = [
+  ...(["gpu", "tp", "kvDtype", "gpuMemory", "cost", "efficiency", "replicas", "router", "routerOption"] as const),
+];
+const ofEngine: readonly (keyof SimulationOptions)[] = ["threads", "pace", "fold"];
+
 /**
  * `used` are those that have a meaning without the simulator.
  *
@@ -47,6 +57,10 @@ export function checkTarget(
 ): void {
   if (options.rate !== undefined && options.speed !== undefined)
     throw new InputError("--rate and --speed exclude each other: both say how fast requests come");
+  const [other, target] = options.target === "cpu" ? [ofSimulator, "sim"] : [ofEngine, "cpu"];
+  const misplaced = other.find((name) => options[name] !== undefined);
+  if (misplaced && (options.target !== "cache" || ofEngine.includes(misplaced)))
+    throw new InputError(`--${optionNames[misplaced]} goes with --target ${target}`);
   if (options.target === "cache") {
     const all = [...Object.keys(optionNames), "timeline"] as (keyof SimulationOptions)[];
     const given = all.find((name) => !used.includes(name) && options[name] !== undefined);
@@ -83,6 +97,9 @@ const optionNames: Readonly<Record<keyof SimulationOptions, string>> = {
   rate: "rate",
   spread: "spread",
   maxOutput: "max-output",
+  threads: "threads",
+  pace: "pace",
+  fold: "fold",
   slo: "slo",
 };
 
@@ -126,6 +143,10 @@ export function addSimulationOptions(command: Command): Command {
     .option("--router <NAME>", "who gets a request (default: round-robin)")
     .option("--rate <N>", "requests a second on average, instead of --speed", positive("--rate"))
     .option("--timeline <FILE>", "write every step and request for Perfetto", path("--timeline", "a file"))
+    .optionsGroup("A real engine (--target cpu):")
+    .option("--threads <N>", "of its operators (default: all)", wholeNumber("--threads", 1, 1024))
+    .addOption(new Option("--pace <PACE>", "busy: no idle time; real; none: all at once").argParser(pace))
+    .option("--fold", "token ids that the model does not have become others")
     .optionsGroup("Options:");
 }
 
@@ -177,6 +198,7 @@ function oneOf<T extends string>(option: string, values: readonly T[]) {
 
 const loop = oneOf("--loop", ["open", "closed"]);
 const spread = oneOf("--spread", ["none", "uniform"]);
+const pace = oneOf("--pace", paces);
 
 function share(option: string) {
   return (text: string): number => {

@@ -3,8 +3,9 @@ import type { RunReport } from "./report.ts";
 import { aligned, approximate, colors, counted, percent, wrapped } from "./table.ts";
 
 /** What was simulated, in lines of the summary's head. */
-export function engineRows({ simulation, policy }: RunReport): [string, string][] {
-  if (!simulation) return [];
+export function engineRows(report: RunReport): [string, string][] {
+  const { simulation, policy } = report;
+  if (!simulation) return realEngineRows(report);
   const { model, gpu, tensorParallel, cost, replicas, router, loop, speed, spread, maxOutput } = simulation;
   const devices = tensorParallel === 1 ? gpu : `${tensorParallel} × ${gpu}`;
   const cluster = replicas === 1 ? "" : `; ${replicas} replicas, router ${colors.bold(router ?? "none")}`;
@@ -22,9 +23,25 @@ export function engineRows({ simulation, policy }: RunReport): [string, string][
   ];
 }
 
+const paceWords = { busy: "without idle time", real: "in real time", none: "all requests at once" } as const;
+
+function realEngineRows({ engine, policy }: RunReport): [string, string][] {
+  if (!engine) return [];
+  const { model, parameters, threads, pace, speed } = engine;
+  const options = Object.entries(policy.schedulerOptions).map(([name, value]) => `${name}=${value}`);
+  const faster = speed === 1 ? "" : `, ${Number(speed.toPrecision(4))} times as fast as recorded`;
+  return [
+    [
+      "engine",
+      `${colors.bold(model)} (${approximate(parameters)} parameters) on the CPU, ${counted(threads, "thread")}; ${paceWords[pace]}${faster}`,
+    ],
+    ...(options.length > 0 ? ([["steps", options.join(", ")]] as [string, string][]) : []),
+  ];
+}
+
 /** Latency, throughput, promises and replicas. */
 export function simulationSummary(report: RunReport): string[] {
-  if (!report.simulation) return [];
+  if (!report.latency) return [];
   return [latencies(report), throughputs(report), ...promises(report), ...replicas(report)];
 }
 

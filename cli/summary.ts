@@ -174,14 +174,14 @@ function refusals({ cache, policy, refusals: reasons }: RunReport): string[] {
   return [colors.yellow(wrapped(text, 0))];
 }
 
-function speed({ wallMs, blockRefsPerS, throughput, trace }: RunReport, facts: SummaryFacts): string {
+function speed({ engine, wallMs, blockRefsPerS, throughput, trace }: RunReport, facts: SummaryFacts): string {
   const { directory, repeat, timeline } = facts;
   const times = repeat === undefined ? "" : ` (median of ${repeat})`;
   const rate = blockRefsPerS === 0 ? "" : `: ${approximate(blockRefsPerS)} block references a second`;
   const replayed =
     throughput === null
       ? `Replayed in ${milliseconds(wallMs)}${times}${rate}.`
-      : `Simulated ${approximate(throughput.makespanS)} s in ${milliseconds(wallMs)}${times}: ` +
+      : `${engine ? "Served" : "Simulated"} ${approximate(throughput.makespanS)} s in ${milliseconds(wallMs)}${times}: ` +
         `${approximate(Math.round(trace.requests / (wallMs / 1000)))} requests a second.`;
   const seen = timeline === undefined ? [] : [`Timeline in ${timeline}: open it in ui.perfetto.dev`];
   return [replayed, ...seen, ...(directory === undefined ? [] : [`Saved in ${directory}`])].join("\n");

@@ -9,7 +9,8 @@ import { kvTokenBytes } from "../../sim/cost/kv-bytes.ts";
 import { type ModelConfig, shapeOf } from "../../sim/cost/model-config.ts";
 import type { Efficiency } from "../../sim/cost/roofline.ts";
 import { defaultBlockTokens, type PartNames, partsNamed, type RunConfig } from "../configuration.ts";
-import { runSimulation, type SimulationResult } from "../run-simulation.ts";
+import { runSimulation } from "../run-simulation.ts";
+import type { ServedResult } from "../served-result.ts";
 import type { Simulated } from "../simulated.ts";
 import { capacityFrom, simulatedFrom, simulationConfig } from "../simulation.ts";
 import type { Figures } from "./figures.ts";
@@ -36,7 +37,7 @@ export interface Setup extends PartNames {
 }
 
 /** What a run came to: everything that a simulation says, and what its steps add up to. */
-export interface Measured extends SimulationResult {
+export interface Measured extends ServedResult {
   readonly sums: StepSums;
   /** Blocks of each replica's cache; undefined if it is unlimited. */
   readonly blocks: number | undefined;

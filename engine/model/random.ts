@@ -59,7 +59,7 @@ interface Shape {
   readonly theta?: number;
 }
 
-const tiny = { layers: 2, hidden: 64, heads: 4, kvHeads: 2, ffn: 128, vocabulary: 512, maxPositions: 2048 };
+const tiny = { layers: 2, hidden: 64, heads: 4, kvHeads: 2, ffn: 128, vocabulary: 512, maxPositions: 131_072 };
 
 /** Sizes of known models, and one small model of every architecture for tests. */
 const shapes: Readonly<Record<string, Shape>> = {
@@ -74,12 +74,12 @@ const shapes: Readonly<Record<string, Shape>> = {
   // stories15M of llama2.c.
   "15m": {
     family: { ...families.llama, tiedEmbeddings: true },
-    ...{ layers: 6, hidden: 288, heads: 6, kvHeads: 6, ffn: 768, vocabulary: 32_000, maxPositions: 2048 },
+    ...{ layers: 6, hidden: 288, heads: 6, kvHeads: 6, ffn: 768, vocabulary: 32_000, maxPositions: 32_768 },
   },
   // JackFram/llama-160m.
   "160m": {
     family: families.llama,
-    ...{ layers: 12, hidden: 768, heads: 12, kvHeads: 12, ffn: 3072, vocabulary: 32_000, maxPositions: 2048 },
+    ...{ layers: 12, hidden: 768, heads: 12, kvHeads: 12, ffn: 3072, vocabulary: 32_000, maxPositions: 32_768 },
   },
   // Qwen/Qwen3-0.6B.
   "0.6b": {

@@ -1,0 +1,70 @@
+import type { BlockColumns } from "../core/content.ts";
+import { InputError } from "../core/errors.ts";
+import { StepTable } from "../core/serving/step-table.ts";
+import type { Trace } from "../core/trace.ts";
+import { BusyClock, WallClock } from "../engine/clock.ts";
+import { openCpuExecutor } from "../engine/cpu/executor.ts";
+import { Engine } from "../engine/engine.ts";
+import type { RunConfig } from "./configuration.ts";
+import { breathe } from "./interrupt.ts";
+import type { RealEngine } from "./real-engine.ts";
+import { type ServedResult, type ServingOptions, servedResult, together } from "./served-result.ts";
+import { withFile } from "./slices.ts";
+
+/**
+ * Serves a trace with a real model, in real time.
+ *
+ * @throws Interrupted at the end of a step, and InputError if the model cannot take the trace
+ */
+export async function runEngine(
+  trace: Trace,
+  blocks: BlockColumns,
+  config: RunConfig,
+  engine: RealEngine,
+  { keepSteps, observers = [], advance = () => {} }: ServingOptions,
+): Promise<{ readonly result: ServedResult; readonly wallMs: number }> {
+  const { loaded, threads, pace, loop, speed, fold, slo } = engine;
+  checkPositions(trace, engine);
+  if (config.blocks === undefined) throw new InputError("an engine's memory has a limit: give --blocks or --capacity");
+  const sent = pace === "none" ? { ...trace, arrivalNs: new Float64Array(trace.requestCount) } : trace;
+  const { blockTokens } = config;
+  const executor = await openCpuExecutor({ model: loaded, blockCount: config.blocks, blockTokens, threads });
+  try {
+    const steps = keepSteps ? new StepTable() : undefined;
+    const running = new Engine(sent, blocks, {
+      ...config,
+      executor,
+      clock: pace === "real" ? new WallClock() : new BusyClock(),
+      vocabulary: loaded.config.vocabulary,
+      choice: { fold },
+      arrivals: { loop, speed },
+      observer: together([...(steps ? [steps] : []), ...observers]),
+    });
+    const start = performance.now();
+    let told = 0;
+    await running.run(async () => {
+      advance(running.done - told);
+      told = running.done;
+      await breathe();
+    });
+    const wallMs = performance.now() - start;
+    advance(running.done - told);
+    return { result: servedResult(running, { steps, slo, warmup: config.warmup }), wallMs };
+  } catch (error) {
+    throw withFile(error, config);
+  } finally {
+    await executor.close();
+  }
+}
+
+/** @throws InputError if a request is longer than what the model was made for. */
+function checkPositions({ requestCount, inputTokens, outputTokens }: Trace, { model, loaded }: RealEngine): void {
+  const { maxPositions } = loaded.config;
+  for (let row = 0; row < requestCount; row++) {
+    const tokens = inputTokens[row] + outputTokens[row];
+    if (tokens > maxPositions)
+      throw new InputError(
+        `request ${row} has ${tokens} tokens with its answer, and ${model} has positions for ${maxPositions}`,
+      );
+  }
+}
