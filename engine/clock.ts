@@ -1,11 +1,12 @@
+import { setTimeout as sleep } from "node:timers/promises";
 import type { Nanos } from "../core/trace.ts";
 
 /** Time that passes while an engine works: the only clock of the project. */
 export interface Clock {
   /** Whole nanoseconds since it was made, never going back. */
   now(): Nanos;
-  /** Until a time has come; at once if it has. */
-  waitUntil(timeNs: Nanos): Promise<void>;
+  /** Until a time has come, or the signal says to wait no longer; at once if either is so. */
+  waitUntil(timeNs: Nanos, signal?: AbortSignal): Promise<void>;
 }
 
 const sinceNs = (startMs: number): Nanos => Math.round((performance.now() - startMs) * 1e6);
@@ -21,10 +22,11 @@ export class WallClock implements Clock {
     return sinceNs(this.#startMs);
   }
 
-  async waitUntil(timeNs: Nanos): Promise<void> {
-    for (let left = timeNs - this.now(); left > 0; left = timeNs - this.now()) {
+  async waitUntil(timeNs: Nanos, signal?: AbortSignal): Promise<void> {
+    for (let left = timeNs - this.now(); left > 0 && !signal?.aborted; left = timeNs - this.now()) {
       const ms = Math.min(longestWaitMs, Math.ceil(left / 1e6));
-      await new Promise((resume) => setTimeout(resume, ms));
+      // It rejects only where the signal came first.
+      await sleep(ms, undefined, signal && { signal }).catch(() => {});
     }
   }
 }

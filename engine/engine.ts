@@ -54,16 +54,17 @@ export class Engine {
   readonly #turns = new EventQueue();
   readonly #host: HostTier;
   readonly #tokens: Tokens;
-  #stopped = false;
+  readonly #stop = new AbortController();
   #isWarm = false;
 
-  /** @throws InputError if cache and executor do not have the same blocks, or the trace has a token that the model has not */
+  /** @throws InputError if cache and executor do not have the same blocks, or if what is cached would not be what is written */
   constructor(trace: Trace, columns: BlockColumns, config: EngineConfig) {
     const { executor, blockTokens, blocks, vocabulary } = config;
     if (blockTokens !== executor.blockTokens || blocks === undefined || blocks > executor.blockCount)
       throw new InputError(
         `the cache has ${blocks ?? "unlimited"} blocks of ${blockTokens} tokens, the executor ${executor.blockCount} of ${executor.blockTokens}`,
       );
+    checkContents(trace, columns, config);
     this.#config = config;
     this.arrivals = new Arrivals(config.arrivals);
     this.arrivals.feed(trace, columns);
@@ -99,9 +100,13 @@ export class Engine {
     return [this.replica];
   }
 
-  /** No further step begins; `run` returns when the one under way has ended. */
+  /** No further step begins; `run` returns when the one under way has ended, or at once if it waits for an arrival. */
   stop(): void {
-    this.#stopped = true;
+    this.#stop.abort();
+  }
+
+  get #stopped(): boolean {
+    return this.#stop.signal.aborted;
   }
 
   /** Serves all requests, or those until `stop`. `between` is called after every step. */
@@ -113,7 +118,7 @@ export class Engine {
       if (plan === undefined) {
         nowNs = this.#nextNs;
         if (nowNs === Number.POSITIVE_INFINITY) break;
-        await clock.waitUntil(nowNs);
+        await clock.waitUntil(nowNs, this.#stop.signal);
         continue;
       }
       const finished = await this.#execute(plan);
@@ -198,6 +203,18 @@ export class Engine {
       );
     assert(this.done === this.arrivals.count, `${this.done} of ${this.arrivals.count} requests came to an end`);
   }
+}
+
+/** What the cache takes for stored must be there. */
+function checkContents(trace: Trace, columns: BlockColumns, { index, rules, choice }: EngineConfig): void {
+  if (rules["full-hit"] === "stored-logits" && index.unit !== "prompt")
+    throw new InputError(
+      `index ${index.name} finds prompts that nobody had, for which full-hit=stored-logits has no logits`,
+    );
+  if (columns.generated && trace.optional.generatedKeys && choice?.endTokens)
+    throw new InputError(
+      "the trace says what is written, and by that cache-generated=true stores it: end tokens cannot decide",
+    );
 }
 
 /** Somebody who is told of everything, and the host, which is told of what concerns it. */

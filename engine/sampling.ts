@@ -1,9 +1,17 @@
 import { InputError } from "../core/errors.ts";
-import { type Random, seededRandom } from "../core/random.ts";
+import { chanceOf, type Random, seededRandom } from "../core/random.ts";
 
 /** How the next token is chosen, in the order in which it is applied. */
 export interface SamplingOptions {
-  /** 0: always the most likely one. */
+  /** Logits of tokens that were there before (in prompt or answer) are divided by it, negative ones multiplied. */
+  readonly repetitionPenalty?: number;
+  /** Taken off the logits of tokens that the answer has, once. */
+  readonly presencePenalty?: number;
+  /** Taken off for every time that the answer has them. */
+  readonly frequencyPenalty?: number;
+  /** Added to the logits of tokens, penalties taken off. */
+  readonly logitBias?: ReadonlyMap<number, number>;
+  /** Logits are divided by it. 0: always the most likely token. */
   readonly temperature?: number;
   /** Only so many of the most likely ones; 0: all. */
   readonly topK?: number;
@@ -11,14 +19,6 @@ export interface SamplingOptions {
   readonly topP?: number;
   /** Only those that are at least this share as likely as the most likely one. */
   readonly minP?: number;
-  /** Logits of tokens that were there before (in prompt or answer) are divided by it, negative ones multiplied. */
-  readonly repetitionPenalty?: number;
-  /** Taken off the logits of tokens that the answer has, once. */
-  readonly presencePenalty?: number;
-  /** Taken off for every time that the answer has them. */
-  readonly frequencyPenalty?: number;
-  /** Added to the logits of tokens. */
-  readonly logitBias?: ReadonlyMap<number, number>;
   readonly seed?: number;
 }
 
@@ -40,7 +40,8 @@ export class Sampler {
   constructor(options: SamplingOptions = {}, prompt: Iterable<number> = []) {
     checkSampling(options);
     this.#options = options;
-    this.#random = seededRandom(options.seed ?? 0);
+    // Mixed, for generators of neighbouring seeds begin with the same number: 0, 1, 2 … all draw 0.99… first.
+    this.#random = seededRandom(Math.floor(chanceOf(options.seed ?? 0, 0) * 2 ** 32));
     const { repetitionPenalty = 1, presencePenalty = 0, frequencyPenalty = 0 } = options;
     this.#penalised = repetitionPenalty !== 1 || presencePenalty !== 0 || frequencyPenalty !== 0;
     if (repetitionPenalty !== 1) for (const token of prompt) this.#seen.set(token, 0);
@@ -113,22 +114,48 @@ function logProbability(logits: Float32Array, token: number): number {
   return logits[token] - most - Math.log(sum);
 }
 
-const ranges: Readonly<Record<string, readonly [least: number, most: number]>> = {
-  temperature: [0, 100],
-  topK: [0, Number.MAX_SAFE_INTEGER],
-  topP: [Number.MIN_VALUE, 1],
-  minP: [0, 1],
-  repetitionPenalty: [Number.MIN_VALUE, 100],
-  presencePenalty: [-100, 100],
-  frequencyPenalty: [-100, 100],
+interface Range {
+  readonly least: number;
+  readonly most: number;
+  /** `least` itself is not in it. */
+  readonly above?: true;
+  readonly whole?: true;
+}
+
+const { MAX_SAFE_INTEGER } = Number;
+const ranges: { readonly [Name in Exclude<keyof SamplingOptions, "logitBias">]-?: Range } = {
+  repetitionPenalty: { least: 0, above: true, most: 100 },
+  presencePenalty: { least: -100, most: 100 },
+  frequencyPenalty: { least: -100, most: 100 },
+  temperature: { least: 0, most: 100 },
+  topK: { least: 0, most: MAX_SAFE_INTEGER, whole: true },
+  topP: { least: 0, above: true, most: 1 },
+  minP: { least: 0, most: 1 },
+  seed: { least: -MAX_SAFE_INTEGER, most: MAX_SAFE_INTEGER, whole: true },
 };
 
 function checkSampling(options: SamplingOptions): void {
-  for (const [name, [least, most]] of Object.entries(ranges)) {
-    const value = options[name as keyof SamplingOptions];
-    if (value === undefined || (typeof value === "number" && value >= least && value <= most)) continue;
-    throw new InputError(
-      `${name} is ${value}, expected ${least === Number.MIN_VALUE ? "above 0" : `from ${least}`} to ${most}`,
-    );
+  for (const name of Object.keys(ranges) as (keyof typeof ranges)[]) {
+    const value: unknown = options[name];
+    const { least, most, above, whole } = ranges[name];
+    if (value === undefined || isWithin(value, ranges[name])) continue;
+    const range =
+      most === MAX_SAFE_INTEGER
+        ? least < 0
+          ? ""
+          : ` from ${least}`
+        : `${above ? " above" : " from"} ${least} to ${most}`;
+    throw new InputError(`${name} is ${value}, expected a ${whole ? "whole number" : "number"}${range}`);
   }
+  for (const [token, bias] of options.logitBias ?? []) {
+    if (!isWithin(token, ranges.topK))
+      throw new InputError(`logitBias has token ${token}, expected a whole number from 0`);
+    if (!isWithin(bias, ranges.presencePenalty))
+      throw new InputError(`logitBias of token ${token} is ${bias}, expected a number from -100 to 100`);
+  }
+}
+
+function isWithin(value: unknown, { least, most, above, whole }: Range): boolean {
+  if (typeof value !== "number" || !(value >= least && value <= most)) return false;
+  return !(above && value === least) && (!whole || Number.isSafeInteger(value));
 }

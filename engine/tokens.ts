@@ -15,6 +15,7 @@ export interface TokenChoice {
 }
 
 interface Written {
+  readonly request: Request;
   readonly prompt: Int32Array;
   readonly answer: number[];
   readonly sampler: Sampler;
@@ -62,10 +63,13 @@ export class Tokens {
     const { answer, sampler } = this.#of(request);
     const behind = logits ?? this.#stored(request);
     if (logits && answer.length === 0) this.#store(request, logits);
-    const token = this.#forced(request, answer.length) ?? sampler.sample(behind).token;
+    const forced = this.#forced(request, answer.length);
+    if (forced !== undefined) sampler.accept(forced);
+    const token = forced ?? sampler.sample(behind).token;
     answer.push(token);
     const { endTokens } = this.#choice;
-    return { token, isLast: endTokens?.includes(token) === true || answer.length >= request.maxOutputTokens };
+    if (!endTokens) return { token, isLast: answer.length >= request.outputTokens };
+    return { token, isLast: endTokens.includes(token) || answer.length >= request.maxOutputTokens };
   }
 
   ended(id: number): void {
@@ -78,7 +82,7 @@ export class Tokens {
       const { fold, sampling } = this.#choice;
       const prompt = promptTokens(this.#trace, request.row, this.#vocabulary, fold ? { fold } : {});
       const seed = (sampling?.seed ?? 0) + request.id;
-      written = { prompt, answer: [], sampler: new Sampler({ ...sampling, seed }, prompt) };
+      written = { request, prompt, answer: [], sampler: new Sampler({ ...sampling, seed }, prompt) };
       this.#running.set(request.id, written);
     }
     return written;
@@ -104,9 +108,12 @@ export class Tokens {
     if (!this.#logits || request.promptBlocks === 0) return;
     this.#logits.set(endOf(request), { request, logits: logits.slice() });
     if (this.#logits.size <= this.#mostStored) return;
+    // Who runs may be about to store its prompt: in the step under way, or again after a preemption.
+    const running = new Set(Array.from(this.#running.values(), (written) => endOf(written.request)));
     for (const [end, { request: other }] of this.#logits) {
+      if (running.has(end)) continue;
       const isCached = this.#cache.cachedTokens(new Sequence(other)) === other.inputTokens;
-      if (!isCached && end !== endOf(request)) this.#logits.delete(end);
+      if (!isCached) this.#logits.delete(end);
     }
     this.#mostStored = Math.max(fewStored, 2 * this.#logits.size);
   }
