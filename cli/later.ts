@@ -10,7 +10,6 @@ const laterCommands: Readonly<Record<string, string>> = {
   verify: "comparing engine and simulator is not part of this version",
   calibrate: "measuring an engine is not part of this version",
   fuzz: "searching for traces is not part of this version",
-  generate: "text from the engine is not part of this version; kvlab trace generate writes a trace",
   serve: "a server is not part of this version",
   dashboard: "the dashboard is not part of this version; runs are saved as Parquet",
 };

@@ -6,6 +6,7 @@ import { addCompare } from "./compare.ts";
 import { addConformance } from "./conformance.ts";
 import { addDoctor } from "./doctor.ts";
 import { addExperiment } from "./experiment.ts";
+import { addGenerate } from "./generate.ts";
 import { addInit } from "./init.ts";
 import { Interrupted, watchSignals } from "./interrupt.ts";
 import { addLaterCommands } from "./later.ts";
@@ -50,6 +51,7 @@ function program(): Command {
   addConformance(kvlab);
   addExperiment(kvlab);
   addDoctor(kvlab);
+  addGenerate(kvlab);
   addLaterCommands(kvlab);
   return kvlab;
 }

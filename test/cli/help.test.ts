@@ -23,6 +23,8 @@ test("every command's help has an example, fits 80 columns, and names nothing of
     "init policy",
     "check",
     "conformance",
+    "experiment",
+    "generate",
   ];
   const helps = await Promise.all(
     commands.map((name) => kvlab(newFolder(), [...name.split(" "), "--help"].filter(Boolean))),

@@ -1,0 +1,96 @@
+import { mkdirSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { describe, expect, test } from "vitest";
+import { ended, fromSource, json, newFolder, refusal, start } from "./program.ts";
+
+/** From source, as an engine's thread has a file of its own; models are kept in the test's folder. */
+async function fromCheckout(folder: string, args: readonly string[]) {
+  const { code, stdout, stderr } = await ended(start(folder, args, { XDG_CACHE_HOME: folder }, fromSource()));
+  if (code !== 0) throw new Error(`exit code ${code}: ${stderr}`);
+  return { stdout, stderr };
+}
+
+const few = ["example", "--limit", "12", "--scheduler", "naive", "--blocks", "2000", "--no-save"];
+
+test("a real model finds in its cache what a replay without a clock finds, and says what it took", async () => {
+  const folder = newFolder();
+  const { stdout } = await fromCheckout(folder, ["replay", ...few, "--target", "cpu", "--json"]);
+  const report = JSON.parse(stdout);
+  const counted = await json(folder, ["replay", ...few]);
+  expect(report).toMatchObject({
+    schema: "run/1",
+    target: "cpu",
+    engine: { model: "random:tiny", architecture: "llama", backend: "onnx-cpu", pace: "busy" },
+    refusals: {},
+  });
+  expect(report.cache.hitTokens).toBe(counted.cache.hitTokens);
+  expect(report.cache.hitTokens).toBeGreaterThan(0);
+  expect(report.cache.missTokens).toEqual(counted.cache.missTokens);
+  for (const name of ["ttftMs", "tpotMs", "e2eMs"]) expect(report.latency[name].mean).toBeGreaterThan(0);
+  expect(report.latency.ttftMs.p50).toBeLessThanOrEqual(report.latency.e2eMs.p50);
+});
+
+test("a saved run has its steps, and a summary says what the engine was", async () => {
+  const folder = newFolder();
+  const args = ["replay", ...few.slice(0, -1), "--target", "cpu", "--threads", "1", "--pace", "none", "--out", "run"];
+  const { stdout } = await fromCheckout(folder, args);
+  expect(stdout).toMatch(/engine {2}random:tiny \(\d+,\d+ parameters\) on the CPU, 1 thread; all requests/);
+  expect(stdout).toMatch(/TTFT +\d/);
+  const again = await fromCheckout(folder, [
+    "replay",
+    ...few,
+    "--target",
+    "sim",
+    "--cost",
+    "run",
+    "--json",
+    "--limit",
+    "12",
+  ]);
+  expect(JSON.parse(again.stdout).simulation.cost).toBe("run");
+});
+
+test("generate writes text, and a second prompt finds the beginning that it shares with the first", async () => {
+  const prompts = ["What is a key-value cache good for?", "What is a key-value cache bad for?"];
+  const { stdout, stderr } = await fromCheckout(newFolder(), ["generate", ...prompts, "--max-tokens", "8"]);
+  expect(stdout.length).toBeGreaterThan(0);
+  const [first, second] = stderr.trim().split("\n");
+  expect(first).toMatch(/^35 prompt tokens, 0 of them cached; first token after .* tokens\/s$/);
+  expect(second).toMatch(/^34 prompt tokens, 16 of them cached;/);
+});
+
+describe.concurrent("what an engine cannot do is refused in one line", () => {
+  const cases: [args: string, said: RegExp][] = [
+    ["replay --target cpu --gpu h200", /^--gpu goes with --target sim$/],
+    ["replay --target sim --threads 1", /^--threads goes with --target cpu$/],
+    ["replay --target cpu --model random:tny", /random:tiny/],
+    ["replay --target cpu --model nowhere", /^no model folder nowhere; /],
+    ["replay --target cpu --pace fast", /^--pace is "fast", expected busy or real or none$/],
+    ["replay --target cpu --blocks unlimited", /memory has a limit/],
+    ["replay --target cpu --capacity 1KiB", /less than one block/],
+    [
+      "replay --target cpu --model random:tiny-gpt2",
+      /^request \d+ has \d+ tokens with its answer, .* positions for 1024$/,
+    ],
+    ["compare --target cpu", /^--target cpu goes with kvlab replay; compare has cache and sim$/],
+    ["generate --model nowhere hello", /^no model folder nowhere; /],
+  ];
+  test.each(cases)("kvlab %s", async (args, said) => {
+    expect(await refusal(newFolder(), args.split(" "))).toMatch(said);
+  });
+  test("a folder that is no model", async () => {
+    const folder = newFolder();
+    mkdirSync(join(folder, "model"));
+    writeFileSync(join(folder, "model/config.json"), "{}");
+    expect(await refusal(folder, ["generate", "--model", "model", "hello"])).toContain("config.json");
+  });
+});
+
+test("a signal ends it at the end of a step", async () => {
+  const folder = newFolder();
+  const args = ["replay", "example", "--limit", "400", "--target", "cpu", "--blocks", "4000", "--fold", "--no-save"];
+  const child = start(folder, args, { XDG_CACHE_HOME: folder }, fromSource());
+  setTimeout(() => child.kill("SIGINT"), 2500);
+  const { code, stdout, stderr } = await ended(child);
+  expect({ code, stdout, stderr }).toEqual({ code: 130, stdout: "", stderr: "kvlab: interrupted\n" });
+});
