@@ -40,8 +40,14 @@ export class PagedDecoder {
       intraOpNumThreads: options.threads,
       interOpNumThreads: 1,
       logSeverityLevel: 3,
-      // Spinning threads take the cores from whoever shares them.
-      extra: { session: { intra_op: { allow_spinning: "0" } } },
+      extra: {
+        session: {
+          // Spinning threads take the cores from whoever shares them.
+          intra_op: { allow_spinning: "0" },
+          // The runtime's exponential of −∞ is 4e-39, and processors are slow at products with such numbers.
+          set_denormal_as_zero: "1",
+        },
+      },
     });
     return new PagedDecoder(options, session);
   }
@@ -55,7 +61,7 @@ export class PagedDecoder {
     for (let layer = 0; layer < config.layers; layer++) {
       this.#keys.push(this.#poolArray());
       this.#values.push(this.#poolArray());
-      const shape = [blockCount, this.#blockWidth];
+      const shape = [blockCount, blockTokens, config.kvHeads * config.headDim];
       this.#pool[names.keys(layer)] = new Tensor("float32", this.#keys[layer], shape);
       this.#pool[names.values(layer)] = new Tensor("float32", this.#values[layer], shape);
     }
@@ -178,7 +184,7 @@ class Call {
     const tables = new Int32Array(sequences.length * blocks);
     const queryRows = new Int32Array(sequences.length * queries);
     const answerRows = new Int32Array(rowCount);
-    const contextRows = new Int32Array(rowCount);
+    const contextRows = new Int32Array(3 * rowCount);
     /** Where a row of the step is here. */
     const rowOf = new Map<number, number>();
     let row = 0;
@@ -193,7 +199,9 @@ class Call {
         rowOf.set(at, row);
         queryRows[i * queries + at - from] = row;
         answerRows[row] = i * queries + at - from;
-        contextRows[row] = i * blocks * blockTokens + positions[row];
+        contextRows[3 * row] = i;
+        contextRows[3 * row + 1] = Math.floor(positions[row] / blockTokens);
+        contextRows[3 * row + 2] = positions[row] % blockTokens;
       }
       // Padding repeats the last query.
       queryRows.fill(row - 1, i * queries + to - from, (i + 1) * queries);
@@ -216,7 +224,7 @@ class Call {
       [names.tables]: tensor(tables, sequences.length, blocks),
       [names.queryRows]: tensor(queryRows, sequences.length, queries),
       [names.answerRows]: tensor(answerRows, rowCount),
-      [names.contextRows]: tensor(contextRows, rowCount),
+      [names.contextRows]: tensor(contextRows, rowCount, 3),
       [names.logitRows]: tensor(Int32Array.from(logitRows), logitRows.length),
     };
   }

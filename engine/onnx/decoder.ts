@@ -17,11 +17,11 @@ export const names = {
   queryRows: "queryRows",
   /** Where the padded queries have each row, [T]. */
   answerRows: "answerRows",
-  /** Where the gathered context takes each row's key and value, sequence · context + position, [T]. */
+  /** Where the gathered context takes each row's key and value: sequence, place in its table, place in the block, [T, 3]. */
   contextRows: "contextRows",
   /** [N] */
   logitRows: "logitRows",
-  /** The pool, [blocks, block tokens · kvHeads · headDim], only read. */
+  /** The pool, [blocks, block tokens, kvHeads · headDim], only read. */
   keys: (layer: number) => `keys.${layer}`,
   values: (layer: number) => `values.${layer}`,
   /** What is to be stored in it, [T, kvHeads · headDim]. */
@@ -51,7 +51,8 @@ interface StepRefs {
   readonly positions: Ref;
   readonly contextRows: Ref;
   readonly lastAnswerRows: Ref;
-  readonly sequences: Ref;
+  /** [B, rows, kvHeads · headDim] */
+  readonly rowsShape: Ref;
   readonly mask: Ref;
 }
 
@@ -74,8 +75,8 @@ class DecoderWriter {
     const { layers, kvHeads, headDim, vocabulary, positions, embeddingNorm } = this.#config;
     const graph = this.#graph;
     const kvWidth = kvHeads * headDim;
-    for (const name of [names.tokens, names.positions, names.answerRows, names.contextRows])
-      graph.input(name, "int32", ["tokens"]);
+    for (const name of [names.tokens, names.positions, names.answerRows]) graph.input(name, "int32", ["tokens"]);
+    graph.input(names.contextRows, "int32", ["tokens", 3]);
     graph.input(names.tables, "int32", ["sequences", "blocks"]);
     graph.input(names.queryRows, "int32", ["sequences", "queries"]);
     graph.input(names.logitRows, "int32", ["logits"]);
@@ -88,8 +89,8 @@ class DecoderWriter {
     if (embeddingNorm) x = this.#layerNorm(x, this.#model("embeddingNorm.weight"), this.#model("embeddingNorm.bias"));
     const step = this.#step();
     for (let layer = 0; layer < layers; layer++) {
-      graph.input(names.keys(layer), "float", ["pool blocks", "block width"]);
-      graph.input(names.values(layer), "float", ["pool blocks", "block width"]);
+      graph.input(names.keys(layer), "float", ["pool blocks", "block tokens", kvWidth]);
+      graph.input(names.values(layer), "float", ["pool blocks", "block tokens", kvWidth]);
       graph.output(names.newKeys(layer), "float", ["tokens", kvWidth]);
       graph.output(names.newValues(layer), "float", ["tokens", kvWidth]);
       const isLast = layer === layers - 1;
@@ -109,41 +110,50 @@ class DecoderWriter {
 
   #step(): StepRefs {
     const graph = this.#graph;
+    const { kvHeads, headDim } = this.#config;
     return {
       positions: graph.op("Unsqueeze", [this.#cast(names.positions), graph.ints(0)]),
-      contextRows: graph.op("Unsqueeze", [this.#cast(names.contextRows), graph.ints(1)]),
+      contextRows: this.#cast(names.contextRows),
       lastAnswerRows: this.#rows(names.answerRows, names.logitRows),
-      sequences: graph.op("Unsqueeze", [this.#length(names.queryRows, 0), graph.ints(0)]),
+      rowsShape: graph.ints(0, -1, kvHeads * headDim),
       mask: this.#mask(),
     };
   }
 
   /**
-   * Which of the gathered context each query sees, [B, 1, queries, context]; with ALiBi, what is added to its scores,
-   * [B, heads, queries, context]: slope · distance, −∞ where nothing is seen.
+   * What is added to the scores of each query, [B, 1, queries · group, context]: 0, or −∞ where nothing is seen. With ALiBi
+   * it differs from head to head, [B, kvHeads, queries · group, context]: slope · distance.
    */
   #mask(): Ref {
     const graph = this.#graph;
-    const { window, positions, heads } = this.#config;
-    const kvWidth = this.#config.kvHeads * this.#config.headDim;
-    const blockTokens = graph.op("Div", [this.#length(names.keys(0), 1), graph.int(kvWidth)]);
-    const contextLength = graph.op("Mul", [this.#length(names.tables, 1), blockTokens]);
+    const { window, positions, heads, kvHeads } = this.#config;
+    const group = heads / kvHeads;
+    const contextLength = graph.op("Mul", [this.#length(names.tables, 1), this.#length(names.keys(0), 1)]);
     const keyAt = graph.op("Range", [graph.int(0), contextLength, graph.int(1)]);
-    const queryAt = graph.op("Unsqueeze", [this.#cast(this.#rows(names.positions, names.queryRows)), graph.ints(1, 3)]);
+    const queryAt = graph.op("Unsqueeze", [
+      this.#cast(this.#rows(names.positions, names.queryRows)),
+      graph.ints(1, 3, 4),
+    ]);
     let seen = graph.op("LessOrEqual", [keyAt, queryAt]);
     if (window !== undefined) {
       const first = graph.op("Sub", [queryAt, graph.int(window)]);
       seen = graph.op("And", [seen, graph.op("Greater", [keyAt, first])]);
     }
-    if (positions.kind !== "alibi") return seen;
-    const distance = graph.op("Cast", [graph.op("Sub", [keyAt, queryAt])], { attributes: { to: { int: 1 } } });
-    const slopes = graph.floats([heads, 1, 1], alibiSlopes(heads));
-    return graph.op("Where", [seen, graph.op("Mul", [distance, slopes]), graph.float(Number.NEGATIVE_INFINITY)]);
+    const isAlibi = positions.kind === "alibi";
+    let added = graph.floats([group, 1], Array<number>(group).fill(0));
+    if (isAlibi) {
+      const distance = graph.op("Cast", [graph.op("Sub", [keyAt, queryAt])], { attributes: { to: { int: 1 } } });
+      added = graph.op("Mul", [distance, graph.floats([kvHeads, 1, group, 1], alibiSlopes(heads))]);
+    }
+    const mask = graph.op("Where", [seen, added, graph.float(Number.NEGATIVE_INFINITY)]);
+    const shape = [graph.ints(0, isAlibi ? kvHeads : 1, -1), graph.op("Unsqueeze", [contextLength, graph.ints(0)])];
+    return graph.op("Reshape", [mask, graph.op("Concat", shape, { attributes: { axis: { int: 0 } } })]);
   }
 
   #attention(layer: number, x: Ref, step: StepRefs, isLast: boolean): Ref {
     const graph = this.#graph;
     const { heads, kvHeads, headDim, qkNorm, biases } = this.#config;
+    const kvWidth = kvHeads * headDim;
     const h = this.#norm(x, (part) => this.#layer(layer, `attentionNorm.${part}`));
     const project = (tensor: "query" | "key" | "value", name?: Ref) =>
       this.#linear(h, this.#layer(layer, tensor), biases.qkv ? this.#layer(layer, `${tensor}.bias`) : undefined, name);
@@ -155,19 +165,19 @@ class DecoderWriter {
       return isRope ? this.#rotated(rows, step.positions, name) : rows;
     };
     const queries = positioned("query", heads * headDim);
-    const newKeys = positioned("key", kvHeads * headDim, names.newKeys(layer));
+    const newKeys = positioned("key", kvWidth, names.newKeys(layer));
     const newValues = project("value", names.newValues(layer));
     const attended = graph.op(
       "Attention",
       [
-        this.#rows(queries, names.queryRows),
+        graph.op("Reshape", [this.#rows(queries, names.queryRows), step.rowsShape]),
         this.#context(names.keys(layer), newKeys, step),
         this.#context(names.values(layer), newValues, step),
         step.mask,
       ],
       {
         attributes: {
-          q_num_heads: { int: heads },
+          q_num_heads: { int: kvHeads },
           kv_num_heads: { int: kvHeads },
           scale: { float: 1 / Math.sqrt(headDim) },
         },
@@ -183,12 +193,9 @@ class DecoderWriter {
 
   /** Blocks of all sequences one after the other, with the new rows in their places, [B, context, kvWidth]. */
   #context(pool: Ref, rows: Ref, step: StepRefs): Ref {
-    const graph = this.#graph;
-    const kvWidth = this.#config.kvHeads * this.#config.headDim;
-    const gathered = graph.op("Reshape", [this.#rows(pool, names.tables), graph.ints(-1, kvWidth)]);
-    const whole = graph.op("ScatterND", [gathered, step.contextRows, rows]);
-    const shape = graph.op("Concat", [step.sequences, graph.ints(-1, kvWidth)], { attributes: { axis: { int: 0 } } });
-    return graph.op("Reshape", [whole, shape]);
+    // Nothing between these two, so that the runtime scatters in place.
+    const gathered = this.#rows(pool, names.tables);
+    return this.#graph.op("Reshape", [this.#graph.op("ScatterND", [gathered, step.contextRows, rows]), step.rowsShape]);
   }
 
   #rotated(rows: Ref, positions: Ref, name?: Ref): Ref {
@@ -268,8 +275,27 @@ class DecoderWriter {
 
   #layer(layer: number, tensor: LayerTensor): Ref {
     return this.#graph.weight(`layer.${layer}.${tensor}`, this.#layerShapes.get(tensor)!, () =>
-      this.#weights.layer(layer, tensor),
+      this.#grouped(tensor, this.#weights.layer(layer, tensor)),
     );
+  }
+
+  /**
+   * The heads that share a key become rows of one query: their keys are then read once. For this, the queries' heads are not
+   * in the order of keys, but all first of their groups come first, then all second ones.
+   */
+  #grouped(tensor: LayerTensor, values: Float32Array): Float32Array {
+    const { heads, kvHeads, headDim, hidden } = this.#config;
+    const group = heads / kvHeads;
+    const width = { query: headDim, "query.bias": headDim, output: headDim * hidden }[tensor as string];
+    if (width === undefined || group === 1) return values;
+    const result = new Float32Array(values.length);
+    for (let row = 0; row < values.length; row += heads * width)
+      for (let head = 0; head < heads; head++) {
+        const from = row + head * width;
+        const to = row + ((head % group) * kvHeads + Math.floor(head / group)) * width;
+        result.set(values.subarray(from, from + width), to);
+      }
+    return result;
   }
 }
 
