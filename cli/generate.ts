@@ -27,7 +27,7 @@ interface GenerateOptions {
 
 const examples = `
 Examples:
-  kvlab generate "Once upon a time"                     a model of random weights
+  kvlab generate "Once upon a time"          a model of random weights
   kvlab generate --model ./llama "Once upon a time" --max-tokens 64
   kvlab generate --model ./llama "You are kind. Hi!" "You are kind. Bye!"
 
