@@ -68,12 +68,13 @@ export class PagedDecoder {
   }
 
   async executeStep(step: BatchStep): Promise<BatchResult> {
-    const { vocabulary } = this.#options.config;
+    const { vocabulary, heads, kvHeads } = this.#options.config;
+    const minQueries = Math.ceil((minRows * kvHeads) / heads);
     const startNs = this.#clock.now();
     let deviceNs = 0;
     const logits = new Float32Array(step.logitsIndices.length * vocabulary);
     for (const sequences of this.#planner.plan(step)) {
-      const call = new Call(step, sequences, this.#options.blockTokens);
+      const call = new Call(step, sequences, this.#options.blockTokens, minQueries);
       const inputs = { ...this.#pool, ...this.#rotary?.inputs(call.lastPosition), ...call.inputs };
       const runNs = this.#clock.now();
       const outputs = await this.#session.run(inputs);
@@ -159,10 +160,11 @@ function copyRuns(rows: Float32Array, pool: Float32Array, slots: Int32Array, wid
 }
 
 /**
- * Attention of a single query takes another path through the runtime's matrix products than that of several, and another
- * path adds in another order. With two queries at least, padding included, all results are the same to the last bit.
+ * A matrix product of a single row takes another path through the runtime than that of several, and another path adds in
+ * another order. With two rows of queries at least, padding included, all results are the same to the last bit. The heads
+ * that share a key are rows of their own.
  */
-const minQueries = 2;
+const minRows = 2;
 
 /** The inputs of one call: some sequences of a step, packed; attention has them padded to the longest. */
 class Call {
@@ -172,19 +174,20 @@ class Call {
   readonly logits: readonly number[];
   readonly lastPosition: number;
 
-  constructor(step: BatchStep, sequences: readonly number[], blockTokens: number) {
+  constructor(step: BatchStep, sequences: readonly number[], blockTokens: number, minQueries: number) {
     const { cuSeqlensQ, contextLens, blockTables, maxBlocksPerSequence } = step;
     const rowCount = sum(sequences, (s) => cuSeqlensQ[s + 1] - cuSeqlensQ[s]);
     const queries = Math.max(minQueries, ...sequences.map((s) => cuSeqlensQ[s + 1] - cuSeqlensQ[s]));
     const lastPosition = Math.max(...sequences.map((s) => contextLens[s])) - 1;
-    const blocks = Math.ceil((lastPosition + 1) / blockTokens);
+    const starts = Int32Array.from(sequences, (s) => contextLens[s] - (cuSeqlensQ[s + 1] - cuSeqlensQ[s]));
+    // Rows of padding are put into the context, too, behind what is seen of it.
+    const blocks = Math.ceil((Math.max(...starts) + queries) / blockTokens);
     const tokens = new Int32Array(rowCount);
     const positions = new Int32Array(rowCount);
     const slots = new Int32Array(rowCount);
     const tables = new Int32Array(sequences.length * blocks);
     const queryRows = new Int32Array(sequences.length * queries);
     const answerRows = new Int32Array(rowCount);
-    const contextRows = new Int32Array(3 * rowCount);
     /** Where a row of the step is here. */
     const rowOf = new Map<number, number>();
     let row = 0;
@@ -199,9 +202,6 @@ class Call {
         rowOf.set(at, row);
         queryRows[i * queries + at - from] = row;
         answerRows[row] = i * queries + at - from;
-        contextRows[3 * row] = i;
-        contextRows[3 * row + 1] = Math.floor(positions[row] / blockTokens);
-        contextRows[3 * row + 2] = positions[row] % blockTokens;
       }
       // Padding repeats the last query.
       queryRows.fill(row - 1, i * queries + to - from, (i + 1) * queries);
@@ -224,7 +224,7 @@ class Call {
       [names.tables]: tensor(tables, sequences.length, blocks),
       [names.queryRows]: tensor(queryRows, sequences.length, queries),
       [names.answerRows]: tensor(answerRows, rowCount),
-      [names.contextRows]: tensor(contextRows, rowCount, 3),
+      [names.starts]: tensor(starts, sequences.length),
       [names.logitRows]: tensor(Int32Array.from(logitRows), logitRows.length),
     };
   }

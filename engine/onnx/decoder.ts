@@ -17,8 +17,8 @@ export const names = {
   queryRows: "queryRows",
   /** Where the padded queries have each row, [T]. */
   answerRows: "answerRows",
-  /** Where the gathered context takes each row's key and value: sequence, place in its table, place in the block, [T, 3]. */
-  contextRows: "contextRows",
+  /** Where each sequence's rows begin in its context, [B]. */
+  starts: "starts",
   /** [N] */
   logitRows: "logitRows",
   /** The pool, [blocks, block tokens, kvHeads · headDim], only read. */
@@ -49,7 +49,7 @@ export function decoderGraph(config: DecoderConfig, weights: WeightSource, dataF
 /** What all layers share. */
 interface StepRefs {
   readonly positions: Ref;
-  readonly contextRows: Ref;
+  readonly starts: Ref;
   readonly lastAnswerRows: Ref;
   /** [B, rows, kvHeads · headDim] */
   readonly rowsShape: Ref;
@@ -76,7 +76,7 @@ class DecoderWriter {
     const graph = this.#graph;
     const kvWidth = kvHeads * headDim;
     for (const name of [names.tokens, names.positions, names.answerRows]) graph.input(name, "int32", ["tokens"]);
-    graph.input(names.contextRows, "int32", ["tokens", 3]);
+    graph.input(names.starts, "int32", ["sequences"]);
     graph.input(names.tables, "int32", ["sequences", "blocks"]);
     graph.input(names.queryRows, "int32", ["sequences", "queries"]);
     graph.input(names.logitRows, "int32", ["logits"]);
@@ -113,7 +113,7 @@ class DecoderWriter {
     const { kvHeads, headDim } = this.#config;
     return {
       positions: graph.op("Unsqueeze", [this.#cast(names.positions), graph.ints(0)]),
-      contextRows: this.#cast(names.contextRows),
+      starts: this.#cast(names.starts),
       lastAnswerRows: this.#rows(names.answerRows, names.logitRows),
       rowsShape: graph.ints(0, -1, kvHeads * headDim),
       mask: this.#mask(),
@@ -191,11 +191,17 @@ class DecoderWriter {
     return this.#linear(packed, this.#layer(layer, "output"), bias);
   }
 
-  /** Blocks of all sequences one after the other, with the new rows in their places, [B, context, kvWidth]. */
+  /** The blocks of each sequence one after the other, with the new rows in their places, [B, context, kvWidth]. */
   #context(pool: Ref, rows: Ref, step: StepRefs): Ref {
-    // Nothing between these two, so that the runtime scatters in place.
-    const gathered = this.#rows(pool, names.tables);
-    return this.#graph.op("Reshape", [this.#graph.op("ScatterND", [gathered, step.contextRows, rows]), step.rowsShape]);
+    const graph = this.#graph;
+    const shape = ["sequences", "context", this.#config.kvHeads * this.#config.headDim];
+    const gathered = graph.op("Reshape", [this.#rows(pool, names.tables), step.rowsShape]);
+    const whole = graph.op("TensorScatter", [gathered, this.#rows(rows, names.queryRows), step.starts], {
+      attributes: { axis: { int: 1 } },
+    });
+    // Of one shape, so that the runtime scatters in place.
+    graph.shaped(gathered, shape);
+    return graph.shaped(whole, shape);
   }
 
   #rotated(rows: Ref, positions: Ref, name?: Ref): Ref {

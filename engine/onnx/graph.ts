@@ -41,6 +41,7 @@ export class Graph {
   readonly #constants = new Map<string, Ref>();
   readonly #inputs: Value[] = [];
   readonly #outputs: Value[] = [];
+  readonly #between: Value[] = [];
   #count = 0;
   #end = 0;
 
@@ -61,6 +62,12 @@ export class Graph {
 
   output(name: Ref, type: DataType, shape: Dimensions): void {
     this.#outputs.push({ name, type, shape });
+  }
+
+  /** Says what shape a value has, where the runtime would not know that it is the same as another's. */
+  shaped(value: Ref, shape: Dimensions): Ref {
+    this.#between.push({ name: value, type: "float", shape });
+    return value;
   }
 
   op(type: string, inputs: readonly Ref[], { attributes = {}, domain = "", name }: OpOptions = {}): Ref {
@@ -106,7 +113,8 @@ export class Graph {
       initializers: this.#initializers,
       inputs: this.#inputs,
       outputs: this.#outputs,
-      opsets: { "": 23, "com.microsoft": 1 },
+      between: this.#between,
+      opsets: { "": 24, "com.microsoft": 1 },
     });
   }
 

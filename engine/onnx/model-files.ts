@@ -7,7 +7,7 @@ import type { DecoderConfig, WeightSource } from "../model/decoder.ts";
 import { decoderGraph } from "./decoder.ts";
 
 /** Counts up when graphs change, so that files of older ones are not used. */
-const version = 2;
+const version = 3;
 const modelFile = "model.onnx";
 const dataFile = "weights.bin";
 /** Written last: its presence says that the others are whole. */

@@ -43,17 +43,20 @@ export interface Model {
   readonly initializers: readonly Initializer[];
   readonly inputs: readonly Value[];
   readonly outputs: readonly Value[];
+  /** Shapes of values in between, where the runtime cannot infer them. */
+  readonly between: readonly Value[];
   /** Version of each domain's operators; the standard ones are domain "". */
   readonly opsets: Readonly<Record<string, number>>;
 }
 
 /** ModelProto. */
-export function modelBytes({ nodes, initializers, inputs, outputs, opsets }: Model): Uint8Array {
+export function modelBytes({ nodes, initializers, inputs, outputs, between, opsets }: Model): Uint8Array {
   const graph = new Message().text(2, "decoder");
   for (const node of nodes) graph.message(1, nodeMessage(node));
   for (const initializer of initializers) graph.message(5, tensorMessage(initializer));
   for (const input of inputs) graph.message(11, valueMessage(input));
   for (const output of outputs) graph.message(12, valueMessage(output));
+  for (const value of between) graph.message(13, valueMessage(value));
   const model = new Message().int(1, 10).text(2, "kvlab").message(7, graph);
   for (const [domain, version] of Object.entries(opsets))
     model.message(8, new Message().text(1, domain).int(2, version));
