@@ -139,12 +139,8 @@ function checkSampling(options: SamplingOptions): void {
     const value: unknown = options[name];
     const { least, most, above, whole } = ranges[name];
     if (value === undefined || isWithin(value, ranges[name])) continue;
-    const range =
-      most === MAX_SAFE_INTEGER
-        ? least < 0
-          ? ""
-          : ` from ${least}`
-        : `${above ? " above" : " from"} ${least} to ${most}`;
+    const lower = above ? ` above ${least}, at most ${most}` : ` from ${least} to ${most}`;
+    const range = most < MAX_SAFE_INTEGER ? lower : least < 0 ? "" : ` from ${least}`;
     throw new InputError(`${name} is ${value}, expected a ${whole ? "whole number" : "number"}${range}`);
   }
   for (const [token, bias] of options.logitBias ?? []) {

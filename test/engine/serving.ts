@@ -206,6 +206,8 @@ export interface OwnEngine extends Partial<Omit<EngineConfig, "scheduler" | "ind
   readonly index?: string;
   readonly scheduler?: string;
   readonly executor?: (to: Executor) => Executor;
+  /** Before it runs. */
+  readonly started?: (engine: Engine) => void;
 }
 
 /** The policies of an engine; of a simulation, too. */
@@ -243,7 +245,7 @@ export interface ServedRun {
 
 /** Serves a trace, and compares every token and every number behind it with the answers of requests that run alone. */
 export async function serve(model: Served, trace: Trace, own: OwnEngine, expected?: Answers): Promise<ServedRun> {
-  const { executor: wrap = (to: Executor) => to, ...rest } = own;
+  const { executor: wrap = (to: Executor) => to, started, ...rest } = own;
   const recording = new Recording(wrap(model.executor));
   const config = policiesOf(own, model.executor.blockTokens);
   const columns = blockKeysFor(config satisfies CacheConfig, trace.unitTokens).of(trace);
@@ -269,6 +271,7 @@ export async function serve(model: Served, trace: Trace, own: OwnEngine, expecte
       rest.written?.(request, token, isLast);
     },
   });
+  started?.(engine);
   await engine.run(async () => {
     if (expected) difference ??= differenceOf(written, recording.rows, tokens, expected);
     written.length = 0;

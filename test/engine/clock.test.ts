@@ -1,0 +1,51 @@
+import { expect, test } from "vitest";
+import { BusyClock, type Clock, WallClock } from "../../engine/clock.ts";
+
+const clocks: [string, () => Clock][] = [
+  ["WallClock", () => new WallClock()],
+  ["BusyClock", () => new BusyClock()],
+];
+
+test.each(clocks)("%s counts whole nanoseconds and never goes back", async (_, create) => {
+  const clock = create();
+  let last = 0;
+  for (let i = 0; i < 20_000; i++) {
+    if (i % 4000 === 0) await clock.waitUntil(last + 1000);
+    const now = clock.now();
+    expect(Number.isSafeInteger(now) && now >= last).toBe(true);
+    last = now;
+  }
+});
+
+test.each(clocks)("%s waits until a time has come, and not for one that has passed", async (_, create) => {
+  const clock = create();
+  for (const aheadNs of [3e6, 1, 0, -1e9]) {
+    const untilNs = clock.now() + aheadNs;
+    await clock.waitUntil(untilNs);
+    expect(clock.now()).toBeGreaterThanOrEqual(untilNs);
+  }
+});
+
+test("a busy clock skips what it would have to wait for, and goes on from there", async () => {
+  const clock = new BusyClock();
+  const wall = new WallClock();
+  const year = 365 * 24 * 3600e9;
+  await clock.waitUntil(year);
+  expect(clock.now()).toBeGreaterThanOrEqual(year);
+  // Only what it took to ask has passed on top of it, on the wall as here.
+  expect(clock.now() - year).toBeLessThanOrEqual(wall.now() + 1e9);
+  const again = clock.now();
+  await clock.waitUntil(again - 5);
+  await clock.waitUntil(again + 7e9);
+  expect(clock.now()).toBeGreaterThanOrEqual(again + 7e9);
+});
+
+test("a wall clock waits no longer when the signal comes, also for times that no timer can wait for", async () => {
+  const clock = new WallClock();
+  const controller = new AbortController();
+  const waiting = clock.waitUntil(Number.MAX_SAFE_INTEGER, controller.signal);
+  setImmediate(() => controller.abort());
+  await waiting;
+  await clock.waitUntil(Number.MAX_SAFE_INTEGER, controller.signal);
+  expect(clock.now()).toBeLessThan(Number.MAX_SAFE_INTEGER);
+});

@@ -1,0 +1,480 @@
+import { beforeAll, describe, expect, test } from "vitest";
+import { seededRandom } from "../../core/random.ts";
+import type { Trace } from "../../core/trace.ts";
+import { TraceBuilder } from "../../core/trace.ts";
+import { BusyClock, WallClock } from "../../engine/clock.ts";
+import {
+  type BatchResult,
+  type BatchStep,
+  type BlockData,
+  type Executor,
+  ExecutorError,
+} from "../../engine/executor.ts";
+import { linesOf } from "../../laws/log-lines.ts";
+import { presetRegistry, schedulerRegistry } from "../../policies/registry.ts";
+import { Recorded } from "../../sim/cost/recorded.ts";
+import { simulate } from "../../sim/simulation.ts";
+import { outcomeNames } from "../support/simulated.ts";
+import {
+  type Answers,
+  answersAlone,
+  MadeUpClock,
+  type OwnEngine,
+  openModel,
+  type Served,
+  type ServedRun,
+  serve,
+  spoil,
+  Through,
+  talk,
+} from "./serving.ts";
+
+const presets = presetRegistry.all.map((preset) => [preset.name, preset] as const);
+
+let model: Served;
+/** Answers that the model gives, and answers that the trace says (so that what is cached of them is found again). */
+const traces = [talk({ seed: 3 }), talk({ seed: 4, answers: true })];
+let expected: Answers[];
+beforeAll(async () => {
+  model = await openModel("random:tiny", 48, 4);
+  expected = [];
+  for (const trace of traces) expected.push(await answersAlone(model, trace));
+});
+
+/** Small pools: somebody has to go. */
+const tight = { blocks: 18, hostBlocks: 24 } as const;
+
+/** How it is served; `undefined` is the preset's own scheduler. */
+const ways: readonly (OwnEngine & { readonly name: string })[] = [
+  { name: "its own scheduler", ...tight },
+  { name: "prompts in chunks", ...tight, scheduler: "fcfs-chunked", schedulerOptions: { "max-num-batched-tokens": 7 } },
+  { name: "the host", ...tight, scheduler: "fcfs", schedulerOptions: { swap: 1 } },
+];
+
+function expectServed(run: ServedRun): void {
+  const { engine, trace, tokens, closed } = run;
+  const { outcomes } = engine.arrivals.batches[0];
+  expect(run.difference).toBeUndefined();
+  expect(engine.done).toBe(trace.requestCount);
+  expect(tokens.map(({ length }) => length)).toEqual([...trace.outputTokens]);
+  expect([...closed].sort((a, b) => a - b)).toEqual(tokens.map((_, id) => id));
+  for (let id = 0; id < trace.requestCount; id++) {
+    expect(outcomes.replica[id]).toBe(0);
+    expect(outcomes.admittedNs[id]).toBeGreaterThanOrEqual(outcomes.arrivalNs[id]);
+    expect(outcomes.firstTokenNs[id]).toBeGreaterThan(outcomes.admittedNs[id]);
+    expect(outcomes.finishedNs[id]).toBeGreaterThanOrEqual(outcomes.firstTokenNs[id]);
+  }
+  const { startNs, durationNs } = run.steps;
+  startNs.forEach((start, i) => {
+    expect(durationNs[i]).toBeGreaterThan(0);
+    if (i > 0) expect(start).toBeGreaterThanOrEqual(startNs[i - 1] + durationNs[i - 1]);
+  });
+}
+
+describe("a hit equals a miss, to the last bit of every logit", () => {
+  test("with no index", async () => {
+    for (const [i, trace] of traces.entries()) {
+      const run = await serve(model, trace, { index: "none", scheduler: "naive", ...tight }, expected[i]);
+      expectServed(run);
+      expect(run.engine.replica.cache.counters.hitTokens).toBe(0);
+    }
+  });
+
+  test.each(presets)("%s", async (name, preset) => {
+    const total = { hits: 0, evictions: 0, preemptions: 0, copies: 0, swapped: 0 };
+    for (const [i, trace] of traces.entries())
+      for (const { name: _, ...own } of ways) {
+        // What earlier runs left in the pool must not be of use.
+        await spoil(model);
+        const run = await serve(model, trace, { ...own, preset }, expected[i]);
+        expectServed(run);
+        const { counters } = run.engine.replica.cache;
+        total.hits += counters.hitTokens;
+        total.evictions += counters.evictedBlocks;
+        total.preemptions += counters.preemptions;
+        total.copies += run.copies;
+        total.swapped += run.swapped;
+      }
+    // What the preset can do was done.
+    const stores = name !== "tgi-simple";
+    expect(total.hits > 0).toBe(stores);
+    expect(total.evictions > 0).toBe(stores);
+    expect(total.preemptions > 0).toBe(preset.rules.reserve !== "worst-case");
+    expect(total.copies > 0).toBe(["roseinfer", "trt-llm", "turbomind"].includes(name));
+  });
+
+  test.each([
+    ["random:tiny-qwen3", 4, "trt-llm"],
+    ["random:tiny-mistral", 1, "sglang"],
+    ["random:tiny-gpt2", 1, "lightllm"],
+    ["random:tiny-bloom", 4, "turbomind"],
+  ] as const)(
+    "%s with blocks of %i and the cache of %s, whatever the scheduler",
+    async (name, blockTokens, presetName) => {
+      const other = await openModel(name, 192 / blockTokens, blockTokens);
+      const trace = talk({ seed: 5, requests: 16, answers: true });
+      const answers = await answersAlone(other, trace);
+      const preset = presetRegistry.get(presetName);
+      await spoil(other);
+      for (const { name: scheduler } of schedulerRegistry.all) {
+        const size = { blocks: 80 / blockTokens, hostBlocks: 96 / blockTokens };
+        expectServed(await serve(other, trace, { preset, scheduler, ...size }, answers));
+      }
+    },
+  );
+
+  test("for contents without tokens, in units that are smaller than blocks", async () => {
+    const trace = contents();
+    const answers = await answersAlone(model, trace);
+    for (const name of ["vllm", "sglang", "trt-llm"]) {
+      await spoil(model);
+      const run = await serve(model, trace, { preset: presetRegistry.get(name), blocks: 30 }, answers);
+      expectServed(run);
+      expect(run.engine.replica.cache.counters.hitTokens).toBeGreaterThan(0);
+    }
+  });
+});
+
+/** Prompts in content ids of 2 tokens each, all of which begin alike; some end in the middle of one. */
+function contents(): Trace {
+  const builder = new TraceBuilder(2);
+  let fresh = 8;
+  for (let i = 0; i < 12; i++) {
+    const keys = Array.from({ length: 2 + (i % 7) }, (_, at) => at);
+    for (let more = i % 3; more > 0; more--) keys.push(fresh++);
+    builder.add({ arrivalNs: i * 500_000, inputTokens: 2 * keys.length - (i % 2), outputTokens: 3, keys });
+  }
+  return builder.take();
+}
+
+abstract class Broken extends Through {
+  /** How often it did something wrong. */
+  did = 0;
+}
+
+/** In a table of several blocks, one is another's. */
+class WrongTable extends Broken {
+  override executeStep(step: BatchStep): Promise<BatchResult> {
+    if (this.did > 0 || step.contextLens[0] <= 4 || step.cuSeqlensQ[1] > 2) return super.executeStep(step);
+    this.did++;
+    const blockTables = step.blockTables.slice();
+    blockTables[0] = (blockTables[0] + 1) % this.blockCount;
+    return super.executeStep({ ...step, blockTables });
+  }
+}
+
+class NoCopy extends Broken {
+  override async copyBlocks(pairs: readonly { readonly source: number; readonly target: number }[]): Promise<void> {
+    // Where source and target are one, nothing is missing.
+    if (this.did > 0 || pairs.every(({ source, target }) => source === target)) return super.copyBlocks(pairs);
+    this.did++;
+  }
+}
+
+class NoSwapIn extends Broken {
+  override async writeBlock(block: number, data: BlockData): Promise<void> {
+    if (this.did > 0) return super.writeBlock(block, data);
+    this.did++;
+  }
+}
+
+/** What is swapped out comes back as something else. */
+class WrongSwapOut extends Broken {
+  override readBlock(block: number): Promise<BlockData> {
+    this.did++;
+    return super.readBlock((block + 1) % this.blockCount);
+  }
+}
+
+/** A block keeps what was there before a prompt was written to it. */
+class StaleBlock extends Broken {
+  override executeStep(step: BatchStep): Promise<BatchResult> {
+    const slotMapping = step.slotMapping.slice();
+    if (this.did === 0 && slotMapping.length > 4) {
+      this.did++;
+      slotMapping.fill(-1, 0, 4);
+    }
+    return super.executeStep({ ...step, slotMapping });
+  }
+}
+
+/** Rows of two sequences are mistaken for each other. */
+class SwappedLogits extends Broken {
+  override executeStep(step: BatchStep): Promise<BatchResult> {
+    const { logitsIndices } = step;
+    if (this.did > 0 || logitsIndices.length < 2) return super.executeStep(step);
+    this.did++;
+    return super.executeStep({ ...step, logitsIndices: logitsIndices.slice().reverse() });
+  }
+}
+
+describe("faults are found", () => {
+  test.each([
+    ["a wrong block in a table", "vllm", 0, WrongTable],
+    ["a copy that is not made", "trt-llm", 0, NoCopy],
+    ["a copy that is not made", "turbomind", 0, NoCopy],
+    ["a block that is not swapped in", "vllm-v0", 2, NoSwapIn],
+    ["other blocks that are swapped out", "vllm-v0", 2, WrongSwapOut],
+    ["a block that is not written", "sglang", 0, StaleBlock],
+    ["logits of another sequence", "vllm", 0, SwappedLogits],
+  ] as const)("%s (%s)", async (_, name, way, Fault) => {
+    for (const [i, trace] of traces.entries()) {
+      await spoil(model);
+      let broken: Broken | undefined;
+      const executor = (to: Executor) => (broken = new Fault(to));
+      const own = { ...ways[way], preset: presetRegistry.get(name), executor };
+      const run = await serve(model, trace, own, expected[i]);
+      expect(broken!.did).toBeGreaterThan(0);
+      expect(run.difference).toBeDefined();
+    }
+  });
+});
+
+/** The simulator, given the durations of an engine's steps. */
+function simulatedLike({ trace, columns, config, steps }: ServedRun, own: OwnEngine) {
+  const { hostBlocks = 0, arrivals, warmup = 0 } = own;
+  const cost = new Recorded(steps, "the engine's steps");
+  return simulate(
+    trace,
+    { ...config, hostBlocks, warmup, ...(arrivals && { arrivals }), cost: () => cost, events: true },
+    columns,
+  );
+}
+
+function expectSimulatedLike(run: ServedRun, own: OwnEngine): void {
+  const simulation = simulatedLike(run, own);
+  const { engine } = run;
+  const [replica] = simulation.replicas;
+  expect([...linesOf(replica.log!)]).toEqual([...linesOf(engine.replica.log!)]);
+  const [here, there] = [engine, simulation].map(({ arrivals }) => arrivals.batches[0].outcomes);
+  for (const name of outcomeNames) expect([name, ...there[name]]).toEqual([name, ...here[name]]);
+  expect(replica.cache.counters).toEqual(engine.replica.cache.counters);
+  expect(replica.stepCount).toBe(engine.replica.stepCount);
+  expect(replica.busyNs).toBe(engine.replica.busyNs);
+  expect([...replica.refusals]).toEqual([...engine.replica.refusals]);
+  expect(simulation.series.count).toBe(engine.series.count);
+  expect(simulation.series.levels).toEqual(engine.series.levels);
+  expect(simulation.series.counts).toEqual(engine.series.counts);
+}
+
+describe("a simulator that is given the durations decides the same, event by event", () => {
+  const schedulers = ["fcfs-chunked", "lpm", "efficient-router", "prefix-groups", "fcfs", "mini-sglang", "online"];
+  const cases = ["vllm", "sglang", "trt-llm", "roseinfer"].flatMap((name) =>
+    schedulers.map((scheduler) => [name, scheduler] as const),
+  );
+  test.each(cases)("%s under %s", async (name, scheduler) => {
+    const own = { preset: presetRegistry.get(name), scheduler, ...tight, clock: new MadeUpClock(9) };
+    expectSimulatedLike(await serve(model, traces[1], own), own);
+  });
+
+  test("in real time, without its pauses", async () => {
+    const own = { preset: presetRegistry.get("vllm"), ...tight, clock: new BusyClock() };
+    const run = await serve(model, traces[0], own, expected[0]);
+    expectServed(run);
+    expectSimulatedLike(run, own);
+  });
+
+  test("when turns wait for answers, and the first requests are not in the figures", async () => {
+    const own = {
+      preset: presetRegistry.get("sglang"),
+      ...tight,
+      arrivals: { loop: "closed", speed: 2 },
+      warmup: 5,
+    } as const;
+    const run = await serve(model, traces[1], own, expected[1]);
+    expectServed(run);
+    expectSimulatedLike(run, own);
+  });
+
+  test("when requests are too long for the cache, also with turns that wait for them", async () => {
+    for (const loop of ["open", "closed"] as const) {
+      const own = { preset: presetRegistry.get("vllm"), blocks: 8, arrivals: { loop } };
+      const run = await serve(model, traces[1], own);
+      expect(run.engine.replica.refusals.size).toBeGreaterThan(0);
+      expectSimulatedLike(run, own);
+    }
+  });
+
+  test("when the model's end tokens decide how long answers are", async () => {
+    // A quarter of all tokens end an answer.
+    const endTokens = Array.from({ length: 128 }, (_, i) => 4 * i);
+    const own = { preset: presetRegistry.get("vllm"), ...tight, choice: { endTokens } };
+    const run = await serve(model, traces[0], own);
+    run.tokens.forEach((answer, id) => {
+      const end = answer.findIndex((token) => endTokens.includes(token)) + 1;
+      const most = traces[0].maxOutputTokens[id];
+      expect(answer).toHaveLength(end > 0 ? end : most);
+      // As far as they go, answers are those of the model.
+      const same = Math.min(answer.length, expected[0].tokens[id].length);
+      expect(answer.slice(0, same)).toEqual(expected[0].tokens[id].slice(0, same));
+    });
+    expect([...run.closed].sort((a, b) => a - b)).toEqual(run.tokens.map((_, id) => id));
+    expect(new Set(run.tokens.map(({ length }, id) => length < traces[0].maxOutputTokens[id])).size).toBe(2);
+  });
+});
+
+describe("logits that are stored", () => {
+  const roseinfer = presetRegistry.get("roseinfer");
+
+  test("a prompt that is asked again computes nothing, and its answer is the same", async () => {
+    const trace = asked([11, 11, 11]);
+    const run = await serve(model, trace, { preset: roseinfer, blocks: 40 }, await answersAlone(model, trace));
+    expectServed(run);
+    expect(run.steps.prefillTokens.reduce((a, b) => a + b)).toBe(11);
+    expect(run.tokens[1]).toEqual(run.tokens[0]);
+  });
+
+  test("of many prompts, those of whoever is still cached stay", async () => {
+    const executor = await openModel("random:tiny", 700, 4);
+    // More than are looked through at a time, several in each step, and then all again.
+    const random = seededRandom(2);
+    const prompts = Array.from({ length: 150 }, (_, i) => [i, random.below(512), random.below(512)]);
+    const builder = new TraceBuilder(1);
+    for (const keys of [...prompts, ...prompts])
+      builder.add({ arrivalNs: 0, inputTokens: 3, outputTokens: 2, maxOutputTokens: 2, keys });
+    const trace = builder.take();
+    const own = { preset: roseinfer, blocks: 700, schedulerOptions: { "prompts-per-step": 3 } };
+    const run = await serve(executor, trace, { ...own, audit: false }, await answersAlone(executor, trace));
+    expectServed(run);
+    expect(run.steps.prefillTokens.reduce((a, b) => a + b)).toBe(3 * 150);
+  });
+
+  test("an index that finds parts of prompts has none", async () => {
+    const own = { preset: presetRegistry.get("vllm"), rules: { "full-hit": "stored-logits" }, ...tight } as const;
+    await expect(serve(model, traces[0], own)).rejects.toThrow(
+      "index hash-table finds prompts that nobody had, for which full-hit=stored-logits has no logits",
+    );
+  });
+});
+
+/** One prompt, so many times, long after each other. */
+function asked(lengths: readonly number[]): Trace {
+  const builder = new TraceBuilder(1);
+  lengths.forEach((inputTokens, i) => {
+    const keys = Array.from({ length: inputTokens }, (_, at) => at + 1);
+    builder.add({ arrivalNs: i * 1e9, inputTokens, outputTokens: 5, keys });
+  });
+  return builder.take();
+}
+
+describe("what is chosen", () => {
+  const choice = { sampling: { temperature: 1, topK: 20, seed: 5 } };
+
+  test("is the same with the same seed, whatever is cached and whoever is beside it", async () => {
+    const own = { preset: presetRegistry.get("vllm"), ...tight, choice };
+    const [one, two, alone] = [
+      await serve(model, traces[0], own),
+      await serve(model, traces[0], { ...own, clock: new MadeUpClock(77), scheduler: "lpm" }),
+      await serve(model, traces[0], { index: "none", scheduler: "naive", blocks: 40, choice }),
+    ];
+    expect(two.tokens).toEqual(one.tokens);
+    expect(alone.tokens).toEqual(one.tokens);
+  });
+
+  test("is something else for each request and with each seed", async () => {
+    const trace = asked(Array.from({ length: 20 }, () => 8));
+    const first = async (seed: number) => {
+      const own = { preset: presetRegistry.get("vllm"), blocks: 40, choice: { sampling: { temperature: 1, seed } } };
+      return (await serve(model, trace, own)).tokens.map(([token]) => token);
+    };
+    const [one, other] = [await first(1), await first(1000)];
+    expect(new Set(one).size).toBeGreaterThan(10);
+    expect(other).not.toEqual(one);
+  });
+
+  test("is what the trace says, where it says it", async () => {
+    const trace = traces[1];
+    const { generatedKeys, generatedStart } = trace.optional;
+    const run = await serve(model, trace, { preset: presetRegistry.get("sglang"), ...tight, choice });
+    expect(run.tokens.flat()).toEqual([...generatedKeys!]);
+    expect(generatedStart).toHaveLength(trace.requestCount + 1);
+  });
+
+  test("the trace cannot say what is stored while end tokens say what is written", async () => {
+    const own = { preset: presetRegistry.get("vllm"), ...tight, choice: { endTokens: [0] } };
+    await expect(serve(model, traces[1], own)).rejects.toThrow("end tokens cannot decide");
+  });
+
+  test("a token that the model does not have is refused, or folded", async () => {
+    const trace = talk({ seed: 3, requests: 8, vocabulary: 2000 });
+    const own = { preset: presetRegistry.get("vllm"), blocks: 40 };
+    await expect(serve(model, trace, own)).rejects.toThrow(/^request \d+ has token \d+, expected one below 512/);
+    const folded = talk({ seed: 3, requests: 8, vocabulary: 2000 });
+    folded.keys.forEach((key, i) => {
+      folded.keys[i] = key % 512;
+    });
+    const run = await serve(model, trace, { ...own, choice: { fold: true } }, await answersAlone(model, folded));
+    expectServed(run);
+  });
+});
+
+describe("an end before the end", () => {
+  const own = { preset: presetRegistry.get("vllm"), ...tight };
+
+  test("stop() ends at a step's end, and what was done until then is complete", async () => {
+    let stop = () => {};
+    let steps = 0;
+    class Stopping extends Through {
+      override executeStep(step: BatchStep): Promise<BatchResult> {
+        if (++steps === 5) stop();
+        return super.executeStep(step);
+      }
+    }
+    const run = await serve(
+      model,
+      traces[0],
+      {
+        ...own,
+        executor: (to) => new Stopping(to),
+        started: (engine) => {
+          stop = () => engine.stop();
+        },
+      },
+      expected[0],
+    );
+    const { engine } = run;
+    expect(run.difference).toBeUndefined();
+    expect([steps, engine.replica.stepCount, run.steps.durationNs.length]).toEqual([5, 5, 5]);
+    expect(engine.replica.isBusy).toBe(false);
+    expect(engine.done).toBeLessThan(traces[0].requestCount);
+    expect(engine.done).toBe(run.closed.length);
+    const lines = linesOf(engine.replica.log!);
+    const whole = linesOf((await serve(model, traces[0], own)).engine.replica.log!);
+    expect(lines).toEqual(whole.slice(0, lines.length));
+  });
+
+  test("stop() does not wait for an arrival", async () => {
+    const builder = new TraceBuilder(1);
+    for (const arrivalNs of [0, 3600e9]) builder.add({ arrivalNs, inputTokens: 2, outputTokens: 1, keys: [1, 2] });
+    let served = () => {};
+    const first = new Promise<void>((resolve) => {
+      served = resolve;
+    });
+    const run = await serve(model, builder.take(), {
+      ...own,
+      clock: new WallClock(),
+      written: () => served(),
+      started: (engine) => void first.then(() => setImmediate(() => engine.stop())),
+    });
+    expect(run.tokens.map(({ length }) => length)).toEqual([1, 0]);
+  });
+
+  test.each(["executeStep", "copyBlocks", "writeBlock", "readBlock"] as const)(
+    "the error of an executor whose %s fails comes out",
+    async (method) => {
+      const executor = (to: Executor) => {
+        const failing = { [method]: () => Promise.reject(new ExecutorError(`${method} failed`)) };
+        return Object.assign(new Through(to), failing);
+      };
+      const preset = presetRegistry.get("turbomind");
+      const run = serve(model, traces[1], { ...ways[2], preset, executor });
+      await expect(run).rejects.toThrow(new ExecutorError(`${method} failed`));
+    },
+  );
+
+  test("cache and executor have the same blocks", async () => {
+    const refused = (config: OwnEngine) => expect(serve(model, traces[0], { ...own, ...config })).rejects;
+    await refused({ blocks: 49 }).toThrow("the cache has 49 blocks of 4 tokens, the executor 48 of 4");
+    await refused({ blocks: undefined }).toThrow("the cache has unlimited blocks of 4 tokens, the executor 48 of 4");
+  });
+});

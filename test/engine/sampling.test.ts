@@ -1,0 +1,270 @@
+import fc from "fast-check";
+import { describe, expect, test } from "vitest";
+import { InputError } from "../../core/errors.ts";
+import { Sampler, type SamplingOptions } from "../../engine/sampling.ts";
+
+const logits = (...values: number[]) => Float32Array.from(values);
+/** Logits of these probabilities. */
+const ofChances = (...chances: number[]) => Float32Array.from(chances, Math.log);
+
+/** Tokens that come up in so many draws, each by a sampler of its own seed. */
+function drawn(options: SamplingOptions, of: Float32Array, draws = 400): number[] {
+  const tokens = new Set<number>();
+  for (let seed = 0; seed < draws; seed++)
+    tokens.add(new Sampler({ temperature: 1, ...options, seed }).sample(of).token);
+  return [...tokens].sort((a, b) => a - b);
+}
+
+describe("by hand", () => {
+  test("without options the most likely token, the first of equal ones, and how likely it is", () => {
+    const sampler = new Sampler();
+    expect(sampler.sample(ofChances(0.2, 0.5, 0.3)).token).toBe(1);
+    expect(sampler.sample(ofChances(0.2, 0.5, 0.3)).logProbability).toBeCloseTo(Math.log(0.5), 6);
+    expect(sampler.sample(logits(1, 3, 3)).token).toBe(1);
+    expect(sampler.sample(logits(1, 3, 3)).logProbability).toBeCloseTo(-Math.log(2 + Math.exp(-2)), 6);
+    expect(sampler.sample(logits(-5)).logProbability).toBe(0);
+  });
+
+  test("logits too large for an exponent are no trouble", () => {
+    const { token, logProbability } = new Sampler({ temperature: 1 }).sample(logits(3e38, -3e38, 0));
+    expect([token, logProbability]).toEqual([0, 0]);
+  });
+
+  test("the temperature: at 0.5 chances are squared", () => {
+    // 0.6 and 0.4 become 0.36 and 0.16, of 0.52.
+    expect(shares({ temperature: 0.5 }, ofChances(0.6, 0.4))[0]).toBeCloseTo(0.36 / 0.52, 1);
+    expect(shares({ temperature: 1e-300 }, ofChances(0.6, 0.4))).toEqual([1, 0]);
+  });
+
+  test("top-k keeps so many, the first of equal ones; 0 keeps all", () => {
+    const of = ofChances(0.1, 0.4, 0.1, 0.1, 0.3);
+    expect(drawn({ topK: 1 }, of)).toEqual([1]);
+    expect(drawn({ topK: 3 }, of)).toEqual([0, 1, 4]);
+    expect(drawn({ topK: 0 }, of)).toEqual([0, 1, 2, 3, 4]);
+    expect(drawn({ topK: 9 }, of)).toEqual([0, 1, 2, 3, 4]);
+  });
+
+  test("top-p keeps the fewest that have so much together", () => {
+    const of = ofChances(0.1, 0.4, 0.2, 0.3);
+    expect(drawn({ topP: 0.39 }, of)).toEqual([1]);
+    expect(drawn({ topP: 0.41 }, of)).toEqual([1, 3]);
+    expect(drawn({ topP: 0.71 }, of)).toEqual([1, 2, 3]);
+    expect(drawn({ topP: 1 }, of)).toEqual([0, 1, 2, 3]);
+    // Of what top-k left: 0.4 of 0.7 is 0.57.
+    expect(drawn({ topP: 0.56, topK: 2 }, of)).toEqual([1]);
+    expect(drawn({ topP: 0.58, topK: 2 }, of)).toEqual([1, 3]);
+  });
+
+  test("min-p keeps those that are at least that share as likely as the most likely one", () => {
+    const of = ofChances(0.1, 0.4, 0.2, 0.3);
+    expect(drawn({ minP: 1 }, of)).toEqual([1]);
+    expect(drawn({ minP: 0.74 }, of)).toEqual([1, 3]);
+    expect(drawn({ minP: 0.49 }, of)).toEqual([1, 2, 3]);
+    expect(drawn({ minP: 0 }, of)).toEqual([0, 1, 2, 3]);
+    // The stricter one decides.
+    expect(drawn({ minP: 0.49, topP: 0.5 }, of)).toEqual([1, 3]);
+    expect(drawn({ minP: 0.74, topP: 0.99 }, of)).toEqual([1, 3]);
+  });
+
+  test("the repetition penalty divides positive logits and multiplies negative ones, of prompt and answer, once", () => {
+    const sampler = new Sampler({ repetitionPenalty: 2 }, [0, 0, 3]);
+    // 4 becomes 2; −1 becomes −2.
+    expect(sampler.sample(logits(4, 2.5, 1, -1)).token).toBe(1);
+    // Token 1 is in the answer now: 2.5 becomes 1.25.
+    expect(sampler.sample(logits(4, 2.5, 1, -1)).token).toBe(0);
+    expect(sampler.sample(logits(4, 2.5, 2.1, -1)).token).toBe(2);
+    const negative = new Sampler({ repetitionPenalty: 2 }, [0]);
+    expect(negative.sample(logits(-1, -1.9)).token).toBe(1);
+  });
+
+  test("the presence penalty counts what is in the answer once, not the prompt", () => {
+    const sampler = new Sampler({ presencePenalty: 1.5 }, [0]);
+    expect(Array.from({ length: 5 }, () => sampler.sample(logits(3, 2, 0)).token)).toEqual([0, 1, 0, 0, 0]);
+  });
+
+  test("the frequency penalty counts every time", () => {
+    const sampler = new Sampler({ frequencyPenalty: 0.75 }, [0, 0, 0]);
+    // 3, 2, 0 → 2.25 → 1.5 (token 1 has 2) → 1.25 → …
+    expect(Array.from({ length: 6 }, () => sampler.sample(logits(3, 2, 0)).token)).toEqual([0, 0, 1, 0, 1, 0]);
+  });
+
+  test("penalties count tokens that came from elsewhere", () => {
+    const sampler = new Sampler({ presencePenalty: 2 });
+    sampler.accept(0);
+    expect(sampler.sample(logits(3, 2)).token).toBe(1);
+  });
+
+  test("negative penalties make tokens come again", () => {
+    const sampler = new Sampler({ frequencyPenalty: -1 });
+    sampler.accept(1);
+    expect(sampler.sample(logits(2.5, 2)).token).toBe(1);
+  });
+
+  test("a bias is added, also to what is penalised", () => {
+    expect(new Sampler({ logitBias: new Map([[2, 5]]) }).sample(logits(1, 2, 0)).token).toBe(2);
+    const both = { repetitionPenalty: 2, logitBias: new Map([[0, 1]]) };
+    // 4 / 2 + 1, not (4 + 1) / 2.
+    expect(new Sampler(both, [0]).sample(logits(4, 2.75)).token).toBe(0);
+    expect(new Sampler({ logitBias: new Map([[7, 100]]) }, []).sample(logits(1, 2)).token).toBe(1);
+  });
+
+  test("how likely a token was does not know of options, and logits stay as they are", () => {
+    const of = ofChances(0.6, 0.4);
+    const before = of.slice();
+    const options = { temperature: 0.1, topK: 1, repetitionPenalty: 3, logitBias: new Map([[1, 50]]) };
+    const { token, logProbability } = new Sampler(options, [0]).sample(of);
+    expect(token).toBe(1);
+    expect(logProbability).toBeCloseTo(Math.log(0.4), 6);
+    expect(of).toEqual(before);
+  });
+});
+
+/** How often each token is drawn by one sampler. */
+function shares(options: SamplingOptions, of: Float32Array, draws = 4000): number[] {
+  const sampler = new Sampler({ temperature: 1, seed: 11, ...options });
+  const counts = new Array<number>(of.length).fill(0);
+  for (let i = 0; i < draws; i++) counts[sampler.sample(of).token]++;
+  return counts.map((count) => count / draws);
+}
+
+/** Chances by the definitions, from the whole vocabulary and without sorting. */
+function chances(
+  options: SamplingOptions,
+  of: readonly number[],
+  prompt: readonly number[],
+  answer: readonly number[],
+) {
+  const { temperature = 1, topK = 0, topP = 1, minP = 0 } = options;
+  const { repetitionPenalty = 1, presencePenalty = 0, frequencyPenalty = 0, logitBias } = options;
+  const scores = of.map((logit, token) => {
+    const times = answer.filter((other) => other === token).length;
+    let score = logit;
+    if (times > 0 || prompt.includes(token)) score = score > 0 ? score / repetitionPenalty : score * repetitionPenalty;
+    if (times > 0) score -= presencePenalty;
+    return score - times * frequencyPenalty + (logitBias?.get(token) ?? 0);
+  });
+  const most = Math.max(...scores);
+  const weights = scores.map((score) => Math.exp((score - most) / temperature));
+  const isBefore = (a: number, b: number) => scores[a] > scores[b] || (scores[a] === scores[b] && a < b);
+  const before = (token: number) => scores.map((_, other) => other).filter((other) => isBefore(other, token));
+  const total = (tokens: readonly number[]) => tokens.reduce((sum, token) => sum + weights[token], 0);
+  const all = scores.map((_, token) => token);
+  const inTopK = all.filter((token) => topK === 0 || before(token).length < topK);
+  const kept = inTopK.filter((token) => total(before(token)) < topP * total(inTopK) && weights[token] >= minP);
+  return all.map((token) => (kept.includes(token) ? weights[token] / total(kept) : 0));
+}
+
+describe("against the definitions", () => {
+  const cases = fc.record({
+    // Quarters, so that ties are frequent and no sum is near a bound by rounding alone.
+    of: fc.array(
+      fc.integer({ min: -12, max: 12 }).map((n) => n / 4),
+      { minLength: 2, maxLength: 8 },
+    ),
+    prompt: fc.array(fc.nat(7), { maxLength: 4 }),
+    answer: fc.array(fc.nat(7), { maxLength: 4 }),
+    options: fc.record({
+      temperature: fc.constantFrom(0.5, 0.7, 1, 2.3),
+      topK: fc.constantFrom(0, 0, 1, 2, 3, 5),
+      topP: fc.constantFrom(1, 1, 0.9123, 0.5123, 0.0123),
+      minP: fc.constantFrom(0, 0, 0.0511, 0.3011),
+      repetitionPenalty: fc.constantFrom(1, 1.3, 0.8),
+      presencePenalty: fc.constantFrom(0, 0.6, -0.4),
+      frequencyPenalty: fc.constantFrom(0, 0.35, -0.2),
+      logitBias: fc.constantFrom(new Map(), new Map([[1, 1.5]]), new Map([[0, -4]])),
+    }),
+  });
+
+  test("only tokens with a chance come, each about as often as its chance", () => {
+    fc.assert(
+      fc.property(cases, fc.nat(1000), ({ of, prompt, answer, options }, seed) => {
+        const tokens = (all: readonly number[]) => all.filter((token) => token < of.length);
+        const wanted = chances(options, of, tokens(prompt), tokens(answer));
+        const draws = 500;
+        const counts = of.map(() => 0);
+        for (let i = 0; i < draws; i++) {
+          const sampler = new Sampler({ ...options, seed: seed * draws + i }, tokens(prompt));
+          for (const token of tokens(answer)) sampler.accept(token);
+          counts[sampler.sample(Float32Array.from(of)).token]++;
+        }
+        wanted.forEach((chance, token) => {
+          if (chance === 0) expect(counts[token]).toBe(0);
+          // Five standard deviations.
+          const bound = 5 * Math.sqrt(draws * chance * (1 - chance)) + 1;
+          expect(Math.abs(counts[token] - draws * chance)).toBeLessThan(bound);
+        });
+      }),
+      { numRuns: 60 },
+    );
+  });
+
+  test("at temperature 0 the best score wins, whatever else is said", () => {
+    fc.assert(
+      fc.property(cases, ({ of, prompt, answer, options }) => {
+        const tokens = (all: readonly number[]) => all.filter((token) => token < of.length);
+        const sampler = new Sampler({ ...options, temperature: 0 }, tokens(prompt));
+        for (const token of tokens(answer)) sampler.accept(token);
+        const only = { ...options, topK: 1 };
+        const best = chances(only, of, tokens(prompt), tokens(answer)).indexOf(1);
+        expect(sampler.sample(Float32Array.from(of)).token).toBe(best);
+      }),
+    );
+  });
+});
+
+describe("seeds", () => {
+  const of = ofChances(0.4, 0.3, 0.2, 0.1);
+  const run = (seed: number) => {
+    const sampler = new Sampler({ temperature: 1, seed });
+    return Array.from({ length: 40 }, () => sampler.sample(of).token);
+  };
+
+  test("the same seed draws the same tokens, another one others", () => {
+    expect(run(7)).toEqual(run(7));
+    expect(run(7)).not.toEqual(run(8));
+    const unseeded = new Sampler({ temperature: 1 });
+    expect(run(0)).toEqual(Array.from({ length: 40 }, () => unseeded.sample(of).token));
+  });
+
+  test("draws of one sampler have the chances that they should", () => {
+    // Chi-squared of 3 degrees: below 16.3 with chance 0.999.
+    const counts = shares({}, of, 20_000).map((share) => share * 20_000);
+    const expected = [8000, 6000, 4000, 2000];
+    const chi = counts.reduce((sum, count, token) => sum + (count - expected[token]) ** 2 / expected[token], 0);
+    expect(chi).toBeLessThan(16.3);
+  });
+
+  test("first draws of neighbouring seeds have them, too", () => {
+    for (const place of [0, 1, 2]) {
+      const counts = [0, 0, 0, 0];
+      for (let seed = 0; seed < 5000; seed++) counts[run(seed)[place]]++;
+      [2000, 1500, 1000, 500].forEach((wanted, token) => {
+        expect(Math.abs(counts[token] - wanted)).toBeLessThan(5 * Math.sqrt(wanted));
+      });
+    }
+  });
+});
+
+test.each([
+  [{ temperature: -0.1 }, "temperature is -0.1, expected a number from 0 to 100"],
+  [{ temperature: Number.NaN }, "temperature is NaN, expected a number from 0 to 100"],
+  [{ topK: -1 }, "topK is -1, expected a whole number from 0"],
+  [{ topK: 2.5 }, "topK is 2.5, expected a whole number from 0"],
+  [{ topP: 0 }, "topP is 0, expected a number above 0, at most 1"],
+  [{ topP: 1.01 }, "topP is 1.01, expected a number above 0, at most 1"],
+  [{ minP: -0.5 }, "minP is -0.5, expected a number from 0 to 1"],
+  [{ minP: 2 }, "minP is 2, expected a number from 0 to 1"],
+  [{ repetitionPenalty: 0 }, "repetitionPenalty is 0, expected a number above 0, at most 100"],
+  [
+    { repetitionPenalty: Number.POSITIVE_INFINITY },
+    "repetitionPenalty is Infinity, expected a number above 0, at most 100",
+  ],
+  [{ presencePenalty: 101 }, "presencePenalty is 101, expected a number from -100 to 100"],
+  [{ frequencyPenalty: -101 }, "frequencyPenalty is -101, expected a number from -100 to 100"],
+  [{ seed: 0.5 }, "seed is 0.5, expected a whole number"],
+  [{ logitBias: new Map([[-1, 1]]) }, "logitBias has token -1, expected a whole number from 0"],
+  [{ logitBias: new Map([[3, 101]]) }, "logitBias of token 3 is 101, expected a number from -100 to 100"],
+  [{ temperature: "1" as unknown as number }, "temperature is 1, expected a number from 0 to 100"],
+])("%o is refused", (options: SamplingOptions, line) => {
+  expect(() => new Sampler(options)).toThrow(new InputError(line));
+});
