@@ -54,7 +54,7 @@ function spread(trace: Trace): Trace {
 /** The conversation trace, so much slower that the replica is busy for about 0.8 of the time. */
 async function conversation(): Promise<Figure[]> {
   const trace = spread(await benchTrace());
-  const config = { ...vllmOn(trace.unitTokens), arrivals: { speed: 0.125 } };
+  const config = { ...vllmOn(trace.unitTokens), arrivals: { speed: 0.15 } };
   const { seconds, simulation } = fastest(5, () => simulate(trace, config));
   const every = fastest(2, () => simulate(trace, { ...config, everyStep: true }));
   const [replica] = new Figures(simulation).cluster().replicas;
