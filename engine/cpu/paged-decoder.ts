@@ -39,7 +39,8 @@ export class PagedDecoder {
     const session = await InferenceSession.create(options.model, {
       intraOpNumThreads: options.threads,
       interOpNumThreads: 1,
-      logSeverityLevel: 3,
+      // Errors are thrown; to print them as well would say everything twice.
+      logSeverityLevel: 4,
       extra: {
         session: {
           // Spinning threads take the cores from whoever shares them.

@@ -1,0 +1,64 @@
+import fc from "fast-check";
+import { expect, test } from "vitest";
+import { CallPlanner } from "../../../engine/cpu/calls.ts";
+import { randomConfig } from "../../../engine/model/random.ts";
+import { blockTokens, stepOf, wholeTable } from "./decoders.ts";
+
+const config = randomConfig("anchors");
+const zeros = new Array<number>(8192).fill(0);
+/** Sequences of [from, to), each in its own blocks. */
+const stepWith = (ranges: readonly (readonly [from: number, to: number])[]) => {
+  const most = Math.max(...ranges.map(([, to]) => Math.ceil(to / blockTokens)));
+  return stepOf(
+    ranges.map(([from, to], i) => ({
+      tokens: zeros,
+      from,
+      to,
+      table: wholeTable(Math.ceil(to / blockTokens), i * most),
+    })),
+  );
+};
+const planner = new CallPlanner(config, 100_000, blockTokens);
+
+test("answers run together, beside a prompt by themselves", () => {
+  expect(planner.plan(stepWith([1, 2, 3].map(() => [512, 513])))).toEqual([[0, 1, 2]]);
+  const decodes = Array.from({ length: 7 }, () => [512, 513] as const);
+  expect(planner.plan(stepWith([[0, 512], ...decodes]))).toEqual([[1, 2, 3, 4, 5, 6, 7], [0]]);
+});
+
+test("short chunks run together, long ones of different lengths do not", () => {
+  expect(planner.plan(stepWith([16, 14, 15, 16].map((length) => [0, length])))).toEqual([[1, 2, 0, 3]]);
+  expect(
+    planner.plan(
+      stepWith([
+        [0, 2048],
+        [0, 300],
+      ]),
+    ),
+  ).toEqual([[1], [0]]);
+});
+
+test("an answer with a long context does not lengthen those of many others", () => {
+  const ranges = Array.from({ length: 40 }, (_, i) => (i === 7 ? [8000, 8001] : [100, 101]) as [number, number]);
+  expect(planner.plan(stepWith(ranges)).map((call) => call.length)).toEqual([39, 1]);
+});
+
+test("whoever reads what another one writes in this step comes in a later call", () => {
+  const first = { tokens: zeros, from: 0, to: 12, table: [0, 1, 2] };
+  const second = { tokens: zeros, from: 8, to: 14, table: [0, 1, 3, 4] };
+  const third = { tokens: zeros, from: 12, to: 15, table: [0, 1, 3, 5] };
+  const apart = { tokens: zeros, from: 0, to: 12, table: [6, 7, 8] };
+  for (let times = 0; times < 2; times++)
+    expect(planner.plan(stepOf([first, second, third, apart]))).toEqual([[0, 3], [1], [2]]);
+});
+
+test("every sequence is in one call", () => {
+  const range = fc.tuple(fc.nat(3000), fc.integer({ min: 1, max: 700 }));
+  fc.assert(
+    fc.property(fc.array(range, { minLength: 1, maxLength: 20 }), (drawn) => {
+      const calls = planner.plan(stepWith(drawn.map(([from, count]) => [from, from + count])));
+      expect(calls.flat().sort((a, b) => a - b)).toEqual(wholeTable(drawn.length));
+    }),
+    { numRuns: 100 },
+  );
+});

@@ -1,0 +1,147 @@
+import { mkdtempSync, readdirSync, readFileSync, rmSync, statSync, truncateSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { Worker } from "node:worker_threads";
+import { afterAll, beforeEach, expect, test } from "vitest";
+import { type CpuExecutorOptions, openCpuExecutor } from "../../../engine/cpu/executor.ts";
+import { Remote } from "../../../engine/cpu/remote.ts";
+import { type Executor, ExecutorError } from "../../../engine/executor.ts";
+import type { WeightSource } from "../../../engine/model/decoder.ts";
+import { randomWeights } from "../../../engine/model/random.ts";
+import { blockTokens, oddConfig, opened, run, stepOf, wholeTable } from "./decoders.ts";
+
+const folder = mkdtempSync(join(tmpdir(), "kvlab-executor-"));
+const config = oddConfig("llama");
+let reads = 0;
+const random = randomWeights(config, 1);
+const weights: WeightSource = {
+  fingerprint: random.fingerprint,
+  model: (tensor) => random.model(tensor),
+  layer(layer, tensor) {
+    reads++;
+    return random.layer(layer, tensor);
+  },
+};
+beforeEach(() => {
+  reads = 0;
+});
+const executors: Executor[] = [];
+afterAll(async () => {
+  for (const executor of executors) await executor.close();
+  rmSync(folder, { recursive: true });
+});
+
+async function executor(options: Partial<CpuExecutorOptions> = {}): Promise<Executor> {
+  const all = { model: { config, weights }, blockCount: 16, blockTokens, threads: 1, folder, ...options };
+  const made = await openCpuExecutor(all);
+  executors.push(made);
+  return made;
+}
+
+const tokens = Array.from({ length: 11 }, (_, i) => (5 * i) % config.vocabulary);
+const whole = { tokens, from: 0, to: 11, table: wholeTable(3, 4) };
+
+test("in its own thread it does what it does in this one", async () => {
+  const [there, here] = [await executor(), await opened(config, 16)];
+  const expected = await run(here, [whole]);
+  const { logits, timing } = await there.executeStep(stepOf([whole]));
+  expect(logits).toEqual(expected[0]);
+  expect(timing.deviceMs).toBeGreaterThan(0);
+  expect(timing.hostMs).toBeGreaterThan(0);
+  expect(await there.readBlock(5)).toEqual(here.decoder.readBlock(5));
+
+  await there.copyBlocks([{ source: 5, target: 9 }]);
+  expect(await there.readBlock(9)).toEqual(here.decoder.readBlock(5));
+  await there.writeBlock(1, await there.readBlock(4));
+  expect(await there.readBlock(1)).toEqual(here.decoder.readBlock(4));
+  expect((await there.readBlock(0)).values).toEqual(new Float32Array(2 * blockTokens * config.headDim));
+
+  const later = { ...whole, from: 7, table: [1, 9, 6] };
+  expect((await there.executeStep(stepOf([later]))).logits).toEqual(expected[0]);
+  await there.close();
+  await expect(there.executeStep(stepOf([whole]))).rejects.toThrow("the executor has been closed");
+});
+
+test("a token that the model does not have fails with the cause, and the executor goes on", async () => {
+  const own = await executor();
+  const wrong = stepOf([{ ...whole, tokens: tokens.with(3, 4000) }]);
+  await expect(own.executeStep(wrong)).rejects.toThrow(/^the executor failed: .*4000/s);
+  await expect(own.executeStep(wrong)).rejects.toBeInstanceOf(ExecutorError);
+  expect((await own.executeStep(stepOf([whole]))).logits).toHaveLength(config.vocabulary);
+});
+
+test.each([
+  ["throw new Error('lightning');", "lightning"],
+  ["process.exit(3);", "it exited with code 3"],
+  ["for (const all = []; ; ) all.push({});", "memory"],
+])("a worker that dies by %s is reported with its cause", async (program, cause) => {
+  const code = `require("node:worker_threads").parentPort.on("message", () => { ${program} });`;
+  const remote = new Remote(new Worker(code, { eval: true, resourceLimits: { maxOldGenerationSizeMb: 16 } }));
+  await expect(remote.ask({ kind: "read", block: 0 })).rejects.toThrow(cause);
+  await expect(remote.ask({ kind: "read", block: 0 })).rejects.toThrow("the executor's worker thread died");
+  await remote.close();
+});
+
+test("a pool that does not fit into memory is refused with its size", async () => {
+  await expect(executor({ blockCount: 1e12 })).rejects.toThrow(
+    `random:tiny needs 0.0 GiB for its weights and 715255.7 GiB for 1000000000000 blocks of 4 tokens, of `,
+  );
+});
+
+test("a folder that cannot be made is named", async () => {
+  const file = join(folder, "file");
+  writeFileSync(file, "");
+  await expect(executor({ folder: file })).rejects.toThrow(`${file}/`);
+  rmSync(file);
+});
+
+test("a model is written once, whole or not at all", async () => {
+  const own = join(folder, "own");
+  await executor({ folder: own });
+  expect(reads).toBeGreaterThan(0);
+  const [name, ...more] = readdirSync(own);
+  expect(more).toEqual([]);
+  const files = readdirSync(join(own, name)).sort();
+  expect(files).toEqual(["contents.json", "model.onnx", "weights.bin"]);
+  const before = files.map((file) => readFileSync(join(own, name, file)));
+
+  reads = 0;
+  await executor({ folder: own });
+  expect(reads).toBe(0);
+
+  const path = (file: string) => join(own, name, file);
+  const damages: (() => void)[] = [
+    () => truncateSync(path("weights.bin"), statSync(path("weights.bin")).size - 1),
+    () => truncateSync(path("model.onnx"), 100),
+    () => writeFileSync(path("contents.json"), "{"),
+    () => rmSync(path("weights.bin")),
+  ];
+  for (const damage of damages) {
+    damage();
+    reads = 0;
+    const again = await executor({ folder: own });
+    expect(reads).toBeGreaterThan(0);
+    expect((await again.executeStep(stepOf([whole]))).logits).toHaveLength(config.vocabulary);
+    expect(readdirSync(own)).toEqual([name]);
+    expect(files.map((file) => readFileSync(path(file)))).toEqual(before);
+  }
+});
+
+test("a weight source that fails leaves nothing behind", async () => {
+  const own = join(folder, "failing");
+  const failing = {
+    ...weights,
+    layer() {
+      throw new Error("no such tensor");
+    },
+  };
+  await expect(executor({ folder: own, model: { config, weights: failing } })).rejects.toThrow("no such tensor");
+  expect(readdirSync(own)).toEqual([]);
+});
+
+test("other weights are another model", async () => {
+  const own = join(folder, "two");
+  await executor({ folder: own });
+  await executor({ folder: own, model: { config, weights: randomWeights(config, 2) } });
+  expect(readdirSync(own)).toHaveLength(2);
+});
