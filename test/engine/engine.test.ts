@@ -2,7 +2,7 @@ import { beforeAll, describe, expect, test } from "vitest";
 import { seededRandom } from "../../core/random.ts";
 import type { Trace } from "../../core/trace.ts";
 import { TraceBuilder } from "../../core/trace.ts";
-import { BusyClock, WallClock } from "../../engine/clock.ts";
+import { BusyClock, type Clock, WallClock } from "../../engine/clock.ts";
 import {
   type BatchResult,
   type BatchStep,
@@ -48,6 +48,7 @@ const tight = { blocks: 18, hostBlocks: 24 } as const;
 const ways: readonly (OwnEngine & { readonly name: string })[] = [
   { name: "its own scheduler", ...tight },
   { name: "prompts in chunks", ...tight, scheduler: "fcfs-chunked", schedulerOptions: { "max-num-batched-tokens": 7 } },
+  { name: "steps planned ahead", ...tight, scheduler: "fcfs-chunked", schedulerOptions: { "async-scheduling": 1 } },
   { name: "the host", ...tight, scheduler: "fcfs", schedulerOptions: { swap: 1 } },
 ];
 
@@ -213,8 +214,8 @@ describe("faults are found", () => {
     ["a wrong block in a table", "vllm", 0, WrongTable],
     ["a copy that is not made", "trt-llm", 0, NoCopy],
     ["a copy that is not made", "turbomind", 0, NoCopy],
-    ["a block that is not swapped in", "vllm-v0", 2, NoSwapIn],
-    ["other blocks that are swapped out", "vllm-v0", 2, WrongSwapOut],
+    ["a block that is not swapped in", "vllm-v0", 3, NoSwapIn],
+    ["other blocks that are swapped out", "vllm-v0", 3, WrongSwapOut],
     ["a block that is not written", "sglang", 0, StaleBlock],
     ["logits of another sequence", "vllm", 0, SwappedLogits],
   ] as const)("%s (%s)", async (_, name, way, Fault) => {
@@ -286,6 +287,26 @@ describe("a simulator that is given the durations decides the same, event by eve
     expectSimulatedLike(run, own);
   });
 
+  test.each(["open", "closed"] as const)("when arrivals, turns and ends of steps coincide (%s loop)", async (loop) => {
+    const builder = new TraceBuilder(1);
+    for (let i = 0; i < 40; i++) {
+      const keys = Array.from({ length: 4 + (i % 9) }, (_, at) => at);
+      const rest = { session: 1 + (i % 13), thinkNs: (i % 3) * 1e6, outputTokens: 1 + (i % 4) };
+      builder.add({ arrivalNs: Math.floor(i / 2) * 1e6, inputTokens: keys.length, keys, ...rest });
+    }
+    let nowNs = 0;
+    const clock: Clock = {
+      now: () => (nowNs += 1e6),
+      waitUntil: async (timeNs) => {
+        nowNs = Math.max(nowNs, timeNs);
+      },
+    };
+    const own = { preset: presetRegistry.get("vllm"), blocks: 12, clock, arrivals: { loop } };
+    const run = await serve(model, builder.take(), own);
+    expectServed(run);
+    expectSimulatedLike(run, own);
+  });
+
   test("when requests are too long for the cache, also with turns that wait for them", async () => {
     for (const loop of ["open", "closed"] as const) {
       const own = { preset: presetRegistry.get("vllm"), blocks: 8, arrivals: { loop } };
@@ -318,7 +339,18 @@ describe("logits that are stored", () => {
 
   test("a prompt that is asked again computes nothing, and its answer is the same", async () => {
     const trace = asked([11, 11, 11]);
-    const run = await serve(model, trace, { preset: roseinfer, blocks: 40 }, await answersAlone(model, trace));
+    // The executor's own logits are gone with its next step.
+    let last: Float32Array | undefined;
+    class Reusing extends Through {
+      override async executeStep(step: BatchStep): Promise<BatchResult> {
+        last?.fill(0);
+        const result = await super.executeStep(step);
+        last = result.logits;
+        return result;
+      }
+    }
+    const own = { preset: roseinfer, blocks: 40, executor: (to: Executor) => new Reusing(to) };
+    const run = await serve(model, trace, own, await answersAlone(model, trace));
     expectServed(run);
     expect(run.steps.prefillTokens.reduce((a, b) => a + b)).toBe(11);
     expect(run.tokens[1]).toEqual(run.tokens[0]);
@@ -326,12 +358,11 @@ describe("logits that are stored", () => {
 
   test("of many prompts, those of whoever is still cached stay", async () => {
     const executor = await openModel("random:tiny", 700, 4);
-    // More than are looked through at a time, several in each step, and then all again.
+    // More than are looked through at a time, several in each step, which ends them; and then all again.
     const random = seededRandom(2);
     const prompts = Array.from({ length: 150 }, (_, i) => [i, random.below(512), random.below(512)]);
     const builder = new TraceBuilder(1);
-    for (const keys of [...prompts, ...prompts])
-      builder.add({ arrivalNs: 0, inputTokens: 3, outputTokens: 2, maxOutputTokens: 2, keys });
+    for (const keys of [...prompts, ...prompts]) builder.add({ arrivalNs: 0, inputTokens: 3, outputTokens: 1, keys });
     const trace = builder.take();
     const own = { preset: roseinfer, blocks: 700, schedulerOptions: { "prompts-per-step": 3 } };
     const run = await serve(executor, trace, { ...own, audit: false }, await answersAlone(executor, trace));
@@ -388,6 +419,15 @@ describe("what is chosen", () => {
     const run = await serve(model, trace, { preset: presetRegistry.get("sglang"), ...tight, choice });
     expect(run.tokens.flat()).toEqual([...generatedKeys!]);
     expect(generatedStart).toHaveLength(trace.requestCount + 1);
+  });
+
+  test("what the trace says counts as written, when the model goes on from there", async () => {
+    const builder = new TraceBuilder(1);
+    builder.add({ arrivalNs: 0, inputTokens: 3, outputTokens: 4, keys: [1, 2, 3], generatedKeys: [9, 8] });
+    const sampling = { presencePenalty: 100, logitBias: new Map([9, 8, 7, 6].map((token) => [token, 40 + token])) };
+    const own = { preset: presetRegistry.get("prefix-pool"), blocks: 40, choice: { sampling } };
+    const run = await serve(model, builder.take(), own);
+    expect(run.tokens).toEqual([[9, 8, 7, 6]]);
   });
 
   test("the trace cannot say what is stored while end tokens say what is written", async () => {
@@ -467,7 +507,7 @@ describe("an end before the end", () => {
         return Object.assign(new Through(to), failing);
       };
       const preset = presetRegistry.get("turbomind");
-      const run = serve(model, traces[1], { ...ways[2], preset, executor });
+      const run = serve(model, traces[1], { ...ways[3], preset, executor });
       await expect(run).rejects.toThrow(new ExecutorError(`${method} failed`));
     },
   );
