@@ -10,7 +10,12 @@ export class HostTier {
   readonly #executor: Executor;
   readonly #stored = new Map<number, BlockData[]>();
   readonly #out: { readonly request: number; readonly blocks: Int32Array }[] = [];
-  readonly #in: { readonly request: number; readonly first: number; readonly blocks: Int32Array }[] = [];
+  readonly #in: {
+    readonly sequence: Sequence;
+    readonly request: number;
+    readonly first: number;
+    readonly blocks: Int32Array;
+  }[] = [];
 
   constructor(executor: Executor) {
     this.#executor = executor;
@@ -21,11 +26,12 @@ export class HostTier {
     this.#out.push({ request: request.id, blocks });
   }
 
-  swappedIn({ request, table, computedTokens }: Sequence, tokens: number): void {
+  swappedIn(sequence: Sequence, tokens: number): void {
+    const { request, table, computedTokens } = sequence;
     const { blockTokens } = this.#executor;
     const first = Math.floor(computedTokens / blockTokens);
     const end = tokens === 0 ? first : blocksOf(computedTokens + tokens, blockTokens);
-    this.#in.push({ request: request.id, first, blocks: table.slice(first, end) });
+    this.#in.push({ sequence, request: request.id, first, blocks: table.slice(first, end) });
   }
 
   async moveOut(): Promise<void> {
@@ -37,7 +43,9 @@ export class HostTier {
   }
 
   async moveIn(): Promise<void> {
-    for (const { request, first, blocks } of this.#in.splice(0)) {
+    for (const { sequence, request, first, blocks } of this.#in.splice(0)) {
+      // Sent back by the very plan that admitted it: its blocks may be somebody else's now.
+      if (!sequence.inStep || sequence.request.id !== request) continue;
       const stored = this.#stored.get(request);
       assert(stored !== undefined, `request ${request} comes back from a host that has nothing of it`);
       for (const [i, block] of blocks.entries()) await this.#executor.writeBlock(block, stored[first + i]);

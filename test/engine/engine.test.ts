@@ -316,6 +316,16 @@ describe("a simulator that is given the durations decides the same, event by eve
     }
   });
 
+  test.each(presets)("when answers go on for as long as they may (%s)", async (_, preset) => {
+    const trace = { ...traces[0], outputTokens: traces[0].maxOutputTokens };
+    const longest = await answersAlone(model, trace);
+    const own = { preset, ...tight, choice: { endTokens: [] } };
+    const run = await serve(model, traces[0], own, longest);
+    expect(run.difference).toBeUndefined();
+    expect(run.tokens).toEqual(longest.tokens);
+    expect(run.closed).toHaveLength(trace.requestCount);
+  });
+
   test("when the model's end tokens decide how long answers are", async () => {
     // A quarter of all tokens end an answer.
     const endTokens = Array.from({ length: 128 }, (_, i) => 4 * i);

@@ -1,0 +1,76 @@
+import { beforeEach, expect, test } from "vitest";
+import { blockKeysFor } from "../../core/compose.ts";
+import { Request, Sequence } from "../../core/request.ts";
+import { TraceBuilder } from "../../core/trace.ts";
+import type { BlockData, Executor } from "../../engine/executor.ts";
+import { HostTier } from "../../engine/host-tier.ts";
+import { indexRegistry } from "../../policies/registry.ts";
+
+/** What is in each block of a device, as one number. */
+let device: number[];
+let host: HostTier;
+beforeEach(() => {
+  device = [10, 11, 12, 13, 14, 15, 16, 17];
+  host = new HostTier({
+    blockTokens: 4,
+    readBlock: async (block: number) => ({ keys: Float32Array.of(device[block]), values: new Float32Array(1) }),
+    writeBlock: async (block: number, { keys }: BlockData) => {
+      device[block] = keys[0];
+    },
+  } as unknown as Executor);
+});
+
+/** A prompt of 11 tokens, of which the first `computedTokens` are there. */
+function sequenceIn(table: readonly number[], computedTokens: number): Sequence {
+  const builder = new TraceBuilder(1);
+  builder.add({ arrivalNs: 0, inputTokens: 11, outputTokens: 5, keys: new Array<number>(11).fill(0) });
+  const trace = builder.take();
+  const columns = blockKeysFor({ index: indexRegistry.get("hash-table"), rules: {}, blockTokens: 4 }, 1).of(trace);
+  const sequence = new Sequence(new Request(0, trace, 0, columns));
+  sequence.table.set(table);
+  sequence.blockCount = table.length;
+  sequence.computedTokens = computedTokens;
+  sequence.inStep = true;
+  return sequence;
+}
+
+test("blocks come back to where the sequence is now, but for those that are cached", async () => {
+  host.swappedOut(sequenceIn([2, 0, 3], 9), 9);
+  await host.moveOut();
+  device.fill(0);
+  // The first block was cached still; of 9 tokens 5 come back.
+  host.swappedIn(sequenceIn([7, 4, 5], 4), 5);
+  await host.moveIn();
+  expect(device).toEqual([0, 0, 0, 0, 10, 13, 0, 0]);
+});
+
+test("of a block whose beginning is cached, all comes back", async () => {
+  host.swappedOut(sequenceIn([2, 0, 3], 9), 9);
+  await host.moveOut();
+  host.swappedIn(sequenceIn([7, 4, 5], 6), 3);
+  await host.moveIn();
+  expect(device).toEqual([10, 11, 12, 13, 10, 13, 16, 17]);
+});
+
+test("nothing comes back where all is cached", async () => {
+  host.swappedOut(sequenceIn([2, 0, 3], 9), 9);
+  await host.moveOut();
+  host.swappedIn(sequenceIn([7, 4, 5], 9), 0);
+  await host.moveIn();
+  expect(device).toEqual([10, 11, 12, 13, 14, 15, 16, 17]);
+});
+
+test("who is sent back by the plan that admitted it writes to nobody's blocks", async () => {
+  host.swappedOut(sequenceIn([2, 0, 3], 9), 9);
+  await host.moveOut();
+  const sequence = sequenceIn([7, 4, 5], 0);
+  host.swappedIn(sequence, 9);
+  sequence.inStep = false;
+  await host.moveIn();
+  expect(device).toEqual([10, 11, 12, 13, 14, 15, 16, 17]);
+});
+
+test("who comes back without having gone is a bug", async () => {
+  host.swappedIn(sequenceIn([7, 4, 5], 4), 5);
+  await expect(host.moveIn()).rejects.toThrow("request 0 comes back from a host that has nothing of it");
+});
