@@ -134,7 +134,8 @@ const ranges: { readonly [Name in Exclude<keyof SamplingOptions, "logitBias">]-?
   seed: { least: -MAX_SAFE_INTEGER, most: MAX_SAFE_INTEGER, whole: true },
 };
 
-function checkSampling(options: SamplingOptions): void {
+/** @throws InputError if an option is out of its range */
+export function checkSampling(options: SamplingOptions): void {
   for (const name of Object.keys(ranges) as (keyof typeof ranges)[]) {
     const value: unknown = options[name];
     const { least, most, above, whole } = ranges[name];

@@ -3,7 +3,7 @@ import type { KvCache } from "../core/kv-cache.ts";
 import { type Request, Sequence } from "../core/request.ts";
 import type { Trace } from "../core/trace.ts";
 import { promptTokens } from "./content-tokens.ts";
-import { Sampler, type SamplingOptions } from "./sampling.ts";
+import { checkSampling, Sampler, type SamplingOptions } from "./sampling.ts";
 
 /** What requests write. */
 export interface TokenChoice {
@@ -40,7 +40,9 @@ export class Tokens {
   readonly #logits: Map<number, { readonly request: Request; readonly logits: Float32Array }> | undefined;
   #mostStored = fewStored;
 
+  /** @throws InputError if an option of the sampling is out of its range */
   constructor(trace: Trace, vocabulary: number, cache: KvCache, choice: TokenChoice = {}) {
+    checkSampling(choice.sampling ?? {});
     this.#trace = trace;
     this.#vocabulary = vocabulary;
     this.#cache = cache;

@@ -1,8 +1,10 @@
 import { beforeAll, describe, expect, test } from "vitest";
+import { blockKeysFor } from "../../core/compose.ts";
 import { seededRandom } from "../../core/random.ts";
 import type { Trace } from "../../core/trace.ts";
 import { TraceBuilder } from "../../core/trace.ts";
 import { BusyClock, type Clock, WallClock } from "../../engine/clock.ts";
+import { Engine } from "../../engine/engine.ts";
 import {
   type BatchResult,
   type BatchStep,
@@ -21,6 +23,7 @@ import {
   MadeUpClock,
   type OwnEngine,
   openModel,
+  policiesOf,
   type Served,
   type ServedRun,
   serve,
@@ -35,10 +38,13 @@ let model: Served;
 /** Answers that the model gives, and answers that the trace says (so that what is cached of them is found again). */
 const traces = [talk({ seed: 3 }), talk({ seed: 4, answers: true })];
 let expected: Answers[];
+/** Those to the first trace if they are as long as they may be. */
+let longest: Answers;
 beforeAll(async () => {
   model = await openModel("random:tiny", 48, 4);
   expected = [];
   for (const trace of traces) expected.push(await answersAlone(model, trace));
+  longest = await answersAlone(model, { ...traces[0], outputTokens: traces[0].maxOutputTokens });
 });
 
 /** Small pools: somebody has to go. */
@@ -259,7 +265,7 @@ function expectSimulatedLike(run: ServedRun, own: OwnEngine): void {
 }
 
 describe("a simulator that is given the durations decides the same, event by event", () => {
-  const schedulers = ["fcfs-chunked", "lpm", "efficient-router", "prefix-groups", "fcfs", "mini-sglang", "online"];
+  const schedulers = ["fcfs-chunked", "lpm", "efficient-router", "prefix-groups", "fcfs"];
   const cases = ["vllm", "sglang", "trt-llm", "roseinfer"].flatMap((name) =>
     schedulers.map((scheduler) => [name, scheduler] as const),
   );
@@ -317,13 +323,11 @@ describe("a simulator that is given the durations decides the same, event by eve
   });
 
   test.each(presets)("when answers go on for as long as they may (%s)", async (_, preset) => {
-    const trace = { ...traces[0], outputTokens: traces[0].maxOutputTokens };
-    const longest = await answersAlone(model, trace);
     const own = { preset, ...tight, choice: { endTokens: [] } };
     const run = await serve(model, traces[0], own, longest);
     expect(run.difference).toBeUndefined();
     expect(run.tokens).toEqual(longest.tokens);
-    expect(run.closed).toHaveLength(trace.requestCount);
+    expect(run.closed).toHaveLength(traces[0].requestCount);
   });
 
   test("when the model's end tokens decide how long answers are", async () => {
@@ -443,6 +447,17 @@ describe("what is chosen", () => {
   test("the trace cannot say what is stored while end tokens say what is written", async () => {
     const own = { preset: presetRegistry.get("vllm"), ...tight, choice: { endTokens: [0] } };
     await expect(serve(model, traces[1], own)).rejects.toThrow("end tokens cannot decide");
+  });
+
+  test("options out of their range are refused before anything is served", async () => {
+    const columns = blockKeysFor(policiesOf({}, 4), 1).of(traces[0]);
+    const create = () =>
+      new Engine(traces[0], columns, {
+        ...policiesOf({ blocks: 40 }, 4),
+        ...{ executor: model.executor, clock: new MadeUpClock(), vocabulary: model.vocabulary },
+        choice: { sampling: { topP: 2 } },
+      });
+    expect(create).toThrow("topP is 2, expected a number above 0, at most 1");
   });
 
   test("a token that the model does not have is refused, or folded", async () => {
