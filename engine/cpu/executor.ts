@@ -5,6 +5,7 @@ import type { BatchResult, BatchStep, BlockData, Executor } from "../executor.ts
 import type { DecoderConfig, WeightSource } from "../model/decoder.ts";
 import { parameterCount } from "../model/tensors.ts";
 import { modelFiles } from "../onnx/model-files.ts";
+import type { WeightBits } from "../onnx/quantized.ts";
 import type { PagedDecoderOptions } from "./paged-decoder.ts";
 import { Remote } from "./remote.ts";
 
@@ -14,6 +15,8 @@ export interface CpuExecutorOptions {
   readonly blockTokens: number;
   /** Of the model's operators; as many as this process may use if not given. */
   readonly threads?: number;
+  /** To which the weights of matrix products are rounded; not at all, 32, if not given. */
+  readonly bits?: WeightBits;
   /** Where the ONNX models are kept; the user's cache folder if not given. */
   readonly folder?: string;
 }
@@ -25,12 +28,12 @@ export interface CpuExecutorOptions {
  * @throws ExecutorError if the model cannot be loaded
  */
 export async function openCpuExecutor(options: CpuExecutorOptions): Promise<Executor> {
-  const { model, blockCount, blockTokens, threads = availableParallelism(), folder } = options;
+  const { model, blockCount, blockTokens, threads = availableParallelism(), bits = 32, folder } = options;
   const { config, weights } = model;
   checkMemory(options);
-  const where = folder === undefined ? {} : { folder };
+  const files = folder === undefined ? { bits } : { bits, folder };
   const load = async (rebuild: boolean) => {
-    const path = await modelFiles(config, weights, { ...where, rebuild });
+    const path = await modelFiles(config, weights, { ...files, rebuild });
     return loaded({ model: path, config, blockCount, blockTokens, threads });
   };
   const remote = await load(false).catch((error: unknown) => {
@@ -91,9 +94,10 @@ class CpuExecutor implements Executor {
 }
 
 /** Weights, which the runtime copies into the layout that it wants, and the pool. */
-function checkMemory({ model: { config }, blockCount, blockTokens }: CpuExecutorOptions): void {
+function checkMemory({ model: { config }, blockCount, blockTokens, bits = 32 }: CpuExecutorOptions): void {
   const gib = (bytes: number) => `${(bytes / 2 ** 30).toFixed(1)} GiB`;
-  const weights = 4 * parameterCount(config);
+  const embeddings = config.vocabulary * config.hidden;
+  const weights = 4 * embeddings + (bits / 8) * (parameterCount(config) - embeddings);
   const pool = 2 * 4 * config.layers * blockCount * blockTokens * config.kvHeads * config.headDim;
   const free = process.availableMemory();
   if (weights + pool <= free) return;

@@ -1,6 +1,7 @@
 import type { DecoderConfig, LayerTensor, ModelTensor, WeightSource } from "../model/decoder.ts";
 import { layerTensors, modelTensors } from "../model/tensors.ts";
 import { Graph, type Ref } from "./graph.ts";
+import { type Quantized, quantize, quantizedBlock, type WeightBits } from "./quantized.ts";
 
 /** How the inputs and outputs of a decoder's graph are called. T tokens of B sequences; N logits are wanted. */
 export const names = {
@@ -42,8 +43,13 @@ export const names = {
  *
  * Padding changes no bit of the results: what is masked has weight 0, and sums are taken in the order of positions.
  */
-export function decoderGraph(config: DecoderConfig, weights: WeightSource, dataFile: string): Graph {
-  return new DecoderWriter(config, weights, dataFile).write();
+export function decoderGraph(
+  config: DecoderConfig,
+  weights: WeightSource,
+  dataFile: string,
+  bits: WeightBits = 32,
+): Graph {
+  return new DecoderWriter(config, weights, dataFile, bits).write();
 }
 
 /** What all layers share. */
@@ -60,11 +66,13 @@ class DecoderWriter {
   readonly #config: DecoderConfig;
   readonly #weights: WeightSource;
   readonly #graph: Graph;
+  readonly #bits: WeightBits;
   readonly #modelShapes;
   readonly #layerShapes;
 
-  constructor(config: DecoderConfig, weights: WeightSource, dataFile: string) {
+  constructor(config: DecoderConfig, weights: WeightSource, dataFile: string, bits: WeightBits) {
     this.#config = config;
+    this.#bits = bits;
     this.#weights = weights;
     this.#graph = new Graph(dataFile);
     this.#modelShapes = new Map(modelTensors(config).map(({ tensor, shape }) => [tensor, shape]));
@@ -72,7 +80,7 @@ class DecoderWriter {
   }
 
   write(): Graph {
-    const { layers, kvHeads, headDim, vocabulary, positions, embeddingNorm } = this.#config;
+    const { layers, hidden, kvHeads, headDim, vocabulary, positions, embeddingNorm } = this.#config;
     const graph = this.#graph;
     const kvWidth = kvHeads * headDim;
     for (const name of [names.tokens, names.positions, names.answerRows]) graph.input(name, "int32", ["tokens"]);
@@ -101,9 +109,9 @@ class DecoderWriter {
       x = graph.op("Add", [between, this.#feedForward(layer, between)]);
     }
     const normed = this.#norm(x, (part) => this.#model(`norm.${part}`));
-    if (this.#config.tiedEmbeddings)
+    if (this.#config.tiedEmbeddings && this.#bits === 32)
       graph.op("Gemm", [normed, embedding], { attributes: { transB: { int: 1 } }, name: names.logits });
-    else graph.op("MatMul", [normed, this.#model("head")], { name: names.logits });
+    else this.#product(normed, "model.head", [hidden, vocabulary], () => this.#weights.model("head"), names.logits);
     graph.output(names.logits, "float", ["logits", vocabulary]);
     return graph;
   }
@@ -156,7 +164,7 @@ class DecoderWriter {
     const kvWidth = kvHeads * headDim;
     const h = this.#norm(x, (part) => this.#layer(layer, `attentionNorm.${part}`));
     const project = (tensor: "query" | "key" | "value", name?: Ref) =>
-      this.#linear(h, this.#layer(layer, tensor), biases.qkv ? this.#layer(layer, `${tensor}.bias`) : undefined, name);
+      this.#linear(layer, tensor, h, biases.qkv ? `${tensor}.bias` : undefined, name);
     const positioned = (tensor: "query" | "key", width: number, name?: Ref) => {
       const isRope = this.#config.positions.kind === "rope";
       if (!qkNorm && !isRope) return project(tensor, name);
@@ -187,8 +195,7 @@ class DecoderWriter {
       graph.op("Reshape", [attended, graph.ints(-1, heads * headDim)]),
       isLast ? step.lastAnswerRows : names.answerRows,
     );
-    const bias = biases.output ? this.#layer(layer, "output.bias") : undefined;
-    return this.#linear(packed, this.#layer(layer, "output"), bias);
+    return this.#linear(layer, "output", packed, biases.output ? "output.bias" : undefined);
   }
 
   /** The blocks of each sequence one after the other, with the new rows in their places, [B, context, kvWidth]. */
@@ -227,22 +234,54 @@ class DecoderWriter {
     const graph = this.#graph;
     const { feedForward, biases } = this.#config;
     const h = this.#norm(x, (part) => this.#layer(layer, `ffnNorm.${part}`));
-    const up = this.#linear(h, this.#layer(layer, "up"), biases.ffn ? this.#layer(layer, "up.bias") : undefined);
+    const up = this.#linear(layer, "up", h, biases.ffn ? "up.bias" : undefined);
     let inner: Ref;
     if (feedForward === "silu-gated") {
-      const gate = this.#linear(h, this.#layer(layer, "gate"));
+      const gate = this.#linear(layer, "gate", h);
       inner = graph.op("Mul", [graph.op("Mul", [gate, graph.op("Sigmoid", [gate])]), up]);
     } else {
       const approximate = { text: feedForward === "gelu-tanh" ? "tanh" : "none" };
       inner = graph.op("Gelu", [up], { attributes: { approximate } });
     }
-    return this.#linear(inner, this.#layer(layer, "down"), biases.ffn ? this.#layer(layer, "down.bias") : undefined);
+    return this.#linear(layer, "down", inner, biases.ffn ? "down.bias" : undefined);
   }
 
-  #linear(x: Ref, weight: Ref, bias?: Ref, name?: Ref): Ref {
+  #linear(layer: number, tensor: LayerTensor, x: Ref, bias?: LayerTensor, name?: Ref): Ref {
+    const shape = this.#layerShapes.get(tensor)!;
+    const read = () => this.#grouped(tensor, this.#weights.layer(layer, tensor));
+    const product = this.#product(x, `layer.${layer}.${tensor}`, shape, read, bias === undefined ? name : undefined);
+    if (bias === undefined) return product;
+    return this.#graph.op("Add", [product, this.#layer(layer, bias)], name === undefined ? {} : { name });
+  }
+
+  /** x times a matrix of weights. Rounded weights are multiplied with rows rounded to 8 bits: only that is exact in any batch. */
+  #product(x: Ref, tensor: Ref, [inputs, outputs]: readonly number[], read: () => Float32Array, name?: Ref): Ref {
+    const graph = this.#graph;
     const named = name === undefined ? {} : { name };
-    if (bias === undefined) return this.#graph.op("MatMul", [x, weight], named);
-    return this.#graph.op("Add", [this.#graph.op("MatMul", [x, weight]), bias], named);
+    const bits = this.#bits;
+    if (bits === 32) return graph.op("MatMul", [x, graph.weight(tensor, "float", [inputs, outputs], read)], named);
+    const blocks = Math.ceil(inputs / quantizedBlock);
+    // Both parts are written one after the other, and made at once.
+    let scales: Float32Array | undefined;
+    const quantized = (): Quantized => quantize(read(), inputs, outputs, bits);
+    const values = graph.weight(`${tensor}.values`, "uint8", [outputs, blocks, (quantizedBlock * bits) / 8], () => {
+      const made = quantized();
+      scales = made.scales;
+      return made.values;
+    });
+    const scale = graph.weight(`${tensor}.scales`, "float", [outputs * blocks], () => {
+      const made = scales ?? quantized().scales;
+      scales = undefined;
+      return made;
+    });
+    const attributes = {
+      K: { int: inputs },
+      N: { int: outputs },
+      bits: { int: bits },
+      block_size: { int: quantizedBlock },
+      accuracy_level: { int: 4 },
+    };
+    return graph.op("MatMulNBits", [x, values, scale], { domain: "com.microsoft", attributes, ...named });
   }
 
   #norm(x: Ref, tensor: (part: "weight" | "bias") => Ref): Ref {
@@ -276,11 +315,13 @@ class DecoderWriter {
   }
 
   #model(tensor: ModelTensor): Ref {
-    return this.#graph.weight(`model.${tensor}`, this.#modelShapes.get(tensor)!, () => this.#weights.model(tensor));
+    return this.#graph.weight(`model.${tensor}`, "float", this.#modelShapes.get(tensor)!, () =>
+      this.#weights.model(tensor),
+    );
   }
 
   #layer(layer: number, tensor: LayerTensor): Ref {
-    return this.#graph.weight(`layer.${layer}.${tensor}`, this.#layerShapes.get(tensor)!, () =>
+    return this.#graph.weight(`layer.${layer}.${tensor}`, "float", this.#layerShapes.get(tensor)!, () =>
       this.#grouped(tensor, this.#weights.layer(layer, tensor)),
     );
   }

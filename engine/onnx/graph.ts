@@ -76,18 +76,18 @@ export class Graph {
     return result;
   }
 
-  /** A tensor of 32-bit floats, read when the file is written. */
-  weight(name: Ref, shape: readonly number[], read: () => Float32Array): Ref {
-    const bytes = shape.reduce((product, length) => product * length, 4);
+  /** A tensor that is read when the file is written. */
+  weight(name: Ref, type: "float" | "uint8", shape: readonly number[], read: () => Float32Array | Uint8Array): Ref {
+    const bytes = shape.reduce((product, length) => product * length, type === "float" ? 4 : 1);
     const numbers = () => bytesOf(read());
     if (bytes < smallBytes) {
-      this.#initializers.push({ name, type: "float", shape, data: numbers() });
+      this.#initializers.push({ name, type, shape, data: numbers() });
       return name;
     }
     const offset = Math.ceil(this.#end / pageBytes) * pageBytes;
     this.#end = offset + bytes;
     this.stored.push({ name, offset, bytes, read: numbers });
-    this.#initializers.push({ name, type: "float", shape, data: { file: this.#file, offset, bytes } });
+    this.#initializers.push({ name, type, shape, data: { file: this.#file, offset, bytes } });
     return name;
   }
 

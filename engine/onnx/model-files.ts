@@ -5,9 +5,10 @@ import { dirname, join } from "node:path";
 import { InputError } from "../../core/errors.ts";
 import type { DecoderConfig, WeightSource } from "../model/decoder.ts";
 import { decoderGraph } from "./decoder.ts";
+import type { WeightBits } from "./quantized.ts";
 
 /** Counts up when graphs change, so that files of older ones are not used. */
-const version = 3;
+const version = 4;
 const modelFile = "model.onnx";
 const dataFile = "weights.bin";
 /** Written last: its presence says that the others are whole. */
@@ -26,6 +27,8 @@ export function modelCacheFolder(): string {
 export interface ModelFileOptions {
   /** Where models are kept. */
   readonly folder?: string;
+  /** 32 if not given. */
+  readonly bits?: WeightBits;
   /** Makes them anew even if they are there. */
   readonly rebuild?: boolean;
 }
@@ -40,15 +43,15 @@ export interface ModelFileOptions {
 export async function modelFiles(
   config: DecoderConfig,
   weights: WeightSource,
-  { folder = modelCacheFolder(), rebuild = false }: ModelFileOptions = {},
+  { folder = modelCacheFolder(), bits = 32, rebuild = false }: ModelFileOptions = {},
 ): Promise<string> {
-  const target = join(folder, fingerprintOf(config, weights));
+  const target = join(folder, fingerprintOf(config, weights, bits));
   const model = join(target, modelFile);
   if (!rebuild && (await isWhole(target))) return model;
   const making = `${target}.${process.pid}-${randomUUID()}`;
   try {
     await mkdir(making, { recursive: true });
-    await write(making, config, weights);
+    await write(making, config, weights, bits);
     await rm(target, { recursive: true, force: true });
     await rename(making, target).catch(async (error: unknown) => {
       // Somebody else was faster.
@@ -63,9 +66,9 @@ export async function modelFiles(
   return model;
 }
 
-function fingerprintOf(config: DecoderConfig, weights: WeightSource): string {
+function fingerprintOf(config: DecoderConfig, weights: WeightSource, bits: WeightBits): string {
   const { name: _name, endTokens: _endTokens, ...shape } = config;
-  const described = JSON.stringify([version, shape, weights.fingerprint]);
+  const described = JSON.stringify([version, bits, shape, weights.fingerprint]);
   return createHash("sha256").update(described).digest("hex").slice(0, 32);
 }
 
@@ -79,8 +82,8 @@ async function isWhole(folder: string): Promise<boolean> {
   }
 }
 
-async function write(folder: string, config: DecoderConfig, weights: WeightSource): Promise<void> {
-  const graph = decoderGraph(config, weights, dataFile);
+async function write(folder: string, config: DecoderConfig, weights: WeightSource, bits: WeightBits): Promise<void> {
+  const graph = decoderGraph(config, weights, dataFile, bits);
   const file = await open(join(folder, dataFile), "w");
   try {
     for (const { offset, read } of graph.stored) {

@@ -8,6 +8,7 @@ import type { DecoderConfig } from "../../../engine/model/decoder.ts";
 import { randomConfig, randomWeights } from "../../../engine/model/random.ts";
 import { plainFrequencies } from "../../../engine/model/rope.ts";
 import { modelFiles } from "../../../engine/onnx/model-files.ts";
+import type { WeightBits } from "../../../engine/onnx/quantized.ts";
 
 export const folder = mkdtempSync(join(tmpdir(), "kvlab-onnx-"));
 const open: PagedDecoder[] = [];
@@ -25,9 +26,14 @@ export interface Opened {
 }
 
 /** A decoder with random weights, in this thread; closed when the tests of the file are over. */
-export async function opened(config: DecoderConfig, blockCount = 64, threads = 1): Promise<Opened> {
+export async function opened(
+  config: DecoderConfig,
+  blockCount = 64,
+  threads = 1,
+  bits: WeightBits = 32,
+): Promise<Opened> {
   const weights = randomWeights(config, 1);
-  const model = await modelFiles(config, weights, { folder });
+  const model = await modelFiles(config, weights, { folder, bits });
   const decoder = await PagedDecoder.load({ model, config, blockCount, blockTokens, threads });
   open.push(decoder);
   return { config, weights, decoder };

@@ -53,7 +53,7 @@ test("a small model has the fields of onnx.proto, and computes", async () => {
   const graph = new Graph("weights.bin");
   graph.input("x", "float", ["rows", 2]);
   graph.output("y", "float", ["rows", 3]);
-  const weight = graph.weight("w", [2, 3], () => Float32Array.of(1, 2, 3, 4, 5, 6));
+  const weight = graph.weight("w", "float", [2, 3], () => Float32Array.of(1, 2, 3, 4, 5, 6));
   const turned = graph.op("Transpose", [weight], { attributes: { perm: { ints: [1, 0] } } });
   const product = graph.op("Gemm", ["x", turned], {
     attributes: { transB: { int: 1 }, alpha: { float: 0.5 } },
