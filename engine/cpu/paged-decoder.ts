@@ -39,6 +39,8 @@ export class PagedDecoder {
     const session = await InferenceSession.create(options.model, {
       intraOpNumThreads: options.threads,
       interOpNumThreads: 1,
+      // A pattern is remembered for each combination of shapes, and nearly every step has its own.
+      enableMemPattern: false,
       // Errors are thrown; to print them as well would say everything twice.
       logSeverityLevel: 4,
       extra: {

@@ -1,5 +1,5 @@
 import type { Worker } from "node:worker_threads";
-import { assert, InputError } from "../../core/errors.ts";
+import { assert, InputError, InvariantError } from "../../core/errors.ts";
 import { ExecutorError } from "../executor.ts";
 import type { Answer, Ask } from "./worker.ts";
 
@@ -61,5 +61,6 @@ export class Remote {
 
 function errorOf({ name, message }: { readonly name: string; readonly message: string }): Error {
   if (name === "InputError") return new InputError(message);
+  if (name === "InvariantError") return new InvariantError(message);
   return new ExecutorError(`the executor failed: ${message}`);
 }
