@@ -1,6 +1,7 @@
 #!/usr/bin/env node
 import { Command, CommanderError } from "commander";
 import { InputError } from "../core/errors.ts";
+import { ExecutorError } from "../engine/executor.ts";
 import { addCheck } from "./check.ts";
 import { addCompare } from "./compare.ts";
 import { addConformance } from "./conformance.ts";
@@ -18,7 +19,7 @@ import { addTrace } from "./trace.ts";
 import { userCodeRuns } from "./user-code.ts";
 
 /** What the program exits with; 0 means done. */
-const Exit = { noOutput: 1, badInput: 2, bug: 70, interrupted: 130 } as const;
+const Exit = { noOutput: 1, engineFailed: 1, badInput: 2, bug: 70, interrupted: 130 } as const;
 
 const about = `A laboratory for KV-cache policies of LLM serving: replays request
 traces against a prefix cache and counts what hits, what misses, and why.`;
@@ -78,6 +79,7 @@ function fail(error: unknown): number {
   }
   if (error instanceof InputError) return complain(error.message, Exit.badInput);
   if (error instanceof OutputError) return complain(error.message, Exit.noOutput);
+  if (error instanceof ExecutorError) return complain(error.message, Exit.engineFailed);
   if (error instanceof Interrupted) return complain("interrupted", Exit.interrupted);
   const what = error instanceof Error ? error.stack : String(error);
   process.stderr.write(
