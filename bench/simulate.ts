@@ -1,6 +1,6 @@
 import { createRouter } from "../core/compose.ts";
 import { Figures } from "../core/serving/figures.ts";
-import { readTrace, type Trace } from "../core/trace.ts";
+import { readTrace } from "../core/trace.ts";
 import { presetRegistry, routerRegistry, schedulerRegistry } from "../policies/registry.ts";
 import { cacheBytes } from "../sim/cost/capacity.ts";
 import { hardwareNamed } from "../sim/cost/hardware.ts";
@@ -9,6 +9,7 @@ import { modelNamed } from "../sim/cost/models.ts";
 import { Roofline } from "../sim/cost/roofline.ts";
 import { Simulation, type SimulationConfig, simulate } from "../sim/simulation.ts";
 import { chatSource } from "../traces/generate.ts";
+import { spreadArrivals } from "../traces/spread.ts";
 import { benchTrace, type Figure } from "./measure.ts";
 
 /** vLLM with Llama 3.1 8B on an H200. */
@@ -39,21 +40,9 @@ function fastest(times: number, run: () => Simulation): { readonly seconds: numb
   return { seconds, simulation: simulation! };
 }
 
-/** The same trace with arrivals of one second spread over it, as if clients did not come in crowds. */
-function spread(trace: Trace): Trace {
-  const { arrivalNs: recorded, requestCount: n } = trace;
-  const arrivalNs = recorded.slice();
-  for (let from = 0, to = 1; from < n; from = to++) {
-    while (to < n && recorded[to] === recorded[from]) to++;
-    const length = to < n ? recorded[to] - recorded[from] : 0;
-    for (let i = from; i < to; i++) arrivalNs[i] += Math.floor((length * (i - from)) / (to - from));
-  }
-  return { ...trace, arrivalNs };
-}
-
 /** The conversation trace, so much slower that the replica is busy for about 0.8 of the time. */
 async function conversation(): Promise<Figure[]> {
-  const trace = spread(await benchTrace());
+  const trace = spreadArrivals(await benchTrace());
   const config = { ...vllmOn(trace.unitTokens), arrivals: { speed: 0.15 } };
   const { seconds, simulation } = fastest(5, () => simulate(trace, config));
   const every = fastest(2, () => simulate(trace, { ...config, everyStep: true }));

@@ -13,6 +13,7 @@ import type { ModelShape } from "../sim/cost/model-shape.ts";
 import { modelNamed } from "../sim/cost/models.ts";
 import { defaultEfficiency, type Efficiency, Roofline } from "../sim/cost/roofline.ts";
 import type { SimulationConfig } from "../sim/simulation.ts";
+import { spreadArrivals } from "../traces/spread.ts";
 import type { RunConfig } from "./configuration.ts";
 import { costFrom } from "./cost-file.ts";
 import type { Capacity } from "./options.ts";
@@ -173,22 +174,6 @@ export function asSent(trace: Trace, { spread = "none", maxOutput = 0 }: Simulat
   const sent = spread === "none" ? trace : spreadArrivals(trace);
   if (maxOutput === 0) return sent;
   return { ...sent, maxOutputTokens: sent.maxOutputTokens.map((tokens) => Math.max(tokens, maxOutput)) };
-}
-
-/** Requests of equal times come one after the other until the next time. */
-function spreadArrivals(trace: Trace): Trace {
-  const { arrivalNs: recorded, requestCount } = trace;
-  const arrivalNs = recorded.slice();
-  for (let from = 0; from < requestCount; ) {
-    let to = from + 1;
-    while (to < requestCount && recorded[to] === recorded[from]) to++;
-    // The last ones have no next: they take as long as the ones before them.
-    const lengthNs =
-      to < requestCount ? recorded[to] - recorded[from] : from > 0 ? recorded[from] - recorded[from - 1] : 0;
-    for (let i = from; i < to; i++) arrivalNs[i] = recorded[from] + Math.floor((lengthNs * (i - from)) / (to - from));
-    from = to;
-  }
-  return { ...trace, arrivalNs };
 }
 
 /** @throws InputError if so many devices cannot have equal shares of the heads. */

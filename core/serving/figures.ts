@@ -114,12 +114,15 @@ export interface Served {
 
 /** What a finished run says, without the first `warmup` requests. */
 export class Figures {
+  /** From the first arrival to the last end. */
+  readonly makespanS: number;
   readonly #run: Served;
   readonly #warmup: number;
 
   constructor(run: Served, warmup = 0) {
     this.#run = run;
     this.#warmup = warmup;
+    this.makespanS = this.#findMakespanS();
   }
 
   latency(): Latency {
@@ -187,8 +190,7 @@ export class Figures {
     };
   }
 
-  /** From the first arrival to the last end. */
-  get makespanS(): number {
+  #findMakespanS(): number {
     let first = Number.POSITIVE_INFINITY;
     let last = 0;
     for (const { outcomes, row } of this.#rows()) {
@@ -222,7 +224,7 @@ function duplicated({ replicas, arrivals }: Served): number {
     const here = new Uint8Array(contents);
     let table = new Int32Array(64);
     const found = { blocks: 0, absent: 0, evicted: 0 };
-    const look = ({ columns, outcomes }: Batch, row: number) => {
+    const look = ({ columns }: Batch, row: number): void => {
       const { keys, start, promptBlocks } = columns!;
       if (promptBlocks[row] > table.length) table = new Int32Array(promptBlocks[row] * 2);
       cache.index.match(keys, start[row], promptBlocks[row], table, found);
@@ -234,7 +236,6 @@ function duplicated({ replicas, arrivals }: Served): number {
         if (anywhere[key] === 0) distinct++;
         anywhere[key] = 1;
       }
-      return outcomes;
     };
     for (const batch of arrivals.batches)
       for (let row = 0; row < batch.outcomes.refused.length; row++)

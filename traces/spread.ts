@@ -1,0 +1,19 @@
+import type { Trace } from "../core/trace.ts";
+
+/**
+ * The same trace with requests of equal times one after the other until the next time, for traces whose clock ticks in seconds.
+ */
+export function spreadArrivals(trace: Trace): Trace {
+  const { arrivalNs: recorded, requestCount } = trace;
+  const arrivalNs = recorded.slice();
+  for (let from = 0; from < requestCount; ) {
+    let to = from + 1;
+    while (to < requestCount && recorded[to] === recorded[from]) to++;
+    // The last ones have no next: they take as long as the ones before them.
+    const lengthNs =
+      to < requestCount ? recorded[to] - recorded[from] : from > 0 ? recorded[from] - recorded[from - 1] : 0;
+    for (let i = from; i < to; i++) arrivalNs[i] = recorded[from] + Math.floor((lengthNs * (i - from)) / (to - from));
+    from = to;
+  }
+  return { ...trace, arrivalNs };
+}
