@@ -20,12 +20,23 @@ export interface SamplingOptions {
   /** Only those that are at least this share as likely as the most likely one. */
   readonly minP?: number;
   readonly seed?: number;
+  /** How likely the chosen token was is wanted, and so many of the most likely ones. */
+  readonly logprobs?: number;
 }
 
-/** A token that was chosen, and how likely it was before temperature and filters (natural logarithm). */
+/** How likely a token was before penalties, bias, temperature and filters: the natural logarithm. */
+export interface TokenLogprob {
+  readonly token: number;
+  readonly logprob: number;
+}
+
+/** A token that was chosen. */
 export interface SampledToken {
   readonly token: number;
-  readonly logProbability: number;
+  /** Where it is wanted (`logprobs`), as is `top`. */
+  readonly logprob?: number;
+  /** The most likely ones first, of equal ones the lower token. */
+  readonly top?: readonly TokenLogprob[];
 }
 
 /** Chooses a request's tokens, one after the other; the same seed chooses the same. */
@@ -50,10 +61,10 @@ export class Sampler {
   /** The next token for these logits, which are left as they are. */
   sample(logits: Float32Array): SampledToken {
     const scores = this.#adjusted(logits);
-    const { temperature = 0 } = this.#options;
+    const { temperature = 0, logprobs } = this.#options;
     const token = temperature === 0 ? mostLikely(scores) : this.#draw(scores, temperature);
     this.accept(token);
-    return { token, logProbability: logProbability(logits, token) };
+    return logprobs === undefined ? { token } : { token, ...logprobsOf(logits, token, logprobs) };
   }
 
   /** A token that came from elsewhere. */
@@ -61,9 +72,10 @@ export class Sampler {
     if (this.#penalised) this.#seen.set(token, (this.#seen.get(token) ?? 0) + 1);
   }
 
-  #adjusted(logits: Float32Array): Float64Array {
-    const scores = Float64Array.from(logits);
+  #adjusted(logits: Float32Array): Float32Array | Float64Array {
     const { repetitionPenalty = 1, presencePenalty = 0, frequencyPenalty = 0, logitBias } = this.#options;
+    if (!this.#penalised && !logitBias?.size) return logits;
+    const scores = new Float64Array(logits);
     for (const [token, count] of this.#seen) {
       if (token >= scores.length) continue;
       scores[token] = scores[token] > 0 ? scores[token] / repetitionPenalty : scores[token] * repetitionPenalty;
@@ -73,31 +85,50 @@ export class Sampler {
     return scores;
   }
 
-  #draw(scores: Float64Array, temperature: number): number {
-    const { topK = 0, topP = 1, minP = 0 } = this.#options;
-    // Of equal ones the lower token first, so that the order is the same everywhere.
-    const order = Array.from(scores.keys()).sort((a, b) => scores[b] - scores[a] || a - b);
-    if (topK > 0) order.length = Math.min(order.length, topK);
-    const weights = order.map((token) => Math.exp((scores[token] - scores[order[0]]) / temperature));
-    let total = weights.reduce((sum, weight) => sum + weight, 0);
-    let count = weights.findIndex((weight) => weight < minP * weights[0]);
-    if (count < 0) count = weights.length;
-    let kept = 0;
-    for (let i = 0; i < count; i++) {
-      kept += weights[i];
-      if (kept >= topP * total) {
-        count = i + 1;
-        break;
-      }
-    }
-    total = kept;
+  /** One of those that the filters leave, each with its chance; they are passed over in the order of the vocabulary. */
+  #draw(scores: ArrayLike<number>, temperature: number): number {
+    const most = scores[mostLikely(scores)];
+    const weights = new Float64Array(scores.length);
+    for (let token = 0; token < weights.length; token++)
+      weights[token] = Math.exp((scores[token] - most) / temperature);
+    const { least, ofLeast, total } = this.#kept(weights);
     let left = this.#random.unit() * total;
-    for (let i = 0; i < count; i++) {
-      left -= weights[i];
-      if (left < 0) return order[i];
+    let ties = 0;
+    let last = 0;
+    for (let token = 0; token < weights.length; token++) {
+      const weight = weights[token];
+      if (weight < least || (weight === least && ties++ >= ofLeast)) continue;
+      last = token;
+      left -= weight;
+      if (left < 0) break;
     }
-    return order[count - 1];
+    return last;
   }
+
+  /** What the filters leave: tokens above the weight `least`, the first `ofLeast` of those that have it, and their sum. */
+  #kept(weights: Float64Array): { readonly least: number; readonly ofLeast: number; readonly total: number } {
+    const { topK = 0, topP = 1, minP = 0 } = this.#options;
+    if (topK === 0 && topP === 1) return { least: minP, ofLeast: weights.length, total: sumFrom(weights, minP) };
+    const sorted = weights.slice().sort();
+    const end = sorted.length - 1;
+    const inTopK = topK > 0 ? Math.min(topK, sorted.length) : sorted.length;
+    let sum = 0;
+    for (let i = 0; i < inTopK; i++) sum += sorted[end - i];
+    let total = 0;
+    let count = 0;
+    // The most likely one has the weight 1, and stays.
+    while (count < inTopK && total < topP * sum && sorted[end - count] >= minP) total += sorted[end - count++];
+    const least = sorted[end - count + 1];
+    let ofLeast = 1;
+    while (ofLeast < count && sorted[end - count + 1 + ofLeast] === least) ofLeast++;
+    return { least, ofLeast, total };
+  }
+}
+
+function sumFrom(weights: Float64Array, least: number): number {
+  let sum = 0;
+  for (let token = 0; token < weights.length; token++) if (weights[token] >= least) sum += weights[token];
+  return sum;
 }
 
 /** The first of the largest. */
@@ -107,11 +138,22 @@ function mostLikely(scores: ArrayLike<number>): number {
   return best;
 }
 
-function logProbability(logits: Float32Array, token: number): number {
+function logprobsOf(logits: Float32Array, token: number, count: number): Required<Omit<SampledToken, "token">> {
   const most = logits[mostLikely(logits)];
   let sum = 0;
-  for (const logit of logits) sum += Math.exp(logit - most);
-  return logits[token] - most - Math.log(sum);
+  for (let i = 0; i < logits.length; i++) sum += Math.exp(logits[i] - most);
+  const logprobOf = (one: number) => logits[one] - most - Math.log(sum);
+  const top = largest(logits, count).map((one) => ({ token: one, logprob: logprobOf(one) }));
+  return { logprob: logprobOf(token), top };
+}
+
+/** The places of so many of the largest values, the largest first, of equal ones the first. */
+function largest(values: Float32Array, count: number): number[] {
+  if (count === 0) return [];
+  const least = values.slice().sort()[Math.max(0, values.length - count)];
+  const places: number[] = [];
+  for (let i = 0; i < values.length; i++) if (values[i] >= least) places.push(i);
+  return places.sort((a, b) => values[b] - values[a] || a - b).slice(0, count);
 }
 
 interface Range {
@@ -131,6 +173,7 @@ const ranges: { readonly [Name in Exclude<keyof SamplingOptions, "logitBias">]-?
   topK: { least: 0, most: MAX_SAFE_INTEGER, whole: true },
   topP: { least: 0, above: true, most: 1 },
   minP: { least: 0, most: 1 },
+  logprobs: { least: 0, most: MAX_SAFE_INTEGER, whole: true },
   seed: { least: -MAX_SAFE_INTEGER, most: MAX_SAFE_INTEGER, whole: true },
 };
 

@@ -3,15 +3,23 @@ import type { KvCache } from "../core/kv-cache.ts";
 import { type Request, Sequence } from "../core/request.ts";
 import type { Trace } from "../core/trace.ts";
 import { promptTokens } from "./content-tokens.ts";
-import { checkSampling, Sampler, type SamplingOptions } from "./sampling.ts";
+import { checkSampling, type SampledToken, Sampler, type SamplingOptions } from "./sampling.ts";
 
 /** What requests write. */
 export interface TokenChoice {
+  /** A request's seed is this one plus its number. */
   readonly sampling?: SamplingOptions;
   /** Token ids that the model does not have become others. */
   readonly fold?: boolean;
   /** Any of these ends an answer, before its longest length; absent: answers are as long as the trace says. */
   readonly endTokens?: readonly number[];
+  /** Where end tokens decide, told of each token as it is chosen: whether the answer ends with it, as by its text. */
+  readonly endsWith?: (request: Request, sampled: SampledToken) => boolean;
+}
+
+/** A token of an answer. */
+export interface NextToken extends SampledToken {
+  readonly isLast: boolean;
 }
 
 interface Written {
@@ -60,22 +68,30 @@ export class Tokens {
   }
 
   /** The next token of a sequence's answer, after these logits; without, after those that are stored for its prompt. */
-  next(sequence: Sequence, logits: Float32Array | undefined): { readonly token: number; readonly isLast: boolean } {
+  next(sequence: Sequence, logits: Float32Array | undefined): NextToken {
     const { request } = sequence;
     const { answer, sampler } = this.#of(request);
     const behind = logits ?? this.#stored(request);
     if (logits && answer.length === 0) this.#store(request, logits);
     const forced = this.#forced(request, answer.length);
     if (forced !== undefined) sampler.accept(forced);
-    const token = forced ?? sampler.sample(behind).token;
-    answer.push(token);
-    const { endTokens } = this.#choice;
-    if (!endTokens) return { token, isLast: answer.length >= request.outputTokens };
-    return { token, isLast: endTokens.includes(token) || answer.length >= request.maxOutputTokens };
+    const sampled = forced === undefined ? sampler.sample(behind) : { token: forced };
+    answer.push(sampled.token);
+    return { ...sampled, isLast: this.#isLast(request, sampled, answer.length) };
   }
 
-  ended(id: number): void {
+  #isLast(request: Request, sampled: SampledToken, length: number): boolean {
+    const { endTokens, endsWith } = this.#choice;
+    if (!endTokens) return length >= request.outputTokens;
+    const ends = endsWith?.(request, sampled) ?? false;
+    return ends || endTokens.includes(sampled.token) || length >= request.maxOutputTokens;
+  }
+
+  /** It ended or was refused, and has written so many tokens. */
+  ended(id: number): number {
+    const count = this.#running.get(id)?.answer.length ?? 0;
     this.#running.delete(id);
+    return count;
   }
 
   #of(request: Request): Written {

@@ -17,17 +17,17 @@ function drawn(options: SamplingOptions, of: Float32Array, draws = 400): number[
 
 describe("by hand", () => {
   test("without options the most likely token, the first of equal ones, and how likely it is", () => {
-    const sampler = new Sampler();
+    const sampler = new Sampler({ logprobs: 0 });
     expect(sampler.sample(ofChances(0.2, 0.5, 0.3)).token).toBe(1);
-    expect(sampler.sample(ofChances(0.2, 0.5, 0.3)).logProbability).toBeCloseTo(Math.log(0.5), 6);
+    expect(sampler.sample(ofChances(0.2, 0.5, 0.3)).logprob).toBeCloseTo(Math.log(0.5), 6);
     expect(sampler.sample(logits(1, 3, 3)).token).toBe(1);
-    expect(sampler.sample(logits(1, 3, 3)).logProbability).toBeCloseTo(-Math.log(2 + Math.exp(-2)), 6);
-    expect(sampler.sample(logits(-5)).logProbability).toBe(0);
+    expect(sampler.sample(logits(1, 3, 3)).logprob).toBeCloseTo(-Math.log(2 + Math.exp(-2)), 6);
+    expect(sampler.sample(logits(-5)).logprob).toBe(0);
   });
 
   test("logits too large for an exponent are no trouble", () => {
-    const { token, logProbability } = new Sampler({ temperature: 1 }).sample(logits(3e38, -3e38, 0));
-    expect([token, logProbability]).toEqual([0, 0]);
+    const { token, logprob } = new Sampler({ temperature: 1, logprobs: 0 }).sample(logits(3e38, -3e38, 0));
+    expect([token, logprob]).toEqual([0, 0]);
   });
 
   test("the temperature: at 0.5 chances are squared", () => {
@@ -111,11 +111,40 @@ describe("by hand", () => {
   test("how likely a token was does not know of options, and logits stay as they are", () => {
     const of = ofChances(0.6, 0.4);
     const before = of.slice();
-    const options = { temperature: 0.1, topK: 1, repetitionPenalty: 3, logitBias: new Map([[1, 50]]) };
-    const { token, logProbability } = new Sampler(options, [0]).sample(of);
+    const options = { temperature: 0.1, topK: 1, repetitionPenalty: 3, logitBias: new Map([[1, 50]]), logprobs: 0 };
+    const { token, logprob } = new Sampler(options, [0]).sample(of);
     expect(token).toBe(1);
-    expect(logProbability).toBeCloseTo(Math.log(0.4), 6);
+    expect(logprob).toBeCloseTo(Math.log(0.4), 6);
     expect(of).toEqual(before);
+  });
+});
+
+describe("how likely tokens were", () => {
+  const of = ofChances(0.1, 0.4, 0.1, 0.3, 0.1);
+
+  test("is not said unless asked", () => {
+    expect(new Sampler({ temperature: 1, topK: 1 }).sample(of)).toEqual({ token: 1 });
+  });
+
+  test("the most likely ones come first, of equal ones the lower token, and options change nothing", () => {
+    const { token, logprob, top } = new Sampler({ logprobs: 4, logitBias: new Map([[0, 9]]) }).sample(of);
+    expect([token, logprob]).toEqual([0, expect.closeTo(Math.log(0.1), 6)]);
+    expect(top?.map((one) => one.token)).toEqual([1, 3, 0, 2]);
+    expect(top?.map((one) => one.logprob)).toEqual(
+      [0.4, 0.3, 0.1, 0.1].map((chance) => expect.closeTo(Math.log(chance), 6)),
+    );
+    expect(new Sampler({ logprobs: 1 }).sample(of).top).toHaveLength(1);
+  });
+
+  test("of a whole vocabulary they are 1 together, and as many are said as there are", () => {
+    const floats = fc.array(fc.float({ min: -1000, max: 1000, noNaN: true }), { minLength: 1, maxLength: 50 });
+    fc.assert(
+      fc.property(floats, (values) => {
+        const { top } = new Sampler({ logprobs: 1000 }).sample(Float32Array.from(values));
+        expect(top?.map(({ token }) => token).sort((a, b) => a - b)).toEqual(values.map((_, token) => token));
+        expect(top?.reduce((sum, { logprob }) => sum + Math.exp(logprob), 0)).toBeCloseTo(1, 9);
+      }),
+    );
   });
 });
 
@@ -261,6 +290,7 @@ test.each([
   ],
   [{ presencePenalty: 101 }, "presencePenalty is 101, expected a number from -100 to 100"],
   [{ frequencyPenalty: -101 }, "frequencyPenalty is -101, expected a number from -100 to 100"],
+  [{ logprobs: -1 }, "logprobs is -1, expected a whole number from 0"],
   [{ seed: 0.5 }, "seed is 0.5, expected a whole number"],
   [{ logitBias: new Map([[-1, 1]]) }, "logitBias has token -1, expected a whole number from 0"],
   [{ logitBias: new Map([[3, 101]]) }, "logitBias of token 3 is 101, expected a number from -100 to 100"],
