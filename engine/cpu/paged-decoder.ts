@@ -45,8 +45,10 @@ export class PagedDecoder {
       logSeverityLevel: 4,
       extra: {
         session: {
-          // Spinning threads take the cores from whoever shares them.
-          intra_op: { allow_spinning: "0" },
+          // To wake a thread takes about as long as to run a small operator, so that they wait awake for the next one; not
+          // longer than that, and not between steps, for spinning threads take the cores from whoever shares them.
+          intra_op: { allow_spinning: "1", spin_duration_us: "50" },
+          force_spinning_stop: "1",
           // The runtime's exponential of −∞ is 4e-39, and processors are slow at products with such numbers.
           set_denormal_as_zero: "1",
         },
