@@ -1,0 +1,112 @@
+import fc from "fast-check";
+import { describe, expect, test } from "vitest";
+import { byteCodec } from "../../engine/model/byte-codec.ts";
+import { readTokenizer, type TextStream } from "../../engine/model/tokenizer.ts";
+import { StoppingText } from "../../engine/stop-strings.ts";
+import { folderOf } from "../support/checkpoints.ts";
+import { bytePairTokenizer, endToken, fallbackTokenizer } from "../support/tokenizers.ts";
+
+/** A stream whose tokens are these texts. */
+const streamOf = (pieces: readonly string[]): TextStream => ({ add: (token) => pieces[token], end: () => "" });
+
+function stopped(pieces: readonly string[], stops: readonly string[]) {
+  const text = new StoppingText(streamOf(pieces), stops);
+  const out = pieces.map((_, token) => text.add(token));
+  return { out: [...out, text.end()], stop: text.stop };
+}
+
+describe("by hand", () => {
+  test("without a stop string all text comes at once", () => {
+    expect(stopped(["a", "bc", ""], [])).toEqual({ out: ["a", "bc", "", ""], stop: undefined });
+  });
+
+  test("text before the stop string is given out, the stop string and what follows are not", () => {
+    expect(stopped(["one ", "two three", " four"], ["three"])).toEqual({
+      out: ["one ", "two ", "", ""],
+      stop: "three",
+    });
+  });
+
+  test("a stop string over several tokens is held back while it may become one", () => {
+    expect(stopped(["a\n", "\nUs", "er", ": b"], ["\n\nUser:"])).toEqual({
+      out: ["a", "", "", "", ""],
+      stop: "\n\nUser:",
+    });
+    expect(stopped(["a\n", "\nUs", "age"], ["\n\nUser:"])).toEqual({
+      out: ["a", "", "\n\nUsage", ""],
+      stop: undefined,
+    });
+  });
+
+  test("what is held back at the end of the answer is text", () => {
+    expect(stopped(["end", "\n"], ["\n\n"])).toEqual({ out: ["end", "", "\n"], stop: undefined });
+  });
+
+  test("a beginning inside a beginning", () => {
+    expect(stopped(["aa", "a", "b"], ["aab"])).toEqual({ out: ["", "a", "", ""], stop: "aab" });
+  });
+
+  test("of several the one that is whole first stops, and of two that end together the longer one", () => {
+    expect(stopped(["abcde"], ["abcde", "bcd"])).toEqual({ out: ["a", ""], stop: "bcd" });
+    expect(stopped(["abcde"], ["cd", "bcd"])).toEqual({ out: ["a", ""], stop: "bcd" });
+    expect(stopped(["abcde"], ["bcd", "cd"])).toEqual({ out: ["a", ""], stop: "bcd" });
+  });
+
+  test("an empty stop string is refused", () => {
+    expect(() => new StoppingText(streamOf([]), ["a", ""])).toThrow("a stop string is empty, expected text");
+  });
+});
+
+test("however tokens cut the text, it ends where the first stop string is whole", () => {
+  const letters = (maxLength: number, minLength = 0) =>
+    fc.string({ unit: fc.constantFrom("a", "b"), minLength, maxLength });
+  fc.assert(
+    fc.property(fc.array(letters(4), { maxLength: 8 }), fc.array(letters(4, 1), { maxLength: 3 }), (pieces, stops) => {
+      const whole = pieces.join("");
+      const ends = Array.from({ length: whole.length + 1 }, (_, end) => whole.slice(0, end));
+      const first = ends.find((text) => stops.some((stop) => text.endsWith(stop)));
+      const longest = Math.max(0, ...stops.filter((stop) => first?.endsWith(stop)).map((stop) => stop.length));
+      const { out, stop } = stopped(pieces, stops);
+      expect(out.join("")).toBe(first === undefined ? whole : first.slice(0, first.length - longest));
+      expect(stop?.length ?? 0).toBe(longest);
+    }),
+  );
+});
+
+describe("with real tokenizers", async () => {
+  const bytePair = await readTokenizer(folderOf({ "tokenizer.json": bytePairTokenizer }), 600);
+  const fallback = await readTokenizer(folderOf({ "tokenizer.json": fallbackTokenizer }), 600);
+  for (const [name, codec] of [
+    ["bytes", byteCodec],
+    ["byte-level BPE", bytePair],
+    ["byte fallback", fallback],
+  ] as const) {
+    const read = async (written: string, stops: readonly string[]) => {
+      const text = new StoppingText(codec.stream(), stops);
+      const out = Array.from(await codec.encode(written), (token) => text.add(token));
+      return { text: out.join("") + text.end(), stop: text.stop };
+    };
+
+    test(`${name}: a stop string that begins and ends inside tokens`, async () => {
+      expect(await read("say hello world", ["lo wo"])).toEqual({ text: "say hel", stop: "lo wo" });
+    });
+
+    test(`${name}: characters of several bytes before, in and behind the stop string stay whole`, async () => {
+      expect(await read("größe 中文🎉 ende", ["文🎉"])).toEqual({ text: "größe 中", stop: "文🎉" });
+      expect(await read("a🎉b", ["b"])).toEqual({ text: "a🎉", stop: "b" });
+      expect(await read("a🎉🎊", ["🎊"])).toEqual({ text: "a🎉", stop: "🎊" });
+    });
+  }
+
+  test("a character cut off by the end of the answer is broken, and may be what a stop string waits for", async () => {
+    const text = new StoppingText(bytePair.stream(), ["x\uFFFD"]);
+    const [x, ...emoji] = await bytePair.encode("x🎉");
+    expect([x, ...emoji.slice(0, 2)].map((token) => text.add(token))).toEqual(["", "", ""]);
+    expect([text.end(), text.stop]).toEqual(["", "x\uFFFD"]);
+  });
+
+  test("special tokens are no text", async () => {
+    const text = new StoppingText(bytePair.stream(), ["|end|"]);
+    expect([text.add(endToken), text.end(), text.stop]).toEqual(["", "", undefined]);
+  });
+});
