@@ -91,6 +91,21 @@ function printSimulation(): void {
   );
 }
 
+function printEngine(): void {
+  const print = (title: string, calls: readonly (readonly string[])[]) => {
+    console.log(`\n${title}`);
+    for (const { name, value, unit } of calls.flatMap((call) => child("./engine.ts", call)))
+      console.log(`${name.padEnd(44)}${short(value).padStart(10)} ${unit}`);
+  };
+  print("Engine on the CPU, random:anchors, beside what the machine can do in the same minute", [["speed"]]);
+  print("Prefill against what is cached, random:anchors", [["prefill", "anchors"]]);
+  print("Time outside ONNX Runtime, random:160m", [["overhead"]]);
+  print(
+    "The same steps over a growing pool, random:anchors",
+    ["1024", "8192", "65536"].map((slots) => ["pool", slots]),
+  );
+}
+
 const parts: Record<string, () => void> = {
   replay: printReplays,
   scaling: printScaling,
@@ -99,6 +114,7 @@ const parts: Record<string, () => void> = {
     printFigures("Memory of a cache with LRU, 1,000,000 blocks", ...indexes.map((index) => ["memory", index])),
   hashing: () => printFigures("Hashing token ids", ["hashing"]),
   simulation: printSimulation,
+  engine: printEngine,
   reading: () => printFigures("Reading a trace (plain file)", ["reading"]),
 };
 

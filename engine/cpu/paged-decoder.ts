@@ -80,7 +80,7 @@ export class PagedDecoder {
     const logits = new Float32Array(step.logitsIndices.length * vocabulary);
     for (const sequences of this.#planner.plan(step)) {
       const call = new Call(step, sequences, this.#options.blockTokens, minQueries);
-      const inputs = { ...this.#pool, ...this.#rotary?.inputs(call.lastPosition), ...call.inputs };
+      const inputs = { ...this.#pool, ...this.#rotary?.inputs(call.rotaryPositions), ...call.inputs };
       const runNs = this.#clock.now();
       const outputs = await this.#session.run(inputs);
       deviceNs += this.#clock.now() - runNs;
@@ -177,13 +177,13 @@ class Call {
   readonly slots: Int32Array;
   /** Which of the step's logits are computed here, in their order. */
   readonly logits: readonly number[];
-  readonly lastPosition: number;
+  /** Which the tables of rotary embeddings must have: the runtime takes no more rows than that. */
+  readonly rotaryPositions: number;
 
   constructor(step: BatchStep, sequences: readonly number[], blockTokens: number, minQueries: number) {
     const { cuSeqlensQ, contextLens, blockTables, maxBlocksPerSequence } = step;
     const rowCount = sum(sequences, (s) => cuSeqlensQ[s + 1] - cuSeqlensQ[s]);
     const queries = Math.max(minQueries, ...sequences.map((s) => cuSeqlensQ[s + 1] - cuSeqlensQ[s]));
-    const lastPosition = Math.max(...sequences.map((s) => contextLens[s])) - 1;
     const starts = Int32Array.from(sequences, (s) => contextLens[s] - (cuSeqlensQ[s + 1] - cuSeqlensQ[s]));
     // Rows of padding are put into the context, too, behind what is seen of it.
     const blocks = Math.ceil((Math.max(...starts) + queries) / blockTokens);
@@ -221,7 +221,7 @@ class Call {
     });
     this.slots = slots;
     this.logits = logits;
-    this.lastPosition = lastPosition;
+    this.rotaryPositions = Math.max(rowCount, ...sequences.map((s) => contextLens[s]));
     const tensor = (data: Int32Array, ...shape: number[]) => new Tensor("int32", data, shape);
     this.inputs = {
       [names.tokens]: tensor(tokens, rowCount),

@@ -14,9 +14,9 @@ export class RotaryTable {
     this.#rope = rope;
   }
 
-  /** Tables [positions, headDim / 2] that reach to a position at least. */
-  inputs(lastPosition: number): Readonly<Record<string, Tensor>> {
-    if (lastPosition >= this.#positions) this.#extend(2 ** Math.ceil(Math.log2(Math.max(512, lastPosition + 1))));
+  /** Tables [positions, headDim / 2] of so many positions at least. */
+  inputs(positions: number): Readonly<Record<string, Tensor>> {
+    if (positions > this.#positions) this.#extend(2 ** Math.ceil(Math.log2(Math.max(512, positions))));
     return this.#inputs;
   }
 

@@ -115,6 +115,15 @@ test("long contexts: cuts, neighbours and threads change no bit", async () => {
     }
 });
 
+test("a batch may have more rows than any of its sequences has positions", async () => {
+  const model = await opened(oddConfig("llama"), 600);
+  const tokens = Array.from({ length: 30 }, (_, i) => (i * 7) % 41);
+  const [alone] = await run(model, [{ tokens, from: 0, to: 30, table: wholeTable(8) }]);
+  // Tables of rotary embeddings begin with 512 positions.
+  const many = Array.from({ length: 40 }, (_, i) => ({ tokens, from: 0, to: 30, table: wholeTable(8, 8 * i) }));
+  for (const logits of await run(model, many)) expect(logits).toEqual(alone);
+});
+
 const config = oddConfig("llama");
 const tokens = Array.from({ length: 22 }, (_, i) => (i * 11 + 5) % config.vocabulary);
 const others = tokens.map((token) => (token + 1) % config.vocabulary);
