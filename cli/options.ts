@@ -2,6 +2,7 @@ import { type Command, Option } from "commander";
 import { InputError } from "../core/errors.ts";
 import { nearest } from "../core/nearest.ts";
 import { parseRule, type RuleName, type RuleValue, ruleNames } from "../core/rules.ts";
+import type { WeightBits } from "../engine/onnx/quantized.ts";
 
 /** Size of a cache: in blocks, as a share of the trace's distinct blocks, or without limit. */
 export type Capacity = { readonly blocks: number } | { readonly share: number } | "unlimited";
@@ -141,6 +142,13 @@ const laterOptions: Readonly<Record<string, string>> = {
 const laterTargets: Readonly<Record<string, string>> = {
   cuda: "the engine on a GPU is not part of this version",
 };
+
+/** `--bits`: to which a model's weights are rounded. */
+export const bitsOption = (): Option =>
+  new Option("--bits <N>", "of the model's weights: 32, 8 or 4 (default: 32)").argParser((text: string): WeightBits => {
+    if (text === "32" || text === "8" || text === "4") return Number(text) as WeightBits;
+    throw new InputError(`--bits is "${text}", expected 32, 8 or 4`);
+  });
 
 /** Adds the options that are refused by name, hidden in the help. */
 export function addLaterOptions(command: Command): Command {

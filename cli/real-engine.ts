@@ -2,18 +2,29 @@ import { availableParallelism } from "node:os";
 import { InputError } from "../core/errors.ts";
 import type { Slo } from "../core/serving/figures.ts";
 import { type LoadedModel, loadModel } from "../engine/model/load.ts";
+import type { WeightBits } from "../engine/onnx/quantized.ts";
 import type { Capacity } from "./options.ts";
-import type { Pace } from "./paces.ts";
-import type { SimulationOptions } from "./simulation-options.ts";
+import type { AnswerEnds, Pace } from "./paces.ts";
+import { defaultSwapSpace, type SimulationOptions } from "./simulation-options.ts";
 
 /** A real engine: which model, on how many threads, and how requests come. */
 export interface RealEngine {
   readonly model: string;
   readonly loaded: LoadedModel;
   readonly threads: number;
+  /** Of its weights. */
+  readonly bits: WeightBits;
   readonly pace: Pace;
+  readonly answers: AnswerEnds;
   readonly loop: "open" | "closed";
   readonly speed: number;
+  /** Requests a second, if that is what the speed was chosen for. */
+  readonly rate: number | undefined;
+  readonly spread: "none" | "uniform";
+  /** Tokens that clients ask for at least. */
+  readonly maxOutput: number;
+  /** Bytes of memory for preempted requests, beside the pool. */
+  readonly swapSpace: number;
   /** Token ids that the model does not have become others. */
   readonly fold: boolean;
   readonly slo: Slo | undefined;
@@ -28,20 +39,27 @@ export function engineFrom(options: SimulationOptions, speed: number): RealEngin
     model,
     loaded: loadModel(model),
     threads: options.threads ?? availableParallelism(),
+    bits: options.bits ?? 32,
     pace: options.pace ?? "busy",
+    answers: options.answers ?? "trace",
     loop: options.loop ?? "open",
     speed,
+    rate: options.rate,
+    spread: options.spread ?? "none",
+    maxOutput: options.maxOutput ?? 0,
+    swapSpace: options.swapSpace ?? defaultSwapSpace,
     fold: options.fold === true,
     slo: options.slo,
   };
 }
 
 /** Bytes that a token's keys and values take in the engine's pool. */
-const poolBytesPerToken = ({ loaded: { config } }: RealEngine) =>
+export const poolBytesPerToken = ({ loaded: { config } }: RealEngine) =>
   2 * config.layers * config.kvHeads * config.headDim * Float32Array.BYTES_PER_ELEMENT;
 
 /** What a report says of it. */
-export function describeEngine({ model, loaded, threads, pace, loop, speed, fold }: RealEngine) {
+export function describeEngine(engine: RealEngine) {
+  const { model, loaded, threads, bits, pace, answers, loop, speed, rate, spread, maxOutput, swapSpace, fold } = engine;
   const { config, parameterCount } = loaded;
   const { architecture, vocabulary } = config;
   return {
@@ -51,9 +69,15 @@ export function describeEngine({ model, loaded, threads, pace, loop, speed, fold
     vocabulary,
     backend: "onnx-cpu",
     threads,
+    bits,
     pace,
+    answers,
     loop,
     speed,
+    requestsPerS: rate ?? null,
+    spread,
+    maxOutput,
+    swapSpaceBytes: swapSpace,
     fold,
   };
 }

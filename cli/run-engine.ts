@@ -4,10 +4,10 @@ import { StepTable } from "../core/serving/step-table.ts";
 import type { Trace } from "../core/trace.ts";
 import { BusyClock, WallClock } from "../engine/clock.ts";
 import { openCpuExecutor } from "../engine/cpu/executor.ts";
-import { Engine } from "../engine/engine.ts";
+import { checkContents, Engine } from "../engine/engine.ts";
 import type { RunConfig } from "./configuration.ts";
 import { breathe } from "./interrupt.ts";
-import type { RealEngine } from "./real-engine.ts";
+import { poolBytesPerToken, type RealEngine } from "./real-engine.ts";
 import { type ServedResult, type ServingOptions, servedResult, together } from "./served-result.ts";
 import { withFile } from "./slices.ts";
 
@@ -23,20 +23,24 @@ export async function runEngine(
   engine: RealEngine,
   { keepSteps, observers = [], advance = () => {} }: ServingOptions,
 ): Promise<{ readonly result: ServedResult; readonly wallMs: number }> {
-  const { loaded, threads, pace, loop, speed, fold, slo } = engine;
+  const { loaded, threads, bits, pace, answers, loop, speed, fold, slo } = engine;
+  const { vocabulary, endTokens } = loaded.config;
+  const choice = { fold, ...(answers === "free" && { endTokens }) };
   checkPositions(trace, engine);
+  checkContents(trace, blocks, { ...config, choice });
   if (config.blocks === undefined) throw new InputError("an engine's memory has a limit: give --blocks or --capacity");
   const sent = pace === "none" ? { ...trace, arrivalNs: new Float64Array(trace.requestCount) } : trace;
   const { blockTokens } = config;
-  const executor = await openCpuExecutor({ model: loaded, blockCount: config.blocks, blockTokens, threads });
+  const executor = await openCpuExecutor({ model: loaded, blockCount: config.blocks, blockTokens, threads, bits });
   try {
     const steps = keepSteps ? new StepTable() : undefined;
     const running = new Engine(sent, blocks, {
       ...config,
       executor,
       clock: pace === "real" ? new WallClock() : new BusyClock(),
-      vocabulary: loaded.config.vocabulary,
-      choice: { fold },
+      vocabulary,
+      choice,
+      hostBlocks: Math.floor(engine.swapSpace / (poolBytesPerToken(engine) * blockTokens)),
       arrivals: { loop, speed },
       observer: together([...(steps ? [steps] : []), ...observers]),
     });
@@ -58,10 +62,12 @@ export async function runEngine(
 }
 
 /** @throws InputError if a request is longer than what the model was made for. */
-function checkPositions({ requestCount, inputTokens, outputTokens }: Trace, { model, loaded }: RealEngine): void {
+function checkPositions(trace: Trace, { model, loaded, answers }: RealEngine): void {
   const { maxPositions } = loaded.config;
+  const { requestCount, inputTokens, outputTokens, maxOutputTokens } = trace;
+  const longest = answers === "free" ? maxOutputTokens : outputTokens;
   for (let row = 0; row < requestCount; row++) {
-    const tokens = inputTokens[row] + outputTokens[row];
+    const tokens = inputTokens[row] + longest[row];
     if (tokens > maxPositions)
       throw new InputError(
         `request ${row} has ${tokens} tokens with its answer, and ${model} has positions for ${maxPositions}`,

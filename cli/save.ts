@@ -1,5 +1,5 @@
 import { createHash } from "node:crypto";
-import { join } from "node:path";
+import { basename, join } from "node:path";
 import { KvEventReader } from "../core/kv-events.ts";
 import type { Input } from "./input.ts";
 import type { TraceReading } from "./options.ts";
@@ -14,12 +14,13 @@ export const runsFolder = "runs";
 
 /** The same configuration over the same trace has the same id: what was run, and a hash of all the rest. */
 export function runId(input: Input, report: RunReport): string {
-  const { trace, policy, target, seed, warmup, operations, simulation, slo } = report;
+  const { trace, policy, target, seed, warmup, operations, simulation, engine, slo } = report;
   const limits = slo && { ttftMs: slo.ttftMs, tpotMs: slo.tpotMs, e2eMs: slo.e2eMs };
-  const configuration = { trace, policy, target, seed, warmup, operations, simulation, limits: limits ?? undefined };
+  const limited = { limits: limits ?? undefined };
+  const configuration = { trace, policy, target, seed, warmup, operations, simulation, engine, ...limited };
   const hash = createHash("sha256").update(JSON.stringify(configuration)).digest("hex");
   const { preset, index, eviction, blocks } = policy;
-  const at = simulation === undefined ? [] : [target, simulation.gpu];
+  const at = simulation ? [target, simulation.gpu] : engine ? [target, basename(engine.model)] : [];
   const parts = [input.name, ...at, preset ?? index, eviction, blocks ?? "unlimited", hash.slice(0, 8)];
   return parts
     .join("-")

@@ -1,8 +1,9 @@
 import { type Command, Option } from "commander";
 import { InputError } from "../core/errors.ts";
 import type { Slo } from "../core/serving/figures.ts";
-import { commaList, decimalNumber, path, type Target, wholeNumber } from "./options.ts";
-import { type Pace, paces } from "./paces.ts";
+import type { WeightBits } from "../engine/onnx/quantized.ts";
+import { bitsOption, commaList, decimalNumber, path, type Target, wholeNumber } from "./options.ts";
+import { type AnswerEnds, answerEnds, type Pace, paces } from "./paces.ts";
 
 /** What only a simulation has, as given. */
 export interface SimulationOptions {
@@ -25,10 +26,15 @@ export interface SimulationOptions {
   readonly spread?: "none" | "uniform";
   readonly maxOutput?: number;
   readonly threads?: number;
+  readonly bits?: WeightBits;
   readonly pace?: Pace;
+  readonly answers?: AnswerEnds;
   readonly fold?: boolean;
   readonly slo?: Slo;
 }
+
+/** Bytes. */
+export const defaultSwapSpace = 4 * 2 ** 30;
 
 /** Of these options, what a replay without a clock has a use for. */
 const withoutClock: readonly (keyof SimulationOptions)[] = [
@@ -44,7 +50,7 @@ const withoutClock: readonly (keyof SimulationOptions)[] = [
 const ofSimulator: readonly (keyof SimulationOptions)[] = [
   ...(["gpu", "tp", "kvDtype", "gpuMemory", "cost", "efficiency", "replicas", "router", "routerOption"] as const),
 ];
-const ofEngine: readonly (keyof SimulationOptions)[] = ["threads", "pace", "fold"];
+const ofEngine: readonly (keyof SimulationOptions)[] = ["threads", "bits", "pace", "answers", "fold"];
 
 /**
  * `used` are those that have a meaning without the simulator.
@@ -98,7 +104,9 @@ const optionNames: Readonly<Record<keyof SimulationOptions, string>> = {
   spread: "spread",
   maxOutput: "max-output",
   threads: "threads",
+  bits: "bits",
   pace: "pace",
+  answers: "answers",
   fold: "fold",
   slo: "slo",
 };
@@ -143,10 +151,6 @@ export function addSimulationOptions(command: Command): Command {
     .option("--router <NAME>", "who gets a request (default: round-robin)")
     .option("--rate <N>", "requests a second on average, instead of --speed", positive("--rate"))
     .option("--timeline <FILE>", "write every step and request for Perfetto", path("--timeline", "a file"))
-    .optionsGroup("A real engine (--target cpu):")
-    .option("--threads <N>", "of its operators (default: all)", wholeNumber("--threads", 1, 1024))
-    .addOption(new Option("--pace <PACE>", "busy: no idle time; real; none: all at once").argParser(pace))
-    .option("--fold", "token ids that the model does not have become others")
     .optionsGroup("Options:");
 }
 
@@ -170,7 +174,7 @@ export function addSimulationLists(command: Command): Command {
 function addCommonOptions(command: Command): Command {
   return command
     .optionsGroup("The simulator (--target sim):")
-    .option("--model <NAME>", "model of the simulated engine, or its config.json (default: llama-3.1-8b)")
+    .option("--model <NAME>", "model, or its config.json (default: llama-3.1-8b); of a real engine see below")
     .option("--gpu <NAME>", "its hardware (default: h200)")
     .option("--tp <N>", "devices that share the model (default: 1)", wholeNumber("--tp", 1, 1024))
     .option("--kv-dtype <TYPE>", "of keys and values (default: the model's)")
@@ -185,7 +189,14 @@ function addCommonOptions(command: Command): Command {
     .option("--speed <N>", "times as fast as recorded (default: 1)", positive("--speed"))
     .option("--max-output <N>", "tokens that clients ask for at least", wholeNumber("--max-output", 1))
     .addOption(new Option("--spread <HOW>", "equal arrival times: none, or uniform until the next").argParser(spread))
-    .option("--slo <LIMITS>", "what is promised, such as ttft=500ms,tpot=50ms,e2e=10s", slo);
+    .option("--slo <LIMITS>", "what is promised, such as ttft=500ms,tpot=50ms,e2e=10s", slo)
+    .optionsGroup("A real engine (--target cpu; --model: a folder, or random:NAME):")
+    .option("--threads <N>", "of its operators (default: all)", wholeNumber("--threads", 1, 1024))
+    .addOption(bitsOption())
+    .addOption(new Option("--pace <PACE>", "busy: no idle time; real; none: all at once").argParser(pace))
+    .addOption(new Option("--answers <ENDS>", "trace: as long as recorded; free: the model ends them").argParser(ends))
+    .option("--fold", "token ids that the model does not have become others")
+    .optionsGroup("The simulator (--target sim):");
 }
 
 function oneOf<T extends string>(option: string, values: readonly T[]) {
@@ -199,6 +210,7 @@ function oneOf<T extends string>(option: string, values: readonly T[]) {
 const loop = oneOf("--loop", ["open", "closed"]);
 const spread = oneOf("--spread", ["none", "uniform"]);
 const pace = oneOf("--pace", paces);
+const ends = oneOf("--answers", answerEnds);
 
 function share(option: string) {
   return (text: string): number => {

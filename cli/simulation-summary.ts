@@ -6,36 +6,48 @@ import { aligned, approximate, colors, counted, percent, wrapped } from "./table
 export function engineRows(report: RunReport): [string, string][] {
   const { simulation, policy } = report;
   if (!simulation) return realEngineRows(report);
-  const { model, gpu, tensorParallel, cost, replicas, router, loop, speed, spread, maxOutput } = simulation;
+  const { model, gpu, tensorParallel, cost, replicas, router } = simulation;
   const devices = tensorParallel === 1 ? gpu : `${tensorParallel} × ${gpu}`;
   const cluster = replicas === 1 ? "" : `; ${replicas} replicas, router ${colors.bold(router ?? "none")}`;
-  const options = Object.entries(policy.schedulerOptions).map(([name, value]) => `${name}=${value}`);
+  return [
+    ["engine", `${colors.bold(model)} on ${devices}, step times: ${cost}${cluster}`],
+    ...stepRows(policy),
+    ...loadRows(simulation),
+  ];
+}
+
+type Load = Pick<NonNullable<RunReport["simulation"]>, "loop" | "speed" | "spread" | "maxOutput">;
+
+const stepRows = ({ schedulerOptions }: RunReport["policy"]): [string, string][] => {
+  const options = Object.entries(schedulerOptions).map(([name, value]) => `${name}=${value}`);
+  return options.length > 0 ? [["steps", options.join(", ")]] : [];
+};
+
+/** How requests come, where it is not as they were recorded. */
+function loadRows({ loop, speed, spread, maxOutput }: Load): [string, string][] {
   const load = [
     ...(loop === "closed" ? ["turns wait for answers (closed loop)"] : []),
     ...(speed === 1 ? [] : [`${Number(speed.toPrecision(4))} times as fast as recorded`]),
     ...(spread === "none" ? [] : ["equal times spread"]),
     ...(maxOutput === 0 ? [] : [`clients ask for ${counted(maxOutput, "token")} or more`]),
   ];
-  return [
-    ["engine", `${colors.bold(model)} on ${devices}, step times: ${cost}${cluster}`],
-    ...(options.length > 0 ? ([["steps", options.join(", ")]] as [string, string][]) : []),
-    ...(load.length > 0 ? ([["load", load.join(", ")]] as [string, string][]) : []),
-  ];
+  return load.length > 0 ? [["load", load.join(", ")]] : [];
 }
 
 const paceWords = { busy: "without idle time", real: "in real time", none: "all requests at once" } as const;
 
 function realEngineRows({ engine, policy }: RunReport): [string, string][] {
   if (!engine) return [];
-  const { model, parameters, threads, pace, speed } = engine;
-  const options = Object.entries(policy.schedulerOptions).map(([name, value]) => `${name}=${value}`);
-  const faster = speed === 1 ? "" : `, ${Number(speed.toPrecision(4))} times as fast as recorded`;
+  const { model, parameters, threads, bits, pace, answers } = engine;
+  const rounded = bits === 32 ? "" : `, weights of ${bits} bits`;
+  const free = answers === "trace" ? "" : "; answers end where the model ends them";
   return [
     [
       "engine",
-      `${colors.bold(model)} (${approximate(parameters)} parameters) on the CPU, ${counted(threads, "thread")}; ${paceWords[pace]}${faster}`,
+      `${colors.bold(model)} (${approximate(parameters)} parameters${rounded}) on the CPU, ${counted(threads, "thread")}; ${paceWords[pace]}${free}`,
     ],
-    ...(options.length > 0 ? ([["steps", options.join(", ")]] as [string, string][]) : []),
+    ...stepRows(policy),
+    ...loadRows(engine),
   ];
 }
 

@@ -18,9 +18,9 @@ import type { RunConfig } from "./configuration.ts";
 import { costFrom } from "./cost-file.ts";
 import type { Capacity } from "./options.ts";
 import type { Simulated } from "./simulated.ts";
-import type { NamedNumbers, SimulationOptions } from "./simulation-options.ts";
+import { defaultSwapSpace, type NamedNumbers, type SimulationOptions } from "./simulation-options.ts";
 
-const defaults = { model: "llama-3.1-8b", gpu: "h200", router: "round-robin", gpuMemory: 0.9, swapSpace: 4 * 2 ** 30 };
+const defaults = { model: "llama-3.1-8b", gpu: "h200", router: "round-robin", gpuMemory: 0.9 };
 
 /** @throws InputError if there is no such model, hardware, router or factor. */
 export async function simulatedFrom(options: SimulationOptions, trace: Trace): Promise<Simulated> {
@@ -47,7 +47,7 @@ export async function simulatedFrom(options: SimulationOptions, trace: Trace): P
     kvDtype,
     kvBytesPerToken: kvTokenBytes(model, kvNumberBytes(kvDtype, model), tensorParallel),
     gpuMemory: options.gpuMemory ?? defaults.gpuMemory,
-    swapSpace: options.swapSpace ?? defaults.swapSpace,
+    swapSpace: options.swapSpace ?? defaultSwapSpace,
     costFile: options.cost,
     replicas: options.replicas ?? 1,
     router: { router, routerOptions: options.routerOption },

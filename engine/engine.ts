@@ -112,7 +112,8 @@ export class Engine {
   /** Serves all requests, or those until `stop`. `between` is called after every step. */
   async run(between: () => Promise<void> = async () => {}): Promise<void> {
     const { clock } = this.#config;
-    for (let nowNs = 0; !this.#stopped; ) {
+    let nowNs = 0;
+    while (!this.#stopped) {
       this.#arriveUntil(nowNs);
       const plan = this.replica.beginStep(nowNs);
       if (plan === undefined) {
@@ -129,6 +130,8 @@ export class Engine {
       await between();
     }
     if (!this.#stopped) this.#checkAllServed();
+    // Nobody has come who is in a figure: what the warm-up did is in none.
+    else this.#beginFigures(this.arrivals.count, nowNs);
   }
 
   get #nextNs(): Nanos {
@@ -160,7 +163,8 @@ export class Engine {
   #ended(batch: Batch, row: number): void {
     this.done++;
     const id = batch.firstId + row;
-    this.#tokens.ended(id);
+    const writtenTokens = this.#tokens.ended(id);
+    if (this.#tokens.decideEnds) batch.outcomes.outputTokens[row] = writtenTokens;
     this.#host.ended(id);
     this.arrivals.ended(id, batch.outcomes.finishedNs[row], (next, arrivalNs) => this.#turns.push(arrivalNs, next));
   }
@@ -205,8 +209,12 @@ export class Engine {
   }
 }
 
-/** What the cache takes for stored must be there. */
-function checkContents(trace: Trace, columns: BlockColumns, { index, rules, choice }: EngineConfig): void {
+/** @throws InputError if what the cache takes for stored would not be there */
+export function checkContents(
+  trace: Trace,
+  columns: BlockColumns,
+  { index, rules, choice }: Pick<EngineConfig, "index" | "rules" | "choice">,
+): void {
   if (rules["full-hit"] === "stored-logits" && index.unit !== "prompt")
     throw new InputError(
       `index ${index.name} finds prompts that nobody had, for which full-hit=stored-logits has no logits`,

@@ -1,5 +1,5 @@
 import type { Arrivals, Batch } from "./arrivals.ts";
-import type { Outcomes } from "./outcomes.ts";
+import { never, type Outcomes } from "./outcomes.ts";
 import type { ServedReplica } from "./served-replica.ts";
 
 /** Quantiles are interpolated linearly between ranks, as numpy does. */
@@ -39,7 +39,7 @@ export interface Slo {
   readonly e2eMs?: number | undefined;
 }
 
-/** Of all requests, also those that were refused, how many got what was promised. */
+/** Of all requests that ended, also those that were refused, how many got what was promised. */
 export interface SloFigures extends Slo {
   readonly attained: number;
   readonly goodputRequestsPerS: number;
@@ -106,13 +106,13 @@ export function timesOf(outcomes: Outcomes, row: number): ServedTimes | undefine
   };
 }
 
-/** A run that has ended, simulated or real. */
+/** A run that has ended or was stopped, simulated or real. */
 export interface Served {
   readonly replicas: readonly ServedReplica[];
   readonly arrivals: Arrivals;
 }
 
-/** What a finished run says, without the first `warmup` requests. */
+/** What a run says of the requests that ended, without the first `warmup` of the trace. */
 export class Figures {
   /** From the first arrival to the last end. */
   readonly makespanS: number;
@@ -164,9 +164,14 @@ export class Figures {
     for (const times of this.#served())
       if (within(times.ttftMs, slo.ttftMs) && within(times.tpotMs, slo.tpotMs) && within(times.e2eMs, slo.e2eMs))
         attained++;
-    const requests = this.#run.arrivals.count - this.#warmup;
+    let requests = 0;
+    for (const _ of this.#rows()) requests++;
     const { makespanS } = this;
-    return { ...slo, attained: attained / requests, goodputRequestsPerS: makespanS === 0 ? 0 : attained / makespanS };
+    return {
+      ...slo,
+      attained: requests === 0 ? 0 : attained / requests,
+      goodputRequestsPerS: makespanS === 0 ? 0 : attained / makespanS,
+    };
   }
 
   cluster(): ClusterFigures {
@@ -200,9 +205,11 @@ export class Figures {
     return Math.max(0, last - first) / 1e9;
   }
 
+  /** Requests that ended; of a run that was stopped, others may be under way. */
   *#rows(): Generator<{ readonly outcomes: Outcomes; readonly row: number }> {
     for (const { outcomes, firstId } of this.#run.arrivals.batches)
-      for (let row = Math.max(0, this.#warmup - firstId); row < outcomes.refused.length; row++) yield { outcomes, row };
+      for (let row = Math.max(0, this.#warmup - firstId); row < outcomes.refused.length; row++)
+        if (outcomes.finishedNs[row] !== never) yield { outcomes, row };
   }
 
   *#served(): Generator<ServedTimes> {

@@ -4,9 +4,10 @@ import type { Trace } from "../trace.ts";
 /** Not yet, or never. */
 export const never = -1;
 
-/** What became of each request, in the order of the trace. Times are ns of the simulation, −1 where it did not happen. */
+/** What became of each request, in the order of the trace. Times are ns of the run, −1 where it did not happen. */
 export interface Outcomes {
   readonly inputTokens: Uint32Array;
+  /** As the trace says, or as many as were written where their tokens decide that. */
   readonly outputTokens: Uint32Array;
   readonly promptBlocks: Uint32Array;
   readonly session: Uint32Array;
@@ -30,7 +31,7 @@ export function newOutcomes(
 ): Outcomes {
   return {
     inputTokens,
-    outputTokens,
+    outputTokens: outputTokens.slice(),
     promptBlocks: blocks.promptBlocks,
     session: optional.session ?? new Uint32Array(n),
     arrivalNs: new Float64Array(n).fill(never),

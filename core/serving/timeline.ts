@@ -46,8 +46,10 @@ export class Timeline implements StepObserver {
     if (times) times.firstTokenNs ??= nowNs;
   }
 
-  ended({ request, preemptions, cachedTokens }: Sequence, replica: number, nowNs: Nanos, refused?: string): void {
-    const { id, inputTokens, outputTokens } = request;
+  ended(sequence: Sequence, replica: number, nowNs: Nanos, refused?: string): void {
+    const { request, preemptions, cachedTokens, generatedTokens } = sequence;
+    const { id, inputTokens } = request;
+    const outputTokens = refused === undefined ? generatedTokens : request.outputTokens;
     const { arrivalNs, admittedNs, firstTokenNs } = this.#open.get(id) ?? { arrivalNs: nowNs };
     this.#open.delete(id);
     const args = { inputTokens, outputTokens, cachedTokens, preemptions, ...(refused !== undefined && { refused }) };

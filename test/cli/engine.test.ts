@@ -1,5 +1,6 @@
-import { mkdirSync, writeFileSync } from "node:fs";
+import { mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
+import { parquetReadObjects } from "hyparquet";
 import { describe, expect, test } from "vitest";
 import { ended, fromSource, json, newFolder, refusal, start } from "./program.ts";
 
@@ -50,6 +51,35 @@ test("a saved run has its steps, and a summary says what the engine was", async 
   expect(JSON.parse(again.stdout).simulation.cost).toBe("run");
 });
 
+test("answers may end where the model ends them, and all figures are of what it wrote", async () => {
+  const folder = newFolder();
+  const free = ["--target", "cpu", "--answers", "free", "--max-output", "40", "--bits", "8"];
+  const { stdout } = await fromCheckout(folder, ["replay", ...few.slice(0, -1), ...free, "--out", "run", "--json"]);
+  const report = JSON.parse(stdout);
+  expect(report.engine).toMatchObject({ bits: 8, answers: "free", maxOutput: 40 });
+  const { command } = JSON.parse(readFileSync(join(folder, "run/run.json"), "utf8"));
+  expect(command).toContain(" --max-output 40 --bits 8 --answers free ");
+  const file = new Uint8Array(readFileSync(join(folder, "run/requests.parquet"))).buffer as ArrayBuffer;
+  const written = (await parquetReadObjects({ file })).map((row) => Number(row["outputTokens"]));
+  const total = written.reduce((sum, count) => sum + count, 0);
+  expect(total).not.toBe(report.trace.outputTokens);
+  expect(report.throughput.outputTokensPerS * report.throughput.makespanS).toBeCloseTo(total, 6);
+
+  const asRecorded = await fromCheckout(folder, ["replay", ...few, "--target", "cpu", "--json"]);
+  const { throughput, trace } = JSON.parse(asRecorded.stdout);
+  expect(throughput.outputTokensPerS * throughput.makespanS).toBeCloseTo(trace.outputTokens, 6);
+});
+
+test("weights of 4 bits are said in the summary, and another run's folder has another name", async () => {
+  const folder = newFolder();
+  for (const bits of ["32", "4"]) {
+    const { stdout } = await fromCheckout(folder, ["replay", ...few.slice(0, -1), "--target", "cpu", "--bits", bits]);
+    expect(stdout.includes("parameters, weights of 4 bits) on the CPU")).toBe(bits === "4");
+  }
+  const runs = readdirSync(join(folder, "runs"));
+  expect(runs).toEqual(Array(2).fill(expect.stringMatching(/^example-cpu-random_tiny-hash-table-lru-2000-\w{8}$/)));
+});
+
 test("generate writes text, and a second prompt finds the beginning that it shares with the first", async () => {
   const prompts = ["What is a key-value cache good for?", "What is a key-value cache bad for?"];
   const { stdout, stderr } = await fromCheckout(newFolder(), ["generate", ...prompts, "--max-tokens", "8"]);
@@ -65,6 +95,11 @@ describe.concurrent("what an engine cannot do is refused in one line", () => {
     ["replay --target sim --threads 1", /^--threads goes with --target cpu$/],
     ["replay --target cpu --model random:tny", /random:tiny/],
     ["replay --target cpu --model nowhere", /^no model folder nowhere; /],
+    ["replay --target sim --bits 8", /^--bits goes with --target cpu$/],
+    ["replay --answers free", /^--answers goes with --target cpu$/],
+    ["replay --target cpu --bits 16", /^--bits is "16", expected 32, 8 or 4$/],
+    ["replay --target cpu --answers long", /^--answers is "long", expected trace or free$/],
+    ["replay --target cpu --answers free --max-output 999999", /^request 0 has \d+ tokens with its answer, /],
     ["replay --target cpu --pace fast", /^--pace is "fast", expected busy or real or none$/],
     ["replay --target cpu --blocks unlimited", /memory has a limit/],
     ["replay --target cpu --capacity 1KiB", /less than one block/],
@@ -77,6 +112,13 @@ describe.concurrent("what an engine cannot do is refused in one line", () => {
   ];
   test.each(cases)("kvlab %s", async (args, said) => {
     expect(await refusal(newFolder(), args.split(" "))).toMatch(said);
+  });
+  test("answers that the model ends, where the cache stores those of the trace", async () => {
+    const folder = newFolder();
+    const request = { input_toks: 2, output_toks: 1, arrival_time_ns: 0, input_tok_ids: [1, 2], output_tok_ids: [3] };
+    writeFileSync(join(folder, "said.jsonl"), JSON.stringify(request));
+    const args = "replay said.jsonl --target cpu --policy vllm --answers free --blocks 10".split(" ");
+    expect(await refusal(folder, args)).toMatch(/^the trace says what is written, /);
   });
   test("a folder that is no model", async () => {
     const folder = newFolder();

@@ -1,4 +1,5 @@
 import { beforeAll, describe, expect, test } from "vitest";
+import { servedResult } from "../../cli/served-result.ts";
 import { blockKeysFor } from "../../core/compose.ts";
 import { seededRandom } from "../../core/random.ts";
 import type { Trace } from "../../core/trace.ts";
@@ -330,11 +331,10 @@ describe("a simulator that is given the durations decides the same, event by eve
     expect(run.closed).toHaveLength(traces[0].requestCount);
   });
 
-  test("when the model's end tokens decide how long answers are", async () => {
+  test.each(presets)("when the model's end tokens decide how long answers are (%s)", async (_, preset) => {
     // A quarter of all tokens end an answer.
     const endTokens = Array.from({ length: 128 }, (_, i) => 4 * i);
-    const own = { preset: presetRegistry.get("vllm"), ...tight, choice: { endTokens } };
-    const run = await serve(model, traces[0], own);
+    const run = await serve(model, traces[0], { preset, ...tight, choice: { endTokens } });
     run.tokens.forEach((answer, id) => {
       const end = answer.findIndex((token) => endTokens.includes(token)) + 1;
       const most = traces[0].maxOutputTokens[id];
@@ -345,6 +345,18 @@ describe("a simulator that is given the durations decides the same, event by eve
     });
     expect([...run.closed].sort((a, b) => a - b)).toEqual(run.tokens.map((_, id) => id));
     expect(new Set(run.tokens.map(({ length }, id) => length < traces[0].maxOutputTokens[id])).size).toBe(2);
+    // What figures are made of is what was written.
+    const { outcomes } = run.engine.arrivals.batches[0];
+    expect([...outcomes.outputTokens]).toEqual(run.tokens.map(({ length }) => length));
+    const { throughput, latency } = servedResult(run.engine, { steps: undefined, slo: undefined, warmup: 0 });
+    const count = run.tokens.flat().length;
+    expect(throughput.outputTokensPerS * throughput.makespanS).toBeCloseTo(count, 6);
+    expect(run.engine.series.counts.generatedTokens.reduce((a, b) => a + b)).toBe(count);
+    const perToken = run.tokens.flatMap(({ length }, id) =>
+      length > 1 ? (outcomes.finishedNs[id] - outcomes.firstTokenNs[id]) / 1e6 / (length - 1) : [],
+    );
+    expect(latency.tpotMs?.mean).toBeCloseTo(perToken.reduce((a, b) => a + b) / perToken.length, 6);
+    expect(traces[0].outputTokens).not.toEqual(outcomes.outputTokens);
   });
 });
 
