@@ -291,7 +291,7 @@ class DecoderWriter {
 
   #rmsNorm(x: Ref, weight: Ref): Ref {
     const attributes = { axis: { int: -1 }, epsilon: { float: this.#config.norm.epsilon } };
-    return this.#graph.op("SimplifiedLayerNormalization", [x, weight], { attributes });
+    return this.#graph.op("RMSNormalization", [x, weight], { attributes });
   }
 
   #layerNorm(x: Ref, weight: Ref, bias: Ref): Ref {

@@ -8,7 +8,7 @@ import { decoderGraph } from "./decoder.ts";
 import type { WeightBits } from "./quantized.ts";
 
 /** Counts up when graphs change, so that files of older ones are not used. */
-const version = 4;
+const version = 5;
 const modelFile = "model.onnx";
 const dataFile = "weights.bin";
 /** Written last: its presence says that the others are whole. */
