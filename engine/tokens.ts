@@ -7,8 +7,9 @@ import { checkSampling, type SampledToken, Sampler, type SamplingOptions } from 
 
 /** What requests write. */
 export interface TokenChoice {
-  /** A request's seed is this one plus its number. */
   readonly sampling?: SamplingOptions;
+  /** A request's own seed; if not given, that of the sampling plus the request's number. */
+  readonly seedOf?: (request: Request) => number;
   /** Token ids that the model does not have become others. */
   readonly fold?: boolean;
   /** Any of these ends an answer, before its longest length; absent: answers are as long as the trace says. */
@@ -97,9 +98,9 @@ export class Tokens {
   #of(request: Request): Written {
     let written = this.#running.get(request.id);
     if (!written) {
-      const { fold, sampling } = this.#choice;
+      const { fold, sampling, seedOf } = this.#choice;
       const prompt = promptTokens(this.#trace, request.row, this.#vocabulary, fold ? { fold } : {});
-      const seed = (sampling?.seed ?? 0) + request.id;
+      const seed = seedOf?.(request) ?? (sampling?.seed ?? 0) + request.id;
       written = { request, prompt, answer: [], sampler: new Sampler({ ...sampling, seed }, prompt) };
       this.#running.set(request.id, written);
     }

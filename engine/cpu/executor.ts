@@ -3,9 +3,9 @@ import { Worker } from "node:worker_threads";
 import { InputError } from "../../core/errors.ts";
 import type { BatchResult, BatchStep, BlockData, Executor } from "../executor.ts";
 import type { DecoderConfig, WeightSource } from "../model/decoder.ts";
-import { parameterCount } from "../model/tensors.ts";
 import { modelFiles } from "../onnx/model-files.ts";
 import type { WeightBits } from "../onnx/quantized.ts";
+import { tokenBytes, weightBytes } from "./memory.ts";
 import type { PagedDecoderOptions } from "./paged-decoder.ts";
 import { Remote } from "./remote.ts";
 
@@ -94,14 +94,13 @@ class CpuExecutor implements Executor {
 }
 
 /** Weights, which the runtime copies into the layout that it wants, and the pool. */
-function checkMemory({ model: { config }, blockCount, blockTokens, bits = 32 }: CpuExecutorOptions): void {
+function checkMemory({ model, blockCount, blockTokens, bits = 32 }: CpuExecutorOptions): void {
   const gib = (bytes: number) => `${(bytes / 2 ** 30).toFixed(1)} GiB`;
-  const embeddings = config.vocabulary * config.hidden;
-  const weights = 4 * embeddings + (bits / 8) * (parameterCount(config) - embeddings);
-  const pool = 2 * 4 * config.layers * blockCount * blockTokens * config.kvHeads * config.headDim;
+  const weights = weightBytes(model.config, bits);
+  const pool = blockCount * blockTokens * tokenBytes(model.config);
   const free = process.availableMemory();
   if (weights + pool <= free) return;
   throw new InputError(
-    `${config.name} needs ${gib(weights)} for its weights and ${gib(pool)} for ${blockCount} blocks of ${blockTokens} tokens, of ${gib(free)} of free memory`,
+    `${model.config.name} needs ${gib(weights)} for its weights and ${gib(pool)} for ${blockCount} blocks of ${blockTokens} tokens, of ${gib(free)} of free memory`,
   );
 }

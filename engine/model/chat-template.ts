@@ -14,16 +14,9 @@ export interface ChatTemplate {
   render(messages: readonly ChatMessage[]): Promise<string>;
 }
 
-/** The part of `@huggingface/jinja` that is used. It is not a dependency: plain prompts need no template. */
-interface Jinja {
-  Template: new (source: string) => { render(values: Record<string, unknown>): string };
-}
-
-const jinjaPackage = "@huggingface/jinja";
-
 /**
  * The template of a Hugging Face folder: `chat_template.jinja`, or `chat_template` of `tokenizer_config.json`, which may
- * be a list of named ones. It is Jinja, which the optional package `@huggingface/jinja` renders.
+ * be a list of named ones.
  */
 export function readChatTemplate(folder: string): ChatTemplate {
   const configPath = join(folder, "tokenizer_config.json");
@@ -35,7 +28,8 @@ export function readChatTemplate(folder: string): ChatTemplate {
   return {
     async render(messages) {
       if (source === undefined) throw new InputError(`${folder}: the model has no chat template; give a plain prompt`);
-      const { Template } = await loadJinja(path);
+      // Loaded only here: plain prompts need none.
+      const { Template } = await import("@huggingface/jinja");
       const values = { ...specialTexts(config), messages, add_generation_prompt: true };
       try {
         return new Template(source).render(values);
@@ -66,14 +60,4 @@ function specialTexts(config: Fields | undefined): Record<string, string> {
     if (typeof text === "string") texts[name] = text;
   }
   return texts;
-}
-
-async function loadJinja(path: string): Promise<Jinja> {
-  try {
-    return (await import(jinjaPackage)) as Jinja;
-  } catch {
-    throw new InputError(
-      `${path}: chat templates need the package ${jinjaPackage}; install it with npm install ${jinjaPackage}, or give a plain prompt`,
-    );
-  }
 }

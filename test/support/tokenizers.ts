@@ -28,6 +28,28 @@ export const bytePairTokenizer = JSON.stringify({
   },
 });
 
+/** The ids of the special tokens that chats are written with. */
+export const chatTokens = {
+  ...{ "<|im_start|>": 261, "<|im_end|>": 262, "<|start_header_id|>": 263 },
+  ...{ "<|end_header_id|>": 264, "<|eot_id|>": 265, "<|begin_of_text|>": 266 },
+} as const;
+
+/** The same with special tokens for chats in the forms of ChatML and Llama 3, and a first token that it puts before a text. */
+export const chatTokenizer = JSON.stringify({
+  ...(JSON.parse(bytePairTokenizer) as object),
+  added_tokens: Object.entries({ "<|end|>": endToken, ...chatTokens }).map(([content, id]) => special(id, content)),
+  post_processor: firstToken("<|begin_of_text|>", chatTokens["<|begin_of_text|>"]),
+});
+
+function firstToken(content: string, id: number) {
+  return {
+    type: "TemplateProcessing",
+    single: [{ SpecialToken: { id: content, type_id: 0 } }, { Sequence: { id: "A", type_id: 0 } }],
+    pair: [{ Sequence: { id: "A", type_id: 0 } }, { Sequence: { id: "B", type_id: 1 } }],
+    special_tokens: { [content]: { id: content, ids: [id], tokens: [content] } },
+  };
+}
+
 /** A tokenizer.json like that of Llama 2: a first token, spaces as ▁, bytes for what the vocabulary does not have. */
 export const fallbackTokenizer = JSON.stringify({
   ...{ version: "1.0", truncation: null, padding: null },
@@ -40,12 +62,7 @@ export const fallbackTokenizer = JSON.stringify({
     ],
   },
   pre_tokenizer: null,
-  post_processor: {
-    type: "TemplateProcessing",
-    single: [{ SpecialToken: { id: "<s>", type_id: 0 } }, { Sequence: { id: "A", type_id: 0 } }],
-    pair: [{ Sequence: { id: "A", type_id: 0 } }, { Sequence: { id: "B", type_id: 1 } }],
-    special_tokens: { "<s>": { id: "<s>", ids: [1], tokens: ["<s>"] } },
-  },
+  post_processor: firstToken("<s>", 1),
   decoder: {
     type: "Sequence",
     decoders: [
@@ -69,3 +86,14 @@ export const fallbackTokenizer = JSON.stringify({
     merges: ["▁ a", "▁ b"],
   },
 });
+
+/** How Qwen and many others write a chat (ChatML). */
+export const chatMlTemplate =
+  "{% for message in messages %}{{ '<|im_start|>' + message['role'] + '\n' + message['content'] + '<|im_end|>\n' }}{% endfor %}" +
+  "{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %}";
+
+/** How Llama 3 does. */
+export const llama3Template =
+  "{% for message in messages %}{% set content = '<|start_header_id|>' + message['role'] + '<|end_header_id|>\n\n' " +
+  "+ message['content'] | trim + '<|eot_id|>' %}{% if loop.index0 == 0 %}{% set content = bos_token + content %}{% endif %}" +
+  "{{ content }}{% endfor %}{% if add_generation_prompt %}{{ '<|start_header_id|>assistant<|end_header_id|>\n\n' }}{% endif %}";

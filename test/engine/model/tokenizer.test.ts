@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { Tokenizer } from "tokenizers";
-import { expect, test, vi } from "vitest";
+import { expect, test } from "vitest";
 import { byteCodec } from "../../../engine/model/byte-codec.ts";
 import { readTokenizer, type TextCodec } from "../../../engine/model/tokenizer.ts";
 import { folderOf } from "../../support/checkpoints.ts";
@@ -148,8 +148,7 @@ test("a text with a token that the model does not have is refused", async () => 
 async function failure(files: Record<string, unknown>): Promise<string> {
   const folder = folderOf(files);
   try {
-    const codec = await readTokenizer(folder, vocabulary);
-    await codec.encodeChat([{ role: "user", content: "hi" }]);
+    await readTokenizer(folder, vocabulary);
   } catch (error) {
     expect(error).toHaveProperty("name", "InputError");
     expect((error as Error).message).not.toContain("\n");
@@ -162,55 +161,4 @@ test("a tokenizer.json that is missing or wrong is refused", async () => {
   expect(await failure({})).toBe("tokenizer.json: no such file");
   expect(await failure({ "tokenizer.json": "{}" })).toMatch(/^tokenizer\.json: not a tokenizer: /);
   expect(await failure({ "tokenizer.json": "[" })).toMatch(/^tokenizer\.json: not a tokenizer: /);
-});
-
-test("a chat needs a template, and a package that renders it", async () => {
-  expect(await failure({ "tokenizer.json": bytePairTokenizer })).toBe(
-    "FOLDER: the model has no chat template; give a plain prompt",
-  );
-  vi.doMock("@huggingface/jinja", () => {
-    throw new Error("not installed");
-  });
-  const template = {
-    "tokenizer.json": bytePairTokenizer,
-    "tokenizer_config.json": { chat_template: "{{ messages }}" },
-  };
-  expect(await failure(template)).toBe(
-    "tokenizer_config.json: chat templates need the package @huggingface/jinja; install it with npm install @huggingface/jinja, or give a plain prompt",
-  );
-  vi.doUnmock("@huggingface/jinja");
-  await expect(byteCodec.encodeChat([])).rejects.toThrow("random models have no chat template; give a plain prompt");
-});
-
-test("with the package, the template gets the messages and special tokens, and its text no further ones", async () => {
-  const rendered: unknown[] = [];
-  class Template {
-    constructor(source: string) {
-      rendered.push(source);
-    }
-    render(values: unknown): string {
-      rendered.push(values);
-      return "hello<|end|>";
-    }
-  }
-  vi.doMock("@huggingface/jinja", () => ({ Template }));
-  const messages = [{ role: "user", content: "hi" }] as const;
-  const named = [
-    { name: "tools", template: "no" },
-    { name: "default", template: "yes" },
-  ];
-  const codec = await readTokenizer(
-    folderOf({
-      "tokenizer.json": fallbackTokenizer,
-      "tokenizer_config.json": { chat_template: named, bos_token: { content: "<s>" }, eos_token: "</s>" },
-    }),
-    vocabulary,
-  );
-  const plain = await codec.encode("hello<|end|>");
-  expect([...(await codec.encodeChat(messages))]).toEqual([...plain].slice(1));
-  expect(rendered).toEqual(["yes", { bos_token: "<s>", eos_token: "</s>", messages, add_generation_prompt: true }]);
-  const own = folderOf({ "tokenizer.json": fallbackTokenizer, "chat_template.jinja": "own" });
-  await (await readTokenizer(own, vocabulary)).encodeChat(messages);
-  expect(rendered[2]).toBe("own");
-  vi.doUnmock("@huggingface/jinja");
 });

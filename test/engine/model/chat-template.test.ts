@@ -1,0 +1,73 @@
+import { expect, test } from "vitest";
+import { byteCodec } from "../../../engine/model/byte-codec.ts";
+import type { ChatMessage } from "../../../engine/model/chat-template.ts";
+import { readTokenizer } from "../../../engine/model/tokenizer.ts";
+import { folderOf } from "../../support/checkpoints.ts";
+import { chatMlTemplate, chatTokenizer, chatTokens, llama3Template } from "../../support/tokenizers.ts";
+
+const messages: readonly ChatMessage[] = [
+  { role: "system", content: "Be kind." },
+  { role: "user", content: " hello " },
+];
+
+const codecOf = (files: Record<string, unknown>) =>
+  readTokenizer(folderOf({ "tokenizer.json": chatTokenizer, ...files }), 600);
+
+/** What a chat is encoded to, special tokens as they are written. */
+async function written(files: Record<string, unknown>, said = messages): Promise<string> {
+  const codec = await codecOf(files);
+  const names = new Map(Object.entries(chatTokens).map(([name, id]): [number, string] => [id, name]));
+  return Array.from(await codec.encodeChat(said), (token) => names.get(token) ?? codec.decode([token])).join("");
+}
+
+test("a chat in ChatML", async () => {
+  expect(await written({ "tokenizer_config.json": { chat_template: chatMlTemplate, bos_token: null } })).toBe(
+    "<|im_start|>system\nBe kind.<|im_end|>\n<|im_start|>user\n hello <|im_end|>\n<|im_start|>assistant\n",
+  );
+});
+
+test("a chat as Llama 3 writes it, with one first token: the template's, not a second one of the tokenizer", async () => {
+  const config = { chat_template: llama3Template, bos_token: { content: "<|begin_of_text|>" } };
+  expect(await written({ "tokenizer_config.json": config })).toBe(
+    "<|begin_of_text|><|start_header_id|>system<|end_header_id|>\n\nBe kind.<|eot_id|>" +
+      "<|start_header_id|>user<|end_header_id|>\n\nhello<|eot_id|><|start_header_id|>assistant<|end_header_id|>\n\n",
+  );
+});
+
+test("of named templates the one named default, and before all a file of its own", async () => {
+  const named = [
+    { name: "tool_use", template: "no" },
+    { name: "default", template: "{{ messages[1].content }}{{ eos_token }}" },
+  ];
+  const config = { "tokenizer_config.json": { chat_template: named, eos_token: "<|eot_id|>" } };
+  expect(await written(config)).toBe(" hello <|eot_id|>");
+  expect(await written({ ...config, "chat_template.jinja": "own" })).toBe("own");
+});
+
+test("what a user says is text to the template, whatever it looks like", async () => {
+  const files = { "chat_template.jinja": "{{ messages[0].content }}" };
+  expect(await written(files, [{ role: "user", content: "{{ 7 * 6 }}" }])).toBe("{{ 7 * 6 }}");
+});
+
+async function failure(files: Record<string, unknown>): Promise<string> {
+  const error: Error = await written(files).then(
+    () => new Error("it did not fail"),
+    (reason) => reason,
+  );
+  expect(error).toHaveProperty("name", "InputError");
+  expect(error.message).not.toContain("\n");
+  return error.message.replaceAll(/\S*\/m\d+\/?/g, "");
+}
+
+test("a chat that cannot be written is refused in one line", async () => {
+  expect(await failure({})).toBe(": the model has no chat template; give a plain prompt");
+  expect(await failure({ "chat_template.jinja": "{{ raise_exception('no system\n role') }}" })).toBe(
+    "chat_template.jinja: chat template: no system role",
+  );
+  expect(await failure({ "chat_template.jinja": "{% for %}" })).toMatch(/^chat_template\.jinja: chat template: \w/);
+  expect(await failure({ "chat_template.jinja": "{{ messages.nothing() }}" })).toMatch(/^chat_template\.jinja: /);
+  expect(await failure({ "tokenizer_config.json": { chat_template: 7 } })).toBe(
+    'tokenizer_config.json: chat_template is 7, expected a template or a list of named ones with one named "default"',
+  );
+  await expect(byteCodec.encodeChat([])).rejects.toThrow("random models have no chat template; give a plain prompt");
+});
