@@ -1,18 +1,38 @@
-import { exitNow } from "./print.ts";
+import { complain, exitNow } from "./print.ts";
 
 /** Ctrl-C or SIGTERM: not an error of anybody. */
 export class Interrupted extends Error {
   override name = "Interrupted";
+
+  constructor(what = "") {
+    super(`interrupted${what}`);
+  }
 }
 
 let received = false;
+/** What a first signal does, where it does not end the program. */
+let stop: (() => void) | undefined;
+let keeps = false;
 
 const signals = ["SIGINT", "SIGTERM"] as const;
 let left = false;
 
 function hear(): void {
-  if (received) exitNow(130);
+  if (received) {
+    if (stop) endBySystem();
+    exitNow(130);
+  }
   received = true;
+  keeps = stop !== undefined;
+  stop?.();
+}
+
+/** A thread that is in the middle of a step cannot be ended from here without a crash; shells take this for 130, too. */
+function endBySystem(): never {
+  process.emit("exit", 130);
+  for (const signal of signals) process.off(signal, hear);
+  process.kill(process.pid, "SIGINT");
+  exitNow(130);
 }
 
 /** From now on a signal ends the program at its next `breathe`, a second one at once. */
@@ -41,11 +61,32 @@ export async function watchingSignals(act: () => Promise<void>): Promise<void> {
 }
 
 /**
+ * While it acts, a signal calls `stopping` and does not end the program: what was done is kept. A second one does, at once.
+ *
+ * @throws Interrupted if there was a signal before
+ */
+export async function stoppingAtSignal<Result>(stopping: () => void, act: () => Promise<Result>): Promise<Result> {
+  if (received) throw new Interrupted();
+  stop = stopping;
+  try {
+    return await act();
+  } finally {
+    stop = undefined;
+  }
+}
+
+/** Ends the program: nothing is to be kept. */
+export function leaveAtOnce(): never {
+  complain(new Interrupted().message, 130);
+  endBySystem();
+}
+
+/**
  * Lets waiting signals in. Long work calls it every few dozen milliseconds, as signals are not heard while it runs.
  *
- * @throws Interrupted if there was one.
+ * @throws Interrupted if there was one, and it was not said what to keep.
  */
 export async function breathe(): Promise<void> {
   await new Promise((resume) => setImmediate(resume));
-  if (received) throw new Interrupted("interrupted");
+  if (received && !keeps) throw new Interrupted();
 }

@@ -80,7 +80,7 @@ function fail(error: unknown): number {
   if (error instanceof InputError) return complain(error.message, Exit.badInput);
   if (error instanceof OutputError) return complain(error.message, Exit.noOutput);
   if (error instanceof ExecutorError) return complain(error.message, Exit.engineFailed);
-  if (error instanceof Interrupted) return complain("interrupted", Exit.interrupted);
+  if (error instanceof Interrupted) return complain(error.message, Exit.interrupted);
   const what = error instanceof Error ? error.stack : String(error);
   process.stderr.write(
     `${what}\nkvlab: this is a bug in kvlab, please report it with the command and the lines above\n`,

@@ -1,7 +1,7 @@
 import { type ColumnSource, fileWriter, ParquetWriter, schemaFromColumnData } from "hyparquet-writer";
 import { EventLog, eventNames } from "../core/events.ts";
 import type { RequestResults } from "../core/replay.ts";
-import type { Outcomes } from "../core/serving/outcomes.ts";
+import { never, type Outcomes } from "../core/serving/outcomes.ts";
 import type { StepTable } from "../core/serving/step-table.ts";
 import { countNames, levelNames, type TimeSeries } from "../core/serving/time-series.ts";
 import { breathe } from "./interrupt.ts";
@@ -58,8 +58,8 @@ const boolean = (name: string, at: (row: number) => boolean): Column => ({
 const numbers = (count: number) => Uint32Array.from({ length: count }, (_, i) => i);
 
 /**
- * A row for each request, in the order of the trace; `warmup` of them are in no figure. Of a simulation it also says when
- * what happened to it, in ns, −1 where it did not happen.
+ * A row for each request, in the order of the trace; the first `warmup` of the trace are in no figure. Of a run in time it also
+ * says when what happened to it, in ns, −1 where it did not happen, and if it was interrupted, it has those that had ended.
  */
 export async function writeRequests(
   path: string,
@@ -67,27 +67,29 @@ export async function writeRequests(
   warmup: number,
   simulated?: Outcomes,
 ): Promise<void> {
-  const count = requests.arrivalNs.length;
-  await writeTable(path, count, [
-    int32("request", numbers(count)),
-    int64("arrivalNs", requests.arrivalNs),
-    int32("inputTokens", requests.inputTokens),
-    int32("outputTokens", requests.outputTokens),
-    int32("promptBlocks", requests.promptBlocks),
-    int32("hitBlocks", requests.hitBlocks),
-    int32("hitTokens", requests.hitTokens),
-    boolean("refused", (row) => requests.refused[row] === 1),
-    boolean("warmup", (row) => row < warmup),
-    ...(simulated ? times(simulated) : []),
+  const hasEnded = (_: number, row: number) => simulated?.finishedNs[row] !== never;
+  const of = <T extends Numbers>(values: T) => values.filter(hasEnded) as T;
+  const rows = of(numbers(requests.arrivalNs.length));
+  await writeTable(path, rows.length, [
+    int32("request", rows),
+    int64("arrivalNs", of(requests.arrivalNs)),
+    int32("inputTokens", of(requests.inputTokens)),
+    int32("outputTokens", of(requests.outputTokens)),
+    int32("promptBlocks", of(requests.promptBlocks)),
+    int32("hitBlocks", of(requests.hitBlocks)),
+    int32("hitTokens", of(requests.hitTokens)),
+    boolean("refused", (at) => requests.refused[rows[at]] === 1),
+    boolean("warmup", (at) => rows[at] < warmup),
+    ...(simulated ? times(simulated, of) : []),
   ]);
 }
 
-const times = (outcomes: Outcomes): Column[] => [
-  int32("replica", outcomes.replica),
-  int64("admittedNs", outcomes.admittedNs),
-  int64("firstTokenNs", outcomes.firstTokenNs),
-  int64("finishedNs", outcomes.finishedNs),
-  int32("preemptions", outcomes.preemptions),
+const times = (outcomes: Outcomes, of: <T extends Numbers>(values: T) => T): Column[] => [
+  int32("replica", of(outcomes.replica)),
+  int64("admittedNs", of(outcomes.admittedNs)),
+  int64("firstTokenNs", of(outcomes.firstTokenNs)),
+  int64("finishedNs", of(outcomes.finishedNs)),
+  int32("preemptions", of(outcomes.preemptions)),
 ];
 
 /** A row for each step of a simulation, in the order in which they ended. */

@@ -16,6 +16,7 @@ import {
   simulatedScheduler,
 } from "./configuration.ts";
 import { readInput } from "./input.ts";
+import { Interrupted } from "./interrupt.ts";
 import { OperationsPlayer, readOperations } from "./operations-file.ts";
 import {
   addBlockSize,
@@ -35,13 +36,14 @@ import {
 import { print } from "./print.ts";
 import { Progress } from "./progress.ts";
 import { engineCapacity, engineFrom } from "./real-engine.ts";
-import { runReport } from "./report.ts";
+import { type RunReport, runReport } from "./report.ts";
 import { distinctPromptBlocks, runReplay, servedRequests } from "./run.ts";
 import { checkWritable, claimRunDirectory } from "./run-directory.ts";
 import { commandOf, runId, runsFolder, saveRun } from "./save.ts";
 import { asSent, capacityFrom, simulatedFrom, speedFor } from "./simulation.ts";
 import { addSimulationOptions, checkTarget, type SimulationOptions } from "./simulation-options.ts";
 import { summary } from "./summary.ts";
+import { counted } from "./table.ts";
 import { TimelineFile } from "./timeline-file.ts";
 
 interface ReplayOptions extends PartNames, TraceReading, SimulationOptions {
@@ -188,10 +190,16 @@ async function replay(files: readonly string[], options: ReplayOptions): Promise
     };
     const shown = options.json ? JSON.stringify(report, undefined, 2) : summary(report, facts);
     print(`${shown}\n`);
+    const { interrupted } = report;
+    if (interrupted) throw new Interrupted(afterSo(interrupted, directory));
   } finally {
     progress.done();
   }
 }
+
+/** How far it came, and where that is kept. */
+const afterSo = ({ requestsDone, of }: NonNullable<RunReport["interrupted"]>, directory: string | undefined) =>
+  ` after ${requestsDone} of ${counted(of, "request")}; ${directory === undefined ? "not saved" : `those are kept in ${directory}`}`;
 
 /** What is read besides the trace; names that are no files do no harm. */
 const filesOf = ({ operations, cost, model }: ReplayOptions) =>

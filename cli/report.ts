@@ -50,6 +50,7 @@ export function runReport(
     target: config.engine ? "cpu" : simulation ? "sim" : "cache",
     seed,
     warmup: config.warmup ?? 0,
+    ...(simulation?.interrupted && { interrupted: simulation.interrupted }),
     cache: cacheReport(result.counters, result.fragmentation),
     ...(operations && { operations }),
     latency: simulation?.latency ?? null,
@@ -58,7 +59,7 @@ export function runReport(
     ...(config.engine && { engine: describeEngine(config.engine) }),
     ...(simulation && servedReport(simulation)),
     wallMs: Math.round(wallMs * 1000) / 1000,
-    blockRefsPerS: Math.round(blockReferences(blocks) / (wallMs / 1000)),
+    blockRefsPerS: Math.round(blockReferences(blocks, simulation?.requests.finishedNs) / (wallMs / 1000)),
   };
 }
 

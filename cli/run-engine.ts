@@ -6,7 +6,7 @@ import { BusyClock, WallClock } from "../engine/clock.ts";
 import { openCpuExecutor } from "../engine/cpu/executor.ts";
 import { checkContents, Engine } from "../engine/engine.ts";
 import type { RunConfig } from "./configuration.ts";
-import { breathe } from "./interrupt.ts";
+import { breathe, Interrupted, leaveAtOnce, stoppingAtSignal } from "./interrupt.ts";
 import { poolBytesPerToken, type RealEngine } from "./real-engine.ts";
 import { type ServedResult, type ServingOptions, servedResult, together } from "./served-result.ts";
 import { withFile } from "./slices.ts";
@@ -14,7 +14,9 @@ import { withFile } from "./slices.ts";
 /**
  * Serves a trace with a real model, in real time.
  *
- * @throws Interrupted at the end of a step, and InputError if the model cannot take the trace
+ * A signal ends it at the end of a step; the result is then of what was done.
+ *
+ * @throws Interrupted if no request had ended by then, and InputError if the model cannot take the trace
  */
 export async function runEngine(
   trace: Trace,
@@ -31,7 +33,10 @@ export async function runEngine(
   if (config.blocks === undefined) throw new InputError("an engine's memory has a limit: give --blocks or --capacity");
   const sent = pace === "none" ? { ...trace, arrivalNs: new Float64Array(trace.requestCount) } : trace;
   const { blockTokens } = config;
-  const executor = await openCpuExecutor({ model: loaded, blockCount: config.blocks, blockTokens, threads, bits });
+  const blockCount = config.blocks;
+  const executor = await stoppingAtSignal(leaveAtOnce, () =>
+    openCpuExecutor({ model: loaded, blockCount, blockTokens, threads, bits }),
+  );
   try {
     const steps = keepSteps ? new StepTable() : undefined;
     const running = new Engine(sent, blocks, {
@@ -46,14 +51,21 @@ export async function runEngine(
     });
     const start = performance.now();
     let told = 0;
-    await running.run(async () => {
+    const between = async () => {
       advance(running.done - told);
       told = running.done;
       await breathe();
-    });
+    };
+    await stoppingAtSignal(
+      () => running.stop(),
+      () => running.run(between),
+    );
     const wallMs = performance.now() - start;
     advance(running.done - told);
-    return { result: servedResult(running, { steps, slo, warmup: config.warmup }), wallMs };
+    const result = servedResult(running, { steps, slo, warmup: config.warmup });
+    if (running.done === trace.requestCount) return { result, wallMs };
+    if (running.done === 0) throw new Interrupted();
+    return { result: { ...result, interrupted: { requestsDone: running.done, of: trace.requestCount } }, wallMs };
   } catch (error) {
     throw withFile(error, config);
   } finally {

@@ -3,10 +3,11 @@ import type { Counters } from "../core/counters.ts";
 import type { EventLog } from "../core/events.ts";
 import type { Fragmentation } from "../core/plugins.ts";
 import { CacheReplay, type ReplayConfig, type RequestResults } from "../core/replay.ts";
+import { never } from "../core/serving/outcomes.ts";
 import type { StepObserver } from "../core/serving/served-replica.ts";
 import type { Trace } from "../core/trace.ts";
 import type { RunConfig } from "./configuration.ts";
-import { breathe } from "./interrupt.ts";
+import { breathe, Interrupted } from "./interrupt.ts";
 import { runEngine } from "./run-engine.ts";
 import { runSimulation } from "./run-simulation.ts";
 import type { ServedResult } from "./served-result.ts";
@@ -72,13 +73,15 @@ function runner(
   trace: Trace,
   blocks: BlockColumns,
   config: RunConfig,
-  { keepSteps = false, observers = [] }: RunOptions,
+  { repeat, keepSteps = false, observers = [] }: RunOptions,
   advance: (requests: number) => void,
 ): () => Promise<Found> {
   const { simulated, engine } = config;
   if (engine)
     return async () => {
       const { result, wallMs } = await runEngine(trace, blocks, config, engine, { keepSteps, observers, advance });
+      // Of several runs a part of one says nothing.
+      if (result.interrupted && repeat !== undefined) throw new Interrupted();
       return { result, simulation: result, wallMs };
     };
   if (simulated) {
@@ -162,9 +165,11 @@ export function distinctPromptBlocks({ keys, start, promptBlocks, distinct }: Bl
   return count;
 }
 
-/** Block references of all prompts, those of the warm-up included. */
-export function blockReferences({ promptBlocks }: BlockColumns): number {
+/** Block references of all prompts, those of the warm-up included; of a run in time, of those that ended. */
+export function blockReferences({ promptBlocks }: BlockColumns, finishedNs?: Float64Array): number {
   let count = 0;
-  for (const blocks of promptBlocks) count += blocks;
+  promptBlocks.forEach((blocks, row) => {
+    if (finishedNs?.[row] !== never) count += blocks;
+  });
   return count;
 }

@@ -14,7 +14,7 @@ export const runsFolder = "runs";
 
 /** The same configuration over the same trace has the same id: what was run, and a hash of all the rest. */
 export function runId(input: Input, report: RunReport): string {
-  const { trace, policy, target, seed, warmup, operations, simulation, engine, slo } = report;
+  const { trace, policy, target, seed, warmup, operations, simulation, engine, slo, interrupted } = report;
   const limits = slo && { ttftMs: slo.ttftMs, tpotMs: slo.tpotMs, e2eMs: slo.e2eMs };
   const limited = { limits: limits ?? undefined };
   const configuration = { trace, policy, target, seed, warmup, operations, simulation, engine, ...limited };
@@ -22,6 +22,8 @@ export function runId(input: Input, report: RunReport): string {
   const { preset, index, eviction, blocks } = policy;
   const at = simulation ? [target, simulation.gpu] : engine ? [target, basename(engine.model)] : [];
   const parts = [input.name, ...at, preset ?? index, eviction, blocks ?? "unlimited", hash.slice(0, 8)];
+  // It does not take the place of one that is whole.
+  if (interrupted) parts.push("interrupted");
   return parts
     .join("-")
     .replace(/[^A-Za-z0-9.+_-]+/g, "_")

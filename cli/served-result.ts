@@ -30,6 +30,8 @@ export interface ServedResult {
   readonly slo: SloFigures | undefined;
   readonly cluster: ClusterFigures;
   readonly refusals: Readonly<Record<string, number>>;
+  /** A signal ended the run: all else is of requests that had ended, and of steps until then. */
+  readonly interrupted?: { readonly requestsDone: number; readonly of: number };
 }
 
 /** How a run in time is watched, and what is promised. */
@@ -41,7 +43,7 @@ export interface ServingOptions {
   readonly advance?: (requests: number) => void;
 }
 
-/** The figures of a run that has ended. */
+/** The figures of a run that has ended or was stopped. */
 export function servedResult(
   run: Served & { readonly series: TimeSeries },
   { steps, slo, warmup }: { steps: StepTable | undefined; slo: Slo | undefined; warmup: number | undefined },

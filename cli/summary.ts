@@ -71,7 +71,9 @@ export function summary(report: RunReport, facts: SummaryFacts): string {
     ...refusals(report),
     ...operations(report),
     speed(report, facts),
-  ].join("\n\n");
+  ]
+    .filter((part) => part !== "")
+    .join("\n\n");
 }
 
 function ran(
@@ -102,6 +104,7 @@ function ran(
       `${colors.bold(traceName)}${built}: ${counted(trace.requests, "request")}, ${approximate(trace.inputTokens)} prompt tokens` +
         (warmup > 0 ? `; the first ${grouped(warmup)} requests are in no figure` : ""),
     ],
+    ...interruption(report),
     ["policy", `${preset}${colors.bold(`${index} + ${eviction}`)}, allocator ${allocator}, scheduler ${scheduler}`],
     ["cache", `${capacity}; ${counted(blockTokens, "token")} a block${usual}`],
     ...engineRows(report),
@@ -109,6 +112,12 @@ function ran(
     ...(leftOut.length > 0 ? ([["not", `${leftOut.join(", ")} of ${policy.preset}`]] as [string, string][]) : []),
   ];
   return rows.map(([name, text]) => `  ${name.padEnd(8)}${wrapped(text, 10, 10)}`).join("\n");
+}
+
+function interruption({ interrupted }: RunReport): [string, string][] {
+  if (!interrupted) return [];
+  const ended = `${counted(interrupted.requestsDone, "request")} that had ended by then`;
+  return [["not all", colors.yellow(`interrupted: figures are of the ${ended}`)]];
 }
 
 function changedRules(rules: RunReport["policy"]["rules"]): string {
@@ -174,7 +183,9 @@ function refusals({ cache, policy, refusals: reasons }: RunReport): string[] {
   return [colors.yellow(wrapped(text, 0))];
 }
 
-function speed({ engine, wallMs, blockRefsPerS, throughput, trace }: RunReport, facts: SummaryFacts): string {
+function speed(report: RunReport, facts: SummaryFacts): string {
+  const { engine, wallMs, blockRefsPerS, throughput, trace, interrupted } = report;
+  const requests = interrupted?.requestsDone ?? trace.requests;
   const { directory, repeat, timeline } = facts;
   const times = repeat === undefined ? "" : ` (median of ${repeat})`;
   const rate = blockRefsPerS === 0 ? "" : `: ${approximate(blockRefsPerS)} block references a second`;
@@ -182,7 +193,7 @@ function speed({ engine, wallMs, blockRefsPerS, throughput, trace }: RunReport, 
     throughput === null
       ? `Replayed in ${milliseconds(wallMs)}${times}${rate}.`
       : `${engine ? "Served" : "Simulated"} ${approximate(throughput.makespanS)} s in ${milliseconds(wallMs)}${times}: ` +
-        `${approximate(Math.round(trace.requests / (wallMs / 1000)))} requests a second.`;
+        `${approximate(Math.round(requests / (wallMs / 1000)))} requests a second.`;
   const seen = timeline === undefined ? [] : [`Timeline in ${timeline}: open it in ui.perfetto.dev`];
   return [replayed, ...seen, ...(directory === undefined ? [] : [`Saved in ${directory}`])].join("\n");
 }

@@ -127,12 +127,3 @@ describe.concurrent("what an engine cannot do is refused in one line", () => {
     expect(await refusal(folder, ["generate", "--model", "model", "hello"])).toContain("config.json");
   });
 });
-
-test("a signal ends it at the end of a step", async () => {
-  const folder = newFolder();
-  const args = ["replay", "example", "--limit", "400", "--target", "cpu", "--blocks", "4000", "--fold", "--no-save"];
-  const child = start(folder, args, { XDG_CACHE_HOME: folder }, fromSource());
-  setTimeout(() => child.kill("SIGINT"), 2500);
-  const { code, stdout, stderr } = await ended(child);
-  expect({ code, stdout, stderr }).toEqual({ code: 130, stdout: "", stderr: "kvlab: interrupted\n" });
-});

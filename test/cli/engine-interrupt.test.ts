@@ -1,0 +1,165 @@
+import type { ChildProcess } from "node:child_process";
+import { readdirSync, readFileSync, statSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
+import { parquetReadObjects } from "hyparquet";
+import { expect, test } from "vitest";
+import { ended, fromSource, newFolder, start } from "./program.ts";
+
+/** Long enough that it is not done when the signal comes. */
+const long = ["replay", "example", "--limit", "400", "--target", "cpu", "--blocks", "3000", "--threads", "1"];
+
+function served(folder: string, args: readonly string[]): ChildProcess {
+  return start(folder, args, { XDG_CACHE_HOME: join(folder, "cache") }, fromSource());
+}
+
+const sizeOf = (path: string) => statSync(path, { throwIfNoEntry: false })?.size ?? 0;
+
+/** Until the timeline, which is written piece by piece, says that many steps have been taken. */
+async function manySteps(folder: string, child: ChildProcess, bytes = 1 << 19): Promise<void> {
+  const path = join(folder, `time.json.${child.pid}.tmp`);
+  while (sizeOf(path) < bytes && child.exitCode === null) await sleep(20);
+}
+
+async function rowsOf(path: string) {
+  return await parquetReadObjects({ file: new Uint8Array(readFileSync(path)).buffer as ArrayBuffer });
+}
+
+const sum = (values: readonly number[]) => values.reduce((total, value) => total + value, 0);
+
+test.each([
+  ["SIGINT", ["--warmup", "2", "--slo", "ttft=1s"]],
+  ["SIGTERM", ["--loop", "closed", "--policy", "sglang", "--answers", "free"]],
+] as const)("%s keeps what was done, in figures and files of the requests that had ended", async (signal, how) => {
+  const folder = newFolder();
+  const child = served(folder, [...long, ...how, "--timeline", "time.json", "--out", "run", "--json"]);
+  const end = ended(child);
+  await manySteps(folder, child);
+  child.kill(signal);
+  const { code, stdout, stderr } = await end;
+  const report = JSON.parse(stdout);
+  const { requestsDone } = report.interrupted;
+  expect(report.interrupted.of).toBe(400);
+  expect(stderr).toBe(`kvlab: interrupted after ${requestsDone} of 400 requests; those are kept in run\n`);
+  expect(code).toBe(130);
+
+  const { command, ...saved } = JSON.parse(readFileSync(join(folder, "run/run.json"), "utf8"));
+  expect(saved).toEqual(report);
+  expect(command).toContain("--target cpu");
+  expect(readdirSync(join(folder, "run")).sort()).toEqual([
+    "requests.parquet",
+    "run.json",
+    "series.parquet",
+    "steps.parquet",
+  ]);
+  const requests = await rowsOf(join(folder, "run/requests.parquet"));
+  expect(requests).toHaveLength(requestsDone);
+  const numbers = requests.map((row) => Number(row["request"]));
+  expect(numbers).toEqual([...new Set(numbers)].sort((a, b) => a - b));
+  for (const { arrivalNs, admittedNs, firstTokenNs, finishedNs } of requests)
+    expect([arrivalNs >= 0n, admittedNs >= arrivalNs, firstTokenNs > admittedNs, finishedNs >= firstTokenNs]).toEqual(
+      Array(4).fill(true),
+    );
+
+  const counted = requests.filter((row) => row["warmup"] === false);
+  const ms = (row: (typeof counted)[number], to: string) => Number(row[to] - row["arrivalNs"]) / 1e6;
+  expect(report.latency.e2eMs.mean).toBeCloseTo(sum(counted.map((row) => ms(row, "finishedNs"))) / counted.length, 6);
+  const { makespanS, requestsPerS, outputTokensPerS } = report.throughput;
+  expect(requestsPerS * makespanS).toBeCloseTo(counted.length, 6);
+  expect(outputTokensPerS * makespanS).toBeCloseTo(sum(counted.map((row) => Number(row["outputTokens"]))), 6);
+  const ends = counted.map((row) => Number(row["finishedNs"]));
+  const begins = counted.map((row) => Number(row["arrivalNs"]));
+  expect(makespanS).toBeCloseTo((Math.max(...ends) - Math.min(...begins)) / 1e9, 6);
+  if (report.slo) {
+    const kept = counted.filter((row) => ms(row, "firstTokenNs") <= 1000);
+    expect(report.slo.attained).toBeCloseTo(kept.length / counted.length, 6);
+  }
+  const steps = await rowsOf(join(folder, "run/steps.parquet"));
+  expect(steps.length).toBeGreaterThan(100);
+  for (const { durationNs } of steps) expect(durationNs).toBeGreaterThan(0n);
+  const series = await rowsOf(join(folder, "run/series.parquet"));
+  // Of the warm-up, some may end when figures have begun.
+  const late = sum(series.map((row) => Number(row["finished"]))) - counted.length;
+  expect([late >= 0, late <= report.warmup]).toEqual([true, true]);
+  expect(JSON.parse(readFileSync(join(folder, "time.json"), "utf8")).traceEvents.length).toBeGreaterThan(100);
+});
+
+test("before the end of the warm-up there are no figures, and none are made up", async () => {
+  const folder = newFolder();
+  const child = served(folder, [...long, "--warmup", "399", "--timeline", "time.json", "--slo", "e2e=1s", "--json"]);
+  const end = ended(child);
+  await manySteps(folder, child);
+  child.kill("SIGINT");
+  const { code, stdout, stderr } = await end;
+  const report = JSON.parse(stdout);
+  expect(code).toBe(130);
+  expect(report.interrupted.requestsDone).toBeGreaterThan(0);
+  expect(report.latency).toEqual({ ttftMs: null, tpotMs: null, e2eMs: null, queueMs: null });
+  expect(report.throughput).toEqual({ requestsPerS: 0, inputTokensPerS: 0, outputTokensPerS: 0, makespanS: 0 });
+  expect(report.cache).toMatchObject({ lookups: 0, hitTokens: 0, insertedBlocks: 0, evictedBlocks: 0 });
+  expect(report.slo).toEqual({ e2eMs: 1000, attained: 0, goodputRequestsPerS: 0 });
+  // Its folder is not that of a whole run.
+  const [run, ...more] = readdirSync(join(folder, "runs"));
+  expect(run).toMatch(/^example-cpu-random_tiny-hash-table-lru-3000-\w{8}-interrupted$/);
+  expect(more).toEqual([]);
+  expect(stderr).toContain(`; those are kept in runs/${run}\n`);
+});
+
+test("nobody waits for a request that comes in an hour", async () => {
+  const folder = newFolder();
+  const request = {
+    input_toks: 40,
+    output_toks: 60,
+    input_tok_ids: Array(40).fill(7),
+    output_tok_ids: Array(60).fill(8),
+  };
+  const lines = Array.from({ length: 21 }, (_, i) => ({ ...request, arrival_time_ns: i < 20 ? 0 : 3600e9 }));
+  writeFileSync(join(folder, "trace.jsonl"), lines.map((line) => JSON.stringify(line)).join("\n"));
+  const how = "--target cpu --blocks 500 --scheduler naive --pace real --timeline time.json --no-save".split(" ");
+  const child = served(folder, ["replay", "trace.jsonl", ...how]);
+  const end = ended(child);
+  await manySteps(folder, child, 1 << 16);
+  // Until no more happens.
+  for (let before = -1, now = 0; before !== now; before = now, now = sizeOf(join(folder, `time.json.${child.pid}.tmp`)))
+    await sleep(1000);
+  child.kill("SIGINT");
+  const { code, stdout, stderr } = await end;
+  expect(stderr).toBe("kvlab: interrupted after 20 of 21 requests; not saved\n");
+  expect(code).toBe(130);
+  expect(stdout).toContain("interrupted: figures are of the 20 requests that had ended by then");
+});
+
+test("a second signal ends it in the middle of a step, and nothing is left", async () => {
+  const folder = newFolder();
+  const request = { input_toks: 3500, output_toks: 1, input_tok_ids: Array(3500).fill(7), output_tok_ids: [8] };
+  const lines = Array.from({ length: 40 }, () => ({ ...request, arrival_time_ns: 0 }));
+  writeFileSync(join(folder, "trace.jsonl"), lines.map((line) => JSON.stringify(line)).join("\n"));
+  const how = "--target cpu --model random:15m --index none --scheduler naive --blocks 500 --timeline time.json";
+  const child = served(folder, ["replay", "trace.jsonl", ...how.split(" "), "--out", "run"]);
+  const end = ended(child);
+  while (!readdirSync(folder).some((name) => name.startsWith("time.json"))) await sleep(20);
+  await sleep(5000);
+  child.kill("SIGINT");
+  await sleep(100);
+  child.kill("SIGINT");
+  const { code, stdout, stderr } = await end;
+  // By the system's hand, which shells call 130, too.
+  expect([code, child.signalCode]).toEqual([null, "SIGINT"]);
+  expect({ stdout, stderr }).toEqual({ stdout: "", stderr: expect.stringMatching(/^(kvlab: interrupted\n)?$/) });
+  expect(readdirSync(folder).sort()).toEqual(["cache", "trace.jsonl"]);
+});
+
+test("of several replays a part of one is not kept", async () => {
+  const folder = newFolder();
+  const child = served(folder, [...long, "--limit", "40", "--repeat", "100000"]);
+  const end = ended(child);
+  await sleep(4000);
+  child.kill("SIGINT");
+  // While a model is being loaded, it ends by the system's hand.
+  expect(await end).toEqual({
+    code: child.signalCode === null ? 130 : null,
+    stdout: "",
+    stderr: "kvlab: interrupted\n",
+  });
+  expect(readdirSync(folder)).toEqual(["cache"]);
+});
