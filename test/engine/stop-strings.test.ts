@@ -1,10 +1,14 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
+import type { Request } from "../../core/request.ts";
 import { byteCodec } from "../../engine/model/byte-codec.ts";
 import { readTokenizer, type TextStream } from "../../engine/model/tokenizer.ts";
+import type { SampledToken } from "../../engine/sampling.ts";
 import { StoppingText } from "../../engine/stop-strings.ts";
+import { presetRegistry } from "../../policies/registry.ts";
 import { folderOf } from "../support/checkpoints.ts";
 import { bytePairTokenizer, endToken, fallbackTokenizer } from "../support/tokenizers.ts";
+import { answersAlone, openModel, serve, talk } from "./serving.ts";
 
 /** A stream whose tokens are these texts. */
 const streamOf = (pieces: readonly string[]): TextStream => ({ add: (token) => pieces[token], end: () => "" });
@@ -109,4 +113,29 @@ describe("with real tokenizers", async () => {
     const text = new StoppingText(bytePair.stream(), ["|end|"]);
     expect([text.add(endToken), text.end(), text.stop]).toEqual(["", "", undefined]);
   });
+});
+
+test("answers that end by their text are the beginnings of those that do not, with cache and batches", async () => {
+  const model = await openModel("random:tiny", 48, 4);
+  const trace = talk({ seed: 3 });
+  const alone = await answersAlone(model, trace);
+  const texts = new Map<number, StoppingText>();
+  // Tokens above the bytes are written as <300>, so that many an answer has one soon.
+  const endsWith = ({ id }: Request, { token }: SampledToken) => {
+    const text = texts.get(id) ?? new StoppingText(byteCodec.stream(), ["0>", "5>", "7>"]);
+    texts.set(id, text);
+    text.add(token);
+    return text.stop !== undefined;
+  };
+  const preset = presetRegistry.get("vllm");
+  const { tokens, closed } = await serve(model, trace, { preset, blocks: 48, choice: { endTokens: [], endsWith } });
+  expect([...closed].sort((a, b) => a - b)).toEqual(tokens.map((_, id) => id));
+  const isStop = (token: number) => token > 256 && [0, 5, 7].includes(token % 10);
+  for (const [id, written] of tokens.entries()) {
+    const length = Math.min(written.length, alone.tokens[id].length);
+    expect(written.slice(0, length)).toEqual(alone.tokens[id].slice(0, length));
+    expect(written.slice(0, -1).filter(isStop)).toEqual([]);
+    expect(isStop(written.at(-1)!) || written.length === trace.maxOutputTokens[id]).toBe(true);
+  }
+  expect(tokens.filter((written) => isStop(written.at(-1)!)).length).toBeGreaterThan(3);
 });
