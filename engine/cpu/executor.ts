@@ -32,15 +32,8 @@ export async function openCpuExecutor(options: CpuExecutorOptions): Promise<Exec
   const { config, weights } = model;
   checkMemory(options);
   const files = folder === undefined ? { bits } : { bits, folder };
-  const load = async (rebuild: boolean) => {
-    const path = await modelFiles(config, weights, { ...files, rebuild });
-    return loaded({ model: path, config, blockCount, blockTokens, threads });
-  };
-  const remote = await load(false).catch((error: unknown) => {
-    if (error instanceof InputError) throw error;
-    // The files may be damaged in ways that their sizes do not show.
-    return load(true);
-  });
+  const path = await modelFiles(config, weights, files);
+  const remote = await loaded({ model: path, config, blockCount, blockTokens, threads });
   return new CpuExecutor(remote, blockCount, blockTokens);
 }
 

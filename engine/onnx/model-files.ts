@@ -1,14 +1,16 @@
 import { createHash, randomUUID } from "node:crypto";
-import { mkdir, open, readFile, rename, rm, stat, writeFile } from "node:fs/promises";
-import { tmpdir } from "node:os";
-import { dirname, join } from "node:path";
+import { closeSync, openSync, readSync } from "node:fs";
+import { mkdir, open, readdir, readFile, rename, rm, stat, writeFile } from "node:fs/promises";
+import { homedir, hostname } from "node:os";
+import { basename, dirname, join } from "node:path";
+import { crc32 } from "node:zlib";
 import { InputError } from "../../core/errors.ts";
 import type { DecoderConfig, WeightSource } from "../model/decoder.ts";
 import { decoderGraph } from "./decoder.ts";
 import type { WeightBits } from "./quantized.ts";
 
-/** Counts up when graphs change, so that files of older ones are not used. */
-const version = 5;
+/** Counts up when graphs or files change, so that older ones are not used. */
+const version = 6;
 const modelFile = "model.onnx";
 const dataFile = "weights.bin";
 /** Written last: its presence says that the others are whole. */
@@ -17,11 +19,13 @@ const contentsFile = "contents.json";
 interface Contents {
   readonly modelSha256: string;
   readonly dataBytes: number;
+  /** Cheap enough to be compared at every start; a flipped bit never goes unnoticed. */
+  readonly dataCrc32: number;
 }
 
 /** Where models are kept if nobody says otherwise. */
-export function modelCacheFolder(): string {
-  return join(process.env["XDG_CACHE_HOME"] || tmpdir(), "kvlab", "models");
+function modelCacheFolder(): string {
+  return join(process.env["XDG_CACHE_HOME"] || join(homedir(), ".cache"), "kvlab", "models");
 }
 
 export interface ModelFileOptions {
@@ -29,8 +33,6 @@ export interface ModelFileOptions {
   readonly folder?: string;
   /** 32 if not given. */
   readonly bits?: WeightBits;
-  /** Makes them anew even if they are there. */
-  readonly rebuild?: boolean;
 }
 
 /**
@@ -43,27 +45,67 @@ export interface ModelFileOptions {
 export async function modelFiles(
   config: DecoderConfig,
   weights: WeightSource,
-  { folder = modelCacheFolder(), bits = 32, rebuild = false }: ModelFileOptions = {},
+  { folder = modelCacheFolder(), bits = 32 }: ModelFileOptions = {},
 ): Promise<string> {
   const target = join(folder, fingerprintOf(config, weights, bits));
   const model = join(target, modelFile);
-  if (!rebuild && (await isWhole(target))) return model;
-  const making = `${target}.${process.pid}-${randomUUID()}`;
+  if (await isWhole(target)) return model;
+  const making = `${target}.${hostname()}.${process.pid}.${randomUUID()}`;
   try {
     await mkdir(making, { recursive: true });
+    await removeLeftovers(folder, making);
     await write(making, config, weights, bits);
-    await rm(target, { recursive: true, force: true });
-    await rename(making, target).catch(async (error: unknown) => {
-      // Somebody else was faster.
-      if (!(await isWhole(target))) throw error;
-    });
+    await replace(target, making);
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code === undefined) throw error;
-    throw new InputError(`${dirname(model)}: the model cannot be written: ${(error as Error).message}`);
+    // The rest of the system's message is the path once more.
+    const [reason] = (error as Error).message.split(", ");
+    throw new InputError(`${dirname(model)}: the model cannot be written: ${reason}`);
   } finally {
-    await rm(making, { recursive: true, force: true });
+    await rm(making, { recursive: true, force: true }).catch(() => {});
   }
   return model;
+}
+
+/** Whoever else has made the model meanwhile may have it open; only one that is not whole has to go. */
+async function replace(target: string, made: string): Promise<void> {
+  if (await isWhole(target)) return;
+  await rm(target, { recursive: true, force: true });
+  await rename(made, target).catch(async (error: unknown) => {
+    // Somebody else was faster.
+    if (!(await isWhole(target))) throw error;
+  });
+}
+
+const makingName = /^[0-9a-f]{32}\.(?<host>.+)\.(?<pid>\d+)\.[0-9a-f-]{36}$/;
+const longestPauseMs = 24 * 3600 * 1000;
+
+/**
+ * Removes what processes have left that died while they wrote: those of this machine that are not there any more, and
+ * whoever has written nothing for a day. What time it is says the folder that has just been made: its disk's clock.
+ */
+async function removeLeftovers(folder: string, making: string): Promise<void> {
+  const { mtimeMs: nowMs } = await stat(making);
+  for (const name of await readdir(folder)) {
+    const { host, pid } = makingName.exec(name)?.groups ?? {};
+    if (host === undefined || name === basename(making)) continue;
+    const path = join(folder, name);
+    try {
+      const { mtimeMs } = await stat(join(path, dataFile)).catch(() => stat(path));
+      const isDead = host === hostname() && !isRunning(Number(pid));
+      if (isDead || nowMs - mtimeMs > longestPauseMs) await rm(path, { recursive: true, force: true });
+    } catch {
+      // Gone meanwhile, or not ours to remove.
+    }
+  }
+}
+
+function isRunning(pid: number): boolean {
+  try {
+    return process.kill(pid, 0);
+  } catch (error) {
+    return (error as NodeJS.ErrnoException).code === "EPERM";
+  }
 }
 
 function fingerprintOf(config: DecoderConfig, weights: WeightSource, bits: WeightBits): string {
@@ -76,7 +118,11 @@ async function isWhole(folder: string): Promise<boolean> {
   try {
     const contents = JSON.parse(await readFile(join(folder, contentsFile), "utf8")) as Contents;
     const { size } = await stat(join(folder, dataFile));
-    return contents.dataBytes === size && contents.modelSha256 === sha256(await readFile(join(folder, modelFile)));
+    return (
+      contents.dataBytes === size &&
+      contents.modelSha256 === sha256(await readFile(join(folder, modelFile))) &&
+      contents.dataCrc32 === crc32Of(join(folder, dataFile))
+    );
   } catch {
     return false;
   }
@@ -85,20 +131,37 @@ async function isWhole(folder: string): Promise<boolean> {
 async function write(folder: string, config: DecoderConfig, weights: WeightSource, bits: WeightBits): Promise<void> {
   const graph = decoderGraph(config, weights, dataFile, bits);
   const file = await open(join(folder, dataFile), "w");
+  let dataCrc32 = 0;
   try {
+    let end = 0;
     for (const { offset, read } of graph.stored) {
       const bytes = read();
+      dataCrc32 = crc32(bytes, crc32(new Uint8Array(offset - end), dataCrc32));
       for (let done = 0; done < bytes.length; )
         done += (await file.write(bytes, done, Math.min(bytes.length - done, 1 << 28), offset + done)).bytesWritten;
+      end = offset + bytes.length;
     }
-    await file.truncate(graph.storedBytes);
   } finally {
     await file.close();
   }
   const model = graph.bytes();
   await writeFile(join(folder, modelFile), model);
-  const contents: Contents = { modelSha256: sha256(model), dataBytes: graph.storedBytes };
+  const contents: Contents = { modelSha256: sha256(model), dataBytes: graph.storedBytes, dataCrc32 };
   await writeFile(join(folder, contentsFile), JSON.stringify(contents));
+}
+
+/** Without promises: between two threads every chunk would wait as long again. */
+function crc32Of(path: string): number {
+  const file = openSync(path, "r");
+  const chunk = new Uint8Array(1 << 20);
+  let sum = 0;
+  try {
+    for (let count = chunk.length; count > 0; sum = crc32(chunk.subarray(0, count), sum))
+      count = readSync(file, chunk, 0, chunk.length, null);
+  } finally {
+    closeSync(file);
+  }
+  return sum;
 }
 
 function sha256(bytes: Uint8Array): string {

@@ -1,0 +1,170 @@
+import { spawn, spawnSync } from "node:child_process";
+import { once } from "node:events";
+import {
+  chmodSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  utimesSync,
+  writeFileSync,
+} from "node:fs";
+import { open } from "node:fs/promises";
+import { hostname, tmpdir } from "node:os";
+import { dirname, join } from "node:path";
+import { text } from "node:stream/consumers";
+import { fileURLToPath } from "node:url";
+import { afterAll, expect, test } from "vitest";
+import { PagedDecoder } from "../../../engine/cpu/paged-decoder.ts";
+import { randomWeights } from "../../../engine/model/random.ts";
+import { modelFiles } from "../../../engine/onnx/model-files.ts";
+import { oddConfig, opened, run, wholeTable } from "../cpu/decoders.ts";
+
+const root = mkdtempSync(join(tmpdir(), "kvlab-files-"));
+afterAll(() => rmSync(root, { recursive: true }));
+let folders = 0;
+const newFolder = () => {
+  const folder = join(root, String(folders++));
+  mkdirSync(folder);
+  return folder;
+};
+
+const config = oddConfig("llama");
+const weights = randomWeights(config, 1);
+const madeIn = (folder: string) => modelFiles(config, weights, { folder });
+
+const url = (path: string) => JSON.stringify(new URL(`../../../engine/${path}`, import.meta.url).href);
+/** Makes a model in argv[1] and says what came of it, then what is in the folder. */
+const program = `
+  import { readdirSync, writeSync } from "node:fs";
+  import { randomConfig, randomWeights } from ${url("model/random.ts")};
+  import { modelFiles } from ${url("onnx/model-files.ts")};
+  const [folder, how] = process.argv.slice(1);
+  const random = randomWeights(randomConfig("tiny"), 1);
+  const stuck = () => { writeSync(1, "stuck"); Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0); };
+  const weights = how === "stuck" ? { fingerprint: random.fingerprint, model: stuck, layer: stuck } : random;
+  if (how === "nobody" && process.getuid() === 0) process.seteuid(65534);
+  const result = await modelFiles(randomConfig("tiny"), weights, { folder }).catch(({ name, message }) => name + ": " + message);
+  console.log(JSON.stringify({ result, left: readdirSync(folder) }));
+`;
+const command = ["--import", "tsx", "--input-type=module", "--eval", program];
+
+/** The same in a process of its own. */
+async function elsewhere(folder: string): Promise<{ result: string; left: string[] }> {
+  const child = spawn(process.execPath, [...command, folder], { stdio: ["ignore", "pipe", "inherit"] });
+  return JSON.parse(await text(child.stdout)) as { result: string; left: string[] };
+}
+
+test("a path may have spaces and letters of any language", async () => {
+  const folder = join(newFolder(), "mödel cache %20 模型 #1?");
+  const model = await madeIn(folder);
+  const decoder = await PagedDecoder.load({ model, config, blockCount: 8, blockTokens: 4, threads: 1 });
+  const tokens = [1, 2, 3];
+  const part = { tokens, from: 0, to: 3, table: wholeTable(1) };
+  expect(await run({ config, weights, decoder }, [part])).toEqual(await run(await opened(config, 8), [part]));
+  await decoder.close();
+});
+
+test("one flipped bit of the weights is noticed, wherever it is", async () => {
+  const model = await madeIn(newFolder());
+  const path = join(dirname(model), "weights.bin");
+  const before = readFileSync(path);
+  // The first byte, padding between two tensors, the last byte.
+  for (const at of [0, 41 * 36 * 4 + 1, before.length - 1]) {
+    const file = await open(path, "r+");
+    await file.write(Uint8Array.of(before[at] ^ 4), 0, 1, at);
+    await file.close();
+    expect(await madeIn(dirname(dirname(model)))).toBe(model);
+    expect(readFileSync(path).equals(before)).toBe(true);
+  }
+});
+
+test("what a killed process has left is removed by whoever makes the next model", async () => {
+  const folder = newFolder();
+  const child = spawn(process.execPath, [...command, folder, "stuck"], { stdio: ["ignore", "pipe", "inherit"] });
+  await once(child.stdout, "data");
+  const leftover = readdirSync(folder);
+  expect(leftover).toHaveLength(1);
+  // It is still there: nobody touches what it writes.
+  await madeIn(folder);
+  expect(readdirSync(folder)).toHaveLength(2);
+  child.kill("SIGKILL");
+  await once(child, "exit");
+  await madeIn(folder);
+  expect(readdirSync(folder)).toHaveLength(2);
+  await modelFiles(config, randomWeights(config, 2), { folder });
+  expect(readdirSync(folder)).toHaveLength(2);
+  expect(readdirSync(folder)).not.toContain(leftover[0]);
+});
+
+test("what another machine writes stays unless nothing was written for a day", async () => {
+  const folder = newFolder();
+  const model = await madeIn(folder);
+  const name = dirname(model);
+  const id = "0f8fad5b-d9cb-469f-a165-70867728950e";
+  const [elsewhere, here, old] = ["another", hostname(), "another"].map(
+    (host, i) => `${name}.${host}.1.${id.replace("0f", `${i}f`)}`,
+  );
+  for (const path of [elsewhere, here, old]) mkdirSync(path);
+  utimesSync(old, 1e9, 1e9);
+  // Somebody's own folder, whatever it is called.
+  mkdirSync(join(folder, "mine.1.2"));
+  utimesSync(join(folder, "mine.1.2"), 1e9, 1e9);
+  await modelFiles(config, randomWeights(config, 2), { folder });
+  const left = readdirSync(folder);
+  expect(left).toContain(elsewhere.slice(folder.length + 1));
+  expect(left).toContain(here.slice(folder.length + 1));
+  expect(left).toContain("mine.1.2");
+  expect(left).toHaveLength(5);
+});
+
+test("several processes that make a model at once all get it, and there is one", async () => {
+  const folder = newFolder();
+  const made = await Promise.all([1, 2, 3].map(() => elsewhere(folder)));
+  const { left } = await elsewhere(folder);
+  expect(left).toHaveLength(1);
+  for (const { result } of made) expect(result).toBe(join(folder, left[0], "model.onnx"));
+});
+
+test("a folder that may not be written is one line, and stays as it was", () => {
+  const folder = newFolder();
+  chmodSync(folder, 0o555);
+  chmodSync(root, 0o755);
+  const { stdout } = spawnSync(process.execPath, [...command, folder, "nobody"], { encoding: "utf8" });
+  const { result, left } = JSON.parse(stdout) as { result: string; left: string[] };
+  expect(result.replace(/[0-9a-f]{32}/, "ID")).toBe(
+    `InputError: ${folder}/ID: the model cannot be written: EACCES: permission denied`,
+  );
+  expect(left).toEqual([]);
+});
+
+test("a full disk is one line, and what was written is removed", (context) => {
+  const folder = newFolder();
+  const mounted = `mount -t tmpfs -o size=256k none "$0" && exec "$@"`;
+  const inOwn = ["--map-root-user", "--mount", "sh", "-c", mounted, folder];
+  if (spawnSync("unshare", [...inOwn, "true"]).status !== 0) context.skip("no small file system can be mounted here");
+  const { stdout } = spawnSync("unshare", [...inOwn, process.execPath, ...command, folder], { encoding: "utf8" });
+  const { result, left } = JSON.parse(stdout) as { result: string; left: string[] };
+  expect(result.replace(/[0-9a-f]{32}/, "ID")).toBe(
+    `InputError: ${folder}/ID: the model cannot be written: ENOSPC: no space left on device`,
+  );
+  expect(left).toEqual([]);
+});
+
+test("the command line says in one line that a cache folder is a file, with exit code 2", () => {
+  const file = join(newFolder(), "file");
+  writeFileSync(file, "");
+  const main = fileURLToPath(new URL("../../../cli/main.ts", import.meta.url));
+  const args = "replay example --target cpu --model random:tiny --limit 1 --blocks 400 --no-save --fold".split(" ");
+  const env = { ...process.env, XDG_CACHE_HOME: file };
+  const { status, stdout, stderr } = spawnSync(process.execPath, ["--import", "tsx", main, ...args], {
+    env,
+    encoding: "utf8",
+  });
+  expect({ status, stdout, stderr: stderr.replace(/[0-9a-f]{32}/, "ID") }).toEqual({
+    status: 2,
+    stdout: "",
+    stderr: `kvlab: ${file}/kvlab/models/ID: the model cannot be written: ENOTDIR: not a directory\n`,
+  });
+});
