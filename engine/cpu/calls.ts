@@ -3,6 +3,42 @@ import type { DecoderConfig } from "../model/decoder.ts";
 import { parameterCount } from "../model/tensors.ts";
 
 /**
+ * Queries of a sequence in one call. Attention makes scores of all of a call's queries with all of its context before it looks
+ * at any: those of so many stay in the caches, and what is later in a long prompt is no context of what is earlier.
+ */
+export const longestQuery = 256;
+
+/**
+ * The same step with long prompts in pieces, each of which finds those before it in the pool. Rows stay where they are.
+ *
+ * @param longest queries of a piece at most
+ */
+export function inPieces(step: BatchStep, longest = longestQuery): BatchStep {
+  const { cuSeqlensQ, contextLens, blockTables, maxBlocksPerSequence, slotMapping } = step;
+  const owners: number[] = [];
+  const ends: number[] = [0];
+  const contexts: number[] = [];
+  for (let sequence = 0; sequence < contextLens.length; sequence++) {
+    const [from, to] = [cuSeqlensQ[sequence], cuSeqlensQ[sequence + 1]];
+    // What is stored nowhere is not found there.
+    const length = slotMapping.subarray(from, to).includes(-1) ? to - from : longest;
+    for (let end = Math.min(to, from + length); ; end = Math.min(to, end + length)) {
+      owners.push(sequence);
+      ends.push(end);
+      contexts.push(contextLens[sequence] - (to - end));
+      if (end === to) break;
+    }
+  }
+  if (owners.length === contextLens.length) return step;
+  const tables = new Int32Array(owners.length * maxBlocksPerSequence);
+  owners.forEach((sequence, i) => {
+    const first = sequence * maxBlocksPerSequence;
+    tables.set(blockTables.subarray(first, first + maxBlocksPerSequence), i * maxBlocksPerSequence);
+  });
+  return { ...step, cuSeqlensQ: Int32Array.from(ends), contextLens: Int32Array.from(contexts), blockTables: tables };
+}
+
+/**
  * A step is run in several calls of the graph where that is cheaper: attention pads every sequence of a call to its longest
  * query and its longest context, so that a prompt would make rows of prompt length of all answers beside it; but each call
  * reads all weights again.

@@ -4,7 +4,7 @@ import { WallClock } from "../clock.ts";
 import type { BatchResult, BatchStep, BlockData } from "../executor.ts";
 import type { DecoderConfig } from "../model/decoder.ts";
 import { names } from "../onnx/decoder.ts";
-import { CallPlanner } from "./calls.ts";
+import { CallPlanner, inPieces } from "./calls.ts";
 import { RotaryTable } from "./rotary-table.ts";
 
 export interface PagedDecoderOptions {
@@ -72,7 +72,8 @@ export class PagedDecoder {
     }
   }
 
-  async executeStep(step: BatchStep): Promise<BatchResult> {
+  async executeStep(whole: BatchStep): Promise<BatchResult> {
+    const step = inPieces(whole);
     const { vocabulary, heads, kvHeads } = this.#options.config;
     const minQueries = Math.ceil((minRows * kvHeads) / heads);
     const startNs = this.#clock.now();
