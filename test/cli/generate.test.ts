@@ -1,0 +1,228 @@
+import { describe, expect, test } from "vitest";
+import { randomConfig, randomWeights } from "../../engine/model/random.ts";
+import { checkpointOf } from "../support/checkpoints.ts";
+import { chatMlTemplate, chatTokenizer, chatTokens, endToken } from "../support/tokenizers.ts";
+import { ended, fromSource, newFolder, refusal, start } from "./program.ts";
+
+/** Where all these tests keep models. */
+const cache = newFolder();
+
+/** From source, as an engine's thread has a file of its own. */
+const begin = (args: readonly string[], folder = newFolder()) =>
+  start(folder, ["generate", ...args], { XDG_CACHE_HOME: cache }, fromSource());
+
+async function generate(args: readonly string[], input?: string) {
+  const child = begin([...args, "--json"]);
+  child.stdin?.end(input);
+  const { code, stdout, stderr } = await ended(child);
+  if (code !== 0 || stderr !== "") throw new Error(`exit code ${code}: ${stderr}`);
+  return JSON.parse(stdout);
+}
+
+const config = randomConfig("tiny");
+const chatModel = (files: Record<string, unknown> = {}, changed: Record<string, unknown> = {}) =>
+  checkpointOf(config, randomWeights(config, 1), {
+    config: changed,
+    files: { "tokenizer.json": chatTokenizer, ...files },
+  });
+
+const hello = ["hello", "--max-tokens", "12", "--ignore-eos"];
+
+describe.concurrent("what is written", () => {
+  test("--json has everything, and a seed draws the same, whichever prompts there are", async () => {
+    const drawn = ["--temperature", "1", "--max-tokens", "6", "--ignore-eos"];
+    const document = await generate(["What is a cache?", "What is a cat?", ...drawn, "--seed", "3,4"]);
+    expect(document).toMatchObject({
+      ...{ schema: "generate/1", model: "random:tiny", bits: 32, chat: false, system: null, maxTokens: 6 },
+      sampling: { temperature: 1, topK: 0, topP: 1, minP: 0, repetitionPenalty: 1, logitBias: {} },
+      answers: [
+        { prompt: "What is a cache?", cachedTokens: 0, seed: 3, finish: "length", stop: null, logprobs: null },
+        { prompt: "What is a cat?", cachedTokens: 0, seed: 4, finish: "length" },
+      ],
+    });
+    const [, second] = document.answers;
+    expect(second.promptTokens).toEqual([...Buffer.from("What is a cat?")]);
+    expect(second.tokens).toHaveLength(6);
+    expect(second.ttftMs).toBeGreaterThan(0);
+    expect(second.tokensPerS).toBeGreaterThan(0);
+    const [alone] = (await generate(["What is a cat?", ...drawn, "--seed", "4"])).answers;
+    expect([alone.text, alone.tokens]).toEqual([second.text, second.tokens]);
+  });
+
+  test("a stop string over several tokens ends it, and neither it nor what follows is printed", async () => {
+    const [free] = (await generate(hello)).answers;
+    // No token has more than five characters.
+    const stop = free.text.slice(3, 9);
+    const [stopped] = (await generate([...hello, "--stop", "not there", "--stop", stop])).answers;
+    expect(stopped).toMatchObject({ finish: "stop-string", stop, text: free.text.slice(0, free.text.indexOf(stop)) });
+    expect(stopped.tokens.length).toBeLessThan(free.tokens.length);
+    expect(stopped.tokens).toEqual(free.tokens.slice(0, stopped.tokens.length));
+    const { code, stdout } = await ended(begin([...hello, "--stop", stop]));
+    expect([code, stdout]).toEqual([0, `${stopped.text}\n`]);
+  });
+
+  test("a stop token ends it, is counted, and has no text", async () => {
+    const [free] = (await generate(hello)).answers;
+    const token = free.tokens[2];
+    const [stopped] = (await generate([...hello, "--stop-token", String(token)])).answers;
+    const end = free.tokens.indexOf(token) + 1;
+    expect(stopped).toMatchObject({ finish: "stop-token", stop: null, tokens: free.tokens.slice(0, end) });
+    expect(free.text.startsWith(stopped.text)).toBe(true);
+  });
+
+  test("logprobs of a whole vocabulary are 1 together, and a greedy answer has the first of them", async () => {
+    const [{ logprobs, tokens }] = (await generate([...hello, "--logprobs", "512"])).answers;
+    expect(logprobs.map(({ token }: { token: number }) => token)).toEqual(tokens);
+    for (const { token, text, logprob, top } of logprobs) {
+      expect(top[0]).toEqual({ token, text, logprob });
+      expect(new Set(top.map((one: { token: number }) => one.token)).size).toBe(512);
+      const sum = top.reduce((all: number, one: { logprob: number }) => all + Math.exp(one.logprob), 0);
+      expect(sum).toBeCloseTo(1, 6);
+    }
+  });
+
+  test("a bias decides, and penalties drive tokens that were written away", async () => {
+    const biased = await generate(["hi", "--max-tokens", "3", "--logit-bias", "65=100", "--logit-bias", "66=100"]);
+    const [{ text }] = biased.answers;
+    expect(text).toMatch(/^[AB]{3}$/);
+    const once = await generate([
+      ...["hi", "--max-tokens", "2", "--presence-penalty", "50"],
+      ...["--logit-bias", "65=100", "--logit-bias", "66=100"],
+    ]);
+    expect(["AB", "BA"]).toContain(once.answers[0].text);
+  });
+
+  test("prompts come from standard input, one a line", async () => {
+    const { answers } = await generate(["zero", "-", "--max-tokens", "1"], "one\r\n\ntwo tokens");
+    expect(answers.map(({ prompt }: { prompt: string }) => prompt)).toEqual(["zero", "one", "two tokens"]);
+  });
+
+  test("weights of 4 bits write something else", async () => {
+    const [[rounded], [exact]] = await Promise.all(
+      [["--bits", "4"], []].map(async (bits) => (await generate([...hello, ...bits, "--logprobs", "0"])).answers),
+    );
+    expect(rounded.logprobs[0].logprob).not.toBe(exact.logprobs[0].logprob);
+  });
+
+  test("text and how likely each token was", async () => {
+    const { stdout, stderr } = await ended(
+      begin(["hi", "--max-tokens", "2", "--logit-bias", "65=100", "--logprobs", "1"]),
+    );
+    expect(stdout).toMatch(
+      /^AA\n {2}token {2}text +logprob {2}most likely\n( +65 {2}"A" +-\d+\.\d{3} {2}".*" -\d+\.\d{3}\n){2}$/,
+    );
+    expect(stderr).toMatch(/^2 prompt tokens, 0 of them cached; first token after .*, then \d+ tokens\/s\n$/);
+  });
+});
+
+describe.concurrent("a model in a folder", () => {
+  test("a chat is written as the model wants it, and a system's words are found by the second prompt", async () => {
+    const model = chatModel({ "tokenizer_config.json": { chat_template: chatMlTemplate } });
+    const chat = ["--model", model, "--chat", "--system", "Be brief and kind.", "--max-tokens", "2"];
+    const { answers } = await generate(["Who?", "Why?", ...chat]);
+    expect(answers[0].promptTokens[0]).toBe(chatTokens["<|im_start|>"]);
+    expect(answers[0].promptTokens.filter((token: number) => token === chatTokens["<|im_end|>"])).toHaveLength(2);
+    expect(answers.map(({ cachedTokens }: { cachedTokens: number }) => cachedTokens)).toEqual([0, 32]);
+  });
+
+  test("its generation_config.json says what ends an answer; how tokens are chosen it does not say", async () => {
+    const generation = { eos_token_id: [65, 66], temperature: 1.5, top_k: 3, do_sample: true };
+    const model = chatModel({ "generation_config.json": generation });
+    const { answers, sampling } = await generate(["hi", "--model", model, "--logit-bias", "66=100"]);
+    expect(sampling).toMatchObject({ temperature: 0, topK: 0 });
+    expect(answers[0]).toMatchObject({ tokens: [66], finish: "end-token", text: "" });
+    const more = ["--logit-bias", "66=100", "--ignore-eos", "--max-tokens", "3"];
+    expect((await generate(["hi", "--model", model, ...more])).answers[0].tokens).toEqual([66, 66, 66]);
+  });
+
+  test("a special token is no stop string, and the line says which token it is", async () => {
+    const folder = newFolder();
+    const args = ["generate", "hi", "--model", chatModel(), "--stop", "<|im_end|>"];
+    expect(await refusal(folder, args)).toBe(
+      `--stop "<|im_end|>" is a special token, which is left out of an answer's text; give --stop-token ${chatTokens["<|im_end|>"]}`,
+    );
+    expect(endToken).toBeLessThan(config.vocabulary);
+  });
+
+  test("a template that refuses is one line", async () => {
+    const model = chatModel({ "chat_template.jinja": "{{ raise_exception('roles must\n alternate') }}" });
+    expect(await refusal(newFolder(), ["generate", "hi", "--chat", "--model", model])).toMatch(
+      /chat_template\.jinja: chat template: roles must alternate$/,
+    );
+  });
+});
+
+describe.concurrent("what cannot be is refused before anything is written", () => {
+  const cases: [args: string[], said: string | RegExp][] = [
+    [[""], "the prompt is empty, expected text"],
+    [["a", ""], "prompt 2 is empty, expected text"],
+    [["hi", "--stop", ""], "--stop is empty, expected text"],
+    [["hi", "--stop-token", "512"], "--stop-token has token 512, expected one below 512, the model's vocabulary"],
+    [["hi", "--logit-bias", "9999=1"], "--logit-bias has token 9999, expected one below 512, the model's vocabulary"],
+    [["hi", "--logit-bias", "A=1"], '--logit-bias is "A=1", expected TOKEN=NUMBER with a token id'],
+    [["hi", "--logit-bias", "1=x"], '--logit-bias 1 is "x", expected a number'],
+    [["hi", "--logit-bias", "1=2", "--logit-bias", "1=3"], "--logit-bias 1 is given twice, expected once"],
+    [["hi", "--logit-bias", "1=1000"], "--logit-bias of token 1 is 1000, expected a number from -100 to 100"],
+    [["hi", "--top-p", "0"], "--top-p is 0, expected a number above 0, at most 1"],
+    [["hi", "--min-p", "2"], "--min-p is 2, expected a number from 0 to 1"],
+    [["hi", "--repetition-penalty", "-1"], "--repetition-penalty is -1, expected a number above 0, at most 100"],
+    [["hi", "--logprobs", "513"], "--logprobs is 513, expected at most 512, the model's vocabulary"],
+    [["hi", "--seed", "1,x"], '--seed is "x", expected a whole number from 0 to 4294967295'],
+    [["hi", "--bits", "16"], '--bits is "16", expected 32, 8 or 4'],
+    [["hi", "--system", "Be brief."], "--system goes with --chat"],
+    [["hi", "--chat"], "random models have no chat template; give a plain prompt"],
+    [["-", "-"], "- is given twice, expected once: standard input is read once"],
+    [
+      ["hi", "--max-tokens", "1000000000"],
+      "the prompt has 2 tokens, with 1000000000 of its answer more than the model's 131072",
+    ],
+  ];
+  test.each(cases)("kvlab generate %j", async (args, said) => {
+    expect(await refusal(newFolder(), ["generate", ...args])).toBe(said);
+  });
+
+  test("standard input without a line", async () => {
+    const child = begin(["-"]);
+    child.stdin?.end("\n\n");
+    expect(await ended(child)).toEqual({
+      ...{ code: 2, stdout: "" },
+      stderr: "kvlab: standard input is empty, expected a prompt on each line\n",
+    });
+  });
+});
+
+describe("a signal", () => {
+  const long = ["hello", "another", "--max-tokens", "100000", "--ignore-eos"];
+
+  /** A signal as soon as there is some text. */
+  async function interrupted(args: readonly string[]) {
+    const child = begin(args);
+    child.stdout?.once("data", () => child.kill("SIGINT"));
+    return ended(child);
+  }
+
+  test("keeps what was written, and says so", async () => {
+    const { code, stdout, stderr } = await interrupted(long);
+    expect(code).toBe(130);
+    expect(stdout).toMatch(/\S.*\n$/);
+    expect(stderr).toMatch(
+      /^5 prompt tokens, 0 of them cached; first token after .*; interrupted\nkvlab: interrupted\n$/,
+    );
+  });
+
+  test("leaves a whole document, with answers that were not begun", async () => {
+    const child = begin([...long, "--json"]);
+    setTimeout(() => child.kill("SIGINT"), 4000);
+    const { code, stdout, stderr } = await ended(child);
+    expect([code, stderr]).toEqual([130, "kvlab: interrupted\n"]);
+    const [first, second] = JSON.parse(stdout).answers;
+    expect(first).toMatchObject({ finish: "interrupted", text: expect.stringMatching(/./) });
+    expect(second).toMatchObject({ finish: "interrupted", text: "", tokens: [], ttftMs: null, tokensPerS: null });
+  });
+
+  test("ends the waiting for standard input", async () => {
+    const child = begin(["-"]);
+    setTimeout(() => child.kill("SIGINT"), 2500);
+    expect(await ended(child)).toEqual({ code: 130, stdout: "", stderr: "kvlab: interrupted\n" });
+  });
+});
