@@ -106,6 +106,12 @@ function printEngine(): void {
   );
 }
 
+function printLlamaCpp(): void {
+  console.log("\nBeside llama.cpp, the same random weights in 32 bits (random:anchors)");
+  for (const { name, value, unit } of child("./llama-cpp.ts", []))
+    console.log(unit === "" ? name : `${name.padEnd(44)}${short(value).padStart(10)} ${unit}`);
+}
+
 const parts: Record<string, () => void> = {
   replay: printReplays,
   scaling: printScaling,
@@ -115,6 +121,7 @@ const parts: Record<string, () => void> = {
   hashing: () => printFigures("Hashing token ids", ["hashing"]),
   simulation: printSimulation,
   engine: printEngine,
+  "llama-cpp": printLlamaCpp,
   reading: () => printFigures("Reading a trace (plain file)", ["reading"]),
 };
 
