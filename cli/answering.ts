@@ -12,7 +12,7 @@ import type { WeightBits } from "../engine/onnx/quantized.ts";
 import type { SamplingOptions } from "../engine/sampling.ts";
 import { Answer, type AnswerEnds } from "./answers.ts";
 import { partsOf } from "./configuration.ts";
-import { leaveAtOnce, stoppingAtSignal } from "./interrupt.ts";
+import { stoppingAtSignal } from "./interrupt.ts";
 
 /** Prompts and how they are to be answered. */
 export interface Answering {
@@ -59,8 +59,10 @@ export async function answerAll(work: Answering): Promise<readonly TimedAnswer[]
   const blocks = blockCountFor(work);
   const config = { ...partsOf({}, { "match-limit": "l-1" }), blockTokens, blocks, seed: 1 };
   const answers = prompts.map(() => new Answer(codec, ends));
-  const executor = await stoppingAtSignal(leaveAtOnce, () =>
-    openCpuExecutor({ model, blockCount: blocks, blockTokens, threads, bits }),
+  // Nothing can stop it while it is being loaded; a signal is then heard below.
+  const executor = await stoppingAtSignal(
+    () => {},
+    () => openCpuExecutor({ model, blockCount: blocks, blockTokens, threads, bits }),
   );
   try {
     const engine = new Engine(trace, blockKeysFor(config, 1).of(trace), {

@@ -1,44 +1,81 @@
-import { cpus, totalmem } from "node:os";
 import type { Command } from "commander";
 import { InputError } from "../core/errors.ts";
-import { version } from "./package.ts";
+import type { WeightBits } from "../engine/onnx/quantized.ts";
+import { engineFindings, machineFindings, memoryNow } from "./doctor-engine.ts";
+import { modelFindings } from "./doctor-model.ts";
+import { type Finding, finding } from "./finding.ts";
+import { addBlockSize, bitsOption, wholeNumber } from "./options.ts";
+import { libraries, version } from "./package.ts";
 import { print } from "./print.ts";
 import { checkWritable } from "./run-directory.ts";
 import { runsFolder } from "./save.ts";
+import { bytes } from "./simulation-options.ts";
 import { colors } from "./table.ts";
 
-interface Finding {
-  readonly what: string;
-  readonly ok: boolean;
-  readonly found: string;
+interface DoctorOptions {
+  readonly model?: string;
+  readonly bits?: WeightBits;
+  readonly capacity?: number;
+  readonly blocks?: number;
+  readonly blockSize?: number;
+  readonly json?: boolean;
 }
 
 const leastNode = [20, 19] as const;
-const libraries = ["cli-progress", "esbuild", "flatqueue", "hyparquet-writer", "picocolors"];
+
+const examples = `
+Examples:
+  kvlab doctor
+  kvlab doctor --json
+  kvlab doctor --model ./llama --bits 8 --capacity 4GiB`;
 
 export function addDoctor(program: Command): void {
-  program
+  const command = program
     .command("doctor")
     .description("say whether this machine can run kvlab; exits with 1 if it cannot")
+    .option("--model <MODEL>", "whether this model is whole and fits into memory")
+    .addOption(bitsOption())
+    .option("--capacity <SIZE>", "with a cache of this size, such as 4GiB", bytes("--capacity", 1))
+    .option("--blocks <N>", "with a cache of so many blocks", wholeNumber("--blocks", 1));
+  addBlockSize(command)
     .option("--json", "print one JSON document and nothing else")
-    .addHelpText("after", "\nExamples:\n  kvlab doctor\n  kvlab doctor --json")
+    .addHelpText("after", examples)
     .action(examine);
 }
 
-async function examine({ json }: { json?: boolean }): Promise<void> {
+async function examine(options: DoctorOptions): Promise<void> {
+  checkOptions(options);
+  const memory = memoryNow();
+  const engine = await engineFindings();
+  const { model, bits = 32, blockSize = 16 } = options;
+  const asked =
+    model === undefined
+      ? undefined
+      : await modelFindings({ ...options, model, bits, blockSize }, memory.availableBytes);
   const findings = [
     { what: "kvlab", ok: true, found: version },
     nodeVersion(),
-    { what: "cores", ok: true, found: String(cpus().length) },
-    { what: "memory", ok: true, found: `${(totalmem() / 2 ** 30).toFixed(1)} GiB` },
-    await runsWritable(),
-    await librariesLoad(),
-    await policiesLoad(),
+    ...machineFindings(memory),
+    await finding(`${runsFolder}/`, runsWritable),
+    await finding("libraries", librariesLoad),
+    await finding("own policies", policiesLoad),
+    ...engine.findings,
+    ...(asked?.findings ?? []),
   ];
-  const ok = findings.every((finding) => finding.ok);
-  const shown = json ? JSON.stringify({ schema: "doctor/1", ok, findings }, undefined, 2) : text(findings, ok);
-  print(`${shown}\n`);
+  const ok = findings.every((one) => one.ok);
+  const document = { schema: "doctor/1", ok, findings, memory, engine: engine.report, model: asked?.report ?? null };
+  print(`${options.json ? JSON.stringify(document, undefined, 2) : text(findings, ok)}\n`);
   if (!ok) process.exitCode = 1;
+}
+
+/** @throws InputError if an option has nothing that it is about */
+function checkOptions({ model, bits, capacity, blocks, blockSize }: DoctorOptions): void {
+  const given = Object.entries({ bits, capacity, blocks, "block-size": blockSize }).find(
+    ([, value]) => value !== undefined,
+  );
+  if (model === undefined && given) throw new InputError(`--${given[0]} needs --model, whose cache it is about`);
+  if (capacity !== undefined && blocks !== undefined)
+    throw new InputError("--capacity and --blocks exclude each other: both say how large the cache is");
 }
 
 function nodeVersion(): Finding {
@@ -48,38 +85,33 @@ function nodeVersion(): Finding {
   return { what: "Node", ok, found: process.versions.node + wanted };
 }
 
-async function runsWritable(): Promise<Finding> {
-  const what = `${runsFolder}/`;
+async function runsWritable(): Promise<string> {
   try {
     await checkWritable(runsFolder, runsFolder);
-    return { what, ok: true, found: "can be written here" };
+    return "can be written here";
   } catch (error) {
     if (!(error instanceof InputError)) throw error;
-    return { what, ok: false, found: `${error.message}; --no-save or --out DIR` };
+    throw new InputError(`${error.message}; --no-save or --out DIR`);
   }
 }
 
-async function librariesLoad(): Promise<Finding> {
-  const what = "libraries";
-  for (const library of libraries) {
-    try {
-      await import(library);
-    } catch {
-      return { what, ok: false, found: `${library} does not load; npm install` };
-    }
-  }
-  return { what, ok: true, found: "all load" };
+async function librariesLoad(): Promise<string> {
+  for (const library of libraries)
+    await import(library).catch((error: NodeJS.ErrnoException) => {
+      // Some have parts and no whole; they are there.
+      if (error.code !== "ERR_PACKAGE_PATH_NOT_EXPORTED") throw new InputError(`${library} does not load; npm install`);
+    });
+  return "all load";
 }
 
 /** Users' policies need esbuild's own program, which a package manager may have left out. */
-async function policiesLoad(): Promise<Finding> {
-  const what = "own policies";
+async function policiesLoad(): Promise<string> {
   try {
     const { transform } = await import("esbuild");
     await transform("const one: number = 1;", { loader: "ts" });
-    return { what, ok: true, found: "TypeScript and JavaScript" };
+    return "TypeScript and JavaScript";
   } catch {
-    return { what, ok: false, found: "esbuild does not run; npm install" };
+    throw new InputError("esbuild does not run; npm install");
   }
 }
 

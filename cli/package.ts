@@ -4,10 +4,15 @@ import { dirname, relative } from "node:path";
 /** From source the modules are one folder below the package, built ones two. */
 const fromSource = import.meta.url.endsWith(".ts");
 
-/** The version in package.json. */
-export const version: string = JSON.parse(
+const described: { readonly version: string; readonly dependencies: Readonly<Record<string, string>> } = JSON.parse(
   readFileSync(new URL(fromSource ? "../package.json" : "../../package.json", import.meta.url), "utf8"),
-).version;
+);
+
+/** The version in package.json. */
+export const { version } = described;
+
+/** The packages that the program needs. */
+export const libraries: readonly string[] = Object.keys(described.dependencies);
 
 /** The module that `import … from "kvlab"` means in a user's own policy: this very program's. */
 export const entryUrl = new URL(fromSource ? "../index.ts" : "../index.js", import.meta.url).href;

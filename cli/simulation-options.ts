@@ -242,7 +242,7 @@ const units: Readonly<Record<string, number>> = {
 };
 
 /** `16GiB`, `40GB`; without a unit only 0. @throws InputError */
-function bytes(option: string, least: 0 | 1) {
+export function bytes(option: string, least: 0 | 1) {
   return (text: string): number => {
     const [, number, unit] = /^(\d+(?:\.\d+)?) ?([KMGT]i?B)$/i.exec(text === "0" ? "0kB" : text) ?? [];
     const value = Math.floor(Number(number) * (units[unit?.toLowerCase() ?? ""] ?? Number.NaN));

@@ -24,7 +24,7 @@ interface Contents {
 }
 
 /** Where models are kept if nobody says otherwise. */
-function modelCacheFolder(): string {
+export function modelCacheFolder(): string {
   return join(process.env["XDG_CACHE_HOME"] || join(homedir(), ".cache"), "kvlab", "models");
 }
 

@@ -1,4 +1,4 @@
-import { readFileSync, writeFileSync } from "node:fs";
+import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { gunzipSync } from "node:zlib";
 import { expect, test } from "vitest";
@@ -75,16 +75,6 @@ test("policies shows the presets with their axes, and every value of every rule 
   const { stdout } = await kvlab(newFolder(), ["policies"]);
   expect(stdout).toMatch(/\n {2}vllm +hash-table +lru +block +fcfs-chunked +16\n/);
   expect(Math.max(...stdout.split("\n").map((line) => line.length))).toBeLessThanOrEqual(80);
-});
-
-test("doctor finds this machine fit", async () => {
-  expect(await json(newFolder(), ["doctor"])).toMatchObject({ schema: "doctor/1", ok: true });
-});
-
-test("doctor exits with 1 where nothing can be saved", async () => {
-  const folder = newFolder();
-  writeFileSync(join(folder, "runs"), "");
-  expect(await kvlab(folder, ["doctor"])).toMatchObject({ code: 1, stderr: "" });
 });
 
 test("a generated trace is what the example is, and its statistics agree with a replay", async () => {
