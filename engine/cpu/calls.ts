@@ -38,18 +38,42 @@ export function inPieces(step: BatchStep, longest = longestQuery): BatchStep {
   return { ...step, cuSeqlensQ: Int32Array.from(ends), contextLens: Int32Array.from(contexts), blockTables: tables };
 }
 
+/** The runtime sums over a context in groups of so many tokens, more of them for narrower heads. */
+function groupTokens(headDim: number): number {
+  if (headDim > 64) return 128;
+  if (headDim > 32) return 256;
+  return headDim > 16 ? 512 : 1024;
+}
+
+/**
+ * Where the gathered context of queries from position `begin` on begins. With a window it need not begin at position 0; where
+ * it begins with a group, and with a block, sums are the same to the last bit: groups before it would add 0.
+ */
+export function firstGathered(
+  { window, headDim }: Pick<DecoderConfig, "window" | "headDim">,
+  blockTokens: number,
+  begin: number,
+): number {
+  if (window === undefined) return 0;
+  let step = blockTokens;
+  while (step % groupTokens(headDim) !== 0) step += blockTokens;
+  return Math.floor(Math.max(0, begin - window + 1) / step) * step;
+}
+
 /**
  * A step is run in several calls of the graph where that is cheaper: attention pads every sequence of a call to its longest
  * query and its longest context, so that a prompt would make rows of prompt length of all answers beside it; but each call
  * reads all weights again.
  */
 export class CallPlanner {
+  readonly #config: DecoderConfig;
   readonly #blockTokens: number;
   readonly #costs: CallCosts;
   /** The wave in which each block is written, by the sequences of this step. */
   readonly #writtenIn: Int32Array;
 
   constructor(config: DecoderConfig, blockCount: number, blockTokens: number) {
+    this.#config = config;
     this.#blockTokens = blockTokens;
     this.#costs = callCosts(config);
     this.#writtenIn = new Int32Array(blockCount).fill(-1);
@@ -84,7 +108,9 @@ export class CallPlanner {
   /** Sequences sorted by query and context, cut where the sum of the calls' costs is least. */
   #cheapest({ cuSeqlensQ, contextLens }: BatchStep, sequences: readonly number[]): number[][] {
     const queryOf = (sequence: number) => cuSeqlensQ[sequence + 1] - cuSeqlensQ[sequence];
-    const sorted = [...sequences].sort((a, b) => queryOf(a) - queryOf(b) || contextLens[a] - contextLens[b]);
+    const contextOf = (sequence: number) =>
+      contextLens[sequence] - firstGathered(this.#config, this.#blockTokens, contextLens[sequence] - queryOf(sequence));
+    const sorted = [...sequences].sort((a, b) => queryOf(a) - queryOf(b) || contextOf(a) - contextOf(b));
     const { perCall, perContextToken, perScore } = this.#costs;
     /** Least cost of the first i sequences, and where their last call begins. */
     const least = [0];
@@ -94,7 +120,7 @@ export class CallPlanner {
       const queries = Math.max(2, queryOf(sorted[end - 1]));
       let context = 0;
       for (let from = end - 1; from >= 0; from--) {
-        context = Math.max(context, contextLens[sorted[from]]);
+        context = Math.max(context, contextOf(sorted[from]));
         const cost = least[from] + perCall + (end - from) * context * (perContextToken + perScore * queries);
         if (cost >= least[end]) continue;
         least[end] = cost;

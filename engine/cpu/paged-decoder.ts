@@ -4,7 +4,7 @@ import { WallClock } from "../clock.ts";
 import type { BatchResult, BatchStep, BlockData } from "../executor.ts";
 import type { DecoderConfig } from "../model/decoder.ts";
 import { names } from "../onnx/decoder.ts";
-import { CallPlanner, inPieces } from "./calls.ts";
+import { CallPlanner, firstGathered, inPieces } from "./calls.ts";
 import { RotaryTable } from "./rotary-table.ts";
 
 export interface PagedDecoderOptions {
@@ -80,7 +80,7 @@ export class PagedDecoder {
     let deviceNs = 0;
     const logits = new Float32Array(step.logitsIndices.length * vocabulary);
     for (const sequences of this.#planner.plan(step)) {
-      const call = new Call(step, sequences, this.#options.blockTokens, minQueries);
+      const call = new Call(step, sequences, this.#options, minQueries);
       const inputs = { ...this.#pool, ...this.#rotary?.inputs(call.rotaryPositions), ...call.inputs };
       const runNs = this.#clock.now();
       const outputs = await this.#session.run(inputs);
@@ -172,6 +172,9 @@ function copyRuns(rows: Float32Array, pool: Float32Array, slots: Int32Array, wid
  */
 const minRows = 2;
 
+/** The products of queries and keys wider than 128 are summed in other groups where a context has 64 tokens or fewer. */
+const minContext = ({ headDim }: DecoderConfig) => (headDim > 128 ? 65 : 1);
+
 /** The inputs of one call: some sequences of a step, packed; attention has them padded to the longest. */
 class Call {
   readonly inputs: Readonly<Record<string, Tensor>>;
@@ -181,15 +184,24 @@ class Call {
   /** Which the tables of rotary embeddings must have: the runtime takes no more rows than that. */
   readonly rotaryPositions: number;
 
-  constructor(step: BatchStep, sequences: readonly number[], blockTokens: number, minQueries: number) {
+  constructor(
+    step: BatchStep,
+    sequences: readonly number[],
+    { config, blockTokens }: PagedDecoderOptions,
+    minQueries: number,
+  ) {
     const { cuSeqlensQ, contextLens, blockTables, maxBlocksPerSequence } = step;
     const rowCount = sum(sequences, (s) => cuSeqlensQ[s + 1] - cuSeqlensQ[s]);
     const queries = Math.max(minQueries, ...sequences.map((s) => cuSeqlensQ[s + 1] - cuSeqlensQ[s]));
-    const starts = Int32Array.from(sequences, (s) => contextLens[s] - (cuSeqlensQ[s + 1] - cuSeqlensQ[s]));
+    const begins = sequences.map((s) => contextLens[s] - (cuSeqlensQ[s + 1] - cuSeqlensQ[s]));
+    /** Where each sequence's gathered context begins. */
+    const firsts = begins.map((begin) => firstGathered(config, blockTokens, begin));
+    const starts = Int32Array.from(begins, (begin, i) => begin - firsts[i]);
     // Rows of padding are put into the context, too, behind what is seen of it.
-    const blocks = Math.ceil((Math.max(...starts) + queries) / blockTokens);
+    const blocks = Math.ceil(Math.max(minContext(config), Math.max(...starts) + queries) / blockTokens);
     const tokens = new Int32Array(rowCount);
     const positions = new Int32Array(rowCount);
+    const places = new Int32Array(rowCount);
     const slots = new Int32Array(rowCount);
     const tables = new Int32Array(sequences.length * blocks);
     const queryRows = new Int32Array(sequences.length * queries);
@@ -200,12 +212,14 @@ class Call {
     sequences.forEach((sequence, i) => {
       const [from, to] = [cuSeqlensQ[sequence], cuSeqlensQ[sequence + 1]];
       const table = blockTables.subarray(sequence * maxBlocksPerSequence, (sequence + 1) * maxBlocksPerSequence);
-      tables.set(table.subarray(0, Math.ceil(contextLens[sequence] / blockTokens)), i * blocks);
+      const [first, end] = [firsts[i] / blockTokens, Math.ceil(contextLens[sequence] / blockTokens)];
+      tables.set(table.subarray(first, end), i * blocks);
       tokens.set(step.inputIds.subarray(from, to), row);
       positions.set(step.positions.subarray(from, to), row);
       slots.set(step.slotMapping.subarray(from, to), row);
       for (let at = from; at < to; at++, row++) {
         rowOf.set(at, row);
+        places[row] = step.positions[at] - firsts[i];
         queryRows[i * queries + at - from] = row;
         answerRows[row] = i * queries + at - from;
       }
@@ -230,6 +244,7 @@ class Call {
       [names.tables]: tensor(tables, sequences.length, blocks),
       [names.queryRows]: tensor(queryRows, sequences.length, queries),
       [names.answerRows]: tensor(answerRows, rowCount),
+      ...(config.window !== undefined && { [names.places]: tensor(places, rowCount) }),
       [names.starts]: tensor(starts, sequences.length),
       [names.logitRows]: tensor(Int32Array.from(logitRows), logitRows.length),
     };

@@ -18,6 +18,8 @@ export const names = {
   queryRows: "queryRows",
   /** Where the padded queries have each row, [T]. */
   answerRows: "answerRows",
+  /** Where each token is in its gathered context, [T]; only with a window, where that does not begin at position 0. */
+  places: "places",
   /** Where each sequence's rows begin in its context, [B]. */
   starts: "starts",
   /** [N] */
@@ -80,10 +82,11 @@ class DecoderWriter {
   }
 
   write(): Graph {
-    const { layers, hidden, kvHeads, headDim, vocabulary, positions, embeddingNorm } = this.#config;
+    const { layers, hidden, kvHeads, headDim, vocabulary, positions, embeddingNorm, window } = this.#config;
     const graph = this.#graph;
     const kvWidth = kvHeads * headDim;
     for (const name of [names.tokens, names.positions, names.answerRows]) graph.input(name, "int32", ["tokens"]);
+    if (window !== undefined) graph.input(names.places, "int32", ["tokens"]);
     graph.input(names.starts, "int32", ["sequences"]);
     graph.input(names.tables, "int32", ["sequences", "blocks"]);
     graph.input(names.queryRows, "int32", ["sequences", "queries"]);
@@ -138,10 +141,8 @@ class DecoderWriter {
     const group = heads / kvHeads;
     const contextLength = graph.op("Mul", [this.#length(names.tables, 1), this.#length(names.keys(0), 1)]);
     const keyAt = graph.op("Range", [graph.int(0), contextLength, graph.int(1)]);
-    const queryAt = graph.op("Unsqueeze", [
-      this.#cast(this.#rows(names.positions, names.queryRows)),
-      graph.ints(1, 3, 4),
-    ]);
+    const places = window === undefined ? names.positions : names.places;
+    const queryAt = graph.op("Unsqueeze", [this.#cast(this.#rows(places, names.queryRows)), graph.ints(1, 3, 4)]);
     let seen = graph.op("LessOrEqual", [keyAt, queryAt]);
     if (window !== undefined) {
       const first = graph.op("Sub", [queryAt, graph.int(window)]);
@@ -198,7 +199,7 @@ class DecoderWriter {
     return this.#linear(layer, "output", packed, biases.output ? "output.bias" : undefined);
   }
 
-  /** The blocks of each sequence one after the other, with the new rows in their places, [B, context, kvWidth]. */
+  /** The gathered blocks of each sequence one after the other, with the new rows in their places, [B, context, kvWidth]. */
   #context(pool: Ref, rows: Ref, step: StepRefs): Ref {
     const graph = this.#graph;
     const shape = ["sequences", "context", this.#config.kvHeads * this.#config.headDim];

@@ -10,7 +10,7 @@ import { decoderGraph } from "./decoder.ts";
 import type { WeightBits } from "./quantized.ts";
 
 /** Counts up when graphs or files change, so that older ones are not used. */
-const version = 6;
+const version = 7;
 const modelFile = "model.onnx";
 const dataFile = "weights.bin";
 /** Written last: its presence says that the others are whole. */

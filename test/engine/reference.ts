@@ -5,9 +5,15 @@ type Matrix = number[][];
 /**
  * A decoder as its papers define it: 64-bit floats, a token and a head at a time, no cache, no paging, no batches.
  *
- * @returns logits after each token, [tokens][vocabulary]
+ * @param first the first token whose logits are wanted
+ * @returns logits after each token from that one on, [tokens][vocabulary]
  */
-export function referenceLogits(config: DecoderConfig, weights: WeightSource, tokens: ArrayLike<number>): Matrix {
+export function referenceLogits(
+  config: DecoderConfig,
+  weights: WeightSource,
+  tokens: ArrayLike<number>,
+  first = 0,
+): Matrix {
   const { hidden, vocabulary, layers, positions } = config;
   const embedding = matrix(weights.model("embedding"), hidden);
   const head = config.tiedEmbeddings ? turned(embedding) : matrix(weights.model("head"), vocabulary);
@@ -24,12 +30,10 @@ export function referenceLogits(config: DecoderConfig, weights: WeightSource, to
     const of = (tensor: LayerTensor) => weights.layer(layer, tensor);
     const norm = (row: number[], which: "attentionNorm" | "ffnNorm") =>
       normed(config, row, of(`${which}.weight`), () => of(`${which}.bias`));
-    const attended = attention(
-      config,
-      of,
-      x.map((row) => norm(row, "attentionNorm")),
-    );
-    x = x.map((row, i) => add(row, attended[i]));
+    const from = layer === layers - 1 ? first : 0;
+    const normedRows = x.map((row) => norm(row, "attentionNorm"));
+    const attended = attention(config, of, normedRows, from);
+    x = x.slice(from).map((row, i) => add(row, attended[i]));
     x = x.map((row) => add(row, feedForward(config, of, norm(row, "ffnNorm"))));
   }
   const final = x.map((row) => normed(config, row, weights.model("norm.weight"), () => weights.model("norm.bias")));
@@ -47,7 +51,8 @@ export function relativeError(found: ArrayLike<number>, expected: ArrayLike<numb
   return found.length === expected.length ? difference / largest : Number.NaN;
 }
 
-function attention(config: DecoderConfig, of: (tensor: LayerTensor) => Float32Array, x: Matrix): Matrix {
+/** Of the rows from `from` on, with all rows before them. */
+function attention(config: DecoderConfig, of: (tensor: LayerTensor) => Float32Array, x: Matrix, from: number): Matrix {
   const { heads, kvHeads, headDim, window, positions, biases } = config;
   const projected = (tensor: "query" | "key" | "value", count: number) => {
     const weight = matrix(of(tensor), count * headDim);
@@ -68,7 +73,8 @@ function attention(config: DecoderConfig, of: (tensor: LayerTensor) => Float32Ar
   const keys = placed("key", kvHeads);
   const values = projected("value", kvHeads);
   const output = matrix(of("output"), config.hidden);
-  return x.map((_, at) => {
+  return x.slice(from).map((_, i) => {
+    const at = from + i;
     const first = window === undefined ? 0 : Math.max(0, at - window + 1);
     const joined: number[] = [];
     for (let head = 0; head < heads; head++) {

@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import { CallPlanner } from "../../../engine/cpu/calls.ts";
+import { CallPlanner, firstGathered } from "../../../engine/cpu/calls.ts";
 import { randomConfig } from "../../../engine/model/random.ts";
 import { blockTokens, stepOf, wholeTable } from "./decoders.ts";
 
@@ -61,4 +61,19 @@ test("every sequence is in one call", () => {
     }),
     { numRuns: 100 },
   );
+});
+
+test("a window's context begins with a block and with a group of 128 to 1,024 tokens, and misses nothing that is seen", () => {
+  const first = (headDim: number, block: number, begin: number) =>
+    firstGathered({ window: 512, headDim }, block, begin);
+  expect([0, 511, 512 + 254, 512 + 255, 4095].map((begin) => first(64, 16, begin))).toEqual([0, 0, 0, 256, 3584]);
+  expect([16, 32, 33, 64, 65, 256].map((headDim) => first(headDim, 16, 4700))).toEqual([
+    4096, 4096, 4096, 4096, 4096, 4096,
+  ]);
+  expect([16, 32, 33, 64, 65, 256].map((headDim) => first(headDim, 16, 4600))).toEqual([
+    3072, 3584, 3840, 3840, 3968, 3968,
+  ]);
+  // Blocks of 24 tokens and groups of 256 begin together at multiples of 768.
+  expect(first(64, 24, 4095)).toBe(3072);
+  expect(firstGathered({ window: undefined, headDim: 64 }, 16, 4095)).toBe(0);
 });

@@ -43,7 +43,7 @@ export async function opened(
 export function oddConfig(shape: string, changes: Partial<DecoderConfig> = {}): DecoderConfig {
   const config = randomConfig(`tiny${shape === "llama" ? "" : `-${shape}`}`);
   const kvHeads = config.kvHeads === config.heads ? 3 : 1;
-  const headDim = config.qkNorm ? 22 : 12;
+  const headDim = changes.headDim ?? (config.qkNorm ? 22 : 12);
   const sizes = { layers: 2, hidden: 36, heads: 3, kvHeads, headDim, ffn: 52, vocabulary: 41, maxPositions: 64 };
   const positions =
     config.positions.kind === "rope"
