@@ -1,4 +1,4 @@
-import { complain, exitNow } from "./print.ts";
+import { exitNow } from "./print.ts";
 
 /** Ctrl-C or SIGTERM: not an error of anybody. */
 export class Interrupted extends Error {
@@ -13,6 +13,8 @@ let received = false;
 /** What a first signal does, where it does not end the program. */
 let stop: (() => void) | undefined;
 let keeps = false;
+/** What the program is to end with when that has stopped. */
+let exitCode: number | undefined;
 
 const signals = ["SIGINT", "SIGTERM"] as const;
 let left = false;
@@ -72,13 +74,15 @@ export async function stoppingAtSignal<Result>(stopping: () => void, act: () => 
     return await act();
   } finally {
     stop = undefined;
+    if (exitCode !== undefined) exitNow(exitCode);
   }
 }
 
-/** Ends the program: nothing is to be kept. */
-export function leaveAtOnce(): never {
-  complain(new Interrupted().message, 130);
-  endBySystem();
+/** Ends the program: at once, or when what is under way has stopped, as if there had been a signal. */
+export function endSoon(code: number): void {
+  if (!stop) exitNow(code);
+  exitCode = code;
+  stop();
 }
 
 /**

@@ -9,7 +9,7 @@ import { addDoctor } from "./doctor.ts";
 import { addExperiment } from "./experiment.ts";
 import { addGenerate } from "./generate.ts";
 import { addInit } from "./init.ts";
-import { Interrupted, watchSignals } from "./interrupt.ts";
+import { endSoon, Interrupted, watchSignals } from "./interrupt.ts";
 import { addLaterCommands } from "./later.ts";
 import { version } from "./package.ts";
 import { addPolicies } from "./policies.ts";
@@ -66,7 +66,7 @@ function returnToCaller(): void {
 /** Whoever read the output (`| head`) has seen enough; any other error of it is said. */
 function endWithReader(): void {
   process.stdout.on("error", (error: NodeJS.ErrnoException) => {
-    exitNow(error.code === "EPIPE" ? 0 : fail(outputError(error)));
+    endSoon(error.code === "EPIPE" ? 0 : fail(outputError(error)));
   });
   process.stderr.on("error", () => exitNow());
 }

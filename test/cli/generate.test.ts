@@ -191,9 +191,16 @@ describe.concurrent("what cannot be is refused before anything is written", () =
   });
 });
 
-describe("a signal", () => {
-  const long = ["hello", "another", "--max-tokens", "100000", "--ignore-eos"];
+const long = ["hello", "another", "--max-tokens", "100000", "--ignore-eos"];
 
+test("a reader that has seen enough ends it quietly, in the middle of a step, too", async () => {
+  const child = begin(long);
+  child.stdout?.once("data", () => child.stdout?.destroy());
+  const { code, stderr } = await ended(child);
+  expect({ code, stderr }).toEqual({ code: 0, stderr: "" });
+});
+
+describe("a signal", () => {
   /** A signal as soon as there is some text. */
   async function interrupted(args: readonly string[]) {
     const child = begin(args);
