@@ -5,7 +5,7 @@ import { InputError } from "../core/errors.ts";
 import { nearest } from "../core/nearest.ts";
 import { presetRegistry } from "../policies/registry.ts";
 import { combinations, combinationsAndBounds, KeysOnce, type PartLists, plainParts, sizesIn } from "./combinations.ts";
-import { compareSimulations } from "./compare-simulations.ts";
+import { compareServed } from "./compare-served.ts";
 import { type Configuration, comparisonTable, type Metric, metrics } from "./comparison.ts";
 import { checkMemory, defaultParts, type RunConfig } from "./configuration.ts";
 import { firstDifferences } from "./first-difference.ts";
@@ -63,6 +63,7 @@ Examples:
   kvlab compare trace.jsonl --rule free-order=reverse,forward --json
   kvlab compare trace.jsonl --eviction lru,./mine.ts --first-difference
   kvlab compare trace.jsonl --target sim --policy vllm,sglang --rate 2,4,8
+  kvlab compare trace.jsonl --target cpu --model ./llama --policy vllm,sglang
 
 The offline optimum and the unlimited cache are always shown, as bounds. Where
 policies have blocks of different sizes, all get the same number of tokens:
@@ -72,8 +73,9 @@ With --first-difference every combination is compared with the first one,
 decision by decision (eviction: lru unless given, and no bounds). The exit code
 is 0 if all decide the same, 1 if not.
 
-With --target sim there is one row for each combination: hit ratio, latency and
-throughput. --blocks is then, unless given, what fits into the GPU's memory.`;
+With --target sim or cpu there is one row for each combination: hit ratio,
+latency and throughput. --blocks is then, unless given, what fits into the GPU's
+memory, or for cpu 10 % of the distinct blocks.`;
 
 export function addCompare(program: Command): void {
   const command = program
@@ -133,23 +135,20 @@ function parseMetric(text: string): Metric {
 }
 
 async function compare(files: readonly string[], options: CompareOptions, command: Command): Promise<void> {
-  if (options.target === "cpu") throw new InputError("--target cpu goes with kvlab replay; compare has cache and sim");
-  if (options.target === "sim") {
+  const { replicas, router, rate, ...single } = options;
+  const first = {
+    ...single,
+    ...(replicas && { replicas: replicas[0] }),
+    ...(router && { router: router[0] }),
+    ...(rate && { rate: rate[0] }),
+  };
+  checkTarget(first, options.target === "cache" ? [] : undefined);
+  if (options.target !== "cache") {
     if (options.firstDifference) throw new InputError("--first-difference goes with --target cache");
-    if (command.getOptionValueSource("blocks") === "cli") return await compareSimulations(files, options);
+    if (command.getOptionValueSource("blocks") === "cli") return await compareServed(files, options);
     const { blocks: _, ...others } = options;
-    return await compareSimulations(files, others);
+    return await compareServed(files, others);
   }
-  const { replicas, router, rate, ...simulation } = options;
-  checkTarget(
-    {
-      ...simulation,
-      ...(replicas && { replicas: replicas[0] }),
-      ...(router && { router: router[0] }),
-      ...(rate && { rate: rate[0] }),
-    },
-    [],
-  );
   if (options.blocks.includes("unlimited"))
     throw new InputError("--blocks has unlimited, which compare always shows; leave it out");
   if (options.firstDifference) {

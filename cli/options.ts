@@ -44,6 +44,9 @@ export function parseCapacity(text: string): Capacity {
   );
 }
 
+/** Of a cache that neither an option nor a GPU gives a size. */
+export const defaultCapacity: Capacity = { share: 0.1 };
+
 /** Blocks that a capacity stands for; undefined without limit. */
 export function blocksOf(capacity: Capacity, distinctBlocks: number): number | undefined {
   if (capacity === "unlimited") return undefined;

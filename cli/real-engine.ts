@@ -1,8 +1,10 @@
 import { availableParallelism } from "node:os";
 import { InputError } from "../core/errors.ts";
 import type { Slo } from "../core/serving/figures.ts";
+import type { Trace } from "../core/trace.ts";
 import { type LoadedModel, loadModel } from "../engine/model/load.ts";
 import type { WeightBits } from "../engine/onnx/quantized.ts";
+import { checkTurns, speedFrom } from "./load.ts";
 import type { Capacity } from "./options.ts";
 import type { AnswerEnds, Pace } from "./paces.ts";
 import { defaultSwapSpace, type SimulationOptions } from "./simulation-options.ts";
@@ -33,8 +35,9 @@ export interface RealEngine {
 const defaultModel = "random:tiny";
 
 /** @throws InputError if there is no such model, or it cannot be read */
-export function engineFrom(options: SimulationOptions, speed: number): RealEngine {
+export function engineFrom(options: SimulationOptions, trace: Trace): RealEngine {
   const model = options.model ?? defaultModel;
+  if (options.loop === "closed") checkTurns(trace);
   return {
     model,
     loaded: loadModel(model),
@@ -43,7 +46,7 @@ export function engineFrom(options: SimulationOptions, speed: number): RealEngin
     pace: options.pace ?? "busy",
     answers: options.answers ?? "trace",
     loop: options.loop ?? "open",
-    speed,
+    speed: speedFrom(options, trace),
     rate: options.rate,
     spread: options.spread ?? "none",
     maxOutput: options.maxOutput ?? 0,

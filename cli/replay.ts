@@ -17,6 +17,7 @@ import {
 } from "./configuration.ts";
 import { readInput } from "./input.ts";
 import { Interrupted } from "./interrupt.ts";
+import { asSent } from "./load.ts";
 import { OperationsPlayer, readOperations } from "./operations-file.ts";
 import {
   addBlockSize,
@@ -25,6 +26,7 @@ import {
   addTraceOptions,
   blocksOf,
   type Capacity,
+  defaultCapacity,
   parseCapacity,
   parseRuleOption,
   path,
@@ -40,7 +42,7 @@ import { type RunReport, runReport } from "./report.ts";
 import { distinctPromptBlocks, runReplay, servedRequests } from "./run.ts";
 import { checkWritable, claimRunDirectory } from "./run-directory.ts";
 import { commandOf, runId, runsFolder, saveRun } from "./save.ts";
-import { asSent, capacityFrom, simulatedFrom, speedFor } from "./simulation.ts";
+import { capacityFrom, simulatedFrom } from "./simulation.ts";
 import { addSimulationOptions, checkTarget, type SimulationOptions } from "./simulation-options.ts";
 import { summary } from "./summary.ts";
 import { counted } from "./table.ts";
@@ -131,8 +133,7 @@ async function replay(files: readonly string[], options: ReplayOptions): Promise
     const { trace } = input;
     checkWarmup(options.warmup, trace);
     const simulated = options.target === "sim" ? await simulatedFrom(options, trace) : undefined;
-    const speed = options.rate === undefined ? (options.speed ?? 1) : speedFor(options.rate, trace);
-    const engine = options.target === "cpu" ? engineFrom(options, speed) : undefined;
+    const engine = options.target === "cpu" ? engineFrom(options, trace) : undefined;
     const configured = {
       ...parts,
       blockTokens: blockTokensFor(trace, options.blockSize, parts.preset),
@@ -148,7 +149,7 @@ async function replay(files: readonly string[], options: ReplayOptions): Promise
     const config: RunConfig = {
       ...configured,
       ...(player && { before: (request, cache) => player.before(request, cache) }),
-      blocks: parts.eviction.unlimited ? undefined : blocksOf(capacity ?? { share: 0.1 }, distinctBlocks),
+      blocks: parts.eviction.unlimited ? undefined : blocksOf(capacity ?? defaultCapacity, distinctBlocks),
       schedulerOptions: { ...parts.schedulerOptions, ...options.schedulerOption },
       simulated,
       engine,

@@ -4,9 +4,11 @@ import { StepTable } from "../core/serving/step-table.ts";
 import type { Trace } from "../core/trace.ts";
 import { BusyClock, WallClock } from "../engine/clock.ts";
 import { openCpuExecutor } from "../engine/cpu/executor.ts";
+import { checkFits } from "../engine/cpu/memory.ts";
 import { checkContents, Engine } from "../engine/engine.ts";
+import type { TokenChoice } from "../engine/tokens.ts";
 import type { RunConfig } from "./configuration.ts";
-import { breathe, Interrupted, leaveAtOnce, stoppingAtSignal } from "./interrupt.ts";
+import { breathe, Interrupted, stoppingAtSignal } from "./interrupt.ts";
 import { poolBytesPerToken, type RealEngine } from "./real-engine.ts";
 import { type ServedResult, type ServingOptions, servedResult, together } from "./served-result.ts";
 import { withFile } from "./slices.ts";
@@ -25,17 +27,14 @@ export async function runEngine(
   engine: RealEngine,
   { keepSteps, observers = [], advance = () => {} }: ServingOptions,
 ): Promise<{ readonly result: ServedResult; readonly wallMs: number }> {
-  const { loaded, threads, bits, pace, answers, loop, speed, fold, slo } = engine;
-  const { vocabulary, endTokens } = loaded.config;
-  const choice = { fold, ...(answers === "free" && { endTokens }) };
-  checkPositions(trace, engine);
-  checkContents(trace, blocks, { ...config, choice });
-  if (config.blocks === undefined) throw new InputError("an engine's memory has a limit: give --blocks or --capacity");
+  const { loaded, threads, bits, pace, loop, speed, slo } = engine;
+  const blockCount = checkServable(trace, blocks, config, engine);
   const sent = pace === "none" ? { ...trace, arrivalNs: new Float64Array(trace.requestCount) } : trace;
   const { blockTokens } = config;
-  const blockCount = config.blocks;
-  const executor = await stoppingAtSignal(leaveAtOnce, () =>
-    openCpuExecutor({ model: loaded, blockCount, blockTokens, threads, bits }),
+  // Nothing can stop it while it is being loaded; a signal is then heard below.
+  const executor = await stoppingAtSignal(
+    () => {},
+    () => openCpuExecutor({ model: loaded, blockCount, blockTokens, threads, bits }),
   );
   try {
     const steps = keepSteps ? new StepTable() : undefined;
@@ -43,8 +42,8 @@ export async function runEngine(
       ...config,
       executor,
       clock: pace === "real" ? new WallClock() : new BusyClock(),
-      vocabulary,
-      choice,
+      vocabulary: loaded.config.vocabulary,
+      choice: choiceOf(engine),
       hostBlocks: Math.floor(engine.swapSpace / (poolBytesPerToken(engine) * blockTokens)),
       arrivals: { loop, speed },
       observer: together([...(steps ? [steps] : []), ...observers]),
@@ -71,6 +70,21 @@ export async function runEngine(
   } finally {
     await executor.close();
   }
+}
+
+const choiceOf = ({ loaded, answers, fold }: RealEngine): TokenChoice => ({
+  fold,
+  ...(answers === "free" && { endTokens: loaded.config.endTokens }),
+});
+
+/** Returns the blocks of the pool. @throws InputError if the model cannot serve the trace in this way */
+export function checkServable(trace: Trace, blocks: BlockColumns, config: RunConfig, engine: RealEngine): number {
+  checkPositions(trace, engine);
+  checkContents(trace, blocks, { ...config, choice: choiceOf(engine) });
+  const { blocks: blockCount, blockTokens } = config;
+  if (blockCount === undefined) throw new InputError("an engine's memory has a limit: give --blocks or --capacity");
+  checkFits({ config: engine.loaded.config, bits: engine.bits, blockCount, blockTokens });
+  return blockCount;
 }
 
 /** @throws InputError if a request is longer than what the model was made for. */

@@ -63,6 +63,10 @@ export function checkTarget(
 ): void {
   if (options.rate !== undefined && options.speed !== undefined)
     throw new InputError("--rate and --speed exclude each other: both say how fast requests come");
+  if (options.pace === "none" && (options.rate ?? options.speed) !== undefined)
+    throw new InputError(
+      `--pace none and --${options.rate === undefined ? "speed" : "rate"} exclude each other: all requests come at once`,
+    );
   const [other, target] = options.target === "cpu" ? [ofSimulator, "sim"] : [ofEngine, "cpu"];
   const misplaced = other.find((name) => options[name] !== undefined);
   if (misplaced && (options.target !== "cache" || ofEngine.includes(misplaced)))

@@ -1,11 +1,10 @@
 import { availableParallelism } from "node:os";
 import { Worker } from "node:worker_threads";
-import { InputError } from "../../core/errors.ts";
 import type { BatchResult, BatchStep, BlockData, Executor } from "../executor.ts";
 import type { DecoderConfig, WeightSource } from "../model/decoder.ts";
 import { modelFiles } from "../onnx/model-files.ts";
 import type { WeightBits } from "../onnx/quantized.ts";
-import { tokenBytes, weightBytes } from "./memory.ts";
+import { checkFits, type MemoryDemand, withDemand } from "./memory.ts";
 import type { PagedDecoderOptions } from "./paged-decoder.ts";
 import { Remote } from "./remote.ts";
 
@@ -30,11 +29,16 @@ export interface CpuExecutorOptions {
 export async function openCpuExecutor(options: CpuExecutorOptions): Promise<Executor> {
   const { model, blockCount, blockTokens, threads = availableParallelism(), bits = 32, folder } = options;
   const { config, weights } = model;
-  checkMemory(options);
+  const demand = { config, bits, blockCount, blockTokens };
+  checkFits(demand);
   const files = folder === undefined ? { bits } : { bits, folder };
-  const path = await modelFiles(config, weights, files);
-  const remote = await loaded({ model: path, config, blockCount, blockTokens, threads });
-  return new CpuExecutor(remote, blockCount, blockTokens);
+  try {
+    const path = await modelFiles(config, weights, files);
+    const remote = await loaded({ model: path, config, blockCount, blockTokens, threads });
+    return new CpuExecutor(remote, demand);
+  } catch (error) {
+    throw withDemand(error, demand);
+  }
 }
 
 async function loaded(options: PagedDecoderOptions): Promise<Remote> {
@@ -58,15 +62,21 @@ class CpuExecutor implements Executor {
   readonly blockCount: number;
   readonly blockTokens: number;
   readonly #remote: Remote;
+  readonly #demand: MemoryDemand;
 
-  constructor(remote: Remote, blockCount: number, blockTokens: number) {
+  constructor(remote: Remote, demand: MemoryDemand) {
     this.#remote = remote;
-    this.blockCount = blockCount;
-    this.blockTokens = blockTokens;
+    this.#demand = demand;
+    this.blockCount = demand.blockCount;
+    this.blockTokens = demand.blockTokens;
   }
 
-  executeStep(step: BatchStep): Promise<BatchResult> {
-    return this.#remote.ask({ kind: "step", step });
+  async executeStep(step: BatchStep): Promise<BatchResult> {
+    try {
+      return await this.#remote.ask({ kind: "step", step });
+    } catch (error) {
+      throw withDemand(error, { ...this.#demand, stepTokens: step.inputIds.length });
+    }
   }
 
   copyBlocks(pairs: readonly { readonly source: number; readonly target: number }[]): Promise<void> {
@@ -84,16 +94,4 @@ class CpuExecutor implements Executor {
   close(): Promise<void> {
     return this.#remote.close();
   }
-}
-
-/** Weights, which the runtime copies into the layout that it wants, and the pool. */
-function checkMemory({ model, blockCount, blockTokens, bits = 32 }: CpuExecutorOptions): void {
-  const gib = (bytes: number) => `${(bytes / 2 ** 30).toFixed(1)} GiB`;
-  const weights = weightBytes(model.config, bits);
-  const pool = blockCount * blockTokens * tokenBytes(model.config);
-  const free = process.availableMemory();
-  if (weights + pool <= free) return;
-  throw new InputError(
-    `${model.config.name} needs ${gib(weights)} for its weights and ${gib(pool)} for ${blockCount} blocks of ${blockTokens} tokens, of ${gib(free)} of free memory`,
-  );
 }

@@ -1,3 +1,5 @@
+import { InputError } from "../../core/errors.ts";
+import { ExecutorError } from "../executor.ts";
 import type { DecoderConfig } from "../model/decoder.ts";
 import { elementsOf, layerTensors, modelTensors, type TensorShape } from "../model/tensors.ts";
 import { quantizedBlock, type WeightBits } from "../onnx/quantized.ts";
@@ -29,4 +31,43 @@ export function tokenBytes({ layers, kvHeads, headDim }: DecoderConfig): number 
 /** Tokens that a pool can have in these bytes of memory, beside the weights. */
 export function tokensThatFit(config: DecoderConfig, bits: WeightBits, bytes: number): number {
   return Math.max(0, Math.floor((bytes - weightBytes(config, bits)) / tokenBytes(config)));
+}
+
+/** What an engine takes: weights and pool, and while it is taken, a step. */
+export interface MemoryDemand {
+  readonly config: DecoderConfig;
+  readonly bits: WeightBits;
+  readonly blockCount: number;
+  readonly blockTokens: number;
+  readonly stepTokens?: number;
+}
+
+const poolBytes = ({ config, blockCount, blockTokens }: MemoryDemand) => blockCount * blockTokens * tokenBytes(config);
+
+/** @throws InputError if memory is too small for weights and pool */
+export function checkFits(demand: MemoryDemand): void {
+  const free = process.availableMemory();
+  if (weightBytes(demand.config, demand.bits) + poolBytes(demand) <= free) return;
+  throw new InputError(`${wanted(demand)}, of ${gib(free)} of free memory`);
+}
+
+const gib = (bytes: number) => `${(bytes / 2 ** 30).toFixed(1)} GiB`;
+
+function wanted(demand: MemoryDemand): string {
+  const { config, bits, blockCount, blockTokens, stepTokens } = demand;
+  const step = stepTokens === undefined ? "" : ` and more for a step of ${stepTokens} tokens`;
+  return (
+    `${config.name} needs ${gib(weightBytes(config, bits))} for its weights and ${gib(poolBytes(demand))} for ` +
+    `${blockCount} blocks of ${blockTokens} tokens${step}`
+  );
+}
+
+/** As ONNX Runtime, C++, V8 and WebAssembly say it. */
+const outOfMemory =
+  /failed to allocate|bad_alloc|allocation failed|out of memory|reaching memory limit|invalid typed array length/i;
+
+/** The same error, but one of memory says what it was wanted for. */
+export function withDemand(error: unknown, demand: MemoryDemand): unknown {
+  if (!(error instanceof Error) || error instanceof InputError || !outOfMemory.test(error.message)) return error;
+  return new ExecutorError(`out of memory: ${wanted(demand)}: ${error.message.trim()}`);
 }

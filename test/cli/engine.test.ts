@@ -107,7 +107,7 @@ describe.concurrent("what an engine cannot do is refused in one line", () => {
       "replay --target cpu --model random:tiny-gpt2",
       /^request \d+ has \d+ tokens with its answer, .* positions for 1024$/,
     ],
-    ["compare --target cpu", /^--target cpu goes with kvlab replay; compare has cache and sim$/],
+
     ["generate --model nowhere hello", /^no model folder nowhere; /],
   ];
   test.each(cases)("kvlab %s", async (args, said) => {

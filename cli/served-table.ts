@@ -4,15 +4,18 @@ import type { RunReport } from "./report.ts";
 import { duration } from "./simulation-summary.ts";
 import { aligned, approximate, colors, counted, grouped, percent, ratio, wrapped } from "./table.ts";
 
-interface Row {
+export interface Row {
   readonly configuration: Configuration;
   readonly report: RunReport;
 }
 
-/** A row for each simulation: what differs, then hit ratio, latency and throughput; the best of each column is marked. */
-export function simulationTable(input: Input, rows: readonly Row[]): string {
+/** A row for each run in time, simulated or real: what differs, then hit ratio, latency and throughput; the best of each column is marked. */
+export function servedTable(input: Input, rows: readonly Row[]): string {
   const first = rows[0].report;
-  const { simulation, trace } = first;
+  const { simulation, engine, trace } = first;
+  const where = simulation
+    ? `${simulation.model} on ${simulation.gpu}`
+    : `${engine!.model} on the CPU, ${counted(engine!.threads, "thread")}`;
   const names = columns.filter(({ of, always }) => always?.(rows) ?? saysMore(rows, of));
   const shown = figures.filter(({ of }) => rows.some(({ report }) => of(report) !== undefined));
   const header = [...names.map(({ header }) => header), ...shown.map(({ header }) => `${header} `)];
@@ -32,7 +35,7 @@ export function simulationTable(input: Input, rows: readonly Row[]): string {
   ]);
   const heading =
     `${colors.bold(input.name)}${input.files.length === 0 ? " (built-in)" : ""}: ${counted(trace.requests, "request")}, ` +
-    `${approximate(trace.inputTokens)} prompt tokens; ${simulation!.model} on ${simulation!.gpu}`;
+    `${approximate(trace.inputTokens)} prompt tokens; ${where}`;
   const note =
     "hit ratio: cached prefix tokens ÷ prompt tokens. TTFT: arrival to first token; TPOT: per token after it; " +
     "latency: arrival to last token. * marks the best.";
@@ -83,9 +86,9 @@ const columns: readonly NameColumn[] = [
     header: "blocks",
     of: ({ report }) => (report.policy.blocks === null ? "unlimited" : grouped(report.policy.blocks)),
   },
-  { header: "replicas", of: ({ report }) => String(report.simulation!.replicas) },
-  { header: "router", of: ({ report }) => report.simulation!.router ?? "–" },
-  { header: "rate", of: ({ report }) => String(report.simulation!.requestsPerS ?? "–") },
+  { header: "replicas", of: ({ report }) => String(report.simulation?.replicas ?? 1) },
+  { header: "router", of: ({ report }) => report.simulation?.router ?? "–" },
+  { header: "rate", of: ({ report: { simulation, engine } }) => String((simulation ?? engine)!.requestsPerS ?? "–") },
 ];
 
 interface Figure {

@@ -1,0 +1,99 @@
+import { readdirSync, readFileSync } from "node:fs";
+import { join } from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
+import { describe, expect, test } from "vitest";
+import { ended, fromSource, newFolder, refusal, start } from "./program.ts";
+
+const fromCheckout = (folder: string, args: readonly string[]) =>
+  start(folder, args, { XDG_CACHE_HOME: join(folder, "cache") }, fromSource());
+
+const few = ["example", "--limit", "12", "--target", "cpu", "--scheduler", "naive", "--threads", "1"];
+
+test("a real engine has a row for each combination, each from an empty cache, and a folder for each", async () => {
+  const folder = newFolder();
+  const what = ["--index", "hash-table,none", "--blocks", "30%,2000", "--rate", "4", "--bits", "8"];
+  const { code, stdout, stderr } = await ended(
+    fromCheckout(folder, ["compare", ...few, ...what, "--eviction", "lru", "--out", "all", "--json"]),
+  );
+  expect([code, stderr]).toEqual([0, ""]);
+  const { schema, runs } = JSON.parse(stdout);
+  expect(schema).toBe("compare/1");
+  const rows = (runs as { policy: { index: string; blocks: number }; cache: { hitTokens: number } }[]).map(
+    ({ policy, cache }) => [policy.index, policy.blocks, cache.hitTokens > 0],
+  );
+  const [, small] = rows[0] as [string, number, boolean];
+  expect(rows).toEqual([
+    ["hash-table", small, rows[0][2]],
+    ["hash-table", 2000, true],
+    ["none", small, false],
+    ["none", 2000, false],
+  ]);
+  const saved = readdirSync(join(folder, "all")).map((name) =>
+    JSON.parse(readFileSync(join(folder, "all", name, "run.json"), "utf8")),
+  );
+  expect(saved).toHaveLength(4);
+  for (const { command, ...report } of saved) {
+    expect(runs).toContainEqual(report);
+    expect(report.engine).toMatchObject({ bits: 8, threads: 1, requestsPerS: 4 });
+    const words = command.split(" ").slice(1);
+    const again = await ended(fromCheckout(folder, [...words, "--no-save", "--json"]));
+    expect(JSON.parse(again.stdout).cache).toEqual(report.cache);
+  }
+}, 60_000);
+
+test("the table says what it ran on, and what differs", async () => {
+  const folder = newFolder();
+  const { stdout } = await ended(
+    fromCheckout(folder, ["compare", ...few, "--policy", "vllm,sglang", "--capacity", "2MiB", "--slo", "ttft=10s"]),
+  );
+  expect(stdout).toMatch(/12 requests, 7,039 prompt tokens; random:tiny on the CPU, 1\s+thread\n/);
+  expect(stdout).toMatch(/\n {2}policy +hit ratio +TTFT p50 +p99 +TPOT +latency +requests\/s +SLO kept +goodput\/s/);
+  for (const policy of ["vllm", "sglang"]) expect(stdout).toMatch(new RegExp(`\\n {2}${policy} +0\\.\\d{4}`));
+  expect(readdirSync(folder)).toEqual(["cache"]);
+});
+
+test("a signal ends it, and keeps the runs that are whole", async () => {
+  const folder = newFolder();
+  const args = ["compare", "example", "--limit", "60", "--target", "cpu", "--blocks", "1000", "--threads", "1"];
+  const child = fromCheckout(folder, [...args, "--policy", "vllm,sglang,lmdeploy,trt-llm", "--out", "all", "--json"]);
+  const end = ended(child);
+  const whole = () =>
+    readdirSync(folder).includes("all") && readdirSync(join(folder, "all")).filter((n) => n[0] !== ".");
+  for (let done = whole(); child.exitCode === null && !(done && done.length >= 2); done = whole()) await sleep(20);
+  child.kill("SIGINT");
+  const { code, stdout, stderr } = await end;
+  const { interrupted, runs } = JSON.parse(stdout);
+  expect(interrupted.of).toBe(4);
+  expect(interrupted.runsDone).toBe(runs.length);
+  expect(runs.length).toBeLessThan(4);
+  expect(stderr).toBe(`kvlab: interrupted after ${runs.length} of 4 runs; those are kept in all\n`);
+  expect(code).toBe(130);
+  const kept = readdirSync(join(folder, "all"));
+  expect(kept).toHaveLength(runs.length);
+  for (const name of kept)
+    expect(readdirSync(join(folder, "all", name)).sort()).toEqual([
+      "requests.parquet",
+      "run.json",
+      "series.parquet",
+      "steps.parquet",
+    ]);
+});
+
+describe.concurrent("what an engine cannot do is refused before anything runs", () => {
+  const cases: [args: string, said: RegExp][] = [
+    ["--replicas 2", /^--replicas goes with --target sim$/],
+    ["--router prefix-aware,round-robin", /^--router goes with --target sim$/],
+    ["--gpu h200", /^--gpu goes with --target sim$/],
+    ["--metric token", /^--metric chooses .* with --target cpu there are several$/],
+    ["--first-difference", /^--first-difference goes with --target cache$/],
+    ["--eviction lru,unbounded", /memory has a limit/],
+    ["--blocks 1000,unlimited", /memory has a limit/],
+    ["--pace none --rate 1,2", /^--pace none and --rate exclude each other/],
+    ["--model random:tiny-gpt2", /positions for 1024$/],
+    ["--capacity 1KiB", /less than one block/],
+    ["--blocks 1000,90000000", /GiB for 90000000 blocks/],
+  ];
+  test.each(cases)("kvlab compare --target cpu %s", async (args, said) => {
+    expect(await refusal(newFolder(), ["compare", "--target", "cpu", ...args.split(" ")])).toMatch(said);
+  });
+});

@@ -1,0 +1,24 @@
+import { readdirSync } from "node:fs";
+import { join } from "node:path";
+import { expect, test } from "vitest";
+import { ended, fromSource, newFolder, start } from "./program.ts";
+
+/** Ends the worker thread when it has answered that often. */
+const killing = (answers: number) =>
+  `data:text/javascript,process.on("worker",(w)=>{let n=0;w.on("message",()=>{if(++n===${answers})w.terminate();});});`;
+
+test.each(["replay", "compare"])(
+  "%s says in one line that its worker died, and leaves nothing behind",
+  async (command) => {
+    const folder = newFolder();
+    const args = [command, "example", "--limit", "40", "--target", "cpu", "--eviction", "lru", "--out", "run"];
+    const program = ["--import", killing(300), ...fromSource()];
+    const child = start(folder, args, { XDG_CACHE_HOME: join(folder, "cache") }, program);
+    expect(await ended(child)).toEqual({
+      code: 1,
+      stdout: "",
+      stderr: "kvlab: the executor's worker thread died: it exited with code 1\n",
+    });
+    expect(readdirSync(folder)).toEqual(["cache"]);
+  },
+);

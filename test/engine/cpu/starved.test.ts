@@ -1,0 +1,78 @@
+import { execFileSync, spawnSync } from "node:child_process";
+import { mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import type { Worker } from "node:worker_threads";
+import { afterAll, afterEach, describe, expect, test } from "vitest";
+import { openCpuExecutor } from "../../../engine/cpu/executor.ts";
+import { checkFits } from "../../../engine/cpu/memory.ts";
+import { type Executor, ExecutorError } from "../../../engine/executor.ts";
+import { loadModel } from "../../../engine/model/load.ts";
+import { blockTokens, stepOf } from "./decoders.ts";
+
+const folder = mkdtempSync(join(tmpdir(), "kvlab-starved-"));
+const executors: Executor[] = [];
+afterAll(async () => {
+  for (const executor of executors) await executor.close();
+  rmSync(folder, { recursive: true });
+});
+
+const blockCount = 700;
+const model = loadModel("random:15m");
+
+async function opened(): Promise<Executor> {
+  const executor = await openCpuExecutor({ model, blockCount, blockTokens, threads: 1, folder });
+  executors.push(executor);
+  return executor;
+}
+
+/** Of this process and its threads, in addresses; the system says no to more. */
+function limitMemory(bytes: number | undefined): void {
+  const soft = bytes === undefined ? "unlimited" : String(bytes);
+  execFileSync("prlimit", ["--pid", String(process.pid), `--as=${soft}:unlimited`]);
+}
+
+const usedBytes = () => 1024 * Number(/VmSize:\s+(\d+)/.exec(readFileSync("/proc/self/status", "utf8"))?.[1]);
+
+const canLimit = process.platform === "linux" && spawnSync("prlimit", ["--version"]).status === 0;
+
+describe.runIf(canLimit)("where the machine has no more memory", () => {
+  afterEach(() => limitMemory(undefined));
+
+  test("a step says what was asked for, and the executor goes on when there is some again", async () => {
+    const executor = await opened();
+    // Their logits alone are more than what any allocator keeps for itself.
+    const large = stepOf(Array.from({ length: 600 }, (_, i) => ({ tokens: [i % 250], from: 0, to: 1, table: [i] })));
+    limitMemory(usedBytes() + 2 ** 23);
+    const error = await executor.executeStep(large).catch((failure: unknown) => failure);
+    limitMemory(undefined);
+    expect(error).toBeInstanceOf(ExecutorError);
+    expect((error as Error).message).toMatch(
+      /^out of memory: random:15m needs 0\.1 GiB for its weights and \d\.\d GiB for 700 blocks of 4 tokens and more for a step of 600 tokens: the executor failed: /,
+    );
+    expect((await executor.executeStep(large)).logits).toHaveLength(600 * model.config.vocabulary);
+  });
+});
+
+test("a pool that was never there is refused before anything is made", () => {
+  const demand = { config: model.config, bits: 8, blockCount: 1e9, blockTokens } as const;
+  expect(() => checkFits(demand)).toThrow(
+    /^random:15m needs 0\.\d GiB for its weights and \d+\.\d GiB for 1000000000 blocks/,
+  );
+  expect(checkFits({ ...demand, blockCount: 10 })).toBeUndefined();
+});
+
+test("a worker that is killed is said, by whoever waits and by whoever comes later", async () => {
+  let worker: Worker | undefined;
+  process.once("worker", (started) => {
+    worker = started;
+  });
+  const executor = await opened();
+  const asked = executor.readBlock(3);
+  await asked;
+  const waiting = executor.executeStep(stepOf([{ tokens: [1, 2], from: 0, to: 2, table: [4] }]));
+  await worker?.terminate();
+  await expect(waiting).rejects.toThrow("the executor's worker thread died: it exited with code 1");
+  await expect(executor.readBlock(3)).rejects.toBeInstanceOf(ExecutorError);
+  await executor.close();
+});
