@@ -79,7 +79,7 @@ function tell(answer: TimedAnswer, codec: TextCodec): void {
 async function checkStops({ stop = [] }: GenerateOptions, codec: TextCodec): Promise<void> {
   for (const text of stop) {
     const tokens = await codec.encode(text);
-    if (codec.decode(tokens) === "")
+    if (text.trim() !== "" && codec.decode(tokens) === "")
       throw new InputError(
         `--stop "${text}" is a special token, which is left out of an answer's text; give --stop-token ${tokens.at(-1)}`,
       );
