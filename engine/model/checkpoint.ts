@@ -1,8 +1,11 @@
 import { createHash } from "node:crypto";
-import { assert } from "../../core/errors.ts";
+import { assert, InputError } from "../../core/errors.ts";
 import type { DecoderConfig, LayerTensor, ModelTensor, WeightSource } from "./decoder.ts";
 import { readFloats, SafetensorsFolder, type StoredTensor } from "./safetensors.ts";
 import { layerTensors, modelTensors } from "./tensors.ts";
+
+/** What older files keep beside the weights, and can be computed: frequencies, masks. */
+const buffers = /\.(rotary_emb\.inv_freq|attn\.bias|attn\.masked_bias)$/;
 
 /** Which part of which stored tensor one of a decoder's tensors is. */
 interface Place {
@@ -21,6 +24,8 @@ interface Place {
 interface Layout {
   readonly prefix: string;
   readonly embedding: string;
+  /** What names of layers' tensors begin with, before the layer's number. */
+  readonly layers: string;
   model(tensor: ModelTensor, config: DecoderConfig): Place;
   layer(tensor: LayerTensor, config: DecoderConfig): Place;
 }
@@ -49,6 +54,7 @@ export class Checkpoint implements WeightSource {
       for (const { tensor } of modelTensors(config)) this.#ofModel(tensor);
       for (let layer = 0; layer < config.layers; layer++)
         for (const { tensor } of layerTensors(config)) this.#ofLayer(layer, tensor);
+      this.#checkLayers();
     } catch (error) {
       this.close();
       throw error;
@@ -77,6 +83,21 @@ export class Checkpoint implements WeightSource {
     this.#folder.close();
   }
 
+  /** A layer's tensor that nobody reads means another model than config.json says: one with biases, or with more layers. */
+  #checkLayers(): void {
+    const config = this.#config;
+    const layers = `${this.#prefix}${this.#layout.layers}`;
+    const known = new Set(layerTensors(config).map(({ tensor }) => this.#layout.layer(tensor, config).name));
+    for (const name of this.#folder.names()) {
+      const [, layer, part] = (name.startsWith(layers) && /^(\d+)(\..+)$/.exec(name.slice(layers.length))) || [];
+      if (layer === undefined || buffers.test(part)) continue;
+      const isKnown = known.has(`${this.#layout.layers}#${part}`);
+      if (Number(layer) < config.layers && isKnown) continue;
+      const expected = isKnown ? `layers up to ${config.layers - 1}` : "none: config.json describes a model without it";
+      throw new InputError(`${this.#folder.path}: tensor ${name} is there, expected ${expected}`);
+    }
+  }
+
   #ofModel(tensor: ModelTensor): { place: Place; stored: StoredTensor } {
     const place = this.#layout.model(tensor, this.#config);
     const prefix = tensor === "head" ? "" : this.#prefix;
@@ -93,8 +114,19 @@ export class Checkpoint implements WeightSource {
 /** Rows that are read at once, so that a transposed write fills whole cache lines. */
 const rowsAtOnce = 64;
 
+/** @throws InputError if a number of it is none, or infinite */
+function read(stored: StoredTensor, place: Place): Float32Array {
+  const values = readPart(stored, place);
+  for (let i = 0; i < values.length; i++)
+    if (!Number.isFinite(values[i]))
+      throw new InputError(
+        `${stored.file.path}: tensor ${stored.name} has ${values[i]} in it, expected finite numbers`,
+      );
+  return values;
+}
+
 /** The part of a stored tensor that is asked for, rows of inputs first. Needs 64 rows beside the result. */
-function read(stored: StoredTensor, { shape, transposed, rows, columns }: Place): Float32Array {
+function readPart(stored: StoredTensor, { shape, transposed, rows, columns }: Place): Float32Array {
   const width = shape.length === 1 ? 1 : shape[1];
   const runs = rows ?? [[0, shape[0]]];
   const height = runs.reduce((sum, [, count]) => sum + count, 0);
@@ -134,6 +166,7 @@ function linear(name: string, inputs: number, outputs: number): Place {
 const llamaLayout: Layout = {
   prefix: "model.",
   embedding: "embed_tokens.weight",
+  layers: "layers.",
   model(tensor, { hidden, vocabulary }) {
     if (tensor === "embedding") return { name: "embed_tokens.weight", shape: [vocabulary, hidden] };
     if (tensor === "norm.weight") return { name: "norm.weight", shape: [hidden] };
@@ -166,6 +199,7 @@ const llamaLayout: Layout = {
 const gpt2Layout: Layout = {
   prefix: "transformer.",
   embedding: "wte.weight",
+  layers: "h.",
   model(tensor, { hidden, vocabulary, maxPositions }) {
     if (tensor === "embedding") return { name: "wte.weight", shape: [vocabulary, hidden] };
     if (tensor === "positions") return { name: "wpe.weight", shape: [maxPositions, hidden] };
@@ -203,6 +237,7 @@ const gpt2Layout: Layout = {
 const bloomLayout: Layout = {
   prefix: "transformer.",
   embedding: "word_embeddings.weight",
+  layers: "h.",
   model(tensor, { hidden, vocabulary }) {
     if (tensor === "embedding") return { name: "word_embeddings.weight", shape: [vocabulary, hidden] };
     if (tensor === "embeddingNorm.weight") return { name: "word_embeddings_layernorm.weight", shape: [hidden] };

@@ -39,7 +39,8 @@ const architectures: Readonly<Record<Architecture, { readonly tied: boolean; des
     tied: false,
     describe(fields) {
       const window = fields.isNull("sliding_window") ? undefined : fields.countOr(4096, "sliding_window");
-      return rotaryDecoder(fields, { kvHeads: 8, window: sameInAllLayers(fields, window) });
+      const kvHeads = fields.isNull("num_key_value_heads") ? fields.count("num_attention_heads") : 8;
+      return rotaryDecoder(fields, { kvHeads, window: sameInAllLayers(fields, window) });
     },
   },
   gpt2: {
@@ -172,6 +173,8 @@ function rotary(fields: Fields, headDim: number): { positions: Positions; maxPos
   if (headDim % 2 !== 0) throw fields.wrong("head_dim", `an even number (${headDim} cannot be rotated in pairs)`);
   const rope = fields.object("rope_parameters") ?? fields.object("rope_scaling");
   if (rope) only(rope, "partial_rotary_factor", 1);
+  for (const kind of ["full_attention", "sliding_attention"])
+    if (rope?.has(kind)) throw rope.wrong(kind, "none: all layers have the same positions here");
   const theta = rope?.has("rope_theta") ? rope.positive("rope_theta") : fields.positiveOr(10_000, "rope_theta");
   const trained = fields.count("max_position_embeddings");
   const { scaling, temperature = 1, maxPositions = trained } = rope ? scalingOf(rope, trained) : {};

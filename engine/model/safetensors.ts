@@ -180,6 +180,10 @@ export class SafetensorsFolder {
     return this.#tensors.has(name);
   }
 
+  names(): Iterable<string> {
+    return this.#tensors.keys();
+  }
+
   /**
    * A tensor that is there, has this shape and is stored as floats.
    *

@@ -1,4 +1,4 @@
-import { closeSync, openSync, readdirSync, renameSync, writeFileSync } from "node:fs";
+import { closeSync, openSync, readdirSync, renameSync, statSync, truncateSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import fc from "fast-check";
 import { expect, test } from "vitest";
@@ -171,6 +171,74 @@ test("a tensor that is not stored as floats is refused", () => {
   expect(
     spoiled((tensors) => (tensors["model.norm.weight"] = { dtype: "I8", shape: [64], bytes: new Uint8Array(64) })),
   ).toBe("model.safetensors: tensor model.norm.weight has dtype I8, expected F32, F16, BF16");
+  const eight = { dtype: "F8_E4M3", shape: [512, 64], bytes: new Uint8Array(512 * 64) };
+  expect(spoiled((tensors) => (tensors["lm_head.weight"] = eight))).toBe(
+    "model.safetensors: tensor lm_head.weight has dtype F8_E4M3, expected F32, F16, BF16",
+  );
+});
+
+test("a layer's tensor that the described model does not have is refused: a bias, one layer more", () => {
+  const bias = rawTensor([64], upTo(64));
+  expect(spoiled((tensors) => (tensors["model.layers.0.self_attn.q_proj.bias"] = bias))).toBe(
+    "model.safetensors: tensor model.layers.0.self_attn.q_proj.bias is there, expected none: config.json describes a model without it",
+  );
+  expect(spoiled((tensors) => (tensors["model.layers.1.input_layernorm.weight"] = bias), 2)).toBe(
+    "model.safetensors.index.json: tensor model.layers.1.input_layernorm.weight is there, expected layers up to 0",
+  );
+});
+
+test("frequencies and masks of older files, and a head beside tied embeddings, are left alone", () => {
+  const more = rawTensor([1], [0]);
+  const nothing = "nothing: it did not fail";
+  expect(spoiled((tensors) => (tensors["model.layers.0.self_attn.rotary_emb.inv_freq"] = more))).toBe(nothing);
+  const tied = { ...tiny, tiedEmbeddings: true };
+  const change = (tensors: Record<string, unknown>) => (tensors["lm_head.weight"] = more);
+  expect(failure(checkpointOf(tied, tinyWeights, { change }), tied)).toBe(nothing);
+  const mask = (tensors: Record<string, unknown>) => (tensors["h.0.attn.masked_bias"] = more);
+  expect(failure(checkpointOf(small.gpt2, randomWeights(small.gpt2, 1), { change: mask }), small.gpt2)).toBe(nothing);
+});
+
+test("a head that is missing where embeddings are not tied is named, and so is a prefix that is another's", () => {
+  const untied = { ...tiny, tiedEmbeddings: false };
+  const folder = checkpointOf({ ...tiny, tiedEmbeddings: true }, tinyWeights);
+  expect(failure(folder, untied)).toBe(
+    "model.safetensors: tensor lm_head.weight is missing, expected one of shape [512,64]",
+  );
+  expect(failure(folder, small.gpt2)).toBe(
+    `model.safetensors: tensor transformer.wte.weight is missing, expected one of shape [${small.gpt2.vocabulary},4]`,
+  );
+});
+
+test.each([
+  ["F32", [0x7fc0_0000, 0x7f80_0000]],
+  ["F16", [0x7e00, 0x7c00]],
+  ["BF16", [0x7fc0, 0x7f80]],
+] as const)("a weight of %s that is no number, or infinite, is refused when it is read", (format, patterns) => {
+  patterns.forEach((bits, i) => {
+    const folder = checkpointOf(tiny, tinyWeights, {
+      format,
+      change(tensors) {
+        const { bytes } = tensors["model.layers.0.mlp.down_proj.weight"];
+        const view = new DataView(bytes.buffer, bytes.byteOffset);
+        if (format === "F32") view.setUint32(400, bits, true);
+        else view.setUint16(400, bits, true);
+      },
+    });
+    const checkpoint = new Checkpoint(folder, tiny);
+    expect(() => checkpoint.layer(0, "down")).toThrow(
+      `tensor model.layers.0.mlp.down_proj.weight has ${i === 0 ? "NaN" : "Infinity"} in it, expected finite numbers`,
+    );
+    checkpoint.close();
+  });
+});
+
+test("a shard that is cut off is named with its last tensor", () => {
+  const folder = checkpointOf(tiny, tinyWeights, { shards: 3 });
+  const shard = join(folder, "model-00002-of-00003.safetensors");
+  truncateSync(shard, statSync(shard).size - 2);
+  expect(failure(folder)).toMatch(
+    /^model-00002-of-00003\.safetensors: tensor \S+ ends at byte \d+, the file has \d+: is it cut off\?$/,
+  );
 });
 
 test("a folder without weights says which files were looked for", () => {

@@ -132,6 +132,7 @@ test("Mistral's window is 4,096 if it is not mentioned, and none if it is null",
   expect(read({ ...mistral, sliding_window: null })).toMatchObject({ window: undefined });
   expect(read(mistral)).toMatchObject({ window: 4096 });
   expect(read({ ...mistral, num_key_value_heads: undefined })).toMatchObject({ kvHeads: 8 });
+  expect(read({ ...mistral, num_key_value_heads: null })).toMatchObject({ kvHeads: 32 });
   const types = (kind: string) => Array.from({ length: 32 }, () => kind);
   expect(read({ ...mistral, layer_types: types("full_attention") })).toMatchObject({ window: undefined });
   expect(refused({ layer_types: ["full_attention", "sliding_attention"] }, mistral)).toBe(
@@ -200,6 +201,18 @@ test("what is not supported is named", () => {
   expect(refused({ rope_scaling: { type: "longrope", factor: 4 } })).toBe(
     'config.json: rope_scaling.type is "longrope", expected one of "default", "linear", "dynamic", "llama3", "yarn"',
   );
+});
+
+test("positions that differ from layer to layer are refused, not overlooked", () => {
+  const rope_parameters = { full_attention: { rope_type: "default", rope_theta: 1e6 } };
+  expect(refused({ rope_parameters })).toBe(
+    'config.json: rope_parameters.full_attention is {"rope_type":"default","rope_theta":1000000}, expected none: all layers have the same positions here',
+  );
+});
+
+test("what newer files say with null is the library's default", () => {
+  const nulls = { head_dim: null, num_key_value_heads: null, quantization_config: null, tie_word_embeddings: null };
+  expect(read({ ...llama2, ...nulls })).toMatchObject({ headDim: 128, kvHeads: 32, tiedEmbeddings: false });
 });
 
 test("what is missing or of another kind is named", () => {
