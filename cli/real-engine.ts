@@ -2,6 +2,7 @@ import { availableParallelism } from "node:os";
 import { InputError } from "../core/errors.ts";
 import type { Slo } from "../core/serving/figures.ts";
 import type { Trace } from "../core/trace.ts";
+import { tokenBytes } from "../engine/cpu/memory.ts";
 import { type LoadedModel, loadModel } from "../engine/model/load.ts";
 import type { WeightBits } from "../engine/onnx/quantized.ts";
 import { checkTurns, speedFrom } from "./load.ts";
@@ -57,8 +58,7 @@ export function engineFrom(options: SimulationOptions, trace: Trace): RealEngine
 }
 
 /** Bytes that a token's keys and values take in the engine's pool. */
-export const poolBytesPerToken = ({ loaded: { config } }: RealEngine) =>
-  2 * config.layers * config.kvHeads * config.headDim * Float32Array.BYTES_PER_ELEMENT;
+export const poolBytesPerToken = ({ loaded: { config } }: RealEngine): number => tokenBytes(config);
 
 /** What a report says of it. */
 export function describeEngine(engine: RealEngine) {
