@@ -1,9 +1,9 @@
-import type { Command } from "commander";
+import { type Command, Option } from "commander";
 import { InputError } from "../core/errors.ts";
 import { type Experiment, type Findings, type Headline, hasShape } from "./experiments/experiment.ts";
 import { type FigureName, type Figures, figures } from "./experiments/figures.ts";
 import { experimentNamed, experiments } from "./experiments/index.ts";
-import { Laboratory } from "./experiments/laboratory.ts";
+import { Laboratory, usualModel } from "./experiments/laboratory.ts";
 import { readInput } from "./input.ts";
 import { wholeNumber } from "./options.ts";
 import { version } from "./package.ts";
@@ -12,6 +12,8 @@ import { Progress } from "./progress.ts";
 import { aligned, colors, counted, percent, wrapped } from "./table.ts";
 
 interface ExperimentOptions {
+  readonly target: "sim" | "cpu";
+  readonly threads?: number;
   readonly model?: string;
   readonly gpu?: string;
   readonly tp?: number;
@@ -26,6 +28,7 @@ Examples:
   kvlab experiment                       what there is
   kvlab experiment lmdeploy-1407
   kvlab experiment block-size --gpu h100 --json
+  kvlab experiment roseinfer --target cpu --model random:15m
 
 Without --model and --gpu an experiment runs on what its source names, or on
 what is assumed where it names nothing. Efficiency factors are the default ones
@@ -35,9 +38,15 @@ root and the square of the published one.`;
 export function addExperiment(program: Command): void {
   program
     .command("experiment")
-    .description("do a published measurement again in the simulator: its figures beside ours")
+    .description("do a published measurement again, simulated or with the real engine: its figures beside ours")
     .argument("[NAME]", "which one; none: a list of all")
-    .option("--model <NAME>", "another model than that of the experiment")
+    .addOption(
+      new Option("--target <TARGET>", "simulated, or measured with the real engine")
+        .choices(["sim", "cpu"])
+        .default("sim"),
+    )
+    .option("--threads <N>", "of the real engine's operators (default: all)", wholeNumber("--threads", 1, 1024))
+    .option("--model <NAME>", `another model than that of the experiment (cpu: ${usualModel})`)
     .option("--gpu <NAME>", "another GPU than that of the experiment")
     .option("--tp <N>", "GPUs that share the model", wholeNumber("--tp", 1, 1024))
     .option("--trace <FILE>", "serve these requests where any will do (routers)")
@@ -54,7 +63,8 @@ async function experiment(name: string | undefined, options: ExperimentOptions):
     return;
   }
   const chosen = experimentNamed(name);
-  const { model, gpu, tp, seed, limit } = options;
+  const { model, gpu, tp, seed, limit, target, threads } = options;
+  checkTarget(chosen, options);
   if (options.trace !== undefined && !chosen.takesTrace)
     throw new InputError(`--trace does not go with experiment ${name}, which generates its requests`);
   if (limit !== undefined && options.trace === undefined)
@@ -66,21 +76,39 @@ async function experiment(name: string | undefined, options: ExperimentOptions):
         ? undefined
         : await readInput([options.trace], { ...(limit !== undefined && { limit }) }, progress);
     const says = (what: string) => progress.state(`${name}: ${what}`);
-    const laboratory = new Laboratory({ seed, model, gpu, tp, trace: input?.trace, says });
+    const laboratory = new Laboratory({ seed, target, threads, model, gpu, tp, trace: input?.trace, says });
     const findings = await chosen.run(laboratory);
     progress.done();
     print(
-      `${options.json ? JSON.stringify(documentOf(chosen, findings, seed), undefined, 2) : text(chosen, findings)}\n`,
+      `${options.json ? JSON.stringify(documentOf(chosen, findings, options), undefined, 2) : text(chosen, findings, target)}\n`,
     );
   } finally {
     progress.done();
   }
 }
 
+/** @throws InputError if an option does not go with the target, or the experiment not with it */
+function checkTarget({ name, takesEngine }: Experiment, { target, gpu, tp, threads }: ExperimentOptions): void {
+  if (target === "sim" && threads !== undefined)
+    throw new InputError("--threads goes with --target cpu: simulated steps have none");
+  if (target === "sim") return;
+  if (!takesEngine) {
+    const able = experiments.filter((other) => other.takesEngine).map((other) => other.name);
+    throw new InputError(`experiment ${name} is too large for a real engine on a CPU; there is: ${able.join(", ")}`);
+  }
+  if (gpu !== undefined || tp !== undefined)
+    throw new InputError(
+      `--${gpu === undefined ? "tp" : "gpu"} goes with --target sim: the engine runs on this machine's CPU`,
+    );
+}
+
 const listDocument = () => ({
   schema: "experiments/1",
   experiments: experiments.map(({ name, about, source }) => ({ name, about, source })),
 });
+
+/** What our figures are, by target. */
+const oursIn = { sim: "simulated", cpu: "measured" } as const;
 
 const nameWidth = 20;
 
@@ -94,8 +122,9 @@ const list = () =>
   ].join("\n");
 
 /** Schema experiment/1. */
-function documentOf({ name, about, source }: Experiment, findings: Findings, seed: number) {
+function documentOf({ name, about, source }: Experiment, findings: Findings, { seed, target }: ExperimentOptions) {
   const { workload, rows, headlines, explanations } = findings;
+  const ours = oursIn[target];
   return {
     schema: "experiment/1",
     kvlab: version,
@@ -103,16 +132,18 @@ function documentOf({ name, about, source }: Experiment, findings: Findings, see
     about,
     source,
     seed,
+    target,
     workload,
     rows: rows.map(({ configuration, published, simulated }) => ({
       configuration,
       published: published ?? null,
-      simulated,
+      [ours]: simulated,
       ratio: published ? quotients(simulated, published) : null,
     })),
     headlines: headlines.map((headline) => ({
-      ...headline,
+      ratio: headline.ratio,
       published: headline.published ?? null,
+      [ours]: headline.simulated,
       hasShape: hasShape(headline) ?? null,
     })),
     explanations,
@@ -132,14 +163,18 @@ function verdictOf(headlines: readonly Headline[]) {
   return { compared: compared.length, haveShape: compared.length - deviating.length, deviating };
 }
 
-function text(experiment: Experiment, { workload, rows, headlines, explanations }: Findings): string {
+function text(
+  experiment: Experiment,
+  { workload, rows, headlines, explanations }: Findings,
+  target: "sim" | "cpu",
+): string {
   const { name, about, source } = experiment;
   const title = wrapped(`${colors.bold(name)}  ${about} ${colors.dim(`[${source}]`)}`, 2);
   return [
     title,
     `  ${wrapped(workload, 2, 2)}`,
     rowTable(rows),
-    headlineTable(headlines),
+    headlineTable(headlines, oursIn[target]),
     explanations.map((explanation) => `  ${wrapped(explanation, 2, 2)}`).join("\n\n"),
     verdictText(headlines),
   ].join("\n\n");
@@ -169,14 +204,14 @@ function shown(name: FigureName, value: number | undefined): string {
   return value.toLocaleString("en-US", { minimumFractionDigits: digits, maximumFractionDigits: digits });
 }
 
-function headlineTable(headlines: readonly Headline[]): string {
+function headlineTable(headlines: readonly Headline[], ours: string): string {
   const lines = headlines.map((headline) => [
     headline.ratio,
     publishedText(headline.published),
     times(headline.simulated),
     shapeText(hasShape(headline)),
   ]);
-  return aligned([["", "published", "simulated", ""].map((label) => colors.bold(label)), ...lines], "lrrl");
+  return aligned([["", "published", ours, ""].map((label) => colors.bold(label)), ...lines], "lrrl");
 }
 
 function publishedText(published: Headline["published"]): string {

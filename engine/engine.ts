@@ -215,7 +215,7 @@ export function checkContents(
   columns: BlockColumns,
   { index, rules, choice }: Pick<EngineConfig, "index" | "rules" | "choice">,
 ): void {
-  if (rules["full-hit"] === "stored-logits" && index.unit !== "prompt")
+  if (rules["full-hit"] === "stored-logits" && index.unit !== "prompt" && !index.none)
     throw new InputError(
       `index ${index.name} finds prompts that nobody had, for which full-hit=stored-logits has no logits`,
     );

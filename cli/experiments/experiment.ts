@@ -1,7 +1,7 @@
 import type { Figures } from "./figures.ts";
 import type { Laboratory } from "./laboratory.ts";
 
-/** A published measurement, done again in the simulator. */
+/** A published measurement, done again in the simulator or with the real engine. */
 export interface Experiment {
   readonly name: string;
   /** One line: what is compared. */
@@ -10,6 +10,8 @@ export interface Experiment {
   readonly source: string;
   /** Any requests will do, so that `--trace` may give others. */
   readonly takesTrace?: true;
+  /** Small enough for the real engine. */
+  readonly takesEngine?: true;
   run(laboratory: Laboratory): Promise<Findings>;
 }
 

@@ -9,6 +9,9 @@ import { kvTokenBytes } from "../../sim/cost/kv-bytes.ts";
 import { type ModelConfig, shapeOf } from "../../sim/cost/model-config.ts";
 import type { Efficiency } from "../../sim/cost/roofline.ts";
 import { defaultBlockTokens, type PartNames, partsNamed, type RunConfig } from "../configuration.ts";
+import type { Target } from "../options.ts";
+import { engineFrom } from "../real-engine.ts";
+import { runEngine } from "../run-engine.ts";
 import { runSimulation } from "../run-simulation.ts";
 import type { ServedResult } from "../served-result.ts";
 import type { Simulated } from "../simulated.ts";
@@ -45,6 +48,10 @@ export interface Measured extends ServedResult {
 
 export interface LaboratoryOptions {
   readonly seed: number;
+  /** `cpu`: the real engine, where an experiment takes it. */
+  readonly target?: Exclude<Target, "cache">;
+  /** Of the real engine. */
+  readonly threads?: number | undefined;
   /** Instead of the model and the GPU of every experiment. */
   readonly model?: string | undefined;
   readonly gpu?: string | undefined;
@@ -54,15 +61,17 @@ export interface LaboratoryOptions {
   readonly says?: (what: string) => void;
 }
 
-/** Where experiments are run: every configuration is one that `kvlab replay --target sim` takes, too. */
+/** Where experiments are run: every configuration is one that `kvlab replay` takes, too. */
 export class Laboratory {
   readonly seed: number;
+  readonly target: "sim" | "cpu";
   readonly trace: Trace | undefined;
   readonly #options: LaboratoryOptions;
 
   constructor(options: LaboratoryOptions) {
     this.#options = options;
     this.seed = options.seed;
+    this.target = options.target ?? "sim";
     this.trace = options.trace;
   }
 
@@ -72,28 +81,55 @@ export class Laboratory {
     return { model: model ?? published.model, gpu: gpu ?? published.gpu, tp: tp ?? published.tp };
   }
 
-  /** @throws InputError if the model does not fit the GPU. */
+  /** @throws InputError if the model does not fit the GPU, or this machine. */
   async run(trace: Trace, setup: Setup): Promise<Measured> {
     const { machine, rules = {}, blocks, schedulerOptions } = setup;
-    this.#options.says?.(`simulating ${[setup.policy, setup.scheduler, setup.router].filter(Boolean).join(" ")}`);
-    const parts = await partsNamed(setup, rules, "sim");
+    const what = this.target === "sim" ? "simulating" : "serving with";
+    this.#options.says?.(`${what} ${[setup.policy, setup.scheduler, setup.router].filter(Boolean).join(" ")}`);
+    const parts = await partsNamed(setup, rules, this.target);
     const configured = {
       ...parts,
       blockTokens: setup.blockTokens ?? defaultBlockTokens(trace.unitTokens, parts.preset),
       blocks: undefined,
       seed: this.seed,
     };
+    const sums = new StepSums();
+    if (this.target === "cpu") {
+      const config: RunConfig = {
+        ...configured,
+        blocks: blocks ?? roomFor(trace, configured.blockTokens),
+        schedulerOptions,
+      };
+      const { model, threads } = this.#options;
+      const engine = engineFrom(
+        { model: model ?? usualModel, pace: "none", fold: true, ...(threads && { threads }) },
+        trace,
+      );
+      const columns = CacheReplay.blockKeys(config, trace);
+      const { result } = await runEngine(trace, columns, config, engine, { observers: [sums] });
+      return { ...result, sums, blocks: config.blocks };
+    }
     const simulated = await simulatedOn(machine, setup, trace);
     const capacity = await capacityFrom({}, simulated, configured);
     const room =
       capacity !== undefined && capacity !== "unlimited" && "blocks" in capacity ? capacity.blocks : undefined;
     const config: RunConfig = { ...configured, blocks: blocks ?? room, schedulerOptions, simulated };
-    const sums = new StepSums();
     const columns = CacheReplay.blockKeys(config, trace);
     const simulation = await simulationConfig(config, simulated);
     const { result } = await runSimulation(trace, columns, simulation, { observers: [sums] });
     return { ...result, sums, blocks: config.blocks };
   }
+}
+
+/** What a real engine runs unless `--model` says otherwise. */
+export const usualModel = "random:160m";
+
+/** Blocks for all requests at once. */
+function roomFor({ requestCount, inputTokens, outputTokens }: Trace, blockTokens: number): number {
+  let blocks = 0;
+  for (let row = 0; row < requestCount; row++)
+    blocks += Math.ceil((inputTokens[row] + outputTokens[row]) / blockTokens);
+  return blocks;
 }
 
 /** What `kvlab replay --target sim` would simulate; a model that is no file is put in. */

@@ -29,6 +29,7 @@ const schema = z.strictObject({
   about: z.string(),
   source: z.string(),
   seed: z.literal(1),
+  target: z.literal("sim"),
   workload: z.string(),
   rows: z.array(
     z.strictObject({
@@ -259,4 +260,40 @@ test("docs/experiments.md has every experiment, its command and its ratios", () 
     expect(text).toContain(`kvlab -- experiment ${name}\n`);
     for (const { ratio: said } of documents[name].headlines) expect(text).toContain(said);
   }
+});
+
+test("roseinfer's requests are served by the real engine: prompts are found as they are in the simulator", async () => {
+  const { rows, headlines, target } = await json(newFolder(), [
+    "experiment",
+    "roseinfer",
+    "--target",
+    "cpu",
+    "--model",
+    "random:tiny",
+  ]);
+  expect(target).toBe("cpu");
+  const found = rows as { configuration: string; measured: { hitRatioToken: number; promptS: number } }[];
+  expect(found.map(({ configuration, measured }) => [configuration, measured.hitRatioToken])).toEqual([
+    ["naive, off", 0],
+    ["offline, off", 0],
+    ["offline, on", 63 / 64],
+    ["online, off", 0],
+    ["online, on", 63 / 64],
+  ]);
+  for (const { measured } of found) expect(measured.promptS).toBeGreaterThan(0);
+  expect(headlines.every((headline: object) => "measured" in headline)).toBe(true);
+});
+
+test.each([
+  [
+    ["block-size", "--target", "cpu"],
+    "experiment block-size is too large for a real engine on a CPU; there is: roseinfer",
+  ],
+  [
+    ["roseinfer", "--target", "cpu", "--gpu", "h100"],
+    "--gpu goes with --target sim: the engine runs on this machine's CPU",
+  ],
+  [["roseinfer", "--threads", "2"], "--threads goes with --target cpu: simulated steps have none"],
+])("%j is refused", async (words, said) => {
+  expect(await refusal(newFolder(), ["experiment", ...words])).toBe(said);
 });

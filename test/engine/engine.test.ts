@@ -396,6 +396,12 @@ describe("logits that are stored", () => {
     expect(run.steps.prefillTokens.reduce((a, b) => a + b)).toBe(3 * 150);
   });
 
+  test("without an index nothing is found, and none is needed", async () => {
+    const run = await serve(model, traces[0], { preset: roseinfer, index: "none", ...tight }, expected[0]);
+    expectServed(run);
+    expect(run.engine.replica.cache.counters.hitTokens).toBe(0);
+  });
+
   test("an index that finds parts of prompts has none", async () => {
     const own = { preset: presetRegistry.get("vllm"), rules: { "full-hit": "stored-logits" }, ...tight } as const;
     await expect(serve(model, traces[0], own)).rejects.toThrow(
