@@ -108,9 +108,10 @@ export class CallPlanner {
   /** Sequences sorted by query and context, cut where the sum of the calls' costs is least. */
   #cheapest({ cuSeqlensQ, contextLens }: BatchStep, sequences: readonly number[]): number[][] {
     const queryOf = (sequence: number) => cuSeqlensQ[sequence + 1] - cuSeqlensQ[sequence];
-    const contextOf = (sequence: number) =>
-      contextLens[sequence] - firstGathered(this.#config, this.#blockTokens, contextLens[sequence] - queryOf(sequence));
-    const sorted = [...sequences].sort((a, b) => queryOf(a) - queryOf(b) || contextOf(a) - contextOf(b));
+    const contexts = contextLens.map(
+      (length, sequence) => length - firstGathered(this.#config, this.#blockTokens, length - queryOf(sequence)),
+    );
+    const sorted = [...sequences].sort((a, b) => queryOf(a) - queryOf(b) || contexts[a] - contexts[b]);
     const { perCall, perContextToken, perScore } = this.#costs;
     /** Least cost of the first i sequences, and where their last call begins. */
     const least = [0];
@@ -120,7 +121,7 @@ export class CallPlanner {
       const queries = Math.max(2, queryOf(sorted[end - 1]));
       let context = 0;
       for (let from = end - 1; from >= 0; from--) {
-        context = Math.max(context, contextOf(sorted[from]));
+        context = Math.max(context, contexts[sorted[from]]);
         const cost = least[from] + perCall + (end - from) * context * (perContextToken + perScore * queries);
         if (cost >= least[end]) continue;
         least[end] = cost;
