@@ -1,3 +1,4 @@
+import FlatQueue from "flatqueue";
 import { InputError } from "../core/errors.ts";
 import { chanceOf, type Random, seededRandom } from "../core/random.ts";
 
@@ -108,8 +109,11 @@ export class Sampler {
   /** What the filters leave: tokens above the weight `least`, the first `ofLeast` of those that have it, and their sum. */
   #kept(weights: Float64Array): { readonly least: number; readonly ofLeast: number; readonly total: number } {
     const { topK = 0, topP = 1, minP = 0 } = this.#options;
-    if (topK === 0 && topP === 1) return { least: minP, ofLeast: weights.length, total: sumFrom(weights, minP) };
-    const sorted = weights.slice().sort();
+    if (topK === 0 && topP === 1) {
+      const least = Math.max(minP, Number.MIN_VALUE);
+      return { least, ofLeast: weights.length, total: sumFrom(weights, least) };
+    }
+    const sorted = (topK > 0 ? atLeast(weights, leastOf(weights, topK)) : weights.slice()).sort();
     const end = sorted.length - 1;
     const inTopK = topK > 0 ? Math.min(topK, sorted.length) : sorted.length;
     let sum = 0;
@@ -124,6 +128,8 @@ export class Sampler {
     return { least, ofLeast, total };
   }
 }
+
+const atLeast = (weights: Float64Array, least: number) => weights.filter((weight) => weight >= least);
 
 function sumFrom(weights: Float64Array, least: number): number {
   let sum = 0;
@@ -150,10 +156,23 @@ function logprobsOf(logits: Float32Array, token: number, count: number): Require
 /** The places of so many of the largest values, the largest first, of equal ones the first. */
 function largest(values: Float32Array, count: number): number[] {
   if (count === 0) return [];
-  const least = values.slice().sort()[Math.max(0, values.length - count)];
+  const least = leastOf(values, count);
   const places: number[] = [];
   for (let i = 0; i < values.length; i++) if (values[i] >= least) places.push(i);
   return places.sort((a, b) => values[b] - values[a] || a - b).slice(0, count);
+}
+
+/** The least of so many of the largest values: without sorting them all, for mostly it is few of many. */
+function leastOf(values: ArrayLike<number>, count: number): number {
+  const most = new FlatQueue<number>();
+  for (let i = 0; i < values.length; i++) {
+    if (most.length >= count) {
+      if (values[i] <= most.peekValue()!) continue;
+      most.pop();
+    }
+    most.push(i, values[i]);
+  }
+  return most.peekValue()!;
 }
 
 interface Range {
