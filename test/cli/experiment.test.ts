@@ -6,7 +6,7 @@ import { hasShape } from "../../cli/experiments/experiment.ts";
 import { shareGptLike } from "../../cli/experiments/lmdeploy-1407.ts";
 import { lengthsOf } from "../../cli/experiments/requests.ts";
 import { seededRandom } from "../../core/random.ts";
-import { json, kvlab, newFolder, refusal } from "./program.ts";
+import { ended, fromSource, json, kvlab, newFolder, refusal, start } from "./program.ts";
 
 const names = [
   "roseinfer",
@@ -263,14 +263,10 @@ test("docs/experiments.md has every experiment, its command and its ratios", () 
 });
 
 test("roseinfer's requests are served by the real engine: prompts are found as they are in the simulator", async () => {
-  const { rows, headlines, target } = await json(newFolder(), [
-    "experiment",
-    "roseinfer",
-    "--target",
-    "cpu",
-    "--model",
-    "random:tiny",
-  ]);
+  const folder = newFolder();
+  const words = ["experiment", "roseinfer", "--target", "cpu", "--model", "random:tiny", "--json"];
+  const { stdout } = await ended(start(folder, words, { XDG_CACHE_HOME: folder }, fromSource()));
+  const { rows, headlines, target } = JSON.parse(stdout);
   expect(target).toBe("cpu");
   const found = rows as { configuration: string; measured: { hitRatioToken: number; promptS: number } }[];
   expect(found.map(({ configuration, measured }) => [configuration, measured.hitRatioToken])).toEqual([
