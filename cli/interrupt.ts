@@ -52,11 +52,11 @@ export function leaveSignals(): void {
   for (const signal of signals) process.off(signal, hear);
 }
 
-/** Watches signals again during an act that leaves something to clean up. */
-export async function watchingSignals(act: () => Promise<void>): Promise<void> {
+/** Watches signals again during an act in which no user's code runs. */
+export async function watchingSignals<Result>(act: () => Promise<Result>): Promise<Result> {
   if (left) watchSignals();
   try {
-    await act();
+    return await act();
   } finally {
     if (left) for (const signal of signals) process.off(signal, hear);
   }

@@ -6,12 +6,14 @@ import { BusyClock, WallClock } from "../engine/clock.ts";
 import { openCpuExecutor } from "../engine/cpu/executor.ts";
 import { checkFits } from "../engine/cpu/memory.ts";
 import { checkContents, Engine } from "../engine/engine.ts";
+import type { Executor } from "../engine/executor.ts";
 import type { TokenChoice } from "../engine/tokens.ts";
 import type { RunConfig } from "./configuration.ts";
-import { breathe, Interrupted, stoppingAtSignal } from "./interrupt.ts";
+import { breathe, Interrupted, stoppingAtSignal, watchingSignals } from "./interrupt.ts";
 import { poolBytesPerToken, type RealEngine } from "./real-engine.ts";
 import { type ServedResult, type ServingOptions, servedResult, together } from "./served-result.ts";
 import { withFile } from "./slices.ts";
+import { userCodeRuns } from "./user-code.ts";
 
 /**
  * Serves a trace with a real model, in real time.
@@ -40,7 +42,7 @@ export async function runEngine(
     const steps = keepSteps ? new StepTable() : undefined;
     const running = new Engine(sent, blocks, {
       ...config,
-      executor,
+      executor: heard(executor),
       clock: pace === "real" ? new WallClock() : new BusyClock(),
       vocabulary: loaded.config.vocabulary,
       choice: choiceOf(engine),
@@ -70,6 +72,21 @@ export async function runEngine(
   } finally {
     await executor.close();
   }
+}
+
+/** The same, but where users' code runs, signals are heard while the model computes, which is nearly always. */
+function heard(executor: Executor): Executor {
+  if (!userCodeRuns()) return executor;
+  return {
+    backend: executor.backend,
+    blockCount: executor.blockCount,
+    blockTokens: executor.blockTokens,
+    executeStep: (step) => watchingSignals(() => executor.executeStep(step)),
+    copyBlocks: (pairs) => executor.copyBlocks(pairs),
+    readBlock: (block) => executor.readBlock(block),
+    writeBlock: (block, data) => executor.writeBlock(block, data),
+    close: () => executor.close(),
+  };
 }
 
 const choiceOf = ({ loaded, answers, fold }: RealEngine): TokenChoice => ({

@@ -25,6 +25,15 @@ async function rowsOf(path: string) {
   return await parquetReadObjects({ file: new Uint8Array(readFileSync(path)).buffer as ArrayBuffer });
 }
 
+/** Steps of seconds, as no prompt begins like another one. */
+function longPrompts(count: number): string {
+  const request = (i: number) => {
+    const ids = Array.from({ length: 3500 }, (_, at) => (at * (i + 3)) % 250);
+    return { input_toks: 3500, output_toks: 1, arrival_time_ns: 0, input_tok_ids: ids, output_tok_ids: [8] };
+  };
+  return Array.from({ length: count }, (_, i) => JSON.stringify(request(i))).join("\n");
+}
+
 const sum = (values: readonly number[]) => values.reduce((total, value) => total + value, 0);
 
 test.each([
@@ -129,19 +138,35 @@ test("nobody waits for a request that comes in an hour", async () => {
   expect(stdout).toContain("interrupted: figures are of the 20 requests that had ended by then");
 });
 
+test("so it is with a policy of one's own, as long as the model computes", async () => {
+  const folder = newFolder();
+  const code = `export default { create: () => ({ add() { console.log("ended"); }, remove() {}, victim() {} }) };`;
+  writeFileSync(join(folder, "mine.ts"), code);
+  writeFileSync(join(folder, "trace.jsonl"), longPrompts(40));
+  const how = "--target cpu --model random:15m --scheduler naive --blocks 1500 --eviction ./mine.ts --threads 1";
+  const child = served(folder, ["replay", "trace.jsonl", ...how.split(" "), "--out", "run"]);
+  const end = ended(child);
+  await new Promise((resolve) => child.stderr?.once("data", resolve));
+  // The first request has ended, and the step of the next one takes seconds.
+  await sleep(200);
+  child.kill("SIGINT");
+  const { code: exitCode, stdout, stderr } = await end;
+  expect(stderr).toMatch(/^(ended\n)+kvlab: interrupted after \d+ of 40 requests; those are kept in run\n$/);
+  expect(exitCode).toBe(130);
+  expect(stdout).toContain("Saved in run");
+  expect(readdirSync(folder).sort()).toEqual(["cache", "mine.ts", "run", "trace.jsonl"]);
+});
+
 test("a second signal ends it in the middle of a step, and nothing is left", async () => {
   const folder = newFolder();
-  const request = { input_toks: 3500, output_toks: 1, input_tok_ids: Array(3500).fill(7), output_tok_ids: [8] };
-  const lines = Array.from({ length: 40 }, () => ({ ...request, arrival_time_ns: 0 }));
-  writeFileSync(join(folder, "trace.jsonl"), lines.map((line) => JSON.stringify(line)).join("\n"));
+  writeFileSync(join(folder, "trace.jsonl"), longPrompts(400));
   const how = "--target cpu --model random:15m --index none --scheduler naive --blocks 500 --timeline time.json";
   const child = served(folder, ["replay", "trace.jsonl", ...how.split(" "), "--out", "run"]);
   const end = ended(child);
   while (!readdirSync(folder).some((name) => name.startsWith("time.json"))) await sleep(20);
   await sleep(5000);
   child.kill("SIGINT");
-  await sleep(100);
-  child.kill("SIGINT");
+  child.kill("SIGTERM");
   const { code, stdout, stderr } = await end;
   // By the system's hand, which shells call 130, too.
   expect([code, child.signalCode]).toEqual([null, "SIGINT"]);
