@@ -98,12 +98,17 @@ function printEngine(): void {
       console.log(`${name.padEnd(44)}${short(value).padStart(10)} ${unit}`);
   };
   print("Engine on the CPU, random:anchors, beside what the machine can do in the same minute", [["speed"]]);
-  print("Prefill against what is cached, random:anchors", [["prefill", "anchors"]]);
   print("Time outside ONNX Runtime, random:160m", [["overhead"]]);
   print(
     "The same steps over a growing pool, random:anchors",
     ["1024", "8192", "65536"].map((slots) => ["pool", slots]),
   );
+}
+
+function printPrefill(): void {
+  console.log("\nPrefill against what is cached, random:anchors");
+  for (const { name, value, unit } of child("./engine.ts", ["prefill"]))
+    console.log(`${name.padEnd(44)}${short(value).padStart(10)} ${unit}`);
 }
 
 function printLlamaCpp(): void {
@@ -121,6 +126,7 @@ const parts: Record<string, () => void> = {
   hashing: () => printFigures("Hashing token ids", ["hashing"]),
   simulation: printSimulation,
   engine: printEngine,
+  prefill: printPrefill,
   "llama-cpp": printLlamaCpp,
   reading: () => printFigures("Reading a trace (plain file)", ["reading"]),
 };
