@@ -5,7 +5,7 @@ import { join } from "node:path";
 import type { Worker } from "node:worker_threads";
 import { afterAll, afterEach, describe, expect, test } from "vitest";
 import { openCpuExecutor } from "../../../engine/cpu/executor.ts";
-import { checkFits } from "../../../engine/cpu/memory.ts";
+import { checkFits, withDemand } from "../../../engine/cpu/memory.ts";
 import { type Executor, ExecutorError } from "../../../engine/executor.ts";
 import { loadModel } from "../../../engine/model/load.ts";
 import { blockTokens, stepOf } from "./decoders.ts";
@@ -17,7 +17,7 @@ afterAll(async () => {
   rmSync(folder, { recursive: true });
 });
 
-const blockCount = 700;
+const blockCount = 2100;
 const model = loadModel("random:15m");
 
 async function opened(): Promise<Executor> {
@@ -42,15 +42,15 @@ describe.runIf(canLimit)("where the machine has no more memory", () => {
   test("a step says what was asked for, and the executor goes on when there is some again", async () => {
     const executor = await opened();
     // Their logits alone are more than what any allocator keeps for itself.
-    const large = stepOf(Array.from({ length: 600 }, (_, i) => ({ tokens: [i % 250], from: 0, to: 1, table: [i] })));
-    limitMemory(usedBytes() + 2 ** 23);
+    const large = stepOf(Array.from({ length: 2000 }, (_, i) => ({ tokens: [i % 250], from: 0, to: 1, table: [i] })));
+    limitMemory(usedBytes() + 2 ** 26);
     const error = await executor.executeStep(large).catch((failure: unknown) => failure);
     limitMemory(undefined);
     expect(error).toBeInstanceOf(ExecutorError);
     expect((error as Error).message).toMatch(
-      /^out of memory: random:15m needs 0\.1 GiB for its weights and \d\.\d GiB for 700 blocks of 4 tokens and more for a step of 600 tokens: the executor failed: /,
+      /^out of memory: random:15m needs 0\.1 GiB for its weights and \d\.\d GiB for 2100 blocks of 4 tokens and more for a step of 2000 tokens: the executor failed: /,
     );
-    expect((await executor.executeStep(large)).logits).toHaveLength(600 * model.config.vocabulary);
+    expect((await executor.executeStep(large)).logits).toHaveLength(2000 * model.config.vocabulary);
   });
 });
 
@@ -62,17 +62,35 @@ test("a pool that was never there is refused before anything is made", () => {
   expect(checkFits({ ...demand, blockCount: 10 })).toBeUndefined();
 });
 
+test("whatever could not be allocated is said with what was asked for, and other errors are themselves", () => {
+  const demand = { config: model.config, bits: 32, blockCount: 700, blockTokens } as const;
+  const failed = () => {
+    try {
+      return new ArrayBuffer(2 ** 50);
+    } catch (error) {
+      return withDemand(error, demand);
+    }
+  };
+  expect(failed()).toEqual(
+    new ExecutorError(
+      "out of memory: random:15m needs 0.1 GiB for its weights and 0.0 GiB for 700 blocks of 4 tokens: Array buffer allocation failed",
+    ),
+  );
+  const other = new ExecutorError("the executor failed: idx=4000 must be within the inclusive range");
+  expect(withDemand(other, demand)).toBe(other);
+});
+
 test("a worker that is killed is said, by whoever waits and by whoever comes later", async () => {
   let worker: Worker | undefined;
   process.once("worker", (started) => {
     worker = started;
   });
   const executor = await opened();
-  const asked = executor.readBlock(3);
-  await asked;
+  await executor.readBlock(3);
+  const killed = worker?.terminate();
   const waiting = executor.executeStep(stepOf([{ tokens: [1, 2], from: 0, to: 2, table: [4] }]));
-  await worker?.terminate();
   await expect(waiting).rejects.toThrow("the executor's worker thread died: it exited with code 1");
+  await killed;
   await expect(executor.readBlock(3)).rejects.toBeInstanceOf(ExecutorError);
   await executor.close();
 });
