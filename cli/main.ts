@@ -17,6 +17,7 @@ import { complain, exitNow, OutputError, outputError, print, printed } from "./p
 import { addReplay } from "./replay.ts";
 import { addTrace } from "./trace.ts";
 import { userCodeRuns } from "./user-code.ts";
+import { addVerify } from "./verify.ts";
 
 /** What the program exits with; 0 means done. */
 const Exit = { noOutput: 1, engineFailed: 1, badInput: 2, bug: 70, interrupted: 130 } as const;
@@ -53,6 +54,7 @@ function program(): Command {
   addExperiment(kvlab);
   addDoctor(kvlab);
   addGenerate(kvlab);
+  addVerify(kvlab);
   addLaterCommands(kvlab);
   return kvlab;
 }

@@ -228,11 +228,12 @@ function checkTogether(
     );
 }
 
-function parseRules(texts: readonly string[]): Partial<Record<RuleName, RuleValue>> {
+/** @throws InputError if there is no such rule, or one has several values */
+export function parseRules(texts: readonly string[]): Partial<Record<RuleName, RuleValue>> {
   const rules: Partial<Record<RuleName, RuleValue>> = {};
   for (const text of texts) {
     const { name, values } = parseRuleOption(text);
-    if (values.length > 1) throw new InputError(`--rule ${text}: replay takes one value; kvlab compare takes several`);
+    if (values.length > 1) throw new InputError(`--rule ${text}: one run has one value; kvlab compare takes several`);
     rules[name] = values[0];
   }
   return rules;

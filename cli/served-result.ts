@@ -68,6 +68,9 @@ export function servedResult(
 /** Several observers as one. */
 export function together(observers: readonly StepObserver[]): StepObserver {
   return {
+    planned: (...args) => {
+      for (const observer of observers) observer.planned?.(...args);
+    },
     steps: (...args) => {
       for (const observer of observers) observer.steps?.(...args);
     },

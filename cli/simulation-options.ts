@@ -47,7 +47,7 @@ const withoutClock: readonly (keyof SimulationOptions)[] = [
 ];
 
 /** What only the simulator has a use for, and what only a real engine. */
-const ofSimulator: readonly (keyof SimulationOptions)[] = [
+export const ofSimulator: readonly (keyof SimulationOptions)[] = [
   ...(["gpu", "tp", "kvDtype", "gpuMemory", "cost", "efficiency", "replicas", "router", "routerOption"] as const),
 ];
 const ofEngine: readonly (keyof SimulationOptions)[] = ["threads", "bits", "pace", "answers", "fold"];

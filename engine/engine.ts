@@ -228,6 +228,7 @@ export function checkContents(
 /** Somebody who is told of everything, and the host, which is told of what concerns it. */
 function observing(observer: StepObserver | undefined, host: HostTier): StepObserver {
   return {
+    planned: (...args) => observer?.planned?.(...args),
     steps: (...args) => observer?.steps?.(...args),
     arrived: (...args) => observer?.arrived?.(...args),
     admitted: (...args) => observer?.admitted?.(...args),

@@ -12,6 +12,8 @@ import type { Levels, TimeSeries } from "./time-series.ts";
 
 /** Hears of everything that takes time, for tables and timelines. */
 export interface StepObserver {
+  /** The next step, which has not run; valid only now. */
+  planned?(replica: ServedReplica, plan: StepPlan, startNs: Nanos): void;
   /** `count` steps like this one, the first of them from `startNs`; the i-th one ends at `endsNs[i]`. */
   steps?(replica: ServedReplica, load: Readonly<StepLoad>, startNs: Nanos, count: number, endsNs: Float64Array): void;
   arrived?(request: Request, replica: number, nowNs: Nanos): void;
@@ -122,6 +124,7 @@ export class ServedReplica {
     measure(this.load, plan, this.#parts.windowTokens);
     this.#plan = plan;
     this.#startedNs = nowNs;
+    this.#parts.observer?.planned?.(this, plan, nowNs);
     return plan;
   }
 

@@ -16,6 +16,11 @@ export interface RecordedRun {
   readonly replicas: readonly RecordedSteps[];
 }
 
+/** A step is not the recorded one. */
+export class NotRecorded extends InputError {
+  override name = "NotRecorded";
+}
+
 /**
  * Steps take what they took in a run: to tell whether another program, given the same times, decides the same. Each step
  * must compute as many tokens as it did there.
@@ -33,14 +38,14 @@ export class Recorded implements CostModel {
     this.#where = where;
   }
 
-  /** @throws InputError at the first step that is not the recorded one. */
+  /** @throws NotRecorded at the first step that is not the recorded one. */
   stepNs({ prefillTokens, decodeTokens }: Readonly<StepLoad>): Nanos {
     const step = this.#next++;
     const steps = this.#steps;
     if (step >= steps.durationNs.length)
-      throw new InputError(`${this.#where}: step ${step} was not recorded, there are ${steps.durationNs.length}`);
+      throw new NotRecorded(`${this.#where}: step ${step} was not recorded, there are ${steps.durationNs.length}`);
     if (steps.prefillTokens[step] !== prefillTokens || steps.decodeTokens[step] !== decodeTokens)
-      throw new InputError(
+      throw new NotRecorded(
         `${this.#where}: step ${step} computes ${prefillTokens} tokens of prompts and ${decodeTokens} of answers, ` +
           `recorded are ${steps.prefillTokens[step]} and ${steps.decodeTokens[step]}`,
       );

@@ -25,6 +25,7 @@ test("every command's help has an example, fits 80 columns, and names nothing of
     "conformance",
     "experiment",
     "generate",
+    "verify",
   ];
   const helps = await Promise.all(
     commands.map((name) => kvlab(newFolder(), [...name.split(" "), "--help"].filter(Boolean))),

@@ -1,0 +1,83 @@
+import type { BlockColumns } from "../core/content.ts";
+import { ChunkTable } from "../core/serving/chunk-table.ts";
+import { type Decisions, firstParting, type Parting } from "../core/serving/decisions.ts";
+import type { StepTable } from "../core/serving/step-table.ts";
+import type { Trace } from "../core/trace.ts";
+import { NotRecorded, Recorded, type RecordedSteps } from "../sim/cost/recorded.ts";
+import { Simulation, type SimulationConfig } from "../sim/simulation.ts";
+import type { RunConfig } from "./configuration.ts";
+import { breathe, Interrupted } from "./interrupt.ts";
+import { poolBytesPerToken, type RealEngine } from "./real-engine.ts";
+import { runEngine } from "./run-engine.ts";
+import { withFile } from "./slices.ts";
+
+/** A trace served by an engine, and by the simulator with the durations of the engine's steps. */
+export interface Verification {
+  readonly engine: Decisions;
+  readonly steps: StepTable;
+  readonly simulator: Decisions;
+  /** Undefined: they decided the same at the same times. */
+  readonly parting: Parting | undefined;
+}
+
+export interface VerificationOptions {
+  /** What is done before a request comes, anew for each of the two. */
+  readonly before?: () => SimulationConfig["before"];
+  readonly advance?: (requests: number) => void;
+}
+
+/** @throws Interrupted, and InputError if the model cannot take the trace */
+export async function verifyDecisions(
+  trace: Trace,
+  blocks: BlockColumns,
+  config: RunConfig,
+  engine: RealEngine,
+  { before, advance = () => {} }: VerificationOptions = {},
+): Promise<Verification> {
+  const chunks = new ChunkTable();
+  const watched = { ...config, events: true, ...beforeOf(before) };
+  const options = { keepSteps: true, observers: [chunks], advance };
+  const { result } = await runEngine(trace, blocks, watched, engine, options);
+  if (result.interrupted) throw new Interrupted();
+  const steps = result.steps!;
+  const { outputTokens } = result.requests;
+  const { loop, speed, pace } = engine;
+  const arrivalNs = pace === "none" ? new Float64Array(trace.requestCount) : trace.arrivalNs;
+  const simulator = await decisionsWith(steps, { ...trace, arrivalNs, outputTokens }, blocks, {
+    ...config,
+    ...beforeOf(before),
+    arrivals: { loop, speed },
+    hostBlocks: Math.floor(engine.swapSpace / (poolBytesPerToken(engine) * config.blockTokens)),
+  });
+  const decided = { log: result.logs[0], chunks, outcomes: result.requests };
+  return { engine: decided, steps, simulator, parting: firstParting(decided, simulator) };
+}
+
+function beforeOf(make: VerificationOptions["before"]): Pick<SimulationConfig, "before"> {
+  const before = make?.();
+  return before ? { before } : {};
+}
+
+/**
+ * What the simulator decides if its steps take what these took; up to the first step that computes something else, if there
+ * is one.
+ */
+export async function decisionsWith(
+  steps: RecordedSteps,
+  trace: Trace,
+  blocks: BlockColumns,
+  config: Omit<SimulationConfig, "cost">,
+): Promise<Decisions> {
+  const chunks = new ChunkTable();
+  const cost = new Recorded(steps, "the engine's steps");
+  const simulation = new Simulation({ ...config, cost: () => cost, events: true, observer: chunks });
+  try {
+    simulation.feed(trace, blocks);
+    simulation.end();
+    while (simulation.run(1024)) await breathe();
+  } catch (error) {
+    if (!(error instanceof NotRecorded)) throw withFile(error, config);
+  }
+  const [{ log }] = simulation.replicas;
+  return { log: log!, chunks, outcomes: simulation.arrivals.batches[0].outcomes };
+}

@@ -1,0 +1,127 @@
+import { type Command, Option } from "commander";
+import { InputError } from "../core/errors.ts";
+import { CacheReplay } from "../core/replay.ts";
+import { checkMemory, type PartNames, partsNamed, type RunConfig } from "./configuration.ts";
+import { readInput } from "./input.ts";
+import { asSent } from "./load.ts";
+import { OperationsPlayer, readOperations } from "./operations-file.ts";
+import {
+  addBlockSize,
+  addTraceOptions,
+  blocksOf,
+  type Capacity,
+  defaultCapacity,
+  parseCapacity,
+  path,
+  rule,
+  type TraceReading,
+  wholeNumber,
+} from "./options.ts";
+import { print } from "./print.ts";
+import { Progress } from "./progress.ts";
+import { engineCapacity, engineFrom } from "./real-engine.ts";
+import { blockTokensFor, parseRules } from "./replay.ts";
+import { distinctPromptBlocks } from "./run.ts";
+import { addSimulationOptions, checkTarget, ofSimulator, type SimulationOptions } from "./simulation-options.ts";
+import { verifyDecisions } from "./verification.ts";
+import { verifyReport } from "./verify-report.ts";
+import { verifyText } from "./verify-text.ts";
+
+interface VerifyOptions extends PartNames, TraceReading, SimulationOptions {
+  readonly target: "cpu";
+  readonly rule?: readonly string[];
+  readonly blocks?: Capacity;
+  readonly blockSize?: number;
+  readonly seed: number;
+  readonly audit?: boolean;
+  readonly operations?: string;
+  readonly timeline?: string;
+  readonly json?: boolean;
+}
+
+/** Exit code of a check that failed. */
+const different = 1;
+
+const examples = `
+Examples:
+  kvlab verify --policy vllm --limit 100
+  kvlab verify trace.jsonl --policy sglang --scheduler lpm --blocks 5%
+  kvlab verify trace.jsonl --model ./llama --policy vllm --capacity 2GiB --json
+
+Exit code 1 if there is a difference. Options as of kvlab replay --target cpu.`;
+
+export function addVerify(program: Command): void {
+  const command = program
+    .command("verify")
+    .description("serve a trace with an engine and replay it in the simulator: do both decide the same?")
+    .argument("[TRACE...]", 'trace files, read one after the other; none, or "example": the built-in example')
+    .option("--policy <NAME>", "a real system's composition, of which the options below change parts")
+    .option("--index <NAME>", "prefix index, or a file with one of your own")
+    .option("--eviction <NAME>", "eviction policy, or a file with one of your own")
+    .option("--allocator <NAME>", "allocator")
+    .option("--scheduler <NAME>", "scheduler")
+    .option("--rule <NAME=VALUE>", "a reuse rule (repeatable; kvlab policies lists them)", rule)
+    .option("--blocks <N>", "blocks of the cache, or N% of the distinct blocks", parseCapacity);
+  addSimulationOptions(addTraceOptions(addBlockSize(command)))
+    .addOption(new Option("--target <TARGET>", "the engine: cpu").default("cpu").argParser(parseTarget))
+    .option("--seed <N>", "for policies that draw lots", wholeNumber("--seed", 0, 2 ** 32 - 1), 1)
+    .option("--audit", "check every invariant after every step; slow")
+    .option(
+      "--operations <FILE>",
+      "pin, unpin, delete, evict, reset meanwhile (JSON lines)",
+      path("--operations", "a file"),
+    )
+    .option("--json", "print one JSON document and nothing else")
+    .addHelpText("after", examples)
+    .action(verify);
+  for (const option of command.options) if (refused.includes(option.attributeName())) option.hideHelp();
+}
+
+/** Options of a replay that have no meaning here. */
+const refused: readonly string[] = [...ofSimulator, "timeline"];
+
+function parseTarget(text: string): "cpu" {
+  if (text === "cpu") return text;
+  throw new InputError(`--target is "${text}", expected cpu: an engine, with which the simulator is compared`);
+}
+
+async function verify(files: readonly string[], options: VerifyOptions): Promise<void> {
+  const parts = await partsNamed(options, parseRules(options.rule ?? []), options.target);
+  checkTarget(options);
+  if (options.timeline !== undefined) throw new InputError("--timeline goes with kvlab replay");
+  if (options.blocks !== undefined && options.capacity !== undefined)
+    throw new InputError("--blocks and --capacity exclude each other: both are the size of the cache");
+  const operations = options.operations === undefined ? undefined : await readOperations(options.operations);
+  const progress = new Progress();
+  try {
+    const read = await readInput(files, options, progress);
+    const input = { ...read, trace: asSent(read.trace, options) };
+    const { trace } = input;
+    const engine = engineFrom(options, trace);
+    const blockTokens = blockTokensFor(trace, options.blockSize, parts.preset);
+    const blocks = CacheReplay.blockKeys({ ...parts, blockTokens, blocks: undefined, seed: options.seed }, trace);
+    const capacity = engineCapacity(options, engine, blockTokens) ?? defaultCapacity;
+    const config: RunConfig = {
+      ...parts,
+      blockTokens,
+      blocks: parts.eviction.unlimited ? undefined : blocksOf(capacity, distinctPromptBlocks(blocks)),
+      schedulerOptions: { ...parts.schedulerOptions, ...options.schedulerOption },
+      seed: options.seed,
+      audit: options.audit ?? false,
+    };
+    checkMemory(config.blocks);
+    const before = () => {
+      const player = operations && new OperationsPlayer(operations, trace, blocks);
+      return player && (((request, cache) => player.before(request, cache)) satisfies RunConfig["before"]);
+    };
+    progress.start("serving", trace.requestCount);
+    const advance = (requests: number) => progress.advance(requests);
+    const verification = await verifyDecisions(trace, blocks, config, engine, { before, advance });
+    progress.done();
+    const report = verifyReport(input, blocks, config, engine, verification);
+    print(`${options.json ? JSON.stringify(report, undefined, 2) : verifyText(input, report)}\n`);
+    if (!report.identical) process.exitCode = different;
+  } finally {
+    progress.done();
+  }
+}

@@ -1,0 +1,79 @@
+import { writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { describe, expect, test } from "vitest";
+import { ended, fromSource, newFolder, refusal, start } from "./program.ts";
+
+/** From source, as an engine's thread has a file of its own; models are kept in the test's folder. */
+const verify = (folder: string, args: string) =>
+  ended(start(folder, ["verify", ...args.split(" ")], { XDG_CACHE_HOME: folder }, fromSource()));
+
+test("an engine and the simulator with its durations decide the same, which is said with how much that is", async () => {
+  const folder = newFolder();
+  const args = "example --limit 12 --policy vllm --blocks 2000 --threads 1 --pace none";
+  const { code, stdout, stderr } = await verify(folder, args);
+  expect([code, stderr]).toEqual([0, ""]);
+  expect(stdout).toMatch(/^identical: [\d,]+ decisions in [\d,]+ steps\n {2}admit 12, .*\n.*chunk/m);
+});
+
+test("the same as a document", async () => {
+  const args = "example --limit 12 --policy sglang --scheduler lpm --blocks 150 --answers free --fold --json";
+  const { code, stdout } = await verify(newFolder(), args);
+  const document = JSON.parse(stdout);
+  expect([code, document.identical]).toEqual([0, true]);
+  expect(document).toMatchObject({
+    schema: "verify/1",
+    target: "cpu",
+    policy: { preset: "sglang", scheduler: "lpm", blocks: 150 },
+    engine: { model: "random:tiny", answers: "free", backend: "onnx-cpu" },
+    difference: null,
+    thereupon: null,
+  });
+  const { chunk, ...events } = document.decisionsByKind as Record<string, number>;
+  expect(events["step"]).toBe(document.steps);
+  expect(events["finish"]).toBe(12);
+  expect(Object.values(events).reduce((sum, count) => sum + count, chunk)).toBe(document.decisions);
+});
+
+test("a policy of one's own that draws lots of its own is found out, with the first victim that is another one", async () => {
+  const folder = newFolder();
+  const policy = `
+    export default {
+      name: "mine",
+      description: "any one",
+      create() {
+        const idle = [];
+        return {
+          add(entry) { idle.push(entry); },
+          remove(entry) { idle.splice(idle.indexOf(entry), 1); this.next = undefined; },
+          victim() { return idle.includes(this.next) ? this.next : (this.next = idle[Math.floor(Math.random() * idle.length)]); },
+        };
+      },
+    };`;
+  writeFileSync(join(folder, "mine.js"), policy);
+  const args = "example --limit 40 --eviction ./mine.js --blocks 400 --threads 1 --pace none";
+  const { code, stdout, stderr } = await verify(folder, args);
+  expect([code, stderr]).toEqual([1, ""]);
+  expect(stdout).toMatch(/different: the first difference is after [\d,]+ steps? and [\d,]+ events, request \d+/);
+  expect(stdout.match(/evicts content/g)!.length).toBeGreaterThanOrEqual(2);
+  expect(stdout).toMatch(/cached: held, idle +\d+, \d+ +\d+, \d+/);
+  const { stdout: text } = await verify(folder, `${args} --json`);
+  const { identical, difference } = JSON.parse(text);
+  expect(identical).toBe(false);
+  const { engine, simulator } = difference.sides;
+  expect(engine.before).toEqual(simulator.before);
+  expect(engine.words).not.toBe(simulator.words);
+});
+
+describe.concurrent("what cannot be verified is refused in one line", () => {
+  const cases: [args: string, said: RegExp][] = [
+    ["verify --target sim", /^--target is "sim", expected cpu: /],
+    ["verify --gpu h200", /^--gpu goes with --target sim$/],
+    ["verify --timeline t.json", /^--timeline goes with kvlab replay$/],
+    ["verify --blocks unlimited", /memory has a limit/],
+    ["verify --blocks 10 --capacity 1GiB", /exclude each other/],
+    ["verify --rule publish=step,finish", /one run has one value/],
+  ];
+  test.each(cases)("kvlab %s", async (args, said) => {
+    expect(await refusal(newFolder(), args.split(" "))).toMatch(said);
+  });
+});
