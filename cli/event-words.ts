@@ -44,6 +44,11 @@ export class EventWords {
     return { content, request, block, part: inPrompt ? "prompt" : "answer", fromToken: block * blockTokens, toToken };
   }
 
+  /** "content 17 (block 4 of request 5's prompt, tokens 64–80)"; ends of prompts and answers are in no block of the trace. */
+  #content(content: number): string {
+    return this.#blocks.keys.includes(content) ? `content ${content} (${this.nameOf(content)})` : `content ${content}`;
+  }
+
   /** "block 4 of request 5's prompt, tokens 64–80" */
   nameOf(content: number): string {
     const { request, block, part, fromToken, toToken } = this.occurrence(content);
@@ -52,12 +57,13 @@ export class EventWords {
 
   /** An event as a sentence about its request. */
   sentence(event: LoggedEvent): string {
-    return event.name === "step" ? `a step ${this.does(event)}` : `request ${event.request} ${this.does(event)}`;
+    if (event.name === "step") return `a step ${this.does(event)}`;
+    return `${event.request < 0 ? "an operator" : `request ${event.request}`} ${this.does(event)}`;
   }
 
   /** What the request does. */
   does({ name, request, block, key, value, cachedBy, usedBy }: LoggedEvent): string {
-    const content = () => `content ${key} (${this.nameOf(key)})`;
+    const content = () => this.#content(key);
     const past =
       (cachedBy === undefined ? "" : `, cached by request ${cachedBy}`) +
       (usedBy === undefined ? "" : `, last used by request ${usedBy}`);

@@ -10,6 +10,7 @@ import type { Input } from "./input.ts";
 import { version } from "./package.ts";
 import { describeEngine, type RealEngine } from "./real-engine.ts";
 import { policyReport, traceReport } from "./report.ts";
+import { counted } from "./table.ts";
 import type { Verification } from "./verification.ts";
 
 /** Events that are shown before a difference. */
@@ -118,24 +119,27 @@ class Differences {
   #side(side: Decisions, parting: Parting & { what: "event" | "chunk" }, requests: readonly number[]) {
     const { log, chunks } = side;
     const { timeNs } = log.columns();
-    const next: number | undefined = parting.what === "chunk" ? chunks.startNs[parting.steps] : timeNs[parting.events];
+    const planned: number | undefined = chunks.startNs[parting.steps];
+    const next = parting.what === "chunk" ? planned : (timeNs[parting.events] ?? planned);
     const nowNs = next ?? timeNs.at(-1) ?? 0;
     const before = stateAfter(side, parting.events, nowNs, this.#blockCount);
     const after = stateAfter(side, endOf(timeNs, parting.events, nowNs), nowNs, this.#blockCount);
     return {
       timeNs: next ?? null,
-      words:
-        parting.what === "chunk"
-          ? chunkWords(chunks, parting.chunk)
-          : this.#sentence(side, parting.events, before.books),
+      words: parting.what === "chunk" ? chunkWords(chunks, parting.chunk) : this.#next(side, parting, before.books),
       before: stateReport(before.state, requests),
       /** When all is done that this side decides at that time. */
       after: stateReport(after.state, requests),
     };
   }
 
+  /** The next event of a side; where its log ends, the step that it has planned, if there is one. */
+  #next(side: Decisions, { events, steps }: Parting & { what: "event" }, books: LogBooks): string {
+    if (events < side.log.count) return this.#sentence(side, events, books);
+    return steps < side.chunks.startNs.length ? stepWords(side.chunks, steps) : nothing;
+  }
+
   #sentence({ log }: Decisions, at: number, books?: LogBooks): string {
-    if (at >= log.count) return nothing;
     const { kind, request, block, key, value } = log.columns();
     const cached =
       books && block[at] >= 0 ? { cachedBy: books.cachedBy(block[at]), usedBy: books.usedBy(block[at]) } : {};
@@ -164,6 +168,11 @@ function requestAt({ log, chunks }: Decisions, parting: Parting): number[] {
   const request: number | undefined =
     parting.what === "chunk" ? chunks.request[parting.chunk] : log.columns().request[parting.events];
   return request === undefined || request < 0 ? [] : [request];
+}
+
+function stepWords({ step, request }: Decisions["chunks"], number: number): string {
+  const ids = request.filter((_, i) => step[i] === number);
+  return `step ${number} begins, of ${counted(ids.length, "request")}: ${ids.join(", ")}`;
 }
 
 function chunkWords(chunks: Decisions["chunks"], at: number): string {

@@ -76,7 +76,7 @@ function firstChunk(a: ChunkTable, b: ChunkTable, times: boolean): (Parting & { 
   for (let chunk = 0; chunk < most; chunk++) {
     const decided = chunkColumns.every((name) => a[name][chunk] === b[name][chunk]);
     const step = Math.min(a.step[chunk] ?? Number.POSITIVE_INFINITY, b.step[chunk] ?? Number.POSITIVE_INFINITY);
-    const events = Math.min(...[a, b].map(({ loggedEvents }) => loggedEvents[step] ?? Number.POSITIVE_INFINITY));
+    const events = Math.max(...[a, b].map(({ loggedEvents }) => loggedEvents[step] ?? 0));
     if (!decided) return { what: "chunk", chunk, events, steps: step, onlyTime: false };
     if (times && a.startNs[step] !== b.startNs[step])
       return { what: "chunk", chunk, events, steps: step, onlyTime: true };

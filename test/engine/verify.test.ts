@@ -1,0 +1,292 @@
+import { beforeAll, describe, expect, test } from "vitest";
+import { engineFrom } from "../../cli/real-engine.ts";
+import { together } from "../../cli/served-result.ts";
+import { decisionsWith } from "../../cli/verification.ts";
+import { verifyReport } from "../../cli/verify-report.ts";
+import { verifyText } from "../../cli/verify-text.ts";
+import type { BlockColumns } from "../../core/content.ts";
+import { EventKind, EventLog, type EventName, eventNames } from "../../core/events.ts";
+import type { AllocatorPlugin, EvictionPlugin } from "../../core/plugins.ts";
+import { ChunkTable } from "../../core/serving/chunk-table.ts";
+import { type Decisions, firstParting, type Parting } from "../../core/serving/decisions.ts";
+import { StepTable } from "../../core/serving/step-table.ts";
+import type { Trace } from "../../core/trace.ts";
+import type { Clock } from "../../engine/clock.ts";
+import { presetRegistry } from "../../policies/registry.ts";
+import type { RecordedSteps } from "../../sim/cost/recorded.ts";
+import type { SimulationConfig } from "../../sim/simulation.ts";
+import { tracesOf } from "../support/simulated.ts";
+import { type OwnEngine, openModel, type policiesOf, type Served, serve, talk } from "./serving.ts";
+
+let model: Served;
+beforeAll(async () => {
+  model = await openModel("random:tiny", 48, 4);
+});
+
+/** What an engine did, and what to replay it with. */
+interface Recording {
+  readonly trace: Trace;
+  readonly columns: BlockColumns;
+  readonly config: ReturnType<typeof policiesOf>;
+  readonly hostBlocks: number;
+  readonly steps: StepTable;
+  readonly engine: Decisions;
+}
+
+async function record(own: OwnEngine, trace = talk({ seed: 4, answers: true })): Promise<Recording> {
+  const chunks = new ChunkTable();
+  const steps = new StepTable();
+  const { engine, columns, config } = await serve(model, trace, { ...own, observer: together([steps, chunks]) });
+  const { outcomes } = engine.arrivals.batches[0];
+  const decided = { log: engine.replica.log!, chunks, outcomes };
+  return { trace, columns, config, hostBlocks: own.hostBlocks ?? 0, steps, engine: decided };
+}
+
+/** The same trace in the simulator, with something planted. */
+const simulate = (
+  { trace, columns, config, hostBlocks, steps }: Recording,
+  planted: Partial<SimulationConfig> = {},
+  durations: RecordedSteps = steps,
+): Promise<Decisions> => decisionsWith(durations, trace, columns, { ...config, hostBlocks, ...planted });
+
+function expectEvents(parting: Parting | undefined): asserts parting is Parting & { what: "event" } {
+  expect(parting?.what).toBe("event");
+}
+
+/** An event as its kind, request, block and value. */
+function eventAt({ log }: Decisions, at: number) {
+  const { kind, request, block, value } = log.columns();
+  return { kind: eventNames[kind[at]], request: request[at], block: block[at], value: value[at] };
+}
+
+const placesOf = ({ log }: Decisions, name: EventName): number[] =>
+  [...log.columns().kind].flatMap((kind, at) => (kind === EventKind[name] ? [at] : []));
+
+/** A log with its events in another order, or some of them left out. */
+function reordered(decisions: Decisions, order: readonly number[]): Decisions {
+  const log = new EventLog();
+  const { kind, timeNs, request, block, key, value } = decisions.log.columns();
+  for (const at of order) log.add(kind[at], timeNs[at], request[at], block[at], key[at], value[at]);
+  return { ...decisions, log };
+}
+
+const tight = { preset: presetRegistry.get("vllm"), blocks: 18 } as const;
+
+/** The second row of two blocks or more that is handed out has its first two blocks swapped. */
+const swapsTwoBlocks = (allocator: AllocatorPlugin): AllocatorPlugin => ({
+  ...allocator,
+  create(blockCount) {
+    const made = allocator.create(blockCount);
+    const allocate = made.allocate.bind(made);
+    let calls = 0;
+    made.allocate = (table, from, to) => {
+      allocate(table, from, to);
+      if (to - from < 2 || ++calls !== 2) return;
+      [table[from], table[from + 1]] = [table[from + 1], table[from]];
+    };
+    return made;
+  },
+});
+
+/** The third victim is the one after it. */
+const skipsAVictim = (eviction: EvictionPlugin): EvictionPlugin => ({
+  ...eviction,
+  create(context) {
+    const made = eviction.create(context);
+    const idle = new Set<number>();
+    let evicted = 0;
+    return {
+      add(entry) {
+        idle.add(entry);
+        made.add(entry);
+      },
+      remove(entry, why) {
+        idle.delete(entry);
+        if (why === "evicted") evicted++;
+        made.remove(entry, why);
+      },
+      victim(now) {
+        const right = made.victim(now);
+        const wrong = [...idle].find((entry) => entry !== right);
+        return evicted === 2 ? (wrong ?? right) : right;
+      },
+      published: (...args) => made.published?.(...args),
+      hit: (...args) => made.hit?.(...args),
+      begin: (...args) => made.begin?.(...args),
+    };
+  },
+});
+
+describe("a difference that is planted on one side is found where it is", () => {
+  test("nothing planted, nothing found", async () => {
+    const recording = await record(tight);
+    expect(firstParting(recording.engine, await simulate(recording))).toBeUndefined();
+  });
+
+  test("one swapped block id", async () => {
+    const recording = await record(tight);
+    const { engine, config } = recording;
+    const simulator = await simulate(recording, { allocator: swapsTwoBlocks(config.allocator) });
+    const parting = firstParting(engine, simulator);
+    expectEvents(parting);
+    const [mine, other] = [engine, simulator].map((side) => eventAt(side, parting.events));
+    expect(mine).toMatchObject({ kind: "allocate", request: other.request, value: other.value });
+    // What the engine has there, the simulator has next.
+    expect(eventAt(simulator, parting.events + 1).block).toBe(mine.block);
+    expect(other.block).toBe(eventAt(engine, parting.events + 1).block);
+  });
+
+  test("an eviction out of order", async () => {
+    const recording = await record({ blocks: 18, scheduler: "fcfs-chunked" });
+    const { engine, config } = recording;
+    const simulator = await simulate(recording, { eviction: skipsAVictim(config.eviction) });
+    const parting = firstParting(engine, simulator);
+    expectEvents(parting);
+    expect(parting.events).toBe(placesOf(engine, "evict")[2]);
+    const [mine, other] = [engine, simulator].map((side) => eventAt(side, parting.events));
+    expect([mine.kind, other.kind]).toEqual(["evict", "evict"]);
+    expect(mine.block).not.toBe(other.block);
+  });
+
+  test("a publish one step early", async () => {
+    const recording = await record(tight);
+    const simulator = await simulate(recording);
+    const [step] = placesOf(simulator, "step").slice(3);
+    const publish = placesOf(simulator, "publish").find((at) => at > step)!;
+    const order = Array.from({ length: simulator.log.count }, (_, at) => at);
+    order.splice(publish, 1);
+    order.splice(step, 0, publish);
+    const parting = firstParting(recording.engine, reordered(simulator, order));
+    expect(parting).toEqual({ what: "event", events: step, steps: 3, onlyTime: false });
+  });
+
+  test("publishing as blocks are allocated, rather than when the step has run", async () => {
+    const recording = await record({ ...tight, rules: { publish: "step" } });
+    const simulator = await simulate(recording, { rules: { ...recording.config.rules, publish: "allocation" } });
+    const parting = firstParting(recording.engine, simulator);
+    expectEvents(parting);
+    expect(parting.steps).toBe(0);
+    expect(eventAt(simulator, parting.events)).toMatchObject({ kind: "publish", request: 0, value: 0 });
+  });
+
+  test("a missing copy", async () => {
+    const recording = await record({ ...tight, preset: presetRegistry.get("turbomind") });
+    const simulator = await simulate(recording);
+    expect(firstParting(recording.engine, simulator)).toBeUndefined();
+    const [, missing] = placesOf(simulator, "copy");
+    const order = Array.from({ length: simulator.log.count }, (_, at) => at).filter((at) => at !== missing);
+    const parting = firstParting(recording.engine, reordered(simulator, order));
+    expect(parting).toMatchObject({ what: "event", events: missing, onlyTime: false });
+  });
+
+  test("a preemption that throws away what the other one swaps out", async () => {
+    const recording = await record({ ...tight, hostBlocks: 24, scheduler: "fcfs", schedulerOptions: { swap: 1 } });
+    const simulator = await simulate(recording, { schedulerOptions: { swap: 0 } });
+    const parting = firstParting(recording.engine, simulator);
+    expectEvents(parting);
+    expect(parting.events).toBe(placesOf(recording.engine, "swapOut")[0]);
+  });
+
+  test("a token that another request of the same step computes", async () => {
+    const scheduler = { scheduler: "fcfs-chunked", schedulerOptions: { "max-num-batched-tokens": 11 } };
+    const recording = await record({ ...tight, ...scheduler });
+    const simulator = await simulate(recording);
+    const { step, tokens, prefill } = simulator.chunks;
+    const at = step.findIndex((number, i) => number === step[i + 1] && prefill[i] + prefill[i + 1] === 2);
+    tokens[at]--;
+    tokens[at + 1]++;
+    const parting = firstParting(recording.engine, simulator);
+    expect(parting).toMatchObject({ what: "chunk", chunk: at, steps: step[at], onlyTime: false });
+  });
+
+  test("a chunk that runs through another block", async () => {
+    const recording = await record(tight);
+    const simulator = await simulate(recording);
+    simulator.chunks.blocks[30]++;
+    expect(firstParting(recording.engine, simulator)).toMatchObject({ what: "chunk", chunk: 30 });
+  });
+
+  test("a figure of one request, where all decisions are the same", async () => {
+    const recording = await record(tight);
+    const simulator = await simulate(recording);
+    simulator.outcomes.hitTokens[7]++;
+    expect(firstParting(recording.engine, simulator)).toEqual({ what: "outcome", request: 7, name: "hitTokens" });
+  });
+});
+
+describe("a duration that is off by 1 ns", () => {
+  /** Request 1 comes in the very nanosecond in which the first step ends. */
+  const [trace] = tracesOf([
+    { at: 0, prompt: 9, answer: 4 },
+    { at: 1_000_000, prompt: 5, answer: 2 },
+  ]);
+  const everyMs = (): Clock => {
+    let nowNs = 0;
+    return { now: () => (nowNs += 1_000_000), waitUntil: async () => {} };
+  };
+  const recorded = () => record({ ...tight, clock: everyMs(), choice: { fold: true } }, trace);
+  const offBy = ({ steps }: Recording, ns: number): RecordedSteps => ({
+    ...steps,
+    durationNs: steps.durationNs.map((durationNs, step) => durationNs + (step === 0 ? ns : 0)),
+  });
+
+  test("is found at its step, and so is the admission that it makes later", async () => {
+    const recording = await recorded();
+    const { engine } = recording;
+    const simulator = await simulate(recording, {}, offBy(recording, -1));
+    const [step] = placesOf(engine, "step");
+    expect(firstParting(engine, simulator)).toEqual({ what: "event", events: step, steps: 0, onlyTime: true });
+    const decision = firstParting(engine, simulator, false);
+    expectEvents(decision);
+    expect(decision.steps).toBe(1);
+    expect(eventAt(engine, decision.events)).toMatchObject({ kind: "admit", request: 1 });
+    expect(decision.events).toBe(placesOf(engine, "admit")[1]);
+  });
+
+  test("is found also where it changes no decision", async () => {
+    const recording = await recorded();
+    const simulator = await simulate(recording, {}, offBy(recording, 1));
+    expect(firstParting(recording.engine, simulator)).toMatchObject({ what: "event", steps: 0, onlyTime: true });
+    expect(firstParting(recording.engine, simulator, false)).toBeUndefined();
+  });
+
+  test("is said with both times, and with how things stood", async () => {
+    const recording = await recorded();
+    const { columns, config, steps, engine } = recording;
+    const simulator = await simulate(recording, {}, offBy(recording, -1));
+    const parting = firstParting(engine, simulator);
+    const input = { name: "two", files: ["two"], format: "made", trace, inputTokens: 14, outputTokens: 6 };
+    const real = engineFrom({ model: "random:tiny" }, trace);
+    const report = verifyReport(input, columns, config, real, { engine, steps, simulator, parting });
+    expect(report).toMatchObject({ identical: false, difference: { onlyTime: true, steps: 0, what: "event" } });
+    expect(report.difference!.sides).toMatchObject({
+      engine: {
+        timeNs: 1_000_000,
+        words: "a step computes 9 tokens of 1 request",
+        before: { running: [0], waiting: [1] },
+      },
+      simulator: { timeNs: 999_999, before: { running: [0], waiting: [] } },
+    });
+    expect(report.thereupon).toMatchObject({ steps: 1, requests: [1] });
+    expect(report.thereupon!.sides.simulator).toMatchObject({
+      timeNs: 999_999,
+      words: "step 1 begins, of 1 request: 0",
+    });
+    expect(report.thereupon!.sides.engine).toMatchObject({
+      words: "request 1 is admitted with 0 of its 1 prompt block cached (0 tokens)",
+      before: {
+        waiting: [1],
+        tables: [{ request: 1, blocks: null }],
+        blocks: { free: 15, private: 1, cachedHeld: 2, cachedIdle: 0 },
+      },
+      after: { running: [0, 1], waiting: [], tables: [{ request: 1, blocks: [3, 4] }], blocks: { free: 13 } },
+    });
+    const text = verifyText(input, report);
+    expect(text).toContain("different: the first difference is after 0 steps and");
+    expect(text).toContain("999,999 ns a step computes 9 tokens of 1 request");
+    expect(text).toMatch(
+      /different: the first decision that is another one is after 1 step and \d+ events,\n {2}request 1\n/,
+    );
+    for (const line of text.split("\n")) expect(line.length).toBeLessThanOrEqual(80);
+  });
+});
