@@ -104,6 +104,12 @@ export async function writeSimulatedSteps(path: string, steps: StepTable): Promi
     int32("prefillTokens", column(steps.prefillTokens)),
     int32("decodeTokens", column(steps.decodeTokens)),
     int64("contextTokens", Float64Array.from(steps.contextTokens)),
+    int64("prefillContextTokens", Float64Array.from(steps.prefillContextTokens)),
+    int32("prefillSequences", column(steps.prefillSequences)),
+    int64("prefillPairs", Float64Array.from(steps.prefillPairs)),
+    int32("logits", column(steps.logits)),
+    int32("copiedBlocks", column(steps.copiedBlocks)),
+    int32("swappedTokens", column(steps.swappedTokens)),
   ]);
 }
 

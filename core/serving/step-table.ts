@@ -10,8 +10,15 @@ export class StepTable implements StepObserver {
   readonly sequences: number[] = [];
   readonly prefillTokens: number[] = [];
   readonly decodeTokens: number[] = [];
-  /** Tokens whose keys and values it reads. */
+  /** Tokens whose keys and values it reads ... */
   readonly contextTokens: number[] = [];
+  /** ... of which so many for prompts. */
+  readonly prefillContextTokens: number[] = [];
+  readonly prefillSequences: number[] = [];
+  readonly prefillPairs: number[] = [];
+  readonly logits: number[] = [];
+  readonly copiedBlocks: number[] = [];
+  readonly swappedTokens: number[] = [];
 
   steps(
     replica: { readonly number: number },
@@ -31,6 +38,12 @@ export class StepTable implements StepObserver {
       this.prefillTokens.push(load.prefillTokens);
       this.decodeTokens.push(load.decodeTokens);
       this.contextTokens.push(context - (count - 1 - i) * load.decodeTokens);
+      this.prefillContextTokens.push(load.prefillContextTokens);
+      this.prefillSequences.push(load.prefillSequences);
+      this.prefillPairs.push(load.prefillPairs);
+      this.logits.push(load.logits);
+      this.copiedBlocks.push(load.copiedBlocks);
+      this.swappedTokens.push(load.swappedTokens);
       from = endsNs[i];
     }
   }

@@ -10,9 +10,9 @@ import type { CostModel } from "./cost-model.ts";
  */
 export type Coefficients = Readonly<Record<CoefficientName, number>>;
 
-type CoefficientName = "step" | "prefillStep" | keyof StepLoad;
+export type CoefficientName = "step" | "prefillStep" | keyof StepLoad;
 
-const names = ["step", "prefillStep", ...Object.keys(noLoad())] as readonly CoefficientName[];
+export const coefficientNames = ["step", "prefillStep", ...Object.keys(noLoad())] as readonly CoefficientName[];
 
 /** Coefficients as a file has them: what is 0 may be absent. */
 export interface FittedCost {
@@ -74,9 +74,9 @@ export function fittedFrom(file: Readonly<Record<string, unknown>>, where: strin
   if (typeof picoseconds !== "object" || picoseconds === null || Array.isArray(picoseconds))
     throw new InputError(`${where}: picoseconds is ${JSON.stringify(picoseconds)}, expected coefficients by name`);
   for (const [name, ps] of Object.entries(picoseconds)) {
-    if (!(names as readonly string[]).includes(name)) {
-      const near = nearest(name, names);
-      const hint = near ? `did you mean "${near}"?` : `expected one of ${names.join(", ")}`;
+    if (!(coefficientNames as readonly string[]).includes(name)) {
+      const near = nearest(name, coefficientNames);
+      const hint = near ? `did you mean "${near}"?` : `expected one of ${coefficientNames.join(", ")}`;
       throw new InputError(`${where}: no coefficient "${name}": ${hint}`);
     }
     checkCount(ps, `picoseconds.${name}`, 0, where);

@@ -1,0 +1,151 @@
+import { InputError } from "../../core/errors.ts";
+import { seededRandom } from "../../core/random.ts";
+import type { StepLoad } from "../../core/serving/step-load.ts";
+import { type CoefficientName, type Coefficients, coefficientNames } from "./fitted.ts";
+import { nonNegative } from "./least-squares.ts";
+
+/** A step that was measured, or several that were measured together: how much there was of each thing, and what it took. */
+export interface Measurement {
+  readonly amounts: Readonly<Partial<Record<CoefficientName, number>>>;
+  readonly ns: number;
+}
+
+/** A step's load as amounts. */
+export const amountsOf = (load: Readonly<Partial<StepLoad>>): Measurement["amounts"] => ({
+  ...load,
+  step: 1,
+  prefillStep: (load.prefillTokens ?? 0) > 0 ? 1 : 0,
+});
+
+export interface FittedCoefficient {
+  readonly name: CoefficientName;
+  readonly picoseconds: number;
+  /** 95 % of the coefficients of samples are between these. */
+  readonly lowPs: number;
+  readonly highPs: number;
+}
+
+export interface Fit {
+  /** Those that can be told apart, in the order in which a cost file lists them; others are 0. */
+  readonly coefficients: readonly FittedCoefficient[];
+  /** Of each measurement: how long it takes by the coefficients. */
+  readonly fittedNs: Float64Array;
+}
+
+/** What is fitted: things that an engine does, each for itself. (`sequences` would be the sum of two of them.) */
+const fittedNames: readonly CoefficientName[] = [
+  ...(["step", "prefillStep", "prefillSequences", "logits", "prefillTokens", "decodeTokens"] as const),
+  ...(["prefillContextTokens", "decodeContextTokens", "prefillPairs", "copiedBlocks", "swappedTokens"] as const),
+];
+
+/** Measurements for each coefficient, at least. */
+const leastEach = 3;
+/** Residuals larger than so many times the usual one count as if they were as large: a pause of the machine is no cost. */
+const outlier = 3;
+const passes = 8;
+/** Stretches of successive measurements that are drawn as a whole, because a slow phase of the machine lasts for many of them. */
+const stretches = 40;
+const samples = 400;
+
+/**
+ * Coefficients from 0 that explain what steps took (least squares of relative errors, reweighted by what is fitted, with
+ * large residuals bounded: Huber, 1964). Intervals are of a bootstrap over stretches of successive measurements.
+ *
+ * @throws InputError, beginning with `where`, if there is too little to tell coefficients apart, or a time is not above 0
+ */
+export function fitCost(measurements: readonly Measurement[], where: string, seed = 1): Fit {
+  check(measurements, where);
+  const names = fittedNames.filter((name) => measurements.some(({ amounts }) => (amounts[name] ?? 0) > 0));
+  const rows = measurements.map(({ amounts }) => Float64Array.from(names, (name) => amounts[name] ?? 0));
+  const least = leastEach * Math.max(1, names.length);
+  if (measurements.length < least)
+    throw new InputError(
+      `${where}: ${measurements.length} steps are too few for ${names.length} coefficients, expected ${least} at least`,
+    );
+  if (rows.every((row) => row.every((value, i) => value === rows[0][i])))
+    throw new InputError(
+      `${where}: all ${rows.length} steps are alike, which does not tell apart what they are made of`,
+    );
+  const observed = Float64Array.from(measurements, ({ ns }) => ns);
+  let weights = observed.map((ns) => 1 / ns ** 2);
+  let found = new Float64Array(names.length);
+  for (let pass = 0; pass < passes; pass++) {
+    found = nonNegative(...equations(rows, observed, weights));
+    weights = weightsOf(observed, predicted(rows, found));
+  }
+  const limits = intervals(rows, observed, weights, seed);
+  return {
+    coefficients: names.flatMap((name, i) => {
+      const picoseconds = Math.round(found[i] * 1000);
+      const [lowPs, highPs] = limits[i].map((ns) => Math.round(ns * 1000));
+      return picoseconds === 0 && highPs === 0 ? [] : [{ name, picoseconds, lowPs, highPs }];
+    }),
+    fittedNs: predicted(rows, found),
+  };
+}
+
+/** The coefficients as a cost file has them. */
+export const coefficientsOf = ({ coefficients }: Fit): Partial<Coefficients> =>
+  Object.fromEntries(coefficients.map(({ name, picoseconds }) => [name, picoseconds]));
+
+function check(measurements: readonly Measurement[], where: string): void {
+  measurements.forEach(({ amounts, ns }, i) => {
+    if (!(ns > 0 && Number.isFinite(ns)))
+      throw new InputError(`${where}: step ${i} takes ${ns} ns, expected more than 0`);
+    for (const name of coefficientNames) {
+      const amount = amounts[name] ?? 0;
+      if (!(amount >= 0 && Number.isFinite(amount)))
+        throw new InputError(`${where}: ${name} of step ${i} is ${amount}, expected a number from 0`);
+    }
+  });
+}
+
+const predicted = (rows: readonly Float64Array[], coefficients: Float64Array): Float64Array =>
+  Float64Array.from(rows, (row) => row.reduce((sum, value, i) => sum + value * coefficients[i], 0));
+
+function weightsOf(observed: Float64Array, fitted: Float64Array): Float64Array {
+  const relative = observed.map((ns, i) => ns / fitted[i] - 1);
+  const usual = relative.map(Math.abs).sort()[relative.length >> 1] / 0.6745;
+  return relative.map((error, i) => Math.min(1, (outlier * usual) / Math.abs(error) || 1) / fitted[i] ** 2);
+}
+
+type Equations = [products: Float64Array[], targets: Float64Array];
+
+/** The normal equations of rows [from, to). */
+function equations(
+  rows: readonly Float64Array[],
+  observed: Float64Array,
+  weights: Float64Array,
+  from = 0,
+  to = rows.length,
+): Equations {
+  const count = rows[0].length;
+  const products = Array.from({ length: count }, () => new Float64Array(count));
+  const targets = new Float64Array(count);
+  for (let at = from; at < to; at++)
+    for (let i = 0; i < count; i++) {
+      const weighted = rows[at][i] * weights[at];
+      targets[i] += weighted * observed[at];
+      for (let j = 0; j < count; j++) products[i][j] += weighted * rows[at][j];
+    }
+  return [products, targets];
+}
+
+/** Of each coefficient, between what 95 % of the samples are. */
+function intervals(rows: readonly Float64Array[], observed: Float64Array, weights: Float64Array, seed: number) {
+  const count = Math.min(stretches, rows.length);
+  const bound = (i: number) => Math.round((i * rows.length) / count);
+  const parts = Array.from({ length: count }, (_, i) => equations(rows, observed, weights, bound(i), bound(i + 1)));
+  const random = seededRandom(seed);
+  const drawn = Array.from({ length: samples }, () => {
+    const chosen = Array.from({ length: count }, () => parts[random.below(count)]);
+    return nonNegative(
+      parts[0][0].map((row, i) => row.map((_, j) => chosen.reduce((sum, [products]) => sum + products[i][j], 0))),
+      parts[0][1].map((_, i) => chosen.reduce((sum, [, targets]) => sum + targets[i], 0)),
+    );
+  });
+  return Array.from(rows[0], (_, i) => {
+    const values = Float64Array.from(drawn, (sample) => sample[i]).sort();
+    return [values[Math.floor(0.025 * samples)], values[Math.ceil(0.975 * samples) - 1]] as const;
+  });
+}

@@ -1,0 +1,128 @@
+import fc from "fast-check";
+import { describe, expect, test } from "vitest";
+import { InputError } from "../../../core/errors.ts";
+import { seededRandom } from "../../../core/random.ts";
+import { noLoad } from "../../../core/serving/step-load.ts";
+import { amountsOf, coefficientsOf, type Fit, fitCost, type Measurement } from "../../../sim/cost/fit.ts";
+import { Fitted, fittedFrom, fittedText } from "../../../sim/cost/fitted.ts";
+import { nonNegative } from "../../../sim/cost/least-squares.ts";
+
+const known = {
+  ...{ step: 3_000_000_000, prefillStep: 800_000_000, prefillTokens: 90_000_000, decodeTokens: 400_000_000 },
+  ...{ prefillContextTokens: 4_000_000, decodeContextTokens: 3_500_000, prefillPairs: 40_000 },
+};
+
+/** Steps of many kinds that take what `known` says, times chance around 1. */
+function synthetic(count: number, noise: number, seed: number): Measurement[] {
+  const { below, unit } = seededRandom(seed);
+  const cost = new Fitted({ schema: "cost/1", picoseconds: known });
+  return Array.from({ length: count }, () => {
+    const [prompts, answers] = [below(3), below(16)];
+    const [tokens, cached] = [1 + below(500), below(800)];
+    const load = {
+      ...noLoad(),
+      ...{ sequences: prompts + answers, logits: prompts + answers, prefillSequences: prompts, decodeTokens: answers },
+      ...{ prefillTokens: prompts * tokens, prefillContextTokens: prompts * (tokens + cached) },
+      prefillPairs: prompts * (tokens * cached + (tokens * (tokens + 1)) / 2),
+      decodeContextTokens: answers * below(1000),
+    };
+    return { amounts: amountsOf(load), ns: cost.stepNs(load) * (1 + noise * (2 * unit() - 1)) };
+  });
+}
+
+const named = (fit: Fit) => Object.fromEntries(fit.coefficients.map((each) => [each.name, each]));
+
+test("without noise the coefficients are those that made the steps", () => {
+  const found = named(fitCost(synthetic(200, 0, 1), "steps"));
+  for (const [name, picoseconds] of Object.entries(known)) {
+    // A step is rounded to whole nanoseconds.
+    expect(found[name].picoseconds / picoseconds).toBeCloseTo(1, 4);
+    expect(found[name].lowPs).toBeLessThanOrEqual(found[name].picoseconds * 1.0001);
+    expect(found[name].highPs).toBeGreaterThanOrEqual(found[name].picoseconds * 0.9999);
+  }
+});
+
+test("with noise they are within their intervals about as often as the intervals say", () => {
+  let inside = 0;
+  let all = 0;
+  for (let seed = 1; seed <= 20; seed++) {
+    const found = named(fitCost(synthetic(400, 0.2, seed), "steps", seed));
+    for (const [name, picoseconds] of Object.entries(known)) {
+      const { lowPs, highPs } = found[name];
+      inside += lowPs <= picoseconds && picoseconds <= highPs ? 1 : 0;
+      all++;
+      expect(highPs).toBeGreaterThan(lowPs);
+    }
+  }
+  expect(inside / all).toBeGreaterThan(0.85);
+});
+
+test("steps in which the machine paused do not move what the others say", () => {
+  const steps = synthetic(400, 0.05, 1);
+  const paused = steps.map((step, i) => (i % 20 === 0 ? { ...step, ns: step.ns * 5 } : step));
+  const [before, after] = [steps, paused].map((rows) => fitCost(rows, "steps").fittedNs);
+  const ratios = before.map((ns, i) => after[i] / ns);
+  expect(Math.max(...ratios)).toBeLessThan(1.05);
+  expect(Math.min(...ratios)).toBeGreaterThan(0.97);
+});
+
+test("the same steps and seed give the same file, which the simulator reads", () => {
+  const fit = () => fitCost(synthetic(100, 0.1, 3), "steps", 7);
+  const text = fittedText({ about: "synthetic", picoseconds: coefficientsOf(fit()) });
+  expect(fittedText({ about: "synthetic", picoseconds: coefficientsOf(fit()) })).toBe(text);
+  const cost = new Fitted(fittedFrom(JSON.parse(text), "cost.json"));
+  expect(cost.stepNs({ ...noLoad(), decodeTokens: 1, sequences: 1, logits: 1 })).toBeGreaterThan(2_000_000);
+});
+
+test("measurements may be of several steps at once", () => {
+  const steps = synthetic(300, 0, 5);
+  const pairs = steps.slice(0, 150).map((step, i): Measurement => {
+    const other = steps[150 + i];
+    const names = Object.keys(step.amounts) as (keyof Measurement["amounts"])[];
+    const amounts = Object.fromEntries(names.map((name) => [name, step.amounts[name]! + other.amounts[name]!]));
+    return { amounts, ns: step.ns + other.ns };
+  });
+  expect(named(fitCost(pairs, "intervals"))["step"].picoseconds / known.step).toBeCloseTo(1, 4);
+});
+
+test("coefficients from 0 leave no way down (Kuhn and Tucker), whatever the columns", () => {
+  const cell = fc.integer({ min: -9, max: 9 });
+  const rows = fc.array(fc.tuple(cell, cell, cell, cell), { minLength: 1, maxLength: 12 });
+  fc.assert(
+    fc.property(rows, (all) => {
+      const columns = [0, 1, 2];
+      const sum = (of: (row: readonly number[]) => number) => all.reduce((total, row) => total + of(row), 0);
+      const products = columns.map((i) => Float64Array.from(columns, (j) => sum((row) => row[i] * row[j])));
+      const targets = Float64Array.from(columns, (i) => sum((row) => row[i] * row[3]));
+      const found = nonNegative(products, targets);
+      for (const i of columns) {
+        const slope = targets[i] - products[i].reduce((total, value, j) => total + value * found[j], 0);
+        expect(found[i]).toBeGreaterThanOrEqual(0);
+        expect(slope).toBeLessThan(1e-6);
+        if (found[i] > 1e-9) expect(Math.abs(slope)).toBeLessThan(1e-6);
+      }
+    }),
+  );
+});
+
+describe("nonsense is refused in one line", () => {
+  const steps = synthetic(100, 0, 1);
+  test.each<[string, Measurement[], string]>([
+    ["nothing", [], "run: 0 steps are too few for 0 coefficients, expected 3 at least"],
+    ["too few", steps.slice(0, 5), "run: 5 steps are too few for 9 coefficients, expected 27 at least"],
+    [
+      "always the same",
+      Array(50).fill(steps[0]),
+      "run: all 50 steps are alike, which does not tell apart what they are made of",
+    ],
+    ["no time", [...steps, { ...steps[0], ns: 0 }], "run: step 100 takes 0 ns, expected more than 0"],
+    ["no number", [...steps, { ...steps[0], ns: Number.NaN }], "run: step 100 takes NaN ns, expected more than 0"],
+    [
+      "a negative amount",
+      [{ ns: 1, amounts: { step: 1, prefillTokens: -1 } }, ...steps],
+      "run: prefillTokens of step 0 is -1, expected a number from 0",
+    ],
+  ])("%s", (_, measurements, message) => {
+    expect(() => fitCost(measurements, "run")).toThrow(new InputError(message));
+  });
+});
