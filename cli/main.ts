@@ -2,6 +2,7 @@
 import { Command, CommanderError } from "commander";
 import { InputError } from "../core/errors.ts";
 import { ExecutorError } from "../engine/executor.ts";
+import { addCalibrate } from "./calibrate.ts";
 import { addCheck } from "./check.ts";
 import { addCompare } from "./compare.ts";
 import { addConformance } from "./conformance.ts";
@@ -55,6 +56,7 @@ function program(): Command {
   addDoctor(kvlab);
   addGenerate(kvlab);
   addVerify(kvlab);
+  addCalibrate(kvlab);
   addLaterCommands(kvlab);
   return kvlab;
 }

@@ -67,8 +67,8 @@ export function fitCost(measurements: readonly Measurement[], where: string, see
       `${where}: all ${rows.length} steps are alike, which does not tell apart what they are made of`,
     );
   const observed = Float64Array.from(measurements, ({ ns }) => ns);
-  let weights = observed.map((ns) => 1 / ns ** 2);
-  let found = new Float64Array(names.length);
+  let weights: Float64Array = observed.map((ns) => 1 / ns ** 2);
+  let found: Float64Array = new Float64Array(names.length);
   for (let pass = 0; pass < passes; pass++) {
     found = nonNegative(...equations(rows, observed, weights));
     weights = weightsOf(observed, predicted(rows, found));

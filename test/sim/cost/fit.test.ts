@@ -67,9 +67,9 @@ test("steps in which the machine paused do not move what the others say", () => 
 });
 
 test("the same steps and seed give the same file, which the simulator reads", () => {
-  const fit = () => fitCost(synthetic(100, 0.1, 3), "steps", 7);
-  const text = fittedText({ about: "synthetic", picoseconds: coefficientsOf(fit()) });
-  expect(fittedText({ about: "synthetic", picoseconds: coefficientsOf(fit()) })).toBe(text);
+  const fitted = () => fitCost(synthetic(100, 0.1, 3), "steps", 7);
+  const text = fittedText({ about: "synthetic", picoseconds: coefficientsOf(fitted()) });
+  expect(fittedText({ about: "synthetic", picoseconds: coefficientsOf(fitted()) })).toBe(text);
   const cost = new Fitted(fittedFrom(JSON.parse(text), "cost.json"));
   expect(cost.stepNs({ ...noLoad(), decodeTokens: 1, sequences: 1, logits: 1 })).toBeGreaterThan(2_000_000);
 });
