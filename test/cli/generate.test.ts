@@ -1,3 +1,4 @@
+import { readdirSync } from "node:fs";
 import { describe, expect, test } from "vitest";
 import { randomConfig, randomWeights } from "../../engine/model/random.ts";
 import { checkpointOf } from "../support/checkpoints.ts";
@@ -232,4 +233,13 @@ describe("a signal", () => {
     setTimeout(() => child.kill("SIGINT"), 2500);
     expect(await ended(child)).toEqual({ code: 130, stdout: "", stderr: "kvlab: interrupted\n" });
   });
+});
+
+test("the runtime leaves nothing of its own, and so sends nothing", async () => {
+  const [home, temporary] = [newFolder(), newFolder()];
+  // Where tests are run by a server it would not anyway.
+  const usual = { CI: undefined, ORT_DISABLE_TELEMETRY: undefined, XDG_CACHE_HOME: home, TMPDIR: temporary };
+  const { code } = await ended(start(temporary, ["generate", ...hello], usual, fromSource()));
+  const left = readdirSync(temporary).filter((name) => !name.startsWith("tsx-"));
+  expect({ code, left, home: readdirSync(home) }).toEqual({ code: 0, left: [], home: ["kvlab"] });
 });
