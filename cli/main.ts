@@ -8,6 +8,7 @@ import { addCompare } from "./compare.ts";
 import { addConformance } from "./conformance.ts";
 import { addDoctor } from "./doctor.ts";
 import { addExperiment } from "./experiment.ts";
+import { addFuzz } from "./fuzz.ts";
 import { addGenerate } from "./generate.ts";
 import { addInit } from "./init.ts";
 import { endSoon, Interrupted, watchSignals } from "./interrupt.ts";
@@ -56,6 +57,7 @@ function program(): Command {
   addDoctor(kvlab);
   addGenerate(kvlab);
   addVerify(kvlab);
+  addFuzz(kvlab);
   addCalibrate(kvlab);
   addLaterCommands(kvlab);
   return kvlab;

@@ -127,8 +127,8 @@ describe.concurrent("what later versions bring is refused by name", () => {
     ],
     ["replay --target http://localhost:8000", "--target http://localhost:8000: servers are not part of this version"],
     ["replay --preset vllm", "--preset vllm: is called --policy"],
-    ["fuzz trace.jsonl --target cpu", "fuzz: "],
-    ["help fuzz", "fuzz: "],
+    ["serve --port 8000", "serve: "],
+    ["help serve", "serve: "],
     ["dashboard", "dashboard: the dashboard is not part of this version"],
     ["trace convert a b", "trace convert: converting traces is not part of this version"],
   ];
