@@ -57,8 +57,8 @@ function program(): Command {
   addDoctor(kvlab);
   addGenerate(kvlab);
   addVerify(kvlab);
-  addFuzz(kvlab);
   addCalibrate(kvlab);
+  addFuzz(kvlab);
   addLaterCommands(kvlab);
   return kvlab;
 }
