@@ -230,7 +230,8 @@ describe("a signal", () => {
 
   test("ends the waiting for standard input", async () => {
     const child = begin(["-"]);
-    setTimeout(() => child.kill("SIGINT"), 2500);
+    // More than a pipe holds: it is written when the program reads.
+    child.stdin?.write("hello\n".repeat(100_000), () => child.kill("SIGINT"));
     expect(await ended(child)).toEqual({ code: 130, stdout: "", stderr: "kvlab: interrupted\n" });
   });
 });
