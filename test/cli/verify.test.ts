@@ -64,6 +64,16 @@ test("a policy of one's own that draws lots of its own is found out, with the fi
   expect(engine.words).not.toBe(simulator.words);
 });
 
+test("a trace may be shortened, which is said", async () => {
+  const args = "example --limit 12 --shorten 8 --blocks 100 --rate 500 --json";
+  const { code, stdout } = await verify(newFolder(), args);
+  const { trace, policy, identical } = JSON.parse(stdout);
+  expect([code, identical]).toEqual([0, true]);
+  expect(trace).toMatchObject({ requests: 12, shortened: 8, unitTokens: 2 });
+  expect(policy.blockTokens).toBe(2);
+  expect(await refusal(newFolder(), ["verify", "--shorten", "5"])).toMatch(/^lengths cannot be divided by 5: /);
+});
+
 describe.concurrent("what cannot be verified is refused in one line", () => {
   const cases: [args: string, said: RegExp][] = [
     ["verify --target sim", /^--target is "sim", expected cpu: /],
