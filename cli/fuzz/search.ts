@@ -4,6 +4,7 @@ import { ExecutorError } from "../../engine/executor.ts";
 import { casesOf } from "./cases.ts";
 import type { Checked, FuzzCase, FuzzKind, Trouble } from "./kinds.ts";
 import type { FuzzParts } from "./setup.ts";
+import { smaller } from "./smaller.ts";
 
 /** The smallest case that was found. */
 export interface Finding extends FuzzCase, Trouble {
@@ -47,7 +48,18 @@ export async function search(kind: FuzzKind, parts: FuzzParts, options: SearchOp
     throw new Error(trouble.message);
   });
   await fc.check(property, { numRuns: cases, seed });
+  if (searched.finding && !stopped()) searched.finding = await reduced(searched.finding, parts, stopped);
   return searched;
+}
+
+/** Without all that the trouble does not need. */
+async function reduced(finding: Finding, parts: FuzzParts, stopped: () => boolean): Promise<Finding> {
+  for (const one of smaller(finding)) {
+    if (stopped()) return finding;
+    const trouble = (await tried(finding.kind, one, parts))?.trouble;
+    if (trouble?.sort === finding.sort) return reduced({ ...finding, ...one, ...trouble }, parts, stopped);
+  }
+  return finding;
 }
 
 function count(searched: Searched, checked: Checked | undefined): void {

@@ -1,7 +1,7 @@
 import { readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
-import { ended, fromSource, newFolder, refusal, start } from "./program.ts";
+import { ended, fromSource, kvlab, newFolder, refusal, start } from "./program.ts";
 
 /** From source, as an engine's thread has a file of its own; models are kept in the test's folder. */
 const fuzz = (folder: string, args: string) =>
@@ -38,11 +38,33 @@ test("a case that was saved is brought back by its name or its file", async () =
   expect(readFileSync(join(folder, "mine.json"), "utf8")).toBe(JSON.stringify(document));
 });
 
+test("the smallest trace on which LRU has fewer hits than FIFO is shown and saved, and compare shows it, too", async () => {
+  const folder = newFolder();
+  const { code, stdout } = await kvlab(folder, ["fuzz", "--beat", "lru", "fifo", "--json"]);
+  const { beat, schema, found } = JSON.parse(stdout);
+  expect([code, schema, found]).toEqual([0, "fuzz/1", 1]);
+  const hits = [
+    [0, 0, 1, 0, 0],
+    [0, 0, 1, 0, 1],
+  ];
+  expect(beat.finding).toMatchObject({ prompts: ["a", "b", "a", "c", "b"], blocks: 2, hits, isSmallest: true });
+  const [command] = beat.finding.commands as string[];
+  const shown = await kvlab(folder, command.split(" ").slice(1));
+  expect([shown.code, shown.stdout]).toEqual([1, expect.stringMatching(/parts from lru at request 3/)]);
+  const none = await kvlab(folder, ["fuzz", "--beat", "belady", "lru", "--cases", "300"]);
+  expect(none.stdout).toMatch(
+    /^None found in 300 cases on which belady has fewer hits than lru\. Every trace of\nup to 2 requests /,
+  );
+});
+
 describe.concurrent("what cannot be searched is refused in one line", () => {
   const cases: [args: string, said: RegExp][] = [
     ["--against simulators", /^--against has "simulators", expected sim-engine or indexes$/],
     ["--minutes 0", /^--minutes is 0, expected a number above 0$/],
     ["--cases none", /^--cases is "none", expected a whole number from 1$/],
+    ["--beat lru", /^--beat has 1 name, expected two: --beat lru fifo$/],
+    ["--beat lru fifo --against indexes", /^--beat and --against exclude each other$/],
+    ["--beat lru lur", /did you mean "lru"/],
     ["--replay nothing", /^fuzz\/nothing\.json: no such counterexample$/],
   ];
   test.each(cases)("kvlab fuzz %s", async (args, said) => {

@@ -27,6 +27,7 @@ test("every command's help has an example, fits 80 columns, and names nothing of
     "generate",
     "verify",
     "calibrate",
+    "fuzz",
   ];
   const helps = await Promise.all(
     commands.map((name) => kvlab(newFolder(), [...name.split(" "), "--help"].filter(Boolean))),
