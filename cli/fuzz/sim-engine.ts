@@ -1,12 +1,10 @@
 import { blockKeysFor } from "../../core/compose.ts";
 import { ChunkTable } from "../../core/serving/chunk-table.ts";
 import { type Decisions, decisionCounts, firstParting, type Parting } from "../../core/serving/decisions.ts";
-import type { Outcomes } from "../../core/serving/outcomes.ts";
 import { StepTable } from "../../core/serving/step-table.ts";
-import type { Trace } from "../../core/trace.ts";
 import { Engine } from "../../engine/engine.ts";
 import { together } from "../served-result.ts";
-import { decisionsWith } from "../verification.ts";
+import { askedTokens, decisionsWith, takeWritten } from "../verification.ts";
 import { type Engines, SeededClock } from "./engines.ts";
 import type { Checked, FuzzCase, FuzzKind } from "./kinds.ts";
 import { configOf, type FuzzParts, type Setup } from "./setup.ts";
@@ -40,23 +38,12 @@ async function parted({ trace, setup }: FuzzCase, parts: FuzzParts, engines: Eng
   await engine.run();
   const { outcomes } = engine.arrivals.batches[0];
   const decided: Decisions = { log: engine.replica.log!, chunks, outcomes };
-  const simulated = await decisionsWith(steps, asWritten(trace, outcomes), columns, { ...config, ...rest });
-  // What was written is no decision; the simulator was told.
-  simulated.outcomes.outputTokens.set(outcomes.outputTokens);
+  const written = { ...trace, outputTokens: askedTokens(trace, outcomes) };
+  const simulated = await decisionsWith(steps, written, columns, { ...config, ...rest });
+  takeWritten(simulated, outcomes);
   const parting = firstParting(decided, simulated);
   const trouble = parting && { sort: "parting", message: told(parting, decided, simulated) };
   return { decisions: decisionCounts(decided), trouble };
-}
-
-/**
- * The trace with answers as long as they were written. Of a request that was refused in the middle of its answer nobody knows
- * how long that would have become; it was not at its end.
- */
-function asWritten(trace: Trace, { outputTokens, refused }: Outcomes): Trace {
-  return {
-    ...trace,
-    outputTokens: outputTokens.map((tokens, row) => (refused[row] ? trace.maxOutputTokens[row] : tokens)),
-  };
 }
 
 /** Both sides of the first difference, in a sentence. */

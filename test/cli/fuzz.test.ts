@@ -19,6 +19,15 @@ test("both searches find nothing, and say how much they have tried", async () =>
   expect(readdirSync(folder)).not.toContain("fuzz");
 });
 
+test("fuzz found: a request that is refused in the middle of an answer that the model decides is refused in the simulator", async () => {
+  const folder = newFolder();
+  const request = { timestamp: 0, input_length: 5, output_length: 1, hash_ids: [0, 1, 2], max_output_length: 3 };
+  writeFileSync(join(folder, "refused.jsonl"), JSON.stringify({ ...request, block_size: 2 }));
+  const args = "verify refused.jsonl --block-size 2 --blocks 3 --answers free --json".split(" ");
+  const { code, stdout } = await ended(start(folder, args, { XDG_CACHE_HOME: folder }, fromSource()));
+  expect([code, JSON.parse(stdout)]).toEqual([0, expect.objectContaining({ identical: true, refusedRequests: 1 })]);
+});
+
 test("a case that was saved is brought back by its name or its file", async () => {
   const folder = newFolder();
   const request = { arrival_time_ns: 0, input_toks: 2, output_toks: 1, input_tok_ids: [1, 2], output_tok_ids: [3] };
