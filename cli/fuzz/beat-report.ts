@@ -1,6 +1,7 @@
 import { calledAs, version } from "../package.ts";
 import { aligned, colors, counted, wrapped } from "../table.ts";
-import { type Beaten, type BeatSearched, longestPrompt, mostBlocks, type Prompt, spareBlocks, total } from "./beat.ts";
+import { type Beaten, type BeatSearched, longestPrompt, mostBlocks, spareBlocks, total } from "./beat.ts";
+import type { Prompt } from "./random-traces.ts";
 
 /** What was looked for, and what came of it. */
 export interface BeatRun extends BeatSearched {

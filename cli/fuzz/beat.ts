@@ -1,6 +1,7 @@
 import type { BlockColumns } from "../../core/content.ts";
 import { CacheReplay, type ReplayConfig } from "../../core/replay.ts";
 import { type Trace, TraceBuilder } from "../../core/trace.ts";
+import type { BeatOptions, Prompt } from "./random-traces.ts";
 
 /** One of two sides, for a cache of so many blocks of a token each. */
 export interface Side {
@@ -8,9 +9,6 @@ export interface Side {
   readonly label: string;
   config(blocks: number): ReplayConfig;
 }
-
-/** A prompt is a path from the root of a trie: each number is a node, and a block with all that precedes it. */
-export type Prompt = readonly number[];
 
 /** A trace on which the first side has fewer hits than the second. */
 export interface Beaten {
@@ -28,13 +26,6 @@ export interface BeatSearched {
   finding: Beaten | undefined;
   /** No smaller one was left out. */
   isSmallest: boolean;
-}
-
-export interface BeatOptions {
-  readonly cases: number;
-  readonly seed: number;
-  readonly stopped: () => boolean;
-  readonly advance: () => Promise<void>;
 }
 
 /** What is tried one after the other: prompts of at most so many blocks, and so many more blocks in all than requests. */

@@ -1,5 +1,14 @@
 import fc from "fast-check";
-import type { BeatOptions, Prompt } from "./beat.ts";
+
+/** A prompt is a path from the root of a trie: each number is a node, and a block with all that precedes it. */
+export type Prompt = readonly number[];
+
+export interface BeatOptions {
+  readonly cases: number;
+  readonly seed: number;
+  readonly stopped: () => boolean;
+  readonly advance: () => Promise<void>;
+}
 
 const longestPrompt = 6;
 
