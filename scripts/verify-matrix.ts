@@ -104,7 +104,7 @@ export async function generated(requests: number): Promise<Workload[]> {
   return [
     {
       name: "chat",
-      about: "sessions with system prompts, contents of 4 tokens; a third of its contents fit",
+      about: "sessions with system prompts, contents of 4 tokens; a third of them fit",
       trace: await readTrace(chatSource(chat)),
       tokens: 512,
     },
