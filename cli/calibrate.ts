@@ -4,18 +4,20 @@ import { type Command, Option } from "commander";
 import { InputError } from "../core/errors.ts";
 import { CacheReplay } from "../core/replay.ts";
 import type { WeightBits } from "../engine/onnx/quantized.ts";
-import { coefficientsOf, fitCost } from "../sim/cost/fit.ts";
+import { coefficientsOf, type Fit, fitCost } from "../sim/cost/fit.ts";
 import { fittedText } from "../sim/cost/fitted.ts";
 import { calibrationTrace, type DesignOptions, measuredFromNs } from "../traces/calibration.ts";
 import { replaceable } from "../traces/write-mooncake.ts";
 import { type Calibration, calibrationDocument, calibrationText } from "./calibration-report.ts";
 import { checkMemory, type PartNames, partsNamed, type RunConfig } from "./configuration.ts";
 import { Interrupted, watchingSignals } from "./interrupt.ts";
+import { fitLog } from "./logged-steps.ts";
 import { type Measured, savedSteps, stepsFrom } from "./measured-steps.ts";
 import { addBlockSize, bitsOption, path, rule, wholeNumber } from "./options.ts";
 import { print } from "./print.ts";
 import { Progress } from "./progress.ts";
 import { engineCapacity, engineFrom } from "./real-engine.ts";
+import { readRecordedRun } from "./recorded-run.ts";
 import { parseRules } from "./replay.ts";
 import { residualPlot } from "./residual-plot.ts";
 import { checkWritable } from "./run-directory.ts";
@@ -46,7 +48,8 @@ Examples:
   kvlab calibrate --model random:15m --out cost.json
   kvlab replay trace.jsonl --target sim --policy vllm --cost cost.json
   kvlab calibrate --model ./llama --policy vllm --max-prompt 4096 --rounds 3
-  kvlab calibrate --from runs/example-cpu-random_tiny-lru-1000-1a2b3c4d`;
+  kvlab calibrate --from runs/example-cpu-random_tiny-lru-1000-1a2b3c4d
+  kvlab calibrate sharegpt.jsonl --from vllm-log --out vllm.json`;
 
 /** Adds `kvlab calibrate`. */
 export function addCalibrate(program: Command): void {
@@ -70,7 +73,8 @@ export function addCalibrate(program: Command): void {
     .option("--max-batch <N>", "most requests at once", wholeNumber("--max-batch", 1, 1024), 16)
     .option("--rounds <N>", "how often every step is measured", wholeNumber("--rounds", 1, 1000), 5)
     .option("--seed <N>", "for orders and samples", wholeNumber("--seed", 0, 2 ** 32 - 1), 1)
-    .option("--from <DIR>", "fit to the steps of this saved run instead", path("--from", "a folder"))
+    .argument("[TRACE]", "of --from DIR, where that is a log of vLLM's requests")
+    .option("--from <DIR>", "fit to this saved run, or log of requests, instead", path("--from", "a folder"))
     .option(
       "--out <FILE>",
       "the cost model, for --target sim --cost FILE (default: cost.json)",
@@ -87,15 +91,14 @@ function parseTarget(text: string): "cpu" {
   throw new InputError(`--target is "${text}", expected cpu: an engine, whose steps are measured`);
 }
 
-async function calibrate(options: CalibrateOptions): Promise<void> {
-  checkTogether(options);
+async function calibrate(trace: string | undefined, options: CalibrateOptions): Promise<void> {
+  checkTogether(options, trace);
   const { out = "cost.json", plot = `${out.replace(/\.json$/, "")}.svg`, from, seed } = options;
   const [outTarget, plotTarget] = [await replaceable(out), await replaceable(plot)];
   if (outTarget === plotTarget)
     throw new InputError(`--plot is ${plot}, the file of the cost model; expected another one`);
   for (const file of [out, plot]) await checkWritable(file, dirname(file));
-  const { about, steps } = from === undefined ? await measuredSteps(options) : await stepsOfRun(from);
-  const fit = fitCost(steps, from ?? "the engine", seed);
+  const { about, steps, fit } = await fitted(options, trace);
   const calibration: Calibration = { about, from: from ?? null, seed, steps, fit, out, plot };
   await watchingSignals(async () => {
     await written(out, outTarget, fittedText({ about, picoseconds: coefficientsOf(fit) }));
@@ -105,6 +108,27 @@ async function calibrate(options: CalibrateOptions): Promise<void> {
   print(`${options.json ? JSON.stringify(document, undefined, 2) : calibrationText(document)}\n`);
 }
 
+interface FittedSteps {
+  /** What was measured. */
+  readonly about: string;
+  readonly steps: readonly Measured[];
+  readonly fit: Fit;
+}
+
+async function fitted(options: CalibrateOptions, trace: string | undefined): Promise<FittedSteps> {
+  const { from, seed } = options;
+  if (from === undefined) {
+    const measured = await measuredSteps(options);
+    return { ...measured, fit: fitCost(measured.steps, "the engine", seed) };
+  }
+  if (trace !== undefined) {
+    const run = await readRecordedRun(trace, from);
+    return { about: `the requests of ${from}`, ...fitLog(run, from, seed) };
+  }
+  const steps = await savedSteps(from);
+  return { about: `the steps of ${from}`, steps, fit: fitCost(steps, from, seed) };
+}
+
 /** Of these, what a run that is read was measured with is its own. */
 const ofEngine = [
   ...(["model", "bits", "threads", "policy", "index", "eviction", "allocator", "scheduler", "rule"] as const),
@@ -112,22 +136,21 @@ const ofEngine = [
 ];
 
 /** @throws InputError if an option has nothing that it is about */
-function checkTogether(options: CalibrateOptions): void {
-  if (options.from === undefined) return;
+function checkTogether(options: CalibrateOptions, trace: string | undefined): void {
+  if (options.from === undefined) {
+    if (trace === undefined) return;
+    throw new InputError(
+      `a trace (${trace}) goes with --from DIR, a log of its requests; an engine is measured without one`,
+    );
+  }
   const given = ofEngine.find((name) => options[name] !== undefined);
   if (given === undefined) return;
   const name = given.replace(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`);
   throw new InputError(`--${name} and --from exclude each other: a run that was measured has its own`);
 }
 
-interface Steps {
-  /** What was measured. */
-  readonly about: string;
-  readonly steps: readonly Measured[];
-}
-
 /** Serves the experiment with the engine. @throws Interrupted if a signal ended it */
-async function measuredSteps(options: CalibrateOptions): Promise<Steps> {
+async function measuredSteps(options: CalibrateOptions): Promise<Omit<FittedSteps, "fit">> {
   const parts = await partsNamed(options, parseRules(options.rule ?? []), "cpu");
   const { maxPrompt, maxBatch, rounds, seed } = options;
   const blockTokens = options.blockSize ?? Math.max(usualBlockTokens, parts.preset?.blockTokens ?? 0);
@@ -163,10 +186,6 @@ const usualBlockTokens = 16;
 const spareBlocks = 4;
 /** What comes after the prefixes, which are to stay, of the groups of a while. */
 const roomForTails = 1.5;
-
-async function stepsOfRun(folder: string): Promise<Steps> {
-  return { about: `the steps of ${folder}`, steps: await savedSteps(folder) };
-}
 
 /** A file has its name when it is complete. */
 async function written(path: string, target: string, text: string): Promise<void> {

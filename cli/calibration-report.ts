@@ -83,6 +83,7 @@ function repeated(steps: readonly Measured[]) {
 /** What a coefficient is the price of. */
 const meanings: Readonly<Record<string, string>> = {
   step: "each step",
+  batchStep: "a step of more than one token, in addition",
   prefillStep: "a step with prompts, in addition",
   prefillSequences: "each prompt of a step",
   logits: "each token that is written",

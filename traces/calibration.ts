@@ -28,8 +28,12 @@ interface Group {
 
 /** Between groups: an engine that skips idle time does not wait for it, and none is under way for so long. */
 const pauseNs = 1e12;
-/** Steps with answers alone, of each group that has some. */
-const decodeSteps = 6;
+/**
+ * Steps with answers alone, of a group that has some; fewer where many answer. After a prompt the first of them are slower, as
+ * weights come back into the caches, and in serving most are not the first.
+ */
+const decodeSteps = 40;
+const fewDecodeSteps = 8;
 
 /**
  * A trace whose steps are an experiment: prompts of all lengths behind cached prefixes of all lengths, one or several at
@@ -87,11 +91,12 @@ function designedGroups({ unitTokens, maxTokens, maxBatch }: DesignOptions): Gro
   const groups: Group[] = [];
   for (const cachedTokens of new Set([0, whole(1 / 8), whole(1 / 3), whole(3 / 4)])) {
     const rest = maxTokens - cachedTokens;
-    for (const newTokens of [...powers(8, rest / 1.6, 2.5), rest - 1])
+    for (const newTokens of [...powers(8, rest / 1.6, 3), rest - 1])
       for (const batch of [1, 2, 4].filter((count) => count <= maxBatch && (count - 1) * newTokens <= rest))
         groups.push({ batch, cachedTokens, newTokens, outputTokens: 1, uneven: batch === 4 });
     for (const batch of batches) {
-      const answers = { batch, cachedTokens, newTokens: tail, outputTokens: 1 + decodeSteps };
+      const steps = Math.max(fewDecodeSteps, Math.floor(decodeSteps / batch));
+      const answers = { batch, cachedTokens, newTokens: tail, outputTokens: 1 + steps };
       groups.push(answers);
       if (batch > 1 && cachedTokens > 0) groups.push({ ...answers, uneven: true });
       for (const share of [1 / 20, 1 / 3])

@@ -8,7 +8,13 @@ import { Fitted, fittedFrom, fittedText } from "../../../sim/cost/fitted.ts";
 import { nonNegative } from "../../../sim/cost/least-squares.ts";
 
 const known = {
-  ...{ step: 3_000_000_000, prefillStep: 800_000_000, prefillTokens: 90_000_000, decodeTokens: 400_000_000 },
+  ...{
+    step: 3_000_000_000,
+    batchStep: 900_000_000,
+    prefillStep: 800_000_000,
+    prefillTokens: 90_000_000,
+    decodeTokens: 400_000_000,
+  },
   ...{ prefillContextTokens: 4_000_000, decodeContextTokens: 3_500_000, prefillPairs: 40_000 },
 };
 
@@ -109,7 +115,7 @@ describe("nonsense is refused in one line", () => {
   const steps = synthetic(100, 0, 1);
   test.each<[string, Measurement[], string]>([
     ["nothing", [], "run: 0 steps are too few for 0 coefficients, expected 3 at least"],
-    ["too few", steps.slice(0, 5), "run: 5 steps are too few for 9 coefficients, expected 27 at least"],
+    ["too few", steps.slice(0, 5), "run: 5 steps are too few for 10 coefficients, expected 30 at least"],
     [
       "always the same",
       Array(50).fill(steps[0]),
