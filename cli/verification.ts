@@ -1,4 +1,5 @@
 import type { BlockColumns } from "../core/content.ts";
+import { InputError } from "../core/errors.ts";
 import { ChunkTable } from "../core/serving/chunk-table.ts";
 import { type Decisions, firstParting, type Parting } from "../core/serving/decisions.ts";
 import type { Outcomes } from "../core/serving/outcomes.ts";
@@ -27,7 +28,7 @@ export interface VerificationOptions {
   readonly advance?: (requests: number) => void;
 }
 
-/** @throws Interrupted, and InputError if the model cannot take the trace */
+/** @throws Interrupted, and InputError if the model cannot take the trace, or the simulator could not be told its answers */
 export async function verifyDecisions(
   trace: Trace,
   blocks: BlockColumns,
@@ -35,6 +36,10 @@ export async function verifyDecisions(
   engine: RealEngine,
   { before, advance = () => {} }: VerificationOptions = {},
 ): Promise<Verification> {
+  if (engine.answers === "free" && blocks.generated && config.rules["store-tail"] === "true")
+    throw new InputError(
+      "store-tail=true numbers the last block of an answer by its length, which --answers free leaves to the model",
+    );
   const chunks = new ChunkTable();
   const watched = { ...config, events: true, ...beforeOf(before) };
   const options = { keepSteps: true, observers: [chunks], advance };

@@ -98,6 +98,10 @@ describe.concurrent("what cannot be verified is refused in one line", () => {
     ["verify --blocks unlimited", /memory has a limit/],
     ["verify --blocks 10 --capacity 1GiB", /exclude each other/],
     ["verify --rule publish=step,finish", /one run has one value/],
+    [
+      "verify --index block-trie --rule store-tail=true --rule cache-generated=true --answers free",
+      /^store-tail=true numbers the last block of an answer by its length, /,
+    ],
   ];
   test.each(cases)("kvlab %s", async (args, said) => {
     expect(await refusal(newFolder(), args.split(" "))).toMatch(said);
