@@ -23,6 +23,7 @@ import { residualPlot } from "./residual-plot.ts";
 import { checkWritable } from "./run-directory.ts";
 import { runEngine } from "./run-engine.ts";
 import { bytes, type NamedNumbers, namedNumber } from "./simulation-options.ts";
+import { counted } from "./table.ts";
 
 interface CalibrateOptions extends PartNames {
   readonly target: "cpu";
@@ -174,7 +175,7 @@ async function measuredSteps(options: CalibrateOptions): Promise<Omit<FittedStep
     const advance = (requests: number) => progress.advance(requests);
     const { result } = await runEngine(trace, blocks, config, engine, { keepSteps: true, advance });
     if (result.interrupted) throw new Interrupted();
-    const about = `${engine.model} on the CPU, ${engine.threads} threads, ${engine.bits} bits, blocks of ${blockTokens}, ${[parts.preset?.name ?? parts.index.name, parts.scheduler.name].join(", ")}`;
+    const about = `${engine.model} on the CPU, ${counted(engine.threads, "thread")}, ${engine.bits} bits, blocks of ${blockTokens}, ${[parts.preset?.name ?? parts.index.name, parts.scheduler.name].join(", ")}`;
     return { about, steps: stepsFrom(result.steps!, measuredFromNs(design)) };
   } finally {
     progress.done();
