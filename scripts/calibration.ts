@@ -244,7 +244,9 @@ Chat sessions of 200 requests; \`scripts/calibration.ts\` has the options.
 The fit to designed steps keeps ${kept.within} of ${kept.targets} targets; ${kept.withinNoise} of the others are no further off than the engine's second run is from
 its first. The machine has two cores that other programs use, too, and phases in which everything is slower for minutes: coefficients
 are of the phase in which they were measured, and a workload that was served in another one is foretold too fast or too slow as a
-whole. What is left is the model's own error, as the residuals above. Throughput does not show that, as the engine has time to spare in all of these workloads.
+whole. What is left is the model's own error, as the residuals above.
+These tables are no blind test: \`batchStep\` and the length of the experiment's answers were chosen after a first fit had missed, with
+the steps of base, busier and sglang in view, and the engine's runs are those of then. Throughput does not show that, as the engine has time to spare in all of these workloads.
 
 ${tables.join("\n\n")}
 `;
