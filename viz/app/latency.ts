@@ -1,0 +1,104 @@
+import * as Plot from "@observablehq/plot";
+import { type Compared, colourOf } from "./compare.ts";
+import { segments } from "./dom.ts";
+import { figure, onWidth } from "./figure.ts";
+import { latencies, milliseconds } from "./format.ts";
+import { LineChart } from "./lines.ts";
+import type { Page } from "./main.ts";
+import { remember } from "./route.ts";
+import { getRequests } from "./server.ts";
+
+const short: Readonly<Record<string, string>> = { ttftMs: "TTFT", tpotMs: "TPOT", e2eMs: "Latency", queueMs: "Queue" };
+
+/** All quantiles of a latency, a line for each run: how slow the slowest are, not only the middle. */
+export function latencyFigure(compared: Compared, { params, left }: Page): HTMLElement {
+  const { element, body, tools, note } = figure("Latency of all requests");
+  let metric = params.get("latency") ?? "ttftMs";
+  const answers = Promise.all(compared.rows.map(({ id }) => getRequests(id, left)));
+  const options = (name: string) => ({
+    title: `Quantiles of the ${latencies[name]}`,
+    x: {
+      label: "share of requests that are faster",
+      format: (value: number) => `${Math.round(value * 100)} %`,
+      most: 1,
+      fromZero: true,
+      ticks: [0, 0.25, 0.5, 0.75, 0.9, 1],
+    },
+    y: { label: `${latencies[name]} (logarithmic)`, log: true, format: milliseconds },
+    marks: false,
+  });
+  const chart = new LineChart(body, options(metric));
+  const show = async () => {
+    const all = await answers;
+    const lines = compared.rows.map((row, i) => ({
+      label: nameOf(compared, row.id),
+      colour: colourOf(compared, row),
+      points: (all[i].quantiles[metric] ?? []).map((ms, percent) => ({
+        x: percent / 100,
+        y: Math.max(ms, 0.01),
+        text: `${percent} % of requests: at most ${milliseconds(ms)}`,
+      })),
+    }));
+    chart.update(
+      lines.filter(({ points }) => points.length > 0),
+      options(metric),
+    );
+  };
+  const choose = (value: string) => {
+    metric = value;
+    remember({ latency: value });
+    void show();
+  };
+  const choices = Object.keys(short).map((value) => ({ value, label: short[value] }));
+  tools.append(segments("Which latency", choices, metric, choose));
+  onWidth(body, left, () => chart.draw());
+  show().catch((error) => !left.aborted && note(error.message));
+  return element;
+}
+
+/** Requests a second of each run. */
+export function throughputFigure(compared: Compared, left: AbortSignal): HTMLElement {
+  const { element, body } = figure("Throughput");
+  const bars = compared.rows.map((row) => ({
+    name: nameOf(compared, row.id),
+    rate: row.requestsPerS ?? 0,
+    colour: colourOf(compared, row),
+  }));
+  onWidth(body, left, (width) => {
+    body.replaceChildren(
+      Plot.plot({
+        width,
+        marginLeft: width < 500 ? 110 : 170,
+        marginRight: 60,
+        style: { fontSize: "12.5px", fontFamily: "inherit", background: "none" },
+        x: { label: "requests per second", grid: true, zero: true, ticks: 4 },
+        y: { label: null, domain: bars.map(({ name }) => name), padding: 0.3 },
+        height: Math.max(120, 60 + bars.length * 40),
+        ariaLabel: `Throughput in requests a second: ${bars.map(({ name, rate }) => `${name} ${rate.toFixed(2)}`).join(", ")}`,
+        marks: [
+          Plot.barX(bars, { x: "rate", y: "name", fill: "colour", rx: 3 }),
+          Plot.text(bars, {
+            x: "rate",
+            y: "name",
+            text: ({ rate }) => rate.toFixed(2),
+            textAnchor: "start",
+            dx: 6,
+            fill: "currentColor",
+          }),
+        ],
+      }),
+    );
+    body.querySelector("svg")?.setAttribute("role", "img");
+  });
+  return element;
+}
+
+/** A label, with the size where runs of several sizes have it. */
+export function nameOf({ rows, labels }: Compared, id: string): string {
+  const label = labels.get(id) ?? id;
+  const same = rows.filter((row) => labels.get(row.id) === label);
+  if (same.length === 1) return label;
+  const row = same.find((each) => each.id === id);
+  const sizes = new Set(same.map(({ blocks }) => blocks));
+  return sizes.size === same.length ? `${label} · ${row?.blocks} blocks` : `${label} · ${id.slice(-8)}`;
+}
