@@ -10,7 +10,6 @@ const laterCommands: Readonly<Record<string, string>> = {
   calibrate: "measuring an engine is not part of this version",
   fuzz: "searching for traces is not part of this version",
   serve: "a server is not part of this version",
-  dashboard: "the dashboard is not part of this version; runs are saved as Parquet",
 };
 
 const laterTraceCommands: Readonly<Record<string, string>> = {

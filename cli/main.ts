@@ -5,6 +5,7 @@ import { ExecutorError } from "../engine/executor.ts";
 import { addCheck } from "./check.ts";
 import { addCompare } from "./compare.ts";
 import { addConformance } from "./conformance.ts";
+import { addDashboard } from "./dashboard.ts";
 import { addDoctor } from "./doctor.ts";
 import { addExperiment } from "./experiment.ts";
 import { addGenerate } from "./generate.ts";
@@ -32,6 +33,7 @@ Examples:
   kvlab trace stats trace.jsonl.gz            what is in a trace
   kvlab init policy mine && kvlab replay --eviction ./mine.ts
   kvlab check ./mine.ts                       every law against your own policy
+  kvlab dashboard                             the saved runs, at localhost
 
 kvlab COMMAND --help says more. A TRACE left out is the built-in example.`;
 
@@ -55,6 +57,7 @@ function program(): Command {
   addDoctor(kvlab);
   addGenerate(kvlab);
   addVerify(kvlab);
+  addDashboard(kvlab);
   addLaterCommands(kvlab);
   return kvlab;
 }

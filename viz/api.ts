@@ -51,6 +51,8 @@ export interface RunDetail {
 
 /** GET /api/runs/:id/series?fromNs=&toNs=&bins= → at most `bins` intervals (default 600); means over each. */
 export interface SeriesData {
+  /** What a count is of: a mean of 5 with intervals of 1e9 ns is 5 a second, however many intervals became one. */
+  readonly intervalNs: number;
   readonly startNs: readonly number[];
   readonly endNs: readonly number[];
   /** By the names of series.parquet's levels and rates, in the file's units. */
@@ -85,11 +87,15 @@ export interface Choices {
   readonly schedulers: readonly string[];
 }
 
-/** POST /api/jobs: a replay to start; lists make a comparison (a run each). */
+/**
+ * POST /api/jobs → Job: a replay to start; lists make a comparison (a run each; of target cache with its bounds).
+ * GET /api/jobs → Job[]. DELETE /api/jobs/:id → Job: it ends soon, and is cancelled then.
+ */
 export interface JobRequest {
   readonly trace: string;
   readonly target: "cache" | "sim" | "cpu";
   readonly preset?: string;
+  /** None: the preset's or LRU; of a comparison without a preset, every one that can differ. */
   readonly evictions?: readonly string[];
   readonly index?: string;
   readonly scheduler?: string;
@@ -101,7 +107,8 @@ export interface JobRequest {
 export interface Job {
   readonly id: number;
   readonly command: string;
-  readonly state: "running" | "done" | "failed" | "cancelled";
+  /** At most two run at once; the others wait. */
+  readonly state: "waiting" | "running" | "done" | "failed" | "cancelled";
   /** 0 to 1; null: not known. */
   readonly progress: number | null;
   /** The program's last line. */
