@@ -10,7 +10,7 @@ export function capacityFigure(compared: Compared, left: AbortSignal) {
   const chart = new LineChart(body, {
     title: "Hit ratio by cache size",
     x: { label: "cache size, tokens (logarithmic)", log: true, format: approximate },
-    y: { label: "hit ratio", fromZero: true, format: (value) => `${Math.round(value * 100)} %` },
+    y: { label: "hit ratio", fromZero: true, format: (value) => `${Math.round(value * 100)}%` },
     marks: true,
   });
   onWidth(body, left, () => chart.draw());
@@ -29,6 +29,7 @@ function linesOf(compared: Compared, metric: string): Line[] {
     label,
     colour: colourOf(compared, rows[0]),
     dashed: isBound(rows[0]),
+    isLevel: rows[0].blocks === null,
     points: rows.map((row) => ({
       x: row.capacityTokens ?? 1,
       y: row.hitRatio[metric] ?? 0,

@@ -28,6 +28,8 @@ const mostReports = 24;
 export async function compareView(page: Page): Promise<void> {
   const { root, params, live, left } = page;
   const wanted = (params.get("runs") ?? "").split(",").filter(Boolean);
+  const isUnknown = (id: string) => !live.rows.some((row) => row.id === id);
+  if (wanted.some(isUnknown)) await live.refresh();
   const { rows } = live;
   const traces = [...new Set(rows.map(({ trace }) => trace))];
   const trace = params.get("trace") ?? traces[0];

@@ -65,7 +65,7 @@ function standalone(svg: SVGSVGElement): string {
   copy.querySelectorAll("*").forEach((element, i) => {
     const computed = getComputedStyle(originals[i]);
     const text = styles.map((name) => `${name}:${computed.getPropertyValue(name)}`).join(";");
-    element.removeAttribute("class");
+    for (const name of ["class", "fill", "stroke"]) element.removeAttribute(name);
     element.setAttribute("style", text);
   });
   copy.querySelectorAll("style, [data-hover]").forEach((element) => {

@@ -5,7 +5,8 @@ export const integer: (value: number) => string = format(",.0f");
 const short = format(".3~s");
 
 /** At most three digits and a prefix: 16.4k. */
-export const approximate = (value: number): string => (value === 0 ? "0" : short(value).replace("G", "B"));
+export const approximate = (value: number): string =>
+  Math.abs(value) < 1 ? String(Number(value.toPrecision(3))) : short(value).replace("G", "B");
 
 /** Milliseconds, to about three digits. */
 export function milliseconds(ms: number): string {
@@ -13,9 +14,12 @@ export function milliseconds(ms: number): string {
   return `${format(ms >= 100 ? ",.0f" : ms >= 10 ? ".1f" : ".2f")(ms)} ms`;
 }
 
+/** Milliseconds at an axis. */
+export const tickMs = (ms: number): string => (ms >= 1000 ? `${approximate(ms / 1000)} s` : `${approximate(ms)} ms`);
+
 export const perSecond = (value: number): string => `${format(value >= 100 ? ",.0f" : ",.2f")(value)}/s`;
 
-const moment = new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle: "short" });
+const moment = new Intl.DateTimeFormat(undefined, { dateStyle: "short", timeStyle: "short" });
 export const when = (ms: number): string => moment.format(ms);
 
 /** A difference with its sign, as a share of what it is compared with. */

@@ -2,9 +2,10 @@ import * as Plot from "@observablehq/plot";
 import { type Compared, colourOf } from "./compare.ts";
 import { segments } from "./dom.ts";
 import { figure, onWidth } from "./figure.ts";
-import { latencies, milliseconds } from "./format.ts";
+import { latencies, milliseconds, tickMs } from "./format.ts";
 import { LineChart } from "./lines.ts";
 import type { Page } from "./main.ts";
+import { drawPlot } from "./plot.ts";
 import { remember } from "./route.ts";
 import { getRequests } from "./server.ts";
 
@@ -12,19 +13,19 @@ const short: Readonly<Record<string, string>> = { ttftMs: "TTFT", tpotMs: "TPOT"
 
 /** All quantiles of a latency, a line for each run: how slow the slowest are, not only the middle. */
 export function latencyFigure(compared: Compared, { params, left }: Page): HTMLElement {
-  const { element, body, tools, note } = figure("Latency of all requests");
+  const { element, body, tools, note } = figure("Latencies");
   let metric = params.get("latency") ?? "ttftMs";
   const answers = Promise.all(compared.rows.map(({ id }) => getRequests(id, left)));
   const options = (name: string) => ({
     title: `Quantiles of the ${latencies[name]}`,
     x: {
       label: "share of requests that are faster",
-      format: (value: number) => `${Math.round(value * 100)} %`,
+      format: (value: number) => `${Math.round(value * 100)}%`,
       most: 1,
       fromZero: true,
-      ticks: [0, 0.25, 0.5, 0.75, 0.9, 1],
+      ticks: [0, 0.25, 0.5, 0.75, 1],
     },
-    y: { label: `${latencies[name]} (logarithmic)`, log: true, format: milliseconds },
+    y: { label: `${latencies[name]} (logarithmic)`, log: true, format: tickMs },
     marks: false,
   });
   const chart = new LineChart(body, options(metric));
@@ -36,7 +37,7 @@ export function latencyFigure(compared: Compared, { params, left }: Page): HTMLE
       points: (all[i].quantiles[metric] ?? []).map((ms, percent) => ({
         x: percent / 100,
         y: Math.max(ms, 0.01),
-        text: `${percent} % of requests: at most ${milliseconds(ms)}`,
+        text: `${percent}% of requests: at most ${milliseconds(ms)}`,
       })),
     }));
     chart.update(
@@ -65,30 +66,27 @@ export function throughputFigure(compared: Compared, left: AbortSignal): HTMLEle
     colour: colourOf(compared, row),
   }));
   onWidth(body, left, (width) => {
-    body.replaceChildren(
-      Plot.plot({
-        width,
-        marginLeft: width < 500 ? 110 : 170,
-        marginRight: 60,
-        style: { fontSize: "12.5px", fontFamily: "inherit", background: "none" },
-        x: { label: "requests per second", grid: true, zero: true, ticks: 4 },
-        y: { label: null, domain: bars.map(({ name }) => name), padding: 0.3 },
-        height: Math.max(120, 60 + bars.length * 40),
-        ariaLabel: `Throughput in requests a second: ${bars.map(({ name, rate }) => `${name} ${rate.toFixed(2)}`).join(", ")}`,
-        marks: [
-          Plot.barX(bars, { x: "rate", y: "name", fill: "colour", rx: 3 }),
-          Plot.text(bars, {
-            x: "rate",
-            y: "name",
-            text: ({ rate }) => rate.toFixed(2),
-            textAnchor: "start",
-            dx: 6,
-            fill: "currentColor",
-          }),
-        ],
-      }),
-    );
-    body.querySelector("svg")?.setAttribute("role", "img");
+    drawPlot(body, {
+      width,
+      marginLeft: width < 500 ? 110 : 170,
+      marginRight: 60,
+      marginBottom: 44,
+      x: { label: "requests per second", labelOffset: 38, grid: true, zero: true, ticks: 4 },
+      y: { label: null, domain: bars.map(({ name }) => name), padding: 0.3 },
+      height: Math.max(120, 60 + bars.length * 40),
+      ariaLabel: `Throughput in requests a second: ${bars.map(({ name, rate }) => `${name} ${rate.toFixed(2)}`).join(", ")}`,
+      marks: [
+        Plot.barX(bars, { x: "rate", y: "name", fill: "colour", rx: 3 }),
+        Plot.text(bars, {
+          x: "rate",
+          y: "name",
+          text: ({ rate }) => rate.toFixed(2),
+          textAnchor: "start",
+          dx: 6,
+          fill: "currentColor",
+        }),
+      ],
+    });
   });
   return element;
 }

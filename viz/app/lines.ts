@@ -1,5 +1,5 @@
 import { axisBottom, axisLeft } from "d3-axis";
-import { scaleLinear, scaleLog } from "d3-scale";
+import { type ScaleLinear, type ScaleLogarithmic, scaleLinear, scaleLog } from "d3-scale";
 import { type Selection, select } from "d3-selection";
 import { line } from "d3-shape";
 import "d3-transition";
@@ -17,7 +17,8 @@ export interface Line {
   readonly label: string;
   readonly colour: string;
   readonly dashed?: boolean;
-  /** One point is a level across the whole figure. */
+  /** Its one point is a level across the whole figure. */
+  readonly isLevel?: boolean;
   readonly points: readonly Point[];
 }
 
@@ -42,6 +43,9 @@ export interface LineOptions {
 
 const height = 380;
 type Group = Selection<SVGGElement, unknown, null, undefined>;
+type Scale = ScaleLinear<number, number> | ScaleLogarithmic<number, number>;
+/** A point without a line. */
+const isAlone = ({ isLevel, points }: Line) => !isLevel && points.length === 1;
 const isStill = () => matchMedia("(prefers-reduced-motion: reduce)").matches;
 
 /** Lines with their names at their ends. It moves to new lines; hovering and the arrow keys read single points. */
@@ -51,7 +55,7 @@ export class LineChart {
   #options: LineOptions;
   readonly #parts: Readonly<Record<"x" | "y" | "lines" | "marks" | "labels" | "hover", Group>>;
   #lines: readonly Line[] = [];
-  #place = { x: (_: number) => 0, y: (_: number) => 0, left: 0, right: 0 };
+  #place = { x: (_: number) => 0, y: (_: number) => 0, left: 0, right: 0, top: 0, bottom: 0 };
   #at = { line: 0, point: 0 };
 
   constructor(host: HTMLElement, options: LineOptions) {
@@ -81,110 +85,133 @@ export class LineChart {
 
   draw(moves = false): void {
     const lines = this.#lines;
-    const { title, x, y, marks } = this.#options;
+    const { title, x, y } = this.#options;
     const width = this.#host.clientWidth;
     if (width === 0 || lines.length === 0) return;
     const isNarrow = width < 560;
-    const margin = { top: 30, right: isNarrow ? 96 : 190, bottom: 46, left: 54 };
+    const longest = Math.max(...lines.filter((each) => !isAlone(each)).map(({ label }) => label.length), 4);
+    const margin = { top: 30, right: Math.min(isNarrow ? 100 : 220, 20 + longest * 8), bottom: 46, left: 58 };
     const [left, right] = [margin.left, width - margin.right];
     const xs = scaleOf(
       x,
-      lines.flatMap(({ points }) => (points.length > 1 ? points.map((p) => p.x) : [])),
-      lines,
+      lines.flatMap(({ isLevel, points }) => (isLevel ? [] : points.map((p) => p.x))),
     ).range([left, right]);
     const ys = scaleOf(
       y,
       lines.flatMap(({ points }) => points.map((p) => p.y)),
-      lines,
     ).range([height - margin.bottom, margin.top]);
-    this.#place = { x: xs, y: ys, left, right };
+    this.#place = { x: xs, y: ys, left, right, top: margin.top, bottom: height - margin.bottom };
     const summary = lines.map(({ label, points }) => `${label}: ${points.at(-1)?.text ?? ""}`).join("; ");
     this.#svg.attr("viewBox", `0 0 ${width} ${height}`).attr("height", height).attr("width", width);
     this.#svg.attr("aria-label", `${title}. ${summary}. Arrow keys read the points.`);
+    this.#drawAxes(xs, ys, isNarrow);
+    const milliseconds = moves ? 450 : 0;
+    this.#drawLines(milliseconds);
+    this.#drawMarks(milliseconds);
+    this.#drawNames(milliseconds, isNarrow);
+  }
 
+  #drawAxes(xs: Scale, ys: Scale, isNarrow: boolean): void {
+    const { x, y } = this.#options;
+    const { left, right, bottom } = this.#place;
     const across = axisBottom<number>(xs)
       .tickFormat((value) => x.format(Number(value)))
       .tickSizeOuter(0);
     if (x.ticks) across.tickValues([...x.ticks]);
-    else across.ticks(isNarrow ? 3 : 8);
+    else if (x.log) {
+      const ticks = logTicks(xs.domain());
+      across.tickValues(ticks.filter((_, i) => !isNarrow || i % Math.ceil(ticks.length / 4) === 0));
+    } else across.ticks(isNarrow ? 3 : 8);
     const up = axisLeft<number>(ys)
       .ticks(6)
       .tickFormat((value) => y.format(Number(value)))
       .tickSize(-(right - left));
     if (y.log) up.tickValues(logTicks(ys.domain()));
-    if (x.log && !x.ticks)
-      across.tickValues(logTicks(xs.domain()).filter((_, i, all) => !isNarrow || i % Math.ceil(all.length / 4) === 0));
-    this.#parts.x.attr("transform", `translate(0,${height - margin.bottom})`).call(across);
+    this.#parts.x.attr("transform", `translate(0,${bottom})`).call(across);
     this.#parts.y
       .attr("transform", `translate(${left},0)`)
       .call(up)
       .call((g) => g.select(".domain").remove());
     titled(this.#parts.x, x.label, (left + right) / 2, 38, "middle");
     titled(this.#parts.y, y.label, -left + 6, 14, "start");
+  }
 
+  #drawLines(milliseconds: number): void {
+    const { x, y, left, right } = this.#place;
     const path = line<Point>(
-      (p) => xs(p.x),
-      (p) => ys(p.y),
+      (p) => x(p.x),
+      (p) => y(p.y),
     );
-    const drawn = ({ points }: Line) =>
-      points.length === 1 ? `M${left},${ys(points[0].y)}L${right},${ys(points[0].y)}` : path(points);
-    const milliseconds = moves ? 450 : 0;
     this.#parts.lines
       .selectAll<SVGPathElement, Line>("path")
-      .data(lines, ({ label }) => label)
+      .data(this.#lines, ({ label }) => label)
       .join("path")
       .attr("stroke", ({ colour }) => colour)
       .attr("stroke-dasharray", ({ dashed }) => (dashed ? "5 4" : null))
       .transition()
       .duration(milliseconds)
-      .attr("d", drawn);
-    const dots = lines.flatMap(({ label, colour, points }) =>
-      marks && points.length > 1 ? points.map((p, i) => ({ key: `${label}\n${i}`, colour, ...p })) : [],
+      .attr("d", ({ isLevel, points }) =>
+        isLevel ? `M${left},${y(points[0].y)}L${right},${y(points[0].y)}` : path(points),
+      );
+  }
+
+  #drawMarks(milliseconds: number): void {
+    const { x, y } = this.#place;
+    const marks = this.#lines.flatMap(({ label, colour, isLevel, points }) =>
+      this.#options.marks && !isLevel ? points.map((p, i) => ({ key: `${label}\n${i}`, colour, ...p })) : [],
     );
     this.#parts.marks
-      .selectAll<SVGCircleElement, (typeof dots)[number]>("circle")
-      .data(dots, ({ key }) => key)
+      .selectAll<SVGCircleElement, (typeof marks)[number]>("circle")
+      .data(marks, ({ key }) => key)
       .join((enter) =>
         enter
           .append("circle")
           .attr("r", 3.5)
-          .attr("cx", (p) => xs(p.x))
-          .attr("cy", (p) => ys(p.y)),
+          .attr("cx", (p) => x(p.x))
+          .attr("cy", (p) => y(p.y)),
       )
       .attr("fill", ({ colour }) => colour)
       .transition()
       .duration(milliseconds)
-      .attr("cx", (p) => xs(p.x))
-      .attr("cy", (p) => ys(p.y));
+      .attr("cx", (p) => x(p.x))
+      .attr("cy", (p) => y(p.y));
+  }
 
-    const ends = lines.map((each) => ({ ...each, y: ys(each.points.at(-1)?.y ?? 0) }));
-    const places = spread(
-      ends.map((end) => end.y),
-      isNarrow ? 13 : 16,
-      margin.top,
-      height - margin.bottom,
-    );
-    const most = isNarrow ? 14 : 30;
+  /** Names stand at the ends of lines in a column of their own, or beside a point that is alone. */
+  #drawNames(milliseconds: number, isNarrow: boolean): void {
+    const { x, y, right, top, bottom } = this.#place;
+    const most = isNarrow ? 14 : 34;
+    const placed = [true, false].flatMap((alone) => {
+      const group = this.#lines.filter((each) => isAlone(each) === alone);
+      const ends = group.map(({ points }) => y(points.at(-1)?.y ?? 0));
+      const heights = spread(ends, isNarrow ? 13 : 16, top, bottom);
+      return group.map(({ label, colour, points }, i) => {
+        const at = alone ? x(points[0].x) : right;
+        const isLeft = alone && at + label.length * 8 > right;
+        return { label, colour, x: at + (isLeft ? -9 : 9), y: heights[i], anchor: isLeft ? "end" : "start" };
+      });
+    });
     this.#parts.labels
-      .selectAll<SVGTextElement, Line>("text")
-      .data(ends, ({ label }) => label)
-      .join((enter) => enter.append("text").attr("y", (_, i) => places[i]))
-      .attr("x", right + 8)
+      .selectAll<SVGTextElement, (typeof placed)[number]>("text")
+      .data(placed, ({ label }) => label)
+      .join((enter) => enter.append("text").attr("y", (name) => name.y))
+      .attr("x", (name) => name.x)
       .attr("dy", "0.32em")
+      .attr("text-anchor", ({ anchor }) => anchor)
       .attr("fill", ({ colour }) => colour)
       .text(({ label }) => (label.length > most ? `${label.slice(0, most - 1)}…` : label))
       .transition()
       .duration(milliseconds)
-      .attr("y", (_, i) => places[i]);
+      .attr("y", (name) => name.y);
   }
 
   #point(event: PointerEvent): void {
     const box = this.#svg.node()!.getBoundingClientRect();
     const [px, py] = [event.clientX - box.left, event.clientY - box.top];
     let nearest = Number.POSITIVE_INFINITY;
-    this.#lines.forEach(({ points }, l) => {
+    this.#lines.forEach(({ isLevel, points }, l) => {
       points.forEach((p, i) => {
-        const x = points.length === 1 ? px : this.#place.x(p.x);
+        const x = isLevel ? px : this.#place.x(p.x);
         const far = (x - px) ** 2 + (this.#place.y(p.y) - py) ** 2;
         if (far < nearest) {
           nearest = far;
@@ -211,7 +238,7 @@ export class LineChart {
     const line = this.#lines[this.#at.line];
     const point = line.points[this.#at.point];
     const { left, right } = this.#place;
-    const x = line.points.length === 1 ? Math.max(left, Math.min(right, pointerX)) : this.#place.x(point.x);
+    const x = line.isLevel ? Math.max(left, Math.min(right, pointerX)) : this.#place.x(point.x);
     const y = this.#place.y(point.y);
     const { hover } = this.#parts;
     hover.selectAll("*").remove();
@@ -265,7 +292,7 @@ export function titled(axis: Group, label: string, x: number, y: number, anchor:
     .text(label);
 }
 
-function scaleOf({ log, fromZero, most }: Axis, values: readonly number[], _: readonly Line[]) {
+function scaleOf({ log, fromZero, most }: Axis, values: readonly number[]): Scale {
   const finite = values.filter((value) => Number.isFinite(value) && (!log || value > 0));
   const low = finite.length === 0 ? 1 : Math.min(...finite);
   const high = finite.length === 0 ? 2 : Math.max(...finite);

@@ -3,9 +3,10 @@ import type { PairData } from "../api.ts";
 import { type Compared, isBound, isTimed } from "./compare.ts";
 import { h, select } from "./dom.ts";
 import { figure, onWidth } from "./figure.ts";
-import { approximate, integer, latencies, milliseconds } from "./format.ts";
+import { approximate, integer, latencies, milliseconds, tickMs } from "./format.ts";
 import { nameOf } from "./latency.ts";
 import type { Page } from "./main.ts";
+import { drawPlot } from "./plot.ts";
 import { remember } from "./route.ts";
 import { getPairs } from "./server.ts";
 import { Table } from "./table.ts";
@@ -33,19 +34,25 @@ export function pairsFigure(compared: Compared, { params, left }: Page): HTMLEle
   const name = (run: string) => nameOf(compared, run);
   let pairs: PairData | undefined;
   const text = (value: number) => (state.metric === "hitTokens" ? integer(value) : milliseconds(value));
-  const table = new Table<Pair>({
-    title: "Requests that differ most",
-    columns: [
-      { name: "request", label: "Request", value: ({ request }) => request, show: ({ request }) => `#${request}` },
-      { name: "a", label: "Across", value: ({ a }) => a, show: ({ a }) => text(a) },
-      { name: "b", label: "Up", value: ({ b }) => b, show: ({ b }) => text(b) },
-      { name: "difference", label: "Difference", value: ({ a, b }) => b - a, show: ({ a, b }) => signed(b - a, text) },
-    ],
-  });
+  const most = h("div");
+  const tableOf = () =>
+    new Table<Pair>({
+      title: "Requests that differ most",
+      columns: [
+        { name: "request", label: "Request", value: ({ request }) => request, show: ({ request }) => `#${request}` },
+        { name: "a", label: name(state.a), value: ({ a }) => a, show: ({ a }) => text(a) },
+        { name: "b", label: name(state.b), value: ({ b }) => b, show: ({ b }) => text(b) },
+        {
+          name: "difference",
+          label: "Difference",
+          value: ({ a, b }) => b - a,
+          show: ({ a, b }) => signed(b - a, text),
+        },
+      ],
+    });
   const draw = (width: number) => {
     if (!pairs) return;
-    body.replaceChildren(scatter(pairs, Math.min(width, 720), name(state.a), name(state.b), text));
-    body.querySelector("svg")?.setAttribute("role", "img");
+    scatter(body, pairs, width, name(state.a), name(state.b), text);
   };
   const load = async () => {
     try {
@@ -55,7 +62,12 @@ export function pairsFigure(compared: Compared, { params, left }: Page): HTMLEle
         `${integer(total)} requests are in both runs; drawn are the ${integer(request.length)} that differ most. ` +
           "On the line both are equal.",
       );
+      const table = tableOf();
       table.show(request.slice(0, listed).map((each, i) => ({ request: each, a: a[i], b: b[i] })));
+      most.replaceChildren(
+        h("div", { class: "cardhead" }, h("h3", {}, "Those that differ most"), table.csvButton()),
+        table.element,
+      );
       draw(body.clientWidth);
     } catch (error) {
       if (!left.aborted) note((error as Error).message);
@@ -79,10 +91,9 @@ export function pairsFigure(compared: Compared, { params, left }: Page): HTMLEle
   );
   onWidth(body, left, draw);
   void load();
-  element.append(
-    h("div", { class: "cardhead list" }, h("h2", {}, "The requests that differ most"), table.csvButton()),
-    table.element,
-  );
+  const pair = h("div", { class: "pair" });
+  body.replaceWith(pair);
+  pair.append(body, most);
   return element;
 }
 
@@ -94,6 +105,7 @@ const signed = (value: number, text: (value: number) => string) =>
   `${value < 0 ? "−" : value > 0 ? "+" : ""}${text(Math.abs(value))}`;
 
 function scatter(
+  body: HTMLElement,
   { metric, request, a, b }: PairData,
   width: number,
   across: string,
@@ -106,15 +118,14 @@ function scatter(
   const positive = [...a, ...b].filter((value) => value > 0);
   const least = isTime && positive.length > 0 ? Math.min(...positive) : 0;
   const axis = isTime
-    ? { type: "log" as const, domain: [least, most], tickFormat: (value: number) => milliseconds(value), ticks: 4 }
+    ? { type: "log" as const, domain: [least, most], tickFormat: tickMs, ticks: 4 }
     : { domain: [0, most], tickFormat: (value: number) => approximate(value), ticks: 5 };
   const unit = isTime ? latencies[metric] : "cached tokens";
-  return Plot.plot({
+  drawPlot(body, {
     width,
     height: Math.min(width, 460),
     marginLeft: 66,
     marginBottom: 44,
-    style: { fontSize: "12.5px", fontFamily: "inherit", background: "none" },
     x: { ...axis, label: `${unit}: ${across}`, grid: true, labelAnchor: "right" },
     y: { ...axis, label: `${unit}: ${up}`, grid: true },
     ariaLabel: `${unit} of the same requests: ${across} across, ${up} up; ${points.length} points`,

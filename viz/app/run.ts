@@ -4,6 +4,7 @@ import { announce, h } from "./dom.ts";
 import { figure, onWidth } from "./figure.ts";
 import { approximate, integer, latencies, milliseconds, percent, perSecond, when } from "./format.ts";
 import type { Page } from "./main.ts";
+import { drawPlot } from "./plot.ts";
 import { linkTo } from "./route.ts";
 import { policyOf } from "./runs.ts";
 import { seriesFigure } from "./series.ts";
@@ -127,6 +128,9 @@ function headlines({ row, report }: { readonly row: RunDetail["row"]; readonly r
           ] as const,
         ]
       : []),
+    ...(throughput
+      ? [["Duration", `${approximate(throughput.makespanS)} s`, "from the first arrival to the last token"] as const]
+      : []),
     ["Evicted blocks", integer(cache.evictedBlocks), `${integer(cache.preemptions ?? 0)} preemptions`],
   ];
 }
@@ -161,35 +165,38 @@ function missesFigure({ cache }: Report, left: AbortSignal): HTMLElement {
       colour: "var(--c1)",
     })),
   ];
-  const bars = all.filter(({ tokens }) => tokens > 0).sort((a, b) => b.tokens - a.tokens);
+  const bars = all.filter(({ tokens }) => tokens > 0);
   const absent = all.filter(({ tokens }) => tokens === 0).map(({ name }) => name);
   const share = (tokens: number) => percent(tokens / Math.max(1, cache.lookupTokens));
   note(absent.length > 0 ? `None: ${absent.join(", ")}.` : "");
   onWidth(body, left, (width) => {
-    body.replaceChildren(
-      Plot.plot({
-        width,
-        height: 60 + bars.length * 40,
-        marginLeft: 130,
-        marginRight: 104,
-        style: { fontSize: "12.5px", fontFamily: "inherit", background: "none" },
-        x: { label: "prompt tokens", grid: true, ticks: 4, tickFormat: (value: number) => approximate(value) },
-        y: { label: null, domain: bars.map(({ name }) => name), padding: 0.3 },
-        ariaLabel: `Prompt tokens: ${bars.map(({ name, tokens }) => `${name} ${integer(tokens)}, ${share(tokens)}`).join("; ")}`,
-        marks: [
-          Plot.barX(bars, { x: "tokens", y: "name", fill: "colour", rx: 3 }),
-          Plot.text(bars, {
-            x: "tokens",
-            y: "name",
-            text: ({ tokens }) => `${approximate(tokens)} · ${share(tokens)}`,
-            textAnchor: "start",
-            dx: 6,
-            fill: "currentColor",
-          }),
-        ],
-      }),
-    );
-    body.querySelector("svg")?.setAttribute("role", "img");
+    drawPlot(body, {
+      width,
+      height: 60 + bars.length * 40,
+      marginLeft: 130,
+      marginRight: 104,
+      marginBottom: 44,
+      x: {
+        label: "prompt tokens",
+        labelOffset: 38,
+        grid: true,
+        ticks: 4,
+        tickFormat: (value: number) => approximate(value),
+      },
+      y: { label: null, domain: bars.map(({ name }) => name), padding: 0.3 },
+      ariaLabel: `Prompt tokens: ${bars.map(({ name, tokens }) => `${name} ${integer(tokens)}, ${share(tokens)}`).join("; ")}`,
+      marks: [
+        Plot.barX(bars, { x: "tokens", y: "name", fill: "colour", rx: 3 }),
+        Plot.text(bars, {
+          x: "tokens",
+          y: "name",
+          text: ({ tokens }) => `${approximate(tokens)} · ${share(tokens)}`,
+          textAnchor: "start",
+          dx: 6,
+          fill: "currentColor",
+        }),
+      ],
+    });
   });
   return element;
 }
@@ -206,35 +213,31 @@ function requestsFigure(id: string, left: AbortSignal): HTMLElement {
       hits: columns["hitTokens"]?.[i] ?? 0,
       title: titleOf(columns, i),
     }));
-    body.replaceChildren(
-      Plot.plot({
-        width,
-        height: 300,
-        marginLeft: 56,
-        marginBottom: 42,
-        style: { fontSize: "12.5px", fontFamily: "inherit", background: "none" },
-        x: {
-          label: "prompt tokens",
-          grid: true,
-          zero: true,
-          ticks: 5,
-          tickFormat: (value: number) => approximate(value),
-        },
-        y: {
-          label: "cached tokens",
-          grid: true,
-          zero: true,
-          ticks: 5,
-          tickFormat: (value: number) => approximate(value),
-        },
-        ariaLabel: `Cached tokens by prompt tokens of ${points.length} requests`,
-        marks: [
-          Plot.dot(points, { x: "input", y: "hits", r: 2.4, fill: "var(--c0)", fillOpacity: 0.4 }),
-          Plot.tip(points, Plot.pointer({ x: "input", y: "hits", title: "title" })),
-        ],
-      }),
-    );
-    body.querySelector("svg")?.setAttribute("role", "img");
+    drawPlot(body, {
+      width,
+      height: 300,
+      marginLeft: 56,
+      marginBottom: 42,
+      x: {
+        label: "prompt tokens",
+        grid: true,
+        zero: true,
+        ticks: 5,
+        tickFormat: (value: number) => approximate(value),
+      },
+      y: {
+        label: "cached tokens",
+        grid: true,
+        zero: true,
+        ticks: 5,
+        tickFormat: (value: number) => approximate(value),
+      },
+      ariaLabel: `Cached tokens by prompt tokens of ${points.length} requests`,
+      marks: [
+        Plot.dot(points, { x: "input", y: "hits", r: 2.4, fill: "var(--c0)", fillOpacity: 0.4 }),
+        Plot.tip(points, Plot.pointer({ x: "input", y: "hits", title: "title" })),
+      ],
+    });
   };
   onWidth(body, left, draw);
   getRequests(id, left)

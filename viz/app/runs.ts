@@ -1,5 +1,5 @@
 import type { BrokenRun, RunRow } from "../api.ts";
-import { announce, h } from "./dom.ts";
+import { h } from "./dom.ts";
 import { approximate, integer, milliseconds, percent, when } from "./format.ts";
 import type { Page } from "./main.ts";
 import { linkTo, remember } from "./route.ts";
@@ -63,8 +63,7 @@ export function runsView({ root, params, live, left }: Page): void {
     column("capacity", "Cache, tokens", capacityOf, (tokens) =>
       tokens === Infinity ? "unlimited" : approximate(tokens),
     ),
-    column("token", "Hit ratio, tokens", ({ hitRatio }) => hitRatio["token"], percent),
-    column("block", "Hit ratio, blocks", ({ hitRatio }) => hitRatio["block"], percent, true),
+    column("token", "Hit ratio", ({ hitRatio }) => hitRatio["token"], percent),
     column("ttft", "TTFT p50", ({ ttftMsP50 }) => ttftMsP50, milliseconds),
     column("ttft99", "TTFT p99", ({ ttftMsP99 }) => ttftMsP99, milliseconds, true),
     column(
@@ -145,10 +144,7 @@ export function runsView({ root, params, live, left }: Page): void {
     );
   table.element.addEventListener("keydown", walk);
   draw();
-  live.watch(() => {
-    draw();
-    announce(count.textContent ?? "");
-  }, left);
+  live.watch(draw, left);
 }
 
 /** Up and down go from one row's tick to the next. */

@@ -133,9 +133,9 @@ function panelsOf({ columns, intervalNs }: SeriesData): Panel[] {
       title: "blocks: held · private · idle (cached, in no use) · free",
       bands: [
         { name: "held", colour: "var(--c0)", values: columns["heldBlocks"] },
-        { name: "private", colour: "var(--c5)", values: columns["privateBlocks"] },
-        { name: "idle", colour: "var(--c6)", values: columns["idleBlocks"] },
-        { name: "free", colour: "var(--rule)", values: columns["freeBlocks"] },
+        { name: "private", colour: "var(--c1)", values: columns["privateBlocks"] },
+        { name: "idle", colour: "var(--idle)", values: columns["idleBlocks"] },
+        { name: "free", colour: "var(--free)", values: columns["freeBlocks"] },
       ],
       stacked: true,
       height: 110,
@@ -254,7 +254,7 @@ function drawPanel(svg: Svg, panel: Panel, { y: at, left, right, middles }: Plac
   const axis = axisLeft(y)
     .ticks(3)
     .tickSize(-(right - left))
-    .tickFormat((value) => (most === 1 ? `${Number(value) * 100} %` : approximate(Number(value))));
+    .tickFormat((value) => (most === 1 ? `${Number(value) * 100}%` : approximate(Number(value))));
   group
     .append("g")
     .attr("class", "axis")
@@ -280,7 +280,7 @@ function drawPanel(svg: Svg, panel: Panel, { y: at, left, right, middles }: Plac
       .append("path")
       .attr("d", shape(rows))
       .attr("fill", colour)
-      .attr("fill-opacity", stacked ? 0.85 : 0.16);
+      .attr("fill-opacity", stacked ? 1 : 0.16);
     filled
       .append("title")
       .text(`${title}: ${name}, ${text(Math.max(0, ...values.map((value) => value ?? 0)))} at most`);

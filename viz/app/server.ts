@@ -47,9 +47,9 @@ export class Live {
   readonly #listeners = new Set<() => void>();
 
   async start(): Promise<void> {
-    await this.#load();
+    await this.refresh();
     const events = new EventSource("api/events");
-    events.addEventListener("runs", () => void this.#load());
+    events.addEventListener("runs", () => void this.refresh());
     events.addEventListener("jobs", ({ data }) => {
       this.jobs = JSON.parse(data);
       this.#tell();
@@ -67,7 +67,8 @@ export class Live {
     left.addEventListener("abort", () => this.#listeners.delete(listener));
   }
 
-  async #load(): Promise<void> {
+  /** Asks for the list now. */
+  async refresh(): Promise<void> {
     this.runs = (await get<RunList>("api/runs")).runs;
     this.#tell();
   }

@@ -16,7 +16,7 @@ export async function startView({ root, live, left }: Page): Promise<void> {
       form(choices),
       h("section", { class: "card" }, h("div", { class: "cardhead" }, h("h2", {}, "Jobs")), jobs.element),
     );
-    const draw = () => jobs.show([...live.jobs].reverse());
+    const draw = () => jobs.show(live.jobs);
     live.jobs = await get<Job[]>("api/jobs", left);
     draw();
     live.watch(draw, left);
@@ -42,7 +42,7 @@ const jobColumns = [
     value: ({ command }: Job) => command,
     show: ({ command }: Job) => h("code", { class: "id" }, command),
   },
-  { name: "cancel", label: "Cancel", value: () => "", show: cancelOf },
+  { name: "cancel", label: "", value: () => "", show: cancelOf },
 ];
 
 function progressOf({ id, state, progress }: Job): Node {

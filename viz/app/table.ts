@@ -65,19 +65,21 @@ export class Table<Row> {
     return [...this.#rows].sort((a, b) => compare(column.value(a), column.value(b), sign));
   }
 
+  #isNumeric = (column: Column<Row>) => this.#rows.some((row) => typeof column.value(row) === "number");
+
   #draw(): void {
     const { columns, rowClass } = this.#options;
     const focused = document.activeElement?.closest("tr")?.dataset["at"];
+    const numeric = columns.map((column) => this.#isNumeric(column));
     this.#head.replaceChildren(...columns.map((column) => this.#heading(column)));
     this.#body.replaceChildren(
       ...this.#sorted().map((row, at) =>
         h(
           "tr",
           { class: rowClass?.(row) || undefined, "data-at": at },
-          ...columns.map((column) => {
+          ...columns.map((column, i) => {
             const value = column.value(row);
-            const numeric = typeof value === "number";
-            return h("td", { class: classOf(column, numeric) }, column.show?.(row) ?? String(value ?? "–"));
+            return h("td", { class: classOf(column, numeric[i]) }, column.show?.(row) ?? String(value ?? "–"));
           }),
         ),
       ),
@@ -87,7 +89,7 @@ export class Table<Row> {
 
   #heading(column: Column<Row>): HTMLElement {
     const { name, label } = column;
-    const numeric = this.#rows.some((row) => typeof column.value(row) === "number");
+    const numeric = this.#isNumeric(column);
     if (label === "") return h("td", {});
     const direction = this.#sort === name ? "ascending" : this.#sort === `-${name}` ? "descending" : "none";
     const click = () => {
@@ -97,7 +99,7 @@ export class Table<Row> {
       this.#draw();
       this.#head.querySelector<HTMLElement>(`[data-name="${name}"]`)?.focus();
     };
-    const button = h("button", { type: "button", "data-name": name, click }, label);
+    const button = h("button", { type: "button", class: "sort", "data-name": name, click }, label);
     return h("th", { scope: "col", class: classOf(column, numeric), "aria-sort": direction }, button);
   }
 }
