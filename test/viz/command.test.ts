@@ -36,9 +36,9 @@ test("what cannot be served is refused in one line", async () => {
   const server = createServer();
   await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
   const { port } = server.address() as AddressInfo;
-  const refused = (...args: string[]) => refusal(folder, ["dashboard", ...args], fromSource());
+  const refused = (...args: string[]) => refusal(folder, ["dashboard", ...args]);
   const said = await Promise.all([
-    refused("--port", `${port}`),
+    refusal(folder, ["dashboard", "--port", `${port}`], fromSource()),
     refused("--port", "65536"),
     refused("run"),
     refused("run/run.json"),
