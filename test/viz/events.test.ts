@@ -49,10 +49,10 @@ test("a run that comes is told of when it is complete", async () => {
   const over = await dashboardOver(join(folder, "runs"));
   const { socket, heard } = listen(over.port);
   await until(() => heard().includes("event: jobs\ndata: []\n\n"));
-  await sleep(900);
+  await sleep(500);
   expect(times(heard(), "runs")).toBe(1);
   cpSync(join(folder, "elsewhere"), join(folder, "runs/.one.17.tmp"), { recursive: true });
-  await sleep(900);
+  await sleep(500);
   expect(times(heard(), "runs")).toBe(1);
   renameSync(join(folder, "runs/.one.17.tmp/one"), join(folder, "runs/one"));
   await until(() => times(heard(), "runs") === 2);
@@ -70,7 +70,7 @@ test("a job is told of while it runs and when it is done", async () => {
 });
 
 test("a client that does not read costs one message, and in the end its connection", async () => {
-  const bytes = 8_000_000;
+  const bytes = 24_000_000;
   const { events, port, server } = await eventsOf(bytes, 30);
   const connections: Socket[] = [];
   server.on("connection", (socket) => connections.push(socket));
@@ -93,7 +93,7 @@ test("a client that does not read costs one message, and in the end its connecti
 });
 
 test("a client that reads late is told the newest state, once", async () => {
-  const { events, port } = await eventsOf(8_000_000, 10_000);
+  const { events, port } = await eventsOf(24_000_000, 10_000);
   const { socket, heard } = listen(port);
   socket.pause();
   await until(() => events.clientCount === 1);
