@@ -1,18 +1,11 @@
 import { compareView } from "./compare.ts";
 import { h, segments } from "./dom.ts";
+import type { Page } from "./page.ts";
 import { linkTo, readRoute } from "./route.ts";
 import { runView } from "./run.ts";
 import { runsView } from "./runs.ts";
 import { Live } from "./server.ts";
 import { startView } from "./start.ts";
-
-/** What a view is given: where to draw, what the URL says, the runs as they come, and when it is left. */
-export interface Page {
-  readonly root: HTMLElement;
-  readonly params: URLSearchParams;
-  readonly live: Live;
-  readonly left: AbortSignal;
-}
 
 const views: Readonly<Record<string, { readonly title: string; show(page: Page): void }>> = {
   runs: { title: "Runs", show: runsView },

@@ -1,7 +1,7 @@
 import type { BrokenRun, RunRow } from "../api.ts";
 import { h } from "./dom.ts";
 import { approximate, integer, milliseconds, percent, when } from "./format.ts";
-import type { Page } from "./main.ts";
+import type { Page } from "./page.ts";
 import { linkTo, remember } from "./route.ts";
 import { isBroken } from "./server.ts";
 import { type Column, Table } from "./table.ts";

@@ -8,7 +8,7 @@ import { announce, h } from "./dom.ts";
 import { figure, onWidth } from "./figure.ts";
 import { approximate, integer, percent } from "./format.ts";
 import { tip } from "./lines.ts";
-import type { Page } from "./main.ts";
+import type { Page } from "./page.ts";
 import { remember } from "./route.ts";
 import { getSeries } from "./server.ts";
 
