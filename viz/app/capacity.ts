@@ -1,22 +1,52 @@
 import type { RunRow } from "../api.ts";
-import { type Compared, colourOf, isBound } from "./compare.ts";
+import { barsOf, drawBars } from "./bars.ts";
+import { type Compared, colourOf, isBound } from "./compared.ts";
 import { figure, onWidth } from "./figure.ts";
-import { approximate, integer, percent } from "./format.ts";
+import { approximate, integer, percent, roundPercent } from "./format.ts";
 import { type Line, LineChart } from "./lines.ts";
 
+/** What a definition of the hit ratio gives; `show` moves to another one. */
+interface HitRatioFigure {
+  readonly element: HTMLElement;
+  show(metric: string): void;
+}
+
+/** Runs of one size have no curve. */
+export const haveOneSize = ({ rows }: Compared): boolean =>
+  new Set(rows.map(({ capacityTokens }) => capacityTokens)).size === 1;
+
 /** Hit ratio against the size of the cache: a line for each policy, bounds dashed. */
-export function capacityFigure(compared: Compared, left: AbortSignal) {
-  const { element, body, note } = figure("Hit ratio by cache size");
+export function capacityFigure(compared: Compared, left: AbortSignal): HitRatioFigure {
+  const { element, body } = figure("Hit ratio by cache size");
   const chart = new LineChart(body, {
     title: "Hit ratio by cache size",
     x: { label: "cache size, tokens (logarithmic)", log: true, format: approximate },
-    y: { label: "hit ratio", fromZero: true, format: (value) => `${Math.round(value * 100)}%` },
+    y: { label: "hit ratio", fromZero: true, format: roundPercent },
     marks: true,
   });
   onWidth(body, left, () => chart.draw());
-  const sizes = new Set(compared.rows.map(({ capacityTokens }) => capacityTokens).filter((size) => size !== null));
-  if (sizes.size === 1) note("All of these runs have the same size; runs of several sizes make curves.");
   return { element, show: (metric: string) => chart.update(linesOf(compared, metric)) };
+}
+
+/** Hit ratios of runs of the same size: a bar each. */
+export function hitRatioBars(compared: Compared, left: AbortSignal): HitRatioFigure {
+  const { element, body } = figure("Hit ratio");
+  let shown = "token";
+  const draw = () =>
+    drawBars(
+      body,
+      body.clientWidth,
+      barsOf(compared, (row) => row.hitRatio[shown] ?? 0),
+      "hit ratio",
+      percent,
+      roundPercent,
+    );
+  onWidth(body, left, draw);
+  const show = (metric: string) => {
+    shown = metric;
+    if (body.clientWidth > 0) draw();
+  };
+  return { element, show };
 }
 
 function linesOf(compared: Compared, metric: string): Line[] {

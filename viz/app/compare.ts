@@ -1,28 +1,20 @@
 import type { RunRow } from "../api.ts";
-import { capacityFigure } from "./capacity.ts";
+import { capacityFigure, haveOneSize, hitRatioBars } from "./capacity.ts";
+import { type Compared, isBound, isTimed } from "./compared.ts";
 import { differencesTable } from "./differences.ts";
 import { h, select } from "./dom.ts";
 import { hitRatios } from "./format.ts";
 import { coloursOf, labelsOf, reportFacts } from "./labels.ts";
 import { latencyFigure, throughputFigure } from "./latency.ts";
-import type { Page } from "./main.ts";
+import type { Page } from "./page.ts";
 import { pairsFigure } from "./pairs.ts";
 import { linkTo, remember } from "./route.ts";
 import { getRun } from "./server.ts";
 
-/** Runs side by side, with the words and colours that they have in every figure. */
-export interface Compared {
-  readonly rows: readonly RunRow[];
-  readonly labels: ReadonlyMap<string, string>;
-  readonly colours: ReadonlyMap<string, string>;
-}
+/** Curves of latency that can still be told apart. */
+const mostDrawn = 12;
 
-/** A bound that no policy passes: the offline optimum, or a cache without end. */
-export const isBound = ({ eviction, blocks }: RunRow): boolean => eviction === "belady" || blocks === null;
-
-export const isTimed = ({ requestsPerS }: RunRow): boolean => requestsPerS !== undefined;
-
-/** More are not drawn one by one. */
+/** Of more runs the reports are not asked for. */
 const mostReports = 24;
 
 export async function compareView(page: Page): Promise<void> {
@@ -53,7 +45,8 @@ export async function compareView(page: Page): Promise<void> {
 
   let metric = params.get("metric") ?? "token";
   const metrics = Object.keys(hitRatios).map((value) => ({ value, label: hitRatios[value] }));
-  const capacity = capacityFigure(compared, left);
+  const isOneSize = haveOneSize(compared);
+  const capacity = isOneSize ? hitRatioBars(compared, left) : capacityFigure(compared, left);
   const differences = differencesTable(compared, page, () => metric);
   const setMetric = (value: string) => {
     metric = value;
@@ -83,12 +76,21 @@ export async function compareView(page: Page): Promise<void> {
           ),
       select("Hit ratio counts", metrics, metric, setMetric),
     ),
-    capacity.element,
   );
   const timed = compared.rows.filter(isTimed);
+  if (timed.length === 0 || !isOneSize) root.append(capacity.element);
   if (timed.length > 0) {
-    const shown = { ...compared, rows: timed.slice(0, 12) };
-    root.append(h("div", { class: "grid" }, latencyFigure(shown, page), throughputFigure(shown, left)));
+    const shown = { ...compared, rows: timed.slice(0, mostDrawn) };
+    const bars = h("div", {}, isOneSize && capacity.element, throughputFigure(shown, left));
+    root.append(h("div", { class: "grid" }, latencyFigure(shown, page), bars));
+    if (timed.length > mostDrawn)
+      root.append(
+        h(
+          "p",
+          { class: "hint" },
+          `Latencies and throughput are of the first ${mostDrawn} of ${timed.length} runs in time.`,
+        ),
+      );
   }
   root.append(differences.element);
   if (compared.rows.length > 1) root.append(pairsFigure(compared, page));
@@ -118,7 +120,3 @@ async function comparedOf(rows: readonly RunRow[], left: AbortSignal): Promise<C
 const sizeOf = ({ capacityTokens }: RunRow) => capacityTokens ?? Number.POSITIVE_INFINITY;
 
 const boundName = ({ blocks }: RunRow) => (blocks === null ? "unlimited cache" : "offline optimum");
-
-/** The colour of a run in every figure. */
-export const colourOf = ({ labels, colours }: Compared, { id }: RunRow): string =>
-  colours.get(labels.get(id) ?? "") ?? "var(--bound)";

@@ -1,9 +1,8 @@
 import type { RunRow } from "../api.ts";
-import { type Compared, colourOf, isTimed } from "./compare.ts";
+import { type Compared, colourOf, isTimed, nameOf } from "./compared.ts";
 import { h, select } from "./dom.ts";
 import { approximate, change, integer, milliseconds, percent } from "./format.ts";
-import { nameOf } from "./latency.ts";
-import type { Page } from "./main.ts";
+import type { Page } from "./page.ts";
 import { linkTo, remember } from "./route.ts";
 import { type Column, Table } from "./table.ts";
 

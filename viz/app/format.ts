@@ -1,6 +1,8 @@
 import { format } from "d3-format";
 
 export const percent: (value: number) => string = format(".2%");
+/** At axes. */
+export const roundPercent: (value: number) => string = format(".0%");
 export const integer: (value: number) => string = format(",.0f");
 const short = format(".3~s");
 
@@ -10,7 +12,7 @@ export const approximate = (value: number): string =>
 
 /** Milliseconds, to about three digits. */
 export function milliseconds(ms: number): string {
-  if (ms >= 10_000) return `${format(",.1f")(ms / 1000)} s`;
+  if (ms >= 1000) return `${format(ms >= 10_000 ? ",.1f" : ".2f")(ms / 1000)} s`;
   return `${format(ms >= 100 ? ",.0f" : ms >= 10 ? ".1f" : ".2f")(ms)} ms`;
 }
 
@@ -19,7 +21,12 @@ export const tickMs = (ms: number): string => (ms >= 1000 ? `${approximate(ms / 
 
 export const perSecond = (value: number): string => `${format(value >= 100 ? ",.0f" : ",.2f")(value)}/s`;
 
-const moment = new Intl.DateTimeFormat(undefined, { dateStyle: "short", timeStyle: "short" });
+const moment = new Intl.DateTimeFormat(undefined, {
+  day: "numeric",
+  month: "short",
+  hour: "2-digit",
+  minute: "2-digit",
+});
 export const when = (ms: number): string => moment.format(ms);
 
 /** A difference with its sign, as a share of what it is compared with. */

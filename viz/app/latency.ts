@@ -1,11 +1,10 @@
-import * as Plot from "@observablehq/plot";
-import { type Compared, colourOf } from "./compare.ts";
+import { barsOf, drawBars } from "./bars.ts";
+import { type Compared, colourOf, nameOf } from "./compared.ts";
 import { segments } from "./dom.ts";
 import { figure, onWidth } from "./figure.ts";
 import { latencies, milliseconds, tickMs } from "./format.ts";
 import { LineChart } from "./lines.ts";
-import type { Page } from "./main.ts";
-import { drawPlot } from "./plot.ts";
+import type { Page } from "./page.ts";
 import { remember } from "./route.ts";
 import { getRequests } from "./server.ts";
 
@@ -60,43 +59,7 @@ export function latencyFigure(compared: Compared, { params, left }: Page): HTMLE
 /** Requests a second of each run. */
 export function throughputFigure(compared: Compared, left: AbortSignal): HTMLElement {
   const { element, body } = figure("Throughput");
-  const bars = compared.rows.map((row) => ({
-    name: nameOf(compared, row.id),
-    rate: row.requestsPerS ?? 0,
-    colour: colourOf(compared, row),
-  }));
-  onWidth(body, left, (width) => {
-    drawPlot(body, {
-      width,
-      marginLeft: width < 500 ? 110 : 170,
-      marginRight: 60,
-      marginBottom: 44,
-      x: { label: "requests per second", labelOffset: 38, grid: true, zero: true, ticks: 4 },
-      y: { label: null, domain: bars.map(({ name }) => name), padding: 0.3 },
-      height: Math.max(120, 60 + bars.length * 40),
-      ariaLabel: `Throughput in requests a second: ${bars.map(({ name, rate }) => `${name} ${rate.toFixed(2)}`).join(", ")}`,
-      marks: [
-        Plot.barX(bars, { x: "rate", y: "name", fill: "colour", rx: 3 }),
-        Plot.text(bars, {
-          x: "rate",
-          y: "name",
-          text: ({ rate }) => rate.toFixed(2),
-          textAnchor: "start",
-          dx: 6,
-          fill: "currentColor",
-        }),
-      ],
-    });
-  });
+  const bars = barsOf(compared, ({ requestsPerS }) => requestsPerS ?? 0);
+  onWidth(body, left, (width) => drawBars(body, width, bars, "requests per second", (value) => value.toFixed(2)));
   return element;
-}
-
-/** A label, with the size where runs of several sizes have it. */
-export function nameOf({ rows, labels }: Compared, id: string): string {
-  const label = labels.get(id) ?? id;
-  const same = rows.filter((row) => labels.get(row.id) === label);
-  if (same.length === 1) return label;
-  const row = same.find((each) => each.id === id);
-  const sizes = new Set(same.map(({ blocks }) => blocks));
-  return sizes.size === same.length ? `${label} · ${row?.blocks} blocks` : `${label} · ${id.slice(-8)}`;
 }

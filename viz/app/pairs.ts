@@ -1,11 +1,10 @@
 import * as Plot from "@observablehq/plot";
 import type { PairData } from "../api.ts";
-import { type Compared, isBound, isTimed } from "./compare.ts";
+import { type Compared, isBound, isTimed, nameOf } from "./compared.ts";
 import { h, select } from "./dom.ts";
 import { figure, onWidth } from "./figure.ts";
 import { approximate, integer, latencies, milliseconds, tickMs } from "./format.ts";
-import { nameOf } from "./latency.ts";
-import type { Page } from "./main.ts";
+import type { Page } from "./page.ts";
 import { drawPlot } from "./plot.ts";
 import { remember } from "./route.ts";
 import { getPairs } from "./server.ts";

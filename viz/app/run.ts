@@ -3,7 +3,7 @@ import type { RequestsData, RunDetail } from "../api.ts";
 import { announce, h } from "./dom.ts";
 import { figure, onWidth } from "./figure.ts";
 import { approximate, integer, latencies, milliseconds, percent, perSecond, when } from "./format.ts";
-import type { Page } from "./main.ts";
+import type { Page } from "./page.ts";
 import { drawPlot } from "./plot.ts";
 import { linkTo } from "./route.ts";
 import { policyOf } from "./runs.ts";
@@ -129,7 +129,7 @@ function headlines({ row, report }: { readonly row: RunDetail["row"]; readonly r
         ]
       : []),
     ...(throughput
-      ? [["Duration", `${approximate(throughput.makespanS)} s`, "from the first arrival to the last token"] as const]
+      ? [["Duration", milliseconds(throughput.makespanS * 1000), "from the first arrival to the last token"] as const]
       : []),
     ["Evicted blocks", integer(cache.evictedBlocks), `${integer(cache.preemptions ?? 0)} preemptions`],
   ];

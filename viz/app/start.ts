@@ -1,6 +1,6 @@
 import type { Choices, Job, JobRequest } from "../api.ts";
 import { announce, h, select } from "./dom.ts";
-import type { Page } from "./main.ts";
+import type { Page } from "./page.ts";
 import { linkTo } from "./route.ts";
 import { get, problemOf } from "./server.ts";
 import { Table } from "./table.ts";
@@ -47,7 +47,7 @@ const jobColumns = [
 
 function progressOf({ id, state, progress }: Job): Node {
   if (state === "waiting") return h("span", {}, "–");
-  if (state !== "running") return h("span", {}, progress === null ? "–" : `${Math.round(progress * 100)} %`);
+  if (state !== "running") return h("span", {}, progress === null ? "–" : `${Math.round(progress * 100)}%`);
   return h("progress", { "aria-label": `Progress of job ${id}`, max: 1, value: progress ?? undefined });
 }
 
