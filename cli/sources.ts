@@ -10,9 +10,12 @@ import {
 } from "../policies/registry.ts";
 import type { Sources } from "../viz/server/job-words.ts";
 import { exampleName } from "./input.ts";
+import { runFiles } from "./run-directory.ts";
 
 const traceFile = /\.jsonl?(\.gz)?$/;
 const policyFile = /\.[cm]?[jt]s$/;
+/** What looks like a trace or a policy and is none: parts of saved runs, and libraries. */
+const passedOver: readonly string[] = [...runFiles, "node_modules"];
 /** Below a folder of traces. */
 const deepest = 4;
 const mostFiles = 2000;
@@ -55,7 +58,7 @@ async function filesBelow(folder: string, pattern: RegExp, depth: number): Promi
     for (const entry of await readdir(below, { withFileTypes: true }).catch(() => [])) {
       const { name } = entry;
       if (found.length >= mostFiles) return;
-      if (name.startsWith(".") || name.includes(",") || name === "node_modules") continue;
+      if (name.startsWith(".") || name.includes(",") || passedOver.includes(name)) continue;
       const path = join(below, name);
       if (entry.isDirectory() && deeper > 1) await add(path, deeper - 1);
       else if (pattern.test(name) && (await isFileIn(root!, path)))

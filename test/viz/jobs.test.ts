@@ -37,7 +37,7 @@ test("a comparison's runs come to the others, each when it is complete, and are 
     "kvlab compare example --target cache --eviction lru,fifo --blocks 200,5% --limit 300 --out runs",
   );
   const job = await over.until(id, isOver);
-  expect(job).toMatchObject({ state: "done", progress: 1 });
+  expect(job).toMatchObject({ state: "done", progress: 1, said: "" });
   expect([...job.runs].sort()).toEqual(readdirSync(runs).sort());
   const rows = (await over.get<RunList>("/api/runs")).runs as RunRow[];
   expect(rows.map(({ eviction }) => eviction).sort()).toEqual([

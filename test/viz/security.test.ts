@@ -16,6 +16,7 @@ beforeAll(async () => {
   await kvlab(folder, ["replay", "example", "--limit", "30", "--out", "runs/one"]);
   await kvlab(folder, ["trace", "generate", "chat", "--requests", "20", "--out", "traces/below/chat.jsonl.gz"]);
   await kvlab(folder, ["trace", "generate", "chat", "--requests", "20", "--out", "outside.jsonl"]);
+  await kvlab(folder, ["replay", "example", "--limit", "30", "--events", "--out", "traces/saved"]);
   mkdirSync(policies);
   mkdirSync(join(folder, "secret"));
   writeFileSync(join(folder, "secret/run.json"), secret);

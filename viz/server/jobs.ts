@@ -140,7 +140,7 @@ export class Jobs {
     }
     await rm(staging, { recursive: true, force: true }).catch(() => {});
     entry.state = code === 0 ? "done" : entry.isCancelled ? "cancelled" : "failed";
-    if (code === 0) entry.progress = 1;
+    if (code === 0) Object.assign(entry, { progress: 1, said: "" });
   }
 
   /** The exit code; null if a signal ended it. */
