@@ -13,7 +13,7 @@ import { modelBytes } from "../engine/onnx/proto.ts";
 import { type Figure, median } from "./measure.ts";
 
 /** As many threads as anchors of other engines were measured with, if this machine has them. */
-const threads = Math.min(2, availableParallelism());
+export const threads = Math.min(2, availableParallelism());
 const blockTokens = 16;
 /** Repetitions of a step between two looks at the machine, and how often it is looked at. */
 const repetitions = 8;

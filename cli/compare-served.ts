@@ -107,7 +107,7 @@ async function plan(
   for (const load of loads)
     targets.push(
       options.target === "cpu"
-        ? { load, engine: engineFrom(load, trace) }
+        ? { load, engine: engineFrom(load, trace, targets[0]?.engine?.loaded) }
         : { load, simulated: await simulatedFrom(load, trace) },
     );
   const planned: Planned[] = [];

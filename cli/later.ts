@@ -7,8 +7,6 @@ import type { Registry } from "../policies/registry.ts";
 const laterCommands: Readonly<Record<string, string>> = {
   simulate: "is called kvlab replay --target sim",
   engine: "is called kvlab replay --target cpu",
-  calibrate: "measuring an engine is not part of this version",
-  fuzz: "searching for traces is not part of this version",
   serve: "a server is not part of this version",
 };
 

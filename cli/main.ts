@@ -2,12 +2,14 @@
 import { Command, CommanderError } from "commander";
 import { InputError } from "../core/errors.ts";
 import { ExecutorError } from "../engine/executor.ts";
+import { addCalibrate } from "./calibrate.ts";
 import { addCheck } from "./check.ts";
 import { addCompare } from "./compare.ts";
 import { addConformance } from "./conformance.ts";
 import { addDashboard } from "./dashboard.ts";
 import { addDoctor } from "./doctor.ts";
 import { addExperiment } from "./experiment.ts";
+import { addFuzz } from "./fuzz.ts";
 import { addGenerate } from "./generate.ts";
 import { addInit } from "./init.ts";
 import { endSoon, Interrupted, watchSignals } from "./interrupt.ts";
@@ -58,6 +60,8 @@ function program(): Command {
   addGenerate(kvlab);
   addVerify(kvlab);
   addDashboard(kvlab);
+  addCalibrate(kvlab);
+  addFuzz(kvlab);
   addLaterCommands(kvlab);
   return kvlab;
 }

@@ -35,13 +35,16 @@ export interface RealEngine {
 
 const defaultModel = "random:tiny";
 
-/** @throws InputError if there is no such model, or it cannot be read */
-export function engineFrom(options: SimulationOptions, trace: Trace): RealEngine {
+/**
+ * @param loaded its model, if it is open already
+ * @throws InputError if there is no such model, or it cannot be read
+ */
+export function engineFrom(options: SimulationOptions, trace: Trace, loaded?: LoadedModel): RealEngine {
   const model = options.model ?? defaultModel;
   if (options.loop === "closed") checkTurns(trace);
   return {
     model,
-    loaded: loadModel(model),
+    loaded: loaded ?? loadModel(model),
     threads: options.threads ?? availableParallelism(),
     bits: options.bits ?? 32,
     pace: options.pace ?? "busy",

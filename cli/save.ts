@@ -66,7 +66,8 @@ export function commandOf(
   return words.map(quoted).join(" ");
 }
 
-const quoted = (word: string) => (/^[\w./:=%+@,-]+$/.test(word) ? word : `'${word.replaceAll("'", "'\\''")}'`);
+/** A word as a shell takes it. */
+export const quoted = (word: string) => (/^[\w./:=%+@,-]+$/.test(word) ? word : `'${word.replaceAll("'", "'\\''")}'`);
 
 /** Fills a run's directory. */
 export async function saveRun(directory: RunDirectory, run: Run, report: RunReport, command: string): Promise<void> {

@@ -225,7 +225,7 @@ function share(option: string) {
 }
 
 /** NAME=NUMBER, each name once. */
-function namedNumber(option: string) {
+export function namedNumber(option: string) {
   return (text: string, before: NamedNumbers = {}): NamedNumbers => {
     const [, name, value] = /^([a-zA-Z][\w-]*)=(.+)$/.exec(text) ?? [];
     if (name === undefined) throw new InputError(`${option} is "${text}", expected NAME=NUMBER`);

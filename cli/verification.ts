@@ -1,6 +1,8 @@
 import type { BlockColumns } from "../core/content.ts";
+import { InputError } from "../core/errors.ts";
 import { ChunkTable } from "../core/serving/chunk-table.ts";
 import { type Decisions, firstParting, type Parting } from "../core/serving/decisions.ts";
+import type { Outcomes } from "../core/serving/outcomes.ts";
 import type { StepTable } from "../core/serving/step-table.ts";
 import type { Trace } from "../core/trace.ts";
 import { NotRecorded, Recorded, type RecordedSteps } from "../sim/cost/recorded.ts";
@@ -26,7 +28,7 @@ export interface VerificationOptions {
   readonly advance?: (requests: number) => void;
 }
 
-/** @throws Interrupted, and InputError if the model cannot take the trace */
+/** @throws Interrupted, and InputError if the model cannot take the trace, or the simulator could not be told its answers */
 export async function verifyDecisions(
   trace: Trace,
   blocks: BlockColumns,
@@ -34,13 +36,17 @@ export async function verifyDecisions(
   engine: RealEngine,
   { before, advance = () => {} }: VerificationOptions = {},
 ): Promise<Verification> {
+  if (engine.answers === "free" && blocks.generated && config.rules["store-tail"] === "true")
+    throw new InputError(
+      "store-tail=true numbers the last block of an answer by its length, which --answers free leaves to the model",
+    );
   const chunks = new ChunkTable();
   const watched = { ...config, events: true, ...beforeOf(before) };
   const options = { keepSteps: true, observers: [chunks], advance };
   const { result } = await runEngine(trace, blocks, watched, engine, options);
   if (result.interrupted) throw new Interrupted();
   const steps = result.steps!;
-  const { outputTokens } = result.requests;
+  const outputTokens = askedTokens(trace, result.requests);
   const { loop, speed, pace } = engine;
   const arrivalNs = pace === "none" ? new Float64Array(trace.requestCount) : trace.arrivalNs;
   const simulator = await decisionsWith(steps, { ...trace, arrivalNs, outputTokens }, blocks, {
@@ -49,9 +55,21 @@ export async function verifyDecisions(
     arrivals: { loop, speed },
     hostBlocks: Math.floor(engine.swapSpace / (poolBytesPerToken(engine) * config.blockTokens)),
   });
+  takeWritten(simulator, result.requests);
   const decided = { log: result.logs[0], chunks, outcomes: result.requests };
   return { engine: decided, steps, simulator, parting: firstParting(decided, simulator) };
 }
+
+/**
+ * How long answers are to the simulator: as they were written. Of a request that was refused in the middle of its answer nobody
+ * knows how long that would have become; it was not at its end.
+ */
+export const askedTokens = (trace: Trace, { outputTokens, refused }: Pick<Outcomes, "outputTokens" | "refused">) =>
+  outputTokens.map((tokens, row) => (refused[row] ? trace.maxOutputTokens[row] : tokens));
+
+/** What was written is no decision of the simulator's: it was told. */
+export const takeWritten = (simulator: Decisions, { outputTokens }: Pick<Outcomes, "outputTokens">): void =>
+  simulator.outcomes.outputTokens.set(outputTokens);
 
 function beforeOf(make: VerificationOptions["before"]): Pick<SimulationConfig, "before"> {
   const before = make?.();

@@ -26,6 +26,7 @@ export function verifyReport(
   config: RunConfig,
   engine: RealEngine,
   verification: Verification,
+  shortened = 1,
 ) {
   const { parting, steps } = verification;
   const decisions = decisionCounts(verification.engine);
@@ -34,7 +35,8 @@ export function verifyReport(
   return {
     schema: "verify/1",
     kvlab: version,
-    trace: traceReport(input),
+    /** Lengths are those of the recorded trace divided by `shortened`. */
+    trace: { ...traceReport(input), shortened },
     policy: { ...policyReport(config), blocks: config.blocks! },
     target: "cpu",
     seed: config.seed,

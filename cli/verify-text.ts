@@ -6,8 +6,9 @@ import type { DifferenceReport, StateReport, VerifyReport } from "./verify-repor
 export function verifyText(input: Input, report: VerifyReport): string {
   const { difference, thereupon, policy, engine } = report;
   const built = input.files.length === 0 ? " (built-in)" : "";
+  const { requests, shortened } = report.trace;
   const heading =
-    `${colors.bold(input.name)}${built}: ${counted(report.trace.requests, "request")}; ${policy.preset ?? policy.index} with ` +
+    `${colors.bold(input.name)}${built}: ${counted(requests, "request")}${shortened === 1 ? "" : `, lengths divided by ${shortened}`}; ${policy.preset ?? policy.index} with ` +
     `${policy.eviction} and ${policy.scheduler} in ${counted(policy.blocks, "block")} of ${policy.blockTokens} tokens; ` +
     `${engine.model} on the CPU, and the simulator with the durations of its steps`;
   return [

@@ -1,8 +1,10 @@
 import { type Command, Option } from "commander";
 import { InputError } from "../core/errors.ts";
 import { CacheReplay } from "../core/replay.ts";
+import type { Trace } from "../core/trace.ts";
+import { shortened } from "../traces/shorten.ts";
 import { checkMemory, type PartNames, partsNamed, type RunConfig } from "./configuration.ts";
-import { readInput } from "./input.ts";
+import { type Input, readInput } from "./input.ts";
 import { asSent } from "./load.ts";
 import { OperationsPlayer, readOperations } from "./operations-file.ts";
 import {
@@ -35,6 +37,7 @@ interface VerifyOptions extends PartNames, TraceReading, SimulationOptions {
   readonly seed: number;
   readonly audit?: boolean;
   readonly operations?: string;
+  readonly shorten: number;
   readonly timeline?: string;
   readonly json?: boolean;
 }
@@ -46,6 +49,7 @@ const examples = `
 Examples:
   kvlab verify --policy vllm --limit 100
   kvlab verify trace.jsonl --policy sglang --scheduler lpm --blocks 5%
+  kvlab verify trace.jsonl.gz --limit 300 --shorten 128 --rate 100
   kvlab verify trace.jsonl --model ./llama --policy vllm --capacity 2GiB --json
 
 Exit code 1 if there is a difference. Options as of kvlab replay --target cpu.`;
@@ -65,6 +69,7 @@ export function addVerify(program: Command): void {
   addSimulationOptions(addTraceOptions(addBlockSize(command)))
     .addOption(new Option("--target <TARGET>", "the engine: cpu").default("cpu").argParser(parseTarget))
     .option("--seed <N>", "for policies that draw lots", wholeNumber("--seed", 0, 2 ** 32 - 1), 1)
+    .option("--shorten <N>", "divide the lengths of contents and answers by N", wholeNumber("--shorten", 1), 1)
     .option("--audit", "check every invariant after every step; slow")
     .option(
       "--operations <FILE>",
@@ -95,7 +100,7 @@ async function verify(files: readonly string[], options: VerifyOptions): Promise
   const progress = new Progress();
   try {
     const read = await readInput(files, options, progress);
-    const input = { ...read, trace: asSent(read.trace, options) };
+    const input = withTrace(read, shortened(asSent(read.trace, options), options.shorten));
     const { trace } = input;
     const engine = engineFrom(options, trace);
     const blockTokens = blockTokensFor(trace, options.blockSize, parts.preset);
@@ -118,10 +123,15 @@ async function verify(files: readonly string[], options: VerifyOptions): Promise
     const advance = (requests: number) => progress.advance(requests);
     const verification = await verifyDecisions(trace, blocks, config, engine, { before, advance });
     progress.done();
-    const report = verifyReport(input, blocks, config, engine, verification);
+    const report = verifyReport(input, blocks, config, engine, verification, options.shorten);
     print(`${options.json ? JSON.stringify(report, undefined, 2) : verifyText(input, report)}\n`);
     if (!report.identical) process.exitCode = different;
   } finally {
     progress.done();
   }
+}
+
+function withTrace(input: Input, trace: Trace): Input {
+  const sum = (column: Uint32Array) => column.reduce((total, tokens) => total + tokens, 0);
+  return { ...input, trace, inputTokens: sum(trace.inputTokens), outputTokens: sum(trace.outputTokens) };
 }

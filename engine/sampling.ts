@@ -1,6 +1,7 @@
 import FlatQueue from "flatqueue";
 import { InputError } from "../core/errors.ts";
 import { chanceOf, type Random, seededRandom } from "../core/random.ts";
+import { ExecutorError } from "./executor.ts";
 
 /** How the next token is chosen, in the order in which it is applied. */
 export interface SamplingOptions {
@@ -59,7 +60,7 @@ export class Sampler {
     if (repetitionPenalty !== 1) for (const token of prompt) this.#seen.set(token, 0);
   }
 
-  /** The next token for these logits, which are left as they are. */
+  /** The next token for these logits, which are left as they are. @throws ExecutorError if they are no finite numbers */
   sample(logits: Float32Array): SampledToken {
     const scores = this.#adjusted(logits);
     const { temperature = 0, logprobs } = this.#options;
@@ -137,11 +138,14 @@ function sumFrom(weights: Float64Array, least: number): number {
   return sum;
 }
 
-/** The first of the largest. */
+/** The first of the largest. @throws ExecutorError if that is no finite number */
 function mostLikely(scores: ArrayLike<number>): number {
   let best = 0;
   for (let token = 1; token < scores.length; token++) if (scores[token] > scores[best]) best = token;
-  return best;
+  if (Number.isFinite(scores[best])) return best;
+  throw new ExecutorError(
+    `the model's largest logit is ${scores[best]}, expected a finite number: its numbers overflow`,
+  );
 }
 
 function logprobsOf(logits: Float32Array, token: number, count: number): Required<Omit<SampledToken, "token">> {

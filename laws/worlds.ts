@@ -94,7 +94,7 @@ export function traceOf({ unitTokens, asks }: World, batchOf = Number.POSITIVE_I
 }
 
 /** A number for each prefix that ends with a unit, in order of first appearance. */
-function contentIds(prompt: readonly number[], unitTokens: number, ids: Map<string, number>): number[] {
+export function contentIds(prompt: readonly number[], unitTokens: number, ids: Map<string, number>): number[] {
   const keys: number[] = [];
   for (let end = unitTokens; end < prompt.length + unitTokens; end += unitTokens) {
     const prefix = JSON.stringify(prompt.slice(0, end));

@@ -1,4 +1,4 @@
-// Writes docs/engine-speed.md and docs/prefill.svg: what the engine takes on this machine, below its commands. Ten minutes, on
+// Writes docs/engine-speed.md and docs/prefill.svg: what the engine takes on this machine, below its commands. Some minutes, on
 // a machine that does nothing else. KVLAB_LLAMA_CPP names a folder that has node-llama-cpp.
 //   npx tsx scripts/engine-speed.ts
 import { execFileSync } from "node:child_process";
@@ -6,7 +6,8 @@ import { writeFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import { scaleLog, scalePoint } from "d3-scale";
 import { line } from "d3-shape";
-import { cachedShares, contexts, type Prefill, prefills, smallConfig } from "../bench/engine.ts";
+import { cachedShares, contexts, type Prefill, prefills, smallConfig, threads } from "../bench/engine.ts";
+import { longestQuery } from "../engine/cpu/calls.ts";
 import { randomConfig } from "../engine/model/random.ts";
 
 const root = fileURLToPath(new URL("..", import.meta.url));
@@ -22,54 +23,60 @@ const block = (command: string, output: string) => `\`\`\`sh\n${command}\n\`\`\`
 const shareNames = ["0", "1/2", "7/8", "15/16"];
 const colours = ["#0969da", "#8250df", "#bc4c00", "#1a7f37"];
 
+const [width, height] = [760, 400];
+const margin = { top: 44, right: 132, bottom: 52, left: 62 };
+const x = scalePoint<number>(cachedShares, [margin.left + 30, width - margin.right]);
+
 /** Milliseconds by what is cached, and what the operations that are left would take. */
 function figure(cells: readonly Prefill[]): string {
-  const [width, height] = [760, 400];
-  const margin = { top: 44, right: 132, bottom: 52, left: 62 };
   const all = cells.map(({ ms }) => ms);
-  const x = scalePoint<number>(cachedShares, [margin.left + 30, width - margin.right]);
   const y = scaleLog([Math.min(...all) / 1.5, Math.max(...all) * 1.3], [height - margin.bottom, margin.top]);
-  const parts: string[] = [];
-  for (const tick of [10, 20, 50, 100, 200, 500, 1000, 2000].filter((ms) => ms > y.domain()[0] && ms < y.domain()[1])) {
-    parts.push(
-      `<line x1="${margin.left}" x2="${width - margin.right}" y1="${y(tick)}" y2="${y(tick)}" stroke="#d8dee4"/>`,
-    );
-    parts.push(
-      `<text x="${margin.left - 8}" y="${y(tick) + 4}" text-anchor="end">${tick.toLocaleString("en-US")}</text>`,
-    );
-  }
-  cachedShares.forEach((share, i) => {
-    parts.push(`<text x="${x(share)}" y="${height - margin.bottom + 20}" text-anchor="middle">${shareNames[i]}</text>`);
-  });
-  contexts.forEach((context, i) => {
+  const curves = contexts.map((context, i) => {
     const own = cells.filter((cell) => cell.context === context);
-    const path = line<Prefill>(
-      ({ share }) => x(share)!,
-      ({ ms }) => y(ms),
-    )(own);
-    const bound = line<Prefill>(
-      ({ share }) => x(share)!,
-      ({ fewerOperations }) => y(own[0].ms / fewerOperations),
-    )(own);
-    parts.push(`<path d="${bound}" fill="none" stroke="${colours[i]}" stroke-dasharray="2 4"/>`);
-    parts.push(`<path d="${path}" fill="none" stroke="${colours[i]}" stroke-width="2"/>`);
-    for (const { share, ms } of own)
-      parts.push(`<circle cx="${x(share)}" cy="${y(ms)}" r="3.5" fill="${colours[i]}"/>`);
-    const last = own[own.length - 1];
-    const label = `${context.toLocaleString("en-US")} tokens`;
-    parts.push(
-      `<text x="${x(last.share)! + 10}" y="${y(last.ms) + 4}" fill="${colours[i]}" font-weight="600">${label}</text>`,
-    );
+    return curve(own, colours[i], y, `${context.toLocaleString("en-US")} tokens`);
   });
   const title = "Time of a prefill by the share of the prompt that is cached";
   return `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 ${width} ${height}" font-family="system-ui, sans-serif" font-size="13" fill="#24292f" role="img" aria-label="${title}">
 <rect width="${width}" height="${height}" fill="#ffffff"/>
 <text x="${margin.left}" y="24" font-size="15" font-weight="600">${title}</text>
-${parts.join("\n")}
+${[...ticks(y), ...curves].join("\n")}
 <text x="${(margin.left + width - margin.right) / 2}" y="${height - 10}" text-anchor="middle">share of the prompt that is cached (dotted: what the operations left would take)</text>
 <text transform="translate(18 ${(margin.top + height - margin.bottom) / 2}) rotate(-90)" text-anchor="middle">milliseconds</text>
 </svg>
 `;
+}
+
+type Scale = ReturnType<typeof scaleLog<number, number>>;
+
+function ticks(y: Scale): string[] {
+  const [least, most] = y.domain();
+  const shown = [5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000].filter((ms) => ms > least && ms < most);
+  return [
+    ...shown.map(
+      (ms) =>
+        `<line x1="${margin.left}" x2="${width - margin.right}" y1="${y(ms)}" y2="${y(ms)}" stroke="#d8dee4"/>` +
+        `<text x="${margin.left - 8}" y="${y(ms) + 4}" text-anchor="end">${ms.toLocaleString("en-US")}</text>`,
+    ),
+    ...cachedShares.map(
+      (share, i) =>
+        `<text x="${x(share)}" y="${height - margin.bottom + 20}" text-anchor="middle">${shareNames[i]}</text>`,
+    ),
+  ];
+}
+
+function curve(own: readonly Prefill[], colour: string, y: Scale, label: string): string {
+  const path = (ms: (cell: Prefill) => number) =>
+    line<Prefill>(
+      ({ share }) => x(share)!,
+      (cell) => y(ms(cell)),
+    )(own);
+  const last = own[own.length - 1];
+  return [
+    `<path d="${path(({ fewerOperations }) => own[0].ms / fewerOperations)}" fill="none" stroke="${colour}" stroke-dasharray="2 4"/>`,
+    `<path d="${path(({ ms }) => ms)}" fill="none" stroke="${colour}" stroke-width="2"/>`,
+    ...own.map(({ share, ms }) => `<circle cx="${x(share)}" cy="${y(ms)}" r="3.5" fill="${colour}"/>`),
+    `<text x="${x(last.share)! + 10}" y="${y(last.ms) + 4}" fill="${colour}" font-weight="600">${label}</text>`,
+  ].join("\n");
 }
 
 function table(cells: readonly Prefill[]): string {
@@ -107,7 +114,7 @@ of some is taken, for the machine does other things; each figure is the median o
 
 ![Time of a prefill by the share of the prompt that is cached](prefill.svg)
 
-random:anchors (8 layers, hidden 512), fp32, two threads; a product of matrices runs at ${gemm(large.gflops)}. "6.0 × of 7.3" is how many times
+random:anchors (8 layers, hidden 512), fp32, ${threads} threads; a product of matrices runs at ${gemm(large.gflops)}. "6.0 × of 7.3" is how many times
 as fast a prefill is as the whole one, and how many times fewer floating-point operations its kernels do.
 
 ${table(large.cells)}
@@ -116,13 +123,12 @@ A quarter of the size, 4 layers of 256 (products at ${gemm(small.gflops)}):
 
 ${table(small.cells)}
 
-What is short of its operations is short prompts: few rows take all weights from memory all the same (111 MB here, about 4 ms),
-and each of a step's operators has its threads to wake. Long prompts are computed in pieces of 256 tokens, whose scores stay in
-the caches.
+Where it is less than its operations would have it, the prompts are short: a few rows take all weights from memory all the same.
+Long prompts are computed in pieces of ${longestQuery} tokens, whose scores stay in the caches.
 
 ## Whole prompts kept
 
-${block("npm run -s kvlab -- experiment roseinfer --target cpu", run("cli/main.ts", "experiment", "roseinfer", "--target", "cpu"))}
+${block("npm run -s kvlab -- experiment roseinfer --target cpu --model random:15m", run("cli/main.ts", "experiment", "roseinfer", "--target", "cpu", "--model", "random:15m"))}
 
 ## Against the machine's peaks
 

@@ -2,8 +2,9 @@
 //   npm run -s fidelity [-- TRACE FOLDER]         with the factors that the roofline has by default
 //   npm run -s fidelity -- fit [TRACE FOLDER]     fits the factors to the first half of the requests, and uses those
 import { resolve } from "node:path";
+import { type RecordedRun, readRecordedRun } from "../cli/recorded-run.ts";
 import { defaultEfficiency, type Efficiency } from "../sim/cost/roofline.ts";
-import { compare, type RecordedRun, readRecordedRun, simulateRecorded } from "./recorded-run.ts";
+import { compare, otherSimulator, simulateRecorded } from "./recorded-run.ts";
 
 /** What is fitted, and within which range it is plausible (see `Efficiency`). The other factors are as they are by default. */
 const ranges: Partial<Record<keyof Efficiency, readonly [least: number, most: number]>> = {
@@ -58,10 +59,9 @@ const folder = resolve(process.env["KVLAB_TRACES"] ?? "../shared/traces", "share
 const given = process.argv.slice(2);
 const fits = given[0] === "fit";
 const [tracePath, runFolder] = fits ? given.slice(1) : given;
-const run = await readRecordedRun(
-  tracePath ?? `${folder}/sharegpt-llama-3.1-8b-300-sps10.jsonl.gz`,
-  runFolder ?? `${folder}/vllm-0.19-rtxpro6000-llama-3.1-8b`,
-);
+const recorded = runFolder ?? `${folder}/vllm-0.19-rtxpro6000-llama-3.1-8b`;
+const run = await readRecordedRun(tracePath ?? `${folder}/sharegpt-llama-3.1-8b-300-sps10.jsonl.gz`, recorded);
+const others = otherSimulator(recorded);
 const factors = fits ? fitted(run) : {};
 const simulated = simulateRecorded(run, factors);
 const half = run.trace.requestCount / 2;
@@ -82,6 +82,6 @@ tables[0].forEach(({ name }, i) => {
     const { recordedMs, simulatedMs, difference } = table[i];
     return [recordedMs.toFixed(1), simulatedMs.toFixed(1), percent(difference)];
   });
-  const other = run.otherSimulator.get(name);
+  const other = others.get(name);
   row([name, ...cells, other === undefined ? "" : percent(other)]);
 });

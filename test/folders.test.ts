@@ -41,9 +41,13 @@ test("an import that points the wrong way is found, and so is a circle", () => {
   writeFileSync(join(copy, "laws/planted.ts"), 'export { lru } from "../policies/eviction/lru.ts";\n');
   writeFileSync(join(copy, "core/one.ts"), 'export { two } from "./two.ts";\nexport const one = 1;\n');
   writeFileSync(join(copy, "core/two.ts"), 'import { one } from "./one.ts";\nexport const two = () => one;\n');
+  writeFileSync(join(copy, "bench/planted.ts"), 'export { print } from "../cli/print.ts";\n');
+  writeFileSync(join(copy, "cli/planted.ts"), 'export { recordedRequests } from "../scripts/recorded-run.ts";\n');
   const rules = cruise(copy).violations.map(({ rule, from }) => `${rule.name}: ${from}`);
   expect(rules).toContain("core-imports-nothing-of-ours: core/planted.ts");
   expect(rules).toContain("traces-imports-only-core: traces/planted.ts");
   expect(rules).toContain("laws-imports-only-core: laws/planted.ts");
+  expect(rules).toContain("nobody-imports-the-command-line: bench/planted.ts");
+  expect(rules).toContain("nobody-imports-the-scripts: cli/planted.ts");
   expect(rules.some((rule) => rule.startsWith("no-cycles: core/one.ts"))).toBe(true);
 });

@@ -9,6 +9,7 @@ import { kvTokenBytes } from "../../sim/cost/kv-bytes.ts";
 import { type ModelConfig, shapeOf } from "../../sim/cost/model-config.ts";
 import type { Efficiency } from "../../sim/cost/roofline.ts";
 import { defaultBlockTokens, type PartNames, partsNamed, type RunConfig } from "../configuration.ts";
+import { Interrupted } from "../interrupt.ts";
 import type { Target } from "../options.ts";
 import { engineFrom } from "../real-engine.ts";
 import { runEngine } from "../run-engine.ts";
@@ -107,6 +108,7 @@ export class Laboratory {
       );
       const columns = CacheReplay.blockKeys(config, trace);
       const { result } = await runEngine(trace, columns, config, engine, { observers: [sums] });
+      if (result.interrupted) throw new Interrupted();
       return { ...result, sums, blocks: config.blocks };
     }
     const simulated = await simulatedOn(machine, setup, trace);

@@ -94,9 +94,11 @@ function firstOutcome(a: Outcomes, b: Outcomes, times: boolean): Parting | undef
 }
 
 /** What was decided how often: events by their kind, and chunks. */
-export function decisionCounts({ log, chunks }: Decisions): Record<EventName | "chunk", number> {
+export type DecisionCounts = Readonly<Record<EventName | "chunk", number>>;
+
+export function decisionCounts({ log, chunks }: Decisions): DecisionCounts {
   const counts = Object.fromEntries([...eventNames, "chunk"].map((name) => [name, 0]));
   for (const kind of log.columns().kind) counts[eventNames[kind]]++;
   counts["chunk"] = chunks.step.length;
-  return counts as Record<EventName | "chunk", number>;
+  return counts as DecisionCounts;
 }

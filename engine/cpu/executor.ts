@@ -1,3 +1,4 @@
+import "./no-telemetry.ts";
 import { availableParallelism } from "node:os";
 import { Worker } from "node:worker_threads";
 import type { BatchResult, BatchStep, BlockData, Executor } from "../executor.ts";

@@ -1,3 +1,4 @@
+import "./no-telemetry.ts";
 import { InferenceSession, Tensor } from "onnxruntime-node";
 import { assert, InputError } from "../../core/errors.ts";
 import { WallClock } from "../clock.ts";

@@ -1,7 +1,7 @@
-import { existsSync, readFileSync } from "node:fs";
+import { existsSync } from "node:fs";
 import { join } from "node:path";
 import { InputError } from "../../core/errors.ts";
-import { Fields } from "./json-fields.ts";
+import { Fields, readText } from "./json-fields.ts";
 
 export interface ChatMessage {
   readonly role: "system" | "user" | "assistant";
@@ -23,7 +23,7 @@ export function readChatTemplate(folder: string): ChatTemplate {
   const ownPath = join(folder, "chat_template.jinja");
   const config = existsSync(configPath) ? Fields.read(configPath) : undefined;
   const [path, source] = existsSync(ownPath)
-    ? [ownPath, readFileSync(ownPath, "utf8")]
+    ? [ownPath, readText(ownPath)]
     : [configPath, config && templateIn(config)];
   return {
     async render(messages) {

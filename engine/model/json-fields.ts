@@ -10,6 +10,15 @@ export function reasonOf(error: unknown): string {
   return code ?? String((error as Error).message ?? error);
 }
 
+/** @throws InputError if the file cannot be read */
+export function readText(path: string): string {
+  try {
+    return readFileSync(path, "utf8");
+  } catch (error) {
+    throw new InputError(`${path}: ${reasonOf(error)}`);
+  }
+}
+
 /** The fields of a JSON object, each checked when it is asked for; names after the first are older ones for the same. */
 export class Fields {
   readonly path: string;
@@ -18,12 +27,7 @@ export class Fields {
 
   /** @throws InputError if the file cannot be read or is no JSON object. */
   static read(path: string): Fields {
-    let text: string;
-    try {
-      text = readFileSync(path, "utf8");
-    } catch (error) {
-      throw new InputError(`${path}: ${reasonOf(error)}`);
-    }
+    const text = readText(path);
     let value: unknown;
     try {
       value = JSON.parse(text);

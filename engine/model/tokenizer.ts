@@ -1,9 +1,8 @@
-import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import type { Tokenizer as Library } from "tokenizers";
 import { InputError } from "../../core/errors.ts";
 import { type ChatMessage, type ChatTemplate, readChatTemplate } from "./chat-template.ts";
-import { reasonOf } from "./json-fields.ts";
+import { readText } from "./json-fields.ts";
 
 /** Text to token ids of one model and back. */
 export interface TextCodec {
@@ -45,14 +44,6 @@ export async function readTokenizer(folder: string, vocabulary: number): Promise
   library.disableTruncation();
   library.disablePadding();
   return new FolderCodec(library, path, specialTokens(text, library), vocabulary, readChatTemplate(folder));
-}
-
-function readText(path: string): string {
-  try {
-    return readFileSync(path, "utf8");
-  } catch (error) {
-    throw new InputError(`${path}: ${reasonOf(error)}`);
-  }
 }
 
 /** Ids that are no text, as the library numbers them. */

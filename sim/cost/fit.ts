@@ -14,6 +14,7 @@ export interface Measurement {
 export const amountsOf = (load: Readonly<Partial<StepLoad>>): Measurement["amounts"] => ({
   ...load,
   step: 1,
+  batchStep: (load.prefillTokens ?? 0) + (load.decodeTokens ?? 0) > 1 ? 1 : 0,
   prefillStep: (load.prefillTokens ?? 0) > 0 ? 1 : 0,
 });
 
@@ -34,7 +35,7 @@ export interface Fit {
 
 /** What is fitted: things that an engine does, each for itself. (`sequences` would be the sum of two of them.) */
 const fittedNames: readonly CoefficientName[] = [
-  ...(["step", "prefillStep", "prefillSequences", "logits", "prefillTokens", "decodeTokens"] as const),
+  ...(["step", "batchStep", "prefillStep", "prefillSequences", "logits", "prefillTokens", "decodeTokens"] as const),
   ...(["prefillContextTokens", "decodeContextTokens", "prefillPairs", "copiedBlocks", "swappedTokens"] as const),
 ];
 
@@ -67,8 +68,8 @@ export function fitCost(measurements: readonly Measurement[], where: string, see
       `${where}: all ${rows.length} steps are alike, which does not tell apart what they are made of`,
     );
   const observed = Float64Array.from(measurements, ({ ns }) => ns);
-  let weights = observed.map((ns) => 1 / ns ** 2);
-  let found = new Float64Array(names.length);
+  let weights: Float64Array = observed.map((ns) => 1 / ns ** 2);
+  let found: Float64Array = new Float64Array(names.length);
   for (let pass = 0; pass < passes; pass++) {
     found = nonNegative(...equations(rows, observed, weights));
     weights = weightsOf(observed, predicted(rows, found));

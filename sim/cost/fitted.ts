@@ -5,14 +5,20 @@ import type { Nanos } from "../../core/trace.ts";
 import type { CostModel } from "./cost-model.ts";
 
 /**
- * What a step costs, in picoseconds: `step` for each step, `prefillStep` in addition for one with prompts, and for one of
- * each thing that a step is made of. Whole numbers from 0, so that sums are exact on every machine.
+ * What a step costs, in picoseconds: `step` for each step, in addition `batchStep` for one that computes more than one token
+ * (a product of matrices, and not of a vector) and `prefillStep` for one with prompts, and for one of each thing that a step is
+ * made of. Whole numbers from 0, so that sums are exact on every machine.
  */
 export type Coefficients = Readonly<Record<CoefficientName, number>>;
 
-export type CoefficientName = "step" | "prefillStep" | keyof StepLoad;
+export type CoefficientName = "step" | "batchStep" | "prefillStep" | keyof StepLoad;
 
-export const coefficientNames = ["step", "prefillStep", ...Object.keys(noLoad())] as readonly CoefficientName[];
+export const coefficientNames = [
+  "step",
+  "batchStep",
+  "prefillStep",
+  ...Object.keys(noLoad()),
+] as readonly CoefficientName[];
 
 /** Coefficients as a file has them: what is 0 may be absent. */
 export interface FittedCost {
@@ -32,13 +38,14 @@ export class Fitted implements CostModel {
 
   constructor({ windowTokens, picoseconds }: FittedCost) {
     this.windowTokens = windowTokens;
-    this.#ps = { step: 0, prefillStep: 0, ...noLoad(), ...picoseconds };
+    this.#ps = { step: 0, batchStep: 0, prefillStep: 0, ...noLoad(), ...picoseconds };
   }
 
   stepNs(load: Readonly<StepLoad>): Nanos {
     const ps = this.#ps;
     const sum =
       ps.step +
+      (load.prefillTokens + load.decodeTokens > 1 ? ps.batchStep : 0) +
       (load.prefillTokens > 0 ? ps.prefillStep : 0) +
       ps.sequences * load.sequences +
       ps.logits * load.logits +

@@ -11,7 +11,8 @@ export function nonNegative(products: readonly Float64Array[], targets: Float64A
   const b = targets.map((value, i) => value * scale[i]);
   const [x, passive] = [new Float64Array(b.length), new Set<number>()];
   const excluded = new Set(scale.flatMap((value, i) => (value === 0 ? [i] : [])));
-  for (;;) {
+  // Each turn makes the error smaller, but for what rounding does: that must not go on for ever.
+  for (let turn = 0; turn < 20 * b.length; turn++) {
     const entering = steepest(a, b, x, (i) => passive.has(i) || excluded.has(i));
     if (entering === undefined) break;
     passive.add(entering);

@@ -1,7 +1,10 @@
+import { spawn } from "node:child_process";
 import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { describe, expect, test } from "vitest";
+import { randomConfig, randomWeights } from "../../engine/model/random.ts";
+import { checkpointOf } from "../support/checkpoints.ts";
 import { ended, fromSource, newFolder, refusal, start } from "./program.ts";
 
 const fromCheckout = (folder: string, args: readonly string[]) =>
@@ -50,6 +53,23 @@ test("the table says what it ran on, and what differs", async () => {
   expect(stdout).toMatch(/\n {2}policy +hit ratio +TTFT p50 +p99 +TPOT +latency +requests\/s +SLO kept +goodput\/s/);
   for (const policy of ["vllm", "sglang"]) expect(stdout).toMatch(new RegExp(`\\n {2}${policy} +0\\.\\d{4}`));
   expect(readdirSync(folder)).toEqual(["cache"]);
+});
+
+test("the files of a model are open once, whatever many rates there are", async () => {
+  const folder = newFolder();
+  const config = randomConfig("tiny");
+  const model = checkpointOf(config, randomWeights(config, 1), { shards: 9 });
+  const rates = Array.from({ length: 20 }, (_, i) => 100 + i);
+  const args = ["compare", "example", "--limit", "2", "--target", "cpu", "--blocks", "100", "--policy", "vllm"];
+  const few = ["-c", 'ulimit -n 128; exec "$@"', "sh", process.execPath, ...fromSource()];
+  const env = { ...process.env, XDG_CACHE_HOME: join(folder, "cache") };
+  const child = spawn("sh", [...few, ...args, "--model", model, "--rate", rates.join(), "--json"], {
+    cwd: folder,
+    env,
+  });
+  const { code, stdout, stderr } = await ended(child);
+  expect({ code, stderr }).toEqual({ code: 0, stderr: "" });
+  expect(JSON.parse(stdout).runs).toHaveLength(rates.length);
 });
 
 test("a signal ends it, and keeps the runs that are whole", async () => {

@@ -1,3 +1,4 @@
+import { readdirSync } from "node:fs";
 import { describe, expect, test } from "vitest";
 import { randomConfig, randomWeights } from "../../engine/model/random.ts";
 import { checkpointOf } from "../support/checkpoints.ts";
@@ -229,7 +230,17 @@ describe("a signal", () => {
 
   test("ends the waiting for standard input", async () => {
     const child = begin(["-"]);
-    setTimeout(() => child.kill("SIGINT"), 2500);
+    // More than a pipe holds: it is written when the program reads.
+    child.stdin?.write("hello\n".repeat(100_000), () => child.kill("SIGINT"));
     expect(await ended(child)).toEqual({ code: 130, stdout: "", stderr: "kvlab: interrupted\n" });
   });
+});
+
+test("the runtime leaves nothing of its own, and so sends nothing", async () => {
+  const [home, temporary] = [newFolder(), newFolder()];
+  // Where tests are run by a server it would not anyway.
+  const usual = { CI: undefined, ORT_DISABLE_TELEMETRY: undefined, XDG_CACHE_HOME: home, TMPDIR: temporary };
+  const { code } = await ended(start(temporary, ["generate", ...hello], usual, fromSource()));
+  const left = readdirSync(temporary).filter((name) => !name.startsWith("tsx-"));
+  expect({ code, left, home: readdirSync(home) }).toEqual({ code: 0, left: [], home: ["kvlab"] });
 });

@@ -27,6 +27,8 @@ test("every command's help has an example, fits 80 columns, and names nothing of
     "generate",
     "verify",
     "dashboard",
+    "calibrate",
+    "fuzz",
   ];
   const helps = await Promise.all(
     commands.map((name) => kvlab(newFolder(), [...name.split(" "), "--help"].filter(Boolean))),
@@ -36,7 +38,6 @@ test("every command's help has an example, fits 80 columns, and names nothing of
     expect(stdout, commands[i]).toMatch(/^Usage: kvlab/);
     expect(stdout, commands[i]).toMatch(/Examples:\n {2}kvlab /);
     expect(Math.max(...stdout.split("\n").map((line) => line.length)), commands[i]).toBeLessThanOrEqual(80);
-    expect(stdout, commands[i]).not.toMatch(/calibrate/);
   });
 });
 

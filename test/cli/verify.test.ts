@@ -64,6 +64,32 @@ test("a policy of one's own that draws lots of its own is found out, with the fi
   expect(engine.words).not.toBe(simulator.words);
 });
 
+test("an operator's pins, deletions and resets are done on both sides", async () => {
+  const folder = newFolder();
+  const operations = [
+    { before: 10, operation: "pin", like: 2, name: "mine" },
+    { before: 11, operation: "delete", like: 4 },
+    { before: 12, operation: "unpin", name: "mine" },
+    { before: 13, operation: "reset" },
+  ];
+  writeFileSync(join(folder, "pins.jsonl"), operations.map((one) => JSON.stringify(one)).join("\n"));
+  const args = "example --limit 14 --policy vllm --blocks 1300 --rate 2 --rule pin-blocks=50 --operations pins.jsonl";
+  const { code, stdout } = await verify(folder, `${args} --json`);
+  const { identical, decisionsByKind } = JSON.parse(stdout);
+  expect([code, identical]).toEqual([0, true]);
+  for (const kind of ["pin", "unpin", "drop", "clear"]) expect(decisionsByKind[kind], kind).toBeGreaterThan(0);
+});
+
+test("a trace may be shortened, which is said", async () => {
+  const args = "example --limit 12 --shorten 8 --blocks 100 --rate 500 --json";
+  const { code, stdout } = await verify(newFolder(), args);
+  const { trace, policy, identical } = JSON.parse(stdout);
+  expect([code, identical]).toEqual([0, true]);
+  expect(trace).toMatchObject({ requests: 12, shortened: 8, unitTokens: 2 });
+  expect(policy.blockTokens).toBe(2);
+  expect(await refusal(newFolder(), ["verify", "--shorten", "5"])).toMatch(/^lengths cannot be divided by 5: /);
+});
+
 describe.concurrent("what cannot be verified is refused in one line", () => {
   const cases: [args: string, said: RegExp][] = [
     ["verify --target sim", /^--target is "sim", expected cpu: /],
@@ -72,6 +98,10 @@ describe.concurrent("what cannot be verified is refused in one line", () => {
     ["verify --blocks unlimited", /memory has a limit/],
     ["verify --blocks 10 --capacity 1GiB", /exclude each other/],
     ["verify --rule publish=step,finish", /one run has one value/],
+    [
+      "verify --index block-trie --rule store-tail=true --rule cache-generated=true --answers free",
+      /^store-tail=true numbers the last block of an answer by its length, /,
+    ],
   ];
   test.each(cases)("kvlab %s", async (args, said) => {
     expect(await refusal(newFolder(), args.split(" "))).toMatch(said);

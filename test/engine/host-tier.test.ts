@@ -70,6 +70,28 @@ test("who is sent back by the plan that admitted it writes to nobody's blocks", 
   expect(device).toEqual([10, 11, 12, 13, 14, 15, 16, 17]);
 });
 
+test("what goes is of the blocks that the sequence had, also if it gets others before the step", async () => {
+  const sequence = sequenceIn([2, 0, 3], 9);
+  host.swappedOut(sequence, 9);
+  sequence.table.set([5, 6, 7]);
+  await host.moveOut();
+  host.swappedIn(sequenceIn([7, 4, 5], 0), 9);
+  await host.moveIn();
+  expect(device).toEqual([10, 11, 12, 13, 10, 13, 16, 12]);
+});
+
+test.each([
+  ["has come back", async () => host.swappedIn(sequenceIn([7, 4, 5], 4), 5)],
+  ["has ended", async () => host.ended(0)],
+])("nothing of a request that %s is kept", async (_, gone) => {
+  host.swappedOut(sequenceIn([2, 0, 3], 9), 9);
+  await host.moveOut();
+  await gone();
+  await host.moveIn();
+  host.swappedIn(sequenceIn([7, 4, 5], 4), 5);
+  await expect(host.moveIn()).rejects.toThrow("has nothing of it");
+});
+
 test("who comes back without having gone is a bug", async () => {
   host.swappedIn(sequenceIn([7, 4, 5], 4), 5);
   await expect(host.moveIn()).rejects.toThrow("request 0 comes back from a host that has nothing of it");

@@ -30,6 +30,15 @@ describe("by hand", () => {
     expect([token, logprob]).toEqual([0, 0]);
   });
 
+  test.each([Number.NaN, Number.POSITIVE_INFINITY, Number.NEGATIVE_INFINITY])(
+    "logits of %s choose no token",
+    (value) => {
+      const why = `the model's largest logit is ${value}, expected a finite number: its numbers overflow`;
+      for (const options of [{}, { temperature: 1 }, { temperature: 1, topK: 2 }])
+        expect(() => new Sampler(options).sample(logits(value, value, value))).toThrow(why);
+    },
+  );
+
   test("the temperature: at 0.5 chances are squared", () => {
     // 0.6 and 0.4 become 0.36 and 0.16, of 0.52.
     expect(shares({ temperature: 0.5 }, ofChances(0.6, 0.4))[0]).toBeCloseTo(0.36 / 0.52, 1);
@@ -62,6 +71,7 @@ describe("by hand", () => {
     expect(drawn({ minP: 0.49 }, of)).toEqual([1, 2, 3]);
     expect(drawn({ minP: 0 }, of)).toEqual([0, 1, 2, 3]);
     // The stricter one decides.
+    expect(drawn({ minP: 1, topK: 2 }, of)).toEqual([1]);
     expect(drawn({ minP: 0.49, topP: 0.5 }, of)).toEqual([1, 3]);
     expect(drawn({ minP: 0.74, topP: 0.99 }, of)).toEqual([1, 3]);
   });

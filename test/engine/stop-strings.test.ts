@@ -11,7 +11,10 @@ import { bytePairTokenizer, endToken, fallbackTokenizer } from "../support/token
 import { answersAlone, openModel, serve, talk } from "./serving.ts";
 
 /** A stream whose tokens are these texts. */
-const streamOf = (pieces: readonly string[]): TextStream => ({ add: (token) => pieces[token], end: () => "" });
+const streamOf = (pieces: readonly string[], rest = ""): TextStream => ({
+  add: (token) => pieces[token],
+  end: () => rest,
+});
 
 function stopped(pieces: readonly string[], stops: readonly string[]) {
   const text = new StoppingText(streamOf(pieces), stops);
@@ -40,6 +43,11 @@ describe("by hand", () => {
       out: ["a", "", "\n\nUsage", ""],
       stop: undefined,
     });
+  });
+
+  test("nothing comes behind the stop string, also of what the decoder has held back", () => {
+    const text = new StoppingText(streamOf(["a stop"], "\uFFFD"), [" stop"]);
+    expect([text.add(0), text.end(), text.stop]).toEqual(["a", "", " stop"]);
   });
 
   test("what is held back at the end of the answer is text", () => {

@@ -12,7 +12,8 @@ import { type Decisions, firstParting, type Parting } from "../../core/serving/d
 import { StepTable } from "../../core/serving/step-table.ts";
 import type { Trace } from "../../core/trace.ts";
 import type { Clock } from "../../engine/clock.ts";
-import { presetRegistry } from "../../policies/registry.ts";
+import { evictionRegistry, presetRegistry } from "../../policies/registry.ts";
+import { combinations, sameAs } from "../../scripts/verify-matrix.ts";
 import type { RecordedSteps } from "../../sim/cost/recorded.ts";
 import type { SimulationConfig } from "../../sim/simulation.ts";
 import { tracesOf } from "../support/simulated.ts";
@@ -288,5 +289,26 @@ describe("a duration that is off by 1 ns", () => {
       /different: the first decision that is another one is after 1 step and \d+ events,\n {2}request 1\n/,
     );
     for (const line of text.split("\n")) expect(line.length).toBeLessThanOrEqual(80);
+  });
+});
+
+describe("engine and simulator decide the same under every eviction policy and scheduler of the table", () => {
+  const trace = talk({ seed: 6, requests: 20, answers: true });
+
+  test.each(presetRegistry.all.map(({ name }) => name))("%s", async (name) => {
+    const its = combinations().filter((one) => one.preset.name === name && !sameAs(one));
+    expect(its.length).toBeGreaterThanOrEqual(12);
+    for (const { preset, eviction, scheduler } of its) {
+      const own = {
+        ...{ preset, blocks: 18, hostBlocks: 24, audit: false },
+        ...(eviction !== "own" && { eviction: evictionRegistry.get(eviction) }),
+        ...(scheduler !== "own" && { scheduler }),
+      };
+      const recording = await record(own, trace);
+      expect([eviction, scheduler, firstParting(recording.engine, await simulate(recording))]).toEqual([
+        ...[eviction, scheduler],
+        undefined,
+      ]);
+    }
   });
 });

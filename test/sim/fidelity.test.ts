@@ -1,11 +1,6 @@
 import { beforeAll, describe, expect, test } from "vitest";
-import {
-  compare,
-  type RecordedRun,
-  type RequestTimes,
-  readRecordedRun,
-  simulateRecorded,
-} from "../../scripts/recorded-run.ts";
+import { type RecordedRun, type RequestTimes, readRecordedRun } from "../../cli/recorded-run.ts";
+import { compare, simulateRecorded } from "../../scripts/recorded-run.ts";
 import { haveRecordings, recording } from "../support/recordings.ts";
 
 describe.runIf(haveRecordings)("a run of vLLM 0.19: Llama-3.1-8B on an RTX PRO 6000, 300 conversations", () => {

@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import { CallPlanner, firstGathered } from "../../../engine/cpu/calls.ts";
+import { CallPlanner, firstGathered, inPieces } from "../../../engine/cpu/calls.ts";
 import { randomConfig } from "../../../engine/model/random.ts";
 import { blockTokens, stepOf, wholeTable } from "./decoders.ts";
 
@@ -76,4 +76,32 @@ test("a window's context begins with a block and with a group of 128 to 1,024 to
   // Blocks of 24 tokens and groups of 256 begin together at multiples of 768.
   expect(first(64, 24, 4095)).toBe(3072);
   expect(firstGathered({ window: undefined, headDim: 64 }, 16, 4095)).toBe(0);
+});
+
+test("a long prompt is cut into pieces of 256, each a sequence that finds those before it; rows stay where they are", () => {
+  const whole = stepWith([
+    [500, 501],
+    [100, 700],
+    [0, 256],
+  ]);
+  const step = inPieces(whole);
+  expect([...step.cuSeqlensQ]).toEqual([0, 1, 257, 513, 601, 857]);
+  expect([...step.contextLens]).toEqual([501, 356, 612, 700, 256]);
+  const { maxBlocksPerSequence: width } = whole;
+  const table = (of: typeof whole, i: number) => [...of.blockTables.subarray(i * width, (i + 1) * width)];
+  expect([0, 1, 2, 3, 4].map((i) => table(step, i))).toEqual([0, 1, 1, 1, 2].map((i) => table(whole, i)));
+  const { slotMapping, logitsIndices, inputIds, positions } = step;
+  expect({ slotMapping, logitsIndices, inputIds, positions }).toEqual({
+    slotMapping: whole.slotMapping,
+    logitsIndices: whole.logitsIndices,
+    inputIds: whole.inputIds,
+    positions: whole.positions,
+  });
+  expect(planner.plan(step)).toEqual([[0], [4, 1], [2], [3]]);
+});
+
+test("a prompt that is stored nowhere is not cut: its later tokens would not find the earlier ones", () => {
+  const whole = stepWith([[0, 600]]);
+  whole.slotMapping[17] = -1;
+  expect(inPieces(whole)).toBe(whole);
 });

@@ -1,3 +1,5 @@
+import { mkdirSync } from "node:fs";
+import { join } from "node:path";
 import { expect, test } from "vitest";
 import { byteCodec } from "../../../engine/model/byte-codec.ts";
 import type { ChatMessage } from "../../../engine/model/chat-template.ts";
@@ -69,5 +71,8 @@ test("a chat that cannot be written is refused in one line", async () => {
   expect(await failure({ "tokenizer_config.json": { chat_template: 7 } })).toBe(
     'tokenizer_config.json: chat_template is 7, expected a template or a list of named ones with one named "default"',
   );
+  const folder = folderOf({ "tokenizer.json": chatTokenizer });
+  mkdirSync(join(folder, "chat_template.jinja"));
+  await expect(readTokenizer(folder, 300)).rejects.toThrow(/chat_template\.jinja: it is a folder$/);
   await expect(byteCodec.encodeChat([])).rejects.toThrow("random models have no chat template; give a plain prompt");
 });

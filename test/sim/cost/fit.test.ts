@@ -8,7 +8,13 @@ import { Fitted, fittedFrom, fittedText } from "../../../sim/cost/fitted.ts";
 import { nonNegative } from "../../../sim/cost/least-squares.ts";
 
 const known = {
-  ...{ step: 3_000_000_000, prefillStep: 800_000_000, prefillTokens: 90_000_000, decodeTokens: 400_000_000 },
+  ...{
+    step: 3_000_000_000,
+    batchStep: 900_000_000,
+    prefillStep: 800_000_000,
+    prefillTokens: 90_000_000,
+    decodeTokens: 400_000_000,
+  },
   ...{ prefillContextTokens: 4_000_000, decodeContextTokens: 3_500_000, prefillPairs: 40_000 },
 };
 
@@ -67,9 +73,9 @@ test("steps in which the machine paused do not move what the others say", () => 
 });
 
 test("the same steps and seed give the same file, which the simulator reads", () => {
-  const fit = () => fitCost(synthetic(100, 0.1, 3), "steps", 7);
-  const text = fittedText({ about: "synthetic", picoseconds: coefficientsOf(fit()) });
-  expect(fittedText({ about: "synthetic", picoseconds: coefficientsOf(fit()) })).toBe(text);
+  const fitted = () => fitCost(synthetic(100, 0.1, 3), "steps", 7);
+  const text = fittedText({ about: "synthetic", picoseconds: coefficientsOf(fitted()) });
+  expect(fittedText({ about: "synthetic", picoseconds: coefficientsOf(fitted()) })).toBe(text);
   const cost = new Fitted(fittedFrom(JSON.parse(text), "cost.json"));
   expect(cost.stepNs({ ...noLoad(), decodeTokens: 1, sequences: 1, logits: 1 })).toBeGreaterThan(2_000_000);
 });
@@ -109,7 +115,7 @@ describe("nonsense is refused in one line", () => {
   const steps = synthetic(100, 0, 1);
   test.each<[string, Measurement[], string]>([
     ["nothing", [], "run: 0 steps are too few for 0 coefficients, expected 3 at least"],
-    ["too few", steps.slice(0, 5), "run: 5 steps are too few for 9 coefficients, expected 27 at least"],
+    ["too few", steps.slice(0, 5), "run: 5 steps are too few for 10 coefficients, expected 30 at least"],
     [
       "always the same",
       Array(50).fill(steps[0]),

@@ -1,0 +1,201 @@
+import { mkdir, rename, writeFile } from "node:fs/promises";
+import { dirname } from "node:path";
+import { type Command, Option } from "commander";
+import { InputError } from "../core/errors.ts";
+import { CacheReplay } from "../core/replay.ts";
+import type { WeightBits } from "../engine/onnx/quantized.ts";
+import { coefficientsOf, type Fit, fitCost } from "../sim/cost/fit.ts";
+import { fittedText } from "../sim/cost/fitted.ts";
+import { calibrationTrace, type DesignOptions, measuredFromNs } from "../traces/calibration.ts";
+import { replaceable } from "../traces/write-mooncake.ts";
+import { type Calibration, calibrationDocument, calibrationText } from "./calibration-report.ts";
+import { checkMemory, type PartNames, partsNamed, type RunConfig } from "./configuration.ts";
+import { Interrupted, watchingSignals } from "./interrupt.ts";
+import { fitLog } from "./logged-steps.ts";
+import { type Measured, savedSteps, stepsFrom } from "./measured-steps.ts";
+import { addBlockSize, bitsOption, path, rule, wholeNumber } from "./options.ts";
+import { print } from "./print.ts";
+import { Progress } from "./progress.ts";
+import { engineCapacity, engineFrom } from "./real-engine.ts";
+import { readRecordedRun } from "./recorded-run.ts";
+import { parseRules } from "./replay.ts";
+import { residualPlot } from "./residual-plot.ts";
+import { checkWritable } from "./run-directory.ts";
+import { runEngine } from "./run-engine.ts";
+import { bytes, type NamedNumbers, namedNumber } from "./simulation-options.ts";
+import { counted } from "./table.ts";
+
+interface CalibrateOptions extends PartNames {
+  readonly target: "cpu";
+  readonly model?: string;
+  readonly bits?: WeightBits;
+  readonly threads?: number;
+  readonly rule?: readonly string[];
+  readonly schedulerOption?: NamedNumbers;
+  readonly blockSize?: number;
+  readonly capacity?: number;
+  readonly maxPrompt: number;
+  readonly maxBatch: number;
+  readonly rounds: number;
+  readonly seed: number;
+  readonly from?: string;
+  readonly out?: string;
+  readonly plot?: string;
+  readonly json?: boolean;
+}
+
+const examples = `
+Examples:
+  kvlab calibrate --model random:15m --out cost.json
+  kvlab replay trace.jsonl --target sim --policy vllm --cost cost.json
+  kvlab calibrate --model ./llama --policy vllm --max-prompt 4096 --rounds 3
+  kvlab calibrate --from runs/example-cpu-random_tiny-lru-1000-1a2b3c4d
+  kvlab calibrate sharegpt.jsonl --from vllm-log --out vllm.json`;
+
+/** Adds `kvlab calibrate`. */
+export function addCalibrate(program: Command): void {
+  const command = program
+    .command("calibrate")
+    .description("measure what an engine's steps take, and fit the simulator's cost model to it")
+    .addOption(new Option("--target <TARGET>", "the engine: cpu").default("cpu").argParser(parseTarget))
+    .option("--model <NAME>", "a folder, or random:NAME (default: random:tiny)")
+    .addOption(bitsOption())
+    .option("--threads <N>", "of its operators (default: all)", wholeNumber("--threads", 1, 1024))
+    .option("--policy <NAME>", "a real system's composition, of which the options below change parts")
+    .option("--index <NAME>", "prefix index, or a file with one of your own")
+    .option("--eviction <NAME>", "eviction policy, or a file with one of your own")
+    .option("--allocator <NAME>", "allocator")
+    .option("--scheduler <NAME>", "scheduler")
+    .option("--rule <NAME=VALUE>", "a reuse rule (repeatable; kvlab policies lists them)", rule)
+    .option("--scheduler-option <NAME=N>", "such as max-num-seqs=64 (repeatable)", namedNumber("--scheduler-option"))
+    .option("--capacity <SIZE>", "memory of the cache, such as 1GiB (default: as needed)", bytes("--capacity", 1));
+  addBlockSize(command)
+    .option("--max-prompt <TOKENS>", "longest prompt, what is cached included", wholeNumber("--max-prompt", 32), 1024)
+    .option("--max-batch <N>", "most requests at once", wholeNumber("--max-batch", 1, 1024), 16)
+    .option("--rounds <N>", "how often every step is measured", wholeNumber("--rounds", 1, 1000), 5)
+    .option("--seed <N>", "for orders and samples", wholeNumber("--seed", 0, 2 ** 32 - 1), 1)
+    .argument("[TRACE]", "of --from DIR, where that is a log of vLLM's requests")
+    .option("--from <DIR>", "fit to this saved run, or log of requests, instead", path("--from", "a folder"))
+    .option(
+      "--out <FILE>",
+      "the cost model, for --target sim --cost FILE (default: cost.json)",
+      path("--out", "a file"),
+    )
+    .option("--plot <FILE>", "residuals (default: beside the cost model, .svg)", path("--plot", "a file"))
+    .option("--json", "print one JSON document and nothing else")
+    .addHelpText("after", examples)
+    .action(calibrate);
+}
+
+function parseTarget(text: string): "cpu" {
+  if (text === "cpu") return text;
+  throw new InputError(`--target is "${text}", expected cpu: an engine, whose steps are measured`);
+}
+
+async function calibrate(trace: string | undefined, options: CalibrateOptions): Promise<void> {
+  checkTogether(options, trace);
+  const { out = "cost.json", plot = `${out.replace(/\.json$/, "")}.svg`, from, seed } = options;
+  const [outTarget, plotTarget] = [await replaceable(out), await replaceable(plot)];
+  if (outTarget === plotTarget)
+    throw new InputError(`--plot is ${plot}, the file of the cost model; expected another one`);
+  for (const file of [out, plot]) await checkWritable(file, dirname(file));
+  const { about, steps, fit } = await fitted(options, trace);
+  const calibration: Calibration = { about, from: from ?? null, seed, steps, fit, out, plot };
+  await watchingSignals(async () => {
+    await written(out, outTarget, fittedText({ about, picoseconds: coefficientsOf(fit) }));
+    await written(plot, plotTarget, residualPlot(about, steps, fit));
+  });
+  const document = calibrationDocument(calibration);
+  print(`${options.json ? JSON.stringify(document, undefined, 2) : calibrationText(document)}\n`);
+}
+
+interface FittedSteps {
+  /** What was measured. */
+  readonly about: string;
+  readonly steps: readonly Measured[];
+  readonly fit: Fit;
+}
+
+async function fitted(options: CalibrateOptions, trace: string | undefined): Promise<FittedSteps> {
+  const { from, seed } = options;
+  if (from === undefined) {
+    const measured = await measuredSteps(options);
+    return { ...measured, fit: fitCost(measured.steps, "the engine", seed) };
+  }
+  if (trace !== undefined) {
+    const run = await readRecordedRun(trace, from);
+    return { about: `the requests of ${from}`, ...fitLog(run, from, seed) };
+  }
+  const steps = await savedSteps(from);
+  return { about: `the steps of ${from}`, steps, fit: fitCost(steps, from, seed) };
+}
+
+/** Of these, what a run that is read was measured with is its own. */
+const ofEngine = [
+  ...(["model", "bits", "threads", "policy", "index", "eviction", "allocator", "scheduler", "rule"] as const),
+  ...(["schedulerOption", "blockSize", "capacity"] as const),
+];
+
+/** @throws InputError if an option has nothing that it is about */
+function checkTogether(options: CalibrateOptions, trace: string | undefined): void {
+  if (options.from === undefined) {
+    if (trace === undefined) return;
+    throw new InputError(
+      `a trace (${trace}) goes with --from DIR, a log of its requests; an engine is measured without one`,
+    );
+  }
+  const given = ofEngine.find((name) => options[name] !== undefined);
+  if (given === undefined) return;
+  const name = given.replace(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`);
+  throw new InputError(`--${name} and --from exclude each other: a run that was measured has its own`);
+}
+
+/** Serves the experiment with the engine. @throws Interrupted if a signal ended it */
+async function measuredSteps(options: CalibrateOptions): Promise<Omit<FittedSteps, "fit">> {
+  const parts = await partsNamed(options, parseRules(options.rule ?? []), "cpu");
+  const { maxPrompt, maxBatch, rounds, seed } = options;
+  const blockTokens = options.blockSize ?? Math.max(usualBlockTokens, parts.preset?.blockTokens ?? 0);
+  const design: DesignOptions = { unitTokens: blockTokens, maxTokens: maxPrompt, maxBatch, rounds, seed };
+  const trace = calibrationTrace(design);
+  const engine = engineFrom({ ...options, fold: true }, trace);
+  const needed = Math.ceil((maxPrompt / blockTokens + spareBlocks) * (maxBatch + 1) * roomForTails);
+  const capacity = engineCapacity(options, engine, blockTokens) ?? { blocks: needed };
+  const config: RunConfig = {
+    ...parts,
+    blockTokens,
+    blocks: typeof capacity === "object" && "blocks" in capacity ? capacity.blocks : needed,
+    schedulerOptions: { ...parts.schedulerOptions, ...options.schedulerOption },
+    seed,
+  };
+  checkMemory(config.blocks);
+  const progress = new Progress();
+  progress.start("measuring", trace.requestCount);
+  try {
+    const blocks = CacheReplay.blockKeys({ ...config, blocks: undefined }, trace);
+    const advance = (requests: number) => progress.advance(requests);
+    const { result } = await runEngine(trace, blocks, config, engine, { keepSteps: true, advance });
+    if (result.interrupted) throw new Interrupted();
+    const about = `${engine.model} on the CPU, ${counted(engine.threads, "thread")}, ${engine.bits} bits, blocks of ${blockTokens}, ${[parts.preset?.name ?? parts.index.name, parts.scheduler.name].join(", ")}`;
+    return { about, steps: stepsFrom(result.steps!, measuredFromNs(design)) };
+  } finally {
+    progress.done();
+  }
+}
+
+const usualBlockTokens = 16;
+/** Of each sequence: its answer, and a block that is begun. */
+const spareBlocks = 4;
+/** What comes after the prefixes, which are to stay, of the groups of a while. */
+const roomForTails = 1.5;
+
+/** A file has its name when it is complete. */
+async function written(path: string, target: string, text: string): Promise<void> {
+  const fresh = `${target}.${process.pid}.tmp`;
+  try {
+    await mkdir(dirname(target), { recursive: true });
+    await writeFile(fresh, text);
+    await rename(fresh, target);
+  } catch (error) {
+    throw new InputError(`${path}: cannot be written (${(error as NodeJS.ErrnoException).code})`);
+  }
+}

@@ -1,0 +1,105 @@
+import { rowOf, type Trace } from "../../core/trace.ts";
+import { calledAs, version } from "../package.ts";
+import { colors, counted, grouped, wrapped } from "../table.ts";
+import type { FuzzKind } from "./kinds.ts";
+import type { Saved } from "./saved.ts";
+import type { Searched } from "./search.ts";
+
+/** One way of looking for trouble, and what came of it. */
+export interface KindSearched extends Searched {
+  readonly kind: FuzzKind;
+  saved: Saved | undefined;
+}
+
+export interface Fuzzed {
+  readonly seed: number;
+  readonly interrupted: boolean;
+  readonly wallMs: number;
+  readonly kinds: readonly KindSearched[];
+}
+
+const sum = (counts: Readonly<Record<string, number>>) => Object.values(counts).reduce((total, n) => total + n, 0);
+
+/** The document that `fuzz --json` prints: schema fuzz/1. Fields may be added, none renamed. */
+export function fuzzDocument({ seed, interrupted, wallMs, kinds }: Fuzzed) {
+  return {
+    schema: "fuzz/1",
+    kvlab: version,
+    seed,
+    interrupted,
+    cases: kinds.reduce((total, { cases }) => total + cases, 0),
+    found: kinds.filter(({ finding }) => finding).length,
+    wallMs,
+    kinds: kinds.map(({ kind, cases, refused, decisions, finding, saved }) => ({
+      name: kind.name,
+      says: kind.says,
+      cases,
+      refused,
+      decisions,
+      finding: finding
+        ? {
+            name: saved?.name ?? null,
+            message: finding.message,
+            requests: finding.trace.requestCount,
+            setup: finding.setup,
+            trace: saved?.traceFile ?? null,
+            replay: saved ? replayWords(saved) : null,
+            command: saved ? finding.kind.command(finding.setup, saved.traceFile) : null,
+          }
+        : null,
+    })),
+  };
+}
+
+const replayWords = ({ file }: Saved) => `kvlab fuzz --replay ${file}`;
+
+export function fuzzText(fuzzed: Fuzzed): string {
+  const { seed, kinds, wallMs, interrupted } = fuzzed;
+  const found = kinds.filter(({ finding }) => finding).length;
+  const cases = kinds.reduce((total, one) => total + one.cases, 0);
+  const end = `${counted(cases, "case")}, seed ${seed}, ${(wallMs / 1000).toFixed(1)} s`;
+  return [
+    kinds.map(kindText).join("\n"),
+    `${found === 0 ? "Nothing found" : `Trouble in ${found} of ${kinds.length}`}: ${end}${interrupted ? " (interrupted)" : ""}.`,
+  ].join("\n\n");
+}
+
+function kindText({ kind, cases, refused, decisions, finding, saved }: KindSearched): string {
+  const mark = finding ? colors.red("✗") : cases === 0 ? colors.dim("–") : colors.green("✓");
+  const left = refused > 0 ? `, ${grouped(refused)} more that no engine takes` : "";
+  const tried = `${counted(cases, "case")}${left}, ${grouped(sum(decisions))} decisions`;
+  const lines = [`${mark} ${wrapped(`${kind.name}: ${kind.says}`, 2, 2)}`, `  ${tried}`];
+  if (finding) {
+    lines.push("", `  ${wrapped(finding.message, 2, 2)}`, "");
+    lines.push(...storyOf(finding.trace, finding.setup).map((line) => `  ${wrapped(line, 4, 2)}`));
+  }
+  if (finding && saved) {
+    lines.push("", `  Again: ${replayWords(saved).replace("kvlab", calledAs())}`);
+    lines.push(`  Shown: ${kind.command(finding.setup, saved.traceFile).replace("kvlab", calledAs())}`);
+  }
+  return lines.join("\n");
+}
+
+/** A case as somebody would tell it. */
+function storyOf(trace: Trace, setup: object): string[] {
+  const words = Object.entries(setup).map(([name, value]) =>
+    typeof value === "object"
+      ? Object.entries(value as object).map(([each, of]) => `${each}=${of}`)
+      : [`${name} ${value}`],
+  );
+  return [words.flat().join(", "), ...Array.from({ length: trace.requestCount }, (_, r) => requestText(trace, r))];
+}
+
+function requestText(trace: Trace, r: number): string {
+  const { arrivalNs, inputTokens, keys, generatedKeys, outputTokens, maxOutputTokens, ...others } = rowOf(trace, r);
+  const prompt = trace.unitTokens === 1 ? "prompt" : `prompt of ${inputTokens} tokens, contents`;
+  const answer = generatedKeys
+    ? `answer ${Array.from(generatedKeys).join(" ") || "empty"}`
+    : `answer of ${outputTokens}`;
+  const rest = Object.entries(others).flatMap(([name, value]) => (value ? [`${name} ${value}`] : []));
+  return [
+    `request ${r}: at ${arrivalNs} ns, ${prompt} ${Array.from(keys).join(" ")}`,
+    `${answer} (at most ${maxOutputTokens})`,
+    ...rest,
+  ].join(", ");
+}

@@ -1,0 +1,60 @@
+import type { CacheConfig, SchedulerConfig } from "../../core/compose.ts";
+import { InputError } from "../../core/errors.ts";
+import type { Plugin } from "../../core/plugins.ts";
+import type { RuleName, RuleValue } from "../../core/rules.ts";
+import type { Parts } from "../../laws/parts.ts";
+import type { Preset } from "../../policies/preset.ts";
+
+export type OwnRules = Readonly<Partial<Record<RuleName, RuleValue>>>;
+
+/** How a trace is served, as data: what a file of a counterexample has. */
+export interface Setup {
+  readonly index: string;
+  readonly eviction: string;
+  readonly allocator: string;
+  readonly scheduler: string;
+  /** Those that are not the defaults. */
+  readonly schedulerOptions: Readonly<Record<string, number>>;
+  readonly rules: OwnRules;
+  readonly blockTokens: number;
+  readonly blocks: number;
+  readonly hostBlocks: number;
+  readonly seed: number;
+  readonly loop: "open" | "closed";
+  /** Seed of how long steps take; 0: each takes a millisecond. */
+  readonly clock: number;
+  /** `free`: one in four tokens of the model ends an answer. */
+  readonly answers: "trace" | "free";
+}
+
+/** What setups are put together from. */
+export type FuzzParts = Pick<Parts, "indexes" | "evictions" | "allocators" | "schedulers"> & {
+  readonly presets: readonly Preset[];
+};
+
+/** @throws InputError if there is no part of such a name */
+export function configOf(setup: Setup, parts: FuzzParts): CacheConfig & SchedulerConfig {
+  const { rules, blockTokens, blocks, seed, schedulerOptions } = setup;
+  return {
+    index: named(parts.indexes, setup.index),
+    eviction: named(parts.evictions, setup.eviction),
+    allocator: named(parts.allocators, setup.allocator),
+    scheduler: named(parts.schedulers, setup.scheduler),
+    schedulerOptions,
+    rules,
+    blockTokens,
+    blocks,
+    seed,
+  };
+}
+
+/** @throws InputError if there is none */
+export function named<P extends Plugin>(plugins: readonly P[], name: string): P {
+  const found = plugins.find((plugin) => plugin.name === name);
+  if (found) return found;
+  throw new InputError(`unknown part "${name}", expected one of ${plugins.map((plugin) => plugin.name).join(", ")}`);
+}
+
+/** Tokens that a cache holds: hardly any, or all of a case. */
+export const mostCapacity = 96;
+export const mostBlocks = (blockTokens: number): number => Math.floor(mostCapacity / blockTokens);

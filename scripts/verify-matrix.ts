@@ -1,0 +1,167 @@
+// Every preset under every eviction policy and scheduler, on an engine and in the simulator with its durations.
+import { partsOf, type RunConfig } from "../cli/configuration.ts";
+import { engineFrom } from "../cli/real-engine.ts";
+import { blockTokensFor } from "../cli/replay.ts";
+import { verifyDecisions } from "../cli/verification.ts";
+import { InputError } from "../core/errors.ts";
+import { seededRandom } from "../core/random.ts";
+import { CacheReplay } from "../core/replay.ts";
+import { type DecisionCounts, decisionCounts, type Parting } from "../core/serving/decisions.ts";
+import { readTrace, type Trace, TraceBuilder } from "../core/trace.ts";
+import type { Preset } from "../policies/preset.ts";
+import { evictionRegistry, presetRegistry } from "../policies/registry.ts";
+import { chatSource } from "../traces/generate.ts";
+
+/** What is served, and in how large a cache. */
+export interface Workload {
+  readonly name: string;
+  readonly about: string;
+  readonly trace: Trace;
+  /** Size of the cache. */
+  readonly tokens: number;
+  /** Undefined: the preset's, where the trace can have them. */
+  readonly blockTokens?: number;
+  /** All requests at once. */
+  readonly atOnce?: true;
+  /** Times as fast as recorded. */
+  readonly speed?: number;
+}
+
+/** "own" is the preset's own one. */
+export const evictions = ["own", "fifo", "lru", "lfu"] as const;
+export const schedulers = ["own", "fcfs-chunked", "lpm", "prefix-groups", "efficient-router"] as const;
+
+export interface Combination {
+  readonly preset: Preset;
+  readonly eviction: (typeof evictions)[number];
+  readonly scheduler: (typeof schedulers)[number];
+}
+
+export function combinations(): Combination[] {
+  return presetRegistry.all.flatMap((preset) =>
+    evictions.flatMap((eviction) => schedulers.map((scheduler) => ({ preset, eviction, scheduler }))),
+  );
+}
+
+/** The same combination under the names of its parts, if these are listed, too. */
+export function sameAs({ preset, eviction, scheduler }: Combination): Combination | undefined {
+  const listed = <Name extends string>(names: readonly Name[], name: string) => names.find((one) => one === name);
+  const itsEviction = eviction === "own" ? listed(evictions, preset.eviction.name) : undefined;
+  const itsScheduler = scheduler === "own" ? listed(schedulers, preset.scheduler) : undefined;
+  if (!itsEviction && !itsScheduler) return undefined;
+  return { preset, eviction: itsEviction ?? eviction, scheduler: itsScheduler ?? scheduler };
+}
+
+export interface Verified {
+  readonly steps: number;
+  readonly counts: DecisionCounts;
+  readonly parting: Parting | undefined;
+}
+
+/** Why a combination cannot be: a part refuses another one. */
+export interface Refused {
+  readonly refused: string;
+}
+
+/** Serves a workload on a tiny model and compares. */
+export async function verifyOne(workload: Workload, combination: Combination): Promise<Verified | Refused> {
+  const { trace, tokens, atOnce, speed } = workload;
+  try {
+    const config = configFor(workload, combination);
+    const blocks = CacheReplay.blockKeys(config, trace);
+    const pace = atOnce ? "none" : "busy";
+    const engine = engineFrom({ model: "random:tiny", threads: 1, pace, ...(speed !== undefined && { speed }) }, trace);
+    const sized = { ...config, blocks: Math.floor(tokens / config.blockTokens) };
+    const { engine: decisions, steps, parting } = await verifyDecisions(trace, blocks, sized, engine);
+    return { steps: steps.durationNs.length, counts: decisionCounts(decisions), parting };
+  } catch (error) {
+    if (error instanceof InputError) return { refused: error.message };
+    throw error;
+  }
+}
+
+function configFor({ trace, blockTokens }: Workload, { preset, eviction, scheduler }: Combination): RunConfig {
+  const parts = partsOf(
+    {
+      preset,
+      index: preset.index,
+      eviction: eviction === "own" ? preset.eviction : evictionRegistry.get(eviction),
+      ...(scheduler !== "own" && { scheduler }),
+    },
+    {},
+    "cpu",
+  );
+  return { ...parts, blockTokens: blockTokensFor(trace, blockTokens, preset), blocks: undefined, seed: 1 };
+}
+
+/** Three generated workloads, of so many requests each. */
+export async function generated(requests: number): Promise<Workload[]> {
+  const chat = {
+    ...{ requests, seed: 1, unitTokens: 4, systemPrompts: 6, systemTokens: 40, turns: 4 },
+    ...{ userTokens: 12, outputTokens: 10, sessionsPerS: 40, thinkS: 0.1, outputTokensPerS: 1000 },
+  };
+  const burst = talk(requests, 2);
+  return [
+    {
+      name: "chat",
+      about: "sessions with system prompts, contents of 4 tokens; a third of them fit",
+      trace: await readTrace(chatSource(chat)),
+      tokens: 512,
+    },
+    {
+      name: "tokens",
+      about: "token ids, recorded answers that later turns repeat, priorities; blocks as the preset has them",
+      trace: talk(requests, 1),
+      tokens: 768,
+    },
+    {
+      name: "burst",
+      about: "all requests at once, long answers, a cache with a tenth of the room that they all need",
+      trace: burst,
+      tokens: Math.floor(neededTokens(burst) / 10),
+      blockTokens: 4,
+      atOnce: true,
+    },
+  ];
+}
+
+/** What all requests need at their ends if nothing is shared. */
+const neededTokens = ({ inputTokens, outputTokens }: Trace) =>
+  inputTokens.reduce((sum, tokens, row) => sum + tokens + outputTokens[row], 0);
+
+/** Conversations of tokens: a prompt is new, or goes on where one ended, or breaks off within one, or comes again. */
+function talk(requests: number, seed: number): Trace {
+  const random = seededRandom(seed);
+  const own = (count: number) => Array.from({ length: count }, () => random.below(512));
+  const builder = new TraceBuilder(1);
+  const systems = [own(22), own(33)];
+  const said: number[][] = [own(30)];
+  let arrivalNs = 0;
+  for (let i = 0; i < requests; i++) {
+    const before = said[random.below(said.length)];
+    const kind = random.below(4);
+    const keys =
+      kind === 0
+        ? [...systems[random.below(2)], ...own(1 + random.below(30))]
+        : kind === 1
+          ? [...before, ...own(1 + random.below(12))].slice(0, 120)
+          : kind === 2
+            ? before.slice(0, 1 + random.below(before.length))
+            : before;
+    const answer = own(1 + random.below(40));
+    said.push([...keys, ...answer]);
+    builder.add({
+      arrivalNs,
+      inputTokens: keys.length,
+      outputTokens: answer.length,
+      maxOutputTokens: answer.length + random.below(4),
+      keys,
+      generatedKeys: answer,
+      session: 1 + random.below(8),
+      priority: random.below(3),
+      markedTokens: Math.min(16, keys.length),
+    });
+    if (random.below(3) === 0) arrivalNs += random.below(8_000_000);
+  }
+  return builder.take();
+}

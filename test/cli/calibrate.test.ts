@@ -1,0 +1,151 @@
+import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { describe, expect, test } from "vitest";
+import { haveRecordings, recording } from "../support/recordings.ts";
+import { ended, fromSource, json, newFolder, refusal, start } from "./program.ts";
+
+/** From source, as an engine's thread has a file of its own; models are kept in the test's folder. */
+async function fromCheckout(folder: string, args: readonly string[]) {
+  const { code, stdout, stderr } = await ended(start(folder, args, { XDG_CACHE_HOME: folder }, fromSource()));
+  if (code !== 0) throw new Error(`exit code ${code}: ${stderr}`);
+  return stdout;
+}
+
+const few = ["--limit", "40", "--blocks", "500", "--no-save"];
+
+test("an engine is calibrated, the simulator takes the file, and the plot has every step", async () => {
+  const folder = newFolder();
+  const small = ["--max-prompt", "96", "--max-batch", "2", "--rounds", "1"];
+  const document = JSON.parse(await fromCheckout(folder, ["calibrate", ...small, "--out", "tiny.json", "--json"]));
+  expect(document).toMatchObject({ schema: "calibrate/1", from: null, cost: "tiny.json", plot: "tiny.svg" });
+  expect(document.about).toMatch(/^random:tiny on the CPU, \d+ threads?, 32 bits, blocks of 16, /);
+  const kinds = document.residuals.map(({ kind }: { kind: string }) => kind);
+  expect(kinds).toEqual(["answers", "both", "prompts", "all"]);
+  for (const { picoseconds, lowPs, highPs } of document.coefficients) {
+    expect(picoseconds).toBeGreaterThanOrEqual(0);
+    expect(lowPs).toBeLessThanOrEqual(highPs);
+  }
+  const cost = JSON.parse(readFileSync(join(folder, "tiny.json"), "utf8"));
+  expect(cost).toMatchObject({ schema: "cost/1", about: document.about });
+  const svg = readFileSync(join(folder, "tiny.svg"), "utf8");
+  expect(svg.match(/<circle [^>]* r="2"/g)).toHaveLength(document.steps);
+  const { simulation, latency } = await json(folder, ["replay", "--target", "sim", "--cost", "tiny.json", ...few]);
+  expect(simulation.cost).toBe("tiny.json");
+  expect(latency.ttftMs.mean).toBeGreaterThan(0);
+});
+
+test("a saved run gives back the coefficients that its steps were made with", async () => {
+  const folder = newFolder();
+  const picoseconds = { step: 5e9, prefillStep: 1e9, prefillTokens: 2e7, decodeTokens: 3e8, decodeContextTokens: 1e6 };
+  writeFileSync(join(folder, "known.json"), JSON.stringify({ schema: "cost/1", picoseconds }));
+  const run = ["replay", "--target", "sim", "--cost", "known.json", "--limit", "200", "--out", "run"];
+  await json(folder, run);
+  const document = await json(folder, ["calibrate", "--from", "run", "--out", "again.json"]);
+  expect(document).toMatchObject({ from: "run", about: "the steps of run" });
+  const found = JSON.parse(readFileSync(join(folder, "again.json"), "utf8")).picoseconds;
+  const [before, after] = [picoseconds, found].map((ps) => [ps.step, ps.prefillTokens, ps.decodeContextTokens]);
+  before.forEach((ps, i) => {
+    expect(after[i] / ps).toBeCloseTo(1, 3);
+  });
+  const again = await json(folder, ["calibrate", "--from", "run", "--out", "again.json"]);
+  expect(again).toEqual(document);
+});
+
+/** A log of vLLM's kind, and the trace of its requests. */
+function logged(folder: string, requests: readonly object[]): string[] {
+  const row = { input_toks: 2, output_toks: 3, arrival_time_ns: 0, input_tok_ids: [1, 2], output_tok_ids: [3, 4, 5] };
+  const options = { model: "meta-llama/Llama-3.1-8B", max_num_seqs: 8, max_num_batched_tokens: 64 };
+  const instances = [{ hardware: "h200", npu_mem: { mem_util: 0.9 } }];
+  mkdirSync(join(folder, "log"));
+  const lines = (rows: readonly object[]) => rows.map((one) => `${JSON.stringify(one)}\n`).join("");
+  writeFileSync(join(folder, "trace.jsonl"), lines([row, { ...row, arrival_time_ns: 5e9 }]));
+  writeFileSync(join(folder, "log/meta.json"), JSON.stringify({ engine_kwargs: options }));
+  writeFileSync(join(folder, "log/config.json"), JSON.stringify({ nodes: [{ instances }] }));
+  writeFileSync(join(folder, "log/requests.jsonl"), lines(requests));
+  return ["calibrate", "trace.jsonl", "--from", "log"];
+}
+
+const answered = { input_toks: 2, output_toks: 3, queued_ts: 1, first_token_ts: 1.5, last_token_ts: 2 };
+
+describe.concurrent("a log of requests that is broken is refused in one line", () => {
+  const cases: [what: string, requests: readonly object[], said: RegExp][] = [
+    ["a request less", [{ request_id: "a-0", ...answered }], /^log\/requests\.jsonl: has 1 requests, trace\.jsonl 2$/],
+    [
+      "a field less",
+      [{ request_id: "a-0", ...answered, queued_ts: undefined }],
+      /^log\/requests\.jsonl:1: queued_ts is undefined, expected a number$/,
+    ],
+    [
+      "time that runs backwards",
+      [{ request_id: "a-0", ...answered, first_token_ts: 0 }],
+      /^log\/requests\.jsonl:1: its tokens came before it was queued/,
+    ],
+    [
+      "another trace's request",
+      [0, 1].map((i) => ({ request_id: `a-${i}`, ...answered, input_toks: 2 + i })),
+      /^log\/requests\.jsonl: a-1 is not request 1 of trace\.jsonl$/,
+    ],
+    [
+      "too few",
+      [0, 1].map((i) => ({ request_id: `a-${i}`, ...answered })),
+      /^log: 4 steps are too few for \d+ coefficients, expected \d+ at least$/,
+    ],
+  ];
+  test.each(cases)("%s", async (_, requests, said) => {
+    const folder = newFolder();
+    expect(await refusal(folder, logged(folder, requests))).toMatch(said);
+  });
+});
+
+test.runIf(haveRecordings)("a log of vLLM has no steps, and yet its answers come when they came", async () => {
+  const folder = newFolder();
+  const trace = recording("sharegpt/sharegpt-llama-3.1-8b-300-sps10.jsonl.gz");
+  const log = recording("sharegpt/vllm-0.19-rtxpro6000-llama-3.1-8b");
+  const document = await json(folder, ["calibrate", trace, "--from", log, "--out", "vllm.json"]);
+  const [, later] = document.residuals;
+  expect(later).toMatchObject({ kind: "later tokens", steps: 300 });
+  for (const name of ["p5", "p50", "p95", "total"]) expect(Math.abs(later[name]), name).toBeLessThan(0.03);
+  // Nearly every step has many tokens, so that either of the two may have what both take.
+  const fixed = document.coefficients.filter(({ name }: { name: string }) => /^(step|batchStep)$/.test(name));
+  const ms = fixed.reduce((sum: number, { picoseconds }: { picoseconds: number }) => sum + picoseconds / 1e9, 0);
+  // Reading 16 GB of weights at 1.6 TB/s takes 10 ms.
+  expect(ms).toBeGreaterThan(10);
+  expect(ms).toBeLessThan(15);
+});
+
+describe.concurrent("what cannot be calibrated is refused in one line", () => {
+  const cases: [args: string, said: RegExp][] = [
+    ["calibrate --target sim", /^--target is "sim", expected cpu: /],
+    ["calibrate --model nowhere", /^no model folder nowhere; /],
+    ["calibrate --max-prompt 16", /^--max-prompt is "16", expected a whole number from 32$/],
+    [
+      "calibrate --block-size 64 --max-prompt 100",
+      /^prompts have at most 100 tokens, expected two blocks of 64 at least$/,
+    ],
+    ["calibrate --model random:tiny-gpt2 --max-prompt 4096", /positions for 1024$/],
+    ["calibrate --from nowhere", /^nowhere\/steps\.parquet: cannot be read \(ENOENT\); expected the folder of a run$/],
+    ["calibrate --from nowhere --model random:tiny", /^--model and --from exclude each other: /],
+    ["calibrate trace.jsonl", /^a trace \(trace\.jsonl\) goes with --from DIR, /],
+    ["calibrate --out a.json --plot a.json", /^--plot is a\.json, the file of the cost model; expected another one$/],
+  ];
+  test.each(cases)("kvlab %s", async (args, said) => {
+    expect(await refusal(newFolder(), args.split(" "))).toMatch(said);
+  });
+
+  test("runs that are broken, or have no time", async () => {
+    const folder = newFolder();
+    mkdirSync(join(folder, "broken"));
+    writeFileSync(join(folder, "broken/steps.parquet"), "PAR1 and nothing else");
+    expect(await refusal(folder, ["calibrate", "--from", "broken"])).toMatch(
+      /^broken\/steps\.parquet: is not Parquet \(/,
+    );
+    await json(folder, ["replay", "--limit", "20", "--out", "untimed"]);
+    expect(await refusal(folder, ["calibrate", "--from", "untimed"])).toBe(
+      "untimed/steps.parquet: has no column sequences; expected a run in time, saved by this version or a later one",
+    );
+    writeFileSync(join(folder, "file"), "");
+    expect(await refusal(folder, ["calibrate", "--out", "file/cost.json"])).toBe(
+      "file/cost.json: cannot be written, file is a file",
+    );
+  });
+});

@@ -1,0 +1,19 @@
+import { expect, test, vi } from "vitest";
+import { Laboratory, StepSums } from "../../cli/experiments/laboratory.ts";
+import { watchSignals } from "../../cli/interrupt.ts";
+import { TraceBuilder } from "../../core/trace.ts";
+
+test("a run of an experiment that a signal ends gives no figures", async () => {
+  const builder = new TraceBuilder(1);
+  const keys = [1, 2, 3, 4, 5, 6, 7, 8];
+  for (const outputTokens of [8, 80]) builder.add({ arrivalNs: 0, inputTokens: keys.length, outputTokens, keys });
+  watchSignals();
+  const steps = vi.spyOn(StepSums.prototype, "steps").mockImplementation(() => {
+    // The shorter answer is whole, the longer one is not.
+    if (steps.mock.calls.length === 12) process.emit("SIGINT");
+  });
+  const laboratory = new Laboratory({ seed: 1, target: "cpu", model: "random:tiny" });
+  const run = laboratory.run(builder.take(), { policy: "vllm", machine: { model: "llama-3.1-8b", gpu: "h200" } });
+  await expect(run).rejects.toThrow("interrupted");
+  expect(steps).toHaveBeenCalledTimes(12);
+});

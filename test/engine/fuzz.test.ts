@@ -1,0 +1,151 @@
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import fc from "fast-check";
+import { afterAll, describe, expect, test } from "vitest";
+import { type BeatSearched, everyTrace, searchBeaten, total } from "../../cli/fuzz/beat.ts";
+import { casesOf } from "../../cli/fuzz/cases.ts";
+import { Engines } from "../../cli/fuzz/engines.ts";
+import { indexes } from "../../cli/fuzz/indexes.ts";
+import { readSaved, saveFinding } from "../../cli/fuzz/saved.ts";
+import { search, tried } from "../../cli/fuzz/search.ts";
+import type { FuzzParts } from "../../cli/fuzz/setup.ts";
+import { sideOf } from "../../cli/fuzz/sides.ts";
+import { simEngine } from "../../cli/fuzz/sim-engine.ts";
+import type { IndexPlugin, SchedulerPlugin } from "../../core/plugins.ts";
+import { presetRegistry } from "../../policies/registry.ts";
+import { everyPart } from "../properties/parts.ts";
+
+const folder = mkdtempSync(join(tmpdir(), "kvlab-fuzz-"));
+const engines = new Engines(folder);
+afterAll(async () => {
+  await engines.close();
+  rmSync(folder, { recursive: true });
+});
+
+const parts: FuzzParts = { ...everyPart, presets: presetRegistry.all };
+
+test("simulator and engine decide the same in random cases, in which all sorts of decisions are made", async () => {
+  const { cases, refused, decisions, finding } = await search(simEngine(engines), parts, { cases: 80, seed: 1 });
+  expect(finding).toBeUndefined();
+  expect(cases + refused).toBe(80);
+  expect(cases).toBeGreaterThan(70);
+  // Operators do nothing here, and few preempted requests are swapped.
+  const never = ["clear", "pin", "unpin", "swapOut", "swapIn"];
+  const made = Object.entries(decisions).filter(([, count]) => count > 0);
+  expect(made.map(([name]) => name)).toEqual(Object.keys(decisions).filter((name) => !never.includes(name)));
+});
+
+test("hash table, block trie and radix tree decide the same in random cases", async () => {
+  const { cases, decisions, finding } = await search(indexes, parts, { cases: 300, seed: 1 });
+  expect(finding).toBeUndefined();
+  expect(cases).toBe(300);
+  for (const count of Object.values(decisions)) expect(count).toBeGreaterThan(100);
+});
+
+/** Every second one that is made lets one request run at a time: an engine's and a simulator's are not alike. */
+function everySecondOther(scheduler: SchedulerPlugin): SchedulerPlugin {
+  let made = 0;
+  return {
+    ...scheduler,
+    create: (given) => {
+      const narrow = made++ % 2 === 1;
+      return scheduler.create(narrow ? { ...given, options: { ...given.options, "max-num-seqs": 1 } } : given);
+    },
+  };
+}
+
+/** Of three blocks that are found, the first two are taken for each other. */
+function swapping(index: IndexPlugin): IndexPlugin {
+  return {
+    ...index,
+    create: (context, blockCount) => {
+      const real = index.create(context, blockCount);
+      const match = real.match.bind(real);
+      real.match = (keys, start, count, table, found) => {
+        match(keys, start, count, table, found);
+        if (found.blocks > 2) [table[0], table[1]] = [table[1], table[0]];
+      };
+      return real;
+    },
+  };
+}
+
+const replacing = <P extends { readonly name: string }>(all: readonly P[], name: string, by: (part: P) => P): P[] =>
+  all.map((part) => (part.name === name ? by(part) : part));
+
+describe("planted faults are found, and made small", () => {
+  test("a scheduler that does not do the same twice", async () => {
+    const broken = { ...parts, schedulers: replacing(parts.schedulers, "fcfs-chunked", everySecondOther) };
+    const { finding } = await search(simEngine(engines), broken, { cases: 200, seed: 1 });
+    expect(finding?.sort).toBe("parting");
+    expect(finding?.trace.requestCount).toBe(2);
+    expect(finding?.setup).toMatchObject({ index: "hash-table", eviction: "lru", rules: {}, schedulerOptions: {} });
+    expect(finding?.message).toMatch(/^after 0 steps and \d+ events: engine /);
+  });
+
+  test("an index that mistakes two blocks for each other, as a case that its name brings back", async () => {
+    const broken = { ...parts, indexes: replacing(parts.indexes, "block-trie", swapping) };
+    const { finding } = await search(indexes, broken, { cases: 200, seed: 1 });
+    expect(finding?.setup.index).toBe("block-trie");
+    expect(finding?.trace.requestCount).toBe(2);
+    expect(finding?.trace.inputTokens.every((tokens) => tokens <= 6)).toBe(true);
+    const saved = await saveFinding(folder, finding!, 1);
+    const { trace, setup } = await readSaved(folder, saved.name);
+    expect({ trace, setup }).toEqual({ trace: finding!.trace, setup: finding!.setup });
+    expect((await tried(indexes, { trace, setup }, broken))?.trouble?.message).toBe(finding?.message);
+    expect((await tried(indexes, { trace, setup }, parts))?.trouble).toBeUndefined();
+  });
+});
+
+test.each([1, 2])("a trace in units of %i is saved and read back as it was", async (unitTokens) => {
+  const cases = fc.sample(casesOf["sim-engine"](parts), { numRuns: 30, seed: 1 });
+  for (const one of cases.filter(({ trace }) => trace.unitTokens === unitTokens)) {
+    const saved = await saveFinding(folder, { ...one, kind: indexes, sort: "", message: "" }, 1);
+    const { trace, setup } = await readSaved(folder, saved.file);
+    expect({ trace, setup }).toEqual(one);
+  }
+});
+
+describe("the smallest trace on which one policy has fewer hits than another", () => {
+  const options = { cases: 4000, seed: 1, stopped: () => false, advance: async () => {} };
+
+  /** As somebody would write it down: prompts, and the cache's blocks. */
+  async function smallest(first: string, second: string, cases = options.cases) {
+    const searched = await searchBeaten([await sideOf(first, 1), await sideOf(second, 1)], { ...options, cases });
+    const { finding, isSmallest } = searched;
+    if (finding === undefined) return searched;
+    const prompts = finding.prompts.map((prompt) => prompt.map((block) => "abcdefgh"[block - 1]).join(""));
+    return { prompts: prompts.join(" "), blocks: finding.blocks, hits: finding.hits.map(total), isSmallest };
+  }
+
+  test.each([
+    ["lru", "fifo", "a b a c b", 1],
+    ["lfu", "lru", "a a b c b", 1],
+    ["lru", "belady", "a b c a", 0],
+    ["index=none", "index=radix-tree", "a a", 0],
+  ])("%s and %s: %s", async (first, second, prompts, hits) => {
+    const found = await smallest(first, second);
+    expect(found).toEqual({ prompts, blocks: expect.any(Number), hits: [hits, hits + 1], isSmallest: true });
+  });
+
+  test("the optimum is beaten by nobody", async () => {
+    const { cases, finding, allUpTo } = (await smallest("belady", "lru", 1000)) as BeatSearched;
+    expect({ cases, finding, allUpTo }).toEqual({ cases: 1000, finding: undefined, allUpTo: 3 });
+  });
+
+  test("what is out of reach of small traces is found at random, and made small", async () => {
+    // All traces that are tried in order are over before five requests: none has a use again of what was used twice.
+    const found = await smallest("slru", "lru", 2000);
+    expect(found).toMatchObject({ isSmallest: false });
+    expect((found as { prompts: string }).prompts.split(" ").length).toBeLessThanOrEqual(9);
+  });
+
+  test("every trace of a size comes once", () => {
+    const written = (requests: number, blocks: number) => [...everyTrace(requests, blocks)].length;
+    // Of single blocks, one for each way to say which are the same; of one request, one for each length.
+    expect([1, 2, 3, 4, 5].map((n) => written(n, n))).toEqual([1, 2, 5, 15, 52]);
+    expect([1, 2, 3, 4].map((n) => written(1, n))).toEqual([1, 1, 1, 0]);
+    expect([...everyTrace(2, 3)].length).toBe(4); // a ab, a bc, ab a, ab c
+  });
+});
