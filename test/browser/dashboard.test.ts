@@ -241,6 +241,18 @@ describe.runIf(hasBrowser)("the dashboard in a browser", () => {
     await page.getByRole("alert").filter({ hasText: "blocks" }).waitFor();
   });
 
+  test("what was started is cancelled from the page", async () => {
+    const page = await visit(`${url}#/start`);
+    for (const policy of ["lru", "fifo", "lfu", "mru", "random"])
+      await page.getByLabel(policy, { exact: true }).check();
+    await page.getByLabel("Blocks").fill("1%, 2%, 3%, 5%, 8%, 13%, 21%, 34%");
+    await page.getByRole("button", { name: "Start" }).click();
+    const jobs = page.getByRole("region", { name: "Jobs" });
+    await jobs.getByRole("button", { name: "Cancel job" }).click();
+    await jobs.getByRole("cell", { name: "cancelled" }).waitFor();
+    expect(await jobs.getByRole("button", { name: "Cancel job" }).count()).toBe(0);
+  });
+
   test.each([
     { colorScheme: "light", viewport: { width: 1280, height: 900 } },
     { colorScheme: "dark", viewport: { width: 390, height: 800 } },
