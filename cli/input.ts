@@ -19,7 +19,7 @@ export interface Input {
   readonly outputTokens: number;
 }
 
-const exampleName = "example";
+export const exampleName = "example";
 
 /** Reads the files, or the built-in example where there is none. @throws InputError, TraceError */
 export async function readInput(paths: readonly string[], reading: TraceReading, progress: Progress): Promise<Input> {

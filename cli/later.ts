@@ -8,7 +8,6 @@ const laterCommands: Readonly<Record<string, string>> = {
   simulate: "is called kvlab replay --target sim",
   engine: "is called kvlab replay --target cpu",
   serve: "a server is not part of this version",
-  dashboard: "the dashboard is not part of this version; runs are saved as Parquet",
 };
 
 const laterTraceCommands: Readonly<Record<string, string>> = {

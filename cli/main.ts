@@ -6,6 +6,7 @@ import { addCalibrate } from "./calibrate.ts";
 import { addCheck } from "./check.ts";
 import { addCompare } from "./compare.ts";
 import { addConformance } from "./conformance.ts";
+import { addDashboard } from "./dashboard.ts";
 import { addDoctor } from "./doctor.ts";
 import { addExperiment } from "./experiment.ts";
 import { addFuzz } from "./fuzz.ts";
@@ -34,6 +35,7 @@ Examples:
   kvlab trace stats trace.jsonl.gz            what is in a trace
   kvlab init policy mine && kvlab replay --eviction ./mine.ts
   kvlab check ./mine.ts                       every law against your own policy
+  kvlab dashboard                             the saved runs, at localhost
 
 kvlab COMMAND --help says more. A TRACE left out is the built-in example.`;
 
@@ -57,6 +59,7 @@ function program(): Command {
   addDoctor(kvlab);
   addGenerate(kvlab);
   addVerify(kvlab);
+  addDashboard(kvlab);
   addCalibrate(kvlab);
   addFuzz(kvlab);
   addLaterCommands(kvlab);

@@ -2,14 +2,27 @@ import { Presets, SingleBar } from "cli-progress";
 
 const eraseLine = "\r\x1b[K";
 
+/** What a program is told that has started this one with `KVLAB_PROGRESS=ipc`, as the dashboard does. */
+interface ProgressMessage {
+  readonly doing: string;
+  /** 0 to 1; null: not known. */
+  readonly share: number | null;
+}
+
+const isAsked = process.env["KVLAB_PROGRESS"] === "ipc";
+
 /** What is being done, on stderr, and only where somebody watches it. Erases itself. */
 export class Progress {
   readonly #shown = process.stderr.isTTY === true;
+  #doing = "";
+  #total = 0;
+  #finished = 0;
   #bar: SingleBar | undefined;
   #stated = false;
 
   /** Something of unknown length. */
   state(what: string): void {
+    tell({ doing: what, share: null });
     if (!this.#shown) return;
     this.#bar?.stop();
     this.#bar = undefined;
@@ -19,6 +32,10 @@ export class Progress {
 
   /** A bar that is full at `total`. */
   start(what: string, total: number): void {
+    this.#doing = what;
+    this.#total = total;
+    this.#finished = 0;
+    tell({ doing: what, share: 0 });
     if (!this.#shown) return;
     this.done();
     const options = {
@@ -36,6 +53,10 @@ export class Progress {
   }
 
   advance(by: number): void {
+    const percent = () => Math.floor((100 * this.#finished) / this.#total);
+    const before = percent();
+    this.#finished += by;
+    if (percent() > before) tell({ doing: this.#doing, share: Math.min(1, this.#finished / this.#total) });
     this.#bar?.increment(by);
   }
 
@@ -45,4 +66,9 @@ export class Progress {
     if (this.#stated) process.stderr.write(eraseLine);
     this.#stated = false;
   }
+}
+
+/** Whoever is gone meanwhile is told nothing. */
+function tell(message: ProgressMessage): void {
+  if (isAsked && process.connected) process.send?.(message, undefined, undefined, () => {});
 }

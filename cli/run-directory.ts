@@ -29,12 +29,16 @@ export async function claimRunDirectory(path: string): Promise<RunDirectory> {
   return new RunDirectory(path, target);
 }
 
+/** Beside the runs: what somebody else is just writing, or replacing. */
+const unfinishedName = /^\..+\.\d+\.(tmp|old)$/;
+
 /** @throws InputError unless runs can be saved below this path: it is free, empty, or holds runs and nothing else. */
 export async function checkRunsFolder(path: string): Promise<void> {
   const target = await realpath(path).catch(() => resolve(path));
   if (target === process.cwd()) throw new InputError(`${path}: is the current directory, expected one of its own`);
   await checkWritable(path, path);
   for (const name of await readdir(target).catch(() => [])) {
+    if (unfinishedName.test(name)) continue;
     const { what } = await settled(join(target, name));
     if (what !== "run")
       throw new InputError(
@@ -156,6 +160,19 @@ export class RunDirectory {
       throw new InputError(`${this.path}: cannot be written (${code})`);
     }
   }
+}
+
+/**
+ * Puts a complete run that was saved elsewhere on the same disk in its place, where an earlier run may be.
+ *
+ * @throws InputError if something else is there
+ */
+export async function moveRun(saved: string, target: string): Promise<void> {
+  const directory = await claimRunDirectory(target);
+  await directory.fill(async (fresh) => {
+    for (const name of await readdir(saved)) await rename(join(saved, name), join(fresh, name));
+  });
+  await rmdir(saved);
 }
 
 /** Takes away the folders that were made for nothing, from `path` up to `first`. */

@@ -76,7 +76,7 @@ export function distribution(values: Float64Array): Distribution | null {
 }
 
 /** Of sorted values, interpolated between ranks. */
-function quantile(sorted: Float64Array, share: number): number {
+export function quantile(sorted: Float64Array, share: number): number {
   const at = share * (sorted.length - 1);
   const below = Math.floor(at);
   const above = Math.min(below + 1, sorted.length - 1);
@@ -92,8 +92,19 @@ export interface ServedTimes {
   readonly queueMs: number;
 }
 
+/** What the times of requests are found from. */
+export type TimedOutcomes = {
+  readonly [Name in
+    | "refused"
+    | "arrivalNs"
+    | "admittedNs"
+    | "firstTokenNs"
+    | "finishedNs"
+    | "outputTokens"]: ArrayLike<number>;
+};
+
 /** Times of request `row`; undefined if it was refused. */
-export function timesOf(outcomes: Outcomes, row: number): ServedTimes | undefined {
+export function timesOf(outcomes: TimedOutcomes, row: number): ServedTimes | undefined {
   if (outcomes.refused[row] === 1) return undefined;
   const { arrivalNs, admittedNs, firstTokenNs, finishedNs, outputTokens } = outcomes;
   const arrival = arrivalNs[row];

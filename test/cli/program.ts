@@ -32,7 +32,7 @@ async function build(): Promise<void> {
   copyFileSync(join(root, "package.json"), join(built, "package.json"));
 }
 
-const fromBuild = () => [join(built, "dist/cli/main.js")];
+export const fromBuild = () => [join(built, "dist/cli/main.js")];
 
 /** What `npm run kvlab` starts. */
 export const fromSource = () => ["--import", createRequire(import.meta.url).resolve("tsx"), join(root, "cli/main.ts")];
@@ -90,9 +90,9 @@ export async function json(folder: string, args: readonly string[]) {
 }
 
 /** A refusal as it must be: exit code 2, nothing on stdout, one line on stderr, and no file more or less. */
-export async function refusal(folder: string, args: readonly string[]): Promise<string> {
+export async function refusal(folder: string, args: readonly string[], program = fromBuild()): Promise<string> {
   const before = readdirSync(folder, { recursive: true });
-  const { code, stdout, stderr } = await kvlab(folder, args);
+  const { code, stdout, stderr } = await ended(start(folder, args, {}, program));
   const after = readdirSync(folder, { recursive: true });
   const one = /^kvlab: [^\n]+\n$/.test(stderr);
   if (code !== 2 || stdout !== "" || !one) throw new Error(`exit code ${code}, stdout "${stdout}", stderr "${stderr}"`);

@@ -129,7 +129,6 @@ describe.concurrent("what later versions bring is refused by name", () => {
     ["replay --preset vllm", "--preset vllm: is called --policy"],
     ["serve --port 8000", "serve: "],
     ["help serve", "serve: "],
-    ["dashboard", "dashboard: the dashboard is not part of this version"],
     ["trace convert a b", "trace convert: converting traces is not part of this version"],
   ];
   test.each(cases)("kvlab %s", async (args, said) => {

@@ -1,0 +1,91 @@
+// How fast the dashboard's server answers: `tsx bench/dashboard.ts`. A run of 10,000 requests with its event log, 200 times.
+
+import { spawnSync } from "node:child_process";
+import { copyFileSync, linkSync, mkdirSync, mkdtempSync, readdirSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { asyncBufferFromFile, parquetMetadataAsync } from "hyparquet";
+import { serveDashboard } from "../viz/server/serve.ts";
+
+const runCount = 200;
+const repeats = 9;
+
+const folder = mkdtempSync(join(tmpdir(), "kvlab-bench-"));
+const runs = join(folder, "runs");
+
+function kvlab(...args: readonly string[]): void {
+  const program = fileURLToPath(new URL("../cli/main.ts", import.meta.url));
+  const { status, stderr } = spawnSync(process.execPath, ["--import", "tsx", program, ...args], { encoding: "utf8" });
+  if (status !== 0) throw new Error(`${args.join(" ")} failed:\n${stderr}`);
+}
+
+/** The first of them, and copies that share its tables. */
+function makeRuns(): void {
+  const trace = join(folder, "trace.jsonl.gz");
+  const first = join(runs, "run-0");
+  kvlab("trace", "generate", "chat", "--requests", "10000", "--out", trace);
+  kvlab(
+    "replay",
+    trace,
+    "--target",
+    "sim",
+    "--policy",
+    "vllm",
+    "--blocks",
+    "20000",
+    "--rate",
+    "10",
+    "--events",
+    "--out",
+    first,
+  );
+  for (let i = 1; i < runCount; i++) {
+    const copy = join(runs, `run-${i}`);
+    mkdirSync(copy);
+    for (const name of readdirSync(first))
+      (name === "run.json" ? copyFileSync : linkSync)(join(first, name), join(copy, name));
+  }
+}
+
+async function measured(url: string): Promise<void> {
+  const times: number[] = [];
+  let bytes = 0;
+  for (let i = 0; i < repeats; i++) {
+    const start = performance.now();
+    const answer = await fetch(url);
+    bytes = (await answer.arrayBuffer()).byteLength;
+    times.push(performance.now() - start);
+    if (!answer.ok) throw new Error(`${url}: ${answer.status}`);
+  }
+  const [first, ...others] = times;
+  const median = others.sort((a, b) => a - b)[others.length >> 1];
+  const path = new URL(url).pathname + new URL(url).search;
+  console.log(
+    `${path.padEnd(58)}${first.toFixed(0).padStart(6)} ms first${median.toFixed(1).padStart(8)} ms then  ${bytes} B`,
+  );
+}
+
+try {
+  makeRuns();
+  const none = () => Promise.reject(new Error("nothing is started here"));
+  const page = { html: "", files: new Map() };
+  const dashboard = await serveDashboard({ page, folder: runs, port: 0, program: [], sources: none, keep: none });
+  const { num_rows } = await parquetMetadataAsync(await asyncBufferFromFile(join(runs, "run-0/events.parquet")));
+  console.log(`${runCount} runs of 10,000 requests and ${num_rows} events each`);
+  for (const path of [
+    "runs",
+    "runs/run-7",
+    "runs/run-7/series",
+    "runs/run-7/series?fromNs=100000000000&toNs=200000000000",
+    "runs/run-7/requests",
+    "runs/run-7/requests?points=10000",
+    "pairs?a=run-7&b=run-8&metric=ttftMs",
+  ])
+    await measured(`${dashboard.url}api/${path}`);
+  for (let i = 0; i < runCount; i++) await (await fetch(`${dashboard.url}api/runs/run-${i}/requests`)).arrayBuffer();
+  console.log(`${(process.memoryUsage().rss / 2 ** 20).toFixed(0)} MiB after the requests of all ${runCount} runs`);
+  await dashboard.close();
+} finally {
+  rmSync(folder, { recursive: true });
+}

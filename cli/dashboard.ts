@@ -1,0 +1,111 @@
+import { spawn } from "node:child_process";
+import { readdir } from "node:fs/promises";
+import { join, resolve } from "node:path";
+import type { Command } from "commander";
+import { InputError } from "../core/errors.ts";
+import { type Dashboard, serveDashboard } from "../viz/server/serve.ts";
+import { stoppingAtSignal } from "./interrupt.ts";
+import { path, wholeNumber } from "./options.ts";
+import { print } from "./print.ts";
+import { moveRun } from "./run-directory.ts";
+import { runsFolder } from "./save.ts";
+import { checkFolder, sourcesIn } from "./sources.ts";
+
+interface DashboardOptions {
+  readonly port: number;
+  readonly traces: readonly string[];
+  readonly policies?: string;
+  readonly open?: boolean;
+}
+
+const defaultPort = 8090;
+
+const examples = `
+Examples:
+  kvlab dashboard                          the runs in runs/
+  kvlab dashboard runs/sweep --port 0      any free port
+  kvlab dashboard --traces data --open     runs of these can be started
+  kvlab dashboard --policies mine          and with policies of your own
+
+Only this machine can reach it. From the page runs can be started over the
+built-in example and the traces below the folders named with --traces, with the
+policies of kvlab and those directly in the folder named with --policies. Ctrl-C
+ends it, and what it has started.`;
+
+export function addDashboard(program: Command): void {
+  program
+    .command("dashboard")
+    .description("show the saved runs in the browser, at localhost")
+    .argument("[RUNS]", "folder of saved runs", runsFolder)
+    .option("--port <N>", "port at 127.0.0.1 (0: any that is free)", wholeNumber("--port", 0, 65_535), defaultPort)
+    .option("--traces <DIRS...>", "folders with traces that runs can be started over", [])
+    .option("--policies <DIR>", "folder with policies of your own that runs can use", path("--policies", "a folder"))
+    .option("--open", "open the page in the browser")
+    .addHelpText("after", examples)
+    .action(dashboard);
+}
+
+async function dashboard(runs: string, options: DashboardOptions): Promise<void> {
+  await checkRuns(runs);
+  for (const folder of options.traces) await checkFolder("--traces", folder);
+  if (options.policies !== undefined) await checkFolder("--policies", options.policies);
+  const { bundlePage } = await import("../viz/bundle.ts");
+  const folder = resolve(runs);
+  const served = await serving(options.port, {
+    page: await bundlePage(),
+    folder,
+    program: [process.execPath, ...process.execArgv, resolve(process.argv[1])],
+    sources: () => sourcesIn(options.traces, options.policies),
+    keep: (saved: string, id: string) => moveRun(saved, join(folder, id)),
+  });
+  print(`${served.url}  shows the runs in ${runs}; Ctrl-C ends it\n`);
+  if (options.open) openBrowser(served.url);
+  await untilSignal(served);
+}
+
+/** @throws InputError if it is no folder, or is a run instead of having some. */
+async function checkRuns(runs: string): Promise<void> {
+  if (runs === "") throw new InputError("RUNS is empty, expected a folder");
+  const found = await readdir(runs).catch((error: NodeJS.ErrnoException) => error);
+  if (found instanceof Error) {
+    // The first run makes it.
+    if (found.code === "ENOENT") return;
+    throw new InputError(`${runs}: ${found.code === "ENOTDIR" ? "is a file" : found.code}, expected a folder of runs`);
+  }
+  if (found.includes("run.json")) throw new InputError(`${runs}: is a run, expected the folder that it is in`);
+}
+
+type Served = Omit<Parameters<typeof serveDashboard>[0], "port">;
+
+/** @throws InputError if the port cannot be had. */
+async function serving(port: number, served: Served): Promise<Dashboard> {
+  try {
+    return await serveDashboard({ ...served, port });
+  } catch (error) {
+    const { code } = error as NodeJS.ErrnoException;
+    if (code === "EADDRINUSE")
+      throw new InputError(`--port ${port}: is in use, perhaps by another dashboard; choose another one, or 0 for any`);
+    if (code === "EACCES") throw new InputError(`--port ${port}: is not allowed; choose one from 1024, or 0 for any`);
+    throw error;
+  }
+}
+
+/** Ctrl-C is how a dashboard ends, and no failure: the exit code is 0. */
+async function untilSignal(served: Dashboard): Promise<void> {
+  let stop = () => {};
+  const stopped = new Promise<void>((resume) => {
+    stop = resume;
+  });
+  await stoppingAtSignal(stop, async () => {
+    await stopped;
+    await served.close();
+  });
+}
+
+function openBrowser(url: string): void {
+  const [program, ...args] =
+    process.platform === "darwin" ? ["open"] : process.platform === "win32" ? ["cmd", "/c", "start"] : ["xdg-open"];
+  const child = spawn(program, [...args, url], { stdio: "ignore", detached: true });
+  child.on("error", () => process.stderr.write(`kvlab: no browser could be opened; open ${url} yourself\n`));
+  child.unref();
+}

@@ -1,0 +1,5 @@
+// Builds the dashboard's page beside the compiled program; the last part of `npm run build`.
+import { fileURLToPath } from "node:url";
+import { writePage } from "../viz/bundle.ts";
+
+await writePage(fileURLToPath(new URL("../dist/viz/page", import.meta.url)));

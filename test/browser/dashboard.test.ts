@@ -1,0 +1,269 @@
+import { mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import type { Page } from "playwright-core";
+import { beforeAll, describe, expect, test } from "vitest";
+import { bundlePage } from "../../viz/bundle.ts";
+import { ended, newFolder, start } from "../cli/program.ts";
+import { dashboardOver } from "../viz/dashboard.ts";
+import { barriers, hasBrowser, visit } from "./browser.ts";
+
+interface Report {
+  readonly policy: { readonly eviction: string; readonly blocks: number | null; readonly blockTokens: number };
+  readonly cache: {
+    readonly hitRatio: Record<string, number>;
+    readonly hitTokens: number;
+    readonly evictedBlocks: number;
+  };
+  readonly latency: Record<string, { readonly p50: number; readonly p99: number }>;
+  readonly throughput: { readonly requestsPerS: number };
+  readonly command: string;
+}
+
+const percent = (ratio: number) => `${(ratio * 100).toFixed(2)}%`;
+const folder = newFolder();
+const runs = join(folder, "runs");
+const reportOf = (id: string): Report => JSON.parse(readFileSync(join(runs, id, "run.json"), "utf8"));
+let url = "";
+
+async function kvlab(...args: string[]): Promise<void> {
+  const { code, stderr } = await ended(start(folder, args));
+  if (code !== 0) throw new Error(stderr);
+}
+
+/** The ids in the order in which the table has them. */
+const listed = (page: Page) => page.locator("tbody .id").allTextContents();
+
+/** Everything that the arrow keys read in a figure. */
+async function readAll(page: Page, figure: string): Promise<Set<string>> {
+  const chart = page.locator("figure", { hasText: figure }).locator("svg");
+  const said = page.locator("#said");
+  await chart.focus();
+  const all = new Set<string>();
+  for (let line = 0; line < 4; line++) {
+    await chart.press("ArrowDown");
+    for (let point = 0; point < 4; point++) await chart.press("ArrowLeft");
+    for (let point = 0; point < 4; point++) {
+      all.add((await said.textContent())!.replace(/\n/g, " "));
+      await chart.press("ArrowRight");
+    }
+  }
+  return all;
+}
+
+describe.runIf(hasBrowser)("the dashboard in a browser", () => {
+  beforeAll(async () => {
+    const example = ["example", "--limit", "800"];
+    await Promise.all([
+      kvlab("compare", ...example, "--eviction", "lru,fifo", "--blocks", "200,1000,3000", "--out", "runs"),
+      kvlab("replay", ...example, "--target", "sim", "--policy", "vllm", "--blocks", "1000", "--out", "runs-sim/vllm"),
+      kvlab(
+        "replay",
+        ...example,
+        "--target",
+        "sim",
+        "--policy",
+        "sglang",
+        "--blocks",
+        "1000",
+        "--out",
+        "runs-sim/sglang",
+      ),
+    ]);
+    for (const name of ["vllm", "sglang"]) renameSync(join(folder, "runs-sim", name), join(runs, name));
+    mkdirSync(join(runs, "half"));
+    writeFileSync(join(runs, "half", "run.json"), "{");
+    const { dashboard } = await dashboardOver(runs, { page: await bundlePage() });
+    url = dashboard.url;
+  }, 120_000);
+
+  test("all runs are listed with the figures of their reports, and what is no run is said to be none", async () => {
+    const page = await visit(url);
+    await expect.poll(() => listed(page)).toHaveLength(13);
+    for (const row of await page.locator("tbody tr:not(.broken)").all()) {
+      const { cache } = reportOf((await row.locator(".id").textContent())!);
+      expect(await row.textContent()).toContain(percent(cache.hitRatio["token"]));
+    }
+    expect(await page.locator("tr.broken").textContent()).toContain("halfno whole run: ");
+  });
+
+  test("runs are searched, sorted and chosen by the keyboard, and a reload changes nothing", async () => {
+    const page = await visit(url);
+    await page.getByLabel("Search").fill("lru cache");
+    await expect.poll(() => listed(page)).toHaveLength(3);
+    await page.getByRole("button", { name: "Hit ratio" }).press("Enter");
+    const ratios = async () => (await listed(page)).map((id) => reportOf(id).cache.hitRatio["token"]);
+    const falling = await ratios();
+    expect(falling).toEqual([...falling].sort((a, b) => b - a));
+    await page.getByRole("checkbox").first().focus();
+    await page.keyboard.press("Space");
+    await page.keyboard.press("ArrowDown");
+    await page.keyboard.press("Space");
+    const link = page.getByRole("link", { name: "Compare 2" });
+    await link.waitFor();
+    await page.reload();
+    await link.waitFor();
+    expect(await ratios()).toEqual(falling);
+    await link.click();
+    await page.getByText("2 chosen runs").waitFor();
+  });
+
+  test("a run that is saved meanwhile appears", async () => {
+    const page = await visit(`${url}#/runs?q=mru`);
+    await page.getByText("0 of 13 runs").waitFor();
+    await kvlab("replay", "example", "--limit", "300", "--eviction", "mru", "--blocks", "100", "--out", "runs/mru-new");
+    await page.getByRole("link", { name: "mru-new" }).waitFor();
+    rmSync(join(runs, "mru-new"), { recursive: true });
+    await page.getByText("0 of 13 runs").waitFor();
+  });
+
+  test("curves of hit ratio by capacity go through the reports’ figures, by the definition that is chosen", async () => {
+    const page = await visit(url);
+    await page.getByLabel("Search").fill("hash-table cache");
+    await page.getByRole("button", { name: "Choose shown" }).click();
+    const ids = await listed(page);
+    await page.getByRole("link", { name: "Compare 10" }).click();
+    const figure = page.locator("figure", { hasText: "Hit ratio by cache size" });
+    await figure.getByText("offline optimum", { exact: true }).waitFor();
+    for (const metric of ["token", "requestMeanBlock"]) {
+      await page.getByLabel("Hit ratio counts").selectOption(metric);
+      const expected = ids.map((id) => {
+        const { policy, cache } = reportOf(id);
+        const { eviction, blocks, blockTokens } = policy;
+        const label = blocks === null ? "unlimited cache" : eviction === "belady" ? "offline optimum" : eviction;
+        const number = (value: number) => value.toLocaleString("en");
+        const size =
+          blocks === null ? "without limit" : `${number(blocks * blockTokens)} tokens, ${number(blocks)} blocks`;
+        return `${label}: ${percent(cache.hitRatio[metric])} ${size}`;
+      });
+      expect([...(await readAll(page, "Hit ratio by cache size"))].sort()).toEqual(expected.sort());
+    }
+    await page.reload();
+    expect(await page.getByLabel("Hit ratio counts").inputValue()).toBe("requestMeanBlock");
+  });
+
+  test("differences are those of the reports from the baseline that is chosen", async () => {
+    const page = await visit(`${url}#/compare?runs=vllm,sglang`);
+    await page.getByRole("combobox", { name: "Baseline" }).selectOption("sglang");
+    const [vllm, sglang] = [reportOf("vllm"), reportOf("sglang")];
+    const row = page.getByRole("region", { name: "Differences" }).locator("tr", { hasText: "vllm" });
+    const points = (vllm.cache.hitRatio["token"] - sglang.cache.hitRatio["token"]) * 100;
+    const share = vllm.latency["ttftMs"].p50 / sglang.latency["ttftMs"].p50 - 1;
+    const signed = (value: number, digits: number) => `${value < 0 ? "−" : "+"}${Math.abs(value).toFixed(digits)}`;
+    const text = await row.textContent();
+    expect(text).toContain(percent(vllm.cache.hitRatio["token"]));
+    expect(text).toContain(`${signed(points, 2)} points`);
+    expect(text).toContain(`${signed(share * 100, 1)}%`);
+    expect(text).toContain(vllm.throughput.requestsPerS.toFixed(2));
+    await page.reload();
+    expect(await page.getByRole("combobox", { name: "Baseline" }).inputValue()).toBe("sglang");
+  });
+
+  test("quantiles of latencies and pairs of requests are drawn, and the pair is kept in the address", async () => {
+    const page = await visit(`${url}#/compare?runs=vllm,sglang`);
+    const latencies = page.locator("figure", { hasText: "Latencies" });
+    await latencies.getByRole("button", { name: "TPOT" }).click();
+    await latencies.locator("svg[aria-label*='time per output token']").waitFor();
+    const pairs = page.locator("figure", { hasText: "Request by request" });
+    await pairs.getByLabel("What").selectOption("ttftMs");
+    await pairs.getByText("800 requests are in both runs").waitFor();
+    await pairs.locator("tbody tr").nth(11).waitFor();
+    await page.reload();
+    expect(await pairs.getByLabel("What").inputValue()).toBe("ttftMs");
+    expect(await latencies.getByRole("button", { name: "TPOT" }).getAttribute("aria-pressed")).toBe("true");
+  });
+
+  test("a run shows its report, and the command that gives it again", async () => {
+    const page = await visit(`${url}#/run?id=vllm`, { permissions: ["clipboard-read", "clipboard-write"] });
+    const { cache, latency, throughput, command } = reportOf("vllm");
+    const tile = (name: string) => page.locator(".tile", { hasText: name }).locator("dd");
+    expect(await tile("Hit ratio, tokens").textContent()).toContain(percent(cache.hitRatio["token"]));
+    expect(await tile("TTFT").textContent()).toContain(`${latency["ttftMs"].p50.toFixed(1)} ms`);
+    expect(await tile("Throughput").textContent()).toContain(`${throughput.requestsPerS.toFixed(2)}/s`);
+    expect(await tile("Evicted").textContent()).toContain(cache.evictedBlocks.toLocaleString("en"));
+    const misses = page.locator("figure", { hasText: "Why tokens missed" }).locator("svg");
+    expect(await misses.getAttribute("aria-label")).toContain(`hit ${cache.hitTokens.toLocaleString("en")},`);
+    await page.getByRole("button", { name: "Copy" }).click();
+    await page.getByRole("button", { name: "Copied" }).waitFor();
+    expect(await page.evaluate("navigator.clipboard.readText()")).toBe(command);
+  });
+
+  test("dragging over the series fetches finer intervals, hovering reads them, and a reload stays there", async () => {
+    const page = await visit(`${url}#/run?id=vllm`);
+    const figure = page.locator("figure", { hasText: "Over time" });
+    const note = () => figure.locator(".note").textContent();
+    await expect.poll(note).toContain("Means of");
+    const before = await note();
+    const box = (await figure.locator("svg").boundingBox())!;
+    await page.mouse.move(box.x + 300, box.y + 100);
+    await page.mouse.down();
+    await page.mouse.move(box.x + 500, box.y + 100, { steps: 3 });
+    await page.mouse.up();
+    await expect.poll(note).not.toBe(before);
+    const zoomed = await note();
+    expect(page.url()).toMatch(/from=\d+&to=\d+/);
+    await page.mouse.move(box.x + 400, box.y + 130);
+    await expect.poll(() => figure.locator(".tip").textContent()).toMatch(/running: [\d.]+ requests/);
+    await page.reload();
+    await expect.poll(note).toBe(zoomed);
+    await figure.getByRole("button", { name: "Whole run" }).click();
+    await expect.poll(note).toBe(before);
+  });
+
+  test("figures are saved as SVG and PNG, tables as CSV", async () => {
+    const page = await visit(`${url}#/compare?trace=example`);
+    const saved = async (name: string) => {
+      const [file] = await Promise.all([page.waitForEvent("download"), page.getByRole("button", { name }).click()]);
+      return readFileSync(await file.path());
+    };
+    const svg = (await saved("Hit ratio by cache size: save as SVG")).toString();
+    expect(svg.includes("unlimited cache</text>")).toBe(true);
+    expect(svg.includes("var(")).toBe(false);
+    expect((await saved("Throughput: save as PNG")).subarray(1, 4).toString()).toBe("PNG");
+    const [header, ...rows] = (await saved("Differences from the baseline: save as CSV")).toString().trim().split("\n");
+    expect(header).toMatch(/^Run,"Cache, tokens",Hit ratio,/);
+    expect(rows).toHaveLength(12);
+  });
+
+  test("a comparison is started from the page and then compared; what makes no sense is refused", async () => {
+    const page = await visit(`${url}#/start`);
+    await page.getByLabel("lru", { exact: true }).check();
+    await page.getByLabel("mru", { exact: true }).check();
+    await page.getByLabel("Blocks").fill("300");
+    await page.getByLabel("First requests").fill("200");
+    await page.getByRole("button", { name: "Start" }).click();
+    const jobs = page.getByRole("region", { name: "Jobs" });
+    await jobs.getByRole("cell", { name: "done" }).waitFor();
+    await jobs.getByRole("link", { name: /compare \d/ }).click();
+    await page.getByText(/\d chosen runs/).waitFor();
+    await page.goto(`${url}#/start`);
+    await page.getByLabel("Blocks").fill("none at all");
+    await page.getByRole("button", { name: "Start" }).click();
+    await page.getByRole("alert").filter({ hasText: "blocks" }).waitFor();
+  });
+
+  test("what was started is cancelled from the page", async () => {
+    const page = await visit(`${url}#/start`);
+    for (const policy of ["lru", "fifo", "lfu", "mru", "random"])
+      await page.getByLabel(policy, { exact: true }).check();
+    await page.getByLabel("Blocks").fill("1%, 2%, 3%, 5%, 8%, 13%, 21%, 34%");
+    await page.getByRole("button", { name: "Start" }).click();
+    const jobs = page.getByRole("region", { name: "Jobs" });
+    await jobs.getByRole("button", { name: "Cancel job" }).click();
+    await jobs.getByRole("cell", { name: "cancelled" }).waitFor();
+    expect(await jobs.getByRole("button", { name: "Cancel job" }).count()).toBe(0);
+  });
+
+  test.each([
+    { colorScheme: "light", viewport: { width: 1280, height: 900 } },
+    { colorScheme: "dark", viewport: { width: 390, height: 800 } },
+  ] as const)("axe finds no serious barrier in any view: %o", async (options) => {
+    const page = await visit(url, options);
+    for (const view of ["runs", "compare?trace=example", "run?id=vllm", "start", "run?id=nothing"]) {
+      await page.goto(`${url}#/${view}`);
+      await page.locator("main h1").waitFor();
+      await page.waitForTimeout(300);
+      expect({ view, barriers: await barriers(page) }).toEqual({ view, barriers: [] });
+      expect(await page.evaluate("document.documentElement.scrollWidth <= innerWidth")).toBe(true);
+    }
+  });
+});

@@ -1,0 +1,120 @@
+import { cpSync, renameSync } from "node:fs";
+import { createServer, type Server } from "node:http";
+import { type AddressInfo, connect, type Socket } from "node:net";
+import { join } from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
+import express from "express";
+import { afterAll, expect, test } from "vitest";
+import { Events } from "../../viz/server/events.ts";
+import { kvlab, newFolder } from "../cli/program.ts";
+import { dashboardOver } from "./dashboard.ts";
+
+const servers: Server[] = [];
+afterAll(() => {
+  for (const server of servers) server.close().closeAllConnections();
+});
+
+/** A server of nothing but events, each with as many bytes, that looks so often who reads. */
+async function eventsOf(bytes: number, pingMs: number): Promise<{ events: Events; port: number; server: Server }> {
+  const events = new Events({ runs: () => null, jobs: () => "x".repeat(bytes) }, pingMs);
+  const app = express();
+  app.get("/api/events", (request, response) => events.add(request, response));
+  const server = createServer(app);
+  servers.push(server);
+  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+  return { events, port: (server.address() as AddressInfo).port, server };
+}
+
+/** A client, and all that it was told so far. */
+function listen(port: number): { socket: Socket; heard: () => string } {
+  let text = "";
+  const socket = connect(port, "127.0.0.1", () => {
+    socket.write(`GET /api/events HTTP/1.1\r\nHost: 127.0.0.1:${port}\r\n\r\n`);
+  });
+  socket.setEncoding("utf8").on("error", () => {});
+  socket.on("data", (part) => {
+    text += part;
+  });
+  return { socket, heard: () => text };
+}
+
+const until = async (isSo: () => boolean) => {
+  while (!isSo()) await sleep(10);
+};
+const times = (text: string, event: string) => text.split(`event: ${event}\n`).length - 1;
+
+test("a run that comes is told of when it is complete", async () => {
+  const folder = newFolder();
+  await kvlab(folder, ["replay", "--limit", "30", "--out", "elsewhere/one"]);
+  const over = await dashboardOver(join(folder, "runs"));
+  const { socket, heard } = listen(over.port);
+  await until(() => heard().includes("event: jobs\ndata: []\n\n"));
+  await sleep(500);
+  expect(times(heard(), "runs")).toBe(1);
+  cpSync(join(folder, "elsewhere"), join(folder, "runs/.one.17.tmp"), { recursive: true });
+  await sleep(500);
+  expect(times(heard(), "runs")).toBe(1);
+  renameSync(join(folder, "runs/.one.17.tmp/one"), join(folder, "runs/one"));
+  await until(() => times(heard(), "runs") === 2);
+  socket.destroy();
+});
+
+test("a job is told of while it runs and when it is done", async () => {
+  const over = await dashboardOver(join(newFolder(), "runs"));
+  const { socket, heard } = listen(over.port);
+  await over.start({ trace: "example", target: "cache", limit: 200 });
+  await until(() => heard().includes('"state":"done"'));
+  expect(heard()).toContain('"state":"running"');
+  await until(() => times(heard(), "runs") === 2);
+  socket.destroy();
+});
+
+test("a client that does not read costs one message, and in the end its connection", async () => {
+  const bytes = 24_000_000;
+  const { events, port, server } = await eventsOf(bytes, 30);
+  const connections: Socket[] = [];
+  server.on("connection", (socket) => connections.push(socket));
+  const { socket } = listen(port);
+  socket.pause();
+  await until(() => events.clientCount === 1);
+  let most = 0;
+  while (events.clientCount === 1) {
+    events.changed("jobs");
+    events.changed("runs");
+    most = Math.max(most, connections[0].writableLength);
+    await sleep(5);
+  }
+  expect(most).toBeGreaterThan(0);
+  expect(most).toBeLessThan(2 * bytes);
+  expect(connections[0].destroyed).toBe(true);
+  socket.destroy();
+  events.changed("jobs");
+  events.close();
+});
+
+test("a client that reads late is told the newest state, once", async () => {
+  const { events, port } = await eventsOf(24_000_000, 10_000);
+  const { socket, heard } = listen(port);
+  socket.pause();
+  await until(() => events.clientCount === 1);
+  for (let i = 0; i < 5; i++) {
+    events.changed("runs");
+    await sleep(10);
+  }
+  socket.resume();
+  await until(() => times(heard(), "runs") === 2);
+  expect(times(heard(), "jobs")).toBe(1);
+  socket.destroy();
+  events.close();
+});
+
+test("so many pages can be open, and no more", async () => {
+  const { events, port } = await eventsOf(10, 10_000);
+  const all = Array.from({ length: 40 }, () => listen(port));
+  await until(() => all.filter(({ heard }) => heard() !== "").length === 40);
+  expect(events.clientCount).toBe(32);
+  expect(all.filter(({ heard }) => heard().startsWith("HTTP/1.1 503"))).toHaveLength(8);
+  for (const { socket } of all) socket.destroy();
+  await until(() => events.clientCount === 0);
+  events.close();
+});

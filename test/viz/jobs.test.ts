@@ -1,0 +1,123 @@
+import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
+import { describe, expect, test } from "vitest";
+import type { Job, RunList, RunRow } from "../../viz/api.ts";
+import { json, newFolder } from "../cli/program.ts";
+import { dashboardOver } from "./dashboard.ts";
+
+/** A policy that says which process it is in, and then does not end. */
+const endless = (before: string) => `
+import { writeFileSync } from "node:fs";
+${before}
+const path = new URL("file://" + process.env.PID_FILE);
+export default { create: () => ({ add() {}, remove() {}, victim() { writeFileSync(path, String(process.pid)); for (;;); } }) };
+`;
+
+const isOver = ({ state }: Job) => state !== "waiting" && state !== "running";
+
+function isAlive(pid: number): boolean {
+  try {
+    process.kill(pid, 0);
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+test("a comparison's runs come to the others, each when it is complete, and are what the program gives", async () => {
+  const folder = newFolder();
+  const runs = join(folder, "runs");
+  const over = await dashboardOver(runs);
+  const { id, state, command } = await over.start({
+    ...{ trace: "example", target: "cache", limit: 300, evictions: ["lru", "fifo"], blocks: ["200", "5%"] },
+  });
+  expect(state).toBe("running");
+  expect(command).toBe(
+    "kvlab compare example --target cache --eviction lru,fifo --blocks 200,5% --limit 300 --out runs",
+  );
+  const job = await over.until(id, isOver);
+  expect(job).toMatchObject({ state: "done", progress: 1, said: "" });
+  expect([...job.runs].sort()).toEqual(readdirSync(runs).sort());
+  const rows = (await over.get<RunList>("/api/runs")).runs as RunRow[];
+  expect(rows.map(({ eviction }) => eviction).sort()).toEqual([
+    "belady",
+    "belady",
+    "fifo",
+    "fifo",
+    "lru",
+    "lru",
+    "unbounded",
+  ]);
+  const lru = rows.find(({ eviction, blocks }) => eviction === "lru" && blocks === 200)!;
+  const alone = await json(folder, ["replay", "example", "--limit", "300", "--blocks", "200", "--no-save"]);
+  expect(lru.hitRatio).toEqual(alone.cache.hitRatio);
+
+  const again = await over.start({ trace: "example", target: "cache", limit: 300, blocks: ["200"] });
+  const { runs: same } = await over.until(again.id, isOver);
+  expect(same).toEqual([lru.id]);
+  expect(readdirSync(runs).sort()).toEqual([...job.runs].sort());
+});
+
+test("a job that the program refuses says what the program says", async () => {
+  const folder = newFolder();
+  mkdirSync(join(folder, "traces"));
+  writeFileSync(join(folder, "traces/bad.jsonl"), "no trace\n");
+  const over = await dashboardOver(join(folder, "runs"), { traces: [join(folder, "traces")] });
+  const { id } = await over.start({ trace: join(folder, "traces/bad.jsonl"), target: "cache" });
+  const job = await over.until(id, isOver);
+  expect(job).toMatchObject({
+    state: "failed",
+    runs: [],
+    said: expect.stringMatching(/^kvlab: .*bad.jsonl: unknown format/),
+  });
+  expect(readdirSync(join(folder, "runs"))).toEqual([]);
+});
+
+describe("a job that is cancelled", () => {
+  test.each([
+    ["ends at once", ""],
+    ["is ended where it does not", 'process.on("SIGINT", () => {});'],
+  ])("%s", async (_, before) => {
+    const folder = newFolder();
+    const pidFile = join(folder, "pid");
+    mkdirSync(join(folder, "mine"));
+    writeFileSync(
+      join(folder, "mine/endless.ts"),
+      endless(before).replace("process.env.PID_FILE", JSON.stringify(pidFile)),
+    );
+    const policies = join(folder, "mine");
+    const over = await dashboardOver(join(folder, "runs"), { policies, patienceMs: 200 });
+    const job = { trace: "example", target: "cache", limit: 200, blocks: ["20"] };
+    const { id } = await over.start({ ...job, evictions: [join(policies, "endless.ts")] });
+    while (!existsSync(pidFile) || readFileSync(pidFile, "utf8") === "") await sleep(20);
+    const pid = Number(readFileSync(pidFile, "utf8"));
+    expect(isAlive(pid)).toBe(true);
+    expect((await over.ask(`/api/jobs/${id}`, { method: "DELETE" })).status).toBe(202);
+    expect(await over.until(id, isOver)).toMatchObject({ state: "cancelled", runs: [] });
+    expect(isAlive(pid)).toBe(false);
+    expect(readdirSync(join(folder, "runs"))).toEqual([]);
+  });
+
+  test("keeps the runs that were complete, and the next one that waits begins", async () => {
+    const folder = newFolder();
+    const over = await dashboardOver(join(folder, "runs"));
+    const blocks = Array.from({ length: 40 }, (_, i) => `${1000 + i}`);
+    const long = { trace: "example", target: "cache", evictions: ["lru"], blocks };
+    const jobs = [await over.start(long), await over.start(long), await over.start(long)];
+    expect(jobs.map(({ state }) => state)).toEqual(["running", "running", "waiting"]);
+    const [first, second, third] = jobs.map(({ id }) => id);
+    const { progress } = await over.until(first, ({ runs }) => runs.length > 0);
+    expect(progress).toBeGreaterThan(0);
+    expect(progress).toBeLessThan(1);
+    await over.ask(`/api/jobs/${first}`, { method: "DELETE" });
+    const ended = await over.until(first, isOver);
+    expect(ended.state).toBe("cancelled");
+    expect(readdirSync(join(folder, "runs"))).toEqual(expect.arrayContaining([...ended.runs]));
+    await over.until(third, ({ state }) => state === "running");
+    await over.dashboard.close();
+    const left = readdirSync(join(folder, "runs"));
+    expect(left.filter((name) => name.startsWith("."))).toEqual([]);
+    expect(second).toBe(2);
+  });
+});

@@ -1,0 +1,243 @@
+import { mkdirSync, readdirSync, readFileSync, renameSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { beforeAll, describe, expect, test } from "vitest";
+import type { PairData, RequestsData, RunDetail, RunList, RunRow, SeriesData } from "../../viz/api.ts";
+import { json, kvlab, newFolder } from "../cli/program.ts";
+import { type Client, dashboardOver } from "./dashboard.ts";
+
+const folder = newFolder();
+const runs = join(folder, "runs");
+let client: Client;
+const reports: Record<string, Awaited<ReturnType<typeof json>>> = {};
+
+beforeAll(async () => {
+  const small = ["example", "--limit", "400"];
+  const made = {
+    cached: [...small, "--warmup", "50"],
+    fifo: [...small, "--eviction", "fifo"],
+    timed: [...small, "--target", "sim", "--policy", "vllm", "--blocks", "1500", "--rate", "20", "--warmup", "20"],
+  };
+  for (const [name, args] of Object.entries(made))
+    reports[name] = await json(folder, ["replay", ...args, "--out", `runs/${name}`]);
+  client = await dashboardOver(runs);
+});
+
+const total = (values: readonly number[]) => values.reduce((sum, value) => sum + value, 0);
+
+test("the list has each run's figures, the newest first", async () => {
+  const { schema, runs: rows } = await client.get<RunList>("/api/runs");
+  expect(schema).toBe("runs/1");
+  expect(rows.map(({ id }) => id)).toEqual(["timed", "fifo", "cached"]);
+  const [timed, , cached] = rows as RunRow[];
+  expect(cached).toMatchObject({
+    ...{ target: "cache", trace: "example", requests: 400, preset: null, index: "hash-table", eviction: "lru" },
+    blocks: reports["cached"].policy.blocks,
+    capacityTokens: reports["cached"].policy.blocks * 16,
+    hitRatio: reports["cached"].cache.hitRatio,
+  });
+  expect(cached).not.toHaveProperty("ttftMsP50");
+  const { latency, throughput } = reports["timed"];
+  expect(timed).toMatchObject({
+    ...{ target: "sim", preset: "vllm", scheduler: "fcfs-chunked", blocks: 1500, capacityTokens: 24_000 },
+    requestsPerS: throughput.requestsPerS,
+    ttftMsP50: latency.ttftMs.p50,
+    ttftMsP99: latency.ttftMs.p99,
+    latencyMsP50: latency.e2eMs.p50,
+  });
+});
+
+test("a run's page has its report, its files and the command that gives it again", async () => {
+  const { report, command, files, row } = await client.get<RunDetail>("/api/runs/timed");
+  const { command: saved, ...others } = JSON.parse(readFileSync(join(runs, "timed/run.json"), "utf8"));
+  expect(report).toEqual(others);
+  expect(command).toBe(saved);
+  expect(command).toMatch(/^kvlab replay example --limit 400 --policy vllm /);
+  expect(files).toEqual(readdirSync(join(runs, "timed")).sort());
+  expect(row.id).toBe("timed");
+});
+
+describe("a series", () => {
+  test("of a run in time counts what the report counts, in as few intervals as are asked for", async () => {
+    const all = await client.get<SeriesData>("/api/runs/timed/series?bins=4096");
+    const { cache } = reports["timed"];
+    expect(total(all.columns["lookupTokens"])).toBe(cache.lookupTokens);
+    expect(total(all.columns["hitTokens"])).toBe(cache.hitTokens);
+    expect(total(all.columns["arrivals"])).toBe(380);
+
+    const few = await client.get<SeriesData>("/api/runs/timed/series?bins=7");
+    expect(few.startNs).toHaveLength(7);
+    expect([few.startNs[0], few.endNs.at(-1)]).toEqual([all.startNs[0], all.endNs.at(-1)]);
+    expect(few.startNs.slice(1)).toEqual(few.endNs.slice(0, -1));
+    const hits = few.columns["hitTokens"].map((mean, i) => (mean * (few.endNs[i] - few.startNs[i])) / few.intervalNs);
+    expect(total(hits)).toBeCloseTo(cache.hitTokens, 6);
+    const blocks = ["freeBlocks", "privateBlocks", "idleBlocks", "heldBlocks"].map((name) => few.columns[name][3]);
+    expect(total(blocks)).toBeCloseTo(1500, 6);
+  });
+
+  test("shows a part of the time more closely", async () => {
+    const all = await client.get<SeriesData>("/api/runs/timed/series?bins=4096");
+    const [fromNs, toNs] = [all.startNs[10], all.endNs[19]];
+    const part = await client.get<SeriesData>(`/api/runs/timed/series?bins=600&fromNs=${fromNs}&toNs=${toNs}`);
+    expect(part.startNs).toEqual(all.startNs.slice(10, 20));
+    expect(part.columns["running"]).toEqual(all.columns["running"].slice(10, 20));
+    const none = await client.get<SeriesData>("/api/runs/timed/series?fromNs=9000000000000000");
+    expect(none.startNs).toEqual([]);
+  });
+
+  test("of a run without a clock has what its requests tell, where they arrived", async () => {
+    const { columns, startNs } = await client.get<SeriesData>("/api/runs/cached/series?bins=20");
+    expect(startNs).toHaveLength(20);
+    const { cache } = reports["cached"];
+    expect(total(columns["arrivals"])).toBe(350);
+    expect(total(columns["lookupTokens"])).toBe(cache.lookupTokens);
+    expect(total(columns["hitTokens"])).toBe(cache.hitTokens);
+    expect(total(columns["computedTokens"])).toBe(cache.lookupTokens - cache.hitTokens);
+  });
+});
+
+describe("requests", () => {
+  test("are drawn evenly, and their quantiles are the report's", async () => {
+    const data = await client.get<RequestsData>("/api/runs/timed/requests?points=100");
+    expect(data.total).toBe(400);
+    expect(data.columns["request"]).toEqual(Array.from({ length: 100 }, (_, i) => 4 * i));
+    const { latency } = reports["timed"];
+    for (const name of ["ttftMs", "tpotMs", "e2eMs", "queueMs"]) {
+      const { p50, p90, p95, p99, max } = latency[name];
+      expect([50, 90, 95, 99, 100].map((percent) => data.quantiles[name][percent])).toEqual([p50, p90, p95, p99, max]);
+    }
+    const [arrival, first, ttft] = ["arrivalNs", "firstTokenNs", "ttftMs"].map((name) => data.columns[name][5]!);
+    expect(ttft).toBeCloseTo((first - arrival) / 1e6, 9);
+  });
+
+  test("all of them give the report's hit ratio", async () => {
+    const { columns, quantiles } = await client.get<RequestsData>("/api/runs/cached/requests?points=20000");
+    const counted = (name: string) => total(columns[name].filter((_, i) => columns["warmup"][i] === 0) as number[]);
+    expect(counted("hitTokens") / counted("inputTokens")).toBe(reports["cached"].cache.hitRatio.token);
+    expect(quantiles).toEqual({});
+    expect(columns).not.toHaveProperty("ttftMs");
+  });
+});
+
+describe("pairs", () => {
+  test("are the same requests in two runs, those that differ most first", async () => {
+    const all = await client.get<PairData>("/api/pairs?a=cached&b=fifo&metric=hitTokens&points=20000");
+    expect(all.total).toBe(350);
+    const differences = all.a.map((value, i) => Math.abs(value - all.b[i]));
+    expect(differences).toEqual([...differences].sort((x, y) => y - x));
+    expect(differences[0]).toBeGreaterThan(0);
+    expect(total(all.a)).toBe(reports["cached"].cache.hitTokens);
+    const few = await client.get<PairData>("/api/pairs?a=cached&b=fifo&metric=hitTokens&points=3");
+    expect(few).toEqual({ ...all, request: all.request.slice(0, 3), a: all.a.slice(0, 3), b: all.b.slice(0, 3) });
+  });
+
+  test("have metrics that both runs have, and are of one trace", async () => {
+    expect((await client.ask("/api/pairs?a=cached&b=fifo&metric=ttftMs")).text).toMatch(
+      /no such metric, expected .*hitTokens/,
+    );
+    await kvlab(folder, ["trace", "generate", "chat", "--requests", "30", "--seed", "9", "--out", "other.jsonl"]);
+    await kvlab(folder, ["replay", "other.jsonl", "--out", "elsewhere/other"]);
+    const both = await dashboardOver(join(folder, "both"));
+    mkdirSync(join(folder, "both"));
+    for (const [from, to] of [
+      ["elsewhere/other", "both/other"],
+      ["runs/fifo", "both/fifo"],
+    ])
+      copyRun(join(folder, from), join(folder, to));
+    const { status, text } = await both.ask("/api/pairs?a=other&b=fifo");
+    expect([status, JSON.parse(text)]).toEqual([409, { error: "the runs are of different traces: other and example" }]);
+  });
+});
+
+/** Copies a run. */
+function copyRun(from: string, to: string): void {
+  mkdirSync(to);
+  for (const name of readdirSync(from)) writeFileSync(join(to, name), readFileSync(join(from, name)));
+}
+
+test("folders that are no runs are said to be none, and are in nobody's way", async () => {
+  const broken = join(folder, "broken");
+  const whole = readFileSync(join(runs, "fifo/run.json"), "utf8");
+  const make = (name: string, report?: string) => {
+    mkdirSync(join(broken, name), { recursive: true });
+    if (report !== undefined) writeFileSync(join(broken, name, "run.json"), report);
+  };
+  make("empty");
+  make("half", whole.slice(0, 300));
+  make("other-schema", '{ "schema": "compare/1" }');
+  make("null", "null");
+  make("odd-field", whole.replace('"blocks"', '"blicks"'));
+  make("line\nbreak", "[]");
+  make("deep/run.json");
+  make(".fresh.17.tmp", whole);
+  make("whole", whole);
+  symlinkSync(join(runs, "fifo"), join(broken, "outside"));
+  symlinkSync(join(broken, "nowhere"), join(broken, "dangling"));
+  make("outside-report");
+  symlinkSync(join(runs, "fifo/run.json"), join(broken, "outside-report/run.json"));
+  writeFileSync(join(broken, "notes.txt"), "mine");
+
+  const over = await dashboardOver(broken);
+  const { runs: rows } = await over.get<RunList>("/api/runs");
+  const problems = Object.fromEntries(rows.map((row) => [row.id, "problem" in row ? row.problem : "none"]));
+  expect(rows[0].id).toBe("whole");
+  expect(problems).toEqual({
+    whole: "none",
+    empty: "has no run.json",
+    deep: "has no run.json",
+    "outside-report": "has no run.json",
+    half: expect.stringMatching(/^run.json is no JSON: [^\n]+$/),
+    "other-schema": expect.stringContaining("run.json is no report of a run: schema"),
+    null: expect.stringContaining("run.json is no report of a run: document"),
+    "odd-field": expect.stringContaining("policy.blocks"),
+    "line\nbreak": expect.stringContaining("document"),
+    outside: expect.stringContaining("leads out"),
+    dangling: expect.stringContaining("cannot be read"),
+  });
+  for (const [id, status] of [
+    ["half", 422],
+    ["empty", 404],
+    ["outside", 404],
+    [".fresh.17.tmp", 404],
+    ["notes.txt", 404],
+  ])
+    expect((await over.ask(`/api/runs/${id}`)).status, `${id}`).toBe(status);
+  expect((await over.ask("/api/runs/whole/requests")).text).toBe('{"error":"the run has no requests.parquet"}');
+});
+
+test("damaged tables are said to be damaged", async () => {
+  const damaged = join(folder, "damaged");
+  mkdirSync(damaged);
+  copyRun(join(runs, "timed"), join(damaged, "one"));
+  const requests = readFileSync(join(damaged, "one/requests.parquet"));
+  const over = await dashboardOver(damaged);
+  const middle = Buffer.from(requests).fill(7, 200, 2000);
+  for (const content of [requests.subarray(0, 900), Buffer.alloc(0), Buffer.from("PAR1"), middle]) {
+    writeFileSync(join(damaged, "one/requests.parquet"), content);
+    const { status, text } = await over.ask("/api/runs/one/requests");
+    expect([status, JSON.parse(text).error]).toEqual([
+      422,
+      expect.stringMatching(/^requests.parquet is damaged \([^\n]+\)$/),
+    ]);
+  }
+  writeFileSync(join(damaged, "one/requests.parquet"), requests);
+  expect((await over.get<RequestsData>("/api/runs/one/requests")).total).toBe(400);
+});
+
+test("what is not there yet, comes, is replaced or goes is seen", async () => {
+  const later = join(folder, "later");
+  const over = await dashboardOver(later);
+  const ids = async () => (await over.get<RunList>("/api/runs")).runs.map(({ id }) => id);
+  expect(await ids()).toEqual([]);
+  mkdirSync(later);
+  copyRun(join(runs, "fifo"), join(later, ".one.17.tmp"));
+  expect(await ids()).toEqual([]);
+  renameSync(join(later, ".one.17.tmp"), join(later, "one"));
+  expect(await ids()).toEqual(["one"]);
+  expect((await over.get<RequestsData>("/api/runs/one/requests")).quantiles).toEqual({});
+  rmSync(join(later, "one"), { recursive: true });
+  copyRun(join(runs, "timed"), join(later, "one"));
+  expect((await over.get<RequestsData>("/api/runs/one/requests")).quantiles).toHaveProperty("ttftMs");
+  expect((await over.get<RunDetail>("/api/runs/one")).row.target).toBe("sim");
+  rmSync(join(later, "one"), { recursive: true });
+  expect(await ids()).toEqual([]);
+});

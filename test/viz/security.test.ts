@@ -1,0 +1,269 @@
+import { mkdirSync, symlinkSync, writeFileSync } from "node:fs";
+import { connect } from "node:net";
+import { networkInterfaces } from "node:os";
+import { join } from "node:path";
+import { beforeAll, describe, expect, test } from "vitest";
+import type { Choices, Job, RunList } from "../../viz/api.ts";
+import { kvlab, newFolder } from "../cli/program.ts";
+import { type Client, dashboardOver } from "./dashboard.ts";
+
+const folder = newFolder();
+const [runs, traces, policies] = ["runs", "traces", "policies"].map((name) => join(folder, name));
+const secret = '{ "schema": "run/1", "secret": "not for the page" }';
+let client: Client;
+
+beforeAll(async () => {
+  await kvlab(folder, ["replay", "example", "--limit", "30", "--out", "runs/one"]);
+  await kvlab(folder, ["trace", "generate", "chat", "--requests", "20", "--out", "traces/below/chat.jsonl.gz"]);
+  await kvlab(folder, ["trace", "generate", "chat", "--requests", "20", "--out", "outside.jsonl"]);
+  await kvlab(folder, ["replay", "example", "--limit", "30", "--events", "--out", "traces/saved"]);
+  mkdirSync(policies);
+  mkdirSync(join(folder, "secret"));
+  writeFileSync(join(folder, "secret/run.json"), secret);
+  writeFileSync(join(folder, "run.json"), secret);
+  writeFileSync(join(folder, "outside.ts"), "export default {};");
+  symlinkSync(join(folder, "secret"), join(runs, "linked"));
+  symlinkSync(join(folder, "outside.jsonl"), join(traces, "linked.jsonl"));
+  symlinkSync(folder, join(traces, "up"));
+  symlinkSync(join(folder, "outside.ts"), join(policies, "linked.ts"));
+  client = await dashboardOver(runs, { traces: [traces], policies });
+});
+
+/** A refusal as it must be: one line of JSON. */
+function errorOf({ status, text, headers }: Awaited<ReturnType<Client["ask"]>>): [number, string] {
+  expect(headers["content-type"]).toBe("application/json; charset=utf-8");
+  const { error, ...others } = JSON.parse(text);
+  expect(others).toEqual({});
+  expect(error).toMatch(/^[^\n]+$/);
+  // What the client said itself may be in it.
+  expect(error.replace(/"[^"]*"/g, "")).not.toContain(folder);
+  return [status, error];
+}
+
+describe("a name for this server that is not its own is refused", () => {
+  test.each([
+    "evil.example",
+    "evil.example:PORT",
+    "127.0.0.1",
+    "127.0.0.1:1",
+    "localhost.evil.example:PORT",
+    "0.0.0.0:PORT",
+  ])("%j", async (name) => {
+    const host = name.replace("PORT", `${client.port}`);
+    for (const path of ["/", "/api/runs", "/app.js"])
+      expect(errorOf(await client.ask(path, { headers: { host } }))[0]).toBe(403);
+  });
+
+  test.each(["127.0.0.1", "localhost", "[::1]", "LOCALHOST"])("but not %s", async (name) => {
+    expect((await client.ask("/api/runs", { headers: { host: `${name}:${client.port}` } })).status).toBe(200);
+  });
+
+  test("nor is a request without any answered", async () => {
+    for (const host of ["", "Host: \r\n"])
+      expect(await spoken(client.port, `GET /api/runs HTTP/1.0\r\n${host}\r\n`)).toMatch(/^HTTP\/1.1 403 /);
+  });
+});
+
+describe("what another site sends is refused", () => {
+  const job = { trace: "example", target: "cache", limit: 10 };
+
+  test.each(["http://evil.example", "null", "https://127.0.0.1:PORT", "http://127.0.0.1:1", "http://localhost:PORT"])(
+    "with the Origin %s",
+    async (name) => {
+      const origin = name.replace("PORT", `${client.port}`);
+      expect(errorOf(await client.post(job, { origin }))[0]).toBe(403);
+      expect(errorOf(await client.ask("/api/jobs/1", { method: "DELETE", headers: { origin } }))[0]).toBe(403);
+      expect(errorOf(await client.ask("/api/runs", { headers: { origin } }))[0]).toBe(403);
+    },
+  );
+
+  test("or from another site without one", async () => {
+    for (const site of ["cross-site", "same-site", "none"])
+      expect(errorOf(await client.post(job, { "sec-fetch-site": site }))[0]).toBe(403);
+  });
+
+  test("and so is a question whether it may", async () => {
+    const headers = { origin: "http://evil.example", "access-control-request-method": "POST" };
+    const answer = await client.ask("/api/jobs", { method: "OPTIONS", headers });
+    expect(errorOf(answer)[0]).toBe(403);
+    expect(Object.keys(answer.headers).filter((name) => name.startsWith("access-control"))).toEqual([]);
+  });
+
+  test("no job was started", async () => {
+    expect(await client.get<Job[]>("/api/jobs")).toEqual([]);
+  });
+});
+
+test("it can be reached from this machine only", async () => {
+  const others = Object.values(networkInterfaces())
+    .flatMap((each) => each ?? [])
+    .filter(({ family, internal }) => family === "IPv4" && !internal);
+  for (const { address } of others) expect(await canConnect(address, client.port), address).toBe(false);
+  expect(await canConnect("127.0.0.1", client.port)).toBe(true);
+});
+
+test("the page is served with a policy that lets nothing else in", async () => {
+  const { status, headers, text } = await client.ask("/");
+  expect([status, headers["content-type"]]).toEqual([200, "text/html; charset=utf-8"]);
+  expect(text).toContain("a page");
+  expect(headers["content-security-policy"]).toBe(
+    "default-src 'self';style-src 'self' 'unsafe-inline';img-src 'self' data: blob:;object-src 'none';base-uri 'none';" +
+      "form-action 'none';frame-ancestors 'none'",
+  );
+  expect(headers).toMatchObject({ "x-content-type-options": "nosniff", "cross-origin-resource-policy": "same-origin" });
+  expect(headers).not.toHaveProperty("x-powered-by");
+  const script = await client.ask("/app.js");
+  expect([script.headers["content-type"], script.text]).toEqual(["text/javascript; charset=utf-8", "let a = 1;"]);
+});
+
+describe("no way leads out of the folder of runs", () => {
+  test.each([
+    ...[
+      "..",
+      "%2e%2e",
+      "../secret",
+      "..%2fsecret",
+      "%2e%2e%2fsecret",
+      "..%5csecret",
+      "one%2f..%2f..%2fsecret",
+      "linked",
+    ],
+    ...[
+      "one%00",
+      "%00",
+      ".",
+      "",
+      "%2fetc",
+      "%252e%252e",
+      "one/../../secret",
+      "~",
+      "%c0%ae%c0%ae",
+      "%ff",
+      "a".repeat(5000),
+    ],
+    encodeURIComponent("/etc"),
+  ])("%s", async (id) => {
+    for (const path of [`/api/runs/${id}/series`, `/api/runs/${id}/requests`, `/api/pairs?a=${id}&b=one`]) {
+      const [status] = errorOf(await client.ask(path));
+      expect([400, 404], path).toContain(status);
+    }
+    const answer = await client.ask(`/api/runs/${id}`);
+    if (id === "") expect((JSON.parse(answer.text) as RunList).runs).toHaveLength(2);
+    else expect([400, 404]).toContain(errorOf(answer)[0]);
+    expect(answer.text).not.toContain("not for the page");
+  });
+
+  test.each([
+    "/../package.json",
+    "/..%2fpackage.json",
+    "/app.js/..",
+    "/%00",
+    "/__proto__",
+    "/constructor",
+    "//etc/passwd",
+  ])("nor into other files: %s", async (path) => {
+    expect([400, 404]).toContain(errorOf(await client.ask(path))[0]);
+  });
+
+  test("an absolute address is as good as its path", async () => {
+    expect((await client.ask(`http://evil.example/api/runs/..%2fsecret`)).status).toBe(404);
+  });
+});
+
+describe("a job is started with what there is to choose from, and nothing else", () => {
+  test("which are files in the folders that were named", async () => {
+    const choices = await client.get<Choices>("/api/choices");
+    expect(choices.traces).toEqual(["example", join(traces, "below/chat.jsonl.gz")]);
+    expect(choices.evictions).toContain("lru");
+    expect(choices.evictions.filter((name) => name.includes("/"))).toEqual([]);
+    expect(choices.presets).toContain("vllm");
+  });
+
+  const good = { trace: "example", target: "cache" };
+  test.each<[string, unknown]>([
+    ["a trace elsewhere", { ...good, trace: join(folder, "outside.jsonl") }],
+    ["a trace above", { ...good, trace: join(traces, "../outside.jsonl") }],
+    ["a link to a trace", { ...good, trace: join(traces, "linked.jsonl") }],
+    ["a trace over a link", { ...good, trace: join(traces, "up/outside.jsonl") }],
+    ["an option for a trace", { ...good, trace: "--operations=/etc/passwd" }],
+    ["a policy's file", { ...good, evictions: [join(folder, "outside.ts")] }],
+    ["a link to one", { ...good, evictions: [join(policies, "linked.ts")] }],
+    ["two in one", { ...good, evictions: ["lru,./outside.ts"] }],
+    ["an index's file", { ...good, index: "./outside.ts" }],
+    ["a scheduler of no name", { ...good, scheduler: "__proto__" }],
+    ["a preset of no name", { ...good, preset: "constructor" }],
+    ["another target", { ...good, target: "http://evil.example" }],
+    ["an option for blocks", { ...good, blocks: ["--out=/tmp"] }],
+    ["a limit that is none", { ...good, limit: -1 }],
+    ["a limit in words", { ...good, limit: "1; rm" }],
+    ["a field that there is not", { ...good, out: "/tmp" }],
+    ["no target", { trace: "example" }],
+    ["a list", [good]],
+    ["nothing", ""],
+    ["no JSON", "{"],
+    ["a word", '"example"'],
+    ["too many", { ...good, blocks: Array.from({ length: 51 }, (_, i) => `${i + 1}`) }],
+  ])("%s", async (_, body) => {
+    expect(errorOf(await client.post(body))[0]).toBe(400);
+    expect(await client.get<Job[]>("/api/jobs")).toEqual([]);
+  });
+
+  test("in JSON, of 16 KiB at most, as it is", async () => {
+    const text = JSON.stringify(good);
+    for (const type of ["text/plain", "application/x-www-form-urlencoded", "multipart/form-data; boundary=a"])
+      expect(errorOf(await client.post(text, { "content-type": type }))[0]).toBe(415);
+    expect(errorOf(await client.post(`${text}${" ".repeat(16_384)}`))[0]).toBe(413);
+    expect(errorOf(await client.post(text, { "content-encoding": "gzip" }))[0]).toBe(415);
+    expect(await client.get<Job[]>("/api/jobs")).toEqual([]);
+  });
+});
+
+test.each([
+  "/api/runs/one/series?bins=0",
+  "/api/runs/one/series?bins=1e9",
+  "/api/runs/one/series?bins=5&bins=6",
+  "/api/runs/one/series?bins[]=5",
+  "/api/runs/one/series?fromNs=-1",
+  "/api/runs/one/series?toNs=NaN",
+  "/api/runs/one/requests?points=99999999",
+  "/api/runs/one/requests?pionts=5",
+  "/api/pairs?a=one",
+  "/api/pairs?a=one&b=one&metric=__proto__",
+])("a query that is none is refused: %s", async (path) => {
+  expect(errorOf(await client.ask(path))[0]).toBe(400);
+});
+
+test("other addresses and acts are none", async () => {
+  for (const [method, path] of [
+    ["GET", "/api"],
+    ["GET", "/api/nothing"],
+    ["PUT", "/api/runs/one"],
+    ["DELETE", "/api/runs/one"],
+    ["POST", "/api/runs"],
+    ["DELETE", "/api/jobs/7"],
+  ])
+    expect(errorOf(await client.ask(path, { method }))[0], path).toBe(404);
+  expect(errorOf(await client.ask("/api/jobs/1e3", { method: "DELETE" }))[0]).toBe(400);
+});
+
+/** What a server answers to these very bytes. */
+function spoken(port: number, text: string): Promise<string> {
+  return new Promise((resolve, reject) => {
+    let answer = "";
+    const socket = connect(port, "127.0.0.1", () => socket.write(text));
+    socket.setEncoding("utf8").on("data", (part) => {
+      answer += part;
+    });
+    socket.on("end", () => resolve(answer)).on("error", reject);
+  });
+}
+
+const canConnect = (host: string, port: number): Promise<boolean> =>
+  new Promise((resolve) => {
+    const socket = connect({ host, port, timeout: 1000 }, () => end(true));
+    const end = (answer: boolean) => {
+      socket.destroy();
+      resolve(answer);
+    };
+    socket.on("error", () => end(false)).on("timeout", () => end(false));
+  });

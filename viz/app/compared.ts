@@ -1,0 +1,27 @@
+import type { RunRow } from "../api.ts";
+
+/** Runs side by side, with the words and colours that they have in every figure. */
+export interface Compared {
+  readonly rows: readonly RunRow[];
+  readonly labels: ReadonlyMap<string, string>;
+  readonly colours: ReadonlyMap<string, string>;
+}
+
+/** A bound that no policy passes: the offline optimum, or a cache without end. */
+export const isBound = ({ eviction, blocks }: RunRow): boolean => eviction === "belady" || blocks === null;
+
+export const isTimed = ({ requestsPerS }: RunRow): boolean => requestsPerS !== undefined;
+
+/** The colour of a run in every figure. */
+export const colourOf = ({ labels, colours }: Compared, { id }: RunRow): string =>
+  colours.get(labels.get(id) ?? "") ?? "var(--bound)";
+
+/** A label, with the size where runs of several sizes have it. */
+export function nameOf({ rows, labels }: Compared, id: string): string {
+  const label = labels.get(id) ?? id;
+  const same = rows.filter((row) => labels.get(row.id) === label);
+  if (same.length === 1) return label;
+  const row = same.find((each) => each.id === id);
+  const sizes = new Set(same.map(({ blocks }) => blocks));
+  return sizes.size === same.length ? `${label} · ${row?.blocks} blocks` : `${label} · ${id.slice(-8)}`;
+}

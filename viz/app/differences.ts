@@ -1,0 +1,116 @@
+import type { RunRow } from "../api.ts";
+import { type Compared, colourOf, isTimed, nameOf } from "./compared.ts";
+import { h, select } from "./dom.ts";
+import { approximate, change, integer, milliseconds, percent } from "./format.ts";
+import type { Page } from "./page.ts";
+import { linkTo, remember } from "./route.ts";
+import { type Column, Table } from "./table.ts";
+
+/** What a run is compared by. */
+interface Measure {
+  readonly name: string;
+  readonly label: string;
+  readonly moreIsBetter: boolean;
+  of(row: RunRow): number | undefined;
+  text(value: number): string;
+  /** A ratio differs by percentage points, all else by its share. */
+  readonly inPoints?: boolean;
+}
+
+/** Every run, and how far it is from a chosen baseline. */
+export function differencesTable(compared: Compared, { params }: Page, metricOf: () => string) {
+  const { rows } = compared;
+  let base = rows.find(({ id }) => id === params.get("base")) ?? rows[0];
+  const all: readonly Measure[] = [
+    {
+      name: "hits",
+      label: "Hit ratio",
+      moreIsBetter: true,
+      of: ({ hitRatio }) => hitRatio[metricOf()],
+      text: percent,
+      inPoints: true,
+    },
+    {
+      name: "rate",
+      label: "Requests/s",
+      moreIsBetter: true,
+      of: ({ requestsPerS }) => requestsPerS,
+      text: (rate) => rate.toFixed(2),
+    },
+    { name: "ttft", label: "TTFT p50", moreIsBetter: false, of: ({ ttftMsP50 }) => ttftMsP50, text: milliseconds },
+    { name: "ttft99", label: "TTFT p99", moreIsBetter: false, of: ({ ttftMsP99 }) => ttftMsP99, text: milliseconds },
+    {
+      name: "latency",
+      label: "Latency p50",
+      moreIsBetter: false,
+      of: ({ latencyMsP50 }) => latencyMsP50,
+      text: milliseconds,
+    },
+  ];
+  const measures = all.filter(({ name }) => name === "hits" || rows.some(isTimed));
+  const table = new Table<RunRow>({
+    title: "Differences from the baseline",
+    columns: [
+      { name: "run", label: "Run", value: ({ id }) => nameOf(compared, id), show: (row) => named(compared, row) },
+      {
+        name: "size",
+        label: "Cache, tokens",
+        value: ({ capacityTokens }) => capacityTokens ?? Number.POSITIVE_INFINITY,
+        show: ({ capacityTokens }) => (capacityTokens === null ? "unlimited" : approximate(capacityTokens)),
+      },
+      ...measures.flatMap((measure) => columnsOf(measure, () => base)),
+      {
+        name: "requests",
+        label: "Requests",
+        value: ({ requests }) => requests,
+        show: ({ requests }) => integer(requests),
+        wide: true,
+      },
+    ],
+    sort: params.get("order") ?? "",
+    onSort: (order) => remember({ order }),
+    rowClass: ({ id }) => (id === base.id ? "chosen" : ""),
+  });
+  const show = () => table.show(rows);
+  const choices = rows.map(({ id }) => ({ value: id, label: nameOf(compared, id) }));
+  const choose = (id: string) => {
+    base = rows.find((row) => row.id === id) ?? base;
+    remember({ base: id });
+    show();
+  };
+  const head = h(
+    "div",
+    { class: "cardhead" },
+    h("h2", {}, "Differences"),
+    h("div", { class: "tools" }, select("Baseline", choices, base.id, choose)),
+    table.csvButton(),
+  );
+  return { element: h("section", { class: "card" }, head, table.element), show };
+}
+
+function named(compared: Compared, row: RunRow): Node {
+  const swatch = h("span", { class: "swatch" });
+  swatch.style.background = colourOf(compared, row);
+  return h("span", {}, swatch, h("a", { href: linkTo("run", { id: row.id }) }, nameOf(compared, row.id)));
+}
+
+/** The value, and its difference from the baseline's. */
+function columnsOf({ name, label, moreIsBetter, of, text, inPoints }: Measure, baseOf: () => RunRow): Column<RunRow>[] {
+  const difference = (row: RunRow) => {
+    const [value, base] = [of(row), of(baseOf())];
+    if (value === undefined || base === undefined || row.id === baseOf().id) return undefined;
+    if (inPoints) return value - base;
+    return base === 0 ? undefined : value / base - 1;
+  };
+  const shown = (row: RunRow) => {
+    const value = difference(row);
+    if (value === undefined) return "–";
+    const words = inPoints ? `${value < 0 ? "−" : "+"}${Math.abs(value * 100).toFixed(2)} points` : change(value);
+    const isBetter = value > 0 === moreIsBetter;
+    return h("span", { class: Math.abs(value) < 1e-9 ? undefined : isBetter ? "better" : "worse" }, words);
+  };
+  return [
+    { name, label, value: of, show: (row) => (of(row) === undefined ? "–" : text(of(row)!)) },
+    { name: `${name}-change`, label: "against baseline", value: difference, show: shown },
+  ];
+}

@@ -1,0 +1,9 @@
+import * as Plot from "@observablehq/plot";
+
+/** Draws with Plot in the page's letters, as one image to screen readers. */
+export function drawPlot(body: HTMLElement, options: Plot.PlotOptions & { readonly ariaLabel: string }): void {
+  const svg = Plot.plot({ style: { fontSize: "12.5px", fontFamily: "inherit", background: "none" }, ...options });
+  svg.setAttribute("role", "img");
+  for (const group of svg.querySelectorAll("g[aria-label]")) group.removeAttribute("aria-label");
+  body.replaceChildren(svg);
+}

@@ -1,0 +1,79 @@
+import type { BrokenRun, Job, PairData, RequestsData, RunDetail, RunList, RunRow, SeriesData } from "../api.ts";
+
+/** Answers of the server, by the paths of `viz/api.ts`. */
+export async function get<Answer>(path: string, signal?: AbortSignal): Promise<Answer> {
+  const response = await fetch(path, signal ? { signal } : {});
+  if (!response.ok) throw new Error(await problemOf(response));
+  return (await response.json()) as Answer;
+}
+
+/** What a refused request was told, in a line. */
+export async function problemOf(response: Response): Promise<string> {
+  const text = await response.text();
+  try {
+    const { error, problem } = JSON.parse(text);
+    return String(error ?? problem ?? text);
+  } catch {
+    return text || `the server answered ${response.status}`;
+  }
+}
+
+const runPath = (id: string) => `api/runs/${encodeURIComponent(id)}`;
+
+export const getRun = (id: string, signal?: AbortSignal) => get<RunDetail>(runPath(id), signal);
+export const getRequests = (id: string, signal?: AbortSignal) => get<RequestsData>(`${runPath(id)}/requests`, signal);
+
+export function getSeries(
+  id: string,
+  bins: number,
+  range: readonly [number, number] | undefined,
+  signal?: AbortSignal,
+): Promise<SeriesData> {
+  const between = range ? `&fromNs=${Math.round(range[0])}&toNs=${Math.round(range[1])}` : "";
+  return get(`${runPath(id)}/series?bins=${bins}${between}`, signal);
+}
+
+export function getPairs(a: string, b: string, metric: string, signal?: AbortSignal): Promise<PairData> {
+  const query = new URLSearchParams({ a, b, metric, points: "2000" });
+  return get(`api/pairs?${query}`, signal);
+}
+
+export const isBroken = (row: RunRow | BrokenRun): row is BrokenRun => "problem" in row;
+
+/** The list of runs and the jobs, kept up to date by the server. */
+export class Live {
+  runs: readonly (RunRow | BrokenRun)[] = [];
+  jobs: readonly Job[] = [];
+  readonly #listeners = new Set<() => void>();
+
+  async start(): Promise<void> {
+    await this.refresh();
+    const events = new EventSource("api/events");
+    events.addEventListener("runs", () => void this.refresh());
+    events.addEventListener("jobs", ({ data }) => {
+      this.jobs = JSON.parse(data);
+      this.#tell();
+    });
+  }
+
+  /** The whole runs among them. */
+  get rows(): readonly RunRow[] {
+    return this.runs.filter((row): row is RunRow => !isBroken(row));
+  }
+
+  /** Calls back at every change, until the view is left. */
+  watch(listener: () => void, left: AbortSignal): void {
+    this.#listeners.add(listener);
+    left.addEventListener("abort", () => this.#listeners.delete(listener));
+  }
+
+  /** Asks for the list now. */
+  async refresh(): Promise<void> {
+    this.runs = (await get<RunList>("api/runs")).runs;
+    this.#tell();
+  }
+
+  #tell(): void {
+    for (const listener of this.#listeners) listener();
+  }
+}

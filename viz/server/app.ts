@@ -1,0 +1,160 @@
+import express, { type Express, type NextFunction, type Request, type Response } from "express";
+import { z } from "zod";
+import type { RunRow } from "../api.ts";
+import type { Events } from "./events.ts";
+import { guard, headers } from "./guard.ts";
+import type { Sources } from "./job-words.ts";
+import type { Jobs } from "./jobs.ts";
+import { Refusal } from "./refusal.ts";
+import { pairsOf, Requests } from "./requests.ts";
+import type { Runs } from "./runs.ts";
+import { arrivalSeriesOf, seriesOf } from "./series.ts";
+import type { Table, Tables } from "./tables.ts";
+
+/** The page: its document, and what that loads, by name. */
+export interface Page {
+  readonly html: string;
+  readonly files: ReadonlyMap<string, { readonly type: string; readonly bytes: Uint8Array }>;
+}
+
+export interface AppParts {
+  readonly page: Page;
+  readonly runs: Runs;
+  readonly tables: Tables;
+  readonly jobs: Jobs;
+  readonly events: Events;
+  readonly sources: () => Promise<Sources>;
+}
+
+const wholeNumber = z
+  .string()
+  .regex(/^\d{1,16}$/, "expected a whole number")
+  .transform(Number);
+const between = (least: number, most: number, initial: number) =>
+  wholeNumber.pipe(z.number().min(least).max(most)).default(initial);
+
+const seriesQuery = z.strictObject({
+  fromNs: wholeNumber.default(0),
+  toNs: wholeNumber.default(Number.MAX_SAFE_INTEGER),
+  bins: between(1, 4096, 600),
+});
+const requestsQuery = z.strictObject({ points: between(1, 20_000, 2000) });
+const pairsQuery = z.strictObject({
+  a: z.string(),
+  b: z.string(),
+  metric: z.string().max(100).default("hitRatio"),
+  points: between(1, 20_000, 2000),
+});
+
+/** What viz/api.ts promises, and the page itself. */
+export function dashboardApp({ page, runs, tables, jobs, events, sources }: AppParts): Express {
+  const app = express();
+  app.disable("x-powered-by").disable("etag").set("query parser", "simple");
+  app.use(headers, guard);
+  app.use("/api", (_request, response, next) => {
+    response.set("cache-control", "no-store");
+    next();
+  });
+
+  const tableOf = async (id: string, name: string): Promise<Table | undefined> => {
+    const file = await runs.file(id, name);
+    return file && (await tables.read(file));
+  };
+  const requestsOf = async (id: string): Promise<Requests> => {
+    const table = await tableOf(id, "requests.parquet");
+    if (!table) throw new Refusal(404, "the run has no requests.parquet");
+    return new Requests(table);
+  };
+
+  app.get("/api/runs", async (_request, response) => {
+    response.json({ schema: "runs/1", runs: await runs.list() });
+  });
+  app.get("/api/runs/:id", async (request, response) => {
+    response.json(await runs.detail(request.params.id));
+  });
+  app.get("/api/runs/:id/series", async (request, response) => {
+    const { id } = request.params;
+    const range = asked(seriesQuery, request);
+    const series = await tableOf(id, "series.parquet");
+    if (series) return void response.json(seriesOf(series, range));
+    const requests = await tableOf(id, "requests.parquet");
+    if (!requests) throw new Refusal(404, "the run has neither series.parquet nor requests.parquet");
+    response.json(arrivalSeriesOf(requests, range));
+  });
+  app.get("/api/runs/:id/requests", async (request, response) => {
+    const { points } = asked(requestsQuery, request);
+    response.json((await requestsOf(request.params.id)).drawn(points));
+  });
+  app.get("/api/pairs", async (request, response) => {
+    const { a, b, metric, points } = asked(pairsQuery, request);
+    const [left, right] = [(await runs.detail(a)).row, (await runs.detail(b)).row];
+    checkSameTrace(left, right);
+    response.json(pairsOf(await requestsOf(a), await requestsOf(b), metric, points));
+  });
+  app.get("/api/choices", async (_request, response) => {
+    response.json((await sources()).choices);
+  });
+  app.get("/api/jobs", (_request, response) => {
+    response.json(jobs.list());
+  });
+  app.post("/api/jobs", onlyJson, express.json({ limit: "16kb", inflate: false }), async (request, response) => {
+    response.status(201).json(await jobs.submit(request.body));
+  });
+  app.delete("/api/jobs/:id", (request, response) => {
+    const { id } = request.params;
+    if (!/^\d{1,9}$/.test(id)) throw new Refusal(400, `a job is a number, not ${JSON.stringify(id.slice(0, 100))}`);
+    response.status(202).json(jobs.cancel(Number(id)));
+  });
+  app.get("/api/events", (request, response) => {
+    if (request.method === "HEAD") return void response.end();
+    events.add(request, response);
+  });
+
+  app.get("/", (_request, response) => {
+    response.set("cache-control", "no-cache").type("html").send(page.html);
+  });
+  app.get("/:name", (request, response, next) => {
+    const file = page.files.get(request.params.name);
+    if (!file) return next();
+    response.set({ "cache-control": "no-cache", "content-type": file.type }).send(Buffer.from(file.bytes));
+  });
+  app.use((request) => {
+    throw new Refusal(404, `there is no ${request.method} ${request.path.slice(0, 100)}`);
+  });
+  app.use(answerError);
+  return app;
+}
+
+/** @throws Refusal if the body is said to be anything else. */
+function onlyJson(request: Request, _response: Response, next: NextFunction): void {
+  if (!request.is("application/json")) throw new Refusal(415, "the content type is not application/json");
+  next();
+}
+
+function asked<Query>(query: z.ZodType<Query>, request: Request): Query {
+  const parsed = query.safeParse(request.query);
+  if (parsed.success) return parsed.data;
+  const [{ path, message }] = parsed.error.issues;
+  throw new Refusal(400, `${path.join(".") || "the query"}: ${message}`);
+}
+
+/** Numbers of requests mean the same only then. */
+function checkSameTrace(a: RunRow, b: RunRow): void {
+  if (a.trace !== b.trace) throw new Refusal(409, `the runs are of different traces: ${a.trace} and ${b.trace}`);
+}
+
+/** One line of JSON, whatever went wrong; express takes this for what it is by its four parameters. */
+function answerError(error: unknown, _request: Request, response: Response, _next: NextFunction): void {
+  if (response.headersSent) return void response.destroy();
+  const status = statusOf(error);
+  const message = error instanceof Error ? error.message : String(error);
+  if (status >= 500 && !(error instanceof Refusal))
+    process.stderr.write(`kvlab: dashboard: ${message.split("\n")[0]}\n`);
+  response.status(status).json({ error: message.replace(/\s*\n\s*/g, " ") });
+}
+
+/** Also of what express refuses: a body that is too long or no JSON, an address that cannot be decoded. */
+function statusOf(error: unknown): number {
+  const { status } = error as { status?: unknown };
+  return typeof status === "number" && status >= 400 && status < 600 ? status : 500;
+}

@@ -1,0 +1,35 @@
+import { realpath, stat } from "node:fs/promises";
+import { join, sep } from "node:path";
+
+/** A file or folder that is where its name says: below a folder, also when links are followed. */
+export interface Inside {
+  /** Without links. */
+  readonly path: string;
+  readonly size: number;
+  readonly mtimeMs: number;
+  /** Changes when the content does. */
+  readonly version: string;
+}
+
+/** Whether a name is one of a direct child: no way up, no folder below, nothing hidden. */
+export const isChildName = (name: string) =>
+  name !== "" && name.length <= 255 && !name.startsWith(".") && !/[/\\\0]/.test(name);
+
+/**
+ * The child `name` of `folder`, which has no links in its own path.
+ *
+ * @returns undefined if there is none, if it is of another kind, or a link that leads out of the folder
+ */
+export async function childOf(folder: string, name: string, kind: "file" | "folder"): Promise<Inside | undefined> {
+  if (!isChildName(name)) return undefined;
+  try {
+    const path = await realpath(join(folder, name));
+    if (!path.startsWith(folder.endsWith(sep) ? folder : folder + sep)) return undefined;
+    const found = await stat(path);
+    if (!(kind === "file" ? found.isFile() : found.isDirectory())) return undefined;
+    const { size, mtimeMs, ino } = found;
+    return { path, size, mtimeMs, version: `${ino} ${size} ${mtimeMs}` };
+  } catch {
+    return undefined;
+  }
+}

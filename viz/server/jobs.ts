@@ -1,0 +1,215 @@
+import { type ChildProcess, spawn } from "node:child_process";
+import { mkdir, readdir, rm } from "node:fs/promises";
+import { join } from "node:path";
+import type { Job } from "../api.ts";
+import { isChildName } from "./inside.ts";
+import { parseJob, type Sources, wordsOf } from "./job-words.ts";
+import { Refusal } from "./refusal.ts";
+
+export interface JobsOptions {
+  /** How this very program is started: the executable, and what comes before a command. */
+  readonly program: readonly string[];
+  /** Where runs end up. */
+  readonly folder: string;
+  /** What can be chosen now. */
+  readonly sources: () => Promise<Sources>;
+  /** Puts a saved run, which is in a folder beside the others, in its place. */
+  readonly keep: (saved: string, id: string) => Promise<void>;
+  /** So long a program has to end after it was asked to. */
+  readonly patienceMs?: number;
+}
+
+interface Entry {
+  readonly id: number;
+  readonly words: readonly string[];
+  readonly command: string;
+  state: Job["state"];
+  progress: number | null;
+  said: string;
+  readonly runs: string[];
+  child: ChildProcess | undefined;
+  isCancelled: boolean;
+}
+
+const atOnce = 2;
+const mostWaiting = 20;
+const mostKnown = 50;
+/** How often is looked for runs that are complete. */
+const lookMs = 500;
+const longestSaid = 500;
+
+/**
+ * Runs that the page has started: each is the program itself in a process of its own, which saves below a hidden folder
+ * beside the other runs. Whatever is complete there is moved to them.
+ */
+export class Jobs {
+  /** Told whenever `list` has changed. */
+  onChange: () => void = () => {};
+  readonly #options: JobsOptions;
+  readonly #entries: Entry[] = [];
+  readonly #running = new Set<Promise<void>>();
+  #moved: Promise<void> = Promise.resolve();
+  #lastId = 0;
+  #isClosed = false;
+
+  constructor(options: JobsOptions) {
+    this.#options = options;
+  }
+
+  /** The newest first. */
+  list(): Job[] {
+    return this.#entries.map(shown).reverse();
+  }
+
+  /** @throws Refusal if the request is none, or too much is waiting. */
+  async submit(body: unknown): Promise<Job> {
+    const sources = await this.#options.sources();
+    const { words, command } = wordsOf(parseJob(body, sources), sources);
+    if (this.#isClosed) throw new Refusal(503, "the dashboard is ending");
+    if (this.#count("waiting") >= mostWaiting) throw new Refusal(429, `${mostWaiting} jobs are waiting, no more can`);
+    const entry: Entry = {
+      ...{ id: ++this.#lastId, words, command, state: "waiting", progress: null, said: "", runs: [] },
+      ...{ child: undefined, isCancelled: false },
+    };
+    this.#entries.push(entry);
+    this.#forgetOld();
+    this.#startNext();
+    this.onChange();
+    return shown(entry);
+  }
+
+  /** Asks the program to end; what it has saved stays. @throws Refusal if there is no such job. */
+  cancel(id: number): Job {
+    const entry = this.#entries.find((each) => each.id === id);
+    if (!entry) throw new Refusal(404, `there is no job ${id}`);
+    this.#cancel(entry);
+    this.onChange();
+    return shown(entry);
+  }
+
+  /** Cancels all, and waits until every program has ended. */
+  async close(): Promise<void> {
+    this.#isClosed = true;
+    for (const entry of this.#entries) this.#cancel(entry);
+    await Promise.all(this.#running);
+  }
+
+  #cancel(entry: Entry): void {
+    if (entry.state === "waiting") entry.state = "cancelled";
+    if (entry.state !== "running" || entry.isCancelled) return;
+    entry.isCancelled = true;
+    const { child } = entry;
+    if (!child) return;
+    child.kill("SIGINT");
+    const timer = setTimeout(() => child.kill("SIGKILL"), this.#options.patienceMs ?? 5000);
+    child.once("close", () => clearTimeout(timer));
+  }
+
+  #count(state: Job["state"]): number {
+    return this.#entries.filter((entry) => entry.state === state).length;
+  }
+
+  #forgetOld(): void {
+    const isOver = ({ state }: Entry) => state !== "waiting" && state !== "running";
+    while (this.#entries.length > mostKnown && this.#entries.some(isOver))
+      this.#entries.splice(this.#entries.findIndex(isOver), 1);
+  }
+
+  #startNext(): void {
+    while (!this.#isClosed && this.#running.size < atOnce) {
+      const next = this.#entries.find(({ state }) => state === "waiting");
+      if (!next) return;
+      next.state = "running";
+      const running = this.#run(next).finally(() => {
+        this.#running.delete(running);
+        this.#startNext();
+        this.onChange();
+      });
+      this.#running.add(running);
+    }
+  }
+
+  async #run(entry: Entry): Promise<void> {
+    const staging = join(this.#options.folder, `.job-${entry.id}.${process.pid}.tmp`);
+    let code: number | null = null;
+    try {
+      await mkdir(staging, { recursive: true });
+      if (!entry.isCancelled) code = await this.#runIn(staging, entry);
+    } catch (error) {
+      entry.said = lastLine(error instanceof Error ? error.message : String(error));
+    }
+    await rm(staging, { recursive: true, force: true }).catch(() => {});
+    entry.state = code === 0 ? "done" : entry.isCancelled ? "cancelled" : "failed";
+    if (code === 0) Object.assign(entry, { progress: 1, said: "" });
+  }
+
+  /** The exit code; null if a signal ended it. */
+  async #runIn(staging: string, entry: Entry): Promise<number | null> {
+    const [executable, ...before] = this.#options.program;
+    const { INIT_CWD: _, FORCE_COLOR: __, ...env } = process.env;
+    const child = spawn(executable, [...before, ...entry.words], {
+      cwd: staging,
+      env: { ...env, KVLAB_PROGRESS: "ipc" },
+      stdio: ["ignore", "pipe", "pipe", "ipc"],
+    });
+    entry.child = child;
+    child.on("message", (message) => this.#hear(entry, message));
+    this.#listen(entry, child);
+    const ended = new Promise<number | null>((resolve, reject) => {
+      child.on("error", reject);
+      child.on("close", resolve);
+    });
+    const collect = () => this.#collect(join(staging, "runs"), entry);
+    const timer = setInterval(() => collect().catch(() => {}), lookMs);
+    try {
+      const code = await ended;
+      await collect();
+      return code;
+    } finally {
+      clearInterval(timer);
+      entry.child = undefined;
+    }
+  }
+
+  /** How far it is. */
+  #hear(entry: Entry, message: unknown): void {
+    const { doing, share } = message as { doing?: unknown; share?: unknown };
+    if (typeof doing === "string") entry.said = lastLine(doing);
+    entry.progress = typeof share === "number" ? share : null;
+    this.onChange();
+  }
+
+  /** Keeps the last line of what it says on stderr. */
+  #listen(entry: Entry, { stdout, stderr }: ChildProcess): void {
+    stdout!.resume();
+    let tail = "";
+    stderr!.setEncoding("utf8").on("data", (text: string) => {
+      tail = (tail + text).slice(-2 * longestSaid);
+      const said = lastLine(tail);
+      if (said !== "") entry.said = said;
+      this.onChange();
+    });
+  }
+
+  /** Moves complete runs to the others, one at a time: two jobs may have made the same. */
+  #collect(saved: string, entry: Entry): Promise<void> {
+    const moved = this.#moved.then(() => this.#move(saved, entry));
+    this.#moved = moved.catch(() => {});
+    return moved;
+  }
+
+  async #move(saved: string, entry: Entry): Promise<void> {
+    const names = await readdir(saved).catch(() => []);
+    for (const id of names.filter((name) => isChildName(name) && !entry.runs.includes(name))) {
+      await this.#options.keep(join(saved, id), id);
+      entry.runs.push(id);
+      this.onChange();
+    }
+  }
+}
+
+const shown = ({ id, command, state, progress, said, runs }: Entry): Job => ({
+  ...{ id, command, state, progress, said, runs: [...runs] },
+});
+
+const lastLine = (text: string) => (text.trimEnd().split("\n").at(-1) ?? "").trim().slice(0, longestSaid);

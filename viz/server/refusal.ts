@@ -1,0 +1,10 @@
+/** What a client asked for cannot be answered: an HTTP status, and one line that says why. */
+export class Refusal extends Error {
+  override name = "Refusal";
+  readonly status: number;
+
+  constructor(status: 400 | 403 | 404 | 405 | 409 | 413 | 415 | 422 | 429 | 503, message: string) {
+    super(message);
+    this.status = status;
+  }
+}

@@ -1,0 +1,179 @@
+import { readdir, readFile, realpath, stat } from "node:fs/promises";
+import { basename } from "node:path";
+import { z } from "zod";
+import type { BrokenRun, RunDetail, RunRow } from "../api.ts";
+import { childOf, type Inside, isChildName } from "./inside.ts";
+import { Refusal } from "./refusal.ts";
+
+const distribution = z.looseObject({ p50: z.number(), p99: z.number() }).nullable();
+
+/** What a list needs of a report, schema run/1. */
+const listed = z.looseObject({
+  schema: z.literal("run/1"),
+  trace: z.looseObject({ files: z.array(z.string()), format: z.string(), requests: z.number() }),
+  policy: z.looseObject({
+    preset: z.string().nullable(),
+    index: z.string(),
+    eviction: z.string(),
+    allocator: z.string(),
+    scheduler: z.string(),
+    blockTokens: z.number(),
+    blocks: z.number().nullable(),
+  }),
+  target: z.enum(["cache", "sim", "cpu"]),
+  cache: z.looseObject({ hitRatio: z.record(z.string(), z.number().nullable()) }),
+  latency: z.looseObject({ ttftMs: distribution, e2eMs: distribution }).nullable(),
+  throughput: z.looseObject({ requestsPerS: z.number() }).nullable(),
+  interrupted: z.looseObject({}).optional(),
+  command: z.string().default(""),
+});
+type Listed = z.infer<typeof listed>;
+
+const mostReportBytes = 16 * 2 ** 20;
+
+/** How many folders are looked at at the same time. */
+const atOnce = 32;
+
+/** The folder of saved runs. What is hidden in it is being written; what is no run is said to be none. */
+export class Runs {
+  readonly folder: string;
+  readonly #rows = new Map<string, { readonly version: string; readonly row: RunRow | BrokenRun }>();
+
+  constructor(folder: string) {
+    this.folder = folder;
+  }
+
+  /** The newest first, and what is no run at the end. */
+  async list(): Promise<(RunRow | BrokenRun)[]> {
+    const root = await this.#root();
+    const ids = root === undefined ? [] : await foldersIn(root);
+    for (const id of this.#rows.keys()) if (!ids.includes(id)) this.#rows.delete(id);
+    const rows: (RunRow | BrokenRun)[] = [];
+    for (let at = 0; at < ids.length; at += atOnce)
+      rows.push(...(await Promise.all(ids.slice(at, at + atOnce).map((id) => this.#row(root!, id)))));
+    return rows.sort(newestFirst);
+  }
+
+  /** @throws Refusal if there is no such run. */
+  async detail(id: string): Promise<RunDetail> {
+    const folder = await this.#whole(id);
+    const found = await childOf(folder.path, "run.json", "file");
+    if (!found) throw new Refusal(404, `run ${shown(id)} has no run.json`);
+    try {
+      const report = await readReport(found);
+      const { command, ...saved } = report;
+      const files = (await readdir(folder.path)).filter((name) => isChildName(name)).sort();
+      return { row: rowOf(id, report, found.mtimeMs), report: saved, command, files };
+    } catch (error) {
+      throw new Refusal(422, `run ${shown(id)}: ${oneLine(error)}`);
+    }
+  }
+
+  /** A file of a run; undefined if the run has none of this name. @throws Refusal if there is no such run. */
+  async file(id: string, name: string): Promise<Inside | undefined> {
+    return await childOf((await this.#whole(id)).path, name, "file");
+  }
+
+  /** Changes whenever a run comes, goes or is replaced. */
+  async fingerprint(): Promise<string> {
+    const rows = await this.list();
+    return rows.map((row) => ("problem" in row ? `${row.id}!${row.problem}` : `${row.id} ${row.savedAtMs}`)).join("\n");
+  }
+
+  /** Changes whenever `fingerprint` may have, and costs next to nothing. */
+  async stamp(): Promise<string> {
+    const found = await stat(this.folder, { bigint: true }).catch(() => undefined);
+    return found ? `${found.ino} ${found.mtimeNs}` : "";
+  }
+
+  async #whole(id: string): Promise<Inside> {
+    const root = await this.#root();
+    const folder = root === undefined ? undefined : await childOf(root, id, "folder");
+    if (!folder) throw new Refusal(404, `there is no run ${shown(id)}`);
+    return folder;
+  }
+
+  async #row(root: string, id: string): Promise<RunRow | BrokenRun> {
+    const folder = await childOf(root, id, "folder");
+    if (!folder) return { id, problem: "cannot be read, or is a link that leads out of the folder of runs" };
+    const found = await childOf(folder.path, "run.json", "file");
+    if (!found) return { id, problem: "has no run.json" };
+    const known = this.#rows.get(id);
+    if (known?.version === found.version) return known.row;
+    const row = await readRow(id, found);
+    this.#rows.set(id, { version: found.version, row });
+    return row;
+  }
+
+  /** Undefined as long as nothing was saved. */
+  async #root(): Promise<string | undefined> {
+    return await realpath(this.folder).catch(() => undefined);
+  }
+}
+
+/** Folders and links, which may lead to one; a run that is being written is hidden. */
+async function foldersIn(root: string): Promise<string[]> {
+  const entries = await readdir(root, { withFileTypes: true }).catch(() => []);
+  return entries
+    .filter((entry) => isChildName(entry.name) && (entry.isDirectory() || entry.isSymbolicLink()))
+    .map(({ name }) => name);
+}
+
+async function readRow(id: string, found: Inside): Promise<RunRow | BrokenRun> {
+  try {
+    return rowOf(id, await readReport(found), found.mtimeMs);
+  } catch (error) {
+    return { id, problem: oneLine(error) };
+  }
+}
+
+async function readReport({ path, size }: Inside): Promise<Listed> {
+  if (size > mostReportBytes) throw new Error(`run.json has ${size} bytes, expected at most ${mostReportBytes}`);
+  const parsed = listed.safeParse(parseJson(await readFile(path, "utf8")));
+  if (parsed.success) return parsed.data;
+  const [{ path: field, message }] = parsed.error.issues;
+  throw new Error(`run.json is no report of a run: ${field.join(".") || "document"}: ${message}`);
+}
+
+function parseJson(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch (error) {
+    throw new Error(`run.json is no JSON: ${oneLine(error)}`);
+  }
+}
+
+function rowOf(id: string, report: Listed, savedAtMs: number): RunRow {
+  const { trace, policy, target, cache, latency, throughput, interrupted } = report;
+  const { preset, index, eviction, allocator, scheduler, blocks, blockTokens } = policy;
+  const ratios = Object.entries(cache.hitRatio).filter((entry): entry is [string, number] => entry[1] !== null);
+  return {
+    ...{ id, savedAtMs, target, trace: traceName(trace.files), requests: trace.requests },
+    ...{ preset, index, eviction, allocator, scheduler, blocks, blockTokens },
+    capacityTokens: blocks === null ? null : blocks * blockTokens,
+    hitRatio: Object.fromEntries(ratios),
+    ...(throughput && { requestsPerS: throughput.requestsPerS }),
+    ...(latency?.ttftMs && { ttftMsP50: latency.ttftMs.p50, ttftMsP99: latency.ttftMs.p99 }),
+    ...(latency?.e2eMs && { latencyMsP50: latency.e2eMs.p50 }),
+    ...(interrupted && { interrupted: true }),
+  };
+}
+
+/** Short, from the first file's name, as the program calls it. */
+function traceName([first, ...others]: readonly string[]): string {
+  if (first === undefined) return "example";
+  const name = basename(first)
+    .replace(/\.gz$/, "")
+    .replace(/\.[a-z]+$/i, "");
+  return others.length === 0 ? name : `${name}+${others.length}`;
+}
+
+function newestFirst(a: RunRow | BrokenRun, b: RunRow | BrokenRun): number {
+  const [savedA, savedB] = [a, b].map((row) => ("problem" in row ? -1 : row.savedAtMs));
+  return savedB - savedA || (a.id < b.id ? -1 : 1);
+}
+
+/** A name from a client, on one line. */
+const shown = (id: string) => JSON.stringify(id.length > 100 ? `${id.slice(0, 100)}…` : id);
+
+const oneLine = (error: unknown) => (error instanceof Error ? error.message : String(error)).replace(/\s*\n\s*/g, " ");

@@ -1,0 +1,75 @@
+import { createServer } from "node:http";
+import type { AddressInfo } from "node:net";
+import { dashboardApp, type Page } from "./app.ts";
+import { Events } from "./events.ts";
+import { Jobs, type JobsOptions } from "./jobs.ts";
+import { Runs } from "./runs.ts";
+import { Tables } from "./tables.ts";
+
+export interface DashboardOptions extends JobsOptions {
+  readonly page: Page;
+  /** 0: any that is free. */
+  readonly port: number;
+}
+
+export interface Dashboard {
+  readonly url: string;
+  /** Cancels what was started, and ends every connection. */
+  close(): Promise<void>;
+}
+
+/** How often is looked whether runs have come or gone. */
+const lookMs = 400;
+
+/** Serves the dashboard to this machine alone. @throws an error of the system, such as EADDRINUSE */
+export async function serveDashboard(options: DashboardOptions): Promise<Dashboard> {
+  const runs = new Runs(options.folder);
+  const jobs = new Jobs(options);
+  const events = new Events({ runs: () => null, jobs: () => jobs.list() });
+  jobs.onChange = () => events.changed("jobs");
+  const { page, sources } = options;
+  const server = createServer(dashboardApp({ page, runs, tables: new Tables(), jobs, events, sources }));
+  server.maxConnections = 256;
+  await new Promise<void>((resolve, reject) => {
+    server.once("error", reject);
+    server.listen(options.port, "127.0.0.1", resolve);
+  });
+  const stopWatching = watchRuns(runs, events);
+  const { port } = server.address() as AddressInfo;
+  return {
+    url: `http://127.0.0.1:${port}/`,
+    async close() {
+      stopWatching();
+      await jobs.close();
+      events.close();
+      const closed = new Promise((resolve) => server.close(resolve));
+      server.closeAllConnections();
+      await closed;
+    },
+  };
+}
+
+/** Folders are renamed to their names when they are complete, which changes the folder that they are in: no file is read meanwhile. */
+function watchRuns(runs: Runs, events: Events): () => void {
+  let stamp = "";
+  let fingerprint: string | undefined;
+  let timer: NodeJS.Timeout | undefined;
+  let isOver = false;
+  const look = async () => {
+    if (events.clientCount > 0) {
+      const now = await runs.stamp();
+      if (now !== stamp || fingerprint === undefined) {
+        stamp = now;
+        const found = await runs.fingerprint();
+        if (fingerprint !== undefined && found !== fingerprint) events.changed("runs");
+        fingerprint = found;
+      }
+    }
+    if (!isOver) timer = setTimeout(() => void look(), lookMs).unref();
+  };
+  void look();
+  return () => {
+    isOver = true;
+    clearTimeout(timer);
+  };
+}
