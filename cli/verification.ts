@@ -11,6 +11,8 @@ import type { RunConfig } from "./configuration.ts";
 import { breathe, Interrupted } from "./interrupt.ts";
 import { poolBytesPerToken, type RealEngine } from "./real-engine.ts";
 import { runEngine } from "./run-engine.ts";
+import { runSimulation } from "./run-simulation.ts";
+import type { ServedResult } from "./served-result.ts";
 import { withFile } from "./slices.ts";
 
 /** A trace served by an engine, and by the simulator with the durations of the engine's steps. */
@@ -20,11 +22,15 @@ export interface Verification {
   readonly simulator: Decisions;
   /** Undefined: they decided the same at the same times. */
   readonly parting: Parting | undefined;
+  /** What the engine came to, and what the simulator foretells with a cost model, if there is one. */
+  readonly times?: { readonly engine: ServedResult; readonly simulated: ServedResult } | undefined;
 }
 
 export interface VerificationOptions {
   /** What is done before a request comes, anew for each of the two. */
   readonly before?: () => SimulationConfig["before"];
+  /** What steps take, to compare times with. */
+  readonly cost?: SimulationConfig["cost"] | undefined;
   readonly advance?: (requests: number) => void;
 }
 
@@ -34,7 +40,7 @@ export async function verifyDecisions(
   blocks: BlockColumns,
   config: RunConfig,
   engine: RealEngine,
-  { before, advance = () => {} }: VerificationOptions = {},
+  { before, cost, advance = () => {} }: VerificationOptions = {},
 ): Promise<Verification> {
   if (engine.answers === "free" && blocks.generated && config.rules["store-tail"] === "true")
     throw new InputError(
@@ -49,15 +55,18 @@ export async function verifyDecisions(
   const outputTokens = askedTokens(trace, result.requests);
   const { loop, speed, pace } = engine;
   const arrivalNs = pace === "none" ? new Float64Array(trace.requestCount) : trace.arrivalNs;
-  const simulator = await decisionsWith(steps, { ...trace, arrivalNs, outputTokens }, blocks, {
+  const sent = { ...trace, arrivalNs, outputTokens };
+  const simulation = {
     ...config,
-    ...beforeOf(before),
     arrivals: { loop, speed },
     hostBlocks: Math.floor(engine.swapSpace / (poolBytesPerToken(engine) * config.blockTokens)),
-  });
+  };
+  const simulator = await decisionsWith(steps, sent, blocks, { ...simulation, ...beforeOf(before) });
   takeWritten(simulator, result.requests);
   const decided = { log: result.logs[0], chunks, outcomes: result.requests };
-  return { engine: decided, steps, simulator, parting: firstParting(decided, simulator) };
+  const foretold = cost && (await runSimulation(sent, blocks, { ...simulation, ...beforeOf(before), cost })).result;
+  const times = foretold && { engine: result, simulated: foretold };
+  return { engine: decided, steps, simulator, parting: firstParting(decided, simulator), times };
 }
 
 /**

@@ -10,6 +10,7 @@ import type { Input } from "./input.ts";
 import { version } from "./package.ts";
 import { describeEngine, type RealEngine } from "./real-engine.ts";
 import { policyReport, traceReport } from "./report.ts";
+import type { ServedResult } from "./served-result.ts";
 import { counted } from "./table.ts";
 import type { Verification } from "./verification.ts";
 
@@ -50,8 +51,30 @@ export function verifyReport(
     difference: parting ? differences.report(parting) : null,
     /** Where only a time differs first: the first decision that is another one. */
     thereupon: parting ? differences.thereupon(parting) : null,
+    /** With a cost model: what the simulator foretells of the engine's times. */
+    times: verification.times ? timesReport(verification.times) : null,
   };
 }
+
+/** Figures of both; `error` is simulated ÷ engine − 1, null where the engine has none. */
+function timesReport({ engine, simulated }: NonNullable<Verification["times"]>) {
+  const row = (figure: string, of: (result: ServedResult) => number | undefined) => {
+    const [there, here] = [of(engine) ?? null, of(simulated) ?? null];
+    const error = there && here !== null ? here / there - 1 : null;
+    return { figure, engine: there, simulated: here, error };
+  };
+  const parts = ["mean", "p50", "p90", "p95", "p99"] as const;
+  return [
+    ...(["ttftMs", "tpotMs", "e2eMs"] as const).flatMap((kind) =>
+      parts.map((part) => row(`${kind} ${part}`, ({ latency }) => latency[kind]?.[part])),
+    ),
+    row("requestsPerS", ({ throughput }) => throughput.requestsPerS),
+    row("outputTokensPerS", ({ throughput }) => throughput.outputTokensPerS),
+    row("makespanS", ({ throughput }) => throughput.makespanS),
+    row("hitRatio token", ({ counters }) => counters.hitTokens / Math.max(1, counters.lookupTokens)),
+  ];
+}
+
 export type VerifyReport = ReturnType<typeof verifyReport>;
 export type DifferenceReport = ReturnType<Differences["report"]>;
 export type StateReport = ReturnType<typeof stateReport>;

@@ -15,7 +15,27 @@ export function verifyText(input: Input, report: VerifyReport): string {
     wrapped(heading, 0),
     difference ? differenceText(difference) : identicalText(report),
     ...(thereupon ? [differenceText(thereupon, "the first decision that is another one")] : []),
+    ...(report.times ? [timesText(report.times)] : []),
   ].join("\n\n");
+}
+
+/** What a cost model foretells beside what the engine took. */
+function timesText(times: NonNullable<VerifyReport["times"]>): string {
+  const number = (value: number | null) =>
+    value === null ? "–" : Number(value.toPrecision(4)).toLocaleString("en-US");
+  const signed = (error: number | null) =>
+    error === null ? "" : `${error < 0 ? "−" : "+"}${Math.abs(100 * error).toFixed(1)} %`;
+  const words: Readonly<Record<string, string>> = {
+    ...{ ttftMs: "TTFT, ms:", tpotMs: "TPOT, ms:", e2eMs: "latency, ms:", requestsPerS: "requests/s" },
+    ...{ outputTokensPerS: "answer tokens/s", makespanS: "makespan, s", hitRatio: "hit ratio, by" },
+  };
+  const rows = times.map(({ figure, engine, simulated, error }) => [
+    figure.replace(/^\w+/, (name) => words[name]),
+    number(engine),
+    number(simulated),
+    signed(error),
+  ]);
+  return aligned([["", "engine", "simulated", "error"].map((label) => colors.bold(label)), ...rows], "lrrr");
 }
 
 function identicalText({ decisions, steps, decisionsByKind }: VerifyReport): string {

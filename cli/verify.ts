@@ -4,6 +4,7 @@ import { CacheReplay } from "../core/replay.ts";
 import type { Trace } from "../core/trace.ts";
 import { shortened } from "../traces/shorten.ts";
 import { checkMemory, type PartNames, partsNamed, type RunConfig } from "./configuration.ts";
+import { costFrom } from "./cost-file.ts";
 import { type Input, readInput } from "./input.ts";
 import { asSent } from "./load.ts";
 import { OperationsPlayer, readOperations } from "./operations-file.ts";
@@ -51,8 +52,10 @@ Examples:
   kvlab verify trace.jsonl --policy sglang --scheduler lpm --blocks 5%
   kvlab verify trace.jsonl.gz --limit 300 --shorten 128 --rate 100
   kvlab verify trace.jsonl --model ./llama --policy vllm --capacity 2GiB --json
+  kvlab calibrate --out cost.json && kvlab verify --cost cost.json
 
-Exit code 1 if there is a difference. Options as of kvlab replay --target cpu.`;
+With --cost, times are compared, too: those of the engine with what the simulator
+foretells. Exit code 1 if a decision is different. Options as of kvlab replay --target cpu.`;
 
 export function addVerify(program: Command): void {
   const command = program
@@ -83,7 +86,7 @@ export function addVerify(program: Command): void {
 }
 
 /** Options of a replay that have no meaning here. */
-const refused: readonly string[] = [...ofSimulator, "timeline"];
+const refused: readonly string[] = [...ofSimulator.filter((name) => name !== "cost"), "timeline"];
 
 function parseTarget(text: string): "cpu" {
   if (text === "cpu") return text;
@@ -92,7 +95,9 @@ function parseTarget(text: string): "cpu" {
 
 async function verify(files: readonly string[], options: VerifyOptions): Promise<void> {
   const parts = await partsNamed(options, parseRules(options.rule ?? []), options.target);
-  checkTarget(options);
+  const { cost: _, ...others } = options;
+  checkTarget(others);
+  const cost = options.cost === undefined ? undefined : await costFrom(options.cost);
   if (options.timeline !== undefined) throw new InputError("--timeline goes with kvlab replay");
   if (options.blocks !== undefined && options.capacity !== undefined)
     throw new InputError("--blocks and --capacity exclude each other: both are the size of the cache");
@@ -121,7 +126,7 @@ async function verify(files: readonly string[], options: VerifyOptions): Promise
     };
     progress.start("serving", trace.requestCount);
     const advance = (requests: number) => progress.advance(requests);
-    const verification = await verifyDecisions(trace, blocks, config, engine, { before, advance });
+    const verification = await verifyDecisions(trace, blocks, config, engine, { before, cost, advance });
     progress.done();
     const report = verifyReport(input, blocks, config, engine, verification, options.shorten);
     print(`${options.json ? JSON.stringify(report, undefined, 2) : verifyText(input, report)}\n`);

@@ -34,6 +34,24 @@ test("the same as a document", async () => {
   expect(Object.values(events).reduce((sum, count) => sum + count, chunk)).toBe(document.decisions);
 });
 
+test("times are compared with what a cost model foretells", async () => {
+  const folder = newFolder();
+  const picoseconds = { step: 1e9, prefillTokens: 1e7, decodeTokens: 1e8 };
+  writeFileSync(join(folder, "cost.json"), JSON.stringify({ schema: "cost/1", about: "made up", picoseconds }));
+  const args = "example --limit 12 --policy vllm --blocks 150 --pace none --cost cost.json";
+  const { code, stdout } = await verify(folder, `${args} --json`);
+  const { identical, times } = JSON.parse(stdout);
+  expect([code, identical]).toEqual([0, true]);
+  const figures = Object.fromEntries(times.map((one: { figure: string }) => [one.figure, one]));
+  for (const { engine, simulated, error } of times) expect(error).toBeCloseTo(simulated / engine - 1, 12);
+  expect(Object.keys(figures)).toHaveLength(19);
+  // The simulator's own times, whatever the engine takes: the same command without the engine.
+  const words = args.replace("--pace none", "--target sim --speed 1e12 --no-save --json").split(" ");
+  const simulated = await ended(start(folder, ["replay", ...words], {}, fromSource()));
+  const { latency } = JSON.parse(simulated.stdout);
+  expect(figures["e2eMs mean"].simulated).toBeCloseTo(latency.e2eMs.mean, 3);
+});
+
 test("a policy of one's own that draws lots of its own is found out, with the first victim that is another one", async () => {
   const folder = newFolder();
   const policy = `
