@@ -56,7 +56,8 @@ function watchRuns(runs: Runs, events: Events): () => void {
   let timer: NodeJS.Timeout | undefined;
   let isOver = false;
   const look = async () => {
-    if (events.clientCount > 0) {
+    // The first look is what later ones are compared with, and comes before there is anybody to be told.
+    if (events.clientCount > 0 || fingerprint === undefined) {
       const now = await runs.stamp();
       if (now !== stamp || fingerprint === undefined) {
         stamp = now;
