@@ -54,8 +54,9 @@ Examples:
   kvlab verify trace.jsonl --model ./llama --policy vllm --capacity 2GiB --json
   kvlab calibrate --out cost.json && kvlab verify --cost cost.json
 
-With --cost, times are compared, too: those of the engine with what the simulator
-foretells. Exit code 1 if a decision is different. Options as of kvlab replay --target cpu.`;
+With --cost, the engine's times are shown beside those that the simulator
+foretells. Exit code 1 if a decision is different. Options as of kvlab replay
+--target cpu.`;
 
 export function addVerify(program: Command): void {
   const command = program
