@@ -13,7 +13,7 @@ import { checkMemory, type PartNames, partsNamed, type RunConfig } from "./confi
 import { Interrupted, watchingSignals } from "./interrupt.ts";
 import { fitLog } from "./logged-steps.ts";
 import { type Measured, savedSteps, stepsFrom } from "./measured-steps.ts";
-import { addBlockSize, bitsOption, path, rule, wholeNumber } from "./options.ts";
+import { addBlockSize, addParts, bitsOption, path, wholeNumber } from "./options.ts";
 import { print } from "./print.ts";
 import { Progress } from "./progress.ts";
 import { engineCapacity, engineFrom } from "./real-engine.ts";
@@ -54,19 +54,14 @@ Examples:
 
 /** Adds `kvlab calibrate`. */
 export function addCalibrate(program: Command): void {
-  const command = program
+  const described = program
     .command("calibrate")
     .description("measure what an engine's steps take, and fit the simulator's cost model to it")
     .addOption(new Option("--target <TARGET>", "the engine: cpu").default("cpu").argParser(parseTarget))
     .option("--model <NAME>", "a folder, or random:NAME (default: random:tiny)")
     .addOption(bitsOption())
-    .option("--threads <N>", "of its operators (default: all)", wholeNumber("--threads", 1, 1024))
-    .option("--policy <NAME>", "a real system's composition, of which the options below change parts")
-    .option("--index <NAME>", "prefix index, or a file with one of your own")
-    .option("--eviction <NAME>", "eviction policy, or a file with one of your own")
-    .option("--allocator <NAME>", "allocator")
-    .option("--scheduler <NAME>", "scheduler")
-    .option("--rule <NAME=VALUE>", "a reuse rule (repeatable; kvlab policies lists them)", rule)
+    .option("--threads <N>", "of its operators (default: all)", wholeNumber("--threads", 1, 1024));
+  const command = addParts(described)
     .option("--scheduler-option <NAME=N>", "such as max-num-seqs=64 (repeatable)", namedNumber("--scheduler-option"))
     .option("--capacity <SIZE>", "memory of the cache, such as 1GiB (default: as needed)", bytes("--capacity", 1));
   addBlockSize(command)

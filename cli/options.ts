@@ -111,6 +111,17 @@ export const readingOf = ({ format, unit, limit }: TraceReading): TraceReading =
   ...(limit !== undefined && { limit }),
 });
 
+/** What verify and calibrate share: the parts of one composition. */
+export function addParts(command: Command): Command {
+  return command
+    .option("--policy <NAME>", "a real system's composition, of which the options below change parts")
+    .option("--index <NAME>", "prefix index, or a file with one of your own")
+    .option("--eviction <NAME>", "eviction policy, or a file with one of your own")
+    .option("--allocator <NAME>", "allocator")
+    .option("--scheduler <NAME>", "scheduler")
+    .option("--rule <NAME=VALUE>", "a reuse rule (repeatable; kvlab policies lists them)", rule);
+}
+
 export function addBlockSize(command: Command): Command {
   const parse = wholeNumber("--block-size", 1);
   return command.option("--block-size <TOKENS>", "tokens of a block, a multiple of the trace's unit", parse);

@@ -10,13 +10,13 @@ import { asSent } from "./load.ts";
 import { OperationsPlayer, readOperations } from "./operations-file.ts";
 import {
   addBlockSize,
+  addParts,
   addTraceOptions,
   blocksOf,
   type Capacity,
   defaultCapacity,
   parseCapacity,
   path,
-  rule,
   type TraceReading,
   wholeNumber,
 } from "./options.ts";
@@ -59,17 +59,15 @@ foretells. Exit code 1 if a decision is different. Options as of kvlab replay
 --target cpu.`;
 
 export function addVerify(program: Command): void {
-  const command = program
+  const described = program
     .command("verify")
     .description("serve a trace with an engine and replay it in the simulator: do both decide the same?")
-    .argument("[TRACE...]", 'trace files, read one after the other; none, or "example": the built-in example')
-    .option("--policy <NAME>", "a real system's composition, of which the options below change parts")
-    .option("--index <NAME>", "prefix index, or a file with one of your own")
-    .option("--eviction <NAME>", "eviction policy, or a file with one of your own")
-    .option("--allocator <NAME>", "allocator")
-    .option("--scheduler <NAME>", "scheduler")
-    .option("--rule <NAME=VALUE>", "a reuse rule (repeatable; kvlab policies lists them)", rule)
-    .option("--blocks <N>", "blocks of the cache, or N% of the distinct blocks", parseCapacity);
+    .argument("[TRACE...]", 'trace files, read one after the other; none, or "example": the built-in example');
+  const command = addParts(described).option(
+    "--blocks <N>",
+    "blocks of the cache, or N% of the distinct blocks",
+    parseCapacity,
+  );
   addSimulationOptions(addTraceOptions(addBlockSize(command)))
     .addOption(new Option("--target <TARGET>", "the engine: cpu").default("cpu").argParser(parseTarget))
     .option("--seed <N>", "for policies that draw lots", wholeNumber("--seed", 0, 2 ** 32 - 1), 1)
