@@ -68,6 +68,137 @@ export interface RequestsData {
   readonly quantiles: Readonly<Record<string, readonly number[]>>;
 }
 
+/** GET /api/runs/:id/log → what the run's event log holds; 404 if the run was saved without one (--events). */
+export interface LogData {
+  readonly events: number;
+  readonly firstNs: number;
+  readonly lastNs: number;
+  /** The highest block number in it + 1. */
+  readonly blocks: number;
+  /** How many events of each kind there are, by the names of core/events.ts. */
+  readonly kinds: Readonly<Record<string, number>>;
+  /** At the end of so many equal parts of the log (at most 400): idle, held and private blocks, and time. Drawn behind the scrubber. */
+  readonly overview: {
+    readonly event: readonly number[];
+    readonly timeNs: readonly number[];
+    readonly private: readonly number[];
+    readonly held: readonly number[];
+    readonly idle: readonly number[];
+    readonly evicted: readonly number[];
+  };
+}
+
+/**
+ * GET /api/runs/:id/moment?event=&nodes= → how the cache stands after the first `event` events, with a tree of at most `nodes`
+ * (default 1500) nodes. Instead of `event`: `timeNs=` (all events up to that time), or with `from=` an event and `next=` or
+ * `previous=` a kind or `step`: after the next or before the last such event.
+ */
+export interface MomentData {
+  readonly event: number;
+  /** When the last of these events happened. */
+  readonly timeNs: number;
+  readonly steps: number;
+  readonly counts: { readonly free: number; readonly private: number; readonly held: number; readonly idle: number };
+  /** Requests in the order of their admission. */
+  readonly running: readonly number[];
+  readonly blocks: BlockMap;
+  readonly tree: TreeData;
+  /** What has just happened, the latest last, and what comes, the next first: a dozen of each at most. */
+  readonly before: readonly EventText[];
+  readonly next: readonly EventText[];
+}
+
+/** One event in words. */
+export interface EventText {
+  readonly event: number;
+  readonly timeNs: number;
+  /** By the names of core/events.ts. */
+  readonly kind: string;
+  /** −1: none. */
+  readonly request: number;
+  readonly block: number;
+  readonly text: string;
+  /** Why this and no other, of the very next event alone: what the books say of it ("idle for 12.3 s, the longest of 117 that could go"). */
+  readonly why?: string;
+}
+
+/** A cell for each block, in the order of their numbers; neighbours share a cell where there are over 65,536. */
+export interface BlockMap {
+  readonly blocksPerCell: number;
+  readonly cells: number;
+  /** Bytes, as base64: 0 free, 1 private, 2 held, 3 idle. */
+  readonly life: string;
+  /** Bytes, as base64: how long ago it was last used, 0 just now to 255 longest of all. */
+  readonly age: string;
+  /** Bytes, as base64: hits since it was cached, 255 and more are 255. */
+  readonly hits: string;
+  /** 32-bit little-endian integers, as base64: the request that has it, or cached it; −1 if free. */
+  readonly owner: string;
+}
+
+/**
+ * The cached prefixes as a tree of runs of blocks, parents before their children, columns of equal length. A node is
+ * cut where requests part; small ones beyond `nodes` are one node "others" of their parent.
+ */
+export interface TreeData {
+  readonly blockTokens: number;
+  /** Index of the parent; −1: it begins a prompt. */
+  readonly parent: readonly number[];
+  /** Tokens before it, and in it. */
+  readonly fromToken: readonly number[];
+  readonly tokens: readonly number[];
+  /** First block of it. */
+  readonly block: readonly number[];
+  /** Blocks that requests use now. */
+  readonly heldBlocks: readonly number[];
+  /** Times that a block of it was found. */
+  readonly hits: readonly number[];
+  /** Since any of it was last used. */
+  readonly ageNs: readonly number[];
+  /** The request that cached its first block; −1: others, see `merged`. */
+  readonly owner: readonly number[];
+  /** Nodes that are in this one: 1, or more where small ones are one. */
+  readonly merged: readonly number[];
+}
+
+/** GET /api/difference?a=&b= → where the event logs of two runs of one trace part; 409 if their traces differ. */
+export interface DifferenceData {
+  /** Events that are the same in both; a log's length if it ended there. */
+  readonly event: number;
+  readonly identical: boolean;
+  /** Whether times are compared, too: not if one of the runs has no clock or another one. */
+  readonly timesCompared: boolean;
+  readonly a?: EventText;
+  readonly b?: EventText;
+}
+
+/** GET /api/runs/:id/prefixes?most= → of the event log: at most so many (default 20) of each kind. */
+export interface PrefixData {
+  /** Those that saved the most tokens. */
+  readonly valuable: readonly PrefixRow[];
+  /** Those that took the most room for the longest time without being found again. */
+  readonly wasted: readonly PrefixRow[];
+  /** Of all cached blocks: token-seconds in the cache, and the part of them after the last time that they were found. */
+  readonly tokenSeconds: number;
+  readonly wastedTokenSeconds: number;
+}
+
+/** A run of cached blocks without a branching in it, followed through all of the log. */
+export interface PrefixRow {
+  /** The request that cached it first, and where in it. */
+  readonly request: number;
+  readonly fromToken: number;
+  readonly tokens: number;
+  /** Requests that found it, and tokens that they did not compute. */
+  readonly hits: number;
+  readonly savedTokens: number;
+  /** Tokens × time in the cache, and the part of it in which nobody came any more. Events stand for seconds where there is no clock. */
+  readonly tokenSeconds: number;
+  readonly wastedTokenSeconds: number;
+  readonly timesCached: number;
+  readonly timesEvicted: number;
+}
+
 /** GET /api/pairs?a=&b=&metric=&points= → the same requests in two runs, those that differ most first. */
 export interface PairData {
   readonly metric: string;
