@@ -91,7 +91,8 @@ export interface LogData {
 /**
  * GET /api/runs/:id/moment?event=&nodes= → how the cache stands after the first `event` events, with a tree of at most `nodes`
  * (default 1500) nodes. Instead of `event`: `timeNs=` (all events up to that time), or with `from=` an event and `next=` or
- * `previous=` a kind or `step`: after the next or before the last such event.
+ * `previous=` a kind: before the first such event from there on (it is `next[0]` then), or before the last one that came
+ * earlier; without one the end of the log, or its beginning.
  */
 export interface MomentData {
   readonly event: number;
@@ -159,6 +160,8 @@ export interface TreeData {
   readonly owner: readonly number[];
   /** Nodes that are in this one: 1, or more where small ones are one. */
   readonly merged: readonly number[];
+  /** Index of the node that has the block of the very next event; −1: none has. */
+  readonly next: number;
 }
 
 /** GET /api/difference?a=&b= → where the event logs of two runs of one trace part; 409 if their traces differ. */
@@ -197,6 +200,8 @@ export interface PrefixRow {
   readonly wastedTokenSeconds: number;
   readonly timesCached: number;
   readonly timesEvicted: number;
+  /** The event that cached it first. */
+  readonly event: number;
 }
 
 /** GET /api/pairs?a=&b=&metric=&points= → the same requests in two runs, those that differ most first. */
