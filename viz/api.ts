@@ -129,8 +129,10 @@ export interface BlockMap {
   readonly cells: number;
   /** Bytes, as base64: 0 free, 1 private, 2 held, 3 idle. */
   readonly life: string;
-  /** Bytes, as base64: how long ago it was last used, 0 just now to 255 longest of all. */
+  /** Bytes, as base64: how long ago it was last used, evenly from 0, just now, to 255, `oldestNs` ago; 0 where it is free. */
   readonly age: string;
+  /** The longest age of all. */
+  readonly oldestNs: number;
   /** Bytes, as base64: hits since it was cached, 255 and more are 255. */
   readonly hits: string;
   /** 32-bit little-endian integers, as base64: the request that has it, or cached it; −1 if free. */
@@ -221,23 +223,49 @@ export interface Choices {
   readonly evictions: readonly string[];
   readonly allocators: readonly string[];
   readonly schedulers: readonly string[];
+  readonly routers: readonly string[];
+  /** Models and hardware that can be simulated. */
+  readonly models: readonly string[];
+  readonly hardware: readonly string[];
+  /** Models that a real engine can run. */
+  readonly engineModels: readonly string[];
 }
 
 /**
- * POST /api/jobs → Job: a replay to start; lists make a comparison (a run each; of target cache with its bounds).
+ * POST /api/jobs → Job: a replay to start; a list of several makes a comparison (a run for each combination; of target cache
+ * with its bounds). POST /api/command → JobCommand: the same, without starting anything.
  * GET /api/jobs → Job[]. DELETE /api/jobs/:id → Job: it ends soon, and is cancelled then.
  */
 export interface JobRequest {
   readonly trace: string;
   readonly target: "cache" | "sim" | "cpu";
-  readonly preset?: string;
+  readonly presets?: readonly string[];
+  readonly indexes?: readonly string[];
   /** None: the preset's or LRU; of a comparison without a preset, every one that can differ. */
   readonly evictions?: readonly string[];
-  readonly index?: string;
-  readonly scheduler?: string;
+  readonly allocators?: readonly string[];
+  readonly schedulers?: readonly string[];
+  /** Of target sim one of `models`, of cpu one of `engineModels`. */
+  readonly model?: string;
+  /** Only of target sim, as the next two: one of `hardware`. */
+  readonly gpu?: string;
+  readonly replicas?: readonly number[];
+  /** Only with several replicas. */
+  readonly routers?: readonly string[];
+  /** Requests a second, of targets sim and cpu. */
+  readonly rates?: readonly number[];
   /** Numbers of blocks, or shares such as "10%". */
   readonly blocks?: readonly string[];
   readonly limit?: number;
+  readonly warmup?: number;
+  readonly seed?: number;
+  /** Whether the log of every decision is kept. */
+  readonly events?: boolean;
+}
+
+/** The command line that a request stands for. */
+export interface JobCommand {
+  readonly command: string;
 }
 
 export interface Job {
