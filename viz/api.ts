@@ -92,7 +92,8 @@ export interface LogData {
  * GET /api/runs/:id/moment?event=&nodes= → how the cache stands after the first `event` events, with a tree of at most `nodes`
  * (default 1500) nodes. Instead of `event`: `timeNs=` (all events up to that time), or with `from=` an event and `next=` or
  * `previous=` a kind: before the first such event from there on (it is `next[0]` then), or before the last one that came
- * earlier; without one the end of the log, or its beginning.
+ * earlier; without one the end of the log, or its beginning. Ages are counted in events, not ns, where the log has no clock
+ * (its firstNs and lastNs are equal).
  */
 export interface MomentData {
   readonly event: number;
@@ -229,6 +230,8 @@ export interface Choices {
   readonly hardware: readonly string[];
   /** Models that a real engine can run. */
   readonly engineModels: readonly string[];
+  /** What is taken where nothing is chosen. */
+  readonly defaults: Readonly<Record<"model" | "gpu" | "engineModel" | "router", string>>;
 }
 
 /**
