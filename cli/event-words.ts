@@ -1,5 +1,5 @@
 import type { BlockColumns } from "../core/content.ts";
-import { missReasons } from "../core/counters.ts";
+import { actOf, type EventNames, sentenceOf } from "../core/event-words.ts";
 import type { LoggedEvent } from "../core/lockstep.ts";
 import type { Trace } from "../core/trace.ts";
 import { counted } from "./table.ts";
@@ -18,6 +18,10 @@ export interface Occurrence {
 export class EventWords {
   readonly #trace: Trace;
   readonly #blocks: BlockColumns;
+  readonly #names: EventNames = {
+    content: (content) => this.#content(content),
+    blocks: (request) => counted(this.#blocks.promptBlocks[request], "prompt block"),
+  };
 
   constructor(trace: Trace, blocks: BlockColumns) {
     this.#trace = trace;
@@ -57,59 +61,11 @@ export class EventWords {
 
   /** An event as a sentence about its request. */
   sentence(event: LoggedEvent): string {
-    if (event.name === "step") return `a step ${this.does(event)}`;
-    return `${event.request < 0 ? "an operator" : `request ${event.request}`} ${this.does(event)}`;
+    return sentenceOf(event, this.#names);
   }
 
   /** What the request does. */
-  does({ name, request, block, key, value, cachedBy, usedBy }: LoggedEvent): string {
-    const content = () => this.#content(key);
-    const past =
-      (cachedBy === undefined ? "" : `, cached by request ${cachedBy}`) +
-      (usedBy === undefined ? "" : `, last used by request ${usedBy}`);
-    switch (name) {
-      case "admit": {
-        const blocks = this.#blocks.promptBlocks[request];
-        return `is admitted with ${value} of its ${counted(blocks, "prompt block")} cached (${counted(key, "token")})`;
-      }
-      case "hit":
-        return `finds its block ${value}, content ${key}${past}; cache block ${block}`;
-      case "adopt":
-        return `takes its block ${value} from behind a hole, content ${key}${past}, to compute it again in place; cache block ${block}`;
-      case "miss":
-        return `misses ${content()}: ${missReasons[value]}`;
-      case "evict":
-        return `evicts ${content()}${past}; cache block ${block}`;
-      case "drop":
-        return `makes the index forget ${content()}${past}; cache block ${block}`;
-      case "allocate":
-        return `gets cache block ${block} for its block ${value}`;
-      case "copy":
-        return `gets cache block ${block}, a copy of cache block ${key}, for its block ${value}`;
-      case "step":
-        return `computes ${counted(value, "token")} of ${counted(key, "request")}`;
-      case "publish":
-        return `caches its block ${value}, content ${key}; cache block ${block}`;
-      case "duplicate":
-        return `gives cache block ${block} up for cache block ${key}, which has the same content, as its block ${value}`;
-      case "release":
-        return `lets cache block ${block} go, which ${value === 1 ? "stays cached" : "is free then"}`;
-      case "finish":
-        return `ends after ${counted(key, "generated token")}`;
-      case "refuse":
-        return "is refused: it needs more blocks than there are";
-      case "preempt":
-        return "goes back to the queue";
-      case "clear":
-        return `empties the cache of ${counted(key, "block")}`;
-      case "pin":
-        return `keeps ${content()}; cache block ${block}`;
-      case "unpin":
-        return "lets what it kept go";
-      case "swapOut":
-        return `has its ${counted(key, "token")} moved to the host, ${counted(value, "block")}`;
-      case "swapIn":
-        return `has ${counted(key, "token")} moved back from the host, ${counted(value, "block")}`;
-    }
+  does(event: LoggedEvent): string {
+    return actOf(event, this.#names);
   }
 }

@@ -1,5 +1,8 @@
 import { stripVTControlCharacters } from "node:util";
 import picocolors from "picocolors";
+import { grouped } from "../core/counted.ts";
+
+export { counted, grouped } from "../core/counted.ts";
 
 /** Colours where a person looks at the result, unless NO_COLOR is set. */
 export const colors = picocolors.createColors(
@@ -51,12 +54,6 @@ export function shareBar(share: number, width: number): string {
   const rest = total % 8;
   return "█".repeat(Math.floor(total / 8)) + (rest > 0 ? eighths[rest] : "");
 }
-
-/** 12031 as 12,031. */
-export const grouped = (value: number) => Math.round(value).toLocaleString("en-US");
-
-/** "1 request", "2 requests". */
-export const counted = (count: number, noun: string) => `${grouped(count)} ${noun}${count === 1 ? "" : "s"}`;
 
 /** A ratio as the tables of papers have it: four digits. */
 export const ratio = (value: number) => value.toFixed(4);
