@@ -36,6 +36,7 @@ export interface CompareServed
   readonly warmup: number;
   readonly seed: number;
   readonly audit?: boolean;
+  readonly events?: boolean;
   readonly out?: string;
   readonly json?: boolean;
 }
@@ -135,6 +136,7 @@ async function plan(
           seed: options.seed,
           warmup: options.warmup,
           audit: options.audit ?? false,
+          events: options.events ?? false,
         };
         checkMemory(config.blocks);
         if (engine) checkServable(trace, blocks, config, engine);
@@ -151,7 +153,7 @@ async function runAll(
   planned: readonly Planned[],
   progress: Progress,
 ): Promise<Row[]> {
-  const { out } = options;
+  const { out, events = false } = options;
   const rows: Row[] = [];
   const how = { advance: (requests: number) => progress.advance(requests), keepSteps: out !== undefined };
   for (const { configuration, load, config, blocks } of planned) {
@@ -161,7 +163,7 @@ async function runAll(
       const report = runReport(input, blocks, run);
       if (out !== undefined) {
         const directory = await claimRunDirectory(join(out, runId(input, report)));
-        const command = commandOf(report, { ...load, ...readingOf(options) }, configuration.ruleTexts);
+        const command = commandOf(report, { ...load, ...readingOf(options), events }, configuration.ruleTexts);
         await saveRun(directory, run, report, command);
       }
       rows.push({ configuration, report });

@@ -45,6 +45,7 @@ interface CompareOptions
   readonly warmup: number;
   readonly seed: number;
   readonly audit?: boolean;
+  readonly events?: boolean;
   readonly out?: string;
   readonly firstDifference?: boolean;
   readonly json?: boolean;
@@ -106,6 +107,7 @@ export function addCompare(program: Command): void {
         .default(undefined, "block; token where block sizes differ"),
     )
     .option("--out <DIR>", "save each run in a folder of its own below DIR", path("--out", "a folder"))
+    .option("--events", "with --out: keep the log of every decision")
     .option("--first-difference", "show where decisions part, event by event, instead of ratios")
     .option("--json", "print one JSON document and nothing else")
     .addHelpText("after", examples)
@@ -143,6 +145,8 @@ async function compare(files: readonly string[], options: CompareOptions, comman
     ...(rate && { rate: rate[0] }),
   };
   checkTarget(first, options.target === "cache" ? [] : undefined);
+  if (options.events && options.out === undefined)
+    throw new InputError("--events needs --out: the log is part of a saved run");
   if (options.target !== "cache") {
     if (options.firstDifference) throw new InputError("--first-difference goes with --target cache");
     if (command.getOptionValueSource("blocks") === "cli") return await compareServed(files, options);
@@ -188,6 +192,7 @@ async function compare(files: readonly string[], options: CompareOptions, comman
           seed: options.seed,
           warmup: options.warmup,
           audit: options.audit ?? false,
+          events: options.events ?? false,
         };
         runs.push(await runner.run(config, keys.of(parts, own), configuration));
       }
@@ -244,10 +249,10 @@ class Runner {
     const advance = (requests: number) => this.#progress.advance(requests);
     const run = await runReplay(this.#input.trace, blocks, config, { advance });
     const report = runReport(this.#input, blocks, run);
-    const { out } = this.#options;
+    const { out, events = false } = this.#options;
     if (out !== undefined) {
       const directory = await claimRunDirectory(join(out, runId(this.#input, report)));
-      await saveRun(directory, run, report, commandOf(report, readingOf(this.#options), ruleTexts));
+      await saveRun(directory, run, report, commandOf(report, { ...readingOf(this.#options), events }, ruleTexts));
     }
     return report;
   }

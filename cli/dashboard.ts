@@ -15,6 +15,7 @@ interface DashboardOptions {
   readonly port: number;
   readonly traces: readonly string[];
   readonly policies?: string;
+  readonly models?: string;
   readonly open?: boolean;
 }
 
@@ -29,8 +30,9 @@ Examples:
 
 Only this machine can reach it. From the page runs can be started over the
 built-in example and the traces below the folders named with --traces, with the
-policies of kvlab and those directly in the folder named with --policies. Ctrl-C
-ends it, and what it has started.`;
+policies of kvlab and those directly in the folder named with --policies, on
+models with random weights and those below the folder named with --models.
+Ctrl-C ends it, and what it has started.`;
 
 export function addDashboard(program: Command): void {
   program
@@ -40,6 +42,7 @@ export function addDashboard(program: Command): void {
     .option("--port <N>", "port at 127.0.0.1 (0: any that is free)", wholeNumber("--port", 0, 65_535), defaultPort)
     .option("--traces <DIRS...>", "folders with traces that runs can be started over", [])
     .option("--policies <DIR>", "folder with policies of your own that runs can use", path("--policies", "a folder"))
+    .option("--models <DIR>", "folder with models that a real engine can run", path("--models", "a folder"))
     .option("--open", "open the page in the browser")
     .addHelpText("after", examples)
     .action(dashboard);
@@ -48,14 +51,15 @@ export function addDashboard(program: Command): void {
 async function dashboard(runs: string, options: DashboardOptions): Promise<void> {
   await checkRuns(runs);
   for (const folder of options.traces) await checkFolder("--traces", folder);
-  if (options.policies !== undefined) await checkFolder("--policies", options.policies);
+  for (const name of ["policies", "models"] as const)
+    if (options[name] !== undefined) await checkFolder(`--${name}`, options[name]);
   const { bundlePage } = await import("../viz/bundle.ts");
   const folder = resolve(runs);
   const served = await serving(options.port, {
     page: await bundlePage(),
     folder,
     program: [process.execPath, ...process.execArgv, resolve(process.argv[1])],
-    sources: () => sourcesIn(options.traces, options.policies),
+    sources: () => sourcesIn(options),
     keep: (saved: string, id: string) => moveRun(saved, join(folder, id)),
   });
   print(`${served.url}  shows the runs in ${runs}; Ctrl-C ends it\n`);

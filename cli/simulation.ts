@@ -20,17 +20,18 @@ import type { Capacity } from "./options.ts";
 import type { Simulated } from "./simulated.ts";
 import { defaultSwapSpace, type NamedNumbers, type SimulationOptions } from "./simulation-options.ts";
 
-const defaults = { model: "llama-3.1-8b", gpu: "h200", router: "round-robin", gpuMemory: 0.9 };
+/** What is simulated where nothing is said. */
+export const simulatedDefaults = { model: "llama-3.1-8b", gpu: "h200", router: "round-robin", gpuMemory: 0.9 };
 
 /** @throws InputError if there is no such model, hardware, router or factor. */
 export async function simulatedFrom(options: SimulationOptions, trace: Trace): Promise<Simulated> {
   for (const name of ["model", "gpu"] as const)
     if (options[name]?.includes(",")) throw new InputError(`--${name} is "${options[name]}", expected one name`);
-  const model = await modelFrom(options.model ?? defaults.model);
-  const hardware = hardwareNamed(options.gpu ?? defaults.gpu);
+  const model = await modelFrom(options.model ?? simulatedDefaults.model);
+  const hardware = hardwareNamed(options.gpu ?? simulatedDefaults.gpu);
   const tensorParallel = options.tp ?? 1;
   const kvDtype = options.kvDtype ?? "auto";
-  const router = routerRegistry.get(options.router ?? defaults.router);
+  const router = routerRegistry.get(options.router ?? simulatedDefaults.router);
   if ((options.replicas ?? 1) === 1) {
     if (options.router !== undefined)
       throw new InputError(`--router ${options.router} has nothing to choose from with one replica: give --replicas`);
@@ -46,7 +47,7 @@ export async function simulatedFrom(options: SimulationOptions, trace: Trace): P
     efficiency: efficiencyFrom(options.efficiency ?? {}),
     kvDtype,
     kvBytesPerToken: kvTokenBytes(model, kvNumberBytes(kvDtype, model), tensorParallel),
-    gpuMemory: options.gpuMemory ?? defaults.gpuMemory,
+    gpuMemory: options.gpuMemory ?? simulatedDefaults.gpuMemory,
     swapSpace: options.swapSpace ?? defaultSwapSpace,
     costFile: options.cost,
     replicas: options.replicas ?? 1,

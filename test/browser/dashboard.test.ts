@@ -230,6 +230,13 @@ describe.runIf(hasBrowser)("the dashboard in a browser", () => {
     await page.getByLabel("mru", { exact: true }).check();
     await page.getByLabel("Blocks").fill("300");
     await page.getByLabel("First requests").fill("200");
+    const command = page.getByLabel("Command line");
+    await expect
+      .poll(() => command.textContent())
+      .toBe("kvlab compare example --target cache --eviction lru,mru --blocks 300 --limit 200 --out runs");
+    await page.reload();
+    expect(await page.getByLabel("mru", { exact: true }).isChecked()).toBe(true);
+    await expect.poll(() => command.textContent()).toContain("--limit 200");
     await page.getByRole("button", { name: "Start" }).click();
     const jobs = page.getByRole("region", { name: "Jobs" });
     await jobs.getByRole("cell", { name: "done" }).waitFor();
@@ -238,13 +245,35 @@ describe.runIf(hasBrowser)("the dashboard in a browser", () => {
     await page.goto(`${url}#/start`);
     await page.getByLabel("Blocks").fill("none at all");
     await page.getByRole("button", { name: "Start" }).click();
-    await page.getByRole("alert").filter({ hasText: "blocks" }).waitFor();
+    const blocks = page.getByLabel("Blocks");
+    await page.getByRole("alert").filter({ hasText: 'is "none", expected a number of blocks' }).waitFor();
+    expect(await blocks.getAttribute("aria-invalid")).toBe("true");
+    await expect.poll(() => blocks.evaluate("document.activeElement.id")).toBe("field-blocks");
+  });
+
+  test("the form has what its target takes, and sends nothing else", async () => {
+    const page = await visit(
+      `${url}#/start?target=sim&gpu=l40s&rates=2,4&replicas=2&routers=random&events=yes&presets=vllm`,
+    );
+    const command = page.getByLabel("Command line");
+    const words = "--policy vllm --gpu l40s --replicas 2 --router random --rate 2,4 --events --out runs";
+    await expect.poll(() => command.textContent()).toBe(`kvlab compare example --target sim ${words}`);
+    await page.getByLabel("Replicas").fill("1");
+    await page.getByText("Routers").waitFor({ state: "hidden" });
+    await page.getByLabel("Target").selectOption("cpu");
+    await page.getByLabel("Hardware").waitFor({ state: "hidden" });
+    await page.getByRole("combobox", { name: "Model" }).selectOption("random:tiny-gpt2");
+    const onEngine =
+      "kvlab compare example --target cpu --policy vllm --model random:tiny-gpt2 --rate 2,4 --events --out runs";
+    await expect.poll(() => command.textContent()).toBe(onEngine);
+    await page.getByLabel("Target").selectOption("cache");
+    await expect.poll(() => command.textContent()).toBe("kvlab replay example --target cache --policy vllm --events");
   });
 
   test("what was started is cancelled from the page", async () => {
     const page = await visit(`${url}#/start`);
     for (const policy of ["lru", "fifo", "lfu", "mru", "random"])
-      await page.getByLabel(policy, { exact: true }).check();
+      await page.getByRole("checkbox", { name: policy, exact: true }).check();
     await page.getByLabel("Blocks").fill("1%, 2%, 3%, 5%, 8%, 13%, 21%, 34%");
     await page.getByRole("button", { name: "Start" }).click();
     const jobs = page.getByRole("region", { name: "Jobs" });

@@ -162,6 +162,7 @@ describe.concurrent("nothing of the user's is overwritten", () => {
     const folder = newFolder();
     mkdirSync(join(folder, "mine/run"), { recursive: true });
     writeFileSync(join(folder, "mine/run/notes.txt"), "precious");
+    expect(await refusal(folder, ["compare", "--events"])).toBe("--events needs --out: the log is part of a saved run");
     expect(await refusal(folder, ["compare", "--out", "mine"])).toBe(
       "mine: has run in it, which is not a run of kvlab; expected a new folder, or one of runs",
     );

@@ -3,7 +3,7 @@ import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { afterAll } from "vitest";
 import { moveRun } from "../../cli/run-directory.ts";
-import { sourcesIn } from "../../cli/sources.ts";
+import { type SourceFolders, sourcesIn } from "../../cli/sources.ts";
 import type { Job } from "../../viz/api.ts";
 import { type Dashboard, type DashboardOptions, serveDashboard } from "../../viz/server/serve.ts";
 import { fromBuild } from "../cli/program.ts";
@@ -21,14 +21,14 @@ afterAll(async () => {
 /** The real server over a folder of runs, at a free port. */
 export async function dashboardOver(
   folder: string,
-  { traces = [], policies, ...others }: { traces?: string[]; policies?: string } & Partial<DashboardOptions> = {},
+  { traces = [], policies, models, ...others }: Partial<SourceFolders & DashboardOptions> = {},
 ): Promise<Client> {
   const dashboard = await serveDashboard({
     page,
     folder,
     port: 0,
     program: [process.execPath, ...fromBuild()],
-    sources: () => sourcesIn(traces, policies),
+    sources: () => sourcesIn({ traces, policies, models }),
     keep: (saved, id) => moveRun(saved, join(folder, id)),
     ...others,
   });
@@ -73,10 +73,10 @@ export class Client {
     return JSON.parse(text) as Body;
   }
 
-  post(body: unknown, headers: Record<string, string> = {}): Promise<Answer> {
+  post(body: unknown, headers: Record<string, string> = {}, path = "/api/jobs"): Promise<Answer> {
     const text = typeof body === "string" ? body : JSON.stringify(body);
     const all = { "content-type": "application/json", "content-length": `${Buffer.byteLength(text)}`, ...headers };
-    return this.ask("/api/jobs", { method: "POST", headers: all, body: text });
+    return this.ask(path, { method: "POST", headers: all, body: text });
   }
 
   async start(body: unknown): Promise<Job> {

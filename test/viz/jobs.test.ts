@@ -1,9 +1,11 @@
-import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
+import { cpSync, existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { describe, expect, test } from "vitest";
-import type { Job, RunList, RunRow } from "../../viz/api.ts";
-import { json, newFolder } from "../cli/program.ts";
+import { randomConfig, randomWeights } from "../../engine/model/random.ts";
+import type { Choices, Job, RunList, RunRow } from "../../viz/api.ts";
+import { fromSource, json, newFolder } from "../cli/program.ts";
+import { checkpointOf } from "../support/checkpoints.ts";
 import { dashboardOver } from "./dashboard.ts";
 
 /** A policy that says which process it is in, and then does not end. */
@@ -72,6 +74,70 @@ test("a job that the program refuses says what the program says", async () => {
     said: expect.stringMatching(/^kvlab: .*bad.jsonl: unknown format/),
   });
   expect(readdirSync(join(folder, "runs"))).toEqual([]);
+});
+
+test("systems at several rates are compared in time, and their logs are kept where that is asked for", async () => {
+  const folder = newFolder();
+  const runs = join(folder, "runs");
+  const over = await dashboardOver(runs);
+  const { id, command } = await over.start({
+    ...{ trace: "example", target: "sim", presets: ["vllm", "sglang"], model: "llama-3.1-8b", gpu: "l40s" },
+    ...{
+      replicas: [2],
+      routers: ["random"],
+      rates: [1.5, 3],
+      blocks: ["600"],
+      limit: 60,
+      warmup: 5,
+      seed: 7,
+      events: true,
+    },
+  });
+  expect(command).toBe(
+    "kvlab compare example --target sim --policy vllm,sglang --model llama-3.1-8b --gpu l40s --replicas 2 --router random " +
+      "--rate 1.5,3 --blocks 600 --limit 60 --warmup 5 --seed 7 --events --out runs",
+  );
+  const job = await over.until(id, isOver);
+  expect(job).toMatchObject({ state: "done", said: "" });
+  expect(job.runs).toHaveLength(4);
+  for (const run of job.runs) {
+    expect(readdirSync(join(runs, run))).toContain("events.parquet");
+    const report = JSON.parse(readFileSync(join(runs, run, "run.json"), "utf8"));
+    expect(report).toMatchObject({ seed: 7, warmup: 5, simulation: { gpu: "l40s", replicas: 2, router: "random" } });
+    expect(report.command).toContain("--seed 7 --events");
+  }
+});
+
+test("a real engine runs a model from the folder that was named, and one with random weights", async () => {
+  const folder = newFolder();
+  const models = join(folder, "models");
+  cpSync(checkpointOf(randomConfig("tiny"), randomWeights(randomConfig("tiny"), 3)), join(models, "small/llama"), {
+    recursive: true,
+  });
+  const program = [process.execPath, ...fromSource()];
+  const over = await dashboardOver(join(folder, "runs"), { models, program });
+  const { engineModels } = await over.get<Choices>("/api/choices");
+  const model = join(models, "small/llama");
+  expect(engineModels).toContain("random:tiny");
+  expect(engineModels.filter((name) => name.includes("/"))).toEqual([model]);
+  for (const each of [model, "random:tiny"]) {
+    const { id } = await over.start({ trace: "example", target: "cpu", model: each, blocks: ["2000"], limit: 2 });
+    const { state, said, runs } = await over.until(id, isOver);
+    expect({ state, said }).toEqual({ state: "done", said: "" });
+    const report = JSON.parse(readFileSync(join(folder, "runs", runs[0], "run.json"), "utf8"));
+    expect(report.engine.model).toBe(each);
+  }
+});
+
+test("a command line is shown without running it", async () => {
+  const folder = newFolder();
+  const over = await dashboardOver(join(folder, "runs"));
+  const asked = await over.post({ trace: "example", target: "cache", presets: ["vllm", "tgi"] }, {}, "/api/command");
+  expect([asked.status, JSON.parse(asked.text)]).toEqual([
+    200,
+    { command: "kvlab compare example --target cache --policy vllm,tgi --out runs" },
+  ]);
+  expect(await over.get<Job[]>("/api/jobs")).toEqual([]);
 });
 
 describe("a job that is cancelled", () => {

@@ -8,7 +8,7 @@ import { kvlab, newFolder } from "../cli/program.ts";
 import { type Client, dashboardOver } from "./dashboard.ts";
 
 const folder = newFolder();
-const [runs, traces, policies] = ["runs", "traces", "policies"].map((name) => join(folder, name));
+const [runs, traces, policies, models] = ["runs", "traces", "policies", "models"].map((name) => join(folder, name));
 const secret = '{ "schema": "run/1", "secret": "not for the page" }';
 let client: Client;
 
@@ -18,15 +18,18 @@ beforeAll(async () => {
   await kvlab(folder, ["trace", "generate", "chat", "--requests", "20", "--out", "outside.jsonl"]);
   await kvlab(folder, ["replay", "example", "--limit", "30", "--events", "--out", "traces/saved"]);
   mkdirSync(policies);
+  mkdirSync(models);
   mkdirSync(join(folder, "secret"));
   writeFileSync(join(folder, "secret/run.json"), secret);
+  writeFileSync(join(folder, "secret/config.json"), "{}");
+  symlinkSync(join(folder, "secret"), join(models, "linked"));
   writeFileSync(join(folder, "run.json"), secret);
   writeFileSync(join(folder, "outside.ts"), "export default {};");
   symlinkSync(join(folder, "secret"), join(runs, "linked"));
   symlinkSync(join(folder, "outside.jsonl"), join(traces, "linked.jsonl"));
   symlinkSync(folder, join(traces, "up"));
   symlinkSync(join(folder, "outside.ts"), join(policies, "linked.ts"));
-  client = await dashboardOver(runs, { traces: [traces], policies });
+  client = await dashboardOver(runs, { traces: [traces], policies, models });
 });
 
 /** A refusal as it must be: one line of JSON. */
@@ -176,35 +179,70 @@ describe("a job is started with what there is to choose from, and nothing else",
     expect(choices.traces).toEqual(["example", join(traces, "below/chat.jsonl.gz")]);
     expect(choices.evictions).toContain("lru");
     expect(choices.evictions.filter((name) => name.includes("/"))).toEqual([]);
+    expect(choices.engineModels.filter((name) => !name.startsWith("random:"))).toEqual([]);
     expect(choices.presets).toContain("vllm");
   });
 
   const good = { trace: "example", target: "cache" };
-  test.each<[string, unknown]>([
-    ["a trace elsewhere", { ...good, trace: join(folder, "outside.jsonl") }],
-    ["a trace above", { ...good, trace: join(traces, "../outside.jsonl") }],
-    ["a link to a trace", { ...good, trace: join(traces, "linked.jsonl") }],
-    ["a trace over a link", { ...good, trace: join(traces, "up/outside.jsonl") }],
-    ["an option for a trace", { ...good, trace: "--operations=/etc/passwd" }],
-    ["a policy's file", { ...good, evictions: [join(folder, "outside.ts")] }],
-    ["a link to one", { ...good, evictions: [join(policies, "linked.ts")] }],
-    ["two in one", { ...good, evictions: ["lru,./outside.ts"] }],
-    ["an index's file", { ...good, index: "./outside.ts" }],
-    ["a scheduler of no name", { ...good, scheduler: "__proto__" }],
-    ["a preset of no name", { ...good, preset: "constructor" }],
-    ["another target", { ...good, target: "http://evil.example" }],
-    ["an option for blocks", { ...good, blocks: ["--out=/tmp"] }],
-    ["a limit that is none", { ...good, limit: -1 }],
-    ["a limit in words", { ...good, limit: "1; rm" }],
-    ["a field that there is not", { ...good, out: "/tmp" }],
-    ["no target", { trace: "example" }],
-    ["a list", [good]],
-    ["nothing", ""],
-    ["no JSON", "{"],
-    ["a word", '"example"'],
-    ["too many", { ...good, blocks: Array.from({ length: 51 }, (_, i) => `${i + 1}`) }],
-  ])("%s", async (_, body) => {
-    expect(errorOf(await client.post(body))[0]).toBe(400);
+  const sim = { trace: "example", target: "sim" };
+  const cpu = { trace: "example", target: "cpu" };
+  test.each<[string, string, unknown]>([
+    ["a trace elsewhere", "trace", { ...good, trace: join(folder, "outside.jsonl") }],
+    ["a trace above", "trace", { ...good, trace: join(traces, "../outside.jsonl") }],
+    ["a link to a trace", "trace", { ...good, trace: join(traces, "linked.jsonl") }],
+    ["a trace over a link", "trace", { ...good, trace: join(traces, "up/outside.jsonl") }],
+    ["an option for a trace", "trace", { ...good, trace: "--operations=/etc/passwd" }],
+    ["a policy's file", "evictions", { ...good, evictions: [join(folder, "outside.ts")] }],
+    ["a link to one", "evictions", { ...good, evictions: [join(policies, "linked.ts")] }],
+    ["two in one", "evictions", { ...good, evictions: ["lru,./outside.ts"] }],
+    ["an option for a policy", "evictions", { ...good, evictions: ["--out=/tmp"] }],
+    ["an index's file", "indexes", { ...good, indexes: ["./outside.ts"] }],
+    ["a scheduler of no name", "schedulers", { ...good, schedulers: ["__proto__"] }],
+    ["an allocator with a line's end", "allocators", { ...good, allocators: ["block\n--out=/tmp"] }],
+    ["a preset of no name", "presets", { ...good, presets: ["constructor"] }],
+    ["all presets by a word that is none of them", "presets", { ...good, presets: ["all"] }],
+    ["another target", "target", { ...good, target: "http://evil.example" }],
+    ["an option for blocks", "blocks", { ...good, blocks: ["--out=/tmp"] }],
+    ["blocks with a line's end", "blocks", { ...good, blocks: ["10\n"] }],
+    ["no blocks at all", "blocks", { ...good, blocks: ["0"] }],
+    ["a share of nothing", "blocks", { ...good, blocks: ["0.00%"] }],
+    ["a comparison with an unlimited cache", "blocks", { ...good, blocks: ["10%", "unlimited"] }],
+    ["a size twice", "blocks", { ...good, blocks: ["10%", "10%"] }],
+    ["a limit that is none", "limit", { ...good, limit: -1 }],
+    ["a limit in words", "limit", { ...good, limit: "1; rm" }],
+    ["a seed that is no whole number", "seed", { ...good, seed: 1.5 }],
+    ["a warm-up below none", "warmup", { ...good, warmup: -5 }],
+    ["a log of a kind", "events", { ...good, events: "--timeline=/tmp/x" }],
+    ["a model without a clock", "model", { ...good, model: "llama-3.1-8b" }],
+    ["a rate without a clock", "rates", { ...good, rates: [1] }],
+    ["a model's file", "model", { ...sim, model: join(folder, "run.json") }],
+    ["an option for a model", "model", { ...sim, model: "--cost=/etc/passwd" }],
+    ["a real engine's model for the simulator", "model", { ...sim, model: "random:tiny" }],
+    ["hardware of no name", "gpu", { ...sim, gpu: "toString" }],
+    ["a router without a choice", "routers", { ...sim, routers: ["random"] }],
+    ["a router of no name", "routers", { ...sim, replicas: [2], routers: ["-h"] }],
+    ["replicas below one", "replicas", { ...sim, replicas: [0] }],
+    ["a rate of nothing", "rates", { ...sim, rates: [0] }],
+    ["a rate without end", "rates", '{"trace":"example","target":"sim","rates":[1e999]}'],
+    ["a rate in words", "rates", { ...sim, rates: ["--speed"] }],
+    ["a model's folder elsewhere", "model", { ...cpu, model: join(folder, "secret") }],
+    ["a link to a model's folder", "model", { ...cpu, model: join(models, "linked") }],
+    ["a folder that is no model", "model", { ...cpu, model: models }],
+    ["a random model of no name", "model", { ...cpu, model: "random:huge" }],
+    ["hardware for a real engine", "gpu", { ...cpu, gpu: "h200" }],
+    ["a field that there is not", "out", { ...good, out: "/tmp" }],
+    ["no target", "target", { trace: "example" }],
+    ["a list", "the request", [good]],
+    ["nothing", "", ""],
+    ["no JSON", "", "{"],
+    ["a word", "", '"example"'],
+    ["too many", "blocks", { ...good, blocks: Array.from({ length: 51 }, (_, i) => `${i + 1}`) }],
+  ])("%s", async (_, field, body) => {
+    for (const path of ["/api/jobs", "/api/command"]) {
+      const [status, error] = errorOf(await client.post(body, {}, path));
+      expect(status).toBe(400);
+      expect(error.startsWith(field === "" ? "" : `${field}: `), error).toBe(true);
+    }
     expect(await client.get<Job[]>("/api/jobs")).toEqual([]);
   });
 
@@ -214,6 +252,7 @@ describe("a job is started with what there is to choose from, and nothing else",
       expect(errorOf(await client.post(text, { "content-type": type }))[0]).toBe(415);
     expect(errorOf(await client.post(`${text}${" ".repeat(16_384)}`))[0]).toBe(413);
     expect(errorOf(await client.post(text, { "content-encoding": "gzip" }))[0]).toBe(415);
+    expect(errorOf(await client.post(text, { "content-type": "text/plain" }, "/api/command"))[0]).toBe(415);
     expect(await client.get<Job[]>("/api/jobs")).toEqual([]);
   });
 });

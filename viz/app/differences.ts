@@ -69,6 +69,7 @@ export function differencesTable(compared: Compared, { params }: Page, metricOf:
     ],
     sort: params.get("order") ?? "",
     onSort: (order) => remember({ order }),
+    key: ({ id }) => id,
     rowClass: ({ id }) => (id === base.id ? "chosen" : ""),
   });
   const show = () => table.show(rows);

@@ -81,6 +81,7 @@ export function runsView({ root, params, live, left }: Page): void {
     columns,
     sort: params.get("sort") ?? "-saved",
     onSort: (sort) => remember({ sort: sort === "-saved" ? "" : sort }),
+    key: ({ id }) => id,
     rowClass: (row) => (isBroken(row) ? "broken" : chosen.has(row.id) ? "chosen" : ""),
   });
 

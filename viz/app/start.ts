@@ -1,19 +1,21 @@
-import type { Choices, Job, JobRequest } from "../api.ts";
-import { announce, h, select } from "./dom.ts";
+import type { Choices, Job } from "../api.ts";
+import { announce, h } from "./dom.ts";
+import { jobForm } from "./job-form.ts";
 import type { Page } from "./page.ts";
 import { linkTo } from "./route.ts";
 import { get, problemOf } from "./server.ts";
 import { Table } from "./table.ts";
 
 /** Starts replays and comparisons, and shows how far they are. */
-export async function startView({ root, live, left }: Page): Promise<void> {
+export async function startView(page: Page): Promise<void> {
+  const { root, live, left } = page;
   root.append(h("h1", {}, "Start"));
   try {
     const choices = await get<Choices>("api/choices", left);
     if (left.aborted) return;
-    const jobs = new Table<Job>({ title: "Jobs", columns: jobColumns });
+    const jobs = new Table<Job>({ title: "Jobs", columns: jobColumns, key: ({ id }) => id });
     root.append(
-      form(choices),
+      jobForm(choices, page),
       h("section", { class: "card" }, h("div", { class: "cardhead" }, h("h2", {}, "Jobs")), jobs.element),
     );
     const draw = () => jobs.show(live.jobs);
@@ -64,77 +66,4 @@ function cancelOf({ id, state }: Job): Node | string {
     announce(response.ok ? `Job ${id} is being cancelled` : await problemOf(response));
   };
   return h("button", { type: "button", "aria-label": `Cancel job ${id}`, click }, "Cancel");
-}
-
-const any = { value: "", label: "default" };
-const options = (names: readonly string[]) => names.map((value) => ({ value, label: value }));
-
-function form({ traces, presets, indexes, evictions, schedulers }: Choices): HTMLElement {
-  const wanted: Record<string, string> = { trace: traces[0] ?? "", target: "cache" };
-  const set = (name: string) => (value: string) => {
-    wanted[name] = value;
-  };
-  const text = (name: string, label: string, placeholder: string, list?: string) =>
-    h(
-      "label",
-      { class: "field" },
-      h("span", {}, label),
-      h("input", { placeholder, list, input: (event: Event) => set(name)((event.target as HTMLInputElement).value) }),
-    );
-  const problem = h("p", { class: "problem", role: "alert", hidden: true });
-  const policies = evictions.map((name) =>
-    h("label", { class: "tick" }, h("input", { type: "checkbox", name: "eviction", value: name }), ` ${name}`),
-  );
-  const submit = async (event: Event) => {
-    event.preventDefault();
-    const ticked = [...box.querySelectorAll<HTMLInputElement>("input[name=eviction]:checked")].map(
-      ({ value }) => value,
-    );
-    const response = await fetch("api/jobs", {
-      method: "POST",
-      headers: { "content-type": "application/json" },
-      body: JSON.stringify(requestOf(wanted, ticked)),
-    });
-    problem.hidden = response.ok;
-    if (response.ok) announce("Started");
-    else problem.textContent = await problemOf(response);
-  };
-  const targets = ["cache", "sim"].map((value) => ({
-    value,
-    label: value === "cache" ? "cache: hits, no clock" : "sim: a GPU in virtual time",
-  }));
-  const box = h(
-    "form",
-    { class: "card", submit },
-    h(
-      "div",
-      { class: "bar" },
-      select("Trace", options(traces), wanted["trace"], set("trace")),
-      select("Target", targets, "cache", set("target")),
-      select("Real system", [any, ...options(presets)], "", set("preset")),
-      select("Index", [any, ...options(indexes)], "", set("index")),
-      select("Scheduler", [any, ...options(schedulers)], "", set("scheduler")),
-      text("blocks", "Blocks: numbers or shares", "1%,5%,10%,25%"),
-      text("limit", "First requests only", "all"),
-    ),
-    h("fieldset", {}, h("legend", {}, "Eviction policies; several, or several sizes, make a comparison"), ...policies),
-    h("div", { class: "actions" }, h("button", { type: "submit", class: "main" }, "Start")),
-    problem,
-  );
-  return box;
-}
-
-function requestOf(wanted: Readonly<Record<string, string>>, evictions: readonly string[]): JobRequest {
-  const { trace, target, preset, index, scheduler, blocks, limit } = wanted;
-  const sizes = (blocks ?? "").split(/[\s,]+/).filter(Boolean);
-  return {
-    trace,
-    target: target as JobRequest["target"],
-    ...(preset && { preset }),
-    ...(index && { index }),
-    ...(scheduler && { scheduler }),
-    ...(evictions.length > 0 && { evictions }),
-    ...(sizes.length > 0 && { blocks: sizes }),
-    ...(limit && { limit: Number(limit) }),
-  };
 }

@@ -18,6 +18,8 @@ export interface TableOptions<Row> {
   /** Column and direction: `name` or `-name`. */
   readonly sort?: string;
   readonly onSort?: (sort: string) => void;
+  /** What a row is known by when the rows change; else its place. */
+  key?(row: Row): string | number;
   /** A class for a row. */
   rowClass?(row: Row): string;
 }
@@ -67,24 +69,35 @@ export class Table<Row> {
 
   #isNumeric = (column: Column<Row>) => this.#rows.some((row) => typeof column.value(row) === "number");
 
+  /** What is as it was stays in the page, with its focus and a button that is just pressed. */
   #draw(): void {
-    const { columns, rowClass } = this.#options;
-    const focused = document.activeElement?.closest("tr")?.dataset["at"];
+    const { columns, rowClass, key } = this.#options;
+    const focused = document.activeElement;
     const numeric = columns.map((column) => this.#isNumeric(column));
-    this.#head.replaceChildren(...columns.map((column) => this.#heading(column)));
-    this.#body.replaceChildren(
-      ...this.#sorted().map((row, at) =>
-        h(
-          "tr",
-          { class: rowClass?.(row) || undefined, "data-at": at },
-          ...columns.map((column, i) => {
-            const value = column.value(row);
-            return h("td", { class: classOf(column, numeric[i]) }, column.show?.(row) ?? String(value ?? "–"));
-          }),
-        ),
-      ),
+    replaceCells(
+      this.#head,
+      columns.map((column) => this.#heading(column)),
     );
-    if (focused) this.#body.querySelector<HTMLElement>(`tr[data-at="${focused}"] input`)?.focus();
+    const before = new Map([...this.#body.rows].map((row) => [row.dataset["key"], row]));
+    const rows = this.#sorted().map((row, at) => {
+      const known = String(key?.(row) ?? at);
+      const shown = before.get(known) ?? h("tr", { "data-key": known });
+      shown.className = rowClass?.(row) ?? "";
+      replaceCells(
+        shown,
+        columns.map((column, i) =>
+          h("td", { class: classOf(column, numeric[i]) }, column.show?.(row) ?? String(column.value(row) ?? "–")),
+        ),
+      );
+      return shown;
+    });
+    const kept = new Set(rows);
+    for (const row of before.values()) if (!kept.has(row)) row.remove();
+    rows.forEach((row, at) => {
+      if (this.#body.rows[at] !== row) this.#body.insertBefore(row, this.#body.rows[at] ?? null);
+    });
+    if (focused !== document.activeElement && focused instanceof HTMLElement && this.element.contains(focused))
+      focused.focus();
   }
 
   #heading(column: Column<Row>): HTMLElement {
@@ -97,11 +110,24 @@ export class Table<Row> {
         direction === "descending" ? name : direction === "ascending" ? `-${name}` : firstOrder(name, numeric);
       this.#options.onSort?.(this.#sort);
       this.#draw();
-      this.#head.querySelector<HTMLElement>(`[data-name="${name}"]`)?.focus();
     };
     const button = h("button", { type: "button", class: "sort", "data-name": name, click }, label);
     return h("th", { scope: "col", class: classOf(column, numeric), "aria-sort": direction }, button);
   }
+}
+
+/** Cells that say something else are exchanged; what has the focus in one passes it on. */
+function replaceCells(row: HTMLTableRowElement, cells: readonly HTMLElement[]): void {
+  const old = [...row.children];
+  cells.forEach((cell, i) => {
+    if (old[i] === undefined) row.append(cell);
+    else if (!old[i].isEqualNode(cell)) {
+      const hadFocus = old[i].contains(document.activeElement);
+      old[i].replaceWith(cell);
+      if (hadFocus) cell.querySelector<HTMLElement>("a, button, input")?.focus();
+    }
+  });
+  for (const gone of old.slice(cells.length)) gone.remove();
 }
 
 /** Numbers begin with the largest. */

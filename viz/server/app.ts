@@ -97,7 +97,11 @@ export function dashboardApp({ page, runs, tables, jobs, events, sources }: AppP
   app.get("/api/jobs", (_request, response) => {
     response.json(jobs.list());
   });
-  app.post("/api/jobs", onlyJson, express.json({ limit: "16kb", inflate: false }), async (request, response) => {
+  const body = [onlyJson, express.json({ limit: "16kb", inflate: false })];
+  app.post("/api/command", body, async (request: Request, response: Response) => {
+    response.json(await jobs.command(request.body));
+  });
+  app.post("/api/jobs", body, async (request: Request, response: Response) => {
     response.status(201).json(await jobs.submit(request.body));
   });
   app.delete("/api/jobs/:id", (request, response) => {

@@ -2,27 +2,62 @@ import { z } from "zod";
 import type { Choices, JobRequest } from "../api.ts";
 import { Refusal } from "./refusal.ts";
 
-const name = z.string().min(1).max(1000);
-const names = z.array(name).max(50);
+const mostValues = 50;
 
-const jobRequest = z.strictObject({
-  trace: name,
-  target: z.enum(["cache", "sim", "cpu"]),
-  preset: name.optional(),
-  evictions: names.optional(),
-  index: name.optional(),
-  scheduler: name.optional(),
-  blocks: z
-    .array(z.string().regex(/^(\d{1,10}|\d{1,3}(\.\d{1,6})?%|unlimited)$/))
-    .max(50)
-    .optional(),
-  limit: z.int().min(1).max(1e9).optional(),
+/** A value that is refused with what was expected, whatever was wrong with it. */
+const wholeNumber = (least: number, most: number) => {
+  const error = `expected a whole number from ${least} to ${most}`;
+  return z.int({ error }).min(least, { error }).max(most, { error });
+};
+const positive = z.number({ error: "expected a number above 0" }).check((context) => {
+  const { value: input } = context;
+  if (!(input > 0 && input <= 1e9))
+    context.issues.push({ code: "custom", message: "expected a number above 0", input });
 });
+const name = z.string().min(1).max(1000);
+const isSize = (text: string) =>
+  text === "unlimited" || (/^(\d{1,10}|\d{1,3}(\.\d{1,6})?%)$/.test(text) && Number.parseFloat(text) > 0);
+const size = z.string().refine(isSize, { error: "expected a number of blocks, a share such as 10%, or unlimited" });
+const listOf = <Value extends z.ZodType>(value: Value) =>
+  z
+    .array(value)
+    .max(mostValues, { error: `expected ${mostValues} at most` })
+    .refine((all) => new Set(all).size === all.length, { error: "expected each once" })
+    .optional();
+
+const everyTarget = {
+  trace: name,
+  presets: listOf(name),
+  indexes: listOf(name),
+  evictions: listOf(name),
+  allocators: listOf(name),
+  schedulers: listOf(name),
+  blocks: listOf(size),
+  limit: wholeNumber(1, 1e9).optional(),
+  warmup: wholeNumber(0, 1e9).optional(),
+  seed: wholeNumber(0, 2 ** 32 - 1).optional(),
+  events: z.boolean().optional(),
+};
+const inTime = { ...everyTarget, model: name.optional(), rates: listOf(positive) };
+
+/** What each target takes; nothing else is let through. */
+const targets = {
+  cache: z.strictObject({ target: z.literal("cache"), ...everyTarget }),
+  sim: z.strictObject({
+    target: z.literal("sim"),
+    ...inTime,
+    gpu: name.optional(),
+    replicas: listOf(wholeNumber(1, 4096)),
+    routers: listOf(name),
+  }),
+  cpu: z.strictObject({ target: z.literal("cpu"), ...inTime }),
+};
+const anyTarget = z.looseObject({ target: z.enum(["cache", "sim", "cpu"]) });
 
 /** What a run can be started with, and where the files among that are. */
 export interface Sources {
   readonly choices: Choices;
-  /** Full paths of traces and policies, by the names that `choices` has. */
+  /** Full paths of traces, policies and models, by the names that `choices` has. */
   readonly files: ReadonlyMap<string, string>;
 }
 
@@ -32,53 +67,89 @@ export interface JobWords {
   readonly command: string;
 }
 
-/** @throws Refusal if the request is none, or has a name that is no choice. */
+/** @throws Refusal that begins with the field, if the request is none or has a name that is no choice. */
 export function parseJob(body: unknown, { choices }: Sources): JobRequest {
-  const parsed = jobRequest.safeParse(body);
-  if (!parsed.success) {
-    const [{ path, message }] = parsed.error.issues;
-    throw new Refusal(400, `${path.join(".") || "the request"}: ${message}`);
-  }
-  const { trace, preset, evictions = [], index, scheduler } = parsed.data;
+  const { target } = checked(anyTarget, body);
+  const request = checked(targets[target] as z.ZodType<JobRequest>, body);
+  const { trace, presets, indexes, evictions, allocators, schedulers, model, gpu, routers, replicas = [] } = request;
   checkChosen("trace", [trace], choices.traces);
-  checkChosen("preset", [preset], choices.presets);
-  checkChosen("eviction policy", evictions, choices.evictions);
-  checkChosen("index", [index], choices.indexes);
-  checkChosen("scheduler", [scheduler], choices.schedulers);
-  return parsed.data as JobRequest;
+  checkChosen("presets", presets, choices.presets);
+  checkChosen("indexes", indexes, choices.indexes);
+  checkChosen("evictions", evictions, choices.evictions);
+  checkChosen("allocators", allocators, choices.allocators);
+  checkChosen("schedulers", schedulers, choices.schedulers);
+  checkChosen("model", model === undefined ? [] : [model], target === "sim" ? choices.models : choices.engineModels);
+  checkChosen("gpu", gpu === undefined ? [] : [gpu], choices.hardware);
+  checkChosen("routers", routers, choices.routers);
+  if (routers && routers.length > 0 && !replicas.some((count) => count > 1))
+    throw new Refusal(400, "routers: there is nothing to choose from with one replica, expected more replicas");
+  if (target === "cache" && request.blocks?.includes("unlimited") && isComparison(request))
+    throw new Refusal(400, "blocks: a comparison always shows the unlimited cache, expected sizes alone");
+  return request;
 }
 
-function checkChosen(what: string, given: readonly (string | undefined)[], choices: readonly string[]): void {
+const isComparison = (request: JobRequest) =>
+  Object.values(request).some((value) => Array.isArray(value) && value.length > 1);
+
+function checked<Value>(schema: z.ZodType<Value>, body: unknown): Value {
+  const parsed = schema.safeParse(body);
+  if (parsed.success) return parsed.data;
+  const [issue] = parsed.error.issues;
+  if (issue.code === "unrecognized_keys")
+    throw new Refusal(400, `${issue.keys[0].slice(0, 100)}: is no field of this target`);
+  const field = issue.path.filter((part) => typeof part === "string").join(".");
+  throw new Refusal(400, `${field || "the request"}: ${foundAt(body, issue.path)}${issue.message}`);
+}
+
+/** What is there, where it is a value. */
+function foundAt(body: unknown, path: readonly PropertyKey[]): string {
+  let found = body;
+  for (const part of path) found = (found as Record<PropertyKey, unknown> | undefined)?.[part];
+  return typeof found === "string" || typeof found === "number" ? `is ${shown(found)}, ` : "";
+}
+
+function checkChosen(field: string, given: readonly string[] = [], choices: readonly string[]): void {
   for (const each of given)
-    if (each !== undefined && !choices.includes(each))
-      throw new Refusal(
-        400,
-        `there is no ${what} ${JSON.stringify(each.slice(0, 100))}; /api/choices lists what there is`,
-      );
+    if (!choices.includes(each))
+      throw new Refusal(400, `${field}: is ${shown(each)}, expected what /api/choices lists`);
 }
 
-/** Several policies or sizes are a comparison. */
+const shown = (value: string | number) => JSON.stringify(typeof value === "string" ? value.slice(0, 100) : value);
+
+/** What the program is told with, by field; several values are a comparison. */
+const options = {
+  presets: "policy",
+  indexes: "index",
+  evictions: "eviction",
+  allocators: "allocator",
+  schedulers: "scheduler",
+  model: "model",
+  gpu: "gpu",
+  replicas: "replicas",
+  routers: "router",
+  rates: "rate",
+  blocks: "blocks",
+  limit: "limit",
+  warmup: "warmup",
+  seed: "seed",
+} as const satisfies Partial<Record<keyof JobRequest, string>>;
+
 export function wordsOf(request: JobRequest, { files }: Sources): JobWords {
-  const { trace, target, preset, evictions = [], index, scheduler, blocks = [], limit } = request;
-  const isComparison = evictions.length > 1 || blocks.length > 1;
-  const words = (path: (name: string) => string): string[] => {
-    const all = [isComparison ? "compare" : "replay", path(trace), "--target", target];
-    const add = (option: string, values: readonly (string | number | undefined)[]) => {
-      const given = values.filter((value) => value !== undefined);
-      if (given.length > 0) all.push(`--${option}`, given.join(","));
-    };
-    add("policy", [preset]);
-    add("index", [index]);
-    add("eviction", evictions.map(path));
-    add("scheduler", [scheduler]);
-    add("blocks", blocks);
-    add("limit", [limit]);
-    return all;
-  };
-  const out = isComparison ? ["--out", "runs"] : [];
+  const given = Object.entries(options).flatMap(([field, option]) => {
+    const value = request[field as keyof typeof options];
+    const values = (Array.isArray(value) ? value : [value]).filter((each) => each !== undefined).map(String);
+    return values.length > 0 ? [{ option, values }] : [];
+  });
+  const compares = isComparison(request);
+  const words = (path: (name: string) => string): string[] => [
+    ...[compares ? "compare" : "replay", path(request.trace), "--target", request.target],
+    ...given.flatMap(({ option, values }) => [`--${option}`, values.map(path).join(",")]),
+    ...(request.events ? ["--events"] : []),
+    ...(compares ? ["--out", "runs"] : []),
+  ];
   return {
-    words: [...words((each) => files.get(each) ?? each), ...out],
-    command: ["kvlab", ...words((each) => each), ...out].map(quoted).join(" "),
+    words: words((each) => files.get(each) ?? each),
+    command: ["kvlab", ...words((each) => each)].map(quoted).join(" "),
   };
 }
 

@@ -1,9 +1,9 @@
 import { type ChildProcess, spawn } from "node:child_process";
 import { mkdir, readdir, rm } from "node:fs/promises";
 import { join } from "node:path";
-import type { Job } from "../api.ts";
+import type { Job, JobCommand } from "../api.ts";
 import { isChildName } from "./inside.ts";
-import { parseJob, type Sources, wordsOf } from "./job-words.ts";
+import { type JobWords, parseJob, type Sources, wordsOf } from "./job-words.ts";
 import { Refusal } from "./refusal.ts";
 
 export interface JobsOptions {
@@ -61,10 +61,15 @@ export class Jobs {
     return this.#entries.map(shown).reverse();
   }
 
+  /** What a request would run. @throws Refusal if it is none. */
+  async command(body: unknown): Promise<JobCommand> {
+    const { command } = await this.#wordsOf(body);
+    return { command };
+  }
+
   /** @throws Refusal if the request is none, or too much is waiting. */
   async submit(body: unknown): Promise<Job> {
-    const sources = await this.#options.sources();
-    const { words, command } = wordsOf(parseJob(body, sources), sources);
+    const { words, command } = await this.#wordsOf(body);
     if (this.#isClosed) throw new Refusal(503, "the dashboard is ending");
     if (this.#count("waiting") >= mostWaiting) throw new Refusal(429, `${mostWaiting} jobs are waiting, no more can`);
     const entry: Entry = {
@@ -92,6 +97,11 @@ export class Jobs {
     this.#isClosed = true;
     for (const entry of this.#entries) this.#cancel(entry);
     await Promise.all(this.#running);
+  }
+
+  async #wordsOf(body: unknown): Promise<JobWords> {
+    const sources = await this.#options.sources();
+    return wordsOf(parseJob(body, sources), sources);
   }
 
   #cancel(entry: Entry): void {
