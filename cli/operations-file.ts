@@ -5,10 +5,10 @@ import type { KvCache } from "../core/kv-cache.ts";
 import { nearest } from "../core/nearest.ts";
 import { deletePrefix, evict, pin, reset, unpin } from "../core/operations.ts";
 import { Request, Sequence } from "../core/request.ts";
-import type { Trace } from "../core/trace.ts";
+import type { Nanos, Trace } from "../core/trace.ts";
 
 /** A line of an operations file. */
-interface Operation {
+export interface Operation {
   readonly before: number;
   readonly operation: keyof typeof fieldsOf;
   /** The prefix: the first `tokens` tokens of this request's prompt; all of it if not said. */
@@ -87,11 +87,11 @@ function parsed(line: string, where: string): Operation {
 /** Carries the operations of a file out in one replay, each before its request. */
 export class OperationsPlayer {
   readonly results: OperationResult[] = [];
-  readonly #operations: readonly Operation[];
+  /** Those before each request, with their places in the file. In a closed loop requests come in another order. */
+  readonly #before = new Map<number, [at: number, operation: Operation][]>();
   readonly #trace: Trace;
   readonly #blocks: BlockColumns;
   readonly #pins = new Map<string, Sequence>();
-  #next = 0;
 
   /** @throws InputError if an operation names a request that the trace does not have. */
   constructor(operations: readonly Operation[], trace: Trace, blocks: BlockColumns) {
@@ -100,25 +100,27 @@ export class OperationsPlayer {
         throw new InputError(
           `an operation names request ${Math.max(before, like)}, the trace has ${trace.requestCount}, from 0`,
         );
-    this.#operations = operations;
+    for (const [at, operation] of operations.entries()) {
+      const together = this.#before.get(operation.before);
+      if (together) together.push([at, operation]);
+      else this.#before.set(operation.before, [[at, operation]]);
+    }
     this.#trace = trace;
     this.#blocks = blocks;
   }
 
-  /** The next request is this one. */
-  before(request: number, cache: KvCache): void {
-    for (; this.#operations[this.#next]?.before === request; this.#next++) {
-      const operation = this.#operations[this.#next];
-      this.results.push({ ...operation, result: this.#carryOut(operation, cache) });
-    }
+  /** The next request is this one, and comes now. */
+  before(request: number, cache: KvCache, nowNs: Nanos): void {
+    for (const [at, operation] of this.#before.get(request) ?? [])
+      this.results.push({ ...operation, result: this.#carryOut(operation, at, cache, nowNs) });
   }
 
-  #carryOut({ operation, like, tokens, name, blocks }: Operation, cache: KvCache): string {
+  #carryOut({ operation, like, tokens, name, blocks }: Operation, at: number, cache: KvCache, nowNs: Nanos): string {
     switch (operation) {
       case "pin": {
         if (this.#pins.has(name!)) return "there is a pin of that name";
-        const prefix = this.#prefix(like!, tokens);
-        const result = pin(cache, prefix, 0);
+        const prefix = this.#prefix(at, like!, tokens);
+        const result = pin(cache, prefix, nowNs);
         if (result === "pinned") this.#pins.set(name!, prefix);
         return result === "over budget"
           ? `over the budget of ${cache.rules["pin-blocks"]} blocks (pin-blocks)`
@@ -127,22 +129,22 @@ export class OperationsPlayer {
       case "unpin": {
         const prefix = this.#pins.get(name!);
         this.#pins.delete(name!);
-        return prefix !== undefined && unpin(cache, prefix, 0) ? "unpinned" : "not pinned";
+        return prefix !== undefined && unpin(cache, prefix, nowNs) ? "unpinned" : "not pinned";
       }
       case "delete":
-        return deletePrefix(cache, this.#prefix(like!, tokens), 0);
+        return deletePrefix(cache, this.#prefix(at, like!, tokens), nowNs);
       case "evict":
-        return `${evict(cache, blocks!, 0)} blocks`;
+        return `${evict(cache, blocks!, nowNs)} blocks`;
       case "reset":
-        return reset(cache, 0) ? "reset" : "in use";
+        return reset(cache, nowNs) ? "reset" : "in use";
     }
   }
 
   /** The beginning of a request's prompt, in whole blocks; it never runs. */
-  #prefix(row: number, tokens?: number): Sequence {
+  #prefix(at: number, row: number, tokens?: number): Sequence {
     // Numbers below those of requests, so that a log tells them apart.
     const request = new Request(row, this.#trace, row, this.#blocks);
-    request.id = -2 - this.#next;
+    request.id = -2 - at;
     if (tokens !== undefined && tokens < request.inputTokens) {
       const { blockTokens } = this.#blocks;
       request.promptBlocks = Math.min(request.promptBlocks, Math.floor(tokens / blockTokens));

@@ -148,7 +148,7 @@ async function replay(files: readonly string[], options: ReplayOptions): Promise
     const player = operations && new OperationsPlayer(operations, trace, blocks);
     const config: RunConfig = {
       ...configured,
-      ...(player && { before: (request, cache) => player.before(request, cache) }),
+      ...(player && { before: (...args) => player.before(...args) }),
       blocks: parts.eviction.unlimited ? undefined : blocksOf(capacity ?? defaultCapacity, distinctBlocks),
       schedulerOptions: { ...parts.schedulerOptions, ...options.schedulerOption },
       simulated,

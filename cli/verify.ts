@@ -121,7 +121,7 @@ async function verify(files: readonly string[], options: VerifyOptions): Promise
     checkMemory(config.blocks);
     const before = () => {
       const player = operations && new OperationsPlayer(operations, trace, blocks);
-      return player && (((request, cache) => player.before(request, cache)) satisfies RunConfig["before"]);
+      return player && (((...args) => player.before(...args)) satisfies RunConfig["before"]);
     };
     progress.start("serving", trace.requestCount);
     const advance = (requests: number) => progress.advance(requests);

@@ -9,7 +9,7 @@ import type { FutureView, SchedulerPlugin } from "./plugins.ts";
 import { Replica } from "./replica.ts";
 import { Request } from "./request.ts";
 import type { StepResult } from "./step.ts";
-import type { Trace } from "./trace.ts";
+import type { Nanos, Trace } from "./trace.ts";
 
 export interface ReplayConfig extends CacheConfig {
   readonly scheduler: SchedulerPlugin;
@@ -20,7 +20,7 @@ export interface ReplayConfig extends CacheConfig {
   /** Keep the event log. */
   readonly events?: boolean;
   /** Told before each request is served: for what an operator does to the cache meanwhile. */
-  readonly before?: (request: number, cache: KvCache) => void;
+  readonly before?: (request: number, cache: KvCache, nowNs: Nanos) => void;
   /** Check every invariant in full after every step; slow. */
   readonly audit?: boolean;
   /** `step`: answers are written token by token and take blocks as they do, as on every other target. Default: `skip`. */
@@ -105,7 +105,7 @@ export class CacheReplay {
     for (let row = from; row < to; row++) {
       const id = this.#fed++;
       if (id === warmup && id > 0) cache.counters.reset();
-      before?.(id, cache);
+      before?.(id, cache, 0);
       const { refusedRequests } = cache.counters;
       const sequence = replica.submit(request.become(id, row), 0);
       let plan = replica.plan(0);

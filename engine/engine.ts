@@ -30,10 +30,13 @@ export interface EngineConfig extends CacheConfig, SchedulerConfig {
   readonly warmup?: number;
   readonly events?: boolean;
   readonly audit?: boolean;
-  readonly before?: (request: number, cache: KvCache) => void;
+  readonly before?: (request: number, cache: KvCache, nowNs: Nanos) => void;
   readonly observer?: StepObserver;
-  /** Told of each token as it is written, and whether it is the request's last one. */
-  readonly written?: (request: Request, token: number, isLast: boolean) => void;
+  /**
+   * Told of each token as it is written, whether it is the request's last one, and the logits behind it, which are valid only
+   * now: undefined if they were stored with the prompt.
+   */
+  readonly written?: (request: Request, token: number, isLast: boolean, logits: Float32Array | undefined) => void;
 }
 
 /**
@@ -191,9 +194,10 @@ export class Engine {
       const item = plan.items[i];
       if (item.generate === 0) continue;
       const { request } = item.sequence;
-      const { token, isLast } = this.#tokens.next(item.sequence, logits.get(item));
+      const behind = logits.get(item);
+      const { token, isLast } = this.#tokens.next(item.sequence, behind);
       finished[i] = isLast;
-      written?.(request, token, isLast);
+      written?.(request, token, isLast, behind);
     }
     return this.#tokens.decideEnds ? finished : undefined;
   }

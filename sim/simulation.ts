@@ -32,7 +32,7 @@ export interface SimulationConfig extends CacheConfig, SchedulerConfig {
   /** Plan every single step, also where a row of them is known to be alike; for tests. */
   readonly everyStep?: boolean;
   /** Told of each request before it is served, and of every step. */
-  readonly before?: (request: number, cache: KvCache) => void;
+  readonly before?: (request: number, cache: KvCache, nowNs: Nanos) => void;
   readonly observer?: StepObserver;
 }
 

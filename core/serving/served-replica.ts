@@ -35,7 +35,7 @@ export interface ServedReplicaParts {
   /** Layers with sliding-window attention see so many tokens; undefined if none has it. */
   readonly windowTokens?: number | undefined;
   readonly observer?: StepObserver | undefined;
-  readonly before?: ((request: number, cache: KvCache) => void) | undefined;
+  readonly before?: ((request: number, cache: KvCache, nowNs: Nanos) => void) | undefined;
   readonly audit?: ((replica: Replica) => void) | undefined;
   batchOf(id: number): Batch;
   ended(batch: Batch, row: number): void;
@@ -95,7 +95,7 @@ export class ServedReplica {
   submit(request: Request, nowNs: Nanos): void {
     const { before } = this.#parts;
     this.settle(nowNs);
-    before?.(request.id, this.cache);
+    before?.(request.id, this.cache, nowNs);
     this.replica.submit(request, nowNs);
     this.#parts.observer?.arrived?.(request, this.number, nowNs);
     this.isUndisturbed = false;

@@ -1,6 +1,11 @@
 import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
+import { OperationsPlayer } from "../../cli/operations-file.ts";
+import { blockKeysFor } from "../../core/compose.ts";
+import { eventNames } from "../../core/events.ts";
+import { simulate } from "../../sim/simulation.ts";
+import { linearCost, outcome, type Row, simulationConfigOf, tracesOf } from "../support/simulated.ts";
 import { json, kvlab, newFolder, refusal } from "./program.ts";
 
 /** A folder with a file of operations. */
@@ -40,6 +45,36 @@ test("operations are carried out before their requests, and each one's fate is t
   const plain = await json(folder, ["replay", "--limit", "300", "--policy", "vllm", "--no-save"]);
   expect(plain.operations).toBeUndefined();
   expect(cache.hitTokens).toBeLessThan(plain.cache.hitTokens);
+});
+
+test("in a closed loop operations are carried out before their own requests, in whatever order these come, and at their time", () => {
+  // The second turn waits for the first one's answer; meanwhile the third request comes.
+  const rows: Row[] = [
+    { at: 0, prompt: [1, 2, 3, 4, 5], answer: 20, session: 1 },
+    { at: 0, prompt: [1, 2, 3, 4, 6], answer: 1, session: 1 },
+    { at: 50, prompt: [7, 8, 9, 10, 11], answer: 1 },
+  ];
+  const [trace] = tracesOf(rows);
+  const config = simulationConfigOf({ blocks: 20, cost: linearCost({ fixed: 10 }) });
+  const columns = blockKeysFor(config, 1).of(trace);
+  const player = new OperationsPlayer(
+    [
+      { before: 1, operation: "evict", blocks: 1 },
+      { before: 2, operation: "reset" },
+    ],
+    trace,
+    columns,
+  );
+  const before: typeof config.before = (...args) => player.before(...args);
+  const simulation = simulate(trace, { ...config, before, arrivals: { loop: "closed" }, events: true }, columns);
+  expect(outcome(simulation, "arrivalNs")).toEqual([0, 200, 50]);
+  expect(player.results.map(({ operation, result }) => `${operation}: ${result}`)).toEqual([
+    "reset: in use",
+    "evict: 1 blocks",
+  ]);
+  const { kind, timeNs } = simulation.replicas[0].log!.columns();
+  const evicted = [...timeNs].filter((_, at) => eventNames[kind[at]] === "evict");
+  expect(evicted).toEqual([200]);
 });
 
 test("a run with events is saved with what a router would have been told, and the command that repeats it", async () => {
