@@ -3,6 +3,7 @@ import { dirname } from "node:path";
 import { type Command, Option } from "commander";
 import { InputError } from "../core/errors.ts";
 import { CacheReplay } from "../core/replay.ts";
+import { callRules } from "../engine/cpu/calls.ts";
 import type { WeightBits } from "../engine/onnx/quantized.ts";
 import { coefficientsOf, type Fit, fitCost } from "../sim/cost/fit.ts";
 import { fittedText } from "../sim/cost/fitted.ts";
@@ -12,7 +13,7 @@ import { type Calibration, calibrationDocument, calibrationText } from "./calibr
 import { checkMemory, type PartNames, partsNamed, type RunConfig } from "./configuration.ts";
 import { Interrupted, watchingSignals } from "./interrupt.ts";
 import { fitLog } from "./logged-steps.ts";
-import { type Measured, savedSteps, stepsFrom } from "./measured-steps.ts";
+import { type MeasuredSteps, savedSteps, stepsFrom } from "./measured-steps.ts";
 import { addBlockSize, addParts, bitsOption, path, wholeNumber } from "./options.ts";
 import { print } from "./print.ts";
 import { Progress } from "./progress.ts";
@@ -94,20 +95,19 @@ async function calibrate(trace: string | undefined, options: CalibrateOptions): 
   if (outTarget === plotTarget)
     throw new InputError(`--plot is ${plot}, the file of the cost model; expected another one`);
   for (const file of [out, plot]) await checkWritable(file, dirname(file));
-  const { about, steps, fit } = await fitted(options, trace);
+  const { about, steps, calls, fit } = await fitted(options, trace);
   const calibration: Calibration = { about, from: from ?? null, seed, steps, fit, out, plot };
   await watchingSignals(async () => {
-    await written(out, outTarget, fittedText({ about, picoseconds: coefficientsOf(fit) }));
+    await written(out, outTarget, fittedText({ about, ...(calls && { calls }), picoseconds: coefficientsOf(fit) }));
     await written(plot, plotTarget, residualPlot(about, steps, fit));
   });
   const document = calibrationDocument(calibration);
   print(`${options.json ? JSON.stringify(document, undefined, 2) : calibrationText(document)}\n`);
 }
 
-interface FittedSteps {
+interface FittedSteps extends MeasuredSteps {
   /** What was measured. */
   readonly about: string;
-  readonly steps: readonly Measured[];
   readonly fit: Fit;
 }
 
@@ -121,8 +121,8 @@ async function fitted(options: CalibrateOptions, trace: string | undefined): Pro
     const run = await readRecordedRun(trace, from);
     return { about: `the requests of ${from}`, ...fitLog(run, from, seed) };
   }
-  const steps = await savedSteps(from);
-  return { about: `the steps of ${from}`, steps, fit: fitCost(steps, from, seed) };
+  const saved = await savedSteps(from);
+  return { about: `the steps of ${from}`, ...saved, fit: fitCost(saved.steps, from, seed) };
 }
 
 /** Of these, what a run that is read was measured with is its own. */
@@ -171,7 +171,7 @@ async function measuredSteps(options: CalibrateOptions): Promise<Omit<FittedStep
     const { result } = await runEngine(trace, blocks, config, engine, { keepSteps: true, advance });
     if (result.interrupted) throw new Interrupted();
     const about = `${engine.model} on the CPU, ${counted(engine.threads, "thread")}, ${engine.bits} bits, blocks of ${blockTokens}, ${[parts.preset?.name ?? parts.index.name, parts.scheduler.name].join(", ")}`;
-    return { about, steps: stepsFrom(result.steps!, measuredFromNs(design)) };
+    return { about, steps: stepsFrom(result.steps!, measuredFromNs(design)), calls: callRules(engine.loaded.config) };
   } finally {
     progress.done();
   }

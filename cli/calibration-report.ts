@@ -92,6 +92,9 @@ const meanings: Readonly<Record<string, string>> = {
   prefillContextTokens: "each token that a prompt looks back on",
   decodeContextTokens: "each token that an answer looks back on",
   prefillPairs: "each pair of a prompt's query and a key",
+  calls: "each call of the model, of which a step may have several",
+  paddedContextTokens: "each token that a sequence looks back on, padding included",
+  paddedPairs: "each pair of a query and a key, padding included",
   copiedBlocks: "each block that is copied",
   swappedTokens: "each token that is moved to the host or back",
 };

@@ -108,6 +108,9 @@ export async function writeSimulatedSteps(path: string, steps: StepTable): Promi
     int32("prefillSequences", column(steps.prefillSequences)),
     int64("prefillPairs", Float64Array.from(steps.prefillPairs)),
     int32("logits", column(steps.logits)),
+    int32("calls", column(steps.calls)),
+    int64("paddedContextTokens", Float64Array.from(steps.paddedContextTokens)),
+    int64("paddedPairs", Float64Array.from(steps.paddedPairs)),
     int32("copiedBlocks", column(steps.copiedBlocks)),
     int32("swappedTokens", column(steps.swappedTokens)),
   ]);

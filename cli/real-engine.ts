@@ -2,6 +2,7 @@ import { availableParallelism } from "node:os";
 import { InputError } from "../core/errors.ts";
 import type { Slo } from "../core/serving/figures.ts";
 import type { Trace } from "../core/trace.ts";
+import { callRules } from "../engine/cpu/calls.ts";
 import { tokenBytes } from "../engine/cpu/memory.ts";
 import { type LoadedModel, loadModel } from "../engine/model/load.ts";
 import type { WeightBits } from "../engine/onnx/quantized.ts";
@@ -85,6 +86,7 @@ export function describeEngine(engine: RealEngine) {
     maxOutput,
     swapSpaceBytes: swapSpace,
     fold,
+    calls: callRules(config),
   };
 }
 

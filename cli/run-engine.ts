@@ -81,6 +81,7 @@ function heard(executor: Executor): Executor {
     backend: executor.backend,
     blockCount: executor.blockCount,
     blockTokens: executor.blockTokens,
+    ...(executor.calls && { calls: executor.calls }),
     executeStep: (step) => watchingSignals(() => executor.executeStep(step)),
     copyBlocks: (pairs) => executor.copyBlocks(pairs),
     readBlock: (block) => executor.readBlock(block),

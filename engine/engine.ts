@@ -91,6 +91,7 @@ export class Engine {
       series: this.series,
       hostBlocks: config.hostBlocks ?? 0,
       observer: observing(config.observer, this.#host),
+      calls: executor.calls,
       before: config.before,
       audit: config.audit ? (replica) => audit(cache, replica.running) : undefined,
       batchOf: (id) => this.arrivals.batchOf(id),

@@ -1,3 +1,5 @@
+import type { CallRules } from "../core/serving/calls.ts";
+
 /**
  * One forward pass: prompt chunks and answers of a step, packed one after the other without padding. Sequence s has rows
  * `cuSeqlensQ[s] .. cuSeqlensQ[s + 1])` and attends to its first `contextLens[s]` tokens, through its block table.
@@ -37,6 +39,8 @@ export interface Executor {
   readonly backend: "onnx-cpu" | "cuda";
   readonly blockCount: number;
   readonly blockTokens: number;
+  /** How it divides steps; undefined if it does not. */
+  readonly calls?: CallRules;
   executeStep(step: BatchStep): Promise<BatchResult>;
   /** Copies whole blocks, in order: copy-on-write. */
   copyBlocks(pairs: readonly { readonly source: number; readonly target: number }[]): Promise<void>;

@@ -18,26 +18,32 @@ interface Workload {
   readonly options: readonly string[];
 }
 
-const model = ["--model", "random:15m", "--threads", "1"];
+const model = ["--model", "random:160m", "--threads", "1"];
 const usual: Partial<ChatOptions> = {
-  ...{ requests: 200, seed: 17, systemPrompts: 20, systemTokens: 200, turns: 4, userTokens: 60, outputTokens: 40 },
-  ...{ thinkS: 10, sessionsPerS: 1, maxInputTokens: 900 },
+  ...{ requests: 200, seed: 17, systemPrompts: 20, systemTokens: 100, turns: 4, userTokens: 40, outputTokens: 16 },
+  ...{ thinkS: 10, sessionsPerS: 1, maxInputTokens: 480 },
 };
 const vllm = ["--policy", "vllm", "--blocks", "2000"];
 const workloads: Readonly<Record<string, Workload>> = {
-  base: { about: "vLLM's policy, 3 requests a second", chat: usual, rate: 3, options: vllm },
-  busier: { about: "3.8 requests a second", chat: { ...usual, seed: 18 }, rate: 3.8, options: vllm },
+  base: { about: "vLLM's policy, a request a second", chat: usual, rate: 1, options: vllm },
+  busier: { about: "1.3 requests a second", chat: { ...usual, seed: 18 }, rate: 1.3, options: vllm },
   longer: {
-    about: "prompts three times as long, answers half as long",
-    chat: { ...usual, seed: 19, systemTokens: 500, userTokens: 200, outputTokens: 20 },
-    rate: 4,
+    about: "prompts twice as long, answers half as long",
+    chat: { ...usual, seed: 19, systemTokens: 200, userTokens: 100, outputTokens: 8 },
+    rate: 1.2,
     options: vllm,
   },
   sglang: {
-    about: "SGLang's policy, half of the cache",
+    about: "SGLang's policy, a cache that is too small",
     chat: { ...usual, seed: 20 },
-    rate: 3.2,
-    options: ["--policy", "sglang", "--blocks", "1000"],
+    rate: 1.1,
+    options: ["--policy", "sglang", "--blocks", "300"],
+  },
+  flood: {
+    about: "4 requests a second, more than the engine can serve",
+    chat: { ...usual, seed: 21 },
+    rate: 4,
+    options: vllm,
   },
 };
 
@@ -54,7 +60,8 @@ const kvlab = (...args: readonly string[]) =>
 
 async function calibrate(): Promise<void> {
   const share = await foreignShare(async () => {
-    const options = ["--policy", "vllm", "--rounds", "2", "--out", "cost.json", "--json"];
+    const sizes = ["--max-prompt", "512", "--max-batch", "16", "--rounds", "2"];
+    const options = ["--policy", "vllm", ...sizes, "--out", "cost.json", "--json"];
     writeFileSync(`${folder}/calibrate.json`, kvlab("calibrate", ...model, ...options));
   });
   console.log(`other programs: ${(100 * share).toFixed(1)} % of the time`);

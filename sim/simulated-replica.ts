@@ -18,9 +18,10 @@ export class SimulatedReplica extends ServedReplica {
   readonly #endsNs = new Float64Array(mostRepeated);
 
   constructor(parts: SimulatedReplicaParts) {
-    super({ ...parts, windowTokens: parts.cost.windowTokens });
+    super({ ...parts, windowTokens: parts.cost.windowTokens, calls: parts.cost.calls });
     this.#cost = parts.cost;
-    this.#mayRepeat = !parts.everyStep && parts.cost.inOrder !== true;
+    // With every token an engine may divide a step in another way.
+    this.#mayRepeat = !parts.everyStep && parts.cost.inOrder !== true && parts.cost.calls === undefined;
   }
 
   /**

@@ -6,6 +6,7 @@ import type { Request, Sequence } from "../request.ts";
 import type { StepPlan } from "../step.ts";
 import type { Nanos } from "../trace.ts";
 import type { Batch } from "./arrivals.ts";
+import { type CallRules, measureCalls } from "./calls.ts";
 import { never } from "./outcomes.ts";
 import { measure, noLoad, type StepLoad } from "./step-load.ts";
 import type { Levels, TimeSeries } from "./time-series.ts";
@@ -34,8 +35,10 @@ export interface ServedReplicaParts {
   readonly hostBlocks: number;
   /** Layers with sliding-window attention see so many tokens; undefined if none has it. */
   readonly windowTokens?: number | undefined;
+  /** Of an engine that pads, if what its steps cost depends on it. */
+  readonly calls?: CallRules | undefined;
   readonly observer?: StepObserver | undefined;
-  readonly before?: ((request: number, cache: KvCache, nowNs: Nanos) => void) | undefined;
+  readonly before?: ((request: number, cache: KvCache) => void) | undefined;
   readonly audit?: ((replica: Replica) => void) | undefined;
   batchOf(id: number): Batch;
   ended(batch: Batch, row: number): void;
@@ -95,7 +98,7 @@ export class ServedReplica {
   submit(request: Request, nowNs: Nanos): void {
     const { before } = this.#parts;
     this.settle(nowNs);
-    before?.(request.id, this.cache, nowNs);
+    before?.(request.id, this.cache);
     this.replica.submit(request, nowNs);
     this.#parts.observer?.arrived?.(request, this.number, nowNs);
     this.isUndisturbed = false;
@@ -121,7 +124,9 @@ export class ServedReplica {
     this.isBusy = !plan.isEmpty;
     this.#levels.busy = plan.isEmpty ? 0 : 1;
     if (plan.isEmpty) return undefined;
-    measure(this.load, plan, this.#parts.windowTokens);
+    const { windowTokens, calls } = this.#parts;
+    measure(this.load, plan, windowTokens);
+    if (calls) measureCalls(this.load, plan, calls);
     this.#plan = plan;
     this.#startedNs = nowNs;
     this.#parts.observer?.planned?.(this, plan, nowNs);

@@ -23,6 +23,13 @@ export interface StepLoad {
   prefillWindowTokens: number;
   decodeWindowTokens: number;
   prefillWindowPairs: number;
+  /**
+   * Of an engine that pads, if its `CallRules` are known, else 0: calls of the model, and over them the tokens whose keys and values
+   * are gathered and the pairs of query and key that are computed, padding included.
+   */
+  calls: number;
+  paddedContextTokens: number;
+  paddedPairs: number;
   /** Blocks copied on the device (copy-on-write), and tokens moved between it and the host. */
   copiedBlocks: number;
   swappedTokens: number;
@@ -42,6 +49,9 @@ export function noLoad(): StepLoad {
     prefillWindowTokens: 0,
     decodeWindowTokens: 0,
     prefillWindowPairs: 0,
+    calls: 0,
+    paddedContextTokens: 0,
+    paddedPairs: 0,
     copiedBlocks: 0,
     swappedTokens: 0,
   };

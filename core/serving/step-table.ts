@@ -17,6 +17,9 @@ export class StepTable implements StepObserver {
   readonly prefillSequences: number[] = [];
   readonly prefillPairs: number[] = [];
   readonly logits: number[] = [];
+  readonly calls: number[] = [];
+  readonly paddedContextTokens: number[] = [];
+  readonly paddedPairs: number[] = [];
   readonly copiedBlocks: number[] = [];
   readonly swappedTokens: number[] = [];
 
@@ -42,6 +45,9 @@ export class StepTable implements StepObserver {
       this.prefillSequences.push(load.prefillSequences);
       this.prefillPairs.push(load.prefillPairs);
       this.logits.push(load.logits);
+      this.calls.push(load.calls);
+      this.paddedContextTokens.push(load.paddedContextTokens);
+      this.paddedPairs.push(load.paddedPairs);
       this.copiedBlocks.push(load.copiedBlocks);
       this.swappedTokens.push(load.swappedTokens);
       from = endsNs[i];

@@ -1,3 +1,4 @@
+import { type CallRules, cheapestCalls } from "../../core/serving/calls.ts";
 import type { BatchStep } from "../executor.ts";
 import type { DecoderConfig } from "../model/decoder.ts";
 import { parameterCount } from "../model/tensors.ts";
@@ -60,22 +61,18 @@ export function firstGathered(
   return Math.floor(Math.max(0, begin - window + 1) / step) * step;
 }
 
-/**
- * A step is run in several calls of the graph where that is cheaper: attention pads every sequence of a call to its longest
- * query and its longest context, so that a prompt would make rows of prompt length of all answers beside it; but each call
- * reads all weights again.
- */
+/** Divides steps into calls of the graph, by the rules of this executor. */
 export class CallPlanner {
   readonly #config: DecoderConfig;
   readonly #blockTokens: number;
-  readonly #costs: CallCosts;
+  readonly #rules: CallRules;
   /** The wave in which each block is written, by the sequences of this step. */
   readonly #writtenIn: Int32Array;
 
   constructor(config: DecoderConfig, blockCount: number, blockTokens: number) {
     this.#config = config;
     this.#blockTokens = blockTokens;
-    this.#costs = callCosts(config);
+    this.#rules = callRules(config);
     this.#writtenIn = new Int32Array(blockCount).fill(-1);
   }
 
@@ -105,52 +102,25 @@ export class CallPlanner {
     return waves;
   }
 
-  /** Sequences sorted by query and context, cut where the sum of the calls' costs is least. */
   #cheapest({ cuSeqlensQ, contextLens }: BatchStep, sequences: readonly number[]): number[][] {
-    const queryOf = (sequence: number) => cuSeqlensQ[sequence + 1] - cuSeqlensQ[sequence];
+    const queries = contextLens.map((_, sequence) => cuSeqlensQ[sequence + 1] - cuSeqlensQ[sequence]);
     const contexts = contextLens.map(
-      (length, sequence) => length - firstGathered(this.#config, this.#blockTokens, length - queryOf(sequence)),
+      (length, sequence) => length - firstGathered(this.#config, this.#blockTokens, length - queries[sequence]),
     );
-    const sorted = [...sequences].sort((a, b) => queryOf(a) - queryOf(b) || contexts[a] - contexts[b]);
-    const { perCall, perContextToken, perScore } = this.#costs;
-    /** Least cost of the first i sequences, and where their last call begins. */
-    const least = [0];
-    const begin = [0];
-    for (let end = 1; end <= sorted.length; end++) {
-      least[end] = Number.POSITIVE_INFINITY;
-      const queries = Math.max(2, queryOf(sorted[end - 1]));
-      let context = 0;
-      for (let from = end - 1; from >= 0; from--) {
-        context = Math.max(context, contexts[sorted[from]]);
-        const cost = least[from] + perCall + (end - from) * context * (perContextToken + perScore * queries);
-        if (cost >= least[end]) continue;
-        least[end] = cost;
-        begin[end] = from;
-      }
-    }
-    const calls: number[][] = [];
-    for (let end = sorted.length; end > 0; end = begin[end]) calls.unshift(sorted.slice(begin[end], end));
-    return calls;
+    return cheapestCalls(this.#rules, queries, contexts, sequences);
   }
-}
-
-interface CallCosts {
-  readonly perCall: number;
-  /** Of each sequence. */
-  readonly perContextToken: number;
-  /** Of each query of each sequence with each token of its context. */
-  readonly perScore: number;
 }
 
 /**
  * In rows of matrix products with all weights. To read the weights takes as long as to compute about ten rows; a context is
  * read, written and read again where weights are read once.
  */
-function callCosts(config: DecoderConfig): CallCosts {
+export function callRules(config: DecoderConfig): CallRules {
   const { layers, heads, kvHeads, headDim } = config;
   const weights = parameterCount(config) - config.vocabulary * config.hidden;
   const perCall = 10;
   return {
+    longestQuery,
     perCall,
     perContextToken: (perCall * 3 * 2 * layers * kvHeads * headDim) / weights,
     perScore: (2 * layers * heads * headDim) / weights,

@@ -1,10 +1,12 @@
 import "./no-telemetry.ts";
 import { availableParallelism } from "node:os";
 import { Worker } from "node:worker_threads";
+import type { CallRules } from "../../core/serving/calls.ts";
 import type { BatchResult, BatchStep, BlockData, Executor } from "../executor.ts";
 import type { DecoderConfig, WeightSource } from "../model/decoder.ts";
 import { modelFiles } from "../onnx/model-files.ts";
 import type { WeightBits } from "../onnx/quantized.ts";
+import { callRules } from "./calls.ts";
 import { checkFits, type MemoryDemand, withDemand } from "./memory.ts";
 import type { PagedDecoderOptions } from "./paged-decoder.ts";
 import { Remote } from "./remote.ts";
@@ -62,6 +64,7 @@ class CpuExecutor implements Executor {
   readonly backend = "onnx-cpu";
   readonly blockCount: number;
   readonly blockTokens: number;
+  readonly calls: CallRules;
   readonly #remote: Remote;
   readonly #demand: MemoryDemand;
 
@@ -70,6 +73,7 @@ class CpuExecutor implements Executor {
     this.#demand = demand;
     this.blockCount = demand.blockCount;
     this.blockTokens = demand.blockTokens;
+    this.calls = callRules(demand.config);
   }
 
   async executeStep(step: BatchStep): Promise<BatchResult> {

@@ -1,3 +1,4 @@
+import type { CallRules } from "../../core/serving/calls.ts";
 import type { StepLoad } from "../../core/serving/step-load.ts";
 import type { Nanos } from "../../core/trace.ts";
 
@@ -10,6 +11,8 @@ export interface CostModel {
   readonly name: string;
   /** Layers with sliding-window attention see so many tokens; undefined if none has it. */
   readonly windowTokens?: number | undefined;
+  /** How the engine divides steps, if that is part of what they cost. */
+  readonly calls?: CallRules | undefined;
   /** It goes through a list: it must be asked for each step once, in their order. */
   readonly inOrder?: true;
   stepNs(load: Readonly<StepLoad>): Nanos;

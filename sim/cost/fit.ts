@@ -34,10 +34,17 @@ export interface Fit {
 }
 
 /** What is fitted: things that an engine does, each for itself. (`sequences` would be the sum of two of them.) */
-const fittedNames: readonly CoefficientName[] = [
-  ...(["step", "batchStep", "prefillStep", "prefillSequences", "logits", "prefillTokens", "decodeTokens"] as const),
-  ...(["prefillContextTokens", "decodeContextTokens", "prefillPairs", "copiedBlocks", "swappedTokens"] as const),
-];
+const always = ["step", "batchStep", "prefillSequences", "logits", "prefillTokens", "decodeTokens"] as const;
+const moved = ["copiedBlocks", "swappedTokens"] as const;
+const inTotals = ["prefillStep", "prefillContextTokens", "decodeContextTokens", "prefillPairs"] as const;
+/** Instead of these, where it is known how the engine divides steps and what it pads. */
+const inCalls = ["calls", "paddedContextTokens", "paddedPairs"] as const;
+
+function fittedNames(measurements: readonly Measurement[]): CoefficientName[] {
+  const has = (name: CoefficientName) => measurements.some(({ amounts }) => (amounts[name] ?? 0) > 0);
+  const names: readonly CoefficientName[] = [...always, ...(has("calls") ? inCalls : inTotals), ...moved];
+  return names.filter(has);
+}
 
 /** Measurements for each coefficient, at least. */
 const leastEach = 3;
@@ -56,7 +63,7 @@ const samples = 400;
  */
 export function fitCost(measurements: readonly Measurement[], where: string, seed = 1): Fit {
   check(measurements, where);
-  const names = fittedNames.filter((name) => measurements.some(({ amounts }) => (amounts[name] ?? 0) > 0));
+  const names = fittedNames(measurements);
   const rows = measurements.map(({ amounts }) => Float64Array.from(names, (name) => amounts[name] ?? 0));
   const least = leastEach * Math.max(1, names.length);
   if (measurements.length < least)

@@ -1,5 +1,6 @@
 import { InputError } from "../../core/errors.ts";
 import { nearest } from "../../core/nearest.ts";
+import type { CallRules } from "../../core/serving/calls.ts";
 import { noLoad, type StepLoad } from "../../core/serving/step-load.ts";
 import type { Nanos } from "../../core/trace.ts";
 import type { CostModel } from "./cost-model.ts";
@@ -27,6 +28,8 @@ export interface FittedCost {
   readonly about?: string;
   /** For loads that count windows: tokens that layers with a window see. */
   readonly windowTokens?: number;
+  /** For coefficients of calls and padding: how the engine divides its steps. */
+  readonly calls?: CallRules;
   readonly picoseconds: Partial<Coefficients>;
 }
 
@@ -34,10 +37,12 @@ export interface FittedCost {
 export class Fitted implements CostModel {
   readonly name = "fitted";
   readonly windowTokens: number | undefined;
+  readonly calls: CallRules | undefined;
   readonly #ps: Coefficients;
 
-  constructor({ windowTokens, picoseconds }: FittedCost) {
+  constructor({ windowTokens, calls, picoseconds }: FittedCost) {
     this.windowTokens = windowTokens;
+    this.calls = calls;
     this.#ps = { step: 0, batchStep: 0, prefillStep: 0, ...noLoad(), ...picoseconds };
   }
 
@@ -58,6 +63,9 @@ export class Fitted implements CostModel {
       ps.prefillWindowTokens * load.prefillWindowTokens +
       ps.decodeWindowTokens * load.decodeWindowTokens +
       ps.prefillWindowPairs * load.prefillWindowPairs +
+      ps.calls * load.calls +
+      ps.paddedContextTokens * load.paddedContextTokens +
+      ps.paddedPairs * load.paddedPairs +
       ps.copiedBlocks * load.copiedBlocks +
       ps.swappedTokens * load.swappedTokens;
     if (!Number.isSafeInteger(sum)) throw new InputError(`a step takes ${sum} ps, more than 2^53 (2.5 hours)`);
@@ -66,18 +74,19 @@ export class Fitted implements CostModel {
 }
 
 /** The text of a file with these coefficients; those that are 0 are left out. */
-export function fittedText({ about, windowTokens, picoseconds }: Omit<FittedCost, "schema">): string {
+export function fittedText({ about, windowTokens, calls, picoseconds }: Omit<FittedCost, "schema">): string {
   const given = Object.entries(picoseconds).filter(([, ps]) => ps !== 0);
-  return `${JSON.stringify({ schema: "cost/1", about, windowTokens, picoseconds: Object.fromEntries(given) }, null, 2)}\n`;
+  return `${JSON.stringify({ schema: "cost/1", about, windowTokens, calls, picoseconds: Object.fromEntries(given) }, null, 2)}\n`;
 }
 
 /** Checks a parsed file of schema "cost/1". @throws InputError that begins with `where` */
 export function fittedFrom(file: Readonly<Record<string, unknown>>, where: string): FittedCost {
-  const { schema: _, about, windowTokens, picoseconds, ...rest } = file;
+  const { schema: _, about, windowTokens, calls, picoseconds, ...rest } = file;
   const [unknown] = Object.keys(rest);
   if (unknown !== undefined) throw new InputError(`${where}: unknown field "${unknown}"`);
   if (about !== undefined && typeof about !== "string") throw new InputError(`${where}: about is no text`);
   if (windowTokens !== undefined) checkCount(windowTokens, "windowTokens", 1, where);
+  if (calls !== undefined) checkCalls(calls, where);
   if (typeof picoseconds !== "object" || picoseconds === null || Array.isArray(picoseconds))
     throw new InputError(`${where}: picoseconds is ${JSON.stringify(picoseconds)}, expected coefficients by name`);
   for (const [name, ps] of Object.entries(picoseconds)) {
@@ -87,10 +96,26 @@ export function fittedFrom(file: Readonly<Record<string, unknown>>, where: strin
       throw new InputError(`${where}: no coefficient "${name}": ${hint}`);
     }
     checkCount(ps, `picoseconds.${name}`, 0, where);
+    if (calls === undefined && ofCalls.includes(name) && ps !== 0)
+      throw new InputError(`${where}: picoseconds.${name} needs calls, which says how the engine divides its steps`);
   }
   if (Object.values(picoseconds).every((ps) => ps === 0))
     throw new InputError(`${where}: every coefficient is 0, so that no step takes any time`);
   return file as unknown as FittedCost;
+}
+
+/** What a load has only if it is known how steps are divided. */
+const ofCalls: readonly string[] = ["calls", "paddedContextTokens", "paddedPairs"] satisfies (keyof StepLoad)[];
+
+/** @throws InputError if these are no rules by which steps can be divided */
+export function checkCalls(calls: unknown, where: string): asserts calls is CallRules {
+  const rules = (typeof calls === "object" && calls !== null ? calls : {}) as Readonly<Record<string, unknown>>;
+  checkCount(rules["longestQuery"], "calls.longestQuery", 1, where);
+  for (const name of ["perCall", "perContextToken", "perScore"]) {
+    const cost = rules[name];
+    if (typeof cost === "number" && cost >= 0 && Number.isFinite(cost)) continue;
+    throw new InputError(`${where}: calls.${name} is ${JSON.stringify(cost)}, expected a number from 0`);
+  }
 }
 
 function checkCount(value: unknown, name: string, least: number, where: string): void {

@@ -1,6 +1,9 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import { CallPlanner, firstGathered, inPieces } from "../../../engine/cpu/calls.ts";
+import { measureCalls } from "../../../core/serving/calls.ts";
+import { noLoad } from "../../../core/serving/step-load.ts";
+import type { StepPlan } from "../../../core/step.ts";
+import { CallPlanner, callRules, firstGathered, inPieces } from "../../../engine/cpu/calls.ts";
 import { randomConfig } from "../../../engine/model/random.ts";
 import { blockTokens, stepOf, wholeTable } from "./decoders.ts";
 
@@ -60,6 +63,28 @@ test("every sequence is in one call", () => {
       expect(calls.flat().sort((a, b) => a - b)).toEqual(wholeTable(drawn.length));
     }),
     { numRuns: 100 },
+  );
+});
+
+test("a simulator divides a step into the calls that the engine makes of it", () => {
+  const range = fc.tuple(fc.nat(3000), fc.oneof(fc.constant(1), fc.integer({ min: 1, max: 900 })));
+  fc.assert(
+    fc.property(fc.array(range, { minLength: 1, maxLength: 12 }), (drawn) => {
+      const step = inPieces(stepWith(drawn.map(([from, tokens]) => [from, from + tokens])));
+      const calls = planner.plan(step);
+      const padded = (call: readonly number[], of: (sequence: number) => number) => Math.max(...call.map(of));
+      const context = (call: readonly number[]) => call.length * padded(call, (s) => step.contextLens[s]);
+      const query = (call: readonly number[]) => padded(call, (s) => step.cuSeqlensQ[s + 1] - step.cuSeqlensQ[s]);
+      const load = noLoad();
+      const items = drawn.map(([from, tokens]) => ({ from, tokens }));
+      measureCalls(load, { items, count: items.length } as unknown as StepPlan, callRules(config));
+      expect(load).toMatchObject({
+        calls: calls.length,
+        paddedContextTokens: calls.reduce((sum, call) => sum + context(call), 0),
+        paddedPairs: calls.reduce((sum, call) => sum + context(call) * query(call), 0),
+      });
+    }),
+    { numRuns: 200 },
   );
 });
 

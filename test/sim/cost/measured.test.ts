@@ -39,6 +39,7 @@ describe("fitted coefficients", () => {
 
   test("every part of a load has a coefficient, and a file that was written is read as it was", () => {
     const names = Object.keys(noLoad());
+    const calls = { longestQuery: 256, perCall: 10, perContextToken: 0.5, perScore: 0 };
     const loads = fc.record(Object.fromEntries(names.map((name) => [name, fc.nat(1000)]))) as fc.Arbitrary<
       ReturnType<typeof noLoad>
     >;
@@ -48,10 +49,10 @@ describe("fitted coefficients", () => {
     fc.assert(
       fc.property(loads, coefficients, (load, picoseconds) => {
         fc.pre(Object.values(picoseconds).some((ps) => ps > 0));
-        const cost = costFromText(fittedText({ windowTokens: 7, picoseconds }), "cost.json")(3);
+        const cost = costFromText(fittedText({ windowTokens: 7, calls, picoseconds }), "cost.json")(3);
         const { step, prefillStep, ...each } = picoseconds;
         const ps = names.reduce((sum, name) => sum + each[name] * load[name as keyof typeof load], step);
-        expect(cost.windowTokens).toBe(7);
+        expect(cost).toMatchObject({ windowTokens: 7, calls });
         expect(cost.stepNs(load)).toBe(
           Math.max(1, Math.round((ps + (load.prefillTokens > 0 ? prefillStep : 0)) / 1000)),
         );
@@ -72,6 +73,12 @@ describe("fitted coefficients", () => {
     ['{"schema":"cost/1","picoseconds":{"step":1},"unit":"ns"}', /unknown field "unit"$/],
     ['{"schema":"cost/1","picoseconds":{"step":1},"windowTokens":0}', /windowTokens is 0, expected .* from 1$/],
     ['{"schema":"cost/1","picoseconds":{"step":1},"about":1}', /about is no text$/],
+    ['{"schema":"cost/1","picoseconds":{"calls":1}}', /picoseconds.calls needs calls, which says how /],
+    ['{"schema":"cost/1","picoseconds":{"step":1},"calls":7}', /calls.longestQuery is undefined, expected a whole /],
+    [
+      '{"schema":"cost/1","picoseconds":{"step":1},"calls":{"longestQuery":256,"perCall":-1}}',
+      /calls.perCall is -1, expected a number from 0$/,
+    ],
   ])("%s is an error of one line", (text, message) => {
     expect(() => costFromText(text, "cost.json")).toThrow(message);
   });
