@@ -12,13 +12,17 @@ export interface Figure {
   note(text: string): void;
 }
 
-export function figure(title: string): Figure {
+/** `drawn`: what goes into files, if there is no SVG on the page. */
+export function figure(title: string, drawn?: () => SVGSVGElement): Figure {
   const body = h("div", { class: "drawing" });
   const tools = h("div", { class: "tools" });
   const note = h("p", { class: "note", hidden: true });
   const take = (act: (title: string, svg: SVGSVGElement) => void) => () => {
-    const svg = body.querySelector("svg");
+    const made = drawn?.();
+    if (made) body.append(made);
+    const svg = made ?? body.querySelector("svg");
     if (svg) act(title, svg);
+    made?.remove();
   };
   const exports = h(
     "div",

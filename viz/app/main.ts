@@ -6,11 +6,13 @@ import { runView } from "./run.ts";
 import { runsView } from "./runs.ts";
 import { Live } from "./server.ts";
 import { startView } from "./start.ts";
+import { travelView } from "./travel.ts";
 
 const views: Readonly<Record<string, { readonly title: string; show(page: Page): void }>> = {
   runs: { title: "Runs", show: runsView },
   compare: { title: "Compare", show: compareView },
   run: { title: "Run", show: runView },
+  travel: { title: "Events", show: travelView },
   start: { title: "Start", show: startView },
 };
 const inMenu = ["runs", "compare", "start"];

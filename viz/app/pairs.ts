@@ -6,7 +6,7 @@ import { figure, onWidth } from "./figure.ts";
 import { approximate, integer, latencies, milliseconds, tickMs } from "./format.ts";
 import type { Page } from "./page.ts";
 import { drawPlot } from "./plot.ts";
-import { remember } from "./route.ts";
+import { linkTo, remember } from "./route.ts";
 import { getPairs } from "./server.ts";
 import { Table } from "./table.ts";
 
@@ -53,7 +53,9 @@ export function pairsFigure(compared: Compared, { params, left }: Page): HTMLEle
     if (!pairs) return;
     scatter(body, pairs, width, name(state.a), name(state.b), text);
   };
+  const parting = h("a", { class: "button" }, "Where do they part?");
   const load = async () => {
+    parting.href = linkTo("travel", { id: state.a, with: state.b });
     try {
       pairs = await getPairs(state.a, state.b, state.metric, left);
       const { total, request, a, b } = pairs;
@@ -87,6 +89,7 @@ export function pairsFigure(compared: Compared, { params, left }: Page): HTMLEle
       state.metric,
       set("metric", "pair"),
     ),
+    parting,
   );
   onWidth(body, left, draw);
   void load();

@@ -5,6 +5,7 @@ import { figure, onWidth } from "./figure.ts";
 import { approximate, integer, latencies, milliseconds, percent, perSecond, when } from "./format.ts";
 import type { Page } from "./page.ts";
 import { drawPlot } from "./plot.ts";
+import { prefixesCard } from "./prefixes.ts";
 import { linkTo } from "./route.ts";
 import { policyOf } from "./runs.ts";
 import { seriesFigure } from "./series.ts";
@@ -69,6 +70,7 @@ function show(page: Page, { row, command, files }: RunDetail, report: Report): v
       { class: "lead" },
       `${row.trace} · ${targets[row.target]} · ${policyOf(row)} · saved ${when(row.savedAtMs)}`,
     ),
+    ...(files.includes("events.parquet") ? [travelLink(row.id)] : []),
     tiles(headlines({ row, report })),
   );
   if (interrupted)
@@ -81,8 +83,15 @@ function show(page: Page, { row, command, files }: RunDetail, report: Report): v
     );
   root.append(seriesFigure(page, row));
   root.append(h("div", { class: "grid" }, missesFigure(report, left), requestsFigure(row.id, left)));
-  root.append(commandCard(command), configurationCard(row, report, files));
+  root.append(prefixesCard(row.id, files, left), commandCard(command), configurationCard(row, report, files));
 }
+
+const travelLink = (id: string) =>
+  h(
+    "p",
+    { class: "actions" },
+    h("a", { class: "button main", href: linkTo("travel", { id }) }, "Step through its events"),
+  );
 
 const targets = { cache: "cache without a clock", sim: "simulated", cpu: "real engine on the CPU" };
 

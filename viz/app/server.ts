@@ -1,4 +1,17 @@
-import type { BrokenRun, Job, PairData, RequestsData, RunDetail, RunList, RunRow, SeriesData } from "../api.ts";
+import type {
+  BrokenRun,
+  DifferenceData,
+  Job,
+  LogData,
+  MomentData,
+  PairData,
+  PrefixData,
+  RequestsData,
+  RunDetail,
+  RunList,
+  RunRow,
+  SeriesData,
+} from "../api.ts";
 
 /** Answers of the server, by the paths of `viz/api.ts`. */
 export async function get<Answer>(path: string, signal?: AbortSignal): Promise<Answer> {
@@ -37,6 +50,22 @@ export function getPairs(a: string, b: string, metric: string, signal?: AbortSig
   const query = new URLSearchParams({ a, b, metric, points: "2000" });
   return get(`api/pairs?${query}`, signal);
 }
+
+export const getLog = (id: string, signal?: AbortSignal) => get<LogData>(`${runPath(id)}/log`, signal);
+export const getPrefixes = (id: string, signal?: AbortSignal) => get<PrefixData>(`${runPath(id)}/prefixes`, signal);
+
+/** `query`: as `viz/api.ts` names it. */
+export function getMoment(
+  id: string,
+  query: Readonly<Record<string, string | number>>,
+  signal?: AbortSignal,
+): Promise<MomentData> {
+  const params = new URLSearchParams(Object.entries(query).map(([name, value]) => [name, String(value)]));
+  return get(`${runPath(id)}/moment?${params}`, signal);
+}
+
+export const getDifference = (a: string, b: string, signal?: AbortSignal) =>
+  get<DifferenceData>(`api/difference?${new URLSearchParams({ a, b })}`, signal);
 
 export const isBroken = (row: RunRow | BrokenRun): row is BrokenRun => "problem" in row;
 

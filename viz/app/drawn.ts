@@ -1,0 +1,68 @@
+import { h } from "./dom.ts";
+import { type Figure, figure, onWidth } from "./figure.ts";
+import { onColours, readShades, type Shades } from "./shades.ts";
+import { CanvasSurface, type Surface, SvgSurface } from "./surface.ts";
+
+export interface DrawnOptions {
+  readonly title: string;
+  /** Pixels. */
+  readonly height: number;
+  /** Draws all of it. */
+  draw(surface: Surface, width: number, shades: Shades): void;
+}
+
+/** A figure on a canvas that the pointer and the keyboard can read. */
+export class Drawn {
+  readonly figure: Figure;
+  /** What takes the pointer and the keys. */
+  readonly host: HTMLElement;
+  readonly #options: DrawnOptions;
+  readonly #canvas = h("canvas");
+  readonly #reading = h("div", { class: "reading", "aria-hidden": "true", hidden: true });
+  #shades: Shades | undefined;
+  #width = 0;
+
+  constructor(options: DrawnOptions, left: AbortSignal) {
+    this.#options = options;
+    this.figure = figure(options.title, () => this.#svg());
+    this.host = h("div", { class: "drawn", role: "img", tabindex: 0 }, this.#canvas, this.#reading);
+    this.host.style.height = this.#canvas.style.height = `${options.height}px`;
+    this.figure.body.append(this.host);
+    onWidth(this.figure.body, left, (width) => {
+      this.#width = width;
+      this.redraw();
+    });
+    onColours(left, () => {
+      this.#shades = undefined;
+      this.redraw();
+    });
+  }
+
+  get width(): number {
+    return this.#width;
+  }
+
+  redraw(): void {
+    if (this.#width === 0) return;
+    this.#shades ??= readShades(this.host);
+    const { height, draw } = this.#options;
+    draw(new CanvasSurface(this.#canvas, this.#width, height, this.#shades.family), this.#width, this.#shades);
+  }
+
+  /** Says something beside a place; nothing, if there is nothing to say. */
+  read(lines: readonly string[] | undefined, x = 0, y = 0): void {
+    this.#reading.hidden = lines === undefined;
+    if (!lines) return;
+    this.#reading.replaceChildren(...lines.map((line) => h("div", {}, line)));
+    const { offsetWidth, offsetHeight } = this.#reading;
+    const isRight = x + 16 + offsetWidth <= this.#width;
+    const at = [isRight ? x + 16 : Math.max(0, x - 16 - offsetWidth), Math.max(-60, y - offsetHeight - 12)];
+    this.#reading.style.transform = `translate(${at[0]}px, ${at[1]}px)`;
+  }
+
+  #svg(): SVGSVGElement {
+    const surface = new SvgSurface(this.#width, this.#options.height);
+    this.#options.draw(surface, this.#width, this.#shades ?? readShades(this.host));
+    return surface.svg;
+  }
+}
