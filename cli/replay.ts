@@ -1,4 +1,4 @@
-import { join } from "node:path";
+import { basename, dirname, join, resolve } from "node:path";
 import { type Command, Option } from "commander";
 import { InputError } from "../core/errors.ts";
 import type { EvictionPlugin } from "../core/plugins.ts";
@@ -15,8 +15,9 @@ import {
   type RunConfig,
   simulatedScheduler,
 } from "./configuration.ts";
-import { readInput } from "./input.ts";
+import { type Input, readInput } from "./input.ts";
 import { Interrupted } from "./interrupt.ts";
+import type { LiveRun } from "./live.ts";
 import { asSent } from "./load.ts";
 import { OperationsPlayer, readOperations } from "./operations-file.ts";
 import {
@@ -38,7 +39,7 @@ import {
 import { print } from "./print.ts";
 import { Progress } from "./progress.ts";
 import { engineCapacity, engineFrom } from "./real-engine.ts";
-import { type RunReport, runReport } from "./report.ts";
+import { machineReport, type RunReport, runReport, setupReport } from "./report.ts";
 import { distinctPromptBlocks, runReplay, servedRequests } from "./run.ts";
 import { checkWritable, claimRunDirectory } from "./run-directory.ts";
 import { commandOf, runId, runsFolder, saveRun } from "./save.ts";
@@ -62,6 +63,7 @@ interface ReplayOptions extends PartNames, TraceReading, SimulationOptions {
   readonly timeline?: string;
   readonly out?: string;
   readonly save: boolean;
+  readonly live?: boolean;
   readonly json?: boolean;
 }
 
@@ -102,6 +104,7 @@ export function addReplay(program: Command): void {
     )
     .option("--out <DIR>", `save the run there instead of in ${runsFolder}/`, path("--out", "a folder"))
     .option("--no-save", "do not save the run")
+    .option("--live", "let a dashboard over the folder of runs show it meanwhile")
     .option("--json", "print one JSON document and nothing else")
     .addHelpText("after", examples)
     .action(replay);
@@ -127,6 +130,7 @@ async function replay(files: readonly string[], options: ReplayOptions): Promise
       : await TimelineFile.open(options.timeline, [...files, ...filesOf(options)]);
 
   const progress = new Progress();
+  let live: LiveRun | undefined;
   try {
     const read = await readInput(files, options, progress);
     const input = { ...read, trace: asSent(read.trace, options) };
@@ -159,13 +163,16 @@ async function replay(files: readonly string[], options: ReplayOptions): Promise
     };
     checkMemory(config.blocks);
     const { repeat, save } = options;
+    live = await liveRun(input, config, options);
     progress.start(simulated ? "simulating" : engine ? "serving" : "replaying", servedRequests(trace, repeat));
     const run = await runReplay(trace, blocks, config, {
       repeat,
       keepSteps: save,
       observers: timeline ? [timeline.timeline] : [],
       advance: (requests) => progress.advance(requests),
+      watch: (run) => live?.watch(run),
     });
+    live?.saving();
     await timeline?.close();
     progress.done();
 
@@ -194,8 +201,34 @@ async function replay(files: readonly string[], options: ReplayOptions): Promise
     const { interrupted } = report;
     if (interrupted) throw new Interrupted(afterSo(interrupted, directory));
   } finally {
+    live?.close();
     progress.done();
   }
+}
+
+/** Whoever has started this program watches the runs of this folder, whether or not it is told to let others do so. */
+const watchedRuns = process.env["KVLAB_LIVE"];
+
+/** What tells of the run while it is under way, if it is to be told of. */
+async function liveRun(input: Input, config: RunConfig, options: ReplayOptions): Promise<LiveRun | undefined> {
+  const { live, out, save, operations, repeat, rule: rules = [] } = options;
+  const runs = watchedRuns ?? (live ? (out === undefined ? runsFolder : dirname(out)) : undefined);
+  if (runs === undefined || repeat !== undefined) return undefined;
+  const setup = setupReport(input, config);
+  const { simulated, engine } = config;
+  const id = () =>
+    // What operations come to is part of a run's id.
+    operations === undefined
+      ? runId(input, { ...setup, ...machineReport(config), slo: (simulated ?? engine)?.slo })
+      : undefined;
+  const run = !save ? undefined : out === undefined ? id() : basename(resolve(out));
+  const { preset, index, eviction, allocator, scheduler, blocks, blockTokens } = setup.policy;
+  const { LiveRun } = await import("./live.ts");
+  return await LiveRun.open(runs, {
+    ...{ command: commandOf(setup, options, rules), run: run ?? null, trace: input.name },
+    ...{ requests: input.trace.requestCount, target: setup.target as Target },
+    ...{ preset, index, eviction, allocator, scheduler, blocks, blockTokens },
+  });
 }
 
 /** How far it came, and where that is kept. */
@@ -208,13 +241,15 @@ const filesOf = ({ operations, cost, model }: ReplayOptions) =>
 
 /** @throws InputError if two options contradict each other. */
 function checkTogether(
-  { out, save, events, blocks, capacity, operations, repeat, timeline, replicas = 1 }: ReplayOptions,
+  { out, save, events, blocks, capacity, operations, repeat, timeline, live, replicas = 1 }: ReplayOptions,
   eviction: EvictionPlugin,
 ): void {
   if (blocks !== undefined && capacity !== undefined)
     throw new InputError("--blocks and --capacity exclude each other: both are the size of the cache");
   if (timeline !== undefined && repeat !== undefined)
     throw new InputError("--timeline and --repeat exclude each other: a timeline is of one run");
+  if (live && repeat !== undefined)
+    throw new InputError("--live and --repeat exclude each other: what is shown meanwhile is one run");
   if (operations !== undefined && repeat !== undefined)
     throw new InputError("--operations and --repeat exclude each other: operations are for one replay");
   if (operations !== undefined && replicas > 1)

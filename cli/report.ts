@@ -34,6 +34,21 @@ export function policyReport(config: RunConfig) {
   };
 }
 
+/** What of a report is known before the run. */
+export const setupReport = (input: Input, config: RunConfig) => ({
+  trace: traceReport(input),
+  policy: { ...policyReport(config), blocks: (config.eviction.unlimited ? undefined : config.blocks) ?? null },
+  target: config.engine ? "cpu" : config.simulated ? "sim" : "cache",
+  seed: config.seed,
+  warmup: config.warmup ?? 0,
+});
+
+/** The simulator's or the engine's part of it. */
+export const machineReport = ({ simulated, engine }: RunConfig) => ({
+  ...(simulated && { simulation: describe(simulated) }),
+  ...(engine && { engine: describeEngine(engine) }),
+});
+
 /** The document that `replay --json` prints and `run.json` holds: schema run/1. Fields may be added, none renamed. */
 export function runReport(
   input: Input,
@@ -41,22 +56,16 @@ export function runReport(
   { config, result, simulation, wallMs }: Run,
   operations?: readonly OperationResult[],
 ) {
-  const { eviction, seed } = config;
   return {
     schema: "run/1",
     kvlab: version,
-    trace: traceReport(input),
-    policy: { ...policyReport(config), blocks: (eviction.unlimited ? undefined : config.blocks) ?? null },
-    target: config.engine ? "cpu" : simulation ? "sim" : "cache",
-    seed,
-    warmup: config.warmup ?? 0,
+    ...setupReport(input, config),
     ...(simulation?.interrupted && { interrupted: simulation.interrupted }),
     cache: cacheReport(result.counters, result.fragmentation),
     ...(operations && { operations }),
     latency: simulation?.latency ?? null,
     throughput: simulation?.throughput ?? null,
-    ...(simulation && config.simulated && { simulation: describe(config.simulated) }),
-    ...(config.engine && { engine: describeEngine(config.engine) }),
+    ...machineReport(config),
     ...(simulation && servedReport(simulation)),
     wallMs: Math.round(wallMs * 1000) / 1000,
     blockRefsPerS: Math.round(blockReferences(blocks, simulation?.requests.finishedNs) / (wallMs / 1000)),

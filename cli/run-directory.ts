@@ -29,8 +29,8 @@ export async function claimRunDirectory(path: string): Promise<RunDirectory> {
   return new RunDirectory(path, target);
 }
 
-/** Beside the runs: what somebody else is just writing, or replacing. */
-const unfinishedName = /^\..+\.\d+\.(tmp|old)$/;
+/** Beside the runs: what somebody else is just writing, or replacing, or tells of while it runs. */
+const unfinishedName = /^\.(live|.+\.\d+\.(tmp|old))$/;
 
 /** @throws InputError unless runs can be saved below this path: it is free, empty, or holds runs and nothing else. */
 export async function checkRunsFolder(path: string): Promise<void> {

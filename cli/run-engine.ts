@@ -27,7 +27,7 @@ export async function runEngine(
   blocks: BlockColumns,
   config: RunConfig,
   engine: RealEngine,
-  { keepSteps, observers = [], advance = () => {} }: ServingOptions,
+  { keepSteps, observers = [], advance = () => {}, watch }: ServingOptions,
 ): Promise<{ readonly result: ServedResult; readonly wallMs: number }> {
   const { loaded, threads, bits, pace, loop, speed, slo } = engine;
   const blockCount = checkServable(trace, blocks, config, engine);
@@ -50,6 +50,7 @@ export async function runEngine(
       arrivals: { loop, speed },
       observer: together([...(steps ? [steps] : []), ...observers]),
     });
+    watch?.(running);
     const start = performance.now();
     let told = 0;
     const between = async () => {

@@ -11,7 +11,7 @@ export async function runSimulation(
   trace: Trace,
   blocks: BlockColumns,
   config: SimulationConfig,
-  { slo, keepSteps, observers = [], advance = () => {} }: ServingOptions = {},
+  { slo, keepSteps, observers = [], advance = () => {}, watch }: ServingOptions = {},
 ): Promise<{ readonly result: ServedResult; readonly wallMs: number }> {
   const steps = keepSteps ? new StepTable() : undefined;
   const all = [...(steps ? [steps] : []), ...observers];
@@ -23,6 +23,7 @@ export async function runSimulation(
     let start = performance.now();
     simulation.feed(trace, blocks);
     simulation.end();
+    watch?.(simulation);
     for (let isMore = true; isMore; ) {
       isMore = simulation.run(events);
       const took = performance.now() - start;

@@ -10,7 +10,7 @@ import type { RunConfig } from "./configuration.ts";
 import { breathe, Interrupted } from "./interrupt.ts";
 import { runEngine } from "./run-engine.ts";
 import { runSimulation } from "./run-simulation.ts";
-import type { ServedResult } from "./served-result.ts";
+import type { ServedResult, Watched } from "./served-result.ts";
 import { simulationConfig } from "./simulation.ts";
 import { sliceMs, withFile } from "./slices.ts";
 
@@ -41,6 +41,8 @@ export interface RunOptions {
   readonly observers?: readonly StepObserver[];
   /** Told of each slice of requests that is done, warm-up included. */
   readonly advance?: (requests: number) => void;
+  /** Given each run when it begins. */
+  readonly watch?: (run: Watched) => void;
 }
 
 /** Requests that `runReplay` serves in all. */
@@ -73,19 +75,20 @@ function runner(
   trace: Trace,
   blocks: BlockColumns,
   config: RunConfig,
-  { repeat, keepSteps = false, observers = [] }: RunOptions,
+  { repeat, keepSteps = false, observers = [], watch = () => {} }: RunOptions,
   advance: (requests: number) => void,
 ): () => Promise<Found> {
   const { simulated, engine } = config;
+  const served = { keepSteps, observers, advance, watch };
   if (engine)
     return async () => {
-      const { result, wallMs } = await runEngine(trace, blocks, config, engine, { keepSteps, observers, advance });
+      const { result, wallMs } = await runEngine(trace, blocks, config, engine, served);
       // Of several runs a part of one says nothing.
       if (result.interrupted && repeat !== undefined) throw new Interrupted();
       return { result, simulation: result, wallMs };
     };
   if (simulated) {
-    const options = { slo: simulated.slo, keepSteps, observers, advance };
+    const options = { ...served, slo: simulated.slo };
     return async () => {
       const simulation = await simulationConfig(config, simulated);
       const { result, wallMs } = await runSimulation(trace, blocks, simulation, options);
@@ -93,13 +96,28 @@ function runner(
     };
   }
   const slices = new Slices(trace, blocks);
-  return async () => await replayOnce(slices, config, advance);
+  return async () => await replayOnce(slices, config, advance, watch);
 }
 
-async function replayOnce(slices: Slices, config: ReplayConfig, advance: (requests: number) => void) {
+async function replayOnce(
+  slices: Slices,
+  config: ReplayConfig,
+  advance: (requests: number) => void,
+  watch: (run: Watched) => void,
+) {
   const replay = new CacheReplay(config);
   const { trace, blocks } = slices;
   let wallMs = 0;
+  let done = 0;
+  watch({
+    get done() {
+      return done;
+    },
+    get replicas() {
+      const { cache, log } = replay;
+      return cache ? [{ cache, log }] : [];
+    },
+  });
   try {
     for (const [from, to] of slices.all()) {
       const start = performance.now();
@@ -107,6 +125,7 @@ async function replayOnce(slices: Slices, config: ReplayConfig, advance: (reques
       const took = performance.now() - start;
       wallMs += took;
       slices.adapt(took);
+      done = to;
       advance(to - from);
       await breathe();
     }

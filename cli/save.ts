@@ -1,6 +1,7 @@
 import { createHash } from "node:crypto";
 import { basename, join } from "node:path";
 import { KvEventReader } from "../core/kv-events.ts";
+import type { Slo } from "../core/serving/figures.ts";
 import type { Input } from "./input.ts";
 import type { TraceReading } from "./options.ts";
 import { writeEvents, writeRequests, writeSeries, writeSimulatedSteps, writeSteps } from "./parquet.ts";
@@ -12,8 +13,15 @@ import { givenWords, type SimulationOptions } from "./simulation-options.ts";
 /** The folder that runs are saved in unless `--out` says otherwise. */
 export const runsFolder = "runs";
 
+/** What a run is told by, known before it. */
+export type RunSetup = Pick<RunReport, "trace" | "policy" | "target" | "seed" | "warmup">;
+type Identified = RunSetup &
+  Partial<Pick<RunReport, "operations" | "simulation" | "engine" | "interrupted">> & {
+    readonly slo?: Slo | null | undefined;
+  };
+
 /** The same configuration over the same trace has the same id: what was run, and a hash of all the rest. */
-export function runId(input: Input, report: RunReport): string {
+export function runId(input: Pick<Input, "name">, report: Identified): string {
   const { trace, policy, target, seed, warmup, operations, simulation, engine, slo, interrupted } = report;
   const limits = slo && { ttftMs: slo.ttftMs, tpotMs: slo.tpotMs, e2eMs: slo.e2eMs };
   const limited = { limits: limits ?? undefined };
@@ -32,7 +40,7 @@ export function runId(input: Input, report: RunReport): string {
 
 /** The command that gives this report again, in full: nothing is left to defaults that may change. */
 export function commandOf(
-  report: RunReport,
+  report: RunSetup,
   given: TraceReading & SimulationOptions & { readonly operations?: string; readonly events?: boolean },
   rules: readonly string[],
 ): string {

@@ -1,5 +1,6 @@
 import { Counters } from "../core/counters.ts";
 import type { EventLog } from "../core/events.ts";
+import type { KvCache } from "../core/kv-cache.ts";
 import type { Fragmentation } from "../core/plugins.ts";
 import {
   type ClusterFigures,
@@ -14,6 +15,7 @@ import type { Outcomes } from "../core/serving/outcomes.ts";
 import type { StepObserver } from "../core/serving/served-replica.ts";
 import type { StepTable } from "../core/serving/step-table.ts";
 import type { TimeSeries } from "../core/serving/time-series.ts";
+import type { Nanos } from "../core/trace.ts";
 
 /** What a run in time found, simulated or real, as reports and tables need it. */
 export interface ServedResult {
@@ -41,6 +43,23 @@ export interface ServingOptions {
   readonly keepSteps?: boolean;
   readonly observers?: readonly StepObserver[];
   readonly advance?: (requests: number) => void;
+  /** Given the run when it begins. */
+  readonly watch?: (run: Watched) => void;
+}
+
+/** A run under way, as others may look at it between any two of its steps. */
+export interface Watched {
+  /** Requests that ended or were refused. */
+  readonly done: number;
+  /** Of a run in time: where it is. */
+  readonly nowNs?: Nanos;
+  readonly series?: TimeSeries;
+  readonly replicas: readonly {
+    readonly cache: KvCache;
+    readonly log: EventLog | undefined;
+    readonly replica?: { readonly runningCount: number; readonly waitingCount: number };
+    settleInto?(series: TimeSeries, nowNs: Nanos): void;
+  }[];
 }
 
 /** The figures of a run that has ended or was stopped. */
@@ -89,7 +108,8 @@ export function together(observers: readonly StepObserver[]): StepObserver {
   };
 }
 
-function sumOf(all: readonly Counters[]): Counters {
+/** Of several caches, or of none. */
+export function sumOf(all: readonly Counters[]): Counters {
   if (all.length === 1) return all[0];
   const sum = new Counters();
   for (const counters of all) {

@@ -125,6 +125,11 @@ export class CacheReplay {
     }
   }
 
+  /** As it stands, if there was a request. */
+  get cache(): KvCache | undefined {
+    return this.#replica?.cache;
+  }
+
   /** The log so far, if one is kept and there was a request. */
   get log(): EventLog | undefined {
     return this.#log;

@@ -104,6 +104,10 @@ export class Engine {
     return [this.replica];
   }
 
+  get nowNs(): Nanos {
+    return this.#config.clock.now();
+  }
+
   /** No further step begins; `run` returns when the one under way has ended, or at once if it waits for an arrival. */
   stop(): void {
     this.#stop.abort();

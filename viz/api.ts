@@ -280,8 +280,62 @@ export interface Job {
   readonly progress: number | null;
   /** The program's last line. */
   readonly said: string;
+  /** Of its process, while there is one: of a replay there is a `LiveRow` with the same. */
+  readonly pid: number | null;
   readonly runs: readonly string[];
 }
 
-/** GET /api/events: server-sent events; `runs` (the list has changed), `jobs` (data: Job[]). */
-export type ServerEvent = "runs" | "jobs";
+/** GET /api/live → the programs under way that tell what they do (`kvlab replay --live`), the newest first. */
+export interface LiveList {
+  readonly schema: "live/1";
+  readonly live: readonly (LiveRow | BrokenRun)[];
+}
+
+/** GET /api/live/:id → a program under way, and how things stand; 404 as soon as it has ended. */
+export interface LiveRow {
+  readonly id: string;
+  /** Of its process. */
+  readonly pid: number;
+  /** `killed`: it is gone and could not tidy up. */
+  readonly state: "running" | "saving" | "killed";
+  readonly startedAtMs: number;
+  readonly command: string;
+  /** The run that it will be saved as, "-interrupted" behind it if a signal ends it; null if it is not saved or nobody can tell. */
+  readonly run: string | null;
+  readonly target: "cache" | "sim" | "cpu";
+  readonly trace: string;
+  readonly requests: number;
+  readonly preset: string | null;
+  readonly index: string;
+  readonly eviction: string;
+  readonly allocator: string;
+  readonly scheduler: string;
+  readonly blocks: number | null;
+  readonly blockTokens: number;
+  readonly capacityTokens: number | null;
+  /** null: nothing has happened yet. */
+  readonly now: LiveFigures | null;
+}
+
+/** All that has come of it so far. GET /api/live/:id/series → SeriesData, of whole intervals; 404 if it has no clock. */
+export interface LiveFigures {
+  readonly requestsDone: number;
+  /** Time of the run; null without a clock. */
+  readonly timeNs: number | null;
+  readonly running: number;
+  readonly waiting: number;
+  readonly blocks: { readonly free: number; readonly private: number; readonly held: number; readonly idle: number };
+  readonly lookupTokens: number;
+  readonly hitTokens: number;
+  readonly evictedBlocks: number;
+  readonly preemptions: number;
+  /** By each definition of the report. */
+  readonly hitRatio: Readonly<Record<string, number>>;
+  readonly throughput: { readonly requestsPerS: number; readonly outputTokensPerS: number } | null;
+  /** Of its event log: how many have happened (null: none is kept, `--events`), and how many of them are told, at most 2,000,000. */
+  readonly events: number | null;
+  readonly eventsTold: number;
+}
+
+/** GET /api/events: server-sent events; `runs` (the list has changed), `jobs` (data: Job[]), `live` (data: as in LiveList). */
+export type ServerEvent = "runs" | "jobs" | "live";

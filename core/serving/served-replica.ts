@@ -213,6 +213,11 @@ export class ServedReplica {
     this.#levelsSinceNs = nowNs;
   }
 
+  /** What `settle` would add, to another series: for those who look on. */
+  settleInto(series: TimeSeries, nowNs: Nanos): void {
+    series.hold(this.#levels, this.#levelsSinceNs, nowNs);
+  }
+
   #readLevels(nowNs: Nanos): void {
     const { replica, cache } = this;
     const levels = this.#levels;

@@ -53,6 +53,16 @@ export class TimeSeries {
     for (const column of [...Object.values(this.levels), ...Object.values(this.counts)]) column.fill(0);
   }
 
+  /** As it is now. */
+  copy(): TimeSeries {
+    const copy = new TimeSeries();
+    const { startNs, intervalNs, count } = this;
+    Object.assign(copy, { startNs, intervalNs, count });
+    for (const name of levelNames) copy.levels[name].set(this.levels[name]);
+    for (const name of countNames) copy.counts[name].set(this.counts[name]);
+    return copy;
+  }
+
   /** These were the levels of a replica in `[fromNs, toNs)`. */
   hold(levels: Readonly<Levels>, fromNs: Nanos, toNs: Nanos): void {
     const { startNs } = this;

@@ -16,7 +16,7 @@ afterAll(() => {
 
 /** A server of nothing but events, each with as many bytes, that looks so often who reads. */
 async function eventsOf(bytes: number, pingMs: number): Promise<{ events: Events; port: number; server: Server }> {
-  const events = new Events({ runs: () => null, jobs: () => "x".repeat(bytes) }, pingMs);
+  const events = new Events({ runs: () => null, jobs: () => "x".repeat(bytes), live: () => [] }, pingMs);
   const app = express();
   app.get("/api/events", (request, response) => events.add(request, response));
   const server = createServer(app);

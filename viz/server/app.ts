@@ -5,6 +5,8 @@ import type { Events } from "./events.ts";
 import { guard, headers } from "./guard.ts";
 import type { Sources } from "./job-words.ts";
 import type { Jobs } from "./jobs.ts";
+import type { LiveRuns } from "./live.ts";
+import { asked, between, wholeNumber } from "./query.ts";
 import { Refusal } from "./refusal.ts";
 import { pairsOf, Requests } from "./requests.ts";
 import type { Runs } from "./runs.ts";
@@ -23,6 +25,7 @@ export interface AppParts {
   readonly tables: Tables;
   readonly jobs: Jobs;
   readonly events: Events;
+  readonly live: LiveRuns;
   readonly sources: () => Promise<Sources>;
 }
 
@@ -47,7 +50,7 @@ const pairsQuery = z.strictObject({
 });
 
 /** What viz/api.ts promises, and the page itself. */
-export function dashboardApp({ page, runs, tables, jobs, events, sources }: AppParts): Express {
+export function dashboardApp({ page, runs, tables, jobs, live, events, sources }: AppParts): Express {
   const app = express();
   app.disable("x-powered-by").disable("etag").set("query parser", "simple");
   app.use(headers, guard);
@@ -103,6 +106,16 @@ export function dashboardApp({ page, runs, tables, jobs, events, sources }: AppP
   });
   app.post("/api/jobs", body, async (request: Request, response: Response) => {
     response.status(201).json(await jobs.submit(request.body));
+  });
+  app.get("/api/live", async (_request, response) => {
+    response.json({ schema: "live/1", live: await live.look() });
+  });
+  app.get("/api/live/:id", async (request, response) => {
+    response.json(await live.row(request.params.id));
+  });
+  app.get("/api/live/:id/series", async (request, response) => {
+    const range = asked(seriesQuery, request);
+    response.json(seriesOf(await live.series(request.params.id), range));
   });
   app.delete("/api/jobs/:id", (request, response) => {
     const { id } = request.params;

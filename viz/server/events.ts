@@ -40,7 +40,7 @@ export class Events {
   /** Answers GET /api/events. @throws Refusal if there are too many. */
   add(request: Request, response: Response): void {
     if (this.#clients.size >= mostClients) throw new Refusal(503, `${mostClients} pages are open, no more can be`);
-    const client: Client = { response, pending: new Set(["runs", "jobs"]), stalled: 0, isFull: false };
+    const client: Client = { response, pending: new Set(["runs", "jobs", "live"]), stalled: 0, isFull: false };
     response.status(200).set({ "content-type": "text/event-stream", "x-accel-buffering": "no" });
     request.socket.setNoDelay(true);
     response.write("retry: 2000\n\n");

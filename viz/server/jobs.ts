@@ -4,6 +4,7 @@ import { join } from "node:path";
 import type { Job, JobCommand } from "../api.ts";
 import { isChildName } from "./inside.ts";
 import { type JobWords, parseJob, type Sources, wordsOf } from "./job-words.ts";
+import { clearLeft } from "./live-format.ts";
 import { Refusal } from "./refusal.ts";
 
 export interface JobsOptions {
@@ -149,6 +150,7 @@ export class Jobs {
       entry.said = lastLine(error instanceof Error ? error.message : String(error));
     }
     await rm(staging, { recursive: true, force: true }).catch(() => {});
+    await clearLeft(this.#options.folder);
     entry.state = code === 0 ? "done" : entry.isCancelled ? "cancelled" : "failed";
     if (code === 0) Object.assign(entry, { progress: 1, said: "" });
   }
@@ -159,7 +161,7 @@ export class Jobs {
     const { INIT_CWD: _, FORCE_COLOR: __, ...env } = process.env;
     const child = spawn(executable, [...before, ...entry.words], {
       cwd: staging,
-      env: { ...env, KVLAB_PROGRESS: "ipc" },
+      env: { ...env, KVLAB_PROGRESS: "ipc", KVLAB_LIVE: this.#options.folder },
       stdio: ["ignore", "pipe", "pipe", "ipc"],
     });
     entry.child = child;
@@ -218,8 +220,8 @@ export class Jobs {
   }
 }
 
-const shown = ({ id, command, state, progress, said, runs }: Entry): Job => ({
-  ...{ id, command, state, progress, said, runs: [...runs] },
+const shown = ({ id, command, state, progress, said, runs, child }: Entry): Job => ({
+  ...{ id, command, state, progress, said, runs: [...runs], pid: child?.pid ?? null },
 });
 
 const lastLine = (text: string) => (text.trimEnd().split("\n").at(-1) ?? "").trim().slice(0, longestSaid);

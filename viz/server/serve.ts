@@ -3,6 +3,8 @@ import type { AddressInfo } from "node:net";
 import { dashboardApp, type Page } from "./app.ts";
 import { Events } from "./events.ts";
 import { Jobs, type JobsOptions } from "./jobs.ts";
+import { LiveRuns } from "./live.ts";
+import { clearLeft } from "./live-format.ts";
 import { Runs } from "./runs.ts";
 import { Tables } from "./tables.ts";
 
@@ -25,16 +27,18 @@ const lookMs = 400;
 export async function serveDashboard(options: DashboardOptions): Promise<Dashboard> {
   const runs = new Runs(options.folder);
   const jobs = new Jobs(options);
-  const events = new Events({ runs: () => null, jobs: () => jobs.list() });
+  const live = new LiveRuns(options.folder);
+  const events = new Events({ runs: () => null, jobs: () => jobs.list(), live: () => live.rows });
   jobs.onChange = () => events.changed("jobs");
   const { page, sources } = options;
-  const server = createServer(dashboardApp({ page, runs, tables: new Tables(), jobs, events, sources }));
+  const server = createServer(dashboardApp({ page, runs, tables: new Tables(), jobs, live, events, sources }));
   server.maxConnections = 256;
   await new Promise<void>((resolve, reject) => {
     server.once("error", reject);
     server.listen(options.port, "127.0.0.1", resolve);
   });
-  const stopWatching = watchRuns(runs, events);
+  await clearLeft(options.folder);
+  const stopWatching = watch(runs, live, events);
   const { port } = server.address() as AddressInfo;
   return {
     url: `http://127.0.0.1:${port}/`,
@@ -50,9 +54,10 @@ export async function serveDashboard(options: DashboardOptions): Promise<Dashboa
 }
 
 /** Folders are renamed to their names when they are complete, which changes the folder that they are in: no file is read meanwhile. */
-function watchRuns(runs: Runs, events: Events): () => void {
+function watch(runs: Runs, live: LiveRuns, events: Events): () => void {
   let stamp = "";
   let fingerprint: string | undefined;
+  let told = "";
   let timer: NodeJS.Timeout | undefined;
   let isOver = false;
   const look = async () => {
@@ -65,6 +70,11 @@ function watchRuns(runs: Runs, events: Events): () => void {
         if (fingerprint !== undefined && found !== fingerprint) events.changed("runs");
         fingerprint = found;
       }
+    }
+    if (events.clientCount > 0) {
+      const found = JSON.stringify(await live.look());
+      if (found !== told) events.changed("live");
+      told = found;
     }
     if (!isOver) timer = setTimeout(() => void look(), lookMs).unref();
   };

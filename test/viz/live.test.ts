@@ -1,0 +1,218 @@
+import { mkdirSync, readdirSync, readFileSync, renameSync, statSync, symlinkSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
+import { describe, expect, test } from "vitest";
+import { LiveRun } from "../../cli/live.ts";
+import { EventLog } from "../../core/events.ts";
+import type { LiveList, LiveRow, RunDetail, SeriesData } from "../../viz/api.ts";
+import { mostEventsTold } from "../../viz/server/live-format.ts";
+import { ended, kvlab, newFolder, refusal, start } from "../cli/program.ts";
+import { LiveCache } from "../support/live-cache.ts";
+import { type Client, dashboardOver } from "./dashboard.ts";
+
+/** A simulation that takes seconds, as everything is checked after every step. */
+const slow = [
+  "replay",
+  "example",
+  "--limit",
+  "400",
+  "--target",
+  "sim",
+  "--policy",
+  "sglang",
+  "--blocks",
+  "600",
+  "--audit",
+];
+const id = "example-sim-h200-sglang-lru-600";
+
+const listed = async (client: Client) => (await client.get<LiveList>("/api/live")).live as LiveRow[];
+
+/** The only program under way, once it is so. */
+async function until(client: Client, isSo: (row: LiveRow) => boolean): Promise<LiveRow> {
+  for (;;) {
+    const [row] = await listed(client);
+    if (row && isSo(row)) return row;
+    await sleep(20);
+  }
+}
+
+const sum = (values: readonly number[]) => values.reduce((total, value) => total + value, 0);
+
+test("a simulation under way is shown, grows, and is gone when it has ended and is saved", async () => {
+  const folder = newFolder();
+  const client = await dashboardOver(join(folder, "runs"));
+  expect(await listed(client)).toEqual([]);
+  const child = start(folder, [...slow, "--live", "--json", "--events"]);
+  const end = ended(child);
+  const early = await until(client, ({ now }) => now !== null && now.requestsDone > 0);
+  expect(early).toMatchObject({
+    ...{ pid: child.pid, state: "running", target: "sim", trace: "example", requests: 400, preset: "sglang" },
+    ...{ eviction: "lru", blocks: 600, blockTokens: 16, capacityTokens: 9600 },
+    run: expect.stringMatching(`^${id}-[0-9a-f]{8}$`),
+    command: expect.stringMatching(/^kvlab replay example --limit 400 --policy sglang .*--events$/),
+  });
+  const { now } = await until(client, (row) => row.now!.requestsDone > early.now!.requestsDone);
+  expect(now!.timeNs).toBeGreaterThan(early.now!.timeNs!);
+  expect(now!.hitRatio["token"]).toBeCloseTo(now!.hitTokens / now!.lookupTokens);
+  expect(now!.throughput!.requestsPerS).toBeGreaterThan(0);
+  expect(now!.eventsTold).toBe(now!.events);
+  expect(sum(Object.values(now!.blocks))).toBe(600);
+  const series = await client.get<SeriesData>(`/api/live/${early.id}/series?bins=50`);
+  expect(series.startNs.length).toBeGreaterThan(10);
+  expect(series.startNs.length).toBeLessThanOrEqual(50);
+  const filled = ["freeBlocks", "privateBlocks", "heldBlocks", "idleBlocks"].map((name) => series.columns[name]);
+  for (let i = 0; i < series.startNs.length; i++) expect(sum(filled.map((values) => values[i]))).toBeCloseTo(600, 1);
+
+  const { code, stdout, stderr } = await end;
+  expect({ code, stderr }).toEqual({ code: 0, stderr: "" });
+  expect(await listed(client)).toEqual([]);
+  expect(readdirSync(join(folder, "runs"))).toEqual([early.run]);
+  const { row } = await client.get<RunDetail>(`/api/runs/${early.run}`);
+  expect(row.savedAtMs).toBeGreaterThan(early.startedAtMs);
+  expect(row.hitRatio).toEqual(JSON.parse(stdout).cache.hitRatio);
+  expect((await client.ask(`/api/live/${early.id}`)).status).toBe(404);
+});
+
+describe("a program that is ended", () => {
+  test("by Ctrl-C leaves nothing", async () => {
+    const folder = newFolder();
+    const client = await dashboardOver(join(folder, "runs"));
+    const child = start(folder, [...slow, "--live"]);
+    const end = ended(child);
+    await until(client, ({ now }) => now !== null);
+    child.kill("SIGINT");
+    expect(await end).toMatchObject({ code: 130, stdout: "" });
+    expect(readdirSync(folder)).toEqual([]);
+  });
+
+  test("by force is shown so, until the next one begins or another dashboard does", async () => {
+    const folder = newFolder();
+    const runs = join(folder, "runs");
+    const client = await dashboardOver(runs);
+    const killed = async () => {
+      const child = start(folder, [...slow, "--live"]);
+      const end = ended(child);
+      await until(client, ({ state, now }) => state === "running" && now !== null);
+      child.kill("SIGKILL");
+      await end;
+      return `${child.pid}`;
+    };
+    const first = await killed();
+    expect(await listed(client)).toMatchObject([{ id: first, state: "killed", now: { running: expect.any(Number) } }]);
+    const second = await killed();
+    expect(await listed(client)).toMatchObject([{ id: second, state: "killed" }]);
+    const other = await dashboardOver(runs);
+    expect(await listed(other)).toEqual([]);
+    expect(readdirSync(runs)).toEqual([]);
+  });
+});
+
+test("what is no live run is said to be none, links lead nowhere, and the others are shown", async () => {
+  const folder = newFolder();
+  const live = join(folder, "runs/.live");
+  mkdirSync(join(live, "empty"), { recursive: true });
+  mkdirSync(join(folder, "outside"));
+  const write = (name: string, file: string, text: string) => {
+    mkdirSync(join(live, name), { recursive: true });
+    writeFileSync(join(live, name, file), text);
+  };
+  const header = JSON.stringify({
+    ...{ schema: "live/1", pid: process.pid, host: "elsewhere", command: "kvlab replay", run: null, trace: "t" },
+    ...{ requests: 9, target: "sim", preset: null, index: "i", eviction: "e", allocator: "a", scheduler: "s" },
+    ...{ blocks: null, blockTokens: 16 },
+  });
+  write("no-json", "header.json", "{");
+  write("other", "header.json", '{ "schema": "live/2" }');
+  write("large", "header.json", `"${"x".repeat(2 ** 20)}"`);
+  for (const name of ["bad-now", "bad-series", "whole"]) write(name, "header.json", header);
+  write("bad-now", "now.json", '{ "state": "asleep" }');
+  write("bad-series", "series.json", '{ "startNs": 0, "intervalNs": 5, "count": 2, "columns": { "busy": [1] } }');
+  writeFileSync(join(folder, "outside/header.json"), header);
+  symlinkSync(join(folder, "outside"), join(live, "linked"));
+  symlinkSync(join(folder, "outside/header.json"), join(live, "empty/header.json"));
+  writeFileSync(join(live, "file"), "");
+
+  const client = await dashboardOver(join(folder, "runs"));
+  const rows = (await client.get<LiveList>("/api/live")).live;
+  expect(Object.fromEntries(rows.map((row) => [row.id, "problem" in row ? row.problem : row.state]))).toEqual({
+    "bad-now": expect.stringMatching(/^now.json: state: /),
+    "bad-series": "running",
+    empty: "has no header.json",
+    large: expect.stringMatching(/^a file has 1048578 bytes/),
+    "no-json": "header.json is no JSON",
+    other: expect.stringMatching(/^header.json: schema: /),
+    whole: "running",
+  });
+  const status = async (path: string) => (await client.ask(`/api/live/${path}`)).status;
+  expect(await status("whole")).toBe(200);
+  expect(await status("bad-now")).toBe(422);
+  expect(await status("bad-series/series")).toBe(422);
+  for (const path of [
+    "linked",
+    "file",
+    "..%2f..%2foutside",
+    "%2e%2e",
+    ".hidden",
+    "nothing",
+    "whole%2fheader.json",
+    "whole/series",
+  ])
+    expect([path, await status(path)]).toEqual([path, 404]);
+
+  renameSync(live, join(folder, "moved"));
+  symlinkSync(join(folder, "moved"), live);
+  expect(await listed(client)).toEqual([]);
+  expect(await status("whole")).toBe(404);
+});
+
+test("the log of a run is the same whether or not it is told of meanwhile", async () => {
+  const folder = newFolder();
+  const how = ["replay", "example", "--limit", "200", "--target", "sim", "--blocks", "300", "--events"];
+  await kvlab(folder, [...how, "--out", "alone"]);
+  await kvlab(folder, [...how, "--live", "--out", "told"]);
+  for (const name of ["events.parquet", "kv-events.jsonl", "series.parquet", "steps.parquet", "requests.parquet"])
+    expect([name, readFileSync(join(folder, "told", name)).equals(readFileSync(join(folder, "alone", name)))]).toEqual([
+      name,
+      true,
+    ]);
+  expect(readdirSync(folder).sort()).toEqual(["alone", "told"]);
+});
+
+test("no more than so many events are told, and how many there are is", async () => {
+  const runs = newFolder();
+  const log = new EventLog();
+  for (let i = 0; i < mostEventsTold + 5; i++) log.add(i % 20, i, 2, 3, 4.5, 6);
+  const header = { command: "", run: null, trace: "t", requests: 1, target: "cache", preset: null } as const;
+  const parts = { index: "i", eviction: "e", allocator: "a", scheduler: "s", blocks: 1, blockTokens: 1 };
+  const live = await LiveRun.open(runs, { ...header, ...parts });
+  const [name] = readdirSync(join(runs, ".live"));
+  const { cache } = new LiveCache();
+  live.watch({ done: 0, replicas: [{ cache, log }] });
+  const now = JSON.parse(readFileSync(join(runs, ".live", name, "now.json"), "utf8"));
+  expect(now).toMatchObject({ events: mostEventsTold + 5, eventsTold: mostEventsTold });
+  const files = readdirSync(join(runs, ".live", name)).filter((file) => file.endsWith(".bin"));
+  const sizes = files.map((file) => statSync(join(runs, ".live", name, file)).size);
+  expect(sum(sizes)).toBe(29 * mostEventsTold);
+  live.close();
+  expect(readdirSync(runs)).toEqual([]);
+});
+
+test("--live goes with one run", async () => {
+  expect(await refusal(newFolder(), ["replay", "--live", "--repeat", "3"])).toMatch(
+    /^--live and --repeat exclude each other/,
+  );
+});
+
+test("what the page has started is live by itself", async () => {
+  const folder = newFolder();
+  const client = await dashboardOver(join(folder, "runs"));
+  const { id: job } = await client.start({ trace: "example", target: "sim", blocks: ["1000"] });
+  const { pid } = await client.until(job, (each) => each.pid !== null);
+  const row = await until(client, ({ now }) => now !== null);
+  expect(row.pid).toBe(pid);
+  const { runs, pid: none } = await client.until(job, ({ state }) => state === "done");
+  expect(runs).toEqual([row.run]);
+  expect(none).toBeNull();
+  expect(readdirSync(join(folder, "runs"))).toEqual(runs);
+});

@@ -1,0 +1,145 @@
+import { lstat, readdir, readFile, realpath } from "node:fs/promises";
+import { join } from "node:path";
+import type { BrokenRun, LiveRow } from "../api.ts";
+import { childOf, type Inside, isChildName } from "./inside.ts";
+import {
+  isThere,
+  type LiveHeader,
+  type LiveNow,
+  liveFiles,
+  liveFolder,
+  parseHeader,
+  parseNow,
+  parseSeries,
+} from "./live-format.ts";
+import { Refusal } from "./refusal.ts";
+import type { Table } from "./tables.ts";
+
+type Row = LiveRow | BrokenRun;
+
+/** More than that are not shown. */
+const mostListed = 50;
+const mostBytes = 1 << 20;
+
+/** Of a file what it said, and when. */
+interface Kept<Document> {
+  readonly version: string;
+  readonly document: Document;
+}
+
+/** Programs under way that tell what they do, in a hidden folder among the runs. */
+export class LiveRuns {
+  /** As they were when they were looked at last, the newest first. */
+  rows: readonly Row[] = [];
+  readonly #runs: string;
+  readonly #headers = new Map<string, Kept<LiveHeader>>();
+  readonly #nows = new Map<string, Kept<LiveNow>>();
+
+  constructor(runs: string) {
+    this.#runs = runs;
+  }
+
+  /** Reads what has changed. */
+  async look(): Promise<readonly Row[]> {
+    const root = await this.#root();
+    const entries = root === undefined ? [] : await readdir(root, { withFileTypes: true }).catch(() => []);
+    const ids = entries.filter((entry) => entry.isDirectory() && isChildName(entry.name)).map(({ name }) => name);
+    const found = await Promise.all(ids.slice(0, mostListed).map((id) => this.#row(root!, id)));
+    for (const kept of [this.#headers, this.#nows])
+      for (const id of kept.keys()) if (!ids.includes(id)) kept.delete(id);
+    this.rows = found.filter((row) => row !== undefined).sort(newestFirst);
+    return this.rows;
+  }
+
+  /** @throws Refusal if there is none, or it cannot be read. */
+  async row(id: string): Promise<LiveRow> {
+    const root = await this.#root();
+    const row = root === undefined || !isChildName(id) ? undefined : await this.#row(root, id);
+    if (!row) throw new Refusal(404, `there is no program under way ${JSON.stringify(id.slice(0, 100))}`);
+    if ("problem" in row) throw new Refusal(422, `${JSON.stringify(id)}: ${row.problem}`);
+    return row;
+  }
+
+  /** Its series so far, as a table like series.parquet. @throws Refusal if there is none, or it cannot be read. */
+  async series(id: string): Promise<Table> {
+    await this.row(id);
+    const folder = await childOf((await this.#root()) ?? "", id, "folder");
+    const file = folder && (await childOf(folder.path, liveFiles.series, "file"));
+    if (!file) throw new Refusal(404, "it has no series yet, or no clock");
+    try {
+      const { startNs, intervalNs, count, columns } = parseSeries(await read(file));
+      const starts = Float64Array.from({ length: count }, (_, i) => startNs + i * intervalNs);
+      const all = Object.entries(columns).map(([name, values]) => [name, Float64Array.from(values)] as const);
+      return { rowCount: count, columns: new Map([["startNs", starts], ...all]) };
+    } catch (error) {
+      throw new Refusal(422, `${JSON.stringify(id)}: ${(error as Error).message}`);
+    }
+  }
+
+  /** Undefined if it has just gone. */
+  async #row(root: string, id: string): Promise<Row | undefined> {
+    const folder = await childOf(root, id, "folder");
+    if (!folder) return undefined;
+    const files = await Promise.all(
+      [liveFiles.header, liveFiles.now].map((name) => childOf(folder.path, name, "file")),
+    );
+    const [headerFile, nowFile] = files;
+    try {
+      if (!headerFile) {
+        if (!(await childOf(root, id, "folder"))) return undefined;
+        throw new Error("has no header.json");
+      }
+      const header = await kept(this.#headers, id, headerFile, parseHeader);
+      const now = nowFile && (await kept(this.#nows, id, nowFile, parseNow));
+      return rowOf(id, headerFile.mtimeMs, header, now);
+    } catch (error) {
+      // It may have gone while it was being read.
+      if (!(await childOf(root, id, "folder"))) return undefined;
+      return { id, problem: (error as Error).message.replace(/\s*\n\s*/g, " ") };
+    }
+  }
+
+  /** Undefined as long as there is none; a link leads nowhere. */
+  async #root(): Promise<string | undefined> {
+    try {
+      const root = join(await realpath(this.#runs), liveFolder);
+      return (await lstat(root)).isDirectory() ? root : undefined;
+    } catch {
+      return undefined;
+    }
+  }
+}
+
+async function kept<Document>(
+  known: Map<string, Kept<Document>>,
+  id: string,
+  file: Inside,
+  parse: (json: string) => Document,
+): Promise<Document> {
+  const before = known.get(id);
+  if (before?.version === file.version) return before.document;
+  const document = parse(await read(file));
+  known.set(id, { version: file.version, document });
+  return document;
+}
+
+async function read({ path, size }: Inside): Promise<string> {
+  if (size > mostBytes) throw new Error(`a file has ${size} bytes, expected at most ${mostBytes}`);
+  return await readFile(path, "utf8");
+}
+
+function rowOf(id: string, startedAtMs: number, header: LiveHeader, now: LiveNow | undefined): LiveRow {
+  const { schema: _, host: __, ...setup } = header;
+  const { blocks, blockTokens } = header;
+  const { state = "running", ...figures } = now ?? {};
+  return {
+    ...{ id, startedAtMs, ...setup, state: isThere(header) ? state : "killed" },
+    capacityTokens: blocks === null ? null : blocks * blockTokens,
+    now: now ? (figures as Omit<LiveNow, "state">) : null,
+  };
+}
+
+function newestFirst(a: Row, b: Row): number {
+  const [startedA, startedB] = [a, b].map((row) => ("problem" in row ? -1 : row.startedAtMs));
+  return startedB - startedA || (a.id < b.id ? -1 : 1);
+}
