@@ -6,7 +6,6 @@ import { guard, headers } from "./guard.ts";
 import type { Sources } from "./job-words.ts";
 import type { Jobs } from "./jobs.ts";
 import type { LiveRuns } from "./live.ts";
-import { asked, between, wholeNumber } from "./query.ts";
 import { Refusal } from "./refusal.ts";
 import { pairsOf, Requests } from "./requests.ts";
 import type { Runs } from "./runs.ts";
@@ -24,8 +23,8 @@ export interface AppParts {
   readonly runs: Runs;
   readonly tables: Tables;
   readonly jobs: Jobs;
-  readonly events: Events;
   readonly live: LiveRuns;
+  readonly events: Events;
   readonly sources: () => Promise<Sources>;
 }
 
@@ -107,6 +106,11 @@ export function dashboardApp({ page, runs, tables, jobs, live, events, sources }
   app.post("/api/jobs", body, async (request: Request, response: Response) => {
     response.status(201).json(await jobs.submit(request.body));
   });
+  app.delete("/api/jobs/:id", (request, response) => {
+    const { id } = request.params;
+    if (!/^\d{1,9}$/.test(id)) throw new Refusal(400, `a job is a number, not ${JSON.stringify(id.slice(0, 100))}`);
+    response.status(202).json(jobs.cancel(Number(id)));
+  });
   app.get("/api/live", async (_request, response) => {
     response.json({ schema: "live/1", live: await live.look() });
   });
@@ -116,11 +120,6 @@ export function dashboardApp({ page, runs, tables, jobs, live, events, sources }
   app.get("/api/live/:id/series", async (request, response) => {
     const range = asked(seriesQuery, request);
     response.json(seriesOf(await live.series(request.params.id), range));
-  });
-  app.delete("/api/jobs/:id", (request, response) => {
-    const { id } = request.params;
-    if (!/^\d{1,9}$/.test(id)) throw new Refusal(400, `a job is a number, not ${JSON.stringify(id.slice(0, 100))}`);
-    response.status(202).json(jobs.cancel(Number(id)));
   });
   app.get("/api/events", (request, response) => {
     if (request.method === "HEAD") return void response.end();
