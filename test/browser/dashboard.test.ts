@@ -116,6 +116,43 @@ describe.runIf(hasBrowser)("the dashboard in a browser", () => {
     await page.getByText("0 of 13 runs").waitFor();
   });
 
+  test("a run that comes or goes changes the curves, and nothing that was chosen", async () => {
+    const page = await visit(`${url}#/compare?trace=example&base=vllm`);
+    const figure = page.locator("figure", { hasText: "Hit ratio by cache size" });
+    const metric = page.getByLabel("Hit ratio counts");
+    await metric.selectOption("fullBlock");
+    await figure.getByText("offline optimum", { exact: true }).waitFor();
+    await metric.focus();
+    await page.evaluate("scrollTo(0, 300); window.isTheSame = true");
+    await kvlab("replay", "example", "--limit", "800", "--eviction", "mru", "--blocks", "200", "--out", "runs/mru-new");
+    const curve = figure.locator(".names text", { hasText: "mru" });
+    await curve.waitFor();
+    await page.getByRole("region", { name: "Differences" }).getByRole("link", { name: /mru/ }).waitFor();
+    rmSync(join(runs, "mru-new"), { recursive: true });
+    await curve.waitFor({ state: "detached" });
+    expect(await page.evaluate("[scrollY, window.isTheSame, document.activeElement.value]")).toEqual([
+      ...[300, true, "fullBlock"],
+    ]);
+    expect(await page.getByRole("combobox", { name: "Baseline" }).inputValue()).toBe("vllm");
+  });
+
+  test("a run that is shown and goes is said to be gone, and shown again when it comes again", async () => {
+    await kvlab("replay", "example", "--limit", "100", "--blocks", "100", "--out", "runs-sim/shown");
+    renameSync(join(folder, "runs-sim/shown"), join(runs, "shown"));
+    const page = await visit(`${url}#/run?id=shown`);
+    const requests = page.locator(".tile", { hasText: "Requests" }).locator("dd");
+    await requests.getByText("100").waitFor();
+    await page.getByRole("button", { name: "Copy" }).focus();
+    rmSync(join(runs, "shown"), { recursive: true });
+    const gone = page.getByRole("alert").filter({ hasText: "This run is there no more" });
+    await gone.waitFor();
+    await kvlab("replay", "example", "--limit", "150", "--blocks", "100", "--out", "runs/shown");
+    await requests.getByText("150").waitFor();
+    await gone.waitFor({ state: "hidden" });
+    expect(await page.evaluate("document.activeElement.textContent")).toBe("Copy");
+    rmSync(join(runs, "shown"), { recursive: true });
+  });
+
   test("curves of hit ratio by capacity go through the reports’ figures, by the definition that is chosen", async () => {
     const page = await visit(url);
     await page.getByLabel("Search").fill("hash-table cache");

@@ -1,10 +1,11 @@
-import { cpSync, renameSync } from "node:fs";
+import { cpSync, mkdirSync, renameSync, rmSync } from "node:fs";
 import { createServer, type Server } from "node:http";
 import { type AddressInfo, connect, type Socket } from "node:net";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import express from "express";
 import { afterAll, expect, test } from "vitest";
+import type { RunList } from "../../viz/api.ts";
 import { Events } from "../../viz/server/events.ts";
 import { kvlab, newFolder } from "../cli/program.ts";
 import { dashboardOver } from "./dashboard.ts";
@@ -56,6 +57,22 @@ test("a run that comes is told of when it is complete", async () => {
   expect(times(heard(), "runs")).toBe(1);
   renameSync(join(folder, "runs/.one.17.tmp/one"), join(folder, "runs/one"));
   await until(() => times(heard(), "runs") === 2);
+  socket.destroy();
+});
+
+test("a run that is gone before the next look is told of to whoever was shown it", async () => {
+  const folder = newFolder();
+  await kvlab(folder, ["replay", "--limit", "30", "--out", "elsewhere"]);
+  mkdirSync(join(folder, "runs"));
+  const over = await dashboardOver(join(folder, "runs"));
+  // The first look, after which nobody is there to look for.
+  await sleep(100);
+  renameSync(join(folder, "elsewhere"), join(folder, "runs/short"));
+  expect((await over.get<RunList>("/api/runs")).runs).toHaveLength(1);
+  const { socket, heard } = listen(over.port);
+  rmSync(join(folder, "runs/short"), { recursive: true });
+  await until(() => times(heard(), "runs") === 2);
+  expect((await over.get<RunList>("/api/runs")).runs).toEqual([]);
   socket.destroy();
 });
 

@@ -1,6 +1,7 @@
 import * as Plot from "@observablehq/plot";
 import type { RunRow } from "../api.ts";
-import { type Compared, colourOf, nameOf } from "./compared.ts";
+import { type Compared, type ComparedFigure, colourOf, nameOf } from "./compared.ts";
+import { figure, onWidth } from "./figure.ts";
 import { drawPlot } from "./plot.ts";
 
 interface Bar {
@@ -10,17 +11,37 @@ interface Bar {
 }
 
 /** A bar for each run. */
-export const barsOf = (compared: Compared, of: (row: RunRow) => number): Bar[] =>
-  compared.rows.map((row) => ({ name: nameOf(compared, row.id), value: of(row), colour: colourOf(compared, row) }));
+export function barsFigure(
+  title: string,
+  label: string,
+  of: (row: RunRow) => number,
+  left: AbortSignal,
+  text: (value: number) => string,
+  tick = text,
+): ComparedFigure {
+  const { element, body } = figure(title);
+  let bars: readonly Bar[] = [];
+  const draw = () => body.clientWidth > 0 && drawBars(body, body.clientWidth, bars, label, text, tick);
+  onWidth(body, left, draw);
+  const show = (compared: Compared) => {
+    bars = compared.rows.map((row) => ({
+      name: nameOf(compared, row.id),
+      value: of(row),
+      colour: colourOf(compared, row),
+    }));
+    draw();
+  };
+  return { element, show };
+}
 
 /** Horizontal bars from 0, with their values at their ends. */
-export function drawBars(
+function drawBars(
   body: HTMLElement,
   width: number,
   bars: readonly Bar[],
   label: string,
   text: (value: number) => string,
-  tick = text,
+  tick: (value: number) => string,
 ): void {
   const longest = Math.max(...bars.map(({ name }) => name.length));
   drawPlot(body, {

@@ -1,22 +1,16 @@
 import type { RunRow } from "../api.ts";
-import { barsOf, drawBars } from "./bars.ts";
-import { type Compared, colourOf, isBound } from "./compared.ts";
+import { barsFigure } from "./bars.ts";
+import { type Compared, type ComparedFigure, colourOf, isBound } from "./compared.ts";
 import { figure, onWidth } from "./figure.ts";
 import { approximate, integer, percent, roundPercent } from "./format.ts";
 import { type Line, LineChart } from "./lines.ts";
-
-/** What a definition of the hit ratio gives; `show` moves to another one. */
-interface HitRatioFigure {
-  readonly element: HTMLElement;
-  show(metric: string): void;
-}
 
 /** Runs of one size have no curve. */
 export const haveOneSize = ({ rows }: Compared): boolean =>
   new Set(rows.map(({ capacityTokens }) => capacityTokens)).size === 1;
 
 /** Hit ratio against the size of the cache: a line for each policy, bounds dashed. */
-export function capacityFigure(compared: Compared, left: AbortSignal): HitRatioFigure {
+export function capacityFigure(metricOf: () => string, left: AbortSignal): ComparedFigure {
   const { element, body } = figure("Hit ratio by cache size");
   const chart = new LineChart(body, {
     title: "Hit ratio by cache size",
@@ -25,29 +19,12 @@ export function capacityFigure(compared: Compared, left: AbortSignal): HitRatioF
     marks: true,
   });
   onWidth(body, left, () => chart.draw());
-  return { element, show: (metric: string) => chart.update(linesOf(compared, metric)) };
+  return { element, show: (compared) => chart.update(linesOf(compared, metricOf())) };
 }
 
 /** Hit ratios of runs of the same size: a bar each. */
-export function hitRatioBars(compared: Compared, left: AbortSignal): HitRatioFigure {
-  const { element, body } = figure("Hit ratio");
-  let shown = "token";
-  const draw = () =>
-    drawBars(
-      body,
-      body.clientWidth,
-      barsOf(compared, (row) => row.hitRatio[shown] ?? 0),
-      "hit ratio",
-      percent,
-      roundPercent,
-    );
-  onWidth(body, left, draw);
-  const show = (metric: string) => {
-    shown = metric;
-    if (body.clientWidth > 0) draw();
-  };
-  return { element, show };
-}
+export const hitRatioBars = (metricOf: () => string, left: AbortSignal): ComparedFigure =>
+  barsFigure("Hit ratio", "hit ratio", ({ hitRatio }) => hitRatio[metricOf()] ?? 0, left, percent, roundPercent);
 
 function linesOf(compared: Compared, metric: string): Line[] {
   const byLabel = new Map<string, RunRow[]>();

@@ -1,14 +1,14 @@
-import type { RunRow } from "../api.ts";
+import type { RunDetail, RunRow } from "../api.ts";
 import { capacityFigure, haveOneSize, hitRatioBars } from "./capacity.ts";
 import { type Compared, isBound, isTimed } from "./compared.ts";
 import { differencesTable } from "./differences.ts";
-import { h, select } from "./dom.ts";
+import { h, refill, select, setChoices } from "./dom.ts";
 import { hitRatios } from "./format.ts";
 import { coloursOf, labelsOf, reportFacts } from "./labels.ts";
 import { latencyFigure, throughputFigure } from "./latency.ts";
 import type { Page } from "./page.ts";
 import { pairsFigure } from "./pairs.ts";
-import { linkTo, remember } from "./route.ts";
+import { linkTo, readRoute, remember } from "./route.ts";
 import { getRun } from "./server.ts";
 
 /** Curves of latency that can still be told apart. */
@@ -17,91 +17,151 @@ const mostDrawn = 12;
 /** Of more runs the reports are not asked for. */
 const mostReports = 24;
 
+/** Runs side by side; those that come or go meanwhile change the figures, and nothing that was chosen. */
 export async function compareView(page: Page): Promise<void> {
   const { root, params, live, left } = page;
   const wanted = (params.get("runs") ?? "").split(",").filter(Boolean);
+  const trace = params.get("trace") ?? undefined;
   const isUnknown = (id: string) => !live.rows.some((row) => row.id === id);
   if (wanted.some(isUnknown)) await live.refresh();
-  const { rows } = live;
+  const host = h("div");
+  root.append(h("h1", {}, "Compare"), host);
+  const reports = new Map<string, Promise<RunDetail>>();
+  let stamp: string | undefined;
+  let view: { readonly shape: string; show(choice: Choice, compared: Compared): void } | undefined;
+  let built = new AbortController();
+  const update = async () => {
+    const choice = choiceOf(live.rows, wanted, trace);
+    const now = stampOf(choice);
+    if (now === stamp) return;
+    stamp = now;
+    const compared = await comparedOf(choice.rows, reports, left);
+    if (left.aborted || stamp !== now) return;
+    const shape = shapeOf(compared);
+    if (shape !== view?.shape) {
+      built.abort();
+      built = new AbortController();
+      const inner = { ...page, root: host, params: readRoute().params, left: AbortSignal.any([left, built.signal]) };
+      refill(host, () => {
+        view = { shape, show: compared.rows.length === 0 ? showNothing(inner) : showAll(inner, compared) };
+        view.show(choice, compared);
+      });
+    } else view.show(choice, compared);
+  };
+  await update();
+  live.watch(() => void update(), left);
+}
+
+/** Which runs are compared, and what else there is. */
+interface Choice {
+  readonly rows: readonly RunRow[];
+  /** Runs that were asked for by name. */
+  readonly wanted: readonly string[];
+  readonly trace: string | undefined;
+  readonly traces: readonly string[];
+}
+
+function choiceOf(rows: readonly RunRow[], wanted: readonly string[], asked: string | undefined): Choice {
   const traces = [...new Set(rows.map(({ trace }) => trace))];
-  const trace = params.get("trace") ?? traces[0];
+  const trace = asked ?? traces[0];
   const chosen =
     wanted.length > 0 ? rows.filter(({ id }) => wanted.includes(id)) : rows.filter((row) => row.trace === trace);
-  root.append(h("h1", {}, "Compare"));
-  if (chosen.length === 0) {
-    root.append(
-      h(
-        "p",
-        { class: "hint" },
-        "There is nothing to compare yet: ",
-        h("a", { href: linkTo("runs") }, "choose runs"),
-        ".",
-      ),
-    );
-    return;
-  }
-  const compared = await comparedOf(chosen, left);
-  if (left.aborted) return;
+  return { rows: chosen, wanted, trace, traces };
+}
 
+const stampOf = ({ rows, traces }: Choice) =>
+  [...rows.map(({ id, savedAtMs }) => `${id} ${savedAtMs}`), ...traces].join("\n");
+
+/** What decides which figures there are. */
+const shapeOf = (compared: Compared) =>
+  [Math.min(2, compared.rows.length), haveOneSize(compared), compared.rows.some(isTimed)].join();
+
+function showNothing({ root }: Page) {
+  root.append(
+    h(
+      "p",
+      { class: "hint" },
+      "There is nothing to compare yet: ",
+      h("a", { href: linkTo("runs") }, "choose runs"),
+      ".",
+    ),
+  );
+  return () => {};
+}
+
+/** Builds the figures that such runs have, and returns what shows runs in them. */
+function showAll(page: Page, first: Compared): (choice: Choice, compared: Compared) => void {
+  const { root, params, left } = page;
+  let shown = first;
   let metric = params.get("metric") ?? "token";
+  const metricOf = () => metric;
+  const isOneSize = haveOneSize(first);
+  const hasTimes = first.rows.some(isTimed);
+  const capacity = isOneSize ? hitRatioBars(metricOf, left) : capacityFigure(metricOf, left);
+  const differences = differencesTable(first, page, metricOf);
   const metrics = Object.keys(hitRatios).map((value) => ({ value, label: hitRatios[value] }));
-  const isOneSize = haveOneSize(compared);
-  const capacity = isOneSize ? hitRatioBars(compared, left) : capacityFigure(compared, left);
-  const differences = differencesTable(compared, page, () => metric);
   const setMetric = (value: string) => {
     metric = value;
     remember({ metric });
-    capacity.show(metric);
-    differences.show();
+    capacity.show(shown);
+    differences.show(shown);
   };
   const goTo = (value: string) => {
     location.hash = linkTo("compare", { trace: value, metric });
   };
-  root.append(
-    h(
-      "div",
-      { class: "bar" },
-      wanted.length > 0
-        ? h(
-            "p",
-            { class: "count" },
-            `${chosen.length} chosen runs · `,
-            h("a", { href: linkTo("runs", { runs: wanted.join(",") }) }, "choose others"),
-          )
-        : select(
-            "Trace: all of its runs",
-            traces.map((value) => ({ value, label: value })),
-            trace,
-            goTo,
-          ),
-      select("Hit ratio counts", metrics, metric, setMetric),
-    ),
-  );
-  const timed = compared.rows.filter(isTimed);
-  if (timed.length === 0 || !isOneSize) root.append(capacity.element);
-  if (timed.length > 0) {
-    const shown = { ...compared, rows: timed.slice(0, mostDrawn) };
-    const bars = h("div", {}, isOneSize && capacity.element, throughputFigure(shown, left));
-    root.append(h("div", { class: "grid" }, latencyFigure(shown, page), bars));
-    if (timed.length > mostDrawn)
-      root.append(
-        h(
-          "p",
-          { class: "hint" },
-          `Latencies and throughput are of the first ${mostDrawn} of ${timed.length} runs in time.`,
-        ),
-      );
+  const chosen = h("div");
+  const traceList = select("Trace: all of its runs", [], "", goTo);
+  root.append(h("div", { class: "bar" }, chosen, select("Hit ratio counts", metrics, metric, setMetric)));
+  const inTime = hasTimes ? [latencyFigure(page), throughputFigure(left)] : [];
+  const few = h("p", { class: "hint" });
+  if (!hasTimes || !isOneSize) root.append(capacity.element);
+  if (hasTimes) {
+    const bars = h("div", {}, isOneSize && capacity.element, inTime[1].element);
+    root.append(h("div", { class: "grid" }, inTime[0].element, bars), few);
   }
   root.append(differences.element);
-  if (compared.rows.length > 1) root.append(pairsFigure(compared, page));
-  capacity.show(metric);
-  differences.show();
+  const pairs = first.rows.length > 1 ? pairsFigure(page) : undefined;
+  if (pairs) root.append(pairs.element);
+  return ({ wanted, rows, trace = "", traces }, compared) => {
+    shown = compared;
+    if (wanted.length === 0) {
+      setChoices(
+        traceList,
+        traces.map((value) => ({ value, label: value })),
+        trace,
+      );
+      if (!traceList.isConnected) chosen.replaceChildren(traceList);
+    } else chosen.replaceChildren(...chosenWords(rows.length, wanted));
+    capacity.show(compared);
+    differences.show(compared);
+    pairs?.show(compared);
+    const timed = compared.rows.filter(isTimed);
+    for (const figure of inTime) figure.show({ ...compared, rows: timed.slice(0, mostDrawn) });
+    few.hidden = timed.length <= mostDrawn;
+    few.textContent = `Latencies and throughput are of the first ${mostDrawn} of ${timed.length} runs in time.`;
+  };
+}
+
+function chosenWords(count: number, wanted: readonly string[]): Node[] {
+  const gone = wanted.length - count;
+  const link = h("a", { href: linkTo("runs", { runs: wanted.join(",") }) }, "choose others");
+  return [h("p", { class: "count" }, `${count} chosen runs${gone > 0 ? `, ${gone} are not there` : ""} · `, link)];
 }
 
 /** The list's facts name most runs; a few reports name those that differ in what the list does not say. */
-async function comparedOf(rows: readonly RunRow[], left: AbortSignal): Promise<Compared> {
+async function comparedOf(
+  rows: readonly RunRow[],
+  reports: Map<string, Promise<RunDetail>>,
+  left: AbortSignal,
+): Promise<Compared> {
   const timed = rows.filter(isTimed);
-  const details = timed.length <= mostReports ? await Promise.allSettled(timed.map(({ id }) => getRun(id, left))) : [];
+  const reportOf = ({ id, savedAtMs }: RunRow) => {
+    const key = `${id} ${savedAtMs}`;
+    const known = reports.get(key) ?? getRun(id, left);
+    reports.set(key, known);
+    return known;
+  };
+  const details = timed.length <= mostReports ? await Promise.allSettled(timed.map(reportOf)) : [];
   const facts = details.flatMap((each) =>
     each.status === "fulfilled" ? [[each.value.row.id, reportFacts(each.value.report)] as const] : [],
   );

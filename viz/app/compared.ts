@@ -7,6 +7,12 @@ export interface Compared {
   readonly colours: ReadonlyMap<string, string>;
 }
 
+/** A figure of the runs that are compared, which may be others later. */
+export interface ComparedFigure {
+  readonly element: HTMLElement;
+  show(compared: Compared): void;
+}
+
 /** A bound that no policy passes: the offline optimum, or a cache without end. */
 export const isBound = ({ eviction, blocks }: RunRow): boolean => eviction === "belady" || blocks === null;
 

@@ -1,6 +1,6 @@
 import type { RunRow } from "../api.ts";
-import { type Compared, colourOf, isTimed, nameOf } from "./compared.ts";
-import { h, select } from "./dom.ts";
+import { type Compared, type ComparedFigure, colourOf, isTimed, nameOf } from "./compared.ts";
+import { h, select, setChoices } from "./dom.ts";
 import { approximate, change, integer, milliseconds, percent } from "./format.ts";
 import type { Page } from "./page.ts";
 import { linkTo, remember } from "./route.ts";
@@ -18,9 +18,10 @@ interface Measure {
 }
 
 /** Every run, and how far it is from a chosen baseline. */
-export function differencesTable(compared: Compared, { params }: Page, metricOf: () => string) {
-  const { rows } = compared;
-  let base = rows.find(({ id }) => id === params.get("base")) ?? rows[0];
+export function differencesTable(first: Compared, { params }: Page, metricOf: () => string): ComparedFigure {
+  let compared = first;
+  let wanted = params.get("base");
+  const baseOf = () => compared.rows.find(({ id }) => id === wanted) ?? compared.rows[0];
   const all: readonly Measure[] = [
     {
       name: "hits",
@@ -47,7 +48,7 @@ export function differencesTable(compared: Compared, { params }: Page, metricOf:
       text: milliseconds,
     },
   ];
-  const measures = all.filter(({ name }) => name === "hits" || rows.some(isTimed));
+  const measures = all.filter(({ name }) => name === "hits" || first.rows.some(isTimed));
   const table = new Table<RunRow>({
     title: "Differences from the baseline",
     columns: [
@@ -58,7 +59,7 @@ export function differencesTable(compared: Compared, { params }: Page, metricOf:
         value: ({ capacityTokens }) => capacityTokens ?? Number.POSITIVE_INFINITY,
         show: ({ capacityTokens }) => (capacityTokens === null ? "unlimited" : approximate(capacityTokens)),
       },
-      ...measures.flatMap((measure) => columnsOf(measure, () => base)),
+      ...measures.flatMap((measure) => columnsOf(measure, baseOf)),
       {
         name: "requests",
         label: "Requests",
@@ -70,20 +71,25 @@ export function differencesTable(compared: Compared, { params }: Page, metricOf:
     sort: params.get("order") ?? "",
     onSort: (order) => remember({ order }),
     key: ({ id }) => id,
-    rowClass: ({ id }) => (id === base.id ? "chosen" : ""),
+    rowClass: ({ id }) => (id === baseOf().id ? "chosen" : ""),
   });
-  const show = () => table.show(rows);
-  const choices = rows.map(({ id }) => ({ value: id, label: nameOf(compared, id) }));
+  const choicesOf = () => compared.rows.map(({ id }) => ({ value: id, label: nameOf(compared, id) }));
   const choose = (id: string) => {
-    base = rows.find((row) => row.id === id) ?? base;
+    wanted = id;
     remember({ base: id });
-    show();
+    table.show(compared.rows);
+  };
+  const list = select("Baseline", choicesOf(), baseOf().id, choose);
+  const show = (now: Compared) => {
+    compared = now;
+    setChoices(list, choicesOf(), baseOf().id);
+    table.show(compared.rows);
   };
   const head = h(
     "div",
     { class: "cardhead" },
     h("h2", {}, "Differences"),
-    h("div", { class: "tools" }, select("Baseline", choices, base.id, choose)),
+    h("div", { class: "tools" }, list),
     table.csvButton(),
   );
   return { element: h("section", { class: "card" }, head, table.element), show };

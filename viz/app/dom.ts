@@ -36,6 +36,15 @@ export function select(
   return h("label", { class: "field" }, h("span", {}, label), h("select", { change }, ...options));
 }
 
+/** Exchanges what can be chosen in a list that `select` made; one that is open and has the same stays as it is. */
+export function setChoices(list: HTMLLabelElement, choices: readonly Choice[], chosen: string): void {
+  const select = list.querySelector("select")!;
+  const before = [...select.options].map(({ value, text }) => `${value}\n${text}`).join("\n");
+  if (before !== choices.map(({ value, label }) => `${value}\n${label}`).join("\n"))
+    select.replaceChildren(...choices.map(({ value, label }) => h("option", { value }, label)));
+  select.value = chosen;
+}
+
 /** A row of buttons of which one is pressed. */
 export function segments(
   label: string,
@@ -54,6 +63,28 @@ export function segments(
   };
   return h("div", { class: "segments", role: "group", "aria-label": label }, ...buttons);
 }
+
+/** Fills `host` anew: the page stays where it was scrolled to, and what had the focus has it again. */
+export function refill(host: HTMLElement, fill: () => void): void {
+  const { scrollX, scrollY } = window;
+  const focused = host.contains(document.activeElement) ? controlOf(document.activeElement!) : undefined;
+  host.style.minHeight = `${host.offsetHeight}px`;
+  host.replaceChildren();
+  fill();
+  scrollTo(scrollX, scrollY);
+  const controls = [...host.querySelectorAll<HTMLElement>("a, button, input, select, summary, [tabindex]")];
+  if (focused) controls.find((each) => controlOf(each) === focused)?.focus({ preventScroll: true });
+  // Figures come to their height when they have their data.
+  setTimeout(() => {
+    host.style.minHeight = "";
+  }, refillMs);
+}
+
+const refillMs = 1500;
+
+/** What a control is, by what it is called. */
+const controlOf = (element: Element) =>
+  `${element.tagName} ${element.ariaLabel ?? element.closest("label")?.querySelector("span")?.textContent ?? element.textContent}`;
 
 /** Said by screen readers, not seen. */
 export function announce(text: string): void {

@@ -242,7 +242,8 @@ function placeOf(field: Field, value: string, change: (value: string) => void): 
   const made = kind === "several" ? ticksOf(field, value, about, change) : undefined;
   const control = made?.control ?? single();
   const element = made?.element ?? h("div", { class: kind === "tick" ? "ticked" : "field" }, ...labelled());
-  element.append(hint, wrong);
+  (made?.head ?? element).append(hint);
+  element.append(wrong);
   return {
     ...{ field, element, hint, control },
     complain(text) {
@@ -277,7 +278,7 @@ function ticksOf(
   value: string,
   about: Readonly<Record<string, string>>,
   change: (value: string) => void,
-): { element: HTMLElement; control: HTMLElement } {
+): { element: HTMLElement; control: HTMLElement; head?: HTMLElement } {
   const chosen = new Set(value.split(",").filter(Boolean));
   const picked = h("span", { class: "picked" });
   const say = () => {
@@ -300,5 +301,5 @@ function ticksOf(
   }
   const control = h("summary", { ...about }, `${label} `, picked);
   const group = h("div", { class: "ticks", role: "group", "aria-label": label }, ...boxes);
-  return { element: h("div", { class: "several" }, h("details", {}, control, group)), control };
+  return { element: h("div", { class: "several" }, h("details", {}, control, group)), control, head: control };
 }

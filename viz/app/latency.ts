@@ -1,5 +1,6 @@
-import { barsOf, drawBars } from "./bars.ts";
-import { type Compared, colourOf, nameOf } from "./compared.ts";
+import type { RequestsData, RunRow } from "../api.ts";
+import { barsFigure } from "./bars.ts";
+import { type Compared, type ComparedFigure, colourOf, nameOf } from "./compared.ts";
 import { segments } from "./dom.ts";
 import { figure, onWidth } from "./figure.ts";
 import { latencies, milliseconds, tickMs } from "./format.ts";
@@ -11,10 +12,18 @@ import { getRequests } from "./server.ts";
 const short: Readonly<Record<string, string>> = { ttftMs: "TTFT", tpotMs: "TPOT", e2eMs: "Latency", queueMs: "Queue" };
 
 /** All quantiles of a latency, a line for each run: how slow the slowest are, not only the middle. */
-export function latencyFigure(compared: Compared, { params, left }: Page): HTMLElement {
+export function latencyFigure({ params, left }: Page): ComparedFigure {
   const { element, body, tools, note } = figure("Latencies");
   let metric = params.get("latency") ?? "ttftMs";
-  const answers = Promise.all(compared.rows.map(({ id }) => getRequests(id, left)));
+  let shown: Compared = { rows: [], labels: new Map(), colours: new Map() };
+  const answers = new Map<string, Promise<RequestsData>>();
+  /** Asked for once, and again when another run has taken its place. */
+  const requestsOf = ({ id, savedAtMs }: RunRow) => {
+    const key = `${id} ${savedAtMs}`;
+    const known = answers.get(key) ?? getRequests(id, left);
+    answers.set(key, known);
+    return known;
+  };
   const options = (name: string) => ({
     title: `Quantiles of the ${latencies[name]}`,
     x: {
@@ -28,38 +37,47 @@ export function latencyFigure(compared: Compared, { params, left }: Page): HTMLE
     marks: false,
   });
   const chart = new LineChart(body, options(metric));
-  const show = async () => {
-    const all = await answers;
-    const lines = compared.rows.map((row, i) => ({
-      label: nameOf(compared, row.id),
-      colour: colourOf(compared, row),
-      points: (all[i].quantiles[metric] ?? []).map((ms, percent) => ({
+  const draw = async () => {
+    const compared = shown;
+    const all = await Promise.allSettled(compared.rows.map(requestsOf));
+    if (shown !== compared || left.aborted) return;
+    const lines = compared.rows.flatMap((row, i) => {
+      const answer = all[i];
+      if (answer.status === "rejected") return [];
+      const points = (answer.value.quantiles[metric] ?? []).map((ms, percent) => ({
         x: percent / 100,
         y: Math.max(ms, 0.01),
         text: `${percent}% of requests: at most ${milliseconds(ms)}`,
-      })),
-    }));
-    chart.update(
-      lines.filter(({ points }) => points.length > 0),
-      options(metric),
+      }));
+      return points.length > 0 ? [{ label: nameOf(compared, row.id), colour: colourOf(compared, row), points }] : [];
+    });
+    const failed = all.flatMap((answer) => (answer.status === "rejected" ? [(answer.reason as Error).message] : []));
+    note(
+      [...new Set(failed)].join("; ") || (lines.length === 0 ? `None of these runs has a ${latencies[metric]}.` : ""),
     );
+    chart.update(lines, options(metric));
   };
   const choose = (value: string) => {
     metric = value;
     remember({ latency: value });
-    void show();
+    void draw();
   };
   const choices = Object.keys(short).map((value) => ({ value, label: short[value] }));
   tools.append(segments("Which latency", choices, metric, choose));
   onWidth(body, left, () => chart.draw());
-  show().catch((error) => !left.aborted && note(error.message));
-  return element;
+  const show = (compared: Compared) => {
+    shown = compared;
+    void draw();
+  };
+  return { element, show };
 }
 
 /** Requests a second of each run. */
-export function throughputFigure(compared: Compared, left: AbortSignal): HTMLElement {
-  const { element, body } = figure("Throughput");
-  const bars = barsOf(compared, ({ requestsPerS }) => requestsPerS ?? 0);
-  onWidth(body, left, (width) => drawBars(body, width, bars, "requests per second", (value) => value.toFixed(2)));
-  return element;
-}
+export const throughputFigure = (left: AbortSignal): ComparedFigure =>
+  barsFigure(
+    "Throughput",
+    "requests per second",
+    ({ requestsPerS }) => requestsPerS ?? 0,
+    left,
+    (value) => value.toFixed(2),
+  );

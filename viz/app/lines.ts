@@ -78,8 +78,15 @@ export class LineChart {
 
   update(lines: readonly Line[], options: LineOptions = this.#options): void {
     const isFirst = this.#lines.length === 0;
+    const read = this.#lines[this.#at.line]?.label;
     this.#lines = lines;
     this.#options = options;
+    const line = Math.max(
+      0,
+      lines.findIndex(({ label }) => label === read),
+    );
+    this.#at = { line, point: Math.max(0, Math.min(this.#at.point, (lines[line]?.points.length ?? 0) - 1)) };
+    this.#parts.hover.selectAll("*").remove();
     this.draw(!isFirst && !isStill());
   }
 
@@ -87,7 +94,8 @@ export class LineChart {
     const lines = this.#lines;
     const { title, x, y } = this.#options;
     const width = this.#host.clientWidth;
-    if (width === 0 || lines.length === 0) return;
+    if (width === 0) return;
+    if (lines.length === 0) return void this.#clear();
     const isNarrow = width < 560;
     const longest = Math.max(...lines.filter((each) => !isAlone(each)).map(({ label }) => label.length), 4);
     const margin = { top: 30, right: Math.min(isNarrow ? 100 : 220, 20 + longest * 8), bottom: 46, left: 58 };
@@ -109,6 +117,12 @@ export class LineChart {
     this.#drawLines(milliseconds);
     this.#drawMarks(milliseconds);
     this.#drawNames(milliseconds, isNarrow);
+  }
+
+  /** Nothing is left of what was drawn before. */
+  #clear(): void {
+    for (const part of Object.values(this.#parts)) part.selectAll("*").interrupt().remove();
+    this.#svg.attr("height", 0).attr("aria-label", this.#options.title);
   }
 
   #drawAxes(xs: Scale, ys: Scale, isNarrow: boolean): void {
@@ -227,6 +241,7 @@ export class LineChart {
     if (!step) return;
     event.preventDefault();
     const count = this.#lines.length;
+    if (count === 0) return;
     const at = { line: (this.#at.line + step[0] + count) % count, point: this.#at.point + step[1] };
     const { points } = this.#lines[at.line];
     this.#at = { line: at.line, point: Math.max(0, Math.min(points.length - 1, at.point)) };

@@ -1,15 +1,15 @@
 import * as Plot from "@observablehq/plot";
 import type { RequestsData, RunDetail } from "../api.ts";
-import { announce, h } from "./dom.ts";
+import { announce, h, refill } from "./dom.ts";
 import { figure, onWidth } from "./figure.ts";
 import { approximate, integer, latencies, milliseconds, percent, perSecond, when } from "./format.ts";
 import type { Page } from "./page.ts";
 import { drawPlot } from "./plot.ts";
 import { prefixesCard } from "./prefixes.ts";
-import { linkTo } from "./route.ts";
+import { linkTo, readRoute } from "./route.ts";
 import { policyOf } from "./runs.ts";
 import { seriesFigure } from "./series.ts";
-import { getRequests, getRun } from "./server.ts";
+import { getRequests, getRun, isBroken } from "./server.ts";
 
 /** What a report has of a run; the page shows it as it was saved. */
 interface Report {
@@ -43,21 +43,47 @@ interface Report {
   readonly interrupted?: { readonly requestsDone: number; readonly of: number };
 }
 
+/** One run; when another one takes its place it is shown instead, and when it goes that is said. */
 export async function runView(page: Page): Promise<void> {
-  const { root, params, left } = page;
+  const { root, params, live, left } = page;
   const id = params.get("id") ?? "";
-  try {
-    const detail = await getRun(id, left);
-    if (left.aborted) return;
-    show(page, detail, detail.report as unknown as Report);
-  } catch (error) {
-    if (left.aborted) return;
-    root.append(
-      h("h1", {}, id),
-      h("p", { class: "problem", role: "alert" }, `This run cannot be shown: ${(error as Error).message}`),
-      h("p", {}, h("a", { href: linkTo("runs") }, "All runs")),
-    );
-  }
+  const gone = h("p", { class: "problem", role: "alert", hidden: true });
+  const host = h("div");
+  root.append(gone, host);
+  let built = new AbortController();
+  let hasFigures = false;
+  const draw = async () => {
+    try {
+      const detail = await getRun(id, left);
+      if (left.aborted) return;
+      built.abort();
+      built = new AbortController();
+      const inner = { ...page, root: host, params: readRoute().params, left: AbortSignal.any([left, built.signal]) };
+      refill(host, () => show(inner, detail, detail.report as unknown as Report));
+      gone.hidden = true;
+      hasFigures = true;
+    } catch (error) {
+      if (left.aborted) return;
+      gone.textContent = `This run cannot be shown: ${(error as Error).message}`;
+      if (hasFigures)
+        gone.textContent = `This run is there no more: ${(error as Error).message}. Below is what it was.`;
+      else if (!host.hasChildNodes())
+        host.append(h("h1", {}, id), h("p", {}, h("a", { href: linkTo("runs") }, "All runs")));
+      gone.hidden = false;
+    }
+  };
+  const stampOf = () => {
+    const row = live.runs.find((each) => each.id === id);
+    return row && (isBroken(row) ? row.problem : row.savedAtMs);
+  };
+  let stamp = stampOf();
+  live.watch(() => {
+    const now = stampOf();
+    if (now === stamp) return;
+    stamp = now;
+    void draw();
+  }, left);
+  await draw();
 }
 
 function show(page: Page, { row, command, files }: RunDetail, report: Report): void {

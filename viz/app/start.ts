@@ -14,11 +14,16 @@ export async function startView(page: Page): Promise<void> {
     const choices = await get<Choices>("api/choices", left);
     if (left.aborted) return;
     const jobs = new Table<Job>({ title: "Jobs", columns: jobColumns, key: ({ id }) => id });
+    const none = h("p", { class: "hint" }, "Nothing was started yet.");
     root.append(
       jobForm(choices, page),
-      h("section", { class: "card" }, h("div", { class: "cardhead" }, h("h2", {}, "Jobs")), jobs.element),
+      h("section", { class: "card" }, h("div", { class: "cardhead" }, h("h2", {}, "Jobs")), none, jobs.element),
     );
-    const draw = () => jobs.show(live.jobs);
+    const draw = () => {
+      none.hidden = live.jobs.length > 0;
+      jobs.element.hidden = live.jobs.length === 0;
+      jobs.show(live.jobs);
+    };
     live.jobs = await get<Job[]>("api/jobs", left);
     draw();
     live.watch(draw, left);

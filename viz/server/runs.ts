@@ -38,6 +38,8 @@ const atOnce = 32;
 export class Runs {
   readonly folder: string;
   readonly #rows = new Map<string, { readonly version: string; readonly row: RunRow | BrokenRun }>();
+  #listed: string | undefined;
+  #changes = 0;
 
   constructor(folder: string) {
     this.folder = folder;
@@ -51,7 +53,18 @@ export class Runs {
     const rows: (RunRow | BrokenRun)[] = [];
     for (let at = 0; at < ids.length; at += atOnce)
       rows.push(...(await Promise.all(ids.slice(at, at + atOnce).map((id) => this.#row(root!, id)))));
-    return rows.sort(newestFirst);
+    rows.sort(newestFirst);
+    const listed = rows
+      .map((row) => ("problem" in row ? `${row.id}!${row.problem}` : `${row.id} ${row.savedAtMs}`))
+      .join("\n");
+    if (this.#listed !== undefined && listed !== this.#listed) this.#changes++;
+    this.#listed = listed;
+    return rows;
+  }
+
+  /** How often a list was another one than the list before: a run had come, gone or been replaced. */
+  get changes(): number {
+    return this.#changes;
   }
 
   /** @throws Refusal if there is no such run. */
@@ -74,13 +87,7 @@ export class Runs {
     return await childOf((await this.#whole(id)).path, name, "file");
   }
 
-  /** Changes whenever a run comes, goes or is replaced. */
-  async fingerprint(): Promise<string> {
-    const rows = await this.list();
-    return rows.map((row) => ("problem" in row ? `${row.id}!${row.problem}` : `${row.id} ${row.savedAtMs}`)).join("\n");
-  }
-
-  /** Changes whenever `fingerprint` may have, and costs next to nothing. */
+  /** Changes whenever the list may have, and costs next to nothing. */
   async stamp(): Promise<string> {
     const found = await stat(this.folder, { bigint: true }).catch(() => undefined);
     return found ? `${found.ino} ${found.mtimeNs}` : "";

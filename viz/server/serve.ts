@@ -56,19 +56,20 @@ export async function serveDashboard(options: DashboardOptions): Promise<Dashboa
 /** Folders are renamed to their names when they are complete, which changes the folder that they are in: no file is read meanwhile. */
 function watch(runs: Runs, live: LiveRuns, events: Events): () => void {
   let stamp = "";
-  let fingerprint: string | undefined;
+  let toldChanges: number | undefined;
   let told = "";
   let timer: NodeJS.Timeout | undefined;
   let isOver = false;
   const look = async () => {
     // The first look is what later ones are compared with, and comes before there is anybody to be told.
-    if (events.clientCount > 0 || fingerprint === undefined) {
+    if (events.clientCount > 0 || toldChanges === undefined) {
       const now = await runs.stamp();
-      if (now !== stamp || fingerprint === undefined) {
+      if (now !== stamp || toldChanges === undefined) {
         stamp = now;
-        const found = await runs.fingerprint();
-        if (fingerprint !== undefined && found !== fingerprint) events.changed("runs");
-        fingerprint = found;
+        await runs.list();
+        // Also if it is as it was: somebody may have been shown it in between.
+        if (toldChanges !== undefined && runs.changes !== toldChanges) events.changed("runs");
+        toldChanges = runs.changes;
       }
     }
     if (events.clientCount > 0) {
