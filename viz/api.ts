@@ -77,7 +77,10 @@ export interface LogData {
   readonly blocks: number;
   /** How many events of each kind there are, by the names of core/events.ts. */
   readonly kinds: Readonly<Record<string, number>>;
-  /** At the end of so many equal parts of the log (at most 400): idle, held and private blocks, and time. Drawn behind the scrubber. */
+  /**
+   * At the end of so many equal parts of the log (at most 400): idle, held and private blocks, and time; and how many were
+   * evicted in each part. Drawn behind the scrubber.
+   */
   readonly overview: {
     readonly event: readonly number[];
     readonly timeNs: readonly number[];

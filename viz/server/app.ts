@@ -6,11 +6,13 @@ import { guard, headers } from "./guard.ts";
 import type { Sources } from "./job-words.ts";
 import type { Jobs } from "./jobs.ts";
 import type { LiveRuns } from "./live.ts";
+import { asked, between, wholeNumber } from "./query.ts";
 import { Refusal } from "./refusal.ts";
 import { pairsOf, Requests } from "./requests.ts";
 import type { Runs } from "./runs.ts";
 import { arrivalSeriesOf, seriesOf } from "./series.ts";
 import type { Table, Tables } from "./tables.ts";
+import { travelRoutes } from "./travel.ts";
 
 /** The page: its document, and what that loads, by name. */
 export interface Page {
@@ -27,13 +29,6 @@ export interface AppParts {
   readonly events: Events;
   readonly sources: () => Promise<Sources>;
 }
-
-const wholeNumber = z
-  .string()
-  .regex(/^\d{1,16}$/, "expected a whole number")
-  .transform(Number);
-const between = (least: number, most: number, initial: number) =>
-  wholeNumber.pipe(z.number().min(least).max(most)).default(initial);
 
 const seriesQuery = z.strictObject({
   fromNs: wholeNumber.default(0),
@@ -93,6 +88,7 @@ export function dashboardApp({ page, runs, tables, jobs, live, events, sources }
     checkSameTrace(left, right);
     response.json(pairsOf(await requestsOf(a), await requestsOf(b), metric, points));
   });
+  app.use("/api", travelRoutes(runs));
   app.get("/api/choices", async (_request, response) => {
     response.json((await sources()).choices);
   });
@@ -121,8 +117,11 @@ export function dashboardApp({ page, runs, tables, jobs, live, events, sources }
     const range = asked(seriesQuery, request);
     response.json(seriesOf(await live.series(request.params.id), range));
   });
-  app.get("/api/events", (request, response) => {
+  app.get("/api/events", async (request, response) => {
     if (request.method === "HEAD") return void response.end();
+    // What it is told first is not older than this.
+    await live.look();
+    if (request.socket.destroyed) return;
     events.add(request, response);
   });
 
@@ -145,13 +144,6 @@ export function dashboardApp({ page, runs, tables, jobs, live, events, sources }
 function onlyJson(request: Request, _response: Response, next: NextFunction): void {
   if (!request.is("application/json")) throw new Refusal(415, "the content type is not application/json");
   next();
-}
-
-function asked<Query>(query: z.ZodType<Query>, request: Request): Query {
-  const parsed = query.safeParse(request.query);
-  if (parsed.success) return parsed.data;
-  const [{ path, message }] = parsed.error.issues;
-  throw new Refusal(400, `${path.join(".") || "the query"}: ${message}`);
 }
 
 /** Numbers of requests mean the same only then. */

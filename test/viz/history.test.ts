@@ -1,0 +1,176 @@
+import fc from "fast-check";
+import { describe, expect, test } from "vitest";
+import { type EventLog, eventNames } from "../../core/events.ts";
+import { replayTrace } from "../../core/replay.ts";
+import { stateAfter } from "../../core/serving/served-state.ts";
+import { presetRegistry, schedulerRegistry } from "../../policies/registry.ts";
+import { simulate } from "../../sim/simulation.ts";
+import { type BlockStates, Life } from "../../viz/log/block-states.ts";
+import { EventHistory } from "../../viz/log/event-history.ts";
+import { runsOf, treeOf } from "../../viz/log/prefix-tree.ts";
+import {
+  linearCost,
+  type OwnSimulation,
+  type Row,
+  simulationConfigOf,
+  tracesOf,
+  workloads,
+} from "../support/simulated.ts";
+
+/** The same logs, as short pieces that are added to a history which keeps a state after every 32 events. */
+function historyOf(log: EventLog, blocks?: number, piece = 50): EventHistory {
+  const history = new EventHistory({ blockTokens: 4, blocks, distance: 32, mostBytes: 40_000 });
+  for (let from = 0; from < log.count; from += piece) history.append(part(log, from, from + piece));
+  return history;
+}
+
+function part(log: EventLog, from: number, to: number) {
+  const { kind, timeNs, request, block, key, value } = log.columns();
+  return {
+    kind: kind.subarray(from, to),
+    timeNs: timeNs.subarray(from, to),
+    request: request.subarray(from, to),
+    block: block.subarray(from, to),
+    key: key.subarray(from, to),
+    value: value.subarray(from, to),
+  };
+}
+
+/** What a request, or an operator's pin, holds, by the log alone. */
+function holdersAfter(log: EventLog, events: number): Map<number, Set<number>> {
+  const holders = new Map<number, Set<number>>();
+  const tables = new Map<number, Map<number, number>>();
+  const { kind, request, block, key, value } = log.columns();
+  for (let at = 0; at < events; at++) {
+    const name = eventNames[kind[at]];
+    const table = tables.get(request[at]) ?? new Map<number, number>();
+    if (["hit", "adopt", "pin", "allocate", "copy"].includes(name)) table.set(value[at], block[at]);
+    if (name === "duplicate") table.set(value[at], key[at]);
+    if (["finish", "preempt", "refuse", "unpin"].includes(name)) tables.delete(request[at]);
+    else tables.set(request[at], table);
+  }
+  for (const [request, table] of tables)
+    for (const block of table.values()) holders.set(block, (holders.get(block) ?? new Set()).add(request));
+  return holders;
+}
+
+/** Of each cached block its hits, its content and that of the block before it in its request, counted anew. */
+function cachedAfter(log: EventLog, events: number) {
+  const cached = new Map<number, { hits: number; content: number; place: number; before: number | undefined }>();
+  const paths = new Map<number, number[]>();
+  const { kind, request, block, key, value } = log.columns();
+  for (let at = 0; at < events; at++) {
+    const name = eventNames[kind[at]];
+    if (name === "admit") paths.set(request[at], []);
+    const path = paths.get(request[at]) ?? [];
+    if (name === "hit") cached.get(block[at])!.hits++;
+    if (name === "hit" || (name === "adopt" && key[at] >= 0)) path[value[at]] = key[at];
+    if (name === "duplicate") path[value[at]] = cached.get(key[at])!.content;
+    if (name === "publish") {
+      path[value[at]] = key[at];
+      cached.set(block[at], { hits: 0, content: key[at], place: value[at], before: path[value[at] - 1] });
+    }
+    if (name === "evict" || name === "drop") cached.delete(block[at]);
+  }
+  return cached;
+}
+
+function expectSame(log: EventLog, history: EventHistory, events: number): void {
+  const outcomes = { arrivalNs: new Float64Array(0) };
+  const { state, books } = stateAfter({ log, outcomes } as never, events, 0, history.blocks);
+  const states = history.stateAt(events);
+  const { counts, running } = states;
+  expect([...running]).toEqual(state.running);
+  expect([counts[0], counts[1], counts[2], counts[3]]).toEqual([
+    ...[state.free, state.private, state.cachedHeld, state.cachedIdle],
+  ]);
+  const holders = holdersAfter(log, events);
+  const cached = cachedAfter(log, events);
+  const { request } = log.columns();
+  for (let block = 0; block < history.blocks; block++) {
+    expect(states.isCached(block), `block ${block}`).toBe(books.cachedBy(block) !== undefined);
+    if (states.life[block] === Life.held || states.life[block] === Life.private) {
+      // An owner who ended while its blocks are let go has them until then.
+      const all = holders.get(block);
+      if (all) expect([...all], `block ${block} after ${events} events`).toContain(states.owner[block]);
+    } else expect(states.owner[block]).toBe(-1);
+    const here = cached.get(block);
+    expect(here !== undefined, `block ${block}`).toBe(states.isCached(block));
+    if (!here) continue;
+    const { event, parent } = history.publications;
+    const publication = states.publication[block];
+    const { key, value } = log.columns();
+    expect(books.cachedBy(block)).toBe(request[event[publication]]);
+    expect([states.hits[block], key[event[publication]], value[event[publication]]]).toEqual([
+      ...[here.hits, here.content, here.place],
+    ]);
+    if (parent[publication] >= 0) expect(key[event[parent[publication]]]).toBe(here.before);
+  }
+  expectTree(history, states, cached);
+}
+
+/** Every cached block is in the tree once, below the one that it follows on if that is cached. */
+function expectTree(history: EventHistory, states: BlockStates, cached: ReturnType<typeof cachedAfter>): void {
+  const { count, order, start, parent } = runsOf(history, states);
+  expect([...order].sort((a, b) => a - b)).toEqual([...cached.keys()].sort((a, b) => a - b));
+  const contents = new Set([...cached.values()].map(({ content }) => content));
+  for (let run = 0; run < count; run++)
+    for (let at = start[run]; at < start[run + 1]; at++) {
+      const above = at > start[run] ? order[at - 1] : parent[run] < 0 ? undefined : order[start[parent[run] + 1] - 1];
+      const one = cached.get(order[at])!;
+      const before = one.before !== undefined && contents.has(one.before) ? one.before : undefined;
+      expect(above === undefined ? undefined : cached.get(above)!.content).toBe(before);
+    }
+  for (const most of [1, 3, 1000]) {
+    const { parent: parents, tokens, merged, heldBlocks, hits } = treeOf(history, states, most, -1);
+    expect(parents.length).toBeLessThanOrEqual(most);
+    expect(parents.every((node, i) => node < i)).toBe(true);
+    const sum = (values: readonly number[]) => values.reduce((all, value) => all + value, 0);
+    expect(sum(tokens)).toBe(4 * cached.size);
+    expect([sum(merged), sum(heldBlocks)]).toEqual([count, states.counts[Life.held]]);
+    expect(sum(hits)).toBe(sum([...cached.values()].map((one) => one.hits)));
+  }
+}
+
+const presets = presetRegistry.all.map((preset) => [preset.name, preset] as const);
+const sizes = fc.record({
+  blocks: fc.option(fc.integer({ min: 5, max: 40 }), { nil: undefined }),
+  scheduler: fc.constantFrom("naive", ...schedulerRegistry.all.map(({ name }) => name)),
+});
+
+function logsOf(rows: readonly Row[], own: OwnSimulation): EventLog[] {
+  const [trace] = tracesOf(rows);
+  const { router: _, ...config } = simulationConfigOf({
+    ...own,
+    events: true,
+    cost: linearCost({ fixed: 300, prefillTokens: 20 }),
+  });
+  return [simulate(trace, config).replicas[0].log!, replayTrace(trace, { ...config, generation: "step" }).log!];
+}
+
+const seen = new Set<string>();
+
+describe("a history knows every block at any moment, as the books do that are kept from the beginning", () => {
+  test.each(presets)("%s", (_name, preset) => {
+    fc.assert(
+      fc.property(
+        workloads({ gap: 600 }),
+        sizes,
+        fc.array(fc.nat(), { minLength: 5, maxLength: 5 }),
+        (rows, size, places) => {
+          for (const log of logsOf(rows, { preset, ...size })) {
+            const history = historyOf(log, size.blocks);
+            for (const kind of log.columns().kind) seen.add(eventNames[kind]);
+            for (const place of [...places, log.count]) expectSame(log, history, place % (log.count + 1));
+          }
+        },
+      ),
+      { numRuns: 12 },
+    );
+  });
+
+  test("in logs with all that happens to blocks", () => {
+    const others = ["clear", "pin", "unpin", "swapOut", "swapIn"];
+    expect(eventNames.filter((name) => !seen.has(name) && !others.includes(name))).toEqual([]);
+  });
+});

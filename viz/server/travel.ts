@@ -1,0 +1,84 @@
+import { type RequestHandler, Router } from "express";
+import { z } from "zod";
+import { EventKind, type EventName, eventNames } from "../../core/events.ts";
+import type { EventHistory } from "../log/event-history.ts";
+import { logOf, momentOf } from "../log/moment.ts";
+import type { Policy } from "../log/why.ts";
+import { Logs } from "./logs.ts";
+import { asked, between, wholeNumber } from "./query.ts";
+import { Refusal } from "./refusal.ts";
+import type { Runs } from "./runs.ts";
+
+const kindName = z.enum(eventNames as [EventName, ...EventName[]]);
+
+const momentQuery = z
+  .strictObject({
+    event: wholeNumber.optional(),
+    timeNs: wholeNumber.optional(),
+    from: wholeNumber.optional(),
+    next: kindName.optional(),
+    previous: kindName.optional(),
+    nodes: between(1, 20_000, 1500),
+  })
+  .refine(
+    ({ event, timeNs, from, next, previous }) => {
+      const ways = [event, timeNs, next, previous].filter((one) => one !== undefined).length;
+      return ways === 1 && (from !== undefined) === (next !== undefined || previous !== undefined);
+    },
+    { error: "expected one of event, timeNs, from and next, from and previous" },
+  );
+type MomentQuery = z.infer<typeof momentQuery>;
+
+/** What viz/api.ts promises of event logs. */
+export function travelRoutes(runs: Runs): RequestHandler {
+  const logs = new Logs();
+  const historyOf = async (id: string): Promise<EventHistory> => {
+    const file = await runs.file(id, "events.parquet");
+    if (!file) throw new Refusal(404, "the run was saved without its events (kvlab replay --events)");
+    return await logs.read(file, (await runs.detail(id)).row);
+  };
+  const routes = Router();
+  routes.get("/runs/:id/log", async (request, response) => {
+    asked(z.strictObject({}), request);
+    response.json(logOf(await historyOf(request.params.id)));
+  });
+  routes.get("/runs/:id/moment", async (request, response) => {
+    const query = asked(momentQuery, request);
+    const { id } = request.params;
+    const history = await historyOf(id);
+    const { report } = await runs.detail(id);
+    response.json(momentOf(history, eventOf(history, query), query.nodes, policyOf(report)));
+  });
+  return routes;
+}
+
+/** Which moment is meant. */
+function eventOf({ log, events }: EventHistory, { event, timeNs, from = 0, next, previous }: MomentQuery): number {
+  const { kind, timeNs: times } = log.columns();
+  if (event !== undefined) return Math.min(event, events);
+  if (timeNs !== undefined) return firstAfter(times, timeNs);
+  if (next !== undefined) {
+    const at = from < events ? kind.indexOf(EventKind[next], from) : -1;
+    return at < 0 ? events : at;
+  }
+  const at = from > 0 ? kind.lastIndexOf(EventKind[previous!], Math.min(from, events) - 1) : -1;
+  return Math.max(0, at);
+}
+
+/** How many of the ordered times are not after `time`. */
+function firstAfter(times: Float64Array, time: number): number {
+  let [low, high] = [0, times.length];
+  while (low < high) {
+    const middle = (low + high) >> 1;
+    if (times[middle] <= time) low = middle + 1;
+    else high = middle;
+  }
+  return low;
+}
+
+const policies = z.looseObject({ eviction: z.string(), rules: z.looseObject({ victims: z.string() }).optional() });
+
+function policyOf(report: Readonly<Record<string, unknown>>): Policy {
+  const { eviction, rules } = policies.parse(report["policy"]);
+  return { eviction, leavesOnly: rules?.victims === "leaf" };
+}
