@@ -1,6 +1,6 @@
 // How well the simulator foretells the engine with a cost model that `kvlab calibrate` fitted: docs/calibration.md.
-//   npx tsx scripts/calibration.ts calibrate     measures what steps take (three minutes)
-//   npx tsx scripts/calibration.ts NAME …        serves these workloads with the engine, twice each (a minute each)
+//   npx tsx scripts/calibration.ts calibrate     measures what steps take (four minutes), best several times
+//   npx tsx scripts/calibration.ts NAME …        serves these workloads with the engine, twice each (four minutes each)
 //   npx tsx scripts/calibration.ts write         simulates them, and writes the page from all that was measured
 import { execFileSync } from "node:child_process";
 import { copyFileSync, existsSync, mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
@@ -25,18 +25,18 @@ const usual: Partial<ChatOptions> = {
 };
 const vllm = ["--policy", "vllm", "--blocks", "2000"];
 const workloads: Readonly<Record<string, Workload>> = {
-  base: { about: "vLLM's policy, a request a second", chat: usual, rate: 1, options: vllm },
-  busier: { about: "1.3 requests a second", chat: { ...usual, seed: 18 }, rate: 1.3, options: vllm },
+  base: { about: "vLLM's policy, 0.7 requests a second", chat: usual, rate: 0.7, options: vllm },
+  busier: { about: "a request a second", chat: { ...usual, seed: 18 }, rate: 1, options: vllm },
   longer: {
     about: "prompts twice as long, answers half as long",
     chat: { ...usual, seed: 19, systemTokens: 200, userTokens: 100, outputTokens: 8 },
-    rate: 1.2,
+    rate: 0.8,
     options: vllm,
   },
   sglang: {
     about: "SGLang's policy, a cache that is too small",
     chat: { ...usual, seed: 20 },
-    rate: 1.1,
+    rate: 0.8,
     options: ["--policy", "sglang", "--blocks", "300"],
   },
   flood: {
@@ -58,14 +58,34 @@ const kvlab = (...args: readonly string[]) =>
     maxBuffer: 2 ** 28,
   });
 
+/** What was calibrated, one after the other. */
+const calibrations = (): readonly string[] =>
+  Array.from({ length: 100 }, (_, i) => `calibration-${i + 1}`).filter((name) => existsSync(`${folder}/${name}.json`));
+
 async function calibrate(): Promise<void> {
+  const name = `calibration-${calibrations().length + 1}`;
   const share = await foreignShare(async () => {
-    const sizes = ["--max-prompt", "512", "--max-batch", "16", "--rounds", "2"];
-    const options = ["--policy", "vllm", ...sizes, "--out", "cost.json", "--json"];
-    writeFileSync(`${folder}/calibrate.json`, kvlab("calibrate", ...model, ...options));
+    const sizes = ["--max-prompt", "512", "--max-batch", "16", "--rounds", "1"];
+    const files = ["--out", `${name}.cost.json`, "--plot", `${name}.svg`];
+    writeFileSync(
+      `${folder}/${name}.json`,
+      kvlab("calibrate", ...model, "--policy", "vllm", ...sizes, ...files, "--json"),
+    );
   });
   console.log(`other programs: ${(100 * share).toFixed(1)} % of the time`);
 }
+
+/** The mean of what was calibrated, because the machine has phases: cost.json. */
+function meanCost(): void {
+  const files = calibrations().map((name) => JSON.parse(readFileSync(`${folder}/${name}.cost.json`, "utf8")));
+  const names = new Set(files.flatMap(({ picoseconds }) => Object.keys(picoseconds)));
+  const picoseconds = Object.fromEntries(
+    [...names].map((name) => [name, Math.round(sum(files.map((file) => file.picoseconds[name] ?? 0)) / files.length)]),
+  );
+  writeFileSync(`${folder}/cost.json`, JSON.stringify({ ...files[0], picoseconds }));
+}
+
+const sum = (values: readonly number[]) => values.reduce((total, value) => total + value, 0);
 
 async function replay(name: string, ...target: readonly string[]): Promise<RunReport> {
   const { chat, rate, options } = workloads[name];
@@ -182,24 +202,34 @@ async function table(name: string): Promise<string> {
   ].join("\n");
 }
 
-function coefficients({ coefficients: found }: CalibrationDocument): string {
+/** A column for each calibration, and their mean. */
+function coefficients(all: readonly CalibrationDocument[]): string {
   const micro = (ps: number) => (ps / 1e6).toPrecision(3);
+  const names = [...new Set(all.flatMap((one) => one.coefficients.map(({ name }) => name)))];
+  const of = (one: CalibrationDocument, wanted: string) => one.coefficients.find(({ name }) => name === wanted);
   return [
-    row(["", "µs", "95 %"]),
-    row(["---", "---:", "---:"]),
-    ...found.map(({ name, picoseconds, lowPs, highPs }) =>
-      row([name, micro(picoseconds), `${micro(lowPs)} – ${micro(highPs)}`]),
-    ),
+    row(["µs", ...all.map((_, i) => `${i + 1}`), "mean", `95 % of ${all.length}`]),
+    row(["---", ...all.map(() => "---:"), "---:", "---:"]),
+    ...names.map((name) => {
+      const each = all.map((one) => of(one, name)?.picoseconds ?? 0);
+      const last = of(all.at(-1)!, name);
+      const range = last ? `${micro(last.lowPs)} – ${micro(last.highPs)}` : "";
+      return row([name, ...each.map(micro), micro(sum(each) / all.length), range]);
+    }),
   ].join("\n");
 }
 
-const page = (designed: CalibrationDocument, tables: readonly string[]) => `# Calibration
+const page = (
+  all: readonly CalibrationDocument[],
+  designed: CalibrationDocument,
+  tables: readonly string[],
+) => `# Calibration
 
 \`kvlab calibrate\` measures what an engine's steps take and fits the simulator's cost model to it. This page was written by
 \`npx tsx scripts/calibration.ts write\`, from measurements of one machine and one day.
 
 \`\`\`sh
-kvlab calibrate --model random:15m --policy vllm --out cost.json
+kvlab calibrate --model random:160m --policy vllm --out cost.json
 kvlab replay trace.jsonl --target sim --policy vllm --blocks 2000 --cost cost.json
 \`\`\`
 
@@ -209,7 +239,7 @@ The experiment is a trace (\`traces/calibration.ts\`), which the engine serves a
 gathering the batch, the model, committing. Every round has all groups once, in an order of its own, after a first round that
 is left out:
 
-- prompts of 8 to 1,023 tokens (\`--max-prompt\`) behind nothing, an eighth, a third and three quarters cached, one, two and four of
+- prompts of 8 to 511 tokens (one less than \`--max-prompt\`) behind nothing, an eighth, a third and three quarters cached, one, two and four of
   them at once, the four of different lengths;
 - answers of 1, 2, 4 … 16 requests (\`--max-batch\`) behind short and long contexts, all alike and of different lengths, because attention
   pads short ones;
@@ -219,15 +249,20 @@ What requests share is the same prefix for each place in a group, so that contex
 
 ## The model
 
-A step takes the sum of what its parts cost, none of which is negative. Least squares of relative errors (weights are 1 ÷ fitted²,
+A step takes the sum of what its parts cost, none of which is negative. The engine divides a step into calls of the model, each of
+which reads all weights; attention pads the sequences of a call to the longest. The file of coefficients says how steps are divided,
+and the simulator divides its own in the same way (\`core/serving/calls.ts\`), so that calls and padding are parts like the others.
+
+Least squares of relative errors (weights are 1 ÷ fitted²,
 found again eight times), with residuals larger than three times the usual one bounded: a pause of the machine is no cost. Intervals
 hold 95 % of 400 samples of a bootstrap with a seed, over 40 stretches of successive steps, because a slow phase of the machine
 lasts for many steps. Single coefficients are less sure than their sum: \`logits\` and \`decodeTokens\` are one each in nearly every step
 of answers, and either may carry both.
 
-${designed.about}: ${designed.steps.toLocaleString("en-US")} steps.
+${designed.about}, ${designed.steps.toLocaleString("en-US")} steps, measured ${all.length} times, before, between and behind the workloads below; the model is
+their mean. Intervals and residuals are those of the last time.
 
-${coefficients(designed)}
+${coefficients(all)}
 
 ![Residuals](calibration.svg)
 
@@ -235,7 +270,7 @@ ${residuals(designed)}
 
 The last row is what no model can explain: how far steps of the very same load are from their median.
 
-- \`--from RUN\` fits to the steps of a saved run instead, of the engine or of the simulator, with its own mix of loads and its padding.
+- \`--from RUN\` fits to the steps of a saved run instead, of the engine or of the simulator, with its own mix of loads.
 - \`kvlab calibrate TRACE --from LOG\` fits to a log of vLLM's requests (requests.jsonl, meta.json, config.json), which has no steps:
   a time between two tokens is that of the steps between them, and which these are, the simulator says, again and again with
   what was fitted.
@@ -252,8 +287,8 @@ The fit to designed steps keeps ${kept.within} of ${kept.targets} targets; ${kep
 its first. The machine has two cores that other programs use, too, and phases in which everything is slower for minutes: coefficients
 are of the phase in which they were measured, and a workload that was served in another one is foretold too fast or too slow as a
 whole. What is left is the model's own error, as the residuals above.
-Throughput is no test here, as the engine has time to spare in all of these workloads. The model's terms and the experiment were
-chosen with the steps of such workloads, of other seeds, in view.
+Throughput tests the model where requests come faster than the engine can serve them (*flood*); elsewhere it has time to spare. Which
+terms the model has was chosen by the residuals of designed steps, of another measurement.
 
 ${tables.join("\n\n")}
 `;
@@ -278,12 +313,15 @@ function residuals({ residuals: found, repeated }: CalibrationDocument): string 
 }
 
 async function write(): Promise<void> {
-  const designed: CalibrationDocument = JSON.parse(readFileSync(`${folder}/calibrate.json`, "utf8"));
+  const all = calibrations().map(
+    (name): CalibrationDocument => JSON.parse(readFileSync(`${folder}/${name}.json`, "utf8")),
+  );
+  meanCost();
   kvlab("calibrate", "--from", "base-1", "--out", "base.json", "--json");
-  copyFileSync(`${folder}/cost.svg`, `${root}docs/calibration.svg`);
+  copyFileSync(`${folder}/calibration-${all.length}.svg`, `${root}docs/calibration.svg`);
   const tables: string[] = [];
   for (const name of Object.keys(workloads)) tables.push(await table(name));
-  writeFileSync(`${root}docs/calibration.md`, page(designed, tables));
+  writeFileSync(`${root}docs/calibration.md`, page(all, all.at(-1)!, tables));
 }
 
 mkdirSync(folder, { recursive: true });

@@ -89,9 +89,10 @@ function designedGroups({ unitTokens, maxTokens, maxBatch }: DesignOptions): Gro
   const batches = powers(1, maxBatch, 2);
   const tail = Math.ceil(unitTokens / 2);
   const groups: Group[] = [];
-  for (const cachedTokens of new Set([0, whole(1 / 8), whole(1 / 3), whole(3 / 4)])) {
+  for (const [i, cachedTokens] of [...new Set([0, whole(1 / 8), whole(1 / 3), whole(3 / 4)])].entries()) {
     const rest = maxTokens - cachedTokens;
-    for (const newTokens of [...powers(8, rest / 1.6, 3), rest - 1])
+    // Other lengths behind every prefix: products of matrices take rows in tiles, and what is left over costs more.
+    for (const newTokens of [...powers(7 + 2 * i, rest / 1.6, 3), rest - 1])
       for (const batch of [1, 2, 4].filter((count) => count <= maxBatch && (count - 1) * newTokens <= rest))
         groups.push({ batch, cachedTokens, newTokens, outputTokens: 1, uneven: batch === 4 });
     for (const batch of batches) {
@@ -100,7 +101,12 @@ function designedGroups({ unitTokens, maxTokens, maxBatch }: DesignOptions): Gro
       groups.push(answers);
       if (batch > 1 && cachedTokens > 0) groups.push({ ...answers, uneven: true });
       for (const share of [1 / 20, 1 / 3])
-        groups.push({ ...answers, outputTokens: 4, thenTokens: Math.ceil(maxTokens * share), uneven: true });
+        groups.push({
+          ...answers,
+          outputTokens: 4,
+          thenTokens: Math.ceil(maxTokens * share * (1 + i / 4)),
+          uneven: true,
+        });
     }
   }
   return groups;

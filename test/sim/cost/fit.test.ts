@@ -2,7 +2,9 @@ import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { InputError } from "../../../core/errors.ts";
 import { seededRandom } from "../../../core/random.ts";
-import { noLoad } from "../../../core/serving/step-load.ts";
+import { type CallRules, measureCalls } from "../../../core/serving/calls.ts";
+import { measure, noLoad } from "../../../core/serving/step-load.ts";
+import type { StepPlan } from "../../../core/step.ts";
 import { amountsOf, coefficientsOf, type Fit, fitCost, type Measurement } from "../../../sim/cost/fit.ts";
 import { Fitted, fittedFrom, fittedText } from "../../../sim/cost/fitted.ts";
 import { nonNegative } from "../../../sim/cost/least-squares.ts";
@@ -46,6 +48,31 @@ test("without noise the coefficients are those that made the steps", () => {
     expect(found[name].lowPs).toBeLessThanOrEqual(found[name].picoseconds * 1.0001);
     expect(found[name].highPs).toBeGreaterThanOrEqual(found[name].picoseconds * 0.9999);
   }
+});
+
+test("where it is known how steps are divided, calls and padding have coefficients, and totals have none", () => {
+  const calls: CallRules = { longestQuery: 256, perCall: 10, perContextToken: 0.01, perScore: 0.0001 };
+  const picoseconds = {
+    ...{ step: 1_000_000_000, calls: 30_000_000_000, prefillTokens: 1_300_000_000, decodeTokens: 2_300_000_000 },
+    ...{ paddedContextTokens: 19_000_000, paddedPairs: 600_000 },
+  };
+  const cost = new Fitted({ schema: "cost/1", calls, picoseconds });
+  const { below } = seededRandom(5);
+  const steps = Array.from({ length: 300 }, () => {
+    const prompt = () => ({ from: below(500), tokens: 2 + below(600), prefill: true, generate: 1 });
+    const answer = () => ({ from: below(900), tokens: 1, prefill: false, generate: 1 });
+    const items = [...Array.from({ length: below(3) }, prompt), ...Array.from({ length: 1 + below(9) }, answer)];
+    const totals = { prefillTokens: 0, decodeTokens: 0 };
+    for (const { tokens, prefill } of items) totals[prefill ? "prefillTokens" : "decodeTokens"] += tokens;
+    const plan = { items, count: items.length, copies: [], swappedTokens: 0, ...totals } as unknown as StepPlan;
+    const load = noLoad();
+    measure(load, plan);
+    measureCalls(load, plan, calls);
+    return { amounts: amountsOf(load), ns: cost.stepNs(load) };
+  });
+  const found = named(fitCost(steps, "steps"));
+  for (const [name, ps] of Object.entries(picoseconds)) expect(found[name].picoseconds / ps).toBeCloseTo(1, 3);
+  expect(found).not.toHaveProperty("decodeContextTokens");
 });
 
 test("with noise they are within their intervals about as often as the intervals say", () => {
