@@ -11,6 +11,12 @@ interface ProgressMessage {
 
 const isAsked = process.env["KVLAB_PROGRESS"] === "ipc";
 
+// Nobody waits any more for what this program does: whoever has started it was killed.
+if (isAsked && process.channel) {
+  process.once("disconnect", () => process.kill(process.pid, "SIGTERM"));
+  process.channel.unref();
+}
+
 /** What is being done, on stderr, and only where somebody watches it. Erases itself. */
 export class Progress {
   readonly #shown = process.stderr.isTTY === true;

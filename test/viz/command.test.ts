@@ -1,17 +1,35 @@
-import { mkdirSync, writeFileSync } from "node:fs";
+import type { ChildProcess } from "node:child_process";
+import { mkdirSync, readdirSync, writeFileSync } from "node:fs";
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { join } from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
 import { expect, test } from "vitest";
-import { ended, fromSource, newFolder, refusal, start } from "../cli/program.ts";
+import type { Job } from "../../viz/api.ts";
+import { type Ended, ended, fromSource, newFolder, refusal, start } from "../cli/program.ts";
 
-test("kvlab dashboard says where it is, and Ctrl-C ends it, what it has started and who listens", async () => {
-  const folder = newFolder();
+/** A dashboard of its own, and where it is. */
+async function serve(folder: string): Promise<{ child: ChildProcess; end: Promise<Ended>; url: string }> {
   const child = start(folder, ["dashboard", "--port", "0"], {}, fromSource());
   const end = ended(child);
   const url = await new Promise<string>((resolve) => {
     child.stdout!.on("data", (text: string) => resolve(text.split(" ")[0]));
   });
+  return { child, end, url };
+}
+
+function isAlive(pid: number): boolean {
+  try {
+    process.kill(pid, 0);
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+test("kvlab dashboard says where it is, and Ctrl-C ends it, what it has started and who listens", async () => {
+  const folder = newFolder();
+  const { child, end, url } = await serve(folder);
   expect(url).toMatch(/^http:\/\/127.0.0.1:\d+\/$/);
   const html = await (await fetch(url)).text();
   expect(html).toContain("app.js");
@@ -27,6 +45,40 @@ test("kvlab dashboard says where it is, and Ctrl-C ends it, what it has started 
   expect(await events.text()).toContain("event: runs\n");
   const { code, stderr } = await end;
   expect({ code, stderr }).toEqual({ code: 0, stderr: "" });
+});
+
+test("what a dashboard has left that was killed is taken away by the next, and a job of it ends", async () => {
+  const folder = newFolder();
+  /** Starts a job and returns its process, once it has saved a run. */
+  const long = async (url: string): Promise<number> => {
+    const blocks = Array.from({ length: 50 }, (_, i) => `${1000 + i}`);
+    const posted = await fetch(new URL("api/jobs", url), {
+      method: "POST",
+      headers: { "content-type": "application/json" },
+      body: JSON.stringify({ trace: "example", target: "cache", evictions: ["lru"], blocks }),
+    });
+    expect(posted.status).toBe(201);
+    for (;;) {
+      const [{ pid, runs }] = (await (await fetch(new URL("api/jobs", url))).json()) as Job[];
+      if (pid !== null && runs.length > 0) return pid;
+      await sleep(50);
+    }
+  };
+  const staged = () => readdirSync(join(folder, "runs")).filter((name) => name.startsWith(".job-"));
+  const [killed, running] = await Promise.all([serve(folder), serve(folder)]);
+  const pid = await long(killed.url);
+  const [left] = staged();
+  killed.child.kill("SIGKILL");
+  await killed.end;
+  await long(running.url);
+  while (isAlive(pid)) await sleep(50);
+  expect(staged()).toContain(left);
+  const next = await serve(folder);
+  expect(staged()).toHaveLength(1);
+  expect(staged()).not.toContain(left);
+  for (const { child } of [running, next]) child.kill("SIGINT");
+  await Promise.all([running.end, next.end]);
+  expect(staged()).toEqual([]);
 });
 
 test("what cannot be served is refused in one line", async () => {

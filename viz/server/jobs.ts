@@ -1,10 +1,11 @@
 import { type ChildProcess, spawn } from "node:child_process";
 import { mkdir, readdir, rm } from "node:fs/promises";
+import { hostname } from "node:os";
 import { join } from "node:path";
 import type { Job, JobCommand } from "../api.ts";
 import { isChildName } from "./inside.ts";
 import { type JobWords, parseJob, type Sources, wordsOf } from "./job-words.ts";
-import { clearLeft } from "./live-format.ts";
+import { clearLeft, isThere } from "./live-format.ts";
 import { Refusal } from "./refusal.ts";
 
 export interface JobsOptions {
@@ -38,6 +39,10 @@ const mostKnown = 50;
 /** How often is looked for runs that are complete. */
 const lookMs = 500;
 const longestSaid = 500;
+
+/** Where a job saves until its runs are complete; it names the process that will take it away. */
+const stagingName = (id: number) => `.job-${id}.${hostname()}.${process.pid}.tmp`;
+const staged = /^\.job-\d+\.(.+)\.(\d+)\.tmp$/;
 
 /**
  * Runs that the page has started: each is the program itself in a process of its own, which saves below a hidden folder
@@ -105,6 +110,16 @@ export class Jobs {
     return wordsOf(parseJob(body, sources), sources);
   }
 
+  /** Takes away what dashboards have left that were killed. */
+  async clearLeft(): Promise<void> {
+    const { folder } = this.#options;
+    for (const name of await readdir(folder).catch(() => [])) {
+      const [, host, pid] = staged.exec(name) ?? [];
+      if (host !== undefined && !isThere({ host, pid: Number(pid) }))
+        await rm(join(folder, name), { recursive: true, force: true }).catch(() => {});
+    }
+  }
+
   #cancel(entry: Entry): void {
     if (entry.state === "waiting") entry.state = "cancelled";
     if (entry.state !== "running" || entry.isCancelled) return;
@@ -141,7 +156,7 @@ export class Jobs {
   }
 
   async #run(entry: Entry): Promise<void> {
-    const staging = join(this.#options.folder, `.job-${entry.id}.${process.pid}.tmp`);
+    const staging = join(this.#options.folder, stagingName(entry.id));
     let code: number | null = null;
     try {
       await mkdir(staging, { recursive: true });

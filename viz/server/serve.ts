@@ -38,6 +38,7 @@ export async function serveDashboard(options: DashboardOptions): Promise<Dashboa
     server.listen(options.port, "127.0.0.1", resolve);
   });
   await clearLeft(options.folder);
+  await jobs.clearLeft();
   const stopWatching = watch(runs, live, events);
   const { port } = server.address() as AddressInfo;
   return {
