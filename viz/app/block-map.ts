@@ -18,8 +18,10 @@ import {
 } from "./shades.ts";
 import type { Surface } from "./surface.ts";
 
-const height = 300;
+const height = 372;
 const longest = 255;
+/** Around the cells: room for the frame of one at the edge. */
+const edge = 5;
 
 /** The bytes of a map, each read when it is first needed. */
 class Cells {
@@ -64,7 +66,7 @@ export class BlockFigure {
   #cells: Cells | undefined;
   #colouring: Colouring = "age";
   #next = -1;
-  #grid = { columns: 1, size: 1 };
+  #grid = { columns: 1, size: 1, gap: 0 };
   #at = 0;
 
   constructor(title: string, ages: AgeText, left: AbortSignal) {
@@ -102,11 +104,10 @@ export class BlockFigure {
     const cells = this.#cells;
     if (!cells) return;
     const { map } = cells;
-    this.#grid = gridOf(map.cells, width, height - legendHeight(width) - 2);
-    const { columns, size } = this.#grid;
+    this.#grid = gridOf(map.cells, width - 2 * edge, height - legendHeight(width) - 2 * edge);
+    const { columns, size, gap } = this.#grid;
     const { palette, colours } = this.#colours(cells, shades);
-    const gap = size >= 4 ? 1 : 0;
-    surface.cells(0, 0, { columns, size, gap, colours, palette, ground: shades.ground });
+    surface.cells(edge, edge, { columns, size, gap, colours, palette, ground: shades.ground });
     if (this.#next >= 0) this.#frameNext(surface, shades);
     const meaning = colourItems(this.#colouring, shades, this.#ages(map.oldestNs), lives);
     drawLegend(surface, height - legendHeight(width), width, [...meaning, nextItem(shades)], shades);
@@ -130,11 +131,11 @@ export class BlockFigure {
   }
 
   #frameNext(surface: Surface, { ground, next }: Shades): void {
-    const { columns, size } = this.#grid;
+    const { columns, size, gap } = this.#grid;
     const cell = Math.floor(this.#next / this.#cells!.map.blocksPerCell);
     const wide = Math.max(10, size + 5);
-    const x = (cell % columns) * size + size / 2 - wide / 2;
-    const y = Math.floor(cell / columns) * size + size / 2 - wide / 2;
+    const x = edge + (cell % columns) * size + (size - gap - wide) / 2;
+    const y = edge + Math.floor(cell / columns) * size + (size - gap - wide) / 2;
     surface.frame(x - 1.5, y - 1.5, wide + 3, wide + 3, ground, 4);
     surface.frame(x, y, wide, wide, next, 2.5);
   }
@@ -143,9 +144,9 @@ export class BlockFigure {
     const { left, top } = this.#drawn.host.getBoundingClientRect();
     const [x, y] = [event.clientX - left, event.clientY - top];
     const { columns, size } = this.#grid;
-    const column = Math.floor(x / size);
-    const cell = Math.floor(y / size) * columns + column;
-    const isInside = column < columns && cell >= 0 && cell < (this.#cells?.map.cells ?? 0);
+    const column = Math.floor((x - edge) / size);
+    const cell = Math.floor((y - edge) / size) * columns + column;
+    const isInside = column >= 0 && column < columns && cell >= 0 && cell < (this.#cells?.map.cells ?? 0);
     if (isInside) this.#at = cell;
     this.#drawn.read(isInside ? this.#words(cell) : undefined, x, y);
   }
@@ -158,7 +159,8 @@ export class BlockFigure {
     event.stopPropagation();
     this.#at = Math.max(0, Math.min(this.#cells.map.cells - 1, this.#at + step));
     const words = this.#words(this.#at);
-    this.#drawn.read(words, (this.#at % columns) * size + size, Math.floor(this.#at / columns) * size);
+    const [column, row] = [this.#at % columns, Math.floor(this.#at / columns)];
+    this.#drawn.read(words, edge + (column + 1) * size, edge + row * size);
     announce(words.join(", "));
   }
 
@@ -182,10 +184,10 @@ export class BlockFigure {
   }
 }
 
-/** Squares as large as fit, up to 16 pixels. */
-function gridOf(cells: number, width: number, high: number): { readonly columns: number; readonly size: number } {
+/** Squares as large as fit, up to 16 pixels, and what of them is gap. */
+function gridOf(cells: number, width: number, high: number) {
   const fits = (size: number) => Math.ceil(cells / Math.floor(width / size)) * size <= high;
   let size = 16;
-  while (size > 1 && !fits(size)) size--;
-  return { columns: Math.max(1, Math.floor(width / size)), size };
+  while (size > 1 && !fits(size)) size -= size > 4 ? 1 : 0.25;
+  return { columns: Math.max(1, Math.floor(width / size)), size, gap: size >= 4 ? 1 : 0 };
 }

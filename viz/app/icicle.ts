@@ -140,7 +140,7 @@ export class Icicle {
 
   #frameNext(surface: Surface, { row, x, width }: Box, { ground, next }: Shades): void {
     const wide = Math.max(10, width + 1);
-    const at = x - Math.max(0, (10 - width) / 2);
+    const at = Math.max(2, x - Math.max(0, (10 - width) / 2));
     const y = top + row * this.#rowHeight - 2;
     surface.frame(at - 2, y - 1, wide + 3, this.#rowHeight + 5, ground, 5);
     surface.frame(at - 1, y, wide + 1, this.#rowHeight + 3, next, 2.5);

@@ -70,21 +70,22 @@ export class MomentView {
   #factsOf({ event, timeNs, steps, counts, running }: MomentData): Fact[] {
     const facts: Fact[] = [["Event", `${integer(event)} of ${integer(this.#log.events)}`]];
     if (hasClock(this.#log)) facts.push(["Time", timeText(timeNs)]);
-    facts.push(["Steps", integer(steps)], ["Running", running.length === 0 ? "none" : runningText(running)]);
+    facts.push(["Steps", integer(steps)]);
     const swatches = { private: "--c1", held: "--c0", idle: "--idle", free: "--free" };
     for (const [life, colour] of Object.entries(swatches))
       facts.push([`Blocks ${life}`, swatch(colour), integer(counts[life as keyof typeof counts])]);
+    facts.push(["Running", running.length === 0 ? "none" : runningText(running)]);
     return facts;
   }
 
-  #row({ event, timeNs, text, why }: EventText, when: "before" | "now" | "after"): HTMLElement {
+  #row({ event, timeNs, text }: EventText, when: "before" | "now" | "after"): HTMLElement {
     const time = hasClock(this.#log) ? timeText(timeNs) : "";
     const button = h(
       "button",
       { type: "button", click: () => this.#go(event), "aria-current": when === "now" && "step" },
       h("span", { class: "number" }, integer(event)),
       time !== "" && h("span", { class: "time" }, time),
-      h("span", { class: "words" }, text, when === "now" && why !== undefined && h("span", { class: "why" }, why)),
+      h("span", { class: "words" }, text),
     );
     return h("li", { class: when }, button);
   }
@@ -104,9 +105,8 @@ function swatch(colour: string): HTMLElement {
 
 /** As many as fit a line. */
 function runningText(running: readonly number[]): string {
-  const shown = running.slice(0, 4).map((request) => `#${request}`);
-  const more = running.length - shown.length;
-  return `${running.length}: ${shown.join(", ")}${more > 0 ? ` and ${more} more` : ""}`;
+  const shown = running.slice(0, 3).map((request) => `#${request}`);
+  return `${running.length}: ${shown.join(", ")}${running.length > shown.length ? " …" : ""}`;
 }
 
 function nextWords(next: EventText | undefined): (Node | string)[] {

@@ -20,12 +20,29 @@ export function prefixesCard(id: string, files: readonly string[], left: AbortSi
     );
     return element;
   }
-  getPrefixes(id, left)
-    .then((found) => body.replaceChildren(...tablesOf(id, found)))
-    .catch((error) => {
-      if (!left.aborted) body.replaceChildren(h("p", { class: "hint" }, error.message));
-    });
+  const load = async () => {
+    try {
+      body.replaceChildren(...tablesOf(id, await getPrefixes(id, left)));
+    } catch (error) {
+      if (!left.aborted) body.replaceChildren(h("p", { class: "hint" }, (error as Error).message));
+    }
+  };
+  onSight(element, left, () => void load());
   return element;
+}
+
+/** Calls back when an element comes near to what is seen: the log of a large run takes the server seconds to read. */
+function onSight(element: HTMLElement, left: AbortSignal, seen: () => void): void {
+  const observer = new IntersectionObserver(
+    (entries) => {
+      if (!entries.some(({ isIntersecting }) => isIntersecting)) return;
+      observer.disconnect();
+      seen();
+    },
+    { rootMargin: "300px" },
+  );
+  observer.observe(element);
+  left.addEventListener("abort", () => observer.disconnect());
 }
 
 function tablesOf(id: string, { valuable, wasted, tokenSeconds, wastedTokenSeconds }: PrefixData): Node[] {

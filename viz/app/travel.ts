@@ -20,6 +20,9 @@ interface Traveller extends NamedLog {
 export async function travelView(page: Page): Promise<void> {
   const { root, params, left } = page;
   const ids = [params.get("id") ?? "", params.get("with") ?? ""].filter(Boolean);
+  const title = h("h1", {}, ids.length > 1 ? "Events of two runs" : `Events of ${ids[0] ?? "no run"}`);
+  const waiting = h("p", { class: "hint", role: "status" }, "Reading the log…");
+  root.append(title, waiting);
   try {
     const details = await Promise.all(ids.map((id) => getRun(id, left)));
     const logs = await Promise.all(ids.map((id) => getLog(id, left)));
@@ -32,11 +35,12 @@ export async function travelView(page: Page): Promise<void> {
       ...{ id, detail: details[i], log: logs[i] },
       name: ids.length === 1 ? "" : isTold ? names[i] : id,
     }));
+    waiting.remove();
     new Travel(page, runs).start();
   } catch (error) {
     if (left.aborted) return;
+    waiting.remove();
     root.append(
-      h("h1", {}, "Events"),
       h("p", { class: "problem", role: "alert" }, `There is nothing to step through: ${(error as Error).message}`),
       h("p", {}, "Runs that are saved with --events have a log of all their events. ", ...linksTo(ids)),
     );
@@ -102,7 +106,6 @@ class Travel {
     const { row } = this.#runs[0].detail;
     const isPair = this.#runs.length > 1;
     root.append(
-      h("h1", {}, isPair ? "Events of two runs" : `Events of ${row.id}`),
       h(
         "p",
         { class: "lead" },
