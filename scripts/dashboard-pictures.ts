@@ -5,6 +5,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { type Browser, chromium, type Page } from "playwright-core";
+import { findBrowser } from "./browser.ts";
 
 const root = fileURLToPath(new URL("..", import.meta.url));
 const folder = mkdtempSync(join(tmpdir(), "kvlab-pictures-"));
@@ -73,10 +74,12 @@ async function startComparison(page: Page): Promise<void> {
   await page.getByRole("cell", { name: "done" }).waitFor();
 }
 
+const browserPath = findBrowser(process.env);
+if (!browserPath) throw new Error("there is no chromium or chrome in PATH, expected one, or CHROMIUM=/path/to/it");
 makeRuns();
 mkdirSync(join(root, "docs/dashboard"), { recursive: true });
 const { url, stop } = await serve();
-const browser = await chromium.launch({ executablePath: "/usr/bin/chromium", args: ["--no-sandbox"] });
+const browser = await chromium.launch({ executablePath: browserPath, args: ["--no-sandbox"] });
 const inTime = "compare?runs=vllm,sglang,tgi&base=vllm&a=vllm&b=sglang&pair=ttftMs";
 const pictures: Picture[] = [
   { name: "runs", view: "runs?sort=-token", height: 800 },

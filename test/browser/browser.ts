@@ -1,19 +1,13 @@
-import { existsSync } from "node:fs";
 import axe from "axe-core";
 import { type Browser, type BrowserContextOptions, chromium, type Page } from "playwright-core";
 import { afterAll, afterEach, expect } from "vitest";
+import { findBrowser } from "../../scripts/browser.ts";
 
-/** Debian's chromium, or what stands in for it elsewhere. */
-const executable = ["chromium", "chromium-browser", "google-chrome"]
-  .map((name) => `/usr/bin/${name}`)
-  .find((path) => existsSync(path));
+const executable = findBrowser(process.env);
 
 if (!executable) {
-  if (process.env["CI"])
-    throw new Error("there is no chromium in /usr/bin, and CI does not go without: apt-get install chromium");
-  process.stderr.write(
-    "The dashboard is not tested in a browser: there is no chromium in /usr/bin (apt-get install chromium)\n",
-  );
+  if (process.env["CI"]) throw new Error("there is no chromium or chrome in PATH, and CI does not go without");
+  process.stderr.write("The dashboard is not tested in a browser: there is no chromium or chrome in PATH\n");
 }
 
 export const hasBrowser = executable !== undefined;
