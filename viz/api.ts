@@ -175,7 +175,7 @@ export interface DifferenceData {
   /** Events that are the same in both; a log's length if it ended there. */
   readonly event: number;
   readonly identical: boolean;
-  /** Whether times are compared, too: not if one of the runs has no clock or another one. */
+  /** Whether times are compared, too: only of two simulations, because other runs have no clock, or one that never repeats. */
   readonly timesCompared: boolean;
   readonly a?: EventText;
   readonly b?: EventText;
@@ -198,7 +198,10 @@ export interface PrefixRow {
   readonly request: number;
   readonly fromToken: number;
   readonly tokens: number;
-  /** Requests that found it, and tokens that they did not compute. */
+  /**
+   * How often a request found it, and tokens that were not computed: in all what the report has as hitTokens and rehitTokens,
+   * and those of the warm-up.
+   */
   readonly hits: number;
   readonly savedTokens: number;
   /** Tokens × time in the cache, and the part of it in which nobody came any more. Events stand for seconds where there is no clock. */

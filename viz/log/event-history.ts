@@ -77,7 +77,7 @@ export class EventHistory {
       const at = log.count;
       this.#lastNs = timeNs[i];
       log.add(kind[i], timeNs[i], request[i], block[i], key[i], value[i]);
-      this.#holders.apply(at, kind[i], request[i], block[i], key[i], value[i], head);
+      this.#holders.apply(at, kind[i], timeNs[i], request[i], block[i], key[i], value[i], head);
       head.apply(at, kind[i], request[i], block[i], key[i], value[i], this.#handovers);
       if (log.count % this.#distance === 0) this.#keep();
     }

@@ -18,6 +18,9 @@ export class Holders {
   readonly #handovers: Handovers;
   readonly #tables = new Map<number, Table>();
   #count = new Int32Array(1024);
+  /** When and for whom a block was cached last. */
+  #lastNs = -1;
+  #lastRequest = -1;
 
   constructor(publications: Publications, handovers: Handovers) {
     this.#publications = publications;
@@ -28,6 +31,7 @@ export class Holders {
   apply(
     at: number,
     kind: number,
+    timeNs: number,
     request: number,
     block: number,
     key: number,
@@ -56,7 +60,9 @@ export class Holders {
       case publish: {
         const before = this.#tableOf(request).get(value - 1);
         const parent = before !== undefined && states.isCached(before) ? states.publication[before] : -1;
-        this.#publications.add(at, parent, key);
+        this.#publications.add(at, parent, key, this.#lastNs === timeNs && this.#lastRequest === request);
+        this.#lastNs = timeNs;
+        this.#lastRequest = request;
         return;
       }
       case release:

@@ -5,7 +5,8 @@ import { Life } from "./block-states.ts";
 import type { EventHistory } from "./event-history.ts";
 import { textOf } from "./event-texts.ts";
 import { treeOf } from "./prefix-tree.ts";
-import { type Policy, whyOf } from "./why.ts";
+import type { Policy } from "./victim.ts";
+import { whyOf } from "./why.ts";
 
 /** Events that are told before and after a moment. */
 const toldEvents = 12;

@@ -3,20 +3,13 @@ import { missReasons } from "../../core/counters.ts";
 import { EventKind } from "../../core/events.ts";
 import { ageAt, cachedBy } from "./block-map.ts";
 import { type BlockStates, Life } from "./block-states.ts";
-import type { EventHistory } from "./event-history.ts";
+import type { EventColumns, EventHistory } from "./event-history.ts";
 import { lookedUp } from "./event-texts.ts";
+import { type Policy, rankOf, times } from "./victim.ts";
 
-/** What the books do not say of a cache. */
-export interface Policy {
-  readonly eviction: string;
-  /** Only what nothing cached extends may go. */
-  readonly leavesOnly: boolean;
-}
+const { admit, hit, miss, evict, allocate, copy, duplicate, release, refuse, preempt, drop, clear } = EventKind;
 
-const { admit, hit, miss, evict, allocate, copy, duplicate, release, refuse, preempt, drop, clear, publish } =
-  EventKind;
-
-/** Why the event after those of `states` comes, and why it and no other, as far as the books know. */
+/** Why the event after those of `states` comes, and it and no other, as far as the books know; undefined: they say nothing of it. */
 export function whyOf(history: EventHistory, states: BlockStates, policy: Policy): string | undefined {
   return new Why(history, states).of(policy);
 }
@@ -24,93 +17,86 @@ export function whyOf(history: EventHistory, states: BlockStates, policy: Policy
 class Why {
   readonly #history: EventHistory;
   readonly #states: BlockStates;
+  readonly #columns: EventColumns;
   readonly #at: number;
   readonly #age: (event: number) => number;
 
   constructor(history: EventHistory, states: BlockStates) {
     this.#history = history;
     this.#states = states;
+    this.#columns = history.log.columns();
     this.#at = states.events;
     this.#age = ageAt(history, states);
   }
 
   of(policy: Policy): string | undefined {
-    const { kind, request, block, key, value } = this.#history.log.columns();
     const at = this.#at;
-    const one = block[at];
-    switch (kind[at]) {
+    const { hits, usedAt, life, owner } = this.#states;
+    const [kind, request, block, key, value] = (["kind", "request", "block", "key", "value"] as const).map(
+      (name) => this.#columns[name][at],
+    );
+    switch (kind) {
       case admit:
-        return `${counted(value[at], "block")} of ${grouped(lookedUp(this.#history, at))} are cached; ${this.#room()}`;
+        return `${grouped(value)} of ${counted(lookedUp(this.#history, at), "block")} are cached; ${this.#room()}`;
       case hit:
-        return `cached ${this.#agoOf(this.#published(one))} ago by request ${this.#cachedBy(one)}, found ${times(this.#states.hits[one])} since`;
+        return `${this.#cached(block)}, and found ${times(hits[block])} since`;
       case miss:
-        return this.#whyMissed(key[at], value[at]);
-      case evict:
-        return `${this.#whyRoom(request[at])}. ${this.#whyVictim(one, policy)}`;
+        return this.#whyMissed(key, value);
+      case evict: {
+        const rank = rankOf(this.#history, this.#states, block, policy, (event) => this.#ageOf(event));
+        return `${this.#whyRoom(request)}; cache block ${block} ${rank}`;
+      }
       case allocate:
-        return this.#states.usedAt[one] < 0
-          ? "it was never used before"
-          : `it is free, and was last used ${this.#agoOf(this.#states.usedAt[one])} ago`;
+        return usedAt[block] < 0 ? "never used before" : `free, and last used ${this.#ageOf(usedAt[block])} ago`;
       case copy:
-        return `others have what is in cache block ${key[at]}, too, and request ${request[at]} is going to write there`;
+        return `request ${request} is going to write into it, and what is in cache block ${key} is needed as it is`;
       case duplicate:
-        return `request ${this.#cachedBy(key[at])} has cached that content ${this.#agoOf(this.#published(key[at]))} ago`;
-      case publish:
-        return "it is computed, or is by the step under way: from now on others can find it";
+        return `cache block ${key} was ${this.#cached(key)}`;
       case release:
-        return value[at] === 1
-          ? `nobody uses it any more; found ${times(this.#states.hits[one])} since it was cached ${this.#agoOf(this.#published(one))} ago`
-          : "nobody could find it";
+        return value === 1
+          ? `its last user lets it go; ${this.#cached(block)}, and found ${times(hits[block])} since`
+          : "it is not cached: nobody could find it";
       case refuse:
         return this.#room();
       case preempt:
-        return `${this.#room()}; ${this.#placeAmongRunning(request[at])}`;
+        return `${this.#room()}; ${this.#placeAmongRunning(request)}`;
       case drop:
-        return this.#states.life[one] === Life.held
-          ? `request ${this.#states.owner[one]} uses it, and has it for itself from now on`
+        return life[block] === Life.held
+          ? `request ${owner[block]} uses it, and has it for itself from now on`
           : "nobody uses it";
     }
     return undefined;
   }
 
-  #published(block: number): number {
-    return this.#history.publications.event[this.#states.publication[block]];
-  }
-
-  #cachedBy(block: number): number {
-    return cachedBy(this.#history, this.#states, block);
-  }
-
-  #agoOf(event: number): string {
+  #ageOf(event: number): string {
     const age = this.#age(event);
     return this.#history.hasClock ? duration(age) : counted(age, "event");
   }
 
+  #cached(block: number): string {
+    const event = this.#history.publications.event[this.#states.publication[block]];
+    return `cached ${this.#ageOf(event)} ago by request ${cachedBy(this.#history, this.#states, block)}`;
+  }
+
   #room(): string {
     const { counts } = this.#states;
-    const [free, , held, idle] = counts;
-    return `${counted(free, "block")} free, ${grouped(idle)} idle, ${grouped(counts[Life.private] + held)} in use`;
+    const inUse = counts[Life.private] + counts[Life.held];
+    return `${counted(counts[Life.free], "block")} free, ${grouped(counts[Life.idle])} idle, ${grouped(inUse)} in use`;
   }
 
   #placeAmongRunning(request: number): string {
     const running = [...this.#states.running];
-    const place = running.length - 1 - running.indexOf(request);
-    return place === 0
-      ? `it was admitted last of ${grouped(running.length)} that run`
-      : `${grouped(place)} of ${grouped(running.length)} that run were admitted after it`;
+    const later = running.length - 1 - running.indexOf(request);
+    const all = counted(running.length, "running request");
+    return later === 0 ? `the last admitted of ${all}` : `${grouped(later)} of ${all} were admitted after it`;
   }
 
   #whyMissed(content: number, reason: number): string | undefined {
     switch (missReasons[reason]) {
       case "never-seen":
         return "no request has had it before";
-      case "evicted": {
-        const { kind, request, key } = this.#history.log.columns();
-        for (let at = this.#at - 1; at >= 0; at--)
-          if ((kind[at] === evict || kind[at] === drop) && key[at] === content)
-            return `${request[at] < 0 ? "an operator" : `request ${request[at]}`} made it go ${this.#agoOf(at)} ago (event ${grouped(at)})`;
-        return "it was cached before, and has gone";
-      }
+      case "evicted":
+        return this.#whenGone(content);
       case "past-hole":
         return "it is cached, but a block before it is not";
       case "shorter-than-block":
@@ -125,88 +111,35 @@ class Why {
     return undefined;
   }
 
+  #whenGone(content: number): string {
+    const { kind, request, key } = this.#columns;
+    for (let at = this.#at - 1; at >= 0; at--)
+      if ((kind[at] === evict || kind[at] === drop) && key[at] === content)
+        return `it had to go ${this.#ageOf(at)} ago for ${request[at] < 0 ? "an operator" : `request ${request[at]}`} (event ${grouped(at)})`;
+    return "it was computed before, and is not cached any more";
+  }
+
   /** Why something has to go at all. */
   #whyRoom(request: number): string {
-    const { kind, request: requests } = this.#history.log.columns();
-    let at = this.#at;
-    while (kind[at] === evict && requests[at] === request) at++;
-    let needed = 0;
-    while (at < kind.length && requests[at] === request && (kind[at] === allocate || kind[at] === copy)) {
-      at++;
-      needed++;
-    }
+    const { kind, request: whose } = this.#columns;
     let before = this.#at;
     while (before > 0 && (kind[before - 1] === evict || kind[before - 1] === drop)) before--;
     if (before > 0 && kind[before - 1] === clear) return "an operator empties the cache";
     if (request < 0) return "an operator wants blocks to be free";
-    if (needed === 0) return "more is cached than the rules allow";
+    let at = this.#at;
+    while (kind[at] === evict && whose[at] === request) at++;
+    const from = at;
+    while ((kind[at] === allocate || kind[at] === copy) && whose[at] === request) at++;
+    if (at === from) return "more is cached than the rules allow";
     const free = this.#states.counts[Life.free];
-    return `request ${request} needs ${counted(needed, "block")}, ${free === 0 ? "none is" : `${grouped(free)} ${free === 1 ? "is" : "are"}`} free`;
+    const are = free === 0 ? "none is" : free === 1 ? "1 is" : `${grouped(free)} are`;
+    return `request ${request} needs ${counted(at - from, "block")}, ${are} free`;
   }
-
-  /** How the block ranks among those that could go instead. */
-  #whyVictim(victim: number, { eviction, leavesOnly }: Policy): string {
-    const { usedAt, publication, hits } = this.#states;
-    const { value } = this.#history.log.columns();
-    const { event } = this.#history.publications;
-    const others = this.#candidates(leavesOnly);
-    const before = (column: (block: number) => number) => {
-      const own = column(victim);
-      return others.reduce((count, block) => count + (column(block) < own ? 1 : 0), 0);
-    };
-    const among = `of ${grouped(others.length)} that could go`;
-    const idle = `idle for ${this.#agoOf(usedAt[victim])}, ${rank(
-      before((block) => usedAt[block]),
-      "longest",
-    )}`;
-    const cached = `cached ${this.#agoOf(event[publication[victim]])} ago, ${rank(
-      before((block) => publication[block]),
-      "longest ago",
-    )}`;
-    const found = `found ${times(hits[victim])}, ${rank(
-      before((block) => hits[block]),
-      "least often",
-    )}`;
-    const depth = `at block ${grouped(value[event[publication[victim]]])}, ${rank(
-      before((block) => -value[event[publication[block]]]),
-      "deepest",
-    )}`;
-    const first = eviction.startsWith("fifo") ? cached : eviction === "lfu" ? found : idle;
-    const all = [first, ...[idle, cached, found, depth].filter((each) => each !== first)];
-    return `Cache block ${victim} is ${all[0]} ${among}; ${all.slice(1).join("; ")}`;
-  }
-
-  /** Blocks that may go: nobody uses them and, in a tree, nothing extends them. */
-  #candidates(leavesOnly: boolean): number[] {
-    const { blocks, life, publication } = this.#states;
-    const { event, parent } = this.#history.publications;
-    const { block: blockOf } = this.#history.log.columns();
-    const extended = new Uint8Array(blocks);
-    if (leavesOnly)
-      for (let block = 0; block < blocks; block++) {
-        const before = life[block] >= Life.held ? parent[publication[block]] : -1;
-        if (before >= 0 && publication[blockOf[event[before]]] === before) extended[blockOf[event[before]]] = 1;
-      }
-    const found: number[] = [];
-    for (let block = 0; block < blocks; block++)
-      if (life[block] === Life.idle && extended[block] === 0) found.push(block);
-    return found;
-  }
-}
-
-const times = (count: number) => (count === 0 ? "never" : count === 1 ? "once" : `${grouped(count)} times`);
-
-/** "the longest", "the 2nd longest" */
-function rank(before: number, word: string): string {
-  if (before === 0) return `the ${word}`;
-  const place = before + 1;
-  const ending = Math.floor(place / 10) % 10 === 1 ? "th" : (["th", "st", "nd", "rd"][place % 10] ?? "th");
-  return `the ${grouped(place)}${ending} ${word}`;
 }
 
 function duration(ns: number): string {
   const seconds = ns / 1e9;
   if (seconds >= 120) return `${(seconds / 60).toFixed(1)} min`;
   if (seconds >= 1) return `${seconds.toFixed(1)} s`;
-  return ns >= 1e6 ? `${(ns / 1e6).toPrecision(3)} ms` : `${(ns / 1e3).toPrecision(3)} µs`;
+  return ns >= 1e6 ? `${(ns / 1e6).toPrecision(3)} ms` : `${Math.round(ns / 1e3)} µs`;
 }

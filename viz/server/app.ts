@@ -1,6 +1,5 @@
 import express, { type Express, type NextFunction, type Request, type Response } from "express";
 import { z } from "zod";
-import type { RunRow } from "../api.ts";
 import type { Events } from "./events.ts";
 import { guard, headers } from "./guard.ts";
 import type { Sources } from "./job-words.ts";
@@ -9,7 +8,7 @@ import type { LiveRuns } from "./live.ts";
 import { asked, between, wholeNumber } from "./query.ts";
 import { Refusal } from "./refusal.ts";
 import { pairsOf, Requests } from "./requests.ts";
-import type { Runs } from "./runs.ts";
+import { checkSameTrace, type Runs } from "./runs.ts";
 import { arrivalSeriesOf, seriesOf } from "./series.ts";
 import type { Table, Tables } from "./tables.ts";
 import { travelRoutes } from "./travel.ts";
@@ -144,11 +143,6 @@ export function dashboardApp({ page, runs, tables, jobs, live, events, sources }
 function onlyJson(request: Request, _response: Response, next: NextFunction): void {
   if (!request.is("application/json")) throw new Refusal(415, "the content type is not application/json");
   next();
-}
-
-/** Numbers of requests mean the same only then. */
-function checkSameTrace(a: RunRow, b: RunRow): void {
-  if (a.trace !== b.trace) throw new Refusal(409, `the runs are of different traces: ${a.trace} and ${b.trace}`);
 }
 
 /** One line of JSON, whatever went wrong; express takes this for what it is by its four parameters. */

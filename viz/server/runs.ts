@@ -166,6 +166,11 @@ function rowOf(id: string, report: Listed, savedAtMs: number): RunRow {
   };
 }
 
+/** Numbers of requests mean the same only then. @throws Refusal */
+export function checkSameTrace(a: RunRow, b: RunRow): void {
+  if (a.trace !== b.trace) throw new Refusal(409, `the runs are of different traces: ${a.trace} and ${b.trace}`);
+}
+
 /** Short, from the first file's name, as the program calls it. */
 function traceName([first, ...others]: readonly string[]): string {
   if (first === undefined) return "example";

@@ -1,13 +1,16 @@
 import { type RequestHandler, Router } from "express";
 import { z } from "zod";
 import { EventKind, type EventName, eventNames } from "../../core/events.ts";
+import type { PrefixData } from "../api.ts";
+import { differenceOf } from "../log/difference.ts";
 import type { EventHistory } from "../log/event-history.ts";
 import { logOf, momentOf } from "../log/moment.ts";
-import type { Policy } from "../log/why.ts";
+import { mostPrefixes, prefixesOf } from "../log/prefixes.ts";
+import type { Policy } from "../log/victim.ts";
 import { Logs } from "./logs.ts";
 import { asked, between, wholeNumber } from "./query.ts";
 import { Refusal } from "./refusal.ts";
-import type { Runs } from "./runs.ts";
+import { checkSameTrace, type Runs } from "./runs.ts";
 
 const kindName = z.enum(eventNames as [EventName, ...EventName[]]);
 
@@ -27,27 +30,43 @@ const momentQuery = z
     },
     { error: "expected one of event, timeNs, from and next, from and previous" },
   );
+const differenceQuery = z.strictObject({ a: z.string(), b: z.string() });
+const prefixesQuery = z.strictObject({ most: between(1, mostPrefixes, 20) });
 type MomentQuery = z.infer<typeof momentQuery>;
 
 /** What viz/api.ts promises of event logs. */
 export function travelRoutes(runs: Runs): RequestHandler {
   const logs = new Logs();
-  const historyOf = async (id: string): Promise<EventHistory> => {
+  const prefixes = new WeakMap<EventHistory, PrefixData>();
+  const sideOf = async (id: string) => {
     const file = await runs.file(id, "events.parquet");
     if (!file) throw new Refusal(404, "the run was saved without its events (kvlab replay --events)");
-    return await logs.read(file, (await runs.detail(id)).row);
+    const { row, report } = await runs.detail(id);
+    return { row, policy: policyOf(report), history: await logs.read(file, row) };
   };
   const routes = Router();
   routes.get("/runs/:id/log", async (request, response) => {
     asked(z.strictObject({}), request);
-    response.json(logOf(await historyOf(request.params.id)));
+    response.json(logOf((await sideOf(request.params.id)).history));
   });
   routes.get("/runs/:id/moment", async (request, response) => {
     const query = asked(momentQuery, request);
-    const { id } = request.params;
-    const history = await historyOf(id);
-    const { report } = await runs.detail(id);
-    response.json(momentOf(history, eventOf(history, query), query.nodes, policyOf(report)));
+    const { history, policy } = await sideOf(request.params.id);
+    response.json(momentOf(history, eventOf(history, query), query.nodes, policy));
+  });
+  routes.get("/runs/:id/prefixes", async (request, response) => {
+    const { most } = asked(prefixesQuery, request);
+    const { history } = await sideOf(request.params.id);
+    const found = prefixes.get(history) ?? prefixesOf(history);
+    prefixes.set(history, found);
+    response.json({ ...found, valuable: found.valuable.slice(0, most), wasted: found.wasted.slice(0, most) });
+  });
+  routes.get("/difference", async (request, response) => {
+    const query = asked(differenceQuery, request);
+    const [a, b] = [await sideOf(query.a), await sideOf(query.b)];
+    checkSameTrace(a.row, b.row);
+    // A real engine's clock is never the same twice.
+    response.json(differenceOf(a, b, a.row.target === "sim" && b.row.target === "sim"));
   });
   return routes;
 }

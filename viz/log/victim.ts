@@ -1,0 +1,70 @@
+import { grouped } from "../../core/counted.ts";
+import { type BlockStates, Life } from "./block-states.ts";
+import type { EventHistory } from "./event-history.ts";
+
+/** What the books do not say of a cache. */
+export interface Policy {
+  readonly eviction: string;
+  /** Only what nothing cached extends may go. */
+  readonly leavesOnly: boolean;
+}
+
+/** How a block that goes ranks among those that could go instead, first in what its policy goes by. */
+export function rankOf(
+  history: EventHistory,
+  states: BlockStates,
+  victim: number,
+  policy: Policy,
+  ageOf: (event: number) => string,
+): string {
+  const { usedAt, publication, hits } = states;
+  const { value } = history.log.columns();
+  const { event, batch } = history.publications;
+  const place = (block: number) => value[event[publication[block]]];
+  const others = candidates(history, states, policy.leavesOnly);
+  const rank = (word: string, of: (block: number) => number) => {
+    const own = of(victim);
+    return placeAmong(
+      others.reduce((before, block) => before + (of(block) < own ? 1 : 0), 0),
+      word,
+    );
+  };
+  const facts = {
+    idle: `has been idle for ${ageOf(usedAt[victim])}, ${rank("longest", (block) => usedAt[block])}`,
+    age: `was cached ${ageOf(event[publication[victim]])} ago, ${rank("longest ago", (block) => batch[publication[block]])}`,
+    found: `was found ${times(hits[victim])}, ${rank("least often", (block) => hits[block])}`,
+    depth: `is at block ${grouped(place(victim))} of its prompt, ${rank("deepest", (block) => -place(block))}`,
+  };
+  const { [firstOf(policy.eviction)]: first, ...rest } = facts;
+  return `${first} of ${grouped(others.length)} that could go; it ${Object.values(rest).join("; ")}`;
+}
+
+const firstOf = (eviction: string) => (eviction === "fifo" ? "age" : eviction === "lfu" ? "found" : "idle");
+
+/** Blocks that may go: nobody uses them and, in a tree, nothing extends them. */
+function candidates({ log, publications }: EventHistory, states: BlockStates, leavesOnly: boolean): number[] {
+  const { blocks, life, publication } = states;
+  const { event, parent } = publications;
+  const { block: blockOf } = log.columns();
+  const extended = new Uint8Array(blocks);
+  if (leavesOnly)
+    for (let block = 0; block < blocks; block++) {
+      const before = states.isCached(block) ? parent[publication[block]] : -1;
+      if (before >= 0 && publication[blockOf[event[before]]] === before) extended[blockOf[event[before]]] = 1;
+    }
+  const found: number[] = [];
+  for (let block = 0; block < blocks; block++)
+    if (life[block] === Life.idle && extended[block] === 0) found.push(block);
+  return found;
+}
+
+export const times = (count: number) => (count === 0 ? "never" : count === 1 ? "once" : `${grouped(count)} times`);
+
+/** "the longest", "the 2nd longest" */
+function placeAmong(before: number, word: string): string {
+  if (before === 0) return `the ${word}`;
+  const place = before + 1;
+  const isTeen = Math.floor(place / 10) % 10 === 1;
+  const ending = isTeen ? "th" : (["th", "st", "nd", "rd"][place % 10] ?? "th");
+  return `the ${grouped(place)}${ending} ${word}`;
+}
