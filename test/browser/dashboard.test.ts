@@ -1,4 +1,4 @@
-import { mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
+import { mkdirSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import type { Page } from "playwright-core";
 import { beforeAll, describe, expect, test } from "vitest";
@@ -195,6 +195,36 @@ describe.runIf(hasBrowser)("the dashboard in a browser", () => {
     expect(await page.getByRole("combobox", { name: "Baseline" }).inputValue()).toBe("sglang");
   });
 
+  test("runs that are compared have their bounds beside them, and a policy’s run of the same size for a baseline", async () => {
+    const idOf = (eviction: string, blocks: number) =>
+      readdirSync(runs).find((id) => id.startsWith(`example-hash-table-${eviction}-${blocks}-`))!;
+    const ids = [200, 1000, 3000].flatMap((blocks) => [idOf("lru", blocks), idOf("fifo", blocks)]);
+    const page = await visit(`${url}#/compare?runs=${ids.slice(0, 4)}`);
+    const names = page.locator("figure", { hasText: "Hit ratio by cache size" }).locator(".names text");
+    await expect.poll(() => names.allTextContents()).toHaveLength(4);
+    expect((await names.allTextContents()).sort()).toEqual(["fifo", "lru", "offline optimum", "unlimited cache"]);
+    const differences = page.getByRole("region", { name: "Differences" });
+    expect(await page.getByRole("combobox", { name: "Baseline" }).inputValue()).toBe("of:lru");
+    for (const blocks of [200, 1000]) {
+      const [lru, fifo] = [idOf("lru", blocks), idOf("fifo", blocks)].map((id) => reportOf(id).cache.hitRatio["token"]);
+      const points = (fifo - lru) * 100;
+      const text = `${points < 0 ? "−" : "+"}${Math.abs(points).toFixed(2)} points`;
+      expect(await differences.locator("tr", { hasText: `fifo · ${blocks} blocks` }).textContent()).toContain(text);
+    }
+    expect(await differences.locator("tbody tr").count()).toBe(4);
+  });
+
+  test("runs that differ in a rule alone are told apart", async () => {
+    const rule = ["--blocks", "200", "--rule", "free-order=forward"];
+    await kvlab("replay", "example", "--limit", "800", ...rule, "--out", "runs/forward");
+    const lru = readdirSync(runs).find((id) => id.startsWith("example-hash-table-lru-200-"))!;
+    const page = await visit(`${url}#/compare?runs=${lru},forward`);
+    const links = page.getByRole("region", { name: "Differences" }).getByRole("link");
+    await expect.poll(() => links.allTextContents()).toEqual(["free-order forward", "free-order reverse"]);
+    rmSync(join(runs, "forward"), { recursive: true });
+    await page.getByText("1 chosen runs, 1 are not there").waitFor();
+  });
+
   test("quantiles of latencies and pairs of requests are drawn, and the pair is kept in the address", async () => {
     const page = await visit(`${url}#/compare?runs=vllm,sglang`);
     const latencies = page.locator("figure", { hasText: "Latencies" });
@@ -242,6 +272,11 @@ describe.runIf(hasBrowser)("the dashboard in a browser", () => {
     await expect.poll(() => figure.locator(".tip").textContent()).toMatch(/running: [\d.]+ requests/);
     await page.reload();
     await expect.poll(note).toBe(zoomed);
+    await figure.locator("svg").focus();
+    await page.keyboard.press("Shift+ArrowRight");
+    await expect
+      .poll(() => page.locator("#said").textContent())
+      .toMatch(/^[\d.]+ to [\d.]+ s, arrivals: .*, evicted: /);
     await figure.getByRole("button", { name: "Whole run" }).click();
     await expect.poll(note).toBe(before);
   });

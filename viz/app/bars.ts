@@ -1,7 +1,7 @@
 import * as Plot from "@observablehq/plot";
 import type { RunRow } from "../api.ts";
 import { type Compared, type ComparedFigure, colourOf, nameOf } from "./compared.ts";
-import { figure, onWidth } from "./figure.ts";
+import { type Figure, figure, onWidth } from "./figure.ts";
 import { drawPlot } from "./plot.ts";
 
 interface Bar {
@@ -18,8 +18,8 @@ export function barsFigure(
   left: AbortSignal,
   text: (value: number) => string,
   tick = text,
-): ComparedFigure {
-  const { element, body } = figure(title);
+): ComparedFigure & Pick<Figure, "note"> {
+  const { element, body, note } = figure(title);
   let bars: readonly Bar[] = [];
   const draw = () => body.clientWidth > 0 && drawBars(body, body.clientWidth, bars, label, text, tick);
   onWidth(body, left, draw);
@@ -31,7 +31,7 @@ export function barsFigure(
     }));
     draw();
   };
-  return { element, show };
+  return { element, note, show };
 }
 
 /** Horizontal bars from 0, with their values at their ends. */
@@ -44,14 +44,17 @@ function drawBars(
   tick: (value: number) => string,
 ): void {
   const longest = Math.max(...bars.map(({ name }) => name.length));
+  const marginLeft = Math.min(width * 0.45, 20 + longest * 7.5);
+  const most = Math.floor((marginLeft - 14) / 7);
+  const short = (name: string) => (name.length > most ? `${name.slice(0, most - 1)}…` : name);
   drawPlot(body, {
     width,
     height: 64 + bars.length * 34,
-    marginLeft: Math.min(width < 500 ? 110 : 190, 20 + longest * 7.5),
+    marginLeft,
     marginRight: 64,
     marginBottom: 44,
     x: { label, labelOffset: 38, grid: true, zero: true, ticks: 4, tickFormat: tick },
-    y: { label: null, domain: bars.map(({ name }) => name), padding: 0.3 },
+    y: { label: null, domain: bars.map(({ name }) => name), padding: 0.3, tickFormat: short },
     ariaLabel: `${label}: ${bars.map(({ name, value }) => `${name} ${text(value)}`).join(", ")}`,
     marks: [
       Plot.barX(bars, { x: "value", y: "name", fill: "colour", rx: 3 }),

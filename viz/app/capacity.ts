@@ -1,6 +1,6 @@
 import type { RunRow } from "../api.ts";
 import { barsFigure } from "./bars.ts";
-import { type Compared, type ComparedFigure, colourOf, isBound } from "./compared.ts";
+import { byLabel, type Compared, type ComparedFigure, colourOf, isBound } from "./compared.ts";
 import { figure, onWidth } from "./figure.ts";
 import { approximate, integer, percent, roundPercent } from "./format.ts";
 import { type Line, LineChart } from "./lines.ts";
@@ -11,7 +11,7 @@ export const haveOneSize = ({ rows }: Compared): boolean =>
 
 /** Hit ratio against the size of the cache: a line for each policy, bounds dashed. */
 export function capacityFigure(metricOf: () => string, left: AbortSignal): ComparedFigure {
-  const { element, body } = figure("Hit ratio by cache size");
+  const { element, body, note } = figure("Hit ratio by cache size");
   const chart = new LineChart(body, {
     title: "Hit ratio by cache size",
     x: { label: "cache size, tokens (logarithmic)", log: true, format: approximate },
@@ -19,20 +19,45 @@ export function capacityFigure(metricOf: () => string, left: AbortSignal): Compa
     marks: true,
   });
   onWidth(body, left, () => chart.draw());
-  return { element, show: (compared) => chart.update(linesOf(compared, metricOf())) };
+  const show = (compared: Compared) => {
+    note(boundsNote(compared));
+    chart.update(linesOf(withBounds(compared), metricOf()));
+  };
+  return { element, show };
 }
 
 /** Hit ratios of runs of the same size: a bar each. */
-export const hitRatioBars = (metricOf: () => string, left: AbortSignal): ComparedFigure =>
-  barsFigure("Hit ratio", "hit ratio", ({ hitRatio }) => hitRatio[metricOf()] ?? 0, left, percent, roundPercent);
+export function hitRatioBars(metricOf: () => string, left: AbortSignal): ComparedFigure {
+  const of = ({ hitRatio }: RunRow) => hitRatio[metricOf()] ?? 0;
+  const { element, note, show } = barsFigure("Hit ratio", "hit ratio", of, left, percent, roundPercent);
+  const showAll = (compared: Compared) => {
+    note(boundsNote(compared));
+    show(withBounds(compared));
+  };
+  return { element, show: showAll };
+}
+
+const withBounds = (compared: Compared): Compared => ({
+  ...compared,
+  rows: [...compared.rows, ...compared.bounds],
+  bounds: [],
+});
+
+/** Bounds are runs like others: of a trace that nobody has compared on there are none. */
+const boundsNote = (compared: Compared): string =>
+  withBounds(compared).rows.some(isBound)
+    ? ""
+    : "No bounds are saved for these requests: a comparison of target cache saves the offline optimum and the unlimited cache.";
 
 function linesOf(compared: Compared, metric: string): Line[] {
-  const byLabel = new Map<string, RunRow[]>();
-  for (const row of compared.rows) {
-    const label = compared.labels.get(row.id) ?? row.id;
-    byLabel.set(label, [...(byLabel.get(label) ?? []), row]);
-  }
-  return [...byLabel].map(([label, rows]) => ({
+  const seen = new Set<string>();
+  /** Bounds that are the same whatever else was configured are drawn once. */
+  const isNew = ([, rows]: [string, readonly RunRow[]]) => {
+    const line = rows.map((row) => `${row.capacityTokens} ${row.hitRatio[metric]}`).join();
+    return !isBound(rows[0]) || (!seen.has(line) && seen.add(line));
+  };
+  const shortestFirst = [...byLabel(compared)].sort(([a], [b]) => a.length - b.length);
+  return shortestFirst.filter(isNew).map(([label, rows]) => ({
     label,
     colour: colourOf(compared, rows[0]),
     dashed: isBound(rows[0]),

@@ -15,7 +15,7 @@ import { getRun } from "./server.ts";
 const mostDrawn = 12;
 
 /** Of more runs the reports are not asked for. */
-const mostReports = 24;
+const mostReports = 60;
 
 /** Runs side by side; those that come or go meanwhile change the figures, and nothing that was chosen. */
 export async function compareView(page: Page): Promise<void> {
@@ -35,7 +35,7 @@ export async function compareView(page: Page): Promise<void> {
     const now = stampOf(choice);
     if (now === stamp) return;
     stamp = now;
-    const compared = await comparedOf(choice.rows, reports, left);
+    const compared = await comparedOf(choice, reports, left);
     if (left.aborted || stamp !== now) return;
     const shape = shapeOf(compared);
     if (shape !== view?.shape) {
@@ -55,6 +55,8 @@ export async function compareView(page: Page): Promise<void> {
 /** Which runs are compared, and what else there is. */
 interface Choice {
   readonly rows: readonly RunRow[];
+  /** Bounds of these that are not among them. */
+  readonly bounds: readonly RunRow[];
   /** Runs that were asked for by name. */
   readonly wanted: readonly string[];
   readonly trace: string | undefined;
@@ -66,11 +68,25 @@ function choiceOf(rows: readonly RunRow[], wanted: readonly string[], asked: str
   const trace = asked ?? traces[0];
   const chosen =
     wanted.length > 0 ? rows.filter(({ id }) => wanted.includes(id)) : rows.filter((row) => row.trace === trace);
-  return { rows: chosen, wanted, trace, traces };
+  return { rows: chosen, bounds: boundsOf(chosen, rows), wanted, trace, traces };
 }
 
-const stampOf = ({ rows, traces }: Choice) =>
-  [...rows.map(({ id, savedAtMs }) => `${id} ${savedAtMs}`), ...traces].join("\n");
+/** The unlimited cache, and the optimum at the sizes of these runs and between them. */
+function boundsOf(chosen: readonly RunRow[], rows: readonly RunRow[]): RunRow[] {
+  const isSame = (row: RunRow) =>
+    chosen.some(({ trace, requests }) => trace === row.trace && requests === row.requests);
+  const sizes = chosen.filter((row) => !isBound(row)).map(sizeOf);
+  const isWithin = (row: RunRow) =>
+    row.blocks === null || (sizeOf(row) >= Math.min(...sizes) && sizeOf(row) <= Math.max(...sizes));
+  const isOther = (row: RunRow) => row.target === "cache" && isBound(row) && !chosen.includes(row);
+  const found = rows.filter((row) => isOther(row) && isSame(row) && isWithin(row));
+  // The same bound whatever else was configured is one.
+  const figuresOf = ({ requests, blocks, hitRatio }: RunRow) => JSON.stringify([requests, blocks, hitRatio]);
+  return [...new Map(found.map((row) => [figuresOf(row), row])).values()];
+}
+
+const stampOf = ({ rows, bounds, traces }: Choice) =>
+  [...[...rows, ...bounds].map(({ id, savedAtMs }) => `${id} ${savedAtMs}`), ...traces].join("\n");
 
 /** What decides which figures there are. */
 const shapeOf = (compared: Compared) =>
@@ -148,35 +164,55 @@ function chosenWords(count: number, wanted: readonly string[]): Node[] {
   return [h("p", { class: "count" }, `${count} chosen runs${gone > 0 ? `, ${gone} are not there` : ""} · `, link)];
 }
 
-/** The list's facts name most runs; a few reports name those that differ in what the list does not say. */
+/** The list's facts name most runs; where they do not, a few reports name those that differ in what the list does not say. */
 async function comparedOf(
-  rows: readonly RunRow[],
+  { rows, bounds }: Choice,
   reports: Map<string, Promise<RunDetail>>,
   left: AbortSignal,
 ): Promise<Compared> {
-  const timed = rows.filter(isTimed);
   const reportOf = ({ id, savedAtMs }: RunRow) => {
     const key = `${id} ${savedAtMs}`;
     const known = reports.get(key) ?? getRun(id, left);
     reports.set(key, known);
     return known;
   };
-  const details = timed.length <= mostReports ? await Promise.allSettled(timed.map(reportOf)) : [];
+  const all = [...rows, ...bounds];
+  const alike = areAlike(all, labelled(all, new Map()));
+  const asked = rows.some(isTimed) || alike ? all : [];
+  const details = asked.length <= mostReports ? await Promise.allSettled(asked.map(reportOf)) : [];
   const facts = details.flatMap((each) =>
     each.status === "fulfilled" ? [[each.value.row.id, reportFacts(each.value.report)] as const] : [],
   );
-  const labels = new Map([
-    ...labelsOf(
-      rows.filter((row) => !isBound(row)),
-      new Map(facts),
-    ),
-    ...rows.filter(isBound).map((row): [string, string] => [row.id, boundName(row)]),
-  ]);
-  const sorted = [...rows].sort((a, b) => labels.get(a.id)!.localeCompare(labels.get(b.id)!) || sizeOf(a) - sizeOf(b));
+  const labels = labelled(all, new Map(facts));
+  const inOrder = (some: readonly RunRow[]) =>
+    [...some].sort((a, b) => labels.get(a.id)!.localeCompare(labels.get(b.id)!) || sizeOf(a) - sizeOf(b));
+  const sorted = inOrder(rows);
   const colours = coloursOf(sorted.filter((row) => !isBound(row)).map(({ id }) => labels.get(id)!));
-  return { rows: sorted, labels, colours };
+  return { rows: sorted, bounds: inOrder(bounds), labels, colours };
 }
 
-const sizeOf = ({ capacityTokens }: RunRow) => capacityTokens ?? Number.POSITIVE_INFINITY;
+/** Bounds are called so, with what else tells them apart. */
+function labelled(rows: readonly RunRow[], facts: Parameters<typeof labelsOf>[1]): Map<string, string> {
+  const named = (some: readonly RunRow[], name: string): [string, string][] => {
+    const words = labelsOf(some, facts, () => "");
+    return some.map(({ id }) => [id, [name, words.get(id)].filter(Boolean).join(" · ")]);
+  };
+  const isUnlimited = ({ blocks }: RunRow) => blocks === null;
+  return new Map([
+    ...labelsOf(
+      rows.filter((row) => !isBound(row)),
+      facts,
+    ),
+    ...named(
+      rows.filter((row) => isBound(row) && !isUnlimited(row)),
+      "offline optimum",
+    ),
+    ...named(rows.filter(isUnlimited), "unlimited cache"),
+  ]);
+}
 
-const boundName = ({ blocks }: RunRow) => (blocks === null ? "unlimited cache" : "offline optimum");
+/** Whether runs of one size have the same words. */
+const areAlike = (rows: readonly RunRow[], labels: ReadonlyMap<string, string>) =>
+  new Set(rows.map((row) => `${labels.get(row.id)} ${row.capacityTokens}`)).size < rows.length;
+
+const sizeOf = ({ capacityTokens }: RunRow) => capacityTokens ?? Number.POSITIVE_INFINITY;

@@ -3,6 +3,8 @@ import type { RunRow } from "../api.ts";
 /** Runs side by side, with the words and colours that they have in every figure. */
 export interface Compared {
   readonly rows: readonly RunRow[];
+  /** Bounds of the same trace that were not asked for, at the sizes of these runs. */
+  readonly bounds: readonly RunRow[];
   readonly labels: ReadonlyMap<string, string>;
   readonly colours: ReadonlyMap<string, string>;
 }
@@ -18,14 +20,24 @@ export const isBound = ({ eviction, blocks }: RunRow): boolean => eviction === "
 
 export const isTimed = ({ requestsPerS }: RunRow): boolean => requestsPerS !== undefined;
 
+/** Runs that are called the same: those of one policy, at several sizes. */
+export function byLabel({ rows, labels }: Compared): Map<string, RunRow[]> {
+  const found = new Map<string, RunRow[]>();
+  for (const row of rows) {
+    const label = labels.get(row.id) ?? row.id;
+    found.set(label, [...(found.get(label) ?? []), row]);
+  }
+  return found;
+}
+
 /** The colour of a run in every figure. */
 export const colourOf = ({ labels, colours }: Compared, { id }: RunRow): string =>
   colours.get(labels.get(id) ?? "") ?? "var(--bound)";
 
 /** A label, with the size where runs of several sizes have it. */
-export function nameOf({ rows, labels }: Compared, id: string): string {
+export function nameOf({ rows, bounds, labels }: Compared, id: string): string {
   const label = labels.get(id) ?? id;
-  const same = rows.filter((row) => labels.get(row.id) === label);
+  const same = [...rows, ...bounds].filter((row) => labels.get(row.id) === label);
   if (same.length === 1) return label;
   const row = same.find((each) => each.id === id);
   const sizes = new Set(same.map(({ blocks }) => blocks));

@@ -1,5 +1,5 @@
 import type { RunRow } from "../api.ts";
-import { type Compared, type ComparedFigure, colourOf, isTimed, nameOf } from "./compared.ts";
+import { byLabel, type Compared, type ComparedFigure, colourOf, isBound, isTimed, nameOf } from "./compared.ts";
 import { h, select, setChoices } from "./dom.ts";
 import { approximate, change, integer, milliseconds, percent } from "./format.ts";
 import type { Page } from "./page.ts";
@@ -17,11 +17,40 @@ interface Measure {
   readonly inPoints?: boolean;
 }
 
-/** Every run, and how far it is from a chosen baseline. */
+/** In the address, of a baseline that is not one run but those of a name, each at the size of the run beside it. */
+const ofName = "of:";
+
+const placeOf = ({ trace, requests, capacityTokens }: RunRow) => `${trace} ${requests} ${capacityTokens}`;
+
+/** Every run, and how far it is from a chosen baseline: one run, or a policy's run of the same size. */
 export function differencesTable(first: Compared, { params }: Page, metricOf: () => string): ComparedFigure {
   let compared = first;
   let wanted = params.get("base");
-  const baseOf = () => compared.rows.find(({ id }) => id === wanted) ?? compared.rows[0];
+  const choicesOf = () => {
+    const rank = (some: readonly RunRow[]) =>
+      isBound(some[0]) ? 0 : some.length + (some[0].eviction === "lru" ? 0.5 : 0);
+    const several = [...byLabel(compared)]
+      .filter(([, some]) => some.length > 1)
+      .sort(([, a], [, b]) => rank(b) - rank(a));
+    return [
+      ...several.map(([label]) => ({ value: `${ofName}${label}`, label: `${label}, of the same size` })),
+      ...compared.rows.map(({ id }) => ({ value: id, label: nameOf(compared, id) })),
+    ];
+  };
+  let base = "";
+  let bases: ReadonlyMap<string, RunRow | undefined> = new Map();
+  const baseOf = ({ id }: RunRow) => bases.get(id);
+  /** Finds what each run is compared with. */
+  const settle = () => {
+    const { rows, labels } = compared;
+    const choices = choicesOf();
+    base = choices.find(({ value }) => value === wanted)?.value ?? choices[0].value;
+    const one = rows.find(({ id }) => id === base);
+    const isBase = ({ id }: RunRow) => `${ofName}${labels.get(id)}` === base;
+    const same = new Map(rows.filter(isBase).map((row) => [placeOf(row), row]));
+    bases = new Map(rows.map((row) => [row.id, one ?? same.get(placeOf(row))]));
+    return choices;
+  };
   const all: readonly Measure[] = [
     {
       name: "hits",
@@ -71,18 +100,18 @@ export function differencesTable(first: Compared, { params }: Page, metricOf: ()
     sort: params.get("order") ?? "",
     onSort: (order) => remember({ order }),
     key: ({ id }) => id,
-    rowClass: ({ id }) => (id === baseOf().id ? "chosen" : ""),
+    rowClass: (row) => (row.id === baseOf(row)?.id ? "chosen" : ""),
   });
-  const choicesOf = () => compared.rows.map(({ id }) => ({ value: id, label: nameOf(compared, id) }));
   const choose = (id: string) => {
     wanted = id;
     remember({ base: id });
+    settle();
     table.show(compared.rows);
   };
-  const list = select("Baseline", choicesOf(), baseOf().id, choose);
+  const list = select("Baseline", [], "", choose);
   const show = (now: Compared) => {
     compared = now;
-    setChoices(list, choicesOf(), baseOf().id);
+    setChoices(list, settle(), base);
     table.show(compared.rows);
   };
   const head = h(
@@ -102,10 +131,15 @@ function named(compared: Compared, row: RunRow): Node {
 }
 
 /** The value, and its difference from the baseline's. */
-function columnsOf({ name, label, moreIsBetter, of, text, inPoints }: Measure, baseOf: () => RunRow): Column<RunRow>[] {
+function columnsOf(
+  { name, label, moreIsBetter, of, text, inPoints }: Measure,
+  baseOf: (row: RunRow) => RunRow | undefined,
+): Column<RunRow>[] {
   const difference = (row: RunRow) => {
-    const [value, base] = [of(row), of(baseOf())];
-    if (value === undefined || base === undefined || row.id === baseOf().id) return undefined;
+    const against = baseOf(row);
+    if (!against || row.id === against.id) return undefined;
+    const [value, base] = [of(row), of(against)];
+    if (value === undefined || base === undefined) return undefined;
     if (inPoints) return value - base;
     return base === 0 ? undefined : value / base - 1;
   };
@@ -114,10 +148,11 @@ function columnsOf({ name, label, moreIsBetter, of, text, inPoints }: Measure, b
     if (value === undefined) return "–";
     const words = inPoints ? `${value < 0 ? "−" : "+"}${Math.abs(value * 100).toFixed(2)} points` : change(value);
     const isBetter = value > 0 === moreIsBetter;
-    return h("span", { class: Math.abs(value) < 1e-9 ? undefined : isBetter ? "better" : "worse" }, words);
+    const isNothing = Math.abs(value) < (inPoints ? 5e-5 : 5e-4);
+    return h("span", { class: isNothing ? undefined : isBetter ? "better" : "worse" }, words);
   };
   return [
-    { name, label, value: of, show: (row) => (of(row) === undefined ? "–" : text(of(row)!)) },
-    { name: `${name}-change`, label: "against baseline", value: difference, show: shown },
+    { name, label, numeric: true, value: of, show: (row) => (of(row) === undefined ? "–" : text(of(row)!)) },
+    { name: `${name}-change`, label: "against baseline", numeric: true, value: difference, show: shown },
   ];
 }

@@ -98,7 +98,8 @@ export class LineChart {
     if (lines.length === 0) return void this.#clear();
     const isNarrow = width < 560;
     const longest = Math.max(...lines.filter((each) => !isAlone(each)).map(({ label }) => label.length), 4);
-    const margin = { top: 30, right: Math.min(isNarrow ? 100 : 220, 20 + longest * 8), bottom: 46, left: 58 };
+    const widest = isNarrow ? 100 : Math.min(270, width * 0.36);
+    const margin = { top: 30, right: Math.min(widest, 20 + longest * 8), bottom: 46, left: 58 };
     const [left, right] = [margin.left, width - margin.right];
     const xs = scaleOf(
       x,
@@ -194,7 +195,7 @@ export class LineChart {
   /** Names stand at the ends of lines in a column of their own, or beside a point that is alone. */
   #drawNames(milliseconds: number, isNarrow: boolean): void {
     const { x, y, right, top, bottom } = this.#place;
-    const most = isNarrow ? 14 : 34;
+    const most = isNarrow ? 14 : Math.max(14, Math.floor((this.#host.clientWidth - right - 12) / 7.7));
     const placed = [true, false].flatMap((alone) => {
       const group = this.#lines.filter((each) => isAlone(each) === alone);
       const ends = group.map(({ points }) => y(points.at(-1)?.y ?? 0));

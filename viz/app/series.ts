@@ -43,12 +43,17 @@ export function seriesFigure({ params, left }: Page, row: RunRow): HTMLElement {
   const svg = select(body).append("svg").attr("class", "chart series").attr("role", "img").attr("tabindex", 0);
   const whole = h("button", { type: "button", hidden: !range, click: () => zoom(undefined) }, "Whole run");
   tools.append(h("span", { class: "hint" }, "Drag to zoom"), whole);
-  const draw = () => data && drawSeries(svg, body.clientWidth, data, (to) => zoom(to));
+  let at: number | undefined;
+  let read: ReadAt = () => "";
+  const draw = () => {
+    if (data) read = drawSeries(svg, body.clientWidth, data, (to) => zoom(to));
+  };
   const load = async () => {
     asked.abort();
     asked = new AbortController();
     try {
       data = await getSeries(row.id, binsFor(body.clientWidth), range, AbortSignal.any([left, asked.signal]));
+      at = undefined;
       note(data.startNs.length === 0 ? "There is nothing in this span." : lengthOf(data));
       draw();
     } catch (error) {
@@ -61,7 +66,16 @@ export function seriesFigure({ params, left }: Page, row: RunRow): HTMLElement {
     remember({ from: to?.[0], to: to?.[1] });
     void load();
   };
+  svg.on("blur", () => svg.selectAll(".hover *").remove());
   svg.on("keydown", (event: KeyboardEvent) => {
+    const step = event.shiftKey ? ({ ArrowLeft: -1, ArrowRight: 1 }[event.key] ?? 0) : 0;
+    if (data && step !== 0) {
+      event.preventDefault();
+      const last = data.startNs.length - 1;
+      at = Math.max(0, Math.min(last, (at ?? (step > 0 ? -1 : last + 1)) + step));
+      announce(read(at));
+      return;
+    }
     const now = range ?? (data && spanOf(data));
     const next = now && keyed(event.key, now);
     if (!now || next === now) return;
@@ -101,7 +115,7 @@ function keyed(key: string, range: Range): Range | undefined {
 
 function lengthOf({ startNs, endNs }: SeriesData): string {
   const ms = (endNs[0] - startNs[0]) / 1e6;
-  return `Means of ${integer(startNs.length)} intervals of ${ms >= 1000 ? `${approximate(ms / 1000)} s` : `${approximate(ms)} ms`}. Arrow keys move, + and − zoom, Escape shows all.`;
+  return `Means of ${integer(startNs.length)} intervals of ${ms >= 1000 ? `${approximate(ms / 1000)} s` : `${approximate(ms)} ms`}. Arrow keys move, with Shift they read; + and − zoom, Escape shows all.`;
 }
 
 function panelsOf({ columns, intervalNs }: SeriesData): Panel[] {
@@ -147,7 +161,10 @@ function panelsOf({ columns, intervalNs }: SeriesData): Panel[] {
 
 type Svg = Selection<SVGSVGElement, unknown, null, undefined>;
 
-function drawSeries(svg: Svg, width: number, data: SeriesData, zoom: (to: Range) => void): void {
+/** Shows the values of an interval, and returns what they are. */
+type ReadAt = (interval: number) => string;
+
+function drawSeries(svg: Svg, width: number, data: SeriesData, zoom: (to: Range) => void): ReadAt {
   const panels = panelsOf(data);
   const margin = { left: 54, right: 16 };
   const tops = panels.map((_, i) => top + panels.slice(0, i).reduce((sum, { height }) => sum + height + gap, 0));
@@ -201,19 +218,27 @@ function drawSeries(svg: Svg, width: number, data: SeriesData, zoom: (to: Range)
       const at = event.clientX - svg.node()!.getBoundingClientRect().left;
       hover.selectAll("*").remove();
       const i = nearest(middles, at);
-      if (i === undefined || event.buttons > 0) return;
-      hover
-        .append("line")
-        .attr("x1", middles[i])
-        .attr("x2", middles[i])
-        .attr("y1", top)
-        .attr("y2", bottom)
-        .attr("stroke", "var(--soft)");
-      const time = `${(data.startNs[i] / 1e9).toFixed(2)} to ${(data.endNs[i] / 1e9).toFixed(2)} s`;
-      tip(hover, middles[i], top + 130, [time, ...panels.flatMap((panel) => read(panel, i))], width);
+      if (i !== undefined && event.buttons === 0) readAt(i);
     })
     .on("pointerleave", () => hover.selectAll("*").remove());
   hover.raise();
+
+  function readAt(i: number): string {
+    hover.selectAll("*").remove();
+    hover
+      .append("line")
+      .attr("x1", middles[i])
+      .attr("x2", middles[i])
+      .attr("y1", top)
+      .attr("y2", bottom)
+      .attr("stroke", "var(--soft)");
+    const digits = Math.max(2, Math.ceil(1 - Math.log10((data.endNs[i] - data.startNs[i]) / 1e9)));
+    const time = `${(data.startNs[i] / 1e9).toFixed(digits)} to ${(data.endNs[i] / 1e9).toFixed(digits)} s`;
+    const lines = [time, ...panels.flatMap((panel) => read(panel, i))];
+    tip(hover, middles[i], top + 130, lines, width);
+    return lines.join(", ");
+  }
+  return readAt;
 }
 
 const read = ({ bands, text, title }: Panel, i: number) =>

@@ -8,6 +8,8 @@ export interface Column<Row> {
   value(row: Row): string | number | null | undefined;
   /** What is shown, if not the value. */
   show?(row: Row): Node | string;
+  /** Of numbers, also where there is none. */
+  readonly numeric?: boolean;
   /** Left out on narrow screens. */
   readonly wide?: boolean;
 }
@@ -67,7 +69,8 @@ export class Table<Row> {
     return [...this.#rows].sort((a, b) => compare(column.value(a), column.value(b), sign));
   }
 
-  #isNumeric = (column: Column<Row>) => this.#rows.some((row) => typeof column.value(row) === "number");
+  #isNumeric = (column: Column<Row>) =>
+    column.numeric ?? this.#rows.some((row) => typeof column.value(row) === "number");
 
   /** What is as it was stays in the page, with its focus and a button that is just pressed. */
   #draw(): void {
