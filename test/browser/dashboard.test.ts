@@ -292,7 +292,8 @@ describe.runIf(hasBrowser)("the dashboard in a browser", () => {
     expect(svg.includes("var(")).toBe(false);
     expect((await saved("Throughput: save as PNG")).subarray(1, 4).toString()).toBe("PNG");
     const [header, ...rows] = (await saved("Differences from the baseline: save as CSV")).toString().trim().split("\n");
-    expect(header).toMatch(/^Run,"Cache, tokens",Hit ratio,/);
+    expect(header).toMatch(/^Run,"Cache, tokens",Hit ratio,Hit ratio against baseline,Requests\/s,.*,"TTFT p50, ms",/);
+    expect(new Set(header.match(/"[^"]*"|[^,]+/g)).size).toBe(13);
     expect(rows).toHaveLength(12);
   });
 

@@ -13,6 +13,8 @@ interface Measure {
   readonly moreIsBetter: boolean;
   of(row: RunRow): number | undefined;
   text(value: number): string;
+  /** Of the value in CSV. */
+  readonly unit?: string;
   /** A ratio differs by percentage points, all else by its share. */
   readonly inPoints?: boolean;
 }
@@ -67,14 +69,29 @@ export function differencesTable(first: Compared, { params }: Page, metricOf: ()
       of: ({ requestsPerS }) => requestsPerS,
       text: (rate) => rate.toFixed(2),
     },
-    { name: "ttft", label: "TTFT p50", moreIsBetter: false, of: ({ ttftMsP50 }) => ttftMsP50, text: milliseconds },
-    { name: "ttft99", label: "TTFT p99", moreIsBetter: false, of: ({ ttftMsP99 }) => ttftMsP99, text: milliseconds },
+    {
+      name: "ttft",
+      label: "TTFT p50",
+      moreIsBetter: false,
+      of: ({ ttftMsP50 }) => ttftMsP50,
+      text: milliseconds,
+      unit: "ms",
+    },
+    {
+      name: "ttft99",
+      label: "TTFT p99",
+      moreIsBetter: false,
+      of: ({ ttftMsP99 }) => ttftMsP99,
+      text: milliseconds,
+      unit: "ms",
+    },
     {
       name: "latency",
       label: "Latency p50",
       moreIsBetter: false,
       of: ({ latencyMsP50 }) => latencyMsP50,
       text: milliseconds,
+      unit: "ms",
     },
   ];
   const measures = all.filter(({ name }) => name === "hits" || first.rows.some(isTimed));
@@ -132,7 +149,7 @@ function named(compared: Compared, row: RunRow): Node {
 
 /** The value, and its difference from the baseline's. */
 function columnsOf(
-  { name, label, moreIsBetter, of, text, inPoints }: Measure,
+  { name, label, moreIsBetter, of, text, unit, inPoints }: Measure,
   baseOf: (row: RunRow) => RunRow | undefined,
 ): Column<RunRow>[] {
   const difference = (row: RunRow) => {
@@ -152,7 +169,21 @@ function columnsOf(
     return h("span", { class: isNothing ? undefined : isBetter ? "better" : "worse" }, words);
   };
   return [
-    { name, label, numeric: true, value: of, show: (row) => (of(row) === undefined ? "–" : text(of(row)!)) },
-    { name: `${name}-change`, label: "against baseline", numeric: true, value: difference, show: shown },
+    {
+      name,
+      label,
+      saved: unit ? `${label}, ${unit}` : label,
+      numeric: true,
+      value: of,
+      show: (row) => (of(row) === undefined ? "–" : text(of(row)!)),
+    },
+    {
+      name: `${name}-change`,
+      label: "against baseline",
+      saved: `${label} against baseline`,
+      numeric: true,
+      value: difference,
+      show: shown,
+    },
   ];
 }

@@ -64,8 +64,8 @@ export function runsView({ root, params, live, left }: Page): void {
       tokens === Infinity ? "unlimited" : approximate(tokens),
     ),
     column("token", "Hit ratio", ({ hitRatio }) => hitRatio["token"], percent),
-    column("ttft", "TTFT p50", ({ ttftMsP50 }) => ttftMsP50, milliseconds),
-    column("ttft99", "TTFT p99", ({ ttftMsP99 }) => ttftMsP99, milliseconds, true),
+    { ...column("ttft", "TTFT p50", ({ ttftMsP50 }) => ttftMsP50, milliseconds), saved: "TTFT p50, ms" },
+    { ...column("ttft99", "TTFT p99", ({ ttftMsP99 }) => ttftMsP99, milliseconds, true), saved: "TTFT p99, ms" },
     column(
       "rate",
       "Requests/s",
@@ -74,7 +74,7 @@ export function runsView({ root, params, live, left }: Page): void {
       true,
     ),
     column("requests", "Requests", ({ requests }) => requests, integer, true),
-    column("saved", "Saved", ({ savedAtMs }) => savedAtMs, when, true),
+    { ...column("saved", "Saved", ({ savedAtMs }) => savedAtMs, when, true), saved: "Saved, ms since 1970" },
   ];
   const table = new Table<Row>({
     title: "Runs",

@@ -3,7 +3,10 @@ import { downloadCsv } from "./export.ts";
 
 export interface Column<Row> {
   readonly name: string;
+  /** In the page; without one it is not saved. */
   readonly label: string;
+  /** In CSV, with the unit, if that is not the label. */
+  readonly saved?: string;
   /** What it is sorted by and what CSV has. */
   value(row: Row): string | number | null | undefined;
   /** What is shown, if not the value. */
@@ -45,11 +48,12 @@ export class Table<Row> {
 
   /** A button that saves what is shown. */
   csvButton(): HTMLElement {
-    const { title, columns } = this.#options;
+    const { title } = this.#options;
+    const columns = this.#options.columns.filter(({ label }) => label !== "");
     const click = () =>
       downloadCsv(
         title,
-        columns.map(({ label }) => label),
+        columns.map(({ label, saved }) => saved ?? label),
         this.#sorted().map((row) => columns.map((column) => column.value(row))),
       );
     const label = `${title}: save as CSV`;
