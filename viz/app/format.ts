@@ -1,4 +1,5 @@
 import { format } from "d3-format";
+import type { RunRow } from "../api.ts";
 
 export const percent: (value: number) => string = format(".2%");
 /** At axes. */
@@ -49,3 +50,7 @@ export const latencies: Readonly<Record<string, string>> = {
   e2eMs: "latency",
   queueMs: "time in the queue",
 };
+
+/** A preset by its name; otherwise index and eviction. */
+export const policyOf = ({ preset, index, eviction }: Pick<RunRow, "preset" | "index" | "eviction">): string =>
+  preset ? `${preset} · ${eviction}` : `${index} · ${eviction}`;

@@ -1,5 +1,6 @@
 import { compareView } from "./compare.ts";
 import { h, segments } from "./dom.ts";
+import { liveView } from "./live.ts";
 import type { Page } from "./page.ts";
 import { linkTo, readRoute } from "./route.ts";
 import { runView } from "./run.ts";
@@ -12,6 +13,7 @@ const views: Readonly<Record<string, { readonly title: string; show(page: Page):
   runs: { title: "Runs", show: runsView },
   compare: { title: "Compare", show: compareView },
   run: { title: "Run", show: runView },
+  live: { title: "Live", show: liveView },
   travel: { title: "Events", show: travelView },
   start: { title: "Start", show: startView },
 };

@@ -2,12 +2,11 @@ import * as Plot from "@observablehq/plot";
 import type { RequestsData, RunDetail } from "../api.ts";
 import { announce, h, refill } from "./dom.ts";
 import { figure, onWidth } from "./figure.ts";
-import { approximate, integer, latencies, milliseconds, percent, perSecond, when } from "./format.ts";
+import { approximate, integer, latencies, milliseconds, percent, perSecond, policyOf, when } from "./format.ts";
 import type { Page } from "./page.ts";
 import { drawPlot } from "./plot.ts";
 import { prefixesCard } from "./prefixes.ts";
 import { linkTo, readRoute } from "./route.ts";
-import { policyOf } from "./runs.ts";
 import { seriesFigure } from "./series.ts";
 import { getRequests, getRun, isBroken } from "./server.ts";
 
@@ -107,7 +106,7 @@ function show(page: Page, { row, command, files }: RunDetail, report: Report): v
         `It was interrupted after ${integer(interrupted.requestsDone)} of ${integer(interrupted.of)} requests.`,
       ),
     );
-  root.append(seriesFigure(page, row));
+  root.append(seriesFigure(page, (...asked) => getSeries(row.id, ...asked)).element);
   root.append(h("div", { class: "grid" }, missesFigure(report, left), requestsFigure(row.id, left)));
   root.append(prefixesCard(row.id, files, left), commandCard(command), configurationCard(row, report, files));
 }
@@ -119,10 +118,10 @@ const travelLink = (id: string) =>
     h("a", { class: "button main", href: linkTo("travel", { id }) }, "Step through its events"),
   );
 
-const targets = { cache: "cache without a clock", sim: "simulated", cpu: "real engine on the CPU" };
+export const targets = { cache: "cache without a clock", sim: "simulated", cpu: "real engine on the CPU" };
 
 /** A name, the figure, and what explains it. */
-type Tile = readonly [name: string, value: string, more: string];
+export type Tile = readonly [name: string, value: string, more: string];
 
 function headlines({ row, report }: { readonly row: RunDetail["row"]; readonly report: Report }): Tile[] {
   const { cache, latency, throughput, trace } = report;
@@ -170,7 +169,7 @@ function headlines({ row, report }: { readonly row: RunDetail["row"]; readonly r
   ];
 }
 
-const tiles = (all: readonly Tile[]) =>
+export const tiles = (all: readonly Tile[]) =>
   h(
     "dl",
     { class: "tiles" },
@@ -295,7 +294,7 @@ function titleOf(columns: RequestsData["columns"], i: number): string {
   return [`request #${request}`, `${integer(hits)} of ${integer(input)} tokens cached`, ...times].join("\n");
 }
 
-function commandCard(command: string): HTMLElement {
+export function commandCard(command: string): HTMLElement {
   const copy = async () => {
     await navigator.clipboard.writeText(command);
     button.textContent = "Copied";

@@ -1,10 +1,11 @@
 import type { BrokenRun, RunRow } from "../api.ts";
 import { h } from "./dom.ts";
-import { approximate, integer, milliseconds, percent, when } from "./format.ts";
+import { approximate, integer, milliseconds, percent, policyOf, when } from "./format.ts";
 import type { Page } from "./page.ts";
 import { linkTo, remember } from "./route.ts";
 import { isBroken } from "./server.ts";
 import { type Column, Table } from "./table.ts";
+import { underWayCard } from "./under-way.ts";
 
 type Row = RunRow | BrokenRun;
 
@@ -26,7 +27,8 @@ function column(
 }
 
 /** Every saved run: searched, sorted, chosen. */
-export function runsView({ root, params, live, left }: Page): void {
+export function runsView(page: Page): void {
+  const { root, params, live, left } = page;
   const chosen = new Set((params.get("runs") ?? "").split(",").filter(Boolean));
   let query = params.get("q") ?? "";
   const count = h("p", { class: "count", role: "status" });
@@ -130,6 +132,7 @@ export function runsView({ root, params, live, left }: Page): void {
 
   root.append(
     h("h1", {}, "Runs"),
+    underWayCard(page),
     h("div", { class: "bar" }, h("label", { class: "field grow" }, h("span", {}, "Search"), search), actions),
     h("section", { class: "card" }, h("div", { class: "cardhead" }, count, table.csvButton()), table.element),
   );
@@ -157,9 +160,5 @@ function walk(event: KeyboardEvent): void {
   const ticks = [...(event.currentTarget as HTMLElement).querySelectorAll<HTMLInputElement>("tbody input")];
   ticks[ticks.indexOf(from) + step]?.focus();
 }
-
-/** A preset by its name; otherwise index and eviction. */
-export const policyOf = ({ preset, index, eviction }: RunRow): string =>
-  preset ? `${preset} · ${eviction}` : `${index} · ${eviction}`;
 
 const capacityOf = ({ capacityTokens }: RunRow): number => capacityTokens ?? Number.POSITIVE_INFINITY;

@@ -3,14 +3,13 @@ import { brushX, type D3BrushEvent } from "d3-brush";
 import { scaleLinear } from "d3-scale";
 import { type Selection, select } from "d3-selection";
 import { area, line } from "d3-shape";
-import type { RunRow, SeriesData } from "../api.ts";
+import type { SeriesData } from "../api.ts";
 import { announce, h } from "./dom.ts";
 import { figure, onWidth } from "./figure.ts";
 import { approximate, integer, percent } from "./format.ts";
 import { tip } from "./lines.ts";
 import type { Page } from "./page.ts";
 import { remember } from "./route.ts";
-import { getSeries } from "./server.ts";
 
 /** A value of each interval; undefined where there is none. */
 type Values = readonly (number | undefined)[];
@@ -34,13 +33,27 @@ interface Panel {
 const gap = 40;
 const top = 24;
 
+/** Where a series comes from: at most `bins` intervals within the range. */
+type Source = (bins: number, range: Range | undefined, signal: AbortSignal) => Promise<SeriesData>;
+
+export interface SeriesFigure {
+  readonly element: HTMLElement;
+  /** Fetches and draws it anew, unless the pointer is in it. */
+  refresh(): Promise<void>;
+}
+
 /** Everything over time, on one axis. Dragging zooms in, and finer intervals are fetched. */
-export function seriesFigure({ params, left }: Page, row: RunRow): HTMLElement {
+export function seriesFigure({ params, left }: Page, source: Source): SeriesFigure {
   const { element, body, tools, note } = figure("Over time");
   let range = rangeOf(params);
   let data: SeriesData | undefined;
   let asked = new AbortController();
-  const svg = select(body).append("svg").attr("class", "chart series").attr("role", "img").attr("tabindex", 0);
+  const svg = select(body)
+    .append("svg")
+    .attr("class", "chart series")
+    .attr("role", "img")
+    .attr("tabindex", 0)
+    .attr("aria-label", "Over time");
   const whole = h("button", { type: "button", hidden: !range, click: () => zoom(undefined) }, "Whole run");
   tools.append(h("span", { class: "hint" }, "Drag to zoom"), whole);
   let at: number | undefined;
@@ -52,7 +65,7 @@ export function seriesFigure({ params, left }: Page, row: RunRow): HTMLElement {
     asked.abort();
     asked = new AbortController();
     try {
-      data = await getSeries(row.id, binsFor(body.clientWidth), range, AbortSignal.any([left, asked.signal]));
+      data = await source(binsFor(body.clientWidth), range, AbortSignal.any([left, asked.signal]));
       at = undefined;
       note(data.startNs.length === 0 ? "There is nothing in this span." : lengthOf(data));
       draw();
@@ -84,7 +97,10 @@ export function seriesFigure({ params, left }: Page, row: RunRow): HTMLElement {
     announce(next ? `From ${seconds(next[0])} to ${seconds(next[1])}` : "The whole run");
   });
   onWidth(body, left, () => (data ? draw() : void load()));
-  return element;
+  const refresh = async () => {
+    if (body.clientWidth > 0 && !body.matches(":hover")) await load();
+  };
+  return { element, refresh };
 }
 
 type Range = readonly [fromNs: number, toNs: number];

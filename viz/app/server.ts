@@ -2,6 +2,8 @@ import type {
   BrokenRun,
   DifferenceData,
   Job,
+  LiveList,
+  LiveRow,
   LogData,
   MomentData,
   PairData,
@@ -42,9 +44,21 @@ export function getSeries(
   range: readonly [number, number] | undefined,
   signal?: AbortSignal,
 ): Promise<SeriesData> {
-  const between = range ? `&fromNs=${Math.round(range[0])}&toNs=${Math.round(range[1])}` : "";
-  return get(`${runPath(id)}/series?bins=${bins}${between}`, signal);
+  return get(`${runPath(id)}/series?${seriesQuery(bins, range)}`, signal);
 }
+
+const seriesQuery = (bins: number, range: readonly [number, number] | undefined) =>
+  `bins=${bins}${range ? `&fromNs=${Math.round(range[0])}&toNs=${Math.round(range[1])}` : ""}`;
+
+const livePath = (id: string) => `api/live/${encodeURIComponent(id)}`;
+
+/** The same of a program under way. */
+export const getLiveSeries = (
+  id: string,
+  bins: number,
+  range: readonly [number, number] | undefined,
+  signal?: AbortSignal,
+) => get<SeriesData>(`${livePath(id)}/series?${seriesQuery(bins, range)}`, signal);
 
 export function getPairs(a: string, b: string, metric: string, signal?: AbortSignal): Promise<PairData> {
   const query = new URLSearchParams({ a, b, metric, points: "2000" });
@@ -67,22 +81,56 @@ export function getMoment(
 export const getDifference = (a: string, b: string, signal?: AbortSignal) =>
   get<DifferenceData>(`api/difference?${new URLSearchParams({ a, b })}`, signal);
 
-export const isBroken = (row: RunRow | BrokenRun): row is BrokenRun => "problem" in row;
+export const isBroken = (row: object): row is BrokenRun => "problem" in row;
 
-/** The list of runs and the jobs, kept up to date by the server. */
+/** The list of runs, the jobs and what is under way, kept up to date by the server. */
 export class Live {
   runs: readonly (RunRow | BrokenRun)[] = [];
   jobs: readonly Job[] = [];
+  underWay: readonly (LiveRow | BrokenRun)[] = [];
+  /** The server answers. */
+  isConnected = true;
   readonly #listeners = new Set<() => void>();
+  /** Called several times a second while something is under way. */
+  readonly #ofUnderWay = new Set<() => void>();
+  #events: EventSource | undefined;
 
+  /** A page that nobody sees is told nothing. */
   async start(): Promise<void> {
+    this.underWay = (await get<LiveList>("api/live")).live;
     await this.refresh();
+    this.#listen();
+    document.addEventListener("visibilitychange", () => this.#listen());
+  }
+
+  #listen(): void {
+    if (document.hidden) {
+      this.#events?.close();
+      this.#events = undefined;
+      return;
+    }
+    this.#events ??= this.#open();
+  }
+
+  #open(): EventSource {
     const events = new EventSource("api/events");
     events.addEventListener("runs", () => void this.refresh());
     events.addEventListener("jobs", ({ data }) => {
       this.jobs = JSON.parse(data);
       this.#tell();
     });
+    events.addEventListener("live", ({ data }) => {
+      this.underWay = JSON.parse(data);
+      for (const listener of this.#ofUnderWay) listener();
+    });
+    const connected = (isConnected: boolean) => () => {
+      if (this.isConnected === isConnected) return;
+      this.isConnected = isConnected;
+      for (const listener of this.#ofUnderWay) listener();
+    };
+    events.addEventListener("open", connected(true));
+    events.addEventListener("error", connected(false));
+    return events;
   }
 
   /** The whole runs among them. */
@@ -94,6 +142,12 @@ export class Live {
   watch(listener: () => void, left: AbortSignal): void {
     this.#listeners.add(listener);
     left.addEventListener("abort", () => this.#listeners.delete(listener));
+  }
+
+  /** The same of what is under way. */
+  watchUnderWay(listener: () => void, left: AbortSignal): void {
+    this.#ofUnderWay.add(listener);
+    left.addEventListener("abort", () => this.#ofUnderWay.delete(listener));
   }
 
   /** Asks for the list now. */

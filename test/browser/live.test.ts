@@ -1,0 +1,144 @@
+import type { ChildProcess } from "node:child_process";
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
+import type { Page } from "playwright-core";
+import { afterEach, beforeAll, describe, expect, test } from "vitest";
+import { bundlePage } from "../../viz/bundle.ts";
+import { ended, fromSource, newFolder, start } from "../cli/program.ts";
+import { dashboardOver } from "../viz/dashboard.ts";
+import { barriers, hasBrowser, visit } from "./browser.ts";
+
+const folder = newFolder();
+const runs = join(folder, "runs");
+let url = "";
+
+/** A real engine in real time: so many requests, eight a second. */
+const paced = (limit: number) => [
+  ...["replay", "example", "--limit", `${limit}`, "--target", "cpu", "--model", "random:tiny", "--threads", "1"],
+  ...["--blocks", "300", "--pace", "real", "--rate", "8", "--events", "--live"],
+];
+/** A simulation of some seconds, as everything is checked after every step. */
+const slow = [
+  "replay",
+  "example",
+  "--limit",
+  "400",
+  "--target",
+  "sim",
+  "--policy",
+  "sglang",
+  "--blocks",
+  "600",
+  "--audit",
+];
+
+const children: ChildProcess[] = [];
+afterEach(() => {
+  for (const child of children.splice(0)) child.kill("SIGKILL");
+});
+
+function begin(args: readonly string[], program?: string[]): ChildProcess {
+  const child = start(folder, args, { XDG_CACHE_HOME: join(folder, "cache") }, program);
+  children.push(child);
+  return child;
+}
+
+const soon = <Found>(of: () => Promise<Found> | Found) => expect.poll(of, { timeout: 20_000 });
+const tile = (page: Page, name: string) => page.locator(".tile", { hasText: name }).locator("dd");
+const number = async (page: Page, name: string) => Number.parseFloat((await tile(page, name).textContent())!);
+const series = (page: Page) => page.locator("figure", { hasText: "Over time" }).locator("svg.series");
+const underWay = (page: Page) => page.getByRole("region", { name: "Under way" });
+
+describe.runIf(hasBrowser)("a program under way in a browser", () => {
+  beforeAll(async () => {
+    const { dashboard } = await dashboardOver(runs, { page: await bundlePage() });
+    url = dashboard.url;
+  }, 60_000);
+
+  test("an engine appears when it begins, its figures move, and its end leads to the saved run", async () => {
+    const page = await visit(url);
+    await page.getByText("0 of 0 runs").waitFor();
+    expect(await underWay(page).isVisible()).toBe(false);
+    const child = begin(paced(80), fromSource());
+    const end = ended(child);
+    await underWay(page).getByText("running", { exact: true }).waitFor();
+    await underWay(page).getByRole("link").click();
+    await page.getByText("real engine on the CPU").waitFor();
+    await soon(() => number(page, "Requests done")).toBeGreaterThan(2);
+    const before = await number(page, "Requests done");
+    const drawn = await series(page).getAttribute("aria-label");
+    await soon(() => number(page, "Requests done")).toBeGreaterThan(before);
+    await soon(() => series(page).getAttribute("aria-label")).not.toBe(drawn);
+    await page.reload();
+    await soon(() => number(page, "Requests done")).toBeGreaterThan(before);
+    expect(await page.evaluate("document.querySelector('.mark.running .dot').getAnimations().length")).toBe(0);
+
+    expect((await end).code).toBe(0);
+    await page.getByText("It has ended.").waitFor();
+    await page.reload();
+    await page.getByRole("link", { name: "Open the saved run" }).click();
+    await soon(() => page.url()).toContain("#/run?id=");
+    const id = new URL(page.url().replace("#/", "")).searchParams.get("id")!;
+    const { cache } = JSON.parse(readFileSync(join(runs, id, "run.json"), "utf8"));
+    await soon(() => tile(page, "Hit ratio, tokens").textContent()).toContain(
+      `${(cache.hitRatio.token * 100).toFixed(2)}%`,
+    );
+  });
+
+  test("a program that was killed is said to be, and one that is cut short leads to what was kept", async () => {
+    const page = await visit(url);
+    const killed = begin([...slow, "--live"]);
+    const gone = ended(killed);
+    await underWay(page).getByText("running", { exact: true }).waitFor();
+    killed.kill("SIGKILL");
+    await gone;
+    await underWay(page).getByText("killed", { exact: true }).waitFor();
+
+    const child = begin(paced(400), fromSource());
+    const end = ended(child);
+    await underWay(page).getByText("running", { exact: true }).waitFor();
+    await underWay(page).getByRole("link").click();
+    await soon(() => number(page, "Requests done")).toBeGreaterThan(3);
+    child.kill("SIGINT");
+    expect((await end).code).toBe(130);
+    await page.getByRole("link", { name: "Open the saved run" }).click();
+    await page.getByText("It was interrupted after").waitFor();
+  });
+
+  test("a page that nobody sees is told nothing, and all when it is seen again", async () => {
+    const child = begin(slow.concat("--live", "--no-save"));
+    const end = ended(child);
+    const page = await visit(url);
+    await underWay(page).getByRole("link").click();
+    await soon(() => number(page, "Requests done")).toBeGreaterThan(3);
+    const see = (isHidden: boolean) =>
+      page.evaluate(`Object.defineProperty(document, "hidden", { value: ${isHidden}, configurable: true });
+        document.dispatchEvent(new Event("visibilitychange"))`);
+    await see(true);
+    const before = await number(page, "Requests done");
+    await sleep(1200);
+    expect(await number(page, "Requests done")).toBe(before);
+    await see(false);
+    await soon(() => number(page, "Requests done")).toBeGreaterThan(before);
+    await page.getByText("It has ended; it was not to be saved.").waitFor();
+    expect((await end).code).toBe(0);
+  });
+
+  test.each([
+    { colorScheme: "light", viewport: { width: 1280, height: 900 } },
+    { colorScheme: "dark", viewport: { width: 390, height: 800 } },
+  ] as const)("axe finds no serious barrier while it moves: %o", async (options) => {
+    const child = begin(slow.concat("--live", "--no-save"));
+    const end = ended(child);
+    const page = await visit(url, options);
+    await underWay(page).getByRole("link").waitFor();
+    expect(await barriers(page)).toEqual([]);
+    await underWay(page).getByRole("link").click();
+    await soon(() => number(page, "Requests done")).toBeGreaterThan(3);
+    expect(await barriers(page)).toEqual([]);
+    expect(await page.evaluate("document.documentElement.scrollWidth <= innerWidth")).toBe(true);
+    child.kill("SIGINT");
+    await end;
+  });
+});
