@@ -1,4 +1,4 @@
-// How fast the dashboard's server answers: `tsx bench/dashboard.ts`. A run of 10,000 requests with its event log, 200 times.
+// How fast the dashboard's server and page are: `npm run bench -- dashboard`. A run of 10,000 requests with its event log, 200 times.
 
 import { spawnSync } from "node:child_process";
 import { copyFileSync, linkSync, mkdirSync, mkdtempSync, readdirSync, rmSync } from "node:fs";
@@ -6,7 +6,9 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { asyncBufferFromFile, parquetMetadataAsync } from "hyparquet";
+import { bundlePage } from "../viz/bundle.ts";
 import { serveDashboard } from "../viz/server/serve.ts";
+import { measurePage } from "./dashboard-page.ts";
 
 const runCount = 200;
 const repeats = 9;
@@ -69,8 +71,14 @@ async function measured(url: string): Promise<void> {
 try {
   makeRuns();
   const none = () => Promise.reject(new Error("nothing is started here"));
-  const page = { html: "", files: new Map() };
-  const dashboard = await serveDashboard({ page, folder: runs, port: 0, program: [], sources: none, keep: none });
+  const dashboard = await serveDashboard({
+    page: await bundlePage(),
+    folder: runs,
+    port: 0,
+    program: [],
+    sources: none,
+    keep: none,
+  });
   const { num_rows } = await parquetMetadataAsync(await asyncBufferFromFile(join(runs, "run-0/events.parquet")));
   console.log(`${runCount} runs of 10,000 requests and ${num_rows} events each`);
   for (const path of [
@@ -81,10 +89,20 @@ try {
     "runs/run-7/requests",
     "runs/run-7/requests?points=10000",
     "pairs?a=run-7&b=run-8&metric=ttftMs",
+    "runs/run-7/log",
+    "runs/run-7/moment?event=500000",
+    "runs/run-7/moment?from=500000&next=preempt",
+    "runs/run-7/prefixes",
+    "difference?a=run-7&b=run-8",
   ])
     await measured(`${dashboard.url}api/${path}`);
   for (let i = 0; i < runCount; i++) await (await fetch(`${dashboard.url}api/runs/run-${i}/requests`)).arrayBuffer();
   console.log(`${(process.memoryUsage().rss / 2 ** 20).toFixed(0)} MiB after the requests of all ${runCount} runs`);
+  console.log("\nThe page, in chromium at 1280 × 1400");
+  for (const { name, value, unit, atMost } of await measurePage(dashboard.url, "run-7")) {
+    const verdict = atMost === undefined ? "" : value <= atMost ? `at most ${atMost}` : `MORE THAN ${atMost}`;
+    console.log(`${name.padEnd(44)}${value.toFixed(1).padStart(8)} ${unit.padEnd(5)}${verdict}`);
+  }
   await dashboard.close();
 } finally {
   rmSync(folder, { recursive: true });

@@ -117,6 +117,12 @@ function printLlamaCpp(): void {
     console.log(unit === "" ? name : `${name.padEnd(44)}${short(value).padStart(10)} ${unit}`);
 }
 
+function printDashboard(): void {
+  const program = fileURLToPath(new URL("./dashboard.ts", import.meta.url));
+  const { status } = spawnSync(process.execPath, ["--import", "tsx", program], { stdio: "inherit" });
+  if (status !== 0) throw new Error("dashboard failed");
+}
+
 const parts: Record<string, () => void> = {
   replay: printReplays,
   scaling: printScaling,
@@ -128,6 +134,7 @@ const parts: Record<string, () => void> = {
   engine: printEngine,
   prefill: printPrefill,
   "llama-cpp": printLlamaCpp,
+  dashboard: printDashboard,
   reading: () => printFigures("Reading a trace (plain file)", ["reading"]),
 };
 

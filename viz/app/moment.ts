@@ -11,6 +11,9 @@ export const hasClock = ({ firstNs, lastNs }: LogData): boolean => lastNs > firs
 /** A time in a log: where two events of a step differ by nothing, they say the same. */
 export const timeText = (ns: number): string => `${(ns / 1e9).toFixed(3)} s`;
 
+/** Few enough for the next event to be seen without scrolling. */
+const shownBefore = 5;
+
 /** How the cache of one run stands: what is in it, where, and what comes next. */
 export class MomentView {
   readonly element: HTMLElement;
@@ -55,12 +58,10 @@ export class MomentView {
     this.#tree.show(tree, blocks.oldestNs, colouring);
     this.#blocks.show(blocks, next[0]?.block ?? -1, colouring);
     this.#list.replaceChildren(
-      ...moment.before.map((each) => this.#row(each, "before")),
+      ...moment.before.slice(-shownBefore).map((each) => this.#row(each, "before")),
       ...next.map((each, i) => this.#row(each, i === 0 ? "now" : "after")),
       ...(next.length === 0 ? [h("li", { class: "end" }, "The log ends here.")] : []),
     );
-    const now = this.#list.children.item(moment.before.length) as HTMLElement | null;
-    if (now) this.#list.scrollTop = now.offsetTop - this.#list.clientHeight / 3;
   }
 
   colour(colouring: Colouring): void {

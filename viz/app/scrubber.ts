@@ -35,6 +35,8 @@ export class Scrubber {
   readonly #svg: Svg;
   readonly #body: HTMLElement;
   readonly #events: number;
+  /** A layer of its own, so that the figure is not painted again when it moves. */
+  readonly #hand = h("div", { class: "hand" });
   #x = scaleLinear();
   #event = 0;
 
@@ -50,14 +52,8 @@ export class Scrubber {
     this.element = element;
     this.#body = body;
     this.#svg = select(body).append("svg").attr("role", "img");
-    this.slider = h("div", {
-      class: "slider",
-      role: "slider",
-      tabindex: 0,
-      "aria-label": "Event",
-      "aria-valuemin": 0,
-      "aria-valuemax": this.#events,
-    });
+    const range = { "aria-label": "Event", "aria-valuemin": 0, "aria-valuemax": this.#events };
+    this.slider = h("div", { class: "slider", role: "slider", tabindex: 0, ...range }, this.#hand);
     body.append(this.slider);
     this.#drag(go);
     onWidth(body, left, () => this.#draw());
@@ -115,12 +111,6 @@ export class Scrubber {
       .attr("y", 36)
       .attr("text-anchor", "middle")
       .text("events");
-    const hand = svg.append("g").attr("class", "hand");
-    hand.append("path").attr("d", `M-6,${margin.top - 12}h12v7l-6,6l-6,-6z`);
-    hand
-      .append("line")
-      .attr("y1", margin.top - 2)
-      .attr("y2", bottom);
     Object.assign(this.slider.style, {
       left: `${margin.left}px`,
       width: `${right - margin.left}px`,
@@ -178,7 +168,7 @@ export class Scrubber {
   }
 
   #placeHand(): void {
-    this.#svg.select(".hand").attr("transform", `translate(${this.#x(this.#event)},0)`);
+    this.#hand.style.transform = `translateX(${this.#x(this.#event) - margin.left}px)`;
   }
 }
 

@@ -1,0 +1,173 @@
+// How fast the dashboard's page is, in chromium: first paint, frames while a hand moves, memory.
+
+import { type Browser, type CDPSession, chromium, type Page } from "playwright-core";
+
+/** A figure with its unit; `atMost`: what it must not pass. */
+export interface PageFigure {
+  readonly name: string;
+  readonly value: number;
+  readonly unit: string;
+  readonly atMost?: number;
+}
+
+const mostPaintMs = 1500;
+const mostFrameMs = 50;
+/** Of each hand, in small moves. */
+const moves = 240;
+
+/** Opens every view anew, as a visitor does. `id`: a run with its events. */
+export async function measurePage(url: string, id: string): Promise<PageFigure[]> {
+  const browser = await chromium.launch({ executablePath: "/usr/bin/chromium", args: ["--no-sandbox"] });
+  try {
+    return [
+      ...(await opened(browser, `${url}#/runs`, "list of runs", "tbody tr")),
+      ...(await opened(browser, `${url}#/run?id=${id}`, "a run", "svg.series path")),
+      ...(await opened(browser, `${url}#/travel?id=${id}&event=500000`, "its events", ".readout dd")),
+      ...(await brushing(browser, `${url}#/run?id=${id}`)),
+      ...(await scrubbing(browser, `${url}#/travel?id=${id}`)),
+    ];
+  } finally {
+    await browser.close();
+  }
+}
+
+async function visit(browser: Browser, url: string): Promise<Page> {
+  const page = await browser.newPage({ viewport: { width: 1280, height: 1400 }, locale: "en-GB" });
+  await page.goto(url);
+  return page;
+}
+
+/** Until anything is painted, and until the frame after what was asked for is there. */
+async function opened(browser: Browser, url: string, what: string, selector: string): Promise<PageFigure[]> {
+  const page = await visit(browser, url);
+  await page.locator(selector).first().waitFor({ state: "attached" });
+  const [first, drawn] = await page.evaluate<[number, number]>(
+    `new Promise((resolve) => requestAnimationFrame(() => resolve([
+       performance.getEntriesByName("first-contentful-paint")[0].startTime, performance.now()])))`,
+  );
+  await page.context().close();
+  return [
+    { name: `first paint, ${what}`, value: first, unit: "ms", atMost: mostPaintMs },
+    { name: `drawn, ${what}`, value: drawn, unit: "ms", atMost: mostPaintMs },
+  ];
+}
+
+/** Counts frames by the callbacks before them, and the longest tasks of the main thread by a trace. */
+async function traced(browser: Browser, page: Page, what: string, act: () => Promise<void>): Promise<PageFigure[]> {
+  await page.evaluate(
+    `window.frames_ = []; window.isOn = true; requestAnimationFrame(function next(now) {
+       window.frames_.push(now); if (window.isOn) requestAnimationFrame(next); }); undefined`,
+  );
+  await browser.startTracing(page, {
+    categories: ["toplevel", "devtools.timeline", "disabled-by-default-devtools.timeline"],
+  });
+  await act();
+  const trace = JSON.parse((await browser.stopTracing()).toString());
+  const times = await page.evaluate<number[]>("window.isOn = false, window.frames_");
+  const frames = times.slice(1).map((time, i) => time - times[i]);
+  const tasks = mainThreadTasks(trace.traceEvents);
+  return [
+    { name: `${what}: frames`, value: frames.length, unit: "" },
+    { name: `${what}: frame p50`, value: quantile(frames, 0.5), unit: "ms", atMost: mostFrameMs },
+    { name: `${what}: frame p95`, value: quantile(frames, 0.95), unit: "ms", atMost: mostFrameMs },
+    { name: `${what}: frame max`, value: quantile(frames, 1), unit: "ms", atMost: mostFrameMs },
+    { name: `${what}: longest task`, value: quantile(tasks, 1), unit: "ms", atMost: mostFrameMs },
+  ];
+}
+
+interface TraceEvent {
+  readonly name: string;
+  readonly ph: string;
+  readonly pid: number;
+  readonly tid: number;
+  readonly dur?: number;
+  readonly args?: { readonly name?: string };
+}
+
+/** How long each kept the page's main thread, ms. */
+function mainThreadTasks(events: readonly TraceEvent[]): number[] {
+  const main = new Set(
+    events
+      .filter(({ name, args }) => name === "thread_name" && args?.name === "CrRendererMain")
+      .map(({ pid, tid }) => `${pid} ${tid}`),
+  );
+  return events
+    .filter(({ name, ph, pid, tid }) => ph === "X" && /RunTask$/.test(name) && main.has(`${pid} ${tid}`))
+    .map(({ dur = 0 }) => dur / 1000);
+}
+
+function quantile(values: readonly number[], at: number): number {
+  const sorted = [...values].sort((a, b) => a - b);
+  return sorted[Math.min(sorted.length - 1, Math.floor(at * sorted.length))] ?? 0;
+}
+
+/** Moves the hand over the whole log and back, fast and slowly. */
+async function scrubbing(browser: Browser, url: string): Promise<PageFigure[]> {
+  const page = await visit(browser, url);
+  await page.locator(".readout dd").first().waitFor();
+  const { x, y, width, height } = (await page.getByRole("slider").boundingBox())!;
+  const middle = y + height / 2;
+  await page.evaluate(lagProbe);
+  const figures = await traced(browser, page, "scrubbing", async () => {
+    await page.mouse.move(x + 2, middle);
+    await page.mouse.down();
+    for (let i = 0; i <= moves; i++) await page.mouse.move(x + (i / moves) * (width - 2), middle);
+    for (let i = moves; i >= 0; i--) await page.mouse.move(x + (width - 2) * (0.4 + (0.1 * i) / moves), middle);
+    await page.mouse.up();
+  });
+  await page.waitForTimeout(300);
+  const lags = await page.evaluate<number[]>("window.lags");
+  const session = await page.context().newCDPSession(page);
+  return [
+    ...figures,
+    { name: "scrubbing: moments shown", value: lags.length, unit: "" },
+    { name: "scrubbing: from hand to moment, p50", value: quantile(lags, 0.5), unit: "ms" },
+    { name: "scrubbing: from hand to moment, p95", value: quantile(lags, 0.95), unit: "ms" },
+    { name: "scrubbing: heap afterwards", value: await heapMiB(session), unit: "MiB" },
+  ];
+}
+
+/** For each moment that is shown, how long ago the hand was put there. */
+const lagProbe = `
+  window.lags = [];
+  const at = new Map();
+  const slider = document.querySelector(".slider");
+  new MutationObserver(() => at.set(Number(slider.getAttribute("aria-valuenow")), performance.now()))
+    .observe(slider, { attributes: true, attributeFilter: ["aria-valuenow"] });
+  new MutationObserver(() => {
+    const event = Number(document.querySelector(".readout dd").textContent.split(" of ")[0].replace(/\\D/g, ""));
+    if (at.has(event)) window.lags.push(performance.now() - at.get(event));
+    at.delete(event);
+  }).observe(document.querySelector(".readout"), { childList: true });
+  undefined`;
+
+/** Draws spans over the series and reads them; each is fetched finer. */
+async function brushing(browser: Browser, url: string): Promise<PageFigure[]> {
+  const page = await visit(browser, url);
+  const series = page.locator("svg.series");
+  await series.locator("path").first().waitFor({ state: "attached" });
+  await page.waitForTimeout(500);
+  const { x, y, width } = (await series.boundingBox())!;
+  const figures = await traced(browser, page, "brushing", async () => {
+    for (const [from, to] of [
+      [0.1, 0.9],
+      [0.2, 0.7],
+      [0.3, 0.6],
+    ]) {
+      await page.mouse.move(x + from * width, y + 120);
+      await page.mouse.down();
+      for (let i = 0; i <= moves / 3; i++)
+        await page.mouse.move(x + (from + ((to - from) * i) / (moves / 3)) * width, y + 120);
+      await page.mouse.up();
+      for (let i = 0; i <= moves / 3; i++) await page.mouse.move(x + (0.1 + (0.8 * i) / (moves / 3)) * width, y + 140);
+    }
+  });
+  const session = await page.context().newCDPSession(page);
+  return [...figures, { name: "brushing: heap afterwards", value: await heapMiB(session), unit: "MiB" }];
+}
+
+async function heapMiB(session: CDPSession): Promise<number> {
+  await session.send("HeapProfiler.collectGarbage");
+  const { usedSize } = await session.send("Runtime.getHeapUsage");
+  return usedSize / 2 ** 20;
+}

@@ -1,0 +1,323 @@
+import { cpSync, readFileSync, renameSync } from "node:fs";
+import { join } from "node:path";
+import { asyncBufferFromFile, parquetReadObjects } from "hyparquet";
+import type { Page } from "playwright-core";
+import { beforeAll, describe, expect, test } from "vitest";
+import type { MomentData, PrefixData } from "../../viz/api.ts";
+import { bundlePage } from "../../viz/bundle.ts";
+import { ended, newFolder, start } from "../cli/program.ts";
+import { type Client, dashboardOver } from "../viz/dashboard.ts";
+import { barriers, hasBrowser, visit } from "./browser.ts";
+
+interface LoggedRow {
+  readonly event: string;
+  readonly request: number;
+  readonly block: number;
+  readonly key: number;
+  readonly value: number;
+}
+
+const folder = newFolder();
+const runs = join(folder, "runs");
+const logs = new Map<string, readonly LoggedRow[]>();
+let client: Client;
+let url = "";
+
+async function kvlab(...args: string[]): Promise<void> {
+  const { code, stderr } = await ended(start(folder, args));
+  if (code !== 0) throw new Error(stderr);
+}
+
+async function logOf(id: string): Promise<readonly LoggedRow[]> {
+  const rows = await parquetReadObjects({ file: await asyncBufferFromFile(join(runs, id, "events.parquet")) });
+  return rows.map(({ event, request, block, key, value }) => ({
+    event: String(event),
+    ...{ request: Number(request), block: Number(block), key: Number(key), value: Number(value) },
+  }));
+}
+
+/** A second, plain account of what each block is after the first `count` events, the steps and who runs. */
+function countsAfter(log: readonly LoggedRow[], count: number, blocks: number): Record<string, string> {
+  const life = new Map<number, string>();
+  const running = new Set<number>();
+  let steps = 0;
+  const becomes: Record<string, string> = { allocate: "private", copy: "private", publish: "held", hit: "held" };
+  for (const { event, request, block, value } of log.slice(0, count)) {
+    if (event in becomes) life.set(block, becomes[event]);
+    else if (event === "release") life.set(block, value === 1 ? "idle" : "free");
+    else if (event === "evict") life.set(block, "free");
+    else if (event === "step") steps++;
+    else if (event === "admit") running.add(request);
+    else if (event === "finish" || event === "preempt") running.delete(request);
+    else expect(event).toBe("miss");
+  }
+  const of = (name: string) => [...life.values()].filter((each) => each === name).length;
+  const used = of("private") + of("held") + of("idle");
+  const numbers = {
+    Steps: steps,
+    "Blocks private": of("private"),
+    "Blocks held": of("held"),
+    "Blocks idle": of("idle"),
+  };
+  return {
+    ...Object.fromEntries(
+      Object.entries({ ...numbers, "Blocks free": blocks - used }).map(([k, v]) => [k, grouped(v)]),
+    ),
+    Running:
+      running.size === 0
+        ? "none"
+        : `${running.size}: ${[...running]
+            .slice(0, 3)
+            .map((r) => `#${r}`)
+            .join(", ")}${running.size > 3 ? " …" : ""}`,
+  };
+}
+
+const grouped = (value: number) => value.toLocaleString("en");
+
+/** What the page says of a moment, by its names. */
+async function factsOf(page: Page): Promise<Record<string, string>> {
+  const [names, values] = await Promise.all(
+    ["dt", "dd"].map((tag) => page.locator(`.readout ${tag}`).allTextContents()),
+  );
+  return Object.fromEntries(names.map((name, i) => [name, values[i]]));
+}
+
+const eventOf = async (page: Page) => Number((await factsOf(page))["Event"]?.split(" of ")[0].replaceAll(",", ""));
+const isAt = (page: Page, event: number) => expect.poll(() => eventOf(page)).toBe(event);
+
+async function goTo(page: Page, event: number): Promise<void> {
+  await page.getByLabel("Event", { exact: true }).and(page.locator("input")).fill(String(event));
+  await page.keyboard.press("Enter");
+  await isAt(page, event);
+}
+
+/** The first event of a kind from a place on. */
+const next = (log: readonly LoggedRow[], kind: string, from: number) =>
+  log.findIndex(({ event }, at) => at >= from && event === kind);
+
+describe.runIf(hasBrowser)("time travel in a browser", () => {
+  beforeAll(async () => {
+    const cache = ["replay", "example", "--limit", "150", "--blocks", "200", "--events"];
+    const sim = ["replay", "example", "--limit", "120", "--target", "sim", "--policy", "vllm", "--blocks", "300"];
+    await Promise.all([
+      kvlab(...cache, "--eviction", "lru", "--out", "made/lru"),
+      kvlab(...cache, "--eviction", "fifo", "--out", "made/fifo"),
+      kvlab(...sim, "--rate", "30", "--events", "--out", "made/sim"),
+      kvlab("replay", "example", "--limit", "20", "--out", "made/no-events"),
+    ]);
+    renameSync(join(folder, "made"), runs);
+    cpSync(join(runs, "lru"), join(runs, "lru-again"), { recursive: true });
+    for (const id of ["lru", "fifo", "sim"]) logs.set(id, await logOf(id));
+    client = await dashboardOver(runs, { page: await bundlePage() });
+    url = client.dashboard.url;
+  }, 120_000);
+
+  test("at every moment the page counts what the log says", async () => {
+    for (const [id, blocks] of [
+      ["lru", 200],
+      ["sim", 300],
+    ] as const) {
+      const log = logs.get(id)!;
+      const page = await visit(`${url}#/travel?id=${id}`);
+      await isAt(page, 0);
+      for (const share of [0, 0.1, 0.5, 0.77, 1]) {
+        const event = Math.round(share * log.length);
+        await goTo(page, event);
+        expect(await factsOf(page)).toMatchObject(countsAfter(log, event, blocks));
+      }
+    }
+  });
+
+  test("buttons go to the next and the previous event of a kind, and say what it is going to do and why", async () => {
+    const log = logs.get("sim")!;
+    const page = await visit(`${url}#/travel?id=sim&event=5000`);
+    await isAt(page, 5000);
+    const press = (name: string) => page.getByRole("button", { name, exact: true }).click();
+    await press("Next event");
+    await isAt(page, 5001);
+    await press("Previous event");
+    await isAt(page, 5000);
+    for (const [kind, label] of [
+      ["evict", "eviction"],
+      ["admit", "admission"],
+      ["step", "step"],
+    ]) {
+      await goTo(page, 5000);
+      const first = next(log, kind, 5001);
+      await press(`Next ${label}`);
+      await isAt(page, first);
+      await press(`Next ${label}`);
+      await isAt(page, next(log, kind, first + 1));
+      await press(`Previous ${label}`);
+      await isAt(page, first);
+    }
+    await goTo(page, next(log, "evict", 5001));
+    const { block, request } = log[next(log, "evict", 5001)];
+    expect(await page.locator(".next").textContent()).toMatch(
+      new RegExp(`request ${request} evicts .* block ${block}`),
+    );
+    expect(await page.locator(".next .why").textContent()).toMatch(/that could go/);
+    expect(await page.getByRole("button", { name: "Next preemption" }).isDisabled()).toBe(
+      !log.some(({ event }) => event === "preempt"),
+    );
+  });
+
+  test("keys step by an event, by a step of the model, to the ends, and play", async () => {
+    const log = logs.get("sim")!;
+    const page = await visit(`${url}#/travel?id=sim&event=300&speed=1000`);
+    await isAt(page, 300);
+    await page.keyboard.press("ArrowRight");
+    await isAt(page, 301);
+    await expect.poll(() => page.locator("#said").textContent()).toContain("Event 301. Next: ");
+    await page.keyboard.press("ArrowLeft");
+    await isAt(page, 300);
+    await page.keyboard.press("Shift+ArrowRight");
+    await isAt(page, next(log, "step", 301));
+    await page.keyboard.press("PageDown");
+    await isAt(page, next(log, "step", 301) + Math.round(log.length / 100));
+    await page.keyboard.press("End");
+    await isAt(page, log.length);
+    expect(await page.locator(".next").textContent()).toBe("The log ends here.");
+    await page.keyboard.press("Home");
+    await isAt(page, 0);
+    await page.keyboard.press("Space");
+    await expect.poll(() => eventOf(page)).toBeGreaterThan(100);
+    await page.keyboard.press("Space");
+    await page.getByRole("button", { name: "Play", exact: true }).waitFor();
+  });
+
+  test("dragging asks for one moment at a time and ends where the hand is", async () => {
+    const { length } = logs.get("lru")!;
+    const page = await visit(`${url}#/travel?id=lru`);
+    await isAt(page, 0);
+    let [now, most, all] = [0, 0, 0];
+    page.on("request", (request) => {
+      if (!request.url().includes("/moment")) return;
+      all++;
+      most = Math.max(most, ++now);
+    });
+    page.on("requestfinished", (request) => {
+      if (request.url().includes("/moment")) now--;
+    });
+    const slider = page.getByRole("slider");
+    const { x, y, width } = (await slider.boundingBox())!;
+    await page.mouse.move(x + 1, y + 30);
+    await page.mouse.down();
+    await page.mouse.move(x + width / 2, y + 30, { steps: 40 });
+    await page.mouse.up();
+    const at = Number(await slider.getAttribute("aria-valuenow"));
+    expect(Math.abs(at - length / 2)).toBeLessThan(length / 100);
+    await isAt(page, at);
+    expect(most).toBe(1);
+    expect(all).toBeLessThan(42);
+  });
+
+  test("a reload restores the moment and the colours; a click on what comes next goes there", async () => {
+    const page = await visit(`${url}#/travel?id=lru&event=2000`);
+    await isAt(page, 2000);
+    await page.getByRole("button", { name: "Owner" }).click();
+    await page.locator(".events li.after button").nth(2).click();
+    await isAt(page, 2003);
+    await expect.poll(() => page.url()).toMatch(/event=2003.*colour=owner/);
+    await page.reload();
+    await isAt(page, 2003);
+    expect(await page.getByRole("button", { name: "Owner" }).getAttribute("aria-pressed")).toBe("true");
+  });
+
+  test("the keyboard reads prefixes and blocks exactly, and zooms", async () => {
+    const page = await visit(`${url}#/travel?id=lru&event=4000`);
+    await isAt(page, 4000);
+    const { tree, blocks } = await client.get<MomentData>("/api/runs/lru/moment?event=4000");
+    const icicle = page.getByRole("img", { name: /^Cached prefixes: / });
+    const said = () => page.locator("#said").textContent();
+    await icicle.focus();
+    await page.keyboard.press("ArrowRight");
+    const end = tree.fromToken[0] + tree.tokens[0];
+    await expect.poll(said).toContain(`cached by request #${tree.owner[0]}`);
+    expect(await said()).toContain(
+      `tokens ${grouped(tree.fromToken[0])} to ${grouped(end)}, from block ${tree.block[0]}`,
+    );
+    await page.keyboard.press("Enter");
+    const whole = page.getByRole("button", { name: "Whole cache" });
+    await whole.waitFor();
+    await page.keyboard.press("Escape");
+    await whole.waitFor({ state: "hidden" });
+    await isAt(page, 4000);
+    await page.getByRole("img", { name: /^Blocks: 200/ }).focus();
+    for (let i = 0; i < 3; i++) await page.keyboard.press("ArrowRight");
+    const life = Buffer.from(blocks.life, "base64")[3];
+    const words = ["free", "private to a request", "cached, held by requests", "cached, in no use"];
+    await expect.poll(said).toMatch(new RegExp(`^block 3, ${words[life]}`));
+  });
+
+  test("two runs are locked to one event, and part where their logs do", async () => {
+    const [a, b] = [logs.get("lru")!, logs.get("fifo")!];
+    const first = a.findIndex((row, at) => JSON.stringify(row) !== JSON.stringify(b[at]));
+    const page = await visit(`${url}#/compare?runs=lru,fifo&a=lru&b=fifo`);
+    await page.getByRole("link", { name: "Where do they part?" }).click();
+    await page.getByText(`The first ${grouped(first)} events are the same.`).waitFor();
+    await page.getByRole("button", { name: "Go to the first difference" }).click();
+    await isAt(page, first);
+    const sides = page.locator(".moment");
+    for (const [i, log] of [a, b].entries()) {
+      const side = sides.nth(i);
+      expect(await side.locator(".readout dd").first().textContent()).toBe(
+        `${grouped(first)} of ${grouped(log.length)}`,
+      );
+      expect(await side.locator(".next").textContent()).toContain(`block ${log[first].block}`);
+    }
+    await page.goto(`${url}#/travel?id=lru&with=lru-again`);
+    await page.getByText(`They are identical: all ${grouped(a.length)} events are the same.`).waitFor();
+    expect(await page.getByRole("button", { name: "Go to the first difference" }).isHidden()).toBe(true);
+  });
+
+  test("a run's view has its most valuable and most wasted prefixes, each with the moment when it was cached", async () => {
+    const { valuable, wasted } = await client.get<PrefixData>("/api/runs/lru/prefixes");
+    const page = await visit(`${url}#/run?id=lru`);
+    await page.getByRole("heading", { name: "Which prefixes" }).scrollIntoViewIfNeeded();
+    for (const [name, rows] of [
+      ["The most valuable prefixes", valuable],
+      ["The most wasted prefixes", wasted],
+    ] as const) {
+      const links = page.getByRole("region", { name }).getByRole("link");
+      await expect.poll(() => links.allTextContents()).toEqual(rows.map(({ request }) => `#${request}`));
+    }
+    await page.getByRole("region", { name: "The most valuable" }).getByRole("link").first().click();
+    await isAt(page, valuable[0].event);
+    const published = logs.get("lru")![valuable[0].event];
+    expect(published).toMatchObject({ event: "publish", request: valuable[0].request });
+    await page.goto(`${url}#/run?id=no-events`);
+    await page.getByText("Saved with --events").waitFor();
+    await page.goto(`${url}#/travel?id=no-events`);
+    await page.getByRole("alert").filter({ hasText: "events" }).waitFor();
+  });
+
+  test("figures on a canvas are saved as SVG with all that is drawn", async () => {
+    const page = await visit(`${url}#/travel?id=lru&event=4000&colour=life`);
+    await isAt(page, 4000);
+    const saved = async (name: string) => {
+      const [file] = await Promise.all([page.waitForEvent("download"), page.getByRole("button", { name }).click()]);
+      return readFileSync(await file.path());
+    };
+    const blocks = (await saved("Blocks: save as SVG")).toString();
+    expect(blocks.match(/<rect/g)!.length).toBeGreaterThanOrEqual(200);
+    expect((await saved("Cached prefixes: save as SVG")).toString()).toContain("next event</text>");
+    expect((await saved("Cached prefixes: save as PNG")).subarray(1, 4).toString()).toBe("PNG");
+    expect((await saved("The whole log: save as SVG")).toString()).toContain("evicted</tspan>");
+  });
+
+  test.each([
+    { colorScheme: "light", viewport: { width: 1280, height: 900 } },
+    { colorScheme: "dark", viewport: { width: 390, height: 800 } },
+  ] as const)("axe finds no serious barrier while travelling: %o", async (options) => {
+    const page = await visit(url, options);
+    for (const view of ["travel?id=sim&event=3000", "travel?id=lru&with=fifo&event=4000", "run?id=lru"]) {
+      await page.goto(`${url}#/${view}`);
+      await page.locator(".readout, .tiles").first().waitFor();
+      await page.waitForTimeout(300);
+      expect({ view, barriers: await barriers(page) }).toEqual({ view, barriers: [] });
+      expect(await page.evaluate("document.documentElement.scrollWidth <= innerWidth")).toBe(true);
+    }
+  });
+});
