@@ -19,46 +19,43 @@ export interface Runs {
  */
 export function runsOf({ log, publications }: EventHistory, states: BlockStates): Runs {
   const { blocks, publication } = states;
-  const { event, parent: parentOf, content } = publications;
+  const { event, parent: parentOf, content, contents } = publications;
   const { block: blockOf, value: placeOf } = log.columns();
-  const byContent = new Int32Array(publications.contents).fill(-1);
-  const cached = sortedByContent(states, content);
-  for (const block of cached) byContent[content[publication[block]]] = block;
-
+  // Blocks of one content, of which there are several where an index keeps them all, are a list.
+  const byContent = new Int32Array(contents).fill(-1);
+  const alike = new Int32Array(blocks).fill(-1);
+  for (let block = blocks - 1; block >= 0; block--) {
+    if (!states.isCached(block)) continue;
+    const here = content[publication[block]];
+    alike[block] = byContent[here];
+    byContent[here] = block;
+  }
+  const above = (block: number) => {
+    const before = parentOf[publication[block]];
+    if (before < 0) return -1;
+    const same = blockOf[event[before]];
+    const found = states.isCached(same) && publication[same] === before ? same : byContent[content[before]];
+    const isNext = found >= 0 && placeOf[event[publication[found]]] + 1 === placeOf[event[publication[block]]];
+    return isNext ? found : -1;
+  };
   const child = new Int32Array(blocks).fill(-1);
   const sibling = new Int32Array(blocks).fill(-1);
   const children = new Int32Array(blocks);
   let root = -1;
-  for (let i = cached.length - 1; i >= 0; i--) {
-    const block = cached[i];
-    const before = parentOf[publication[block]];
-    let above = -1;
-    if (before >= 0) {
-      const same = blockOf[event[before]];
-      above = states.isCached(same) && publication[same] === before ? same : byContent[content[before]];
-      const isNext = above >= 0 && placeOf[event[publication[above]]] + 1 === placeOf[event[publication[block]]];
-      if (!isNext) above = -1;
+  for (let here = contents - 1; here >= 0; here--)
+    for (let block = byContent[here]; block >= 0; block = alike[block]) {
+      const parent = above(block);
+      if (parent < 0) {
+        sibling[block] = root;
+        root = block;
+      } else {
+        sibling[block] = child[parent];
+        child[parent] = block;
+        children[parent]++;
+      }
     }
-    if (above < 0) {
-      sibling[block] = root;
-      root = block;
-    } else {
-      sibling[block] = child[above];
-      child[above] = block;
-      children[above]++;
-    }
-  }
-  return inOrder(cached.length, root, child, sibling, children);
-}
-
-function sortedByContent(states: BlockStates, content: Int32Array): Int32Array {
-  const { blocks, publication } = states;
-  const places = new Float64Array(states.counts[Life.held] + states.counts[Life.idle]);
-  let count = 0;
-  for (let block = 0; block < blocks; block++)
-    if (states.isCached(block)) places[count++] = content[publication[block]] * blocks + block;
-  places.sort();
-  return Int32Array.from(places, (place) => place % blocks);
+  const { counts } = states;
+  return inOrder(counts[Life.held] + counts[Life.idle], root, child, sibling, children);
 }
 
 function inOrder(count: number, root: number, child: Int32Array, sibling: Int32Array, children: Int32Array): Runs {
@@ -156,31 +153,44 @@ function treeColumns(
   const { blockTokens, log, publications } = history;
   const { value: placeOf } = log.columns();
   const { life, hits, usedAt, publication } = states;
-  const ageOf = ageAt(history, states);
-  const column = (initial: number) => new Array<number>(nodes.count).fill(initial);
-  const [block, owner, fromToken] = [column(-1), column(-1), column(Number.POSITIVE_INFINITY)];
-  const [tokens, heldBlocks, hitCount, merged] = [column(0), column(0), column(0), column(0)];
-  const ageNs = column(Number.POSITIVE_INFINITY);
+  const { count, whole, parent } = nodes;
+  const [block, owner] = [new Int32Array(count).fill(-1), new Int32Array(count).fill(-1)];
+  const [merged, blocks, heldBlocks] = [new Int32Array(count), new Int32Array(count), new Int32Array(count)];
+  const [found, usedLast] = [new Float64Array(count), new Int32Array(count)];
+  const place = new Int32Array(count);
   let next = -1;
   for (let run = 0; run < runs.count; run++) {
     const node = nodes.of[run];
     const first = runs.order[runs.start[run]];
+    const from = placeOf[publications.event[publication[first]]];
     if (block[node] < 0) {
       block[node] = first;
-      if (node < nodes.whole) owner[node] = cachedBy(history, states, first);
+      place[node] = from;
+      if (node < whole) owner[node] = cachedBy(history, states, first);
     }
     merged[node]++;
-    fromToken[node] = Math.min(fromToken[node], placeOf[publications.event[publication[first]]] * blockTokens);
+    place[node] = Math.min(place[node], from);
+    blocks[node] += runs.start[run + 1] - runs.start[run];
     for (let at = runs.start[run]; at < runs.start[run + 1]; at++) {
       const one = runs.order[at];
-      const isHeld = life[one] === Life.held;
       if (one === nextBlock) next = node;
-      if (isHeld) heldBlocks[node]++;
-      tokens[node] += blockTokens;
-      hitCount[node] += hits[one];
-      ageNs[node] = Math.min(ageNs[node], isHeld ? 0 : ageOf(usedAt[one]));
+      if (life[one] === Life.held) heldBlocks[node]++;
+      found[node] += hits[one];
+      if (usedAt[one] > usedLast[node]) usedLast[node] = usedAt[one];
     }
   }
-  const { parent } = nodes;
-  return { blockTokens, parent, fromToken, tokens, block, heldBlocks, hits: hitCount, ageNs, owner, merged, next };
+  const ageOf = ageAt(history, states);
+  return {
+    blockTokens,
+    parent,
+    fromToken: Array.from(place, (from) => from * blockTokens),
+    tokens: Array.from(blocks, (size) => size * blockTokens),
+    block: [...block],
+    heldBlocks: [...heldBlocks],
+    hits: [...found],
+    ageNs: Array.from(usedLast, (event, node) => (heldBlocks[node] > 0 ? 0 : ageOf(event))),
+    owner: [...owner],
+    merged: [...merged],
+    next,
+  };
 }
