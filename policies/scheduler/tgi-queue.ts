@@ -173,6 +173,8 @@ class TgiQueue implements Scheduler {
       const last = running[running.length - 1];
       if (running.length > 1) {
         context.preempt(last, "recompute");
+        // Its blocks may be room for who waits.
+        this.#isHeldUp = false;
         continue;
       }
       refuseForRoom(context, last);

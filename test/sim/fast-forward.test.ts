@@ -106,6 +106,21 @@ test("so it is where a key stands for more than a token, and requests are of sev
   );
 });
 
+test("fuzz found: who waits for room that a preemption makes is looked at before the next step", () => {
+  const rows: Row[] = [
+    { at: 0, prompt: 1, answer: 16 },
+    { at: 0, prompt: 1, answer: 12 },
+    { at: 0, prompt: 1, answer: 9 },
+  ];
+  const own: OwnSimulation = {
+    ...{ scheduler: "tgi-queue", schedulerOptions: { "max-batch-prefill-tokens": 3 }, blocks: 5, events: true },
+    cost: linearCost({ fixed: 1 }),
+  };
+  const [atOnce, single] = [false, true].map((everyStep) => simulated(rows, { ...own, everyStep }));
+  expect(single.replicas[0].cache.counters.preemptions).toBeGreaterThan(0);
+  expect(everythingOf(atOnce)).toEqual(everythingOf(single));
+});
+
 test("it does take steps at once", () => {
   let told = 0;
   const rows = [{ prompt: 5, answer: 60 }];
