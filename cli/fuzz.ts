@@ -9,7 +9,10 @@ import {
 } from "../policies/registry.ts";
 import { type Beaten, searchBeaten, traceOf } from "./fuzz/beat.ts";
 import { beatDocument, beatText } from "./fuzz/beat-report.ts";
+import { books } from "./fuzz/books.ts";
+import { caching } from "./fuzz/caching.ts";
 import { Engines } from "./fuzz/engines.ts";
+import { fastForward } from "./fuzz/fast-forward.ts";
 import { indexes } from "./fuzz/indexes.ts";
 import { type FuzzKind, type KindName, kindNames } from "./fuzz/kinds.ts";
 import { fuzzDocument, fuzzText, type KindSearched } from "./fuzz/report.ts";
@@ -48,7 +51,7 @@ A counterexample is made as small as it goes and saved as a trace, with the
 configuration beside it. docs/fuzz.md tells what is tried.
 
 Examples:
-  kvlab fuzz                                  both searches, 1,000 cases each
+  kvlab fuzz                                  all searches, 1,000 cases each
   kvlab fuzz --against indexes --cases 100000 --seed 7
   kvlab fuzz --minutes 30 --cases 1000000
   kvlab fuzz --replay fuzz/sim-engine-1a2b3c4d.json
@@ -59,7 +62,7 @@ Examples:
 export function addFuzz(program: Command): void {
   program
     .command("fuzz")
-    .description("search for traces and configurations on which simulator and engine, or two indexes, differ")
+    .description("search for traces and configurations on which what must be alike differs")
     .addOption(
       new Option("--against <KINDS>", `comma list of ${kindNames.join(", ")}`)
         .argParser(parseKinds)
@@ -80,7 +83,7 @@ function parseKinds(text: string): readonly string[] {
   const kinds = commaList("--against", text);
   const unknown = kinds.find((kind) => !kindNames.includes(kind as KindName));
   if (unknown === undefined) return kinds;
-  throw new InputError(`--against has "${unknown}", expected ${kindNames.join(" or ")}`);
+  throw new InputError(`--against has "${unknown}", expected one of ${kindNames.join(", ")}`);
 }
 
 function minutes(text: string): number {
@@ -103,7 +106,7 @@ const turn = 100;
 async function fuzz(options: FuzzOptions, command: Command): Promise<void> {
   if (options.beat) return await beat(options.beat, options, command);
   const engines = new Engines();
-  const kinds = [simEngine(engines), indexes];
+  const kinds = [simEngine(engines), caching(engines), fastForward, indexes, books];
   const progress = new Progress();
   const watch = new Watch(options);
   try {
@@ -235,7 +238,7 @@ async function replayed(
   const { against, saved, ...one } = await readSaved(out, name);
   const kind = all.find((some) => some.name === against);
   if (kind === undefined)
-    throw new InputError(`${saved.file}: is against "${against}", expected ${kindNames.join(" or ")}`);
+    throw new InputError(`${saved.file}: is against "${against}", expected one of ${kindNames.join(", ")}`);
   const checked = await tried(kind, one, everyPart);
   if (checked === undefined) throw new InputError(`${saved.file}: there is no such configuration any more`);
   const { trouble, decisions } = checked;

@@ -92,9 +92,20 @@ export class OperationsPlayer {
   readonly #trace: Trace;
   readonly #blocks: BlockColumns;
   readonly #pins = new Map<string, Sequence>();
+  readonly #carriedOut: (result: OperationResult) => void;
 
-  /** @throws InputError if an operation names a request that the trace does not have. */
-  constructor(operations: readonly Operation[], trace: Trace, blocks: BlockColumns) {
+  /**
+   * `carriedOut` is told of each as it is.
+   *
+   * @throws InputError if an operation names a request that the trace does not have.
+   */
+  constructor(
+    operations: readonly Operation[],
+    trace: Trace,
+    blocks: BlockColumns,
+    carriedOut: (result: OperationResult) => void = () => {},
+  ) {
+    this.#carriedOut = carriedOut;
     for (const { before, like = 0 } of operations)
       if (Math.max(before, like) >= trace.requestCount)
         throw new InputError(
@@ -111,8 +122,11 @@ export class OperationsPlayer {
 
   /** The next request is this one, and comes now. */
   before(request: number, cache: KvCache, nowNs: Nanos): void {
-    for (const [at, operation] of this.#before.get(request) ?? [])
-      this.results.push({ ...operation, result: this.#carryOut(operation, at, cache, nowNs) });
+    for (const [at, operation] of this.#before.get(request) ?? []) {
+      const result = { ...operation, result: this.#carryOut(operation, at, cache, nowNs) };
+      this.results.push(result);
+      this.#carriedOut(result);
+    }
   }
 
   #carryOut({ operation, like, tokens, name, blocks }: Operation, at: number, cache: KvCache, nowNs: Nanos): string {

@@ -48,6 +48,18 @@ export class Engines {
     return executor;
   }
 
+  /** Writes keys and values to all blocks that no token has, the same each time. */
+  async spoil(blockTokens: number): Promise<void> {
+    const executor = await this.executor(blockTokens);
+    const random = seededRandom(7);
+    const noise = ({ length }: Float32Array) => Float32Array.from({ length }, () => 4 * random.unit() - 2);
+    const { keys, values } = await executor.readBlock(0);
+    await executor.writeBlock(0, { keys: noise(keys), values: noise(values) });
+    await executor.copyBlocks(
+      Array.from({ length: executor.blockCount - 1 }, (_, i) => ({ source: 0, target: i + 1 })),
+    );
+  }
+
   async close(): Promise<void> {
     for (const executor of this.#open.values()) await (await executor).close();
     this.#open.clear();

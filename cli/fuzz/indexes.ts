@@ -1,5 +1,6 @@
 import { type Difference, type DifferenceSide, Lockstep } from "../../core/lockstep.ts";
 import { CacheReplay, type ReplayConfig } from "../../core/replay.ts";
+import { OperationsPlayer } from "../operations-file.ts";
 import type { Checked, FuzzCase, FuzzKind, Trouble } from "./kinds.ts";
 import { configOf, type FuzzParts, type Setup } from "./setup.ts";
 
@@ -13,22 +14,30 @@ export const indexes: FuzzKind = {
   command: compareCommand,
 };
 
-function parted({ trace, setup }: FuzzCase, parts: FuzzParts): Checked {
+function parted({ trace, setup, operations }: FuzzCase, parts: FuzzParts): Checked {
   const own = { ...configOf(setup, parts), audit: true };
   const { victims: _, "victim-unit": __, ...rules } = setup.rules;
   const first: ReplayConfig = { ...own, index: parts.indexes.find(({ name }) => name === reference)!, rules };
-  const configs = [first, own];
   const columns = CacheReplay.blockKeys(first, trace);
+  const players = [1, 2].map(() => new OperationsPlayer(operations, trace, columns));
+  const configs = [first, own].map(
+    (config, i): ReplayConfig => ({
+      ...config,
+      before: (...args) => players[i].before(...args),
+    }),
+  );
   const lockstep = new Lockstep(trace, configs, [columns, columns]);
   while (!lockstep.done) lockstep.serve();
   const [{ difference, comparison }] = lockstep.compared;
   const { events, hitBlocks, evictedBlocks, refusedRequests, noted } = comparison;
   const others = events - hitBlocks - evictedBlocks - refusedRequests;
   const decisions = { hit: hitBlocks, evict: evictedBlocks, refuse: refusedRequests, other: others };
-  return { decisions, trouble: troubleOf(setup, difference, noted.get("block-numbers")?.first) };
+  // Victims come back a run at once, or one by one: other allocators care, and so does the next request if an operator evicts.
+  const isSame = setup.allocator === "block" && operations.every(({ operation }) => operation !== "evict");
+  const otherBlocks = isSame ? noted.get("block-numbers")?.first : undefined;
+  return { decisions, trouble: troubleOf(setup, difference, otherBlocks) };
 }
 
-/** Other allocators than `block` care which blocks come back together: a run's at once, or one by one. */
 function troubleOf(
   setup: Setup,
   difference: Difference | undefined,
@@ -39,7 +48,7 @@ function troubleOf(
     const message = `at request ${difference.request}: ${reference} ${mine}, ${setup.index} ${other}`;
     return { sort: "parting", message };
   }
-  if (otherBlocks === undefined || setup.allocator !== "block") return undefined;
+  if (otherBlocks === undefined) return undefined;
   return { sort: "block-numbers", message: `other physical blocks from request ${otherBlocks} on` };
 }
 
@@ -49,7 +58,8 @@ function told({ event, hitBlocks, refused }: DifferenceSide): string {
   return `has ${hitBlocks} hits and does "${does}"`;
 }
 
-function compareCommand(setup: Setup, file: string): string {
+function compareCommand(setup: Setup, file: string, operationsFile?: string): string | undefined {
+  if (operationsFile !== undefined) return undefined;
   // A tree's own rules are not the hash table's: they are left out where both have to follow them.
   const { victims: _, "victim-unit": __, ...rules } = setup.rules;
   return [

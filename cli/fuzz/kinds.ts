@@ -1,13 +1,16 @@
 import type { Trace } from "../../core/trace.ts";
+import type { Operation } from "../operations-file.ts";
 import type { FuzzParts, Setup } from "./setup.ts";
 
-/** A trace, and how it is served. */
+/** A trace, how it is served, and what an operator does meanwhile. */
 export interface FuzzCase {
   readonly trace: Trace;
   readonly setup: Setup;
+  /** In the order of the requests before which they come. */
+  readonly operations: readonly Operation[];
 }
 
-export const kindNames = ["sim-engine", "indexes"] as const;
+export const kindNames = ["sim-engine", "caching", "fast-forward", "indexes", "books"] as const;
 export type KindName = (typeof kindNames)[number];
 
 /** What is wrong with a case. */
@@ -31,6 +34,6 @@ export interface FuzzKind {
   readonly says: string;
   /** @throws Whatever is thrown is trouble, but InputError: there is no such configuration. */
   check(one: FuzzCase, parts: FuzzParts): Promise<Checked>;
-  /** The command of others that shows what was found, for a trace in this file. */
-  command(setup: Setup, file: string): string;
+  /** The command of others that shows what was found, for a trace and operations in these files, if there is one. */
+  command?(setup: Setup, file: string, operationsFile?: string): string | undefined;
 }

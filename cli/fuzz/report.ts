@@ -1,9 +1,9 @@
 import { rowOf, type Trace } from "../../core/trace.ts";
 import { calledAs, version } from "../package.ts";
 import { colors, counted, grouped, wrapped } from "../table.ts";
-import type { FuzzKind } from "./kinds.ts";
+import type { FuzzCase, FuzzKind } from "./kinds.ts";
 import type { Saved } from "./saved.ts";
-import type { Searched } from "./search.ts";
+import type { Finding, Searched } from "./search.ts";
 
 /** One way of looking for trouble, and what came of it. */
 export interface KindSearched extends Searched {
@@ -44,12 +44,17 @@ export function fuzzDocument({ seed, interrupted, wallMs, kinds }: Fuzzed) {
             setup: finding.setup,
             trace: saved?.traceFile ?? null,
             replay: saved ? replayWords(saved) : null,
-            command: saved ? finding.kind.command(finding.setup, saved.traceFile) : null,
+            operations: saved?.operationsFile ?? null,
+            command: saved ? (commandFor(finding, saved) ?? null) : null,
           }
         : null,
     })),
   };
 }
+
+/** What shows it besides. */
+const commandFor = ({ kind, setup }: Finding, { traceFile, operationsFile }: Saved) =>
+  kind.command?.(setup, traceFile, operationsFile);
 
 const replayWords = ({ file }: Saved) => `kvlab fuzz --replay ${file}`;
 
@@ -71,23 +76,25 @@ function kindText({ kind, cases, refused, decisions, finding, saved }: KindSearc
   const lines = [`${mark} ${wrapped(`${kind.name}: ${kind.says}`, 2, 2)}`, `  ${tried}`];
   if (finding) {
     lines.push("", `  ${wrapped(finding.message, 2, 2)}`, "");
-    lines.push(...storyOf(finding.trace, finding.setup).map((line) => `  ${wrapped(line, 4, 2)}`));
+    lines.push(...storyOf(finding).map((line) => `  ${wrapped(line, 4, 2)}`));
   }
   if (finding && saved) {
     lines.push("", `  Again: ${replayWords(saved).replace("kvlab", calledAs())}`);
-    lines.push(`  Shown: ${kind.command(finding.setup, saved.traceFile).replace("kvlab", calledAs())}`);
+    const command = commandFor(finding, saved);
+    if (command) lines.push(`  Shown: ${command.replace("kvlab", calledAs())}`);
   }
   return lines.join("\n");
 }
 
 /** A case as somebody would tell it. */
-function storyOf(trace: Trace, setup: object): string[] {
+function storyOf({ trace, setup, operations }: FuzzCase): string[] {
   const words = Object.entries(setup).map(([name, value]) =>
     typeof value === "object"
       ? Object.entries(value as object).map(([each, of]) => `${each}=${of}`)
       : [`${name} ${value}`],
   );
-  return [words.flat().join(", "), ...Array.from({ length: trace.requestCount }, (_, r) => requestText(trace, r))];
+  const requests = Array.from({ length: trace.requestCount }, (_, r) => requestText(trace, r));
+  return [words.flat().join(", "), ...requests, ...operations.map((operation) => JSON.stringify(operation))];
 }
 
 function requestText(trace: Trace, r: number): string {
@@ -96,7 +103,7 @@ function requestText(trace: Trace, r: number): string {
   const answer = generatedKeys
     ? `answer ${Array.from(generatedKeys).join(" ") || "empty"}`
     : `answer of ${outputTokens}`;
-  const rest = Object.entries(others).flatMap(([name, value]) => (value ? [`${name} ${value}`] : []));
+  const rest = Object.entries(others).flatMap(([name, value]) => (value > 0 ? [`${name} ${value}`] : []));
   return [
     `request ${r}: at ${arrivalNs} ns, ${prompt} ${Array.from(keys).join(" ")}`,
     `${answer} (at most ${maxOutputTokens})`,

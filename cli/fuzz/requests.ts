@@ -7,6 +7,8 @@ interface Draft {
   readonly from: number;
   readonly answered: boolean;
   readonly kept: number;
+  /** Waits for the one that it goes on from, where the trace says such things. */
+  readonly isTurn: boolean;
   readonly added: readonly number[];
   readonly answer: readonly number[];
   readonly spare: number;
@@ -28,42 +30,53 @@ const millisecond = 1e6;
 /** Longer prompts show nothing that these do not. */
 const mostUnits = 32;
 
-const draft: fc.Arbitrary<Draft> = fc.record({
-  from: fc.nat(7),
-  answered: fc.boolean(),
-  kept: fc.oneof({ withCrossShrink: true }, fc.nat(24), fc.constant(mostUnits)),
-  added: fc.oneof({ arbitrary: tokens(0, 8), weight: 2 }, { arbitrary: fc.constant([]), weight: 1 }),
-  answer: tokens(0, 16),
-  spare: fc.nat(3),
-  // Bursts, arrivals that fall on the end of a step of a millisecond, and any.
-  gapNs: fc.oneof(
-    { withCrossShrink: true },
-    { arbitrary: fc.constant(0), weight: 3 },
-    { arbitrary: fc.constant(millisecond), weight: 1 },
-    { arbitrary: fc.nat(4 * millisecond), weight: 1 },
-  ),
-  session: fc.nat(3),
-  thinkMs: fc.nat(2),
-  priority: fc.nat(2),
-  retentionMs: fc.nat(3),
-  marked: fc.nat(12),
-  namespace: fc.nat(7),
-});
+const anyDraft = (longestAnswer: number): fc.Arbitrary<Draft> =>
+  fc.record({
+    from: fc.nat(7),
+    answered: fc.boolean(),
+    kept: fc.oneof({ withCrossShrink: true }, fc.nat(24), fc.constant(mostUnits), fc.constant(0)),
+    isTurn: fc.boolean(),
+    added: fc.oneof({ arbitrary: tokens(0, 8), weight: 2 }, { arbitrary: fc.constant([]), weight: 1 }),
+    answer: fc.oneof({ arbitrary: tokens(0, longestAnswer), weight: 3 }, { arbitrary: tokens(0, 1), weight: 1 }),
+    spare: fc.nat(3),
+    // Bursts, arrivals that fall on the end of a step of a millisecond, and any.
+    gapNs: fc.oneof(
+      { withCrossShrink: true },
+      { arbitrary: fc.constant(0), weight: 3 },
+      { arbitrary: fc.constant(millisecond), weight: 1 },
+      { arbitrary: fc.nat(4 * millisecond), weight: 1 },
+    ),
+    session: fc.nat(3),
+    thinkMs: fc.nat(2),
+    priority: fc.nat(2),
+    retentionMs: fc.nat(3),
+    marked: fc.nat(12),
+    namespace: fc.constantFrom(0, 0, 0, 1, 2),
+  });
 
 /**
  * A trace of a few requests, most of which go on from an earlier one, stop in the middle of it or ask the same again.
  * Token ids (the trace says what was answered), or content ids of two tokens.
  */
-export const fuzzTraces = (maxRequests = 12): fc.Arbitrary<Trace> =>
+export const fuzzTraces = ({ maxRequests = 12, longestAnswer = 16 } = {}): fc.Arbitrary<Trace> =>
   fc
     .record({
       unitTokens: fc.constantFrom(1, 1, 2),
       spaces: fc.boolean(),
-      drafts: fc.array(draft, { minLength: 1, maxLength: maxRequests, size: "max" }),
+      turns: fc.boolean(),
+      drafts: fc.array(anyDraft(longestAnswer), { minLength: 1, maxLength: maxRequests, size: "max" }),
     })
-    .map(({ unitTokens, spaces, drafts }) => traceOf(unitTokens, spaces, drafts));
+    .map(traceOf);
 
-function traceOf(unitTokens: number, spaces: boolean, drafts: readonly Draft[]): Trace {
+interface Drafts {
+  readonly unitTokens: number;
+  /** Whether the trace has namespaces, and turns that wait for others. */
+  readonly spaces: boolean;
+  readonly turns: boolean;
+  readonly drafts: readonly Draft[];
+}
+
+function traceOf({ unitTokens, spaces, turns, drafts }: Drafts): Trace {
   const builder = new TraceBuilder(unitTokens);
   const ids = new Map<string, number>();
   const sessions = new Map<number, number>();
@@ -91,7 +104,8 @@ function traceOf(unitTokens: number, spaces: boolean, drafts: readonly Draft[]):
       markedTokens: Math.min(marked, prompt.length),
       ...(unitTokens === 1 && { generatedKeys: answer }),
       ...(session > 0 && { session }),
-      ...(spaces && { namespace: namespace === 0 ? 1 : 0 }),
+      ...(spaces && { namespace }),
+      ...(turns && { parent: one.isTurn && row > 0 ? from % row : -1 }),
     });
   });
   return builder.take();

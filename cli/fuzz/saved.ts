@@ -5,6 +5,7 @@ import { InputError } from "../../core/errors.ts";
 import { readTrace, rowOf, type Trace } from "../../core/trace.ts";
 import { openTrace } from "../../traces/open.ts";
 import { writeMooncake } from "../../traces/write-mooncake.ts";
+import { readOperations } from "../operations-file.ts";
 import { version } from "../package.ts";
 import type { FuzzCase } from "./kinds.ts";
 import type { Finding } from "./search.ts";
@@ -12,23 +13,29 @@ import type { Setup } from "./setup.ts";
 
 const schema = "fuzz-case/1";
 
-/** A counterexample in two files: a trace that every command reads, and beside it how it is served. */
+/** A counterexample in files: a trace and operations that every command reads, and beside them how they are served. */
 export interface Saved {
   readonly name: string;
   readonly file: string;
   readonly traceFile: string;
+  /** If there are any. */
+  readonly operationsFile?: string;
 }
 
 /** The same case has the same name. */
 export async function saveFinding(folder: string, finding: Finding, seed: number): Promise<Saved> {
-  const { kind, trace, setup, message } = finding;
-  const hash = createHash("sha256").update(JSON.stringify([setup, lines(trace)]));
+  const { kind, trace, setup, operations, message } = finding;
+  const hash = createHash("sha256").update(JSON.stringify([setup, lines(trace), operations]));
   const name = `${kind.name}-${hash.digest("hex").slice(0, 8)}`;
   const saved = { name, file: join(folder, `${name}.json`), traceFile: await saveTrace(folder, name, trace) };
+  const operationsFile = join(folder, `${name}-operations.jsonl`);
+  const acts = operations.length === 0 ? undefined : operations.map((one) => `${JSON.stringify(one)}\n`).join("");
+  if (acts !== undefined) await written(operationsFile, () => writeFile(operationsFile, acts));
   const found = { message, seed, kvlab: version };
-  const document = { schema, against: kind.name, trace: `${name}.jsonl`, setup, found };
+  const files = { trace: `${name}.jsonl`, ...(acts && { operations: basename(operationsFile) }) };
+  const document = { schema, against: kind.name, ...files, setup, found };
   await written(saved.file, () => writeFile(saved.file, `${JSON.stringify(document, undefined, 2)}\n`));
-  return saved;
+  return { ...saved, ...(acts && { operationsFile }) };
 }
 
 /** Returns the trace's file. @throws InputError if it cannot be written */
@@ -59,6 +66,7 @@ function lines(trace: Trace): string {
       input_tok_ids: Array.from(row.keys),
       output_tok_ids: Array.from(row.generatedKeys ?? { length: row.outputTokens }, (token) => token ?? 0),
       max_output_length: row.maxOutputTokens,
+      parent: row.parent,
       session_id: row.session === 0 ? undefined : row.session,
       think_ns: row.thinkNs,
       priority: row.priority,
@@ -77,9 +85,17 @@ export async function readSaved(
 ): Promise<FuzzCase & { readonly against: string; readonly saved: Saved }> {
   const isName = basename(nameOrFile) === nameOrFile && !nameOrFile.endsWith(".json");
   const file = isName ? join(folder, `${nameOrFile}.json`) : nameOrFile;
-  const { against, trace, setup } = parsed(file, await textOf(file));
-  const saved = { name: basename(file, ".json"), file, traceFile: join(dirname(file), trace) };
-  return { against, setup, saved, trace: await readTrace(await openTrace([saved.traceFile])) };
+  const { against, trace, operations, setup } = parsed(file, await textOf(file));
+  const beside = (name: string) => join(dirname(file), name);
+  const saved = {
+    ...{ name: basename(file, ".json"), file, traceFile: beside(trace) },
+    ...(operations !== undefined && { operationsFile: beside(operations) }),
+  };
+  return {
+    ...{ against, setup, saved },
+    trace: await readTrace(await openTrace([saved.traceFile])),
+    operations: saved.operationsFile === undefined ? [] : await readOperations(saved.operationsFile),
+  };
 }
 
 async function textOf(file: string): Promise<string> {
@@ -91,8 +107,16 @@ async function textOf(file: string): Promise<string> {
   }
 }
 
-function parsed(file: string, text: string): { against: string; trace: string; setup: Setup } {
-  let found: { schema?: unknown; against: string; trace: string; setup: Setup } | null = null;
+interface SavedDocument {
+  readonly schema?: unknown;
+  readonly against: string;
+  readonly trace: string;
+  readonly operations?: string;
+  readonly setup: Setup;
+}
+
+function parsed(file: string, text: string): SavedDocument {
+  let found: SavedDocument | null = null;
   try {
     found = JSON.parse(text);
   } catch {

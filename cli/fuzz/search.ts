@@ -28,8 +28,8 @@ export interface SearchOptions {
   readonly advance?: () => Promise<void>;
 }
 
-/** Attempts to make a case smaller. */
-const mostShrinks = 3000;
+/** Attempts to make what a case is drawn from smaller, before the case itself is. */
+const mostShrinks = 300;
 
 /** Tries cases at random until one shows trouble, which is then made smaller. */
 export async function search(kind: FuzzKind, parts: FuzzParts, options: SearchOptions): Promise<Searched> {

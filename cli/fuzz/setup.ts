@@ -48,6 +48,20 @@ export function configOf(setup: Setup, parts: FuzzParts): CacheConfig & Schedule
   };
 }
 
+/** The options of the commands that serve a trace so. */
+export function policyWords(
+  { index, eviction, allocator, scheduler, ...setup }: Setup,
+  operationsFile: string | undefined,
+): string {
+  return [
+    `--index ${index} --eviction ${eviction} --allocator ${allocator} --scheduler ${scheduler}`,
+    ...Object.entries(setup.schedulerOptions).map(([name, value]) => `--scheduler-option ${name}=${value}`),
+    ...Object.entries(setup.rules).map(([name, value]) => `--rule ${name}=${value}`),
+    `--block-size ${setup.blockTokens} --blocks ${setup.blocks} --seed ${setup.seed}`,
+    ...(operationsFile === undefined ? [] : [`--operations ${operationsFile}`]),
+  ].join(" ");
+}
+
 /** @throws InputError if there is none */
 export function named<P extends Plugin>(plugins: readonly P[], name: string): P {
   const found = plugins.find((plugin) => plugin.name === name);
@@ -55,6 +69,6 @@ export function named<P extends Plugin>(plugins: readonly P[], name: string): P 
   throw new InputError(`unknown part "${name}", expected one of ${plugins.map((plugin) => plugin.name).join(", ")}`);
 }
 
-/** Tokens that a cache holds: hardly any, or all of a case. */
+/** Tokens that a cache holds: hardly any, or all of a case; of blocks larger than any request, some. */
 export const mostCapacity = 96;
-export const mostBlocks = (blockTokens: number): number => Math.floor(mostCapacity / blockTokens);
+export const mostBlocks = (blockTokens: number): number => Math.max(4, Math.ceil(mostCapacity / blockTokens));

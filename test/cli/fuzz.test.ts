@@ -7,14 +7,14 @@ import { ended, fromSource, kvlab, newFolder, refusal, start } from "./program.t
 const fuzz = (folder: string, args: string) =>
   ended(start(folder, ["fuzz", ...args.split(" ")], { XDG_CACHE_HOME: folder }, fromSource()));
 
-test("both searches find nothing, and say how much they have tried", async () => {
+test("all searches find nothing, and say how much they have tried", async () => {
   const folder = newFolder();
   const { code, stdout, stderr } = await fuzz(folder, "--cases 8 --seed 3 --json");
   expect([code, stderr]).toEqual([0, ""]);
   const document = JSON.parse(stdout);
   expect(document).toMatchObject({ schema: "fuzz/1", seed: 3, interrupted: false, found: 0 });
   const kinds = document.kinds as { name: string; cases: number; refused: number; finding: unknown }[];
-  expect(kinds.map(({ name }) => name)).toEqual(["sim-engine", "indexes"]);
+  expect(kinds.map(({ name }) => name)).toEqual(["sim-engine", "caching", "fast-forward", "indexes", "books"]);
   for (const { cases, refused, finding } of kinds) expect([cases + refused, finding]).toEqual([8, null]);
   expect(readdirSync(folder)).not.toContain("fuzz");
 });
@@ -68,7 +68,10 @@ test("the smallest trace on which LRU has fewer hits than FIFO is shown and save
 
 describe.concurrent("what cannot be searched is refused in one line", () => {
   const cases: [args: string, said: RegExp][] = [
-    ["--against simulators", /^--against has "simulators", expected sim-engine or indexes$/],
+    [
+      "--against simulators",
+      /^--against has "simulators", expected one of sim-engine, caching, fast-forward, indexes, books$/,
+    ],
     ["--minutes 0", /^--minutes is 0, expected a number above 0$/],
     ["--cases none", /^--cases is "none", expected a whole number from 1$/],
     ["--beat lru", /^--beat has 1 name, expected two: --beat lru fifo$/],

@@ -4,22 +4,30 @@ import { join } from "node:path";
 import fc from "fast-check";
 import { afterAll, describe, expect, test } from "vitest";
 import { type BeatSearched, everyTrace, searchBeaten, total } from "../../cli/fuzz/beat.ts";
+import { books } from "../../cli/fuzz/books.ts";
+import { caching } from "../../cli/fuzz/caching.ts";
 import { casesOf } from "../../cli/fuzz/cases.ts";
 import { Engines } from "../../cli/fuzz/engines.ts";
+import { fastForward } from "../../cli/fuzz/fast-forward.ts";
 import { indexes } from "../../cli/fuzz/indexes.ts";
+import type { FuzzKind } from "../../cli/fuzz/kinds.ts";
 import { readSaved, saveFinding } from "../../cli/fuzz/saved.ts";
 import { search, tried } from "../../cli/fuzz/search.ts";
 import type { FuzzParts } from "../../cli/fuzz/setup.ts";
 import { sideOf } from "../../cli/fuzz/sides.ts";
 import { simEngine } from "../../cli/fuzz/sim-engine.ts";
-import type { IndexPlugin, SchedulerPlugin } from "../../core/plugins.ts";
+import type { IndexPlugin, Match, PrefixIndex, SchedulerPlugin } from "../../core/plugins.ts";
+import { hole } from "../../core/request.ts";
+import type { Executor } from "../../engine/executor.ts";
 import { presetRegistry } from "../../policies/registry.ts";
 import { everyPart } from "../properties/parts.ts";
+import { Through } from "./serving.ts";
 
 const folder = mkdtempSync(join(tmpdir(), "kvlab-fuzz-"));
 const engines = new Engines(folder);
+const opened = [engines];
 afterAll(async () => {
-  await engines.close();
+  for (const each of opened) await each.close();
   rmSync(folder, { recursive: true });
 });
 
@@ -30,10 +38,28 @@ test("simulator and engine decide the same in random cases, in which all sorts o
   expect(finding).toBeUndefined();
   expect(cases + refused).toBe(80);
   expect(cases).toBeGreaterThan(70);
-  // Operators do nothing here, and few preempted requests are swapped.
-  const never = ["clear", "pin", "unpin", "swapOut", "swapIn"];
-  const made = Object.entries(decisions).filter(([, count]) => count > 0);
-  expect(made.map(([name]) => name)).toEqual(Object.keys(decisions).filter((name) => !never.includes(name)));
+  expect(Object.entries(decisions).filter(([, count]) => count === 0)).toEqual([]);
+});
+
+test("the engine writes the same with its cache and without one in random cases", async () => {
+  const { cases, decisions, finding } = await search(caching(engines), parts, { cases: 60, seed: 2 });
+  expect(finding).toBeUndefined();
+  expect(cases).toBeGreaterThan(50);
+  for (const made of ["hit", "copy", "preempt", "swapIn"]) expect(decisions[made], made).toBeGreaterThan(0);
+});
+
+test("steps that are taken at once are as if each had been planned in random cases", async () => {
+  const { cases, decisions, finding } = await search(fastForward, parts, { cases: 100, seed: 1 });
+  expect(finding).toBeUndefined();
+  expect(cases).toBe(100);
+  expect(decisions["step at once"]).toBeGreaterThan(500);
+});
+
+test("books kept from the log agree with the cache in random cases", async () => {
+  const { cases, decisions, finding } = await search(books, parts, { cases: 200, seed: 1 });
+  expect(finding).toBeUndefined();
+  expect(cases).toBe(200);
+  expect(decisions["operation"]).toBeGreaterThan(300);
 });
 
 test("hash table, block trie and radix tree decide the same in random cases", async () => {
@@ -55,21 +81,69 @@ function everySecondOther(scheduler: SchedulerPlugin): SchedulerPlugin {
   };
 }
 
+/** An index that is changed as it is made. */
+const changed = (index: IndexPlugin, change: (real: PrefixIndex) => void): IndexPlugin => ({
+  ...index,
+  create: (context, blockCount) => {
+    const real = index.create(context, blockCount);
+    change(real);
+    return real;
+  },
+});
+
+/** A look-up that is told otherwise. */
+const finding = (index: IndexPlugin, otherwise: (table: Int32Array, found: Match) => void): IndexPlugin =>
+  changed(index, (real) => {
+    const match = real.match.bind(real);
+    real.match = (keys, start, count, table, found) => {
+      match(keys, start, count, table, found);
+      otherwise(table, found);
+    };
+  });
+
 /** Of three blocks that are found, the first two are taken for each other. */
-function swapping(index: IndexPlugin): IndexPlugin {
-  return {
-    ...index,
-    create: (context, blockCount) => {
-      const real = index.create(context, blockCount);
-      const match = real.match.bind(real);
-      real.match = (keys, start, count, table, found) => {
-        match(keys, start, count, table, found);
-        if (found.blocks > 2) [table[0], table[1]] = [table[1], table[0]];
-      };
-      return real;
-    },
-  };
+const swapping = (index: IndexPlugin) =>
+  finding(index, (table, { blocks }) => {
+    if (blocks > 2) [table[0], table[1]] = [table[1], table[0]];
+  });
+
+/** Of two blocks that are found, the second one is overlooked. */
+const shortSighted = (index: IndexPlugin) =>
+  finding(index, (table, found) => {
+    if (found.blocks !== 2) return;
+    found.blocks--;
+    found.absent++;
+    table[1] = hole;
+  });
+
+/** Copies no blocks but the first one. */
+class Careless extends Through {
+  override copyBlocks(pairs: Parameters<Executor["copyBlocks"]>[0]): Promise<void> {
+    return super.copyBlocks(pairs.filter(({ source }) => source === 0));
+  }
 }
+
+class CarelessEngines extends Engines {
+  override async executor(blockTokens: number): Promise<Executor> {
+    return new Careless(await super.executor(blockTokens));
+  }
+}
+
+/** Blocks are never forgotten when somebody asks for it. */
+const obstinate = (index: IndexPlugin): IndexPlugin =>
+  changed(index, (real) => {
+    real.forget = () => {};
+  });
+
+/** It knows the next step to be like the last one, whoever waits. */
+const hasty = (scheduler: SchedulerPlugin): SchedulerPlugin => ({
+  ...scheduler,
+  create: (given) => {
+    const real = scheduler.create(given);
+    real.isSteady = () => true;
+    return real;
+  },
+});
 
 const replacing = <P extends { readonly name: string }>(all: readonly P[], name: string, by: (part: P) => P): P[] =>
   all.map((part) => (part.name === name ? by(part) : part));
@@ -88,13 +162,53 @@ describe("planted faults are found, and made small", () => {
     const broken = { ...parts, indexes: replacing(parts.indexes, "block-trie", swapping) };
     const { finding } = await search(indexes, broken, { cases: 200, seed: 1 });
     expect(finding?.setup.index).toBe("block-trie");
-    expect(finding?.trace.requestCount).toBe(2);
-    expect(finding?.trace.inputTokens.every((tokens) => tokens <= 6)).toBe(true);
+    expect(finding?.trace.requestCount).toBeLessThanOrEqual(3);
+    expect(Math.max(...finding!.trace.inputTokens) / finding!.setup.blockTokens).toBe(3);
     const saved = await saveFinding(folder, finding!, 1);
-    const { trace, setup } = await readSaved(folder, saved.name);
-    expect({ trace, setup }).toEqual({ trace: finding!.trace, setup: finding!.setup });
-    expect((await tried(indexes, { trace, setup }, broken))?.trouble?.message).toBe(finding?.message);
-    expect((await tried(indexes, { trace, setup }, parts))?.trouble).toBeUndefined();
+    const { trace, setup, operations } = await readSaved(folder, saved.name);
+    const { trace: mine, setup: its, operations: acts } = finding!;
+    expect({ trace, setup, operations }).toEqual({ trace: mine, setup: its, operations: acts });
+    expect((await tried(indexes, { trace, setup, operations }, broken))?.trouble?.message).toBe(finding?.message);
+    expect((await tried(indexes, { trace, setup, operations }, parts))?.trouble).toBeUndefined();
+  });
+
+  const careless = new CarelessEngines(folder);
+  opened.push(careless);
+  const faults: [fault: string, kind: FuzzKind, broken: FuzzParts, says: RegExp, sound?: FuzzKind][] = [
+    [
+      "an engine that does not make the copies that it is told to make",
+      caching(careless),
+      parts,
+      /^the logits behind token \d+ of request \d+ are others than without a cache$/,
+      caching(engines),
+    ],
+    [
+      "a scheduler that takes any step for the last one again",
+      fastForward,
+      { ...parts, schedulers: parts.schedulers.map(hasty) },
+      /^after \d+ steps and \d+ events: at once .*, each by itself /,
+    ],
+    [
+      "an index that overlooks a block",
+      books,
+      { ...parts, indexes: replacing(parts.indexes, "hash-table", shortSighted) },
+      /^request 1 has 1 hits, 2 by the books$/,
+    ],
+    [
+      "an index that keeps what is deleted",
+      books,
+      { ...parts, indexes: replacing(parts.indexes, "hash-table", obstinate) },
+      /^delete says "deleted", and it is there$/,
+    ],
+  ];
+  test.each(faults)("%s, as a case that its name brings back", async (_, kind, broken, says, sound = kind) => {
+    const { finding } = await search(kind, broken, { cases: 300, seed: 1 });
+    expect(finding?.message).toMatch(says);
+    expect(finding!.trace.requestCount + finding!.operations.length).toBeLessThanOrEqual(4);
+    const saved = await saveFinding(folder, finding!, 1);
+    const { trace, setup, operations } = await readSaved(folder, saved.name);
+    expect((await tried(kind, { trace, setup, operations }, broken))?.trouble?.message).toBe(finding?.message);
+    expect((await tried(sound, { trace, setup, operations }, parts))?.trouble).toBeUndefined();
   });
 });
 
@@ -102,8 +216,8 @@ test.each([1, 2])("a trace in units of %i is saved and read back as it was", asy
   const cases = fc.sample(casesOf["sim-engine"](parts), { numRuns: 30, seed: 1 });
   for (const one of cases.filter(({ trace }) => trace.unitTokens === unitTokens)) {
     const saved = await saveFinding(folder, { ...one, kind: indexes, sort: "", message: "" }, 1);
-    const { trace, setup } = await readSaved(folder, saved.file);
-    expect({ trace, setup }).toEqual(one);
+    const { trace, setup, operations } = await readSaved(folder, saved.file);
+    expect({ trace, setup, operations }).toEqual(one);
   }
 });
 
