@@ -38,7 +38,7 @@ export interface ServedReplicaParts {
   /** Of an engine that pads, if what its steps cost depends on it. */
   readonly calls?: CallRules | undefined;
   readonly observer?: StepObserver | undefined;
-  readonly before?: ((request: number, cache: KvCache) => void) | undefined;
+  readonly before?: ((request: number, cache: KvCache, nowNs: Nanos) => void) | undefined;
   readonly audit?: ((replica: Replica) => void) | undefined;
   batchOf(id: number): Batch;
   ended(batch: Batch, row: number): void;
@@ -98,7 +98,7 @@ export class ServedReplica {
   submit(request: Request, nowNs: Nanos): void {
     const { before } = this.#parts;
     this.settle(nowNs);
-    before?.(request.id, this.cache);
+    before?.(request.id, this.cache, nowNs);
     this.replica.submit(request, nowNs);
     this.#parts.observer?.arrived?.(request, this.number, nowNs);
     this.isUndisturbed = false;
