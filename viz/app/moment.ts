@@ -12,7 +12,7 @@ export const hasClock = ({ firstNs, lastNs }: LogData): boolean => lastNs > firs
 export const timeText = (ns: number): string => `${(ns / 1e9).toFixed(3)} s`;
 
 /** Few enough for the next event to be seen without scrolling. */
-const shownBefore = 5;
+const shownBefore = 3;
 
 /** How the cache of one run stands: what is in it, where, and what comes next. */
 export class MomentView {

@@ -54,7 +54,7 @@ function tablesOf(id: string, { valuable, wasted, tokenSeconds, wastedTokenSecon
   return [
     h(
       "p",
-      { class: "hint" },
+      { class: "hint worth" },
       `Of all the room that cached tokens took, ${percent(share)} was taken after they were found for the last time ` +
         `(${approximate(wastedTokenSeconds)} of ${approximate(tokenSeconds)} token-seconds).`,
     ),

@@ -8,7 +8,7 @@ import { drawPlot } from "./plot.ts";
 import { prefixesCard } from "./prefixes.ts";
 import { linkTo, readRoute } from "./route.ts";
 import { seriesFigure } from "./series.ts";
-import { getRequests, getRun, isBroken } from "./server.ts";
+import { getRequests, getRun, getSeries, isBroken } from "./server.ts";
 
 /** What a report has of a run; the page shows it as it was saved. */
 interface Report {
