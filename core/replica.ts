@@ -118,10 +118,12 @@ export class Replica implements SchedulerContext, ReplicaView {
    */
   repeatableSteps(): number {
     const { running, cache } = this;
-    const { count, decodeTokens, prefillTokens } = this.#plan;
+    const { count, decodeTokens, prefillTokens, swappedTokens } = this.#plan;
     // As many run as before: nobody has ended.
     if (count === 0 || !this.#allInStep || count !== running.length) return 0;
     if (decodeTokens !== count || prefillTokens > 0) return 0;
+    // What came back from the host can be found now, also by who waits for room.
+    if (swappedTokens > 0) return 0;
     if (!(this.#scheduler.isSteady?.(this) ?? false)) return 0;
     let steps = unlimitedTokens;
     for (const { request, computedTokens, generatedTokens, copyAt } of running) {

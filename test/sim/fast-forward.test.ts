@@ -8,6 +8,7 @@ import {
   costs,
   everythingOf,
   linearCost,
+  linesOf,
   type OwnSimulation,
   outcome,
   type Row,
@@ -118,6 +119,22 @@ test("fuzz found: who waits for room that a preemption makes is looked at before
   };
   const [atOnce, single] = [false, true].map((everyStep) => simulated(rows, { ...own, everyStep }));
   expect(single.replicas[0].cache.counters.preemptions).toBeGreaterThan(0);
+  expect(everythingOf(atOnce)).toEqual(everythingOf(single));
+});
+
+test("fuzz found: what comes back from the host may be a hit for who waits, and is looked for before the next step", () => {
+  const rows: Row[] = [
+    { at: 0, prompt: 3, answer: 12 },
+    { at: 0, prompt: [1, 2, 3, 4], answer: 9 },
+    { at: 0, prompt: [1, 2, 3, 4], answer: 6 },
+    { at: 0, prompt: 1, answer: 1 },
+  ];
+  const own: OwnSimulation = {
+    ...{ scheduler: "fcfs", schedulerOptions: { swap: 1 }, rules: { publish: "step" }, blocks: 4, hostBlocks: 8 },
+    ...{ cost: linearCost({ fixed: 1 }), events: true },
+  };
+  const [atOnce, single] = [false, true].map((everyStep) => simulated(rows, { ...own, everyStep }));
+  expect(linesOf(single).some((line) => line.includes("swapIn"))).toBe(true);
   expect(everythingOf(atOnce)).toEqual(everythingOf(single));
 });
 
