@@ -1,0 +1,52 @@
+import { expect, test } from "vitest";
+import { FileCache } from "../../viz/server/file-cache.ts";
+
+const file = (name: string, version = "1") => ({ path: `/${name}`, size: 1, mtimeMs: 1, version });
+
+/** What is read, in order; contents are texts, whose length is their size. */
+function cacheOf(most: { files: number; bytes: number }) {
+  const read: string[] = [];
+  let reading = 0;
+  const cache = new FileCache(
+    async ({ path, version }) => {
+      expect(++reading).toBe(1);
+      read.push(`${path} ${version}`);
+      await new Promise((resolve) => setTimeout(resolve));
+      reading--;
+      if (path === "/bad") throw new Error("it is damaged");
+      return `${path} as of ${version}`;
+    },
+    (text) => text.length,
+    most,
+  );
+  return { cache, read };
+}
+
+test("a file is read once, although several ask for it at the same time, and one file after the other", async () => {
+  const { cache, read } = cacheOf({ files: 4, bytes: 1000 });
+  const asked = ["a", "b", "a", "a", "b"].map((name) => cache.read(file(name)));
+  expect(await Promise.all(asked)).toEqual(["a", "b", "a", "a", "b"].map((name) => `/${name} as of 1`));
+  expect(read).toEqual(["/a 1", "/b 1"]);
+});
+
+test("what has changed is read again", async () => {
+  const { cache, read } = cacheOf({ files: 4, bytes: 1000 });
+  for (const version of ["1", "1", "2", "2"]) expect(await cache.read(file("a", version))).toBe(`/a as of ${version}`);
+  expect(read).toEqual(["/a 1", "/a 2"]);
+});
+
+test.each([
+  ["files", { files: 2, bytes: 1000 }],
+  ["bytes", { files: 100, bytes: 20 }],
+])("what was asked for longest ago goes where there are too many %s", async (_, most) => {
+  const { cache, read } = cacheOf(most);
+  for (const name of ["a", "b", "a", "c", "a", "b"]) await cache.read(file(name));
+  expect(read).toEqual(["/a 1", "/b 1", "/c 1", "/b 1"]);
+});
+
+test("what cannot be read is asked for again, and is in nobody's way", async () => {
+  const { cache, read } = cacheOf({ files: 4, bytes: 1000 });
+  for (let i = 0; i < 2; i++) await expect(cache.read(file("bad"))).rejects.toThrow("it is damaged");
+  expect(await cache.read(file("a"))).toBe("/a as of 1");
+  expect(read).toEqual(["/bad 1", "/bad 1", "/a 1"]);
+});
