@@ -139,7 +139,7 @@ export interface BlockMap {
   readonly oldestNs: number;
   /** Bytes, as base64: hits since it was cached, 255 and more are 255. */
   readonly hits: string;
-  /** 32-bit little-endian integers, as base64: the request that has it, or cached it; −1 if free. */
+  /** 32-bit little-endian integers, as base64: the request that has it, or cached it; −1 if free, below −1 an operator who has pinned it. */
   readonly owner: string;
 }
 

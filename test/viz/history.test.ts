@@ -1,7 +1,7 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { blockKeysFor } from "../../core/compose.ts";
-import { type EventLog, eventNames } from "../../core/events.ts";
+import { EventKind, EventLog, type EventName, eventNames } from "../../core/events.ts";
 import type { KvCache } from "../../core/kv-cache.ts";
 import { evict, pin, reset, unpin } from "../../core/operations.ts";
 import { replayTrace } from "../../core/replay.ts";
@@ -9,6 +9,7 @@ import { Request, Sequence } from "../../core/request.ts";
 import { stateAfter } from "../../core/serving/served-state.ts";
 import { presetRegistry, schedulerRegistry } from "../../policies/registry.ts";
 import { simulate } from "../../sim/simulation.ts";
+import { blockMapOf } from "../../viz/log/block-map.ts";
 import { type BlockStates, Life } from "../../viz/log/block-states.ts";
 import { EventHistory } from "../../viz/log/event-history.ts";
 import { runsOf, treeOf } from "../../viz/log/prefix-tree.ts";
@@ -209,4 +210,45 @@ describe("a history knows every block at any moment, as the books do that are ke
   test("in logs with all that happens to blocks", () => {
     expect(eventNames.filter((name) => !seen.has(name))).toEqual(["swapOut", "swapIn"]);
   });
+});
+
+/** Events as rows: kind, time, request, block, key, value. */
+function columnsOf(rows: readonly (readonly [EventName, ...number[]])[]) {
+  const log = new EventLog();
+  for (const [name, timeNs, request, block, key, value] of rows)
+    log.add(EventKind[name], timeNs, request, block, key, value);
+  return log.columns();
+}
+
+test("of more blocks than a map has cells neighbours share one, and it shows what is most in use", () => {
+  const history = new EventHistory({ blockTokens: 4, blocks: 200_000 });
+  history.append(
+    columnsOf([
+      ["admit", 0, 7, -1, 0, 0],
+      ["allocate", 0, 7, 100_000, -1, 0],
+      ["allocate", 0, 7, 100_003, -1, 1],
+      ["publish", 5, 7, 100_003, 1, 0],
+    ]),
+  );
+  const { blocksPerCell, cells, life, owner } = blockMapOf(history, history.stateAt(4));
+  expect([blocksPerCell, cells]).toEqual([4, 50_000]);
+  const lives = Buffer.from(life, "base64");
+  expect([lives.length, lives[25_000], lives[25_001]]).toEqual([50_000, Life.held, Life.free]);
+  const owners = Buffer.from(owner, "base64");
+  expect([owners.readInt32LE(100_000), owners.readInt32LE(100_004)]).toEqual([7, -1]);
+  expect([...history.stateAt(3).counts]).toEqual([199_998, 2, 0, 0]);
+});
+
+test("an event that cannot be is refused, and what came before it stays", () => {
+  const history = new EventHistory({ blockTokens: 4 });
+  const good = [
+    ["admit", 0, 0, -1, 0, 0],
+    ["allocate", 3, 0, 2, -1, 0],
+  ] as const;
+  expect(() => history.append(columnsOf([...good, ["hit", 4, 0, 2, 9, 0]]))).toThrow(
+    "event 2 (hit): block 2 is private, expected held or idle",
+  );
+  expect([history.events, history.blocks]).toEqual([2, 3]);
+  history.append(columnsOf([["publish", 4, 0, 2, 9, 0]]));
+  expect([...history.stateAt(3).counts]).toEqual([2, 0, 1, 0]);
 });
