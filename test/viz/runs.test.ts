@@ -204,6 +204,48 @@ test("folders that are no runs are said to be none, and are in nobody's way", as
   expect((await over.ask("/api/runs/whole/requests")).text).toBe('{"error":"the run has no requests.parquet"}');
 });
 
+test("reports that would break the page, or make its lists long, are no reports", async () => {
+  const odd = join(folder, "odd");
+  const whole = JSON.parse(readFileSync(join(runs, "fifo/run.json"), "utf8"));
+  const { policy, trace, cache } = whole;
+  const many = (length: number, of: (i: number) => string) => Array.from({ length }, (_, i) => of(i));
+  const reports: Record<string, unknown> = {
+    "no-blocks": { ...whole, policy: { ...policy, blocks: -5 } },
+    "huge-blocks": { ...whole, policy: { ...policy, blockTokens: 1e300 } },
+    "half-a-request": { ...whole, trace: { ...trace, requests: 0.5 } },
+    "long-name": { ...whole, policy: { ...policy, eviction: "x".repeat(5000) } },
+    "many-files": { ...whole, trace: { ...trace, files: many(20_000, () => "a.jsonl") } },
+    "many-ratios": {
+      ...whole,
+      cache: { ...cache, hitRatio: Object.fromEntries(many(200, String).map((i) => [i, 0.5])) },
+    },
+    "large-ratio": { ...whole, cache: { ...cache, hitRatio: { token: 1e300 } } },
+    nested: JSON.stringify(whole).replace("{", `{"more":${"[".repeat(100_000)}${"]".repeat(100_000)},`),
+    brackets: { ...whole, note: '"\\\\'.repeat(20) + "[".repeat(1000) },
+  };
+  for (const [name, report] of Object.entries(reports)) {
+    mkdirSync(join(odd, name), { recursive: true });
+    writeFileSync(join(odd, name, "run.json"), typeof report === "string" ? report : JSON.stringify(report));
+  }
+  const over = await dashboardOver(odd);
+  const { status, text } = await over.ask("/api/runs");
+  expect(status).toBe(200);
+  expect(text.length).toBeLessThan(5000);
+  const rows: RunList["runs"] = JSON.parse(text).runs;
+  expect(Object.fromEntries(rows.map((row) => [row.id, "problem" in row ? row.problem : "none"]))).toEqual({
+    "no-blocks": expect.stringContaining("policy.blocks: "),
+    "huge-blocks": expect.stringContaining("policy.blockTokens: "),
+    "half-a-request": expect.stringContaining("trace.requests: "),
+    "long-name": expect.stringContaining("policy.eviction: "),
+    "many-files": expect.stringContaining("trace.files: "),
+    "many-ratios": expect.stringContaining("cache.hitRatio: "),
+    "large-ratio": expect.stringContaining("cache.hitRatio.token: "),
+    nested: "run.json is no report of a run: it is nested over 64 deep",
+    brackets: "none",
+  });
+  for (const { id } of rows) expect((await over.ask(`/api/runs/${id}`)).status, id).toBe(id === "brackets" ? 200 : 422);
+});
+
 test("damaged tables are said to be damaged", async () => {
   const damaged = join(folder, "damaged");
   mkdirSync(damaged);
@@ -219,7 +261,19 @@ test("damaged tables are said to be damaged", async () => {
       expect.stringMatching(/^requests.parquet is damaged \([^\n]+\)$/),
     ]);
   }
-  writeFileSync(join(damaged, "one/requests.parquet"), requests);
+  // Another table under its name.
+  for (const [name, other] of [
+    ["requests", "series"],
+    ["series", "requests"],
+  ]) {
+    writeFileSync(join(damaged, `one/${name}.parquet`), readFileSync(join(runs, "timed", `${other}.parquet`)));
+    const { status, text } = await over.ask(`/api/runs/one/${name}`);
+    expect([status, JSON.parse(text).error]).toEqual([
+      422,
+      expect.stringContaining(`${name}.parquet is damaged (it has`),
+    ]);
+    writeFileSync(join(damaged, `one/${name}.parquet`), readFileSync(join(runs, "timed", `${name}.parquet`)));
+  }
   expect((await over.get<RequestsData>("/api/runs/one/requests")).total).toBe(400);
 });
 

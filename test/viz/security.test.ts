@@ -85,6 +85,22 @@ describe("what another site sends is refused", () => {
       expect(errorOf(await client.post(job, { "sec-fetch-site": site }))[0]).toBe(403);
   });
 
+  test("and so is what it loads without one, which would cost work or a connection", async () => {
+    for (const site of ["cross-site", "same-site"])
+      for (const path of ["/api/events", "/api/runs", "/api/runs/one/log"])
+        expect(errorOf(await client.ask(path, { headers: { "sec-fetch-site": site } }))[0]).toBe(403);
+  });
+
+  test("but a link leads to the page, and people read what they ask for", async () => {
+    for (const [site, path] of [
+      ["cross-site", "/"],
+      ["none", "/"],
+      ["none", "/api/runs"],
+      ["same-origin", "/api/runs"],
+    ])
+      expect((await client.ask(path, { headers: { "sec-fetch-site": site } })).status).toBe(200);
+  });
+
   test("and so is a question whether it may", async () => {
     const headers = { origin: "http://evil.example", "access-control-request-method": "POST" };
     const answer = await client.ask("/api/jobs", { method: "OPTIONS", headers });

@@ -20,7 +20,9 @@ export class Requests {
   readonly total: number;
   readonly columns: ReadonlyMap<string, Float64Array>;
 
+  /** @throws Refusal if it is not about requests */
   constructor(table: Table) {
+    if (!table.columns.has("request")) throw new Refusal(422, "requests.parquet is damaged (it has no column request)");
     const absent = (name: string, values: Float64Array) =>
       mayBeAbsent.includes(name) ? values.map((value) => (value === -1 ? Number.NaN : value)) : values;
     this.total = table.rowCount;
@@ -56,8 +58,8 @@ export class Requests {
   /** Of each request in the figures that has one, in the order of the trace. @throws Refusal if there is no such column. */
   metric(name: string): Metric {
     const values = this.columns.get(name);
-    const request = this.columns.get("request");
-    if (!values || !request)
+    const request = this.columns.get("request")!;
+    if (!values)
       throw new Refusal(400, `requests have no such metric, expected one of ${[...this.columns.keys()].join(", ")}`);
     const warmup = this.columns.get("warmup");
     const isIn = (_: number, row: number) => warmup?.[row] !== 1 && !Number.isNaN(values[row]);

@@ -7,29 +7,41 @@ import { Refusal } from "./refusal.ts";
 
 const distribution = z.looseObject({ p50: z.number(), p99: z.number() }).nullable();
 
-/** What a list needs of a report, schema run/1. */
+const name = z.string().max(1000);
+
+/** What a list needs of a report, schema run/1; no list grows long by one run. */
 const listed = z.looseObject({
   schema: z.literal("run/1"),
-  trace: z.looseObject({ files: z.array(z.string()), format: z.string(), requests: z.number() }),
+  trace: z.looseObject({
+    files: z.array(z.string().max(4096)).max(10_000),
+    format: name,
+    requests: z.int().nonnegative(),
+  }),
   policy: z.looseObject({
-    preset: z.string().nullable(),
-    index: z.string(),
-    eviction: z.string(),
-    allocator: z.string(),
-    scheduler: z.string(),
-    blockTokens: z.number(),
-    blocks: z.number().nullable(),
+    preset: name.nullable(),
+    index: name,
+    eviction: name,
+    allocator: name,
+    scheduler: name,
+    blockTokens: z.int().positive(),
+    blocks: z.int().positive().nullable(),
   }),
   target: z.enum(["cache", "sim", "cpu"]),
-  cache: z.looseObject({ hitRatio: z.record(z.string(), z.number().nullable()) }),
+  cache: z.looseObject({
+    hitRatio: z
+      .record(name, z.number().min(0).max(1).nullable())
+      .refine((ratios) => Object.keys(ratios).length <= 100, { error: "has over 100 definitions" }),
+  }),
   latency: z.looseObject({ ttftMs: distribution, e2eMs: distribution }).nullable(),
   throughput: z.looseObject({ requestsPerS: z.number() }).nullable(),
   interrupted: z.looseObject({}).optional(),
-  command: z.string().default(""),
+  command: z.string().max(100_000).default(""),
 });
 type Listed = z.infer<typeof listed>;
 
 const mostReportBytes = 16 * 2 ** 20;
+/** No report of the program is nested nearly so deep; at some depth it could not be sent. */
+const deepest = 64;
 
 /** How many folders are looked at at the same time. */
 const atOnce = 32;
@@ -143,11 +155,29 @@ async function readReport({ path, size }: Inside): Promise<Listed> {
 }
 
 function parseJson(text: string): unknown {
+  if (isDeeper(text, deepest)) throw new Error(`run.json is no report of a run: it is nested over ${deepest} deep`);
   try {
     return JSON.parse(text);
   } catch (error) {
     throw new Error(`run.json is no JSON: ${oneLine(error)}`);
   }
+}
+
+/** Whether brackets outside of strings are open to more than this depth. */
+function isDeeper(json: string, most: number): boolean {
+  let depth = 0;
+  let isText = false;
+  for (let i = 0; i < json.length; i++) {
+    const sign = json[i];
+    if (isText) {
+      if (sign === "\\") i++;
+      else isText = sign !== '"';
+    } else if (sign === '"') isText = true;
+    else if (sign === "[" || sign === "{") {
+      if (++depth > most) return true;
+    } else if (sign === "]" || sign === "}") depth--;
+  }
+  return false;
 }
 
 function rowOf(id: string, report: Listed, savedAtMs: number): RunRow {

@@ -1,4 +1,5 @@
 import type { SeriesData } from "../api.ts";
+import { Refusal } from "./refusal.ts";
 import type { Table } from "./tables.ts";
 
 /** Which intervals are wanted, and how many at most. */
@@ -11,9 +12,14 @@ export interface SeriesRange {
 /** The shortest interval that a simulation counts in. */
 const shortestNs = 1_000_000;
 
-/** Series of a run in time, from series.parquet: neighbouring intervals become one, and their means its value. */
+/**
+ * Series of a run in time, from series.parquet: neighbouring intervals become one, and their means its value.
+ *
+ * @throws Refusal if it is no series
+ */
 export function seriesOf({ rowCount, columns }: Table, { fromNs, toNs, bins }: SeriesRange): SeriesData {
-  const starts = columns.get("startNs") ?? new Float64Array(rowCount);
+  const starts = columns.get("startNs");
+  if (!starts) throw new Refusal(422, "series.parquet is damaged (it has no column startNs)");
   const intervalNs = rowCount > 1 ? starts[1] - starts[0] : shortestNs;
   let from = 0;
   while (from < rowCount && starts[from] + intervalNs <= fromNs) from++;
