@@ -29,8 +29,8 @@ const listed = z.looseObject({
   target: z.enum(["cache", "sim", "cpu"]),
   cache: z.looseObject({
     hitRatio: z
-      .record(name, z.number().min(0).max(1).nullable())
-      .refine((ratios) => Object.keys(ratios).length <= 100, { error: "has over 100 definitions" }),
+      .custom((ratios) => Object.keys(Object(ratios)).length <= 100, { error: "has over 100 definitions" })
+      .pipe(z.record(name, z.number().min(0).max(1).nullable())),
   }),
   latency: z.looseObject({ ttftMs: distribution, e2eMs: distribution }).nullable(),
   throughput: z.looseObject({ requestsPerS: z.number() }).nullable(),
