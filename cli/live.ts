@@ -185,11 +185,10 @@ function seriesDocument({ startNs, intervalNs, count, levels, counts }: TimeSeri
 /** The event log, as far as it has been written. */
 class LogFiles {
   count = 0;
-  readonly #files: readonly (readonly [name: keyof typeof eventColumns, file: number])[];
+  readonly #files: readonly (readonly [name: (typeof eventColumns)[number], file: number])[];
 
   constructor(folder: string) {
-    const names = Object.keys(eventColumns) as (keyof typeof eventColumns)[];
-    this.#files = names.map((name) => [name, openSync(join(folder, columnFile(name)), "w")]);
+    this.#files = eventColumns.map((name) => [name, openSync(join(folder, columnFile(name)), "w")]);
   }
 
   /** The log has grown. */

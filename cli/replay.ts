@@ -211,7 +211,7 @@ const watchedRuns = process.env["KVLAB_LIVE"];
 
 /** What tells of the run while it is under way, if it is to be told of. */
 async function liveRun(input: Input, config: RunConfig, options: ReplayOptions): Promise<LiveRun | undefined> {
-  const { live, out, save, operations, repeat, rule: rules = [] } = options;
+  const { live, out, save, operations, repeat } = options;
   const runs = watchedRuns ?? (live ? (out === undefined ? runsFolder : dirname(out)) : undefined);
   if (runs === undefined || repeat !== undefined) return undefined;
   const setup = setupReport(input, config);
@@ -222,12 +222,12 @@ async function liveRun(input: Input, config: RunConfig, options: ReplayOptions):
       ? runId(input, { ...setup, ...machineReport(config), slo: (simulated ?? engine)?.slo })
       : undefined;
   const run = !save ? undefined : out === undefined ? id() : basename(resolve(out));
-  const { preset, index, eviction, allocator, scheduler, blocks, blockTokens } = setup.policy;
+  const { preset, index, eviction, allocator, scheduler, rules, blocks, blockTokens } = setup.policy;
   const { LiveRun } = await import("./live.ts");
   return await LiveRun.open(runs, {
-    ...{ command: commandOf(setup, options, rules), run: run ?? null, trace: input.name },
+    ...{ command: commandOf(setup, options, options.rule ?? []), run: run ?? null, trace: input.name },
     ...{ requests: input.trace.requestCount, target: setup.target as Target },
-    ...{ preset, index, eviction, allocator, scheduler, blocks, blockTokens },
+    ...{ preset, index, eviction, allocator, scheduler, victims: rules.victims, blocks, blockTokens },
   });
 }
 

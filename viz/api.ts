@@ -323,7 +323,10 @@ export interface LiveRow {
   readonly now: LiveFigures | null;
 }
 
-/** All that has come of it so far. GET /api/live/:id/series → SeriesData, of whole intervals; 404 if it has no clock. */
+/**
+ * All that has come of it so far. GET /api/live/:id/series → SeriesData, of whole intervals; 404 if it has no clock.
+ * GET /api/live/:id/log and /api/live/:id/moment: as of a saved run, of the events that are told.
+ */
 export interface LiveFigures {
   readonly requestsDone: number;
   /** Time of the run; null without a clock. */

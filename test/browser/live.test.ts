@@ -6,12 +6,13 @@ import type { Page } from "playwright-core";
 import { afterEach, beforeAll, describe, expect, test } from "vitest";
 import { bundlePage } from "../../viz/bundle.ts";
 import { ended, fromSource, newFolder, start } from "../cli/program.ts";
-import { dashboardOver } from "../viz/dashboard.ts";
+import { type Client, dashboardOver } from "../viz/dashboard.ts";
 import { barriers, hasBrowser, visit } from "./browser.ts";
 
 const folder = newFolder();
 const runs = join(folder, "runs");
 let url = "";
+let client: Client;
 
 /** A real engine in real time: so many requests, eight a second. */
 const paced = (limit: number) => [
@@ -52,8 +53,8 @@ const underWay = (page: Page) => page.getByRole("region", { name: "Under way" })
 
 describe.runIf(hasBrowser)("a program under way in a browser", () => {
   beforeAll(async () => {
-    const { dashboard } = await dashboardOver(runs, { page: await bundlePage() });
-    url = dashboard.url;
+    client = await dashboardOver(runs, { page: await bundlePage() });
+    url = client.dashboard.url;
   }, 60_000);
 
   test("an engine appears when it begins, its figures move, and its end leads to the saved run", async () => {
@@ -72,6 +73,14 @@ describe.runIf(hasBrowser)("a program under way in a browser", () => {
     await soon(() => series(page).getAttribute("aria-label")).not.toBe(drawn);
     await page.reload();
     await soon(() => number(page, "Requests done")).toBeGreaterThan(before);
+    const blockMap = page
+      .getByRole("region", { name: "The cache now" })
+      .locator("figure", { hasText: "Blocks now" })
+      .getByRole("img");
+    await blockMap.waitFor();
+    const picture = () => page.evaluate(`document.querySelector("[aria-label^='Blocks now:'] canvas").toDataURL()`);
+    const blocks = await picture();
+    await soon(picture).not.toBe(blocks);
     expect(await page.evaluate("document.querySelector('.mark.running .dot').getAnimations().length")).toBe(0);
 
     expect((await end).code).toBe(0);
@@ -104,6 +113,15 @@ describe.runIf(hasBrowser)("a program under way in a browser", () => {
     expect((await end).code).toBe(130);
     await page.getByRole("link", { name: "Open the saved run" }).click();
     await page.getByText("It was interrupted after").waitFor();
+  });
+
+  test("a job that was started from the page is seen while it runs", async () => {
+    const page = await visit(`${url}#/start`);
+    await client.start({ trace: "example", target: "sim", blocks: ["300"], events: true });
+    await page.getByRole("region", { name: "Jobs" }).getByRole("link", { name: "live" }).click();
+    await page.getByRole("heading", { name: "example · hash-table · lru" }).waitFor();
+    await soon(() => number(page, "Requests done")).toBeGreaterThan(3);
+    await page.getByRole("link", { name: "Open the saved run" }).waitFor();
   });
 
   test("a page that nobody sees is told nothing, and all when it is seen again", async () => {

@@ -4,8 +4,8 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { describe, expect, test } from "vitest";
 import { LiveRun } from "../../cli/live.ts";
 import { EventLog } from "../../core/events.ts";
-import type { LiveList, LiveRow, RunDetail, SeriesData } from "../../viz/api.ts";
-import { mostEventsTold } from "../../viz/server/live-format.ts";
+import type { LiveList, LiveRow, LogData, MomentData, RunDetail, SeriesData } from "../../viz/api.ts";
+import { columnFile, eventColumns, mostEventsTold } from "../../viz/server/live-format.ts";
 import { ended, kvlab, newFolder, refusal, start } from "../cli/program.ts";
 import { LiveCache } from "../support/live-cache.ts";
 import { type Client, dashboardOver } from "./dashboard.ts";
@@ -63,9 +63,18 @@ test("a simulation under way is shown, grows, and is gone when it has ended and 
   expect(series.startNs.length).toBeLessThanOrEqual(50);
   const filled = ["freeBlocks", "privateBlocks", "heldBlocks", "idleBlocks"].map((name) => series.columns[name]);
   for (let i = 0; i < series.startNs.length; i++) expect(sum(filled.map((values) => values[i]))).toBeCloseTo(600, 1);
+  const moment = (path: string, event: number) => client.get<MomentData>(`/api/${path}/moment?event=${event}`);
+  const newest = await moment(`live/${early.id}`, Number.MAX_SAFE_INTEGER);
+  expect(newest.event).toBeGreaterThanOrEqual(now!.eventsTold);
+  expect(sum(Object.values(newest.counts))).toBe(600);
+  const { event } = newest;
+  await until(client, (row) => row.now!.eventsTold > event + 12);
+  const then = await moment(`live/${early.id}`, event);
+  expect((await client.get<LogData>(`/api/live/${early.id}/log`)).events).toBeGreaterThan(event);
 
   const { code, stdout, stderr } = await end;
   expect({ code, stderr }).toEqual({ code: 0, stderr: "" });
+  expect(await moment(`runs/${early.run}`, event)).toEqual(then);
   expect(await listed(client)).toEqual([]);
   expect(readdirSync(join(folder, "runs"))).toEqual([early.run]);
   const { row } = await client.get<RunDetail>(`/api/runs/${early.run}`);
@@ -119,7 +128,16 @@ test("what is no live run is said to be none, links lead nowhere, and the others
   };
   const header = JSON.stringify({
     ...{ schema: "live/1", pid: process.pid, host: "elsewhere", command: "kvlab replay", run: null, trace: "t" },
-    ...{ requests: 9, target: "sim", preset: null, index: "i", eviction: "e", allocator: "a", scheduler: "s" },
+    ...{
+      requests: 9,
+      target: "sim",
+      preset: null,
+      index: "i",
+      eviction: "e",
+      allocator: "a",
+      scheduler: "s",
+      victims: "any",
+    },
     ...{ blocks: null, blockTokens: 16 },
   });
   write("no-json", "header.json", "{");
@@ -133,21 +151,39 @@ test("what is no live run is said to be none, links lead nowhere, and the others
   symlinkSync(join(folder, "outside/header.json"), join(live, "empty/header.json"));
   writeFileSync(join(live, "file"), "");
 
+  const now = { state: "running", requestsDone: 0, timeNs: 0, running: 0, waiting: 0, lookupTokens: 0, hitTokens: 0 };
+  const blocks = { free: 0, private: 0, held: 0, idle: 0 };
+  const more = { evictedBlocks: 0, preemptions: 0, hitRatio: {}, throughput: null };
+  for (const name of ["short-log", "bad-log"]) {
+    write(name, "header.json", header);
+    write(name, "now.json", JSON.stringify({ ...now, blocks, ...more, events: 2, eventsTold: 2 }));
+    // Two events of kind 255: sixteen bytes are enough for any column.
+    for (const column of eventColumns)
+      writeFileSync(
+        join(live, name, columnFile(column)),
+        new Uint8Array(name === "bad-log" ? 16 : 1).fill(column === "kind" ? 255 : 0),
+      );
+  }
+
   const client = await dashboardOver(join(folder, "runs"));
   const rows = (await client.get<LiveList>("/api/live")).live;
   expect(Object.fromEntries(rows.map((row) => [row.id, "problem" in row ? row.problem : row.state]))).toEqual({
     "bad-now": expect.stringMatching(/^now.json: state: /),
+    "bad-log": "running",
     "bad-series": "running",
     empty: "has no header.json",
     large: expect.stringMatching(/^a file has 1048578 bytes/),
     "no-json": "header.json is no JSON",
     other: expect.stringMatching(/^header.json: schema: /),
+    "short-log": "running",
     whole: "running",
   });
   const status = async (path: string) => (await client.ask(`/api/live/${path}`)).status;
   expect(await status("whole")).toBe(200);
   expect(await status("bad-now")).toBe(422);
   expect(await status("bad-series/series")).toBe(422);
+  for (const name of ["short-log", "bad-log"]) expect([name, await status(`${name}/log`)]).toEqual([name, 422]);
+  expect(await status("whole/moment?event=0")).toBe(404);
   for (const path of [
     "linked",
     "file",
@@ -184,7 +220,15 @@ test("no more than so many events are told, and how many there are is", async ()
   const log = new EventLog();
   for (let i = 0; i < mostEventsTold + 5; i++) log.add(i % 20, i, 2, 3, 4.5, 6);
   const header = { command: "", run: null, trace: "t", requests: 1, target: "cache", preset: null } as const;
-  const parts = { index: "i", eviction: "e", allocator: "a", scheduler: "s", blocks: 1, blockTokens: 1 };
+  const parts = {
+    index: "i",
+    eviction: "e",
+    allocator: "a",
+    scheduler: "s",
+    victims: "any",
+    blocks: 1,
+    blockTokens: 1,
+  };
   const live = await LiveRun.open(runs, { ...header, ...parts });
   const [name] = readdirSync(join(runs, ".live"));
   const { cache } = new LiveCache();

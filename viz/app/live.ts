@@ -1,12 +1,15 @@
-import type { BrokenRun, LiveFigures, LiveRow } from "../api.ts";
-import { announce, h } from "./dom.ts";
+import type { BrokenRun, LiveFigures, LiveRow, MomentData } from "../api.ts";
+import { BlockFigure } from "./block-map.ts";
+import { announce, h, segments } from "./dom.ts";
 import { approximate, integer, milliseconds, percent, perSecond, policyOf, when } from "./format.ts";
+import { Icicle } from "./icicle.ts";
 import { Newest } from "./newest.ts";
 import type { Page } from "./page.ts";
 import { linkTo, remember } from "./route.ts";
 import { commandCard, type Tile, targets, tiles } from "./run.ts";
 import { type SeriesFigure, seriesFigure } from "./series.ts";
-import { getLiveSeries, isBroken } from "./server.ts";
+import { getLiveMoment, getLiveSeries, isBroken } from "./server.ts";
+import { ageText, type Colouring, colourings } from "./shades.ts";
 import { mark, share } from "./under-way.ts";
 
 /** A program under way: what a saved run shows, as far as it has come, and moving. */
@@ -61,7 +64,8 @@ class LiveRun {
   readonly #ended = h("div", { role: "status" });
   readonly #tiles = h("div");
   readonly #series: SeriesFigure | undefined;
-  readonly #refresh: Newest<undefined, void>;
+  readonly #cache: LiveCache;
+  readonly #refresh: Newest<LiveRow, void>;
   #row: LiveRow;
   #hasEnded = false;
 
@@ -73,8 +77,12 @@ class LiveRun {
     // After a reload nobody else knows any more what it came to.
     remember({ run: run ?? undefined });
     if (target !== "cache") this.#series = seriesFigure(page, (...asked) => getLiveSeries(id, ...asked));
+    this.#cache = new LiveCache(page, row);
     this.#refresh = new Newest(
-      async () => await this.#series?.refresh(),
+      async ({ now }) => {
+        await this.#series?.refresh();
+        if (now) await this.#cache.refresh(now);
+      },
       () => {},
       () => {},
       left,
@@ -85,6 +93,7 @@ class LiveRun {
       this.#ended,
       this.#tiles,
       ...(this.#series ? [this.#series.element] : []),
+      this.#cache.element,
       commandCard(command),
     );
   }
@@ -98,7 +107,7 @@ class LiveRun {
       ...(now ? [tiles(headlines(row, now))] : [h("p", { class: "hint" }, "It is beginning.")]),
     );
     if (now) this.#tiles.prepend(share(now.requestsDone, requests));
-    this.#refresh.ask(undefined);
+    this.#refresh.ask(row);
   }
 
   end(): void {
@@ -160,4 +169,61 @@ function headlines({ requests, blocks, blockTokens, capacityTokens }: LiveRow, n
     ]);
   tiles.push(["Time of the run", milliseconds(timeNs / 1e6), "since its first moment"]);
   return tiles;
+}
+
+/** How the cache stands at the newest event, where events are told. */
+class LiveCache {
+  readonly element = h("section", { "aria-label": "The cache now" });
+  readonly #id: string;
+  readonly #left: AbortSignal;
+  readonly #note = h("p", { class: "hint" });
+  readonly #tree: Icicle;
+  readonly #blocks: BlockFigure;
+  readonly #figures: HTMLElement;
+  #colouring: Colouring;
+  #moment: MomentData | undefined;
+
+  constructor({ params, left }: Page, { id, target, capacityTokens }: LiveRow) {
+    this.#id = id;
+    this.#left = left;
+    const ages = ageText(target !== "cache");
+    this.#colouring = colourings.find(({ value }) => value === params.get("colour"))?.value ?? "age";
+    this.#tree = new Icicle({ title: "Cached prefixes now", roomTokens: capacityTokens ?? 0, ages }, left);
+    this.#blocks = new BlockFigure("Blocks now", ages, left);
+    const choose = (value: string) => {
+      this.#colouring = value as Colouring;
+      remember({ colour: value === "age" ? undefined : value });
+      this.#draw();
+    };
+    const colours = segments("Colour", colourings, this.#colouring, choose);
+    this.#figures = h(
+      "div",
+      { hidden: true },
+      h("p", { class: "actions" }, colours),
+      h("div", { class: "grid" }, this.#tree.element, this.#blocks.element),
+    );
+    this.element.append(this.#note, this.#figures);
+  }
+
+  async refresh({ events, eventsTold }: LiveFigures): Promise<void> {
+    this.#note.textContent = noteOf(events, eventsTold);
+    if (eventsTold === 0 || this.#figures.matches(":hover")) return;
+    this.#moment = await getLiveMoment(this.#id, this.#left);
+    this.#figures.hidden = false;
+    this.#draw();
+  }
+
+  #draw(): void {
+    if (!this.#moment) return;
+    const { tree, blocks } = this.#moment;
+    this.#tree.show(tree, blocks.oldestNs, this.#colouring);
+    this.#blocks.show(blocks, -1, this.#colouring);
+  }
+}
+
+function noteOf(events: number | null, told: number): string {
+  if (events === null) return "With --events, a single replica also shows its cache while it runs.";
+  if (events > told)
+    return `After ${integer(told)} events no more are told: the cache is shown as it stood then, ${integer(events - told)} events ago.`;
+  return "";
 }

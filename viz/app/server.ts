@@ -47,6 +47,10 @@ export function getSeries(
   return get(`${runPath(id)}/series?${seriesQuery(bins, range)}`, signal);
 }
 
+/** The newest moment of a program under way. */
+export const getLiveMoment = (id: string, signal?: AbortSignal) =>
+  get<MomentData>(`${livePath(id)}/moment?event=${Number.MAX_SAFE_INTEGER}`, signal);
+
 const seriesQuery = (bins: number, range: readonly [number, number] | undefined) =>
   `bins=${bins}${range ? `&fromNs=${Math.round(range[0])}&toNs=${Math.round(range[1])}` : ""}`;
 

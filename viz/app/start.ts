@@ -3,8 +3,8 @@ import { announce, h } from "./dom.ts";
 import { jobForm } from "./job-form.ts";
 import type { Page } from "./page.ts";
 import { linkTo } from "./route.ts";
-import { get, problemOf } from "./server.ts";
-import { Table } from "./table.ts";
+import { get, isBroken, problemOf } from "./server.ts";
+import { type Column, Table } from "./table.ts";
 
 /** Starts replays and comparisons, and shows how far they are. */
 export async function startView(page: Page): Promise<void> {
@@ -13,7 +13,7 @@ export async function startView(page: Page): Promise<void> {
   try {
     const choices = await get<Choices>("api/choices", left);
     if (left.aborted) return;
-    const jobs = new Table<Job>({ title: "Jobs", columns: jobColumns, key: ({ id }) => id });
+    const jobs = new Table<Job>({ title: "Jobs", columns: jobColumns(page), key: ({ id }) => id });
     const none = h("p", { class: "hint" }, "Nothing was started yet.");
     root.append(
       jobForm(choices, page),
@@ -27,12 +27,13 @@ export async function startView(page: Page): Promise<void> {
     live.jobs = await get<Job[]>("api/jobs", left);
     draw();
     live.watch(draw, left);
+    live.watchUnderWay(draw, left);
   } catch (error) {
     if (!left.aborted) root.append(h("p", { class: "problem", role: "alert" }, (error as Error).message));
   }
 }
 
-const jobColumns = [
+const jobColumns = ({ live }: Page): Column<Job>[] => [
   { name: "id", label: "Job", value: ({ id }: Job) => id },
   { name: "state", label: "State", value: ({ state }: Job) => state },
   { name: "progress", label: "Progress", value: ({ progress }: Job) => progress, show: progressOf },
@@ -42,7 +43,12 @@ const jobColumns = [
     value: ({ said }: Job) => said,
     show: ({ said }: Job) => h("span", { class: "id" }, said),
   },
-  { name: "runs", label: "Runs", value: ({ runs }: Job) => runs.length, show: runsOf },
+  {
+    name: "runs",
+    label: "Runs",
+    value: ({ runs }: Job) => runs.length,
+    show: (job: Job) => liveOf(job, live) ?? runsOf(job),
+  },
   {
     name: "command",
     label: "Command",
@@ -56,6 +62,12 @@ function progressOf({ id, state, progress }: Job): Node {
   if (state === "waiting") return h("span", {}, "–");
   if (state !== "running") return h("span", {}, progress === null ? "–" : `${Math.round(progress * 100)}%`);
   return h("progress", { "aria-label": `Progress of job ${id}`, max: 1, value: progress ?? undefined });
+}
+
+/** A link to where it is seen while it runs. */
+function liveOf({ pid }: Job, { underWay }: Page["live"]): Node | undefined {
+  const row = underWay.find((each) => !isBroken(each) && each.pid === pid);
+  return row && h("a", { href: linkTo("live", { id: row.id }) }, "live");
 }
 
 function runsOf({ runs }: Job): Node | string {

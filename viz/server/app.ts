@@ -87,7 +87,7 @@ export function dashboardApp({ page, runs, tables, jobs, live, events, sources }
     checkSameTrace(left, right);
     response.json(pairsOf(await requestsOf(a), await requestsOf(b), metric, points));
   });
-  app.use("/api", travelRoutes(runs));
+  app.use("/api", travelRoutes(runs, live));
   app.get("/api/choices", async (_request, response) => {
     response.json((await sources()).choices);
   });

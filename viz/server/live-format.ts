@@ -21,6 +21,9 @@ export const liveFiles = {
   events: "events.bin",
 } as const;
 
+/** No more events are told, so that a disk is not filled: 58 MB. */
+export const mostEventsTold = 2_000_000;
+
 const count = z.number().nonnegative();
 const text = z.string().max(10_000);
 
@@ -39,6 +42,8 @@ const header = z.object({
   eviction: text,
   allocator: text,
   scheduler: text,
+  /** The rule of that name. */
+  victims: text,
   blocks: count.nullable(),
   blockTokens: count,
 });
@@ -61,7 +66,7 @@ const now = z.object({
   throughput: z.object({ requestsPerS: count, outputTokensPerS: count }).nullable(),
   /** How many events have happened, and how many of them are told; null if no log is kept. */
   events: count.nullable(),
-  eventsTold: count,
+  eventsTold: z.int().nonnegative().max(mostEventsTold),
 });
 export type LiveNow = z.infer<typeof now>;
 
@@ -74,18 +79,9 @@ const series = z.object({
 });
 export type LiveSeries = z.infer<typeof series>;
 
-/** The columns of an event log, with the type of their numbers: in files as in memory. */
-export const eventColumns = {
-  kind: Uint8Array,
-  timeNs: Float64Array,
-  request: Int32Array,
-  block: Int32Array,
-  key: Float64Array,
-  value: Int32Array,
-} as const;
+/** The columns of an event log, whose numbers are in files as in memory: `EventLog.columns`. */
+export const eventColumns = ["kind", "timeNs", "request", "block", "key", "value"] as const;
 export const columnFile = (name: string) => `${name}.bin`;
-/** No more events are told, so that a disk is not filled: 58 MB. */
-export const mostEventsTold = 2_000_000;
 
 /** @throws Error if it is none, in a line. */
 export const parseHeader = (json: string): LiveHeader => parsed(header, json, "header.json");

@@ -1,6 +1,8 @@
 import { lstat, readdir, readFile, realpath } from "node:fs/promises";
 import { join } from "node:path";
 import type { BrokenRun, LiveRow } from "../api.ts";
+import type { EventHistory } from "../log/event-history.ts";
+import type { Policy } from "../log/victim.ts";
 import { childOf, type Inside, isChildName } from "./inside.ts";
 import {
   isThere,
@@ -12,6 +14,7 @@ import {
   parseNow,
   parseSeries,
 } from "./live-format.ts";
+import { LiveLogs } from "./live-logs.ts";
 import { Refusal } from "./refusal.ts";
 import type { Table } from "./tables.ts";
 
@@ -33,6 +36,7 @@ export class LiveRuns {
   rows: readonly Row[] = [];
   readonly #runs: string;
   readonly #headers = new Map<string, Kept<LiveHeader>>();
+  readonly #logs = new LiveLogs();
   readonly #nows = new Map<string, Kept<LiveNow>>();
 
   constructor(runs: string) {
@@ -71,6 +75,23 @@ export class LiveRuns {
       const starts = Float64Array.from({ length: count }, (_, i) => startNs + i * intervalNs);
       const all = Object.entries(columns).map(([name, values]) => [name, Float64Array.from(values)] as const);
       return { rowCount: count, columns: new Map([["startNs", starts], ...all]) };
+    } catch (error) {
+      throw new Refusal(422, `${JSON.stringify(id)}: ${(error as Error).message}`);
+    }
+  }
+
+  /** Its event log as far as it is told, and its policy. @throws Refusal if there is none, or it cannot be read. */
+  async log(id: string): Promise<{ readonly history: EventHistory; readonly policy: Policy }> {
+    const { now, startedAtMs, blockTokens, blocks, eviction } = await this.row(id);
+    const folder = await childOf((await this.#root()) ?? "", id, "folder");
+    if (!folder || !now || now.events === null)
+      throw new Refusal(404, "it tells of no events: it was begun without --events, or has several replicas");
+    const { eventsTold } = now;
+    const leavesOnly = this.#headers.get(id)?.document.victims === "leaf";
+    try {
+      const version = `${startedAtMs}`;
+      const history = await this.#logs.read(folder, { version, eventsTold, blockTokens, blocks });
+      return { history, policy: { eviction, leavesOnly } };
     } catch (error) {
       throw new Refusal(422, `${JSON.stringify(id)}: ${(error as Error).message}`);
     }
@@ -129,7 +150,7 @@ async function read({ path, size }: Inside): Promise<string> {
 }
 
 function rowOf(id: string, startedAtMs: number, header: LiveHeader, now: LiveNow | undefined): LiveRow {
-  const { schema: _, host: __, ...setup } = header;
+  const { schema: _, host: __, victims: ___, ...setup } = header;
   const { blocks, blockTokens } = header;
   const { state = "running", ...figures } = now ?? {};
   return {

@@ -7,6 +7,7 @@ import type { EventHistory } from "../log/event-history.ts";
 import { logOf, momentOf } from "../log/moment.ts";
 import { mostPrefixes, prefixesOf } from "../log/prefixes.ts";
 import type { Policy } from "../log/victim.ts";
+import type { LiveRuns } from "./live.ts";
 import { Logs } from "./logs.ts";
 import { asked, between, wholeNumber } from "./query.ts";
 import { Refusal } from "./refusal.ts";
@@ -35,7 +36,7 @@ const prefixesQuery = z.strictObject({ most: between(1, mostPrefixes, 20) });
 type MomentQuery = z.infer<typeof momentQuery>;
 
 /** What viz/api.ts promises of event logs. */
-export function travelRoutes(runs: Runs): RequestHandler {
+export function travelRoutes(runs: Runs, live: LiveRuns): RequestHandler {
   const logs = new Logs();
   const prefixes = new WeakMap<EventHistory, PrefixData>();
   const sideOf = async (id: string) => {
@@ -52,6 +53,15 @@ export function travelRoutes(runs: Runs): RequestHandler {
   routes.get("/runs/:id/moment", async (request, response) => {
     const query = asked(momentQuery, request);
     const { history, policy } = await sideOf(request.params.id);
+    response.json(momentOf(history, eventOf(history, query), query.nodes, policy));
+  });
+  routes.get("/live/:id/log", async (request, response) => {
+    asked(z.strictObject({}), request);
+    response.json(logOf((await live.log(request.params.id)).history));
+  });
+  routes.get("/live/:id/moment", async (request, response) => {
+    const query = asked(momentQuery, request);
+    const { history, policy } = await live.log(request.params.id);
     response.json(momentOf(history, eventOf(history, query), query.nodes, policy));
   });
   routes.get("/runs/:id/prefixes", async (request, response) => {

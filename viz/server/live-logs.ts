@@ -1,0 +1,96 @@
+import { open } from "node:fs/promises";
+import { type EventColumns, EventHistory } from "../log/event-history.ts";
+import { childOf, type Inside } from "./inside.ts";
+import { columnFile } from "./live-format.ts";
+
+/** So many are kept: each takes up to 100 MB. */
+const mostKept = 2;
+/** Events that are read at a time; others are answered in between. */
+const eventsAtOnce = 100_000;
+/** Of the states that a history keeps on its way. */
+const mostBytes = 16 * 2 ** 20;
+
+interface Kept {
+  readonly version: string;
+  readonly history: EventHistory;
+  reading: Promise<void>;
+}
+
+/** What a log is told by. */
+export interface LiveLog {
+  /** Whose it is: another program may have the same folder later. */
+  readonly version: string;
+  readonly eventsTold: number;
+  readonly blockTokens: number;
+  readonly blocks: number | null;
+}
+
+/** The event logs of programs under way, each read on from where it was left. */
+export class LiveLogs {
+  readonly #kept = new Map<string, Kept>();
+
+  /** As far as it was told. @throws Error if it is damaged; then it is forgotten */
+  async read(folder: Inside, log: LiveLog): Promise<EventHistory> {
+    const { path } = folder;
+    const known = this.#kept.get(path);
+    this.#kept.delete(path);
+    const { blockTokens, blocks, version } = log;
+    const fresh = () => new EventHistory({ blockTokens, blocks: blocks ?? undefined, mostBytes });
+    const kept = known?.version === version ? known : { version, history: fresh(), reading: Promise.resolve() };
+    this.#kept.set(path, kept);
+    while (this.#kept.size > mostKept) this.#kept.delete(this.#kept.keys().next().value!);
+    kept.reading = kept.reading.then(() => readOn(kept.history, path, log.eventsTold));
+    try {
+      await kept.reading;
+    } catch (error) {
+      if (this.#kept.get(path) === kept) this.#kept.delete(path);
+      throw error;
+    }
+    return kept.history;
+  }
+}
+
+async function readOn(history: EventHistory, folder: string, to: number): Promise<void> {
+  while (history.events < to) {
+    const from = history.events;
+    const count = Math.min(eventsAtOnce, to - from);
+    const columns: EventColumns = {
+      kind: new Uint8Array(count),
+      timeNs: new Float64Array(count),
+      request: new Int32Array(count),
+      block: new Int32Array(count),
+      key: new Float64Array(count),
+      value: new Int32Array(count),
+    };
+    for (const [name, column] of Object.entries(columns)) await readInto(folder, columnFile(name), column, from);
+    history.append(checked(columns, from));
+  }
+}
+
+/** Rows from `from` on, as many as there is room for. */
+async function readInto(
+  folder: string,
+  name: string,
+  column: EventColumns[keyof EventColumns],
+  from: number,
+): Promise<void> {
+  const found = await childOf(folder, name, "file");
+  if (!found) throw new Error(`has no ${name}`);
+  const file = await open(found.path);
+  try {
+    const bytes = new Uint8Array(column.buffer);
+    const { bytesRead } = await file.read(bytes, 0, bytes.length, from * column.BYTES_PER_ELEMENT);
+    if (bytesRead < bytes.length) throw new Error(`${name} is too short`);
+  } finally {
+    await file.close();
+  }
+}
+
+/** @throws Error if a number is none of a log. */
+function checked(columns: EventColumns, from: number): EventColumns {
+  for (const name of ["timeNs", "key"] as const) {
+    const odd = columns[name].findIndex((value) => !Number.isSafeInteger(value));
+    if (odd >= 0) throw new Error(`event ${from + odd}: ${name} is ${columns[name][odd]}, expected a whole number`);
+  }
+  return columns;
+}
