@@ -5,6 +5,7 @@ import type { Nanos } from "../../core/trace.ts";
 import {
   admittedTokens,
   firstOutOfStep,
+  isTooLong,
   makeRoom,
   refuseForRoom,
   refuseTooLong,
@@ -116,11 +117,15 @@ export class ContinuousBatching implements Scheduler {
     this.#leaving = 0;
   }
 
-  isSteady({ waitingCount, running }: SchedulerContext): boolean {
+  isSteady(context: SchedulerContext): boolean {
+    const { running, waitingCount } = context;
     if (waitingCount === 0) return true;
     if (this.#unseen.size > 0) return false;
-    if (this.#precedence.mayReplace === undefined && running.length >= this.#maxRunning) return true;
-    return this.#isHeldUp && this.#precedence.changesWithTime !== true;
+    if (this.#isHeldUp && this.#precedence.changesWithTime !== true) return true;
+    if (this.#precedence.mayReplace !== undefined || running.length < this.#maxRunning) return false;
+    for (let each = context.firstWaiting; each; each = each.next)
+      if (isTooLong(context, each, this.#rules)) return false;
+    return true;
   }
 
   arrived(sequence: SequenceView): void {

@@ -1,6 +1,14 @@
 import type { Scheduler, SchedulerContext, SchedulerPlugin, SequenceView } from "../../core/plugins.ts";
 import type { Rules } from "../../core/rules.ts";
-import { firstOutOfStep, lastAdmitted, makeRoom, refuseForRoom, refuseTooLong, watermarkBlocks } from "./room.ts";
+import {
+  firstOutOfStep,
+  isTooLong,
+  lastAdmitted,
+  makeRoom,
+  refuseForRoom,
+  refuseTooLong,
+  watermarkBlocks,
+} from "./room.ts";
 
 /**
  * Steps of prompts and steps of answers take turns: whoever waits goes first, in order of arrival and whole prompts only,
@@ -42,8 +50,10 @@ class FirstComeFirstServed implements Scheduler {
     }
   }
 
-  isSteady({ waitingCount, running }: SchedulerContext): boolean {
-    return waitingCount === 0 || running.length >= this.#maxRunning || this.#isHeldUp;
+  isSteady(context: SchedulerContext): boolean {
+    const { firstWaiting, running } = context;
+    if (firstWaiting === undefined || this.#isHeldUp) return true;
+    return running.length >= this.#maxRunning && !isTooLong(context, firstWaiting, this.#rules);
   }
 
   arrived(): void {

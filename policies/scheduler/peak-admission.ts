@@ -2,7 +2,7 @@ import type { PluginOption, Scheduler, SchedulerContext, SequenceView } from "..
 import type { Rules } from "../../core/rules.ts";
 import { blocksToDecode, DecodeSteps, decodeAll, isDecoding } from "./decode-steps.ts";
 import { peakTokens, type TokenDemand } from "./peak-tokens.ts";
-import { refuseForRoom, refuseTooLong } from "./room.ts";
+import { isTooLong, refuseForRoom, refuseTooLong } from "./room.ts";
 import { commonIds } from "./waiting-order.ts";
 
 /** Names and figures are those of LightLLM's API server. */
@@ -73,8 +73,9 @@ export class PeakAdmission implements Scheduler {
   }
 
   isSteady(context: SchedulerContext): boolean {
-    const isClosed = context.running.length >= this.#options["running-max-req-size"];
-    if (context.waitingCount > 0 && !isClosed) return false;
+    const { firstWaiting, running } = context;
+    const isClosed = running.length >= this.#options["running-max-req-size"];
+    if (firstWaiting && (!isClosed || isTooLong(context, firstWaiting, this.#rules))) return false;
     this.#steps.mayRepeat(context);
     return true;
   }

@@ -57,10 +57,18 @@ export function firstOutOfStep(running: readonly SequenceView[]): number {
 
 /** Refuses a waiting request for which an empty cache has no room; returns whether it did. */
 export function refuseTooLong(context: SchedulerContext, sequence: SequenceView, rules: Rules): boolean {
-  const { totalBlocks, blockTokens } = context;
-  if (totalBlocks === undefined || blocksOf(admittedTokens(sequence, rules), blockTokens) <= totalBlocks) return false;
+  if (!isTooLong(context, sequence, rules)) return false;
   refuseForRoom(context, sequence);
   return true;
+}
+
+/** Whether `refuseTooLong` would refuse it: it does so also when no seat is free. */
+export function isTooLong(
+  { totalBlocks, blockTokens }: SchedulerContext,
+  sequence: SequenceView,
+  rules: Rules,
+): boolean {
+  return totalBlocks !== undefined && blocksOf(admittedTokens(sequence, rules), blockTokens) > totalBlocks;
 }
 
 /** Tokens that have blocks once all of a waiting request is admitted, by the rules those of its longest answer. */

@@ -138,6 +138,24 @@ test("fuzz found: what comes back from the host may be a hit for who waits, and 
   expect(everythingOf(atOnce)).toEqual(everythingOf(single));
 });
 
+test.each(["fcfs-chunked", "fcfs", "past-future"])(
+  "fuzz found: who comes when %s has no seat, and is too long for the cache, is refused before the next step",
+  (scheduler) => {
+    const seats = scheduler === "past-future" ? "running-max-req-size" : "max-num-seqs";
+    const rows: Row[] = [
+      { at: 0, prompt: 1, answer: 14 },
+      { at: 15, prompt: 17, answer: 1 },
+    ];
+    const own: OwnSimulation = {
+      ...{ scheduler, schedulerOptions: { [seats]: 1 }, blockTokens: 16, blocks: 1, events: true },
+      cost: linearCost({ fixed: 10 }),
+    };
+    const [atOnce, single] = [false, true].map((everyStep) => simulated(rows, { ...own, everyStep }));
+    expect(outcome(single, "refused")).toEqual([0, 1]);
+    expect(everythingOf(atOnce)).toEqual(everythingOf(single));
+  },
+);
+
 test("it does take steps at once", () => {
   let told = 0;
   const rows = [{ prompt: 5, answer: 60 }];
