@@ -1,5 +1,6 @@
 import { InputError } from "../core/errors.ts";
 import { ExecutorError } from "../engine/executor.ts";
+import { breathe } from "./interrupt.ts";
 
 /** What `kvlab doctor` has looked at. */
 export interface Finding {
@@ -8,8 +9,13 @@ export interface Finding {
   readonly found: string;
 }
 
-/** What was found, or the one line that says why it is not so. */
+/**
+ * What was found, or the one line that says why it is not so.
+ *
+ * @throws Interrupted if there was a signal before
+ */
 export async function finding(what: string, look: () => Promise<string> | string): Promise<Finding> {
+  await breathe();
   try {
     return { what, ok: true, found: await look() };
   } catch (error) {

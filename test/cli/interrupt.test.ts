@@ -17,6 +17,17 @@ describe("a signal ends the program with 130, one line, and nothing left behind"
     expect(readdirSync(folder)).toEqual([]);
   });
 
+  test("SIGINT during doctor, when what it looks at just then is done", async () => {
+    const folder = newFolder();
+    const cache = join(folder, "cache");
+    const child = start(folder, ["doctor"], { XDG_CACHE_HOME: cache });
+    const end = ended(child);
+    // The model that it tries the engine with is being written.
+    for (let i = 0; i < 4000 && !existsSync(cache); i++) await sleep(5);
+    child.kill("SIGINT");
+    expect(await end).toEqual({ code: 130, stdout: "", stderr: "kvlab: interrupted\n" });
+  });
+
   test.each([
     [
       "policy that never answers",
