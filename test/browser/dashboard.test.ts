@@ -355,6 +355,21 @@ describe.runIf(hasBrowser)("the dashboard in a browser", () => {
     expect(await jobs.getByRole("button", { name: "Cancel job" }).count()).toBe(0);
   });
 
+  test("of very many runs the first thousand are listed, and all are searched", async () => {
+    const many = join(folder, "many");
+    const report = readFileSync(join(runs, "vllm/run.json"));
+    for (let i = 0; i < 1200; i++) {
+      mkdirSync(join(many, `run-${i}`), { recursive: true });
+      writeFileSync(join(many, `run-${i}/run.json`), report);
+    }
+    const { dashboard } = await dashboardOver(many, { page: await bundlePage() });
+    const page = await visit(`${dashboard.url}#/runs?sort=-id`);
+    await page.getByText("These are the first 1000 of 1200").waitFor();
+    expect(await page.locator("tbody tr").count()).toBe(1000);
+    await page.getByLabel("Search").fill("run-7");
+    await expect.poll(() => listed(page)).toHaveLength(111);
+  });
+
   test.each([
     { colorScheme: "light", viewport: { width: 1280, height: 900 } },
     { colorScheme: "dark", viewport: { width: 390, height: 800 } },

@@ -73,12 +73,13 @@ function choiceOf(rows: readonly RunRow[], wanted: readonly string[], asked: str
 
 /** The unlimited cache, and the optimum at the sizes of these runs and between them. */
 function boundsOf(chosen: readonly RunRow[], rows: readonly RunRow[]): RunRow[] {
-  const isSame = (row: RunRow) =>
-    chosen.some(({ trace, requests }) => trace === row.trace && requests === row.requests);
+  const requestsOf = ({ trace, requests }: RunRow) => `${requests} ${trace}`;
+  const [same, known] = [new Set(chosen.map(requestsOf)), new Set(chosen)];
+  const isSame = (row: RunRow) => same.has(requestsOf(row));
   const sizes = chosen.filter((row) => !isBound(row)).map(sizeOf);
-  const isWithin = (row: RunRow) =>
-    row.blocks === null || (sizeOf(row) >= Math.min(...sizes) && sizeOf(row) <= Math.max(...sizes));
-  const isOther = (row: RunRow) => row.target === "cache" && isBound(row) && !chosen.includes(row);
+  const [least, most] = [Math.min(...sizes), Math.max(...sizes)];
+  const isWithin = (row: RunRow) => row.blocks === null || (sizeOf(row) >= least && sizeOf(row) <= most);
+  const isOther = (row: RunRow) => row.target === "cache" && isBound(row) && !known.has(row);
   const found = rows.filter((row) => isOther(row) && isSame(row) && isWithin(row));
   // The same bound whatever else was configured is one.
   const figuresOf = ({ requests, blocks, hitRatio }: RunRow) => JSON.stringify([requests, blocks, hitRatio]);

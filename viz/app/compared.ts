@@ -25,7 +25,9 @@ export function byLabel({ rows, labels }: Compared): Map<string, RunRow[]> {
   const found = new Map<string, RunRow[]>();
   for (const row of rows) {
     const label = labels.get(row.id) ?? row.id;
-    found.set(label, [...(found.get(label) ?? []), row]);
+    const same = found.get(label);
+    if (same) same.push(row);
+    else found.set(label, [row]);
   }
   return found;
 }
@@ -34,12 +36,22 @@ export function byLabel({ rows, labels }: Compared): Map<string, RunRow[]> {
 export const colourOf = ({ labels, colours }: Compared, { id }: RunRow): string =>
   colours.get(labels.get(id) ?? "") ?? "var(--bound)";
 
+const names = new WeakMap<Compared, ReadonlyMap<string, string>>();
+
 /** A label, with the size where runs of several sizes have it. */
-export function nameOf({ rows, bounds, labels }: Compared, id: string): string {
-  const label = labels.get(id) ?? id;
-  const same = [...rows, ...bounds].filter((row) => labels.get(row.id) === label);
-  if (same.length === 1) return label;
-  const row = same.find((each) => each.id === id);
-  const sizes = new Set(same.map(({ blocks }) => blocks));
-  return sizes.size === same.length ? `${label} · ${row?.blocks} blocks` : `${label} · ${id.slice(-8)}`;
+export function nameOf(compared: Compared, id: string): string {
+  const known = names.get(compared) ?? namesOf(compared);
+  names.set(compared, known);
+  return known.get(id) ?? id;
+}
+
+function namesOf(compared: Compared): Map<string, string> {
+  const all = { ...compared, rows: [...compared.rows, ...compared.bounds] };
+  return new Map(
+    [...byLabel(all)].flatMap(([label, same]) => {
+      if (same.length === 1) return [[same[0].id, label] as const];
+      const areSizes = new Set(same.map(({ blocks }) => blocks)).size === same.length;
+      return same.map(({ id, blocks }) => [id, `${label} · ${areSizes ? `${blocks} blocks` : id.slice(-8)}`] as const);
+    }),
+  );
 }

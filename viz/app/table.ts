@@ -35,6 +35,7 @@ export class Table<Row> {
   readonly #options: TableOptions<Row>;
   readonly #head = h("tr");
   readonly #body = h("tbody");
+  readonly #more = h("p", { class: "hint", hidden: true });
   #rows: readonly Row[] = [];
   #sort: string;
 
@@ -43,7 +44,7 @@ export class Table<Row> {
     this.#sort = options.sort ?? "";
     const { title } = options;
     const table = h("table", {}, h("caption", { class: "unseen" }, title), h("thead", {}, this.#head), this.#body);
-    this.element = h("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": title }, table);
+    this.element = h("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": title }, table, this.#more);
   }
 
   /** A button that saves what is shown. */
@@ -86,7 +87,10 @@ export class Table<Row> {
       columns.map((column) => this.#heading(column)),
     );
     const before = new Map([...this.#body.rows].map((row) => [row.dataset["key"], row]));
-    const rows = this.#sorted().map((row, at) => {
+    const sorted = this.#sorted();
+    this.#more.hidden = sorted.length <= mostRows;
+    this.#more.textContent = `These are the first ${mostRows} of ${sorted.length}; CSV has all.`;
+    const rows = sorted.slice(0, mostRows).map((row, at) => {
       const known = String(key?.(row) ?? at);
       const shown = before.get(known) ?? h("tr", { "data-key": known });
       shown.className = rowClass?.(row) ?? "";
@@ -122,6 +126,9 @@ export class Table<Row> {
     return h("th", { scope: "col", class: classOf(column, numeric), "aria-sort": direction }, button);
   }
 }
+
+/** A browser is slow with more, and nobody reads them. */
+const mostRows = 1000;
 
 /** Cells that say something else are exchanged; what has the focus in one passes it on. */
 function replaceCells(row: HTMLTableRowElement, cells: readonly HTMLElement[]): void {
