@@ -39,8 +39,8 @@ class FirstComeFirstServed implements Scheduler {
   }
 
   plan(context: SchedulerContext): void {
-    this.#isHeldUp = false;
     while (context.waitingCount > 0 || context.running.length > 0) {
+      this.#isHeldUp = false;
       if (this.#firstSwapped(context) === undefined && this.#admitPrompts(context)) return;
       const preempted = this.#writeAnswers(context);
       const isEmpty = context.running.length === 0;

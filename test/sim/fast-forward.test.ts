@@ -156,6 +156,23 @@ test.each(["fcfs-chunked", "fcfs", "past-future"])(
   },
 );
 
+test("fuzz found: nobody is held up by who was refused in the same plan", () => {
+  // The first one's answer outgrows the cache; the second one, which shares its blocks, has seat and tokens for itself alone.
+  const rows: Row[] = [
+    { at: 0, prompt: [1, 1, 1, 1, 5, 6, 7, 8], answer: 6 },
+    { at: 0, prompt: [1, 1, 1], answer: [1, 2, 3, 4, 5] },
+    { at: 0, prompt: 1, answer: 1 },
+  ];
+  const own: OwnSimulation = {
+    ...{ scheduler: "fcfs", schedulerOptions: { "max-num-batched-tokens": 1 }, blocks: 3, events: true },
+    rules: { "cache-generated": "true", "match-limit": "l-1" },
+    cost: linearCost({ fixed: 1 }),
+  };
+  const [atOnce, single] = [false, true].map((everyStep) => simulated(rows, { ...own, everyStep }));
+  expect(outcome(single, "refused")).toEqual([1, 0, 0]);
+  expect(everythingOf(atOnce)).toEqual(everythingOf(single));
+});
+
 test("it does take steps at once", () => {
   let told = 0;
   const rows = [{ prompt: 5, answer: 60 }];
