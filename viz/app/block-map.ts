@@ -72,16 +72,10 @@ export class BlockFigure {
   constructor(title: string, ages: AgeText, left: AbortSignal) {
     this.#title = title;
     this.#ages = ages;
-    this.#drawn = new Drawn(
-      { title, height, draw: (surface, width, shades) => this.#draw(surface, width, shades) },
-      left,
-    );
+    const draw = (surface: Surface, width: number, shades: Shades) => this.#draw(surface, width, shades);
+    this.#drawn = new Drawn({ title, height, draw, wordsAt: (x, y) => this.#wordsAt(x, y) }, left);
     this.element = this.#drawn.figure.element;
-    const { host } = this.#drawn;
-    host.addEventListener("pointermove", (event) => this.#point(event));
-    host.addEventListener("pointerleave", () => this.#drawn.read(undefined));
-    host.addEventListener("blur", () => this.#drawn.read(undefined));
-    host.addEventListener("keydown", (event) => this.#key(event));
+    this.#drawn.host.addEventListener("keydown", (event) => this.#key(event));
   }
 
   /** `next`: the block of the next event; −1: none. */
@@ -96,7 +90,6 @@ export class BlockFigure {
       `${this.#title}: ${integer(cells * blocksPerCell)}${each}. Arrow keys read them.`,
     );
     this.#drawn.figure.note(blocksPerCell > 1 ? `${blocksPerCell} neighbouring blocks are a cell.` : "");
-    this.#drawn.read(undefined);
     this.#drawn.redraw();
   }
 
@@ -140,15 +133,13 @@ export class BlockFigure {
     surface.frame(x, y, wide, wide, next, 2.5);
   }
 
-  #point(event: PointerEvent): void {
-    const { left, top } = this.#drawn.host.getBoundingClientRect();
-    const [x, y] = [event.clientX - left, event.clientY - top];
+  #wordsAt(x: number, y: number): string[] | undefined {
     const { columns, size } = this.#grid;
-    const column = Math.floor((x - edge) / size);
-    const cell = Math.floor((y - edge) / size) * columns + column;
-    const isInside = column >= 0 && column < columns && cell >= 0 && cell < (this.#cells?.map.cells ?? 0);
-    if (isInside) this.#at = cell;
-    this.#drawn.read(isInside ? this.#words(cell) : undefined, x, y);
+    const [column, row] = [Math.floor((x - edge) / size), Math.floor((y - edge) / size)];
+    const cell = row * columns + column;
+    if (column < 0 || column >= columns || row < 0 || cell >= (this.#cells?.map.cells ?? 0)) return undefined;
+    this.#at = cell;
+    return this.#words(cell);
   }
 
   #key(event: KeyboardEvent): void {

@@ -9,6 +9,8 @@ export interface DrawnOptions {
   readonly height: number;
   /** Draws all of it. */
   draw(surface: Surface, width: number, shades: Shades): void;
+  /** What there is at a place, in lines. */
+  wordsAt(x: number, y: number): readonly string[] | undefined;
 }
 
 /** A figure on a canvas that the pointer and the keyboard can read. */
@@ -21,6 +23,8 @@ export class Drawn {
   readonly #reading = h("div", { class: "reading", "aria-hidden": "true", hidden: true });
   #shades: Shades | undefined;
   #width = 0;
+  /** Where the pointer is. */
+  #pointer: readonly [x: number, y: number] | undefined;
 
   constructor(options: DrawnOptions, left: AbortSignal) {
     this.#options = options;
@@ -28,6 +32,12 @@ export class Drawn {
     this.host = h("div", { class: "drawn", role: "img", tabindex: 0 }, this.#canvas, this.#reading);
     this.host.style.height = this.#canvas.style.height = `${options.height}px`;
     this.figure.body.append(this.host);
+    this.host.addEventListener("pointermove", ({ clientX, clientY }) => {
+      const box = this.host.getBoundingClientRect();
+      this.#pointAt([clientX - box.left, clientY - box.top]);
+    });
+    this.host.addEventListener("pointerleave", () => this.#pointAt(undefined));
+    this.host.addEventListener("blur", () => this.#pointAt(undefined));
     onWidth(this.figure.body, left, (width) => {
       this.#width = width;
       this.redraw();
@@ -38,15 +48,18 @@ export class Drawn {
     });
   }
 
-  get width(): number {
-    return this.#width;
-  }
-
   redraw(): void {
     if (this.#width === 0) return;
     this.#shades ??= readShades(this.host);
     const { height, draw } = this.#options;
     draw(new CanvasSurface(this.#canvas, this.#width, height, this.#shades.family), this.#width, this.#shades);
+    this.#pointAt(this.#pointer);
+  }
+
+  #pointAt(pointer: readonly [x: number, y: number] | undefined): void {
+    this.#pointer = pointer;
+    if (pointer) this.read(this.#options.wordsAt(...pointer), ...pointer);
+    else this.read(undefined);
   }
 
   /** Says something beside a place; nothing, if there is nothing to say. */

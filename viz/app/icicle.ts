@@ -12,6 +12,7 @@ import {
   inkOn,
   type LegendItem,
   legendHeight,
+  legendRow,
   nextItem,
   ownerTurn,
   type Shades,
@@ -65,17 +66,13 @@ export class Icicle {
 
   constructor(options: IcicleOptions, left: AbortSignal) {
     this.#options = options;
-    this.#drawn = new Drawn(
-      { title: options.title, height, draw: (surface, width, shades) => this.#draw(surface, width, shades) },
-      left,
-    );
+    const draw = (surface: Surface, width: number, shades: Shades) => this.#draw(surface, width, shades);
+    const { title } = options;
+    this.#drawn = new Drawn({ title, height, draw, wordsAt: (x, y) => this.#wordsOf(this.#boxAt(x, y)) }, left);
     const { figure, host } = this.#drawn;
     this.element = figure.element;
     this.#out = h("button", { type: "button", hidden: true, click: () => this.#zoom(undefined) }, "Whole cache");
     figure.tools.append(h("span", { class: "hint wide" }, "Click to zoom in"), this.#out);
-    host.addEventListener("pointermove", (event) => this.#point(event));
-    host.addEventListener("pointerleave", () => this.#read(undefined));
-    host.addEventListener("blur", () => this.#read(undefined));
     host.addEventListener("click", () => this.#zoom(this.#pointed));
     host.addEventListener("keydown", (event) => this.#key(event));
   }
@@ -85,6 +82,7 @@ export class Icicle {
     this.#tree = tree;
     this.#colouring = colouring;
     this.#oldest = oldest;
+    this.#pointed = undefined;
     const { length } = tree.parent;
     const cached = tree.tokens.reduce((sum, tokens) => sum + tokens, 0);
     const held = tree.heldBlocks.reduce((sum, blocks) => sum + blocks, 0);
@@ -93,7 +91,6 @@ export class Icicle {
       `${this.#options.title}: ${integer(cached)} cached tokens in ${integer(length)} nodes, ${integer(held)} blocks held. ` +
         "Arrow keys read them, Enter zooms in, Escape out.",
     );
-    this.#read(undefined);
     this.#drawn.redraw();
   }
 
@@ -160,27 +157,23 @@ export class Icicle {
     const length = Math.min(100, width / 5);
     const words = `${approximate((tokens * length) / width)} tokens`;
     const from = width - widthOf(words, family) - length - 8;
-    if (from < x) return;
-    for (const end of [from, from + length]) surface.rect(end, middle - 4, 1, 9, soft);
-    surface.rect(from, middle, length, 1, soft);
-    surface.text(from + length + 8, middle, words, soft);
+    const y = from < x ? middle + legendRow : middle;
+    if (y + legendRow / 2 > height) return;
+    for (const end of [from, from + length]) surface.rect(end, y - 4, 1, 9, soft);
+    surface.rect(from, y, length, 1, soft);
+    surface.text(from + length + 8, y, words, soft);
   }
 
-  #point(event: PointerEvent): void {
-    const { left, top: above } = this.#drawn.host.getBoundingClientRect();
-    const [x, y] = [event.clientX - left, event.clientY - above];
+  #boxAt(x: number, y: number): Box | undefined {
     const row = Math.floor((y - top) / this.#rowHeight);
-    const found = this.#layout.boxes.find((box) => box.row === row && x >= box.x && x < box.x + Math.max(box.width, 1));
-    this.#read(found, x, y);
+    return this.#layout.boxes.find((box) => box.row === row && x >= box.x && x < box.x + Math.max(box.width, 1));
   }
 
-  /** Shows what a node is, and returns it in a line. */
-  #read(box: Box | undefined, x = 0, y = 0): string {
+  /** What a node is; a click, or Enter, zooms into it then. */
+  #wordsOf(box: Box | undefined): string[] | undefined {
     this.#pointed = box?.node;
-    const lines = box && this.#tree ? wordsOf(this.#tree, box.node, this.#options.ages) : undefined;
-    this.#drawn.read(lines, x, y);
     this.#drawn.host.style.cursor = box ? "zoom-in" : "";
-    return lines?.join(", ") ?? "";
+    return box && this.#tree ? wordsOf(this.#tree, box.node, this.#options.ages) : undefined;
   }
 
   #key(event: KeyboardEvent): void {
@@ -201,8 +194,9 @@ export class Icicle {
     if (moved === undefined) return;
     event.preventDefault();
     event.stopPropagation();
-    const y = top + (moved.row + 1) * this.#rowHeight;
-    announce(this.#read(moved, moved.x + Math.min(moved.width, 200) / 2, y));
+    const words = this.#wordsOf(moved);
+    this.#drawn.read(words, moved.x + Math.min(moved.width, 200) / 2, top + (moved.row + 1) * this.#rowHeight);
+    announce(words?.join(", ") ?? "");
   }
 
   /** The neighbour in the row, the parent, or the first child. */
@@ -224,7 +218,6 @@ export class Icicle {
     const parent = tree && node !== undefined ? tree.parent[node] : -1;
     if (block !== undefined && block === this.#zoomed) this.#zoomed = parent < 0 ? undefined : tree!.block[parent];
     else if (block === undefined || block >= 0) this.#zoomed = block;
-    this.#read(undefined);
     this.#drawn.redraw();
   }
 }

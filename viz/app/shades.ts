@@ -105,17 +105,18 @@ export interface LegendItem {
   draw?(surface: Surface, x: number, middle: number): void;
 }
 
-const rowHeight = 22;
+/** How high a row of a legend is. */
+export const legendRow = 22;
 
 /** How high a legend is: narrow figures have it in two rows. */
-export const legendHeight = (width: number): number => (width < 620 ? 2 : 1) * rowHeight + 4;
+export const legendHeight = (width: number): number => (width < 620 ? 2 : 1) * legendRow + 4;
 
 /** Says what is what at the bottom of a figure. Returns where its last row ends. */
 export function drawLegend(surface: Surface, y: number, width: number, items: readonly LegendItem[], shades: Shades) {
-  let [x, middle] = [0, y + 4 + rowHeight / 2];
+  let [x, middle] = [0, y + 4 + legendRow / 2];
   for (const item of items) {
     const words = widthOf(item.words, shades.family);
-    if (x > 0 && x + item.width + words > width) [x, middle] = [0, middle + rowHeight];
+    if (x > 0 && x + item.width + words > width) [x, middle] = [0, middle + legendRow];
     item.draw?.(surface, x, middle);
     surface.text(x + item.width, middle, item.words, shades.soft);
     x += item.width + words + (item.width < 17 ? 11 : 16);
