@@ -16,6 +16,8 @@ const kvlab = (...args: string[]) =>
 /** The chat that all of these runs are of. */
 const trace = "traces/chat.jsonl";
 const runs = "runs";
+/** Two that differ in their eviction alone. */
+const pair = "pair";
 
 function makeRuns(): void {
   mkdirSync(join(folder, "traces"));
@@ -24,15 +26,18 @@ function makeRuns(): void {
   kvlab("compare", trace, "--eviction", "lru,fifo,lfu,slru,random", ...sizes, "--out", runs);
   const busy = ["--target", "sim", "--model", "llama-3.1-8b", "--gpu", "l40s", "--rate", "2.5", "--capacity", "4GiB"];
   for (const policy of ["vllm", "sglang", "tgi"]) {
-    kvlab("replay", trace, ...busy, "--policy", policy, "--out", policy);
+    kvlab("replay", trace, ...busy, "--policy", policy, "--events", "--out", policy);
     renameSync(join(folder, policy), join(folder, runs, policy));
   }
+  const few = ["--limit", "1000", "--blocks", "2000", "--events"];
+  for (const eviction of ["lru", "fifo"])
+    kvlab("replay", trace, ...few, "--eviction", eviction, "--out", `${pair}/${eviction}`);
   mkdirSync(join(folder, runs, "copied-in-part"));
 }
 
 /** Starts the dashboard and returns its address. */
-async function serve(): Promise<{ readonly url: string; stop(): void }> {
-  const words = ["dashboard", runs, "--port", "0", "--traces", "traces"];
+async function serve(saved: string): Promise<{ readonly url: string; stop(): void }> {
+  const words = ["dashboard", saved, "--port", "0", "--traces", "traces"];
   const child = spawn(process.execPath, [...program, ...words], { cwd: folder, stdio: ["ignore", "pipe", "inherit"] });
   const url = await new Promise<string>((resolve) => {
     child.stdout.setEncoding("utf8").on("data", (text: string) => resolve(text.split(" ")[0]));
@@ -46,12 +51,16 @@ interface Picture {
   readonly isDark?: boolean;
   readonly width?: number;
   readonly height: number;
+  /** What is done before it is taken. */
+  act?(page: Page): Promise<void>;
+  /** A part of the page, not what is seen of it. */
+  readonly part?: string;
 }
 
 async function take(
   browser: Browser,
   url: string,
-  { name, view, isDark, width = 1280, height }: Picture,
+  { name, view, isDark, width = 1280, height, act, part }: Picture,
 ): Promise<void> {
   const page = await browser.newPage({
     viewport: { width, height },
@@ -60,9 +69,10 @@ async function take(
     locale: "en-GB",
   });
   await page.goto(`${url}#/${view}`);
-  if (view === "start") await startComparison(page);
+  if (view.startsWith("travel")) await page.locator(".readout dd").first().waitFor();
+  await act?.(page);
   await page.waitForTimeout(1500);
-  await page.screenshot({ path: join(root, "docs/dashboard", `${name}.png`) });
+  await (part ? page.locator(part) : page).screenshot({ path: join(root, "docs/dashboard", `${name}.png`) });
   await page.close();
 }
 
@@ -76,9 +86,25 @@ async function startComparison(page: Page): Promise<void> {
 
 const browserPath = findBrowser(process.env);
 if (!browserPath) throw new Error("there is no chromium or chrome in PATH, expected one, or CHROMIUM=/path/to/it");
+/** Where an eviction is next, with the pointer on a prefix. */
+async function pointAtPrefix(page: Page): Promise<void> {
+  await page.getByRole("button", { name: "Next eviction" }).click();
+  await page.waitForTimeout(500);
+  const { x, y, width } = (await page.getByRole("img", { name: /^Cached prefixes/ }).boundingBox())!;
+  await page.mouse.move(x + width * 0.46, y + 60);
+}
+
+const toFirstDifference = (page: Page) => page.getByRole("button", { name: "Go to the first difference" }).click();
+
+async function scrollToPrefixes(page: Page): Promise<void> {
+  await page.getByRole("heading", { name: "Which prefixes" }).scrollIntoViewIfNeeded();
+  await page.getByRole("region", { name: "The most wasted" }).waitFor();
+}
+
 makeRuns();
 mkdirSync(join(root, "docs/dashboard"), { recursive: true });
-const { url, stop } = await serve();
+const { url, stop } = await serve(runs);
+const both = await serve(pair);
 const browser = await chromium.launch({ executablePath: browserPath, args: ["--no-sandbox"] });
 const inTime = "compare?runs=vllm,sglang,tgi&base=vllm&a=vllm&b=sglang&pair=ttftMs";
 const pictures: Picture[] = [
@@ -86,11 +112,22 @@ const pictures: Picture[] = [
   { name: "compare-capacity", view: "compare?trace=chat", height: 1000 },
   { name: "compare-time", view: inTime, height: 1560 },
   { name: "run", view: "run?id=vllm", height: 1720 },
-  { name: "start", view: "start", height: 640 },
+  { name: "prefixes", view: "run?id=vllm", height: 1000, act: scrollToPrefixes, part: "[aria-label=Prefixes]" },
+  { name: "travel", view: "travel?id=vllm&event=600000", height: 1520, act: pointAtPrefix },
+  { name: "travel-dark", view: "travel?id=sglang&event=900000&colour=owner", isDark: true, height: 1520 },
+  { name: "travel-narrow", view: "travel?id=vllm&event=600000&colour=hits", width: 390, height: 2250 },
+  { name: "start", view: "start", height: 1030, act: startComparison },
   { name: "run-dark", view: "run?id=vllm", isDark: true, height: 1280 },
   { name: "run-narrow", view: "run?id=vllm", width: 390, height: 1500 },
 ];
 for (const picture of pictures) await take(browser, url, picture);
+await take(browser, both.url, {
+  name: "travel-pair",
+  view: "travel?id=lru&with=fifo",
+  height: 2080,
+  act: toFirstDifference,
+});
 await browser.close();
 stop();
+both.stop();
 rmSync(folder, { recursive: true });
