@@ -167,19 +167,20 @@ class TgiQueue implements Scheduler {
 
   /** Tokens for all that run, or for as many as have room; returns false if there is nobody left. */
   #decode(context: SchedulerContext): boolean {
-    const { running } = context;
+    const { running, availableBlocks } = context;
+    const before = running.length;
     while (!this.#scheduleAll(context)) {
       // Only where answers take blocks as they grow, which TGI's never do.
       const last = running[running.length - 1];
       if (running.length > 1) {
         context.preempt(last, "recompute");
-        // Its blocks may be room for who waits.
-        this.#isHeldUp = false;
         continue;
       }
       refuseForRoom(context, last);
       return false;
     }
+    // Who waits may find room that a preemption has made, or take less at first for being cached no more.
+    if (running.length < before || context.availableBlocks !== availableBlocks) this.#isHeldUp = false;
     this.#isDecodeNext = false;
     this.#steps.add();
     return true;

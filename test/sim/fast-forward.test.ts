@@ -173,6 +173,21 @@ test("fuzz found: nobody is held up by who was refused in the same plan", () => 
   expect(everythingOf(atOnce)).toEqual(everythingOf(single));
 });
 
+test("fuzz found: a cached prompt that is evicted for an answer may be let in again by chunks", () => {
+  const rows: Row[] = [
+    { at: 0, prompt: 21, answer: 31 },
+    { at: 1, prompt: 11, answer: 23 },
+  ];
+  const own: OwnSimulation = {
+    ...{ scheduler: "tgi-queue", schedulerOptions: { "max-batch-prefill-tokens": 9 }, index: "radix-tree", blocks: 18 },
+    rules: { publish: "finish", "cache-generated": "true", "victim-unit": "node" },
+    ...{ cost: linearCost({ fixed: 1 }), events: true },
+  };
+  const [atOnce, single] = [false, true].map((everyStep) => simulated(rows, { ...own, everyStep }));
+  expect(single.replicas[0].cache.counters.evictedBlocks).toBeGreaterThan(0);
+  expect(everythingOf(atOnce)).toEqual(everythingOf(single));
+});
+
 test("it does take steps at once", () => {
   let told = 0;
   const rows = [{ prompt: 5, answer: 60 }];
