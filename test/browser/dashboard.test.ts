@@ -313,6 +313,10 @@ describe.runIf(hasBrowser)("the dashboard in a browser", () => {
     await page.getByRole("button", { name: "Start" }).click();
     const jobs = page.getByRole("region", { name: "Jobs" });
     await jobs.getByRole("cell", { name: "done" }).waitFor();
+    await page
+      .getByRole("status")
+      .filter({ hasText: /^Job \d is running, see below/ })
+      .waitFor();
     await jobs.getByRole("link", { name: /compare \d/ }).click();
     await page.getByText(/\d chosen runs/).waitFor();
     await page.goto(`${url}#/start`);

@@ -1,5 +1,5 @@
 import type { Choices, Job, JobCommand, JobRequest } from "../api.ts";
-import { announce, type Choice, h } from "./dom.ts";
+import { type Choice, h } from "./dom.ts";
 import type { Page } from "./page.ts";
 import { remember } from "./route.ts";
 import { problemOf } from "./server.ts";
@@ -39,6 +39,7 @@ export function jobForm(choices: Choices, { params, left }: Page): HTMLElement {
   const command = h("code");
   const problem = h("p", { class: "problem", role: "alert", hidden: true });
   const main = h("button", { type: "submit", class: "main" }, "Start");
+  const started = h("span", { class: "hint", role: "status" });
   let asked = new AbortController();
   let timer = 0;
 
@@ -83,6 +84,7 @@ export function jobForm(choices: Choices, { params, left }: Page): HTMLElement {
   const submit = async (event: Event) => {
     event.preventDefault();
     clearTimeout(timer);
+    started.textContent = "";
     try {
       const response = await post("api/jobs", request(), left);
       const refused = response.ok ? "" : await problemOf(response);
@@ -91,7 +93,7 @@ export function jobForm(choices: Choices, { params, left }: Page): HTMLElement {
       if (refused !== "") return;
       const job = (await response.json()) as Job;
       command.textContent = job.command;
-      announce(`Job ${job.id} is ${job.state}`);
+      started.textContent = `Job ${job.id} is ${job.state}, see below.`;
     } catch (error) {
       if (!left.aborted) show((error as Error).message);
     }
@@ -112,7 +114,7 @@ export function jobForm(choices: Choices, { params, left }: Page): HTMLElement {
     ...of("events"),
     h("h3", {}, "This will run"),
     h("pre", { class: "command", "aria-label": "Command line" }, command),
-    h("div", { class: "actions" }, main),
+    h("div", { class: "actions" }, main, started),
     problem,
   );
 }
@@ -181,7 +183,12 @@ function fieldsOf(choices: Choices): Field[] {
       hint: (target) =>
         `numbers or shares: 1000, 10%; none: ${target === "sim" ? "what fits beside the model" : target === "cpu" ? "10%" : "10%, or five sizes compared"}`,
     },
-    { name: "limit", label: "First requests only", kind: "number", hint: () => "none: all of the trace" },
+    {
+      name: "limit",
+      label: "First requests only",
+      kind: "number",
+      hint: (target) => (target === "cpu" ? "none: all, which takes minutes" : "none: all of the trace"),
+    },
     { name: "warmup", label: "Warm-up", kind: "number", hint: () => "requests left out of the figures" },
     { name: "seed", label: "Seed", kind: "number", hint: () => "for policies that draw lots; none: 1" },
     { name: "events", label: "Keep the log of every decision, to step through the run", kind: "tick" },
