@@ -32,6 +32,7 @@ Only this machine can reach it. From the page runs can be started over the
 built-in example and the traces below the folders named with --traces, with the
 policies of kvlab and those directly in the folder named with --policies, on
 models with random weights and those below the folder named with --models.
+Replays that are begun elsewhere with --live are seen while they run, too.
 Ctrl-C ends it, and what it has started.`;
 
 export function addDashboard(program: Command): void {

@@ -77,6 +77,7 @@ Examples:
   kvlab replay trace.jsonl --operations pins.jsonl --rule pin-blocks=100
   kvlab replay trace.jsonl --target sim --policy vllm --model llama-3.1-8b \\
     --gpu h200 --rate 5 --slo ttft=500ms,tpot=50ms
+  kvlab replay trace.jsonl --target cpu --pace real --live --events
 
 Without --blocks the cache has 10 % of the trace's distinct blocks; with
 --target sim, what fits into the memory of the GPU beside the model.`;

@@ -101,6 +101,16 @@ async function scrollToPrefixes(page: Page): Promise<void> {
   await page.getByRole("region", { name: "The most wasted" }).waitFor();
 }
 
+/** A real engine, some seconds after it has begun. */
+async function watchEngine(page: Page): Promise<void> {
+  const engine = ["--target", "cpu", "--model", "random:tiny", "--threads", "1", "--pace", "real", "--rate", "4"];
+  const words = ["replay", trace, "--limit", "200", "--blocks", "600", ...engine, "--events", "--live"];
+  const child = spawn(process.execPath, [...program, ...words], { cwd: folder, stdio: "ignore" });
+  page.once("close", () => child.kill("SIGINT"));
+  await page.getByRole("region", { name: "Under way" }).getByRole("link").click();
+  await page.waitForTimeout(25_000);
+}
+
 makeRuns();
 mkdirSync(join(root, "docs/dashboard"), { recursive: true });
 const { url, stop } = await serve(runs);
@@ -116,6 +126,7 @@ const pictures: Picture[] = [
   { name: "travel", view: "travel?id=vllm&event=600000", height: 1520, act: pointAtPrefix },
   { name: "travel-dark", view: "travel?id=sglang&event=900000&colour=owner", isDark: true, height: 1520 },
   { name: "travel-narrow", view: "travel?id=vllm&event=600000&colour=hits", width: 390, height: 2250 },
+  { name: "live", view: "runs", height: 1900, act: watchEngine },
   { name: "start", view: "start", height: 1030, act: startComparison },
   { name: "run-dark", view: "run?id=vllm", isDark: true, height: 1280 },
   { name: "run-narrow", view: "run?id=vllm", width: 390, height: 1500 },
