@@ -9,23 +9,29 @@ export class Interrupted extends Error {
   }
 }
 
-let received = false;
-/** What a first signal does, where it does not end the program. */
-let stop: (() => void) | undefined;
-let keeps = false;
-/** What the program is to end with when that has stopped. */
-let exitCode: number | undefined;
+/** What has come, and what is to be done about it. */
+const state: {
+  received: boolean;
+  /** What a first signal does, where it does not end the program. */
+  stop: (() => void) | undefined;
+  /** What was done is kept: the program does not end at its next `breathe`. */
+  keeps: boolean;
+  /** What the program is to end with when that has stopped. */
+  exitCode: number | undefined;
+  /** Signals are the system's. */
+  left: boolean;
+} = { received: false, stop: undefined, keeps: false, exitCode: undefined, left: false };
 
 const signals = ["SIGINT", "SIGTERM"] as const;
-let left = false;
 
 function hear(): void {
-  if (received) {
+  const { stop } = state;
+  if (state.received) {
     if (stop) endBySystem();
     exitNow(130);
   }
-  received = true;
-  keeps = stop !== undefined;
+  state.received = true;
+  state.keeps = stop !== undefined;
   stop?.();
 }
 
@@ -47,18 +53,18 @@ export function watchSignals(): void {
  * handler of ours would run.
  */
 export function leaveSignals(): void {
-  if (left) return;
-  left = true;
+  if (state.left) return;
+  state.left = true;
   for (const signal of signals) process.off(signal, hear);
 }
 
 /** Watches signals again during an act in which no user's code runs. */
 export async function watchingSignals<Result>(act: () => Promise<Result>): Promise<Result> {
-  if (left) watchSignals();
+  if (state.left) watchSignals();
   try {
     return await act();
   } finally {
-    if (left) for (const signal of signals) process.off(signal, hear);
+    if (state.left) for (const signal of signals) process.off(signal, hear);
   }
 }
 
@@ -68,21 +74,21 @@ export async function watchingSignals<Result>(act: () => Promise<Result>): Promi
  * @throws Interrupted if there was a signal before
  */
 export async function stoppingAtSignal<Result>(stopping: () => void, act: () => Promise<Result>): Promise<Result> {
-  if (received) throw new Interrupted();
-  stop = stopping;
+  if (state.received) throw new Interrupted();
+  state.stop = stopping;
   try {
     return await act();
   } finally {
-    stop = undefined;
-    if (exitCode !== undefined) exitNow(exitCode);
+    state.stop = undefined;
+    if (state.exitCode !== undefined) exitNow(state.exitCode);
   }
 }
 
 /** Ends the program: at once, or when what is under way has stopped, as if there had been a signal. */
 export function endSoon(code: number): void {
-  if (!stop) exitNow(code);
-  exitCode = code;
-  stop();
+  if (!state.stop) exitNow(code);
+  state.exitCode = code;
+  state.stop();
 }
 
 /**
@@ -92,5 +98,5 @@ export function endSoon(code: number): void {
  */
 export async function breathe(): Promise<void> {
   await new Promise((resume) => setImmediate(resume));
-  if (received && !keeps) throw new Interrupted();
+  if (state.received && !state.keeps) throw new Interrupted();
 }
