@@ -67,7 +67,7 @@ export class LiveRuns {
   /** Its series so far, as a table like series.parquet. @throws Refusal if there is none, or it cannot be read. */
   async series(id: string): Promise<Table> {
     await this.row(id);
-    const folder = await childOf((await this.#root()) ?? "", id, "folder");
+    const folder = await this.#folder(id);
     const file = folder && (await childOf(folder.path, liveFiles.series, "file"));
     if (!file) throw new Refusal(404, "it has no series yet, or no clock");
     try {
@@ -83,7 +83,7 @@ export class LiveRuns {
   /** Its event log as far as it is told, and its policy. @throws Refusal if there is none, or it cannot be read. */
   async log(id: string): Promise<{ readonly history: EventHistory; readonly policy: Policy }> {
     const { now, startedAtMs, blockTokens, blocks, eviction } = await this.row(id);
-    const folder = await childOf((await this.#root()) ?? "", id, "folder");
+    const folder = await this.#folder(id);
     if (!folder || !now || now.events === null)
       throw new Refusal(404, "it tells of no events: it was begun without --events, or has several replicas");
     const { eventsTold } = now;
@@ -95,6 +95,11 @@ export class LiveRuns {
     } catch (error) {
       throw new Refusal(422, `${JSON.stringify(id)}: ${(error as Error).message}`);
     }
+  }
+
+  async #folder(id: string): Promise<Inside | undefined> {
+    const root = await this.#root();
+    return root === undefined ? undefined : await childOf(root, id, "folder");
   }
 
   /** Undefined if it has just gone. */
