@@ -214,6 +214,19 @@ describe.runIf(hasBrowser)("the dashboard in a browser", () => {
     expect(await differences.locator("tbody tr").count()).toBe(4);
   });
 
+  test("bounds of who keeps no answers are none of who does", async () => {
+    const kept = ["--blocks", "200", "--rule", "cache-generated=true"];
+    await kvlab("replay", "example", "--limit", "800", ...kept, "--out", "runs/keeps");
+    const lru = readdirSync(runs).find((id) => id.startsWith("example-hash-table-lru-200-"))!;
+    const page = await visit(`${url}#/compare?runs=keeps`);
+    const bars = page.locator("figure", { hasText: "Hit ratio" }).locator("svg");
+    await page.getByText("No bounds are saved for these requests").waitFor();
+    expect(await bars.getAttribute("aria-label")).not.toContain("unlimited");
+    await page.goto(`${url}#/compare?runs=${lru}`);
+    await expect.poll(() => bars.getAttribute("aria-label")).toMatch(/lru .*, offline optimum .*, unlimited cache /);
+    rmSync(join(runs, "keeps"), { recursive: true });
+  });
+
   test("runs that differ in a rule alone are told apart", async () => {
     const rule = ["--blocks", "200", "--rule", "free-order=forward"];
     await kvlab("replay", "example", "--limit", "800", ...rule, "--out", "runs/forward");

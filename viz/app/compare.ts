@@ -80,10 +80,7 @@ function boundsOf(chosen: readonly RunRow[], rows: readonly RunRow[]): RunRow[] 
   const [least, most] = [Math.min(...sizes), Math.max(...sizes)];
   const isWithin = (row: RunRow) => row.blocks === null || (sizeOf(row) >= least && sizeOf(row) <= most);
   const isOther = (row: RunRow) => row.target === "cache" && isBound(row) && !known.has(row);
-  const found = rows.filter((row) => isOther(row) && isSame(row) && isWithin(row));
-  // The same bound whatever else was configured is one.
-  const figuresOf = ({ requests, blocks, hitRatio }: RunRow) => JSON.stringify([requests, blocks, hitRatio]);
-  return [...new Map(found.map((row) => [figuresOf(row), row])).values()];
+  return rows.filter((row) => isOther(row) && isSame(row) && isWithin(row));
 }
 
 const stampOf = ({ rows, bounds, traces }: Choice) =>
@@ -179,17 +176,35 @@ async function comparedOf(
   };
   const all = [...rows, ...bounds];
   const alike = areAlike(all, labelled(all, new Map()));
-  const asked = rows.some(isTimed) || alike ? all : [];
+  const asked = rows.some(isTimed) || alike || bounds.length > 0 ? all : [];
   const details = asked.length <= mostReports ? await Promise.allSettled(asked.map(reportOf)) : [];
   const facts = details.flatMap((each) =>
     each.status === "fulfilled" ? [[each.value.row.id, reportFacts(each.value.report)] as const] : [],
   );
-  const labels = labelled(all, new Map(facts));
+  const known = new Map(facts);
+  const fitting = boundsFor(rows, bounds, known);
+  const labels = labelled([...rows, ...fitting], known);
   const inOrder = (some: readonly RunRow[]) =>
     [...some].sort((a, b) => labels.get(a.id)!.localeCompare(labels.get(b.id)!) || sizeOf(a) - sizeOf(b));
   const sorted = inOrder(rows);
   const colours = coloursOf(sorted.filter((row) => !isBound(row)).map(({ id }) => labels.get(id)!));
-  return { rows: sorted, bounds: inOrder(bounds), labels, colours };
+  return { rows: sorted, bounds: inOrder(fitting), labels, colours };
+}
+
+/** Who keeps answers has bounds of its own, and who counts other requests has, too. The same bound whatever else was configured is one. */
+function boundsFor(
+  rows: readonly RunRow[],
+  bounds: readonly RunRow[],
+  facts: ReadonlyMap<string, ReturnType<typeof reportFacts>>,
+): RunRow[] {
+  const keyOf = ({ id }: RunRow) => {
+    const { "cache-generated": answers, warmup } = facts.get(id) ?? {};
+    return answers && `${answers} ${warmup}`;
+  };
+  const keys = new Set(rows.map(keyOf));
+  const fitting = bounds.filter((row) => keyOf(row) && keys.has(keyOf(row)));
+  const figuresOf = ({ requests, blocks, hitRatio }: RunRow) => JSON.stringify([requests, blocks, hitRatio]);
+  return [...new Map(fitting.map((row) => [figuresOf(row), row])).values()];
 }
 
 /** Bounds are called so, with what else tells them apart. */
