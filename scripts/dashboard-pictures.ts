@@ -120,7 +120,7 @@ const inTime = "compare?runs=vllm,sglang,tgi&base=vllm&a=vllm&b=sglang&pair=ttft
 const pictures: Picture[] = [
   { name: "runs", view: "runs?sort=-token", height: 800 },
   { name: "compare-capacity", view: "compare?trace=chat", height: 1000 },
-  { name: "compare-time", view: inTime, height: 1560 },
+  { name: "compare-time", view: inTime, height: 1660 },
   { name: "run", view: "run?id=vllm", height: 1720 },
   { name: "prefixes", view: "run?id=vllm", height: 1000, act: scrollToPrefixes, part: "[aria-label=Prefixes]" },
   { name: "travel", view: "travel?id=vllm&event=600000", height: 1520, act: pointAtPrefix },
