@@ -13,6 +13,8 @@ export const timeText = (ns: number): string => `${(ns / 1e9).toFixed(3)} s`;
 
 /** Few enough for the next event to be seen without scrolling. */
 const shownBefore = 3;
+/** Nobody reads a list that changes more often, and laying it out takes longer than all else in a frame. */
+const listMs = 80;
 
 /** How the cache of one run stands: what is in it, where, and what comes next. */
 export class MomentView {
@@ -25,6 +27,7 @@ export class MomentView {
   readonly #list = h("ol", { class: "events", tabindex: 0 });
   readonly #go: (event: number) => void;
   #moment: MomentData | undefined;
+  #listing: ReturnType<typeof setTimeout> | undefined;
 
   /** `name`: of the run, where there are two. */
   constructor(row: RunRow, log: LogData, name: string, go: (event: number) => void, left: AbortSignal) {
@@ -57,8 +60,15 @@ export class MomentView {
     this.#next.replaceChildren(...nextWords(next[0]));
     this.#tree.show(tree, blocks.oldestNs, colouring);
     this.#blocks.show(blocks, next[0]?.block ?? -1, colouring);
+    this.#listing ??= setTimeout(() => {
+      this.#listing = undefined;
+      if (this.#moment) this.#showList(this.#moment);
+    }, listMs);
+  }
+
+  #showList({ before, next }: MomentData): void {
     this.#list.replaceChildren(
-      ...moment.before.slice(-shownBefore).map((each) => this.#row(each, "before")),
+      ...before.slice(-shownBefore).map((each) => this.#row(each, "before")),
       ...next.map((each, i) => this.#row(each, i === 0 ? "now" : "after")),
       ...(next.length === 0 ? [h("li", { class: "end" }, "The log ends here.")] : []),
     );
