@@ -220,7 +220,7 @@ describe.runIf(hasBrowser)("the dashboard in a browser", () => {
     const lru = readdirSync(runs).find((id) => id.startsWith("example-hash-table-lru-200-"))!;
     const page = await visit(`${url}#/compare?runs=keeps`);
     const bars = page.locator("figure", { hasText: "Hit ratio" }).locator("svg");
-    await page.getByText("No bounds are saved for these requests").waitFor();
+    await page.getByText("No bounds are saved that hold for all of these").waitFor();
     expect(await bars.getAttribute("aria-label")).not.toContain("unlimited");
     await page.goto(`${url}#/compare?runs=${lru}`);
     await expect.poll(() => bars.getAttribute("aria-label")).toMatch(/lru .*, offline optimum .*, unlimited cache /);

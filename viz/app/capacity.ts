@@ -47,7 +47,7 @@ const withBounds = (compared: Compared): Compared => ({
 const boundsNote = (compared: Compared): string =>
   withBounds(compared).rows.some(isBound)
     ? ""
-    : "No bounds are saved for these requests: a comparison of target cache saves the offline optimum and the unlimited cache.";
+    : "No bounds are saved that hold for all of these. A comparison on target cache saves those of what it compares.";
 
 function linesOf(compared: Compared, metric: string): Line[] {
   const seen = new Set<string>();

@@ -191,18 +191,21 @@ async function comparedOf(
   return { rows: sorted, bounds: inOrder(fitting), labels, colours };
 }
 
-/** Who keeps answers has bounds of its own, and who counts other requests has, too. The same bound whatever else was configured is one. */
+/**
+ * Who keeps answers has an optimum of its own, and only an unlimited cache that keeps them, too, bounds everybody; who counts
+ * other requests has other bounds. The same bound whatever else was configured is one.
+ */
 function boundsFor(
   rows: readonly RunRow[],
   bounds: readonly RunRow[],
   facts: ReadonlyMap<string, ReturnType<typeof reportFacts>>,
 ): RunRow[] {
-  const keyOf = ({ id }: RunRow) => {
-    const { "cache-generated": answers, warmup } = facts.get(id) ?? {};
-    return answers && `${answers} ${warmup}`;
-  };
-  const keys = new Set(rows.map(keyOf));
-  const fitting = bounds.filter((row) => keyOf(row) && keys.has(keyOf(row)));
+  const of = (name: string, { id }: RunRow) => facts.get(id)?.[name];
+  const areAll = (name: string, bound: RunRow) => rows.every((row) => of(name, row) === of(name, bound));
+  const keeps = (bound: RunRow) => bound.blocks === null && of("cache-generated", bound) === "cache-generated true";
+  const fitting = bounds.filter(
+    (bound) => facts.has(bound.id) && areAll("warmup", bound) && (keeps(bound) || areAll("cache-generated", bound)),
+  );
   const figuresOf = ({ requests, blocks, hitRatio }: RunRow) => JSON.stringify([requests, blocks, hitRatio]);
   return [...new Map(fitting.map((row) => [figuresOf(row), row])).values()];
 }
