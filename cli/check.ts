@@ -11,14 +11,14 @@ import {
   Registry,
   schedulerRegistry,
 } from "../policies/registry.ts";
-import { checkDocument, checkText } from "./check-report.ts";
-import { breathe } from "./interrupt.ts";
-import { wholeNumber } from "./options.ts";
-import { checkRules } from "./own-index.ts";
-import { isIndex, isPolicyFile, loadOwnPlugin } from "./own-policy.ts";
-import { print } from "./print.ts";
-import { Progress } from "./progress.ts";
-import { messageOf } from "./user-code.ts";
+import { checkDocument, checkText } from "./check/check-report.ts";
+import { wholeNumber } from "./input/options.ts";
+import { checkRules } from "./input/own-index.ts";
+import { isIndex, isPolicyFile, loadOwnPlugin } from "./input/own-policy.ts";
+import { messageOf } from "./input/user-code.ts";
+import { print } from "./output/print.ts";
+import { Progress } from "./output/progress.ts";
+import { breathe } from "./run/interrupt.ts";
 
 interface CheckOptions {
   readonly runs: number;

@@ -4,12 +4,19 @@ import type { BlockColumns } from "../core/content.ts";
 import { InputError } from "../core/errors.ts";
 import { nearest } from "../core/nearest.ts";
 import { presetRegistry } from "../policies/registry.ts";
-import { combinations, combinationsAndBounds, KeysOnce, type PartLists, plainParts, sizesIn } from "./combinations.ts";
-import { compareServed } from "./compare-served.ts";
-import { type Configuration, comparisonTable, type Metric, metrics } from "./comparison.ts";
-import { checkMemory, defaultParts, type RunConfig } from "./configuration.ts";
-import { firstDifferences } from "./first-difference.ts";
-import { type Input, readInput } from "./input.ts";
+import {
+  combinations,
+  combinationsAndBounds,
+  KeysOnce,
+  type PartLists,
+  plainParts,
+  sizesIn,
+} from "./compare/combinations.ts";
+import { compareServed } from "./compare/compare-served.ts";
+import { type Configuration, comparisonTable, type Metric, metrics } from "./compare/comparison.ts";
+import { firstDifferences } from "./compare/first-difference.ts";
+import { checkMemory, defaultParts, type RunConfig } from "./input/configuration.ts";
+import { type Input, readInput } from "./input/input.ts";
 import {
   addBlockSize,
   addLaterOptions,
@@ -23,15 +30,20 @@ import {
   rule,
   type Target,
   type TraceReading,
-} from "./options.ts";
-import { print } from "./print.ts";
-import { Progress } from "./progress.ts";
+} from "./input/options.ts";
+import {
+  addSimulationLists,
+  checkTarget,
+  type SimulationLists,
+  type SimulationOptions,
+} from "./input/simulation-options.ts";
+import { print } from "./output/print.ts";
+import { Progress } from "./output/progress.ts";
+import { type RunReport, runReport } from "./output/report.ts";
+import { checkRunsFolder, claimRunDirectory } from "./output/run-directory.ts";
+import { commandOf, runId, saveRun } from "./output/save.ts";
 import { blockTokensFor, checkWarmup } from "./replay.ts";
-import { type RunReport, runReport } from "./report.ts";
-import { distinctPromptBlocks, runReplay } from "./run.ts";
-import { checkRunsFolder, claimRunDirectory } from "./run-directory.ts";
-import { commandOf, runId, saveRun } from "./save.ts";
-import { addSimulationLists, checkTarget, type SimulationLists, type SimulationOptions } from "./simulation-options.ts";
+import { distinctPromptBlocks, runReplay } from "./run/run.ts";
 
 interface CompareOptions
   extends TraceReading,

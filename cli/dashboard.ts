@@ -4,12 +4,12 @@ import { join, resolve } from "node:path";
 import type { Command } from "commander";
 import { InputError } from "../core/errors.ts";
 import { type Dashboard, serveDashboard } from "../viz/server/serve.ts";
-import { stoppingAtSignal } from "./interrupt.ts";
-import { path, wholeNumber } from "./options.ts";
-import { print } from "./print.ts";
-import { moveRun } from "./run-directory.ts";
-import { runsFolder } from "./save.ts";
-import { checkFolder, sourcesIn } from "./sources.ts";
+import { checkFolder, sourcesIn } from "./dashboard/sources.ts";
+import { path, wholeNumber } from "./input/options.ts";
+import { print } from "./output/print.ts";
+import { moveRun } from "./output/run-directory.ts";
+import { runsFolder } from "./output/save.ts";
+import { stoppingAtSignal } from "./run/interrupt.ts";
 
 interface DashboardOptions {
   readonly port: number;

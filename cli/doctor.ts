@@ -1,16 +1,16 @@
 import type { Command } from "commander";
 import { InputError } from "../core/errors.ts";
 import type { WeightBits } from "../engine/onnx/quantized.ts";
-import { engineFindings, machineFindings, memoryNow } from "./doctor-engine.ts";
-import { modelFindings } from "./doctor-model.ts";
-import { type Finding, finding } from "./finding.ts";
-import { addBlockSize, bitsOption, wholeNumber } from "./options.ts";
-import { libraries, version } from "./package.ts";
-import { print } from "./print.ts";
-import { checkWritable } from "./run-directory.ts";
-import { runsFolder } from "./save.ts";
-import { bytes } from "./simulation-options.ts";
-import { colors } from "./table.ts";
+import { engineFindings, machineFindings, memoryNow } from "./doctor/doctor-engine.ts";
+import { modelFindings } from "./doctor/doctor-model.ts";
+import { type Finding, finding } from "./doctor/finding.ts";
+import { addBlockSize, bitsOption, wholeNumber } from "./input/options.ts";
+import { bytes } from "./input/simulation-options.ts";
+import { libraries, version } from "./output/package.ts";
+import { print } from "./output/print.ts";
+import { checkWritable } from "./output/run-directory.ts";
+import { runsFolder } from "./output/save.ts";
+import { colors } from "./output/table.ts";
 
 interface DoctorOptions {
   readonly model?: string;

@@ -4,12 +4,12 @@ import { type Experiment, type Findings, type Headline, hasShape } from "./exper
 import { type FigureName, type Figures, figures } from "./experiments/figures.ts";
 import { experimentNamed, experiments } from "./experiments/index.ts";
 import { Laboratory, usualModel } from "./experiments/laboratory.ts";
-import { readInput } from "./input.ts";
-import { wholeNumber } from "./options.ts";
-import { version } from "./package.ts";
-import { print } from "./print.ts";
-import { Progress } from "./progress.ts";
-import { aligned, colors, counted, percent, wrapped } from "./table.ts";
+import { readInput } from "./input/input.ts";
+import { wholeNumber } from "./input/options.ts";
+import { version } from "./output/package.ts";
+import { print } from "./output/print.ts";
+import { Progress } from "./output/progress.ts";
+import { aligned, colors, counted, percent, wrapped } from "./output/table.ts";
 
 interface ExperimentOptions {
   readonly target: "sim" | "cpu";

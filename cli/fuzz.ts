@@ -20,11 +20,11 @@ import { readSaved, saveFinding, saveTrace } from "./fuzz/saved.ts";
 import type { FuzzParts } from "./fuzz/setup.ts";
 import { commandsFor, sideOf } from "./fuzz/sides.ts";
 import { simEngine } from "./fuzz/sim-engine.ts";
-import { breathe, stoppingAtSignal } from "./interrupt.ts";
-import { commaList, decimalNumber, path, wholeNumber } from "./options.ts";
-import { print } from "./print.ts";
-import { Progress } from "./progress.ts";
-import { counted } from "./table.ts";
+import { commaList, decimalNumber, path, wholeNumber } from "./input/options.ts";
+import { print } from "./output/print.ts";
+import { Progress } from "./output/progress.ts";
+import { counted } from "./output/table.ts";
+import { breathe, stoppingAtSignal } from "./run/interrupt.ts";
 
 interface FuzzOptions {
   readonly against: readonly string[];

@@ -3,14 +3,14 @@ import { type Command, Option } from "commander";
 import { InputError } from "../core/errors.ts";
 import { type LoadedModel, loadModel } from "../engine/model/load.ts";
 import type { TextCodec } from "../engine/model/tokenizer.ts";
-import { answerAll, type TimedAnswer } from "./answering.ts";
-import { addSamplingOptions, checkTokens, type GenerateOptions, samplingOf } from "./generate-options.ts";
-import { answerLine, generationDocument, logprobTable } from "./generate-report.ts";
-import { Interrupted } from "./interrupt.ts";
-import { bitsOption, wholeNumber } from "./options.ts";
-import { print } from "./print.ts";
-import { readPrompts } from "./prompts.ts";
-import { colors } from "./table.ts";
+import { answerAll, type TimedAnswer } from "./generate/answering.ts";
+import { addSamplingOptions, checkTokens, type GenerateOptions, samplingOf } from "./generate/generate-options.ts";
+import { answerLine, generationDocument, logprobTable } from "./generate/generate-report.ts";
+import { readPrompts } from "./generate/prompts.ts";
+import { bitsOption, wholeNumber } from "./input/options.ts";
+import { print } from "./output/print.ts";
+import { colors } from "./output/table.ts";
+import { Interrupted } from "./run/interrupt.ts";
 
 const examples = `
 Examples:

@@ -2,9 +2,9 @@ import { writeFile } from "node:fs/promises";
 import type { Command } from "commander";
 import { InputError } from "../core/errors.ts";
 import { replaceable } from "../traces/write-mooncake.ts";
-import { badPolicyName } from "./own-policy.ts";
-import { calledAs } from "./package.ts";
-import { print } from "./print.ts";
+import { badPolicyName } from "./input/own-policy.ts";
+import { calledAs } from "./output/package.ts";
+import { print } from "./output/print.ts";
 
 export function addInit(program: Command): void {
   const init = program

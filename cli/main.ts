@@ -12,14 +12,14 @@ import { addExperiment } from "./experiment.ts";
 import { addFuzz } from "./fuzz.ts";
 import { addGenerate } from "./generate.ts";
 import { addInit } from "./init.ts";
-import { endSoon, Interrupted, watchSignals } from "./interrupt.ts";
+import { userCodeRuns } from "./input/user-code.ts";
 import { addLaterCommands } from "./later.ts";
-import { version } from "./package.ts";
+import { version } from "./output/package.ts";
+import { complain, exitNow, OutputError, outputError, print, printed } from "./output/print.ts";
 import { addPolicies } from "./policies.ts";
-import { complain, exitNow, OutputError, outputError, print, printed } from "./print.ts";
 import { addReplay } from "./replay.ts";
+import { endSoon, Interrupted, watchSignals } from "./run/interrupt.ts";
 import { addTrace } from "./trace.ts";
-import { userCodeRuns } from "./user-code.ts";
 import { addVerify } from "./verify.ts";
 
 /** What the program exits with; 0 means done. */

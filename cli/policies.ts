@@ -13,8 +13,8 @@ import {
 } from "../policies/registry.ts";
 import { hardwareNames } from "../sim/cost/hardware.ts";
 import { modelNames } from "../sim/cost/models.ts";
-import { print } from "./print.ts";
-import { aligned, colors, wrapped } from "./table.ts";
+import { print } from "./output/print.ts";
+import { aligned, colors, wrapped } from "./output/table.ts";
 
 type WithOptions = Plugin & { readonly options?: Readonly<Record<string, PluginOption>> };
 

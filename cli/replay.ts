@@ -14,12 +14,10 @@ import {
   partsNamed,
   type RunConfig,
   simulatedScheduler,
-} from "./configuration.ts";
-import { type Input, readInput } from "./input.ts";
-import { Interrupted } from "./interrupt.ts";
-import type { LiveRun } from "./live.ts";
-import { asSent } from "./load.ts";
-import { OperationsPlayer, readOperations } from "./operations-file.ts";
+} from "./input/configuration.ts";
+import { type Input, readInput } from "./input/input.ts";
+import { asSent } from "./input/load.ts";
+import { OperationsPlayer, readOperations } from "./input/operations-file.ts";
 import {
   addBlockSize,
   addLaterOptions,
@@ -35,19 +33,21 @@ import {
   type Target,
   type TraceReading,
   wholeNumber,
-} from "./options.ts";
-import { print } from "./print.ts";
-import { Progress } from "./progress.ts";
-import { engineCapacity, engineFrom } from "./real-engine.ts";
-import { machineReport, type RunReport, runReport, setupReport } from "./report.ts";
-import { distinctPromptBlocks, runReplay, servedRequests } from "./run.ts";
-import { checkWritable, claimRunDirectory } from "./run-directory.ts";
-import { commandOf, runId, runsFolder, saveRun } from "./save.ts";
-import { capacityFrom, simulatedFrom } from "./simulation.ts";
-import { addSimulationOptions, checkTarget, type SimulationOptions } from "./simulation-options.ts";
-import { summary } from "./summary.ts";
-import { counted } from "./table.ts";
-import { TimelineFile } from "./timeline-file.ts";
+} from "./input/options.ts";
+import { addSimulationOptions, checkTarget, type SimulationOptions } from "./input/simulation-options.ts";
+import { print } from "./output/print.ts";
+import { Progress } from "./output/progress.ts";
+import { machineReport, type RunReport, runReport, setupReport } from "./output/report.ts";
+import { checkWritable, claimRunDirectory } from "./output/run-directory.ts";
+import { commandOf, runId, runsFolder, saveRun } from "./output/save.ts";
+import { summary } from "./output/summary.ts";
+import { counted } from "./output/table.ts";
+import { TimelineFile } from "./output/timeline-file.ts";
+import { Interrupted } from "./run/interrupt.ts";
+import type { LiveRun } from "./run/live.ts";
+import { engineCapacity, engineFrom } from "./run/real-engine.ts";
+import { distinctPromptBlocks, runReplay, servedRequests } from "./run/run.ts";
+import { capacityFrom, simulatedFrom } from "./run/simulation.ts";
 
 interface ReplayOptions extends PartNames, TraceReading, SimulationOptions {
   readonly target: Target;
@@ -224,7 +224,7 @@ async function liveRun(input: Input, config: RunConfig, options: ReplayOptions):
       : undefined;
   const run = !save ? undefined : out === undefined ? id() : basename(resolve(out));
   const { preset, index, eviction, allocator, scheduler, rules, blocks, blockTokens } = setup.policy;
-  const { LiveRun } = await import("./live.ts");
+  const { LiveRun } = await import("./run/live.ts");
   return await LiveRun.open(runs, {
     ...{ command: commandOf(setup, options, options.rule ?? []), run: run ?? null, trace: input.name },
     ...{ requests: input.trace.requestCount, target: setup.target as Target },

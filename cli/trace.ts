@@ -8,17 +8,17 @@ import type { TraceSource } from "../core/trace.ts";
 import { type ChatOptions, chatDefaults, chatSource } from "../traces/generate.ts";
 import { traceStats } from "../traces/stats.ts";
 import { replaceable, writeMooncake } from "../traces/write-mooncake.ts";
-import { defaultParts, partsNamed } from "./configuration.ts";
-import { readInput } from "./input.ts";
-import { breathe } from "./interrupt.ts";
+import { defaultParts, partsNamed } from "./input/configuration.ts";
+import { readInput } from "./input/input.ts";
+import { addBlockSize, addTraceOptions, decimalNumber, path, type TraceReading } from "./input/options.ts";
 import { addLaterTraceCommands } from "./later.ts";
-import { addBlockSize, addTraceOptions, decimalNumber, path, type TraceReading } from "./options.ts";
-import { print } from "./print.ts";
-import { Progress } from "./progress.ts";
+import { print } from "./output/print.ts";
+import { Progress } from "./output/progress.ts";
+import { checkWritable, removeEmpty } from "./output/run-directory.ts";
+import { grouped } from "./output/table.ts";
 import { blockTokensFor } from "./replay.ts";
-import { checkWritable, removeEmpty } from "./run-directory.ts";
-import { grouped } from "./table.ts";
-import { statsText } from "./trace-summary.ts";
+import { breathe } from "./run/interrupt.ts";
+import { statsText } from "./trace/trace-summary.ts";
 
 const examples = `
 Examples:

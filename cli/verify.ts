@@ -3,11 +3,10 @@ import { InputError } from "../core/errors.ts";
 import { CacheReplay } from "../core/replay.ts";
 import type { Trace } from "../core/trace.ts";
 import { shortened } from "../traces/shorten.ts";
-import { checkMemory, type PartNames, partsNamed, type RunConfig } from "./configuration.ts";
-import { costFrom } from "./cost-file.ts";
-import { type Input, readInput } from "./input.ts";
-import { asSent } from "./load.ts";
-import { OperationsPlayer, readOperations } from "./operations-file.ts";
+import { checkMemory, type PartNames, partsNamed, type RunConfig } from "./input/configuration.ts";
+import { type Input, readInput } from "./input/input.ts";
+import { asSent } from "./input/load.ts";
+import { OperationsPlayer, readOperations } from "./input/operations-file.ts";
 import {
   addBlockSize,
   addParts,
@@ -19,16 +18,17 @@ import {
   path,
   type TraceReading,
   wholeNumber,
-} from "./options.ts";
-import { print } from "./print.ts";
-import { Progress } from "./progress.ts";
-import { engineCapacity, engineFrom } from "./real-engine.ts";
+} from "./input/options.ts";
+import { addSimulationOptions, checkTarget, ofSimulator, type SimulationOptions } from "./input/simulation-options.ts";
+import { print } from "./output/print.ts";
+import { Progress } from "./output/progress.ts";
 import { blockTokensFor, parseRules } from "./replay.ts";
-import { distinctPromptBlocks } from "./run.ts";
-import { addSimulationOptions, checkTarget, ofSimulator, type SimulationOptions } from "./simulation-options.ts";
-import { verifyDecisions } from "./verification.ts";
-import { verifyReport } from "./verify-report.ts";
-import { verifyText } from "./verify-text.ts";
+import { costFrom } from "./run/cost-file.ts";
+import { engineCapacity, engineFrom } from "./run/real-engine.ts";
+import { distinctPromptBlocks } from "./run/run.ts";
+import { verifyDecisions } from "./verify/verification.ts";
+import { verifyReport } from "./verify/verify-report.ts";
+import { verifyText } from "./verify/verify-text.ts";
 
 interface VerifyOptions extends PartNames, TraceReading, SimulationOptions {
   readonly target: "cpu";

@@ -5,8 +5,8 @@
 import { execFileSync } from "node:child_process";
 import { copyFileSync, existsSync, mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
-import type { CalibrationDocument } from "../cli/calibration-report.ts";
-import type { RunReport } from "../cli/report.ts";
+import type { CalibrationDocument } from "../cli/calibrate/calibration-report.ts";
+import type { RunReport } from "../cli/output/report.ts";
 import type { ChatOptions } from "../traces/generate.ts";
 import { chatSource } from "../traces/generate.ts";
 import { writeMooncake } from "../traces/write-mooncake.ts";

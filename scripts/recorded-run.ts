@@ -1,7 +1,13 @@
 // A recorded run of an engine beside the simulation of it: what docs/fidelity.md and its test compare.
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
-import { type RecordedRun, type RequestTimes, rooflineOf, simulateRequests, timesOf } from "../cli/recorded-run.ts";
+import {
+  type RecordedRun,
+  type RequestTimes,
+  rooflineOf,
+  simulateRequests,
+  timesOf,
+} from "../cli/calibrate/recorded-run.ts";
 import { distribution } from "../core/serving/figures.ts";
 import type { Efficiency } from "../sim/cost/roofline.ts";
 

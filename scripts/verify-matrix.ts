@@ -1,8 +1,8 @@
 // Every preset under every eviction policy and scheduler, on an engine and in the simulator with its durations.
-import { partsOf, type RunConfig } from "../cli/configuration.ts";
-import { engineFrom } from "../cli/real-engine.ts";
+import { partsOf, type RunConfig } from "../cli/input/configuration.ts";
 import { blockTokensFor } from "../cli/replay.ts";
-import { verifyDecisions } from "../cli/verification.ts";
+import { engineFrom } from "../cli/run/real-engine.ts";
+import { verifyDecisions } from "../cli/verify/verification.ts";
 import { InputError } from "../core/errors.ts";
 import { seededRandom } from "../core/random.ts";
 import { CacheReplay } from "../core/replay.ts";

@@ -1,5 +1,5 @@
 import { seededRandom } from "../../core/random.ts";
-import { percent } from "../table.ts";
+import { percent } from "../output/table.ts";
 import type { Experiment, Row } from "./experiment.ts";
 import { type Laboratory, type Measured, usualFigures } from "./laboratory.ts";
 import { lengthsOf, type Prompt, traceOf } from "./requests.ts";

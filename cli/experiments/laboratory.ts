@@ -8,15 +8,15 @@ import type { Nanos, Trace } from "../../core/trace.ts";
 import { kvTokenBytes } from "../../sim/cost/kv-bytes.ts";
 import { type ModelConfig, shapeOf } from "../../sim/cost/model-config.ts";
 import type { Efficiency } from "../../sim/cost/roofline.ts";
-import { defaultBlockTokens, type PartNames, partsNamed, type RunConfig } from "../configuration.ts";
-import { Interrupted } from "../interrupt.ts";
-import type { Target } from "../options.ts";
-import { engineFrom } from "../real-engine.ts";
-import { runEngine } from "../run-engine.ts";
-import { runSimulation } from "../run-simulation.ts";
-import type { ServedResult } from "../served-result.ts";
-import type { Simulated } from "../simulated.ts";
-import { capacityFrom, simulatedFrom, simulationConfig } from "../simulation.ts";
+import { defaultBlockTokens, type PartNames, partsNamed, type RunConfig } from "../input/configuration.ts";
+import type { Target } from "../input/options.ts";
+import { Interrupted } from "../run/interrupt.ts";
+import { engineFrom } from "../run/real-engine.ts";
+import { runEngine } from "../run/run-engine.ts";
+import { runSimulation } from "../run/run-simulation.ts";
+import type { ServedResult } from "../run/served-result.ts";
+import type { Simulated } from "../run/simulated.ts";
+import { capacityFrom, simulatedFrom, simulationConfig } from "../run/simulation.ts";
 import type { Figures } from "./figures.ts";
 
 /** On what an engine runs. A model is named, or given as the fields of its `config.json`. */

@@ -1,5 +1,5 @@
 import { seededRandom } from "../../core/random.ts";
-import { grouped, percent } from "../table.ts";
+import { grouped, percent } from "../output/table.ts";
 import type { Experiment, Row } from "./experiment.ts";
 import { type Laboratory, type Measured, usualFigures } from "./laboratory.ts";
 import { lengthsOf, traceOf } from "./requests.ts";

@@ -1,4 +1,4 @@
-import { grouped } from "../table.ts";
+import { grouped } from "../output/table.ts";
 import type { Experiment, Headline, Row } from "./experiment.ts";
 import { type Laboratory, type Measured, usualFigures } from "./laboratory.ts";
 import { type Prompt, traceOf } from "./requests.ts";

@@ -2,7 +2,7 @@ import { InputError } from "../../core/errors.ts";
 import { readTrace, type Trace } from "../../core/trace.ts";
 import { routerRegistry } from "../../policies/registry.ts";
 import { chatSource } from "../../traces/generate.ts";
-import { grouped, percent } from "../table.ts";
+import { grouped, percent } from "../output/table.ts";
 import type { Experiment, Headline, Row } from "./experiment.ts";
 import { type Laboratory, type Measured, usualFigures } from "./laboratory.ts";
 

@@ -1,4 +1,4 @@
-import { percent } from "../table.ts";
+import { percent } from "../output/table.ts";
 import type { Experiment, Row } from "./experiment.ts";
 import { type Laboratory, type Measured, type Setup, usualFigures } from "./laboratory.ts";
 import { mixedLengths, mixedLengthsText } from "./mixed-lengths.ts";

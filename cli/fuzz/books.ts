@@ -7,7 +7,7 @@ import { BlockState } from "../../core/pool.ts";
 import { CacheReplay, type ReplayConfig } from "../../core/replay.ts";
 import type { Rules } from "../../core/rules.ts";
 import type { Trace } from "../../core/trace.ts";
-import { type OperationResult, OperationsPlayer } from "../operations-file.ts";
+import { type OperationResult, OperationsPlayer } from "../input/operations-file.ts";
 import type { Checked, FuzzCase, FuzzKind } from "./kinds.ts";
 import { addTo } from "./search.ts";
 import { configOf, type FuzzParts, policyWords, type Setup } from "./setup.ts";

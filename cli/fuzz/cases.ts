@@ -4,7 +4,7 @@ import { type RuleName, type RuleValue, ruleNames } from "../../core/rules.ts";
 import type { Trace } from "../../core/trace.ts";
 import { possible, supportedValues } from "../../laws/configs.ts";
 import type { Preset } from "../../policies/preset.ts";
-import type { Operation } from "../operations-file.ts";
+import type { Operation } from "../input/operations-file.ts";
 import type { FuzzCase, KindName } from "./kinds.ts";
 import { anyOperations, operationNames } from "./operations.ts";
 import { fuzzTraces } from "./requests.ts";

@@ -1,6 +1,6 @@
 import { type Difference, type DifferenceSide, Lockstep } from "../../core/lockstep.ts";
 import { CacheReplay, type ReplayConfig } from "../../core/replay.ts";
-import { OperationsPlayer } from "../operations-file.ts";
+import { OperationsPlayer } from "../input/operations-file.ts";
 import type { Checked, FuzzCase, FuzzKind, Trouble } from "./kinds.ts";
 import { configOf, type FuzzParts, type Setup } from "./setup.ts";
 

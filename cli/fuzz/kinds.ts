@@ -1,5 +1,5 @@
 import type { Trace } from "../../core/trace.ts";
-import type { Operation } from "../operations-file.ts";
+import type { Operation } from "../input/operations-file.ts";
 import type { FuzzParts, Setup } from "./setup.ts";
 
 /** A trace, how it is served, and what an operator does meanwhile. */

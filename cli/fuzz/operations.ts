@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import type { Trace } from "../../core/trace.ts";
-import type { Operation } from "../operations-file.ts";
+import type { Operation } from "../input/operations-file.ts";
 
 type OperationName = Operation["operation"];
 

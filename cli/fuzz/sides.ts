@@ -1,9 +1,9 @@
 import { InputError } from "../../core/errors.ts";
 import { CacheReplay } from "../../core/replay.ts";
-import type { PartNames, Parts } from "../configuration.ts";
-import { partsNamed } from "../configuration.ts";
-import { commaList, parseRuleOption } from "../options.ts";
-import { quoted } from "../save.ts";
+import type { PartNames, Parts } from "../input/configuration.ts";
+import { partsNamed } from "../input/configuration.ts";
+import { commaList, parseRuleOption } from "../input/options.ts";
+import { quoted } from "../output/save.ts";
 import type { Side } from "./beat.ts";
 
 const partKeys: readonly (keyof PartNames)[] = ["policy", "index", "eviction", "allocator", "scheduler"];

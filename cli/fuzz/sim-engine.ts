@@ -1,7 +1,7 @@
 import { blockKeysFor } from "../../core/compose.ts";
 import { decisionCounts } from "../../core/serving/decisions.ts";
-import { OperationsPlayer } from "../operations-file.ts";
-import { askedTokens, decisionsWith, takeWritten } from "../verification.ts";
+import { OperationsPlayer } from "../input/operations-file.ts";
+import { askedTokens, decisionsWith, takeWritten } from "../verify/verification.ts";
 import type { Engines } from "./engines.ts";
 import type { Checked, FuzzCase, FuzzKind } from "./kinds.ts";
 import { choiceOf, onEngine, partingOf } from "./serving.ts";

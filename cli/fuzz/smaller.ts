@@ -1,6 +1,6 @@
 import { isDeepStrictEqual } from "node:util";
 import { rowOf, type Trace, TraceBuilder, type TraceRow } from "../../core/trace.ts";
-import type { Operation } from "../operations-file.ts";
+import type { Operation } from "../input/operations-file.ts";
 import type { FuzzCase } from "./kinds.ts";
 import type { Setup } from "./setup.ts";
 

@@ -1,6 +1,6 @@
 import { expect, test, vi } from "vitest";
 import { Laboratory, StepSums } from "../../cli/experiments/laboratory.ts";
-import { watchSignals } from "../../cli/interrupt.ts";
+import { watchSignals } from "../../cli/run/interrupt.ts";
 import { TraceBuilder } from "../../core/trace.ts";
 
 test("a run of an experiment that a signal ends gives no figures", async () => {

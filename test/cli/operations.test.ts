@@ -1,7 +1,7 @@
 import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
-import { OperationsPlayer } from "../../cli/operations-file.ts";
+import { OperationsPlayer } from "../../cli/input/operations-file.ts";
 import { blockKeysFor } from "../../core/compose.ts";
 import { eventNames } from "../../core/events.ts";
 import { simulate } from "../../sim/simulation.ts";

@@ -1,5 +1,5 @@
 import { beforeAll, describe, expect, test } from "vitest";
-import { servedResult } from "../../cli/served-result.ts";
+import { servedResult } from "../../cli/run/served-result.ts";
 import { blockKeysFor } from "../../core/compose.ts";
 import { seededRandom } from "../../core/random.ts";
 import type { Trace } from "../../core/trace.ts";

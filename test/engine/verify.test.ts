@@ -1,9 +1,9 @@
 import { beforeAll, describe, expect, test } from "vitest";
-import { engineFrom } from "../../cli/real-engine.ts";
-import { together } from "../../cli/served-result.ts";
-import { decisionsWith } from "../../cli/verification.ts";
-import { verifyReport } from "../../cli/verify-report.ts";
-import { verifyText } from "../../cli/verify-text.ts";
+import { engineFrom } from "../../cli/run/real-engine.ts";
+import { together } from "../../cli/run/served-result.ts";
+import { decisionsWith } from "../../cli/verify/verification.ts";
+import { verifyReport } from "../../cli/verify/verify-report.ts";
+import { verifyText } from "../../cli/verify/verify-text.ts";
 import type { BlockColumns } from "../../core/content.ts";
 import { EventKind, EventLog, type EventName, eventNames } from "../../core/events.ts";
 import type { AllocatorPlugin, EvictionPlugin } from "../../core/plugins.ts";

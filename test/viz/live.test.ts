@@ -2,7 +2,7 @@ import { mkdirSync, readdirSync, readFileSync, renameSync, statSync, symlinkSync
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { describe, expect, test } from "vitest";
-import { LiveRun } from "../../cli/live.ts";
+import { LiveRun } from "../../cli/run/live.ts";
 import { EventLog } from "../../core/events.ts";
 import type { LiveList, LiveRow, LogData, MomentData, RunDetail, SeriesData } from "../../viz/api.ts";
 import { columnFile, eventColumns, mostEventsTold } from "../../viz/server/live-format.ts";

@@ -1,0 +1,62 @@
+import { coefficientsOf, type Fit, fitCost, type Measurement } from "../../sim/cost/fit.ts";
+import { Fitted } from "../../sim/cost/fitted.ts";
+import { type Measured, type MeasuredKind, stepsFrom } from "./measured-steps.ts";
+import { type RecordedRun, rooflineOf, type SimulatedRequests, simulateRequests, timesOf } from "./recorded-run.ts";
+
+/** Fits to the times of a fit, until they stay as they are. */
+const passes = 8;
+
+/**
+ * A fit to when requests got their first and last tokens, where nobody recorded steps: a time between two of these is that of the
+ * steps between them, and which these are, the simulator says. It needs to know what steps take; so it begins with what data sheets
+ * say, is told what was fitted, and the fit with the smallest error of latencies is taken.
+ *
+ * @throws InputError as `fitCost` does
+ */
+export function fitLog(run: RecordedRun, where: string, seed: number): { steps: readonly Measured[]; fit: Fit } {
+  let simulated = simulateRequests(run, rooflineOf(run));
+  let best: { steps: readonly Measured[]; fit: Fit; error: number } | undefined;
+  for (let pass = 0; pass < passes; pass++) {
+    const steps = intervals(run, simulated);
+    const fit = fitCost(steps, where, seed);
+    simulated = simulateRequests(run, new Fitted({ schema: "cost/1", picoseconds: coefficientsOf(fit) }));
+    const error = errorOf(run, simulated);
+    if (best === undefined || error < best.error) best = { steps, fit, error };
+  }
+  return best!;
+}
+
+/** How far first and last tokens are from where they were, in ms (root of the mean square). */
+function errorOf(run: RecordedRun, simulated: SimulatedRequests): number {
+  const { ttftMs, latencyMs } = timesOf(run, simulated);
+  const sum = ttftMs.reduce(
+    (all, ms, row) => all + (ms - run.times.ttftMs[row]) ** 2 + (latencyMs[row] - run.times.latencyMs[row]) ** 2,
+    0,
+  );
+  return Math.sqrt(sum / ttftMs.length / 2);
+}
+
+/** Of each request what there was to do, and how long it took, up to its first token, and after that. */
+function intervals({ times }: RecordedRun, simulated: SimulatedRequests): Measured[] {
+  const { steps: table, queuedNs, firstTokenNs, finishedNs } = simulated;
+  const steps = stepsFrom(table, 0);
+  const begun = new Map(table.startNs.map((startNs, step) => [startNs, step]));
+  const ended = new Map(table.startNs.map((startNs, step) => [startNs + table.durationNs[step], step + 1]));
+  const between = (from: number, to: number, ms: number, kind: MeasuredKind): Measured[] =>
+    to > from && ms > 0 ? [{ amounts: sumOf(steps.slice(from, to)), ns: ms * 1e6, kind }] : [];
+  return Array.from(queuedNs, (_, row) => {
+    const [from, first] = [begun.get(queuedNs[row])!, ended.get(firstTokenNs[row])!];
+    const [ttftMs, latencyMs] = [times.ttftMs[row], times.latencyMs[row]];
+    return [
+      ...between(from, first, ttftMs, "first token"),
+      ...between(first, ended.get(finishedNs[row])!, latencyMs - ttftMs, "later tokens"),
+    ];
+  }).flat();
+}
+
+function sumOf(steps: readonly Measurement[]): Measurement["amounts"] {
+  const sum: Record<string, number> = {};
+  for (const { amounts } of steps)
+    for (const [name, amount] of Object.entries(amounts)) sum[name] = (sum[name] ?? 0) + amount;
+  return sum;
+}

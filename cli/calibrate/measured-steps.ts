@@ -1,0 +1,97 @@
+import { readFile } from "node:fs/promises";
+import { join } from "node:path";
+import { parquetReadObjects } from "hyparquet";
+import { InputError } from "../../core/errors.ts";
+import type { CallRules } from "../../core/serving/calls.ts";
+import type { StepLoad } from "../../core/serving/step-load.ts";
+import type { StepTable } from "../../core/serving/step-table.ts";
+import { amountsOf, type Measurement } from "../../sim/cost/fit.ts";
+import { checkCalls } from "../../sim/cost/fitted.ts";
+
+/** What a measurement is of: its residuals are told by kind. */
+export type MeasuredKind = "prompts" | "answers" | "both" | "first token" | "later tokens";
+
+export interface Measured extends Measurement {
+  readonly kind: MeasuredKind;
+}
+
+/** What can be fitted only together with how steps are divided. */
+const ofCalls = ["calls", "paddedContextTokens", "paddedPairs"] as const;
+
+const columns = [
+  ...(["sequences", "prefillTokens", "decodeTokens", "contextTokens", "prefillContextTokens"] as const),
+  ...(["prefillSequences", "prefillPairs", "logits", "copiedBlocks", "swappedTokens", "durationNs"] as const),
+  ...ofCalls,
+] as const satisfies (keyof StepTable)[];
+
+type StepRow = Readonly<Record<(typeof columns)[number], number>>;
+
+function measured({ durationNs, contextTokens, ...row }: StepRow): Measured {
+  const decodeContextTokens = contextTokens - row.prefillContextTokens;
+  const load: Partial<StepLoad> = { ...row, decodeContextTokens };
+  const kind = row.prefillTokens === 0 ? "answers" : row.decodeTokens === 0 ? "prompts" : "both";
+  return { amounts: amountsOf(load), ns: durationNs, kind };
+}
+
+/** The steps of a run that began at a time or later. */
+export function stepsFrom(table: StepTable, fromNs: number): Measured[] {
+  return table.startNs.flatMap((startNs, i) => {
+    if (startNs < fromNs) return [];
+    return [measured(Object.fromEntries(columns.map((name) => [name, table[name][i]])) as unknown as StepRow)];
+  });
+}
+
+/** Steps that were measured; and how they were divided into calls, if their engine says. */
+export interface MeasuredSteps {
+  readonly steps: readonly Measured[];
+  readonly calls?: CallRules | undefined;
+}
+
+/**
+ * The steps of a run that was saved.
+ *
+ * @throws InputError if it has none, or is of a version that did not save what a step is made of
+ */
+export async function savedSteps(folder: string): Promise<MeasuredSteps> {
+  const path = join(folder, "steps.parquet");
+  const bytes = await readFile(path).catch((error: NodeJS.ErrnoException) => {
+    throw new InputError(`${path}: cannot be read (${error.code}); expected the folder of a run`);
+  });
+  const rows = await parquetReadObjects({ file: new Uint8Array(bytes).buffer as ArrayBuffer }).catch((error: Error) => {
+    throw new InputError(`${path}: is not Parquet (${error.message})`);
+  });
+  const calls = await savedCalls(folder);
+  const steps = rows.map((row, i) => {
+    const values = columns.map((name) => {
+      const value = Number(row[name]);
+      if (row[name] !== undefined && Number.isSafeInteger(value) && value >= 0) return [name, value] as const;
+      if (row[name] !== undefined)
+        throw new InputError(`${path}: ${name} of step ${i} is ${row[name]}, expected a number from 0`);
+      throw new InputError(
+        `${path}: has no column ${name}; expected a run in time, saved by this version or a later one`,
+      );
+    });
+    const step = Object.fromEntries(values) as unknown as StepRow;
+    return measured(calls ? step : { ...step, calls: 0, paddedContextTokens: 0, paddedPairs: 0 });
+  });
+  return { steps, calls };
+}
+
+/** Only a real engine's report says it. */
+async function savedCalls(folder: string): Promise<CallRules | undefined> {
+  const path = join(folder, "run.json");
+  const text = await readFile(path, "utf8").catch((error: NodeJS.ErrnoException) => {
+    throw new InputError(`${path}: cannot be read (${error.code}); expected the folder of a run`);
+  });
+  const calls = engineCalls(text, path);
+  if (calls !== undefined) checkCalls(calls, `${path}: engine`);
+  return calls;
+}
+
+function engineCalls(text: string, path: string): unknown {
+  try {
+    return (JSON.parse(text) as { engine?: { calls?: unknown } } | null)?.engine?.calls;
+  } catch (error) {
+    throw new InputError(`${path}: is not JSON (${(error as Error).message})`);
+  }
+}

@@ -1,0 +1,114 @@
+import type { EvictionPlugin, IndexPlugin } from "../../core/plugins.ts";
+import type { Growth } from "../../laws/cost.ts";
+import type { Examination, Finding } from "../../laws/examine.ts";
+import type { Shape, ShapeGrowth } from "../../laws/index-cost.ts";
+import { isIndex } from "../input/own-policy.ts";
+import { calledAs, version } from "../output/package.ts";
+import { aligned, colors, counted, grouped, wrapped } from "../output/table.ts";
+
+/** What `kvlab check` found, and what it was asked. */
+export interface Checked extends Examination {
+  /** As the user named it. */
+  readonly file: string;
+  readonly plugin: EvictionPlugin | IndexPlugin;
+  readonly runs: number;
+  readonly seed: number;
+}
+
+export function checkText(checked: Checked): string {
+  const { findings, plugin, file, runs, seed, growth, indexGrowth } = checked;
+  const kind = isIndex(plugin) ? "index" : "eviction policy";
+  const broken = findings.filter(({ result }) => result === "broken");
+  const named = plugin.name === file ? plugin.name : `${plugin.name} (${file})`;
+  const sections = [
+    `${kind} ${named}, ${counted(runs, "case")}, seed ${seed}`,
+    findings.map(row).join("\n"),
+    ...(growth ? [costText(growth)] : []),
+    ...(indexGrowth ?? []).map(blockCostText),
+    ...broken.map(failure),
+    broken.length === 0
+      ? "All laws hold that could be tried."
+      : `${counted(broken.length, "law")} broken. Again: ${calledAs()} check ${file} --runs ${runs} --seed ${seed}`,
+  ];
+  return `${sections.join("\n\n")}\n`;
+}
+
+const marks = { holds: colors.green("✓"), broken: colors.red("✗"), "not-tried": colors.dim("–") } as const;
+
+function row({ law, result, message }: Finding): string {
+  const why = result === "not-tried" ? ` (not tried: ${message})` : "";
+  return `  ${marks[result]} ${wrapped(law.says + why, 4, 4)}`;
+}
+
+function failure({ law, message = "", story, calls = [] }: Finding): string {
+  const lines = [`${marks.broken} ${colors.bold(wrapped(law.says, 2, 2))}`, `  ${wrapped(message, 2, 2)}`];
+  if (story !== undefined) {
+    lines.push("");
+    for (const line of story.split("\n")) lines.push(`  ${wrapped(line, 4, 2)}`);
+  }
+  const titles = calls.length > 1 ? ["calls, once:      ", "calls, otherwise: "] : ["calls: "];
+  calls.forEach((text, i) => {
+    lines.push(`  ${titles[i]}${wrapped(text, 4, 2 + titles[i].length)}`);
+  });
+  return lines.join("\n");
+}
+
+function costText({ costs, exponent }: Growth): string {
+  const rows = costs.map(({ entries, nsPerOperation }) => [
+    `${grouped(entries)} entries`,
+    `${grouped(nsPerOperation)} ns`,
+  ]);
+  const grows = `with n entries it grows as n to the power of ${exponent.toFixed(1)}`;
+  return `${wrapped(`One operation costs, on this machine (${grows}):`, 0)}\n${aligned(rows, "rr")}`;
+}
+
+const shapes: Readonly<Record<Shape, string>> = {
+  prompts: "A block of a prompt costs, in a full cache on this machine",
+  siblings: "The same where all prompts part behind their first block",
+};
+
+function blockCostText({ shape, costs, exponent }: ShapeGrowth): string {
+  const rows = costs.map(({ blocks, nsPerBlock }) => [`${grouped(blocks)} blocks`, `${grouped(nsPerBlock)} ns`]);
+  const grows = `with n blocks it grows as n to the power of ${exponent.toFixed(1)}`;
+  return `${wrapped(`${shapes[shape]} (${grows}):`, 0)}\n${aligned(rows, "rr")}`;
+}
+
+export function checkDocument(checked: Checked) {
+  const { findings, plugin, file, runs, seed, growth, indexGrowth } = checked;
+  return {
+    schema: "check/1",
+    kvlab: version,
+    file,
+    kind: isIndex(plugin) ? "index" : "eviction",
+    name: plugin.name,
+    runs,
+    seed,
+    holds: findings.every(({ result }) => result !== "broken"),
+    laws: findings.map(({ law, result, message, story, calls }) => ({
+      name: law.name,
+      says: law.says,
+      result,
+      message: message ?? null,
+      story: story?.split("\n") ?? null,
+      calls: calls ?? null,
+    })),
+    cost: growth
+      ? {
+          exponent: growth.exponent,
+          sizes: growth.costs.map(({ entries, nsPerOperation, nsByMethod }) => ({
+            entries,
+            nsPerOperation,
+            nsByMethod,
+          })),
+        }
+      : null,
+    /** Of an index: of prompts of each shape, what a block costs. */
+    blockCost:
+      indexGrowth?.map(({ shape, exponent, costs, dearest }) => ({
+        shape,
+        exponent,
+        dearest: dearest ?? null,
+        sizes: costs,
+      })) ?? null,
+  };
+}

@@ -1,0 +1,103 @@
+import { readdir, realpath, stat } from "node:fs/promises";
+import { dirname, join, relative, sep } from "node:path";
+import { InputError } from "../../core/errors.ts";
+import { randomShapeNames } from "../../engine/model/random.ts";
+import {
+  allocatorRegistry,
+  evictionRegistry,
+  indexRegistry,
+  presetRegistry,
+  routerRegistry,
+  schedulerRegistry,
+} from "../../policies/registry.ts";
+import { hardwareNames } from "../../sim/cost/hardware.ts";
+import { modelNames } from "../../sim/cost/models.ts";
+import type { Sources } from "../../viz/server/job-words.ts";
+import { exampleName } from "../input/input.ts";
+import { runFiles } from "../output/run-directory.ts";
+import { defaultModel } from "../run/real-engine.ts";
+import { simulatedDefaults } from "../run/simulation.ts";
+
+const traceFile = /\.jsonl?(\.gz)?$/;
+const policyFile = /\.[cm]?[jt]s$/;
+/** What looks like a trace or a policy and is none: parts of saved runs, and libraries. */
+const passedOver: readonly string[] = [...runFiles, "node_modules"];
+/** Below a folder of traces, or of models. */
+const deepest = 4;
+const mostFiles = 2000;
+
+/** @throws InputError if it is none that can be read. */
+export async function checkFolder(option: string, folder: string): Promise<void> {
+  const found = await readdir(folder).catch((error: NodeJS.ErrnoException) => error);
+  if (found instanceof Error)
+    throw new InputError(
+      `${option} ${folder}: ${found.code === "ENOTDIR" ? "is a file" : found.code}, expected a folder`,
+    );
+}
+
+/** Folders that the user has named, by what they have. */
+export interface SourceFolders {
+  readonly traces: readonly string[];
+  readonly policies?: string | undefined;
+  readonly models?: string | undefined;
+}
+
+/** What the dashboard can start a run with: the files that are in the folders now, by paths as the user named them. */
+export async function sourcesIn(folders: SourceFolders): Promise<Sources> {
+  const found = (folder: string | undefined, pattern: RegExp, depth: number) =>
+    folder === undefined ? [] : filesBelow(folder, pattern, depth);
+  const traces = (await Promise.all(folders.traces.map((folder) => found(folder, traceFile, deepest)))).flat();
+  const own = await found(folders.policies, policyFile, 1);
+  const models = (await found(folders.models, /^config\.json$/, deepest)).map(folderOf);
+  const names = (all: readonly { readonly name: string }[]) => all.map(({ name }) => name);
+  const { model, gpu, router } = simulatedDefaults;
+  return {
+    files: new Map([...traces, ...own, ...models]),
+    choices: {
+      traces: [exampleName, ...traces.map(([name]) => name)],
+      presets: names(presetRegistry.all),
+      indexes: names(indexRegistry.all),
+      evictions: [...names(evictionRegistry.all), ...own.map(([name]) => name)],
+      allocators: names(allocatorRegistry.all),
+      schedulers: names(schedulerRegistry.all),
+      routers: names(routerRegistry.all),
+      models: modelNames,
+      hardware: hardwareNames,
+      engineModels: [...randomShapeNames.map((name) => `random:${name}`), ...models.map(([name]) => name)],
+      defaults: { model, gpu, router, engineModel: defaultModel },
+    },
+  };
+}
+
+type Found = [name: string, path: string];
+
+/** A model is the folder that its config.json is in. */
+const folderOf = ([name, path]: Found): Found => [named(dirname(name)), dirname(path)];
+
+/** Files by name and by full path; none that a link leads to out of the folder, and none that a comma list would part. */
+async function filesBelow(folder: string, pattern: RegExp, depth: number): Promise<Found[]> {
+  const root = await realpath(folder).catch(() => undefined);
+  const found: Found[] = [];
+  if (root !== undefined) await add(root, depth);
+  return found.sort(([a], [b]) => (a < b ? -1 : 1));
+
+  async function add(below: string, deeper: number): Promise<void> {
+    for (const entry of await readdir(below, { withFileTypes: true }).catch(() => [])) {
+      const { name } = entry;
+      if (found.length >= mostFiles) return;
+      if (name.startsWith(".") || name.includes(",") || passedOver.includes(name)) continue;
+      const path = join(below, name);
+      if (entry.isDirectory() && deeper > 1) await add(path, deeper - 1);
+      else if (pattern.test(name) && (await isFileIn(root!, path)))
+        found.push([named(join(folder, relative(root!, path))), path]);
+    }
+  }
+}
+
+async function isFileIn(root: string, path: string): Promise<boolean> {
+  const real = await realpath(path).catch(() => undefined);
+  return real !== undefined && (real + sep).startsWith(root + sep) && (await stat(real)).isFile();
+}
+
+/** As one writes a file's path: a name without a folder would be that of a policy of kvlab. */
+const named = (path: string) => (path.includes(sep) ? path : `.${sep}${path}`);

@@ -1,0 +1,82 @@
+import { basename } from "node:path";
+import { InputError } from "../../core/errors.ts";
+import { readTrace, type Trace, type TraceSource } from "../../core/trace.ts";
+import { chatSource } from "../../traces/generate.ts";
+import { openTrace } from "../../traces/open.ts";
+import type { Progress } from "../output/progress.ts";
+import { grouped } from "../output/table.ts";
+import { breathe } from "../run/interrupt.ts";
+import type { TraceReading } from "./options.ts";
+
+/** A trace in memory and what is said of it. */
+export interface Input {
+  /** Short, from the first file's name. */
+  readonly name: string;
+  readonly files: readonly string[];
+  readonly format: string;
+  readonly trace: Trace;
+  readonly inputTokens: number;
+  readonly outputTokens: number;
+}
+
+export const exampleName = "example";
+
+/** Reads the files, or the built-in example where there is none. @throws InputError, TraceError */
+export async function readInput(paths: readonly string[], reading: TraceReading, progress: Progress): Promise<Input> {
+  const source = await sourceOf(paths, reading);
+  const name = nameOf(source);
+  const trace = await readTrace(watched(source, name, progress), reading.limit);
+  progress.done();
+  const { files, format } = source;
+  return { name, files, format, trace, inputTokens: sum(trace.inputTokens), outputTokens: sum(trace.outputTokens) };
+}
+
+/** @throws InputError if an option does not go with the trace. */
+async function sourceOf(paths: readonly string[], { format, unit }: TraceReading): Promise<TraceSource> {
+  if (paths.length === 0 || paths.includes(exampleName)) {
+    if (paths.length > 1) throw new InputError(`"${exampleName}" is the built-in trace and goes with no other`);
+    if (format !== undefined) throw new InputError("--format goes with a trace file, not with the built-in example");
+    if (unit !== undefined) throw new InputError("--unit goes with a trace file, not with the built-in example");
+    return chatSource();
+  }
+  const options = { ...(format !== undefined && { format }), ...(unit !== undefined && { unitTokens: unit }) };
+  if (paths.includes("")) throw new InputError("a TRACE is empty, expected a file");
+  try {
+    return await openTrace(paths, options);
+  } catch (error) {
+    // The reader does not know how the option is called here.
+    if (!(error instanceof InputError)) throw error;
+    throw new InputError(error.message.replace(/^unit tokens is/, "--unit is"));
+  }
+}
+
+function nameOf({ files }: TraceSource): string {
+  if (files.length === 0) return exampleName;
+  const first = basename(files[0])
+    .replace(/\.gz$/, "")
+    .replace(/\.[a-z]+$/i, "");
+  return files.length === 1 ? first : `${first}+${files.length - 1}`;
+}
+
+/** The same source, which tells how far it is and can be interrupted. */
+function watched(source: TraceSource, name: string, progress: Progress): TraceSource {
+  return {
+    ...source,
+    async *batches() {
+      let requests = 0;
+      progress.state(`reading ${name}`);
+      for await (const batch of source.batches()) {
+        await breathe();
+        requests += batch.requestCount;
+        progress.state(`reading ${name}: ${grouped(requests)} requests`);
+        yield batch;
+      }
+    },
+  };
+}
+
+function sum(column: Uint32Array): number {
+  let total = 0;
+  for (const value of column) total += value;
+  return total;
+}

@@ -1,0 +1,188 @@
+import { type Command, Option } from "commander";
+import { InputError } from "../../core/errors.ts";
+import { nearest } from "../../core/nearest.ts";
+import { parseRule, type RuleName, type RuleValue, ruleNames } from "../../core/rules.ts";
+import type { WeightBits } from "../../engine/onnx/quantized.ts";
+
+/** Size of a cache: in blocks, as a share of the trace's distinct blocks, or without limit. */
+export type Capacity = { readonly blocks: number } | { readonly share: number } | "unlimited";
+
+/** A parser for a whole number. @throws InputError naming the option. */
+export function wholeNumber(option: string, least: number, most = Number.MAX_SAFE_INTEGER) {
+  return (text: string): number => {
+    const value = Number(text);
+    if (/^\d+$/.test(text) && value >= least && value <= most) return value;
+    const range = most === Number.MAX_SAFE_INTEGER ? `from ${least}` : `from ${least} to ${most}`;
+    throw new InputError(`${option} is "${text}", expected a whole number ${range}`);
+  };
+}
+
+/** 12, 0.5, .5, 1e-7. */
+const numberPattern = /^-?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?$/i;
+
+/** A parser for any number; its range is checked where it is used. @throws InputError naming the option. */
+export function decimalNumber(option: string) {
+  return (text: string): number => {
+    const value = Number(text);
+    if (numberPattern.test(text) && Number.isFinite(value)) return value;
+    throw new InputError(`${option} is "${text}", expected a number`);
+  };
+}
+
+const mostBlocks = 2 ** 31 - 1;
+
+/** `10000`, `10%` or `unlimited`. */
+export function parseCapacity(text: string): Capacity {
+  if (text === "unlimited") return "unlimited";
+  const share = /^(\d+(?:\.\d+)?)%$/.exec(text);
+  if (share && Number(share[1]) > 0) return { share: Number(share[1]) / 100 };
+  const blocks = Number(text);
+  if (/^\d+$/.test(text) && blocks >= 1 && blocks <= mostBlocks) return { blocks };
+  throw new InputError(
+    `--blocks is "${text}", expected a whole number from 1 to ${mostBlocks}, a percentage of the distinct blocks ` +
+      `such as 10%, or unlimited`,
+  );
+}
+
+/** Of a cache that neither an option nor a GPU gives a size. */
+export const defaultCapacity: Capacity = { share: 0.1 };
+
+/** Blocks that a capacity stands for; undefined without limit. */
+export function blocksOf(capacity: Capacity, distinctBlocks: number): number | undefined {
+  if (capacity === "unlimited") return undefined;
+  if ("blocks" in capacity) return capacity.blocks;
+  return Math.max(1, Math.round(capacity.share * distinctBlocks));
+}
+
+/** The items of a comma list. @throws InputError if one is empty or there twice. */
+export function commaList(option: string, text: string): string[] {
+  const items = text.split(",").map((item) => item.trim());
+  if (items.includes("")) throw new InputError(`${option} is "${text}", expected names with commas between them`);
+  const twice = items.find((item, i) => items.indexOf(item) !== i);
+  if (twice !== undefined) throw new InputError(`${option} has "${twice}" twice`);
+  return items;
+}
+
+/** `NAME=VALUE`, or `NAME=VALUE,VALUE…`. @throws InputError with the names or values there are. */
+export function parseRuleOption(text: string): { name: RuleName; values: RuleValue[] } {
+  const at = text.indexOf("=");
+  if (at < 1) throw new InputError(`--rule is "${text}", expected NAME=VALUE, such as free-order=forward`);
+  const name = text.slice(0, at);
+  if (!(ruleNames as readonly string[]).includes(name)) {
+    const near = nearest(name, ruleNames);
+    throw new InputError(
+      near ? `unknown rule "${name}": did you mean "${near}"?` : `unknown rule "${name}"; kvlab policies lists all`,
+    );
+  }
+  return {
+    name: name as RuleName,
+    values: commaList(`--rule ${name}`, text.slice(at + 1)).map((value) => parseRule(name, value)),
+  };
+}
+
+/** A parser for a path that is given once. @throws InputError naming the option. */
+export function path(option: string, what: "a file" | "a folder") {
+  return (text: string, before: string | undefined): string => {
+    if (before !== undefined) throw new InputError(`${option} is given twice, expected once`);
+    if (text === "") throw new InputError(`${option} is empty, expected ${what}`);
+    return text;
+  };
+}
+
+/** A parser for `--rule`. @throws InputError if a rule comes a second time. */
+export function rule(text: string, before: readonly string[] = []): string[] {
+  const [name] = text.split("=");
+  if (before.some((other) => other.split("=")[0] === name))
+    throw new InputError(`--rule ${name} is given twice; kvlab compare takes several values: --rule ${name}=A,B`);
+  return [...before, text];
+}
+
+/** What replay and compare share: how the trace is read. */
+export interface TraceReading {
+  readonly format?: string;
+  readonly unit?: number;
+  readonly limit?: number;
+}
+
+/** Only these of many options. */
+export const readingOf = ({ format, unit, limit }: TraceReading): TraceReading => ({
+  ...(format !== undefined && { format }),
+  ...(unit !== undefined && { unit }),
+  ...(limit !== undefined && { limit }),
+});
+
+/** What verify and calibrate share: the parts of one composition. */
+export function addParts(command: Command): Command {
+  return command
+    .option("--policy <NAME>", "a real system's composition, of which the options below change parts")
+    .option("--index <NAME>", "prefix index, or a file with one of your own")
+    .option("--eviction <NAME>", "eviction policy, or a file with one of your own")
+    .option("--allocator <NAME>", "allocator")
+    .option("--scheduler <NAME>", "scheduler")
+    .option("--rule <NAME=VALUE>", "a reuse rule (repeatable; kvlab policies lists them)", rule);
+}
+
+export function addBlockSize(command: Command): Command {
+  const parse = wholeNumber("--block-size", 1);
+  return command.option("--block-size <TOKENS>", "tokens of a block, a multiple of the trace's unit", parse);
+}
+
+export function addTraceOptions(command: Command): Command {
+  return command
+    .option("--format <FORMAT>", "format of the trace, if it is not recognised")
+    .option("--unit <TOKENS>", "tokens that a content id stands for, if not 512", wholeNumber("--unit", 1))
+    .option("--limit <N>", "read only the first N requests", wholeNumber("--limit", 1));
+}
+
+/** What replay and compare share: how it is run. */
+export function addRunOptions(command: Command): Command {
+  return command
+    .option("--warmup <N>", "requests at the start that are in no figure", wholeNumber("--warmup", 0), 0)
+    .option(
+      "--target <TARGET>",
+      "cache (no clock, hits only), sim (a cluster in virtual time) or cpu (a real engine)",
+      parseTarget,
+      "cache",
+    )
+    .option("--seed <N>", "for policies that draw lots", wholeNumber("--seed", 0, 2 ** 32 - 1), 1)
+    .option("--audit", "check every invariant after every step; slow");
+}
+
+/** Options of versions to come: recognised, and refused with what there is instead. */
+const laterOptions: Readonly<Record<string, string>> = {
+  preset: "is called --policy",
+};
+
+const laterTargets: Readonly<Record<string, string>> = {
+  cuda: "the engine on a GPU is not part of this version",
+};
+
+/** `--bits`: to which a model's weights are rounded. */
+export const bitsOption = (): Option =>
+  new Option("--bits <N>", "of the model's weights: 32, 8 or 4 (default: 32)").argParser((text: string): WeightBits => {
+    if (text === "32" || text === "8" || text === "4") return Number(text) as WeightBits;
+    throw new InputError(`--bits is "${text}", expected 32, 8 or 4`);
+  });
+
+/** Adds the options that are refused by name, hidden in the help. */
+export function addLaterOptions(command: Command): Command {
+  for (const [name, why] of Object.entries(laterOptions)) {
+    command.addOption(new Option(`--${name} [VALUE]`).hideHelp());
+    command.on(`option:${name}`, (value: string | null) => {
+      const given = value === null ? `--${name}` : `--${name} ${value}`;
+      throw new InputError(why.startsWith("needs") ? `--${name} ${why}` : `${given}: ${why}`);
+    });
+  }
+  return command;
+}
+
+/** Where a configuration runs. */
+export type Target = "cache" | "sim" | "cpu";
+
+function parseTarget(text: string): Target {
+  if (text === "cache" || text === "sim" || text === "cpu") return text;
+  const url = /^https?:\/\//.test(text);
+  const why = url ? "servers are not part of this version" : laterTargets[text];
+  if (why) throw new InputError(`--target ${text}: ${why}; there is: cache, sim, cpu`);
+  throw new InputError(`unknown target "${text}"; there is: cache, sim, cpu`);
+}

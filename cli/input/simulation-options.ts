@@ -1,0 +1,275 @@
+import { type Command, Option } from "commander";
+import { InputError } from "../../core/errors.ts";
+import type { Slo } from "../../core/serving/figures.ts";
+import type { WeightBits } from "../../engine/onnx/quantized.ts";
+import { bitsOption, commaList, decimalNumber, path, type Target, wholeNumber } from "./options.ts";
+import { type AnswerEnds, answerEnds, type Pace, paces } from "./paces.ts";
+
+/** What only a simulation has, as given. */
+export interface SimulationOptions {
+  readonly model?: string;
+  readonly gpu?: string;
+  readonly tp?: number;
+  readonly kvDtype?: string;
+  readonly gpuMemory?: number;
+  readonly capacity?: number;
+  readonly swapSpace?: number;
+  readonly cost?: string;
+  readonly efficiency?: NamedNumbers;
+  readonly schedulerOption?: NamedNumbers;
+  readonly replicas?: number;
+  readonly router?: string;
+  readonly routerOption?: NamedNumbers;
+  readonly loop?: "open" | "closed";
+  readonly speed?: number;
+  readonly rate?: number;
+  readonly spread?: "none" | "uniform";
+  readonly maxOutput?: number;
+  readonly threads?: number;
+  readonly bits?: WeightBits;
+  readonly pace?: Pace;
+  readonly answers?: AnswerEnds;
+  readonly fold?: boolean;
+  readonly slo?: Slo;
+}
+
+/** Bytes. */
+export const defaultSwapSpace = 4 * 2 ** 30;
+
+/** Of these options, what a replay without a clock has a use for. */
+const withoutClock: readonly (keyof SimulationOptions)[] = [
+  "model",
+  "tp",
+  "kvDtype",
+  "capacity",
+  "schedulerOption",
+  "maxOutput",
+];
+
+/** What only the simulator has a use for, and what only a real engine. */
+export const ofSimulator: readonly (keyof SimulationOptions)[] = [
+  ...(["gpu", "tp", "kvDtype", "gpuMemory", "cost", "efficiency", "replicas", "router", "routerOption"] as const),
+];
+const ofEngine: readonly (keyof SimulationOptions)[] = ["threads", "bits", "pace", "answers", "fold"];
+
+/**
+ * `used` are those that have a meaning without the simulator.
+ *
+ * @throws InputError if an option of the simulator is given without it, or two contradict each other.
+ */
+export function checkTarget(
+  options: SimulationOptions & { readonly target: Target; readonly timeline?: string },
+  used = withoutClock,
+): void {
+  if (options.rate !== undefined && options.speed !== undefined)
+    throw new InputError("--rate and --speed exclude each other: both say how fast requests come");
+  if (options.pace === "none" && (options.rate ?? options.speed) !== undefined)
+    throw new InputError(
+      `--pace none and --${options.rate === undefined ? "speed" : "rate"} exclude each other: all requests come at once`,
+    );
+  const [other, target] = options.target === "cpu" ? [ofSimulator, "sim"] : [ofEngine, "cpu"];
+  const misplaced = other.find((name) => options[name] !== undefined);
+  if (misplaced && (options.target !== "cache" || ofEngine.includes(misplaced)))
+    throw new InputError(`--${optionNames[misplaced]} goes with --target ${target}`);
+  if (options.target === "cache") {
+    const all = [...Object.keys(optionNames), "timeline"] as (keyof SimulationOptions)[];
+    const given = all.find((name) => !used.includes(name) && options[name] !== undefined);
+    if (given) {
+      const why = withoutClock.includes(given) ? "" : ": a replay without it has no clock";
+      throw new InputError(`--${optionNames[given] ?? given} goes with --target sim${why}`);
+    }
+    const ofModel = (["model", "tp", "kvDtype"] as const).find((name) => options[name] !== undefined);
+    if (ofModel && options.capacity === undefined)
+      throw new InputError(`--${optionNames[ofModel]} goes with --target sim, or with --capacity`);
+    if (options.capacity !== undefined && options.model === undefined)
+      throw new InputError("--capacity needs --model, which says how much a token takes");
+  }
+  if (options.cost !== undefined && options.efficiency !== undefined)
+    throw new InputError("--cost and --efficiency exclude each other: measured times have no factors");
+}
+
+const optionNames: Readonly<Record<keyof SimulationOptions, string>> = {
+  model: "model",
+  gpu: "gpu",
+  tp: "tp",
+  kvDtype: "kv-dtype",
+  gpuMemory: "gpu-memory",
+  capacity: "capacity",
+  swapSpace: "swap-space",
+  cost: "cost",
+  efficiency: "efficiency",
+  schedulerOption: "scheduler-option",
+  replicas: "replicas",
+  router: "router",
+  routerOption: "router-option",
+  loop: "loop",
+  speed: "speed",
+  rate: "rate",
+  spread: "spread",
+  maxOutput: "max-output",
+  threads: "threads",
+  bits: "bits",
+  pace: "pace",
+  answers: "answers",
+  fold: "fold",
+  slo: "slo",
+};
+
+/** The options that were given, as words of a command line. */
+export function givenWords(options: SimulationOptions): string[] {
+  return (Object.entries(optionNames) as [keyof SimulationOptions, string][]).flatMap(([key, name]) => {
+    const value = options[key];
+    if (value === undefined) return [];
+    if (key === "slo") return [`--${name}`, sloText(options.slo!)];
+    if (key === "capacity" || key === "swapSpace") return [`--${name}`, `${(value as number) / units["kib"]}KiB`];
+    if (typeof value !== "object") return [`--${name}`, String(value)];
+    return Object.entries(value).flatMap(([each, number]) => [`--${name}`, `${each}=${number}`]);
+  });
+}
+
+const sloText = (limits: Slo) =>
+  Object.entries(limitNames)
+    .flatMap(([name, key]) => (limits[key] === undefined ? [] : `${name}=${limits[key]}ms`))
+    .join(",");
+
+export type NamedNumbers = Readonly<Record<string, number>>;
+
+const positive = (name: string) => (text: string) => {
+  const value = decimalNumber(name)(text);
+  if (value > 0) return value;
+  throw new InputError(`${name} is ${text}, expected a number above 0`);
+};
+const replicaCount = wholeNumber("--replicas", 1, 4096);
+
+/** Options of which `compare` takes several values, and what runs for each of them. */
+export interface SimulationLists {
+  readonly replicas?: readonly number[];
+  readonly router?: readonly string[];
+  readonly rate?: readonly number[];
+}
+
+/** Adds what says how a simulation runs. */
+export function addSimulationOptions(command: Command): Command {
+  return addCommonOptions(command)
+    .option("--replicas <N>", "engines with a cache each (default: 1)", replicaCount)
+    .option("--router <NAME>", "who gets a request (default: round-robin)")
+    .option("--rate <N>", "requests a second on average, instead of --speed", positive("--rate"))
+    .option("--timeline <FILE>", "write every step and request for Perfetto", path("--timeline", "a file"))
+    .optionsGroup("Options:");
+}
+
+/** The same for `compare`: comma lists where comparing says something. */
+export function addSimulationLists(command: Command): Command {
+  const listOf =
+    <T>(option: string, parse: (text: string) => T) =>
+    (text: string) =>
+      commaList(option, text).map(parse);
+  return addCommonOptions(command)
+    .option("--replicas <NS>", "engines with a cache each (default: 1)", listOf("--replicas", replicaCount))
+    .option(
+      "--router <NAMES>",
+      "who gets a request (default: round-robin)",
+      listOf("--router", (name) => name),
+    )
+    .option("--rate <NS>", "requests a second on average, instead of --speed", listOf("--rate", positive("--rate")))
+    .optionsGroup("Options:");
+}
+
+function addCommonOptions(command: Command): Command {
+  return command
+    .optionsGroup("The simulator (--target sim):")
+    .option("--model <NAME>", "model, or its config.json (default: llama-3.1-8b); of a real engine see below")
+    .option("--gpu <NAME>", "its hardware (default: h200)")
+    .option("--tp <N>", "devices that share the model (default: 1)", wholeNumber("--tp", 1, 1024))
+    .option("--kv-dtype <TYPE>", "of keys and values (default: the model's)")
+    .option("--gpu-memory <SHARE>", "of a device's memory that may be used (default: 0.9)", share("--gpu-memory"))
+    .option("--capacity <SIZE>", "memory of the cache, such as 16GiB, instead of --blocks", bytes("--capacity", 1))
+    .option("--swap-space <SIZE>", "host memory for preempted requests (default: 4GiB)", bytes("--swap-space", 0))
+    .option("--cost <FILE>", "step times: fitted coefficients, or a run to repeat", path("--cost", "a file"))
+    .option("--efficiency <NAME=N>", "a factor of the roofline (repeatable)", namedNumber("--efficiency"))
+    .option("--scheduler-option <NAME=N>", "such as max-num-seqs=64 (repeatable)", namedNumber("--scheduler-option"))
+    .option("--router-option <NAME=N>", "an option of the router (repeatable)", namedNumber("--router-option"))
+    .addOption(new Option("--loop <LOOP>", "open: as recorded; closed: turns wait for answers").argParser(loop))
+    .option("--speed <N>", "times as fast as recorded (default: 1)", positive("--speed"))
+    .option("--max-output <N>", "tokens that clients ask for at least", wholeNumber("--max-output", 1))
+    .addOption(new Option("--spread <HOW>", "equal arrival times: none, or uniform until the next").argParser(spread))
+    .option("--slo <LIMITS>", "what is promised, such as ttft=500ms,tpot=50ms,e2e=10s", slo)
+    .optionsGroup("A real engine (--target cpu; --model: a folder, or random:NAME):")
+    .option("--threads <N>", "of its operators (default: all)", wholeNumber("--threads", 1, 1024))
+    .addOption(bitsOption())
+    .addOption(new Option("--pace <PACE>", "busy: no idle time; real; none: all at once").argParser(pace))
+    .addOption(new Option("--answers <ENDS>", "trace: as long as recorded; free: the model ends them").argParser(ends))
+    .option("--fold", "token ids that the model does not have become others")
+    .optionsGroup("The simulator (--target sim):");
+}
+
+function oneOf<T extends string>(option: string, values: readonly T[]) {
+  return (text: string): T => {
+    const found = values.find((value) => value === text);
+    if (found) return found;
+    throw new InputError(`${option} is "${text}", expected ${values.join(" or ")}`);
+  };
+}
+
+const loop = oneOf("--loop", ["open", "closed"]);
+const spread = oneOf("--spread", ["none", "uniform"]);
+const pace = oneOf("--pace", paces);
+const ends = oneOf("--answers", answerEnds);
+
+function share(option: string) {
+  return (text: string): number => {
+    const value = decimalNumber(option)(text);
+    if (value > 0 && value <= 1) return value;
+    throw new InputError(`${option} is ${text}, expected a share above 0, up to 1`);
+  };
+}
+
+/** NAME=NUMBER, each name once. */
+export function namedNumber(option: string) {
+  return (text: string, before: NamedNumbers = {}): NamedNumbers => {
+    const [, name, value] = /^([a-zA-Z][\w-]*)=(.+)$/.exec(text) ?? [];
+    if (name === undefined) throw new InputError(`${option} is "${text}", expected NAME=NUMBER`);
+    if (Object.hasOwn(before, name)) throw new InputError(`${option} ${name} is given twice, expected once`);
+    return { ...before, [name]: decimalNumber(`${option} ${name}`)(value) };
+  };
+}
+
+const units: Readonly<Record<string, number>> = {
+  kib: 2 ** 10,
+  mib: 2 ** 20,
+  gib: 2 ** 30,
+  tib: 2 ** 40,
+  kb: 1e3,
+  mb: 1e6,
+  gb: 1e9,
+  tb: 1e12,
+};
+
+/** `16GiB`, `40GB`; without a unit only 0. @throws InputError */
+export function bytes(option: string, least: 0 | 1) {
+  return (text: string): number => {
+    const [, number, unit] = /^(\d+(?:\.\d+)?) ?([KMGT]i?B)$/i.exec(text === "0" ? "0kB" : text) ?? [];
+    const value = Math.floor(Number(number) * (units[unit?.toLowerCase() ?? ""] ?? Number.NaN));
+    if (value >= least && value <= Number.MAX_SAFE_INTEGER) return value;
+    throw new InputError(`${option} is "${text}", expected a size such as 16GiB or 500MB`);
+  };
+}
+
+const limitNames = { ttft: "ttftMs", tpot: "tpotMs", e2e: "e2eMs" } as const;
+
+/** `ttft=500ms,tpot=50ms`. @throws InputError */
+function slo(text: string): Slo {
+  const limits: Partial<Record<(typeof limitNames)[keyof typeof limitNames], number>> = {};
+  for (const part of text.split(",")) {
+    const [, name, number, unit] = /^ *(\w+) *= *(\d+(?:\.\d+)?(?:e[+-]?\d+)?) *(ms|s) *$/.exec(part) ?? [];
+    if (name === undefined || !Object.hasOwn(limitNames, name))
+      throw new InputError(`--slo has "${part}", expected ttft, tpot or e2e with a time, such as ttft=500ms`);
+    const key = limitNames[name as keyof typeof limitNames];
+    if (limits[key] !== undefined) throw new InputError(`--slo has ${name} twice`);
+    const value = Number(number) * (unit === "s" ? 1000 : 1);
+    if (value <= 0)
+      throw new InputError(`--slo has ${name}=${number}${unit}, which nothing can keep; expected more than 0`);
+    limits[key] = value;
+  }
+  return limits;
+}

@@ -1,0 +1,137 @@
+import type { Distribution } from "../../core/serving/figures.ts";
+import type { RunReport } from "./report.ts";
+import { aligned, approximate, colors, counted, percent, wrapped } from "./table.ts";
+
+/** What was simulated, in lines of the summary's head. */
+export function engineRows(report: RunReport): [string, string][] {
+  const { simulation, policy } = report;
+  if (!simulation) return realEngineRows(report);
+  const { model, gpu, tensorParallel, cost, replicas, router } = simulation;
+  const devices = tensorParallel === 1 ? gpu : `${tensorParallel} × ${gpu}`;
+  const cluster = replicas === 1 ? "" : `; ${replicas} replicas, router ${colors.bold(router ?? "none")}`;
+  return [
+    ["engine", `${colors.bold(model)} on ${devices}, step times: ${cost}${cluster}`],
+    ...stepRows(policy),
+    ...loadRows(simulation),
+  ];
+}
+
+type Load = Pick<NonNullable<RunReport["simulation"]>, "loop" | "speed" | "spread" | "maxOutput">;
+
+const stepRows = ({ schedulerOptions }: RunReport["policy"]): [string, string][] => {
+  const options = Object.entries(schedulerOptions).map(([name, value]) => `${name}=${value}`);
+  return options.length > 0 ? [["steps", options.join(", ")]] : [];
+};
+
+/** How requests come, where it is not as they were recorded. */
+function loadRows({ loop, speed, spread, maxOutput }: Load): [string, string][] {
+  const load = [
+    ...(loop === "closed" ? ["turns wait for answers (closed loop)"] : []),
+    ...(speed === 1 ? [] : [`${Number(speed.toPrecision(4))} times as fast as recorded`]),
+    ...(spread === "none" ? [] : ["equal times spread"]),
+    ...(maxOutput === 0 ? [] : [`clients ask for ${counted(maxOutput, "token")} or more`]),
+  ];
+  return load.length > 0 ? [["load", load.join(", ")]] : [];
+}
+
+const paceWords = { busy: "without idle time", real: "in real time", none: "all requests at once" } as const;
+
+function realEngineRows({ engine, policy }: RunReport): [string, string][] {
+  if (!engine) return [];
+  const { model, parameters, threads, bits, pace, answers } = engine;
+  const rounded = bits === 32 ? "" : `, weights of ${bits} bits`;
+  const free = answers === "trace" ? "" : "; answers end where the model ends them";
+  return [
+    [
+      "engine",
+      `${colors.bold(model)} (${approximate(parameters)} parameters${rounded}) on the CPU, ${counted(threads, "thread")}; ${paceWords[pace]}${free}`,
+    ],
+    ...stepRows(policy),
+    ...loadRows(engine),
+  ];
+}
+
+/** Latency, throughput, promises and replicas. */
+export function simulationSummary(report: RunReport): string[] {
+  if (!report.latency) return [];
+  return [latencies(report), throughputs(report), ...promises(report), ...replicas(report)];
+}
+
+const latencyMeanings = {
+  ttftMs: "until the first token",
+  tpotMs: "per token after it",
+  e2eMs: "until the last token",
+  queueMs: "until admission",
+} as const;
+
+const latencyNames = { ttftMs: "TTFT", tpotMs: "TPOT", e2eMs: "latency", queueMs: "queue" } as const;
+
+function latencies({ latency }: RunReport): string {
+  const names = Object.keys(latencyMeanings) as (keyof typeof latencyMeanings)[];
+  const columns = ["mean", "p50", "p90", "p99", "max"] as const satisfies readonly (keyof Distribution)[];
+  const header = ["", ...columns, ""].map((cell) => colors.dim(cell));
+  const rows = names.map((name) => {
+    const values = latency?.[name];
+    const cells = columns.map((column) => (values ? duration(values[column]) : "–"));
+    return [latencyNames[name], ...cells, colors.dim(latencyMeanings[name])];
+  });
+  return `${colors.bold("Latency")}\n${aligned([header, ...rows], "lrrrrrl")}`;
+}
+
+/** 0.51 ms, 51.2 ms, 5.12 s, 512 s, 5.12 h: three digits. */
+export function duration(ms: number): string {
+  const [value, unit] = ms < 999.5 ? [ms, "ms"] : ms < 9_999_500 ? [ms / 1000, "s"] : [ms / 3_600_000, "h"];
+  const digits = value >= 99.95 ? 0 : value >= 9.995 ? 1 : 2;
+  return `${value.toLocaleString("en-US", { minimumFractionDigits: digits, maximumFractionDigits: digits })} ${unit}`;
+}
+
+function throughputs({ throughput, cluster }: RunReport): string {
+  const { requestsPerS, inputTokensPerS, outputTokensPerS, makespanS } = throughput!;
+  const busy = cluster!.replicas.reduce((sum, { utilisation }) => sum + utilisation, 0) / cluster!.replicas.length;
+  const rows = [
+    ["requests", `${approximate(requestsPerS)}/s`, ""],
+    ["prompt tokens", `${approximate(inputTokensPerS)}/s`, ""],
+    ["answer tokens", `${approximate(outputTokensPerS)}/s`, ""],
+    ["makespan", duration(makespanS * 1000), colors.dim("first arrival to last token")],
+    ["busy", percent(busy), colors.dim("of that time a step was under way")],
+  ];
+  return `${colors.bold("Throughput")}\n${aligned(rows, "lrl")}`;
+}
+
+function promises({ slo }: RunReport): string[] {
+  if (!slo) return [];
+  const { ttftMs, tpotMs, e2eMs, attained, goodputRequestsPerS } = slo;
+  const limits = Object.entries({ TTFT: ttftMs, TPOT: tpotMs, latency: e2eMs })
+    .flatMap(([name, ms]) => (ms === undefined ? [] : `${name} ≤ ${duration(ms)}`))
+    .join(", ");
+  return [
+    wrapped(
+      `${colors.bold("SLO")} ${limits}: kept for ${percent(attained)} of requests; goodput ${approximate(goodputRequestsPerS)} requests/s`,
+      0,
+    ),
+  ];
+}
+
+/** Rows at most; of more replicas only the extremes say something. */
+const mostRows = 16;
+
+function replicas({ cluster }: RunReport): string[] {
+  if (!cluster || cluster.replicas.length === 1) return [];
+  const { imbalance, duplicated } = cluster;
+  const rows = cluster.replicas
+    .slice(0, mostRows)
+    .map(({ requests, hitRatioToken, utilisation, steps }, i) => [
+      String(i),
+      approximate(requests),
+      hitRatioToken.toFixed(4),
+      percent(utilisation),
+      approximate(steps),
+    ]);
+  const header = ["replica", "requests", "hit ratio (token)", "busy", "steps"].map((cell) => colors.dim(cell));
+  const more =
+    cluster.replicas.length > mostRows ? `\n  … ${counted(cluster.replicas.length - mostRows, "more replica")}` : "";
+  const said = `The busiest has ${imbalance.toFixed(2)} times the mean of requests; ${percent(duplicated)} of cached prompt blocks are copies of another replica's.`;
+  return [
+    `${colors.bold("Replicas")}\n${aligned([header, ...rows], "lrrrr")}${more}\n${wrapped(said, 2, 2).replace(/^/, "  ")}`,
+  ];
+}

@@ -1,0 +1,210 @@
+import { type MissReason, missReasons } from "../../core/counters.ts";
+import { type RuleName, resolveRules, ruleNames } from "../../core/rules.ts";
+import type { TimeSeries } from "../../core/serving/time-series.ts";
+import { overTime } from "./over-time.ts";
+import type { RunReport } from "./report.ts";
+import { engineRows, simulationSummary } from "./simulation-summary.ts";
+import {
+  aligned,
+  approximate,
+  colors,
+  counted,
+  grouped,
+  lineWidth,
+  milliseconds,
+  percent,
+  ratio,
+  shareBar,
+  wrapped,
+} from "./table.ts";
+
+/** What each hit ratio is, in few words. */
+export const ratioMeanings: Readonly<Record<keyof RunReport["cache"]["hitRatio"], string>> = {
+  block: "cached prefix blocks ÷ prompt blocks",
+  token: "their tokens ÷ prompt tokens",
+  requestMeanBlock: "mean over requests of their block ratios",
+  requestMeanToken: "mean over requests of their token ratios",
+  fullBlock: "without partial last blocks",
+  anyResidentBlock: "resident blocks, also past a hole",
+};
+
+const missMeanings: Readonly<Record<MissReason, string>> = {
+  "never-seen": "not computed before",
+  evicted: "computed before, and not kept",
+  "past-hole": "cached, but after something missing",
+  "shorter-than-block": "in no whole block",
+  "other-namespace": "cached for somebody else",
+  "not-yet-computed": "another request is at it",
+  "match-limit": "the rules allow no more",
+};
+
+/** What is said of a run besides the report. */
+export interface SummaryFacts {
+  readonly traceName: string;
+  readonly distinctBlocks: number;
+  /** The capacity was not given. */
+  readonly byDefault: boolean;
+  /** Where the run was saved. */
+  readonly directory: string | undefined;
+  readonly repeat: number | undefined;
+  /** The preset's usual block size. */
+  readonly usualBlockTokens: number | undefined;
+  /** Its rules that do not hold, because something else was chosen. */
+  readonly leftOut: readonly string[];
+  /** Of a simulation: what happened when. */
+  readonly series?: TimeSeries | undefined;
+  /** Where the timeline was written. */
+  readonly timeline?: string | undefined;
+}
+
+/** A run for people: what was run, the hit ratios, the misses, the speed. */
+export function summary(report: RunReport, facts: SummaryFacts): string {
+  const { refusedRequests, lookups } = report.cache;
+  const served = refusedRequests === lookups ? [] : [misses(report)];
+  return [
+    ran(report, facts),
+    ...simulationSummary(report),
+    ...(facts.series ? [overTime(facts.series)] : []),
+    ratios(report),
+    ...served,
+    ...scatter(report),
+    ...refusals(report),
+    ...operations(report),
+    speed(report, facts),
+  ]
+    .filter((part) => part !== "")
+    .join("\n\n");
+}
+
+function ran(
+  report: RunReport,
+  { traceName, distinctBlocks, byDefault, usualBlockTokens, leftOut }: SummaryFacts,
+): string {
+  const { trace, policy, warmup } = report;
+  const { index, eviction, allocator, scheduler, blocks, blockTokens } = policy;
+  const built = trace.files.length === 0 ? " (the built-in example: generated chat)" : "";
+  const times = (blocks ?? 0) / distinctBlocks;
+  const each = (report.simulation?.replicas ?? 1) > 1 ? " on each replica" : "";
+  const share = distinctBlocks === 0 ? "" : `, ${times > 1 ? `${approximate(times)} times` : `${percent(times)} of`}`;
+  const distinct =
+    distinctBlocks === 0 ? "; no prompt fills one" : ` the trace's ${grouped(distinctBlocks)} distinct ones`;
+  const capacity =
+    blocks === null
+      ? `unlimited; the trace has ${counted(distinctBlocks, "distinct block")}`
+      : `${counted(blocks, "block")}${each}${share}${distinct}${byDefault ? " (the default; --blocks changes it)" : ""}`;
+  const preset = policy.preset === null ? "" : `${colors.bold(policy.preset)}: `;
+  const usual =
+    usualBlockTokens === undefined || usualBlockTokens === blockTokens
+      ? ""
+      : ` (${policy.preset}'s own: ${usualBlockTokens})`;
+  const changed = changedRules(policy.rules);
+  const rows: [string, string][] = [
+    [
+      "trace",
+      `${colors.bold(traceName)}${built}: ${counted(trace.requests, "request")}, ${approximate(trace.inputTokens)} prompt tokens` +
+        (warmup > 0 ? `; the first ${grouped(warmup)} requests are in no figure` : ""),
+    ],
+    ...interruption(report),
+    ["policy", `${preset}${colors.bold(`${index} + ${eviction}`)}, allocator ${allocator}, scheduler ${scheduler}`],
+    ["cache", `${capacity}; ${counted(blockTokens, "token")} a block${usual}`],
+    ...engineRows(report),
+    ...(changed ? ([["rules", changed]] as [string, string][]) : []),
+    ...(leftOut.length > 0 ? ([["not", `${leftOut.join(", ")} of ${policy.preset}`]] as [string, string][]) : []),
+  ];
+  return rows.map(([name, text]) => `  ${name.padEnd(8)}${wrapped(text, 10, 10)}`).join("\n");
+}
+
+function interruption({ interrupted }: RunReport): [string, string][] {
+  if (!interrupted) return [];
+  const ended = `${counted(interrupted.requestsDone, "request")} that had ended by then`;
+  return [["not all", colors.yellow(`interrupted: figures are of the ${ended}`)]];
+}
+
+function changedRules(rules: RunReport["policy"]["rules"]): string {
+  const usual = resolveRules();
+  return ruleNames
+    .filter((name: RuleName) => rules[name] !== usual[name])
+    .map((name) => `${name}=${rules[name]}`)
+    .join(", ");
+}
+
+function ratios({ cache }: RunReport): string {
+  const names = Object.keys(cache.hitRatio) as (keyof typeof cache.hitRatio)[];
+  const rows = names.map((name) => {
+    const value = ratio(cache.hitRatio[name]);
+    return [name, name === "block" ? colors.bold(value) : value, colors.dim(ratioMeanings[name])];
+  });
+  return `${colors.bold("Hit ratio")}\n${aligned(rows, "lrl")}`;
+}
+
+const mostBarWidth = 16;
+
+function misses({ cache }: RunReport): string {
+  const missed = cache.lookupTokens - cache.hitTokens - cache.refusedTokens;
+  if (missed === 0) return "No token was missed.";
+  const reasons = missReasons.filter((reason) => cache.missTokens[reason] > 0);
+  const widest = (texts: readonly string[]) => Math.max(...texts.map(({ length }) => length));
+  const counts = reasons.map((reason) => grouped(cache.missTokens[reason]));
+  const others = widest(reasons) + widest(counts) + widest(reasons.map((reason) => missMeanings[reason]));
+  const barWidth = Math.min(mostBarWidth, lineWidth - others - "  ".length * 5 - "99.9 %".length);
+  const rows = reasons.map((reason, i) => {
+    const share = cache.missTokens[reason] / missed;
+    const bar = colors.cyan(shareBar(share, barWidth));
+    return [reason, counts[i], percent(share), bar, colors.dim(missMeanings[reason])];
+  });
+  return `${colors.bold(`Why ${grouped(missed)} prompt tokens had to be computed`)}\n${aligned(rows, "lrrll")}`;
+}
+
+/** Where the allocator counts it: how scattered a request's blocks are, and the free ones. */
+function scatter({ cache: { fragmentation }, warmup }: RunReport): string[] {
+  if (fragmentation === null || fragmentation.allocations === 0) return [];
+  const { runs, allocations, largestFreeRun } = fragmentation;
+  const text =
+    `${(runs / allocations).toFixed(1)} runs per allocation, largest free run ${counted(largestFreeRun, "block")}` +
+    (warmup > 0 ? " (with warm-up)" : "");
+  return [`  fragmentation  ${wrapped(text, 17, 17)}`];
+}
+
+function refusals({ cache, policy, refusals: reasons }: RunReport): string[] {
+  const { refusedRequests, lookups } = cache;
+  if (refusedRequests === 0) return [];
+  const all = Object.entries(reasons ?? {});
+  const [only] = all;
+  const why =
+    reasons === undefined
+      ? `as longer than the cache of ${counted(policy.blocks ?? 0, "block")}`
+      : all.length === 1
+        ? `${only[1] === 1 ? "" : "each "}because ${only[0]}`
+        : all.map(([reason, count]) => `${grouped(count)} because ${reason}`).join("; ");
+  const text =
+    `${grouped(refusedRequests)} of ${counted(lookups, "request")} were refused, ${why}. ` +
+    (reasons === undefined ? "They" : "Those that never ran") +
+    " count as lookups without a hit.";
+  return [colors.yellow(wrapped(text, 0))];
+}
+
+function speed(report: RunReport, facts: SummaryFacts): string {
+  const { engine, wallMs, blockRefsPerS, throughput, trace, interrupted } = report;
+  const requests = interrupted?.requestsDone ?? trace.requests;
+  const { directory, repeat, timeline } = facts;
+  const times = repeat === undefined ? "" : ` (median of ${repeat})`;
+  const rate = blockRefsPerS === 0 ? "" : `: ${approximate(blockRefsPerS)} block references a second`;
+  const replayed =
+    throughput === null
+      ? `Replayed in ${milliseconds(wallMs)}${times}${rate}.`
+      : `${engine ? "Served" : "Simulated"} ${approximate(throughput.makespanS)} s in ${milliseconds(wallMs)}${times}: ` +
+        `${approximate(Math.round(requests / (wallMs / 1000)))} requests a second.`;
+  const seen = timeline === undefined ? [] : [`Timeline in ${timeline}: open it in ui.perfetto.dev`];
+  return [replayed, ...seen, ...(directory === undefined ? [] : [`Saved in ${directory}`])].join("\n");
+}
+
+/** What became of each operation. */
+function operations({ operations: all }: RunReport): string[] {
+  if (all === undefined) return [];
+  const rows = all.map(({ before, operation, like, tokens, name, result }) => {
+    const prefix =
+      like === undefined ? "" : `${tokens === undefined ? "all" : counted(tokens, "token")} of request ${like}`;
+    return [`before ${grouped(before)}`, operation, name ?? "", prefix, result];
+  });
+  return [`${colors.bold("Operations")}\n${aligned(rows, "lllll")}`];
+}

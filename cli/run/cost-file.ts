@@ -1,0 +1,51 @@
+import { readFile, stat } from "node:fs/promises";
+import { join } from "node:path";
+import { parquetReadObjects } from "hyparquet";
+import { InputError } from "../../core/errors.ts";
+import { costFromText } from "../../sim/cost/cost-file.ts";
+import { Recorded, type RecordedSteps } from "../../sim/cost/recorded.ts";
+import type { SimulationConfig } from "../../sim/simulation.ts";
+
+/**
+ * Step times from a file of coefficients or recorded steps, or those of a simulated or measured run in its folder.
+ *
+ * @throws InputError if it cannot be read, or holds something else.
+ */
+export async function costFrom(path: string): Promise<SimulationConfig["cost"]> {
+  const found = await stat(path).catch((error: NodeJS.ErrnoException) => unreadable(path, error));
+  if (!found.isDirectory()) return costFromText(await readFile(path, "utf8").catch((e) => unreadable(path, e)), path);
+  const replicas = await stepsOf(join(path, "steps.parquet"));
+  return (replica) => new Recorded(replicas[replica] ?? noSteps, `${path}: replica ${replica}`);
+}
+
+/** Of a replica that had nothing to do. */
+const noSteps: RecordedSteps = { durationNs: [], prefillTokens: [], decodeTokens: [] };
+
+type Mutable = { -readonly [Name in keyof RecordedSteps]: number[] };
+
+async function stepsOf(path: string): Promise<RecordedSteps[]> {
+  const bytes = await readFile(path).catch((error) => unreadable(path, error));
+  const rows = await parquetReadObjects({ file: new Uint8Array(bytes).buffer as ArrayBuffer }).catch((error: Error) => {
+    throw new InputError(`${path}: is not Parquet (${error.message})`);
+  });
+  const replicas: Mutable[] = [];
+  for (const row of rows) {
+    const [replica, durationNs, prefillTokens, decodeTokens] = [
+      "replica",
+      "durationNs",
+      "prefillTokens",
+      "decodeTokens",
+    ].map((name) => Number(row[name]));
+    if (![replica, durationNs, prefillTokens, decodeTokens].every(Number.isSafeInteger))
+      throw new InputError(`${path}: has no durations; expected the steps of a simulation or an engine`);
+    replicas[replica] ??= { durationNs: [], prefillTokens: [], decodeTokens: [] };
+    replicas[replica].durationNs.push(durationNs);
+    replicas[replica].prefillTokens.push(prefillTokens);
+    replicas[replica].decodeTokens.push(decodeTokens);
+  }
+  return replicas;
+}
+
+function unreadable(path: string, { code }: NodeJS.ErrnoException): never {
+  throw new InputError(`${path}: cannot be read (${code})`);
+}

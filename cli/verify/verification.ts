@@ -1,0 +1,110 @@
+import type { BlockColumns } from "../../core/content.ts";
+import { InputError } from "../../core/errors.ts";
+import { ChunkTable } from "../../core/serving/chunk-table.ts";
+import { type Decisions, firstParting, type Parting } from "../../core/serving/decisions.ts";
+import type { Outcomes } from "../../core/serving/outcomes.ts";
+import type { StepTable } from "../../core/serving/step-table.ts";
+import type { Trace } from "../../core/trace.ts";
+import { NotRecorded, Recorded, type RecordedSteps } from "../../sim/cost/recorded.ts";
+import { Simulation, type SimulationConfig } from "../../sim/simulation.ts";
+import type { RunConfig } from "../input/configuration.ts";
+import { breathe, Interrupted } from "../run/interrupt.ts";
+import { poolBytesPerToken, type RealEngine } from "../run/real-engine.ts";
+import { runEngine } from "../run/run-engine.ts";
+import { runSimulation } from "../run/run-simulation.ts";
+import type { ServedResult } from "../run/served-result.ts";
+import { withFile } from "../run/slices.ts";
+
+/** A trace served by an engine, and by the simulator with the durations of the engine's steps. */
+export interface Verification {
+  readonly engine: Decisions;
+  readonly steps: StepTable;
+  readonly simulator: Decisions;
+  /** Undefined: they decided the same at the same times. */
+  readonly parting: Parting | undefined;
+  /** What the engine came to, and what the simulator foretells with a cost model, if there is one. */
+  readonly times?: { readonly engine: ServedResult; readonly simulated: ServedResult } | undefined;
+}
+
+export interface VerificationOptions {
+  /** What is done before a request comes, anew for each of the two. */
+  readonly before?: () => SimulationConfig["before"];
+  /** What steps take, to compare times with. */
+  readonly cost?: SimulationConfig["cost"] | undefined;
+  readonly advance?: (requests: number) => void;
+}
+
+/** @throws Interrupted, and InputError if the model cannot take the trace, or the simulator could not be told its answers */
+export async function verifyDecisions(
+  trace: Trace,
+  blocks: BlockColumns,
+  config: RunConfig,
+  engine: RealEngine,
+  { before, cost, advance = () => {} }: VerificationOptions = {},
+): Promise<Verification> {
+  if (engine.answers === "free" && blocks.generated && config.rules["store-tail"] === "true")
+    throw new InputError(
+      "store-tail=true numbers the last block of an answer by its length, which --answers free leaves to the model",
+    );
+  const chunks = new ChunkTable();
+  const watched = { ...config, events: true, ...beforeOf(before) };
+  const options = { keepSteps: true, observers: [chunks], advance };
+  const { result } = await runEngine(trace, blocks, watched, engine, options);
+  if (result.interrupted) throw new Interrupted();
+  const steps = result.steps!;
+  const outputTokens = askedTokens(trace, result.requests);
+  const { loop, speed, pace } = engine;
+  const arrivalNs = pace === "none" ? new Float64Array(trace.requestCount) : trace.arrivalNs;
+  const sent = { ...trace, arrivalNs, outputTokens };
+  const simulation = {
+    ...config,
+    arrivals: { loop, speed },
+    hostBlocks: Math.floor(engine.swapSpace / (poolBytesPerToken(engine) * config.blockTokens)),
+  };
+  const simulator = await decisionsWith(steps, sent, blocks, { ...simulation, ...beforeOf(before) });
+  takeWritten(simulator, result.requests);
+  const decided = { log: result.logs[0], chunks, outcomes: result.requests };
+  const foretold = cost && (await runSimulation(sent, blocks, { ...simulation, ...beforeOf(before), cost })).result;
+  const times = foretold && { engine: result, simulated: foretold };
+  return { engine: decided, steps, simulator, parting: firstParting(decided, simulator), times };
+}
+
+/**
+ * How long answers are to the simulator: as they were written. Of a request that was refused in the middle of its answer nobody
+ * knows how long that would have become; it was not at its end.
+ */
+export const askedTokens = (trace: Trace, { outputTokens, refused }: Pick<Outcomes, "outputTokens" | "refused">) =>
+  outputTokens.map((tokens, row) => (refused[row] ? trace.maxOutputTokens[row] : tokens));
+
+/** What was written is no decision of the simulator's: it was told. */
+export const takeWritten = (simulator: Decisions, { outputTokens }: Pick<Outcomes, "outputTokens">): void =>
+  simulator.outcomes.outputTokens.set(outputTokens);
+
+function beforeOf(make: VerificationOptions["before"]): Pick<SimulationConfig, "before"> {
+  const before = make?.();
+  return before ? { before } : {};
+}
+
+/**
+ * What the simulator decides if its steps take what these took; up to the first step that computes something else, if there
+ * is one.
+ */
+export async function decisionsWith(
+  steps: RecordedSteps,
+  trace: Trace,
+  blocks: BlockColumns,
+  config: Omit<SimulationConfig, "cost">,
+): Promise<Decisions> {
+  const chunks = new ChunkTable();
+  const cost = new Recorded(steps, "the engine's steps");
+  const simulation = new Simulation({ ...config, cost: () => cost, events: true, observer: chunks });
+  try {
+    simulation.feed(trace, blocks);
+    simulation.end();
+    while (simulation.run(1024)) await breathe();
+  } catch (error) {
+    if (!(error instanceof NotRecorded)) throw withFile(error, config);
+  }
+  const [{ log }] = simulation.replicas;
+  return { log: log!, chunks, outcomes: simulation.arrivals.batches[0].outcomes };
+}

@@ -1,0 +1,107 @@
+import type { Input } from "../input/input.ts";
+import { aligned, colors, counted, grouped, wrapped } from "../output/table.ts";
+import type { DifferenceReport, StateReport, VerifyReport } from "./verify-report.ts";
+
+/** The report for people: one line and the counts, or where they part and how things stood. */
+export function verifyText(input: Input, report: VerifyReport): string {
+  const { difference, thereupon, policy, engine } = report;
+  const built = input.files.length === 0 ? " (built-in)" : "";
+  const { requests, shortened } = report.trace;
+  const heading =
+    `${colors.bold(input.name)}${built}: ${counted(requests, "request")}${shortened === 1 ? "" : `, lengths divided by ${shortened}`}; ${policy.preset ?? policy.index} with ` +
+    `${policy.eviction} and ${policy.scheduler} in ${counted(policy.blocks, "block")} of ${policy.blockTokens} tokens; ` +
+    `${engine.model} on the CPU, and the simulator with the durations of its steps`;
+  return [
+    wrapped(heading, 0),
+    difference ? differenceText(difference) : identicalText(report),
+    ...(thereupon ? [differenceText(thereupon, "the first decision that is another one")] : []),
+    ...(report.times ? [timesText(report.times)] : []),
+  ].join("\n\n");
+}
+
+/** What a cost model foretells beside what the engine took. */
+function timesText(times: NonNullable<VerifyReport["times"]>): string {
+  const number = (value: number | null) =>
+    value === null ? "–" : Number(value.toPrecision(4)).toLocaleString("en-US");
+  const signed = (error: number | null) =>
+    error === null ? "" : `${error < 0 ? "−" : "+"}${Math.abs(100 * error).toFixed(1)} %`;
+  const words: Readonly<Record<string, string>> = {
+    ...{ ttftMs: "TTFT, ms:", tpotMs: "TPOT, ms:", e2eMs: "latency, ms:", requestsPerS: "requests/s" },
+    ...{ outputTokensPerS: "answer tokens/s", makespanS: "makespan, s", hitRatio: "hit ratio, by" },
+  };
+  const rows = times.map(({ figure, engine, simulated, error }) => [
+    figure.replace(/^\w+/, (name) => words[name]),
+    number(engine),
+    number(simulated),
+    signed(error),
+  ]);
+  return aligned([["", "engine", "simulated", "error"].map((label) => colors.bold(label)), ...rows], "lrrr");
+}
+
+function identicalText({ decisions, steps, decisionsByKind }: VerifyReport): string {
+  const kinds = Object.entries(decisionsByKind)
+    .filter(([, count]) => count > 0)
+    .map(([kind, count]) => `${kind} ${grouped(count)}`);
+  return [
+    `${colors.green("identical")}: ${counted(decisions, "decision")} in ${counted(steps, "step")}`,
+    `  ${wrapped(kinds.join(", "), 2, 2)}`,
+  ].join("\n");
+}
+
+function differenceText(difference: DifferenceReport, title = "the first difference"): string {
+  const { steps, event, onlyTime, requests, context, sides, what } = difference;
+  const whose = requests.length === 0 ? "" : `, request ${requests.join(" and ")}`;
+  const where =
+    what === "outcome"
+      ? `all decisions are the same, but not what came of request ${requests[0]}`
+      : `after ${counted(steps, "step")} and ${counted(event, "event")}${whose}${onlyTime ? "; only the time is another one" : ""}`;
+  const before = context.map(({ timeNs, words }) => `      ${wrapped(`${timeText(timeNs)} ${words}`, 8, 6)}`);
+  return [
+    wrapped(`${colors.yellow("different")}: ${title} is ${where}`, 2),
+    ...(before.length > 0 ? [`    ${colors.dim("in both, just before")}`, ...before] : []),
+    ...(["engine", "simulator"] as const).map((name) => sideText(name, sides[name])),
+  ].join("\n");
+}
+
+function sideText(name: string, { timeNs, words, before, after }: DifferenceReport["sides"]["engine"]): string {
+  const next = `${timeNs === null ? "" : `${timeText(timeNs)} `}${words}`;
+  return [
+    `    ${colors.bold(name)}`,
+    `      ${wrapped(next, 8, 6)}`,
+    ...(before && after ? [stateRows(before, after)] : []),
+  ].join("\n");
+}
+
+/** Nanoseconds, as a difference may be one. */
+const timeText = (timeNs: number) => `${grouped(timeNs)} ns`;
+
+function stateRows(before: StateReport, after: StateReport): string {
+  const rows: string[][] = [
+    ["", "before", "and when it is done"],
+    ["free, private", ...[before, after].map(({ blocks }) => `${blocks.free}, ${blocks.private}`)],
+    ["cached: held, idle", ...[before, after].map(({ blocks }) => `${blocks.cachedHeld}, ${blocks.cachedIdle}`)],
+    ["running", listed(before.running), listed(after.running)],
+    ["waiting", listed(before.waiting), listed(after.waiting)],
+    ...before.tables.map(({ request, blocks }, i) => [
+      `blocks of ${request}`,
+      listed(blocks),
+      listed(after.tables[i].blocks),
+    ]),
+  ];
+  return aligned(rows, "lll").replace(/^/gm, "      ");
+}
+
+/** Of two such columns, so that lines have 80 characters. */
+const listWidth = 25;
+
+/** All numbers, or the first and the last ones and how many there are. */
+function listed(numbers: readonly number[] | null): string {
+  if (numbers === null || numbers.length === 0) return "–";
+  const whole = numbers.join(" ");
+  if (whole.length <= listWidth) return whole;
+  const shown = (ends: number) =>
+    `${numbers.slice(0, ends).join(" ")} … ${numbers.slice(-ends).join(" ")} (${numbers.length})`;
+  let ends = 1;
+  while (shown(ends + 1).length <= listWidth) ends++;
+  return shown(ends);
+}
