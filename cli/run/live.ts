@@ -5,6 +5,7 @@ import { InputError } from "../../core/errors.ts";
 import type { EventLog } from "../../core/events.ts";
 import { cacheReport } from "../../core/report.ts";
 import { countNames, levelNames, type TimeSeries } from "../../core/serving/time-series.ts";
+import type { Nanos } from "../../core/trace.ts";
 import {
   clearLeft,
   columnFile,
@@ -106,10 +107,12 @@ export class LiveRun {
   #write(run: Watched): void {
     const log = run.replicas.length === 1 ? run.replicas[0].log : undefined;
     if (log) this.#log.write(log);
-    const series = run.series && seriesSoFar(run.series, run);
-    if (series) this.#replace(liveFiles.series, seriesDocument(series));
+    const { nowNs = 0 } = run;
+    const series = run.series && seriesSoFar(run.series, run, nowNs);
+    const over = series ? intervalsOver(series, nowNs) : 0;
+    if (series) this.#replace(liveFiles.series, seriesDocument(series, over));
     this.#replace(liveFiles.now, {
-      ...{ state: this.#state, ...figures(run), throughput: series ? throughputOf(series) : null },
+      ...{ state: this.#state, ...figures(run), throughput: series ? throughputOf(series, over) : null },
       ...{ events: log ? log.count : null, eventsTold: this.#log.count },
     } satisfies LiveNow);
   }
@@ -151,22 +154,27 @@ function figures({ done, nowNs, replicas }: Watched): Omit<LiveNow, "state" | "t
 }
 
 /** With what the levels have been since they changed last; the run's own series is not touched. */
-function seriesSoFar(series: TimeSeries, { replicas, nowNs = 0 }: Watched): TimeSeries {
+function seriesSoFar(series: TimeSeries, { replicas }: Watched, nowNs: Nanos): TimeSeries {
   const copy = series.copy();
   for (const replica of replicas) replica.settleInto?.(copy, nowNs);
   return copy;
 }
 
-function throughputOf({ counts, count, intervalNs }: TimeSeries): LiveNow["throughput"] {
-  const sum = (values: Float64Array) => values.reduce((total, value) => total + value, 0);
+/** A series may reach beyond now: of steps that are taken at once the last ends later. */
+const intervalsOver = ({ startNs, intervalNs }: TimeSeries, nowNs: Nanos) =>
+  Math.max(0, Math.floor((nowNs - startNs) / intervalNs));
+
+/** Over the first `count` intervals. */
+function throughputOf({ counts, intervalNs }: TimeSeries, count: number): LiveNow["throughput"] {
+  const sum = (values: Float64Array) => values.subarray(0, count).reduce((total, value) => total + value, 0);
   const perS = (values: Float64Array) => (count === 0 ? 0 : sum(values) / ((count * intervalNs) / 1e9));
   return { requestsPerS: perS(counts.finished), outputTokensPerS: perS(counts.generatedTokens) };
 }
 
-/** Neighbouring intervals become one where there are many; the one that has not ended is left out. */
-function seriesDocument({ startNs, intervalNs, count, levels, counts }: TimeSeries): LiveSeries {
+/** The first `count` intervals; neighbours become one where there are many, and the last may be too few for that. */
+function seriesDocument({ startNs, intervalNs, levels, counts }: TimeSeries, count: number): LiveSeries {
   const each = Math.max(1, Math.ceil(count / mostIntervals));
-  const whole = Math.floor(Math.max(0, count - 1) / each);
+  const whole = Math.floor(count / each);
   const sums = (values: Float64Array, scale: number) =>
     Array.from({ length: whole }, (_, i) => {
       let sum = 0;

@@ -4,6 +4,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { describe, expect, test } from "vitest";
 import { LiveRun } from "../../cli/run/live.ts";
 import { EventLog } from "../../core/events.ts";
+import { TimeSeries } from "../../core/serving/time-series.ts";
 import type { LiveList, LiveRow, LogData, MomentData, RunDetail, SeriesData } from "../../viz/api.ts";
 import { columnFile, eventColumns, mostEventsTold } from "../../viz/server/live-format.ts";
 import { ended, kvlab, newFolder, refusal, start } from "../cli/program.ts";
@@ -215,21 +216,34 @@ test("the log of a run is the same whether or not it is told of meanwhile", asyn
   expect(readdirSync(folder).sort()).toEqual(["alone", "told"]);
 });
 
+const setup = {
+  ...{ command: "", run: null, trace: "t", requests: 1, target: "sim", preset: null },
+  ...{ index: "i", eviction: "e", allocator: "a", scheduler: "s", victims: "any", blocks: 1, blockTokens: 1 },
+} as const;
+
+test("of steps that end later than now, intervals are told when they are over", async () => {
+  const runs = newFolder();
+  const series = new TimeSeries();
+  const levels = { waiting: 0, running: 0, freeBlocks: 0, privateBlocks: 0, idleBlocks: 0, heldBlocks: 600, busy: 1 };
+  const { cache } = new LiveCache();
+  const replica = { cache, log: undefined, settleInto: (to: TimeSeries, nowNs: number) => to.hold(levels, 0, nowNs) };
+  series.addSteps(new Float64Array([1.5e6, 2.2e6, 9e6]), 3, 1, 1);
+  const live = await LiveRun.open(runs, setup);
+  live.watch({ done: 0, nowNs: 2.5e6, series, replicas: [replica] });
+  const [name] = readdirSync(join(runs, ".live"));
+  const told = (file: string) => JSON.parse(readFileSync(join(runs, ".live", name, file), "utf8"));
+  const { count, columns } = told("series.json");
+  expect(count).toBe(2);
+  expect(columns).toMatchObject({ heldBlocks: [600, 600], busy: [1, 1], generatedTokens: [0, 1] });
+  expect(told("now.json").throughput).toEqual({ requestsPerS: 0, outputTokensPerS: 500 });
+  live.close();
+});
+
 test("no more than so many events are told, and how many there are is", async () => {
   const runs = newFolder();
   const log = new EventLog();
   for (let i = 0; i < mostEventsTold + 5; i++) log.add(i % 20, i, 2, 3, 4.5, 6);
-  const header = { command: "", run: null, trace: "t", requests: 1, target: "cache", preset: null } as const;
-  const parts = {
-    index: "i",
-    eviction: "e",
-    allocator: "a",
-    scheduler: "s",
-    victims: "any",
-    blocks: 1,
-    blockTokens: 1,
-  };
-  const live = await LiveRun.open(runs, { ...header, ...parts });
+  const live = await LiveRun.open(runs, { ...setup, target: "cache" });
   const [name] = readdirSync(join(runs, ".live"));
   const { cache } = new LiveCache();
   live.watch({ done: 0, replicas: [{ cache, log }] });

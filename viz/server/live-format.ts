@@ -18,7 +18,6 @@ export const liveFiles = {
   header: "header.json",
   now: "now.json",
   series: "series.json",
-  events: "events.bin",
 } as const;
 
 /** No more events are told, so that a disk is not filled: 58 MB. */
