@@ -75,6 +75,11 @@ class TgiQueue implements Scheduler {
     return true;
   }
 
+  arrived(): void {
+    // An operator may have made room before it came.
+    this.#isHeldUp = false;
+  }
+
   /** A step of new prompts, if enough wait and fit. */
   #prefill(context: SchedulerContext): boolean {
     const { running, waitingCount } = context;

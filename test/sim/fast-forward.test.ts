@@ -1,5 +1,7 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
+import { OperationsPlayer } from "../../cli/input/operations-file.ts";
+import { blockKeysFor } from "../../core/compose.ts";
 import { traceOf, worlds } from "../../laws/worlds.ts";
 import { presetRegistry, routerRegistry, schedulerRegistry } from "../../policies/registry.ts";
 import { simulate } from "../../sim/simulation.ts";
@@ -14,6 +16,7 @@ import {
   type Row,
   simulated,
   simulationConfigOf,
+  tracesOf,
   workloads,
 } from "../support/simulated.ts";
 
@@ -186,6 +189,38 @@ test("fuzz found: a cached prompt that is evicted for an answer may be let in ag
   const [atOnce, single] = [false, true].map((everyStep) => simulated(rows, { ...own, everyStep }));
   expect(single.replicas[0].cache.counters.evictedBlocks).toBeGreaterThan(0);
   expect(everythingOf(atOnce)).toEqual(everythingOf(single));
+});
+
+test("who waits for room that an operator makes during a step is looked at before the next one", () => {
+  const rows: Row[] = [
+    { at: 0, prompt: 17, answer: 1 },
+    { at: 15, prompt: 1, answer: 14 },
+    { at: 40, prompt: 33, answer: 1 },
+    { at: 68, prompt: 1, answer: 1 },
+  ];
+  const [trace] = tracesOf(rows);
+  const own: OwnSimulation = {
+    ...{ scheduler: "tgi-queue", blockTokens: 16, blocks: 4, rules: { "pin-blocks": 1 }, events: true },
+    cost: linearCost({ fixed: 10 }),
+  };
+  const run = (everyStep: boolean) => {
+    const config = simulationConfigOf({ ...own, everyStep });
+    const columns = blockKeysFor(config, 1).of(trace);
+    const player = new OperationsPlayer(
+      [
+        { before: 1, operation: "pin", like: 0, tokens: 16, name: "first" },
+        { before: 3, operation: "unpin", name: "first" },
+      ],
+      trace,
+      columns,
+    );
+    const simulation = simulate(trace, { ...config, before: (...args) => player.before(...args) }, columns);
+    expect(player.results.map(({ result }) => result)).toEqual(["pinned", "unpinned"]);
+    return simulation;
+  };
+  const single = run(true);
+  expect(outcome(single, "admittedNs")).toEqual([0, 15, 75, 95]);
+  expect(everythingOf(run(false))).toEqual(everythingOf(single));
 });
 
 test("it does take steps at once", () => {
