@@ -244,7 +244,7 @@ The experiment is a trace (\`traces/calibration.ts\`), which the engine serves a
 gathering the batch, the model, committing. Every round has all groups once, in an order of its own, after a first round that
 is left out:
 
-- prompts of 8 to 511 tokens (one less than \`--max-prompt\`) behind nothing, an eighth, a third and three quarters cached, one, two and four of
+- prompts of 7 to 511 tokens (one less than \`--max-prompt\`) behind nothing, an eighth, a third and three quarters cached, one, two and four of
   them at once, the four of different lengths;
 - answers of 1, 2, 4 … 16 requests (\`--max-batch\`) behind short and long contexts, all alike and of different lengths, because attention
   pads short ones;

@@ -84,8 +84,6 @@ async function startComparison(page: Page): Promise<void> {
   await page.getByRole("cell", { name: "done" }).waitFor();
 }
 
-const browserPath = findBrowser(process.env);
-if (!browserPath) throw new Error("there is no chromium or chrome in PATH, expected one, or CHROMIUM=/path/to/it");
 /** Where an eviction is next, with the pointer on a prefix. */
 async function pointAtPrefix(page: Page): Promise<void> {
   await page.getByRole("button", { name: "Next eviction" }).click();
@@ -111,6 +109,8 @@ async function watchEngine(page: Page): Promise<void> {
   await page.waitForTimeout(25_000);
 }
 
+const browserPath = findBrowser(process.env);
+if (!browserPath) throw new Error("there is no chromium or chrome in PATH, expected one, or CHROMIUM=/path/to/it");
 makeRuns();
 mkdirSync(join(root, "docs/dashboard"), { recursive: true });
 const { url, stop } = await serve(runs);

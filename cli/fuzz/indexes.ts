@@ -6,6 +6,7 @@ import { configOf, type FuzzParts, type Setup } from "./setup.ts";
 
 /** What others are compared with. */
 const reference = "hash-table";
+
 /** Hash table, block trie and radix tree where they must decide alike: LRU, the deepest block first, one request at a time. */
 export const indexes: FuzzKind = {
   name: "indexes",
