@@ -6,11 +6,11 @@ import { modelFindings } from "./doctor/doctor-model.ts";
 import { type Finding, finding } from "./doctor/finding.ts";
 import { addBlockSize, bitsOption, wholeNumber } from "./input/options.ts";
 import { bytes } from "./input/simulation-options.ts";
-import { libraries, version } from "./output/package.ts";
 import { print } from "./output/print.ts";
 import { checkWritable } from "./output/run-directory.ts";
 import { runsFolder } from "./output/save.ts";
 import { colors } from "./output/table.ts";
+import { libraries, version } from "./package.ts";
 
 interface DoctorOptions {
   readonly model?: string;

@@ -6,10 +6,10 @@ import { experimentNamed, experiments } from "./experiments/index.ts";
 import { Laboratory, usualModel } from "./experiments/laboratory.ts";
 import { readInput } from "./input/input.ts";
 import { wholeNumber } from "./input/options.ts";
-import { version } from "./output/package.ts";
 import { print } from "./output/print.ts";
 import { Progress } from "./output/progress.ts";
 import { aligned, colors, counted, percent, wrapped } from "./output/table.ts";
+import { version } from "./package.ts";
 
 interface ExperimentOptions {
   readonly target: "sim" | "cpu";

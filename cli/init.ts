@@ -3,8 +3,8 @@ import type { Command } from "commander";
 import { InputError } from "../core/errors.ts";
 import { replaceable } from "../traces/write-mooncake.ts";
 import { badPolicyName } from "./input/own-policy.ts";
-import { calledAs } from "./output/package.ts";
 import { print } from "./output/print.ts";
+import { calledAs } from "./package.ts";
 
 export function addInit(program: Command): void {
   const init = program

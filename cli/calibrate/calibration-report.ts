@@ -1,6 +1,6 @@
 import type { Fit } from "../../sim/cost/fit.ts";
-import { version } from "../output/package.ts";
 import { aligned, colors, counted, grouped, percent, wrapped } from "../output/table.ts";
+import { version } from "../package.ts";
 import type { Measured, MeasuredKind } from "./measured-steps.ts";
 
 export interface Calibration {

@@ -3,8 +3,8 @@ import type { Growth } from "../../laws/cost.ts";
 import type { Examination, Finding } from "../../laws/examine.ts";
 import type { Shape, ShapeGrowth } from "../../laws/index-cost.ts";
 import { isIndex } from "../input/own-policy.ts";
-import { calledAs, version } from "../output/package.ts";
 import { aligned, colors, counted, grouped, wrapped } from "../output/table.ts";
+import { calledAs, version } from "../package.ts";
 
 /** What `kvlab check` found, and what it was asked. */
 export interface Checked extends Examination {

@@ -5,8 +5,8 @@ import { asides, type LogComparison } from "../../core/log-comparison.ts";
 import type { ReplayConfig } from "../../core/replay.ts";
 import type { Input } from "../input/input.ts";
 import type { Capacity } from "../input/options.ts";
-import { version } from "../output/package.ts";
 import { policyReport, traceReport } from "../output/report.ts";
+import { version } from "../package.ts";
 import type { Configuration } from "./comparison.ts";
 import { EventWords } from "./event-words.ts";
 

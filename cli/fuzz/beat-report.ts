@@ -1,5 +1,5 @@
-import { calledAs, version } from "../output/package.ts";
 import { aligned, colors, counted, wrapped } from "../output/table.ts";
+import { calledAs, version } from "../package.ts";
 import { type Beaten, type BeatSearched, longestPrompt, mostBlocks, spareBlocks, total } from "./beat.ts";
 import type { Prompt } from "./random-traces.ts";
 

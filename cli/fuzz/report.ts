@@ -1,6 +1,6 @@
 import { rowOf, type Trace } from "../../core/trace.ts";
-import { calledAs, version } from "../output/package.ts";
 import { colors, counted, grouped, wrapped } from "../output/table.ts";
+import { calledAs, version } from "../package.ts";
 import type { FuzzCase, FuzzKind } from "./kinds.ts";
 import type { Saved } from "./saved.ts";
 import type { Finding, Searched } from "./search.ts";

@@ -6,7 +6,7 @@ import { readTrace, rowOf, type Trace } from "../../core/trace.ts";
 import { openTrace } from "../../traces/open.ts";
 import { writeMooncake } from "../../traces/write-mooncake.ts";
 import { readOperations } from "../input/operations-file.ts";
-import { version } from "../output/package.ts";
+import { version } from "../package.ts";
 import type { FuzzCase } from "./kinds.ts";
 import type { Finding } from "./search.ts";
 import type { Setup } from "./setup.ts";

@@ -1,8 +1,8 @@
 import type { TextCodec } from "../../engine/model/tokenizer.ts";
 import type { SampledToken } from "../../engine/sampling.ts";
-import { version } from "../output/package.ts";
 import { duration } from "../output/simulation-summary.ts";
 import { aligned, counted } from "../output/table.ts";
+import { version } from "../package.ts";
 import type { TimedAnswer } from "./answering.ts";
 import type { GenerateOptions } from "./generate-options.ts";
 

@@ -2,7 +2,7 @@ import { rulesFor } from "../../core/compose.ts";
 import { InputError, InvariantError, PolicyError } from "../../core/errors.ts";
 import type { IndexContext, IndexHost, IndexPlugin, PrefixIndex, SchedulerPlugin } from "../../core/plugins.ts";
 import { parseRule } from "../../core/rules.ts";
-import { calledAs } from "../output/package.ts";
+import { calledAs } from "../package.ts";
 import { isIndex, loadOwnPlugin } from "./own-policy.ts";
 import { messageOf } from "./user-code.ts";
 

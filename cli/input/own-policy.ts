@@ -11,7 +11,7 @@ import type {
   Plugin,
 } from "../../core/plugins.ts";
 import { evictionRegistry, indexRegistry, type Registry } from "../../policies/registry.ts";
-import { entryUrl } from "../output/package.ts";
+import { entryUrl } from "../package.ts";
 import { loadUserCode, messageOf } from "./user-code.ts";
 
 /** An eviction policy from a user's file. */

@@ -6,11 +6,11 @@ import type { Input } from "../input/input.ts";
 import type { OperationResult } from "../input/operations-file.ts";
 import { isOwnIndex } from "../input/own-index.ts";
 import { isOwnPolicy } from "../input/own-policy.ts";
+import { version } from "../package.ts";
 import { describeEngine } from "../run/real-engine.ts";
 import { blockReferences, type Run } from "../run/run.ts";
 import type { ServedResult } from "../run/served-result.ts";
 import { describe } from "../run/simulation.ts";
-import { version } from "./package.ts";
 
 /** What every document says of a trace. */
 export function traceReport({ trace, files, format, inputTokens, outputTokens }: Input) {

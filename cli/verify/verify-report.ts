@@ -7,9 +7,9 @@ import { type ServedState, stateAfter } from "../../core/serving/served-state.ts
 import { EventWords } from "../compare/event-words.ts";
 import type { RunConfig } from "../input/configuration.ts";
 import type { Input } from "../input/input.ts";
-import { version } from "../output/package.ts";
 import { policyReport, traceReport } from "../output/report.ts";
 import { counted } from "../output/table.ts";
+import { version } from "../package.ts";
 import { describeEngine, type RealEngine } from "../run/real-engine.ts";
 import type { ServedResult } from "../run/served-result.ts";
 import type { Verification } from "./verification.ts";

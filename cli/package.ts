@@ -1,11 +1,11 @@
 import { readFileSync } from "node:fs";
 import { dirname, relative } from "node:path";
 
-/** From source this module is two folders below the package, built three. */
+/** From source this module is one folder below the package; built, and in a bundle of the program, two. */
 const fromSource = import.meta.url.endsWith(".ts");
 
 const described: { readonly version: string; readonly dependencies: Readonly<Record<string, string>> } = JSON.parse(
-  readFileSync(new URL(fromSource ? "../../package.json" : "../../../package.json", import.meta.url), "utf8"),
+  readFileSync(new URL(fromSource ? "../package.json" : "../../package.json", import.meta.url), "utf8"),
 );
 
 /** The version in package.json. */
@@ -15,7 +15,7 @@ export const { version } = described;
 export const libraries: readonly string[] = Object.keys(described.dependencies);
 
 /** The module that `import … from "kvlab"` means in a user's own policy: this very program's. */
-export const entryUrl = new URL(fromSource ? "../../index.ts" : "../../index.js", import.meta.url).href;
+export const entryUrl = new URL(fromSource ? "../index.ts" : "../index.js", import.meta.url).href;
 
 /** How the user calls the program: through npm in a checkout, also from outside of it, or by its name. */
 export function calledAs(): string {
