@@ -1,4 +1,4 @@
-import { cpSync, mkdirSync, renameSync, rmSync } from "node:fs";
+import { cpSync, mkdirSync, renameSync, rmSync, writeFileSync } from "node:fs";
 import { createServer, type Server } from "node:http";
 import { type AddressInfo, connect, type Socket } from "node:net";
 import { join } from "node:path";
@@ -74,6 +74,27 @@ test("a run that is gone before the next look is told of to whoever was shown it
   await until(() => times(heard(), "runs") === 2);
   expect((await over.get<RunList>("/api/runs")).runs).toEqual([]);
   socket.destroy();
+});
+
+test("so is a program under way", async () => {
+  const folder = newFolder();
+  const header = JSON.stringify({
+    ...{ schema: "live/1", pid: process.pid, host: "elsewhere", command: "kvlab replay", run: null, trace: "t" },
+    ...{ requests: 9, target: "cache", preset: null, index: "i", eviction: "e", allocator: "a", scheduler: "s" },
+    ...{ victims: "any", blocks: null, blockTokens: 16 },
+  });
+  const over = await dashboardOver(join(folder, "runs"));
+  const first = listen(over.port);
+  await until(() => first.heard().includes("event: live\ndata: []\n\n"));
+  // The look after which nothing has changed, as far as it knows.
+  await sleep(500);
+  mkdirSync(join(folder, "runs/.live/1"), { recursive: true });
+  writeFileSync(join(folder, "runs/.live/1/header.json"), header);
+  const second = listen(over.port);
+  await until(() => second.heard().includes('"id":"1"'));
+  rmSync(join(folder, "runs/.live"), { recursive: true });
+  await until(() => second.heard().includes("event: live\ndata: []\n\n"));
+  for (const { socket } of [first, second]) socket.destroy();
 });
 
 test("a job is told of while it runs and when it is done", async () => {

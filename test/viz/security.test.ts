@@ -87,7 +87,7 @@ describe("what another site sends is refused", () => {
 
   test("and so is what it loads without one, which would cost work or a connection", async () => {
     for (const site of ["cross-site", "same-site"])
-      for (const path of ["/api/events", "/api/runs", "/api/runs/one/log"])
+      for (const path of ["/api/events", "/api/runs", "/api/runs/one/log", "/API/runs", "/Api/runs/one/log"])
         expect(errorOf(await client.ask(path, { headers: { "sec-fetch-site": site } }))[0]).toBe(403);
   });
 

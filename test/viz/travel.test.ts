@@ -333,6 +333,16 @@ describe("a log that is damaged is said to be, in a line, and breaks nothing", (
     expect(oldestNs).toBe(0);
   });
 
+  test("a report whose rules are other ones does no harm", async () => {
+    await writeLog(fresh("rules"), good);
+    const path = join(runs, "rules/run.json");
+    const report = JSON.parse(readFileSync(path, "utf8"));
+    for (const rules of [5, { victims: 5 }, undefined]) {
+      writeFileSync(path, JSON.stringify({ ...report, policy: { ...report.policy, rules } }));
+      expect((await moment("rules", "event=3")).counts.held).toBe(1);
+    }
+  });
+
   test("where there are other columns", async () => {
     const path = fresh("columns");
     cpSync(join(runs, "lru/requests.parquet"), path);

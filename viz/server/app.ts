@@ -45,7 +45,7 @@ const pairsQuery = z.strictObject({
 /** What viz/api.ts promises, and the page itself. */
 export function dashboardApp({ page, runs, tables, jobs, live, events, sources }: AppParts): Express {
   const app = express();
-  app.disable("x-powered-by").disable("etag").set("query parser", "simple");
+  app.disable("x-powered-by").disable("etag").enable("case sensitive routing").set("query parser", "simple");
   app.use(headers, guard);
   app.use("/api", (_request, response, next) => {
     response.set("cache-control", "no-store");

@@ -18,7 +18,7 @@ export function guard(request: Request, _response: Response, next: NextFunction)
     throw new Refusal(403, `the Origin is ${JSON.stringify(origin.slice(0, 100))}, expected http://${host}`);
   const isRead = request.method === "GET" || request.method === "HEAD";
   // A link may lead to the page, and people to anything that is read; what another site loads would cost work or a connection.
-  const isVisit = isRead && (site === "none" || !request.path.startsWith("/api/"));
+  const isVisit = isRead && (site === "none" || !request.path.toLowerCase().startsWith("/api/"));
   if (!isVisit && site !== undefined && site !== "same-origin")
     throw new Refusal(403, `the request is ${JSON.stringify(site)}, expected one from the page itself`);
   next();

@@ -34,6 +34,8 @@ interface Kept<Document> {
 export class LiveRuns {
   /** As they were when they were looked at last, the newest first. */
   rows: readonly Row[] = [];
+  /** How often they were others than at the look before. */
+  changes = 0;
   readonly #runs: string;
   readonly #headers = new Map<string, Kept<LiveHeader>>();
   readonly #logs = new LiveLogs();
@@ -51,8 +53,10 @@ export class LiveRuns {
     const found = await Promise.all(ids.slice(0, mostListed).map((id) => this.#row(root!, id)));
     for (const kept of [this.#headers, this.#nows])
       for (const id of kept.keys()) if (!ids.includes(id)) kept.delete(id);
-    this.rows = found.filter((row) => row !== undefined).sort(newestFirst);
-    return this.rows;
+    const rows = found.filter((row) => row !== undefined).sort(newestFirst);
+    if (JSON.stringify(rows) !== JSON.stringify(this.rows)) this.changes++;
+    this.rows = rows;
+    return rows;
   }
 
   /** @throws Refusal if there is none, or it cannot be read. */

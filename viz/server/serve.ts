@@ -58,7 +58,7 @@ export async function serveDashboard(options: DashboardOptions): Promise<Dashboa
 function watch(runs: Runs, live: LiveRuns, events: Events): () => void {
   let stamp = "";
   let toldChanges: number | undefined;
-  let told = "";
+  let toldLive = 0;
   let timer: NodeJS.Timeout | undefined;
   let isOver = false;
   const look = async () => {
@@ -74,9 +74,9 @@ function watch(runs: Runs, live: LiveRuns, events: Events): () => void {
       }
     }
     if (events.clientCount > 0) {
-      const found = JSON.stringify(await live.look());
-      if (found !== told) events.changed("live");
-      told = found;
+      await live.look();
+      if (live.changes !== toldLive) events.changed("live");
+      toldLive = live.changes;
     }
     if (!isOver) timer = setTimeout(() => void look(), lookMs).unref();
   };

@@ -105,7 +105,9 @@ function firstAfter(times: Float64Array, time: number): number {
   return low;
 }
 
-const policies = z.looseObject({ eviction: z.string(), rules: z.looseObject({ victims: z.string() }).optional() });
+/** Rules that a report does not have, or not as they are now, say nothing. */
+const rulesOf = z.looseObject({ victims: z.string() }).optional().catch(undefined);
+const policies = z.looseObject({ eviction: z.string(), rules: rulesOf });
 
 function policyOf(report: Readonly<Record<string, unknown>>): Policy {
   const { eviction, rules } = policies.parse(report["policy"]);
