@@ -17,7 +17,10 @@ const moves = 240;
 
 /** Opens every view anew, as a visitor does. `id`: a run with its events. */
 export async function measurePage(url: string, id: string): Promise<PageFigure[]> {
-  const browser = await chromium.launch({ executablePath: "/usr/bin/chromium", args: ["--no-sandbox"] });
+  const browser = await chromium.launch({
+    executablePath: process.env["CHROMIUM"] ?? "/usr/bin/chromium",
+    args: ["--no-sandbox"],
+  });
   try {
     return [
       ...(await opened(browser, `${url}#/runs`, "list of runs", "tbody tr")),
