@@ -164,14 +164,10 @@ export class BlockFigure {
     if (lives[life] === "free") return [name, "free"];
     const owner = cells.owner(cell);
     const hits = cells.hits[cell];
-    const age = this.#ages((cells.age[cell] / longest) * oldestNs);
-    const whose = owner < 0 ? [] : [lives[life] === "private" ? `of request #${owner}` : `cached by request #${owner}`];
-    return [
-      name,
-      livesMeaning[life],
-      ...whose,
-      `found ${hits}${hits === longest ? " or more" : ""} times, last used about ${age} ago`,
-    ];
+    const isIdle = lives[life] === "idle";
+    const whose = owner < 0 ? [] : [`${isIdle ? "cached by" : "of"} request #${owner}`];
+    const used = isIdle ? `last used about ${this.#ages((cells.age[cell] / longest) * oldestNs)} ago` : "in use now";
+    return [name, livesMeaning[life], ...whose, `found ${hits}${hits === longest ? " or more" : ""} times, ${used}`];
   }
 }
 

@@ -24,6 +24,7 @@ export async function compareView(page: Page): Promise<void> {
   const trace = params.get("trace") ?? undefined;
   const isUnknown = (id: string) => !live.rows.some((row) => row.id === id);
   if (wanted.some(isUnknown)) await live.refresh();
+  if (left.aborted) return;
   const host = h("div");
   root.append(h("h1", {}, "Compare"), host);
   const reports = new Map<string, Promise<RunDetail>>();

@@ -68,6 +68,7 @@ class LiveRun {
   readonly #refresh: Newest<LiveRow, void>;
   #row: LiveRow;
   #hasEnded = false;
+  #saved: string | undefined;
 
   constructor(page: Page, row: LiveRow) {
     const { root, left } = page;
@@ -118,7 +119,8 @@ class LiveRun {
       this.#hasEnded = true;
       this.#state.replaceChildren(mark("ended"), h("span", {}, aboutOf(this.#row)));
       announce("The run has ended");
-    }
+    } else if (saved === this.#saved) return;
+    this.#saved = saved;
     this.#ended.replaceChildren(
       h(
         "p",
@@ -207,7 +209,8 @@ class LiveCache {
 
   async refresh({ events, eventsTold }: LiveFigures): Promise<void> {
     this.#note.textContent = noteOf(events, eventsTold);
-    if (eventsTold === 0 || this.#figures.matches(":hover")) return;
+    const isRead = this.#figures.matches(":hover") || this.#figures.querySelector(".drawn:focus-visible") !== null;
+    if (eventsTold === 0 || isRead) return;
     this.#moment = await getLiveMoment(this.#id, this.#left);
     this.#figures.hidden = false;
     this.#draw();

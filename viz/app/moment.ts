@@ -66,12 +66,16 @@ export class MomentView {
     }, listMs);
   }
 
+  /** What has the focus passes it on to what comes next. */
   #showList({ before, next }: MomentData): void {
+    const hadFocus = this.#list.querySelector(":focus-visible") !== null;
     this.#list.replaceChildren(
       ...before.slice(-shownBefore).map((each) => this.#row(each, "before")),
       ...next.map((each, i) => this.#row(each, i === 0 ? "now" : "after")),
       ...(next.length === 0 ? [h("li", { class: "end" }, "The log ends here.")] : []),
     );
+    const now = this.#list.querySelector<HTMLElement>("[aria-current]") ?? this.#list;
+    if (hadFocus) now.focus({ preventScroll: true });
   }
 
   colour(colouring: Colouring): void {

@@ -48,7 +48,7 @@ export function pairsFigure({ params, left }: Page): ComparedFigure {
       );
       draw();
     } catch (error) {
-      if (!left.aborted) note((error as Error).message);
+      if (!left.aborted && asked === keyOf(chosen)) note((error as Error).message);
     }
   };
   const lists = (["a", "b"] as const).map((key) =>

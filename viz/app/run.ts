@@ -52,9 +52,11 @@ export async function runView(page: Page): Promise<void> {
   let built = new AbortController();
   let hasFigures = false;
   const draw = async () => {
+    const asked = stamp;
+    const isStale = () => left.aborted || stamp !== asked;
     try {
       const detail = await getRun(id, left);
-      if (left.aborted) return;
+      if (isStale()) return;
       built.abort();
       built = new AbortController();
       const inner = { ...page, root: host, params: readRoute().params, left: AbortSignal.any([left, built.signal]) };
@@ -62,7 +64,7 @@ export async function runView(page: Page): Promise<void> {
       gone.hidden = true;
       hasFigures = true;
     } catch (error) {
-      if (left.aborted) return;
+      if (isStale()) return;
       gone.textContent = `This run cannot be shown: ${(error as Error).message}`;
       if (hasFigures)
         gone.textContent = `This run is there no more: ${(error as Error).message}. Below is what it was.`;

@@ -38,7 +38,7 @@ type Source = (bins: number, range: Range | undefined, signal: AbortSignal) => P
 
 export interface SeriesFigure {
   readonly element: HTMLElement;
-  /** Fetches and draws it anew, unless the pointer is in it. */
+  /** Fetches and draws it anew, unless the pointer or the keyboard is in it. */
   refresh(): Promise<void>;
 }
 
@@ -98,7 +98,8 @@ export function seriesFigure({ params, left }: Page, source: Source): SeriesFigu
   });
   onWidth(body, left, () => (data ? draw() : void load()));
   const refresh = async () => {
-    if (body.clientWidth > 0 && !body.matches(":hover")) await load();
+    const isRead = body.matches(":hover") || svg.node()!.matches(":focus-visible");
+    if (body.clientWidth > 0 && !isRead) await load();
   };
   return { element, refresh };
 }

@@ -59,6 +59,7 @@ export class CanvasSurface implements Surface {
   /** A pixel each in an image, which is then enlarged: tens of thousands within a frame. */
   cells(x: number, y: number, { columns, size, gap, colours, palette, ground }: Grid): void {
     const rows = Math.ceil(colours.length / columns);
+    if (rows === 0) return;
     const image = new ImageData(columns, rows);
     const pixels = new Uint32Array(image.data.buffer);
     const values = palette.map(pixelOf);

@@ -70,7 +70,12 @@ class Travel {
   readonly #views: readonly MomentView[];
   readonly #scrubber: Scrubber;
   readonly #play = h("button", { type: "button", class: "main play", click: () => this.#setPlaying(!this.#isPlaying) });
-  readonly #number = h("input", { type: "number", min: 0, step: 1, change: () => this.go(Number(this.#number.value)) });
+  readonly #number = h("input", {
+    type: "number",
+    min: 0,
+    step: 1,
+    change: () => this.#goByHand(Number(this.#number.value)),
+  });
   readonly #problem = h("p", { class: "problem", role: "alert", hidden: true });
   #colouring: Colouring;
   #event: number;

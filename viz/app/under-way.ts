@@ -58,6 +58,7 @@ class Item {
 
   show(row: LiveRow | BrokenRun): void {
     if (isBroken(row)) {
+      this.#state.replaceChildren();
       this.#figures.replaceChildren(h("span", { class: "badge bad" }, `no live run: ${row.problem}`));
       return;
     }
