@@ -217,7 +217,7 @@ test("the log of a run is the same whether or not it is told of meanwhile", asyn
 });
 
 const setup = {
-  ...{ command: "", run: null, trace: "t", requests: 1, target: "sim", preset: null },
+  ...{ command: "", run: null, trace: "t", requests: 1, target: "sim" as const, preset: null },
   ...{ index: "i", eviction: "e", allocator: "a", scheduler: "s", victims: "any", blocks: 1, blockTokens: 1 },
 } as const;
 
