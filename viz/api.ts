@@ -1,4 +1,7 @@
-/** What the dashboard's server answers; the page reads nothing else. Ratios are 0 to 1, times ns or ms as named. */
+/**
+ * What the dashboard's server answers; the page reads nothing else. Ratios are 0 to 1, times ns or ms as named. Who is refused is
+ * told why: a status from 400 on, and `{ "error": … }`, one line.
+ */
 
 /** GET /api/runs → the newest first. */
 export interface RunList {
@@ -92,11 +95,11 @@ export interface LogData {
 }
 
 /**
- * GET /api/runs/:id/moment?event=&nodes= → how the cache stands after the first `event` events, with a tree of at most `nodes`
- * (default 1500) nodes. Instead of `event`: `timeNs=` (all events up to that time), or with `from=` an event and `next=` or
- * `previous=` a kind: before the first such event from there on (it is `next[0]` then), or before the last one that came
- * earlier; without one the end of the log, or its beginning. Ages are counted in events, not ns, where the log has no clock
- * (its firstNs and lastNs are equal).
+ * GET /api/runs/:id/moment?event=&nodes= → how the cache stands after the first `event` events (at the log's end, if it has
+ * fewer), with a tree of at most `nodes` (default 1500) nodes. Instead of `event`: `timeNs=` (all events up to that time), or
+ * with `from=` an event and `next=` or `previous=` a kind: before the first such event from there on (it is `next[0]` then), or
+ * before the last one that came earlier; without one the end of the log, or its beginning. Ages are counted in events, not ns,
+ * where the log has no clock (its firstNs and lastNs are equal).
  */
 export interface MomentData {
   readonly event: number;
@@ -133,7 +136,7 @@ export interface BlockMap {
   readonly cells: number;
   /** Bytes, as base64: 0 free, 1 private, 2 held, 3 idle. */
   readonly life: string;
-  /** Bytes, as base64: how long ago it was last used, evenly from 0, just now, to 255, `oldestNs` ago; 0 where it is free. */
+  /** Bytes, as base64: how long ago it was last used, evenly from 0, just now, to 255, `oldestNs` ago; 0 where it is free or in use. */
   readonly age: string;
   /** The longest age of all. */
   readonly oldestNs: number;
@@ -291,7 +294,7 @@ export interface Job {
   readonly runs: readonly string[];
 }
 
-/** GET /api/live → the programs under way that tell what they do (`kvlab replay --live`), the newest first. */
+/** GET /api/live → the programs under way that tell what they do (`kvlab replay --live`), the newest first; 50 at most. */
 export interface LiveList {
   readonly schema: "live/1";
   readonly live: readonly (LiveRow | BrokenRun)[];
@@ -340,6 +343,7 @@ export interface LiveFigures {
   readonly preemptions: number;
   /** By each definition of the report. */
   readonly hitRatio: Readonly<Record<string, number>>;
+  /** Since figures began; null without a clock. */
   readonly throughput: { readonly requestsPerS: number; readonly outputTokensPerS: number } | null;
   /** Of its event log: how many have happened (null: none is kept, `--events`), and how many of them are told, at most 2,000,000. */
   readonly events: number | null;

@@ -173,6 +173,7 @@ async function comparedOf(
     const key = `${id} ${savedAtMs}`;
     const known = reports.get(key) ?? getRun(id, left);
     reports.set(key, known);
+    known.catch(() => reports.delete(key));
     return known;
   };
   const all = [...rows, ...bounds];

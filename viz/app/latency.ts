@@ -22,6 +22,7 @@ export function latencyFigure({ params, left }: Page): ComparedFigure {
     const key = `${id} ${savedAtMs}`;
     const known = answers.get(key) ?? getRequests(id, left);
     answers.set(key, known);
+    known.catch(() => answers.delete(key));
     return known;
   };
   const options = (name: string) => ({
