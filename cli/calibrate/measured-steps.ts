@@ -2,7 +2,7 @@ import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { parquetReadObjects } from "hyparquet";
 import { InputError } from "../../core/errors.ts";
-import type { CallRules } from "../../core/serving/calls.ts";
+import { type CallRules, callLoads } from "../../core/serving/calls.ts";
 import type { StepLoad } from "../../core/serving/step-load.ts";
 import type { StepTable } from "../../core/serving/step-table.ts";
 import { amountsOf, type Measurement } from "../../sim/cost/fit.ts";
@@ -15,16 +15,15 @@ export interface Measured extends Measurement {
   readonly kind: MeasuredKind;
 }
 
-/** What can be fitted only together with how steps are divided. */
-const ofCalls = ["calls", "paddedContextTokens", "paddedPairs"] as const;
-
-const columns = [
+const inTotals = [
   ...(["sequences", "prefillTokens", "decodeTokens", "contextTokens", "prefillContextTokens"] as const),
   ...(["prefillSequences", "prefillPairs", "logits", "copiedBlocks", "swappedTokens", "durationNs"] as const),
-  ...ofCalls,
 ] as const satisfies (keyof StepTable)[];
+const columns = [...inTotals, ...callLoads] as const satisfies (keyof StepTable)[];
 
-type StepRow = Readonly<Record<(typeof columns)[number], number>>;
+type StepRow = Readonly<
+  Record<(typeof inTotals)[number], number> & Partial<Record<(typeof callLoads)[number], number>>
+>;
 
 function measured({ durationNs, contextTokens, ...row }: StepRow): Measured {
   const decodeContextTokens = contextTokens - row.prefillContextTokens;
@@ -62,7 +61,7 @@ export async function savedSteps(folder: string): Promise<MeasuredSteps> {
   });
   const calls = await savedCalls(folder);
   const steps = rows.map((row, i) => {
-    const values = columns.map((name) => {
+    const values = (calls ? columns : inTotals).map((name) => {
       const value = Number(row[name]);
       if (row[name] !== undefined && Number.isSafeInteger(value) && value >= 0) return [name, value] as const;
       if (row[name] !== undefined)
@@ -71,8 +70,7 @@ export async function savedSteps(folder: string): Promise<MeasuredSteps> {
         `${path}: has no column ${name}; expected a run in time, saved by this version or a later one`,
       );
     });
-    const step = Object.fromEntries(values) as unknown as StepRow;
-    return measured(calls ? step : { ...step, calls: 0, paddedContextTokens: 0, paddedPairs: 0 });
+    return measured(Object.fromEntries(values) as unknown as StepRow);
   });
   return { steps, calls };
 }

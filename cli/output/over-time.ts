@@ -18,7 +18,7 @@ export function overTime(series: TimeSeries): string {
       for (let at = Math.floor((i * count) / columns); at < to; at++) sum += values[at];
       return sum;
     });
-  const lengths = sums(new Float64Array(count).fill(intervalNs));
+  const lengths = sums(Float64Array.from({ length: count }, (_, i) => series.lengthNs(i)));
   const perNs = (values: Float64Array) => sums(values).map((sum, i) => sum / lengths[i]);
   const blocks = perNs(levels.freeBlocks).map((free, i) => {
     const used = [levels.privateBlocks, levels.idleBlocks, levels.heldBlocks].map((each) => perNs(each)[i]);

@@ -119,7 +119,7 @@ export async function writeSimulatedSteps(path: string, steps: StepTable): Promi
 /** A row for each interval of a simulation: means of what was there, sums of what happened, over all replicas. */
 export async function writeSeries(path: string, series: TimeSeries): Promise<void> {
   const { count, startNs, intervalNs, levels, counts } = series;
-  const mean = (values: Float64Array) => values.subarray(0, count).map((value) => value / intervalNs);
+  const mean = (values: Float64Array) => values.subarray(0, count).map((value, i) => value / series.lengthNs(i));
   await writeTable(path, count, [
     int64(
       "startNs",

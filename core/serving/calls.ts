@@ -16,6 +16,9 @@ export interface CallRules {
   readonly perScore: number;
 }
 
+/** What a load has only where it is known how steps are divided. */
+export const callLoads = ["calls", "paddedContextTokens", "paddedPairs"] as const satisfies (keyof StepLoad)[];
+
 /**
  * Sequences sorted by query and context, cut where the sum of the calls' costs is least.
  *

@@ -42,6 +42,8 @@ export class TimeSeries {
   intervalNs: Nanos = firstIntervalNs;
   /** Intervals in use. */
   count = 0;
+  /** From `startNs` to where levels are known. */
+  #heldNs: Nanos = 0;
   readonly levels: Readonly<Record<LevelName, Float64Array>> = columns(levelNames);
   readonly counts: Readonly<Record<CountName, Float64Array>> = columns(countNames);
 
@@ -49,7 +51,7 @@ export class TimeSeries {
   begin(nowNs: Nanos): void {
     this.startNs = nowNs;
     this.intervalNs = firstIntervalNs;
-    this.count = 0;
+    this.count = this.#heldNs = 0;
     for (const column of [...Object.values(this.levels), ...Object.values(this.counts)]) column.fill(0);
   }
 
@@ -58,9 +60,16 @@ export class TimeSeries {
     const copy = new TimeSeries();
     const { startNs, intervalNs, count } = this;
     Object.assign(copy, { startNs, intervalNs, count });
+    copy.#heldNs = this.#heldNs;
     for (const name of levelNames) copy.levels[name].set(this.levels[name]);
     for (const name of countNames) copy.counts[name].set(this.counts[name]);
     return copy;
+  }
+
+  /** How long an interval was: the last one ended with the levels. */
+  lengthNs(interval: number): Nanos {
+    const heldNs = this.#heldNs - interval * this.intervalNs;
+    return heldNs > 0 ? Math.min(heldNs, this.intervalNs) : this.intervalNs;
   }
 
   /** These were the levels of a replica in `[fromNs, toNs)`. */
@@ -70,6 +79,7 @@ export class TimeSeries {
     let at = Math.max(0, fromNs - startNs);
     if (to <= at) return;
     this.#reach(to);
+    if (to > this.#heldNs) this.#heldNs = to;
     const { intervalNs } = this;
     while (at < to) {
       const i = Math.floor(at / intervalNs);

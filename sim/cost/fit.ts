@@ -1,5 +1,6 @@
 import { InputError } from "../../core/errors.ts";
 import { seededRandom } from "../../core/random.ts";
+import { callLoads } from "../../core/serving/calls.ts";
 import type { StepLoad } from "../../core/serving/step-load.ts";
 import { type CoefficientName, type Coefficients, coefficientNames } from "./fitted.ts";
 import { nonNegative } from "./least-squares.ts";
@@ -37,12 +38,10 @@ export interface Fit {
 const always = ["step", "batchStep", "prefillSequences", "logits", "prefillTokens", "decodeTokens"] as const;
 const moved = ["copiedBlocks", "swappedTokens"] as const;
 const inTotals = ["prefillStep", "prefillContextTokens", "decodeContextTokens", "prefillPairs"] as const;
-/** Instead of these, where it is known how the engine divides steps and what it pads. */
-const inCalls = ["calls", "paddedContextTokens", "paddedPairs"] as const;
-
+/** Calls and padding, where it is known how the engine divides steps, explain what totals do else. */
 function fittedNames(measurements: readonly Measurement[]): CoefficientName[] {
   const has = (name: CoefficientName) => measurements.some(({ amounts }) => (amounts[name] ?? 0) > 0);
-  const names: readonly CoefficientName[] = [...always, ...(has("calls") ? inCalls : inTotals), ...moved];
+  const names: readonly CoefficientName[] = [...always, ...(has("calls") ? callLoads : inTotals), ...moved];
   return names.filter(has);
 }
 

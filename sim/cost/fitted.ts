@@ -1,6 +1,6 @@
 import { InputError } from "../../core/errors.ts";
 import { nearest } from "../../core/nearest.ts";
-import type { CallRules } from "../../core/serving/calls.ts";
+import { type CallRules, callLoads } from "../../core/serving/calls.ts";
 import { noLoad, type StepLoad } from "../../core/serving/step-load.ts";
 import type { Nanos } from "../../core/trace.ts";
 import type { CostModel } from "./cost-model.ts";
@@ -96,16 +96,13 @@ export function fittedFrom(file: Readonly<Record<string, unknown>>, where: strin
       throw new InputError(`${where}: no coefficient "${name}": ${hint}`);
     }
     checkCount(ps, `picoseconds.${name}`, 0, where);
-    if (calls === undefined && ofCalls.includes(name) && ps !== 0)
+    if (calls === undefined && (callLoads as readonly string[]).includes(name) && ps !== 0)
       throw new InputError(`${where}: picoseconds.${name} needs calls, which says how the engine divides its steps`);
   }
   if (Object.values(picoseconds).every((ps) => ps === 0))
     throw new InputError(`${where}: every coefficient is 0, so that no step takes any time`);
   return file as unknown as FittedCost;
 }
-
-/** What a load has only if it is known how steps are divided. */
-const ofCalls: readonly string[] = ["calls", "paddedContextTokens", "paddedPairs"] satisfies (keyof StepLoad)[];
 
 /** @throws InputError if these are no rules by which steps can be divided */
 export function checkCalls(calls: unknown, where: string): asserts calls is CallRules {

@@ -70,8 +70,12 @@ describe("a series", () => {
     expect(few.startNs.slice(1)).toEqual(few.endNs.slice(0, -1));
     const hits = few.columns["hitTokens"].map((mean, i) => (mean * (few.endNs[i] - few.startNs[i])) / few.intervalNs);
     expect(total(hits)).toBeCloseTo(cache.hitTokens, 6);
-    const blocks = ["freeBlocks", "privateBlocks", "idleBlocks", "heldBlocks"].map((name) => few.columns[name][3]);
-    expect(total(blocks)).toBeCloseTo(1500, 6);
+    // Also where the run ended within an interval.
+    for (const { columns, startNs } of [all, few])
+      startNs.forEach((_, i) => {
+        const blocks = ["freeBlocks", "privateBlocks", "idleBlocks", "heldBlocks"].map((name) => columns[name][i]);
+        expect(total(blocks)).toBeCloseTo(1500, 6);
+      });
   });
 
   test("shows a part of the time more closely", async () => {
