@@ -174,6 +174,7 @@ describe.runIf(hasBrowser)("time travel in a browser", () => {
     await isAt(page, 300);
     await page.keyboard.press("Shift+ArrowRight");
     await isAt(page, next(log, "step", 301));
+    await page.getByRole("slider").focus();
     await page.keyboard.press("PageDown");
     await isAt(page, next(log, "step", 301) + Math.round(log.length / 100));
     await page.keyboard.press("End");
@@ -185,6 +186,30 @@ describe.runIf(hasBrowser)("time travel in a browser", () => {
     await expect.poll(() => eventOf(page)).toBeGreaterThan(100);
     await page.keyboard.press("Space");
     await page.getByRole("button", { name: "Play", exact: true }).waitFor();
+  });
+
+  test("keys that scroll are the hand's, its buttons' and the figures', and scroll the page elsewhere", async () => {
+    const { length } = logs.get("sim")!;
+    const page = await visit(`${url}#/travel?id=sim&event=300`, { viewport: { width: 1280, height: 400 } });
+    await isAt(page, 300);
+    const scrolled = () => page.evaluate("scrollY");
+    for (const key of ["PageDown", "Space", "End"]) {
+      await page.evaluate("scrollTo(0, 0)");
+      await page.keyboard.press(key);
+      await expect.poll(scrolled).toBeGreaterThan(0);
+    }
+    await page.keyboard.press("Home");
+    await expect.poll(scrolled).toBe(0);
+    await page.getByRole("link", { name: "the run" }).focus();
+    await page.keyboard.press("PageDown");
+    await expect.poll(scrolled).toBeGreaterThan(0);
+    await isAt(page, 300);
+    await page.getByRole("button", { name: "Next event", exact: true }).focus();
+    await page.keyboard.press("End");
+    await isAt(page, length);
+    await page.getByRole("img", { name: /^Blocks: / }).focus();
+    await page.keyboard.press("Home");
+    await isAt(page, 0);
   });
 
   test("dragging asks for one moment at a time and ends where the hand is", async () => {
@@ -302,6 +327,8 @@ describe.runIf(hasBrowser)("time travel in a browser", () => {
     };
     const blocks = (await saved("Blocks: save as SVG")).toString();
     expect(blocks.match(/<rect/g)!.length).toBeGreaterThanOrEqual(200);
+    await page.getByRole("button", { name: "Owner" }).click();
+    expect((await saved("Blocks: save as SVG")).toString()).toContain("of, or cached by: a colour in turn");
     expect((await saved("Cached prefixes: save as SVG")).toString()).toContain("next event</text>");
     expect((await saved("Cached prefixes: save as PNG")).subarray(1, 4).toString()).toBe("PNG");
     expect((await saved("The whole log: save as SVG")).toString()).toContain("evicted</tspan>");

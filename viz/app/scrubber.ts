@@ -46,8 +46,8 @@ export class Scrubber {
     this.#events = Math.max(...logs.map(({ log }) => log.events));
     const { element, body, note } = figure("The whole log");
     note(
-      "Drag the hand, or use the keys: arrows step an event, with Shift a step of the model, Page Up and Down a " +
-        "hundredth of the log, Home and End go to its ends, the space bar plays.",
+      "Drag the hand, or use the keys: arrows step an event, with Shift a step of the model. On the hand, its buttons and " +
+        "the figures below Page Up and Down go a hundredth of the log, Home and End to its ends, the space bar plays.",
     );
     this.element = element;
     this.#body = body;

@@ -149,7 +149,10 @@ export function colourItems(
 ): LegendItem[] {
   if (colouring === "age")
     return [{ words: "last used: just now", width: 0 }, strip(ages, 1.5, 0, oldest === "" ? "" : `${oldest} ago`)];
-  if (colouring === "owner") return [strip(owners, 12, 2, "cached by: a colour in turn for each request")];
+  if (colouring === "owner") {
+    const whose = shown.includes("private") ? "of, or cached by" : "cached by";
+    return [strip(owners, 12, 2, `${whose}: a colour in turn for each request`)];
+  }
   if (colouring === "life") return shown.map((life) => swatch(livesColours[lives.indexOf(life)], life));
   const names = hitClasses.map((least, i) => {
     const most = (hitClasses[i + 1] ?? Number.POSITIVE_INFINITY) - 1;

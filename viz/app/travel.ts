@@ -256,7 +256,7 @@ class Travel {
     }
   }
 
-  /** Keys are for all of the view, but for what takes them itself. */
+  /** Arrows are for all of the view, but for what takes them itself; what scrolls a page elsewhere does so here, too. */
   #key(event: KeyboardEvent): void {
     const { target } = event;
     if (event.defaultPrevented || event.ctrlKey || event.altKey || event.metaKey || !(target instanceof Element))
@@ -264,6 +264,7 @@ class Travel {
     if (target.closest("input, select, textarea, .scroll")) return;
     const act = this.#actOf(event);
     if (!act || (event.key === " " && target.closest("button, a"))) return;
+    if (!event.key.startsWith("Arrow") && !target.closest(".slider, .transport, .drawn")) return;
     event.preventDefault();
     this.#isKeyed = true;
     act();
