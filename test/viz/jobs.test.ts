@@ -76,6 +76,16 @@ test("a job that the program refuses says what the program says", async () => {
   expect(readdirSync(join(folder, "runs"))).toEqual([]);
 });
 
+test("what a policy sends that is no progress is passed over", async () => {
+  const folder = newFolder();
+  const program = join(folder, "program.mjs");
+  const sent = [null, "text", 7, [], {}, { doing: 1, share: "all" }, { doing: "nearly", share: 0.5 }];
+  writeFileSync(program, `for (const each of ${JSON.stringify(sent)}) process.send(each); process.exitCode = 2;`);
+  const over = await dashboardOver(join(folder, "runs"), { program: [process.execPath, program] });
+  const { id } = await over.start({ trace: "example", target: "cache" });
+  expect(await over.until(id, isOver)).toMatchObject({ state: "failed", said: "nearly", progress: 0.5 });
+});
+
 test("systems at several rates are compared in time, and their logs are kept where that is asked for", async () => {
   const folder = newFolder();
   const runs = join(folder, "runs");

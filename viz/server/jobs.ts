@@ -198,8 +198,9 @@ export class Jobs {
     }
   }
 
-  /** How far it is. */
+  /** How far it is. A policy of the user's can send anything; what is no object says nothing. */
   #hear(entry: Entry, message: unknown): void {
+    if (typeof message !== "object" || message === null) return;
     const { doing, share } = message as { doing?: unknown; share?: unknown };
     if (typeof doing === "string") entry.said = lastLine(doing);
     entry.progress = typeof share === "number" ? share : null;
