@@ -4,7 +4,7 @@ import { join, resolve } from "node:path";
 import type { Command } from "commander";
 import { InputError } from "../core/errors.ts";
 import { type Dashboard, serveDashboard } from "../viz/server/serve.ts";
-import { checkFolder, sourcesIn } from "./dashboard/sources.ts";
+import { checkFolder, checkPolicies, sourcesIn } from "./dashboard/sources.ts";
 import { path, wholeNumber } from "./input/options.ts";
 import { print } from "./output/print.ts";
 import { moveRun } from "./output/run-directory.ts";
@@ -52,8 +52,8 @@ export function addDashboard(program: Command): void {
 async function dashboard(runs: string, options: DashboardOptions): Promise<void> {
   await checkRuns(runs);
   for (const folder of options.traces) await checkFolder("--traces", folder);
-  for (const name of ["policies", "models"] as const)
-    if (options[name] !== undefined) await checkFolder(`--${name}`, options[name]);
+  if (options.policies !== undefined) await checkPolicies(options.policies);
+  if (options.models !== undefined) await checkFolder("--models", options.models);
   const { bundlePage } = await import("../viz/bundle.ts");
   const folder = resolve(runs);
   const served = await serving(options.port, {

@@ -35,6 +35,14 @@ export async function checkFolder(option: string, folder: string): Promise<void>
     );
 }
 
+/** @throws InputError if it cannot be read, or a list of its files would be parted at other commas than its own. */
+export async function checkPolicies(folder: string): Promise<void> {
+  await checkFolder("--policies", folder);
+  const path = await realpath(folder);
+  const parted = [folder, path].find((each) => each.includes(","));
+  if (parted !== undefined) throw new InputError(`--policies ${parted}: has a comma, expected a path without one`);
+}
+
 /** Folders that the user has named, by what they have. */
 export interface SourceFolders {
   readonly traces: readonly string[];

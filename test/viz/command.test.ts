@@ -85,6 +85,7 @@ test("what cannot be served is refused in one line", async () => {
   const folder = newFolder();
   mkdirSync(join(folder, "run"));
   writeFileSync(join(folder, "run/run.json"), "{}");
+  mkdirSync(join(folder, "yours,mine"));
   const server = createServer();
   await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
   const { port } = server.address() as AddressInfo;
@@ -96,6 +97,7 @@ test("what cannot be served is refused in one line", async () => {
     refused("run/run.json"),
     refused("--traces", "nowhere"),
     refused("--policies", "run/run.json"),
+    refused("--policies", "yours,mine"),
   ]);
   server.close();
   expect(said).toEqual([
@@ -105,5 +107,6 @@ test("what cannot be served is refused in one line", async () => {
     "run/run.json: is a file, expected a folder of runs",
     "--traces nowhere: ENOENT, expected a folder",
     "--policies run/run.json: is a file, expected a folder",
+    "--policies yours,mine: has a comma, expected a path without one",
   ]);
 });
