@@ -1,4 +1,4 @@
-import { mkdirSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
+import { cpSync, mkdirSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import type { Page } from "playwright-core";
 import { beforeAll, describe, expect, test } from "vitest";
@@ -225,6 +225,15 @@ describe.runIf(hasBrowser)("the dashboard in a browser", () => {
     await page.goto(`${url}#/compare?runs=${lru}`);
     await expect.poll(() => bars.getAttribute("aria-label")).toMatch(/lru .*, offline optimum .*, unlimited cache /);
     rmSync(join(runs, "keeps"), { recursive: true });
+  });
+
+  test("of too many runs is said that nobody has checked whose bounds hold", async () => {
+    const lru = readdirSync(runs).find((id) => id.startsWith("example-hash-table-lru-200-"))!;
+    const ids = Array.from({ length: 61 }, (_, i) => `many-${i}`);
+    for (const id of ids) cpSync(join(runs, lru), join(runs, id), { recursive: true });
+    const page = await visit(`${url}#/compare?runs=${ids}`);
+    await page.getByText("These are too many runs to check which of the saved bounds hold").waitFor();
+    for (const id of ids) rmSync(join(runs, id), { recursive: true });
   });
 
   test("runs that differ in a rule alone are told apart", async () => {

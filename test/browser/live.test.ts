@@ -1,5 +1,5 @@
 import type { ChildProcess } from "node:child_process";
-import { readFileSync } from "node:fs";
+import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import type { Page } from "playwright-core";
@@ -34,6 +34,23 @@ const slow = [
   "--audit",
 ];
 
+const mine = join(folder, "mine");
+const ready = join(folder, "ready");
+/** Evicts the first first, slowly until the file `ready` is there: until then no run of it ends. */
+const held = `
+import { existsSync } from "node:fs";
+const cell = new Int32Array(new SharedArrayBuffer(4));
+const create = () => {
+  const entries = new Set();
+  const victim = () => {
+    if (!existsSync(${JSON.stringify(ready)})) Atomics.wait(cell, 0, 0, 1);
+    return entries.values().next().value;
+  };
+  return { add: (entry) => entries.add(entry), remove: (entry) => entries.delete(entry), victim };
+};
+export default { create };
+`;
+
 const children: ChildProcess[] = [];
 afterEach(() => {
   for (const child of children.splice(0)) child.kill("SIGKILL");
@@ -53,7 +70,9 @@ const underWay = (page: Page) => page.getByRole("region", { name: "Under way" })
 
 describe.runIf(hasBrowser)("a program under way in a browser", () => {
   beforeAll(async () => {
-    client = await dashboardOver(runs, { page: await bundlePage() });
+    mkdirSync(mine);
+    writeFileSync(join(mine, "held.ts"), held);
+    client = await dashboardOver(runs, { page: await bundlePage(), policies: mine });
     url = client.dashboard.url;
   }, 60_000);
 
@@ -115,13 +134,20 @@ describe.runIf(hasBrowser)("a program under way in a browser", () => {
     await page.getByText("It was interrupted after").waitFor();
   });
 
-  test("a job that was started from the page is seen while it runs", async () => {
+  test("a job that was started from the page is seen while it runs, and what cannot be shown of it says why", async () => {
     const page = await visit(`${url}#/start`);
-    await client.start({ trace: "example", target: "sim", blocks: ["300"], events: true });
+    const refusal = { status: 422, json: { error: "its events are unreadable" } };
+    await page.route("**/moment?*", (route) => route.fulfill(refusal));
+    const job = { trace: "example", target: "sim", evictions: [join(mine, "held.ts")], blocks: ["300"], events: true };
+    await client.start(job);
     await page.getByRole("region", { name: "Jobs" }).getByRole("link", { name: "live" }).click();
-    await page.getByRole("heading", { name: "example · hash-table · lru" }).waitFor();
+    await page.getByRole("heading", { name: /^example · hash-table · / }).waitFor();
     await soon(() => number(page, "Requests done")).toBeGreaterThan(3);
+    const said = page.getByText("its events are unreadable");
+    await said.waitFor();
+    writeFileSync(ready, "");
     await page.getByRole("link", { name: "Open the saved run" }).waitFor();
+    await said.waitFor({ state: "hidden" });
   });
 
   test("a page that nobody sees is told nothing, and all when it is seen again", async () => {

@@ -44,10 +44,11 @@ const withBounds = (compared: Compared): Compared => ({
 });
 
 /** Bounds are runs like others: of a trace that nobody has compared on there are none. */
-const boundsNote = (compared: Compared): string =>
-  withBounds(compared).rows.some(isBound)
-    ? ""
-    : "No bounds are saved that hold for all of these. A comparison on target cache saves those of what it compares.";
+function boundsNote(compared: Compared): string {
+  if (withBounds(compared).rows.some(isBound)) return "";
+  if (compared.isUnchecked) return "These are too many runs to check which of the saved bounds hold for all of them.";
+  return "No bounds are saved that hold for all of these. A comparison on target cache saves those of what it compares.";
+}
 
 function linesOf(compared: Compared, metric: string): Line[] {
   const seen = new Set<string>();

@@ -179,7 +179,8 @@ async function comparedOf(
   const all = [...rows, ...bounds];
   const alike = areAlike(all, labelled(all, new Map()));
   const asked = rows.some(isTimed) || alike || bounds.length > 0 ? all : [];
-  const details = asked.length <= mostReports ? await Promise.allSettled(asked.map(reportOf)) : [];
+  const areMany = asked.length > mostReports;
+  const details = areMany ? [] : await Promise.allSettled(asked.map(reportOf));
   const facts = details.flatMap((each) =>
     each.status === "fulfilled" ? [[each.value.row.id, reportFacts(each.value.report)] as const] : [],
   );
@@ -190,7 +191,7 @@ async function comparedOf(
     [...some].sort((a, b) => labels.get(a.id)!.localeCompare(labels.get(b.id)!) || sizeOf(a) - sizeOf(b));
   const sorted = inOrder(rows);
   const colours = coloursOf(sorted.filter((row) => !isBound(row)).map(({ id }) => labels.get(id)!));
-  return { rows: sorted, bounds: inOrder(fitting), labels, colours };
+  return { rows: sorted, bounds: inOrder(fitting), isUnchecked: areMany && bounds.length > 0, labels, colours };
 }
 
 /**

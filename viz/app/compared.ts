@@ -5,6 +5,8 @@ export interface Compared {
   readonly rows: readonly RunRow[];
   /** Bounds of the same trace that were not asked for, at the sizes of these runs. */
   readonly bounds: readonly RunRow[];
+  /** There are bounds, and too many runs to ask whether they hold for all. */
+  readonly isUnchecked: boolean;
   readonly labels: ReadonlyMap<string, string>;
   readonly colours: ReadonlyMap<string, string>;
 }

@@ -15,7 +15,7 @@ const short: Readonly<Record<string, string>> = { ttftMs: "TTFT", tpotMs: "TPOT"
 export function latencyFigure({ params, left }: Page): ComparedFigure {
   const { element, body, tools, note } = figure("Latencies");
   let metric = params.get("latency") ?? "ttftMs";
-  let shown: Compared = { rows: [], bounds: [], labels: new Map(), colours: new Map() };
+  let shown: Compared = { rows: [], bounds: [], isUnchecked: false, labels: new Map(), colours: new Map() };
   const answers = new Map<string, Promise<RequestsData>>();
   /** Asked for once, and again when another run has taken its place. */
   const requestsOf = ({ id, savedAtMs }: RunRow) => {

@@ -85,7 +85,9 @@ class LiveRun {
         if (now) await this.#cache.refresh(now);
       },
       () => {},
-      () => {},
+      ({ message }) => {
+        if (!this.#hasEnded) this.#cache.note(message);
+      },
       left,
     );
     root.replaceChildren(
@@ -117,6 +119,7 @@ class LiveRun {
     const saved = savedAs(live.rows, run, startedAtMs);
     if (!this.#hasEnded) {
       this.#hasEnded = true;
+      this.#cache.note("");
       this.#state.replaceChildren(mark("ended"), h("span", {}, aboutOf(this.#row)));
       announce("The run has ended");
     } else if (saved === this.#saved) return;
@@ -208,12 +211,17 @@ class LiveCache {
   }
 
   async refresh({ events, eventsTold }: LiveFigures): Promise<void> {
-    this.#note.textContent = noteOf(events, eventsTold);
     const isRead = this.#figures.matches(":hover") || this.#figures.querySelector(".drawn:focus-visible") !== null;
-    if (eventsTold === 0 || isRead) return;
-    this.#moment = await getLiveMoment(this.#id, this.#left);
-    this.#figures.hidden = false;
-    this.#draw();
+    if (eventsTold > 0 && !isRead) {
+      this.#moment = await getLiveMoment(this.#id, this.#left);
+      this.#figures.hidden = false;
+      this.#draw();
+    }
+    this.note(noteOf(events, eventsTold));
+  }
+
+  note(words: string): void {
+    this.#note.textContent = words;
   }
 
   #draw(): void {

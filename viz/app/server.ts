@@ -98,10 +98,14 @@ export class Live {
   /** Called several times a second while something is under way. */
   readonly #ofUnderWay = new Set<() => void>();
   #events: EventSource | undefined;
+  /** How many lists of runs were asked for, and which of them is `runs`. */
+  #asked = 0;
+  #listed = 0;
 
   /** A page that nobody sees is told nothing. */
   async start(): Promise<void> {
     this.underWay = (await get<LiveList>("api/live")).live;
+    this.jobs = await get<Job[]>("api/jobs");
     await this.refresh();
     this.#listen();
     document.addEventListener("visibilitychange", () => this.#listen());
@@ -154,9 +158,13 @@ export class Live {
     left.addEventListener("abort", () => this.#ofUnderWay.delete(listener));
   }
 
-  /** Asks for the list now. */
+  /** Asks for the list now. An answer that comes after that to a later question is dropped. */
   async refresh(): Promise<void> {
-    this.runs = (await get<RunList>("api/runs")).runs;
+    const asked = ++this.#asked;
+    const { runs } = await get<RunList>("api/runs");
+    if (asked < this.#listed) return;
+    this.#listed = asked;
+    this.runs = runs;
     this.#tell();
   }
 

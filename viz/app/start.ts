@@ -24,7 +24,6 @@ export async function startView(page: Page): Promise<void> {
       jobs.element.hidden = live.jobs.length === 0;
       jobs.show(live.jobs);
     };
-    live.jobs = await get<Job[]>("api/jobs", left);
     draw();
     live.watch(draw, left);
     live.watchUnderWay(draw, left);
