@@ -11,6 +11,8 @@ import { leastLoadedOf, loadOf } from "./load.ts";
  *
  * Prompts without a whole block have nothing to find in a cache: the least loaded replica gets them.
  *
+ * A content's number in the trace stands for its hash: numbered otherwise, prompts lie elsewhere on the ring.
+ *
  * Source: Karger et al., STOC 1997; bounded loads: Mirrokni, Thorup, Zadimoghaddam, SODA 2018. The defaults are KubeAI's
  * (PrefixHash), whose prefix of 100 characters is one or two blocks of 16 tokens. We round its share up, as the paper
  * does: there is always a replica that has room.

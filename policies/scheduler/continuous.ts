@@ -121,7 +121,8 @@ export class ContinuousBatching implements Scheduler {
     const { running, waitingCount } = context;
     if (waitingCount === 0) return true;
     if (this.#unseen.size > 0) return false;
-    if (this.#isHeldUp && this.#precedence.changesWithTime !== true) return true;
+    // Where somebody has come, the next plan sees whether that changes anything.
+    if (this.#precedence.changesWithTime !== true) return this.#isHeldUp;
     if (this.#precedence.mayReplace !== undefined || running.length < this.#maxRunning) return false;
     for (let each = context.firstWaiting; each; each = each.next)
       if (isTooLong(context, each, this.#rules)) return false;
