@@ -246,9 +246,9 @@ is left out:
 
 - prompts of 7 to 511 tokens (one less than \`--max-prompt\`) behind nothing, an eighth, a third and three quarters cached, one, two and four of
   them at once, the four of different lengths;
-- answers of 1, 2, 4 … 16 requests (\`--max-batch\`) behind short and long contexts, all alike and of different lengths, because attention
+- answers of 1, 2, 4 and 8 requests (\`--max-batch\`) behind short and long contexts, all alike and of different lengths, because attention
   pads short ones;
-- a prompt that comes while 1 to 16 answers are under way: steps with both.
+- a prompt that comes while 1 to 8 answers are under way: steps with both.
 
 What requests share is the same prefix for each place in a group, so that contexts are different memory, as in serving.
 
