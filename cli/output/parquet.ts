@@ -116,7 +116,7 @@ export async function writeSimulatedSteps(path: string, steps: StepTable): Promi
   ]);
 }
 
-/** A row for each interval of a simulation: means of what was there, sums of what happened, over all replicas. */
+/** A row for each interval of a run in time: means of what was there for its duration, sums of what happened, over all replicas. */
 export async function writeSeries(path: string, series: TimeSeries): Promise<void> {
   const { count, startNs, intervalNs, levels, counts } = series;
   const mean = (values: Float64Array) => values.subarray(0, count).map((value, i) => value / series.lengthNs(i));
@@ -124,6 +124,10 @@ export async function writeSeries(path: string, series: TimeSeries): Promise<voi
     int64(
       "startNs",
       Float64Array.from({ length: count }, (_, i) => startNs + i * intervalNs),
+    ),
+    int64(
+      "durationNs",
+      Float64Array.from({ length: count }, (_, i) => series.lengthNs(i)),
     ),
     ...levelNames.map((name) => double(name, mean(levels[name]))),
     ...countNames.map((name) => int64(name, counts[name].subarray(0, count))),

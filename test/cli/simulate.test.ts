@@ -191,7 +191,6 @@ describe.each(loads)("the figures are those of the tables: %s", (_, args) => {
     expect(computed).toBeGreaterThanOrEqual(once);
     if (isOnce) expect(computed).toBe(once);
     const startNs = series[0]["startNs"];
-    const intervalNs = series[1]["startNs"] - startNs;
     const total = (name: string) => sum(of(series, name));
     const endOf = (step: Record<string, number>) => step["startNs"] + step["durationNs"];
     const later = steps.filter((step) => endOf(step) > startNs);
@@ -206,7 +205,11 @@ describe.each(loads)("the figures are those of the tables: %s", (_, args) => {
     expect(report.cache.preemptions).toBe(sum(of(counted, "preemptions")));
     if (counted.length === requests.length) expect(total("preemptions")).toBe(report.cache.preemptions);
     const busyNs = sum(later.map((step) => endOf(step) - Math.max(startNs, step["startNs"])));
-    expect(total("busy") * intervalNs).toBeCloseTo(busyNs, -2);
+    expect(sum(series.map((row) => row["busy"] * row["durationNs"]))).toBeCloseTo(busyNs, -2);
+    const last = series.at(-1)!;
+    const endNs = Math.max(...later.map(endOf));
+    expect(last["durationNs"]).toBeLessThanOrEqual(series[0]["durationNs"]);
+    expect(last["startNs"] + last["durationNs"]).toBe(endNs);
   });
 });
 

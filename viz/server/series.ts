@@ -25,7 +25,7 @@ export function seriesOf({ rowCount, columns }: Table, { fromNs, toNs, bins }: S
   while (from < rowCount && starts[from] + intervalNs <= fromNs) from++;
   let to = rowCount;
   while (to > from && starts[to - 1] >= toNs) to--;
-  const names = [...columns.keys()].filter((name) => name !== "startNs");
+  const names = [...columns.keys()].filter((name) => name !== "startNs" && name !== "durationNs");
   const each = Math.max(1, Math.ceil((to - from) / bins));
   const firsts = Array.from({ length: Math.ceil((to - from) / each) }, (_, bin) => from + bin * each);
   const endOf = (first: number) => Math.min(first + each, to);
