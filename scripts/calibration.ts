@@ -20,7 +20,7 @@ interface Workload {
 
 const model = ["--model", "random:160m", "--threads", "1"];
 const usual: Partial<ChatOptions> = {
-  ...{ requests: 150, seed: 17, systemPrompts: 20, systemTokens: 100, turns: 4, userTokens: 40, outputTokens: 16 },
+  ...{ requests: 100, seed: 17, systemPrompts: 20, systemTokens: 100, turns: 4, userTokens: 40, outputTokens: 16 },
   ...{ thinkS: 10, sessionsPerS: 1, maxInputTokens: 480 },
 };
 const vllm = ["--policy", "vllm", "--blocks", "2000"];
@@ -286,12 +286,12 @@ The last row is what no model can explain: how far steps of the very same load a
 
 Each workload is served twice by the engine; *noise* is the second run ÷ the first − 1. The columns of fits are simulated ÷ mean of both
 runs − 1: of the mean of two calibrations, the one before the workload and the one behind it, and of a fit to the steps of one run of the workload *base*. In bold what misses its target.
-Chat sessions of 150 requests; \`scripts/calibration.ts\` has the options.
+Chat sessions of 100 requests; \`scripts/calibration.ts\` has the options.
 
 The fit to designed steps keeps ${kept.within} of ${kept.targets} targets; ${kept.withinNoise} of the others are no further off than the engine's second run is from
 its first. The machine has two cores that other programs use, too, and phases in which everything is slower for minutes: a fit is of the phase in
 which it was measured, as the columns above show. Latencies move more than steps do, because who waits makes others wait.
-Throughput tests the model where requests come faster than the engine can serve them (*flood*); elsewhere it has time to spare. Which
+Throughput tests the model only where requests come faster than the engine can serve them; elsewhere it has time to spare. Which
 terms the model has was chosen by the residuals of designed steps, of another measurement.
 
 ${tables.join("\n\n")}
@@ -323,7 +323,8 @@ async function write(): Promise<void> {
   kvlab("calibrate", "--from", "base-1", "--out", "base.json", "--json");
   copyFileSync(`${folder}/calibration-${all.length}.svg`, `${root}docs/calibration.svg`);
   const tables: string[] = [];
-  for (const name of Object.keys(workloads)) tables.push(await table(name));
+  const served = Object.keys(workloads).filter((name) => existsSync(`${folder}/${name}-2`));
+  for (const name of served) tables.push(await table(name));
   writeFileSync(`${root}docs/calibration.md`, page(all, all.at(-1)!, tables));
 }
 
