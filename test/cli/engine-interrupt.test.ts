@@ -178,6 +178,7 @@ test("of several replays a part of one is not kept", async () => {
   const folder = newFolder();
   const child = served(folder, [...long, "--limit", "40", "--repeat", "100000"]);
   const end = ended(child);
+  while (!readdirSync(folder).includes("cache")) await sleep(20);
   await sleep(4000);
   child.kill("SIGINT");
   expect(await end).toEqual({ code: 130, stdout: "", stderr: "kvlab: interrupted\n" });
