@@ -2,16 +2,14 @@ import { mkdir, rename, writeFile } from "node:fs/promises";
 import { dirname } from "node:path";
 import { type Command, Option } from "commander";
 import { InputError } from "../core/errors.ts";
-import { CacheReplay } from "../core/replay.ts";
-import { callRules } from "../engine/cpu/calls.ts";
 import type { WeightBits } from "../engine/onnx/quantized.ts";
 import { coefficientsOf, type Fit, fitCost } from "../sim/cost/fit.ts";
 import { fittedText } from "../sim/cost/fitted.ts";
-import { calibrationTrace, type DesignOptions, measuredFromNs } from "../traces/calibration.ts";
 import { replaceable } from "../traces/write-mooncake.ts";
 import { type Calibration, calibrationDocument, calibrationText } from "./calibrate/calibration-report.ts";
 import { fitLog } from "./calibrate/logged-steps.ts";
-import { type MeasuredSteps, savedSteps, stepsFrom } from "./calibrate/measured-steps.ts";
+import { experimentOf, type MeasuredEngine, measureEngine } from "./calibrate/measured-engine.ts";
+import { savedSteps } from "./calibrate/measured-steps.ts";
 import { readRecordedRun } from "./calibrate/recorded-run.ts";
 import { residualPlot } from "./calibrate/residual-plot.ts";
 import { checkMemory, type PartNames, partsNamed, type RunConfig } from "./input/configuration.ts";
@@ -20,11 +18,9 @@ import { bytes, type NamedNumbers, namedNumber } from "./input/simulation-option
 import { print } from "./output/print.ts";
 import { Progress } from "./output/progress.ts";
 import { checkWritable } from "./output/run-directory.ts";
-import { counted } from "./output/table.ts";
 import { parseRules } from "./replay.ts";
-import { Interrupted, watchingSignals } from "./run/interrupt.ts";
+import { watchingSignals } from "./run/interrupt.ts";
 import { engineCapacity, engineFrom } from "./run/real-engine.ts";
-import { runEngine } from "./run/run-engine.ts";
 
 interface CalibrateOptions extends PartNames {
   readonly target: "cpu";
@@ -105,16 +101,14 @@ async function calibrate(trace: string | undefined, options: CalibrateOptions): 
   print(`${options.json ? JSON.stringify(document, undefined, 2) : calibrationText(document)}\n`);
 }
 
-interface FittedSteps extends MeasuredSteps {
-  /** What was measured. */
-  readonly about: string;
+interface FittedSteps extends MeasuredEngine {
   readonly fit: Fit;
 }
 
 async function fitted(options: CalibrateOptions, trace: string | undefined): Promise<FittedSteps> {
   const { from, seed } = options;
   if (from === undefined) {
-    const measured = await measuredSteps(options);
+    const measured = await measuredByDesign(options);
     return { ...measured, fit: fitCost(measured.steps, "the engine", seed) };
   }
   if (trace !== undefined) {
@@ -145,20 +139,19 @@ function checkTogether(options: CalibrateOptions, trace: string | undefined): vo
   throw new InputError(`--${name} and --from exclude each other: a run that was measured has its own`);
 }
 
-/** Serves the experiment with the engine. @throws Interrupted if a signal ended it */
-async function measuredSteps(options: CalibrateOptions): Promise<Omit<FittedSteps, "fit">> {
+/** @throws Interrupted if a signal ended it */
+async function measuredByDesign(options: CalibrateOptions): Promise<MeasuredEngine> {
   const parts = await partsNamed(options, parseRules(options.rule ?? []), "cpu");
   const { maxPrompt, maxBatch, rounds, seed } = options;
-  const blockTokens = options.blockSize ?? Math.max(usualBlockTokens, parts.preset?.blockTokens ?? 0);
-  const design: DesignOptions = { unitTokens: blockTokens, maxTokens: maxPrompt, maxBatch, rounds, seed };
-  const trace = calibrationTrace(design);
-  const engine = engineFrom({ ...options, fold: true }, trace);
-  const needed = Math.ceil((maxPrompt / blockTokens + spareBlocks) * (maxBatch + 1) * roomForTails);
-  const capacity = engineCapacity(options, engine, blockTokens) ?? { blocks: needed };
+  const unitTokens = options.blockSize ?? Math.max(usualBlockTokens, parts.preset?.blockTokens ?? 0);
+  const experiment = experimentOf({ unitTokens, maxTokens: maxPrompt, maxBatch, rounds, seed });
+  const { trace, blocks } = experiment;
+  const engine = engineFrom(options, trace);
+  const capacity = engineCapacity(options, engine, unitTokens);
   const config: RunConfig = {
     ...parts,
-    blockTokens,
-    blocks: typeof capacity === "object" && "blocks" in capacity ? capacity.blocks : needed,
+    blockTokens: unitTokens,
+    blocks: typeof capacity === "object" && "blocks" in capacity ? capacity.blocks : blocks,
     schedulerOptions: { ...parts.schedulerOptions, ...options.schedulerOption },
     seed,
   };
@@ -166,22 +159,13 @@ async function measuredSteps(options: CalibrateOptions): Promise<Omit<FittedStep
   const progress = new Progress();
   progress.start("measuring", trace.requestCount);
   try {
-    const blocks = CacheReplay.blockKeys({ ...config, blocks: undefined }, trace);
-    const advance = (requests: number) => progress.advance(requests);
-    const { result } = await runEngine(trace, blocks, config, engine, { keepSteps: true, advance });
-    if (result.interrupted) throw new Interrupted();
-    const about = `${engine.model} on the CPU, ${counted(engine.threads, "thread")}, ${engine.bits} bits, blocks of ${blockTokens}, ${[parts.preset?.name ?? parts.index.name, parts.scheduler.name].join(", ")}`;
-    return { about, steps: stepsFrom(result.steps!, measuredFromNs(design)), calls: callRules(engine.loaded.config) };
+    return await measureEngine(experiment, config, engine, { advance: (requests) => progress.advance(requests) });
   } finally {
     progress.done();
   }
 }
 
 const usualBlockTokens = 16;
-/** Of each sequence: its answer, and a block that is begun. */
-const spareBlocks = 4;
-/** What comes after the prefixes, which are to stay, of the groups of a while. */
-const roomForTails = 1.5;
 
 /** A file has its name when it is complete. */
 async function written(path: string, target: string, text: string): Promise<void> {

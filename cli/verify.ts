@@ -3,6 +3,7 @@ import { InputError } from "../core/errors.ts";
 import { CacheReplay } from "../core/replay.ts";
 import type { Trace } from "../core/trace.ts";
 import { shortened } from "../traces/shorten.ts";
+import { type Experiment, experimentOf } from "./calibrate/measured-engine.ts";
 import { checkMemory, type PartNames, partsNamed, type RunConfig } from "./input/configuration.ts";
 import { type Input, readInput } from "./input/input.ts";
 import { asSent } from "./input/load.ts";
@@ -40,6 +41,7 @@ interface VerifyOptions extends PartNames, TraceReading, SimulationOptions {
   readonly operations?: string;
   readonly shorten: number;
   readonly timeline?: string;
+  readonly calibrate?: number;
   readonly json?: boolean;
 }
 
@@ -53,9 +55,12 @@ Examples:
   kvlab verify trace.jsonl.gz --limit 300 --shorten 128 --rate 100
   kvlab verify trace.jsonl --model ./llama --policy vllm --capacity 2GiB --json
   kvlab calibrate --out cost.json && kvlab verify --cost cost.json
+  kvlab verify trace.jsonl --model random:15m --rate 2 --calibrate 1
 
 With --cost, the engine's times are shown beside those that the simulator
-foretells. Exit code 1 if a decision is different. Options as of kvlab replay
+foretells. With --calibrate, the trace is served twice, in turn with designed
+steps of which the cost model is made, so that a machine that is slow for a
+while is slow for all of them. Exit code 1 if a decision is different. Options as of kvlab replay
 --target cpu.`;
 
 export function addVerify(program: Command): void {
@@ -78,6 +83,11 @@ export function addVerify(program: Command): void {
       "pin, unpin, delete, evict, reset meanwhile (JSON lines)",
       path("--operations", "a file"),
     )
+    .option(
+      "--calibrate <ROUNDS>",
+      "compare times, too: measure meanwhile what steps take, so many times",
+      wholeNumber("--calibrate", 1, 1000),
+    )
     .option("--json", "print one JSON document and nothing else")
     .addHelpText("after", examples)
     .action(verify);
@@ -98,6 +108,10 @@ async function verify(files: readonly string[], options: VerifyOptions): Promise
   checkTarget(others);
   const cost = options.cost === undefined ? undefined : await costFrom(options.cost);
   if (options.timeline !== undefined) throw new InputError("--timeline goes with kvlab replay");
+  if (options.calibrate !== undefined && cost !== undefined)
+    throw new InputError("--calibrate and --cost exclude each other: both say what steps take");
+  if (options.calibrate !== undefined && options.pace === "real")
+    throw new InputError("--calibrate and --pace real exclude each other: engines that take turns have no real time");
   if (options.blocks !== undefined && options.capacity !== undefined)
     throw new InputError("--blocks and --capacity exclude each other: both are the size of the cache");
   const operations = options.operations === undefined ? undefined : await readOperations(options.operations);
@@ -123,9 +137,10 @@ async function verify(files: readonly string[], options: VerifyOptions): Promise
       const player = operations && new OperationsPlayer(operations, trace, blocks);
       return player && (((...args) => player.before(...args)) satisfies RunConfig["before"]);
     };
-    progress.start("serving", trace.requestCount);
+    const experiment = options.calibrate === undefined ? undefined : experimentFor(trace, config, options.calibrate);
+    progress.start("serving", experiment ? 2 * trace.requestCount + experiment.trace.requestCount : trace.requestCount);
     const advance = (requests: number) => progress.advance(requests);
-    const verification = await verifyDecisions(trace, blocks, config, engine, { before, cost, advance });
+    const verification = await verifyDecisions(trace, blocks, config, engine, { before, cost, experiment, advance });
     progress.done();
     const report = verifyReport(input, blocks, config, engine, verification, options.shorten);
     print(`${options.json ? JSON.stringify(report, undefined, 2) : verifyText(input, report)}\n`);
@@ -133,6 +148,16 @@ async function verify(files: readonly string[], options: VerifyOptions): Promise
   } finally {
     progress.done();
   }
+}
+
+/** Requests of the experiment at once. Where more run at once, it is the fit that foretells them. */
+const maxBatch = 8;
+
+/** Steps like those of the trace: prompts up to the length of its longest. */
+function experimentFor(trace: Trace, { blockTokens, seed }: RunConfig, rounds: number): Experiment {
+  const longest = trace.inputTokens.reduce((most, tokens) => Math.max(most, tokens), 0);
+  const maxTokens = Math.max(2 * blockTokens, longest);
+  return experimentOf({ unitTokens: blockTokens, maxTokens, maxBatch, rounds, seed });
 }
 
 function withTrace(input: Input, trace: Trace): Input {

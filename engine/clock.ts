@@ -43,4 +43,14 @@ export class BusyClock implements Clock {
   async waitUntil(timeNs: Nanos): Promise<void> {
     this.#skippedNs += Math.max(0, timeNs - this.now());
   }
+
+  /** Until something is done that takes no time. */
+  async standStill(during: () => Promise<void>): Promise<void> {
+    const sinceNs = this.now();
+    try {
+      await during();
+    } finally {
+      this.#skippedNs -= this.now() - sinceNs;
+    }
+  }
 }

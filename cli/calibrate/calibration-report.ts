@@ -3,12 +3,16 @@ import { aligned, colors, counted, grouped, percent, wrapped } from "../output/t
 import { version } from "../package.ts";
 import type { Measured, MeasuredKind } from "./measured-steps.ts";
 
-export interface Calibration {
+/** Steps that were measured, and what was fitted to them. */
+export interface FittedSteps {
   readonly about: string;
-  readonly from: string | null;
-  readonly seed: number;
   readonly steps: readonly Measured[];
   readonly fit: Fit;
+}
+
+export interface Calibration extends FittedSteps {
+  readonly from: string | null;
+  readonly seed: number;
   readonly out: string;
   readonly plot: string;
 }
@@ -35,16 +39,12 @@ function residuals(kind: MeasuredKind | "all", rows: readonly { readonly ns: num
   };
 }
 
-/** The document that `calibrate --json` prints: schema calibrate/1. Fields may be added, none renamed. */
-export function calibrationDocument({ about, from, seed, steps, fit, out, plot }: Calibration) {
+/** What a fit found, and how far off it is. */
+export function fitReport({ about, steps, fit }: FittedSteps) {
   const rows = steps.map(({ ns, kind }, i) => ({ ns, kind, fittedNs: fit.fittedNs[i] }));
   const kinds = [...new Set(rows.map(({ kind }) => kind))].sort();
   return {
-    schema: "calibrate/1",
-    kvlab: version,
     about,
-    from,
-    seed,
     steps: steps.length,
     coefficients: fit.coefficients,
     residuals: [
@@ -57,9 +57,13 @@ export function calibrationDocument({ about, from, seed, steps, fit, out, plot }
       residuals("all", rows),
     ],
     repeated: repeated(steps),
-    cost: out,
-    plot,
   };
+}
+export type FitReport = ReturnType<typeof fitReport>;
+
+/** The document that `calibrate --json` prints: schema calibrate/1. Fields may be added, none renamed. */
+export function calibrationDocument({ from, seed, out, plot, ...fitted }: Calibration) {
+  return { schema: "calibrate/1", kvlab: version, from, seed, ...fitReport(fitted), cost: out, plot };
 }
 export type CalibrationDocument = ReturnType<typeof calibrationDocument>;
 

@@ -12,27 +12,27 @@ export class Interrupted extends Error {
 /** What has come, and what is to be done about it. */
 const state: {
   received: boolean;
-  /** What a first signal does, where it does not end the program. */
-  stop: (() => void) | undefined;
+  /** What a first signal does, where it does not end the program: one of each run that is under way. */
+  readonly stops: Set<() => void>;
   /** What was done is kept: the program does not end at its next `breathe`. */
   keeps: boolean;
   /** What the program is to end with when that has stopped. */
   exitCode: number | undefined;
   /** Signals are the system's. */
   left: boolean;
-} = { received: false, stop: undefined, keeps: false, exitCode: undefined, left: false };
+} = { received: false, stops: new Set(), keeps: false, exitCode: undefined, left: false };
 
 const signals = ["SIGINT", "SIGTERM"] as const;
 
 function hear(): void {
-  const { stop } = state;
+  const { stops } = state;
   if (state.received) {
-    if (stop) endBySystem();
+    if (stops.size > 0) endBySystem();
     exitNow(130);
   }
   state.received = true;
-  state.keeps = stop !== undefined;
-  stop?.();
+  state.keeps = stops.size > 0;
+  for (const stop of stops) stop();
 }
 
 /** A thread that is in the middle of a step cannot be ended from here without a crash; shells take this for 130, too. */
@@ -75,20 +75,22 @@ export async function watchingSignals<Result>(act: () => Promise<Result>): Promi
  */
 export async function stoppingAtSignal<Result>(stopping: () => void, act: () => Promise<Result>): Promise<Result> {
   if (state.received) throw new Interrupted();
-  state.stop = stopping;
+  // Of its own, as several runs may be stopped alike.
+  const stop = () => stopping();
+  state.stops.add(stop);
   try {
     return await act();
   } finally {
-    state.stop = undefined;
-    if (state.exitCode !== undefined) exitNow(state.exitCode);
+    state.stops.delete(stop);
+    if (state.exitCode !== undefined && state.stops.size === 0) exitNow(state.exitCode);
   }
 }
 
 /** Ends the program: at once, or when what is under way has stopped, as if there had been a signal. */
 export function endSoon(code: number): void {
-  if (!state.stop) exitNow(code);
+  if (state.stops.size === 0) exitNow(code);
   state.exitCode = code;
-  state.stop();
+  for (const stop of state.stops) stop();
 }
 
 /**

@@ -14,11 +14,13 @@ import { breathe, Interrupted, stoppingAtSignal, watchingSignals } from "./inter
 import { poolBytesPerToken, type RealEngine } from "./real-engine.ts";
 import { type ServedResult, type ServingOptions, servedResult, together } from "./served-result.ts";
 import { withFile } from "./slices.ts";
+import type { Turn } from "./turns.ts";
 
 /**
  * Serves a trace with a real model, in real time.
  *
- * A signal ends it at the end of a step; the result is then of what was done.
+ * A signal ends it at the end of a step; the result is then of what was done. With a `turn` others run between its steps, for
+ * which its clock stands still, unless that is the one on the wall.
  *
  * @throws Interrupted if no request had ended by then, and InputError if the model cannot take the trace
  */
@@ -27,7 +29,7 @@ export async function runEngine(
   blocks: BlockColumns,
   config: RunConfig,
   engine: RealEngine,
-  { keepSteps, observers = [], advance = () => {}, watch }: ServingOptions,
+  { keepSteps, observers = [], advance = () => {}, watch, turn }: ServingOptions & { readonly turn?: Turn | undefined },
 ): Promise<{ readonly result: ServedResult; readonly wallMs: number }> {
   const { loaded, threads, bits, pace, loop, speed, slo } = engine;
   const blockCount = checkServable(trace, blocks, config, engine);
@@ -40,10 +42,11 @@ export async function runEngine(
   );
   try {
     const steps = keepSteps ? new StepTable() : undefined;
+    const clock = pace === "real" ? new WallClock() : new BusyClock();
     const running = new Engine(sent, blocks, {
       ...config,
       executor: heard(executor),
-      clock: pace === "real" ? new WallClock() : new BusyClock(),
+      clock,
       vocabulary: loaded.config.vocabulary,
       choice: choiceOf(engine),
       hostBlocks: Math.floor(engine.swapSpace / (poolBytesPerToken(engine) * blockTokens)),
@@ -57,6 +60,7 @@ export async function runEngine(
       advance(running.done - told);
       told = running.done;
       await breathe();
+      if (turn && clock instanceof BusyClock) await clock.standStill(() => turn(running.done / trace.requestCount));
     };
     await stoppingAtSignal(
       () => running.stop(),

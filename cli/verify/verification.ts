@@ -5,8 +5,11 @@ import { type Decisions, firstParting, type Parting } from "../../core/serving/d
 import type { Outcomes } from "../../core/serving/outcomes.ts";
 import type { StepTable } from "../../core/serving/step-table.ts";
 import type { Trace } from "../../core/trace.ts";
+import { coefficientsOf, type Fit, fitCost } from "../../sim/cost/fit.ts";
+import { Fitted } from "../../sim/cost/fitted.ts";
 import { NotRecorded, Recorded, type RecordedSteps } from "../../sim/cost/recorded.ts";
 import { Simulation, type SimulationConfig } from "../../sim/simulation.ts";
+import { type Experiment, type MeasuredEngine, measureEngine } from "../calibrate/measured-engine.ts";
 import type { RunConfig } from "../input/configuration.ts";
 import { breathe, Interrupted } from "../run/interrupt.ts";
 import { poolBytesPerToken, type RealEngine } from "../run/real-engine.ts";
@@ -14,6 +17,7 @@ import { runEngine } from "../run/run-engine.ts";
 import { runSimulation } from "../run/run-simulation.ts";
 import type { ServedResult } from "../run/served-result.ts";
 import { withFile } from "../run/slices.ts";
+import { inTurn } from "../run/turns.ts";
 
 /** A trace served by an engine, and by the simulator with the durations of the engine's steps. */
 export interface Verification {
@@ -22,15 +26,24 @@ export interface Verification {
   readonly simulator: Decisions;
   /** Undefined: they decided the same at the same times. */
   readonly parting: Parting | undefined;
-  /** What the engine came to, and what the simulator foretells with a cost model, if there is one. */
-  readonly times?: { readonly engine: ServedResult; readonly simulated: ServedResult } | undefined;
+  readonly times?: Times | undefined;
+}
+
+/** What the engine came to, and what the simulator foretells with a cost model. */
+export interface Times {
+  readonly engine: ServedResult;
+  readonly simulated: ServedResult;
+  /** Where steps were measured meanwhile: the engine once more, in the same phases of the machine; and what was measured. */
+  readonly again?: ServedResult;
+  readonly measured?: MeasuredEngine & { readonly fit: Fit };
 }
 
 export interface VerificationOptions {
   /** What is done before a request comes, anew for each of the two. */
   readonly before?: () => SimulationConfig["before"];
-  /** What steps take, to compare times with. */
+  /** What steps take, to compare times with; or an experiment that measures it, in turn with the engine. */
   readonly cost?: SimulationConfig["cost"] | undefined;
+  readonly experiment?: Experiment | undefined;
   readonly advance?: (requests: number) => void;
 }
 
@@ -40,17 +53,27 @@ export async function verifyDecisions(
   blocks: BlockColumns,
   config: RunConfig,
   engine: RealEngine,
-  { before, cost, advance = () => {} }: VerificationOptions = {},
+  { before, cost, experiment, advance = () => {} }: VerificationOptions = {},
 ): Promise<Verification> {
   if (engine.answers === "free" && blocks.generated && config.rules["store-tail"] === "true")
     throw new InputError(
       "store-tail=true numbers the last block of an answer by its length, which --answers free leaves to the model",
     );
   const chunks = new ChunkTable();
-  const watched = { ...config, events: true, ...beforeOf(before) };
-  const options = { keepSteps: true, observers: [chunks], advance };
-  const { result } = await runEngine(trace, blocks, watched, engine, options);
-  if (result.interrupted) throw new Interrupted();
+  const serve = async (options: Parameters<typeof runEngine>[4]) => {
+    const watched = { ...config, events: true, ...beforeOf(before) };
+    const { result } = await runEngine(trace, blocks, watched, engine, { ...options, keepSteps: true, advance });
+    if (result.interrupted) throw new Interrupted();
+    return result;
+  };
+  const observers = [chunks];
+  const [measured, result, again] = experiment
+    ? await inTurn(
+        (turn) => measureEngine(experiment, { ...config, blocks: experiment.blocks }, engine, { advance, turn }),
+        (turn) => serve({ observers, turn }),
+        (turn) => serve({ turn }),
+      )
+    : [undefined, await serve({ observers }), undefined];
   const steps = result.steps!;
   const outputTokens = askedTokens(trace, result.requests);
   const { loop, speed, pace } = engine;
@@ -64,9 +87,18 @@ export async function verifyDecisions(
   const simulator = await decisionsWith(steps, sent, blocks, { ...simulation, ...beforeOf(before) });
   takeWritten(simulator, result.requests);
   const decided = { log: result.logs[0], chunks, outcomes: result.requests };
-  const foretold = cost && (await runSimulation(sent, blocks, { ...simulation, ...beforeOf(before), cost })).result;
-  const times = foretold && { engine: result, simulated: foretold };
+  const foretold = async (cost: SimulationConfig["cost"]) =>
+    (await runSimulation(sent, blocks, { ...simulation, ...beforeOf(before), cost })).result;
+  const fit = measured && fitCost(measured.steps, "the engine", config.seed);
+  const times = fit
+    ? { engine: result, simulated: await foretold(fittedTo(measured, fit)), again, measured: { ...measured, fit } }
+    : cost && { engine: result, simulated: await foretold(cost) };
   return { engine: decided, steps, simulator, parting: firstParting(decided, simulator), times };
+}
+
+function fittedTo({ calls }: MeasuredEngine, fit: Fit): SimulationConfig["cost"] {
+  const cost = new Fitted({ schema: "cost/1", ...(calls && { calls }), picoseconds: coefficientsOf(fit) });
+  return () => cost;
 }
 
 /**

@@ -4,6 +4,7 @@ import { eventNames } from "../../core/events.ts";
 import type { LogBooks } from "../../core/log-books.ts";
 import { type Decisions, decisionCounts, firstParting, type Parting } from "../../core/serving/decisions.ts";
 import { type ServedState, stateAfter } from "../../core/serving/served-state.ts";
+import { fitReport } from "../calibrate/calibration-report.ts";
 import { EventWords } from "../compare/event-words.ts";
 import type { RunConfig } from "../input/configuration.ts";
 import type { Input } from "../input/input.ts";
@@ -12,7 +13,7 @@ import { counted } from "../output/table.ts";
 import { version } from "../package.ts";
 import { describeEngine, type RealEngine } from "../run/real-engine.ts";
 import type { ServedResult } from "../run/served-result.ts";
-import type { Verification } from "./verification.ts";
+import type { Times, Verification } from "./verification.ts";
 
 /** Events that are shown before a difference. */
 const contextEvents = 6;
@@ -53,15 +54,21 @@ export function verifyReport(
     thereupon: parting ? differences.thereupon(parting) : null,
     /** With a cost model: what the simulator foretells of the engine's times. */
     times: verification.times ? timesReport(verification.times) : null,
+    /** Where steps were measured meanwhile: the cost model, and how far off it is. */
+    calibration: verification.times?.measured ? fitReport(verification.times.measured) : null,
   };
 }
 
-/** Figures of both; `error` is simulated ÷ engine − 1, null where the engine has none. */
-function timesReport({ engine, simulated }: NonNullable<Verification["times"]>) {
+/**
+ * Figures of both; `error` is simulated ÷ engine − 1, null where the engine has none. If the engine ran twice, `error` is from
+ * the mean of both, and `noise` is the second ÷ the first − 1.
+ */
+function timesReport({ engine, simulated, again }: Times) {
   const row = (figure: string, of: (result: ServedResult) => number | undefined) => {
-    const [there, here] = [of(engine) ?? null, of(simulated) ?? null];
-    const error = there && here !== null ? here / there - 1 : null;
-    return { figure, engine: there, simulated: here, error };
+    const [first, second, foretold] = [engine, again, simulated].map((result) => (result && of(result)) ?? null);
+    const noise = ratio(second, first);
+    const error = ratio(foretold, second === null || first === null ? first : (first + second) / 2);
+    return { figure, engine: first, again: second, noise, simulated: foretold, error };
   };
   const parts = ["mean", "p50", "p90", "p95", "p99"] as const;
   return [
@@ -74,6 +81,9 @@ function timesReport({ engine, simulated }: NonNullable<Verification["times"]>) 
     row("hitRatio token", ({ counters }) => counters.hitTokens / Math.max(1, counters.lookupTokens)),
   ];
 }
+
+/** By how much it is more; null if there is nothing to compare. */
+const ratio = (value: number | null, to: number | null) => (value === null || !to ? null : value / to - 1);
 
 export type VerifyReport = ReturnType<typeof verifyReport>;
 export type DifferenceReport = ReturnType<Differences["report"]>;

@@ -1,5 +1,5 @@
 import type { Input } from "../input/input.ts";
-import { aligned, colors, counted, grouped, wrapped } from "../output/table.ts";
+import { aligned, colors, counted, grouped, percent, wrapped } from "../output/table.ts";
 import type { DifferenceReport, StateReport, VerifyReport } from "./verify-report.ts";
 
 /** The report for people: one line and the counts, or where they part and how things stood. */
@@ -16,6 +16,7 @@ export function verifyText(input: Input, report: VerifyReport): string {
     difference ? differenceText(difference) : identicalText(report),
     ...(thereupon ? [differenceText(thereupon, "the first decision that is another one")] : []),
     ...(report.times ? [timesText(report.times)] : []),
+    ...(report.calibration ? [calibratedText(report.calibration)] : []),
   ].join("\n\n");
 }
 
@@ -29,13 +30,27 @@ function timesText(times: NonNullable<VerifyReport["times"]>): string {
     ...{ ttftMs: "TTFT, ms:", tpotMs: "TPOT, ms:", e2eMs: "latency, ms:", requestsPerS: "requests/s" },
     ...{ outputTokensPerS: "answer tokens/s", makespanS: "makespan, s", hitRatio: "hit ratio, by" },
   };
-  const rows = times.map(({ figure, engine, simulated, error }) => [
+  const twice = times.some(({ again }) => again !== null);
+  const rows = times.map(({ figure, engine, again, noise, simulated, error }) => [
     figure.replace(/^\w+/, (name) => words[name]),
     number(engine),
+    ...(twice ? [number(again), signed(noise)] : []),
     number(simulated),
     signed(error),
   ]);
-  return aligned([["", "engine", "simulated", "error"].map((label) => colors.bold(label)), ...rows], "lrrr");
+  const head = ["", "engine", ...(twice ? ["again", "noise"] : []), "simulated", "error"];
+  return aligned([head.map((label) => colors.bold(label)), ...rows], twice ? "lrrrrr" : "lrrr");
+}
+
+/** How far the fit is from the steps that it was made from. */
+function calibratedText({ steps, residuals, repeated }: NonNullable<VerifyReport["calibration"]>): string {
+  const signed = (share: number) => `${share < 0 ? "−" : "+"}${percent(Math.abs(share))}`;
+  const { p25, p75 } = residuals.at(-1)!;
+  const alike = repeated ? `; steps of the very same load ${signed(repeated.p25)} to ${signed(repeated.p75)}` : "";
+  return wrapped(
+    `Simulated with what ${counted(steps, "designed step")} took, which the engine ran in turn with the trace; quartiles of measured ÷ fitted − 1: ${signed(p25)} to ${signed(p75)}${alike}`,
+    0,
+  );
 }
 
 function identicalText({ decisions, steps, decisionsByKind }: VerifyReport): string {
