@@ -59,7 +59,6 @@ export function fitReport({ about, steps, fit }: FittedSteps) {
     repeated: repeated(steps),
   };
 }
-export type FitReport = ReturnType<typeof fitReport>;
 
 /** The document that `calibrate --json` prints: schema calibrate/1. Fields may be added, none renamed. */
 export function calibrationDocument({ from, seed, out, plot, ...fitted }: Calibration) {

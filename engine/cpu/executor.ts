@@ -1,6 +1,5 @@
 import "./no-telemetry.ts";
 import { availableParallelism } from "node:os";
-import { Worker } from "node:worker_threads";
 import type { CallRules } from "../../core/serving/calls.ts";
 import type { BatchResult, BatchStep, BlockData, Executor } from "../executor.ts";
 import type { DecoderConfig, WeightSource } from "../model/decoder.ts";
@@ -10,6 +9,7 @@ import { callRules } from "./calls.ts";
 import { checkFits, type MemoryDemand, withDemand } from "./memory.ts";
 import type { PagedDecoderOptions } from "./paged-decoder.ts";
 import { Remote } from "./remote.ts";
+import { programOf, startThread } from "./thread.ts";
 
 export interface CpuExecutorOptions {
   readonly model: { readonly config: DecoderConfig; readonly weights: WeightSource };
@@ -45,7 +45,7 @@ export async function openCpuExecutor(options: CpuExecutorOptions): Promise<Exec
 }
 
 async function loaded(options: PagedDecoderOptions): Promise<Remote> {
-  const remote = new Remote(startWorker(options));
+  const remote = new Remote(startThread(programOf("worker"), options));
   try {
     await remote.ask({ kind: "load" });
   } catch (error) {
@@ -53,11 +53,6 @@ async function loaded(options: PagedDecoderOptions): Promise<Remote> {
     throw error;
   }
   return remote;
-}
-
-function startWorker(workerData: PagedDecoderOptions): Worker {
-  const program = import.meta.url.endsWith(".ts") ? "./from-source.mjs" : "./worker.js";
-  return new Worker(new URL(program, import.meta.url), { workerData });
 }
 
 class CpuExecutor implements Executor {

@@ -1,5 +1,7 @@
-// Starts the worker in a checkout, where it is TypeScript: a thread does not inherit what the main program reads it with.
+// Starts a program of this folder in a checkout, where it is TypeScript: a thread does not inherit what the main program reads it
+// with.
+import { workerData } from "node:worker_threads";
 import { register } from "tsx/esm/api";
 
 register();
-await import("./worker.ts");
+await import(workerData.source);

@@ -5,7 +5,7 @@ import { WallClock } from "../clock.ts";
 import type { BatchResult, BatchStep, BlockData } from "../executor.ts";
 import type { DecoderConfig } from "../model/decoder.ts";
 import { names } from "../onnx/decoder.ts";
-import { CallPlanner, firstGathered, inPieces } from "./calls.ts";
+import { CallPlanner, firstGathered, inPieces, longestQuery } from "./calls.ts";
 import { RotaryTable } from "./rotary-table.ts";
 
 export interface PagedDecoderOptions {
@@ -30,6 +30,7 @@ export class PagedDecoder {
   readonly #values: Float32Array[] = [];
   /** The pool as inputs. */
   readonly #pool: Record<string, Tensor> = {};
+  readonly #outputs: Outputs;
   readonly #clock = new WallClock();
 
   /**
@@ -50,12 +51,14 @@ export class PagedDecoder {
           // longer than that, and not between steps, for spinning threads take the cores from whoever shares them.
           intra_op: { allow_spinning: "1", spin_duration_us: "50" },
           force_spinning_stop: "1",
-          // The runtime's exponential of −∞ is 4e-39, and processors are slow at products with such numbers.
+          // In the threads of the runtime as in this one (starter.ts).
           set_denormal_as_zero: "1",
         },
       },
     });
-    return new PagedDecoder(options, session);
+    const decoder = new PagedDecoder(options, session);
+    await decoder.#warmUp();
+    return decoder;
   }
 
   private constructor(options: PagedDecoderOptions, session: InferenceSession) {
@@ -63,6 +66,7 @@ export class PagedDecoder {
     this.#options = options;
     this.#session = session;
     this.#planner = new CallPlanner(config, blockCount, blockTokens);
+    this.#outputs = new Outputs(config);
     this.#rotary = config.positions.kind === "rope" ? new RotaryTable(config.positions) : undefined;
     for (let layer = 0; layer < config.layers; layer++) {
       this.#keys.push(this.#poolArray());
@@ -71,6 +75,26 @@ export class PagedDecoder {
       this.#pool[names.keys(layer)] = new Tensor("float32", this.#keys[layer], shape);
       this.#pool[names.values(layer)] = new Tensor("float32", this.#values[layer], shape);
     }
+  }
+
+  /**
+   * A prompt that is stored nowhere, as long as one call takes: what the runtime keeps its results in becomes as large as that,
+   * and the weights are read. Where memory is touched for the first time, a step takes up to twice as long.
+   */
+  async #warmUp(): Promise<void> {
+    const { config, blockTokens } = this.#options;
+    const tokens = Math.min(longestQuery, config.maxPositions);
+    const blocks = Math.ceil(tokens / blockTokens);
+    await this.executeStep({
+      inputIds: new Int32Array(tokens),
+      positions: Int32Array.from({ length: tokens }, (_, i) => i),
+      slotMapping: new Int32Array(tokens).fill(-1),
+      cuSeqlensQ: Int32Array.of(0, tokens),
+      contextLens: Int32Array.of(tokens),
+      blockTables: new Int32Array(blocks),
+      maxBlocksPerSequence: blocks,
+      logitsIndices: Int32Array.of(tokens - 1),
+    });
   }
 
   async executeStep(whole: BatchStep): Promise<BatchResult> {
@@ -84,12 +108,12 @@ export class PagedDecoder {
       const call = new Call(step, sequences, this.#options, minQueries);
       const inputs = { ...this.#pool, ...this.#rotary?.inputs(call.rotaryPositions), ...call.inputs };
       const runNs = this.#clock.now();
-      const outputs = await this.#session.run(inputs);
+      const outputs = this.#outputs.of(call.slots.length, call.logits.length);
+      await this.#session.run(inputs, outputs.tensors);
       deviceNs += this.#clock.now() - runNs;
       this.#store(outputs, call.slots);
-      const rows = outputs[names.logits].data as Float32Array;
       call.logits.forEach((row, i) => {
-        logits.set(rows.subarray(i * vocabulary, (i + 1) * vocabulary), row * vocabulary);
+        logits.set(outputs.logits.subarray(i * vocabulary, (i + 1) * vocabulary), row * vocabulary);
       });
     }
     const deviceMs = deviceNs / 1e6;
@@ -136,11 +160,14 @@ export class PagedDecoder {
     return blockTokens * config.kvHeads * config.headDim;
   }
 
-  /** All zeros, because what is masked is still multiplied with 0. */
+  /**
+   * All zeros, because what is masked is still multiplied with 0. Written and not only reserved: the system would find memory
+   * for a block when a request comes to it, and let it wait for that.
+   */
   #poolArray(): Float32Array {
     const { config, blockCount, blockTokens } = this.#options;
     try {
-      return new Float32Array(blockCount * this.#blockWidth);
+      return new Float32Array(blockCount * this.#blockWidth).fill(0);
     } catch {
       const gib = (2 * 4 * config.layers * blockCount * this.#blockWidth) / 2 ** 30;
       throw new InputError(
@@ -149,12 +176,56 @@ export class PagedDecoder {
     }
   }
 
-  #store(outputs: InferenceSession.OnnxValueMapType, slots: Int32Array): void {
+  #store({ keys, values }: CallOutputs, slots: Int32Array): void {
     const width = this.#blockWidth / this.#options.blockTokens;
-    this.#keys.forEach((keys, layer) => {
-      copyRuns(outputs[names.newKeys(layer)].data as Float32Array, keys, slots, width);
-      copyRuns(outputs[names.newValues(layer)].data as Float32Array, this.#values[layer], slots, width);
+    this.#keys.forEach((pool, layer) => {
+      copyRuns(keys[layer], pool, slots, width);
+      copyRuns(values[layer], this.#values[layer], slots, width);
     });
+  }
+}
+
+/** What a call computes: of each layer the rows' keys and values, and the rows' logits that are wanted. */
+interface CallOutputs {
+  readonly keys: readonly Float32Array[];
+  readonly values: readonly Float32Array[];
+  readonly logits: Float32Array;
+  /** The same, as the runtime is told where to write it. */
+  readonly tensors: Readonly<Record<string, Tensor>>;
+}
+
+/**
+ * Where calls write their outputs, the same memory each time. The runtime's own outputs would be kept until they are collected
+ * as garbage, and what comes meanwhile would get memory that nobody has touched before.
+ */
+class Outputs {
+  readonly #config: DecoderConfig;
+  #rows = new Float32Array(0);
+  #logits = new Float32Array(0);
+
+  constructor(config: DecoderConfig) {
+    this.#config = config;
+  }
+
+  /** Valid until the next call. */
+  of(rowCount: number, logitCount: number): CallOutputs {
+    const { layers, kvHeads, headDim, vocabulary } = this.#config;
+    const width = kvHeads * headDim;
+    const size = rowCount * width;
+    if (this.#rows.length < 2 * layers * size) this.#rows = new Float32Array(2 * layers * size);
+    if (this.#logits.length < logitCount * vocabulary) this.#logits = new Float32Array(logitCount * vocabulary);
+    const part = (i: number) => this.#rows.subarray(i * size, (i + 1) * size);
+    const keys = Array.from({ length: layers }, (_, layer) => part(2 * layer));
+    const values = Array.from({ length: layers }, (_, layer) => part(2 * layer + 1));
+    const logits = this.#logits.subarray(0, logitCount * vocabulary);
+    const tensors: Record<string, Tensor> = {
+      [names.logits]: new Tensor("float32", logits, [logitCount, vocabulary]),
+    };
+    for (let layer = 0; layer < layers; layer++) {
+      tensors[names.newKeys(layer)] = new Tensor("float32", keys[layer], [rowCount, width]);
+      tensors[names.newValues(layer)] = new Tensor("float32", values[layer], [rowCount, width]);
+    }
+    return { keys, values, logits, tensors };
   }
 }
 

@@ -1,27 +1,26 @@
-import type { Worker } from "node:worker_threads";
 import { assert, InputError, InvariantError } from "../../core/errors.ts";
 import { ExecutorError } from "../executor.ts";
+import type { Thread } from "./thread.ts";
 import type { Answer, Ask } from "./worker.ts";
 
 /** The other end of a worker thread: one question at a time, and whoever waits is told if the worker dies. */
 export class Remote {
-  readonly #worker: Worker;
+  readonly #thread: Thread;
   #waiting: { resolve(value: unknown): void; reject(error: Error): void } | undefined;
   /** Why the worker is gone. */
   #end: Error | undefined;
 
-  constructor(worker: Worker) {
-    this.#worker = worker;
-    // A program that has ended otherwise does not wait for an idle worker.
-    worker.unref();
-    worker.on("message", (answer: Answer) => {
-      const waiting = this.#take();
-      if ("value" in answer) waiting?.resolve(answer.value);
-      else waiting?.reject(errorOf(answer.error));
-    });
-    worker.on("messageerror", (error) => this.#died(error.message));
-    worker.on("error", (error) => this.#died(error instanceof Error ? error.message : String(error)));
-    worker.on("exit", (code) => this.#died(`it exited with code ${code}`));
+  constructor(thread: Thread) {
+    this.#thread = thread;
+    thread.listen(
+      (message) => {
+        const answer = message as Answer;
+        const waiting = this.#take();
+        if ("value" in answer) waiting?.resolve(answer.value);
+        else waiting?.reject(errorOf(answer.error));
+      },
+      (cause) => this.#died(cause),
+    );
   }
 
   /** @throws ExecutorError if the worker has died or dies meanwhile, with its cause; what the worker threw */
@@ -30,8 +29,8 @@ export class Remote {
     assert(this.#waiting === undefined, "one call at a time");
     return new Promise<unknown>((resolve, reject) => {
       this.#waiting = { resolve, reject };
-      this.#worker.ref();
-      this.#worker.postMessage(ask);
+      this.#thread.hold(true);
+      this.#thread.post(ask);
     }) as Promise<Value>;
   }
 
@@ -41,7 +40,7 @@ export class Remote {
         await this.ask({ kind: "close" });
       } finally {
         this.#end = new ExecutorError("the executor has been closed");
-        await this.#worker.terminate();
+        await this.#thread.terminate();
       }
     }
   }
@@ -54,7 +53,7 @@ export class Remote {
   #take() {
     const waiting = this.#waiting;
     this.#waiting = undefined;
-    this.#worker.unref();
+    this.#thread.hold(false);
     return waiting;
   }
 }

@@ -1,4 +1,4 @@
-import { parentPort, workerData } from "node:worker_threads";
+import { type MessagePort, workerData } from "node:worker_threads";
 import { assert } from "../../core/errors.ts";
 import type { BatchResult, BatchStep, BlockData } from "../executor.ts";
 import { PagedDecoder, type PagedDecoderOptions } from "./paged-decoder.ts";
@@ -16,11 +16,12 @@ export type Answer =
   | { readonly value: BatchResult | BlockData | undefined }
   | { readonly error: { readonly name: string; readonly message: string } };
 
+const { port, source: _, ...options } = workerData as PagedDecoderOptions & { port: MessagePort; source?: string };
 let decoder: PagedDecoder | undefined;
 
 async function answer(ask: Ask): Promise<BatchResult | BlockData | undefined> {
   if (ask.kind === "load") {
-    decoder = await PagedDecoder.load(workerData as PagedDecoderOptions);
+    decoder = await PagedDecoder.load(options);
     return undefined;
   }
   assert(decoder !== undefined, "nothing has been loaded");
@@ -41,8 +42,6 @@ async function answer(ask: Ask): Promise<BatchResult | BlockData | undefined> {
   }
 }
 
-const port = parentPort;
-assert(port !== null, "this is the program of a worker thread");
 port.on("message", async (ask: Ask) => {
   try {
     const value = await answer(ask);

@@ -3,9 +3,17 @@ import { join } from "node:path";
 import { expect, test } from "vitest";
 import { ended, fromSource, newFolder, start } from "./program.ts";
 
-/** Ends the worker thread when it has answered that often. */
-const killing = (answers: number) =>
-  `data:text/javascript,process.on("worker",(w)=>{let n=0;w.on("message",()=>{if(++n===${answers})w.terminate();});});`;
+/** Ends the executor's threads when they have been asked that often. */
+const killing = (asks: number) =>
+  `data:text/javascript,${encodeURIComponent(`
+  import { MessagePort } from "node:worker_threads";
+  const { postMessage } = MessagePort.prototype;
+  let starter, n = 0;
+  process.on("worker", (worker) => { starter = worker; });
+  MessagePort.prototype.postMessage = function (message, ...others) {
+    if (message?.kind && ++n === ${asks}) starter.terminate();
+    return postMessage.call(this, message, ...others);
+  };`)}`;
 
 test.each(["replay", "compare"])(
   "%s says in one line that its worker died, and leaves nothing behind",

@@ -1,10 +1,10 @@
 import { mkdtempSync, readdirSync, readFileSync, rmSync, statSync, truncateSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { Worker } from "node:worker_threads";
 import { afterAll, beforeEach, expect, test } from "vitest";
 import { type CpuExecutorOptions, openCpuExecutor } from "../../../engine/cpu/executor.ts";
 import { Remote } from "../../../engine/cpu/remote.ts";
+import { startThread } from "../../../engine/cpu/thread.ts";
 import { type Executor, ExecutorError } from "../../../engine/executor.ts";
 import type { WeightSource } from "../../../engine/model/decoder.ts";
 import { randomWeights } from "../../../engine/model/random.ts";
@@ -75,11 +75,25 @@ test.each([
   ["process.exit(3);", "it exited with code 3"],
   ["for (const all = []; ; ) all.push({});", "memory"],
 ])("a worker that dies by %s is reported with its cause", async (program, cause) => {
-  const code = `require("node:worker_threads").parentPort.on("message", () => { ${program} });`;
-  const remote = new Remote(new Worker(code, { eval: true, resourceLimits: { maxOldGenerationSizeMb: 16 } }));
+  const code = `import { workerData } from "node:worker_threads"; workerData.port.on("message", () => { ${program} });`;
+  const file = `data:text/javascript,${encodeURIComponent(code)}`;
+  const remote = new Remote(startThread({ file }, {}, { maxOldGenerationSizeMb: 16 }));
   await expect(remote.ask({ kind: "read", block: 0 })).rejects.toThrow(cause);
   await expect(remote.ask({ kind: "read", block: 0 })).rejects.toThrow("the executor's worker thread died");
   await remote.close();
+});
+
+test("every executor's thread takes the smallest numbers for 0, not only that of the first one, and the program's own does not", async () => {
+  const smallest = "[2e-310, 5e-324].reduce((sum, value) => sum + 2 * value, 0)";
+  const code = `import { workerData } from "node:worker_threads"; workerData.port.postMessage(${smallest});`;
+  const file = `data:text/javascript,${encodeURIComponent(code)}`;
+  for (let i = 0; i < 3; i++) {
+    const thread = startThread({ file }, {});
+    thread.hold(true);
+    expect(await new Promise((said) => thread.listen(said, said))).toBe(0);
+    await thread.terminate();
+  }
+  expect([2e-310, 5e-324].reduce((sum, value) => sum + 2 * value, 0)).toBeGreaterThan(0);
 });
 
 test("a pool that does not fit into memory is refused with its size", async () => {

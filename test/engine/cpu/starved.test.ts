@@ -10,6 +10,12 @@ import { type Executor, ExecutorError } from "../../../engine/executor.ts";
 import { loadModel } from "../../../engine/model/load.ts";
 import { blockTokens, stepOf } from "./decoders.ts";
 
+/** The thread from which executors' threads are started. */
+let starter: Worker | undefined;
+process.on("worker", (started) => {
+  starter = started;
+});
+
 const folder = mkdtempSync(join(tmpdir(), "kvlab-starved-"));
 const executors: Executor[] = [];
 afterAll(async () => {
@@ -81,16 +87,14 @@ test("whatever could not be allocated is said with what was asked for, and other
 });
 
 test("a worker that is killed is said, by whoever waits and by whoever comes later", async () => {
-  let worker: Worker | undefined;
-  process.once("worker", (started) => {
-    worker = started;
-  });
   const executor = await opened();
   await executor.readBlock(3);
-  const killed = worker?.terminate();
+  const killed = starter?.terminate();
   const waiting = executor.executeStep(stepOf([{ tokens: [1, 2], from: 0, to: 2, table: [4] }]));
   await expect(waiting).rejects.toThrow("the executor's worker thread died: it exited with code 1");
   await killed;
   await expect(executor.readBlock(3)).rejects.toBeInstanceOf(ExecutorError);
   await executor.close();
+  const another = await opened();
+  expect((await another.readBlock(3)).keys[0]).toBe(0);
 });
