@@ -5,6 +5,8 @@ const isLong = process.env["KVLAB_LONG"] === "1";
 export default defineConfig({
   test: {
     include: ["test/**/*.test.ts"],
+    // All processors: many tests wait for programs, and two of them would otherwise be one.
+    maxWorkers: "100%",
     setupFiles: ["test/support/seed.ts"],
     testTimeout: isLong ? 7_200_000 : 120_000,
   },

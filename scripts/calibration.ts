@@ -1,12 +1,12 @@
-// How well the simulator foretells the engine with a cost model that `kvlab calibrate` fitted: docs/calibration.md.
-//   npx tsx scripts/calibration.ts calibrate     measures what steps take (four minutes), best several times
-//   npx tsx scripts/calibration.ts NAME …        serves these workloads with the engine, twice each (four minutes each)
-//   npx tsx scripts/calibration.ts write         simulates them, and writes the page from all that was measured
+// How well the simulator foretells the engine's times: docs/calibration.md.
+//   npx tsx scripts/calibration.ts NAME …   serves these workloads with the engine, twice each, in turn with designed steps (five minutes each)
+//   npx tsx scripts/calibration.ts plot     measures designed steps alone, for the picture (three minutes)
+//   npx tsx scripts/calibration.ts write    writes the page from all that was measured
 import { execFileSync } from "node:child_process";
-import { copyFileSync, existsSync, mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
+import { existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
-import type { CalibrationDocument } from "../cli/calibrate/calibration-report.ts";
 import type { RunReport } from "../cli/output/report.ts";
+import type { VerifyReport } from "../cli/verify/verify-report.ts";
 import type { ChatOptions } from "../traces/generate.ts";
 import { chatSource } from "../traces/generate.ts";
 import { writeMooncake } from "../traces/write-mooncake.ts";
@@ -19,9 +19,20 @@ interface Workload {
 }
 
 const model = ["--model", "random:160m", "--threads", "1"];
+/** Tokens. */
+const longestPrompt = 480;
+const chatRequests = 100;
 const usual: Partial<ChatOptions> = {
-  ...{ requests: 100, seed: 17, systemPrompts: 20, systemTokens: 100, turns: 4, userTokens: 40, outputTokens: 16 },
-  ...{ thinkS: 10, sessionsPerS: 1, maxInputTokens: 480 },
+  ...{
+    requests: chatRequests,
+    seed: 17,
+    systemPrompts: 20,
+    systemTokens: 100,
+    turns: 4,
+    userTokens: 40,
+    outputTokens: 16,
+  },
+  ...{ thinkS: 10, sessionsPerS: 1, maxInputTokens: longestPrompt },
 };
 const vllm = ["--policy", "vllm", "--blocks", "2000"];
 const workloads: Readonly<Record<string, Workload>> = {
@@ -38,10 +49,16 @@ const workloads: Readonly<Record<string, Workload>> = {
     rate: 0.8,
     options: ["--policy", "sglang", "--blocks", "300"],
   },
-  flood: {
-    about: "2 requests a second, more than the engine can serve, 8 at once",
+  knee: {
+    about: "2 requests a second, nearly all that the engine can serve, 8 at once",
     chat: { ...usual, seed: 21 },
     rate: 2,
+    options: [...vllm, "--scheduler-option", "max-num-seqs=8"],
+  },
+  flood: {
+    about: "4 requests a second, more than the engine can serve, 8 at once",
+    chat: { ...usual, seed: 22 },
+    rate: 4,
     options: [...vllm, "--scheduler-option", "max-num-seqs=8"],
   },
 };
@@ -49,6 +66,7 @@ const workloads: Readonly<Record<string, Workload>> = {
 const root = fileURLToPath(new URL("..", import.meta.url));
 const folder = `${root}runs/calibration`;
 const tsx = fileURLToPath(import.meta.resolve("tsx"));
+
 const kvlab = (...args: readonly string[]) =>
   execFileSync(process.execPath, ["--import", tsx, `${root}cli/main.ts`, ...args], {
     cwd: folder,
@@ -56,46 +74,6 @@ const kvlab = (...args: readonly string[]) =>
     stdio: ["ignore", "pipe", "inherit"],
     maxBuffer: 2 ** 28,
   });
-
-/** What was calibrated, one after the other. */
-const calibrations = (): readonly string[] =>
-  Array.from({ length: 100 }, (_, i) => `calibration-${i + 1}`).filter((name) => existsSync(`${folder}/${name}.json`));
-
-async function calibrate(): Promise<void> {
-  const name = `calibration-${calibrations().length + 1}`;
-  const share = await foreignShare(async () => {
-    const sizes = ["--max-prompt", "512", "--max-batch", "8", "--rounds", "1"];
-    const files = ["--out", `${name}.cost.json`, "--plot", `${name}.svg`];
-    writeFileSync(
-      `${folder}/${name}.json`,
-      kvlab("calibrate", ...model, "--policy", "vllm", ...sizes, ...files, "--json"),
-    );
-  });
-  console.log(`other programs: ${(100 * share).toFixed(1)} % of the time`);
-}
-
-/** The mean of two calibrations, the one before a workload and the one behind it, because the machine has phases: NAME.cost.json. */
-function meanCost(name: string): string {
-  const before: number = JSON.parse(readFileSync(`${folder}/${name}.calibration.json`, "utf8"));
-  const files = [before, before + 1]
-    .map((n) => `${folder}/calibration-${n}.cost.json`)
-    .filter((path) => existsSync(path))
-    .map((path) => JSON.parse(readFileSync(path, "utf8")));
-  const names = new Set(files.flatMap(({ picoseconds }) => Object.keys(picoseconds)));
-  const picoseconds = Object.fromEntries(
-    [...names].map((each) => [each, Math.round(sum(files.map((file) => file.picoseconds[each] ?? 0)) / files.length)]),
-  );
-  writeFileSync(`${folder}/${name}.cost.json`, JSON.stringify({ ...files[0], picoseconds }));
-  return `${name}.cost.json`;
-}
-
-const sum = (values: readonly number[]) => values.reduce((total, value) => total + value, 0);
-
-async function replay(name: string, ...target: readonly string[]): Promise<RunReport> {
-  const { chat, rate, options } = workloads[name];
-  if (!existsSync(`${folder}/${name}.jsonl`)) await writeMooncake(chatSource(chat), `${folder}/${name}.jsonl`);
-  return JSON.parse(kvlab("replay", `${name}.jsonl`, "--rate", String(rate), ...options, "--json", ...target));
-}
 
 /** Jiffies of all programs, and of those that this one has started and that have ended (proc(5)). */
 function usedJiffies(): { readonly all: number; readonly own: number } {
@@ -109,196 +87,141 @@ function usedJiffies(): { readonly all: number; readonly own: number } {
   return { all: user + nice + system, own: [11, 12, 13, 14].reduce((sum, at) => sum + Number(mine[at]), 0) };
 }
 
-/** Of the processor time that was used meanwhile, the share of other programs. */
-async function foreignShare(act: () => Promise<void>): Promise<number> {
-  const before = usedJiffies();
-  await act();
-  const after = usedJiffies();
-  return 1 - (after.own - before.own) / (after.all - before.all);
+interface Measured extends VerifyReport {
+  /** Of the processor time that was used meanwhile, that of other programs. */
+  readonly foreignShare: number;
 }
 
-/** The machine was nearly alone. */
-const quietShare = 0.08;
-const attempts = 3;
-
-/** Until two runs had the machine for themselves, or there were enough; the two that were least disturbed stay. */
 async function serve(name: string): Promise<void> {
-  writeFileSync(`${folder}/${name}.calibration.json`, `${calibrations().length}`);
-  const state = `${folder}/${name}.shares.json`;
-  const shares: number[] = existsSync(state) ? JSON.parse(readFileSync(state, "utf8")) : [];
-  for (let attempt = 0; attempt < attempts && shares.filter((share) => share < quietShare).length < 2; attempt++) {
-    const worst = shares.length < 2 ? shares.length : shares.indexOf(Math.max(...shares));
-    const share = await foreignShare(async () => {
-      const report = await replay(name, "--target", "cpu", ...model, "--out", `${name}-new`);
-      const { throughput, latency, cluster } = report;
-      console.log(
-        `${name}: busy ${cluster!.replicas[0].utilisation.toFixed(2)}, ${throughput!.makespanS.toFixed(2)} s, ` +
-          `TTFT ${latency!.ttftMs!.mean.toFixed(1)} ms, latency ${latency!.e2eMs!.mean.toFixed(1)} ms`,
-      );
-    });
-    console.log(`other programs: ${(100 * share).toFixed(1)} % of the time`);
-    if (shares.length === 2 && share >= shares[worst]) continue;
-    rmSync(`${folder}/${name}-${worst + 1}`, { recursive: true, force: true });
-    renameSync(`${folder}/${name}-new`, `${folder}/${name}-${worst + 1}`);
-    shares[worst] = share;
-    writeFileSync(state, JSON.stringify(shares));
-  }
+  const { chat, rate, options } = workloads[name];
+  if (!existsSync(`${folder}/${name}.jsonl`)) await writeMooncake(chatSource(chat), `${folder}/${name}.jsonl`);
+  const before = usedJiffies();
+  const text = kvlab(
+    "verify",
+    `${name}.jsonl`,
+    "--rate",
+    `${rate}`,
+    ...model,
+    ...options,
+    "--calibrate",
+    "1",
+    "--json",
+  );
+  const after = usedJiffies();
+  const foreignShare = 1 - (after.own - before.own) / (after.all - before.all);
+  const measured: Measured = { ...JSON.parse(text), foreignShare };
+  writeFileSync(`${folder}/${name}.json`, JSON.stringify(measured));
+  const far = measured.times!.filter(({ figure }) => targets[figure] !== undefined);
+  console.log(
+    name,
+    Object.fromEntries(far.map(({ figure, noise, error }) => [figure, [signed(noise!), signed(error!)]])),
+  );
 }
 
-/** What is foretold, and within what it is to be right. */
-const figures: readonly { name: string; within?: number; of: (report: RunReport) => number }[] = [
-  { name: "output tokens/s", within: 0.03, of: ({ throughput }) => throughput!.outputTokensPerS },
-  { name: "makespan, s", of: ({ throughput }) => throughput!.makespanS },
-  { name: "share of time busy", of: ({ cluster }) => cluster!.replicas[0].utilisation },
-  { name: "hit ratio (tokens)", of: ({ cache }) => cache.hitRatio.token },
-  ...(["ttftMs", "tpotMs", "e2eMs"] as const).flatMap((kind) =>
-    (["mean", "p50", "p90", "p95", "p99"] as const).map((part) => ({
-      name: `${{ ttftMs: "TTFT", tpotMs: "TPOT", e2eMs: "latency" }[kind]} ${part}, ms`,
-      ...(kind !== "tpotMs" && part === "mean" && { within: 0.05 }),
-      ...(part === "p99" && { within: 0.1 }),
-      of: ({ latency }: RunReport) => latency![kind]![part],
-    })),
-  ),
-];
+/** By how much all steps are made longer, to see which figures hang on less than what single steps are off by. */
+const factors = [0.97, 0.98, 0.99, 1, 1.01, 1.02, 1.03];
+
+/** Of each figure, between what the simulator's are with steps that take so much less or more. */
+function ranges(
+  name: string,
+  { engine, times, calibration }: Measured,
+): Map<string, readonly [least: number, most: number]> {
+  const { rate, options } = workloads[name];
+  const found = factors.map((factor) => {
+    const picoseconds = Object.fromEntries(
+      calibration!.coefficients.map((one) => [one.name, Math.round(one.picoseconds * factor)]),
+    );
+    writeFileSync(`${folder}/scaled.json`, JSON.stringify({ schema: "cost/1", calls: engine.calls, picoseconds }));
+    const args = ["--rate", `${rate}`, ...options, "--target", "sim", "--cost", "scaled.json", "--no-save", "--json"];
+    return JSON.parse(kvlab("replay", `${name}.jsonl`, ...args)) as RunReport;
+  });
+  const of = (figure: string, { latency, throughput, cache }: RunReport): number => {
+    const [kind, part] = figure.split(" ") as ["ttftMs" | "tpotMs" | "e2eMs", "mean"];
+    if (part) return figure === "hitRatio token" ? cache.hitRatio.token : latency![kind]![part];
+    return throughput![figure as "makespanS"];
+  };
+  return new Map(
+    times!.map(({ figure }) => {
+      const values = found.map((report) => of(figure, report));
+      return [figure, [Math.min(...values), Math.max(...values)]];
+    }),
+  );
+}
+
+/** Within what a figure is to be foretold. */
+const targets: Readonly<Record<string, number>> = {
+  outputTokensPerS: 0.03,
+  ...{ "ttftMs mean": 0.05, "e2eMs mean": 0.05 },
+  ...{ "ttftMs p99": 0.1, "tpotMs p99": 0.1, "e2eMs p99": 0.1 },
+};
+
+const words: Readonly<Record<string, string>> = {
+  ...{ ttftMs: "TTFT, ms:", tpotMs: "TPOT, ms:", e2eMs: "latency, ms:", requestsPerS: "requests/s" },
+  ...{ outputTokensPerS: "output tokens/s", makespanS: "makespan, s", hitRatio: "hit ratio, by" },
+};
 
 const signed = (share: number) => `${share < 0 ? "−" : "+"}${Math.abs(100 * share).toFixed(1)} %`;
 const row = (cells: readonly string[]) => `| ${cells.join(" | ")} |`;
-const number = (value: number) => (value < 1 ? value.toFixed(3) : value.toPrecision(4));
+const number = (value: number) => (value < 1 ? value.toFixed(3) : Number(value.toPrecision(4)).toLocaleString("en-US"));
 
-/** Of the targets, how many the designed steps' fit keeps, and which of the others are no further off than the second run is. */
-const kept = { targets: 0, within: 0, withinNoise: 0 };
-
-async function table(name: string): Promise<string> {
-  const [first, second] = [1, 2].map(
-    (turn): RunReport => JSON.parse(readFileSync(`${folder}/${name}-${turn}/run.json`, "utf8")),
-  );
-  const shares: number[] = JSON.parse(readFileSync(`${folder}/${name}.shares.json`, "utf8"));
-  const simulated = async (cost: string) => await replay(name, "--target", "sim", "--cost", cost, "--no-save");
-  const fits = [await simulated(meanCost(name)), await simulated("base.json")];
-  const rows = figures.map(({ name: figure, within, of }) => {
-    const [a, b] = [of(first), of(second)];
-    const mean = (a + b) / 2;
-    const errors = fits.map((fit) => of(fit) / mean - 1);
-    if (within !== undefined) {
-      kept.targets++;
-      if (Math.abs(errors[0]) <= within) kept.within++;
-      else if (Math.abs(errors[0]) <= Math.abs(b / a - 1)) kept.withinNoise++;
-    }
-    const target = within === undefined ? "" : `${100 * within} %`;
-    const cells = errors.map((error) =>
-      within !== undefined && Math.abs(error) > within ? `**${signed(error)}**` : signed(error),
-    );
-    return row([figure, number(a), number(b), signed(b / a - 1), ...cells, target]);
+function table(name: string, measured: Measured): string {
+  const { times, foreignShare, decisions, identical, steps } = measured;
+  const between = ranges(name, measured);
+  const rows = times!.map(({ figure, engine, again, noise, simulated, error }) => {
+    const target = targets[figure];
+    const isMissed = target !== undefined && Math.abs(error!) > target;
+    const [least, most] = between.get(figure)!;
+    return row([
+      figure.replace(/^\w+/, (word) => words[word]),
+      ...[engine, again].map((value) => number(value!)),
+      signed(noise!),
+      number(simulated!),
+      isMissed ? `**${signed(error!)}**` : signed(error!),
+      `${number(least)} – ${number(most)}`,
+      target === undefined ? "" : `${100 * target} %`,
+    ]);
   });
   return [
     `### ${name}: ${workloads[name].about}\n`,
-    row([
-      "",
-      "engine",
-      "again",
-      "noise",
-      "designed steps",
-      name === "base" ? "its own steps" : "steps of *base*",
-      "target",
-    ]),
-    row(["---", "---:", "---:", "---:", "---:", "---:", "---:"]),
+    row(["", "engine", "again", "noise", "simulated", "error", "± 3 %", "target"]),
+    row(["---", ...Array(7).fill("---:")]),
     ...rows,
-    `\nOther programs took ${shares.map((share) => `${(100 * share).toFixed(0)} %`).join(" and ")} of the processor time that was used.`,
+    `\nWith the durations of the engine's steps, ${identical ? "all" : "NOT all"} ${decisions.toLocaleString("en-US")} decisions in ${steps.toLocaleString("en-US")} steps are identical. Other programs took ${(100 * foreignShare).toFixed(0)} % of the processor time that was used.`,
   ].join("\n");
 }
 
-/** A column for each calibration, and their mean. */
-function coefficients(all: readonly CalibrationDocument[]): string {
+/** Of the targets, how many are kept, and which of the others are no further off than the engine's second run is from its first. */
+function kept(all: readonly Measured[]) {
+  const wanted = all.flatMap(({ times }) => times!.filter(({ figure }) => targets[figure] !== undefined));
+  const missed = wanted.filter(({ figure, error }) => Math.abs(error!) > targets[figure]);
+  return {
+    targets: wanted.length,
+    within: wanted.length - missed.length,
+    withinNoise: missed.filter(({ error, noise }) => Math.abs(error!) <= Math.abs(noise!)).length,
+  };
+}
+
+type FitReport = NonNullable<Measured["calibration"]>;
+
+/** A column for each fit. */
+function coefficients(fits: readonly (readonly [name: string, fit: FitReport])[]): string {
   const micro = (ps: number) => (ps / 1e6).toPrecision(3);
-  const names = [...new Set(all.flatMap((one) => one.coefficients.map(({ name }) => name)))];
-  const of = (one: CalibrationDocument, wanted: string) => one.coefficients.find(({ name }) => name === wanted);
+  const names = [...new Set(fits.flatMap(([, { coefficients }]) => coefficients.map(({ name }) => name)))];
+  const of = (fit: FitReport, wanted: string) => fit.coefficients.find(({ name }) => name === wanted);
+  const last = fits.at(-1)![1];
   return [
-    row(["µs", ...all.map((_, i) => `${i + 1}`), "mean", `95 % of ${all.length}`]),
-    row(["---", ...all.map(() => "---:"), "---:", "---:"]),
+    row(["µs", ...fits.map(([name]) => name), `95 % of *${fits.at(-1)![0]}*`]),
+    row(["---", ...fits.map(() => "---:"), "---:"]),
     ...names.map((name) => {
-      const each = all.map((one) => of(one, name)?.picoseconds ?? 0);
-      const last = of(all.at(-1)!, name);
-      const range = last ? `${micro(last.lowPs)} – ${micro(last.highPs)}` : "";
-      return row([name, ...each.map(micro), micro(sum(each) / all.length), range]);
+      const found = of(last, name);
+      const range = found ? `${micro(found.lowPs)} – ${micro(found.highPs)}` : "";
+      return row([name, ...fits.map(([, fit]) => micro(of(fit, name)?.picoseconds ?? 0)), range]);
     }),
   ].join("\n");
 }
 
-const page = (
-  all: readonly CalibrationDocument[],
-  designed: CalibrationDocument,
-  tables: readonly string[],
-) => `# Calibration
-
-\`kvlab calibrate\` measures what an engine's steps take and fits the simulator's cost model to it. This page was written by
-\`npx tsx scripts/calibration.ts write\`, from measurements of one machine and one day.
-
-\`\`\`sh
-kvlab calibrate --model random:160m --policy vllm --out cost.json
-kvlab replay trace.jsonl --target sim --policy vllm --blocks 2000 --cost cost.json
-\`\`\`
-
-## What is measured
-
-The experiment is a trace (\`traces/calibration.ts\`), which the engine serves as any other, with all of a step's time in it: planning,
-gathering the batch, the model, committing. Every round has all groups once, in an order of its own, after a first round that
-is left out:
-
-- prompts of 7 to 511 tokens (one less than \`--max-prompt\`) behind nothing, an eighth, a third and three quarters cached, one, two and four of
-  them at once, the four of different lengths;
-- answers of 1, 2, 4 and 8 requests (\`--max-batch\`) behind short and long contexts, all alike and of different lengths, because attention
-  pads short ones;
-- a prompt that comes while 1 to 8 answers are under way: steps with both.
-
-What requests share is the same prefix for each place in a group, so that contexts are different memory, as in serving.
-
-## The model
-
-A step takes the sum of what its parts cost, none of which is negative. The engine divides a step into calls of the model, each of
-which reads all weights; attention pads the sequences of a call to the longest. The file of coefficients says how steps are divided,
-and the simulator divides its own in the same way (\`core/serving/calls.ts\`), so that calls and padding are parts like the others.
-
-Least squares of relative errors (weights are 1 ÷ fitted²,
-found again eight times), with residuals larger than three times the usual one bounded: a pause of the machine is no cost. Intervals
-hold 95 % of 400 samples of a bootstrap with a seed, over 40 stretches of successive steps, because a slow phase of the machine
-lasts for many steps. Single coefficients are less sure than their sum: \`logits\` and \`decodeTokens\` are one each in nearly every step
-of answers, and either may carry both.
-
-${designed.about}, ${designed.steps.toLocaleString("en-US")} steps, measured ${all.length} times, before, between and behind the workloads below. Intervals and
-residuals are those of the last time.
-
-${coefficients(all)}
-
-![Residuals](calibration.svg)
-
-${residuals(designed)}
-
-The last row is what no model can explain: how far steps of the very same load are from their median.
-
-- \`--from RUN\` fits to the steps of a saved run instead, of the engine or of the simulator, with its own mix of loads.
-- \`kvlab calibrate TRACE --from LOG\` fits to a log of vLLM's requests (requests.jsonl, meta.json, config.json), which has no steps:
-  a time between two tokens is that of the steps between them, and which these are, the simulator says, again and again with
-  what was fitted.
-- What no step had (copied blocks, swapped tokens in the designed steps) costs nothing: fit to a run that has it.
-- Models with sliding windows are fitted by their whole contexts, of which the engine gathers less: use them with a run's own steps.
-
-## What it foretells
-
-Each workload is served twice by the engine; *noise* is the second run ÷ the first − 1. The columns of fits are simulated ÷ mean of both
-runs − 1: of the mean of two calibrations, the one before the workload and the one behind it, and of a fit to the steps of one run of the workload *base*. In bold what misses its target.
-Chat sessions of 100 requests; \`scripts/calibration.ts\` has the options.
-
-The fit to designed steps keeps ${kept.within} of ${kept.targets} targets; ${kept.withinNoise} of the others are no further off than the engine's second run is from
-its first. The machine has two cores that other programs use, too, and phases in which everything is slower for minutes: a fit is of the phase in
-which it was measured, as the columns above show. Latencies move more than steps do, because who waits makes others wait.
-Throughput tests the model only where requests come faster than the engine can serve them; elsewhere it has time to spare. Which
-terms the model has was chosen by the residuals of designed steps, of another measurement.
-
-${tables.join("\n\n")}
-`;
-
 /** A row for each kind of step. */
-function residuals({ residuals: found, repeated }: CalibrationDocument): string {
+function residuals({ residuals: found, repeated }: FitReport): string {
   const names = ["p5", "p25", "p50", "p75", "p95"] as const;
   return [
     row(["measured ÷ fitted − 1", "steps", "mean, ms", ...names, "in all"]),
@@ -316,21 +239,114 @@ function residuals({ residuals: found, repeated }: CalibrationDocument): string 
   ].join("\n");
 }
 
-async function write(): Promise<void> {
-  const all = calibrations().map(
-    (name): CalibrationDocument => JSON.parse(readFileSync(`${folder}/${name}.json`, "utf8")),
-  );
-  kvlab("calibrate", "--from", "base-1", "--out", "base.json", "--json");
-  copyFileSync(`${folder}/calibration-${all.length}.svg`, `${root}docs/calibration.svg`);
-  const tables: string[] = [];
-  const served = Object.keys(workloads).filter((name) => existsSync(`${folder}/${name}-2`));
-  for (const name of served) tables.push(await table(name));
-  writeFileSync(`${root}docs/calibration.md`, page(all, all.at(-1)!, tables));
+const page = (all: readonly (readonly [name: string, measured: Measured])[]) => {
+  const fits = all.map(([name, { calibration }]) => [name, calibration!] as const);
+  const [, designed] = fits.at(-1)!;
+  const { targets: wanted, within, withinNoise } = kept(all.map(([, measured]) => measured));
+  return `# Calibration
+
+\`kvlab calibrate\` measures what an engine's steps take and fits the simulator's cost model to it:
+
+\`\`\`sh
+kvlab calibrate --model random:160m --policy vllm --out cost.json
+kvlab replay trace.jsonl --target sim --policy vllm --blocks 2000 --cost cost.json
+\`\`\`
+
+\`kvlab verify --calibrate\` does that in turn with the trace itself, a second each, and says how far off the simulator is.
+
+This page was written by \`npx tsx scripts/calibration.ts write\`, from measurements of one machine and one day.
+
+## What is measured
+
+The experiment is a trace (\`traces/calibration.ts\`), which the engine serves as any other, with all of a step's time in it: planning,
+gathering the batch, the model, committing. Every round has all groups once, in an order of its own, after a first round that
+is left out:
+
+- prompts from 7 tokens to one less than the longest of the trace (at most ${longestPrompt}) behind nothing, an eighth, a third and three quarters cached, one, two and
+  four of them at once, the four of different lengths;
+- answers of 1, 2, 4 and 8 requests behind short and long contexts, all alike and of different lengths, because attention pads short
+  ones;
+- a prompt that comes while 1 to 8 answers are under way: steps with both.
+
+What requests share is the same prefix for each place in a group, so that contexts are different memory, as in serving.
+
+## The model
+
+A step takes the sum of what its parts cost, none of which is negative. The engine divides a step into calls of the model, each of
+which reads all weights; attention pads the sequences of a call to the longest. The file of coefficients says how steps are divided,
+and the simulator divides its own in the same way (\`core/serving/calls.ts\`), so that calls and padding are parts like the others.
+
+Least squares of relative errors (weights are 1 ÷ fitted²,
+found again eight times), with residuals larger than three times the usual one bounded; then all coefficients are scaled so that all
+steps together take what they took, but for pauses (more than twice what is fitted). Intervals
+hold 95 % of 400 samples of a bootstrap with a seed, over 40 stretches of successive steps, because a slow phase of the machine
+lasts for many steps. Single coefficients are less sure than their sum: \`step\` and \`calls\` are one each in nearly every step
+of answers, and either may carry both.
+
+${designed.about}; ${designed.steps.toLocaleString("en-US")} steps for each of the workloads below.
+
+${coefficients(fits)}
+
+Residuals of the fit for *${fits.at(-1)![0]}*, and as a picture those of \`kvlab calibrate\` by itself:
+
+${residuals(designed)}
+
+![Residuals](calibration.svg)
+
+The last row is what no model can explain: how far steps of the very same load are from their median.
+
+- \`--from RUN\` fits to the steps of a saved run instead, of the engine or of the simulator, with its own mix of loads.
+- \`kvlab calibrate TRACE --from LOG\` fits to a log of vLLM's requests (requests.jsonl, meta.json, config.json), which has no steps:
+  a time between two tokens is that of the steps between them, and which these are, the simulator says, again and again with
+  what was fitted.
+- What no step had (copied blocks, swapped tokens in the designed steps) costs nothing: fit to a run that has it.
+- Models with sliding windows are fitted by their whole contexts, of which the engine gathers less: use them with a run's own steps.
+
+## What it foretells
+
+\`\`\`sh
+npx tsx scripts/calibration.ts ${all.map(([name]) => name).join(" ")} plot write
+\`\`\`
+
+Each workload is served twice, by two engines in one process that take turns with a third one, which serves the designed steps
+(\`kvlab verify TRACE --calibrate 1\`): always the one that is least far with its work goes on, for a second or a little more. *Noise*
+is the second run ÷ the first − 1. *Simulated* is what the simulator makes of the trace with what was fitted to the designed steps
+alone, and *error* its quotient with the mean of both runs, in bold where it misses its target. *± 3 %* is between what the simulator's
+figure is if all steps take 3 % less to 3 % more, in seven simulations: single steps are off by that much, and where it makes a large
+difference, a figure hangs on which request came just before or just after a step began, as P99 of ${chatRequests} requests does. The workloads are ${chatRequests} requests of chat
+sessions (\`scripts/calibration.ts\` has the options); arrival rate, lengths, policy, size of the cache and limit of the batch
+differ, while the designed steps are measured with the policy of the workload.
+
+**The simulator keeps ${within} of ${wanted} targets${wanted === within ? "" : `; ${withinNoise} of the others are no further off than the engine's second run is from its first`}.**
+
+Engines take turns because the machine, two cores that are shared with others, has phases in which everything takes up to a fifth longer
+for minutes. Measured one after the other (designed steps, then the workload twice, then designed steps again), the engine's own second
+run was up to 16 % from its first in mean latency, and 6 of 24 targets were kept. Latencies move more than steps do, because who waits
+makes others wait. Throughput tests the model only where requests come faster than the engine can serve them (*flood*); elsewhere it
+has time to spare.
+
+${all.map(([name, measured]) => table(name, measured)).join("\n\n")}
+`;
+};
+
+/** Residuals as a picture, of a measurement of its own. */
+function plot(): void {
+  const options = ["--max-prompt", String(longestPrompt), "--max-batch", "8", "--rounds", "1", "--out", "cost.json"];
+  kvlab("calibrate", ...model, "--policy", "vllm", ...options, "--plot", `${root}docs/calibration.svg`);
+}
+
+function write(): void {
+  const served = Object.keys(workloads).filter((name) => existsSync(`${folder}/${name}.json`));
+  const all = served.map((name): [string, Measured] => [
+    name,
+    JSON.parse(readFileSync(`${folder}/${name}.json`, "utf8")),
+  ]);
+  writeFileSync(`${root}docs/calibration.md`, page(all));
 }
 
 mkdirSync(folder, { recursive: true });
 for (const what of process.argv.slice(2)) {
-  if (what === "calibrate") await calibrate();
-  else if (what === "write") await write();
+  if (what === "write") write();
+  else if (what === "plot") plot();
   else await serve(what);
 }

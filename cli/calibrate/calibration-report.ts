@@ -39,23 +39,28 @@ function residuals(kind: MeasuredKind | "all", rows: readonly { readonly ns: num
   };
 }
 
+/** A row for each kind of step, and for all of them. */
+export function residualsByKind(steps: readonly Measured[], fittedNs: ArrayLike<number>) {
+  const rows = steps.map(({ ns, kind }, i) => ({ ns, kind, fittedNs: fittedNs[i] }));
+  const kinds = [...new Set(rows.map(({ kind }) => kind))].sort();
+  return [
+    ...kinds.map((kind) =>
+      residuals(
+        kind,
+        rows.filter((row) => row.kind === kind),
+      ),
+    ),
+    residuals("all", rows),
+  ];
+}
+
 /** What a fit found, and how far off it is. */
 export function fitReport({ about, steps, fit }: FittedSteps) {
-  const rows = steps.map(({ ns, kind }, i) => ({ ns, kind, fittedNs: fit.fittedNs[i] }));
-  const kinds = [...new Set(rows.map(({ kind }) => kind))].sort();
   return {
     about,
     steps: steps.length,
     coefficients: fit.coefficients,
-    residuals: [
-      ...kinds.map((kind) =>
-        residuals(
-          kind,
-          rows.filter((row) => row.kind === kind),
-        ),
-      ),
-      residuals("all", rows),
-    ],
+    residuals: residualsByKind(steps, fit.fittedNs),
     repeated: repeated(steps),
   };
 }

@@ -4,7 +4,10 @@ import { eventNames } from "../../core/events.ts";
 import type { LogBooks } from "../../core/log-books.ts";
 import { type Decisions, decisionCounts, firstParting, type Parting } from "../../core/serving/decisions.ts";
 import { type ServedState, stateAfter } from "../../core/serving/served-state.ts";
-import { fitReport } from "../calibrate/calibration-report.ts";
+import type { StepTable } from "../../core/serving/step-table.ts";
+import { fittedNsOf } from "../../sim/cost/fit.ts";
+import { fitReport, residualsByKind } from "../calibrate/calibration-report.ts";
+import { stepsFrom } from "../calibrate/measured-steps.ts";
 import { EventWords } from "../compare/event-words.ts";
 import type { RunConfig } from "../input/configuration.ts";
 import type { Input } from "../input/input.ts";
@@ -55,7 +58,7 @@ export function verifyReport(
     /** With a cost model: what the simulator foretells of the engine's times. */
     times: verification.times ? timesReport(verification.times) : null,
     /** Where steps were measured meanwhile: the cost model, and how far off it is. */
-    calibration: verification.times?.measured ? fitReport(verification.times.measured) : null,
+    calibration: verification.times?.measured ? calibrationReport(verification.times.measured, steps) : null,
   };
 }
 
@@ -80,6 +83,13 @@ function timesReport({ engine, simulated, again }: Times) {
     row("makespanS", ({ throughput }) => throughput.makespanS),
     row("hitRatio token", ({ counters }) => counters.hitTokens / Math.max(1, counters.lookupTokens)),
   ];
+}
+
+/** The fit to designed steps, and how far off it is for them and for the steps of the trace. */
+function calibrationReport(measured: NonNullable<Times["measured"]>, steps: StepTable) {
+  const served = stepsFrom(steps, 0);
+  const fittedNs = served.map(({ amounts }) => fittedNsOf(measured.fit, amounts));
+  return { ...fitReport(measured), traceResiduals: residualsByKind(served, fittedNs) };
 }
 
 /** By how much it is more; null if there is nothing to compare. */

@@ -43,12 +43,18 @@ function timesText(times: NonNullable<VerifyReport["times"]>): string {
 }
 
 /** How far the fit is from the steps that it was made from. */
-function calibratedText({ steps, residuals, repeated }: NonNullable<VerifyReport["calibration"]>): string {
+function calibratedText({
+  steps,
+  residuals,
+  traceResiduals,
+  repeated,
+}: NonNullable<VerifyReport["calibration"]>): string {
   const signed = (share: number) => `${share < 0 ? "−" : "+"}${percent(Math.abs(share))}`;
-  const { p25, p75 } = residuals.at(-1)!;
-  const alike = repeated ? `; steps of the very same load ${signed(repeated.p25)} to ${signed(repeated.p75)}` : "";
+  const quartiles = ({ p25, p75 }: { readonly p25: number; readonly p75: number }) =>
+    `${signed(p25)} to ${signed(p75)}`;
+  const alike = repeated ? `; steps of the very same load ${quartiles(repeated)}` : "";
   return wrapped(
-    `Simulated with what ${counted(steps, "designed step")} took, which the engine ran in turn with the trace; quartiles of measured ÷ fitted − 1: ${signed(p25)} to ${signed(p75)}${alike}`,
+    `Simulated with what ${counted(steps, "designed step")} took, which the engine ran in turn with the trace; quartiles of measured ÷ fitted − 1: ${quartiles(residuals.at(-1)!)}, of the trace's steps ${quartiles(traceResiduals.at(-1)!)}${alike}`,
     0,
   );
 }

@@ -56,7 +56,7 @@ const samples = 400;
 
 /**
  * Coefficients from 0 that explain what steps took (least squares of relative errors, reweighted by what is fitted, with
- * large residuals bounded: Huber, 1964). Intervals are of a bootstrap over stretches of successive measurements.
+ * large residuals bounded: Huber, 1964), and all steps together take what they took. Intervals are of a bootstrap over stretches of successive measurements.
  *
  * @throws InputError, beginning with `where`, if there is too little to tell coefficients apart, or a time is not above 0
  */
@@ -80,16 +80,22 @@ export function fitCost(measurements: readonly Measurement[], where: string, see
     found = nonNegative(...equations(rows, observed, weights));
     weights = weightsOf(observed, predicted(rows, found));
   }
+  const level = levelOf(observed, predicted(rows, found));
+  found = found.map((ns) => ns * level);
   const limits = intervals(rows, observed, weights, seed);
   return {
     coefficients: names.flatMap((name, i) => {
       const picoseconds = Math.round(found[i] * 1000);
-      const [lowPs, highPs] = limits[i].map((ns) => Math.round(ns * 1000));
+      const [lowPs, highPs] = limits[i].map((ns) => Math.round(ns * level * 1000));
       return picoseconds === 0 && highPs === 0 ? [] : [{ name, picoseconds, lowPs, highPs }];
     }),
     fittedNs: predicted(rows, found),
   };
 }
+
+/** How long a step takes by the coefficients, in ns. */
+export const fittedNsOf = ({ coefficients }: Fit, amounts: Measurement["amounts"]): number =>
+  coefficients.reduce((ps, { name, picoseconds }) => ps + picoseconds * (amounts[name] ?? 0), 0) / 1000;
 
 /** The coefficients as a cost file has them. */
 export const coefficientsOf = ({ coefficients }: Fit): Partial<Coefficients> =>
@@ -114,6 +120,16 @@ function weightsOf(observed: Float64Array, fitted: Float64Array): Float64Array {
   const relative = observed.map((ns, i) => ns / fitted[i] - 1);
   const usual = relative.map(Math.abs).sort()[relative.length >> 1] / 0.6745;
   return relative.map((error, i) => Math.min(1, (outlier * usual) / Math.abs(error) || 1) / fitted[i] ** 2);
+}
+
+/** A step that took so many times what is fitted was interrupted: nothing that a later one would wait for again. */
+const interrupted = 2;
+
+/** By how much steps take more in all than is fitted: bounded residuals are mostly those of slow steps, and who waits, waits for them, too. */
+function levelOf(observed: Float64Array, fitted: Float64Array): number {
+  const usual = observed.map((ns, i) => (ns > interrupted * fitted[i] ? 0 : 1));
+  const total = (of: Float64Array) => of.reduce((sum, ns, i) => sum + usual[i] * ns, 0);
+  return total(observed) / total(fitted);
 }
 
 type Equations = [products: Float64Array[], targets: Float64Array];

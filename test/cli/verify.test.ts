@@ -52,6 +52,41 @@ test("times are compared with what a cost model foretells", async () => {
   expect(figures["e2eMs mean"].simulated).toBeCloseTo(latency.e2eMs.mean, 3);
 });
 
+test("times are compared with what designed steps take, which the engine runs in turn with the trace, served twice", async () => {
+  const args = "example --limit 10 --shorten 8 --policy sglang --blocks 60 --threads 1 --calibrate 1";
+  const { code, stdout } = await verify(newFolder(), `${args} --json`);
+  const { identical, times, calibration } = JSON.parse(stdout);
+  expect([code, identical]).toEqual([0, true]);
+  expect(times).toHaveLength(19);
+  for (const { engine, again, noise, simulated, error } of times) {
+    expect(noise).toBeCloseTo(again / engine - 1, 12);
+    expect(error).toBeCloseTo(simulated / ((engine + again) / 2) - 1, 12);
+  }
+  expect(calibration.steps).toBeGreaterThan(100);
+  expect(calibration.coefficients.length).toBeGreaterThan(2);
+  expect(calibration.residuals.map(({ kind }: { kind: string }) => kind)).toEqual(["answers", "prompts", "all"]);
+  expect(calibration.traceResiduals.at(-1).kind).toBe("all");
+  const { stdout: text } = await verify(newFolder(), args);
+  expect(text).toMatch(/^ +engine +again +noise +simulated +error$/m);
+  expect(text).toMatch(/Simulated with what [\d,]+ designed steps took/);
+});
+
+test.each([
+  [
+    "--calibrate 1 --pace real",
+    "--calibrate and --pace real exclude each other: engines that take turns have no real time",
+  ],
+  ["--calibrate 1 --cost cost.json", "--calibrate and --cost exclude each other: both say what steps take"],
+  ["--calibrate 0", '--calibrate is "0", expected a whole number from 1 to 1000'],
+])("%s is refused", async (options, message) => {
+  const folder = newFolder();
+  const picoseconds = { step: 1 };
+  writeFileSync(join(folder, "cost.json"), JSON.stringify({ schema: "cost/1", picoseconds }));
+  const { code, stdout, stderr } = await verify(folder, `example --limit 5 --blocks 500 ${options}`);
+  expect([code, stdout]).toEqual([2, ""]);
+  expect(stderr).toMatch(message);
+});
+
 test("a policy of one's own that draws lots of its own is found out, with the first victim that is another one", async () => {
   const folder = newFolder();
   const policy = `
