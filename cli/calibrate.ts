@@ -3,10 +3,15 @@ import { dirname } from "node:path";
 import { type Command, Option } from "commander";
 import { InputError } from "../core/errors.ts";
 import type { WeightBits } from "../engine/onnx/quantized.ts";
-import { coefficientsOf, type Fit, fitCost } from "../sim/cost/fit.ts";
+import { coefficientsOf, fitCost } from "../sim/cost/fit.ts";
 import { fittedText } from "../sim/cost/fitted.ts";
 import { replaceable } from "../traces/write-mooncake.ts";
-import { type Calibration, calibrationDocument, calibrationText } from "./calibrate/calibration-report.ts";
+import {
+  type Calibration,
+  calibrationDocument,
+  calibrationText,
+  type FittedSteps,
+} from "./calibrate/calibration-report.ts";
 import { fitLog } from "./calibrate/logged-steps.ts";
 import { experimentOf, type MeasuredEngine, measureEngine } from "./calibrate/measured-engine.ts";
 import { savedSteps } from "./calibrate/measured-steps.ts";
@@ -99,10 +104,6 @@ async function calibrate(trace: string | undefined, options: CalibrateOptions): 
   });
   const document = calibrationDocument(calibration);
   print(`${options.json ? JSON.stringify(document, undefined, 2) : calibrationText(document)}\n`);
-}
-
-interface FittedSteps extends MeasuredEngine {
-  readonly fit: Fit;
 }
 
 async function fitted(options: CalibrateOptions, trace: string | undefined): Promise<FittedSteps> {

@@ -2,6 +2,7 @@ import { type Command, Option } from "commander";
 import { InputError } from "../core/errors.ts";
 import { CacheReplay } from "../core/replay.ts";
 import type { Trace } from "../core/trace.ts";
+import { longestDesignedAnswer } from "../traces/calibration.ts";
 import { shortened } from "../traces/shorten.ts";
 import { type Experiment, experimentOf } from "./calibrate/measured-engine.ts";
 import { checkMemory, type PartNames, partsNamed, type RunConfig } from "./input/configuration.ts";
@@ -25,7 +26,7 @@ import { print } from "./output/print.ts";
 import { Progress } from "./output/progress.ts";
 import { blockTokensFor, parseRules } from "./replay.ts";
 import { costFrom } from "./run/cost-file.ts";
-import { engineCapacity, engineFrom } from "./run/real-engine.ts";
+import { engineCapacity, engineFrom, type RealEngine } from "./run/real-engine.ts";
 import { distinctPromptBlocks } from "./run/run.ts";
 import { verifyDecisions } from "./verify/verification.ts";
 import { verifyReport } from "./verify/verify-report.ts";
@@ -60,8 +61,8 @@ Examples:
 With --cost, the engine's times are shown beside those that the simulator
 foretells. With --calibrate, the trace is served twice, in turn with designed
 steps of which the cost model is made, so that a machine that is slow for a
-while is slow for all of them. Exit code 1 if a decision is different. Options as of kvlab replay
---target cpu.`;
+while is slow for all of them. Exit code 1 if a decision is different. Options
+as of kvlab replay --target cpu.`;
 
 export function addVerify(program: Command): void {
   const described = program
@@ -137,7 +138,8 @@ async function verify(files: readonly string[], options: VerifyOptions): Promise
       const player = operations && new OperationsPlayer(operations, trace, blocks);
       return player && (((...args) => player.before(...args)) satisfies RunConfig["before"]);
     };
-    const experiment = options.calibrate === undefined ? undefined : experimentFor(trace, config, options.calibrate);
+    const experiment =
+      options.calibrate === undefined ? undefined : experimentFor(trace, config, engine, options.calibrate);
     progress.start("serving", experiment ? 2 * trace.requestCount + experiment.trace.requestCount : trace.requestCount);
     const advance = (requests: number) => progress.advance(requests);
     const verification = await verifyDecisions(trace, blocks, config, engine, { before, cost, experiment, advance });
@@ -153,10 +155,11 @@ async function verify(files: readonly string[], options: VerifyOptions): Promise
 /** Requests of the experiment at once. Where more run at once, it is the fit that foretells them. */
 const maxBatch = 8;
 
-/** Steps like those of the trace: prompts up to the length of its longest. */
-function experimentFor(trace: Trace, { blockTokens, seed }: RunConfig, rounds: number): Experiment {
+/** Steps like those of the trace: prompts up to the length of its longest, as far as the model has room for their answers. */
+function experimentFor(trace: Trace, { blockTokens, seed }: RunConfig, engine: RealEngine, rounds: number): Experiment {
   const longest = trace.inputTokens.reduce((most, tokens) => Math.max(most, tokens), 0);
-  const maxTokens = Math.max(2 * blockTokens, longest);
+  const room = engine.loaded.config.maxPositions - longestDesignedAnswer;
+  const maxTokens = Math.max(2 * blockTokens, Math.min(longest, room));
   return experimentOf({ unitTokens: blockTokens, maxTokens, maxBatch, rounds, seed });
 }
 

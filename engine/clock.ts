@@ -44,7 +44,7 @@ export class BusyClock implements Clock {
     this.#skippedNs += Math.max(0, timeNs - this.now());
   }
 
-  /** Until something is done that takes no time. */
+  /** Time does not pass during this. */
   async standStill(during: () => Promise<void>): Promise<void> {
     const sinceNs = this.now();
     try {

@@ -287,13 +287,14 @@ ${designed.about}; ${designed.steps.toLocaleString("en-US")} steps for each of t
 
 ${coefficients(fits)}
 
-Residuals of the fit for *${fits.at(-1)![0]}*, and as a picture those of \`kvlab calibrate\` by itself:
+Residuals of the fit for *${fits.at(-1)![0]}*:
 
 ${residuals(designed)}
 
-![Residuals](calibration.svg)
+The last row is what no model can explain: how far steps of the very same load are from their median. As a picture, residuals of \`kvlab
+calibrate\` by itself:
 
-The last row is what no model can explain: how far steps of the very same load are from their median.
+![Residuals](calibration.svg)
 
 - \`--from RUN\` fits to the steps of a saved run instead, of the engine or of the simulator, with its own mix of loads.
 - \`kvlab calibrate TRACE --from LOG\` fits to a log of vLLM's requests (requests.jsonl, meta.json, config.json), which has no steps:
@@ -311,7 +312,7 @@ npx tsx scripts/calibration.ts ${all.map(([name]) => name).join(" ")} plot write
 Each workload is served twice, by two engines in one process that take turns with a third one, which serves the designed steps
 (\`kvlab verify TRACE --calibrate 1\`): always the one that is least far with its work goes on, for a second or a little more. *Noise*
 is the second run ÷ the first − 1. *Simulated* is what the simulator makes of the trace with what was fitted to the designed steps
-alone, and *error* its quotient with the mean of both runs, in bold where it misses its target. *± 3 %* is between what the simulator's
+alone, and *error* its quotient with the mean of both runs − 1, in bold where it misses its target. *± 3 %* is between what the simulator's
 figure is if all steps take 3 % less to 3 % more, in seven simulations: single steps are off by that much, and where it makes a large
 difference, a figure hangs on which request came just before or just after a step began, as P99 of ${chatRequests} requests does. The workloads are ${chatRequests} requests of chat
 sessions (\`scripts/calibration.ts\` has the options); arrival rate, lengths, policy, size of the cache and limit of the batch
@@ -345,7 +346,13 @@ function write(): void {
 }
 
 mkdirSync(folder, { recursive: true });
-for (const what of process.argv.slice(2)) {
+const wanted = process.argv.slice(2);
+const known = [...Object.keys(workloads), "plot", "write"];
+if (wanted.length === 0 || !wanted.every((what) => known.includes(what))) {
+  console.error(`expected one or several of ${known.join(", ")}`);
+  process.exit(2);
+}
+for (const what of wanted) {
   if (what === "write") write();
   else if (what === "plot") plot();
   else await serve(what);

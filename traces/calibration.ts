@@ -33,6 +33,8 @@ const pauseNs = 1e12;
  * weights come back into the caches, and in serving most are not the first.
  */
 const decodeSteps = 40;
+/** Tokens of the longest answer. */
+export const longestDesignedAnswer = decodeSteps + 1;
 const fewDecodeSteps = 8;
 
 /**
@@ -70,7 +72,8 @@ export function calibrationTrace(options: DesignOptions): Trace {
       for (let i = 0; i < batch; i++) {
         const share = uneven ? (2 * (i + 1)) / (batch + 1) : 1;
         const cached = Math.floor(Math.min(mostCached, cachedTokens * share) / unitTokens) * unitTokens;
-        add(i, cached, Math.ceil(newTokens * share), outputTokens, atNs);
+        const tokens = Math.min(Math.ceil(newTokens * share), maxTokens - cached);
+        add(i, cached, tokens, outputTokens, atNs);
       }
       if (thenTokens !== undefined) add(0, 0, thenTokens, 1, atNs + 1);
       atNs += pauseNs;

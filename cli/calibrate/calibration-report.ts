@@ -1,12 +1,11 @@
 import type { Fit } from "../../sim/cost/fit.ts";
 import { aligned, colors, counted, grouped, percent, wrapped } from "../output/table.ts";
 import { version } from "../package.ts";
+import type { MeasuredEngine } from "./measured-engine.ts";
 import type { Measured, MeasuredKind } from "./measured-steps.ts";
 
 /** Steps that were measured, and what was fitted to them. */
-export interface FittedSteps {
-  readonly about: string;
-  readonly steps: readonly Measured[];
+export interface FittedSteps extends MeasuredEngine {
   readonly fit: Fit;
 }
 

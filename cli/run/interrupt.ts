@@ -74,7 +74,7 @@ export async function watchingSignals<Result>(act: () => Promise<Result>): Promi
  * @throws Interrupted if there was a signal before
  */
 export async function stoppingAtSignal<Result>(stopping: () => void, act: () => Promise<Result>): Promise<Result> {
-  if (state.received) throw new Interrupted();
+  if (state.received || state.exitCode !== undefined) throw new Interrupted();
   // Of its own, as several runs may be stopped alike.
   const stop = () => stopping();
   state.stops.add(stop);

@@ -5,15 +5,16 @@ import { type Decisions, firstParting, type Parting } from "../../core/serving/d
 import type { Outcomes } from "../../core/serving/outcomes.ts";
 import type { StepTable } from "../../core/serving/step-table.ts";
 import type { Trace } from "../../core/trace.ts";
-import { coefficientsOf, type Fit, fitCost } from "../../sim/cost/fit.ts";
+import { coefficientsOf, fitCost } from "../../sim/cost/fit.ts";
 import { Fitted } from "../../sim/cost/fitted.ts";
 import { NotRecorded, Recorded, type RecordedSteps } from "../../sim/cost/recorded.ts";
 import { Simulation, type SimulationConfig } from "../../sim/simulation.ts";
-import { type Experiment, type MeasuredEngine, measureEngine } from "../calibrate/measured-engine.ts";
+import type { FittedSteps } from "../calibrate/calibration-report.ts";
+import { type Experiment, measureEngine } from "../calibrate/measured-engine.ts";
 import type { RunConfig } from "../input/configuration.ts";
 import { breathe, Interrupted } from "../run/interrupt.ts";
 import { poolBytesPerToken, type RealEngine } from "../run/real-engine.ts";
-import { runEngine } from "../run/run-engine.ts";
+import { checkServable, runEngine } from "../run/run-engine.ts";
 import { runSimulation } from "../run/run-simulation.ts";
 import type { ServedResult } from "../run/served-result.ts";
 import { withFile } from "../run/slices.ts";
@@ -35,7 +36,7 @@ export interface Times {
   readonly simulated: ServedResult;
   /** Where steps were measured meanwhile: the engine once more, in the same phases of the machine; and what was measured. */
   readonly again?: ServedResult;
-  readonly measured?: MeasuredEngine & { readonly fit: Fit };
+  readonly measured?: FittedSteps;
 }
 
 export interface VerificationOptions {
@@ -66,6 +67,7 @@ export async function verifyDecisions(
     if (result.interrupted) throw new Interrupted();
     return result;
   };
+  checkServable(trace, blocks, config, engine);
   const observers = [chunks];
   const [measured, result, again] = experiment
     ? await inTurn(
@@ -89,14 +91,14 @@ export async function verifyDecisions(
   const decided = { log: result.logs[0], chunks, outcomes: result.requests };
   const foretold = async (cost: SimulationConfig["cost"]) =>
     (await runSimulation(sent, blocks, { ...simulation, ...beforeOf(before), cost })).result;
-  const fit = measured && fitCost(measured.steps, "the engine", config.seed);
-  const times = fit
-    ? { engine: result, simulated: await foretold(fittedTo(measured, fit)), again, measured: { ...measured, fit } }
+  const fitted = measured && { ...measured, fit: fitCost(measured.steps, "the engine", config.seed) };
+  const times = fitted
+    ? { engine: result, simulated: await foretold(fittedTo(fitted)), again, measured: fitted }
     : cost && { engine: result, simulated: await foretold(cost) };
   return { engine: decided, steps, simulator, parting: firstParting(decided, simulator), times };
 }
 
-function fittedTo({ calls }: MeasuredEngine, fit: Fit): SimulationConfig["cost"] {
+function fittedTo({ calls, fit }: FittedSteps): SimulationConfig["cost"] {
   const cost = new Fitted({ schema: "cost/1", ...(calls && { calls }), picoseconds: coefficientsOf(fit) });
   return () => cost;
 }

@@ -6,7 +6,7 @@ import { type Decisions, decisionCounts, firstParting, type Parting } from "../.
 import { type ServedState, stateAfter } from "../../core/serving/served-state.ts";
 import type { StepTable } from "../../core/serving/step-table.ts";
 import { fittedNsOf } from "../../sim/cost/fit.ts";
-import { fitReport, residualsByKind } from "../calibrate/calibration-report.ts";
+import { type FittedSteps, fitReport, residualsByKind } from "../calibrate/calibration-report.ts";
 import { stepsFrom } from "../calibrate/measured-steps.ts";
 import { EventWords } from "../compare/event-words.ts";
 import type { RunConfig } from "../input/configuration.ts";
@@ -86,7 +86,7 @@ function timesReport({ engine, simulated, again }: Times) {
 }
 
 /** The fit to designed steps, and how far off it is for them and for the steps of the trace. */
-function calibrationReport(measured: NonNullable<Times["measured"]>, steps: StepTable) {
+function calibrationReport(measured: FittedSteps, steps: StepTable) {
   const served = stepsFrom(steps, 0);
   const fittedNs = served.map(({ amounts }) => fittedNsOf(measured.fit, amounts));
   return { ...fitReport(measured), traceResiduals: residualsByKind(served, fittedNs) };

@@ -78,8 +78,9 @@ export class PagedDecoder {
   }
 
   /**
-   * A prompt that is stored nowhere, as long as one call takes: what the runtime keeps its results in becomes as large as that,
-   * and the weights are read. Where memory is touched for the first time, a step takes up to twice as long.
+   * A prompt that is stored nowhere, as long as a piece of one may be: what the runtime keeps its results in becomes as large as
+   * that, and the weights are read. Where memory is touched for the first time, a step takes up to twice as long; a step of several
+   * long prompts is still the first of its size.
    */
   async #warmUp(): Promise<void> {
     const { config, blockTokens } = this.#options;
@@ -195,7 +196,7 @@ interface CallOutputs {
 }
 
 /**
- * Where calls write their outputs, the same memory each time. The runtime's own outputs would be kept until they are collected
+ * Where calls write their outputs: the same memory each time, that of the largest call so far. The runtime's own outputs would be kept until they are collected
  * as garbage, and what comes meanwhile would get memory that nobody has touched before.
  */
 class Outputs {

@@ -1,9 +1,8 @@
 import { MessageChannel, type MessagePort, type ResourceLimits, Worker, type WorkerOptions } from "node:worker_threads";
-import type { Ended, Start, Stop } from "./starter.ts";
 
 /** A thread, as whoever talks to it needs it. */
 export interface Thread {
-  /** What it says; and, once, why it is gone. */
+  /** What it says, and why it is gone. */
   listen(message: (value: unknown) => void, gone: (cause: string) => void): void;
   post(value: unknown): void;
   /** Whether the program waits for it. */
@@ -19,6 +18,25 @@ export interface Program {
   readonly source?: string;
 }
 
+/** To the starter: a thread to be started, its number, and where it is talked to. */
+export interface Start {
+  readonly number: number;
+  readonly program: Program;
+  readonly data: object;
+  readonly limits: ResourceLimits;
+  readonly port: MessagePort;
+}
+
+/** To the starter: a thread is to end. */
+export type Stop = Pick<Start, "number">;
+
+/** From the starter: a thread has ended; it threw something, if there is a message. */
+export interface Ended {
+  readonly number: number;
+  readonly code: number;
+  readonly message?: string;
+}
+
 /** A program of this folder; in a checkout it is TypeScript, which a thread can read only with help. */
 export const programOf = (name: string): Program =>
   import.meta.url.endsWith(".ts")
@@ -30,8 +48,8 @@ export const newThread = ({ file, source }: Program, data: object = {}, options:
 
 /** Starts a program, with `port` in its data, in a thread that takes the smallest numbers for 0 (starter.ts). */
 export function startThread(program: Program, data: object, limits: ResourceLimits = {}): Thread {
-  starter ??= new Starter(() => {
-    starter = undefined;
+  starter ??= new Starter((gone) => {
+    if (starter === gone) starter = undefined;
   });
   return starter.start(program, data, limits);
 }
@@ -44,14 +62,14 @@ class Starter {
   #count = 0;
   #held = 0;
 
-  /** @param gone called when no further threads can be started */
-  constructor(gone: () => void) {
+  /** @param gone called when it can start no further threads */
+  constructor(gone: (starter: Starter) => void) {
     this.#worker.on("message", ({ number, code, message }: Ended) => {
       this.#threads.get(number)?.ended(message ?? `it exited with code ${code}`);
       this.#threads.delete(number);
     });
     const died = (cause: string) => {
-      gone();
+      gone(this);
       for (const thread of this.#threads.values()) thread.ended(cause);
       this.#threads.clear();
     };
@@ -91,6 +109,7 @@ class StartedThread implements Thread {
   #gone: (cause: string) => void = () => {};
   #resolveEnd = () => {};
   #isHeld = false;
+  #hasEnded = false;
 
   constructor(port: MessagePort, starter: Starter, number: number) {
     this.#port = port;
@@ -113,7 +132,7 @@ class StartedThread implements Thread {
   }
 
   hold(isHeld: boolean): void {
-    if (isHeld === this.#isHeld) return;
+    if (isHeld === this.#isHeld || this.#hasEnded) return;
     this.#isHeld = isHeld;
     this.#starter.hold(isHeld);
   }
@@ -128,6 +147,7 @@ class StartedThread implements Thread {
     this.#port.close();
     this.#gone(cause);
     this.hold(false);
+    this.#hasEnded = true;
     this.#resolveEnd();
   }
 }

@@ -56,7 +56,8 @@ const samples = 400;
 
 /**
  * Coefficients from 0 that explain what steps took (least squares of relative errors, reweighted by what is fitted, with
- * large residuals bounded: Huber, 1964), and all steps together take what they took. Intervals are of a bootstrap over stretches of successive measurements.
+ * large residuals bounded: Huber, 1964), scaled so that all
+ * steps together take what they took, but for pauses. Intervals are of a bootstrap over stretches of successive measurements.
  *
  * @throws InputError, beginning with `where`, if there is too little to tell coefficients apart, or a time is not above 0
  */
@@ -122,12 +123,12 @@ function weightsOf(observed: Float64Array, fitted: Float64Array): Float64Array {
   return relative.map((error, i) => Math.min(1, (outlier * usual) / Math.abs(error) || 1) / fitted[i] ** 2);
 }
 
-/** A step that took so many times what is fitted was interrupted: nothing that a later one would wait for again. */
-const interrupted = 2;
+/** A step that took so many times what is fitted was held up by something else. */
+const pause = 2;
 
-/** By how much steps take more in all than is fitted: bounded residuals are mostly those of slow steps, and who waits, waits for them, too. */
+/** What all steps took ÷ what is fitted. Bounded residuals are mostly those of slow steps, and requests wait for these, too. */
 function levelOf(observed: Float64Array, fitted: Float64Array): number {
-  const usual = observed.map((ns, i) => (ns > interrupted * fitted[i] ? 0 : 1));
+  const usual = observed.map((ns, i) => (ns > pause * fitted[i] ? 0 : 1));
   const total = (of: Float64Array) => of.reduce((sum, ns, i) => sum + usual[i] * ns, 0);
   return total(observed) / total(fitted);
 }

@@ -11,7 +11,8 @@ const killing = (asks: number) =>
   let starter, n = 0;
   process.on("worker", (worker) => { starter = worker; });
   MessagePort.prototype.postMessage = function (message, ...others) {
-    if (message?.kind && ++n === ${asks}) starter.terminate();
+    // That one is not asked: a thread that is ended in the middle of a step would take the program with it.
+    if (message?.kind && ++n === ${asks}) return void starter.terminate();
     return postMessage.call(this, message, ...others);
   };`)}`;
 

@@ -49,3 +49,24 @@ test("a wall clock waits no longer when the signal comes, also for times that no
   await clock.waitUntil(Number.MAX_SAFE_INTEGER, controller.signal);
   expect(clock.now()).toBeLessThan(Number.MAX_SAFE_INTEGER);
 });
+
+test("a busy clock stands still while something is done that is to take no time, also if that fails", async () => {
+  const clock = new BusyClock();
+  const wall = new WallClock();
+  const pauses = [
+    async () => {
+      await new Promise((done) => setTimeout(done, 300));
+    },
+    async () => {
+      await new Promise((done) => setTimeout(done, 300));
+      throw new Error("lightning");
+    },
+  ];
+  for (const pause of pauses) {
+    const [before, sinceNs] = [clock.now(), wall.now()];
+    await clock.standStill(pause).catch(() => {});
+    const after = clock.now();
+    expect(after).toBeGreaterThanOrEqual(before);
+    expect(wall.now() - sinceNs - (after - before)).toBeGreaterThan(290e6);
+  }
+});

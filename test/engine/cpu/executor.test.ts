@@ -83,18 +83,23 @@ test.each([
   await remote.close();
 });
 
-test("every executor's thread takes the smallest numbers for 0, not only that of the first one, and the program's own does not", async () => {
-  const smallest = "[2e-310, 5e-324].reduce((sum, value) => sum + 2 * value, 0)";
-  const code = `import { workerData } from "node:worker_threads"; workerData.port.postMessage(${smallest});`;
-  const file = `data:text/javascript,${encodeURIComponent(code)}`;
-  for (let i = 0; i < 3; i++) {
-    const thread = startThread({ file }, {});
-    thread.hold(true);
-    expect(await new Promise((said) => thread.listen(said, said))).toBe(0);
-    await thread.terminate();
-  }
-  expect([2e-310, 5e-324].reduce((sum, value) => sum + 2 * value, 0)).toBeGreaterThan(0);
-});
+test.runIf(process.arch === "x64" && process.platform !== "win32")(
+  "every executor's thread takes the smallest numbers for 0, not only that of the first one, and the program's own does not",
+  async () => {
+    const smallest = "[2e-310, 5e-324].reduce((sum, value) => sum + 2 * value, 0)";
+    const code = `import { workerData } from "node:worker_threads"; const { port } = workerData; port.on('message', () => {}); port.postMessage(${smallest});`;
+    const file = `data:text/javascript,${encodeURIComponent(code)}`;
+    for (let i = 0; i < 3; i++) {
+      const thread = startThread({ file }, {});
+      thread.hold(true);
+      expect(await new Promise((said) => thread.listen(said, said))).toBe(0);
+      await thread.terminate();
+      // Nobody is waited for any more.
+      await thread.terminate();
+    }
+    expect([2e-310, 5e-324].reduce((sum, value) => sum + 2 * value, 0)).toBeGreaterThan(0);
+  },
+);
 
 test("a pool that does not fit into memory is refused with its size", async () => {
   await expect(executor({ blockCount: 1e12 })).rejects.toThrow(

@@ -99,6 +99,13 @@ test("steps in which the machine paused do not move what the others say", () => 
   expect(Math.min(...ratios)).toBeGreaterThan(0.97);
 });
 
+test("all steps together take what they took, also where slow ones are slower than fast ones are fast", () => {
+  const steps = synthetic(400, 0.05, 1).map((step, i) => (i % 8 === 0 ? { ...step, ns: step.ns * 1.3 } : step));
+  const total = (values: readonly number[]) => values.reduce((sum, ns) => sum + ns, 0);
+  const fitted = total([...fitCost(steps, "steps").fittedNs]);
+  expect(fitted / total(steps.map(({ ns }) => ns))).toBeCloseTo(1, 9);
+});
+
 test("the same steps and seed give the same file, which the simulator reads", () => {
   const fitted = () => fitCost(synthetic(100, 0.1, 3), "steps", 7);
   const text = fittedText({ about: "synthetic", picoseconds: coefficientsOf(fitted()) });
