@@ -8,6 +8,8 @@ export default defineConfig({
     // All processors: many tests wait for programs, and two of them would otherwise be one.
     maxWorkers: "100%",
     setupFiles: ["test/support/seed.ts"],
+    // What is polled for has as long as a busy machine may need; a second would be a timed assertion.
+    expect: { poll: { timeout: 30_000 } },
     testTimeout: isLong ? 7_200_000 : 120_000,
   },
 });
