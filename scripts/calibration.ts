@@ -243,6 +243,9 @@ const page = (all: readonly (readonly [name: string, measured: Measured])[]) => 
   const fits = all.map(([name, { calibration }]) => [name, calibration!] as const);
   const [, designed] = fits.at(-1)!;
   const { targets: wanted, within, withinNoise } = kept(all.map(([, measured]) => measured));
+  const picture = existsSync(`${root}docs/calibration.svg`)
+    ? "\n\n![Residuals of kvlab calibrate by itself](calibration.svg)"
+    : "";
   return `# Calibration
 
 \`kvlab calibrate\` measures what an engine's steps take and fits the simulator's cost model to it:
@@ -291,10 +294,7 @@ Residuals of the fit for *${fits.at(-1)![0]}*:
 
 ${residuals(designed)}
 
-The last row is what no model can explain: how far steps of the very same load are from their median. As a picture, residuals of \`kvlab
-calibrate\` by itself:
-
-![Residuals](calibration.svg)
+The last row is what no model can explain: how far steps of the very same load are from their median.${picture}
 
 - \`--from RUN\` fits to the steps of a saved run instead, of the engine or of the simulator, with its own mix of loads.
 - \`kvlab calibrate TRACE --from LOG\` fits to a log of vLLM's requests (requests.jsonl, meta.json, config.json), which has no steps:
@@ -306,7 +306,7 @@ calibrate\` by itself:
 ## What it foretells
 
 \`\`\`sh
-npx tsx scripts/calibration.ts ${all.map(([name]) => name).join(" ")} plot write
+npx tsx scripts/calibration.ts ${all.map(([name]) => name).join(" ")} write
 \`\`\`
 
 Each workload is served twice, by two engines in one process that take turns with a third one, which serves the designed steps
@@ -318,11 +318,12 @@ difference, a figure hangs on which request came just before or just after a ste
 sessions (\`scripts/calibration.ts\` has the options); arrival rate, lengths, policy, size of the cache and limit of the batch
 differ, while the designed steps are measured with the policy of the workload.
 
-**The simulator keeps ${within} of ${wanted} targets${wanted === within ? "" : `; ${withinNoise} of the others are no further off than the engine's second run is from its first`}.**
+**The simulator keeps ${within} of ${wanted} targets${withinNoise === 0 ? "" : `; ${withinNoise} of the others are no further off than the engine's second run is from its first`}.**
 
 Engines take turns because the machine, two cores that are shared with others, has phases in which everything takes up to a fifth longer
 for minutes. Measured one after the other (designed steps, then the workload twice, then designed steps again), the engine's own second
-run was up to 16 % from its first in mean latency, and 6 of 24 targets were kept. Latencies move more than steps do, because who waits
+run was up to 16 % from its first in mean latency, and 6 of 24 targets were kept; in turns it could be seen that part of it was the
+engine's own fault (docs/decisions.md, "Where the engine's memory is, and the smallest numbers"). Latencies move more than steps do, because who waits
 makes others wait. Throughput tests the model only where requests come faster than the engine can serve them (*flood*); elsewhere it
 has time to spare.
 
