@@ -1,5 +1,5 @@
 import type { Input } from "../input/input.ts";
-import { aligned, colors, counted, grouped, percent, wrapped } from "../output/table.ts";
+import { aligned, colors, counted, grouped, wrapped } from "../output/table.ts";
 import type { DifferenceReport, StateReport, VerifyReport } from "./verify-report.ts";
 
 /** The report for people: one line and the counts, or where they part and how things stood. */
@@ -20,12 +20,13 @@ export function verifyText(input: Input, report: VerifyReport): string {
   ].join("\n\n");
 }
 
+const signed = (share: number | null) =>
+  share === null ? "" : `${share < 0 ? "−" : "+"}${Math.abs(100 * share).toFixed(1)} %`;
+
 /** What a cost model foretells beside what the engine took. */
 function timesText(times: NonNullable<VerifyReport["times"]>): string {
   const number = (value: number | null) =>
     value === null ? "–" : Number(value.toPrecision(4)).toLocaleString("en-US");
-  const signed = (error: number | null) =>
-    error === null ? "" : `${error < 0 ? "−" : "+"}${Math.abs(100 * error).toFixed(1)} %`;
   const words: Readonly<Record<string, string>> = {
     ...{ ttftMs: "TTFT, ms:", tpotMs: "TPOT, ms:", e2eMs: "latency, ms:", requestsPerS: "requests/s" },
     ...{ outputTokensPerS: "answer tokens/s", makespanS: "makespan, s", hitRatio: "hit ratio, by" },
@@ -49,7 +50,6 @@ function calibratedText({
   traceResiduals,
   repeated,
 }: NonNullable<VerifyReport["calibration"]>): string {
-  const signed = (share: number) => `${share < 0 ? "−" : "+"}${percent(Math.abs(share))}`;
   const quartiles = ({ p25, p75 }: { readonly p25: number; readonly p75: number }) =>
     `${signed(p25)} to ${signed(p75)}`;
   const alike = repeated ? `; steps of the very same load ${quartiles(repeated)}` : "";
