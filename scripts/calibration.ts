@@ -1,5 +1,5 @@
 // How well the simulator foretells the engine's times: docs/calibration.md.
-//   npx tsx scripts/calibration.ts NAME …   serves these workloads with the engine, twice each, in turn with designed steps (five minutes each)
+//   npx tsx scripts/calibration.ts NAME …   serves these workloads with the engine, twice each, in turn with designed steps (six minutes each)
 //   npx tsx scripts/calibration.ts plot     measures designed steps alone, for the picture (three minutes)
 //   npx tsx scripts/calibration.ts write    writes the page from all that was measured
 import { execFileSync } from "node:child_process";
@@ -7,6 +7,7 @@ import { existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import type { RunReport } from "../cli/output/report.ts";
 import type { VerifyReport } from "../cli/verify/verify-report.ts";
+import { nearContextTokens } from "../core/serving/calls.ts";
 import type { ChatOptions } from "../traces/generate.ts";
 import { chatSource } from "../traces/generate.ts";
 import { writeMooncake } from "../traces/write-mooncake.ts";
@@ -19,6 +20,8 @@ interface Workload {
 }
 
 const model = ["--model", "random:160m", "--threads", "1"];
+/** Of designed steps: in a single one, a phase of some seconds falls on some kinds of step and not on others. */
+const rounds = 2;
 /** Tokens. */
 const longestPrompt = 480;
 const chatRequests = 100;
@@ -104,7 +107,7 @@ async function serve(name: string): Promise<void> {
     ...model,
     ...options,
     "--calibrate",
-    "1",
+    `${rounds}`,
     "--json",
   );
   const after = usedJiffies();
@@ -269,7 +272,7 @@ is left out:
   four of them at once, the four of different lengths;
 - answers of 1, 2, 4 and 8 requests behind short and long contexts, all alike and of different lengths, because attention pads short
   ones;
-- a prompt that comes while 1 to 8 answers are under way: steps with both.
+- a prompt that comes while 1 to 7 answers are under way: steps with both.
 
 What requests share is the same prefix for each place in a group, so that contexts are different memory, as in serving.
 
@@ -278,6 +281,8 @@ What requests share is the same prefix for each place in a group, so that contex
 A step takes the sum of what its parts cost, none of which is negative. The engine divides a step into calls of the model, each of
 which reads all weights; attention pads the sequences of a call to the longest. The file of coefficients says how steps are divided,
 and the simulator divides its own in the same way (\`core/serving/calls.ts\`), so that calls and padding are parts like the others.
+What a call gathers costs more for each token the more it is, as it comes from caches that are further away: those after the
+first ${nearContextTokens.toLocaleString("en-US")} are a part of their own, so that the cost still rises in a straight line behind what was measured.
 
 Least squares of relative errors (weights are 1 ÷ fitted²,
 found again eight times), with residuals larger than three times the usual one bounded; then all coefficients are scaled so that all
@@ -310,7 +315,7 @@ npx tsx scripts/calibration.ts ${all.map(([name]) => name).join(" ")} write
 \`\`\`
 
 Each workload is served twice, by two engines in one process that take turns with a third one, which serves the designed steps
-(\`kvlab verify TRACE --calibrate 1\`): always the one that is least far with its work goes on, for a second or a little more. *Noise*
+(\`kvlab verify TRACE --calibrate ${rounds}\`): always the one that is least far with its work goes on, for a second or a little more. *Noise*
 is the second run ÷ the first − 1. *Simulated* is what the simulator makes of the trace with what was fitted to the designed steps
 alone, and *error* its quotient with the mean of both runs − 1, in bold where it misses its target. *± 3 %* is between what the simulator's
 figure is if all steps take 3 % less to 3 % more, in seven simulations: single steps are off by that much, and where it makes a large
@@ -333,7 +338,7 @@ ${all.map(([name, measured]) => table(name, measured)).join("\n\n")}
 
 /** Residuals as a picture, of a measurement of its own. */
 function plot(): void {
-  const options = ["--max-prompt", String(longestPrompt), "--max-batch", "8", "--rounds", "1", "--out", "cost.json"];
+  const options = ["--max-prompt", String(longestPrompt), "--max-batch", "8", "--rounds", `${rounds}`, "--out", "cost.json"];
   kvlab("calibrate", ...model, "--policy", "vllm", ...options, "--plot", `${root}docs/calibration.svg`);
 }
 

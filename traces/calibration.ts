@@ -103,14 +103,14 @@ function designedGroups({ unitTokens, maxTokens, maxBatch }: DesignOptions): Gro
       const answers = { batch, cachedTokens, newTokens: tail, outputTokens: 1 + steps };
       groups.push(answers);
       if (batch > 1 && cachedTokens > 0) groups.push({ ...answers, uneven: true });
+    }
+    // Beside the most answers no prompt would have a place.
+    for (const batch of new Set(batches.map((count) => Math.min(count, maxBatch - 1)).filter((count) => count > 0)))
       for (const share of [1 / 20, 1 / 3])
         groups.push({
-          ...answers,
-          outputTokens: 4,
+          ...{ batch, cachedTokens, newTokens: tail, outputTokens: 4, uneven: true },
           thenTokens: Math.ceil(maxTokens * share * (1 + i / 4)),
-          uneven: true,
         });
-    }
   }
   return groups;
 }

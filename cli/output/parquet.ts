@@ -110,6 +110,7 @@ export async function writeSimulatedSteps(path: string, steps: StepTable): Promi
     int32("logits", column(steps.logits)),
     int32("calls", column(steps.calls)),
     int64("paddedContextTokens", Float64Array.from(steps.paddedContextTokens)),
+    int64("farContextTokens", Float64Array.from(steps.farContextTokens)),
     int64("paddedPairs", Float64Array.from(steps.paddedPairs)),
     int32("copiedBlocks", column(steps.copiedBlocks)),
     int32("swappedTokens", column(steps.swappedTokens)),

@@ -17,7 +17,15 @@ export interface CallRules {
 }
 
 /** What a load has only where it is known how steps are divided. */
-export const callLoads = ["calls", "paddedContextTokens", "paddedPairs"] as const satisfies (keyof StepLoad)[];
+export const callLoads = [
+  ...(["calls", "paddedContextTokens", "farContextTokens", "paddedPairs"] as const),
+] as const satisfies (keyof StepLoad)[];
+
+/**
+ * What a call gathers beyond so many tokens costs more for each: it no longer comes from caches that are near. Where that begins
+ * differs between machines and models and is no sharp edge; this is where it was measured (docs/calibration.md).
+ */
+export const nearContextTokens = 1024;
 
 /**
  * Sequences sorted by query and context, cut where the sum of the calls' costs is least.
@@ -76,13 +84,14 @@ export function measureCalls(load: StepLoad, { items, count }: StepPlan, rules: 
       contexts.push(from + done);
     }
   }
-  load.calls = load.paddedContextTokens = load.paddedPairs = 0;
+  load.calls = load.paddedContextTokens = load.farContextTokens = load.paddedPairs = 0;
   for (const wave of waves)
     for (const call of cheapestCalls(rules, queries, contexts, wave)) {
       const most = (of: readonly number[]) => call.reduce((largest, sequence) => Math.max(largest, of[sequence]), 0);
       const padded = call.length * most(contexts);
       load.calls++;
       load.paddedContextTokens += padded;
+      load.farContextTokens += Math.max(0, padded - nearContextTokens);
       load.paddedPairs += padded * most(queries);
     }
 }

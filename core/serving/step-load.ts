@@ -25,10 +25,12 @@ export interface StepLoad {
   prefillWindowPairs: number;
   /**
    * Of an engine that pads, if its `CallRules` are known, else 0: calls of the model, and over them the tokens whose keys and values
-   * are gathered and the pairs of query and key that are computed, padding included.
+   * are gathered and the pairs of query and key that are computed, padding included. Of a call's gathered tokens, those after the
+   * first `nearContextTokens` are far.
    */
   calls: number;
   paddedContextTokens: number;
+  farContextTokens: number;
   paddedPairs: number;
   /** Blocks copied on the device (copy-on-write), and tokens moved between it and the host. */
   copiedBlocks: number;
@@ -51,6 +53,7 @@ export function noLoad(): StepLoad {
     prefillWindowPairs: 0,
     calls: 0,
     paddedContextTokens: 0,
+    farContextTokens: 0,
     paddedPairs: 0,
     copiedBlocks: 0,
     swappedTokens: 0,

@@ -19,6 +19,7 @@ export class StepTable implements StepObserver {
   readonly logits: number[] = [];
   readonly calls: number[] = [];
   readonly paddedContextTokens: number[] = [];
+  readonly farContextTokens: number[] = [];
   readonly paddedPairs: number[] = [];
   readonly copiedBlocks: number[] = [];
   readonly swappedTokens: number[] = [];
@@ -47,6 +48,7 @@ export class StepTable implements StepObserver {
       this.logits.push(load.logits);
       this.calls.push(load.calls);
       this.paddedContextTokens.push(load.paddedContextTokens);
+      this.farContextTokens.push(load.farContextTokens);
       this.paddedPairs.push(load.paddedPairs);
       this.copiedBlocks.push(load.copiedBlocks);
       this.swappedTokens.push(load.swappedTokens);

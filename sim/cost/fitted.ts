@@ -65,6 +65,7 @@ export class Fitted implements CostModel {
       ps.prefillWindowPairs * load.prefillWindowPairs +
       ps.calls * load.calls +
       ps.paddedContextTokens * load.paddedContextTokens +
+      ps.farContextTokens * load.farContextTokens +
       ps.paddedPairs * load.paddedPairs +
       ps.copiedBlocks * load.copiedBlocks +
       ps.swappedTokens * load.swappedTokens;

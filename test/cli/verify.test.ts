@@ -1,5 +1,6 @@
-import { writeFileSync } from "node:fs";
+import { existsSync, readdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
 import { describe, expect, test } from "vitest";
 import { ended, fromSource, newFolder, refusal, start } from "./program.ts";
 
@@ -69,6 +70,19 @@ test("times are compared with what designed steps take, which the engine runs in
   const { stdout: text } = await verify(newFolder(), args);
   expect(text).toMatch(/^ +engine +again +noise +simulated +error$/m);
   expect(text).toMatch(/Simulated with what [\d,]+ designed steps took/);
+});
+
+test("a signal ends all engines that take turns: 130, one line, and nothing left behind", async () => {
+  const folder = newFolder();
+  const args = "verify example --policy vllm --blocks 2000 --threads 1 --calibrate 1000".split(" ");
+  const child = start(folder, args, { XDG_CACHE_HOME: join(folder, "cache") }, fromSource());
+  const end = ended(child);
+  await expect.poll(() => existsSync(join(folder, "cache"))).toBe(true);
+  // Until they serve.
+  await sleep(3000);
+  child.kill("SIGINT");
+  expect(await end).toEqual({ code: 130, stdout: "", stderr: "kvlab: interrupted\n" });
+  expect(readdirSync(folder)).toEqual(["cache"]);
 });
 
 test.each([

@@ -13,8 +13,8 @@ const planOf = (items: readonly { readonly from: number; readonly tokens: number
 function measured(items: readonly { readonly from: number; readonly tokens: number }[]) {
   const load = noLoad();
   measureCalls(load, planOf(items), rules);
-  const { calls, paddedContextTokens, paddedPairs } = load;
-  return { calls, paddedContextTokens, paddedPairs };
+  const { calls, paddedContextTokens, farContextTokens, paddedPairs } = load;
+  return { calls, paddedContextTokens, farContextTokens, paddedPairs };
 }
 
 /** What a division costs, written out. */
@@ -28,10 +28,16 @@ function cost(calls: readonly (readonly number[])[], queries: readonly number[],
 
 test("answers are one call, padded to the longest; a prompt beside them is another one", () => {
   const answers = [100, 300, 200].map((from) => ({ from, tokens: 1 }));
-  expect(measured(answers)).toEqual({ calls: 1, paddedContextTokens: 3 * 301, paddedPairs: 3 * 301 });
+  expect(measured(answers)).toEqual({
+    calls: 1,
+    paddedContextTokens: 3 * 301,
+    farContextTokens: 0,
+    paddedPairs: 3 * 301,
+  });
   expect(measured([...answers, { from: 64, tokens: 200 }])).toEqual({
     calls: 2,
     paddedContextTokens: 3 * 301 + 264,
+    farContextTokens: 0,
     paddedPairs: 3 * 301 + 200 * 264,
   });
 });
@@ -45,9 +51,20 @@ test("a long prompt is as many calls as it has pieces, each behind those before 
   ).toEqual({
     calls: 3,
     paddedContextTokens: 256 + 512 + 600,
+    farContextTokens: 0,
     paddedPairs: 256 * 256 + 256 * 512 + 88 * 600,
   });
-  expect(measured([])).toEqual({ calls: 0, paddedContextTokens: 0, paddedPairs: 0 });
+  expect(measured([])).toEqual({ calls: 0, paddedContextTokens: 0, farContextTokens: 0, paddedPairs: 0 });
+});
+
+test("far is what each call gathers beyond 1,024 tokens", () => {
+  const answers = (count: number) => Array.from({ length: count }, () => ({ from: 499, tokens: 1 }));
+  expect(measured(answers(2)).farContextTokens).toBe(0);
+  expect(measured(answers(8)).farContextTokens).toBe(4000 - 1024);
+  expect(measured([{ from: 900, tokens: 500 }])).toMatchObject({
+    calls: 2,
+    farContextTokens: 1156 - 1024 + (1400 - 1024),
+  });
 });
 
 test("no other cut of the sorted sequences costs less", () => {

@@ -51,7 +51,7 @@ test("a step's load is what its queries meet, key by key", () => {
           decodeWindowTokens: sum((each) => inWindow(each).keys, false),
           prefillWindowPairs: sum((each) => inWindow(each).pairs, true),
           // How an engine divides steps is not known.
-          ...{ calls: 0, paddedContextTokens: 0, paddedPairs: 0 },
+          ...{ calls: 0, paddedContextTokens: 0, farContextTokens: 0, paddedPairs: 0 },
           copiedBlocks: 1,
           swappedTokens: 9,
         });

@@ -81,6 +81,7 @@ test("a simulator divides a step into the calls that the engine makes of it", ()
       expect(load).toMatchObject({
         calls: calls.length,
         paddedContextTokens: calls.reduce((sum, call) => sum + context(call), 0),
+        farContextTokens: calls.reduce((sum, call) => sum + Math.max(0, context(call) - 1024), 0),
         paddedPairs: calls.reduce((sum, call) => sum + context(call) * query(call), 0),
       });
     }),

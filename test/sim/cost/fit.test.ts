@@ -54,7 +54,7 @@ test("where it is known how steps are divided, calls and padding have coefficien
   const calls: CallRules = { longestQuery: 256, perCall: 10, perContextToken: 0.01, perScore: 0.0001 };
   const picoseconds = {
     ...{ step: 1_000_000_000, calls: 30_000_000_000, prefillTokens: 1_300_000_000, decodeTokens: 2_300_000_000 },
-    ...{ paddedContextTokens: 19_000_000, paddedPairs: 600_000 },
+    ...{ paddedContextTokens: 14_000_000, farContextTokens: 8_000_000, paddedPairs: 600_000 },
   };
   const cost = new Fitted({ schema: "cost/1", calls, picoseconds });
   const { below } = seededRandom(5);
