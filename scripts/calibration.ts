@@ -338,7 +338,16 @@ ${all.map(([name, measured]) => table(name, measured)).join("\n\n")}
 
 /** Residuals as a picture, of a measurement of its own. */
 function plot(): void {
-  const options = ["--max-prompt", String(longestPrompt), "--max-batch", "8", "--rounds", `${rounds}`, "--out", "cost.json"];
+  const options = [
+    "--max-prompt",
+    String(longestPrompt),
+    "--max-batch",
+    "8",
+    "--rounds",
+    `${rounds}`,
+    "--out",
+    "cost.json",
+  ];
   kvlab("calibrate", ...model, "--policy", "vllm", ...options, "--plot", `${root}docs/calibration.svg`);
 }
 
