@@ -6,8 +6,7 @@ import type { RunConfig } from "../input/configuration.ts";
 import { counted } from "../output/table.ts";
 import { Interrupted } from "../run/interrupt.ts";
 import type { RealEngine } from "../run/real-engine.ts";
-import { runEngine } from "../run/run-engine.ts";
-import type { Turn } from "../run/turns.ts";
+import { type EngineOptions, runEngine } from "../run/run-engine.ts";
 import { type MeasuredSteps, stepsFrom } from "./measured-steps.ts";
 
 /** Steps that are designed to be measured, for an engine. */
@@ -44,14 +43,14 @@ export async function measureEngine(
   { design, trace }: Experiment,
   config: RunConfig,
   engine: RealEngine,
-  { advance, turn }: { readonly advance: (requests: number) => void; readonly turn?: Turn },
+  { turn, ...options }: Pick<EngineOptions, "advance" | "pool" | "turn">,
 ): Promise<MeasuredEngine> {
   const columns = CacheReplay.blockKeys({ ...config, blocks: undefined }, trace);
   const fromNs = measuredFromNs(design);
   const before = trace.arrivalNs.filter((ns) => ns < fromNs).length / trace.requestCount;
   const { result } = await runEngine(trace, columns, config, asDesigned(engine), {
+    ...options,
     keepSteps: true,
-    advance,
     ...(turn && { turn: (share) => turn(Math.max(0, (share - before) / (1 - before))) }),
   });
   if (result.interrupted) throw new Interrupted();

@@ -17,6 +17,26 @@ import { withFile } from "./slices.ts";
 import type { Turn } from "./turns.ts";
 
 /**
+ * What computes its steps, with a pool of so many blocks.
+ *
+ * @throws InputError and ExecutorError as `openCpuExecutor`
+ */
+export function openPool({ loaded, threads, bits }: RealEngine, blockCount: number, blockTokens: number) {
+  // Nothing can stop it while it is being loaded; a signal is then heard by whoever uses it.
+  return stoppingAtSignal(
+    () => {},
+    () => openCpuExecutor({ model: loaded, blockCount, blockTokens, threads, bits }),
+  );
+}
+
+/** How an engine is run by others. */
+export interface EngineOptions extends ServingOptions {
+  /** Instead of one of its own; closed at the end, as that is. */
+  readonly pool?: Executor;
+  readonly turn?: Turn | undefined;
+}
+
+/**
  * Serves a trace with a real model, in real time.
  *
  * A signal ends it at the end of a step; the result is then of what was done. With a `turn` others run between its steps, for
@@ -29,17 +49,13 @@ export async function runEngine(
   blocks: BlockColumns,
   config: RunConfig,
   engine: RealEngine,
-  { keepSteps, observers = [], advance = () => {}, watch, turn }: ServingOptions & { readonly turn?: Turn | undefined },
+  { keepSteps, observers = [], advance = () => {}, watch, pool, turn }: EngineOptions,
 ): Promise<{ readonly result: ServedResult; readonly wallMs: number }> {
-  const { loaded, threads, bits, pace, loop, speed, slo } = engine;
+  const { loaded, pace, loop, speed, slo } = engine;
   const blockCount = checkServable(trace, blocks, config, engine);
   const sent = pace === "none" ? { ...trace, arrivalNs: new Float64Array(trace.requestCount) } : trace;
   const { blockTokens } = config;
-  // Nothing can stop it while it is being loaded; a signal is then heard below.
-  const executor = await stoppingAtSignal(
-    () => {},
-    () => openCpuExecutor({ model: loaded, blockCount, blockTokens, threads, bits }),
-  );
+  const executor = pool ?? (await openPool(engine, blockCount, blockTokens));
   try {
     const steps = keepSteps ? new StepTable() : undefined;
     const clock = pace === "real" ? new WallClock() : new BusyClock();

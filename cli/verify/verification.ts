@@ -5,6 +5,8 @@ import { type Decisions, firstParting, type Parting } from "../../core/serving/d
 import type { Outcomes } from "../../core/serving/outcomes.ts";
 import type { StepTable } from "../../core/serving/step-table.ts";
 import type { Trace } from "../../core/trace.ts";
+import type { Executor } from "../../engine/executor.ts";
+import { poolParts } from "../../engine/pool-parts.ts";
 import { coefficientsOf, fitCost } from "../../sim/cost/fit.ts";
 import { Fitted } from "../../sim/cost/fitted.ts";
 import { NotRecorded, Recorded, type RecordedSteps } from "../../sim/cost/recorded.ts";
@@ -14,7 +16,7 @@ import { type Experiment, measureEngine } from "../calibrate/measured-engine.ts"
 import type { RunConfig } from "../input/configuration.ts";
 import { breathe, Interrupted } from "../run/interrupt.ts";
 import { poolBytesPerToken, type RealEngine } from "../run/real-engine.ts";
-import { checkServable, runEngine } from "../run/run-engine.ts";
+import { checkServable, type EngineOptions, openPool, runEngine } from "../run/run-engine.ts";
 import { runSimulation } from "../run/run-simulation.ts";
 import type { ServedResult } from "../run/served-result.ts";
 import { withFile } from "../run/slices.ts";
@@ -61,19 +63,23 @@ export async function verifyDecisions(
       "store-tail=true numbers the last block of an answer by its length, which --answers free leaves to the model",
     );
   const chunks = new ChunkTable();
-  const serve = async (options: Parameters<typeof runEngine>[4]) => {
+  const serve = async (options: EngineOptions) => {
     const watched = { ...config, events: true, ...beforeOf(before) };
     const { result } = await runEngine(trace, blocks, watched, engine, { ...options, keepSteps: true, advance });
     if (result.interrupted) throw new Interrupted();
     return result;
   };
-  checkServable(trace, blocks, config, engine);
+  const blockCount = checkServable(trace, blocks, config, engine);
   const observers = [chunks];
+  const measure = (experiment: Experiment, options: EngineOptions) =>
+    measureEngine(experiment, { ...config, blocks: experiment.blocks }, engine, { ...options, advance });
   const [measured, result, again] = experiment
-    ? await inTurn(
-        (turn) => measureEngine(experiment, { ...config, blocks: experiment.blocks }, engine, { advance, turn }),
-        (turn) => serve({ observers, turn }),
-        (turn) => serve({ turn }),
+    ? await withPools([experiment.blocks, blockCount, blockCount], config, engine, (pools) =>
+        inTurn(
+          (turn) => measure(experiment, { turn, pool: pools[0] }),
+          (turn) => serve({ turn, pool: pools[1], observers }),
+          (turn) => serve({ turn, pool: pools[2] }),
+        ),
       )
     : [undefined, await serve({ observers }), undefined];
   const steps = result.steps!;
@@ -96,6 +102,25 @@ export async function verifyDecisions(
     ? { engine: result, simulated: await foretold(fittedTo(fitted)), again, measured: fitted }
     : cost && { engine: result, simulated: await foretold(cost) };
   return { engine: decided, steps, simulator, parting: firstParting(decided, simulator), times };
+}
+
+/** Pools of so many blocks each, of one executor: whose weights lie where makes a step up to 3 % longer or shorter. */
+async function withPools<Result>(
+  blockCounts: readonly number[],
+  { blockTokens }: RunConfig,
+  engine: RealEngine,
+  act: (pools: readonly Executor[]) => Promise<Result>,
+): Promise<Result> {
+  const all = await openPool(
+    engine,
+    blockCounts.reduce((total, blocks) => total + blocks, 0),
+    blockTokens,
+  );
+  try {
+    return await act(poolParts(all, blockCounts));
+  } finally {
+    await all.close();
+  }
 }
 
 function fittedTo({ calls, fit }: FittedSteps): SimulationConfig["cost"] {

@@ -1,0 +1,36 @@
+import type { Executor } from "./executor.ts";
+
+/**
+ * One executor as several, each with blocks of its own, numbered from 0: engines that have the same weights in the same memory.
+ * Closing any of them does nothing.
+ *
+ * @param blockCounts of each; together no more than the executor has
+ */
+export function poolParts(executor: Executor, blockCounts: readonly number[]): Executor[] {
+  let end = 0;
+  return blockCounts.map((blockCount) => {
+    end += blockCount;
+    return partFrom(executor, end - blockCount, blockCount);
+  });
+}
+
+function partFrom(executor: Executor, first: number, blockCount: number): Executor {
+  const { backend, blockTokens, calls } = executor;
+  const firstSlot = first * blockTokens;
+  return {
+    ...{ backend, blockCount, blockTokens },
+    ...(calls && { calls }),
+    executeStep: (step) =>
+      executor.executeStep({
+        ...step,
+        // −1 is nowhere.
+        slotMapping: step.slotMapping.map((slot) => (slot < 0 ? slot : slot + firstSlot)),
+        blockTables: step.blockTables.map((block) => block + first),
+      }),
+    copyBlocks: (pairs) =>
+      executor.copyBlocks(pairs.map(({ source, target }) => ({ source: source + first, target: target + first }))),
+    readBlock: (block) => executor.readBlock(block + first),
+    writeBlock: (block, data) => executor.writeBlock(block + first, data),
+    close: async () => {},
+  };
+}
