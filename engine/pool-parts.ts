@@ -1,12 +1,16 @@
+import { assert } from "../core/errors.ts";
 import type { Executor } from "./executor.ts";
 
 /**
  * One executor as several, each with blocks of its own, numbered from 0: engines that have the same weights in the same memory.
- * Closing any of them does nothing.
+ * They take turns: one call at a time among all of them, and logits are valid until the next step of any. It is the executor
+ * that is to be closed; to close a part does nothing.
  *
  * @param blockCounts of each; together no more than the executor has
  */
 export function poolParts(executor: Executor, blockCounts: readonly number[]): Executor[] {
+  const total = blockCounts.reduce((sum, blocks) => sum + blocks, 0);
+  assert(total <= executor.blockCount, `parts of ${total} blocks of a pool of ${executor.blockCount}`);
   let end = 0;
   return blockCounts.map((blockCount) => {
     end += blockCount;

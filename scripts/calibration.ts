@@ -272,7 +272,7 @@ is left out:
   four of them at once, the four of different lengths;
 - answers of 1, 2, 4 and 8 requests behind short and long contexts, all alike and of different lengths, because attention pads short
   ones;
-- a prompt that comes while 1 to 7 answers are under way: steps with both.
+- a prompt that comes while 1, 2, 4 or 7 answers are under way: steps with both.
 
 What requests share is the same prefix for each place in a group, so that contexts are different memory, as in serving.
 
@@ -282,7 +282,7 @@ A step takes the sum of what its parts cost, none of which is negative. The engi
 which reads all weights; attention pads the sequences of a call to the longest. The file of coefficients says how steps are divided,
 and the simulator divides its own in the same way (\`core/serving/calls.ts\`), so that calls and padding are parts like the others.
 What a call gathers costs more for each token the more it is, as it comes from caches that are further away: those after the
-first ${nearContextTokens.toLocaleString("en-US")} are a part of their own, so that the cost still rises in a straight line behind what was measured.
+first ${nearContextTokens.toLocaleString("en-US")} are a part of their own, so that the cost still rises in a straight line beyond what was measured.
 
 Least squares of relative errors (weights are 1 ÷ fitted²,
 found again eight times), with residuals larger than three times the usual one bounded; then all coefficients are scaled so that all
@@ -291,7 +291,7 @@ hold 95 % of 400 samples of a bootstrap with a seed, over 40 stretches of succes
 lasts for many steps. Single coefficients are less sure than their sum: \`step\` and \`calls\` are one each in nearly every step
 of answers, and either may carry both.
 
-${designed.about}; ${designed.steps.toLocaleString("en-US")} steps for each of the workloads below.
+${designed.about}; ${designed.steps.toLocaleString("en-US")} steps, as many for each of the workloads below but for a few, with its policy.
 
 ${coefficients(fits)}
 

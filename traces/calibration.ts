@@ -104,8 +104,9 @@ function designedGroups({ unitTokens, maxTokens, maxBatch }: DesignOptions): Gro
       groups.push(answers);
       if (batch > 1 && cachedTokens > 0) groups.push({ ...answers, uneven: true });
     }
-    // Beside the most answers no prompt would have a place.
-    for (const batch of new Set(batches.map((count) => Math.min(count, maxBatch - 1)).filter((count) => count > 0)))
+    // Beside the most answers no prompt may have a place.
+    const others = maxBatch - 1;
+    for (const batch of new Set([...powers(1, others, 2), ...(others > 0 ? [others] : [])]))
       for (const share of [1 / 20, 1 / 3])
         groups.push({
           ...{ batch, cachedTokens, newTokens: tail, outputTokens: 4, uneven: true },

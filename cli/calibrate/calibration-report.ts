@@ -1,3 +1,4 @@
+import { nearContextTokens } from "../../core/serving/calls.ts";
 import type { Fit } from "../../sim/cost/fit.ts";
 import { aligned, colors, counted, grouped, percent, wrapped } from "../output/table.ts";
 import { version } from "../package.ts";
@@ -101,7 +102,7 @@ const meanings: Readonly<Record<string, string>> = {
   prefillPairs: "each pair of a prompt's query and a key",
   calls: "each call of the model, of which a step may have several",
   paddedContextTokens: "each token that a sequence looks back on, padding included",
-  farContextTokens: "each of these after the first 1,024 of a call, in addition",
+  farContextTokens: `each of these after the first ${grouped(nearContextTokens)} of a call, in addition`,
   paddedPairs: "each pair of a query and a key, padding included",
   copiedBlocks: "each block that is copied",
   swappedTokens: "each token that is moved to the host or back",

@@ -1,6 +1,7 @@
 import { join } from "node:path";
 import type { BlockColumns } from "../../core/content.ts";
 import { InputError } from "../../core/errors.ts";
+import { checkFits } from "../../engine/cpu/memory.ts";
 import { evictionRegistry } from "../../policies/registry.ts";
 import { checkMemory, type RunConfig } from "../input/configuration.ts";
 import { type Input, readInput } from "../input/input.ts";
@@ -146,7 +147,10 @@ async function plan(
           events: options.events ?? false,
         };
         checkMemory(config.blocks);
-        if (engine) checkServable(trace, blocks, config, engine);
+        if (engine) {
+          const blockCount = checkServable(trace, blocks, config, engine);
+          checkFits({ config: engine.loaded.config, bits: engine.bits, blockCount, blockTokens });
+        }
         planned.push({ configuration, load, config, blocks });
       }
   }

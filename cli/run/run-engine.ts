@@ -4,7 +4,6 @@ import { StepTable } from "../../core/serving/step-table.ts";
 import type { Trace } from "../../core/trace.ts";
 import { BusyClock, WallClock } from "../../engine/clock.ts";
 import { openCpuExecutor } from "../../engine/cpu/executor.ts";
-import { checkFits } from "../../engine/cpu/memory.ts";
 import { checkContents, Engine } from "../../engine/engine.ts";
 import type { Executor } from "../../engine/executor.ts";
 import type { TokenChoice } from "../../engine/tokens.ts";
@@ -17,11 +16,15 @@ import { withFile } from "./slices.ts";
 import type { Turn } from "./turns.ts";
 
 /**
- * What computes its steps, with a pool of so many blocks.
+ * The engine's model with a pool of so many blocks.
  *
  * @throws InputError and ExecutorError as `openCpuExecutor`
  */
-export function openPool({ loaded, threads, bits }: RealEngine, blockCount: number, blockTokens: number) {
+export function openPool(
+  { loaded, threads, bits }: RealEngine,
+  blockCount: number,
+  blockTokens: number,
+): Promise<Executor> {
   // Nothing can stop it while it is being loaded; a signal is then heard by whoever uses it.
   return stoppingAtSignal(
     () => {},
@@ -29,9 +32,8 @@ export function openPool({ loaded, threads, bits }: RealEngine, blockCount: numb
   );
 }
 
-/** How an engine is run by others. */
 export interface EngineOptions extends ServingOptions {
-  /** Instead of one of its own; closed at the end, as that is. */
+  /** Instead of one of its own; it stays open. */
   readonly pool?: Executor;
   readonly turn?: Turn | undefined;
 }
@@ -91,7 +93,7 @@ export async function runEngine(
   } catch (error) {
     throw withFile(error, config);
   } finally {
-    await executor.close();
+    if (executor !== pool) await executor.close();
   }
 }
 
@@ -116,13 +118,12 @@ const choiceOf = ({ loaded, answers, fold }: RealEngine): TokenChoice => ({
   ...(answers === "free" && { endTokens: loaded.config.endTokens }),
 });
 
-/** Returns the blocks of the pool. @throws InputError if the model cannot serve the trace in this way */
+/** Returns the blocks of the pool. @throws InputError if the model cannot serve the trace in this way, whatever memory there is */
 export function checkServable(trace: Trace, blocks: BlockColumns, config: RunConfig, engine: RealEngine): number {
   checkPositions(trace, engine);
   checkContents(trace, blocks, { ...config, choice: choiceOf(engine) });
-  const { blocks: blockCount, blockTokens } = config;
+  const { blocks: blockCount } = config;
   if (blockCount === undefined) throw new InputError("an engine's memory has a limit: give --blocks or --capacity");
-  checkFits({ config: engine.loaded.config, bits: engine.bits, blockCount, blockTokens });
   return blockCount;
 }
 

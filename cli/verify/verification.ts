@@ -104,7 +104,7 @@ export async function verifyDecisions(
   return { engine: decided, steps, simulator, parting: firstParting(decided, simulator), times };
 }
 
-/** Pools of so many blocks each, of one executor: whose weights lie where makes a step up to 3 % longer or shorter. */
+/** Pools of so many blocks each, with the same weights in the same memory (docs/decisions.md, "An engine is calibrated …"). */
 async function withPools<Result>(
   blockCounts: readonly number[],
   { blockTokens }: RunConfig,

@@ -18,12 +18,15 @@ export interface CallRules {
 
 /** What a load has only where it is known how steps are divided. */
 export const callLoads = [
-  ...(["calls", "paddedContextTokens", "farContextTokens", "paddedPairs"] as const),
+  "calls",
+  "paddedContextTokens",
+  "farContextTokens",
+  "paddedPairs",
 ] as const satisfies (keyof StepLoad)[];
 
 /**
  * What a call gathers beyond so many tokens costs more for each: it no longer comes from caches that are near. Where that begins
- * differs between machines and models and is no sharp edge; this is where it was measured (docs/calibration.md).
+ * is no sharp edge, and files of coefficients count on it (docs/decisions.md).
  */
 export const nearContextTokens = 1024;
 

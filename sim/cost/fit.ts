@@ -1,6 +1,6 @@
 import { InputError } from "../../core/errors.ts";
 import { seededRandom } from "../../core/random.ts";
-import { callLoads } from "../../core/serving/calls.ts";
+import { callLoads, nearContextTokens } from "../../core/serving/calls.ts";
 import type { StepLoad } from "../../core/serving/step-load.ts";
 import { type CoefficientName, type Coefficients, coefficientNames } from "./fitted.ts";
 import { nonNegative } from "./least-squares.ts";
@@ -38,9 +38,13 @@ export interface Fit {
 const always = ["step", "batchStep", "prefillSequences", "logits", "prefillTokens", "decodeTokens"] as const;
 const moved = ["copiedBlocks", "swappedTokens"] as const;
 const inTotals = ["prefillStep", "prefillContextTokens", "decodeContextTokens", "prefillPairs"] as const;
-/** Calls and padding, where it is known how the engine divides steps, explain what totals do else. */
+/**
+ * Calls and padding, where it is known how the engine divides steps, explain what totals do else. What is far is told apart where
+ * some steps have as much of it as is near; a few tokens more would carry what is noise, and then be counted in thousands.
+ */
 function fittedNames(measurements: readonly Measurement[]): CoefficientName[] {
-  const has = (name: CoefficientName) => measurements.some(({ amounts }) => (amounts[name] ?? 0) > 0);
+  const leastOf = (name: CoefficientName) => (name === "farContextTokens" ? nearContextTokens : 1);
+  const has = (name: CoefficientName) => measurements.some(({ amounts }) => (amounts[name] ?? 0) >= leastOf(name));
   const names: readonly CoefficientName[] = [...always, ...(has("calls") ? callLoads : inTotals), ...moved];
   return names.filter(has);
 }

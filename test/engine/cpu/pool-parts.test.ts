@@ -59,6 +59,7 @@ test("each does what an executor of its own does, to the last bit, and nothing t
 });
 
 test("they have the blocks of the whole, and closing one leaves the others", async () => {
+  expect(() => poolParts(whole, [10, 7])).toThrow("parts of 17 blocks of a pool of 16");
   expect(parts.map(({ blockCount }) => blockCount)).toEqual([6, 6, 4]);
   expect(parts[0]).toMatchObject({ backend: whole.backend, blockTokens, calls: whole.calls });
   await parts[2].writeBlock(3, await parts[0].readBlock(2));

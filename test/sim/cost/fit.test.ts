@@ -75,6 +75,22 @@ test("where it is known how steps are divided, calls and padding have coefficien
   expect(found).not.toHaveProperty("decodeContextTokens");
 });
 
+test("what is far is told apart only where there is as much of it as of what is near", () => {
+  const step = (farContextTokens: number, noise: number) => {
+    const paddedContextTokens = farContextTokens > 0 ? 1024 + farContextTokens : 100;
+    return {
+      amounts: { step: 1, calls: 1, paddedContextTokens, farContextTokens },
+      ns: 1e7 + 10_000 * paddedContextTokens + 5_000 * farContextTokens + noise,
+    };
+  };
+  const some = Array.from({ length: 40 }, (_, i) => step(0, (i % 5) * 1000));
+  const barely = fitCost([...some, step(3, 3e6), step(4, 3e6), step(5, 3e6)], "steps");
+  expect(named(barely)).not.toHaveProperty("farContextTokens");
+  const enough = fitCost([...some, step(500, 0), step(1024, 0), step(2000, 0)], "steps");
+  expect(enough.coefficients.map(({ name }) => name)).toContain("farContextTokens");
+  expect(named(enough).farContextTokens.picoseconds / 5e6).toBeCloseTo(1, 1);
+});
+
 test("with noise they are within their intervals about as often as the intervals say", () => {
   let inside = 0;
   let all = 0;
