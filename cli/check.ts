@@ -1,3 +1,4 @@
+import { existsSync } from "node:fs";
 import type { Command } from "commander";
 import { InputError } from "../core/errors.ts";
 import type { EvictionPlugin, IndexPlugin } from "../core/plugins.ts";
@@ -78,7 +79,8 @@ async function check(file: string, { runs, seed, json }: CheckOptions): Promise<
 
 /** A user's file, or one of ours. What the file reads while it is loaded is written down. */
 async function pluginNamed(text: string, sources: Sources): Promise<EvictionPlugin | IndexPlugin> {
-  if (!isPolicyFile(text)) return everyPlugin.get(text);
+  const isBuiltIn = everyPlugin.all.some(({ name }) => name === text);
+  if (isBuiltIn || (!isPolicyFile(text) && !existsSync(text))) return everyPlugin.get(text);
   try {
     const plugin = await loadOwnPlugin(text, () => {
       sources.reader = () => "while it is loaded";

@@ -1,7 +1,7 @@
 import { availableParallelism } from "node:os";
 import { type Command, Option } from "commander";
 import { InputError } from "../core/errors.ts";
-import { type LoadedModel, loadModel } from "../engine/model/load.ts";
+import { isRandom, type LoadedModel, loadModel } from "../engine/model/load.ts";
 import type { TextCodec } from "../engine/model/tokenizer.ts";
 import { answerAll, type TimedAnswer } from "./generate/answering.ts";
 import { addSamplingOptions, checkTokens, type GenerateOptions, samplingOf } from "./generate/generate-options.ts";
@@ -64,6 +64,10 @@ async function generate(words: readonly string[], options: GenerateOptions): Pro
     if (json) print(`${JSON.stringify(generationDocument(options, texts, prompts, answers, codec), undefined, 2)}\n`);
     else for (const answer of cut) if (answer.answer.tokens.length > 0) tell(answer, codec);
     if (cut.length > 0) throw new Interrupted();
+    if (!json && isRandom(options.model))
+      process.stderr.write(
+        `${colors.dim("Random weights write nothing that means anything; --model FOLDER takes a real model.")}\n`,
+      );
   } finally {
     model.close();
   }

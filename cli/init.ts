@@ -32,7 +32,7 @@ async function initPolicy(given: string, { force }: { force?: boolean }): Promis
     const { code } = error as NodeJS.ErrnoException;
     throw new InputError(
       code === "EEXIST"
-        ? `${file}: exists already; give another name, as in init policy other, or --force to replace it`
+        ? `${file}: exists already; give another name (kvlab init policy NAME), or --force to replace it`
         : `${file}: cannot be written (${code})`,
     );
   }

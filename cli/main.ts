@@ -84,7 +84,9 @@ function fail(error: unknown): number {
   if (error instanceof CommanderError) {
     if (error.exitCode === 0) return 0;
     if (error.code === "commander.help") return complain(whatHelp(process.argv.slice(2)), Exit.badInput);
-    return complain(error.message.replace(/^error: /, ""), Exit.badInput);
+    const message = error.message.replace(/^error: /, "");
+    const hint = error.code === "commander.unknownCommand" && !message.includes("Did you mean");
+    return complain(hint ? `${message}; kvlab --help lists all` : message, Exit.badInput);
   }
   if (error instanceof InputError) return complain(error.message, Exit.badInput);
   if (error instanceof OutputError) return complain(error.message, Exit.noOutput);

@@ -315,7 +315,7 @@ npx tsx scripts/calibration.ts ${all.map(([name]) => name).join(" ")} write
 \`\`\`
 
 Each workload is served twice, by two engines in one process that take turns with a third one, which serves the designed steps
-(\`kvlab verify TRACE --calibrate ${rounds}\`): always the one that is least far with its work goes on, for a second or a little more. *Noise*
+(\`kvlab verify TRACE --calibrate ${rounds}\`): always the one that is least far with its work goes on, for a second or a little more. All three have the same weights in the same memory. *Noise*
 is the second run ÷ the first − 1. *Simulated* is what the simulator makes of the trace with what was fitted to the designed steps
 alone, and *error* its quotient with the mean of both runs − 1, in bold where it misses its target. *± 3 %* is between what the simulator's
 figure is if all steps take 3 % less to 3 % more, in seven simulations: single steps are off by that much, and where it makes a large

@@ -151,7 +151,8 @@ async function openFile(path: string): Promise<FileHandle> {
   throw new TraceError(`${path}: is not a regular file, expected one (save what a pipe gives to a file first)`);
 }
 
-function whyUnreadable(error: unknown): string {
+/** In words, of an error of the file system. */
+export function whyUnreadable(error: unknown): string {
   const { code, message } = error as NodeJS.ErrnoException;
   if (code === "ENOENT" || code === "ENOTDIR") return "no such file";
   if (code === "EACCES" || code === "EPERM") return "no permission to read it";

@@ -108,6 +108,9 @@ const meanings: Readonly<Record<string, string>> = {
   swappedTokens: "each token that is moved to the host or back",
 };
 
+const residualNote =
+  "Above 0: slower than fitted; in all: of all such steps together. Alike: of the very same load, whose spread no model can explain.";
+
 /** What `calibrate` prints. */
 export function calibrationText({
   about,
@@ -148,6 +151,7 @@ export function calibrationText({
     wrapped(`${colors.bold("calibrated")} ${about}: ${counted(steps, "step")}`, 0),
     aligned(table, "rrll"),
     aligned(rows, "lrrrrrrrr"),
+    wrapped(residualNote, 0),
     wrapped(`Cost model in ${cost}, for kvlab replay --target sim --cost ${cost}; residuals in ${plot}`, 0),
   ].join("\n\n");
 }

@@ -7,6 +7,7 @@ import type { StepLoad } from "../../core/serving/step-load.ts";
 import type { StepTable } from "../../core/serving/step-table.ts";
 import { amountsOf, type Measurement } from "../../sim/cost/fit.ts";
 import { checkCalls } from "../../sim/cost/fitted.ts";
+import { whyUnreadable } from "../../traces/lines.ts";
 
 /** What a measurement is of: its residuals are told by kind. */
 export type MeasuredKind = "prompts" | "answers" | "both" | "first token" | "later tokens";
@@ -53,8 +54,8 @@ export interface MeasuredSteps {
  */
 export async function savedSteps(folder: string): Promise<MeasuredSteps> {
   const path = join(folder, "steps.parquet");
-  const bytes = await readFile(path).catch((error: NodeJS.ErrnoException) => {
-    throw new InputError(`${path}: cannot be read (${error.code}); expected the folder of a run`);
+  const bytes = await readFile(path).catch((error) => {
+    throw new InputError(`${path}: ${whyUnreadable(error)}; expected the folder of a run`);
   });
   const rows = await parquetReadObjects({ file: new Uint8Array(bytes).buffer as ArrayBuffer }).catch((error: Error) => {
     throw new InputError(`${path}: is not Parquet (${error.message})`);
@@ -78,8 +79,8 @@ export async function savedSteps(folder: string): Promise<MeasuredSteps> {
 /** Only a real engine's report says it. */
 async function savedCalls(folder: string): Promise<CallRules | undefined> {
   const path = join(folder, "run.json");
-  const text = await readFile(path, "utf8").catch((error: NodeJS.ErrnoException) => {
-    throw new InputError(`${path}: cannot be read (${error.code}); expected the folder of a run`);
+  const text = await readFile(path, "utf8").catch((error) => {
+    throw new InputError(`${path}: ${whyUnreadable(error)}; expected the folder of a run`);
   });
   const calls = engineCalls(text, path);
   if (calls !== undefined) checkCalls(calls, `${path}: engine`);

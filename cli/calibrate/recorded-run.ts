@@ -11,6 +11,7 @@ import { kvTokenBytes } from "../../sim/cost/kv-bytes.ts";
 import { modelNamed } from "../../sim/cost/models.ts";
 import { type Efficiency, Roofline } from "../../sim/cost/roofline.ts";
 import { simulate } from "../../sim/simulation.ts";
+import { whyUnreadable } from "../../traces/lines.ts";
 import { openTrace } from "../../traces/open.ts";
 
 /** Of each request, in the order of the trace, in milliseconds. */
@@ -107,8 +108,8 @@ function requestOf(line: string, where: string): LoggedRequest {
 const numberOf = (id: string) => Number(id.split("-")[1]);
 
 async function textOf(path: string): Promise<string> {
-  return await readFile(path, "utf8").catch((error: NodeJS.ErrnoException) => {
-    throw new InputError(`${path}: cannot be read (${error.code})`);
+  return await readFile(path, "utf8").catch((error) => {
+    throw new InputError(`${path}: ${whyUnreadable(error)}`);
   });
 }
 

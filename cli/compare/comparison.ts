@@ -78,6 +78,7 @@ export function comparisonTable(comparison: Comparison): string {
     heading(comparison),
     table,
     meaning(comparison, best, optimum),
+    ...roomForAll(comparison),
     ...leftOut(comparison),
     ...largeBlocks(comparison),
     ...refusals(comparison),
@@ -165,6 +166,19 @@ function meaning({ metric, capacities }: Comparison, best: readonly number[], op
       lines.push("The optimum is one in whole blocks: who uses parts of blocks can have more.");
   }
   return lines.map((line) => wrapped(line, 0)).join("\n");
+}
+
+/** Sizes at which there was nothing for a policy to do. */
+function roomForAll({ results, capacities, distinctBlocks }: Comparison): string[] {
+  const online = results.filter(({ configuration }) => configuration.kind === "online");
+  const sizes = capacities.filter(
+    (_, i) => online.length > 0 && online.every(({ runs }) => runs[i].cache.evictedBlocks === 0),
+  );
+  if (sizes.length === 0) return [];
+  const blocks = sizes.map((size) => grouped(blocksOf(size, distinctBlocks) ?? 0)).join(", ");
+  return [
+    colors.yellow(wrapped(`With ${blocks} blocks nothing was evicted, so that policies could not differ there.`, 0)),
+  ];
 }
 
 /** Presets whose block is larger than a capacity: they have one all the same. */

@@ -42,13 +42,19 @@ export function servedTable(input: Input, rows: readonly Row[]): string {
   const refused = rows.filter(({ report }) => report.cache.refusedRequests > 0).length;
   const left =
     refused === 0 ? [] : [colors.yellow(`In ${counted(refused, "row")} requests were refused; --json says why.`)];
+  const everythingFits = rows.every(({ report }) => report.cache.evictedBlocks === 0);
+  const alike = everythingFits ? [colors.yellow(wrapped(nothingEvicted, 0))] : [];
   return [
     wrapped(heading, 0),
     aligned([header.map((cell) => colors.bold(cell)), ...body], "l".repeat(names.length) + "r".repeat(shown.length)),
     wrapped(note, 0),
+    ...alike,
     ...left,
   ].join("\n\n");
 }
+
+const nothingEvicted =
+  "Nothing was evicted: all contents have room in the cache, where eviction policies cannot differ. --blocks 10% makes it smaller.";
 
 interface NameColumn {
   readonly header: string;

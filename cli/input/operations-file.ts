@@ -6,6 +6,7 @@ import { nearest } from "../../core/nearest.ts";
 import { deletePrefix, evict, pin, reset, unpin } from "../../core/operations.ts";
 import { Request, Sequence } from "../../core/request.ts";
 import type { Nanos, Trace } from "../../core/trace.ts";
+import { whyUnreadable } from "../../traces/lines.ts";
 
 /** A line of an operations file. */
 export interface Operation {
@@ -38,7 +39,7 @@ export async function readOperations(file: string): Promise<Operation[]> {
   try {
     text = await readFile(file, "utf8");
   } catch (error) {
-    throw new InputError(`${file}: cannot be read (${(error as NodeJS.ErrnoException).code ?? "unknown"})`);
+    throw new InputError(`${file}: ${whyUnreadable(error)}`);
   }
   const operations = text
     .split("\n")

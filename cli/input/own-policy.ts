@@ -25,7 +25,8 @@ export interface OwnPolicy extends EvictionPlugin {
 export const isOwnPolicy = (eviction: EvictionPlugin): eviction is OwnPolicy => "file" in eviction;
 
 /** Whether `--eviction` or `--index` got a file and not a name. */
-export const isPolicyFile = (text: string) => /[/\\]|\.[cm]?[jt]s$/.test(text);
+export const isPolicyFile = (text: string) => /[/\\]/.test(text) || isProgram(text);
+const isProgram = (text: string) => /\.[cm]?[jt]s$/.test(text);
 
 /**
  * Loads a user's policy, in TypeScript or JavaScript, from any folder. Every call of it is guarded, so that its mistakes
@@ -63,7 +64,9 @@ export async function loadOwnPlugin(
 ): Promise<EvictionPlugin | IndexPlugin> {
   const found = await stat(file).catch(() => undefined);
   if (!found) throw new InputError(`${file}: no such file`);
-  if (!found.isFile()) throw new InputError(`${file}: is not a file`);
+  if (!found.isFile())
+    throw new InputError(`${file}: is ${found.isDirectory() ? "a directory" : "no regular file"}, expected a file`);
+  if (!isProgram(file)) throw new InputError(`${file}: is no program, expected a .ts or .js file`);
   const exports = await importFile(file, running);
   let plugin: EvictionPlugin | IndexPlugin;
   try {

@@ -9,11 +9,11 @@ export function engineRows(report: RunReport): [string, string][] {
   const { model, gpu, tensorParallel, cost, replicas, router } = simulation;
   const devices = tensorParallel === 1 ? gpu : `${tensorParallel} × ${gpu}`;
   const cluster = replicas === 1 ? "" : `; ${replicas} replicas, router ${colors.bold(router ?? "none")}`;
-  return [
-    ["engine", `${colors.bold(model)} on ${devices}, step times: ${cost}${cluster}`],
-    ...stepRows(policy),
-    ...loadRows(simulation),
-  ];
+  const engine =
+    cost === "roofline"
+      ? `${colors.bold(model)} on ${devices}${cluster}`
+      : `steps take what ${colors.bold(cost)} says, memory is that of ${model} on ${devices}${cluster}`;
+  return [["engine", engine], ...stepRows(policy), ...loadRows(simulation)];
 }
 
 type Load = Pick<NonNullable<RunReport["simulation"]>, "loop" | "speed" | "spread" | "maxOutput">;

@@ -5,6 +5,7 @@ import { InputError } from "../../core/errors.ts";
 import { costFromText } from "../../sim/cost/cost-file.ts";
 import { Recorded, type RecordedSteps } from "../../sim/cost/recorded.ts";
 import type { SimulationConfig } from "../../sim/simulation.ts";
+import { whyUnreadable } from "../../traces/lines.ts";
 
 /**
  * Step times from a file of coefficients or recorded steps, or those of a simulated or measured run in its folder.
@@ -46,6 +47,6 @@ async function stepsOf(path: string): Promise<RecordedSteps[]> {
   return replicas;
 }
 
-function unreadable(path: string, { code }: NodeJS.ErrnoException): never {
-  throw new InputError(`${path}: cannot be read (${code})`);
+function unreadable(path: string, error: unknown): never {
+  throw new InputError(`${path}: ${whyUnreadable(error)}`);
 }

@@ -13,6 +13,7 @@ import type { ModelShape } from "../../sim/cost/model-shape.ts";
 import { modelNamed } from "../../sim/cost/models.ts";
 import { defaultEfficiency, type Efficiency, Roofline } from "../../sim/cost/roofline.ts";
 import type { SimulationConfig } from "../../sim/simulation.ts";
+import { whyUnreadable } from "../../traces/lines.ts";
 import type { RunConfig } from "../input/configuration.ts";
 import { checkTurns, speedFrom } from "../input/load.ts";
 import type { Capacity } from "../input/options.ts";
@@ -63,8 +64,8 @@ export async function simulatedFrom(options: SimulationOptions, trace: Trace): P
 
 async function modelFrom(given: string): Promise<ModelShape> {
   if (!given.endsWith(".json")) return modelNamed(given);
-  const text = await readFile(given, "utf8").catch((error: NodeJS.ErrnoException) => {
-    throw new InputError(`${given}: cannot be read (${error.code})`);
+  const text = await readFile(given, "utf8").catch((error) => {
+    throw new InputError(`${given}: ${whyUnreadable(error)}`);
   });
   return shapeOf(given, parsed(text, given), given);
 }

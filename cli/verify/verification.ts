@@ -111,11 +111,11 @@ async function withPools<Result>(
   engine: RealEngine,
   act: (pools: readonly Executor[]) => Promise<Result>,
 ): Promise<Result> {
-  const all = await openPool(
-    engine,
-    blockCounts.reduce((total, blocks) => total + blocks, 0),
-    blockTokens,
-  );
+  const total = blockCounts.reduce((sum, blocks) => sum + blocks, 0);
+  const all = await openPool(engine, total, blockTokens).catch((error) => {
+    if (!(error instanceof InputError)) throw error;
+    throw new InputError(`${error.message} (engines that take turns: ${blockCounts.join(" + ")} blocks)`);
+  });
   try {
     return await act(poolParts(all, blockCounts));
   } finally {

@@ -22,13 +22,16 @@ export interface LoadedModel {
   close(): void;
 }
 
+/** Whether its name stands for weights that are drawn and not trained. */
+export const isRandom = (model: string): boolean => model === "random" || model.startsWith("random:");
+
 /**
  * Opens a model by `random:NAME`, `random:NAME:SEED` or the path of a folder in the Hugging Face layout.
  *
  * @throws InputError of one line: what was found in which file, and what was expected.
  */
 export function loadModel(model: string): LoadedModel {
-  return model === "random" || model.startsWith("random:") ? randomModel(model) : folderModel(model);
+  return isRandom(model) ? randomModel(model) : folderModel(model);
 }
 
 function randomModel(model: string): LoadedModel {

@@ -117,7 +117,7 @@ describe("a file of operations that cannot be carried out is one line", () => {
   });
 
   test("nor is one that is not there, or that comes with --repeat", async () => {
-    expect(await refusal(newFolder(), replay)).toBe("ops.jsonl: cannot be read (ENOENT)");
+    expect(await refusal(newFolder(), replay)).toBe("ops.jsonl: no such file");
     expect(await refusal(newFolder(), [...replay, "--repeat", "2"])).toBe(
       "--operations and --repeat exclude each other: operations are for one replay",
     );

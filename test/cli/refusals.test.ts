@@ -97,6 +97,7 @@ describe.concurrent("options are refused by name", () => {
     ["compare --policy vllm,vllm", '--policy has "vllm" twice'],
     ["compare --policy vllm,huge", /^unknown policy "huge", expected one of lightllm, /],
     ["repaly", "unknown command 'repaly' (Did you mean replay?)"],
+    ["bogus", "unknown command 'bogus'; kvlab --help lists all"],
     ["trace", "trace what? kvlab trace --help lists it"],
     ["trace stat", "unknown command 'stat' (Did you mean stats?)"],
     ["replay --eviction lur", 'unknown eviction policy "lur": did you mean "lru"?'],

@@ -57,7 +57,7 @@ describe("what cannot be simulated is refused in one line, and nothing is writte
     ["--capacity 16", '--capacity is "16", expected a size such as 16GiB or 500MB'],
     ["--swap-space -1GiB", /^--swap-space is "-1GiB", expected a size/],
     // A model's config.json.
-    ["--model none.json", "none.json: cannot be read (ENOENT)"],
+    ["--model none.json", "none.json: no such file"],
     ["--model half.json", /^half\.json: is not JSON/],
     ["--model missing.json", "missing.json: hidden_size is missing, expected a whole number from 1"],
     ["--model unknown.json", /^unknown\.json: unknown field "frobnicate" of a llama model/],
@@ -111,7 +111,7 @@ describe("what cannot be simulated is refused in one line, and nothing is writte
       "--operations goes with one replica: it does not say which of several is meant",
     ],
     ["--timeline t.json --model none", /^no model "none"/],
-    ["--cost folder", /^folder\/steps\.parquet: cannot be read \(ENOENT\)$/],
+    ["--cost folder", /^folder\/steps\.parquet: no such file$/],
   ];
   const folder = folderOfInput();
   // One after the other, as each looks whether the folder has changed.

@@ -91,6 +91,10 @@ test.each([
     "--calibrate and --pace real exclude each other: engines that take turns have no real time",
   ],
   ["--calibrate 1 --cost cost.json", "--calibrate and --cost exclude each other: both say what steps take"],
+  [
+    "--calibrate 1 --blocks 20000000",
+    /of free memory \(engines that take turns: \d+ \+ 20000000 \+ 20000000 blocks\)$/m,
+  ],
   ["--calibrate 0", '--calibrate is "0", expected a whole number from 1 to 1000'],
 ])("%s is refused", async (options, message) => {
   const folder = newFolder();
