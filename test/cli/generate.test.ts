@@ -112,7 +112,9 @@ describe.concurrent("what is written", () => {
     expect(stdout).toMatch(
       /^AA\n {2}token {2}text +logprob {2}most likely\n( +65 {2}"A" +-\d+\.\d{3} {2}".*" -\d+\.\d{3}\n){2}$/,
     );
-    expect(stderr).toMatch(/^2 prompt tokens, 0 of them cached; first token after .*, then \d+ tokens\/s\nRandom weights write nothing .*\n$/);
+    expect(stderr).toMatch(
+      /^2 prompt tokens, 0 of them cached; first token after .*, then \d+ tokens\/s\nRandom weights write nothing .*\n$/,
+    );
   });
 });
 
