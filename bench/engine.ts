@@ -318,7 +318,7 @@ async function pool(slots: number): Promise<Figure[]> {
     { name: "  prefill of 512", value: prefill.wholeMs, unit: "ms" },
     { name: "  weights", value: weightsMiB, unit: "MiB" },
     { name: "  pool", value: poolMiB, unit: "MiB" },
-    { name: "  memory beside them, opened", value: opened - before - weightsMiB, unit: "MiB" },
+    { name: "  memory beside them, opened", value: opened - before - weightsMiB - poolMiB, unit: "MiB" },
     { name: "  memory beside them, at the end", value: all - before - weightsMiB - poolMiB, unit: "MiB" },
   ];
 }
