@@ -8,8 +8,8 @@ const colours: Readonly<Record<MeasuredKind, string>> = {
   "first token": "#0969da",
   "later tokens": "#bc4c00",
 };
-const [width, height] = [760, 420];
-const margin = { top: 64, right: 24, bottom: 52, left: 64 };
+const [width, height] = [760, 440];
+const margin = { top: 84, right: 24, bottom: 52, left: 64 };
 /** Points beyond are drawn at the edge: a step that took twice as long, or no time at all. */
 const widest = 1;
 
@@ -48,7 +48,8 @@ export function residualPlot(about: string, steps: readonly Measured[], { fitted
   const middle = (margin.left + width - margin.right) / 2;
   return `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 ${width} ${height}" font-family="system-ui, sans-serif" font-size="13" fill="#24292f" role="img" aria-label="Residuals of a cost model">
 <rect width="${width}" height="${height}" fill="#ffffff"/>
-<text x="${margin.left}" y="26" font-size="15" font-weight="600">Measured ÷ fitted − 1: ${escaped(about)}</text>
+<text x="${margin.left}" y="24" font-size="15" font-weight="600">Measured ÷ fitted − 1</text>
+<text x="${margin.left}" y="44">${escaped(about)}</text>
 ${parts.join("\n")}
 <text x="${middle}" y="${height - 10}" text-anchor="middle">fitted, milliseconds</text>
 </svg>

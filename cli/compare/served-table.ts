@@ -42,7 +42,8 @@ export function servedTable(input: Input, rows: readonly Row[]): string {
   const refused = rows.filter(({ report }) => report.cache.refusedRequests > 0).length;
   const left =
     refused === 0 ? [] : [colors.yellow(`In ${counted(refused, "row")} requests were refused; --json says why.`)];
-  const everythingFits = rows.every(({ report }) => report.cache.evictedBlocks === 0);
+  // Without hits there may be no cache at all.
+  const everythingFits = rows.every(({ report: { cache } }) => cache.evictedBlocks === 0 && cache.hitBlocks > 0);
   const alike = everythingFits ? [colors.yellow(wrapped(nothingEvicted, 0))] : [];
   return [
     wrapped(heading, 0),

@@ -349,6 +349,18 @@ test("summaries and tables have no line of more than 80 columns, but for a table
   expect(Math.max(...widths) - Math.min(...widths)).toBeLessThanOrEqual(1);
 });
 
+test("a comparison says where nothing was evicted, so that policies could not differ", async () => {
+  const folder = newFolder();
+  const said = async (words: string) =>
+    (await kvlab(folder, ["compare", ...words.split(" ")])).stdout.replaceAll("\n", " ");
+  const served = "--target sim --limit 60 --eviction lru,fifo";
+  expect(await said(served)).toContain("Nothing was evicted: all contents have room in the cache");
+  expect(await said(`${served} --blocks 5%`)).not.toContain("Nothing was evicted");
+  expect(await said(`${served} --index none`)).not.toContain("Nothing was evicted");
+  const replayed = await said("--limit 60 --eviction lru,fifo --blocks 5%,100%");
+  expect(replayed.match(/With [\d,]+ blocks nothing was evicted/g)).toHaveLength(1);
+});
+
 test("policies with blocks of different sizes are compared with as many tokens", async () => {
   const args = "compare --target sim --limit 40 --policy vllm,sglang,lmdeploy --blocks 400,unlimited";
   const { runs } = await json(newFolder(), args.split(" "));
