@@ -71,12 +71,15 @@ export async function verifyDecisions(
   };
   const blockCount = checkServable(trace, blocks, config, engine);
   const observers = [chunks];
-  const measure = (experiment: Experiment, options: EngineOptions) =>
-    measureEngine(experiment, { ...config, blocks: experiment.blocks }, engine, { ...options, advance });
   const [measured, result, again] = experiment
     ? await withPools([experiment.blocks, blockCount, blockCount], config, engine, (pools) =>
         inTurn(
-          (turn) => measure(experiment, { turn, pool: pools[0] }),
+          (turn) =>
+            measureEngine(experiment, { ...config, blocks: pools[0].blockCount }, engine, {
+              turn,
+              pool: pools[0],
+              advance,
+            }),
           (turn) => serve({ turn, pool: pools[1], observers }),
           (turn) => serve({ turn, pool: pools[2] }),
         ),
