@@ -1,6 +1,6 @@
-// Imports point one way: policies, traces, laws, sim, engine, viz → core; conformance → core, policies, laws; cli → all; scripts,
-// which write the docs, → all. sim and engine never meet.
-const ours = "^(policies|traces|laws|conformance|sim|engine|viz|cli|bench|scripts|test|notebooks)/";
+// Imports point one way: policies, traces, laws, sim, engine, viz → core; conformance → core, policies, laws; lab → all of these;
+// cli → all; scripts, which write the docs, → all. sim and engine never meet. Within core, each folder imports only those before it.
+const ours = "^(policies|traces|laws|conformance|sim|engine|viz|lab|cli|bench|scripts|test|notebooks)/";
 
 /** A folder that may import from itself, from core and from libraries. */
 const onlyCore = (folder) => ({
@@ -10,10 +10,27 @@ const onlyCore = (folder) => ({
   to: { path: ours, pathNot: `^${folder}/` },
 });
 
+/** The folders of core, lowest first. */
+const coreFolders = ["trace", "plugins", "log", "cache", "replica", "serving"];
+
+const notUpwards = (folder, i) => ({
+  name: `core-${folder}-imports-nothing-above-it`,
+  severity: "error",
+  from: { path: `^core/${folder}/` },
+  to: { path: `^core/(${coreFolders.slice(i + 1).join("|")})/` },
+});
+
 /** @type {import("dependency-cruiser").IConfiguration} */
 module.exports = {
   forbidden: [
     { name: "core-imports-nothing-of-ours", severity: "error", from: { path: "^core/" }, to: { path: ours } },
+    ...coreFolders.slice(0, -1).map(notUpwards),
+    {
+      name: "core-basics-import-no-folder",
+      severity: "error",
+      from: { path: "^core/[^/]+$" },
+      to: { path: "^core/[^/]+/" },
+    },
     ...["policies", "traces", "laws", "sim", "engine", "viz"].map(onlyCore),
     {
       name: "conformance-drives-only-the-parts",
@@ -22,25 +39,25 @@ module.exports = {
       to: { path: ours, pathNot: "^(conformance|policies|laws)/" },
     },
     {
-      name: "nobody-imports-the-conformance-cases",
+      name: "only-lab-and-cli-import-the-conformance-cases",
       severity: "error",
-      from: { pathNot: "^(conformance|cli|test)/" },
+      from: { pathNot: "^(conformance|lab|cli|test)/" },
       to: { path: "^conformance/" },
     },
     {
-      name: "the-plug-in-entry-shows-only-core",
+      name: "nothing-below-lab-imports-it",
       severity: "error",
-      from: { path: "^index\\.ts$" },
-      to: { path: ours },
+      from: { path: "^(core|policies|traces|laws|conformance|sim|engine|viz)/" },
+      to: { path: "^lab/" },
     },
     {
-      name: "nobody-imports-the-command-line",
+      name: "only-tests-import-the-command-line",
       severity: "error",
-      from: { path: "^(core|policies|traces|laws|conformance|sim|engine|viz|bench)/" },
+      from: { pathNot: "^(cli|test)/" },
       to: { path: "^cli/" },
     },
     {
-      name: "nobody-imports-the-scripts",
+      name: "only-tests-import-the-scripts",
       severity: "error",
       from: { pathNot: "^(scripts|test)/" },
       to: { path: "^scripts/" },
@@ -52,6 +69,6 @@ module.exports = {
     tsConfig: { fileName: "tsconfig.json" },
     tsPreCompilationDeps: true,
     doNotFollow: { path: "node_modules" },
-    includeOnly: { path: "^(core|policies|traces|laws|conformance|sim|engine|viz|cli|bench|scripts|index\\.ts)" },
+    includeOnly: { path: "^(core|policies|traces|laws|conformance|sim|engine|viz|lab|cli|bench|scripts|index\\.ts)" },
   },
 };

@@ -1,4 +1,4 @@
-import type { Trace } from "../core/trace.ts";
+import type { Trace } from "../core/trace/trace.ts";
 
 /**
  * The yardstick: an LRU over typed arrays in which nothing can be exchanged: no index, no policy, no holders, no rules,

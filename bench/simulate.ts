@@ -1,6 +1,6 @@
-import { createRouter } from "../core/compose.ts";
-import { Figures } from "../core/serving/figures.ts";
-import { readTrace } from "../core/trace.ts";
+import { createRouter } from "../core/replica/compose.ts";
+import { Metrics } from "../core/serving/metrics.ts";
+import { readTrace } from "../core/trace/trace.ts";
 import { presetRegistry, routerRegistry, schedulerRegistry } from "../policies/registry.ts";
 import { cacheBytes } from "../sim/cost/capacity.ts";
 import { hardwareNamed } from "../sim/cost/hardware.ts";
@@ -46,7 +46,7 @@ async function conversation(): Promise<Figure[]> {
   const config = { ...vllmOn(trace.unitTokens), arrivals: { speed: 0.15 } };
   const { seconds, simulation } = fastest(5, () => simulate(trace, config));
   const every = fastest(2, () => simulate(trace, { ...config, everyStep: true }));
-  const [replica] = new Figures(simulation).cluster().replicas;
+  const [replica] = new Metrics(simulation).cluster().replicas;
   return [
     { name: "requests simulated", value: trace.requestCount / seconds, unit: "/s" },
     { name: "the same, planning every step", value: trace.requestCount / every.seconds, unit: "/s" },

@@ -3,29 +3,29 @@ import { dirname } from "node:path";
 import { type Command, Option } from "commander";
 import { InputError } from "../core/errors.ts";
 import type { WeightBits } from "../engine/onnx/quantized.ts";
-import { coefficientsOf, fitCost } from "../sim/cost/fit.ts";
-import { fittedText } from "../sim/cost/fitted.ts";
-import { replaceable } from "../traces/write-mooncake.ts";
 import {
   type Calibration,
   calibrationDocument,
   calibrationText,
   type FittedSteps,
-} from "./calibrate/calibration-report.ts";
-import { fitLog } from "./calibrate/logged-steps.ts";
-import { experimentOf, type MeasuredEngine, measureEngine } from "./calibrate/measured-engine.ts";
-import { savedSteps } from "./calibrate/measured-steps.ts";
-import { readRecordedRun } from "./calibrate/recorded-run.ts";
-import { residualPlot } from "./calibrate/residual-plot.ts";
-import { checkMemory, type PartNames, partsNamed, type RunConfig } from "./input/configuration.ts";
+} from "../lab/calibrate/calibration-report.ts";
+import { fitLog } from "../lab/calibrate/logged-steps.ts";
+import { experimentOf, type MeasuredEngine, measureEngine } from "../lab/calibrate/measured-engine.ts";
+import { savedSteps } from "../lab/calibrate/measured-steps.ts";
+import { readRecordedRun } from "../lab/calibrate/recorded-run.ts";
+import { residualPlot } from "../lab/calibrate/residual-plot.ts";
+import { checkWritable } from "../lab/output/run-directory.ts";
+import { checkMemory, type PartNames, partsNamed, type RunConfig } from "../lab/run/configuration.ts";
+import { engineCapacity, engineFrom } from "../lab/run/real-engine.ts";
+import { coefficientsOf, fitCost } from "../sim/cost/fit.ts";
+import { fittedText } from "../sim/cost/fitted.ts";
+import { replaceable } from "../traces/write-mooncake.ts";
 import { addBlockSize, addParts, bitsOption, path, wholeNumber } from "./input/options.ts";
 import { bytes, type NamedNumbers, namedNumber } from "./input/simulation-options.ts";
+import { watchingSignals } from "./interrupt.ts";
 import { print } from "./output/print.ts";
 import { Progress } from "./output/progress.ts";
-import { checkWritable } from "./output/run-directory.ts";
 import { parseRules } from "./replay.ts";
-import { watchingSignals } from "./run/interrupt.ts";
-import { engineCapacity, engineFrom } from "./run/real-engine.ts";
 
 interface CalibrateOptions extends PartNames {
   readonly target: "cpu";

@@ -1,7 +1,10 @@
 import { existsSync } from "node:fs";
 import type { Command } from "commander";
 import { InputError } from "../core/errors.ts";
-import type { EvictionPlugin, IndexPlugin } from "../core/plugins.ts";
+import type { EvictionPlugin, IndexPlugin } from "../core/plugins/index.ts";
+import { messageOf } from "../lab/user-plugins/user-code.ts";
+import { checkRules } from "../lab/user-plugins/user-index.ts";
+import { isIndex, isPolicyFile, loadUserPlugin } from "../lab/user-plugins/user-policy.ts";
 import type { Examination, Finding } from "../laws/examine.ts";
 import type { Parts } from "../laws/parts.ts";
 import { Sources } from "../laws/purity.ts";
@@ -14,12 +17,9 @@ import {
 } from "../policies/registry.ts";
 import { checkDocument, checkText } from "./check/check-report.ts";
 import { wholeNumber } from "./input/options.ts";
-import { checkRules } from "./input/own-index.ts";
-import { isIndex, isPolicyFile, loadOwnPlugin } from "./input/own-policy.ts";
-import { messageOf } from "./input/user-code.ts";
+import { breathe } from "./interrupt.ts";
 import { print } from "./output/print.ts";
 import { Progress } from "./output/progress.ts";
-import { breathe } from "./run/interrupt.ts";
 
 interface CheckOptions {
   readonly runs: number;
@@ -82,7 +82,7 @@ async function pluginNamed(text: string, sources: Sources): Promise<EvictionPlug
   const isBuiltIn = everyPlugin.all.some(({ name }) => name === text);
   if (isBuiltIn || (!isPolicyFile(text) && !existsSync(text))) return everyPlugin.get(text);
   try {
-    const plugin = await loadOwnPlugin(text, () => {
+    const plugin = await loadUserPlugin(text, () => {
       sources.reader = () => "while it is loaded";
     });
     if (isIndex(plugin)) checkRules(text, plugin);

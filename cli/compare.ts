@@ -1,9 +1,8 @@
 import { join } from "node:path";
 import { type Command, Option } from "commander";
-import type { BlockColumns } from "../core/content.ts";
 import { InputError } from "../core/errors.ts";
 import { nearest } from "../core/nearest.ts";
-import { presetRegistry } from "../policies/registry.ts";
+import type { BlockColumns } from "../core/trace/content.ts";
 import {
   combinations,
   combinationsAndBounds,
@@ -11,11 +10,16 @@ import {
   type PartLists,
   plainParts,
   sizesIn,
-} from "./compare/combinations.ts";
+} from "../lab/compare/combinations.ts";
+import { type Configuration, comparisonTable, type Metric, metrics } from "../lab/compare/comparison.ts";
+import { type RunReport, runReport } from "../lab/output/report.ts";
+import { checkRunsFolder, claimRunDirectory } from "../lab/output/run-directory.ts";
+import { commandOf, runId, saveRun } from "../lab/output/save.ts";
+import { checkMemory, defaultParts, type RunConfig } from "../lab/run/configuration.ts";
+import { distinctPromptBlocks, runReplay } from "../lab/run/run.ts";
+import { presetRegistry } from "../policies/registry.ts";
 import { compareServed } from "./compare/compare-served.ts";
-import { type Configuration, comparisonTable, type Metric, metrics } from "./compare/comparison.ts";
 import { firstDifferences } from "./compare/first-difference.ts";
-import { checkMemory, defaultParts, type RunConfig } from "./input/configuration.ts";
 import { type Input, readInput } from "./input/input.ts";
 import {
   addBlockSize,
@@ -39,11 +43,7 @@ import {
 } from "./input/simulation-options.ts";
 import { print } from "./output/print.ts";
 import { Progress } from "./output/progress.ts";
-import { type RunReport, runReport } from "./output/report.ts";
-import { checkRunsFolder, claimRunDirectory } from "./output/run-directory.ts";
-import { commandOf, runId, saveRun } from "./output/save.ts";
 import { blockTokensFor, checkWarmup } from "./replay.ts";
-import { distinctPromptBlocks, runReplay } from "./run/run.ts";
 
 interface CompareOptions
   extends TraceReading,

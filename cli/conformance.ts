@@ -5,11 +5,11 @@ import type { Command } from "commander";
 import type { Case } from "../conformance/case.ts";
 import type { Verdict } from "../conformance/run.ts";
 import { InputError } from "../core/errors.ts";
+import { version } from "../lab/package.ts";
+import { breathe } from "./interrupt.ts";
 import { print } from "./output/print.ts";
 import { Progress } from "./output/progress.ts";
 import { aligned, colors, wrapped } from "./output/table.ts";
-import { version } from "./package.ts";
-import { breathe } from "./run/interrupt.ts";
 
 export function addConformance(program: Command): void {
   program

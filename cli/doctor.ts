@@ -1,16 +1,16 @@
 import type { Command } from "commander";
 import { InputError } from "../core/errors.ts";
 import type { WeightBits } from "../engine/onnx/quantized.ts";
-import { engineFindings, machineFindings, memoryNow } from "./doctor/doctor-engine.ts";
-import { modelFindings } from "./doctor/doctor-model.ts";
-import { type Finding, finding } from "./doctor/finding.ts";
+import { engineFindings, machineFindings, memoryNow } from "../lab/doctor/doctor-engine.ts";
+import { modelFindings } from "../lab/doctor/doctor-model.ts";
+import { type Finding, finding } from "../lab/doctor/finding.ts";
+import { checkWritable } from "../lab/output/run-directory.ts";
+import { runsFolder } from "../lab/output/save.ts";
+import { libraries, version } from "../lab/package.ts";
 import { addBlockSize, bitsOption, wholeNumber } from "./input/options.ts";
 import { bytes } from "./input/simulation-options.ts";
 import { print } from "./output/print.ts";
-import { checkWritable } from "./output/run-directory.ts";
-import { runsFolder } from "./output/save.ts";
 import { colors } from "./output/table.ts";
-import { libraries, version } from "./package.ts";
 
 interface DoctorOptions {
   readonly model?: string;

@@ -1,15 +1,15 @@
 import { type Command, Option } from "commander";
 import { InputError } from "../core/errors.ts";
-import { type Experiment, type Findings, type Headline, hasShape } from "./experiments/experiment.ts";
-import { type FigureName, type Figures, figures } from "./experiments/figures.ts";
-import { experimentNamed, experiments } from "./experiments/index.ts";
-import { Laboratory, usualModel } from "./experiments/laboratory.ts";
+import { type Experiment, type Findings, type Headline, hasShape } from "../lab/experiments/experiment.ts";
+import { experimentNamed, experiments } from "../lab/experiments/index.ts";
+import { type MetricName, type Metrics, metrics } from "../lab/experiments/metrics.ts";
+import { ExperimentRunner, usualModel } from "../lab/experiments/runner.ts";
+import { version } from "../lab/package.ts";
 import { readInput } from "./input/input.ts";
 import { wholeNumber } from "./input/options.ts";
 import { print } from "./output/print.ts";
 import { Progress } from "./output/progress.ts";
 import { aligned, colors, counted, percent, wrapped } from "./output/table.ts";
-import { version } from "./package.ts";
 
 interface ExperimentOptions {
   readonly target: "sim" | "cpu";
@@ -76,7 +76,7 @@ async function experiment(name: string | undefined, options: ExperimentOptions):
         ? undefined
         : await readInput([options.trace], { ...(limit !== undefined && { limit }) }, progress);
     const says = (what: string) => progress.state(`${name}: ${what}`);
-    const laboratory = new Laboratory({ seed, target, threads, model, gpu, tp, trace: input?.trace, says });
+    const laboratory = new ExperimentRunner({ seed, target, threads, model, gpu, tp, trace: input?.trace, says });
     const findings = await chosen.run(laboratory);
     progress.done();
     print(
@@ -152,9 +152,9 @@ function documentOf({ name, about, source }: Experiment, findings: Findings, { s
 }
 
 /** Simulated ÷ published, of each figure that is published. */
-const quotients = (simulated: Figures, published: Figures): Figures =>
+const quotients = (simulated: Metrics, published: Metrics): Metrics =>
   Object.fromEntries(
-    (Object.keys(published) as FigureName[]).map((name) => [name, simulated[name]! / published[name]!]),
+    (Object.keys(published) as MetricName[]).map((name) => [name, simulated[name]! / published[name]!]),
   );
 
 function verdictOf(headlines: readonly Headline[]) {
@@ -182,11 +182,11 @@ function text(
 
 /** A column for each figure, and beside it what was published, where something was. */
 function rowTable(rows: Findings["rows"]): string {
-  const names = (Object.keys(figures) as FigureName[]).filter((name) =>
+  const names = (Object.keys(metrics) as MetricName[]).filter((name) =>
     rows.some((row) => row.simulated[name] !== undefined),
   );
   const columns = names.map((name) => ({ name, has: rows.some(({ published }) => published?.[name] !== undefined) }));
-  const head = columns.flatMap(({ name, has }) => (has ? [figures[name].label, "published"] : [figures[name].label]));
+  const head = columns.flatMap(({ name, has }) => (has ? [metrics[name].label, "published"] : [metrics[name].label]));
   const lines = rows.map(({ configuration, published, simulated }) => [
     configuration,
     ...columns.flatMap(({ name, has }) => {
@@ -197,9 +197,9 @@ function rowTable(rows: Findings["rows"]): string {
   return aligned([["", ...head.map((label) => colors.bold(label))], ...lines], `l${"r".repeat(head.length)}`);
 }
 
-function shown(name: FigureName, value: number | undefined): string {
+function shown(name: MetricName, value: number | undefined): string {
   if (value === undefined) return "";
-  const { digits, ...figure } = figures[name];
+  const { digits, ...figure } = metrics[name];
   if ("share" in figure) return percent(value);
   return value.toLocaleString("en-US", { minimumFractionDigits: digits, maximumFractionDigits: digits });
 }

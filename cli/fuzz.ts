@@ -1,5 +1,16 @@
 import { type Command, Option } from "commander";
 import { InputError } from "../core/errors.ts";
+import { type Beaten, searchBeaten, traceOf } from "../lab/fuzz/beat.ts";
+import { books } from "../lab/fuzz/books.ts";
+import { caching } from "../lab/fuzz/caching.ts";
+import { Engines } from "../lab/fuzz/engines.ts";
+import { fastForward } from "../lab/fuzz/fast-forward.ts";
+import { indexes } from "../lab/fuzz/indexes.ts";
+import { type FuzzKind, type KindName, kindNames } from "../lab/fuzz/kinds.ts";
+import { readSaved, saveFinding, saveTrace } from "../lab/fuzz/saved.ts";
+import type { FuzzParts } from "../lab/fuzz/setup.ts";
+import { commandsFor, sideOf } from "../lab/fuzz/sides.ts";
+import { simEngine } from "../lab/fuzz/sim-engine.ts";
 import {
   allocatorRegistry,
   evictionRegistry,
@@ -7,24 +18,13 @@ import {
   presetRegistry,
   schedulerRegistry,
 } from "../policies/registry.ts";
-import { type Beaten, searchBeaten, traceOf } from "./fuzz/beat.ts";
 import { beatDocument, beatText } from "./fuzz/beat-report.ts";
-import { books } from "./fuzz/books.ts";
-import { caching } from "./fuzz/caching.ts";
-import { Engines } from "./fuzz/engines.ts";
-import { fastForward } from "./fuzz/fast-forward.ts";
-import { indexes } from "./fuzz/indexes.ts";
-import { type FuzzKind, type KindName, kindNames } from "./fuzz/kinds.ts";
 import { fuzzDocument, fuzzText, type KindSearched } from "./fuzz/report.ts";
-import { readSaved, saveFinding, saveTrace } from "./fuzz/saved.ts";
-import type { FuzzParts } from "./fuzz/setup.ts";
-import { commandsFor, sideOf } from "./fuzz/sides.ts";
-import { simEngine } from "./fuzz/sim-engine.ts";
 import { commaList, decimalNumber, path, wholeNumber } from "./input/options.ts";
+import { breathe, stoppingAtSignal } from "./interrupt.ts";
 import { print } from "./output/print.ts";
 import { Progress } from "./output/progress.ts";
 import { counted } from "./output/table.ts";
-import { breathe, stoppingAtSignal } from "./run/interrupt.ts";
 
 interface FuzzOptions {
   readonly against: readonly string[];
@@ -201,7 +201,7 @@ async function searchAll(
   stopped: () => boolean,
 ): Promise<KindSearched[]> {
   // Loaded only now, for it takes time and no other command needs it.
-  const { addTo, search } = await import("./fuzz/search.ts");
+  const { addTo, search } = await import("../lab/fuzz/search.ts");
   const kinds = all.filter(({ name }) => against.includes(name));
   const searched = kinds.map(
     (kind): KindSearched => ({ kind, cases: 0, refused: 0, decisions: {}, finding: undefined, saved: undefined }),
@@ -234,7 +234,7 @@ async function replayed(
   { out = defaultFolder }: FuzzOptions,
   name: string,
 ): Promise<KindSearched[]> {
-  const { tried } = await import("./fuzz/search.ts");
+  const { tried } = await import("../lab/fuzz/search.ts");
   const { against, saved, ...one } = await readSaved(out, name);
   const kind = all.find((some) => some.name === against);
   if (kind === undefined)

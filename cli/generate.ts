@@ -3,14 +3,14 @@ import { type Command, Option } from "commander";
 import { InputError } from "../core/errors.ts";
 import { isRandom, type LoadedModel, loadModel } from "../engine/model/load.ts";
 import type { TextCodec } from "../engine/model/tokenizer.ts";
-import { answerAll, type TimedAnswer } from "./generate/answering.ts";
+import { generateAll, type TimedCompletion } from "../lab/generate/generate-all.ts";
+import { readPrompts } from "../lab/generate/prompts.ts";
 import { addSamplingOptions, checkTokens, type GenerateOptions, samplingOf } from "./generate/generate-options.ts";
 import { answerLine, generationDocument, logprobTable } from "./generate/generate-report.ts";
-import { readPrompts } from "./generate/prompts.ts";
 import { bitsOption, wholeNumber } from "./input/options.ts";
+import { Interrupted } from "./interrupt.ts";
 import { print } from "./output/print.ts";
 import { colors } from "./output/table.ts";
-import { Interrupted } from "./run/interrupt.ts";
 
 const examples = `
 Examples:
@@ -54,7 +54,7 @@ async function generate(words: readonly string[], options: GenerateOptions): Pro
     const prompts = await encoded(texts, codec, model, options);
     const { bits = 32, threads, maxTokens, seed, json } = options;
     const endTokens = options.ignoreEos ? [] : model.config.endTokens;
-    const answers = await answerAll({
+    const answers = await generateAll({
       ...{ model, codec, prompts, maxTokens, bits, threads, sampling, seeds: seed },
       ends: { stops: options.stop ?? [], stopTokens: options.stopToken ?? [], endTokens },
       shown: (text) => json || print(text),
@@ -73,7 +73,7 @@ async function generate(words: readonly string[], options: GenerateOptions): Pro
   }
 }
 
-function tell(answer: TimedAnswer, codec: TextCodec): void {
+function tell(answer: TimedCompletion, codec: TextCodec): void {
   const table = logprobTable(answer.answer.tokens, codec);
   if (table !== undefined) print(`${table}\n`);
   process.stderr.write(`${colors.dim(answerLine(answer))}\n`);

@@ -1,10 +1,10 @@
 import { writeFile } from "node:fs/promises";
 import type { Command } from "commander";
 import { InputError } from "../core/errors.ts";
+import { calledAs } from "../lab/package.ts";
+import { badPolicyName } from "../lab/user-plugins/user-policy.ts";
 import { replaceable } from "../traces/write-mooncake.ts";
-import { badPolicyName } from "./input/own-policy.ts";
 import { print } from "./output/print.ts";
-import { calledAs } from "./package.ts";
 
 export function addInit(program: Command): void {
   const init = program

@@ -2,6 +2,8 @@
 import { Command, CommanderError } from "commander";
 import { InputError } from "../core/errors.ts";
 import { ExecutorError } from "../engine/executor.ts";
+import { version } from "../lab/package.ts";
+import { userCodeRuns } from "../lab/user-plugins/user-code.ts";
 import { addCalibrate } from "./calibrate.ts";
 import { addCheck } from "./check.ts";
 import { addCompare } from "./compare.ts";
@@ -12,14 +14,12 @@ import { addExperiment } from "./experiment.ts";
 import { addFuzz } from "./fuzz.ts";
 import { addGenerate } from "./generate.ts";
 import { addInit } from "./init.ts";
-import { userCodeRuns } from "./input/user-code.ts";
-import { addLaterCommands } from "./later.ts";
+import { endSoon, Interrupted, watchSignals } from "./interrupt.ts";
 import { complain, exitNow, OutputError, outputError, print, printed } from "./output/print.ts";
-import { version } from "./package.ts";
 import { addPolicies } from "./policies.ts";
 import { addReplay } from "./replay.ts";
-import { endSoon, Interrupted, watchSignals } from "./run/interrupt.ts";
 import { addTrace } from "./trace.ts";
+import { addLaterCommands } from "./unsupported.ts";
 import { addVerify } from "./verify.ts";
 
 /** What the program exits with; 0 means done. */

@@ -1,7 +1,7 @@
 import type { Command } from "commander";
-import { rulesFor } from "../core/compose.ts";
-import type { Plugin, PluginOption } from "../core/plugins.ts";
-import { type RuleName, type RuleValue, resolveRules, ruleNames, ruleTable } from "../core/rules.ts";
+import type { Plugin, PluginOption } from "../core/plugins/index.ts";
+import { type RuleName, type RuleValue, resolveRules, ruleNames, ruleTable } from "../core/plugins/rules.ts";
+import { rulesFor } from "../core/replica/compose.ts";
 import type { Preset } from "../policies/preset.ts";
 import {
   allocatorRegistry,

@@ -1,11 +1,14 @@
 import { basename, dirname, join, resolve } from "node:path";
 import { type Command, Option } from "commander";
 import { InputError } from "../core/errors.ts";
-import type { EvictionPlugin } from "../core/plugins.ts";
-import { CacheReplay } from "../core/replay.ts";
-import type { RuleName, RuleValue } from "../core/rules.ts";
-import type { Trace } from "../core/trace.ts";
-import type { Preset } from "../policies/preset.ts";
+import type { EvictionPlugin } from "../core/plugins/index.ts";
+import type { RuleName, RuleValue } from "../core/plugins/rules.ts";
+import { CacheReplay } from "../core/replica/replay.ts";
+import type { Trace } from "../core/trace/trace.ts";
+import { machineReport, type RunReport, runReport, setupReport } from "../lab/output/report.ts";
+import { checkWritable, claimRunDirectory } from "../lab/output/run-directory.ts";
+import { commandOf, runId, runsFolder, saveRun } from "../lab/output/save.ts";
+import { TimelineFile } from "../lab/output/timeline-file.ts";
 import {
   checkMemory,
   defaultBlockTokens,
@@ -14,10 +17,15 @@ import {
   partsNamed,
   type RunConfig,
   simulatedScheduler,
-} from "./input/configuration.ts";
+} from "../lab/run/configuration.ts";
+import type { LiveRun } from "../lab/run/live.ts";
+import { asSent } from "../lab/run/load.ts";
+import { OperationsPlayer, readOperations } from "../lab/run/operations-file.ts";
+import { engineCapacity, engineFrom } from "../lab/run/real-engine.ts";
+import { distinctPromptBlocks, runReplay, servedRequests } from "../lab/run/run.ts";
+import { capacityFrom, simulatedFrom } from "../lab/run/simulation.ts";
+import type { Preset } from "../policies/preset.ts";
 import { type Input, readInput } from "./input/input.ts";
-import { asSent } from "./input/load.ts";
-import { OperationsPlayer, readOperations } from "./input/operations-file.ts";
 import {
   addBlockSize,
   addLaterOptions,
@@ -35,19 +43,11 @@ import {
   wholeNumber,
 } from "./input/options.ts";
 import { addSimulationOptions, checkTarget, type SimulationOptions } from "./input/simulation-options.ts";
+import { Interrupted } from "./interrupt.ts";
 import { print } from "./output/print.ts";
 import { Progress } from "./output/progress.ts";
-import { machineReport, type RunReport, runReport, setupReport } from "./output/report.ts";
-import { checkWritable, claimRunDirectory } from "./output/run-directory.ts";
-import { commandOf, runId, runsFolder, saveRun } from "./output/save.ts";
 import { summary } from "./output/summary.ts";
 import { counted } from "./output/table.ts";
-import { TimelineFile } from "./output/timeline-file.ts";
-import { Interrupted } from "./run/interrupt.ts";
-import type { LiveRun } from "./run/live.ts";
-import { engineCapacity, engineFrom } from "./run/real-engine.ts";
-import { distinctPromptBlocks, runReplay, servedRequests } from "./run/run.ts";
-import { capacityFrom, simulatedFrom } from "./run/simulation.ts";
 
 interface ReplayOptions extends PartNames, TraceReading, SimulationOptions {
   readonly target: Target;
@@ -224,7 +224,7 @@ async function liveRun(input: Input, config: RunConfig, options: ReplayOptions):
       : undefined;
   const run = !save ? undefined : out === undefined ? id() : basename(resolve(out));
   const { preset, index, eviction, allocator, scheduler, rules, blocks, blockTokens } = setup.policy;
-  const { LiveRun } = await import("./run/live.ts");
+  const { LiveRun } = await import("../lab/run/live.ts");
   return await LiveRun.open(runs, {
     ...{ command: commandOf(setup, options, options.rule ?? []), run: run ?? null, trace: input.name },
     ...{ requests: input.trace.requestCount, target: setup.target as Target },

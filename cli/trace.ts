@@ -3,22 +3,22 @@ import { mkdir } from "node:fs/promises";
 import { dirname, resolve } from "node:path";
 import type { Command } from "commander";
 import { InputError } from "../core/errors.ts";
-import { CacheReplay } from "../core/replay.ts";
-import type { TraceSource } from "../core/trace.ts";
+import { CacheReplay } from "../core/replica/replay.ts";
+import type { TraceSource } from "../core/trace/trace.ts";
+import { checkWritable, removeEmpty } from "../lab/output/run-directory.ts";
+import { defaultParts, partsNamed } from "../lab/run/configuration.ts";
 import { type ChatOptions, chatDefaults, chatSource } from "../traces/generate.ts";
 import { traceStats } from "../traces/stats.ts";
 import { replaceable, writeMooncake } from "../traces/write-mooncake.ts";
-import { defaultParts, partsNamed } from "./input/configuration.ts";
 import { readInput } from "./input/input.ts";
 import { addBlockSize, addTraceOptions, decimalNumber, path, type TraceReading } from "./input/options.ts";
-import { addLaterTraceCommands } from "./later.ts";
+import { breathe } from "./interrupt.ts";
 import { print } from "./output/print.ts";
 import { Progress } from "./output/progress.ts";
-import { checkWritable, removeEmpty } from "./output/run-directory.ts";
 import { grouped } from "./output/table.ts";
 import { blockTokensFor } from "./replay.ts";
-import { breathe } from "./run/interrupt.ts";
 import { statsText } from "./trace/trace-summary.ts";
+import { addLaterTraceCommands } from "./unsupported.ts";
 
 const examples = `
 Examples:

@@ -1,14 +1,19 @@
 import { type Command, Option } from "commander";
 import { InputError } from "../core/errors.ts";
-import { CacheReplay } from "../core/replay.ts";
-import type { Trace } from "../core/trace.ts";
+import { CacheReplay } from "../core/replica/replay.ts";
+import type { Trace } from "../core/trace/trace.ts";
+import { type Experiment, experimentOf } from "../lab/calibrate/measured-engine.ts";
+import { checkMemory, type PartNames, partsNamed, type RunConfig } from "../lab/run/configuration.ts";
+import { costFrom } from "../lab/run/cost-file.ts";
+import { asSent } from "../lab/run/load.ts";
+import { OperationsPlayer, readOperations } from "../lab/run/operations-file.ts";
+import { engineCapacity, engineFrom, type RealEngine } from "../lab/run/real-engine.ts";
+import { distinctPromptBlocks } from "../lab/run/run.ts";
+import { verifyDecisions } from "../lab/verify/verification.ts";
+import { verifyReport } from "../lab/verify/verify-report.ts";
 import { longestDesignedAnswer } from "../traces/calibration.ts";
 import { shortened } from "../traces/shorten.ts";
-import { type Experiment, experimentOf } from "./calibrate/measured-engine.ts";
-import { checkMemory, type PartNames, partsNamed, type RunConfig } from "./input/configuration.ts";
 import { type Input, readInput } from "./input/input.ts";
-import { asSent } from "./input/load.ts";
-import { OperationsPlayer, readOperations } from "./input/operations-file.ts";
 import {
   addBlockSize,
   addParts,
@@ -25,11 +30,6 @@ import { addSimulationOptions, checkTarget, ofSimulator, type SimulationOptions 
 import { print } from "./output/print.ts";
 import { Progress } from "./output/progress.ts";
 import { blockTokensFor, parseRules } from "./replay.ts";
-import { costFrom } from "./run/cost-file.ts";
-import { engineCapacity, engineFrom, type RealEngine } from "./run/real-engine.ts";
-import { distinctPromptBlocks } from "./run/run.ts";
-import { verifyDecisions } from "./verify/verification.ts";
-import { verifyReport } from "./verify/verify-report.ts";
 import { verifyText } from "./verify/verify-text.ts";
 
 interface VerifyOptions extends PartNames, TraceReading, SimulationOptions {

@@ -1,6 +1,6 @@
+import type { Sequence } from "../core/cache/request.ts";
 import { assert } from "../core/errors.ts";
-import type { Sequence } from "../core/request.ts";
-import type { StepItem, StepPlan } from "../core/step.ts";
+import type { StepItem, StepPlan } from "../core/replica/step.ts";
 import type { BatchStep } from "./executor.ts";
 
 /** The token ids of a sequence, its prompt and what was generated so far, `[from, to)`, written to `into` from `at` on. */

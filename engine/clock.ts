@@ -1,5 +1,5 @@
 import { setTimeout as sleep } from "node:timers/promises";
-import type { Nanos } from "../core/trace.ts";
+import type { Nanos } from "../core/trace/trace.ts";
 
 /** Time that passes while an engine works: the only clock of the project. */
 export interface Clock {

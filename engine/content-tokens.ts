@@ -1,5 +1,5 @@
 import { assert, InputError } from "../core/errors.ts";
-import type { Trace } from "../core/trace.ts";
+import type { Trace } from "../core/trace/trace.ts";
 
 export interface PromptTokensOptions {
   /** Token ids that the model does not have become others, id modulo vocabulary, instead of an error. */

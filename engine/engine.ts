@@ -1,17 +1,17 @@
-import { audit } from "../core/audit.ts";
-import { type CacheConfig, createCache, createScheduler, type SchedulerConfig } from "../core/compose.ts";
-import type { BlockColumns } from "../core/content.ts";
+import { audit } from "../core/cache/audit.ts";
+import type { KvCache } from "../core/cache/kv-cache.ts";
+import type { Request, Sequence } from "../core/cache/request.ts";
 import { assert, InputError, PolicyError } from "../core/errors.ts";
-import { EventLog } from "../core/events.ts";
-import type { KvCache } from "../core/kv-cache.ts";
-import { usableBlocksOf } from "../core/replay.ts";
-import type { Request, Sequence } from "../core/request.ts";
-import { type ArrivalOptions, Arrivals, type Batch } from "../core/serving/arrivals.ts";
+import { EventLog } from "../core/log/events.ts";
+import { type CacheConfig, createCache, createScheduler, type SchedulerConfig } from "../core/replica/compose.ts";
+import { usableBlocksOf } from "../core/replica/replay.ts";
+import type { StepItem, StepPlan } from "../core/replica/step.ts";
+import { type ArrivalOptions, Arrivals, type TraceBatch } from "../core/serving/arrivals.ts";
 import { EventQueue } from "../core/serving/event-queue.ts";
-import { ServedReplica, type StepObserver } from "../core/serving/served-replica.ts";
 import { TimeSeries } from "../core/serving/time-series.ts";
-import type { StepItem, StepPlan } from "../core/step.ts";
-import type { Nanos, Trace } from "../core/trace.ts";
+import { type StepObserver, TimedReplica } from "../core/serving/timed-replica.ts";
+import type { BlockColumns } from "../core/trace/content.ts";
+import type { Nanos, Trace } from "../core/trace/trace.ts";
 import { batchOf } from "./batch.ts";
 import type { Clock } from "./clock.ts";
 import type { Executor } from "./executor.ts";
@@ -49,7 +49,7 @@ export interface EngineConfig extends CacheConfig, SchedulerConfig {
 export class Engine {
   readonly series = new TimeSeries();
   readonly arrivals: Arrivals;
-  readonly replica: ServedReplica;
+  readonly replica: TimedReplica;
   /** Requests that ended or were refused. */
   done = 0;
   readonly #config: EngineConfig;
@@ -83,7 +83,7 @@ export class Engine {
     cache.countFrom = config.warmup ?? 0;
     this.#host = new HostTier(executor);
     this.#tokens = new Tokens(trace, vocabulary, cache, config.choice);
-    this.replica = new ServedReplica({
+    this.replica = new TimedReplica({
       number: 0,
       cache,
       log,
@@ -100,7 +100,7 @@ export class Engine {
   }
 
   /** As others see what has been served (`Figures`). */
-  get replicas(): readonly ServedReplica[] {
+  get replicas(): readonly TimedReplica[] {
     return [this.replica];
   }
 
@@ -164,11 +164,11 @@ export class Engine {
   #beginFigures(id: number, nowNs: Nanos): void {
     if (this.#isWarm || id < (this.#config.warmup ?? 0)) return;
     this.#isWarm = true;
-    this.replica.beginFigures(nowNs);
+    this.replica.beginMetrics(nowNs);
     this.series.begin(nowNs);
   }
 
-  #ended(batch: Batch, row: number): void {
+  #ended(batch: TraceBatch, row: number): void {
     this.done++;
     const id = batch.firstId + row;
     const writtenTokens = this.#tokens.ended(id);

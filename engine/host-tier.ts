@@ -1,5 +1,5 @@
+import { blocksOf, type Sequence } from "../core/cache/request.ts";
 import { assert } from "../core/errors.ts";
-import { blocksOf, type Sequence } from "../core/request.ts";
 import type { BlockData, Executor } from "./executor.ts";
 
 /**

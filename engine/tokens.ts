@@ -1,7 +1,7 @@
+import type { KvCache } from "../core/cache/kv-cache.ts";
+import { type Request, Sequence } from "../core/cache/request.ts";
 import { assert } from "../core/errors.ts";
-import type { KvCache } from "../core/kv-cache.ts";
-import { type Request, Sequence } from "../core/request.ts";
-import type { Trace } from "../core/trace.ts";
+import type { Trace } from "../core/trace/trace.ts";
 import { promptTokens } from "./content-tokens.ts";
 import { checkSampling, type SampledToken, Sampler, type SamplingOptions } from "./sampling.ts";
 

@@ -42,7 +42,7 @@ class Aging implements EvictionPolicy {
     this.#order.add(entry);
   }
 
-  remove(entry: EntryId, why: "held" | "evicted" | "dropped"): void {
+  remove(entry: EntryId, why: "referenced" | "evicted" | "dropped"): void {
     if (why === "evicted") this.#age = this.#worth[entry];
     this.#order.remove(entry, why);
   }

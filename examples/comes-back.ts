@@ -57,7 +57,7 @@ class ComesBack implements EvictionPolicy {
     this.#orderOf(entry).add(entry);
   }
 
-  remove(entry: EntryId, why: "held" | "evicted" | "dropped"): void {
+  remove(entry: EntryId, why: "referenced" | "evicted" | "dropped"): void {
     this.#orderOf(entry).remove(entry, why);
     if (this.#isKept[entry] === 1) return;
     this.#waiting--;

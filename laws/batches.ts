@@ -1,5 +1,5 @@
 import fc from "fast-check";
-import { CacheReplay } from "../core/replay.ts";
+import { CacheReplay } from "../core/replica/replay.ts";
 import { replays } from "./configs.ts";
 import { type Law, same } from "./law.ts";
 import { hitsOf, replayOf } from "./replaying.ts";

@@ -2,22 +2,22 @@ import type { Law } from "./law.ts";
 
 // What can be broken while requests overlap. Laws that are checked alone are in files of their own.
 
-export const mayGo: Law = {
+export const victimIsEvictable: Law = {
   name: "may-go",
   says: "a victim is an entry that may go: it was added, and not removed since",
 };
 
-export const alwaysAVictim: Law = {
+export const alwaysVictim: Law = {
   name: "always-a-victim",
   says: "there is a victim whenever an entry may go",
 };
 
-export const asking: Law = {
+export const victimIsPure: Law = {
   name: "asking",
   says: "asking for a victim changes nothing",
 };
 
-export const returning: Law = {
+export const callsReturn: Law = {
   name: "returning",
   says: "every call returns, and none throws",
 };
@@ -32,7 +32,7 @@ export const ownContent: Law = {
   says: "a request finds the longest prefix that it may use, and reads nothing but its own tokens",
 };
 
-export const told: Law = {
+export const addRemoveAlternate: Law = {
   name: "told",
   says: "the policy is told of an entry when it may go, and when it may not any longer, by turns",
 };

@@ -1,6 +1,6 @@
 import { InputError, InvariantError } from "../core/errors.ts";
-import type { EvictionPlugin, EvictionPolicy, IndexPlugin, PrefixIndex } from "../core/plugins.ts";
-import { mayGo, returning } from "./book.ts";
+import type { EvictionPlugin, EvictionPolicy, IndexPlugin, PrefixIndex } from "../core/plugins/index.ts";
+import { callsReturn, victimIsEvictable } from "./book.ts";
 import { LawBroken } from "./law.ts";
 
 /** One call of a plug-in: its method, what it got and gave, as far as those are numbers and words. */
@@ -55,7 +55,7 @@ export class CallLog {
     } catch (error) {
       // What the cache itself refuses is said in its own words.
       if (error instanceof LawBroken || error instanceof InvariantError) throw error;
-      throw new LawBroken(returning, `${method}() threw: ${this.#describe(error)}`);
+      throw new LawBroken(callsReturn, `${method}() threw: ${this.#describe(error)}`);
     } finally {
       this.open = undefined;
     }
@@ -85,7 +85,7 @@ export function tracedPolicy(plugin: EvictionPlugin, log: CallLog): EvictionPlug
           const victim: unknown = log.make(calls, "victim", [], () => inner.victim(now));
           if (victim === undefined || typeof victim === "number") return victim;
           const gave = victim === null ? "null" : typeof victim;
-          throw new LawBroken(mayGo, `victim() gave ${gave}, expected an entry or undefined`);
+          throw new LawBroken(victimIsEvictable, `victim() gave ${gave}, expected an entry or undefined`);
         },
         begin: (request, now) => log.make(calls, "begin", [request.id], () => inner.begin?.(request, now)),
       };
@@ -117,7 +117,7 @@ function shownArgs(method: (typeof optional)[number], args: readonly unknown[]):
 }
 
 const requiredOfIndex = [
-  ...["match", "matched", "held", "released", "insert", "evict", "forget"],
+  ...["match", "matched", "referenced", "released", "insert", "evict", "forget"],
   ...["blocks", "isEvictable", "entryOf", "grow", "expectKeys"],
 ] as (keyof PrefixIndex)[];
 

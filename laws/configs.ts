@@ -1,7 +1,7 @@
 import fc from "fast-check";
-import type { ChainHash } from "../core/content.ts";
-import type { IndexPlugin, Plugin } from "../core/plugins.ts";
-import { type RuleName, type Rules, type RuleValue, ruleNames, ruleTable } from "../core/rules.ts";
+import type { IndexPlugin, Plugin } from "../core/plugins/index.ts";
+import { type RuleName, type Rules, type RuleValue, ruleNames, ruleTable } from "../core/plugins/rules.ts";
+import type { ChainHash } from "../core/trace/content.ts";
 import type { Parts } from "./parts.ts";
 import type { Scenario, ScenarioConfig } from "./scenario.ts";
 import { worlds } from "./worlds.ts";
@@ -86,7 +86,7 @@ export const isBounded = (rules: Rules): boolean =>
  */
 export function possible<Config extends Pick<ScenarioConfig, "rules" | "allocator">>(config: Config): Config {
   const rules = { ...config.rules };
-  if (!config.allocator.queues) delete rules["free-queue"];
+  if (!config.allocator.isFifo) delete rules["free-queue"];
   if (rules.duplicates === "newest") delete rules["same-step"];
   return { ...config, rules };
 }

@@ -1,8 +1,8 @@
-import { EntryColumns } from "../core/entries.ts";
-import type { EntryId, EvictionPlugin, EvictionPolicy, RequestView } from "../core/plugins.ts";
+import { EntryColumns } from "../core/plugins/entry-columns.ts";
+import type { EntryId, EvictionPlugin, EvictionPolicy, RequestView } from "../core/plugins/index.ts";
+import { resolveRules } from "../core/plugins/rules.ts";
 import { seededRandom } from "../core/random.ts";
-import { resolveRules } from "../core/rules.ts";
-import { hold, type Law } from "./law.ts";
+import { type Law, require } from "./law.ts";
 
 export const cheap: Law = {
   name: "cheap",
@@ -54,8 +54,8 @@ export function measureGrowth(plugin: EvictionPlugin, now: Stopwatch, measureMs:
 }
 
 /** @throws LawBroken if the cost grows with the number of entries. */
-export function holdCheap({ costs, exponent }: Growth): void {
-  hold(cheap, exponent <= mostExponent, () => {
+export function requireCheap({ costs, exponent }: Growth): void {
+  require(cheap, exponent <= mostExponent, () => {
     const [few, many] = [costs[0], costs.at(-1)!];
     if (isShort(costs)) {
       const ms = (many.nsPerOperation / 1e6).toPrecision(2);
@@ -167,7 +167,7 @@ class Shelf {
     const count = Math.min(batch, this.filled);
     for (let i = 0; i < count; i++) some[i] = (first + i * stride) % this.filled;
     const used = this.#begin();
-    yield { method: "remove", run: each(some, count, (entry) => policy.remove(entry, "held")) };
+    yield { method: "remove", run: each(some, count, (entry) => policy.remove(entry, "referenced")) };
     for (let i = 0; i < count; i++) this.#columns.hit(some[i]);
     const hit = policy.hit?.bind(policy);
     if (hit) yield { method: "hit", run: each(some, count, (entry) => hit(entry, used)) };

@@ -1,10 +1,10 @@
-import type { BlockColumns } from "../core/content.ts";
-import type { KvCache } from "../core/kv-cache.ts";
-import type { BlockId, EntryId } from "../core/plugins.ts";
-import { told } from "./book.ts";
-import { hold, type Law, same } from "./law.ts";
+import type { KvCache } from "../core/cache/kv-cache.ts";
+import type { BlockId, EntryId } from "../core/plugins/index.ts";
+import type { BlockColumns } from "../core/trace/content.ts";
+import { addRemoveAlternate } from "./book.ts";
+import { type Law, require, same } from "./law.ts";
 import type { NaiveModel } from "./naive-model.ts";
-import type { Ask } from "./worlds.ts";
+import type { WorldRequest } from "./worlds.ts";
 
 export const entriesLaw: Law = {
   name: "entries",
@@ -62,7 +62,7 @@ export class EntryBooks {
     cache.entries.columns.keepAll();
   }
 
-  published(block: BlockId, ask: Ask, place: number): void {
+  published(block: BlockId, ask: WorldRequest, place: number): void {
     const { keys, start } = this.#blocks;
     const stored: Stored = {
       place,
@@ -97,7 +97,8 @@ export class EntryBooks {
     add(this.#having, stored.content, -1);
     add(this.#extending, stored.above, -1);
     const below = this.#extending.get(stored.content) ?? 0;
-    hold(entriesLaw, !this.#isTree || below === 0, () => `block ${block} goes before ${below} blocks that extend it`);
+    require(entriesLaw, !this.#isTree || below === 0, () =>
+      `block ${block} goes before ${below} blocks that extend it`);
   }
 
   check(): void {
@@ -111,10 +112,10 @@ export class EntryBooks {
     let freeable = 0;
     for (const [entry, run] of order) {
       this.#checkColumns(entry, run);
-      const held = run.some(([block]) => pool.holdersOf(block) > 0);
+      const held = run.some(([block]) => pool.refCountOf(block) > 0);
       const extended = leafRule && (this.#extending.get(run[0][1].content) ?? 0) > 0;
       const mayGo = index.isEvictable(entry);
-      hold(entriesLaw, mayGo === !(held || extended), () => {
+      require(entriesLaw, mayGo === !(held || extended), () => {
         const why = held ? "somebody holds it" : extended ? "another extends it" : "nothing needs it";
         return `entry ${entry} ${mayGo ? "may" : "may not"} go, and ${why}`;
       });
@@ -132,10 +133,10 @@ export class EntryBooks {
     const runs = new Map<EntryId, [BlockId, Stored][]>();
     for (const block of index.blocks()) {
       const stored = this.#stored.get(block);
-      hold(told, stored !== undefined, () => `block ${block} is stored and was never published`);
+      require(addRemoveAlternate, stored !== undefined, () => `block ${block} is stored and was never published`);
       const { place, above } = stored;
       const isReachable = !this.#isTree || place === 0 || this.#having.has(above);
-      hold(entriesLaw, isReachable, () => `block ${block} is stored, and nothing that it extends`);
+      require(entriesLaw, isReachable, () => `block ${block} is stored, and nothing that it extends`);
       const entry = index.entryOf(block);
       const run = runs.get(entry);
       if (run) run.push([block, stored]);
@@ -148,11 +149,8 @@ export class EntryBooks {
   #checkColumns(entry: EntryId, run: Run): void {
     for (let i = 1; i < run.length; i++) {
       const isBefore = run[i][1].content === run[i - 1][1].above;
-      hold(
-        entriesLaw,
-        isBefore,
-        () => `entry ${entry} has blocks ${run[i][0]} and ${run[i - 1][0]}, which do not follow`,
-      );
+      require(entriesLaw, isBefore, () =>
+        `entry ${entry} has blocks ${run[i][0]} and ${run[i - 1][0]}, which do not follow`);
     }
     const { columns } = this.#cache.entries;
     const { end, key } = run[0][1];
@@ -180,7 +178,7 @@ export class EntryBooks {
   }
 
   #is(entry: EntryId, column: string, is: number, from: number, to: number): void {
-    hold(entriesLaw, is >= from && is <= to, () => {
+    require(entriesLaw, is >= from && is <= to, () => {
       return `${column} of entry ${entry} is ${is}, expected ${from === to ? from : `${from} to ${to}`}`;
     });
   }
@@ -189,7 +187,7 @@ export class EntryBooks {
     return { after: this.#lastTick, by: this.#cache.entries.tick };
   }
 
-  #numberOf(ask: Ask, place: number): number {
+  #numberOf(ask: WorldRequest, place: number): number {
     const content = this.#model.contentOf(ask, place);
     let number = this.#numbers.get(content);
     if (number === undefined) this.#numbers.set(content, (number = this.#numbers.size));

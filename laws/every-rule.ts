@@ -1,5 +1,5 @@
 import { InputError, PolicyError } from "../core/errors.ts";
-import { type RuleName, type RuleValue, ruleNames } from "../core/rules.ts";
+import { type RuleName, type RuleValue, ruleNames } from "../core/plugins/rules.ts";
 import { scenarios, supportedValues } from "./configs.ts";
 import { type Law, LawBroken } from "./law.ts";
 import type { Parts } from "./parts.ts";

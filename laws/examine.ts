@@ -1,11 +1,20 @@
-import type { EvictionPlugin, IndexPlugin } from "../core/plugins.ts";
-import { alwaysAVictim, asking, conservation, mayGo, noTrace, ownContent, returning, told } from "./book.ts";
+import type { EvictionPlugin, IndexPlugin } from "../core/plugins/index.ts";
+import {
+  addRemoveAlternate,
+  alwaysVictim,
+  callsReturn,
+  conservation,
+  noTrace,
+  ownContent,
+  victimIsEvictable,
+  victimIsPure,
+} from "./book.ts";
 import { type Call, CallLog, callLines, lastCalls, tracedIndex, tracedPolicy, whereTheyPart } from "./calls.ts";
-import { cheap, type Growth, holdCheap, measureGrowth, type Stopwatch, tooDear } from "./cost.ts";
+import { cheap, type Growth, measureGrowth, requireCheap, type Stopwatch, tooDear } from "./cost.ts";
 import { determinism, deterministic } from "./determinism.ts";
 import { everyRule, ruleTrials } from "./every-rule.ts";
-import { cheapIndex, holdCheapIndex, measureIndex, type ShapeGrowth } from "./index-cost.ts";
-import { hold, type Law, LawBroken } from "./law.ts";
+import { cheapIndex, measureIndex, requireCheapIndex, type ShapeGrowth } from "./index-cost.ts";
+import { type Law, LawBroken, require } from "./law.ts";
 import type { Parts } from "./parts.ts";
 import { pure, type Sources } from "./purity.ts";
 import { story } from "./story.ts";
@@ -59,14 +68,14 @@ const hangingMs = 200;
 const shrinkingMs = 500;
 
 /** If one of these is broken, what else happens says little. */
-const firstOfPolicy: readonly Law[] = [returning, mayGo, alwaysAVictim];
-const firstOfIndex: readonly Law[] = [returning, told, conservation, ownContent];
+const firstOfPolicy: readonly Law[] = [callsReturn, victimIsEvictable, alwaysVictim];
+const firstOfIndex: readonly Law[] = [callsReturn, addRemoveAlternate, conservation, ownContent];
 
 /** Tries every law on an eviction policy. */
 export function examinePolicy(plugin: EvictionPlugin, parts: Parts, examiner: Examiner): Promise<Examination> {
   const log = logFor(examiner);
   const own = { ...parts, evictions: [tracedPolicy(plugin, log)] };
-  const laws = [...firstOfPolicy, asking, conservation, ownContent, noTrace];
+  const laws = [...firstOfPolicy, victimIsPure, conservation, ownContent, noTrace];
   const share = plugin.unlimited ? 0.2 : 1;
   return new Examining(own, log, { ...examiner, runs: examiner.runs * share }).policy(plugin, laws);
 }
@@ -116,11 +125,11 @@ class Examining {
       const again = tooDear(once) ? measureGrowth(plugin, now, ms) : once;
       return again.exponent < once.exponent ? again : once;
     });
-    this.#judge(cheap, growth, holdCheap);
+    this.#judge(cheap, growth, requireCheap);
     // Found by the way and about the other side of the contract: of interest only if it is broken.
     const findings = this.#findings([...laws, pure, everyRule, cheap]);
     return {
-      findings: findings.filter(({ law, result }) => law !== told || result === "broken"),
+      findings: findings.filter(({ law, result }) => law !== addRemoveAlternate || result === "broken"),
       growth,
       indexGrowth: undefined,
     };
@@ -131,7 +140,7 @@ class Examining {
     const laws = await this.#tryAll(indexTrials, some);
     const skip = plugin.none ? "it stores nothing" : undefined;
     const indexGrowth = await this.#measure(cheapIndex, skip, (now, ms) => measureIndex(plugin, this.#parts, now, ms));
-    this.#judge(cheapIndex, indexGrowth, holdCheapIndex);
+    this.#judge(cheapIndex, indexGrowth, requireCheapIndex);
     return { findings: this.#findings([...laws, pure, everyRule, cheapIndex]), growth: undefined, indexGrowth };
   }
 
@@ -208,7 +217,7 @@ class Examining {
     const calls = log.created;
     log.open = undefined;
     this.#hangsSince ??= this.#examiner.stopwatch();
-    throw Object.assign(new LawBroken(returning, `${call} does not return: it still ran after ${caseMs / 1000} s`), {
+    throw Object.assign(new LawBroken(callsReturn, `${call} does not return: it still ran after ${caseMs / 1000} s`), {
       calls,
     });
   }
@@ -229,7 +238,7 @@ class Examining {
       const ended = withinTime(costMs, () => {
         found = measure(stopwatch, measureMs);
       });
-      hold(law, ended, `while its cost is measured it does not come to an end in ${costMs / 1000} s`);
+      require(law, ended, `while its cost is measured it does not come to an end in ${costMs / 1000} s`);
       return found;
     } catch (error) {
       const message =

@@ -1,6 +1,6 @@
-import { cacheReport } from "../core/report.ts";
+import { cacheReport } from "../core/cache/report.ts";
 import { replays } from "./configs.ts";
-import { hold, type Law, near, same } from "./law.ts";
+import { type Law, near, require, same } from "./law.ts";
 import { hitsOf, replayOf, sum } from "./replaying.ts";
 import type { Trial } from "./trial.ts";
 
@@ -45,7 +45,7 @@ export const figures: Trial = {
       const meanToken = sum(rows.map((row) => row.hitTokens / row.tokens)) / rows.length;
       near(law, "hitRatio.requestMeanToken", hitRatio.requestMeanToken, meanToken);
       const { anyResidentBlock, block } = hitRatio;
-      hold(law, anyResidentBlock >= block, () => `${anyResidentBlock} of the blocks resident, and ${block} hit`);
+      require(law, anyResidentBlock >= block, () => `${anyResidentBlock} of the blocks resident, and ${block} hit`);
       if (config.index.none) same(law, "hits of an index that stores nothing", hits, 0);
     }
   },

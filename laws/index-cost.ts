@@ -1,8 +1,8 @@
-import type { IndexPlugin, PrefixIndex } from "../core/plugins.ts";
-import { CacheReplay, type ReplayConfig } from "../core/replay.ts";
-import type { Trace } from "../core/trace.ts";
+import type { IndexPlugin, PrefixIndex } from "../core/plugins/index.ts";
+import { CacheReplay, type ReplayConfig } from "../core/replica/replay.ts";
+import type { Trace } from "../core/trace/trace.ts";
 import { growthExponent, median, mostExponent, type Stopwatch, sizes, times } from "./cost.ts";
-import { hold, type Law } from "./law.ts";
+import { type Law, require } from "./law.ts";
 import type { Parts } from "./parts.ts";
 
 export const cheapIndex: Law = {
@@ -63,8 +63,8 @@ export function measureIndex(
 }
 
 /** @throws LawBroken if the cost grows with the number of blocks. */
-export function holdCheapIndex(growths: readonly ShapeGrowth[]): void {
-  for (const growth of growths) hold(cheapIndex, !isDear(growth), () => whatIsDear(growth));
+export function requireCheapIndex(growths: readonly ShapeGrowth[]): void {
+  for (const growth of growths) require(cheapIndex, !isDear(growth), () => whatIsDear(growth));
 }
 
 const isDear = ({ exponent }: ShapeGrowth) => exponent > mostExponent;

@@ -1,8 +1,8 @@
-import type { Sequence } from "../core/request.ts";
-import type { StepPlan } from "../core/step.ts";
+import type { Sequence } from "../core/cache/request.ts";
+import type { StepPlan } from "../core/replica/step.ts";
 import { ownContent } from "./book.ts";
-import { hold } from "./law.ts";
-import { type Ask, prefixOf } from "./worlds.ts";
+import { require } from "./law.ts";
+import { prefixOf, type WorldRequest } from "./worlds.ts";
 
 /**
  * What is really in the blocks: each slot holds the prefix whose last token's keys and values were written there. It
@@ -34,7 +34,7 @@ export class KvMemory {
     return this.#slots.get(block)?.[slot];
   }
 
-  run(plan: StepPlan, askOf: (sequence: Sequence) => Ask): void {
+  run(plan: StepPlan, askOf: (sequence: Sequence) => WorldRequest): void {
     const copied = plan.copies.map(({ source, target }) => ({ target, slots: this.#slots.get(source)?.slice() ?? [] }));
     this.skip();
     for (const { target, slots } of copied) this.#slots.set(target, slots);
@@ -46,7 +46,7 @@ export class KvMemory {
       for (let p = 0; p < from + tokens; p++) {
         const is = this.#read(sequence, p);
         const expected = prefixOf(askOf(sequence), p + 1);
-        hold(ownContent, is === expected, () => {
+        require(ownContent, is === expected, () => {
           const where = `block ${sequence.table[Math.floor(p / this.#blockTokens)]}, slot ${p % this.#blockTokens}`;
           return `request ${sequence.request.id} reads ${is ?? "nothing"} in ${where}, expected ${expected}`;
         });

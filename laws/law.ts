@@ -20,7 +20,7 @@ export class LawBroken extends Error {
 }
 
 /** The message is a function only where building it costs something. */
-export function hold(law: Law, condition: boolean, message: string | (() => string)): asserts condition {
+export function require(law: Law, condition: boolean, message: string | (() => string)): asserts condition {
   if (!condition) throw new LawBroken(law, typeof message === "string" ? message : message());
 }
 
@@ -33,7 +33,7 @@ export function same(law: Law, what: string, actual: unknown, expected: unknown)
 
 /** Fails unless both are the same but for what summing in another order does. */
 export function near(law: Law, what: string, actual: number, expected: number): void {
-  hold(law, Math.abs(actual - expected) < 5e-10, () => `${what}: ${actual}, expected ${expected}`);
+  require(law, Math.abs(actual - expected) < 5e-10, () => `${what}: ${actual}, expected ${expected}`);
 }
 
 const longest = 200;

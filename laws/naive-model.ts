@@ -1,6 +1,6 @@
-import type { IndexPlugin } from "../core/plugins.ts";
-import type { Rules } from "../core/rules.ts";
-import { type Ask, prefixOf, type World } from "./worlds.ts";
+import type { IndexPlugin } from "../core/plugins/index.ts";
+import type { Rules } from "../core/plugins/rules.ts";
+import { prefixOf, type World, type WorldRequest } from "./worlds.ts";
 
 /** What an admission must find, in blocks and tokens. */
 export interface Expected {
@@ -33,26 +33,26 @@ export class NaiveModel {
     this.#unitTokens = unitTokens;
   }
 
-  promptBlocks(ask: Ask): number {
+  promptBlocks(ask: WorldRequest): number {
     const blocks = ask.prompt.length / this.blockTokens;
     return this.#partialBlocks ? Math.ceil(blocks) : Math.floor(blocks);
   }
 
   /** Tokens whose keys and values are cached when the request ends. */
-  #knownTokens({ prompt, answer }: Ask): number {
+  #knownTokens({ prompt, answer }: WorldRequest): number {
     // The last generated token is never computed.
     return prompt.length + (this.rules["cache-generated"] === "true" ? Math.max(0, answer.length - 1) : 0);
   }
 
   /** Where block i of the request ends, in tokens. */
-  blockEnd(ask: Ask, i: number): number {
+  blockEnd(ask: WorldRequest, i: number): number {
     const end = (i + 1) * this.blockTokens;
     if (i < this.promptBlocks(ask)) return Math.min(end, ask.prompt.length);
     return this.rules["store-tail"] === "true" ? Math.min(end, this.#knownTokens(ask)) : end;
   }
 
   /** Blocks that are stored of the request when it has ended. */
-  storedBlocks(ask: Ask): number {
+  storedBlocks(ask: WorldRequest): number {
     const blocks = this.#knownTokens(ask) / this.blockTokens;
     if (this.#unit !== undefined) return this.#part(ask);
     return Math.max(
@@ -62,22 +62,22 @@ export class NaiveModel {
   }
 
   /** Blocks of the prompt that are stored and found, if not all: all at once. */
-  #part(ask: Ask): number {
+  #part(ask: WorldRequest): number {
     return this.#unit === "prompt" ? this.promptBlocks(ask) : Math.floor(ask.markedTokens / this.blockTokens);
   }
 
   /** Whether a request can find block i of this one by itself; where whole prefixes are stored, their ends. */
-  isFound(ask: Ask, i: number): boolean {
+  isFound(ask: WorldRequest, i: number): boolean {
     return this.#unit === undefined || this.#unit === "marked-paths" || i === this.#part(ask) - 1;
   }
 
   /** The content of block i with all that precedes it. */
-  contentOf(ask: Ask, i: number): string {
+  contentOf(ask: WorldRequest, i: number): string {
     return prefixOf(ask, this.blockEnd(ask, i));
   }
 
   /** What a request with this many generated tokens must find among the stored prefixes. */
-  expected(ask: Ask, generated: number, stored: ReadonlySet<string>): Expected {
+  expected(ask: WorldRequest, generated: number, stored: ReadonlySet<string>): Expected {
     const known = ask.prompt.length + generated;
     // A partial block is known for its prompt only: it may hold the beginning of anyone's answer.
     const isPartial = this.#partialBlocks && ask.prompt.length % this.blockTokens > 0;
@@ -97,7 +97,13 @@ export class NaiveModel {
     return { matched, hitBlocks, hitTokens, partTokens: this.#partOfBlock(ask, known, hitBlocks, matched, stored) };
   }
 
-  #partOfBlock(ask: Ask, known: number, hitBlocks: number, matched: number, stored: ReadonlySet<string>): number {
+  #partOfBlock(
+    ask: WorldRequest,
+    known: number,
+    hitBlocks: number,
+    matched: number,
+    stored: ReadonlySet<string>,
+  ): number {
     const { rules, blockTokens } = this;
     const begin = hitBlocks * blockTokens;
     if (rules.partial === "none" || rules["drop-blocks"] > 0) return 0;

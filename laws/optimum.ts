@@ -1,5 +1,5 @@
 import { replays } from "./configs.ts";
-import { hold, type Law } from "./law.ts";
+import { type Law, require } from "./law.ts";
 import { hitsOf, replayOf, sum } from "./replaying.ts";
 import type { Trial } from "./trial.ts";
 
@@ -18,7 +18,7 @@ export const belowOptimum: Trial = {
     for (const eviction of parts.evictions) {
       if (eviction.unlimited) continue;
       const hits = sum(hitsOf(replayOf(world, { ...config, eviction }, parts)));
-      hold(below, hits <= most, () => `${eviction.name} has ${hits} hits, the optimum ${most}`);
+      require(below, hits <= most, () => `${eviction.name} has ${hits} hits, the optimum ${most}`);
     }
   },
 };

@@ -1,4 +1,13 @@
-import { alwaysAVictim, asking, conservation, mayGo, noTrace, ownContent, returning, told } from "./book.ts";
+import {
+  addRemoveAlternate,
+  alwaysVictim,
+  callsReturn,
+  conservation,
+  noTrace,
+  ownContent,
+  victimIsEvictable,
+  victimIsPure,
+} from "./book.ts";
 import { scenarios } from "./configs.ts";
 import { entriesLaw } from "./entries.ts";
 import { play } from "./scenario.ts";
@@ -10,7 +19,17 @@ import type { Trial } from "./trial.ts";
  * model; every step reads what is really in the blocks.
  */
 export const overlapping: Trial = {
-  laws: [conservation, mayGo, alwaysAVictim, asking, returning, told, ownContent, noTrace, entriesLaw],
+  laws: [
+    conservation,
+    victimIsEvictable,
+    alwaysVictim,
+    victimIsPure,
+    callsReturn,
+    addRemoveAlternate,
+    ownContent,
+    noTrace,
+    entriesLaw,
+  ],
   runs: 100,
   cases: scenarios,
   check: ({ script = [], ...one }) => void play({ ...one, script }),

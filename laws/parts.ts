@@ -1,4 +1,4 @@
-import type { AllocatorPlugin, EvictionPlugin, IndexPlugin, SchedulerPlugin } from "../core/plugins.ts";
+import type { AllocatorPlugin, EvictionPlugin, IndexPlugin, SchedulerPlugin } from "../core/plugins/index.ts";
 
 /** What caches are put together from. The part that is looked at is the only one of its kind. */
 export interface Parts {

@@ -1,6 +1,6 @@
-import type { EntryId, EvictionPlugin, EvictionPolicy, RequestView } from "../core/plugins.ts";
-import { alwaysAVictim, asking, mayGo, told } from "./book.ts";
-import { hold } from "./law.ts";
+import type { EntryId, EvictionPlugin, EvictionPolicy, RequestView } from "../core/plugins/index.ts";
+import { addRemoveAlternate, alwaysVictim, victimIsEvictable, victimIsPure } from "./book.ts";
+import { require } from "./law.ts";
 
 /** A policy whose calls are checked against its contract, and what it was told is evictable now. */
 export interface Recorded {
@@ -23,11 +23,11 @@ export function recorded(plugin: EvictionPlugin): Recorded {
   const victim = (now: number) => {
     const named = inner.victim(now);
     const again = inner.victim(now);
-    hold(asking, named === again, () => `victim ${named}, asked again ${again}`);
+    require(victimIsPure, named === again, () => `victim ${named}, asked again ${again}`);
     if (named === undefined) {
-      hold(alwaysAVictim, added.size === 0, () => `no victim although ${entries(added)} may go`);
+      require(alwaysVictim, added.size === 0, () => `no victim although ${entries(added)} may go`);
     } else {
-      hold(mayGo, added.has(named), () => {
+      require(victimIsEvictable, added.has(named), () => {
         const others = added.size === 0 ? "nothing may go" : `${entries(added)} may go`;
         return `victim ${named}, which ${gone.get(named) ?? "never could go"}; ${others}`;
       });
@@ -43,13 +43,14 @@ export function recorded(plugin: EvictionPlugin): Recorded {
         inner = plugin.create(context);
         const policy: EvictionPolicy = {
           add(entry) {
-            hold(told, !added.has(entry), () => `entry ${entry} is added twice`);
+            require(addRemoveAlternate, !added.has(entry), () => `entry ${entry} is added twice`);
             added.add(entry);
             inner.add(entry);
           },
           remove(entry, why) {
-            hold(told, added.delete(entry), () => `entry ${entry} is removed (${why}) without having been added`);
-            gone.set(entry, why === "held" ? `is in use since request ${request}` : whyGone[why]);
+            require(addRemoveAlternate, added.delete(entry), () =>
+              `entry ${entry} is removed (${why}) without having been added`);
+            gone.set(entry, why === "referenced" ? `is in use since request ${request}` : whyGone[why]);
             inner.remove(entry, why);
           },
           victim,

@@ -1,13 +1,13 @@
-import { EventKind, type EventLog } from "../core/events.ts";
-import type { KvCache } from "../core/kv-cache.ts";
-import { BlockState, blockStateNames } from "../core/pool.ts";
+import type { KvCache } from "../core/cache/kv-cache.ts";
+import { BlockState, blockStateNames } from "../core/cache/pool.ts";
+import { EventKind, type EventLog } from "../core/log/events.ts";
 import { conservation } from "./book.ts";
-import { hold } from "./law.ts";
+import { require } from "./law.ts";
 
 type Life = "free" | "private" | "cached";
 
 /** What else is of interest, as it is read. */
-export interface Readers {
+export interface RecountListener {
   /** A block has a new owner, who may not rely on what is in it. */
   wiped(block: number): void;
   published(request: number, block: number, place: number): void;
@@ -24,9 +24,9 @@ export class Recount {
   #read = 0;
   readonly #life = new Map<number, Life>();
   readonly #held = new Map<number, Set<number>>();
-  readonly #readers: Readers;
+  readonly #readers: RecountListener;
 
-  constructor(log: EventLog, readers: Readers) {
+  constructor(log: EventLog, readers: RecountListener) {
     this.#log = log;
     this.#readers = readers;
   }
@@ -54,13 +54,11 @@ export class Recount {
             ? "cached"
             : "private";
       const counted = this.#lifeOf(block);
-      hold(conservation, life === counted, () => `block ${block} is ${blockStateNames[state]}, by the log ${counted}`);
+      require(conservation, life === counted, () =>
+        `block ${block} is ${blockStateNames[state]}, by the log ${counted}`);
       const holding = holders.get(block) ?? 0;
-      hold(
-        conservation,
-        cache.pool.holdersOf(block) === holding,
-        () => `block ${block} has ${cache.pool.holdersOf(block)} holders, by the log ${holding}`,
-      );
+      require(conservation, cache.pool.refCountOf(block) === holding, () =>
+        `block ${block} has ${cache.pool.refCountOf(block)} holders, by the log ${holding}`);
     }
   }
 
@@ -80,11 +78,8 @@ export class Recount {
 
   #move(block: number, from: Life, to: Life): void {
     const life = this.#lifeOf(block);
-    hold(
-      conservation,
-      life === from,
-      () => `event ${this.#log.line(this.#read)}: block ${block} is ${life}, expected ${from}`,
-    );
+    require(conservation, life === from, () =>
+      `event ${this.#log.line(this.#read)}: block ${block} is ${life}, expected ${from}`);
     this.#life.set(block, to);
   }
 
@@ -117,12 +112,14 @@ export class Recount {
         this.#heldBy(request).add(key);
         return;
       case EventKind.release:
-        hold(conservation, !this.#isHeld(block), () => `event ${this.#log.line(this.#read)}: block ${block} is held`);
+        require(conservation, !this.#isHeld(block), () =>
+          `event ${this.#log.line(this.#read)}: block ${block} is held`);
         this.#move(block, value === 1 ? "cached" : "private", value === 1 ? "cached" : "free");
         if (value === 1) this.#readers.letGo(block);
         return;
       case EventKind.evict:
-        hold(conservation, !this.#isHeld(block), () => `event ${this.#log.line(this.#read)}: block ${block} is held`);
+        require(conservation, !this.#isHeld(block), () =>
+          `event ${this.#log.line(this.#read)}: block ${block} is held`);
         this.#move(block, "cached", "free");
         this.#readers.gone(block);
         return;

@@ -1,4 +1,4 @@
-import { type ReplayConfig, type ReplayResult, replayTrace } from "../core/replay.ts";
+import { type ReplayConfig, type ReplayResult, replayTrace } from "../core/replica/replay.ts";
 import type { Parts } from "./parts.ts";
 import type { ScenarioConfig } from "./scenario.ts";
 import { traceOf, type World } from "./worlds.ts";

@@ -1,21 +1,21 @@
 import { isDeepStrictEqual } from "node:util";
-import { audit } from "../core/audit.ts";
-import { blockKeysFor, type CacheConfig, createCache } from "../core/compose.ts";
-import type { BlockColumns, ChainHash } from "../core/content.ts";
-import { EventLog } from "../core/events.ts";
-import type { KvCache } from "../core/kv-cache.ts";
-import type { Scheduler, SchedulerContext, SequenceView } from "../core/plugins.ts";
-import { Replica } from "../core/replica.ts";
-import { Request, type Sequence } from "../core/request.ts";
-import { conservation, noTrace, ownContent, told } from "./book.ts";
+import { audit } from "../core/cache/audit.ts";
+import type { KvCache } from "../core/cache/kv-cache.ts";
+import { Request, type Sequence } from "../core/cache/request.ts";
+import { EventLog } from "../core/log/events.ts";
+import type { Scheduler, SchedulerContext, SequenceView } from "../core/plugins/index.ts";
+import { blockKeysFor, type CacheConfig, createCache } from "../core/replica/compose.ts";
+import { Replica } from "../core/replica/replica.ts";
+import type { BlockColumns, ChainHash } from "../core/trace/content.ts";
+import { addRemoveAlternate, conservation, noTrace, ownContent } from "./book.ts";
 import { EntryBooks } from "./entries.ts";
 import { KvMemory } from "./kv-memory.ts";
-import { hold, near, same, shown } from "./law.ts";
+import { near, require, same, shown } from "./law.ts";
 import { linesOf } from "./log-lines.ts";
 import { type Expected, NaiveModel } from "./naive-model.ts";
 import { type Recorded, recorded } from "./recorder.ts";
 import { Recount } from "./recount.ts";
-import { type Ask, prefixOf, traceOf, type World } from "./worlds.ts";
+import { prefixOf, traceOf, type World, type WorldRequest } from "./worlds.ts";
 
 export interface ScenarioConfig extends Omit<CacheConfig, "blockTokens"> {
   /** Units of the trace in a block. */
@@ -56,7 +56,7 @@ export function play(scenario: Scenario): Outcome {
 }
 
 class Play implements Scheduler {
-  readonly #asks: readonly Ask[];
+  readonly #asks: readonly WorldRequest[];
   readonly #scenario: Scenario;
   readonly #checked: boolean;
   readonly #cache: KvCache;
@@ -69,7 +69,7 @@ class Play implements Scheduler {
   readonly #entries: EntryBooks | undefined;
   readonly #policy: Recorded;
   /** For each block that was ever published, the request and place whose content it got. */
-  readonly #contents = new Map<number, { ask: Ask; place: number }>();
+  readonly #contents = new Map<number, { ask: WorldRequest; place: number }>();
   readonly #decisions: string[] = [];
   readonly #inStep = new Set<number>();
   #failedAdmissions = 0;
@@ -124,7 +124,7 @@ class Play implements Scheduler {
   run(): Outcome {
     while (this.#arrived < this.#asks.length || !this.#replica.isIdle) {
       this.#now++;
-      hold(conservation, this.#now < 5000, "the scenario does not end");
+      require(conservation, this.#now < 5000, "the scenario does not end");
       for (let n = this.#choose(3); n > 0 && this.#arrived < this.#asks.length; n--)
         this.#replica.submit(this.#requests[this.#arrived++], this.#now);
       this.#inStep.clear();
@@ -219,11 +219,8 @@ class Play implements Scheduler {
     this.#decide("admit", sequence);
     if (this.#checked) {
       const found = { hitBlocks: sequence.cachedBlocks, hitTokens: sequence.cachedTokens };
-      hold(
-        ownContent,
-        allowed.some((may) => isDeepStrictEqual(may, found)),
-        () => `request ${id} finds ${shown(found)}, expected ${allowed.map(shown).join(" or ")}`,
-      );
+      require(ownContent, allowed.some((may) => isDeepStrictEqual(may, found)), () =>
+        `request ${id} finds ${shown(found)}, expected ${allowed.map(shown).join(" or ")}`);
       this.#check();
       this.#lookedUp(ask, found.hitBlocks, found.hitTokens);
     }
@@ -272,7 +269,7 @@ class Play implements Scheduler {
     if (!this.#checked) return stored;
     for (const block of this.#cache.index.blocks()) {
       const content = this.#contents.get(block);
-      hold(told, content !== undefined, () => `block ${block} is stored and was never published`);
+      require(addRemoveAlternate, content !== undefined, () => `block ${block} is stored and was never published`);
       if (this.#model.isFound(content.ask, content.place))
         stored.add(this.#model.contentOf(content.ask, content.place));
     }
@@ -293,7 +290,7 @@ class Play implements Scheduler {
    * What an admission may find: one answer, nearly always. A last block that it would have to write into, and so to
    * copy, is of no use while this very step computes it, and may be left out if the step only writes it again.
    */
-  #allowed(ask: Ask, generated: number): Pick<Expected, "hitBlocks" | "hitTokens">[] {
+  #allowed(ask: WorldRequest, generated: number): Pick<Expected, "hitBlocks" | "hitTokens">[] {
     const { hitBlocks, hitTokens, partTokens } = this.#model.expected(ask, generated, this.#usable());
     const full = { hitBlocks, hitTokens };
     if (partTokens > 0) {
@@ -318,7 +315,7 @@ class Play implements Scheduler {
   }
 
   /** What parts of blocks are worth to a request without those that the step under way writes into. */
-  #leastPart(ask: Ask, generated: number): number {
+  #leastPart(ask: WorldRequest, generated: number): number {
     if (this.#model.rules.partial === "steal-only") return 0;
     const stored = this.#usable();
     const { matched, hitBlocks } = this.#model.expected(ask, generated, stored);
@@ -376,7 +373,7 @@ class Play implements Scheduler {
       if (index.isEvictable(entry)) evictable.add(entry);
     }
     if (this.#cache.totalBlocks !== undefined)
-      same(told, "what the policy was told is evictable", sorted(this.#policy.added), sorted(evictable));
+      same(addRemoveAlternate, "what the policy was told is evictable", sorted(this.#policy.added), sorted(evictable));
     this.#recount!.catchUp();
     this.#recount!.compare(this.#cache);
     this.#entries!.check();
@@ -387,16 +384,13 @@ class Play implements Scheduler {
     if (!this.#checked) return;
     for (const block of this.#cache.index.blocks()) {
       const { ask, place } = this.#contents.get(block)!;
-      hold(
-        ownContent,
-        this.#isComputed(block),
-        () => `block ${block} is found as ${this.#model.contentOf(ask, place)}`,
-      );
+      require(ownContent, this.#isComputed(block), () =>
+        `block ${block} is found as ${this.#model.contentOf(ask, place)}`);
     }
   }
 
   /** A request's first lookup enters the figures. */
-  #lookedUp(ask: Ask, hitBlocks: number, hitTokens: number): void {
+  #lookedUp(ask: WorldRequest, hitBlocks: number, hitTokens: number): void {
     if (this.#seen.has(ask.id)) return;
     this.#seen.add(ask.id);
     const blocks = this.#model.promptBlocks(ask);
@@ -412,17 +406,10 @@ class Play implements Scheduler {
   #checkCounters(): void {
     const { counters } = this.#cache;
     const missed = counters.missTokens.reduce((sum, tokens) => sum + tokens, 0);
-    hold(
-      conservation,
-      counters.lookupTokens === counters.hitTokens + missed + counters.refusedTokens,
-      () =>
-        `${counters.hitTokens} hit + ${missed} missed + ${counters.refusedTokens} refused of ${counters.lookupTokens}`,
-    );
-    hold(
-      conservation,
-      counters.missTokens.every((tokens) => tokens >= 0),
-      () => `missed tokens by reason: ${counters.missTokens.join(", ")}`,
-    );
+    require(conservation, counters.lookupTokens === counters.hitTokens + missed + counters.refusedTokens, () =>
+      `${counters.hitTokens} hit + ${missed} missed + ${counters.refusedTokens} refused of ${counters.lookupTokens}`);
+    require(conservation, counters.missTokens.every((tokens) => tokens >= 0), () =>
+      `missed tokens by reason: ${counters.missTokens.join(", ")}`);
     if (!this.#checked) return;
     const { blocks, tokens, ...sums } = this.#sum;
     for (const name of Object.keys(sums) as (keyof typeof sums)[]) same(conservation, name, counters[name], sums[name]);

@@ -1,5 +1,5 @@
 import type { Case } from "./trial.ts";
-import type { Ask } from "./worlds.ts";
+import type { WorldRequest } from "./worlds.ts";
 
 /** A case as somebody would tell it: the cache, then the requests. */
 export function story({ world, config, script, batchOf }: Case, decisions: readonly string[] = []): string {
@@ -32,7 +32,7 @@ function last(decisions: readonly string[]): readonly string[] {
   return before > 0 ? [`… ${counted(before, "decision")} before`, ...decisions.slice(-mostDecisions)] : decisions;
 }
 
-function told(ask: Ask, unitTokens: number, manySpaces: boolean): string {
+function told(ask: WorldRequest, unitTokens: number, manySpaces: boolean): string {
   const { id, prompt, answer, namespace, maxOutputTokens } = ask;
   const said = unitTokens === 1 ? `answer ${answer.join(" ")}` : `answer of ${counted(answer.length, "token")}`;
   const space = manySpaces ? `, namespace ${namespace}` : "";

@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { InputError, PolicyError } from "../core/errors.ts";
-import { alwaysAVictim, mayGo } from "./book.ts";
+import { alwaysVictim, victimIsEvictable } from "./book.ts";
 import { type Law, LawBroken } from "./law.ts";
 import type { Parts } from "./parts.ts";
 import type { Scenario } from "./scenario.ts";
@@ -47,7 +47,7 @@ export interface TrialOptions {
 /** The law that an error is about: the trial's first, where the cache itself fails. Undefined if the input is wrong. */
 function lawOf(trial: Trial, error: unknown): Law | undefined {
   if (error instanceof LawBroken) return error.law;
-  if (error instanceof PolicyError) return /no victim/.test(error.message) ? alwaysAVictim : mayGo;
+  if (error instanceof PolicyError) return /no victim/.test(error.message) ? alwaysVictim : victimIsEvictable;
   return error instanceof InputError ? undefined : trial.laws[0];
 }
 

@@ -1,8 +1,8 @@
 import fc from "fast-check";
-import { type Trace, TraceBuilder } from "../core/trace.ts";
+import { type Trace, TraceBuilder } from "../core/trace/trace.ts";
 
 /** A request as a naive reader sees it: nothing but tokens. */
-export interface Ask {
+export interface WorldRequest {
   readonly id: number;
   readonly namespace: number;
   readonly prompt: readonly number[];
@@ -16,11 +16,11 @@ export interface Ask {
 export interface World {
   /** 1: a trace of token ids; more: a trace of content ids. */
   readonly unitTokens: number;
-  readonly asks: readonly Ask[];
+  readonly asks: readonly WorldRequest[];
 }
 
 /** The first `count` tokens of a request, answer included, as one string: the whole identity of cached content. */
-export function prefixOf({ namespace, prompt, answer }: Ask, count: number): string {
+export function prefixOf({ namespace, prompt, answer }: WorldRequest, count: number): string {
   const said = count <= prompt.length ? prompt.slice(0, count) : [...prompt, ...answer.slice(0, count - prompt.length)];
   return JSON.stringify([namespace, said]);
 }
@@ -55,7 +55,7 @@ export function worlds({ maxAsks = 12, namespaces = 2, related = false } = {}): 
     .integer({ min: 1, max: namespaces })
     .chain((spaces) => fc.array(draft(2, spaces), { minLength: 1, maxLength: maxAsks }));
   return fc.record({ unitTokens: fc.constantFrom(1, 1, 2, 3), drafts }).map(({ unitTokens, drafts }) => {
-    const asks: Ask[] = [];
+    const asks: WorldRequest[] = [];
     drafts.forEach(({ base, keep, added, answer, namespace, extra, marked }, id) => {
       const earlier = asks[related ? base % (id + 1) : base];
       const said = earlier ? [...earlier.prompt, ...(unitTokens === 1 ? earlier.answer : [])] : [];

@@ -1,5 +1,5 @@
-import type { AllocatorPlugin, EvictionPlugin, IndexPlugin, Plugin } from "../core/plugins.ts";
-import type { RuleName, RuleValue } from "../core/rules.ts";
+import type { AllocatorPlugin, EvictionPlugin, IndexPlugin, Plugin } from "../core/plugins/index.ts";
+import type { RuleName, RuleValue } from "../core/plugins/rules.ts";
 
 /** A named composition that stands for a real system: parts and rules, and nothing of its own. */
 export interface Preset extends Plugin {

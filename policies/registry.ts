@@ -7,7 +7,7 @@ import type {
   Plugin,
   RouterPlugin,
   SchedulerPlugin,
-} from "../core/plugins.ts";
+} from "../core/plugins/index.ts";
 import * as allocators from "./allocator/index.ts";
 import * as evictions from "./eviction/index.ts";
 import * as indexes from "./index/index.ts";

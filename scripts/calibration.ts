@@ -5,9 +5,9 @@
 import { execFileSync } from "node:child_process";
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
-import type { RunReport } from "../cli/output/report.ts";
-import type { VerifyReport } from "../cli/verify/verify-report.ts";
 import { nearContextTokens } from "../core/serving/calls.ts";
+import type { RunReport } from "../lab/output/report.ts";
+import type { VerifyReport } from "../lab/verify/verify-report.ts";
 import type { ChatOptions } from "../traces/generate.ts";
 import { chatSource } from "../traces/generate.ts";
 import { writeMooncake } from "../traces/write-mooncake.ts";

@@ -2,7 +2,7 @@
 //   npm run -s fidelity [-- TRACE FOLDER]         with the factors that the roofline has by default
 //   npm run -s fidelity -- fit [TRACE FOLDER]     fits the factors to the first half of the requests, and uses those
 import { resolve } from "node:path";
-import { type RecordedRun, readRecordedRun } from "../cli/calibrate/recorded-run.ts";
+import { type RecordedRun, readRecordedRun } from "../lab/calibrate/recorded-run.ts";
 import { defaultEfficiency, type Efficiency } from "../sim/cost/roofline.ts";
 import { compare, otherSimulator, simulateRecorded } from "./recorded-run.ts";
 

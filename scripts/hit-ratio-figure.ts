@@ -3,9 +3,9 @@ import { writeFileSync } from "node:fs";
 import { format } from "d3-format";
 import { scaleLinear, scaleLog } from "d3-scale";
 import { line } from "d3-shape";
-import { BlockKeys } from "../core/content.ts";
-import { replayTrace } from "../core/replay.ts";
-import { readTrace } from "../core/trace.ts";
+import { replayTrace } from "../core/replica/replay.ts";
+import { BlockKeys } from "../core/trace/content.ts";
+import { readTrace } from "../core/trace/trace.ts";
 import { allocatorRegistry, evictionRegistry, indexRegistry, schedulerRegistry } from "../policies/registry.ts";
 import { chatSource } from "../traces/generate.ts";
 

@@ -1,14 +1,14 @@
 // A recorded run of an engine beside the simulation of it: what docs/fidelity.md and its test compare.
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
+import { distribution } from "../core/serving/metrics.ts";
 import {
   type RecordedRun,
   type RequestTimes,
   rooflineOf,
   simulateRequests,
   timesOf,
-} from "../cli/calibrate/recorded-run.ts";
-import { distribution } from "../core/serving/figures.ts";
+} from "../lab/calibrate/recorded-run.ts";
 import type { Efficiency } from "../sim/cost/roofline.ts";
 
 /** What another simulator found of the whole run, by figure: simulated ÷ recorded − 1. */

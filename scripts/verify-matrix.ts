@@ -1,13 +1,14 @@
 // Every preset under every eviction policy and scheduler, on an engine and in the simulator with its durations.
-import { partsOf, type RunConfig } from "../cli/input/configuration.ts";
+
 import { blockTokensFor } from "../cli/replay.ts";
-import { engineFrom } from "../cli/run/real-engine.ts";
-import { verifyDecisions } from "../cli/verify/verification.ts";
 import { InputError } from "../core/errors.ts";
 import { seededRandom } from "../core/random.ts";
-import { CacheReplay } from "../core/replay.ts";
-import { type DecisionCounts, decisionCounts, type Parting } from "../core/serving/decisions.ts";
-import { readTrace, type Trace, TraceBuilder } from "../core/trace.ts";
+import { CacheReplay } from "../core/replica/replay.ts";
+import { readTrace, type Trace, TraceBuilder } from "../core/trace/trace.ts";
+import { type DecisionCounts, type Divergence, decisionCounts } from "../lab/compare/decisions.ts";
+import { partsOf, type RunConfig } from "../lab/run/configuration.ts";
+import { engineFrom } from "../lab/run/real-engine.ts";
+import { verifyDecisions } from "../lab/verify/verification.ts";
 import type { Preset } from "../policies/preset.ts";
 import { evictionRegistry, presetRegistry } from "../policies/registry.ts";
 import { chatSource } from "../traces/generate.ts";
@@ -55,7 +56,7 @@ export function sameAs({ preset, eviction, scheduler }: Combination): Combinatio
 export interface Verified {
   readonly steps: number;
   readonly counts: DecisionCounts;
-  readonly parting: Parting | undefined;
+  readonly parting: Divergence | undefined;
 }
 
 /** Why a combination cannot be: a part refuses another one. */

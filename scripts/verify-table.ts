@@ -3,7 +3,7 @@
 // What has been run is kept in runs/verify-table.jsonl and not run again; delete it to begin anew.
 import { appendFileSync, existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { resolve } from "node:path";
-import { readTrace } from "../core/trace.ts";
+import { readTrace } from "../core/trace/trace.ts";
 import { presetRegistry } from "../policies/registry.ts";
 import { openTrace } from "../traces/open.ts";
 import { shortened } from "../traces/shorten.ts";

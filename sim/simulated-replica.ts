@@ -1,9 +1,9 @@
 import { assert, InputError } from "../core/errors.ts";
-import { ServedReplica, type ServedReplicaParts } from "../core/serving/served-replica.ts";
-import type { Nanos } from "../core/trace.ts";
+import { TimedReplica, type TimedReplicaParts } from "../core/serving/timed-replica.ts";
+import type { Nanos } from "../core/trace/trace.ts";
 import type { CostModel } from "./cost/cost-model.ts";
 
-export interface SimulatedReplicaParts extends ServedReplicaParts {
+export interface SimulatedReplicaParts extends TimedReplicaParts {
   readonly cost: CostModel;
   readonly everyStep: boolean;
 }
@@ -12,7 +12,7 @@ export interface SimulatedReplicaParts extends ServedReplicaParts {
 const mostRepeated = 4096;
 
 /** A replica in virtual time: a cost model says how long its steps take. */
-export class SimulatedReplica extends ServedReplica {
+export class SimulatedReplica extends TimedReplica {
   readonly #cost: CostModel;
   readonly #mayRepeat: boolean;
   readonly #endsNs = new Float64Array(mostRepeated);

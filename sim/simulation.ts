@@ -1,16 +1,22 @@
-import { audit } from "../core/audit.ts";
-import { blockKeysFor, type CacheConfig, createCache, createScheduler, type SchedulerConfig } from "../core/compose.ts";
-import type { BlockColumns, BlockKeys } from "../core/content.ts";
+import { audit } from "../core/cache/audit.ts";
+import type { KvCache } from "../core/cache/kv-cache.ts";
 import { assert, InputError, PolicyError } from "../core/errors.ts";
-import { EventLog } from "../core/events.ts";
-import type { KvCache } from "../core/kv-cache.ts";
-import type { FutureView, Router } from "../core/plugins.ts";
-import { usableBlocksOf } from "../core/replay.ts";
-import { type ArrivalOptions, Arrivals, type Batch } from "../core/serving/arrivals.ts";
+import { EventLog } from "../core/log/events.ts";
+import type { FutureView, Router } from "../core/plugins/index.ts";
+import {
+  blockKeysFor,
+  type CacheConfig,
+  createCache,
+  createScheduler,
+  type SchedulerConfig,
+} from "../core/replica/compose.ts";
+import { usableBlocksOf } from "../core/replica/replay.ts";
+import { type ArrivalOptions, Arrivals, type TraceBatch } from "../core/serving/arrivals.ts";
 import { EventQueue } from "../core/serving/event-queue.ts";
-import type { StepObserver } from "../core/serving/served-replica.ts";
 import { TimeSeries } from "../core/serving/time-series.ts";
-import type { Nanos, Trace } from "../core/trace.ts";
+import type { StepObserver } from "../core/serving/timed-replica.ts";
+import type { BlockColumns, BlockKeys } from "../core/trace/content.ts";
+import type { Nanos, Trace } from "../core/trace/trace.ts";
 import type { CostModel } from "./cost/cost-model.ts";
 import { SimulatedReplica } from "./simulated-replica.ts";
 
@@ -151,7 +157,7 @@ export class Simulation {
   #beginFigures(id: number): void {
     if (this.#isWarm || id < (this.#config.warmup ?? 0)) return;
     this.#isWarm = true;
-    for (const replica of this.replicas) replica.beginFigures(this.nowNs);
+    for (const replica of this.replicas) replica.beginMetrics(this.nowNs);
     this.series.begin(this.nowNs);
   }
 
@@ -177,7 +183,7 @@ export class Simulation {
   }
 
   /** A request has ended, or was refused. */
-  #ended(batch: Batch, row: number): void {
+  #ended(batch: TraceBatch, row: number): void {
     this.done++;
     this.#config.router?.finished?.(batch.request(row), batch.outcomes.replica[row], this.nowNs);
     this.arrivals.ended(batch.firstId + row, this.nowNs, this.#wake);

@@ -1,6 +1,6 @@
 import { InputError } from "../core/errors.ts";
 import { seededRandom } from "../core/random.ts";
-import { type Trace, TraceBuilder } from "../core/trace.ts";
+import { type Trace, TraceBuilder } from "../core/trace/trace.ts";
 
 export interface DesignOptions {
   /** Tokens that a content id stands for: a block of the engine. */

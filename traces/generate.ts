@@ -1,7 +1,7 @@
 import FlatQueue from "flatqueue";
 import { InputError } from "../core/errors.ts";
 import { type Random, seededRandom } from "../core/random.ts";
-import { type Nanos, type Trace, TraceBuilder, type TraceSource } from "../core/trace.ts";
+import { type Nanos, type Trace, TraceBuilder, type TraceSource } from "../core/trace/trace.ts";
 import { exponential, geometric, logNormal, zipf } from "./random.ts";
 
 /** Chat traffic. Lengths and pauses are means; all are drawn anew each time. */

@@ -1,6 +1,6 @@
 import { InputError } from "../core/errors.ts";
 import { grown } from "../core/grown.ts";
-import type { Trace, TraceRow, TraceSource } from "../core/trace.ts";
+import type { Trace, TraceRow, TraceSource } from "../core/trace/trace.ts";
 import { DenseIds } from "./dense-ids.ts";
 import { type Field, JsonLineScanner, WideIntegers } from "./json-lines.ts";
 import { lineBlocks } from "./lines.ts";

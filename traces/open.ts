@@ -1,6 +1,6 @@
 import { InputError, TraceError } from "../core/errors.ts";
 import { nearest } from "../core/nearest.ts";
-import type { TraceSource } from "../core/trace.ts";
+import type { TraceSource } from "../core/trace/trace.ts";
 import { type Field, JsonLineScanner } from "./json-lines.ts";
 import { lineBlocks } from "./lines.ts";
 import { mooncakeFields, mooncakeSource } from "./mooncake.ts";

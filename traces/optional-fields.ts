@@ -1,4 +1,4 @@
-import type { TraceRow } from "../core/trace.ts";
+import type { TraceRow } from "../core/trace/trace.ts";
 import type { Field, JsonLineScanner } from "./json-lines.ts";
 import { answerTokens, mostTokens } from "./requests.ts";
 

@@ -1,5 +1,5 @@
 import { TraceError } from "../core/errors.ts";
-import { type Nanos, type Trace, TraceBuilder, type TraceRow } from "../core/trace.ts";
+import { type Nanos, type Trace, TraceBuilder, type TraceRow } from "../core/trace/trace.ts";
 import type { JsonLineScanner } from "./json-lines.ts";
 import { lineBlocks } from "./lines.ts";
 

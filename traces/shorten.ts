@@ -1,5 +1,5 @@
 import { InputError } from "../core/errors.ts";
-import type { Trace } from "../core/trace.ts";
+import type { Trace } from "../core/trace/trace.ts";
 
 /**
  * The same requests with all lengths divided, rounded up: a content of 512 tokens has 512 / `by` then. Arrivals, contents and

@@ -1,4 +1,4 @@
-import type { Trace } from "../core/trace.ts";
+import type { Trace } from "../core/trace/trace.ts";
 
 /**
  * The same trace with requests of equal times one after the other until the next time, for traces whose clock ticks in seconds.

@@ -1,5 +1,5 @@
-import type { BlockColumns } from "../core/content.ts";
-import type { Trace } from "../core/trace.ts";
+import type { BlockColumns } from "../core/trace/content.ts";
+import type { Trace } from "../core/trace/trace.ts";
 import { reuseDistances } from "./reuse-distance.ts";
 
 /** Percentiles are by nearest rank: the smallest value that at least that share of all values do not exceed. */

@@ -1,4 +1,4 @@
-import type { Trace, TraceRow, TraceSource } from "../core/trace.ts";
+import type { Trace, TraceRow, TraceSource } from "../core/trace/trace.ts";
 import { type Field, JsonLineScanner, WideIntegers } from "./json-lines.ts";
 import { OptionalFields, optionalFields } from "./optional-fields.ts";
 import { ArrivalClock, answerTokens, type LineReader, mostTokens, promptTokens, requestBatches } from "./requests.ts";

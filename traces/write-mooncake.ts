@@ -4,7 +4,7 @@ import { Readable } from "node:stream";
 import { pipeline } from "node:stream/promises";
 import { createGzip } from "node:zlib";
 import { InputError } from "../core/errors.ts";
-import { type Nanos, rowOf, type Trace, type TraceRow, type TraceSource } from "../core/trace.ts";
+import { type Nanos, rowOf, type Trace, type TraceRow, type TraceSource } from "../core/trace/trace.ts";
 
 const linesPerChunk = 512;
 /** What a reader of the format takes the unit to be when nobody tells it. */

@@ -78,7 +78,7 @@ export interface LogData {
   readonly lastNs: number;
   /** The highest block number in it + 1. */
   readonly blocks: number;
-  /** How many events of each kind there are, by the names of core/events.ts. */
+  /** How many events of each kind there are, by the names of core/log/events.ts. */
   readonly kinds: Readonly<Record<string, number>>;
   /**
    * At the end of so many equal parts of the log (at most 400): idle, held and private blocks, and time; and how many were
@@ -120,7 +120,7 @@ export interface MomentData {
 export interface EventText {
   readonly event: number;
   readonly timeNs: number;
-  /** By the names of core/events.ts. */
+  /** By the names of core/log/events.ts. */
   readonly kind: string;
   /** −1: none. */
   readonly request: number;

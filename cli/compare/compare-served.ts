@@ -1,11 +1,21 @@
 import { join } from "node:path";
-import type { BlockColumns } from "../../core/content.ts";
 import { InputError } from "../../core/errors.ts";
+import type { BlockColumns } from "../../core/trace/content.ts";
 import { checkFits } from "../../engine/cpu/memory.ts";
+import { combinations, KeysOnce, type PartLists, plainParts, sizesIn } from "../../lab/compare/combinations.ts";
+import type { Configuration } from "../../lab/compare/comparison.ts";
+import { runReport } from "../../lab/output/report.ts";
+import { checkRunsFolder, claimRunDirectory } from "../../lab/output/run-directory.ts";
+import { commandOf, runId, saveRun } from "../../lab/output/save.ts";
+import { checkMemory, type RunConfig } from "../../lab/run/configuration.ts";
+import { asSent } from "../../lab/run/load.ts";
+import { engineCapacity, engineFrom, type RealEngine } from "../../lab/run/real-engine.ts";
+import { distinctPromptBlocks, runReplay } from "../../lab/run/run.ts";
+import { checkServable } from "../../lab/run/run-engine.ts";
+import type { Simulated } from "../../lab/run/simulated.ts";
+import { capacityFrom, simulatedFrom } from "../../lab/run/simulation.ts";
 import { evictionRegistry } from "../../policies/registry.ts";
-import { checkMemory, type RunConfig } from "../input/configuration.ts";
 import { type Input, readInput } from "../input/input.ts";
-import { asSent } from "../input/load.ts";
 import {
   blocksOf,
   type Capacity,
@@ -15,21 +25,11 @@ import {
   type TraceReading,
 } from "../input/options.ts";
 import type { SimulationLists, SimulationOptions } from "../input/simulation-options.ts";
+import { Interrupted } from "../interrupt.ts";
 import { print } from "../output/print.ts";
 import { Progress } from "../output/progress.ts";
-import { runReport } from "../output/report.ts";
-import { checkRunsFolder, claimRunDirectory } from "../output/run-directory.ts";
-import { commandOf, runId, saveRun } from "../output/save.ts";
 import { counted } from "../output/table.ts";
 import { blockTokensFor, checkWarmup } from "../replay.ts";
-import { Interrupted } from "../run/interrupt.ts";
-import { engineCapacity, engineFrom, type RealEngine } from "../run/real-engine.ts";
-import { distinctPromptBlocks, runReplay } from "../run/run.ts";
-import { checkServable } from "../run/run-engine.ts";
-import type { Simulated } from "../run/simulated.ts";
-import { capacityFrom, simulatedFrom } from "../run/simulation.ts";
-import { combinations, KeysOnce, type PartLists, plainParts, sizesIn } from "./combinations.ts";
-import type { Configuration } from "./comparison.ts";
 import { type Row, servedTable } from "./served-table.ts";
 
 export interface CompareServed
@@ -50,7 +50,7 @@ export interface CompareServed
 }
 
 const onlinePolicies = evictionRegistry.all
-  .filter(({ unlimited, offline, asLru }) => !unlimited && !offline && !asLru)
+  .filter(({ unlimited, offline, likeLru: asLru }) => !unlimited && !offline && !asLru)
   .map(({ name }) => name);
 
 /** What is run for one row of the table. */

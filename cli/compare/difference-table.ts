@@ -1,7 +1,7 @@
-import { type RuleName, ruleNames } from "../../core/rules.ts";
+import { type RuleName, ruleNames } from "../../core/plugins/rules.ts";
+import type { DifferenceDocument, PairReport, SideReport } from "../../lab/compare/difference-document.ts";
 import type { Input } from "../input/input.ts";
 import { aligned, approximate, colors, counted, grouped, percent, wrapped } from "../output/table.ts";
-import type { DifferenceDocument, PairReport, SideReport } from "./difference-document.ts";
 
 type Size = DifferenceDocument["sizes"][number];
 type Part = NonNullable<PairReport["difference"]>;

@@ -1,19 +1,19 @@
-import type { BlockColumns } from "../../core/content.ts";
 import { InputError } from "../../core/errors.ts";
-import { Lockstep, sameContents } from "../../core/lockstep.ts";
-import type { ReplayConfig } from "../../core/replay.ts";
-import { checkMemory } from "../input/configuration.ts";
+import type { ReplayConfig } from "../../core/replica/replay.ts";
+import type { BlockColumns } from "../../core/trace/content.ts";
+import { KeysOnce } from "../../lab/compare/combinations.ts";
+import type { Configuration } from "../../lab/compare/comparison.ts";
+import { type ComparedAt, differenceDocument } from "../../lab/compare/difference-document.ts";
+import { Lockstep, sameContents } from "../../lab/compare/lockstep.ts";
+import { checkMemory } from "../../lab/run/configuration.ts";
+import { distinctPromptBlocks } from "../../lab/run/run.ts";
+import { sliceMs, withFile } from "../../lab/run/slices.ts";
 import { readInput } from "../input/input.ts";
 import { blocksOf, type Capacity, type TraceReading } from "../input/options.ts";
+import { breathe } from "../interrupt.ts";
 import { print } from "../output/print.ts";
 import { Progress } from "../output/progress.ts";
 import { blockTokensFor } from "../replay.ts";
-import { breathe } from "../run/interrupt.ts";
-import { distinctPromptBlocks } from "../run/run.ts";
-import { sliceMs, withFile } from "../run/slices.ts";
-import { KeysOnce } from "./combinations.ts";
-import type { Configuration } from "./comparison.ts";
-import { type ComparedAt, differenceDocument } from "./difference-document.ts";
 import { differenceTable } from "./difference-table.ts";
 
 interface DifferenceOptions extends TraceReading {

@@ -1,8 +1,8 @@
+import type { Configuration } from "../../lab/compare/comparison.ts";
+import type { RunReport } from "../../lab/output/report.ts";
 import type { Input } from "../input/input.ts";
-import type { RunReport } from "../output/report.ts";
 import { duration } from "../output/simulation-summary.ts";
 import { aligned, approximate, colors, counted, grouped, percent, ratio, wrapped } from "../output/table.ts";
-import type { Configuration } from "./comparison.ts";
 
 export interface Row {
   readonly configuration: Configuration;

@@ -2,6 +2,9 @@ import { readdir, realpath, stat } from "node:fs/promises";
 import { dirname, join, relative, sep } from "node:path";
 import { InputError } from "../../core/errors.ts";
 import { randomShapeNames } from "../../engine/model/random.ts";
+import { runFiles } from "../../lab/output/run-directory.ts";
+import { defaultModel } from "../../lab/run/real-engine.ts";
+import { simulatedDefaults } from "../../lab/run/simulation.ts";
 import {
   allocatorRegistry,
   evictionRegistry,
@@ -14,9 +17,6 @@ import { hardwareNames } from "../../sim/cost/hardware.ts";
 import { modelNames } from "../../sim/cost/models.ts";
 import type { Sources } from "../../viz/server/job-words.ts";
 import { exampleName } from "../input/input.ts";
-import { runFiles } from "../output/run-directory.ts";
-import { defaultModel } from "../run/real-engine.ts";
-import { simulatedDefaults } from "../run/simulation.ts";
 
 const traceFile = /\.jsonl?(\.gz)?$/;
 const policyFile = /\.[cm]?[jt]s$/;

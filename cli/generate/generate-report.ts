@@ -1,13 +1,13 @@
 import type { TextCodec } from "../../engine/model/tokenizer.ts";
 import type { SampledToken } from "../../engine/sampling.ts";
+import type { TimedCompletion } from "../../lab/generate/generate-all.ts";
+import { version } from "../../lab/package.ts";
 import { duration } from "../output/simulation-summary.ts";
 import { aligned, counted } from "../output/table.ts";
-import { version } from "../package.ts";
-import type { TimedAnswer } from "./answering.ts";
 import type { GenerateOptions } from "./generate-options.ts";
 
 /** What is said of an answer that has ended. */
-export function answerLine({ promptTokens, cachedTokens, ttftMs, tokensPerS, answer }: TimedAnswer): string {
+export function answerLine({ promptTokens, cachedTokens, ttftMs, tokensPerS, answer }: TimedCompletion): string {
   const first = ttftMs === undefined ? "" : `; first token after ${duration(ttftMs)}`;
   const more = tokensPerS === undefined ? "" : `, then ${tokensPerS.toFixed(0)} tokens/s`;
   const stop = answer.finish === "interrupted" ? "; interrupted" : "";
@@ -30,7 +30,7 @@ export function generationDocument(
   options: GenerateOptions,
   texts: readonly string[],
   prompts: readonly Int32Array[],
-  answers: readonly TimedAnswer[],
+  answers: readonly TimedCompletion[],
   codec: TextCodec,
 ) {
   const { model, bits = 32, threads, chat = false, system = null, maxTokens, logitBias, seed } = options;

@@ -1,11 +1,11 @@
 import { basename } from "node:path";
 import { InputError } from "../../core/errors.ts";
-import { readTrace, type Trace, type TraceSource } from "../../core/trace.ts";
+import { readTrace, type Trace, type TraceSource } from "../../core/trace/trace.ts";
 import { chatSource } from "../../traces/generate.ts";
 import { openTrace } from "../../traces/open.ts";
+import { breathe } from "../interrupt.ts";
 import type { Progress } from "../output/progress.ts";
 import { grouped } from "../output/table.ts";
-import { breathe } from "../run/interrupt.ts";
 import type { TraceReading } from "./options.ts";
 
 /** A trace in memory and what is said of it. */

@@ -1,7 +1,7 @@
 import { type Command, Option } from "commander";
 import { InputError } from "../../core/errors.ts";
 import { nearest } from "../../core/nearest.ts";
-import { parseRule, type RuleName, type RuleValue, ruleNames } from "../../core/rules.ts";
+import { parseRule, type RuleName, type RuleValue, ruleNames } from "../../core/plugins/rules.ts";
 import type { WeightBits } from "../../engine/onnx/quantized.ts";
 
 /** Size of a cache: in blocks, as a share of the trace's distinct blocks, or without limit. */

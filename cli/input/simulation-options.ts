@@ -1,9 +1,9 @@
 import { type Command, Option } from "commander";
 import { InputError } from "../../core/errors.ts";
-import type { Slo } from "../../core/serving/figures.ts";
+import type { Slo } from "../../core/serving/metrics.ts";
 import type { WeightBits } from "../../engine/onnx/quantized.ts";
+import { type OutputEnd, outputEnds, type Pace, paces } from "../../lab/run/paces.ts";
 import { bitsOption, commaList, decimalNumber, path, type Target, wholeNumber } from "./options.ts";
-import { type AnswerEnds, answerEnds, type Pace, paces } from "./paces.ts";
 
 /** What only a simulation has, as given. */
 export interface SimulationOptions {
@@ -28,7 +28,7 @@ export interface SimulationOptions {
   readonly threads?: number;
   readonly bits?: WeightBits;
   readonly pace?: Pace;
-  readonly answers?: AnswerEnds;
+  readonly answers?: OutputEnd;
   readonly fold?: boolean;
   readonly slo?: Slo;
 }
@@ -214,7 +214,7 @@ function oneOf<T extends string>(option: string, values: readonly T[]) {
 const loop = oneOf("--loop", ["open", "closed"]);
 const spread = oneOf("--spread", ["none", "uniform"]);
 const pace = oneOf("--pace", paces);
-const ends = oneOf("--answers", answerEnds);
+const ends = oneOf("--answers", outputEnds);
 
 function share(option: string) {
   return (text: string): number => {

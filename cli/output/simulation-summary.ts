@@ -1,5 +1,5 @@
-import type { Distribution } from "../../core/serving/figures.ts";
-import type { RunReport } from "./report.ts";
+import type { Distribution } from "../../core/serving/metrics.ts";
+import type { RunReport } from "../../lab/output/report.ts";
 import { aligned, approximate, colors, counted, percent, wrapped } from "./table.ts";
 
 /** What was simulated, in lines of the summary's head. */

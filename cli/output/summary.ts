@@ -1,8 +1,8 @@
-import { type MissReason, missReasons } from "../../core/counters.ts";
-import { type RuleName, resolveRules, ruleNames } from "../../core/rules.ts";
+import { type MissReason, missReasons } from "../../core/log/miss-reasons.ts";
+import { type RuleName, resolveRules, ruleNames } from "../../core/plugins/rules.ts";
 import type { TimeSeries } from "../../core/serving/time-series.ts";
+import type { RunReport } from "../../lab/output/report.ts";
 import { overTime } from "./over-time.ts";
-import type { RunReport } from "./report.ts";
 import { engineRows, simulationSummary } from "./simulation-summary.ts";
 import {
   aligned,

@@ -1,6 +1,6 @@
+import type { DifferenceReport, StateReport, VerifyReport } from "../../lab/verify/verify-report.ts";
 import type { Input } from "../input/input.ts";
 import { aligned, colors, counted, grouped, wrapped } from "../output/table.ts";
-import type { DifferenceReport, StateReport, VerifyReport } from "./verify-report.ts";
 
 /** The report for people: one line and the counts, or where they part and how things stood. */
 export function verifyText(input: Input, report: VerifyReport): string {

@@ -1,12 +1,12 @@
-import { blockKeysFor, createCache } from "../../core/compose.ts";
-import type { BlockKeys } from "../../core/content.ts";
-import { EventKind, EventLog } from "../../core/events.ts";
-import type { KvCache } from "../../core/kv-cache.ts";
-import { evict } from "../../core/operations.ts";
-import type { AllocatorPlugin, BlockId, EvictionPlugin, IndexPlugin } from "../../core/plugins.ts";
-import { Request, Sequence } from "../../core/request.ts";
-import type { RuleName, RuleValue } from "../../core/rules.ts";
-import { TraceBuilder } from "../../core/trace.ts";
+import type { KvCache } from "../../core/cache/kv-cache.ts";
+import { evict } from "../../core/cache/operations.ts";
+import { Request, Sequence } from "../../core/cache/request.ts";
+import { EventKind, EventLog } from "../../core/log/events.ts";
+import type { AllocatorPlugin, BlockId, EvictionPlugin, IndexPlugin } from "../../core/plugins/index.ts";
+import type { RuleName, RuleValue } from "../../core/plugins/rules.ts";
+import { blockKeysFor, createCache } from "../../core/replica/compose.ts";
+import type { BlockKeys } from "../../core/trace/content.ts";
+import { TraceBuilder } from "../../core/trace/trace.ts";
 import type { Preset } from "../../policies/preset.ts";
 import { name, Unsupported } from "../values.ts";
 

@@ -1,6 +1,6 @@
-import { reset } from "../../core/operations.ts";
-import type { BlockId } from "../../core/plugins.ts";
-import type { Sequence } from "../../core/request.ts";
+import { reset } from "../../core/cache/operations.ts";
+import type { Sequence } from "../../core/cache/request.ts";
+import type { BlockId } from "../../core/plugins/index.ts";
 import { noIndex } from "../../policies/index/none.ts";
 import { sglang } from "../../policies/presets/sglang.ts";
 import { list, shown, Unsupported } from "../values.ts";

@@ -1,4 +1,4 @@
-import type { RuleName, RuleValue } from "../../core/rules.ts";
+import type { RuleName, RuleValue } from "../../core/plugins/rules.ts";
 import { trtLlm } from "../../policies/presets/trt-llm.ts";
 import { type CacheParts, likePreset } from "./driven-cache.ts";
 

@@ -1,7 +1,7 @@
-import { KvEventReader } from "../../core/kv-events.ts";
-import { reset } from "../../core/operations.ts";
-import type { BlockId } from "../../core/plugins.ts";
-import { blocksOf, type Sequence } from "../../core/request.ts";
+import { reset } from "../../core/cache/operations.ts";
+import { blocksOf, type Sequence } from "../../core/cache/request.ts";
+import { KvEventReader } from "../../core/log/kv-events.ts";
+import type { BlockId } from "../../core/plugins/index.ts";
 import { answerAfter, isOn, known, tokenCount } from "../caches/asked.ts";
 import { DrivenCache } from "../caches/driven-cache.ts";
 import { vllmPool } from "../caches/vllm.ts";
@@ -120,7 +120,7 @@ class Pool implements Instance {
     const id = name(req, "req");
     const answer = answerAfter(this.#ops, this.#done, "req", id, ["lookup"]);
     const sequence = this.#driven.arrive({ prompt: tokens(prompt), answer, namespace: salt });
-    if (isOn(skips, "skip_lookup")) sequence.mostHitBlocks = 0;
+    if (isOn(skips, "skip_lookup")) sequence.maxHitBlocks = 0;
     const { lookup } = this.#cache;
     lookup.look(sequence, 0);
     const { hitBlocks: hits, hitTokens } = lookup;
@@ -147,7 +147,7 @@ class Pool implements Instance {
   #admit(asker: Asker, total: number): boolean {
     const { sequence, hits } = asker;
     const { lookup } = this.#cache;
-    sequence.mostHitBlocks = hits + this.#cache.rules["drop-blocks"];
+    sequence.maxHitBlocks = hits + this.#cache.rules["drop-blocks"];
     lookup.look(sequence, total - hits * this.#driven.blockTokens);
     if (lookup.hitBlocks !== hits) throw new Unsupported("blocks of a lookup are gone when they are to be used");
     const { neededBlocks, idleBlocks, tableEnd, hitTokens } = lookup;
@@ -194,7 +194,7 @@ class Pool implements Instance {
   #state(): Found {
     const { index, pool, entries } = this.#cache;
     const stored = [...index.blocks()];
-    const holders = Array.from({ length: pool.blockCount }, (_, block) => [block, pool.holdersOf(block)]);
+    const holders = Array.from({ length: pool.blockCount }, (_, block) => [block, pool.refCountOf(block)]);
     return {
       num_free: this.#cache.availableBlocks,
       hashed: stored,

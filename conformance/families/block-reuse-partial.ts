@@ -1,4 +1,4 @@
-import type { Sequence } from "../../core/request.ts";
+import type { Sequence } from "../../core/cache/request.ts";
 import { answerAfter, isOn, known } from "../caches/asked.ts";
 import { DrivenCache } from "../caches/driven-cache.ts";
 import { trtLlmCache } from "../caches/trt-llm.ts";

@@ -1,5 +1,5 @@
-import type { BlockId } from "../../core/plugins.ts";
-import type { Sequence } from "../../core/request.ts";
+import type { Sequence } from "../../core/cache/request.ts";
+import type { BlockId } from "../../core/plugins/index.ts";
 import type { BlockNames } from "../block-names.ts";
 import { known } from "../caches/asked.ts";
 import { type DemoStep, demoSteps } from "../caches/demo-steps.ts";
@@ -118,7 +118,7 @@ class Demo {
   holdersOf(content: readonly number[]): number | null {
     const isMeant = (block: BlockId) => JSON.stringify(this.#contents.get(block)) === JSON.stringify(content);
     const found = [...this.cache.index.blocks()].filter(isMeant);
-    return found.length === 1 ? this.cache.pool.holdersOf(found[0]) : null;
+    return found.length === 1 ? this.cache.pool.refCountOf(found[0]) : null;
   }
 
   #decode(req: string, given: readonly number[]): void {

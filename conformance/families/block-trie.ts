@@ -1,5 +1,5 @@
-import { BlockState } from "../../core/pool.ts";
-import { Sequence } from "../../core/request.ts";
+import { BlockState } from "../../core/cache/pool.ts";
+import { Sequence } from "../../core/cache/request.ts";
 import { answerAfter, known } from "../caches/asked.ts";
 import { DrivenCache } from "../caches/driven-cache.ts";
 import { lmdeployTrie } from "../caches/tries.ts";
@@ -99,7 +99,7 @@ class Trie implements Instance {
   #allocate(sequence: Sequence, holds: boolean): boolean {
     const { cache } = this.#driven;
     if (holds) return cache.extend(sequence, sequence.knownTokens, this.#driven.now);
-    sequence.mostHitBlocks = 0;
+    sequence.maxHitBlocks = 0;
     return cache.admit(sequence, sequence.knownTokens, this.#driven.now);
   }
 
@@ -111,7 +111,7 @@ class Trie implements Instance {
     };
     const blocks = (id: string) => this.#driven.blocksOf(known(this.#sequences, id, "req").sequence);
     // Of the trie itself and of all sequences.
-    const references = (block: number) => pool.holdersOf(block) + (isStored(block) ? 1 : 0);
+    const references = (block: number) => pool.refCountOf(block) + (isStored(block) ? 1 : 0);
     return {
       leaves: [...index.blocks()].filter((block) => index.isLeaf!(block)).length,
       num_free: this.#driven.cache.freeBlocks,

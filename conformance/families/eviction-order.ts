@@ -1,7 +1,7 @@
-import { EntryColumns } from "../../core/entries.ts";
-import type { EvictionPlugin, EvictionPolicy, RequestView } from "../../core/plugins.ts";
+import { EntryColumns } from "../../core/plugins/entry-columns.ts";
+import type { EvictionPlugin, EvictionPolicy, RequestView } from "../../core/plugins/index.ts";
+import { resolveRules } from "../../core/plugins/rules.ts";
 import { seededRandom } from "../../core/random.ts";
-import { resolveRules } from "../../core/rules.ts";
 import { fifo } from "../../policies/eviction/fifo.ts";
 import { filo } from "../../policies/eviction/filo.ts";
 import { lfu } from "../../policies/eviction/lfu.ts";

@@ -1,5 +1,5 @@
-import type { BlockId } from "../../core/plugins.ts";
-import type { Sequence } from "../../core/request.ts";
+import type { Sequence } from "../../core/cache/request.ts";
+import type { BlockId } from "../../core/plugins/index.ts";
 import { answerAfter, known } from "../caches/asked.ts";
 import { DrivenCache } from "../caches/driven-cache.ts";
 import { vllmV0Cache } from "../caches/vllm.ts";
@@ -117,7 +117,7 @@ class Allocator implements Instance {
       throw new Unsupported("no block is free");
     this.#allocated(chain);
     const last = chain.blocks[Math.max(0, sequence.blocksUpTo(sequence.knownTokens) - 1)];
-    return { ref_count: this.#cache.pool.holdersOf(last), ...this.#relations(chain) };
+    return { ref_count: this.#cache.pool.refCountOf(last), ...this.#relations(chain) };
   }
 
   /** Its blocks are in the index from now on; those that were not there are still to be computed. */
@@ -169,7 +169,7 @@ class Allocator implements Instance {
     chain.freed = true;
     const last = chain.blocks.length - 1;
     this.#at(this.#tickOf(chain.blocks[last]), () => this.#driven.finish(chain.sequence));
-    for (const block of chain.blocks) if (this.#cache.pool.holdersOf(block) === 0) this.#uncomputed.delete(block);
+    for (const block of chain.blocks) if (this.#cache.pool.refCountOf(block) === 0) this.#uncomputed.delete(block);
     this.#renew(chain, last);
   }
 

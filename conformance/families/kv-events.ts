@@ -1,4 +1,4 @@
-import { KvEventReader } from "../../core/kv-events.ts";
+import { KvEventReader } from "../../core/log/kv-events.ts";
 import { sglang } from "../../policies/presets/sglang.ts";
 import { isOn } from "../caches/asked.ts";
 import { DrivenCache, likePreset } from "../caches/driven-cache.ts";

@@ -1,7 +1,7 @@
-import { ContentIds } from "../../core/content.ts";
-import { EntryColumns, type Insertion } from "../../core/entries.ts";
-import type { IndexHost, Match, PartMatch, PrefixIndex } from "../../core/plugins.ts";
-import { resolveRules } from "../../core/rules.ts";
+import { EntryColumns, type Insertion } from "../../core/plugins/entry-columns.ts";
+import type { IndexHost, Match, PartMatch, PrefixIndex } from "../../core/plugins/index.ts";
+import { resolveRules } from "../../core/plugins/rules.ts";
+import { ContentIds } from "../../core/trace/content.ts";
 import { blockTrie } from "../../policies/index/block-trie.ts";
 import type { Family, Found, Instance } from "../family.ts";
 import { type Fields, integer, list, name, shown, tokens, Unsupported } from "../values.ts";
@@ -125,7 +125,7 @@ class PartialBlocks implements Instance {
       if (count > most || contents.commonTokens(this.#columns.key[block], key) !== count) return false;
       return sameImages(own, startingIn(count, images, starts));
     };
-    const found: PartMatch = { block: -1, tokens: 0, most, isUsable };
+    const found: PartMatch = { block: -1, tokens: 0, maxTokens: most, isUsable };
     this.#trie.expectKeys(this.#ids.count);
     this.#trie.matchPart?.(above?.block ?? -1, key, contents, found);
     return found.tokens > 0 ? this.#blocks[found.block] : undefined;

@@ -1,4 +1,4 @@
-import type { BlockId } from "../../core/plugins.ts";
+import type { BlockId } from "../../core/plugins/index.ts";
 import { isOn, known } from "../caches/asked.ts";
 import { DrivenCache } from "../caches/driven-cache.ts";
 import { trtLlmCache } from "../caches/trt-llm.ts";
@@ -64,7 +64,7 @@ class Children implements Instance {
   /** A request whose only block this is, and which uses nothing that is there; undefined if its equal is stored. */
   #store(driven: DrivenCache, prompt: readonly number[]): BlockId | undefined {
     const sequence = driven.arrive({ prompt });
-    sequence.mostHitBlocks = 0;
+    sequence.maxHitBlocks = 0;
     if (!driven.cache.admit(sequence, prompt.length, driven.now)) throw new Unsupported("more than fits");
     const [block] = driven.blocksOf(sequence);
     driven.compute(sequence);
@@ -73,8 +73,8 @@ class Children implements Instance {
   }
 
   #hold(block: BlockId): void {
-    this.#copying.cache.holdings.hold(block);
-    this.#leaving.cache.holdings.hold(block);
+    this.#copying.cache.refs.reference(block);
+    this.#leaving.cache.refs.reference(block);
   }
 
   #partial(copies: boolean, prompt: readonly number[]): Found {

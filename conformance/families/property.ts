@@ -1,8 +1,8 @@
-import { audit } from "../../core/audit.ts";
+import { audit } from "../../core/cache/audit.ts";
+import type { Sequence } from "../../core/cache/request.ts";
 import { assert } from "../../core/errors.ts";
-import type { BlockId } from "../../core/plugins.ts";
+import type { BlockId } from "../../core/plugins/index.ts";
 import { type Random, seededRandom } from "../../core/random.ts";
-import type { Sequence } from "../../core/request.ts";
 import { DrivenCache } from "../caches/driven-cache.ts";
 import { tgiCache } from "../caches/tgi.ts";
 import type { Family } from "../family.ts";

@@ -1,4 +1,4 @@
-import type { Sequence } from "../../core/request.ts";
+import type { Sequence } from "../../core/cache/request.ts";
 import type { BlockNames } from "../block-names.ts";
 import { known, tokenCount } from "../caches/asked.ts";
 import { DrivenCache } from "../caches/driven-cache.ts";

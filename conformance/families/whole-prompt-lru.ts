@@ -1,6 +1,6 @@
-import { EventKind } from "../../core/events.ts";
-import type { BlockId } from "../../core/plugins.ts";
-import type { Sequence } from "../../core/request.ts";
+import type { Sequence } from "../../core/cache/request.ts";
+import { EventKind } from "../../core/log/events.ts";
+import type { BlockId } from "../../core/plugins/index.ts";
 import { roseinfer } from "../../policies/presets/roseinfer.ts";
 import { known, tokenCount } from "../caches/asked.ts";
 import { DrivenCache, likePreset } from "../caches/driven-cache.ts";

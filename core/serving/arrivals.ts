@@ -1,15 +1,15 @@
-import type { BlockColumns } from "../content.ts";
+import { Request } from "../cache/request.ts";
 import { assert, InputError } from "../errors.ts";
-import { Request } from "../request.ts";
-import { Sessions } from "../sessions.ts";
-import type { Nanos, Trace } from "../trace.ts";
+import type { BlockColumns } from "../trace/content.ts";
+import { Sessions } from "../trace/sessions.ts";
+import type { Nanos, Trace } from "../trace/trace.ts";
 import { newOutcomes, type Outcomes } from "./outcomes.ts";
 
 /**
  * A trace, or a part of one, that is on its way through the simulation. When all of its requests have ended, only what
  * became of them is kept, so that a long run takes no more memory than its outcomes.
  */
-export class Batch {
+export class TraceBatch {
   readonly outcomes: Outcomes;
   /** Number of its first request in the run. */
   readonly firstId: number;
@@ -80,7 +80,7 @@ export class Arrivals {
   readonly #closed: boolean;
   readonly #speed: number;
   readonly #keepsContents: boolean;
-  readonly #batches: Batch[] = [];
+  readonly #batches: TraceBatch[] = [];
   #current = 0;
   #row = 0;
   #fed = 0;
@@ -105,7 +105,7 @@ export class Arrivals {
   get isClosed(): boolean {
     return this.#closed;
   }
-  get batches(): readonly Batch[] {
+  get batches(): readonly TraceBatch[] {
     return this.#batches;
   }
   /** Requests fed so far. */
@@ -114,7 +114,7 @@ export class Arrivals {
   }
 
   feed(trace: Trace, columns: BlockColumns): void {
-    const batch = new Batch(trace, columns, this.#fed);
+    const batch = new TraceBatch(trace, columns, this.#fed);
     this.#batches.push(batch);
     this.#fed += trace.requestCount;
     if (this.#closed) {
@@ -132,7 +132,7 @@ export class Arrivals {
     return id;
   }
 
-  batchOf(id: number): Batch {
+  batchOf(id: number): TraceBatch {
     const batches = this.#batches;
     let at = batches.length - 1;
     // Most often it is one of the last ones.
@@ -162,7 +162,7 @@ export class Arrivals {
   }
 
   /** In a closed loop: the turn before this one, if it has one. Nothing has ended yet: all is linked before it begins. */
-  #link({ trace, firstId }: Batch, row: number, sessionNumber: number): void {
+  #link({ trace, firstId }: TraceBatch, row: number, sessionNumber: number): void {
     const { parent, session, thinkNs } = trace.optional;
     const id = firstId + row;
     const think = thinkNs?.[row] ?? 0;

@@ -1,4 +1,4 @@
-import type { StepPlan } from "../step.ts";
+import type { StepPlan } from "../replica/step.ts";
 import type { StepLoad } from "./step-load.ts";
 
 /**

@@ -1,6 +1,6 @@
-import type { StepPlan } from "../step.ts";
-import type { Nanos } from "../trace.ts";
-import type { ServedReplica, StepObserver } from "./served-replica.ts";
+import type { StepPlan } from "../replica/step.ts";
+import type { Nanos } from "../trace/trace.ts";
+import type { StepObserver, TimedReplica } from "./timed-replica.ts";
 
 /** What every step of one replica was made of, as columns: a chunk is the part that one request has in a step. */
 export class ChunkTable implements StepObserver {
@@ -18,7 +18,7 @@ export class ChunkTable implements StepObserver {
   /** A checksum of the blocks that hold all tokens up to the chunk's end, in their order. */
   readonly blocks: number[] = [];
 
-  planned({ log, cache }: ServedReplica, plan: StepPlan, startNs: Nanos): void {
+  planned({ log, cache }: TimedReplica, plan: StepPlan, startNs: Nanos): void {
     const step = this.startNs.length;
     this.startNs.push(startNs);
     this.loggedEvents.push(log?.count ?? 0);

@@ -1,5 +1,5 @@
 import { grown } from "../grown.ts";
-import type { Nanos } from "../trace.ts";
+import type { Nanos } from "../trace/trace.ts";
 
 /**
  * What is to happen, earliest first; of two at the same time the one that was put in first. A binary heap over typed arrays:

@@ -1,5 +1,5 @@
-import type { BlockColumns } from "../content.ts";
-import type { Trace } from "../trace.ts";
+import type { BlockColumns } from "../trace/content.ts";
+import type { Trace } from "../trace/trace.ts";
 
 /** Not yet, or never. */
 export const never = -1;

@@ -1,4 +1,4 @@
-import type { StepPlan } from "../step.ts";
+import type { StepPlan } from "../replica/step.ts";
 
 /**
  * What a step's duration can depend on, summed over its sequences. A sequence that computes tokens `[from, from + n)` reads

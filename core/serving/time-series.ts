@@ -1,4 +1,4 @@
-import type { Nanos } from "../trace.ts";
+import type { Nanos } from "../trace/trace.ts";
 
 /** What is summed over an interval: time × level (ns), so that a mean is exact, as long as a sum stays below 2^53. */
 export const levelNames = [
@@ -73,7 +73,7 @@ export class TimeSeries {
   }
 
   /** These were the levels of a replica in `[fromNs, toNs)`. */
-  hold(levels: Readonly<Levels>, fromNs: Nanos, toNs: Nanos): void {
+  addLevels(levels: Readonly<Levels>, fromNs: Nanos, toNs: Nanos): void {
     const { startNs } = this;
     const to = toNs - startNs;
     let at = Math.max(0, fromNs - startNs);

@@ -1,7 +1,7 @@
-import type { Request, Sequence } from "../request.ts";
-import type { Nanos } from "../trace.ts";
-import type { ServedReplica, StepObserver } from "./served-replica.ts";
+import type { Request, Sequence } from "../cache/request.ts";
+import type { Nanos } from "../trace/trace.ts";
 import type { StepLoad } from "./step-load.ts";
+import type { StepObserver, TimedReplica } from "./timed-replica.ts";
 
 interface Times {
   readonly arrivalNs: Nanos;
@@ -70,7 +70,7 @@ export class Timeline implements StepObserver {
   }
 
   steps(
-    { number: pid, replica, cache }: ServedReplica,
+    { number: pid, replica, cache }: TimedReplica,
     load: Readonly<StepLoad>,
     startNs: Nanos,
     count: number,

@@ -1,7 +1,7 @@
 import { assert, InputError, InvariantError } from "../../core/errors.ts";
 import { ExecutorError } from "../executor.ts";
 import type { Thread } from "./thread.ts";
-import type { Answer, Ask } from "./worker.ts";
+import type { WorkerRequest, WorkerResponse } from "./worker.ts";
 
 /** The other end of a worker thread: one question at a time, and whoever waits is told if the worker dies. */
 export class Remote {
@@ -14,7 +14,7 @@ export class Remote {
     this.#thread = thread;
     thread.listen(
       (message) => {
-        const answer = message as Answer;
+        const answer = message as WorkerResponse;
         const waiting = this.#take();
         if ("value" in answer) waiting?.resolve(answer.value);
         else waiting?.reject(errorOf(answer.error));
@@ -24,7 +24,7 @@ export class Remote {
   }
 
   /** @throws ExecutorError if the worker has died or dies meanwhile, with its cause; what the worker threw */
-  async ask<Value>(ask: Ask): Promise<Value> {
+  async ask<Value>(ask: WorkerRequest): Promise<Value> {
     if (this.#end) throw this.#end;
     assert(this.#waiting === undefined, "one call at a time");
     return new Promise<unknown>((resolve, reject) => {

@@ -4,7 +4,7 @@ import type { BatchResult, BatchStep, BlockData } from "../executor.ts";
 import { PagedDecoder, type PagedDecoderOptions } from "./paged-decoder.ts";
 
 /** What the worker is asked for, one at a time; `load` comes first. */
-export type Ask =
+export type WorkerRequest =
   | { readonly kind: "load" }
   | { readonly kind: "step"; readonly step: BatchStep }
   | { readonly kind: "copy"; readonly pairs: readonly { readonly source: number; readonly target: number }[] }
@@ -12,14 +12,14 @@ export type Ask =
   | { readonly kind: "write"; readonly block: number; readonly data: BlockData }
   | { readonly kind: "close" };
 
-export type Answer =
+export type WorkerResponse =
   | { readonly value: BatchResult | BlockData | undefined }
   | { readonly error: { readonly name: string; readonly message: string } };
 
 const { port, source: _, ...options } = workerData as PagedDecoderOptions & { port: MessagePort; source?: string };
 let decoder: PagedDecoder | undefined;
 
-async function answer(ask: Ask): Promise<BatchResult | BlockData | undefined> {
+async function answer(ask: WorkerRequest): Promise<BatchResult | BlockData | undefined> {
   if (ask.kind === "load") {
     decoder = await PagedDecoder.load(options);
     return undefined;
@@ -42,16 +42,16 @@ async function answer(ask: Ask): Promise<BatchResult | BlockData | undefined> {
   }
 }
 
-port.on("message", async (ask: Ask) => {
+port.on("message", async (ask: WorkerRequest) => {
   try {
     const value = await answer(ask);
     const moved = value === undefined ? [] : "logits" in value ? [value.logits] : [value.keys, value.values];
     port.postMessage(
-      { value } satisfies Answer,
+      { value } satisfies WorkerResponse,
       moved.map(({ buffer }) => buffer as ArrayBuffer),
     );
   } catch (error) {
     const { name, message } = error as Error;
-    port.postMessage({ error: { name, message } } satisfies Answer);
+    port.postMessage({ error: { name, message } } satisfies WorkerResponse);
   }
 });

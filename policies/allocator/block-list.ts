@@ -1,5 +1,5 @@
 import { grown } from "../../core/grown.ts";
-import type { Allocator, AllocatorPlugin, Fragmentation } from "../../core/plugins.ts";
+import type { Allocator, AllocatorPlugin, Fragmentation } from "../../core/plugins/index.ts";
 import { FreeSlots } from "./free-slots.ts";
 import { assertEnough, HandedOut } from "./handed-out.ts";
 

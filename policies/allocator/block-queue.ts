@@ -1,5 +1,5 @@
 import { grown } from "../../core/grown.ts";
-import type { Allocator, AllocatorPlugin, BlockId } from "../../core/plugins.ts";
+import type { Allocator, AllocatorPlugin, BlockId } from "../../core/plugins/index.ts";
 import { assertEnough } from "./handed-out.ts";
 
 /** Free blocks in a ring, first in, first out. */
@@ -59,6 +59,6 @@ export const blockQueue: AllocatorPlugin = {
   name: "block-queue",
   about: "blocks of fixed size from a queue: what was given back first goes out first",
   source: "nano-vllm; LMDeploy's demo (issue 1407); SGLang's list of free slots",
-  queues: true,
+  isFifo: true,
   create: (blockCount) => new BlockQueue(blockCount),
 };

@@ -1,9 +1,9 @@
-import type { Allocator, AllocatorPlugin, BlockId } from "../../core/plugins.ts";
+import type { Allocator, AllocatorPlugin, BlockId } from "../../core/plugins/index.ts";
 import { assertEnough } from "./handed-out.ts";
 
 /** Free blocks on a stack: what was given back last goes out first, and of what came together the deepest. */
 class BlockStack implements Allocator {
-  readonly handsOver = true;
+  readonly unordered = true;
   freeBlocks: number;
   #stack: Int32Array;
   #blockCount: number;

@@ -1,4 +1,4 @@
-import type { Allocator, AllocatorPlugin, Fragmentation } from "../../core/plugins.ts";
+import type { Allocator, AllocatorPlugin, Fragmentation } from "../../core/plugins/index.ts";
 import { FreeSlots } from "./free-slots.ts";
 import { assertEnough, HandedOut } from "./handed-out.ts";
 import { RunTree } from "./run-tree.ts";

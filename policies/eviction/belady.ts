@@ -1,6 +1,6 @@
-import { byScore } from "../../core/by-score.ts";
 import { assert } from "../../core/errors.ts";
-import type { EntryId, EvictionPlugin, EvictionPolicy, FutureView } from "../../core/plugins.ts";
+import { byScore } from "../../core/plugins/by-score.ts";
+import type { EntryId, EvictionPlugin, EvictionPolicy, FutureView } from "../../core/plugins/index.ts";
 
 const none = -1;
 
@@ -31,7 +31,7 @@ export const belady: EvictionPlugin = {
     };
     const remove = (entry: EntryId) => {
       entryOfKey[key[entry]] = none;
-      order.remove(entry, "held");
+      order.remove(entry, "referenced");
     };
 
     return {

@@ -1,5 +1,5 @@
-import type { EntryId, EvictionContext, EvictionPolicy, RequestView } from "../../core/plugins.ts";
-import type { Nanos } from "../../core/trace.ts";
+import type { EntryId, EvictionContext, EvictionPolicy, RequestView } from "../../core/plugins/index.ts";
+import type { Nanos } from "../../core/trace/trace.ts";
 import { LastUse } from "./last-use.ts";
 import { type LevelOptions, Levels } from "./levels.ts";
 

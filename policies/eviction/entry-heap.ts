@@ -1,5 +1,5 @@
 import { grown } from "../../core/grown.ts";
-import type { EntryId } from "../../core/plugins.ts";
+import type { EntryId } from "../../core/plugins/index.ts";
 
 const none = -1;
 

@@ -1,5 +1,5 @@
-import { byScore } from "../../core/by-score.ts";
-import type { EvictionPlugin } from "../../core/plugins.ts";
+import { byScore } from "../../core/plugins/by-score.ts";
+import type { EvictionPlugin } from "../../core/plugins/index.ts";
 
 /** First inserted, first evicted, however often it is used; of what one request inserted, in release order. */
 export const fifo: EvictionPlugin = {

@@ -1,5 +1,5 @@
-import type { EntryId, RequestView } from "../../core/plugins.ts";
-import type { Nanos } from "../../core/trace.ts";
+import type { EntryId, RequestView } from "../../core/plugins/index.ts";
+import type { Nanos } from "../../core/trace/trace.ts";
 
 /**
  * When each entry was last in use, in nanoseconds. A policy is told the time when a request begins, so what is let go

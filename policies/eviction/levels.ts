@@ -1,6 +1,6 @@
 import { assert, InputError } from "../../core/errors.ts";
-import type { EntryId } from "../../core/plugins.ts";
-import type { Nanos } from "../../core/trace.ts";
+import type { EntryId } from "../../core/plugins/index.ts";
+import type { Nanos } from "../../core/trace/trace.ts";
 import { EntryHeap } from "./entry-heap.ts";
 
 /** TensorRT-LLM's range of priorities, and what a block has that nothing is said of. */

@@ -1,5 +1,5 @@
-import { byScore } from "../../core/by-score.ts";
-import type { EvictionPlugin } from "../../core/plugins.ts";
+import { byScore } from "../../core/plugins/by-score.ts";
+import type { EvictionPlugin } from "../../core/plugins/index.ts";
 
 /** Least often matched first, of equals the least recently used. A run that is cut was matched as often as the whole. */
 export const lfu: EvictionPlugin = {

@@ -1,5 +1,5 @@
-import { byScore } from "../../core/by-score.ts";
-import type { EvictionPlugin } from "../../core/plugins.ts";
+import { byScore } from "../../core/plugins/by-score.ts";
+import type { EvictionPlugin } from "../../core/plugins/index.ts";
 
 /** Least recently used first; what one request used together goes in the order in which it was let go. */
 export const lru: EvictionPlugin = {

@@ -1,5 +1,5 @@
-import type { EntryId, EvictionContext, EvictionPlugin, RequestView } from "../../core/plugins.ts";
-import type { Nanos } from "../../core/trace.ts";
+import type { EntryId, EvictionContext, EvictionPlugin, RequestView } from "../../core/plugins/index.ts";
+import type { Nanos } from "../../core/trace/trace.ts";
 import { ByLevel } from "./by-level.ts";
 
 const highest = 99;
@@ -36,6 +36,6 @@ export const priority: EvictionPlugin = {
   name: "priority",
   about: "lowest priority first, then least recently used; drifts: after its retention an entry has priority 0",
   source: "SGLang (priority)",
-  asLru: true,
+  likeLru: true,
   create: (context) => new Priority(context),
 };

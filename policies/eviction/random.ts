@@ -1,4 +1,4 @@
-import type { EvictionPlugin, EvictionPolicy } from "../../core/plugins.ts";
+import type { EvictionPlugin, EvictionPolicy } from "../../core/plugins/index.ts";
 import { chanceOf } from "../../core/random.ts";
 
 /** Any evictable entry with equal chance: the baseline that a policy with memory should beat. */

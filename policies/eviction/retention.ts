@@ -1,5 +1,5 @@
-import type { EntryId, EvictionContext, EvictionPlugin, RequestView } from "../../core/plugins.ts";
-import type { Nanos } from "../../core/trace.ts";
+import type { EntryId, EvictionContext, EvictionPlugin, RequestView } from "../../core/plugins/index.ts";
+import type { Nanos } from "../../core/trace/trace.ts";
 import { ByLevel } from "./by-level.ts";
 import { defaultPriority, highestPriority } from "./levels.ts";
 
@@ -39,6 +39,6 @@ export const retention: EvictionPlugin = {
   name: "retention",
   about: "lowest of 101 levels first, then first let go; drifts: after its retention an entry is of level 35",
   source: "TensorRT-LLM",
-  asLru: true,
+  likeLru: true,
   create: (context) => new Retention(context),
 };

@@ -1,5 +1,5 @@
-import { byScore } from "../../core/by-score.ts";
-import type { EvictionPlugin } from "../../core/plugins.ts";
+import { byScore } from "../../core/plugins/by-score.ts";
+import type { EvictionPlugin } from "../../core/plugins/index.ts";
 
 /**
  * Segmented LRU: what has fewer than `threshold` hits goes before what has them, each segment least recently used

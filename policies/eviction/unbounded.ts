@@ -1,5 +1,5 @@
 import { InvariantError } from "../../core/errors.ts";
-import type { EvictionPlugin } from "../../core/plugins.ts";
+import type { EvictionPlugin } from "../../core/plugins/index.ts";
 
 /** A cache without limit: the most that any policy without knowledge of the future can hit. */
 export const unbounded: EvictionPlugin = {

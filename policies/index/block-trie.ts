@@ -1,4 +1,3 @@
-import type { BlockContents } from "../../core/content.ts";
 import { grown } from "../../core/grown.ts";
 import type {
   BlockId,
@@ -10,7 +9,8 @@ import type {
   Match,
   PartMatch,
   PrefixIndex,
-} from "../../core/plugins.ts";
+} from "../../core/plugins/index.ts";
+import type { BlockContents } from "../../core/trace/content.ts";
 import { absent, matchPath, roomFor } from "./contents.ts";
 
 const { never, evicted } = absent;
@@ -25,7 +25,7 @@ const none = -1;
  * was given): one array finds the child, whatever the number of its siblings.
  */
 class BlockTrie implements PrefixIndex, LeafIndex {
-  readonly remembers = true;
+  readonly remembersEvicted = true;
   readonly leaves: LeafIndex | undefined;
   evictableBlocks = 0;
   blockCount = 0;
@@ -77,7 +77,7 @@ class BlockTrie implements PrefixIndex, LeafIndex {
       if (tokens <= found.tokens || !found.isUsable(block)) continue;
       found.block = block;
       found.tokens = tokens;
-      if (tokens >= found.most) return;
+      if (tokens >= found.maxTokens) return;
     }
   }
 
@@ -89,7 +89,7 @@ class BlockTrie implements PrefixIndex, LeafIndex {
     if (this.#host.countsHits) for (let i = 0; i < count; i++) this.#host.hit(blocks[i]);
   }
 
-  held(blocks: Int32Array, count: number): void {
+  referenced(blocks: Int32Array, count: number): void {
     this.evictableBlocks -= count;
     // Of one path only the end can be a leaf.
     for (let i = this.#any ? 0 : count - 1; i < count; i++) {

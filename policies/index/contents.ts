@@ -1,5 +1,5 @@
 import { grown } from "../../core/grown.ts";
-import type { Match } from "../../core/plugins.ts";
+import type { Match } from "../../core/plugins/index.ts";
 
 /** What the place of a content holds that is not stored, instead of a block. */
 export const absent = { never: -1, evicted: -2 } as const;

@@ -1,4 +1,12 @@
-import type { BlockId, EntryId, IndexContext, IndexPlugin, Insertion, Match, PrefixIndex } from "../../core/plugins.ts";
+import type {
+  BlockId,
+  EntryId,
+  IndexContext,
+  IndexPlugin,
+  Insertion,
+  Match,
+  PrefixIndex,
+} from "../../core/plugins/index.ts";
 import { absent, roomFor } from "./contents.ts";
 
 const { never, evicted } = absent;
@@ -9,7 +17,7 @@ const { never, evicted } = absent;
  * so that here a content finds its block in an array.
  */
 class HashTable implements PrefixIndex {
-  readonly remembers = true;
+  readonly remembersEvicted = true;
   evictableBlocks = 0;
   blockCount = 0;
   readonly #host: IndexContext["host"];
@@ -62,7 +70,7 @@ class HashTable implements PrefixIndex {
     if (this.#host.countsHits) for (let i = 0; i < count; i++) this.#host.hit(blocks[i]);
   }
 
-  held(blocks: Int32Array, count: number): void {
+  referenced(blocks: Int32Array, count: number): void {
     this.evictableBlocks -= count;
     for (let i = 0; i < count; i++) this.#host.blocked(blocks[i]);
   }
@@ -129,7 +137,7 @@ class HashTable implements PrefixIndex {
     return this.#host.isIdle(entry);
   }
 
-  *alike(block: BlockId): Iterable<BlockId> {
+  *duplicatesOf(block: BlockId): Iterable<BlockId> {
     let next: BlockId | undefined = this.#blockOf[this.#host.columns.key[block]];
     for (; next !== undefined; next = this.#alike.get(next)) yield next;
   }

@@ -1,5 +1,5 @@
 import { InvariantError } from "../../core/errors.ts";
-import type { IndexPlugin, PrefixIndex } from "../../core/plugins.ts";
+import type { IndexPlugin, PrefixIndex } from "../../core/plugins/index.ts";
 
 const unused = (what: string) => (): never => {
   throw new InvariantError(`the index "none" stores nothing, yet ${what}`);
@@ -20,7 +20,7 @@ const nothing: PrefixIndex = {
     instead.fill(-1, 0, to - from);
     return false;
   },
-  held: (_blocks, count) => count > 0 && unused("a block of it was held")(),
+  referenced: (_blocks, count) => count > 0 && unused("a block of it was held")(),
   released: (_blocks, count) => count > 0 && unused("a block of it was released")(),
   evict: unused("an entry of it was evicted"),
   forget: unused("a block of it was forgotten"),

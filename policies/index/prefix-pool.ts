@@ -1,4 +1,4 @@
-import type { IndexPlugin, RequestView } from "../../core/plugins.ts";
+import type { IndexPlugin, RequestView } from "../../core/plugins/index.ts";
 import { blockTrie } from "./block-trie.ts";
 import { wholePrefixes, wholePrefixIndex } from "./prompt-table.ts";
 

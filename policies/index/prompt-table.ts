@@ -8,7 +8,7 @@ import type {
   Match,
   PrefixIndex,
   RequestView,
-} from "../../core/plugins.ts";
+} from "../../core/plugins/index.ts";
 import { absent, roomFor } from "./contents.ts";
 
 const { never, evicted } = absent;
@@ -92,7 +92,7 @@ class PromptTable implements PrefixIndex {
     if (this.#host.countsHits) this.#host.hit(entry);
   }
 
-  held(blocks: Int32Array, count: number): void {
+  referenced(blocks: Int32Array, count: number): void {
     for (let i = 0; i < count; i++) {
       const entry = this.#owner[blocks[i]];
       if (this.#heldBlocks[entry]++ > 0) continue;

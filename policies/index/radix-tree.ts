@@ -1,7 +1,15 @@
-import { blockEnd } from "../../core/entries.ts";
 import { assert } from "../../core/errors.ts";
 import { grown } from "../../core/grown.ts";
-import type { BlockId, EntryId, IndexContext, IndexPlugin, Insertion, Match, PrefixIndex } from "../../core/plugins.ts";
+import { blockEnd } from "../../core/plugins/entry-columns.ts";
+import type {
+  BlockId,
+  EntryId,
+  IndexContext,
+  IndexPlugin,
+  Insertion,
+  Match,
+  PrefixIndex,
+} from "../../core/plugins/index.ts";
 import { absent, matchPath, roomFor } from "./contents.ts";
 
 const { never, evicted } = absent;
@@ -23,7 +31,7 @@ const firstRuns = 256;
  * and the whole path above (compared where the id was given), so one array finds any block of any run.
  */
 class RadixTree implements PrefixIndex {
-  readonly remembers = true;
+  readonly remembersEvicted = true;
   evictableBlocks = 0;
   blockCount = 0;
   entryCount = 0;
@@ -90,7 +98,7 @@ class RadixTree implements PrefixIndex {
     }
   }
 
-  held(blocks: Int32Array, count: number): void {
+  referenced(blocks: Int32Array, count: number): void {
     this.evictableBlocks -= count;
     for (let i = 0; i < count; ) {
       const run = this.#runOf[blocks[i]];

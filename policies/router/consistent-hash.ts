@@ -1,4 +1,4 @@
-import type { ReplicaView, RequestView, RouterPlugin } from "../../core/plugins.ts";
+import type { ReplicaView, RequestView, RouterPlugin } from "../../core/plugins/index.ts";
 import { chanceOf } from "../../core/random.ts";
 import { leastLoadedOf, loadOf } from "./load.ts";
 
@@ -22,13 +22,13 @@ export const consistentHash: RouterPlugin = {
   about: "where a hash of the prompt's first blocks falls on a ring of replicas, unless that one is full",
   source: "Karger et al., STOC 1997; Mirrokni et al., SODA 2018 (bounded loads); KubeAI (PrefixHash)",
   options: {
-    "prefix-blocks": { about: "blocks of the prompt that are hashed", default: 2, least: 1 },
+    "prefix-blocks": { about: "blocks of the prompt that are hashed", default: 2, min: 1 },
     "mean-load-factor": {
       about: "load that a replica may have, in percent of the mean; 0: any",
       default: 125,
-      least: 0,
+      min: 0,
     },
-    replication: { about: "places of a replica on the ring", default: 256, least: 1, most: 4096 },
+    replication: { about: "places of a replica on the ring", default: 256, min: 1, max: 4096 },
   },
   create({ replicaCount, options }) {
     const { "prefix-blocks": prefixBlocks, "mean-load-factor": loadFactor, replication } = options;

@@ -1,4 +1,4 @@
-import type { ReplicaView, RequestView, RouterPlugin } from "../../core/plugins.ts";
+import type { ReplicaView, RequestView, RouterPlugin } from "../../core/plugins/index.ts";
 import type { Random } from "../../core/random.ts";
 import { loadOf } from "./load.ts";
 
@@ -45,7 +45,7 @@ function costOf(request: RequestView, replica: ReplicaView, overlapWeight: numbe
   const { waitingTokens } = replica;
   const uncachedTokens = request.inputTokens - replica.cachedTokens(request);
   const prefillBlocks = (waitingTokens + uncachedTokens) / blockTokens;
-  const decodeBlocks = replica.heldBlocks + Math.ceil((waitingTokens + request.inputTokens) / blockTokens);
+  const decodeBlocks = replica.referencedBlocks + Math.ceil((waitingTokens + request.inputTokens) / blockTokens);
   return overlapWeight * prefillBlocks + decodeBlocks;
 }
 

@@ -1,4 +1,4 @@
-import type { RouterPlugin } from "../../core/plugins.ts";
+import type { RouterPlugin } from "../../core/plugins/index.ts";
 import { leastLoadedOf } from "./load.ts";
 
 /** The replica with the fewest requests, waiting or running; of equals the first. */

@@ -1,4 +1,4 @@
-import type { ReplicaView } from "../../core/plugins.ts";
+import type { ReplicaView } from "../../core/plugins/index.ts";
 
 /** Requests that a replica has and has not finished. */
 export const loadOf = (replica: ReplicaView): number => replica.waitingCount + replica.runningCount;

@@ -1,4 +1,4 @@
-import type { RouterPlugin } from "../../core/plugins.ts";
+import type { RouterPlugin } from "../../core/plugins/index.ts";
 import { loadOf } from "./load.ts";
 
 /** Of two replicas drawn at random the one with fewer requests; of equals the one drawn first. */

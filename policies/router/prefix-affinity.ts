@@ -1,4 +1,4 @@
-import type { ReplicaView, RequestView, RouterPlugin } from "../../core/plugins.ts";
+import type { ReplicaView, RequestView, RouterPlugin } from "../../core/plugins/index.ts";
 import { leastLoadedOf, loadOf } from "./load.ts";
 import { PrefixTrees } from "./prefix-trees.ts";
 
@@ -27,7 +27,7 @@ export const prefixAffinity: RouterPlugin = {
     "cache-threshold": {
       about: "part of the prompt that must have gone to a replica before",
       default: 0.5,
-      most: 1,
+      max: 1,
       fraction: true,
     },
     "balance-abs-threshold": { about: "imbalanced: most minus least requests are more than this, ...", default: 32 },
@@ -36,7 +36,7 @@ export const prefixAffinity: RouterPlugin = {
       default: 1.0001,
       fraction: true,
     },
-    "max-tree-size": { about: "tokens in a replica's tree", default: 2 ** 22, most: 2 ** 30 },
+    "max-tree-size": { about: "tokens in a replica's tree", default: 2 ** 22, max: 2 ** 30 },
   },
   create({ replicaCount, blockTokens, options }) {
     const { "cache-threshold": threshold, "max-tree-size": treeTokens } = options;

@@ -1,4 +1,4 @@
-import type { RouterPlugin } from "../../core/plugins.ts";
+import type { RouterPlugin } from "../../core/plugins/index.ts";
 
 /** Any replica, each as likely as the others. */
 export const random: RouterPlugin = {

@@ -1,4 +1,4 @@
-import type { RouterPlugin } from "../../core/plugins.ts";
+import type { RouterPlugin } from "../../core/plugins/index.ts";
 
 /** One replica after the other, from the first. */
 export const roundRobin: RouterPlugin = {

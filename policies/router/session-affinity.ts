@@ -1,4 +1,4 @@
-import type { ReplicaView, RequestView, RouterPlugin } from "../../core/plugins.ts";
+import type { ReplicaView, RequestView, RouterPlugin } from "../../core/plugins/index.ts";
 import { leastLoadedOf, loadOf } from "./load.ts";
 
 /**

@@ -1,5 +1,5 @@
-import type { Scheduler, SchedulerContext } from "../../core/plugins.ts";
-import type { Rules } from "../../core/rules.ts";
+import type { Scheduler, SchedulerContext } from "../../core/plugins/index.ts";
+import type { Rules } from "../../core/plugins/rules.ts";
 import { firstOutOfStep, lastAdmitted, makeRoom, refuseForRoom, refuseTooLong } from "./room.ts";
 
 /**

@@ -1,7 +1,7 @@
-import type { PluginOption, Scheduler, SchedulerContext, SequenceView } from "../../core/plugins.ts";
-import { blocksOf } from "../../core/request.ts";
-import type { Rules } from "../../core/rules.ts";
-import type { Nanos } from "../../core/trace.ts";
+import { blocksOf } from "../../core/cache/request.ts";
+import type { PluginOption, Scheduler, SchedulerContext, SequenceView } from "../../core/plugins/index.ts";
+import type { Rules } from "../../core/plugins/rules.ts";
+import type { Nanos } from "../../core/trace/trace.ts";
 import {
   admittedTokens,
   firstOutOfStep,
@@ -19,19 +19,19 @@ import {
  * 2026; v1 began without.
  */
 export const continuousOptions = {
-  "max-num-batched-tokens": { about: "most tokens of a step", default: 2048, least: 1 },
-  "max-num-seqs": { about: "most requests that run at once", default: 128, least: 1 },
+  "max-num-batched-tokens": { about: "most tokens of a step", default: 2048, min: 1 },
+  "max-num-seqs": { about: "most requests that run at once", default: 128, min: 1 },
   "long-prefill-token-threshold": { about: "most tokens of one prompt in a step; 0: as many as fit", default: 0 },
-  watermark: { about: "share of all blocks that an admission leaves free", default: 0, most: 1, fraction: true },
+  watermark: { about: "share of all blocks that an admission leaves free", default: 0, max: 1, fraction: true },
   "full-sequence-must-fit": {
     about: "1: a request is admitted only if all of its prompt has room now, 0: if its first chunk has",
     default: 0,
-    most: 1,
+    max: 1,
   },
   "async-scheduling": {
     about: "1: a step is planned when the one before it begins, 0: when that one has ended",
     default: 0,
-    most: 1,
+    max: 1,
   },
 } as const satisfies Record<string, PluginOption>;
 

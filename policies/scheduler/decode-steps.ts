@@ -1,4 +1,4 @@
-import type { SchedulerContext, SequenceView } from "../../core/plugins.ts";
+import type { SchedulerContext, SequenceView } from "../../core/plugins/index.ts";
 
 /** Whether a running request has its prompt and writes its answer, a token a step. */
 export const isDecoding = ({ generatedTokens, knownTokens, computedTokens }: SequenceView): boolean =>

@@ -1,4 +1,4 @@
-import type { PluginOption, SchedulerContext, SchedulerPlugin, SequenceView } from "../../core/plugins.ts";
+import type { PluginOption, SchedulerContext, SchedulerPlugin, SequenceView } from "../../core/plugins/index.ts";
 import { PeakAdmission, peakAdmissionOptions } from "./peak-admission.ts";
 
 const options = {
@@ -22,7 +22,7 @@ type Options = Readonly<Record<keyof typeof options, number>>;
  */
 const outputTokens = (given: Options) => (sequence: SequenceView, context: SchedulerContext) => {
   const { maxOutputTokens } = sequence.request;
-  const { totalBlocks, heldBlocks } = context;
+  const { totalBlocks, referencedBlocks: heldBlocks } = context;
   const isBusy = heldBlocks / (totalBlocks ?? Number.POSITIVE_INFINITY) >= given["router-token-ratio"];
   if (isBusy) return maxOutputTokens;
   return Math.min(

@@ -1,4 +1,4 @@
-import type { SchedulerPlugin } from "../../core/plugins.ts";
+import type { SchedulerPlugin } from "../../core/plugins/index.ts";
 import { ContinuousBatching, continuousOptions, type Precedence } from "./continuous.ts";
 import { lastAdmitted } from "./room.ts";
 

@@ -1,5 +1,5 @@
-import type { Scheduler, SchedulerContext, SchedulerPlugin, SequenceView } from "../../core/plugins.ts";
-import type { Rules } from "../../core/rules.ts";
+import type { Scheduler, SchedulerContext, SchedulerPlugin, SequenceView } from "../../core/plugins/index.ts";
+import type { Rules } from "../../core/plugins/rules.ts";
 import {
   firstOutOfStep,
   isTooLong,
@@ -132,10 +132,10 @@ export const fcfs: SchedulerPlugin = {
   about: "continuous batching in order of arrival, whole prompts in steps of their own, before answers go on",
   source: "vLLM (v0), nano-vllm, LMDeploy",
   options: {
-    "max-num-batched-tokens": { about: "most tokens of a step of prompts", default: 8192, least: 1 },
-    "max-num-seqs": { about: "most requests that run at once", default: 256, least: 1 },
-    watermark: { about: "share of all blocks that an admission leaves free", default: 0.01, most: 1, fraction: true },
-    swap: { about: "1: who is sent back keeps its contents on the host, 0: it is computed again", default: 0, most: 1 },
+    "max-num-batched-tokens": { about: "most tokens of a step of prompts", default: 8192, min: 1 },
+    "max-num-seqs": { about: "most requests that run at once", default: 256, min: 1 },
+    watermark: { about: "share of all blocks that an admission leaves free", default: 0.01, max: 1, fraction: true },
+    swap: { about: "1: who is sent back keeps its contents on the host, 0: it is computed again", default: 0, max: 1 },
   },
   create: ({ rules, options }) => new FirstComeFirstServed(rules, options),
 };

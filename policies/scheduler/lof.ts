@@ -1,4 +1,4 @@
-import type { SchedulerPlugin } from "../../core/plugins.ts";
+import type { SchedulerPlugin } from "../../core/plugins/index.ts";
 import { PrefillFirst, prefillFirstOptions } from "./prefill-first.ts";
 import { allWaiting } from "./queued.ts";
 import { lofOrder } from "./waiting-order.ts";

@@ -1,4 +1,4 @@
-import type { SchedulerPlugin } from "../../core/plugins.ts";
+import type { SchedulerPlugin } from "../../core/plugins/index.ts";
 import { PrefillFirst, prefillFirstOptions } from "./prefill-first.ts";
 import { queued } from "./queued.ts";
 import { lpmDefaults, lpmOrder } from "./waiting-order.ts";
@@ -16,7 +16,7 @@ export const lpm: SchedulerPlugin = {
     "in-batch-prefix-caching-check-threshold": {
       about: "who has more tokens cached is not compared with the queue; -1: nobody is",
       default: lpmDefaults.checkThreshold,
-      least: -1,
+      min: -1,
     },
     "in-batch-prefix-caching-deprioritize-threshold": {
       about: "who shares so many tokens with a request before it goes behind",

@@ -1,4 +1,4 @@
-import type { SchedulerPlugin } from "../../core/plugins.ts";
+import type { SchedulerPlugin } from "../../core/plugins/index.ts";
 import { PrefillFirst } from "./prefill-first.ts";
 
 /**
@@ -10,11 +10,11 @@ export const miniSglangScheduler: SchedulerPlugin = {
   about: "prompts first, in order of arrival; room for all of the longest answers",
   source: "mini-sglang",
   options: {
-    "max-running-requests": { about: "most requests that run", default: 256, least: 1 },
+    "max-running-requests": { about: "most requests that run", default: 256, min: 1 },
     "max-prefill-length": {
       about: "most prompt tokens of a step, the last request cut to fit",
       default: 8192,
-      least: 1,
+      min: 1,
     },
   },
   create: ({ rules, options }) =>

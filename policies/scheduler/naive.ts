@@ -1,4 +1,4 @@
-import type { SchedulerPlugin } from "../../core/plugins.ts";
+import type { SchedulerPlugin } from "../../core/plugins/index.ts";
 
 /** One request at a time, in order of arrival: its whole prompt in one step, then its answer token by token. */
 export const naive: SchedulerPlugin = {

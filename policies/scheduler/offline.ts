@@ -1,4 +1,4 @@
-import type { PluginOption, SchedulerPlugin } from "../../core/plugins.ts";
+import type { PluginOption, SchedulerPlugin } from "../../core/plugins/index.ts";
 import { BatchByBatch } from "./batch-by-batch.ts";
 
 /** roseinfer's first version computes each prompt when its request is added, by itself, so that the next one can find it. */

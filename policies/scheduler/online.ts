@@ -1,5 +1,5 @@
-import type { Scheduler, SchedulerContext, SchedulerPlugin, SequenceView } from "../../core/plugins.ts";
-import type { Rules } from "../../core/rules.ts";
+import type { Scheduler, SchedulerContext, SchedulerPlugin, SequenceView } from "../../core/plugins/index.ts";
+import type { Rules } from "../../core/plugins/rules.ts";
 import { promptsPerStep } from "./offline.ts";
 import { lastAdmitted, makeRoom, refuseForRoom, refuseTooLong } from "./room.ts";
 
@@ -93,6 +93,6 @@ export const online: SchedulerPlugin = {
   name: "online",
   about: "round robin: up to a batch size of requests in turn, new ones with their prompts, others with a token",
   source: "roseinfer (OnlineScheduler)",
-  options: { "max-batch-size": { about: "most requests of a step", default: 8, least: 1 }, ...promptsPerStep },
+  options: { "max-batch-size": { about: "most requests of a step", default: 8, min: 1 }, ...promptsPerStep },
   create: ({ rules, options }) => new RoundRobin(rules, options["max-batch-size"], options["prompts-per-step"]),
 };

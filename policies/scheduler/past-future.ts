@@ -1,4 +1,4 @@
-import type { SchedulerPlugin, SequenceView } from "../../core/plugins.ts";
+import type { SchedulerPlugin, SequenceView } from "../../core/plugins/index.ts";
 import type { Random } from "../../core/random.ts";
 import { type Estimate, PeakAdmission, peakAdmissionOptions } from "./peak-admission.ts";
 
@@ -57,7 +57,7 @@ export const pastFuture: SchedulerPlugin = {
   source: "Past-Future scheduler (Gong et al., ASPLOS'25), LightLLM",
   options: {
     ...peakAdmissionOptions,
-    "history-size": { about: "recent answers that lengths are drawn from", default: 1000, least: 1 },
+    "history-size": { about: "recent answers that lengths are drawn from", default: 1000, min: 1 },
   },
   create: ({ rules, options, random }) =>
     new PeakAdmission(new RecentLengths(random, options["history-size"]), rules, options),

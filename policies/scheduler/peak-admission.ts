@@ -1,5 +1,5 @@
-import type { PluginOption, Scheduler, SchedulerContext, SequenceView } from "../../core/plugins.ts";
-import type { Rules } from "../../core/rules.ts";
+import type { PluginOption, Scheduler, SchedulerContext, SequenceView } from "../../core/plugins/index.ts";
+import type { Rules } from "../../core/plugins/rules.ts";
 import { blocksToDecode, DecodeSteps, decodeAll, isDecoding } from "./decode-steps.ts";
 import { peakTokens, type TokenDemand } from "./peak-tokens.ts";
 import { isTooLong, refuseForRoom, refuseTooLong } from "./room.ts";
@@ -7,8 +7,8 @@ import { commonIds } from "./waiting-order.ts";
 
 /** Names and figures are those of LightLLM's API server. */
 export const peakAdmissionOptions = {
-  "running-max-req-size": { about: "most requests that run", default: 1000, least: 1 },
-  "batch-max-tokens": { about: "most prompt tokens of a step", default: 8192, least: 1 },
+  "running-max-req-size": { about: "most requests that run", default: 1000, min: 1 },
+  "batch-max-tokens": { about: "most prompt tokens of a step", default: 8192, min: 1 },
   "chunked-prefill-size": {
     about: "most tokens of one prompt in a step; 0: all of it, even if a step may not have so many",
     default: 4096,

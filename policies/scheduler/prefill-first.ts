@@ -1,33 +1,33 @@
-import type { PluginOption, Scheduler, SchedulerContext, SequenceView } from "../../core/plugins.ts";
-import type { Rules } from "../../core/rules.ts";
-import type { Nanos } from "../../core/trace.ts";
+import type { PluginOption, Scheduler, SchedulerContext, SequenceView } from "../../core/plugins/index.ts";
+import type { Rules } from "../../core/plugins/rules.ts";
+import type { Nanos } from "../../core/trace/trace.ts";
 import { blocksToDecode, DecodeSteps, decodeAll, isDecoding } from "./decode-steps.ts";
 import { refuseForRoom, refuseTooLong } from "./room.ts";
 
 /** Names and figures are SGLang's, of its `ServerArgs` and (the last six) of its environment. */
 export const prefillFirstOptions = {
-  "max-running-requests": { about: "most requests that run", default: 2048, least: 1 },
-  "max-prefill-tokens": { about: "most prompt tokens of a step, unless it is one request's", default: 16384, least: 1 },
+  "max-running-requests": { about: "most requests that run", default: 2048, min: 1 },
+  "max-prefill-tokens": { about: "most prompt tokens of a step, unless it is one request's", default: 16384, min: 1 },
   "chunked-prefill-size": {
     about: "most prompt tokens of a step, the last request cut to fit; 0: no request is cut",
     default: 8192,
   },
-  "mixed-chunk": { about: "1: a step that computes prompts decodes, too", default: 0, most: 1 },
+  "mixed-chunk": { about: "1: a step that computes prompts decodes, too", default: 0, max: 1 },
   "init-new-token-ratio": {
     about: "share of its longest answer that room is kept for, at first",
     default: 0.7,
-    most: 1,
+    max: 1,
     fraction: true,
   },
   "min-new-token-ratio-factor": {
     about: "the least share, as a part of the first one",
     default: 0.14,
-    most: 1,
+    max: 1,
     fraction: true,
   },
-  "new-token-ratio-decay-steps": { about: "decode steps from the first share to the least", default: 600, least: 1 },
-  "clip-max-new-tokens": { about: "longer answers count as this long", default: 4096, least: 1 },
-  "retract-decode-steps": { about: "steps that there is to be room for after a retraction", default: 20, least: 1 },
+  "new-token-ratio-decay-steps": { about: "decode steps from the first share to the least", default: 600, min: 1 },
+  "clip-max-new-tokens": { about: "longer answers count as this long", default: 4096, min: 1 },
+  "retract-decode-steps": { about: "steps that there is to be room for after a retraction", default: 20, min: 1 },
 } as const satisfies Record<string, PluginOption>;
 
 type PrefillFirstOptions = Readonly<Record<keyof typeof prefillFirstOptions, number>>;

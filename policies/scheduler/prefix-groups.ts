@@ -1,6 +1,12 @@
-import type { RequestView, Scheduler, SchedulerContext, SchedulerPlugin, SequenceView } from "../../core/plugins.ts";
-import { blocksOf } from "../../core/request.ts";
-import type { Rules } from "../../core/rules.ts";
+import { blocksOf } from "../../core/cache/request.ts";
+import type {
+  RequestView,
+  Scheduler,
+  SchedulerContext,
+  SchedulerPlugin,
+  SequenceView,
+} from "../../core/plugins/index.ts";
+import type { Rules } from "../../core/plugins/rules.ts";
 import { decodeAll } from "./decode-steps.ts";
 import { refuseForRoom, refuseTooLong } from "./room.ts";
 

@@ -1,4 +1,4 @@
-import type { SchedulerPlugin } from "../../core/plugins.ts";
+import type { SchedulerPlugin } from "../../core/plugins/index.ts";
 import { ContinuousBatching, continuousOptions, firstWaitingBy, type IsBefore, lastRunningBy } from "./continuous.ts";
 
 /** The more important request first, of equals the one that arrived first. */

@@ -1,4 +1,4 @@
-import type { SchedulerContext, SequenceView } from "../../core/plugins.ts";
+import type { SchedulerContext, SequenceView } from "../../core/plugins/index.ts";
 import type { Waiting } from "./waiting-order.ts";
 
 /** A waiting request as the orders of a queue read it. */

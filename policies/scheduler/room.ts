@@ -1,6 +1,6 @@
-import type { SchedulerContext, SequenceView } from "../../core/plugins.ts";
-import { blocksOf } from "../../core/request.ts";
-import type { Rules } from "../../core/rules.ts";
+import { blocksOf } from "../../core/cache/request.ts";
+import type { SchedulerContext, SequenceView } from "../../core/plugins/index.ts";
+import type { Rules } from "../../core/plugins/rules.ts";
 
 /** Chooses of several running requests the one that makes room when another one cannot go on. */
 export type VictimOf = (running: readonly SequenceView[]) => SequenceView;

@@ -1,4 +1,4 @@
-import type { RequestView, SchedulerPlugin, SequenceView } from "../../core/plugins.ts";
+import type { RequestView, SchedulerPlugin, SequenceView } from "../../core/plugins/index.ts";
 import {
   ContinuousBatching,
   continuousOptions,

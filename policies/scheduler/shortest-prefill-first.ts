@@ -1,5 +1,5 @@
-import type { SchedulerContext, SchedulerPlugin, SequenceView } from "../../core/plugins.ts";
-import type { Nanos } from "../../core/trace.ts";
+import type { SchedulerContext, SchedulerPlugin, SequenceView } from "../../core/plugins/index.ts";
+import type { Nanos } from "../../core/trace/trace.ts";
 import { ContinuousBatching, continuousOptions, type Precedence } from "./continuous.ts";
 import { lastAdmitted } from "./room.ts";
 
@@ -42,7 +42,7 @@ export const shortestPrefillFirst: SchedulerPlugin = {
   source: "SGLang (shortest-prefill-first)",
   options: {
     ...continuousOptions,
-    window: { about: "how many of those that wait are compared", default: 128, least: 1 },
+    window: { about: "how many of those that wait are compared", default: 128, min: 1 },
     "aging-tokens-per-s": { about: "tokens by which a second of waiting makes a prompt shorter", default: 0 },
   },
   create: ({ rules, options }) =>

@@ -1,4 +1,4 @@
-import type { SchedulerPlugin } from "../../core/plugins.ts";
+import type { SchedulerPlugin } from "../../core/plugins/index.ts";
 import { BatchByBatch } from "./batch-by-batch.ts";
 
 /** A batch runs until all of it have ended, however long one of them writes; then comes the next. */
@@ -6,6 +6,6 @@ export const staticBatching: SchedulerPlugin = {
   name: "static",
   about: "batches of fixed size, each of which runs until all of it have ended",
   source: "FasterTransformer, as the baseline of Orca (Yu et al., OSDI 2022)",
-  options: { "batch-size": { about: "most requests of a batch", default: 8, least: 1 } },
+  options: { "batch-size": { about: "most requests of a batch", default: 8, min: 1 } },
   create: ({ rules, options }) => new BatchByBatch(rules, options["batch-size"]),
 };

@@ -1,6 +1,12 @@
-import type { PluginOption, Scheduler, SchedulerContext, SchedulerPlugin, SequenceView } from "../../core/plugins.ts";
-import { blocksOf } from "../../core/request.ts";
-import type { Rules } from "../../core/rules.ts";
+import { blocksOf } from "../../core/cache/request.ts";
+import type {
+  PluginOption,
+  Scheduler,
+  SchedulerContext,
+  SchedulerPlugin,
+  SequenceView,
+} from "../../core/plugins/index.ts";
+import type { Rules } from "../../core/plugins/rules.ts";
 import { DecodeSteps, isDecoding } from "./decode-steps.ts";
 import { admittedTokens, refuseForRoom, refuseTooLong } from "./room.ts";
 import { commonIds } from "./waiting-order.ts";
@@ -10,7 +16,7 @@ const tgiOptions = {
   "max-batch-prefill-tokens": {
     about: "most prompt tokens of a step, the last request cut to fit",
     default: 4096,
-    least: 1,
+    min: 1,
   },
   "max-batch-total-tokens": {
     about: "most tokens of all that run with their longest answers, unless it is one request; 0: what the cache has",
@@ -24,7 +30,7 @@ const tgiOptions = {
   "max-waiting-tokens": {
     about: "decoding is interrupted after so many tokens, however few wait",
     default: 20,
-    least: 1,
+    min: 1,
   },
   "max-batch-size": { about: "most requests that run; 0: as many as fit", default: 0 },
 } as const satisfies Record<string, PluginOption>;

@@ -1,6 +1,6 @@
 import type { CallRules } from "../../core/serving/calls.ts";
 import type { StepLoad } from "../../core/serving/step-load.ts";
-import type { Nanos } from "../../core/trace.ts";
+import type { Nanos } from "../../core/trace/trace.ts";
 
 /**
  * How long a step takes. A pure function of the load (but for `recorded`, which goes through a list), in whole nanoseconds,

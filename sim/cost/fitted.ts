@@ -2,7 +2,7 @@ import { InputError } from "../../core/errors.ts";
 import { nearest } from "../../core/nearest.ts";
 import { type CallRules, callLoads } from "../../core/serving/calls.ts";
 import { noLoad, type StepLoad } from "../../core/serving/step-load.ts";
-import type { Nanos } from "../../core/trace.ts";
+import type { Nanos } from "../../core/trace/trace.ts";
 import type { CostModel } from "./cost-model.ts";
 
 /**

@@ -1,6 +1,6 @@
 import { InputError } from "../../core/errors.ts";
 import type { StepLoad } from "../../core/serving/step-load.ts";
-import type { Nanos } from "../../core/trace.ts";
+import type { Nanos } from "../../core/trace/trace.ts";
 import type { CostModel } from "./cost-model.ts";
 
 /** Steps of one replica in their order, as columns. */

@@ -1,5 +1,5 @@
 import type { StepLoad } from "../../core/serving/step-load.ts";
-import type { Nanos } from "../../core/trace.ts";
+import type { Nanos } from "../../core/trace/trace.ts";
 import type { CostModel } from "./cost-model.ts";
 import type { Hardware } from "./hardware.ts";
 import { kvLayerBytes } from "./kv-bytes.ts";

@@ -1,7 +1,7 @@
 import { expect, test, vi } from "vitest";
-import { Laboratory, StepSums } from "../../cli/experiments/laboratory.ts";
-import { watchSignals } from "../../cli/run/interrupt.ts";
-import { TraceBuilder } from "../../core/trace.ts";
+import { watchSignals } from "../../cli/interrupt.ts";
+import { TraceBuilder } from "../../core/trace/trace.ts";
+import { ExperimentRunner, StepSums } from "../../lab/experiments/runner.ts";
 
 test("a run of an experiment that a signal ends gives no figures", async () => {
   const builder = new TraceBuilder(1);
@@ -12,7 +12,7 @@ test("a run of an experiment that a signal ends gives no figures", async () => {
     // The shorter answer is whole, the longer one is not.
     if (steps.mock.calls.length === 12) process.emit("SIGINT");
   });
-  const laboratory = new Laboratory({ seed: 1, target: "cpu", model: "random:tiny" });
+  const laboratory = new ExperimentRunner({ seed: 1, target: "cpu", model: "random:tiny" });
   const run = laboratory.run(builder.take(), { policy: "vllm", machine: { model: "llama-3.1-8b", gpu: "h200" } });
   await expect(run).rejects.toThrow("interrupted");
   expect(steps).toHaveBeenCalledTimes(12);

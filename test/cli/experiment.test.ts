@@ -2,10 +2,10 @@ import { readFileSync } from "node:fs";
 import fc from "fast-check";
 import { beforeAll, describe, expect, test } from "vitest";
 import { z } from "zod";
-import { hasShape } from "../../cli/experiments/experiment.ts";
-import { shareGptLike } from "../../cli/experiments/lmdeploy-1407.ts";
-import { lengthsOf } from "../../cli/experiments/requests.ts";
 import { seededRandom } from "../../core/random.ts";
+import { hasShape } from "../../lab/experiments/experiment.ts";
+import { shareGptLike } from "../../lab/experiments/lmdeploy-1407.ts";
+import { lengthsOf } from "../../lab/experiments/requests.ts";
 import { ended, fromSource, json, kvlab, newFolder, refusal, start } from "./program.ts";
 
 const names = [

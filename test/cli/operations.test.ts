@@ -1,9 +1,9 @@
 import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
-import { OperationsPlayer } from "../../cli/input/operations-file.ts";
-import { blockKeysFor } from "../../core/compose.ts";
-import { eventNames } from "../../core/events.ts";
+import { eventNames } from "../../core/log/events.ts";
+import { blockKeysFor } from "../../core/replica/compose.ts";
+import { OperationsPlayer } from "../../lab/run/operations-file.ts";
 import { simulate } from "../../sim/simulation.ts";
 import { linearCost, outcome, type Row, simulationConfigOf, tracesOf } from "../support/simulated.ts";
 import { json, kvlab, newFolder, refusal } from "./program.ts";

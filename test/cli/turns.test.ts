@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { expect, test } from "vitest";
-import { inTurn, type Turn } from "../../cli/run/turns.ts";
+import { inTurn, type Turn } from "../../lab/run/turns.ts";
 
 test("who is least far goes on, one at a time, and each gets what it came to", async () => {
   let running = 0;

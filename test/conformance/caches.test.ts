@@ -2,7 +2,7 @@ import { describe, expect, test } from "vitest";
 import { DrivenCache, likePreset } from "../../conformance/caches/driven-cache.ts";
 import type { Case } from "../../conformance/case.ts";
 import { runCase } from "../../conformance/run.ts";
-import { audit } from "../../core/audit.ts";
+import { audit } from "../../core/cache/audit.ts";
 import { seededRandom } from "../../core/random.ts";
 import * as presets from "../../policies/presets/index.ts";
 import { caseOf, casesIn, ownFolder } from "./cases.ts";

@@ -1,8 +1,8 @@
 import { expect, test } from "vitest";
-import { blockKeysFor } from "../../core/compose.ts";
-import { Request, Sequence } from "../../core/request.ts";
-import { StepPlan } from "../../core/step.ts";
-import { TraceBuilder } from "../../core/trace.ts";
+import { Request, Sequence } from "../../core/cache/request.ts";
+import { blockKeysFor } from "../../core/replica/compose.ts";
+import { StepPlan } from "../../core/replica/step.ts";
+import { TraceBuilder } from "../../core/trace/trace.ts";
 import { batchOf } from "../../engine/batch.ts";
 import { indexRegistry } from "../../policies/registry.ts";
 

@@ -1,7 +1,7 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
 import { InputError } from "../../core/errors.ts";
-import { TraceBuilder } from "../../core/trace.ts";
+import { TraceBuilder } from "../../core/trace/trace.ts";
 import { contentTokens, promptTokens } from "../../engine/content-tokens.ts";
 
 function traceOf(unitTokens: number, rows: readonly { keys: number[]; inputTokens: number }[]) {

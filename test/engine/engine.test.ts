@@ -1,9 +1,8 @@
 import { beforeAll, describe, expect, test } from "vitest";
-import { servedResult } from "../../cli/run/served-result.ts";
-import { blockKeysFor } from "../../core/compose.ts";
 import { seededRandom } from "../../core/random.ts";
-import type { Trace } from "../../core/trace.ts";
-import { TraceBuilder } from "../../core/trace.ts";
+import { blockKeysFor } from "../../core/replica/compose.ts";
+import type { Trace } from "../../core/trace/trace.ts";
+import { TraceBuilder } from "../../core/trace/trace.ts";
 import { BusyClock, type Clock, WallClock } from "../../engine/clock.ts";
 import { Engine } from "../../engine/engine.ts";
 import {
@@ -13,6 +12,7 @@ import {
   type Executor,
   ExecutorError,
 } from "../../engine/executor.ts";
+import { servedResult } from "../../lab/run/served-result.ts";
 import { linesOf } from "../../laws/log-lines.ts";
 import { presetRegistry, schedulerRegistry } from "../../policies/registry.ts";
 import { Recorded } from "../../sim/cost/recorded.ts";

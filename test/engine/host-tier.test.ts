@@ -1,7 +1,7 @@
 import { beforeEach, expect, test } from "vitest";
-import { blockKeysFor } from "../../core/compose.ts";
-import { Request, Sequence } from "../../core/request.ts";
-import { TraceBuilder } from "../../core/trace.ts";
+import { Request, Sequence } from "../../core/cache/request.ts";
+import { blockKeysFor } from "../../core/replica/compose.ts";
+import { TraceBuilder } from "../../core/trace/trace.ts";
 import type { BlockData, Executor } from "../../engine/executor.ts";
 import { HostTier } from "../../engine/host-tier.ts";
 import { indexRegistry } from "../../policies/registry.ts";

@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import type { Request } from "../../core/request.ts";
+import type { Request } from "../../core/cache/request.ts";
 import { byteCodec } from "../../engine/model/byte-codec.ts";
 import { readTokenizer, type TextStream } from "../../engine/model/tokenizer.ts";
 import type { SampledToken } from "../../engine/sampling.ts";

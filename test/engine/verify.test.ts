@@ -1,17 +1,17 @@
 import { beforeAll, describe, expect, test } from "vitest";
-import { engineFrom } from "../../cli/run/real-engine.ts";
-import { together } from "../../cli/run/served-result.ts";
-import { decisionsWith } from "../../cli/verify/verification.ts";
-import { verifyReport } from "../../cli/verify/verify-report.ts";
 import { verifyText } from "../../cli/verify/verify-text.ts";
-import type { BlockColumns } from "../../core/content.ts";
-import { EventKind, EventLog, type EventName, eventNames } from "../../core/events.ts";
-import type { AllocatorPlugin, EvictionPlugin } from "../../core/plugins.ts";
+import { EventKind, EventLog, type EventName, eventNames } from "../../core/log/events.ts";
+import type { AllocatorPlugin, EvictionPlugin } from "../../core/plugins/index.ts";
 import { ChunkTable } from "../../core/serving/chunk-table.ts";
-import { type Decisions, firstParting, type Parting } from "../../core/serving/decisions.ts";
 import { StepTable } from "../../core/serving/step-table.ts";
-import type { Trace } from "../../core/trace.ts";
+import type { BlockColumns } from "../../core/trace/content.ts";
+import type { Trace } from "../../core/trace/trace.ts";
 import type { Clock } from "../../engine/clock.ts";
+import { type Decisions, type Divergence, firstDivergence } from "../../lab/compare/decisions.ts";
+import { engineFrom } from "../../lab/run/real-engine.ts";
+import { together } from "../../lab/run/served-result.ts";
+import { decisionsWith } from "../../lab/verify/verification.ts";
+import { verifyReport } from "../../lab/verify/verify-report.ts";
 import { evictionRegistry, presetRegistry } from "../../policies/registry.ts";
 import { combinations, sameAs } from "../../scripts/verify-matrix.ts";
 import type { RecordedSteps } from "../../sim/cost/recorded.ts";
@@ -50,7 +50,7 @@ const simulate = (
   durations: RecordedSteps = steps,
 ): Promise<Decisions> => decisionsWith(durations, trace, columns, { ...config, hostBlocks, ...planted });
 
-function expectEvents(parting: Parting | undefined): asserts parting is Parting & { what: "event" } {
+function expectEvents(parting: Divergence | undefined): asserts parting is Divergence & { what: "event" } {
   expect(parting?.what).toBe("event");
 }
 
@@ -121,14 +121,14 @@ const skipsAVictim = (eviction: EvictionPlugin): EvictionPlugin => ({
 describe("a difference that is planted on one side is found where it is", () => {
   test("nothing planted, nothing found", async () => {
     const recording = await record(tight);
-    expect(firstParting(recording.engine, await simulate(recording))).toBeUndefined();
+    expect(firstDivergence(recording.engine, await simulate(recording))).toBeUndefined();
   });
 
   test("one swapped block id", async () => {
     const recording = await record(tight);
     const { engine, config } = recording;
     const simulator = await simulate(recording, { allocator: swapsTwoBlocks(config.allocator) });
-    const parting = firstParting(engine, simulator);
+    const parting = firstDivergence(engine, simulator);
     expectEvents(parting);
     const [mine, other] = [engine, simulator].map((side) => eventAt(side, parting.events));
     expect(mine).toMatchObject({ kind: "allocate", request: other.request, value: other.value });
@@ -141,7 +141,7 @@ describe("a difference that is planted on one side is found where it is", () => 
     const recording = await record({ blocks: 18, scheduler: "fcfs-chunked" });
     const { engine, config } = recording;
     const simulator = await simulate(recording, { eviction: skipsAVictim(config.eviction) });
-    const parting = firstParting(engine, simulator);
+    const parting = firstDivergence(engine, simulator);
     expectEvents(parting);
     expect(parting.events).toBe(placesOf(engine, "evict")[2]);
     const [mine, other] = [engine, simulator].map((side) => eventAt(side, parting.events));
@@ -157,14 +157,14 @@ describe("a difference that is planted on one side is found where it is", () => 
     const order = Array.from({ length: simulator.log.count }, (_, at) => at);
     order.splice(publish, 1);
     order.splice(step, 0, publish);
-    const parting = firstParting(recording.engine, reordered(simulator, order));
+    const parting = firstDivergence(recording.engine, reordered(simulator, order));
     expect(parting).toEqual({ what: "event", events: step, steps: 3, onlyTime: false });
   });
 
   test("publishing as blocks are allocated, rather than when the step has run", async () => {
     const recording = await record({ ...tight, rules: { publish: "step" } });
     const simulator = await simulate(recording, { rules: { ...recording.config.rules, publish: "allocation" } });
-    const parting = firstParting(recording.engine, simulator);
+    const parting = firstDivergence(recording.engine, simulator);
     expectEvents(parting);
     expect(parting.steps).toBe(0);
     expect(eventAt(simulator, parting.events)).toMatchObject({ kind: "publish", request: 0, value: 0 });
@@ -173,17 +173,17 @@ describe("a difference that is planted on one side is found where it is", () => 
   test("a missing copy", async () => {
     const recording = await record({ ...tight, preset: presetRegistry.get("turbomind") });
     const simulator = await simulate(recording);
-    expect(firstParting(recording.engine, simulator)).toBeUndefined();
+    expect(firstDivergence(recording.engine, simulator)).toBeUndefined();
     const [, missing] = placesOf(simulator, "copy");
     const order = Array.from({ length: simulator.log.count }, (_, at) => at).filter((at) => at !== missing);
-    const parting = firstParting(recording.engine, reordered(simulator, order));
+    const parting = firstDivergence(recording.engine, reordered(simulator, order));
     expect(parting).toMatchObject({ what: "event", events: missing, onlyTime: false });
   });
 
   test("a preemption that throws away what the other one swaps out", async () => {
     const recording = await record({ ...tight, hostBlocks: 24, scheduler: "fcfs", schedulerOptions: { swap: 1 } });
     const simulator = await simulate(recording, { schedulerOptions: { swap: 0 } });
-    const parting = firstParting(recording.engine, simulator);
+    const parting = firstDivergence(recording.engine, simulator);
     expectEvents(parting);
     expect(parting.events).toBe(placesOf(recording.engine, "swapOut")[0]);
   });
@@ -196,7 +196,7 @@ describe("a difference that is planted on one side is found where it is", () => 
     const at = step.findIndex((number, i) => number === step[i + 1] && prefill[i] + prefill[i + 1] === 2);
     tokens[at]--;
     tokens[at + 1]++;
-    const parting = firstParting(recording.engine, simulator);
+    const parting = firstDivergence(recording.engine, simulator);
     expect(parting).toMatchObject({ what: "chunk", chunk: at, steps: step[at], onlyTime: false });
   });
 
@@ -204,14 +204,14 @@ describe("a difference that is planted on one side is found where it is", () => 
     const recording = await record(tight);
     const simulator = await simulate(recording);
     simulator.chunks.blocks[30]++;
-    expect(firstParting(recording.engine, simulator)).toMatchObject({ what: "chunk", chunk: 30 });
+    expect(firstDivergence(recording.engine, simulator)).toMatchObject({ what: "chunk", chunk: 30 });
   });
 
   test("a figure of one request, where all decisions are the same", async () => {
     const recording = await record(tight);
     const simulator = await simulate(recording);
     simulator.outcomes.hitTokens[7]++;
-    expect(firstParting(recording.engine, simulator)).toEqual({ what: "outcome", request: 7, name: "hitTokens" });
+    expect(firstDivergence(recording.engine, simulator)).toEqual({ what: "outcome", request: 7, name: "hitTokens" });
   });
 });
 
@@ -236,8 +236,8 @@ describe("a duration that is off by 1 ns", () => {
     const { engine } = recording;
     const simulator = await simulate(recording, {}, offBy(recording, -1));
     const [step] = placesOf(engine, "step");
-    expect(firstParting(engine, simulator)).toEqual({ what: "event", events: step, steps: 0, onlyTime: true });
-    const decision = firstParting(engine, simulator, false);
+    expect(firstDivergence(engine, simulator)).toEqual({ what: "event", events: step, steps: 0, onlyTime: true });
+    const decision = firstDivergence(engine, simulator, false);
     expectEvents(decision);
     expect(decision.steps).toBe(1);
     expect(eventAt(engine, decision.events)).toMatchObject({ kind: "admit", request: 1 });
@@ -247,15 +247,15 @@ describe("a duration that is off by 1 ns", () => {
   test("is found also where it changes no decision", async () => {
     const recording = await recorded();
     const simulator = await simulate(recording, {}, offBy(recording, 1));
-    expect(firstParting(recording.engine, simulator)).toMatchObject({ what: "event", steps: 0, onlyTime: true });
-    expect(firstParting(recording.engine, simulator, false)).toBeUndefined();
+    expect(firstDivergence(recording.engine, simulator)).toMatchObject({ what: "event", steps: 0, onlyTime: true });
+    expect(firstDivergence(recording.engine, simulator, false)).toBeUndefined();
   });
 
   test("is said with both times, and with how things stood", async () => {
     const recording = await recorded();
     const { columns, config, steps, engine } = recording;
     const simulator = await simulate(recording, {}, offBy(recording, -1));
-    const parting = firstParting(engine, simulator);
+    const parting = firstDivergence(engine, simulator);
     const input = { name: "two", files: ["two"], format: "made", trace, inputTokens: 14, outputTokens: 6 };
     const real = engineFrom({ model: "random:tiny" }, trace);
     const report = verifyReport(input, columns, config, real, { engine, steps, simulator, parting });
@@ -305,7 +305,7 @@ describe("engine and simulator decide the same under every eviction policy and s
         ...(scheduler !== "own" && { scheduler }),
       };
       const recording = await record(own, trace);
-      expect([eviction, scheduler, firstParting(recording.engine, await simulate(recording))]).toEqual([
+      expect([eviction, scheduler, firstDivergence(recording.engine, await simulate(recording))]).toEqual([
         ...[eviction, scheduler],
         undefined,
       ]);

@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
-import type { fourLanes } from "../../core/content.ts";
-import { TraceBuilder } from "../../core/trace.ts";
+import type { fourLanes } from "../../core/trace/content.ts";
+import { TraceBuilder } from "../../core/trace/trace.ts";
 import { Overlap } from "../support/overlap.ts";
 import { type OwnConfig, replayed } from "../support/replays.ts";
 

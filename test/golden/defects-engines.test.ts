@@ -1,8 +1,8 @@
 import { describe, expect, test } from "vitest";
+import { evict } from "../../core/cache/operations.ts";
+import { cacheReport } from "../../core/cache/report.ts";
 import { InvariantError } from "../../core/errors.ts";
-import { EventKind } from "../../core/events.ts";
-import { evict } from "../../core/operations.ts";
-import { cacheReport } from "../../core/report.ts";
+import { EventKind } from "../../core/log/events.ts";
 import { allocatorRegistry } from "../../policies/registry.ts";
 import { type LiveCache, type LiveConfig, liveAs } from "../support/live-cache.ts";
 
@@ -28,7 +28,7 @@ function evicted(live: LiveCache): string[] {
   return [...key].filter((_, at) => kind[at] === EventKind.evict).map((content) => live.textOf(content));
 }
 
-const conserved = ({ cache }: LiveCache) => cache.freeBlocks + cache.index.evictableBlocks + cache.heldBlocks;
+const conserved = ({ cache }: LiveCache) => cache.freeBlocks + cache.index.evictableBlocks + cache.referencedBlocks;
 
 describe("vLLM, v0", () => {
   test("12621: what stands for no parent is no content's key, and the first content is a parent like any other", () => {
@@ -164,7 +164,7 @@ describe("SGLang", () => {
       live.step();
       expect(conserved(live)).toBe(64);
     }
-    expect(live.cache.heldBlocks).toBe(0);
+    expect(live.cache.referencedBlocks).toBe(0);
     // The prompt and five of six answers; the tokens that do not fill a page are not kept.
     const stored = blockTokens === 1 ? 12 + 7 : 3 + 2;
     expect(live.cache.index.blockCount).toBe(stored);
@@ -176,7 +176,7 @@ describe("SGLang", () => {
     const live = bySlot({ blockTokens: 4, rules: { reserve: "worst-case" } });
     live.arrive("abcdefg", { answer: "uvwxyz", maxOutputTokens: 40 });
     const plan = live.plan();
-    expect(live.cache.heldBlocks).toBe(12);
+    expect(live.cache.referencedBlocks).toBe(12);
     live.replica.commit(plan, { durationNs: 1, finished: [true] }, live.now);
     live.audit();
     expect(live.cache).toMatchObject({ heldBlocks: 0, freeBlocks: 63 });
@@ -277,7 +277,7 @@ describe("TGI", () => {
       live.replica.rollback(plan, live.now);
       live.audit();
       expect(live.stored()).toEqual(before);
-      expect(live.cache.heldBlocks).toBe(0);
+      expect(live.cache.referencedBlocks).toBe(0);
       expect(live.hits("aaaabbbbcccc")).toBe(4);
       live.finish();
       expect(live.hits("aaaabbbbcccc")).toBe(12);

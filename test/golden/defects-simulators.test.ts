@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
-import { EventKind } from "../../core/events.ts";
-import { cacheReport } from "../../core/report.ts";
+import { cacheReport } from "../../core/cache/report.ts";
+import { EventKind } from "../../core/log/events.ts";
 import { evictionRegistry } from "../../policies/registry.ts";
 import { LiveCache as Live } from "../support/live-cache.ts";
 

@@ -1,8 +1,8 @@
 import { describe, expect, test } from "vitest";
+import { deletePrefix, evict, pin, unpin } from "../../core/cache/operations.ts";
+import { BlockState } from "../../core/cache/pool.ts";
 import { InvariantError } from "../../core/errors.ts";
-import { EventKind } from "../../core/events.ts";
-import { deletePrefix, evict, pin, unpin } from "../../core/operations.ts";
-import { BlockState } from "../../core/pool.ts";
+import { EventKind } from "../../core/log/events.ts";
 import { type LiveCache, type LiveConfig, liveAs } from "../support/live-cache.ts";
 
 // What the prefix caches of LMDeploy, TurboMind, roseinfer and vLLM's PrefixPool did wrong once, each as a test that the
@@ -85,7 +85,7 @@ describe("the demo of LMDeploy's issue 1407", () => {
       expect(grown.table[1]).toBe(own);
       live.step();
       expect(grown.blockCount).toBe(0);
-      expect(live.cache.pool.holdersOf(theirs)).toBe(1);
+      expect(live.cache.pool.refCountOf(theirs)).toBe(1);
       expect(live.cache.pool.stateOf(own)).toBe(BlockState.free);
       // It is in use: nothing may be evicted, not even when all that can go has to.
       expect(evict(live.cache, 16, live.now)).toBe(0);
@@ -329,9 +329,9 @@ describe("roseinfer", () => {
 
   test("3: nobody can hold a block that was given back", () => {
     const { cache } = rose();
-    expect(() => cache.holdings.hold(0)).toThrow(InvariantError);
-    expect(() => cache.holdings.hold(0)).toThrow("block 0 is free, not idle");
-    expect(cache.pool.holdersOf(0)).toBe(0);
+    expect(() => cache.refs.reference(0)).toThrow(InvariantError);
+    expect(() => cache.refs.reference(0)).toThrow("block 0 is free, not idle");
+    expect(cache.pool.refCountOf(0)).toBe(0);
   });
 
   test("4: a cache that holds all blocks gives some up for who needs them", () => {
@@ -412,7 +412,7 @@ describe("vLLM PrefixPool and PrefixTrie (PR 1669)", () => {
       const before = live.state();
       expect(deletePrefix(live.cache, live.prefix("aaaa"), live.now)).toBe("in use");
       expect(live.state()).toEqual(before);
-      expect(live.cache.pool.holdersOf(user.table[0])).toBe(1);
+      expect(live.cache.pool.refCountOf(user.table[0])).toBe(1);
       live.finish();
       expect(deletePrefix(live.cache, live.prefix("aaaa"), live.now)).toBe("deleted");
     });

@@ -1,6 +1,6 @@
 import { beforeAll, describe, expect, test } from "vitest";
-import type { RuleName, RuleValue } from "../../core/rules.ts";
-import type { Trace } from "../../core/trace.ts";
+import type { RuleName, RuleValue } from "../../core/plugins/rules.ts";
+import type { Trace } from "../../core/trace/trace.ts";
 import { replayed } from "../support/replays.ts";
 import { goldenCapacities, goldenTrace } from "./golden-trace.ts";
 

@@ -1,8 +1,8 @@
 import { fileURLToPath } from "node:url";
 import * as esbuild from "esbuild";
 import { beforeAll, describe, expect, test } from "vitest";
-import type { EvictionPlugin } from "../../core/plugins.ts";
-import type { Trace } from "../../core/trace.ts";
+import type { EvictionPlugin } from "../../core/plugins/index.ts";
+import type { Trace } from "../../core/trace/trace.ts";
 import { replayed } from "../support/replays.ts";
 import { goldenCapacities, goldenTrace } from "./golden-trace.ts";
 

@@ -1,4 +1,4 @@
-import { readTrace, type Trace } from "../../core/trace.ts";
+import { readTrace, type Trace } from "../../core/trace/trace.ts";
 import { chatSource } from "../../traces/generate.ts";
 
 /** The trace that every policy's golden counts are of. */

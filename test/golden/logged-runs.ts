@@ -1,6 +1,6 @@
+import type { RuleName, RuleValue } from "../../core/plugins/rules.ts";
 import { seededRandom } from "../../core/random.ts";
-import type { RuleName, RuleValue } from "../../core/rules.ts";
-import { readTrace, type Trace, TraceBuilder } from "../../core/trace.ts";
+import { readTrace, type Trace, TraceBuilder } from "../../core/trace/trace.ts";
 import { chatSource } from "../../traces/generate.ts";
 import { digestOf } from "../support/logs.ts";
 import { replayed } from "../support/replays.ts";

@@ -1,4 +1,4 @@
-import { type Trace, TraceBuilder } from "../../core/trace.ts";
+import { type Trace, TraceBuilder } from "../../core/trace/trace.ts";
 
 /** All of this is about blocks of four tokens. */
 export const blockTokens = 4;

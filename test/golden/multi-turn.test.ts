@@ -1,13 +1,13 @@
 import { describe, expect, test } from "vitest";
-import { audit } from "../../core/audit.ts";
-import { createCache, rulesFor } from "../../core/compose.ts";
-import type { KvCache } from "../../core/kv-cache.ts";
-import type { IndexPlugin } from "../../core/plugins.ts";
-import { CacheReplay } from "../../core/replay.ts";
-import { Replica } from "../../core/replica.ts";
-import { Request } from "../../core/request.ts";
-import type { RuleName, RuleValue } from "../../core/rules.ts";
-import type { Trace } from "../../core/trace.ts";
+import { audit } from "../../core/cache/audit.ts";
+import type { KvCache } from "../../core/cache/kv-cache.ts";
+import { Request } from "../../core/cache/request.ts";
+import type { IndexPlugin } from "../../core/plugins/index.ts";
+import type { RuleName, RuleValue } from "../../core/plugins/rules.ts";
+import { createCache, rulesFor } from "../../core/replica/compose.ts";
+import { CacheReplay } from "../../core/replica/replay.ts";
+import { Replica } from "../../core/replica/replica.ts";
+import type { Trace } from "../../core/trace/trace.ts";
 import { indexRegistry } from "../../policies/registry.ts";
 import { configOf, type OwnConfig, replayed } from "../support/replays.ts";
 import {

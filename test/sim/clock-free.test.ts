@@ -1,8 +1,8 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import { replayTrace } from "../../core/replay.ts";
-import { resolveRules } from "../../core/rules.ts";
-import type { Trace } from "../../core/trace.ts";
+import { resolveRules } from "../../core/plugins/rules.ts";
+import { replayTrace } from "../../core/replica/replay.ts";
+import type { Trace } from "../../core/trace/trace.ts";
 import { traceOf, worlds } from "../../laws/worlds.ts";
 import { evictionRegistry, presetRegistry, schedulerRegistry } from "../../policies/registry.ts";
 import { simulate } from "../../sim/simulation.ts";

@@ -1,8 +1,8 @@
 import { describe, expect, test } from "vitest";
-import { createRouter } from "../../core/compose.ts";
-import type { RouterPlugin, SchedulerPlugin } from "../../core/plugins.ts";
-import { Figures } from "../../core/serving/figures.ts";
-import { readTrace, type Trace } from "../../core/trace.ts";
+import type { RouterPlugin, SchedulerPlugin } from "../../core/plugins/index.ts";
+import { createRouter } from "../../core/replica/compose.ts";
+import { Metrics } from "../../core/serving/metrics.ts";
+import { readTrace, type Trace } from "../../core/trace/trace.ts";
 import { allocatorRegistry, evictionRegistry, indexRegistry, routerRegistry } from "../../policies/registry.ts";
 import type { CostModel } from "../../sim/cost/cost-model.ts";
 import { type Simulation, type SimulationConfig, simulate } from "../../sim/simulation.ts";
@@ -60,7 +60,7 @@ const clusterOf = (trace: Trace, replicas: number, router: RouterPlugin, own: Pa
 const digestsOf = (simulation: Simulation) => simulation.replicas.map(({ log }) => digestOf(log!));
 
 const hitRatioOf = (simulation: Simulation) => {
-  const { replicas } = new Figures(simulation).cluster();
+  const { replicas } = new Metrics(simulation).cluster();
   const sum = (figure: "hitTokens" | "lookupTokens") => replicas.reduce((total, each) => total + each[figure], 0);
   return sum("hitTokens") / sum("lookupTokens");
 };
@@ -94,7 +94,7 @@ describe.each(routerRegistry.all.map((router) => [router.name, router] as const)
       requests[replica]++;
       hitTokens[replica] += outcomes.hitTokens[row];
     }
-    const { replicas } = new Figures(simulation).cluster();
+    const { replicas } = new Metrics(simulation).cluster();
     expect(replicas.map((each) => each.requests)).toEqual(requests);
     expect(replicas.map((each) => each.hitTokens)).toEqual(hitTokens);
   });
@@ -145,12 +145,12 @@ describe("on chat traffic over 8 replicas", () => {
   );
 
   test("prefixes that go where they are stored are stored less often", () => {
-    const duplicated = (name: string) => new Figures(of(name)).cluster().duplicated;
+    const duplicated = (name: string) => new Metrics(of(name)).cluster().duplicated;
     expect(duplicated("prefix-affinity")).toBeLessThan(duplicated("round-robin"));
   });
 
   test("round robin gives every replica as many requests", () => {
-    const { replicas } = new Figures(of("round-robin")).cluster();
+    const { replicas } = new Metrics(of("round-robin")).cluster();
     for (const { requests } of replicas) expect(Math.abs(requests - chat.requestCount / 8)).toBeLessThanOrEqual(1);
   });
 });

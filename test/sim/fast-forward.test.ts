@@ -1,7 +1,7 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import { OperationsPlayer } from "../../cli/input/operations-file.ts";
-import { blockKeysFor } from "../../core/compose.ts";
+import { blockKeysFor } from "../../core/replica/compose.ts";
+import { OperationsPlayer } from "../../lab/run/operations-file.ts";
 import { traceOf, worlds } from "../../laws/worlds.ts";
 import { presetRegistry, routerRegistry, schedulerRegistry } from "../../policies/registry.ts";
 import { simulate } from "../../sim/simulation.ts";

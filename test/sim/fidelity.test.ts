@@ -1,5 +1,5 @@
 import { beforeAll, describe, expect, test } from "vitest";
-import { type RecordedRun, type RequestTimes, readRecordedRun } from "../../cli/calibrate/recorded-run.ts";
+import { type RecordedRun, type RequestTimes, readRecordedRun } from "../../lab/calibrate/recorded-run.ts";
 import { compare, simulateRecorded } from "../../scripts/recorded-run.ts";
 import { haveRecordings, recording } from "../support/recordings.ts";
 

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import type { Router } from "../../core/plugins.ts";
+import type { Router } from "../../core/plugins/index.ts";
 import { simulate } from "../../sim/simulation.ts";
 import {
   linearCost,

@@ -1,8 +1,8 @@
 import { expect } from "vitest";
-import type { KvCache } from "../../core/kv-cache.ts";
-import type { KvEventReader } from "../../core/kv-events.ts";
-import type { Match } from "../../core/plugins.ts";
-import type { Request } from "../../core/request.ts";
+import type { KvCache } from "../../core/cache/kv-cache.ts";
+import type { Request } from "../../core/cache/request.ts";
+import type { KvEventReader } from "../../core/log/kv-events.ts";
+import type { Match } from "../../core/plugins/index.ts";
 
 /** What a reader of KV events believes is cached: a content for each block, and nothing else. */
 export class KvMirror {

@@ -1,6 +1,6 @@
-import type { ReplayResult } from "../../core/replay.ts";
-import { cacheReport } from "../../core/report.ts";
-import { type Trace, TraceBuilder } from "../../core/trace.ts";
+import { cacheReport } from "../../core/cache/report.ts";
+import type { ReplayResult } from "../../core/replica/replay.ts";
+import { type Trace, TraceBuilder } from "../../core/trace/trace.ts";
 import { type OwnConfig, replayed } from "./replays.ts";
 
 export const blockTokens = 16;

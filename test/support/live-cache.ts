@@ -1,13 +1,13 @@
-import { audit } from "../../core/audit.ts";
-import { blockKeysFor, type CacheConfig, createCache } from "../../core/compose.ts";
-import type { BlockKeys } from "../../core/content.ts";
-import { EventKind, EventLog } from "../../core/events.ts";
-import type { KvCache } from "../../core/kv-cache.ts";
-import type { EvictionPlugin, IndexPlugin, SchedulerContext } from "../../core/plugins.ts";
-import { Replica } from "../../core/replica.ts";
-import { Request, Sequence } from "../../core/request.ts";
-import type { BlockCopy } from "../../core/step.ts";
-import { TraceBuilder, type TraceRow } from "../../core/trace.ts";
+import { audit } from "../../core/cache/audit.ts";
+import type { BlockCopy } from "../../core/cache/block-refs.ts";
+import type { KvCache } from "../../core/cache/kv-cache.ts";
+import { Request, Sequence } from "../../core/cache/request.ts";
+import { EventKind, EventLog } from "../../core/log/events.ts";
+import type { EvictionPlugin, IndexPlugin, SchedulerContext } from "../../core/plugins/index.ts";
+import { blockKeysFor, type CacheConfig, createCache } from "../../core/replica/compose.ts";
+import { Replica } from "../../core/replica/replica.ts";
+import type { BlockKeys } from "../../core/trace/content.ts";
+import { TraceBuilder, type TraceRow } from "../../core/trace/trace.ts";
 import { allocatorRegistry, evictionRegistry, indexRegistry, presetRegistry } from "../../policies/registry.ts";
 
 /** What differs from a hash table of 16 blocks of 4 tokens under LRU; parts by name or as they are. */

@@ -1,16 +1,16 @@
 import { isDeepStrictEqual } from "node:util";
 import { expect } from "vitest";
-import { audit } from "../../core/audit.ts";
-import { blockKeysFor, createCache } from "../../core/compose.ts";
-import type { BlockColumns } from "../../core/content.ts";
-import { EventLog } from "../../core/events.ts";
-import type { KvCache } from "../../core/kv-cache.ts";
-import { KvEventReader } from "../../core/kv-events.ts";
-import { deletePrefix, evict, pin, reset, unpin } from "../../core/operations.ts";
-import type { SchedulerContext } from "../../core/plugins.ts";
-import { BlockState } from "../../core/pool.ts";
-import { Replica } from "../../core/replica.ts";
-import { Request, Sequence } from "../../core/request.ts";
+import { audit } from "../../core/cache/audit.ts";
+import type { KvCache } from "../../core/cache/kv-cache.ts";
+import { deletePrefix, evict, pin, reset, unpin } from "../../core/cache/operations.ts";
+import { BlockState } from "../../core/cache/pool.ts";
+import { Request, Sequence } from "../../core/cache/request.ts";
+import { EventLog } from "../../core/log/events.ts";
+import { KvEventReader } from "../../core/log/kv-events.ts";
+import type { SchedulerContext } from "../../core/plugins/index.ts";
+import { blockKeysFor, createCache } from "../../core/replica/compose.ts";
+import { Replica } from "../../core/replica/replica.ts";
+import type { BlockColumns } from "../../core/trace/content.ts";
 import { type Recorded, recorded } from "../../laws/recorder.ts";
 import type { ScenarioConfig } from "../../laws/scenario.ts";
 import { traceOf, type World } from "../../laws/worlds.ts";
@@ -157,7 +157,7 @@ export class OperatedCache {
   }
 
   get #isIdle(): boolean {
-    return this.cache.pool.words.every((_, block) => this.cache.pool.holdersOf(block) === 0);
+    return this.cache.pool.words.every((_, block) => this.cache.pool.refCountOf(block) === 0);
   }
 
   #step(): void {
@@ -220,7 +220,7 @@ export class OperatedCache {
   #delete(): void {
     const prefix = this.#prefix();
     const blocks = this.#mirror.found(prefix.request);
-    const isHeld = (block: number) => this.cache.pool.holdersOf(block) > 0;
+    const isHeld = (block: number) => this.cache.pool.refCountOf(block) > 0;
     const ends = blocks && (this.#mirror.isWhole ? blocks : this.#mirror.alike(blocks.at(-1)!));
     const expected = ends === undefined ? "not cached" : ends.some(isHeld) ? "in use" : "deleted";
     this.#tell(`delete ${prefix.request.id}: ${expected}`);
@@ -241,7 +241,7 @@ export class OperatedCache {
   #evict(count: number): void {
     const { cache } = this;
     const before = cache.freeBlocks;
-    const held = [...cache.pool.words.keys()].filter((block) => cache.pool.holdersOf(block) > 0);
+    const held = [...cache.pool.words.keys()].filter((block) => cache.pool.refCountOf(block) > 0);
     const words = held.map((block) => cache.pool.words[block]);
     const freed = evict(cache, count, this.#now);
     this.#tell(`evict ${count}: ${freed}`);
@@ -295,7 +295,7 @@ export class OperatedCache {
       );
       for (const block of blocks) {
         expect(cache.pool.stateOf(block), `state of block ${block}, pinned`).toBe(BlockState.published);
-        expect(cache.pool.holdersOf(block)).toBeGreaterThan(0);
+        expect(cache.pool.refCountOf(block)).toBeGreaterThan(0);
       }
     }
     const all = new Set([...this.#pinned.values()].flat());

@@ -1,12 +1,12 @@
-import { audit } from "../../core/audit.ts";
-import { createCache } from "../../core/compose.ts";
-import { type BlockColumns, BlockKeys } from "../../core/content.ts";
-import type { SchedulerContext } from "../../core/plugins.ts";
-import { Replica } from "../../core/replica.ts";
-import type { Sequence } from "../../core/request.ts";
-import { Request } from "../../core/request.ts";
-import type { RuleName, RuleValue } from "../../core/rules.ts";
-import { type Trace, TraceBuilder } from "../../core/trace.ts";
+import { audit } from "../../core/cache/audit.ts";
+import type { Sequence } from "../../core/cache/request.ts";
+import { Request } from "../../core/cache/request.ts";
+import type { SchedulerContext } from "../../core/plugins/index.ts";
+import type { RuleName, RuleValue } from "../../core/plugins/rules.ts";
+import { createCache } from "../../core/replica/compose.ts";
+import { Replica } from "../../core/replica/replica.ts";
+import { type BlockColumns, BlockKeys } from "../../core/trace/content.ts";
+import { type Trace, TraceBuilder } from "../../core/trace/trace.ts";
 import { allocatorRegistry, evictionRegistry, indexRegistry } from "../../policies/registry.ts";
 
 const codes = (text: string) => [...text].map((letter) => letter.charCodeAt(0));

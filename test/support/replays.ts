@@ -1,6 +1,6 @@
-import { type ReplayConfig, type ReplayResult, replayTrace } from "../../core/replay.ts";
-import { cacheReport } from "../../core/report.ts";
-import type { Trace } from "../../core/trace.ts";
+import { cacheReport } from "../../core/cache/report.ts";
+import { type ReplayConfig, type ReplayResult, replayTrace } from "../../core/replica/replay.ts";
+import type { Trace } from "../../core/trace/trace.ts";
 import { allocatorRegistry, evictionRegistry, indexRegistry, schedulerRegistry } from "../../policies/registry.ts";
 
 /** What differs from the default; policy and index by name. */

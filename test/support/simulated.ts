@@ -1,10 +1,10 @@
 import fc from "fast-check";
-import type { CacheConfig } from "../../core/compose.ts";
-import { createRouter } from "../../core/compose.ts";
-import type { SchedulerPlugin } from "../../core/plugins.ts";
+import type { SchedulerPlugin } from "../../core/plugins/index.ts";
+import type { CacheConfig } from "../../core/replica/compose.ts";
+import { createRouter } from "../../core/replica/compose.ts";
 import { noLoad, type StepLoad } from "../../core/serving/step-load.ts";
 import { countNames, levelNames } from "../../core/serving/time-series.ts";
-import { type Trace, TraceBuilder } from "../../core/trace.ts";
+import { type Trace, TraceBuilder } from "../../core/trace/trace.ts";
 import type { Preset } from "../../policies/preset.ts";
 import {
   allocatorRegistry,

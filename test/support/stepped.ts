@@ -1,12 +1,12 @@
-import { audit } from "../../core/audit.ts";
-import { blockKeysFor, type CacheConfig, createCache, createScheduler } from "../../core/compose.ts";
-import { EventKind, EventLog } from "../../core/events.ts";
-import type { KvCache } from "../../core/kv-cache.ts";
-import type { SchedulerPlugin } from "../../core/plugins.ts";
-import { Replica } from "../../core/replica.ts";
-import { Request } from "../../core/request.ts";
-import type { StepPlan } from "../../core/step.ts";
-import { TraceBuilder } from "../../core/trace.ts";
+import { audit } from "../../core/cache/audit.ts";
+import type { KvCache } from "../../core/cache/kv-cache.ts";
+import { Request } from "../../core/cache/request.ts";
+import { EventKind, EventLog } from "../../core/log/events.ts";
+import type { SchedulerPlugin } from "../../core/plugins/index.ts";
+import { blockKeysFor, type CacheConfig, createCache, createScheduler } from "../../core/replica/compose.ts";
+import { Replica } from "../../core/replica/replica.ts";
+import type { StepPlan } from "../../core/replica/step.ts";
+import { TraceBuilder } from "../../core/trace/trace.ts";
 import type { Preset } from "../../policies/preset.ts";
 import { allocatorRegistry, evictionRegistry, indexRegistry, schedulerRegistry } from "../../policies/registry.ts";
 

@@ -1,7 +1,7 @@
 import { createHash } from "node:crypto";
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import { readTrace, type Trace } from "../../core/trace.ts";
+import { readTrace, type Trace } from "../../core/trace/trace.ts";
 import { type ChatOptions, chatDefaults, chatSource } from "../../traces/generate.ts";
 import { failureOf } from "./files.ts";
 

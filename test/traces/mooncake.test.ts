@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { readTrace, rowOf, type Trace } from "../../core/trace.ts";
+import { readTrace, rowOf, type Trace } from "../../core/trace/trace.ts";
 import { mooncakeSource } from "../../traces/mooncake.ts";
 import { failureOf, fileOf, haveRecordings, recording } from "./files.ts";
 

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { readTrace } from "../../core/trace.ts";
+import { readTrace } from "../../core/trace/trace.ts";
 import { openTrace, traceFormats } from "../../traces/open.ts";
 import { failureOf, fileOf, folder } from "./files.ts";
 

@@ -2,7 +2,7 @@ import { mkdtempSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
-import { readTrace, type Trace } from "../../core/trace.ts";
+import { readTrace, type Trace } from "../../core/trace/trace.ts";
 import { openTrace } from "../../traces/open.ts";
 import { replayed } from "../support/replays.ts";
 

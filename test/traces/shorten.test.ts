@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { rowOf, TraceBuilder, type TraceRow } from "../../core/trace.ts";
+import { rowOf, TraceBuilder, type TraceRow } from "../../core/trace/trace.ts";
 import { shortened } from "../../traces/shorten.ts";
 
 function traceOf(unitTokens: number, rows: readonly Partial<TraceRow>[]) {

@@ -1,7 +1,7 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import { BlockKeys } from "../../core/content.ts";
-import { readTrace, TraceBuilder, type TraceRow } from "../../core/trace.ts";
+import { BlockKeys } from "../../core/trace/content.ts";
+import { readTrace, TraceBuilder, type TraceRow } from "../../core/trace/trace.ts";
 import { mooncakeSource } from "../../traces/mooncake.ts";
 import { reuseDistances } from "../../traces/reuse-distance.ts";
 import { traceStats } from "../../traces/stats.ts";

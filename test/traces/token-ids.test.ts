@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { readTrace, rowOf } from "../../core/trace.ts";
+import { readTrace, rowOf } from "../../core/trace/trace.ts";
 import { tokenIdsSource } from "../../traces/token-ids.ts";
 import { failureOf, fileOf, haveRecordings, recording } from "./files.ts";
 

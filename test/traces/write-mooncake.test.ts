@@ -3,7 +3,7 @@ import { join } from "node:path";
 import { gunzipSync } from "node:zlib";
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import { readTrace, type Trace, TraceBuilder, type TraceRow } from "../../core/trace.ts";
+import { readTrace, type Trace, TraceBuilder, type TraceRow } from "../../core/trace/trace.ts";
 import { chatSource } from "../../traces/generate.ts";
 import { mooncakeSource } from "../../traces/mooncake.ts";
 import { writeMooncake } from "../../traces/write-mooncake.ts";

@@ -1,16 +1,16 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { blockKeysFor } from "../../core/compose.ts";
-import { EventKind, EventLog, type EventName, eventNames } from "../../core/events.ts";
-import type { KvCache } from "../../core/kv-cache.ts";
-import { evict, pin, reset, unpin } from "../../core/operations.ts";
-import { replayTrace } from "../../core/replay.ts";
-import { Request, Sequence } from "../../core/request.ts";
-import { stateAfter } from "../../core/serving/served-state.ts";
+import type { KvCache } from "../../core/cache/kv-cache.ts";
+import { evict, pin, reset, unpin } from "../../core/cache/operations.ts";
+import { Request, Sequence } from "../../core/cache/request.ts";
+import { EventKind, EventLog, type EventName, eventNames } from "../../core/log/events.ts";
+import { blockKeysFor } from "../../core/replica/compose.ts";
+import { replayTrace } from "../../core/replica/replay.ts";
+import { stateAfter } from "../../lab/verify/served-state.ts";
 import { presetRegistry, schedulerRegistry } from "../../policies/registry.ts";
 import { simulate } from "../../sim/simulation.ts";
 import { blockMapOf } from "../../viz/log/block-map.ts";
-import { type BlockStates, Life } from "../../viz/log/block-states.ts";
+import { BlockLife, type BlockStates } from "../../viz/log/block-states.ts";
 import { EventHistory } from "../../viz/log/event-history.ts";
 import { runsOf, treeOf } from "../../viz/log/prefix-tree.ts";
 import {
@@ -94,7 +94,7 @@ function expectSame(log: EventLog, history: EventHistory, events: number): void 
   const { request } = log.columns();
   for (let block = 0; block < history.blocks; block++) {
     expect(states.isCached(block), `block ${block}`).toBe(books.cachedBy(block) !== undefined);
-    if (states.life[block] === Life.held || states.life[block] === Life.private) {
+    if (states.life[block] === BlockLife.held || states.life[block] === BlockLife.private) {
       // An owner who ended while its blocks are let go has them until then.
       const all = holders.get(block);
       if (all) expect([...all], `block ${block} after ${events} events`).toContain(states.owner[block]);
@@ -132,7 +132,7 @@ function expectTree(history: EventHistory, states: BlockStates, cached: ReturnTy
     expect(parents.every((node, i) => node < i)).toBe(true);
     const sum = (values: readonly number[]) => values.reduce((all, value) => all + value, 0);
     expect(sum(tokens)).toBe(4 * cached.size);
-    expect([sum(merged), sum(heldBlocks)]).toEqual([count, states.counts[Life.held]]);
+    expect([sum(merged), sum(heldBlocks)]).toEqual([count, states.counts[BlockLife.held]]);
     expect(sum(hits)).toBe(sum([...cached.values()].map((one) => one.hits)));
   }
 }
@@ -233,7 +233,7 @@ test("of more blocks than a map has cells neighbours share one, and it shows wha
   const { blocksPerCell, cells, life, owner } = blockMapOf(history, history.stateAt(4));
   expect([blocksPerCell, cells]).toEqual([4, 50_000]);
   const lives = Buffer.from(life, "base64");
-  expect([lives.length, lives[25_000], lives[25_001]]).toEqual([50_000, Life.held, Life.free]);
+  expect([lives.length, lives[25_000], lives[25_001]]).toEqual([50_000, BlockLife.held, BlockLife.free]);
   const owners = Buffer.from(owner, "base64");
   expect([owners.readInt32LE(100_000), owners.readInt32LE(100_004)]).toEqual([7, -1]);
   expect([...history.stateAt(3).counts]).toEqual([199_998, 2, 0, 0]);

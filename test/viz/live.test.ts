@@ -2,9 +2,9 @@ import { mkdirSync, readdirSync, readFileSync, renameSync, statSync, symlinkSync
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { describe, expect, test } from "vitest";
-import { LiveRun } from "../../cli/run/live.ts";
-import { EventLog } from "../../core/events.ts";
+import { EventLog } from "../../core/log/events.ts";
 import { TimeSeries } from "../../core/serving/time-series.ts";
+import { LiveRun } from "../../lab/run/live.ts";
 import type { LiveList, LiveRow, LogData, MomentData, RunDetail, SeriesData } from "../../viz/api.ts";
 import { columnFile, eventColumns, mostEventsTold } from "../../viz/server/live-format.ts";
 import { ended, kvlab, newFolder, refusal, start } from "../cli/program.ts";
@@ -226,7 +226,11 @@ test("of steps that end later than now, intervals are told when they are over", 
   const series = new TimeSeries();
   const levels = { waiting: 0, running: 0, freeBlocks: 0, privateBlocks: 0, idleBlocks: 0, heldBlocks: 600, busy: 1 };
   const { cache } = new LiveCache();
-  const replica = { cache, log: undefined, settleInto: (to: TimeSeries, nowNs: number) => to.hold(levels, 0, nowNs) };
+  const replica = {
+    cache,
+    log: undefined,
+    settleInto: (to: TimeSeries, nowNs: number) => to.addLevels(levels, 0, nowNs),
+  };
   series.addSteps(new Float64Array([1.5e6, 2.2e6, 9e6]), 3, 1, 1);
   const live = await LiveRun.open(runs, setup);
   live.watch({ done: 0, nowNs: 2.5e6, series, replicas: [replica] });

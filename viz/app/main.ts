@@ -1,13 +1,13 @@
-import { compareView } from "./compare.ts";
-import { h, segments } from "./dom.ts";
-import { liveView } from "./live.ts";
+import { h, segments } from "./controls/dom.ts";
 import type { Page } from "./page.ts";
 import { linkTo, readRoute } from "./route.ts";
-import { runView } from "./run.ts";
-import { runsView } from "./runs.ts";
 import { Live } from "./server.ts";
-import { startView } from "./start.ts";
-import { travelView } from "./travel.ts";
+import { compareView } from "./views/compare.ts";
+import { liveView } from "./views/live.ts";
+import { runView } from "./views/run.ts";
+import { runsView } from "./views/runs.ts";
+import { startView } from "./views/start.ts";
+import { travelView } from "./views/travel.ts";
 
 const views: Readonly<Record<string, { readonly title: string; show(page: Page): void }>> = {
   runs: { title: "Runs", show: runsView },

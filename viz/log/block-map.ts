@@ -1,5 +1,5 @@
 import type { BlockMap } from "../api.ts";
-import { type BlockStates, Life } from "./block-states.ts";
+import { BlockLife, type BlockStates } from "./block-states.ts";
 import type { EventHistory } from "./event-history.ts";
 
 const mostCells = 65_536;
@@ -30,8 +30,8 @@ export function blockMapOf(history: EventHistory, states: BlockStates): BlockMap
     const block = blocksPerCell === 1 ? cell : shownOf(states, cell * blocksPerCell, blocksPerCell);
     life[cell] = states.life[block];
     owner[cell] = states.owner[block];
-    if (life[cell] >= Life.held) hits[cell] = Math.min(255, states.hits[block]);
-    if (life[cell] !== Life.idle) continue;
+    if (life[cell] >= BlockLife.held) hits[cell] = Math.min(255, states.hits[block]);
+    if (life[cell] !== BlockLife.idle) continue;
     owner[cell] = request[event[publication[block]]];
     ages[cell] = ageOf(usedAt[block]);
     if (ages[cell] > oldest) oldest = ages[cell];

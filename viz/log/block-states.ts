@@ -1,8 +1,8 @@
-import { EventKind, type EventLog } from "../../core/events.ts";
 import { grown } from "../../core/grown.ts";
+import { EventKind, type EventLog } from "../../core/log/events.ts";
 
 /** What a block is; the numbers are those of `BlockMap` in viz/api.ts. */
-export const Life = { free: 0, private: 1, held: 2, idle: 3 } as const;
+export const BlockLife = { free: 0, private: 1, held: 2, idle: 3 } as const;
 
 const { admit, hit, adopt, evict, allocate, copy, step, publish, duplicate, release } = EventKind;
 const { finish, refuse, preempt, drop, pin, unpin } = EventKind;
@@ -59,7 +59,7 @@ export class BlockStates {
   }
 
   isCached(block: number): boolean {
-    return this.life[block] >= Life.held;
+    return this.life[block] >= BlockLife.held;
   }
 
   /** From now on there are at least so many blocks. */
@@ -74,7 +74,7 @@ export class BlockStates {
       this.hits = grown(this.hits, length);
       this.owner = grown(this.owner, length).fill(-1, before);
     }
-    this.counts[Life.free] += blocks - this.blocks;
+    this.counts[BlockLife.free] += blocks - this.blocks;
     this.blocks = blocks;
   }
 
@@ -89,11 +89,11 @@ export class BlockStates {
     this.handovers = other.handovers;
     for (const name of ["publication", "life", "usedAt", "hits", "owner"] as const)
       this[name].set(other[name].subarray(0, blocks));
-    this.life.fill(Life.free, blocks);
+    this.life.fill(BlockLife.free, blocks);
     this.usedAt.fill(-1, blocks);
     this.owner.fill(-1, blocks);
     this.counts.set(other.counts);
-    this.counts[Life.free] += this.blocks - blocks;
+    this.counts[BlockLife.free] += this.blocks - blocks;
     this.running = new Set(other.running);
   }
 
@@ -143,16 +143,16 @@ export class BlockStates {
         this.hits[block] = 0;
         break;
       case release:
-        this.#become(block, value === 1 ? Life.idle : Life.free);
+        this.#become(block, value === 1 ? BlockLife.idle : BlockLife.free);
         this.usedAt[block] = at;
         this.owner[block] = -1;
         break;
       case evict:
-        this.#become(block, Life.free);
+        this.#become(block, BlockLife.free);
         this.evicted++;
         break;
       case drop:
-        this.#become(block, this.life[block] === Life.held ? Life.private : Life.free);
+        this.#become(block, this.life[block] === BlockLife.held ? BlockLife.private : BlockLife.free);
         break;
       case admit:
         this.running.add(request);
@@ -176,13 +176,13 @@ export class BlockStates {
   }
 
   #hold(at: number, block: number, request: number): void {
-    this.#become(block, Life.held);
+    this.#become(block, BlockLife.held);
     this.usedAt[block] = at;
     this.owner[block] = request;
   }
 
   #own(at: number, block: number, request: number): void {
-    this.#become(block, Life.private);
+    this.#become(block, BlockLife.private);
     this.usedAt[block] = at;
     this.owner[block] = request;
     this.hits[block] = 0;

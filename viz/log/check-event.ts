@@ -1,6 +1,6 @@
-import { missReasons } from "../../core/counters.ts";
-import { EventKind, eventNames } from "../../core/events.ts";
-import { type BlockStates, Life } from "./block-states.ts";
+import { EventKind, eventNames } from "../../core/log/events.ts";
+import { missReasons } from "../../core/log/miss-reasons.ts";
+import { BlockLife, type BlockStates } from "./block-states.ts";
 
 const { hit, adopt, evict, allocate, copy, publish, duplicate, release, drop, pin, miss } = EventKind;
 
@@ -9,10 +9,10 @@ const mostPlaces = 2 ** 22;
 const reasons = missReasons.length;
 
 /** What a block may be: a bit for each life. */
-const free = 1 << Life.free;
-const own = 1 << Life.private;
-const held = 1 << Life.held;
-const idle = 1 << Life.idle;
+const free = 1 << BlockLife.free;
+const own = 1 << BlockLife.private;
+const held = 1 << BlockLife.held;
+const idle = 1 << BlockLife.idle;
 const cached = held | idle;
 const any = free | own | cached;
 const lifeNames = ["free", "private", "held", "idle"];

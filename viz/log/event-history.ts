@@ -1,5 +1,5 @@
 import { InputError } from "../../core/errors.ts";
-import { EventLog, eventNames } from "../../core/events.ts";
+import { EventLog, eventNames } from "../../core/log/events.ts";
 import { BlockStates, Handovers } from "./block-states.ts";
 import { problemOf } from "./check-event.ts";
 import { Holders } from "./holders.ts";

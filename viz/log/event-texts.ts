@@ -1,6 +1,6 @@
 import { counted } from "../../core/counted.ts";
-import { type EventNames, sentenceOf } from "../../core/event-words.ts";
-import { EventKind, eventNames } from "../../core/events.ts";
+import { type EventNames, sentenceOf } from "../../core/log/event-text.ts";
+import { EventKind, eventNames } from "../../core/log/events.ts";
 import type { EventText } from "../api.ts";
 import { cachedBy } from "./block-map.ts";
 import type { BlockStates } from "./block-states.ts";

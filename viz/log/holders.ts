@@ -1,5 +1,5 @@
-import { EventKind } from "../../core/events.ts";
 import { grown } from "../../core/grown.ts";
+import { EventKind } from "../../core/log/events.ts";
 import type { BlockStates, Handovers } from "./block-states.ts";
 import type { Publications } from "./publications.ts";
 

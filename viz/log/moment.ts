@@ -1,7 +1,7 @@
-import { eventNames } from "../../core/events.ts";
+import { eventNames } from "../../core/log/events.ts";
 import type { LogData, MomentData } from "../api.ts";
 import { blockMapOf } from "./block-map.ts";
-import { Life } from "./block-states.ts";
+import { BlockLife } from "./block-states.ts";
 import type { EventHistory } from "./event-history.ts";
 import { textOf } from "./event-texts.ts";
 import { treeOf } from "./prefix-tree.ts";
@@ -29,10 +29,10 @@ export function momentOf(history: EventHistory, event: number, mostNodes: number
     timeNs: event === 0 ? (timeNs[0] ?? 0) : timeNs[event - 1],
     steps,
     counts: {
-      free: counts[Life.free],
-      private: counts[Life.private],
-      held: counts[Life.held],
-      idle: counts[Life.idle],
+      free: counts[BlockLife.free],
+      private: counts[BlockLife.private],
+      held: counts[BlockLife.held],
+      idle: counts[BlockLife.idle],
     },
     running: [...running],
     blocks: blockMapOf(history, states),
@@ -65,7 +65,7 @@ export function logOf(history: EventHistory): LogData {
   const columns: Record<"private" | "held" | "idle" | "evicted", number[]> = overview;
   for (const end of ends) {
     history.advance(states, end);
-    for (const life of ["private", "held", "idle"] as const) columns[life].push(states.counts[Life[life]]);
+    for (const life of ["private", "held", "idle"] as const) columns[life].push(states.counts[BlockLife[life]]);
     columns.evicted.push(states.evicted - evicted);
     evicted = states.evicted;
   }

@@ -1,6 +1,6 @@
 import type { TreeData } from "../api.ts";
 import { ageAt, cachedBy } from "./block-map.ts";
-import { type BlockStates, Life } from "./block-states.ts";
+import { BlockLife, type BlockStates } from "./block-states.ts";
 import type { EventHistory } from "./event-history.ts";
 
 /** Runs of cached blocks that nothing branches off, parents before their children: run i is `order[start[i] .. start[i + 1])`. */
@@ -55,7 +55,7 @@ export function runsOf({ log, publications }: EventHistory, states: BlockStates)
       }
     }
   const { counts } = states;
-  return inOrder(counts[Life.held] + counts[Life.idle], root, child, sibling, children);
+  return inOrder(counts[BlockLife.held] + counts[BlockLife.idle], root, child, sibling, children);
 }
 
 function inOrder(count: number, root: number, child: Int32Array, sibling: Int32Array, children: Int32Array): Runs {
@@ -174,7 +174,7 @@ function treeColumns(
     for (let at = runs.start[run]; at < runs.start[run + 1]; at++) {
       const one = runs.order[at];
       if (one === nextBlock) next = node;
-      if (life[one] === Life.held) heldBlocks[node]++;
+      if (life[one] === BlockLife.held) heldBlocks[node]++;
       found[node] += hits[one];
       if (usedAt[one] > usedLast[node]) usedLast[node] = usedAt[one];
     }

@@ -1,4 +1,4 @@
-import { EventKind } from "../../core/events.ts";
+import { EventKind } from "../../core/log/events.ts";
 import type { PrefixData, PrefixRow } from "../api.ts";
 import type { EventHistory } from "./event-history.ts";
 

@@ -1,5 +1,5 @@
 import { grouped } from "../../core/counted.ts";
-import { type BlockStates, Life } from "./block-states.ts";
+import { BlockLife, type BlockStates } from "./block-states.ts";
 import type { EventHistory } from "./event-history.ts";
 
 /** What the books do not say of a cache. */
@@ -54,7 +54,7 @@ function candidates({ log, publications }: EventHistory, states: BlockStates, le
     }
   const found: number[] = [];
   for (let block = 0; block < blocks; block++)
-    if (life[block] === Life.idle && extended[block] === 0) found.push(block);
+    if (life[block] === BlockLife.idle && extended[block] === 0) found.push(block);
   return found;
 }
 

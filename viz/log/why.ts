@@ -1,8 +1,8 @@
 import { counted, grouped } from "../../core/counted.ts";
-import { missReasons } from "../../core/counters.ts";
-import { EventKind } from "../../core/events.ts";
+import { EventKind } from "../../core/log/events.ts";
+import { missReasons } from "../../core/log/miss-reasons.ts";
 import { ageAt, cachedBy } from "./block-map.ts";
-import { type BlockStates, Life } from "./block-states.ts";
+import { BlockLife, type BlockStates } from "./block-states.ts";
 import type { EventColumns, EventHistory } from "./event-history.ts";
 import { lookedUp } from "./event-texts.ts";
 import { type Policy, rankOf, times } from "./victim.ts";
@@ -61,7 +61,7 @@ class Why {
       case preempt:
         return `${this.#room()}; ${this.#placeAmongRunning(request)}`;
       case drop:
-        return life[block] === Life.held
+        return life[block] === BlockLife.held
           ? `request ${owner[block]} uses it, and has it for itself from now on`
           : "nobody uses it";
     }
@@ -80,8 +80,8 @@ class Why {
 
   #room(): string {
     const { counts } = this.#states;
-    const inUse = counts[Life.private] + counts[Life.held];
-    return `${counted(counts[Life.free], "block")} free, ${grouped(counts[Life.idle])} idle, ${grouped(inUse)} in use`;
+    const inUse = counts[BlockLife.private] + counts[BlockLife.held];
+    return `${counted(counts[BlockLife.free], "block")} free, ${grouped(counts[BlockLife.idle])} idle, ${grouped(inUse)} in use`;
   }
 
   #placeAmongRunning(request: number): string {
@@ -131,7 +131,7 @@ class Why {
     const from = at;
     while ((kind[at] === allocate || kind[at] === copy) && whose[at] === request) at++;
     if (at === from) return "more is cached than the rules allow";
-    const free = this.#states.counts[Life.free];
+    const free = this.#states.counts[BlockLife.free];
     const are = free === 0 ? "none is" : free === 1 ? "1 is" : `${grouped(free)} are`;
     return `request ${request} needs ${counted(at - from, "block")}, ${are} free`;
   }

@@ -1,6 +1,6 @@
 import { basename } from "node:path";
 import { asyncBufferFromFile, type FileMetaData, parquetMetadataAsync, parquetRead } from "hyparquet";
-import { eventNames } from "../../core/events.ts";
+import { eventNames } from "../../core/log/events.ts";
 import { type EventColumns, EventHistory } from "../log/event-history.ts";
 import { FileCache } from "./file-cache.ts";
 import type { Inside } from "./inside.ts";

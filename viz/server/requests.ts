@@ -1,4 +1,4 @@
-import { quantile, timesOf } from "../../core/serving/figures.ts";
+import { quantile, timesOf } from "../../core/serving/metrics.ts";
 import type { PairData, RequestsData } from "../api.ts";
 import { Refusal } from "./refusal.ts";
 import type { Table } from "./tables.ts";

@@ -1,6 +1,6 @@
 import { type RequestHandler, Router } from "express";
 import { z } from "zod";
-import { EventKind, type EventName, eventNames } from "../../core/events.ts";
+import { EventKind, type EventName, eventNames } from "../../core/log/events.ts";
 import type { PrefixData } from "../api.ts";
 import { differenceOf } from "../log/difference.ts";
 import type { EventHistory } from "../log/event-history.ts";

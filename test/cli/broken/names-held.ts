@@ -10,7 +10,7 @@ const namesHeld: EvictionPlugin = {
     return {
       add: (entry) => void queue.add(entry),
       remove(entry, why) {
-        if (why !== "held") queue.delete(entry);
+        if (why !== "referenced") queue.delete(entry);
       },
       victim: () => queue.values().next().value,
     };

@@ -31,7 +31,7 @@ class MapIndex implements PrefixIndex {
     if (this.#host.countsHits) for (let i = 0; i < count; i++) this.#host.hit(blocks[i]);
   }
 
-  held(blocks: Int32Array, count: number): void {
+  referenced(blocks: Int32Array, count: number): void {
     this.evictableBlocks -= count;
     for (let i = 0; i < count; i++) this.#host.blocked(blocks[i]);
   }

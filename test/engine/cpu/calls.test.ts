@@ -1,8 +1,8 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
+import type { StepPlan } from "../../../core/replica/step.ts";
 import { measureCalls } from "../../../core/serving/calls.ts";
 import { noLoad } from "../../../core/serving/step-load.ts";
-import type { StepPlan } from "../../../core/step.ts";
 import { CallPlanner, callRules, firstGathered, inPieces } from "../../../engine/cpu/calls.ts";
 import { randomConfig } from "../../../engine/model/random.ts";
 import { blockTokens, stepOf, wholeTable } from "./decoders.ts";

@@ -1,7 +1,0 @@
-/** `busy`: as recorded, but nobody waits for a request to come; `real`: as recorded; `none`: all at once. */
-export const paces = ["busy", "real", "none"] as const;
-export type Pace = (typeof paces)[number];
-
-/** `trace`: answers as long as recorded; `free`: until the model ends them, or as long as they may be. */
-export const answerEnds = ["trace", "free"] as const;
-export type AnswerEnds = (typeof answerEnds)[number];

@@ -1,0 +1,187 @@
+import { assert } from "../errors.ts";
+import { EventKind, type EventLog } from "../log/events.ts";
+import type { BlockId, PrefixIndex } from "../plugins/index.ts";
+import { own, reference, release } from "./block-loops.ts";
+import type { CacheEntries } from "./cache-entries.ts";
+import type { Counters } from "./counters.ts";
+import { type BlockPool, BlockState, blockWord } from "./pool.ts";
+import { hole, type Sequence } from "./request.ts";
+
+// Module constants, because a property of an imported object costs a load in the innermost loops.
+const { free, reserved, computing, published, idle } = BlockState;
+const freeWord = blockWord(free, 0);
+const idleWord = blockWord(idle, 0);
+
+/** What a block is while one request owns it and nobody else may find it. */
+export const ownWord = {
+  reserved: blockWord(reserved, 1),
+  computing: blockWord(computing, 1),
+  /** About to be stored by the index in the same operation. */
+  published: blockWord(published, 1),
+} as const;
+
+/**
+ * Copy-on-write: `target` gets what is in `source` before the step runs. Copies are made in their order; a
+ * source that was evicted may be its own target.
+ */
+export interface BlockCopy {
+  readonly source: BlockId;
+  readonly target: BlockId;
+}
+
+export interface BlockRefsParts {
+  readonly index: PrefixIndex;
+  readonly entries: CacheEntries;
+  readonly counters: Counters;
+  readonly log: EventLog | undefined;
+  /** Rule `free-order`. */
+  readonly forward: boolean;
+  /** The pool grows. */
+  readonly unlimited: boolean;
+}
+
+/** Who holds which block. It alone counts holders; the index hears of the first and of the last. */
+export class BlockRefs {
+  readonly pool: BlockPool;
+  /** Blocks to copy before the step under way; whoever runs the step clears it. */
+  readonly copies: BlockCopy[] = [];
+  readonly #index: PrefixIndex;
+  readonly #entries: CacheEntries;
+  readonly #counters: Counters;
+  readonly #log: EventLog | undefined;
+  readonly #forward: boolean;
+  readonly #unlimited: boolean;
+  #list = new Int32Array(256);
+
+  constructor({ index, entries, counters, log, forward, unlimited }: BlockRefsParts) {
+    this.pool = entries.pool;
+    this.#index = index;
+    this.#entries = entries;
+    this.#counters = counters;
+    this.#log = log;
+    this.#forward = forward;
+    this.#unlimited = unlimited;
+  }
+
+  /** Holds the first `hits` blocks of the table, and those of `[past, to)` that are there, which are not hits. */
+  referenceFound({ table }: Sequence, hits: number, past: number, to: number): void {
+    const { words } = this.pool;
+    const list = this.#listOf(Math.max(hits, to));
+    let count = reference(table, 0, hits, words, list, 0);
+    if (to > past) count = reference(table, past, to, words, list, count);
+    if (count > 0) this.#index.referenced(list, count);
+  }
+
+  reference(block: BlockId): void {
+    const { pool } = this;
+    const first = pool.refCountOf(block) === 0;
+    if (first) pool.move(block, idle, published);
+    pool.addRefs(block, 1);
+    if (!first) return;
+    const list = this.#listOf(1);
+    list[0] = block;
+    this.#index.referenced(list, 1);
+  }
+
+  /**
+   * Makes `table[from .. to)` one request's own: free blocks, then those that eviction frees. Those from `reservedFrom` on
+   * have nothing in them yet.
+   */
+  own(table: Int32Array, from: number, to: number, word: number, reservedFrom = to): void {
+    if (from >= to) return;
+    const evictedFrom = this.#entries.take(table, from, to);
+    this.#mark(table, from, Math.min(evictedFrom, reservedFrom), freeWord, word);
+    this.#mark(table, Math.max(from, reservedFrom), evictedFrom, freeWord, ownWord.reserved);
+    this.#mark(table, evictedFrom, Math.min(to, reservedFrom), idleWord, word);
+    this.#mark(table, Math.max(evictedFrom, reservedFrom), to, idleWord, ownWord.reserved);
+  }
+
+  #mark(table: Int32Array, from: number, to: number, was: number, word: number): void {
+    if (from >= to) return;
+    const wrong = own(table, from, to, this.pool.words, was, word);
+    if (wrong < 0) return;
+    if (was === idleWord) this.#entries.refuseVictim(table[wrong]);
+    this.pool.move(table[wrong], free, reserved);
+  }
+
+  /** An unlimited pool has room for so many more blocks now. */
+  reserve(blocks: number): void {
+    if (!this.#unlimited || this.#entries.freeBlocks >= blocks) return;
+    const blockCount = Math.max(2 * this.pool.blockCount, this.pool.blockCount + blocks);
+    this.pool.grow(blockCount);
+    this.#entries.grow(blockCount);
+    this.#index.grow(blockCount);
+  }
+
+  /** The request's own block i begins with what is in `source`. */
+  copy(sequence: Sequence, source: BlockId, i: number): void {
+    const target = sequence.table[i];
+    this.#counters.copiedBlocks++;
+    this.copies.push({ source, target });
+    this.#log?.add(EventKind.copy, this.#entries.now, sequence.request.id, target, source, i);
+  }
+
+  /** The block that was to begin with a copy is not the sequence's any more. */
+  withdrawCopy(sequence: Sequence, target: BlockId): void {
+    sequence.copiedAt = hole;
+    const at = this.copies.findLastIndex((copy) => copy.target === target);
+    if (at >= 0) this.copies.splice(at, 1);
+  }
+
+  /** A private block that is in no table any more. */
+  free(block: BlockId): void {
+    assert(this.pool.refCountOf(block) === 1, "a private block had two holders");
+    this.pool.addRefs(block, -1);
+    this.pool.move(block, computing, free);
+    const list = this.#listOf(1);
+    list[0] = block;
+    this.#free(list, 1, 0);
+  }
+
+  /**
+   * Lets every block of the sequence go, in the order of the rule `free-order`: what others hold stays, what is cached
+   * becomes idle, the rest is free.
+   */
+  release(sequence: Sequence): void {
+    const { table } = sequence;
+    const count = Math.max(sequence.blockCount, sequence.adoptedEnd);
+    const { words } = this.pool;
+    const list = this.#listOf(count);
+    const released = release(table, count, this.#forward, words, list);
+    if (released < count) this.#freePrivate(table, count, released);
+    if (released > 0) this.#index.released(list, released);
+    if (this.#log) this.#logReleases(list, released, this.#log);
+    sequence.releaseAll();
+  }
+
+  /** Blocks of the table that are free now, deepest first; the list's first `kept` places are in use. */
+  #freePrivate(table: Int32Array, count: number, kept: number): void {
+    const { words } = this.pool;
+    const list = this.#listOf(2 * count);
+    let end = kept;
+    for (let i = count - 1; i >= 0; i--) if (table[i] >= 0 && words[table[i]] === freeWord) list[end++] = table[i];
+    this.#free(list, end, kept);
+  }
+
+  #free(blocks: Int32Array, to: number, from: number): void {
+    if (from === to) return;
+    this.#entries.free(blocks, from, to);
+    if (this.#log === undefined) return;
+    const { now, request } = this.#entries;
+    for (let i = from; i < to; i++) this.#log.add(EventKind.release, now, request.id, blocks[i], -1, 0);
+  }
+
+  #logReleases(blocks: Int32Array, count: number, log: EventLog): void {
+    const { now, request } = this.#entries;
+    for (let i = 0; i < count; i++) log.add(EventKind.release, now, request.id, blocks[i], -1, 1);
+  }
+
+  #listOf(count: number): Int32Array {
+    if (count > this.#list.length) {
+      const list = new Int32Array(2 * count);
+      list.set(this.#list);
+      this.#list = list;
+    }
+    return this.#list;
+  }
+}

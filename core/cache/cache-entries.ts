@@ -1,0 +1,365 @@
+import { PolicyError } from "../errors.ts";
+import { grown } from "../grown.ts";
+import { EventKind, type EventLog } from "../log/events.ts";
+import { EntryColumns } from "../plugins/entry-columns.ts";
+import type {
+  Allocator,
+  BlockId,
+  EntryId,
+  EvictionPolicy,
+  IndexHost,
+  Insertion,
+  LeafIndex,
+  PrefixIndex,
+  RequestView,
+} from "../plugins/index.ts";
+import type { Rules } from "../plugins/rules.ts";
+import type { Nanos } from "../trace/trace.ts";
+import { handOver } from "./block-loops.ts";
+import type { Counters } from "./counters.ts";
+import { type BlockPool, BlockState } from "./pool.ts";
+
+// Module constants, because a property of an imported object costs a load in the innermost loops.
+const free = BlockState.free;
+const computing = BlockState.computing;
+const published = BlockState.published;
+const idle = BlockState.idle;
+
+/**
+ * What is cached: the facts about every entry. It stands between the index, which says what happens to its entries, and
+ * the policy, which orders those that may go, and believes neither blindly.
+ */
+export class CacheEntries implements IndexHost {
+  readonly columns: EntryColumns;
+  readonly pool: BlockPool;
+  /** Blocks that an operator has pinned, each with how often. */
+  readonly pinned = new Map<BlockId, number>();
+  /** Advanced by every operation of the cache; the time that recency and age are measured in. */
+  tick = 0;
+  now: Nanos = 0;
+  /** Whose operation it is. */
+  request!: RequestView;
+  readonly #allocator: Allocator;
+  readonly #counters: Counters;
+  readonly #blockTokens: number;
+  readonly #log: EventLog | undefined;
+  /** What is in each stored block, for the log. */
+  #books: StoredBooks | undefined;
+  /** Where blocks without owner go: `#table[#at .. #to)`, then to the allocator. */
+  #table: Int32Array = new Int32Array(0);
+  #at = 0;
+  #to = 0;
+  #policy!: EvictionPolicy;
+  #index!: PrefixIndex;
+  #takesMany = false;
+  #leaves: LeafIndex | undefined;
+  /** Free blocks and idle ones wait in one queue ... */
+  readonly #oneQueue: boolean;
+  /** ... where a block's place is the tick of the operation that let it go. */
+  #freedAt = new Uint32Array(0);
+  readonly #one = new Int32Array(1);
+  readonly #mostEntries: number;
+  readonly #mostBlocks: number;
+
+  constructor(
+    pool: BlockPool,
+    allocator: Allocator,
+    counters: Counters,
+    blockTokens: number,
+    rules: Rules,
+    log: EventLog | undefined,
+  ) {
+    this.pool = pool;
+    this.columns = new EntryColumns(pool.blockCount, rules["free-order"]);
+    this.#oneQueue = rules["free-queue"] === "single";
+    this.#mostEntries = limitOf(rules["max-entries"]);
+    this.#mostBlocks = limitOf(rules["prefix-blocks"]);
+    if (this.#oneQueue) void this.columns.lastAccess;
+    this.#allocator = allocator;
+    this.#counters = counters;
+    this.#blockTokens = blockTokens;
+    this.#log = log;
+    if (log !== undefined) this.#books = new StoredBooks(pool.blockCount);
+  }
+
+  /** Policy and index are made after the columns that they read. */
+  connect(policy: EvictionPolicy, index: PrefixIndex): void {
+    this.#policy = policy;
+    this.#index = index;
+    if (this.#oneQueue) this.#freedAt = new Uint32Array(this.pool.blockCount);
+    const direct = this.#allocator.unordered === true && this.#log === undefined && !this.#oneQueue;
+    if (!direct || policy.takeMany === undefined) return;
+    this.#leaves = index.leaves;
+    this.#takesMany = index.leaves !== undefined || index.evictMany !== undefined;
+  }
+
+  isPinned(block: BlockId): boolean {
+    return this.pinned.has(block);
+  }
+
+  isIdle(block: BlockId): boolean {
+    return this.pool.stateOf(block) === idle;
+  }
+
+  created(entry: EntryId, depth: number, tokens: number, key: number): void {
+    this.columns.created(entry, this.tick, depth, tokens, key);
+    this.#policy.published?.(entry, this.request);
+  }
+
+  createdBlocks(insertion: Insertion, from: number, to: number): void {
+    this.columns.createdBlocks(insertion, from, to, this.tick, this.#blockTokens);
+    if (this.#policy.published)
+      for (let i = from; i < to; i++) this.#policy.published(insertion.table[i], this.request);
+  }
+
+  hit(entry: EntryId): void {
+    this.columns.hit(entry);
+    this.#policy.hit?.(entry, this.request);
+  }
+
+  get countsHits(): boolean {
+    return this.columns.countsHits || this.#policy.hit !== undefined;
+  }
+
+  touch(entry: EntryId): void {
+    this.columns.touched(entry, this.tick);
+  }
+
+  evictable(entry: EntryId): void {
+    this.#policy.add(entry);
+  }
+
+  touchMany(entries: Int32Array, count: number): void {
+    this.columns.touchedMany(entries, count, this.tick);
+  }
+
+  released(entries: Int32Array, count: number): void {
+    this.columns.touchedMany(entries, count, this.tick);
+    if (this.#policy.addMany) this.#policy.addMany(entries, count);
+    else for (let i = 0; i < count; i++) this.#policy.add(entries[i]);
+  }
+
+  blocked(entry: EntryId): void {
+    this.#policy.remove(entry, "referenced");
+  }
+
+  dropped(entry: EntryId, wasEvictable: boolean): void {
+    if (wasEvictable) this.#policy.remove(entry, "dropped");
+  }
+
+  split(lower: EntryId, upper: EntryId, depth: number, tokens: number): void {
+    this.columns.inherited(upper, lower);
+    this.columns.measured(lower, depth, tokens);
+    this.#policy.split?.(lower, upper);
+  }
+
+  resized(entry: EntryId, depth: number, tokens: number, key: number): void {
+    this.columns.key[entry] = key;
+    this.columns.measured(entry, depth, tokens);
+    this.#policy.resized?.(entry);
+  }
+
+  /** A request has stored its block; only where there is a log. */
+  stored(block: BlockId, key: number, end: number): void {
+    this.#books!.key[block] = key;
+    this.#books!.end[block] = end;
+  }
+
+  evicted(blocks: Int32Array, count: number): void {
+    if (this.#log !== undefined) for (let i = 0; i < count; i++) this.#logGone(EventKind.evict, blocks[i]);
+    this.#counters.evictedBlocks += count;
+    const taken = Math.min(count, this.#to - this.#at) | 0;
+    const wrong = handOver(blocks, taken, this.#table, this.#at, this.pool.words);
+    if (wrong >= 0) this.pool.move(blocks[wrong], idle, free);
+    this.#at += taken;
+    for (let i = taken; i < count; i++) this.pool.move(blocks[i], idle, free);
+    this.free(blocks, taken, count);
+  }
+
+  get freeBlocks(): number {
+    return this.#allocator.freeBlocks;
+  }
+
+  /** Blocks `[from, to)` of the list are nobody's; they were let go by one request or entry, deepest first. */
+  free(blocks: Int32Array, from: number, to: number): void {
+    if (from === to) return;
+    if (this.#oneQueue) for (let i = from; i < to; i++) this.#freedAt[blocks[i]] = this.tick;
+    this.#allocator.release(blocks, from, to);
+  }
+
+  forgotten(block: BlockId): void {
+    this.#logGone(EventKind.drop, block);
+    const { pool } = this;
+    if (pool.refCountOf(block) > 0) pool.move(block, published, computing);
+    else this.#passOn(block);
+  }
+
+  /** An idle block that is nobody's now goes to who waits for one, or back to the allocator. */
+  #passOn(block: BlockId): void {
+    this.pool.move(block, idle, free);
+    if (this.#at < this.#to) {
+      this.#table[this.#at++] = block;
+      return;
+    }
+    this.#one[0] = block;
+    this.free(this.#one, 0, 1);
+  }
+
+  /**
+   * Blocks for `table[from .. to)`: free ones first, then what the policy names. Returns the place from which on they
+   * are victims that came straight from the policy and are still marked idle.
+   */
+  take(table: Int32Array, from: number, to: number): number {
+    if (this.#oneQueue) return this.#takeInTurn(table, from, to);
+    const allocator = this.#allocator;
+    if (!allocator.unordered) {
+      for (let short = to - from - this.freeBlocks; short > 0; short = to - from - this.freeBlocks)
+        this.#evictOne(short);
+      allocator.allocate(table, from, to);
+      return to;
+    }
+    const at = Math.min(to, from + allocator.freeBlocks);
+    if (at > from) allocator.allocate(table, from, at);
+    if (at === to) return to;
+    if (this.#takesMany) {
+      const evictable = this.#index.evictableBlocks;
+      const taken = this.#policy.takeMany!(table, at, to, this.#leaves);
+      if (taken < to) this.refuseVictim(undefined);
+      if (this.#leaves === undefined) this.#index.evictMany!(table, at, to);
+      else if (this.#index.evictableBlocks !== evictable - (to - at))
+        throw new PolicyError("takeMany of the eviction policy takes victims that it does not evict");
+      this.#counters.evictedBlocks += to - at;
+      return at;
+    }
+    this.#takeVictims(table, at, to);
+    return to;
+  }
+
+  /** Victims, or what they make free, for `table[from .. to)`. */
+  #takeVictims(table: Int32Array, from: number, to: number): void {
+    this.#table = table;
+    this.#at = from;
+    this.#to = to;
+    while (this.#at < to) this.#evictOne(to - this.#at);
+    this.#at = this.#to = 0;
+  }
+
+  /** `take` where all wait in one queue: whatever was let go first, free or cached. */
+  #takeInTurn(table: Int32Array, from: number, to: number): number {
+    const allocator = this.#allocator;
+    for (let at = from; at < to; at++) {
+      const victim = this.#index.evictableBlocks === 0 ? undefined : this.#policy.victim(this.now);
+      const free = allocator.freeBlocks > 0 ? allocator.first!() : undefined;
+      if (free !== undefined && (victim === undefined || this.#isBefore(free, victim)))
+        allocator.allocate(table, at, at + 1);
+      else this.#takeVictims(table, at, at + 1);
+    }
+    return to;
+  }
+
+  /** Of one operation, what is free was let go first: it is what the request had at its end. */
+  #isBefore(block: BlockId, victim: EntryId): boolean {
+    const at = this.#freedAt[block];
+    const other = this.columns.lastAccess[victim];
+    return at < other || (at === other && !this.columns.forward);
+  }
+
+  /** Drops what is beyond the rules `max-entries` and `prefix-blocks`: the policy's victims, then what is oldest. */
+  keepLimits(): void {
+    const index = this.#index;
+    while (index.entryCount > this.#mostEntries || index.blockCount > this.#mostBlocks) {
+      const victim = index.evictableBlocks > 0 ? this.#policy.victim(this.now) : undefined;
+      if (victim !== undefined) {
+        this.#evictOne(Math.max(1, Math.min(index.blockCount - this.#mostBlocks, maxBlocks)));
+      } else {
+        const oldest = index.oldest?.((block) => this.isPinned(block)) ?? -1;
+        if (oldest < 0) return;
+        index.forget(oldest);
+      }
+    }
+  }
+
+  /** Empties the cache, in which nothing is held: all is free, to go out in the order in which it would have gone. */
+  clear(): void {
+    const { evictedBlocks } = this.#counters;
+    const order = new Int32Array(this.freeBlocks + this.#index.evictableBlocks);
+    if (this.#oneQueue) {
+      this.#takeInTurn(order, 0, order.length);
+    } else {
+      order.set(Int32Array.from(this.#allocator.free()));
+      this.#takeVictims(order, this.freeBlocks, order.length);
+    }
+    for (const block of order) if (this.pool.stateOf(block) === idle) this.pool.move(block, idle, free);
+    this.#allocator.reset(order);
+    this.#counters.evictedBlocks = evictedBlocks;
+  }
+
+  /** Evicts until at least so many blocks are free that were not, or nothing is left; returns how many. */
+  evictSome(count: number): number {
+    const before = this.freeBlocks;
+    while (this.freeBlocks - before < count && this.#index.evictableBlocks > 0)
+      this.#evictOne(count - (this.freeBlocks - before));
+    return this.freeBlocks - before;
+  }
+
+  grow(blockCount: number): void {
+    this.columns.grow(blockCount);
+    this.#books?.grow(blockCount);
+    if (this.#oneQueue) this.#freedAt = grown(this.#freedAt, blockCount);
+    this.#allocator.grow(blockCount);
+  }
+
+  #evictOne(wantedBlocks: number): void {
+    const victim = this.#policy.victim(this.now);
+    if (victim === undefined || !this.#index.isEvictable(victim)) this.refuseVictim(victim);
+    this.#policy.remove(victim, "evicted");
+    this.#index.evict(victim, wantedBlocks);
+  }
+
+  #logGone(kind: number, block: BlockId): void {
+    if (this.#log === undefined) return;
+    const { key, end } = this.#books!;
+    this.#log.add(kind, this.now, this.request.id, block, key[block], end[block]);
+  }
+
+  refuseVictim(victim: EntryId | undefined): never {
+    if (victim === undefined) {
+      throw new PolicyError(
+        `eviction policy has no victim although ${this.#index.evictableBlocks} blocks are evictable`,
+      );
+    }
+    throw new PolicyError(`eviction policy named entry ${String(victim)} as victim, ${this.#whyNot(victim)}`);
+  }
+
+  #whyNot(victim: EntryId): string {
+    if (!Number.isInteger(victim) || victim < 0 || victim >= this.columns.key.length) return "which does not exist";
+    let stored = false;
+    for (const block of this.#index.blocks()) {
+      if (this.#index.entryOf(block) !== victim) continue;
+      if (this.pool.refCountOf(block) > 0) return "which a request holds";
+      stored = true;
+    }
+    return stored ? "which other entries extend" : "which is not in the cache";
+  }
+}
+
+/** More blocks than any cache has. */
+const maxBlocks = 2 ** 31 - 1;
+
+const limitOf = (limit: number | "unlimited") => (limit === "unlimited" ? Number.POSITIVE_INFINITY : limit);
+
+/** Content and end, in tokens, of what each stored block holds. */
+class StoredBooks {
+  key: Uint32Array;
+  end: Uint32Array;
+
+  constructor(blockCount: number) {
+    this.key = new Uint32Array(blockCount);
+    this.end = new Uint32Array(blockCount);
+  }
+
+  grow(blockCount: number): void {
+    this.key = grown(this.key, blockCount);
+    this.end = grown(this.end, blockCount);
+  }
+}

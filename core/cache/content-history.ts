@@ -1,0 +1,86 @@
+import { grown } from "../grown.ts";
+import { Miss, missReasons } from "../log/miss-reasons.ts";
+import type { Request } from "./request.ts";
+
+const never = 0;
+const computed = 1;
+const computing = 2;
+
+/** Why each missed block of a prompt was missed, counted in blocks; only the prompt's last block can be shorter. */
+export class MissedBlocks {
+  readonly count = new Int32Array(missReasons.length);
+  /** Reason of the prompt's last block. */
+  last = 0;
+
+  /** One block was missed for another reason than it seemed; if it is the last, that too. */
+  move(from: number, to: number): void {
+    this.count[from]--;
+    this.count[to]++;
+    if (this.last === from && this.count[from] === 0) this.last = to;
+  }
+}
+
+/**
+ * Which contents have been computed before: the difference between "never seen" and "evicted". One byte a content, kept
+ * by the cache for indexes that cannot tell it themselves.
+ */
+export class ContentHistory {
+  #seen: Uint8Array = new Uint8Array(1 << 10);
+  #seenPlain: Uint8Array | undefined;
+
+  expectKeys(distinct: number): void {
+    this.#seen = roomFor(this.#seen, distinct);
+  }
+
+  /** Blocks `[from, to)` of the request are about to be computed. */
+  computing({ keys, keyStart, blocks }: Request, from: number, to: number): void {
+    for (let at = keyStart + from; at < keyStart + to; at++) this.#seen[keys[at]] = computing;
+    const { plainKeys } = blocks;
+    if (plainKeys === undefined) return;
+    for (let at = keyStart + from; at < keyStart + to; at++) {
+      this.#seenPlain = roomFor(this.#seenPlain ?? new Uint8Array(1 << 10), plainKeys[at] + 1);
+      this.#seenPlain[plainKeys[at]] = computed;
+    }
+  }
+
+  /** Blocks `[from, to)` of the request have been computed. */
+  computed({ keys, keyStart }: Request, from: number, to: number): void {
+    for (let at = keyStart + from; at < keyStart + to; at++) this.#seen[keys[at]] = computed;
+  }
+
+  /** Blocks `[from, to)` of the request will not be computed after all. */
+  forgotten({ keys, keyStart }: Request, from: number, to: number): void {
+    for (let at = keyStart + from; at < keyStart + to; at++)
+      if (this.#seen[keys[at]] === computing) this.#seen[keys[at]] = never;
+  }
+
+  /** Why block i was missed: `present` tells that it is resident, `matched` how many blocks the index matched. */
+  why(request: Request, i: number, present: boolean, matched: number): number {
+    if (present) return i < matched ? Miss.matchLimit : Miss.pastHole;
+    const at = request.keyStart + i;
+    const seen = this.#seen[request.keys[at]];
+    if (seen !== never) return seen === computed ? Miss.evicted : Miss.notYetComputed;
+    const { plainKeys } = request.blocks;
+    return plainKeys && this.#seenPlain?.[plainKeys[at]] === computed ? Miss.otherNamespace : Miss.neverSeen;
+  }
+
+  /** Fills `missed` for the blocks `[hits, blocks)` of the table. */
+  classify(
+    request: Request,
+    table: Int32Array,
+    hits: number,
+    matched: number,
+    blocks: number,
+    missed: MissedBlocks,
+  ): void {
+    missed.count.fill(0);
+    for (let i = hits; i < blocks; i++) {
+      missed.last = this.why(request, i, table[i] >= 0, matched);
+      missed.count[missed.last]++;
+    }
+  }
+}
+
+function roomFor(bytes: Uint8Array, length: number): Uint8Array {
+  return length <= bytes.length ? bytes : grown(bytes, Math.max(length, 2 * bytes.length));
+}

@@ -1,0 +1,396 @@
+import { assert, InvariantError } from "../errors.ts";
+import { EventKind, type EventLog } from "../log/events.ts";
+import type { Allocator, BlockId, EvictionPolicy, Fragmentation, PrefixIndex, RequestView } from "../plugins/index.ts";
+import type { Rules } from "../plugins/rules.ts";
+import type { Nanos } from "../trace/trace.ts";
+import type { BlockCopy } from "./block-refs.ts";
+import { BlockRefs, ownWord } from "./block-refs.ts";
+import type { CacheEntries } from "./cache-entries.ts";
+import { Counters } from "./counters.ts";
+import { Lookup } from "./lookup.ts";
+import { type BlockPool, BlockState } from "./pool.ts";
+import { Publication } from "./publication.ts";
+import { hole, type Sequence } from "./request.ts";
+
+const { reserved, computing, published } = BlockState;
+
+/** Whose operation it is if it is no request's. */
+const operatorRequest: RequestView = {
+  id: -1,
+  arrivalNs: 0,
+  inputTokens: 0,
+  maxOutputTokens: 0,
+  namespace: 0,
+  session: 0,
+  category: 0,
+  priority: 0,
+  retentionNs: 0,
+  markedTokens: 0,
+  keys: new Uint32Array(0),
+  keyStart: 0,
+  promptBlocks: 0,
+};
+
+/** The parts that a cache is put together from; `core/replica/compose.ts` does it. */
+export interface CacheParts {
+  readonly blockTokens: number;
+  /** undefined = unlimited: the pool grows. */
+  readonly blocks: number | undefined;
+  readonly rules: Rules;
+  readonly index: PrefixIndex;
+  readonly policy: EvictionPolicy;
+  readonly allocator: Allocator;
+  readonly entries: CacheEntries;
+  readonly counters: Counters;
+  readonly log: EventLog | undefined;
+  /** Requests come from more than one namespace. */
+  readonly namespaces: boolean;
+}
+
+/**
+ * The KV cache of one model instance: prefix index + eviction policy + allocator + reuse rules. It alone counts holders
+ * and hits. A request's blocks:
+ *
+ *   prompt   [0 ....... cached)  [cached ... full)   [full ... end)
+ *   owner    shared, ref + 1     new, published      private, freed at release
+ */
+export class KvCache {
+  readonly blockTokens: number;
+  readonly rules: Rules;
+  readonly counters: Counters;
+  readonly entries: CacheEntries;
+  readonly index: PrefixIndex;
+  readonly refs: BlockRefs;
+  /** Prefixes that an operator has pinned. */
+  readonly pins = new Set<Sequence>();
+  readonly log: EventLog | undefined;
+  /** The half of an admission that only reads. */
+  readonly lookup: Lookup;
+  /** Lookups of requests before this one are in no figure: the warm-up's, also if they are served after it. */
+  countFrom = 0;
+  readonly #uncounted = new Counters();
+  readonly #policy: EvictionPolicy;
+  readonly #allocator: Allocator;
+  readonly #publication: Publication;
+  readonly #unlimited: boolean;
+  // Rules that are asked for often.
+  readonly #publishAtAllocation: boolean;
+  readonly #recomputeLast: boolean;
+  readonly #limits: boolean;
+  #distinct = 0;
+
+  constructor(parts: CacheParts) {
+    const { blockTokens, rules, counters, entries, index, log } = parts;
+    this.blockTokens = blockTokens;
+    this.rules = rules;
+    this.counters = counters;
+    this.entries = entries;
+    this.index = index;
+    this.#policy = parts.policy;
+    this.#allocator = parts.allocator;
+    this.log = log;
+    this.#unlimited = parts.blocks === undefined;
+    this.#publishAtAllocation = rules.publish === "allocation";
+    this.#recomputeLast = rules["full-hit"] !== "stored-logits";
+    this.#limits = rules["max-entries"] !== "unlimited" || rules["prefix-blocks"] !== "unlimited";
+    const forward = rules["free-order"] === "forward";
+    this.refs = new BlockRefs({ index, entries, counters, log, forward, unlimited: this.#unlimited });
+    const storesTails = rules["store-tail"] === "true";
+    this.#publication = new Publication(index, entries, this.refs, counters, log, blockTokens, storesTails);
+    this.lookup = new Lookup(parts, this.pool);
+  }
+
+  get totalBlocks(): number | undefined {
+    return this.#unlimited ? undefined : this.pool.blockCount;
+  }
+  get pool(): BlockPool {
+    return this.entries.pool;
+  }
+  get freeBlocks(): number {
+    return this.#allocator.freeBlocks;
+  }
+  get availableBlocks(): number {
+    return this.#unlimited ? Number.POSITIVE_INFINITY : this.#allocator.freeBlocks + this.index.evictableBlocks;
+  }
+  get referencedBlocks(): number {
+    return this.pool.blockCount - this.#allocator.freeBlocks - this.index.evictableBlocks;
+  }
+  /** Blocks to copy before the step under way; whoever runs the step clears it. */
+  get copies(): BlockCopy[] {
+    return this.refs.copies;
+  }
+  /** How scattered the allocator's blocks are; undefined where it does not matter. */
+  get fragmentation(): Fragmentation | undefined {
+    return this.#allocator.fragmentation?.();
+  }
+  /** The allocator's free blocks, the next one to go out first; for audits. */
+  freeList(): Iterable<BlockId> {
+    return this.#allocator.free();
+  }
+
+  /** Content ids below `distinct` may come from now on. */
+  expectKeys(distinct: number): void {
+    if (distinct <= this.#distinct) return;
+    this.#distinct = distinct;
+    this.lookup.history?.expectKeys(distinct);
+    this.index.expectKeys(distinct);
+  }
+
+  /** Tokens that an admission would find; changes nothing. */
+  cachedTokens(sequence: Sequence): number {
+    this.expectKeys(sequence.request.blocks.distinct);
+    return this.lookup.cachedTokens(sequence);
+  }
+
+  /**
+   * Holds the cached prefix and allocates for at most `tokens` more. Returns whether the blocks were there, and
+   * `spareBlocks` besides; if not, nothing has changed.
+   */
+  admit(sequence: Sequence, tokens: number, now: Nanos, spareBlocks = 0): boolean {
+    const found = this.lookup;
+    const { refs: holdings } = this;
+    found.look(sequence, tokens);
+    const { neededBlocks: needed, tableEnd: target, hitBlocks } = found;
+    if (needed > this.availableBlocks - found.idleBlocks - spareBlocks) return false;
+    this.begin(sequence, now);
+    this.#policy.begin?.(sequence.request, now);
+    found.count(sequence, this.#countersOf(sequence));
+    if (this.log) found.log(sequence, this.log, now);
+    this.#holdFound(sequence, hitBlocks);
+    holdings.reserve(needed);
+    if (found.copyLast) this.#copyLast(sequence, hitBlocks - 1);
+    if (found.copyLater) sequence.copyAt = hitBlocks - 1;
+    const stepEnd = Math.min(sequence.knownTokens, found.hitTokens + tokens);
+    sequence.computingEnd = sequence.blocksUpTo(stepEnd);
+    sequence.blockCount = hitBlocks;
+    if (found.stealsPart) this.#steal(sequence, found.part);
+    const whole = stepEnd === sequence.request.inputTokens && !found.stealsPart;
+    const source = found.partTokens > 0 && !found.stealsPart ? found.part : hole;
+    if (target > sequence.blockCount) this.#allocateUpTo(sequence, target, whole, source);
+    sequence.cachedBlocks = sequence.publishedBlocks = hitBlocks;
+    sequence.cachedTokens = sequence.computedTokens = found.hitTokens;
+    if (this.#recomputeLast && found.hitTokens === sequence.knownTokens) sequence.computedTokens--;
+    return true;
+  }
+
+  /** More blocks for a running sequence, so that `tokens` in all fit. False, and nothing has changed, if they do not. */
+  extend(sequence: Sequence, tokens: number, now: Nanos): boolean {
+    const target = Math.max(sequence.blockCount, sequence.blocksUpTo(tokens));
+    const { table, blockCount, copyAt } = sequence;
+    const writes = copyAt !== hole && tokens > sequence.computedTokens;
+    if (target === blockCount && !writes) return true;
+    const copies = writes && this.pool.refCountOf(table[copyAt]) > 1;
+    let needed = target - blockCount + (copies ? 1 : 0);
+    for (let i = blockCount; i < Math.min(target, sequence.adoptedEnd); i++) if (table[i] >= 0) needed--;
+    if (needed > this.availableBlocks) return false;
+    if (writes) sequence.copyAt = hole;
+    if (needed === 0 && target === blockCount) return true;
+    this.begin(sequence, now);
+    this.refs.reserve(needed);
+    if (copies) {
+      this.pool.addRefs(table[copyAt], -1);
+      this.#copyLast(sequence, copyAt);
+    }
+    if (target > blockCount) this.#allocateUpTo(sequence, target, false);
+    return true;
+  }
+
+  /** The next step computes `sequence.stepTokens` more. */
+  scheduled(sequence: Sequence, now: Nanos): void {
+    const end = sequence.computedTokens + sequence.stepTokens;
+    const last = sequence.blocksUpTo(end);
+    assert(last <= sequence.blockCount, "a step computes tokens that have no block");
+    const { pool } = this;
+    for (let i = sequence.computingEnd; i < last; i++) {
+      const block = sequence.table[i];
+      if (pool.stateOf(block) === reserved) pool.move(block, reserved, computing);
+    }
+    sequence.computingEnd = last;
+    if (this.#publishAtAllocation) this.#publish(sequence, this.#publication.blocksAt(sequence, end), now);
+  }
+
+  /** The step has computed `sequence.stepTokens` tokens; `prefill` tells a prompt chunk from decoding. */
+  computed(sequence: Sequence, prefill: boolean, now: Nanos): void {
+    const before = sequence.computedTokens;
+    sequence.computedTokens += sequence.stepTokens;
+    sequence.stepTokens = 0;
+    sequence.inStep = false;
+    sequence.copiedAt = hole;
+    const { history } = this.lookup;
+    if (this.#publishAtAllocation && history === undefined) return;
+    const { publish } = this.rules;
+    const done = this.#publication.blocksAt(sequence, sequence.computedTokens);
+    history?.computed(sequence.request, Math.floor(before / this.blockTokens), this.#computedBlocks(sequence, done));
+    if (publish === "step") this.#publish(sequence, done, now);
+    // Where one step computes a prompt and its answer, the answer is no chunk of the prompt.
+    if (publish !== "chunk" || !prefill) return;
+    const chunkEnd = Math.min(sequence.computedTokens, Math.max(before, sequence.request.inputTokens));
+    this.#publish(sequence, this.#publication.blocksAt(sequence, chunkEnd), now);
+  }
+
+  /** Blocks that have been computed, of which some may never be published. */
+  #computedBlocks(sequence: Sequence, publishable: number): number {
+    if (this.index.stores === undefined) return publishable;
+    return Math.min(sequence.request.knownBlocks, sequence.computedBlocks);
+  }
+
+  /** The request is done: what the rules allow is published, everything is let go. */
+  finish(sequence: Sequence, now: Nanos): void {
+    this.#publish(sequence, this.#publication.blocksAtEnd(sequence), now);
+    this.log?.add(EventKind.finish, now, sequence.request.id, -1, sequence.generatedTokens, -1);
+    this.#release(sequence, now);
+  }
+
+  /**
+   * The step under way will not happen: what it would have computed is taken back, also from the index if the rule
+   * `publish=allocation` has put it there already.
+   */
+  cancelled(sequence: Sequence, now: Nanos): void {
+    this.begin(sequence, now);
+    const { table, publishedBlocks } = sequence;
+    const computed = sequence.computedBlocks;
+    for (let i = publishedBlocks - 1; i >= computed; i--) {
+      if (!sequence.sharesAt(i) && this.pool.stateOf(table[i]) === published) this.index.forget(table[i]);
+    }
+    sequence.publishedBlocks = Math.min(publishedBlocks, computed);
+    this.lookup.history?.forgotten(
+      sequence.request,
+      computed,
+      Math.min(sequence.blockCount, sequence.request.knownBlocks),
+    );
+    sequence.stepTokens = 0;
+    sequence.inStep = false;
+  }
+
+  /** Whether `sequence` counts on blocks of `other`'s, found or given in exchange, that the step under way was to compute. */
+  dependsOn(sequence: Sequence, other: Sequence): boolean {
+    const end = Math.min(other.blockCount, Math.max(sequence.blockCount, sequence.adoptedEnd));
+    for (let i = other.computedBlocks; i < end; i++) {
+      const isOthers = sequence.table[i] === other.table[i] && !other.sharesAt(i);
+      if (isOthers && (i < sequence.cachedBlocks || sequence.sharesAt(i))) return true;
+    }
+    return false;
+  }
+
+  /** The request goes back to the queue; what it has computed can be found if the rules publish before the end. */
+  preempt(sequence: Sequence, now: Nanos): void {
+    assert(!sequence.inStep, "a sequence is preempted inside a step");
+    if (this.rules.publish === "finish") this.#publish(sequence, this.#publication.blocksDone(sequence), now);
+    this.log?.add(EventKind.preempt, now, sequence.request.id, -1, -1, -1);
+    this.#release(sequence, now);
+    sequence.computedTokens = sequence.cachedTokens = sequence.cachedBlocks = sequence.publishedBlocks = 0;
+    sequence.preemptions++;
+    this.#countersOf(sequence).preemptions++;
+  }
+
+  /** The request is given up. If it never ran, it counts as a lookup without hits. */
+  refuse(sequence: Sequence, now: Nanos): void {
+    const counters = this.#countersOf(sequence);
+    counters.refusedRequests++;
+    this.begin(sequence, now);
+    if (sequence.counted) {
+      this.log?.add(EventKind.refuse, now, sequence.request.id, -1, -1, -1);
+      this.#release(sequence, now);
+      return;
+    }
+    this.#policy.begin?.(sequence.request, now);
+    counters.lookups++;
+    counters.lookupBlocks += sequence.request.promptBlocks;
+    counters.fullLookupBlocks += Math.floor(sequence.request.inputTokens / this.blockTokens);
+    counters.lookupTokens += sequence.request.inputTokens;
+    counters.refusedTokens += sequence.request.inputTokens;
+    this.log?.add(EventKind.refuse, now, sequence.request.id, -1, -1, -1);
+  }
+
+  /** An operation begins, for this request or an operator. */
+  begin(sequence: Sequence | undefined, now: Nanos): void {
+    const tick = ++this.entries.tick;
+    if (tick > 0xffff_ffff) throw new InvariantError(`${tick} operations, more than a 32-bit tick counts`);
+    this.entries.now = now;
+    this.entries.request = sequence?.request ?? operatorRequest;
+  }
+
+  #countersOf({ request }: Sequence): Counters {
+    return request.id < this.countFrom ? this.#uncounted : this.counters;
+  }
+
+  /** The lookup's blocks are this sequence's too from now on. */
+  #holdFound(sequence: Sequence, hitBlocks: number): void {
+    const { table } = sequence;
+    const { adoptedEnd } = this.lookup;
+    sequence.adoptedEnd = adoptedEnd;
+    const hits = this.lookup.copyLast ? hitBlocks - 1 : hitBlocks;
+    if (hitBlocks > 0) this.index.cut?.(table, hitBlocks);
+    if (hits !== hitBlocks && hits > 0) this.index.cut?.(table, hits);
+    this.refs.referenceFound(sequence, hits, hitBlocks, adoptedEnd);
+    for (let i = hitBlocks; i < adoptedEnd; i++) if (table[i] >= 0) sequence.shareAt(i);
+    if (hitBlocks > 0) this.index.matched(table, hitBlocks);
+  }
+
+  /**
+   * Own blocks for the holes in `[blockCount, to)` of the table: free ones, then those that eviction frees. The first one
+   * is to begin with what is in `source`, which may be gone by now, but not before the step's copies are made.
+   */
+  #allocateUpTo(sequence: Sequence, to: number, wholePrompt: boolean, source = hole): void {
+    sequence.reserve(to);
+    const { table, request, adoptedEnd, blockCount: from } = sequence;
+    const { refs: holdings } = this;
+    if (adoptedEnd <= from) {
+      const computingTo = Math.max(from, Math.min(to, sequence.computingEnd));
+      // A prompt that one step computes whole and that is published as it is allocated takes the shorter way.
+      const whole = wholePrompt && this.#publishAtAllocation && to === request.promptBlocks;
+      if (whole) sequence.presumedTo = to;
+      holdings.own(table, from, to, whole ? ownWord.published : ownWord.computing, computingTo);
+    } else {
+      for (let i = from; i < to; i++) {
+        const vacant = i >= adoptedEnd || table[i] < 0;
+        if (vacant) holdings.own(table, i, i + 1, i < sequence.computingEnd ? ownWord.computing : ownWord.reserved);
+      }
+    }
+    if (source !== hole) {
+      sequence.copiedAt = from;
+      holdings.copy(sequence, source, from);
+    }
+    if (this.log) this.#logAllocations(sequence, source === hole ? from : from + 1, to, this.log);
+    this.lookup.history?.computing(request, from, Math.max(from, Math.min(to, request.knownBlocks)));
+    sequence.blockCount = to;
+  }
+
+  #logAllocations(sequence: Sequence, from: number, to: number, log: EventLog): void {
+    const { table, request, adoptedEnd } = sequence;
+    for (let i = from; i < to; i++) {
+      const adopted = i < adoptedEnd && this.pool.stateOf(table[i]) === published;
+      if (!adopted) log.add(EventKind.allocate, this.entries.now, request.id, table[i], -1, i);
+    }
+  }
+
+  /** Copy-on-write of a block that others hold, too. */
+  #copyLast(sequence: Sequence, at: number): void {
+    const source = sequence.table[at];
+    this.refs.own(sequence.table, at, at + 1, ownWord.computing);
+    this.refs.copy(sequence, source, at);
+  }
+
+  /** A cached block that nobody uses or extends becomes the request's own next block. */
+  #steal(sequence: Sequence, block: BlockId): void {
+    const at = sequence.blockCount++;
+    sequence.table[at] = block;
+    this.log?.add(EventKind.adopt, this.entries.now, sequence.request.id, block, -1, at);
+    this.refs.reference(block);
+    this.index.forget(block);
+    if (at < sequence.request.knownBlocks) this.lookup.history?.computing(sequence.request, at, at + 1);
+  }
+
+  #publish(sequence: Sequence, to: number, now: Nanos): void {
+    if (to <= sequence.publishedBlocks) return;
+    this.begin(sequence, now);
+    this.#publication.publish(sequence, to, now);
+    if (this.#limits) this.entries.keepLimits();
+  }
+
+  #release(sequence: Sequence, now: Nanos): void {
+    this.begin(sequence, now);
+    this.refs.release(sequence);
+    if (this.#limits) this.entries.keepLimits();
+  }
+}

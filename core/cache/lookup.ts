@@ -1,0 +1,362 @@
+import { EventKind, type EventLog } from "../log/events.ts";
+import { Miss } from "../log/miss-reasons.ts";
+import type { BlockId, Match, PartMatch, PrefixIndex } from "../plugins/index.ts";
+import type { Rules } from "../plugins/rules.ts";
+import { noTail } from "../trace/content.ts";
+import type { Nanos } from "../trace/trace.ts";
+import { countBelow, countIdle } from "./block-loops.ts";
+import { ContentHistory, MissedBlocks } from "./content-history.ts";
+import type { Counters } from "./counters.ts";
+import { type BlockPool, BlockState, blockWord } from "./pool.ts";
+import { hole, type Request, type Sequence } from "./request.ts";
+
+const idleWord = blockWord(BlockState.idle, 0);
+
+/** Of `found` blocks, those that the rules `match-limit` (other than `all`: limited) and `drop-blocks` leave. */
+export function usableBlocks(
+  found: number,
+  tokens: number,
+  blockTokens: number,
+  limited: boolean,
+  drop: number,
+): number {
+  const limit = limited ? Math.floor((tokens - 1) / blockTokens) : found;
+  return Math.max(0, Math.min(found, limit) - drop);
+}
+
+/** What a lookup needs of a cache's parts. */
+interface LookupParts {
+  readonly blockTokens: number;
+  readonly rules: Rules;
+  readonly index: PrefixIndex;
+  readonly namespaces: boolean;
+  readonly log: EventLog | undefined;
+}
+
+/**
+ * What admitting a request would find and need, by index and reuse rules: the half of an admission that only reads. The
+ * fields hold the last lookup.
+ */
+export class Lookup {
+  hitBlocks = 0;
+  hitTokens = 0;
+  /** Length of the block table after admission. */
+  tableEnd = 0;
+  /** Blocks that are needed besides those found. */
+  neededBlocks = 0;
+  /** Found blocks that nobody holds: holding them makes fewer evictable. */
+  idleBlocks = 0;
+  /** Resident blocks past a hole are to be held, before this place of the table; 0 if there are none. */
+  adoptedEnd = 0;
+  /** Others use the last hit block, and this step writes to it: it needs a copy. */
+  copyLast = false;
+  /** The request's answer, if there is one, will be added to the last hit block, which may need a copy then. */
+  copyLater = false;
+  /** Tokens of the first block past the hits that are in block `part` ... */
+  partTokens = 0;
+  part: BlockId = hole;
+  /** ... which the request takes over rather than copies: nobody uses or extends it. */
+  stealsPart = false;
+  /** Absent where the index itself remembers what it stored and all that is allocated is stored. */
+  readonly history: ContentHistory | undefined;
+  /** Whether the step that is being planned computes the block; the replica knows. */
+  isBeingComputed: (block: BlockId) => boolean = () => false;
+  readonly #blockTokens: number;
+  readonly #index: PrefixIndex;
+  readonly #pool: BlockPool;
+  readonly #limited: boolean;
+  readonly #dropBlocks: number;
+  readonly #adopt: boolean;
+  readonly #recomputeLast: boolean;
+  readonly #storedLogits: boolean;
+  readonly #worstCase: boolean;
+  /** Whether parts of blocks may be used. */
+  readonly #parts: boolean;
+  readonly #steal: boolean;
+  /** What is still to be computed in the step being planned is held, and computed again, but is no hit. */
+  readonly #recomputes: boolean;
+  readonly #limit: Rules["match-limit"];
+  readonly #match: Match = { blocks: 0, absent: 0, evicted: 0 };
+  readonly #part: PartMatch = { block: hole, tokens: 0, maxTokens: 0, isUsable: (block) => this.#isUsable(block) };
+  readonly #stealOnly: boolean;
+  #partReason = 0;
+  readonly #missed = new MissedBlocks();
+  #residentBlocks = 0;
+  /** Why each block of the prompt was missed, only where a log wants to know. */
+  readonly #reasons: number[] | undefined;
+  /** Where to match for somebody who only asks. */
+  #scratch = new Int32Array(64);
+
+  constructor({ blockTokens, rules, index, namespaces, log }: LookupParts, pool: BlockPool) {
+    this.#blockTokens = blockTokens;
+    this.#index = index;
+    this.#pool = pool;
+    this.#limit = rules["match-limit"];
+    this.#limited = this.#limit !== "all";
+    // Who gives back matched blocks wants them computed.
+    this.#parts = rules.partial !== "none" && rules["drop-blocks"] === 0;
+    this.#stealOnly = rules.partial === "steal-only";
+    this.#steal = rules.partial === "steal" || this.#stealOnly;
+    this.#recomputes = rules["same-step"] === "recompute";
+    this.#dropBlocks = rules["drop-blocks"];
+    this.#adopt = rules.duplicates === "adopt" || rules.duplicates === "share";
+    this.#recomputeLast = rules["full-hit"] === "recompute-last";
+    this.#storedLogits = rules["full-hit"] === "stored-logits";
+    this.#worstCase = rules.reserve === "worst-case";
+    this.#reasons = log === undefined ? undefined : [];
+    const remembered = index.remembersEvicted === true && rules.publish === "allocation" && !namespaces;
+    this.history = remembered ? undefined : new ContentHistory();
+  }
+
+  /**
+   * Tokens that an admission would find, but for a last block that the step being planned is still to compute. Changes
+   * nothing.
+   */
+  cachedTokens(sequence: Sequence): number {
+    const blocks = this.#knownBlocks(sequence);
+    if (blocks > this.#scratch.length) this.#scratch = new Int32Array(2 * blocks);
+    const matched = this.#matchIn(sequence, blocks, this.#scratch);
+    const hits = this.#usable(this.#computedOf(this.#scratch, matched), sequence);
+    const part = this.#parts ? this.#partOf(sequence, this.#scratch, hits, matched) : 0;
+    return this.#tokensOf(hits, sequence) + part;
+  }
+
+  /** Stored blocks of the prompt's beginning, whatever the rules let anybody use of them; into `sequence.table`. */
+  match(sequence: Sequence): number {
+    return this.#matchIn(sequence, sequence.request.promptBlocks, sequence.table);
+  }
+
+  /** The longest stored prefix of the first `blocks` blocks, in blocks; into `table`. */
+  #matchIn({ request }: Sequence, blocks: number, table: Int32Array): number {
+    const { keys, keyStart } = request;
+    const looked = this.#index.stores === undefined ? blocks : Math.min(blocks, this.#index.stores(request));
+    this.#index.match(keys, keyStart, looked, table, this.#match);
+    if (looked < blocks) {
+      table.fill(hole, looked, blocks);
+      this.#match.absent += blocks - looked;
+    }
+    return this.#match.blocks;
+  }
+
+  /** Of these matched blocks, those before the first that is still to be computed, if that makes a difference. */
+  #computedOf(table: Int32Array, matched: number): number {
+    if (!this.#recomputes) return matched;
+    for (let i = 0; i < matched; i++) if (this.isBeingComputed(table[i])) return i;
+    return matched;
+  }
+
+  /** Whether a request may use a part of the block. */
+  #isUsable(block: BlockId): boolean {
+    if (this.#stealOnly && !this.#maySteal(block)) return false;
+    return !this.isBeingComputed(block);
+  }
+
+  #maySteal(block: BlockId): boolean {
+    return this.#pool.words[block] === idleWord && this.#index.isLeaf!(block);
+  }
+
+  /** Tokens of the first block past the hits that the rule `partial` lets a request use; the block is in `#part`. */
+  #partOf(sequence: Sequence, table: Int32Array, hits: number, matched: number): number {
+    const { request, knownTokens } = sequence;
+    const { contents } = request.blocks;
+    const begin = hits * this.#blockTokens;
+    if (contents === undefined || begin >= knownTokens || hits >= sequence.maxHitBlocks) return 0;
+    if (this.#limit === "block-before-l" && begin + this.#blockTokens >= knownTokens) return 0;
+    const found = this.#part;
+    // What a partial or incomplete block is known for ends with the prompt.
+    const end = hits < matched && hits !== request.partialAt ? begin + this.#blockTokens : request.inputTokens;
+    const most = Math.min(this.#blockTokens, end - begin, knownTokens - begin - (this.#limited ? 1 : 0));
+    if (most <= 0) return 0;
+    if (hits < matched) {
+      found.block = table[hits];
+      return this.#isUsable(found.block) ? most : 0;
+    }
+    const key = request.keyAt(hits);
+    if (key === noTail) return 0;
+    found.tokens = 0;
+    found.maxTokens = most;
+    this.#index.matchPart!(hits === 0 ? hole : table[hits - 1], key, contents, found);
+    return Math.min(found.tokens, most);
+  }
+
+  /** Blocks of the sequence whose content is known and may be matched. */
+  #knownBlocks(sequence: Sequence): number {
+    const { request } = sequence;
+    // What is stored of a partial last block is known for its prompt only: nothing behind it can be matched through it.
+    if (sequence.generatedTokens === 0 || request.partialAt >= 0) return request.promptBlocks;
+    const generated = Math.floor(sequence.knownTokens / this.#blockTokens);
+    return Math.max(request.promptBlocks, Math.min(request.wholeBlocks, generated));
+  }
+
+  /** Of `found` matched blocks, those that the rules let a request use. */
+  #usable(found: number, sequence: Sequence): number {
+    const most = Math.min(found, sequence.maxHitBlocks);
+    return usableBlocks(most, sequence.knownTokens, this.#blockTokens, this.#limited, this.#dropBlocks);
+  }
+
+  /** Tokens in the first `blocks` blocks; the prompt's last block has no more than the prompt's tokens. */
+  #tokensOf(blocks: number, sequence: Sequence): number {
+    const { promptBlocks, inputTokens } = sequence.request;
+    return Math.min(blocks * this.#blockTokens, blocks <= promptBlocks ? inputTokens : sequence.knownTokens);
+  }
+
+  /** With `reserve=worst-case` an admission takes blocks for the longest answer. */
+  reservedTokens(sequence: Sequence, tokens: number): number {
+    if (!this.#worstCase) return tokens;
+    return Math.max(tokens, sequence.request.inputTokens + sequence.request.maxOutputTokens - 1);
+  }
+
+  /** Whether place i of the table is a partial last block to which another request may be adding its answer. */
+  #isBeingFilled({ request, table }: Sequence, i: number): boolean {
+    return i === request.partialAt && table[i] >= 0 && this.#pool.words[table[i]] !== idleWord;
+  }
+
+  /** Whether a request with these hits writes to the last one: its last token again, or its answer. */
+  #writesToLast(hits: number, sequence: Sequence): boolean {
+    if (hits === 0) return false;
+    const hitTokens = this.#tokensOf(hits, sequence);
+    return hitTokens < hits * this.#blockTokens || (this.#recomputeLast && hitTokens === sequence.knownTokens);
+  }
+
+  /** Looks up a request that wants to compute at most `tokens`; writes what it found to `sequence.table`. */
+  look(sequence: Sequence, tokens: number): void {
+    const { request, table: before } = sequence;
+    const known = sequence.knownTokens;
+    const blocks = this.#knownBlocks(sequence);
+    if (blocks > before.length) sequence.reserve(blocks);
+    const stored = this.#matchIn(sequence, blocks, sequence.table);
+    const matched = this.#computedOf(sequence.table, stored);
+    let hits = this.#usable(matched, sequence);
+    let last = hits === 0 ? hole : sequence.table[hits - 1];
+    // Where others hold it, too, writing to it takes a copy.
+    let copies = this.#writesToLast(hits, sequence) && this.#pool.words[last] !== idleWord;
+    // A block that this very step computes is empty when copies are made, so it is computed again instead.
+    const unmade = copies && this.isBeingComputed(last);
+    if (unmade) {
+      hits--;
+      last = hits === 0 ? hole : sequence.table[hits - 1];
+      copies = this.#writesToLast(hits, sequence) && this.#pool.words[last] !== idleWord;
+    }
+    const partTokens = unmade || !this.#parts ? 0 : this.#partOf(sequence, sequence.table, hits, matched);
+    const hitTokens = this.#tokensOf(hits, sequence) + partTokens;
+    const wanted = this.reservedTokens(sequence, Math.min(known, hitTokens + tokens));
+    const target = Math.max(hits, sequence.blocksUpTo(wanted));
+    sequence.reserve(target);
+    const { table } = sequence;
+    const { words } = this.#pool;
+    let unheld = countIdle(table, 0, hits, words);
+    // Who has its logits writes nothing before its answer, but may have to have all its blocks now.
+    const isLater = this.#storedLogits && !this.#worstCase && hitTokens === known;
+    this.copyLast = copies && !isLater;
+    this.copyLater = isLater && this.#writesToLast(hits, sequence);
+    const resident = blocks - this.#match.absent;
+    this.partTokens = partTokens;
+    this.stealsPart = false;
+    if (partTokens > 0) {
+      this.part = this.#part.block;
+      this.#partReason = hits < blocks ? this.#whyMissed(request, table, matched, hits) : Miss.shorterThanBlock;
+      this.stealsPart = this.#steal && this.#maySteal(this.part);
+      if (this.stealsPart) unheld++;
+    }
+    if (hits < blocks) this.#classify(request, table, hits, matched, blocks);
+    if (unmade) this.#missed.move(Miss.matchLimit, Miss.notYetComputed);
+    for (let i = matched; i < stored; i++) this.#missed.move(Miss.pastHole, Miss.notYetComputed);
+    if (this.#reasons) {
+      for (let i = hits; i < blocks; i++)
+        this.#reasons[i] =
+          i >= matched && i < stored ? Miss.notYetComputed : this.#whyMissed(request, table, matched, i);
+      if (unmade) this.#reasons[hits] = Miss.notYetComputed;
+    }
+    let adoptedEnd = 0;
+    let adopted = 0;
+    if (resident > hits) {
+      if (this.#adopt) {
+        adoptedEnd = blocks;
+        if (this.#isBeingFilled(sequence, blocks - 1)) table[blocks - 1] = hole;
+        const end = Math.min(target, blocks);
+        adopted = end - hits - countBelow(table, hits, end, 0);
+        unheld += countIdle(table, hits, blocks, words);
+      } else {
+        table.fill(hole, hits, blocks);
+      }
+    }
+    if (target > blocks) table.fill(hole, blocks, target);
+    this.#residentBlocks = resident;
+    this.hitBlocks = hits;
+    this.hitTokens = hitTokens;
+    this.tableEnd = target;
+    this.neededBlocks = target - hits - adopted + (this.copyLast ? 1 : 0) - (this.stealsPart ? 1 : 0);
+    this.idleBlocks = unheld;
+    this.adoptedEnd = adoptedEnd;
+  }
+
+  /** Why the blocks from `hits` on were missed, into `#missed`. */
+  #classify(request: Request, table: Int32Array, hits: number, matched: number, blocks: number): void {
+    if (this.history !== undefined) {
+      this.history.classify(request, table, hits, matched, blocks, this.#missed);
+      return;
+    }
+    const { absent, evicted } = this.#match;
+    const { count } = this.#missed;
+    count[Miss.neverSeen] = absent - evicted;
+    count[Miss.evicted] = evicted;
+    count[Miss.notYetComputed] = 0;
+    count[Miss.matchLimit] = matched - hits;
+    count[Miss.pastHole] = blocks - matched - absent;
+    this.#missed.last = this.#whyMissed(request, table, matched, blocks - 1);
+  }
+
+  #whyMissed(request: Request, table: Int32Array, matched: number, i: number): number {
+    if (this.history !== undefined) return this.history.why(request, i, table[i] >= 0, matched);
+    if (table[i] >= 0) return i < matched ? Miss.matchLimit : Miss.pastHole;
+    return table[i] < hole ? Miss.evicted : Miss.neverSeen;
+  }
+
+  /** The lookup just made enters the figures, once a request. */
+  count(sequence: Sequence, counters: Counters): void {
+    const { hitBlocks, hitTokens } = this;
+    const blockTokens = this.#blockTokens;
+    if (sequence.counted) {
+      counters.rehitTokens += hitTokens;
+      return;
+    }
+    sequence.counted = true;
+    const { inputTokens, inputBlocks, promptBlocks } = sequence.request;
+    counters.lookups++;
+    counters.lookupBlocks += promptBlocks;
+    counters.lookupTokens += inputTokens;
+    counters.hitBlocks += hitBlocks;
+    counters.hitTokens += hitTokens;
+    const fullBlocks = inputBlocks * blockTokens === inputTokens ? inputBlocks : inputBlocks - 1;
+    counters.fullLookupBlocks += fullBlocks;
+    counters.fullHitBlocks += Math.min(hitBlocks, fullBlocks);
+    counters.residentBlocks += this.#residentBlocks;
+    if (promptBlocks > 0) counters.blockRatioSum += hitBlocks / promptBlocks;
+    counters.tokenRatioSum += hitTokens / inputTokens;
+    const { missTokens } = counters;
+    if (hitBlocks < promptBlocks) {
+      const { count, last } = this.#missed;
+      for (let reason = 0; reason < count.length; reason++) {
+        if (count[reason] > 0) missTokens[reason] += count[reason] * blockTokens;
+      }
+      const beyond = promptBlocks * blockTokens - inputTokens;
+      if (beyond > 0) missTokens[last] -= beyond;
+    }
+    const short = inputTokens - promptBlocks * blockTokens;
+    if (short > 0) missTokens[Miss.shorterThanBlock] += short;
+    if (this.partTokens > 0) missTokens[this.#partReason] -= this.partTokens;
+  }
+
+  log(sequence: Sequence, log: EventLog, now: Nanos): void {
+    const { request, table } = sequence;
+    const { hitBlocks, hitTokens, adoptedEnd } = this;
+    log.add(EventKind.admit, now, request.id, -1, hitTokens, hitBlocks);
+    const blocks = this.#knownBlocks(sequence);
+    for (let i = 0; i < blocks; i++) {
+      const key = request.keys[request.keyStart + i];
+      if (i < hitBlocks) log.add(EventKind.hit, now, request.id, table[i], key, i);
+      else if (i < adoptedEnd && table[i] >= 0) log.add(EventKind.adopt, now, request.id, table[i], key, i);
+      else log.add(EventKind.miss, now, request.id, -1, key, this.#reasons![i]);
+    }
+  }
+}

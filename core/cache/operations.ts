@@ -1,0 +1,114 @@
+import { EventKind } from "../log/events.ts";
+import type { BlockId } from "../plugins/index.ts";
+import type { Nanos } from "../trace/trace.ts";
+import type { KvCache } from "./kv-cache.ts";
+import { BlockState } from "./pool.ts";
+import type { Sequence } from "./request.ts";
+
+/*
+ * What an operator does to a cache, besides serving. A prefix is given as a sequence that never ran: its prompt, in whole
+ * blocks (and a last partial one where the index stores it).
+ */
+
+/** Evicts what the policy names until so many blocks are free that were not, or nothing is left; returns how many. */
+export function evict(cache: KvCache, blocks: number, now: Nanos): number {
+  if (cache.totalBlocks === undefined) return 0;
+  cache.begin(undefined, now);
+  return cache.entries.evictSome(blocks);
+}
+
+/**
+ * Forgets all that is cached. Free blocks go out in the order in which they, and after them the victims, would have gone.
+ * Refused while a block is in use, or pinned: returns false, and nothing has changed.
+ */
+export function reset(cache: KvCache, now: Nanos): boolean {
+  if (cache.pool.words.some((_, block) => cache.pool.refCountOf(block) > 0)) return false;
+  cache.begin(undefined, now);
+  cache.log?.add(EventKind.clear, now, -1, -1, cache.index.blockCount, -1);
+  if (cache.totalBlocks === undefined) forgetAll(cache);
+  else cache.entries.clear();
+  return true;
+}
+
+function forgetAll(cache: KvCache): void {
+  const { index, pool } = cache;
+  for (const block of [...index.blocks()]) if (pool.stateOf(block) === BlockState.idle) index.forget(block);
+}
+
+export type PinResult = "pinned" | "not cached" | "over budget";
+
+/**
+ * Keeps a cached prefix from being evicted until it is unpinned. All of it must be cached, and no more than `pin-blocks`
+ * blocks may be pinned at once, each counted once; else nothing changes. A prefix may be pinned more than once.
+ */
+export function pin(cache: KvCache, prefix: Sequence, now: Nanos): PinResult {
+  if (cache.pins.has(prefix)) return "pinned";
+  const blocks = matchWhole(cache, prefix);
+  if (blocks === 0) return "not cached";
+  const path = prefix.table.subarray(0, blocks);
+  // What the step under way is still to compute may not come to be.
+  if (path.some((block) => cache.lookup.isBeingComputed(block))) return "not cached";
+  const { pinned } = cache.entries;
+  const added = path.reduce((count, block) => count + (pinned.has(block) ? 0 : 1), 0);
+  if (pinned.size + added > cache.rules["pin-blocks"]) return "over budget";
+  cache.begin(prefix, now);
+  cache.index.cut?.(prefix.table, blocks);
+  cache.refs.referenceFound(prefix, blocks, blocks, blocks);
+  prefix.blockCount = prefix.cachedBlocks = prefix.publishedBlocks = blocks;
+  cache.pins.add(prefix);
+  for (const block of path) pinned.set(block, (pinned.get(block) ?? 0) + 1);
+  path.forEach((block, i) => {
+    cache.log?.add(EventKind.pin, now, prefix.request.id, block, prefix.request.keys[prefix.request.keyStart + i], i);
+  });
+  return "pinned";
+}
+
+/** The prefix that was pinned with this very sequence may be evicted again; false if it is not pinned. */
+export function unpin(cache: KvCache, prefix: Sequence, now: Nanos): boolean {
+  if (!cache.pins.delete(prefix)) return false;
+  const { pinned } = cache.entries;
+  for (const block of prefix.table.subarray(0, prefix.blockCount)) {
+    const times = pinned.get(block)! - 1;
+    if (times === 0) pinned.delete(block);
+    else pinned.set(block, times);
+  }
+  cache.begin(prefix, now);
+  cache.log?.add(EventKind.unpin, now, prefix.request.id, -1, -1, -1);
+  cache.refs.release(prefix);
+  cache.entries.keepLimits();
+  return true;
+}
+
+export type DeleteResult = "deleted" | "not cached" | "in use";
+
+/**
+ * Deletes a cached prefix: its end, all that extends it, and of what comes before it what nothing else extends. (A hash
+ * table does not know what extends a block; there all of the prefix goes that nobody uses.) Refused while the end is in
+ * use, and then nothing has changed.
+ */
+export function deletePrefix(cache: KvCache, prefix: Sequence, now: Nanos): DeleteResult {
+  const { index, pool } = cache;
+  const blocks = matchWhole(cache, prefix);
+  if (blocks === 0) return "not cached";
+  const areIdle = (equal: readonly BlockId[]) => equal.every((block) => pool.stateOf(block) === BlockState.idle);
+  const isTree = index.isLeaf !== undefined;
+  // A stored prompt goes as a whole; in a tree, what extends an idle block is idle.
+  const isWhole = index.stores !== undefined && !isTree;
+  const path = Array.from(prefix.table.subarray(0, blocks), (block) => [...(index.duplicatesOf?.(block) ?? [block])]);
+  if (!areIdle(isWhole ? path.flat() : path[blocks - 1])) return "in use";
+  cache.begin(prefix, now);
+  for (let i = blocks - 1; i >= 0 && areIdle(path[i]); i--) {
+    if (i < blocks - 1 && isTree && !index.isLeaf!(path[i][0])) break;
+    for (const block of path[i]) index.forget(block);
+  }
+  return "deleted";
+}
+
+/** Finds all blocks of the prefix, into its table; 0 if not all are cached. */
+function matchWhole(cache: KvCache, prefix: Sequence): number {
+  const { promptBlocks } = prefix.request;
+  cache.expectKeys(prefix.request.blocks.distinct);
+  prefix.reserve(promptBlocks);
+  const found = cache.lookup.match(prefix);
+  return found === promptBlocks ? found : 0;
+}

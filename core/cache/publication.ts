@@ -1,0 +1,141 @@
+import { EventKind, type EventLog } from "../log/events.ts";
+import { blockEnd } from "../plugins/entry-columns.ts";
+import type { BlockId, Insertion, PrefixIndex } from "../plugins/index.ts";
+import type { Nanos } from "../trace/trace.ts";
+import { publishOwn } from "./block-loops.ts";
+import type { BlockRefs } from "./block-refs.ts";
+import type { CacheEntries } from "./cache-entries.ts";
+import type { Counters } from "./counters.ts";
+import { BlockState } from "./pool.ts";
+import { hole, type Sequence } from "./request.ts";
+
+const { computing, published } = BlockState;
+
+/** Puts a request's blocks into the index: what may be found from when on. */
+export class Publication {
+  readonly #index: PrefixIndex;
+  readonly #entries: CacheEntries;
+  readonly #holdings: BlockRefs;
+  readonly #counters: Counters;
+  readonly #log: EventLog | undefined;
+  readonly #blockTokens: number;
+  readonly #storesTails: boolean;
+  readonly #insertion: { -readonly [Field in keyof Insertion]: Insertion[Field] } = {
+    keys: new Uint32Array(0),
+    start: 0,
+    table: new Int32Array(0),
+    from: 0,
+    to: 0,
+    promptBlocks: 0,
+    promptTokens: 0,
+    partialAt: -1,
+    lastTokens: 0,
+    instead: new Int32Array(64),
+  };
+
+  constructor(
+    index: PrefixIndex,
+    entries: CacheEntries,
+    holdings: BlockRefs,
+    counters: Counters,
+    log: EventLog | undefined,
+    blockTokens: number,
+    storesTails: boolean,
+  ) {
+    this.#index = index;
+    this.#entries = entries;
+    this.#holdings = holdings;
+    this.#counters = counters;
+    this.#log = log;
+    this.#blockTokens = blockTokens;
+    this.#storesTails = storesTails;
+  }
+
+  /** How many of the sequence's blocks may be found when it ends, its last one incomplete or not. */
+  blocksAtEnd(sequence: Sequence): number {
+    const { request, computedTokens } = sequence;
+    return this.#storesTails && computedTokens >= request.lastTokens
+      ? request.knownBlocks
+      : this.blocksAt(sequence, computedTokens);
+  }
+
+  /** How many may be found when it stops before its end; a copy that its last step was to make has not been made. */
+  blocksDone(sequence: Sequence): number {
+    const blocks = this.blocksAt(sequence, sequence.computedTokens);
+    const done = Math.min(blocks, sequence.computedBlocks);
+    return this.#index.stores !== undefined && done < blocks ? 0 : done;
+  }
+
+  /** How many of the sequence's blocks may be found once `tokens` tokens are computed. */
+  blocksAt(sequence: Sequence, tokens: number): number {
+    const { request } = sequence;
+    const { promptBlocks, knownBlocks, inputTokens } = request;
+    if (this.#index.stores !== undefined) {
+      const blocks = this.#index.stores(request);
+      return tokens >= Math.min(inputTokens, blocks * this.#blockTokens) ? blocks : 0;
+    }
+    if (tokens >= inputTokens && knownBlocks === promptBlocks) return promptBlocks;
+    const full = Math.floor(tokens / this.#blockTokens);
+    return tokens >= inputTokens
+      ? Math.max(promptBlocks, Math.min(full, request.wholeBlocks))
+      : Math.min(full, promptBlocks);
+  }
+
+  /** The sequence's blocks before `to` can be found from now on, within one operation of the cache. */
+  publish(sequence: Sequence, to: number, now: Nanos): void {
+    const from = sequence.publishedBlocks;
+    const { request, table } = sequence;
+    const insertion = this.#insertion;
+    insertion.keys = request.keys;
+    insertion.start = request.keyStart;
+    insertion.table = table;
+    insertion.from = from;
+    insertion.to = to;
+    insertion.promptBlocks = request.promptBlocks;
+    insertion.promptTokens = request.inputTokens;
+    insertion.partialAt = request.partialAt;
+    insertion.lastTokens = request.lastTokens;
+    if (to - from > insertion.instead.length) insertion.instead = new Int32Array(2 * (to - from));
+    const asTheyAre = this.#index.insert(insertion);
+    const { pool } = this.#holdings;
+    const presumed = Math.max(from, sequence.presumedTo);
+    sequence.presumedTo = 0;
+    if (asTheyAre && this.#log === undefined) {
+      this.#counters.insertedBlocks += presumed - from + publishOwn(table, presumed, to, pool.words);
+    } else {
+      for (let i = from; i < presumed; i++) pool.move(table[i], published, computing);
+      const { instead } = insertion;
+      for (let i = from; i < to; i++) this.#publishBlock(sequence, i, asTheyAre ? table[i] : instead[i - from], now);
+    }
+    sequence.publishedBlocks = to;
+  }
+
+  /** The index has stored block i, or has `other` with the same content, or does not store it. */
+  #publishBlock(sequence: Sequence, i: number, other: BlockId, now: Nanos): void {
+    const mine = sequence.table[i];
+    const { pool } = this.#holdings;
+    if (other === hole) return;
+    if (other !== mine) {
+      this.#giveWay(sequence, i, other);
+    } else if (pool.stateOf(mine) === computing) {
+      pool.move(mine, computing, published);
+      this.#counters.insertedBlocks++;
+      if (this.#log === undefined) return;
+      const { request } = sequence;
+      const key = request.keys[request.keyStart + i];
+      this.#entries.stored(mine, key, blockEnd(this.#insertion, i, this.#blockTokens));
+      this.#log.add(EventKind.publish, now, request.id, mine, key, i);
+    }
+  }
+
+  /** Equal content is stored in `other`: the sequence uses that block from now on and its own one is free. */
+  #giveWay(sequence: Sequence, i: number, other: BlockId): void {
+    const mine = sequence.table[i];
+    if (i === sequence.copiedAt) this.#holdings.withdrawCopy(sequence, mine);
+    this.#log?.add(EventKind.duplicate, this.#entries.now, sequence.request.id, mine, other, i);
+    this.#holdings.reference(other);
+    sequence.table[i] = other;
+    sequence.shareAt(i);
+    this.#holdings.free(mine);
+  }
+}

@@ -1,0 +1,41 @@
+import { type MissReason, missReasons } from "../log/miss-reasons.ts";
+import type { Fragmentation } from "../plugins/index.ts";
+import type { Counters } from "./counters.ts";
+
+/** A ratio of sums; 0 where there was nothing to hit. */
+const ratio = (part: number, whole: number) => (whole === 0 ? 0 : part / whole);
+
+/**
+ * The `cache` part of a report (schema run/1): what the counters mean, in the words of the JSON contract. Fragmentation is
+ * null where the allocator does not count it; it counts from the first request on, those of the warm-up included.
+ */
+export function cacheReport(counters: Counters, fragmentation?: Fragmentation) {
+  const missTokens = {} as Record<MissReason, number>;
+  missReasons.forEach((reason, i) => {
+    missTokens[reason] = counters.missTokens[i];
+  });
+  return {
+    lookups: counters.lookups,
+    lookupBlocks: counters.lookupBlocks,
+    hitBlocks: counters.hitBlocks,
+    lookupTokens: counters.lookupTokens,
+    hitTokens: counters.hitTokens,
+    hitRatio: {
+      block: ratio(counters.hitBlocks, counters.lookupBlocks),
+      token: ratio(counters.hitTokens, counters.lookupTokens),
+      requestMeanBlock: ratio(counters.blockRatioSum, counters.lookups),
+      requestMeanToken: ratio(counters.tokenRatioSum, counters.lookups),
+      fullBlock: ratio(counters.fullHitBlocks, counters.fullLookupBlocks),
+      anyResidentBlock: ratio(counters.residentBlocks, counters.lookupBlocks),
+    },
+    insertedBlocks: counters.insertedBlocks,
+    evictedBlocks: counters.evictedBlocks,
+    copiedBlocks: counters.copiedBlocks,
+    missTokens,
+    refusedRequests: counters.refusedRequests,
+    refusedTokens: counters.refusedTokens,
+    preemptions: counters.preemptions,
+    rehitTokens: counters.rehitTokens,
+    fragmentation: fragmentation ?? null,
+  };
+}

@@ -1,0 +1,245 @@
+import { grown } from "../grown.ts";
+import type { RequestView, SequenceView } from "../plugins/index.ts";
+import { type BlockColumns, knownTokens, noTail } from "../trace/content.ts";
+import type { Nanos, Trace } from "../trace/trace.ts";
+
+/** Blocks that so many tokens take; in integers, which is faster than rounding a quotient. */
+export function blocksOf(tokens: number, blockTokens: number): number {
+  return ((tokens + blockTokens - 1) / blockTokens) | 0;
+}
+
+/** One row of a trace on its way through a replica. */
+export class Request implements RequestView {
+  id = 0;
+  row = 0;
+  keyStart = 0;
+  promptBlocks = 0;
+  inputTokens = 0;
+  /** Blocks that the prompt takes, the last one partial or not. */
+  inputBlocks = 0;
+  /** Blocks whose content is known: the prompt's and, with `cache-generated`, the answer's. */
+  knownBlocks = 0;
+  readonly trace: Trace;
+  readonly blocks: BlockColumns;
+  readonly keys: Uint32Array;
+
+  /** `id` counts over the run, `row` in this trace or batch. */
+  constructor(id: number, trace: Trace, row: number, blocks: BlockColumns) {
+    this.trace = trace;
+    this.blocks = blocks;
+    this.keys = blocks.keys;
+    this.reset(id, row);
+  }
+
+  /** The same object as another request of its trace: for replays that have one request at a time. */
+  reset(id: number, row: number): this {
+    const { start, promptBlocks } = this.blocks;
+    this.id = id;
+    this.row = row;
+    this.keyStart = start[row] | 0;
+    this.promptBlocks = promptBlocks[row];
+    this.knownBlocks = (start[row + 1] | 0) - this.keyStart;
+    this.inputTokens = this.trace.inputTokens[row] | 0;
+    this.inputBlocks = blocksOf(this.inputTokens, this.blocks.blockTokens);
+    return this;
+  }
+
+  /** Where the last of the known blocks ends: at the end of the prompt or, with `cache-generated`, of the answer. */
+  get lastTokens(): number {
+    const { blockTokens } = this.blocks;
+    return Math.min(this.knownBlocks * blockTokens, knownTokens(this.trace, this.row, this.blocks.generated ?? false));
+  }
+
+  /** Known blocks but for an incomplete last one that is known only when the request has ended. */
+  get wholeBlocks(): number {
+    const { knownBlocks, promptBlocks, blocks } = this;
+    const hasTail = blocks.storedTails === true && knownBlocks > promptBlocks;
+    return hasTail && this.lastTokens < knownBlocks * blocks.blockTokens ? knownBlocks - 1 : knownBlocks;
+  }
+
+  /** Content id of block i of what is known of the prompt, its incomplete end included; `noTail` where it has none. */
+  keyAt(i: number): number {
+    if (i < this.promptBlocks) return this.keys[this.keyStart + i];
+    return i === this.promptBlocks ? (this.blocks.tails?.[this.row] ?? noTail) : noTail;
+  }
+  /** Place of the prompt's partial last block, if it is known for its content; −1 if there is none. */
+  get partialAt(): number {
+    return this.promptBlocks * this.blocks.blockTokens > this.inputTokens ? this.promptBlocks - 1 : -1;
+  }
+  get arrivalNs(): Nanos {
+    return this.trace.arrivalNs[this.row];
+  }
+  /** Not part of RequestView: only executors may know it. */
+  get outputTokens(): number {
+    return this.trace.outputTokens[this.row];
+  }
+  get maxOutputTokens(): number {
+    return this.trace.maxOutputTokens[this.row];
+  }
+  get namespace(): number {
+    return this.trace.optional.namespace?.[this.row] ?? 0;
+  }
+  get session(): number {
+    return this.trace.optional.session?.[this.row] ?? 0;
+  }
+  get category(): number {
+    return this.trace.optional.category?.[this.row] ?? 0;
+  }
+  get priority(): number {
+    return this.trace.optional.priority?.[this.row] ?? 0;
+  }
+  get retentionNs(): Nanos {
+    return this.trace.optional.retentionNs?.[this.row] ?? 0;
+  }
+  get markedTokens(): number {
+    return this.trace.optional.markedTokens?.[this.row] ?? 0;
+  }
+}
+
+/** More blocks than any prompt has, and still a small integer. */
+const unlimitedHits = 2 ** 29;
+
+/** No block: a hole in a block table. */
+export const hole = -1;
+
+/**
+ * A request inside a replica, with the blocks it holds.
+ *
+ *   table    [0 ..... cachedBlocks)   [cachedBlocks ..... blockCount)   [blockCount ... adoptedEnd)
+ *   owner    shared, held             own; past a hole also shared      shared past a hole, or `hole`
+ */
+export class Sequence implements SequenceView {
+  request: Request;
+  table: Int32Array = new Int32Array(64);
+  blockCount = 0;
+  adoptedEnd = 0;
+  /** Own blocks before this one are being computed or are done, the others only reserved. */
+  computingEnd = 0;
+  /** Own blocks up to here are marked as published before the index has confirmed it; only within one admission. */
+  presumedTo = 0;
+  /** Own block whose beginning is to be copied before the step under way; `hole` if there is none. */
+  copiedAt = hole;
+  /** Shared block that is not to be written to: a copy takes its place when the first answer is added; or `hole`. */
+  copyAt = hole;
+  /** It uses no more of what is cached (whoever wants logits of its prompt computes it all). */
+  maxHitBlocks = unlimitedHits;
+  /** Blocks offered to the index so far, the cached ones included. */
+  publishedBlocks = 0;
+  cachedBlocks = 0;
+  cachedTokens = 0;
+  computedTokens = 0;
+  generatedTokens = 0;
+  preemptions = 0;
+  /** Tokens whose keys and values the host has, while it waits ... */
+  swappedTokens = 0;
+  /** ... and those of them that come back before the step that it is put into now. */
+  restoredTokens = 0;
+  /** Part of the step that is being planned or under way ... */
+  inStep = false;
+  /** ... which computes so many of its tokens (none if its logits are stored). */
+  stepTokens = 0;
+  /** Whether its lookup has been counted. */
+  counted = false;
+  next: Sequence | undefined = undefined;
+  previous: Sequence | undefined = undefined;
+
+  constructor(request: Request) {
+    this.request = request;
+  }
+
+  /** Places past the cached prefix whose block is (also) another request's; there are hardly ever any. */
+  #shared: Set<number> | undefined;
+
+  shareAt(i: number): void {
+    this.#shared ??= new Set();
+    this.#shared.add(i);
+  }
+
+  sharesAt(i: number): boolean {
+    return this.#shared?.has(i) ?? false;
+  }
+
+  releaseAll(): void {
+    this.blockCount = this.adoptedEnd = this.computingEnd = this.presumedTo = 0;
+    this.copiedAt = this.copyAt = hole;
+    this.#shared = undefined;
+  }
+
+  /** The same object for another request; its table keeps its room. */
+  reset(request: Request): void {
+    this.request = request;
+    this.releaseAll();
+    this.publishedBlocks = this.cachedBlocks = 0;
+    this.maxHitBlocks = unlimitedHits;
+    this.cachedTokens = this.computedTokens = this.generatedTokens = this.preemptions = this.stepTokens = 0;
+    this.swappedTokens = this.restoredTokens = 0;
+    this.inStep = false;
+    this.counted = false;
+  }
+
+  get knownTokens(): number {
+    return this.request.inputTokens + this.generatedTokens;
+  }
+
+  /** Blocks that hold all that they are known for; answers may still grow in a partial last block of the prompt. */
+  get computedBlocks(): number {
+    const { inputTokens, promptBlocks, blocks } = this.request;
+    const full = Math.floor(this.computedTokens / blocks.blockTokens);
+    const prompt = this.computedTokens >= inputTokens ? promptBlocks : 0;
+    const computed = Math.max(this.cachedBlocks, full, prompt);
+    return this.copiedAt === hole ? computed : Math.min(computed, this.copiedAt);
+  }
+
+  /** Blocks that the first `tokens` of its tokens take. */
+  blocksUpTo(tokens: number): number {
+    const { request } = this;
+    return tokens === request.inputTokens ? request.inputBlocks : blocksOf(tokens, request.blocks.blockTokens);
+  }
+
+  /** Makes room for `blocks` table entries; what is there stays. */
+  reserve(blocks: number): void {
+    if (blocks > this.table.length) this.table = grown(this.table, Math.max(blocks, this.table.length * 2));
+  }
+}
+
+/** A first-in-first-out line of sequences that anyone may leave from any place, in O(1). */
+export class SequenceQueue {
+  first: Sequence | undefined;
+  #last: Sequence | undefined;
+  count = 0;
+  /** Known tokens of all in it, which do not change while they wait. */
+  tokens = 0;
+
+  append(sequence: Sequence): void {
+    sequence.previous = this.#last;
+    sequence.next = undefined;
+    if (this.#last) this.#last.next = sequence;
+    else this.first = sequence;
+    this.#last = sequence;
+    this.#counted(sequence, 1);
+  }
+
+  prepend(sequence: Sequence): void {
+    sequence.previous = undefined;
+    sequence.next = this.first;
+    if (this.first) this.first.previous = sequence;
+    else this.#last = sequence;
+    this.first = sequence;
+    this.#counted(sequence, 1);
+  }
+
+  remove(sequence: Sequence): void {
+    const { previous, next } = sequence;
+    if (previous) previous.next = next;
+    else this.first = next;
+    if (next) next.previous = previous;
+    else this.#last = previous;
+    sequence.previous = sequence.next = undefined;
+    this.#counted(sequence, -1);
+  }
+
+  #counted({ knownTokens }: Sequence, by: 1 | -1): void {
+    this.count += by;
+    this.tokens += by * knownTokens;
+  }
+}

@@ -1,0 +1,371 @@
+import { PolicyError } from "../errors.ts";
+import { grown } from "../grown.ts";
+import { nearest } from "../nearest.ts";
+import type { EntryColumns } from "./entry-columns.ts";
+import type { EntryId, EvictionContext, EvictionPolicy, LeafIndex } from "./index.ts";
+
+type ColumnName = {
+  [Name in keyof EntryColumns]-?: EntryColumns[Name] extends Uint32Array | Int32Array | Float64Array ? Name : never;
+}[keyof EntryColumns];
+
+/**
+ * One level of an order: a column, a column from large to small (`"-depth"`), or any number computed from the columns
+ * when the entry becomes evictable.
+ */
+export type Score = ColumnName | `-${ColumnName}` | ((entry: EntryId, columns: EntryColumns) => number);
+
+/**
+ * A policy whose victim is the entry with the smallest score; the second score decides between equals, and so on, and
+ * in the end who became evictable first. Scores are those of the moment when the entry became evictable: nothing that
+ * the columns hold changes while an entry is not in use.
+ *
+ *   create: byScore("lastAccess", "releaseOrder")
+ */
+export function byScore(...scores: [Score, ...Score[]]): (context: EvictionContext) => EvictionPolicy {
+  return ({ columns, rules }) => {
+    // Where any entry may go as soon as it is let go, the order of letting go is the order of adding.
+    const byRelease = scores.length === 1 && scores[0] === "lastAccess" && rules.victims === "any";
+    return new ScoreOrder(byRelease ? [] : scores, columns);
+  };
+}
+
+const columnNames: readonly ColumnName[] = [
+  "key",
+  "lastAccess",
+  "createdAt",
+  "accessCount",
+  "depth",
+  "tokens",
+  "releaseOrder",
+  "recomputeCost",
+];
+
+/** @throws PolicyError, which is how authors in plain JavaScript hear of a misspelt column. */
+function columnNamed(name: string): ColumnName {
+  const found = columnNames.find((column) => column === name);
+  if (found !== undefined) return found;
+  const near = nearest(name, columnNames);
+  throw new PolicyError(
+    `no column "${name}"${near ? `: did you mean "${near}"?` : `, expected one of ${columnNames.join(", ")}`}`,
+  );
+}
+
+const none = -1;
+
+/** An entry that left place p of the run to be held is at `heldAt - p`. */
+const heldAt = -(2 ** 30);
+
+/**
+ * Orders in which an entry has a place of its own that does not change while it is stored: one operation makes entries
+ * of one request only, and those differ in depth.
+ */
+const ownPlace = (scores: readonly Score[]) =>
+  scores.length === 2 && scores[0] === "createdAt" && (scores[1] === "releaseOrder" || scores[1] === "depth");
+
+/** One level: entries compare by `sign * column[entry]`; a computed level fills its own column. */
+interface Level {
+  readonly column: Uint32Array | Int32Array | Float64Array;
+  readonly sign: number;
+  readonly compute: ((entry: EntryId, columns: EntryColumns) => number) | undefined;
+}
+
+/**
+ * Two sorted structures; the victim is the smaller of their heads:
+ *
+ *   run    a queue in a ring: an entry that belongs at its end, as nearly all do when time decides, costs one write,
+ *          and so does a removal, which leaves a gap that the head skips
+ *          (and is filled again if the entry comes back with the scores it left with, as a FIFO block does)
+ *   heap   the others (a tree's parent that became a leaf), O(log n)
+ */
+class ScoreOrder implements EvictionPolicy {
+  readonly #columns: EntryColumns;
+  readonly #levels: readonly Level[];
+  readonly #computed: boolean;
+  /** An entry that was held comes back to where it was. */
+  readonly #fixed: boolean;
+  /** There are no levels: who is added last goes last. */
+  readonly #byArrival: boolean;
+  readonly #first: Level["column"];
+  readonly #firstSign: number;
+  readonly #second: Level["column"];
+  readonly #secondSign: number;
+  /**
+   * Two tables in one array, because an access to one more array costs as much as the access itself:
+   *
+   *   [0 .. ringAt)    where each evictable entry is: a place of the run, or −2 − its place in the heap; `none` = nowhere
+   *   [ringAt .. )     the run: place p is at `ringAt + (p & mask)`; it counts only while its entry says that it is there
+   */
+  readonly #order: Int32Array;
+  readonly #ringAt: number;
+  readonly #mask: number;
+  #head = 0;
+  #end = 0;
+  /** Scores of the last entry that went into the run, even if it has left since. */
+  #lastFirst = Number.NEGATIVE_INFINITY;
+  #lastSecond = Number.NEGATIVE_INFINITY;
+  #heap: Int32Array = new Int32Array(64);
+  #heapLength = 0;
+  /** By place in the heap, when its entry came into it: of equals who came first goes first. */
+  #arrival: Float64Array = new Float64Array(64);
+  #arrivals = 0;
+
+  constructor(scores: readonly Score[], columns: EntryColumns) {
+    const entryCount = columns.key.length;
+    this.#columns = columns;
+    // A computed score may read any column, and not before the first entry.
+    if (scores.some((score) => typeof score === "function")) columns.keepAll();
+    this.#levels = scores.map((score) => {
+      if (typeof score === "function") return { column: new Float64Array(entryCount), sign: 1, compute: score };
+      const sign = score.startsWith("-") ? -1 : 1;
+      const name = columnNamed(sign < 0 ? score.slice(1) : score);
+      // The release order is the depth, up or down: no need to keep it twice.
+      if (name !== "releaseOrder") return { column: columns[name], sign, compute: undefined };
+      return { column: columns.depth, sign: columns.forward ? sign : -sign, compute: undefined };
+    });
+    const nothing = { column: columns.key, sign: 0 };
+    const [first = nothing, second = nothing] = this.#levels;
+    this.#first = first.column;
+    this.#firstSign = first.sign;
+    this.#second = second.column;
+    this.#secondSign = second.sign;
+    this.#fixed = ownPlace(scores);
+    // A block that was forgotten while held is somebody else's now, and has no place to come back to.
+    if (this.#fixed) this.published = (entry) => this.#forgetPlace(entry);
+    this.#byArrival = scores.length === 0;
+    this.#computed = this.#levels.some((level) => level.compute);
+    if (this.#computed || scores.some((score) => /^-?(tokens|recomputeCost)$/.test(String(score)))) {
+      this.split = (lower) => {
+        if (this.#order[lower] === none) return;
+        this.remove(lower, "dropped");
+        this.add(lower);
+      };
+    }
+    const room = 2 ** Math.ceil(Math.log2(Math.max(16, 2 * entryCount)));
+    this.#mask = room - 1;
+    this.#ringAt = entryCount;
+    this.#order = new Int32Array(entryCount + room).fill(none, 0, entryCount);
+  }
+
+  add(entry: EntryId): void {
+    if (this.#order[entry] <= heldAt && this.#returns(entry)) return;
+    if (this.#computed) this.#compute(entry);
+    const first = this.#first[entry] * this.#firstSign;
+    const second = this.#second[entry] * this.#secondSign;
+    if (first < this.#lastFirst || (first === this.#lastFirst && !(second > this.#lastSecond) && !this.#ties(second))) {
+      this.#push(entry);
+      return;
+    }
+    this.#lastFirst = first;
+    this.#lastSecond = second;
+    if (this.#end - this.#head > this.#mask || this.#end === 2 ** 30) this.#closeGaps();
+    this.#order[this.#ringAt + (this.#end & this.#mask)] = entry;
+    this.#order[entry] = this.#end++;
+  }
+
+  addMany(entries: Int32Array, count: number): void {
+    if (this.#byArrival && this.#end - this.#head + count <= this.#mask + 1 && this.#end + count < 2 ** 30) {
+      this.#append(entries, count);
+      return;
+    }
+    for (let i = 0; i < count; i++) this.add(entries[i]);
+  }
+
+  #append(entries: Int32Array, count: number): void {
+    const order = this.#order;
+    const ringAt = this.#ringAt;
+    const mask = this.#mask;
+    let end = this.#end;
+    for (let i = 0; i < count; i++) {
+      const entry = entries[i];
+      order[ringAt + (end & mask)] = entry;
+      order[entry] = end;
+      end = (end + 1) | 0;
+    }
+    this.#end = end;
+  }
+
+  remove(entry: EntryId, why: "referenced" | "evicted" | "dropped"): void {
+    const place = this.#order[entry];
+    this.#order[entry] = why === "referenced" && this.#fixed && place > none ? heldAt - place : none;
+    if (place < none) this.#removeFromHeap(-2 - place);
+  }
+
+  published?: (entry: EntryId) => void;
+  /** What is left of a run that was cut is shorter, which only matters where length decides. */
+  split?: (lower: EntryId) => void;
+
+  #forgetPlace(entry: EntryId): void {
+    this.#order[entry] = none;
+  }
+
+  /** An entry whose scores never change comes back to the place it left, if the head has not passed it. */
+  #returns(entry: EntryId): boolean {
+    const place = heldAt - this.#order[entry];
+    const there =
+      place >= this.#head && place < this.#end && this.#order[this.#ringAt + (place & this.#mask)] === entry;
+    this.#order[entry] = there ? place : none;
+    return there;
+  }
+
+  victim(): EntryId | undefined {
+    const head = this.#runHead();
+    if (this.#heapLength === 0) return head;
+    const top = this.#heap[0];
+    return head === undefined || this.#less(top, head) ? top : head;
+  }
+
+  takeMany(into: Int32Array, from: number, to: number, leaves?: LeafIndex): number {
+    let at = from | 0;
+    if (leaves !== undefined) return this.#takeLeaves(into, at, to, leaves);
+    if (this.#heapLength === 0) {
+      const order = this.#order;
+      const ringAt = this.#ringAt;
+      const mask = this.#mask;
+      const end = this.#end;
+      let head = this.#head;
+      for (; head < end && at < to; head++) {
+        const entry = order[ringAt + (head & mask)];
+        if (order[entry] !== head) continue;
+        order[entry] = none;
+        into[at++] = entry;
+      }
+      this.#head = head;
+      return at;
+    }
+    for (; at < to; at++) {
+      const victim = this.victim();
+      if (victim === undefined) return at;
+      this.remove(victim, "evicted");
+      into[at] = victim;
+    }
+    return at;
+  }
+
+  /** What an evicted leaf extended goes next as long as it scores less than all others: a path from its end. */
+  #takeLeaves(into: Int32Array, from: number, to: number, leaves: LeafIndex): number {
+    const { length } = this.#levels;
+    const first = this.#first;
+    const sign = this.#firstSign;
+    let least = Number.POSITIVE_INFINITY;
+    let at = from | 0;
+    let leaf = none;
+    while (at < to) {
+      if (leaf === none) {
+        const victim = this.victim();
+        if (victim === undefined) return at;
+        this.remove(victim, "evicted");
+        leaf = victim;
+        const other = this.victim();
+        least = other === undefined ? Number.POSITIVE_INFINITY : first[other] * sign;
+      } else if (length === 0 || this.#computed || !(first[leaf] * sign < least)) {
+        this.add(leaf);
+        leaf = none;
+        continue;
+      }
+      into[at++] = leaf;
+      leaf = leaves.evictLeaf(leaf);
+    }
+    if (leaf !== none) this.add(leaf);
+    return at;
+  }
+
+  #runHead(): EntryId | undefined {
+    while (this.#head < this.#end) {
+      const entry = this.#order[this.#ringAt + (this.#head & this.#mask)];
+      if (this.#order[entry] === this.#head) return entry;
+      this.#head++;
+    }
+    return undefined;
+  }
+
+  /** With more than two levels, equals of the first two are left to the heap, which compares them all. */
+  #ties(second: number): boolean {
+    return second === this.#lastSecond && this.#levels.length <= 2;
+  }
+
+  /** The entries of the run, and those that may come back to it, without gaps from its first place. */
+  #closeGaps(): void {
+    const order = this.#order;
+    const kept = new Int32Array(this.#mask + 1);
+    let count = 0;
+    for (let place = this.#head; place < this.#end; place++) {
+      const entry = order[this.#ringAt + (place & this.#mask)];
+      if (order[entry] === place || order[entry] === heldAt - place) kept[count++] = entry;
+    }
+    order.set(kept, this.#ringAt);
+    for (let place = 0; place < count; place++)
+      order[kept[place]] = order[kept[place]] <= heldAt ? heldAt - place : place;
+    this.#head = 0;
+    this.#end = count;
+  }
+
+  #compute(entry: EntryId): void {
+    for (const { column, compute } of this.#levels) {
+      if (compute === undefined) continue;
+      const score: unknown = compute(entry, this.#columns);
+      if (typeof score !== "number" || Number.isNaN(score)) {
+        throw new PolicyError(`the score of entry ${entry} is ${String(score)}, expected a number`);
+      }
+      column[entry] = score;
+    }
+  }
+
+  #less(a: EntryId, b: EntryId): boolean {
+    for (const { column, sign } of this.#levels) {
+      const difference = (column[a] - column[b]) * sign;
+      if (difference !== 0) return difference < 0;
+    }
+    return false;
+  }
+
+  /** Whether an entry goes before the one at this place of the heap; no two are equal there. */
+  #goesBefore(entry: EntryId, arrival: number, at: number): boolean {
+    const b = this.#heap[at];
+    return this.#less(entry, b) || (!this.#less(b, entry) && arrival < this.#arrival[at]);
+  }
+
+  #push(entry: EntryId): void {
+    if (this.#heapLength === this.#heap.length) {
+      this.#heap = grown(this.#heap, 2 * this.#heapLength);
+      this.#arrival = grown(this.#arrival, 2 * this.#heapLength);
+    }
+    this.#up(this.#heapLength++, entry, this.#arrivals++);
+  }
+
+  #removeFromHeap(gap: number): void {
+    const last = --this.#heapLength;
+    if (gap === last) return;
+    const moved = this.#heap[last];
+    const arrival = this.#arrival[last];
+    if (gap > 0 && this.#goesBefore(moved, arrival, (gap - 1) >> 1)) this.#up(gap, moved, arrival);
+    else this.#down(gap, moved, arrival);
+  }
+
+  #up(at: number, entry: EntryId, arrival: number): void {
+    while (at > 0) {
+      const above = (at - 1) >> 1;
+      if (!this.#goesBefore(entry, arrival, above)) break;
+      this.#put(at, this.#heap[above], this.#arrival[above]);
+      at = above;
+    }
+    this.#put(at, entry, arrival);
+  }
+
+  #down(at: number, entry: EntryId, arrival: number): void {
+    const heap = this.#heap;
+    const length = this.#heapLength;
+    for (let child = 2 * at + 1; child < length; child = 2 * at + 1) {
+      if (child + 1 < length && this.#goesBefore(heap[child + 1], this.#arrival[child + 1], child)) child++;
+      if (this.#goesBefore(entry, arrival, child)) break;
+      this.#put(at, heap[child], this.#arrival[child]);
+      at = child;
+    }
+    this.#put(at, entry, arrival);
+  }
+
+  #put(at: number, entry: EntryId, arrival: number): void {
+    this.#heap[at] = entry;
+    this.#arrival[at] = arrival;
+    this.#order[entry] = -2 - at;
+  }
+}

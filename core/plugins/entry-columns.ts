@@ -1,0 +1,207 @@
+import { PolicyError } from "../errors.ts";
+import { grown } from "../grown.ts";
+
+/**
+ * What an index stores and a policy orders: a block in a hash table or block trie, a run of keys in a radix tree, a
+ * whole prompt in a prompt table. Numbers from 0, used again after an eviction.
+ */
+export type EntryId = number;
+/** A physical block of the KV cache (or a single-token slot, at block size 1). */
+export type BlockId = number;
+
+/** What `PrefixIndex.insert` gets: the request's keys and blocks, and room for the answer. Reused between calls. */
+export interface Insertion {
+  readonly keys: Uint32Array;
+  readonly start: number;
+  readonly table: Int32Array;
+  readonly from: number;
+  readonly to: number;
+  /** Block i of the first `promptBlocks` ends at token `min((i + 1) * blockTokens, promptTokens)` ... */
+  readonly promptBlocks: number;
+  readonly promptTokens: number;
+  /** ... and the others at `lastTokens` at most. */
+  readonly lastTokens: number;
+  /** The prompt's partial last block, to which the answer may be added: it stays its request's own; −1 if there is none. */
+  readonly partialAt: number;
+  /** Out: the block that the request should use for index i, at `i − from`; −1 if it is not stored. */
+  readonly instead: Int32Array;
+}
+
+/**
+ * Attention work grows with what precedes a token: this many context tokens cost as much as one token's matrix
+ * products. 2 · 8.03e9 FLOP a token against 4 · 32 layers · 32 heads · 128 dimensions FLOP a token and context token:
+ * Llama-3.1-8B, from its config.json.
+ */
+const contextTokensPerToken = (2 * 8.03e9) / (4 * 32 * 32 * 128);
+
+const columnTypes = {
+  depth: Uint32Array,
+  lastAccess: Uint32Array,
+  createdAt: Uint32Array,
+  accessCount: Uint32Array,
+  tokens: Uint32Array,
+  releaseOrder: Int32Array,
+  recomputeCost: Float64Array,
+} as const;
+type OptionalColumn = keyof typeof columnTypes;
+
+/**
+ * What the cache knows of each entry, one typed array a fact, indexed by entry. Policies read them, only the cache
+ * writes. Times are ticks: a counter that every operation of the cache advances, so that all entries of one operation
+ * share a tick and no order depends on a clock.
+ *
+ * `key` is always kept. The others cost a write per block, so they are kept from the moment somebody asks
+ * for them, which must be in a plug-in's `create`.
+ */
+export class EntryColumns {
+  /** Content id of the prefix that ends with the entry; the same content has the same key, also after an eviction. */
+  key: Uint32Array;
+  /** Whether of entries of one tick the first in the prompt goes first (rule `free-order`). */
+  readonly forward: boolean;
+  #started = false;
+  #depth: Uint32Array | undefined;
+  #lastAccess: Uint32Array | undefined;
+  #createdAt: Uint32Array | undefined;
+  #accessCount: Uint32Array | undefined;
+  #tokens: Uint32Array | undefined;
+  #releaseOrder: Int32Array | undefined;
+  #recomputeCost: Float64Array | undefined;
+
+  constructor(entryCount: number, freeOrder: "reverse" | "forward") {
+    this.key = new Uint32Array(entryCount);
+    this.forward = freeOrder === "forward";
+  }
+
+  /** The entry's end, in tokens from the start of the prompt. */
+  get depth(): Uint32Array {
+    return (this.#depth ??= this.#begin("depth"));
+  }
+  /** Tick at which a request that used the entry last let it go. */
+  get lastAccess(): Uint32Array {
+    return (this.#lastAccess ??= this.#begin("lastAccess"));
+  }
+  /** Tick at which it was inserted. */
+  get createdAt(): Uint32Array {
+    return (this.#createdAt ??= this.#begin("createdAt"));
+  }
+  /** Requests that matched it since it was inserted. */
+  get accessCount(): Uint32Array {
+    return (this.#accessCount ??= this.#begin("accessCount"));
+  }
+  /** Its length in tokens. */
+  get tokens(): Uint32Array {
+    return (this.#tokens ??= this.#begin("tokens"));
+  }
+  /** Of entries of one tick, the smaller goes first; set by the rule `free-order` alone. */
+  get releaseOrder(): Int32Array {
+    return (this.#releaseOrder ??= this.#begin("releaseOrder"));
+  }
+  /** Work to compute it again, in tokens' worth of matrix products: its tokens and their attention to what precedes. */
+  get recomputeCost(): Float64Array {
+    return (this.#recomputeCost ??= this.#begin("recomputeCost"));
+  }
+
+  /** Keeps every column from now on: for code that may read any of them later. */
+  keepAll(): void {
+    for (const name of Object.keys(columnTypes) as OptionalColumn[]) void this[name];
+  }
+
+  created(entry: EntryId, tick: number, depth: number, tokens: number, key: number): void {
+    this.#started = true;
+    this.key[entry] = key;
+    if (this.#createdAt !== undefined) this.#createdAt[entry] = tick;
+    if (this.#accessCount !== undefined) this.#accessCount[entry] = 0;
+    this.measured(entry, depth, tokens);
+  }
+
+  /** `created` for blocks `[from, to)` of an insertion, which are entries of their own; `key` is written already. */
+  createdBlocks(insertion: Insertion, from: number, to: number, tick: number, blockTokens: number): void {
+    this.#started = true;
+    const { table } = insertion;
+    if (this.#measures) {
+      for (let i = from; i < to; i++) {
+        const end = blockEnd(insertion, i, blockTokens);
+        this.measured(table[i], end, end - i * blockTokens);
+      }
+    }
+    const createdAt = this.#createdAt;
+    if (createdAt !== undefined) for (let i = from; i < to; i++) createdAt[table[i]] = tick;
+    const accessCount = this.#accessCount;
+    if (accessCount !== undefined) for (let i = from; i < to; i++) accessCount[table[i]] = 0;
+  }
+
+  /** Whether anybody wants to know where entries end. */
+  get #measures(): boolean {
+    return (
+      this.#depth !== undefined ||
+      this.#tokens !== undefined ||
+      this.#releaseOrder !== undefined ||
+      this.#recomputeCost !== undefined
+    );
+  }
+
+  /** The entry's end and length are these now. */
+  measured(entry: EntryId, depth: number, tokens: number): void {
+    if (this.#depth !== undefined) this.#depth[entry] = depth;
+    if (this.#tokens !== undefined) this.#tokens[entry] = tokens;
+    if (this.#releaseOrder !== undefined) this.#releaseOrder[entry] = this.forward ? depth : -depth;
+    if (this.#recomputeCost !== undefined) {
+      this.#recomputeCost[entry] = tokens * (1 + (depth - tokens / 2) / contextTokensPerToken);
+    }
+  }
+
+  /** The upper half of a cut run is as old and as used as the lower one. */
+  inherited(upper: EntryId, lower: EntryId): void {
+    for (const column of [this.#lastAccess, this.#createdAt, this.#accessCount])
+      if (column) column[upper] = column[lower];
+  }
+
+  touched(entry: EntryId, tick: number): void {
+    if (this.#lastAccess !== undefined) this.#lastAccess[entry] = tick;
+  }
+
+  touchedMany(entries: Int32Array, count: number, tick: number): void {
+    const lastAccess = this.#lastAccess;
+    if (lastAccess === undefined) return;
+    for (let i = 0; i < count; i++) lastAccess[entries[i]] = tick;
+  }
+
+  get countsHits(): boolean {
+    return this.#accessCount !== undefined;
+  }
+
+  hit(entry: EntryId): void {
+    if (this.#accessCount !== undefined) this.#accessCount[entry]++;
+  }
+
+  /** Room for more entries; arrays that somebody took before are stale. */
+  grow(entryCount: number): void {
+    const larger = <T extends Uint32Array | Int32Array | Float64Array>(column: T | undefined) =>
+      column && grown(column, entryCount);
+    this.key = grown(this.key, entryCount);
+    this.#depth = larger(this.#depth);
+    this.#lastAccess = larger(this.#lastAccess);
+    this.#createdAt = larger(this.#createdAt);
+    this.#accessCount = larger(this.#accessCount);
+    this.#tokens = larger(this.#tokens);
+    this.#releaseOrder = larger(this.#releaseOrder);
+    this.#recomputeCost = larger(this.#recomputeCost);
+  }
+
+  #begin<Name extends OptionalColumn>(name: Name): InstanceType<(typeof columnTypes)[Name]> {
+    if (this.#started)
+      throw new PolicyError(`columns.${name} is first read after the first entry; read it in create()`);
+    return new columnTypes[name](this.key.length) as InstanceType<(typeof columnTypes)[Name]>;
+  }
+}
+
+/** Where block i of a request ends, in tokens; the prompt's last block may be partial, and what is stored of its end. */
+export function blockEnd(
+  { promptBlocks, promptTokens, lastTokens }: Pick<Insertion, "promptBlocks" | "promptTokens" | "lastTokens">,
+  i: number,
+  blockTokens: number,
+): number {
+  const end = (i + 1) * blockTokens;
+  const most = i < promptBlocks ? promptTokens : lastTokens;
+  return end > most ? most : end;
+}

@@ -1,0 +1,182 @@
+import { CacheEntries } from "../cache/cache-entries.ts";
+import { Counters } from "../cache/counters.ts";
+import { KvCache } from "../cache/kv-cache.ts";
+import { BlockPool } from "../cache/pool.ts";
+import { assert, InputError } from "../errors.ts";
+import type { EventLog } from "../log/events.ts";
+import { nearest } from "../nearest.ts";
+import type {
+  AllocatorPlugin,
+  EvictionPlugin,
+  EvictionPolicy,
+  FutureView,
+  IndexPlugin,
+  Plugin,
+  PluginOption,
+  Router,
+  RouterPlugin,
+  Scheduler,
+  SchedulerPlugin,
+} from "../plugins/index.ts";
+import { checkSupport, type RuleName, type Rules, type RuleValue, resolveRules } from "../plugins/rules.ts";
+import { seededRandom } from "../random.ts";
+import { BlockKeys, type ChainHash } from "../trace/content.ts";
+
+/** Everything that decides what a cache does. */
+export interface CacheConfig {
+  readonly index: IndexPlugin;
+  readonly eviction: EvictionPlugin;
+  readonly allocator: AllocatorPlugin;
+  readonly blockTokens: number;
+  /** Blocks of the pool; undefined = as many as needed, whatever the eviction policy. */
+  readonly blocks: number | undefined;
+  /** Rules that differ from the index's defaults. */
+  readonly rules: Partial<Record<RuleName, RuleValue>>;
+  readonly seed: number;
+  /** Another hash than the default; tests force collisions with it. */
+  readonly hash?: ChainHash;
+  /** Requests come from more than one namespace; the replay knows from the trace. */
+  readonly namespaces?: boolean;
+}
+
+/** Blocks that an unlimited pool starts with; few, so that growing is nothing that only large caches know. */
+const firstBlocks = 16;
+
+/** An unlimited cache never asks for a victim, and its columns may grow away from whoever took them. */
+const nothingGoes: EvictionPolicy = { add() {}, remove() {}, victim: () => undefined };
+
+/** The rules in effect for an index. @throws InputError if it does not support one of them. */
+export function rulesFor(index: IndexPlugin, own: Partial<Record<RuleName, RuleValue>>): Rules {
+  const rules = resolveRules(index.defaults ?? {}, own);
+  checkSupport(rules, `index ${index.name}`, index.supports);
+  return rules;
+}
+
+/** What turns traces into content ids, as index and rules need them. */
+export function blockKeysFor(
+  { index, rules: own, blockTokens, hash }: Pick<CacheConfig, "index" | "rules" | "blockTokens" | "hash">,
+  unitTokens: number,
+): BlockKeys {
+  const rules = resolveRules(index.defaults ?? {}, own);
+  return new BlockKeys({
+    unitTokens,
+    blockTokens,
+    generated: rules["cache-generated"] === "true",
+    parts: rules.partial !== "none",
+    wholePrompts: index.unit === "prompt",
+    storedTails: rules["store-tail"] === "true",
+    bySession: rules.share === "session",
+    collision: rules.collision,
+    ...(hash && { hash }),
+  });
+}
+
+/** @throws InputError if the allocator cannot do what the rules say. */
+export function checkAllocator(allocator: AllocatorPlugin, rules: Pick<Rules, "free-queue">): void {
+  if (rules["free-queue"] === "single" && !allocator.isFifo)
+    throw new InputError(
+      `allocator ${allocator.name} does not support rule free-queue=single: its blocks do not queue`,
+    );
+}
+
+/** Puts a cache together. `future` is what offline policies read. */
+export function createCache(config: CacheConfig, log?: EventLog, future?: FutureView): KvCache {
+  const { index, eviction, allocator, blockTokens } = config;
+  const blocks = eviction.unlimited ? undefined : config.blocks;
+  if (blocks !== undefined && !(Number.isSafeInteger(blocks) && blocks > 0)) {
+    throw new InputError(`--blocks is ${blocks}, expected a whole number from 1`);
+  }
+  const rules = rulesFor(index, config.rules);
+  checkAllocator(allocator, rules);
+  const poolBlocks = blocks ?? firstBlocks;
+  const pool = new BlockPool(poolBlocks);
+  const counters = new Counters();
+  const freeList = allocator.create(poolBlocks);
+  const entries = new CacheEntries(pool, freeList, counters, blockTokens, rules, log);
+  const policy =
+    blocks === undefined
+      ? nothingGoes
+      : eviction.create({
+          columns: entries.columns,
+          random: seededRandom(config.seed),
+          capacityBlocks: blocks,
+          rules,
+        });
+  if (policy.prepare) {
+    if (!future) throw new InputError(`eviction ${eviction.name} reads the future, which only a whole trace has`);
+    policy.prepare(future);
+  }
+  const prefixIndex = index.create({ host: entries, rules, blockTokens }, poolBlocks);
+  entries.connect(policy, prefixIndex);
+  return new KvCache({
+    blockTokens,
+    blocks,
+    rules,
+    index: prefixIndex,
+    policy,
+    allocator: freeList,
+    entries,
+    counters,
+    log,
+    namespaces: config.namespaces ?? false,
+  });
+}
+
+/** What decides about a replica's steps. `schedulerOptions` are those that differ from the defaults. */
+export interface SchedulerConfig {
+  readonly scheduler: SchedulerPlugin;
+  readonly schedulerOptions?: Readonly<Record<string, number>> | undefined;
+  readonly seed: number;
+}
+
+/** @throws InputError if the scheduler has no such option, or not with that value. */
+export function createScheduler(config: SchedulerConfig, rules: Rules, replica = 0): Scheduler {
+  const options = optionsOf("scheduler", config.scheduler, config.schedulerOptions);
+  return config.scheduler.create({ random: seededRandom(~config.seed + replica), rules, options });
+}
+
+/** What decides which replica gets a request. `routerOptions` are those that differ from the defaults. */
+export interface RouterConfig {
+  readonly router: RouterPlugin;
+  readonly routerOptions?: Readonly<Record<string, number>> | undefined;
+  readonly replicaCount: number;
+  readonly blockTokens: number;
+  readonly seed: number;
+}
+
+/** @throws InputError if the router has no such option, or not with that value. */
+export function createRouter({ router, routerOptions, replicaCount, blockTokens, seed }: RouterConfig): Router {
+  assert(replicaCount >= 1, `a router of ${replicaCount} replicas`);
+  const options = optionsOf("router", router, routerOptions);
+  // Another stream of chance than the caches' and the schedulers', however many replicas there are.
+  return router.create({ random: seededRandom(seed ^ routerSeed), replicaCount, blockTokens, options });
+}
+
+const routerSeed = 0x52_4f_55_54;
+
+/** All options of a plug-in, with these instead of the defaults. @throws InputError if it has none of that name and range. */
+export function optionsOf(
+  kind: "scheduler" | "router",
+  { name: plugin, options = {} }: Plugin & { readonly options?: Readonly<Record<string, PluginOption>> },
+  given: Readonly<Record<string, number>> = {},
+): Record<string, number> {
+  const all = Object.fromEntries(Object.entries(options).map(([name, option]) => [name, option.default]));
+  for (const [name, value] of Object.entries(given)) {
+    const option = Object.hasOwn(options, name) ? options[name] : undefined;
+    if (!option) throw new InputError(`${kind} ${plugin} has no option "${name}"${hint(name, Object.keys(options))}`);
+    const { min: least = 0, max: most = Number.POSITIVE_INFINITY, fraction } = option;
+    const fits = Number.isFinite(value) && value >= least && value <= most && (fraction || Number.isSafeInteger(value));
+    if (!fits) {
+      const range = most === Number.POSITIVE_INFINITY ? `from ${least}` : `from ${least} to ${most}`;
+      throw new InputError(`${name} is ${value}, expected a ${fraction ? "number" : "whole number"} ${range}`);
+    }
+    all[name] = value;
+  }
+  return all;
+}
+
+function hint(name: string, names: readonly string[]): string {
+  const near = nearest(name, names);
+  if (near) return `: did you mean "${near}"?`;
+  return names.length === 0 ? ": it has none" : `, expected one of ${names.join(", ")}`;
+}

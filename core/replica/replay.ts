@@ -1,0 +1,218 @@
+import { audit } from "../cache/audit.ts";
+import type { KvCache } from "../cache/kv-cache.ts";
+import { usableBlocks } from "../cache/lookup.ts";
+import { Request } from "../cache/request.ts";
+import { assert, InputError } from "../errors.ts";
+import { EventLog } from "../log/events.ts";
+import type { FutureView, SchedulerPlugin } from "../plugins/index.ts";
+import type { BlockColumns, BlockKeys } from "../trace/content.ts";
+import type { Nanos, Trace } from "../trace/trace.ts";
+import { blockKeysFor, type CacheConfig, createCache, createScheduler, rulesFor } from "./compose.ts";
+import { Replica } from "./replica.ts";
+import type { StepResult } from "./step.ts";
+
+export interface ReplayConfig extends CacheConfig {
+  readonly scheduler: SchedulerPlugin;
+  /** Of the options that the scheduler declares, those that differ from its defaults. */
+  readonly schedulerOptions?: Readonly<Record<string, number>> | undefined;
+  /** Requests at the start that are left out of the figures. */
+  readonly warmup?: number;
+  /** Keep the event log. */
+  readonly events?: boolean;
+  /** Told before each request is served: for what an operator does to the cache meanwhile. */
+  readonly before?: (request: number, cache: KvCache, nowNs: Nanos) => void;
+  /** Check every invariant in full after every step; slow. */
+  readonly audit?: boolean;
+  /** `step`: answers are written token by token and take blocks as they do, as on every other target. Default: `skip`. */
+  readonly generation?: "skip" | "step";
+}
+
+/** What became of each request, in order of arrival. */
+export interface RequestResults {
+  readonly arrivalNs: Float64Array;
+  readonly inputTokens: Uint32Array;
+  readonly outputTokens: Uint32Array;
+  readonly promptBlocks: Uint32Array;
+  readonly hitBlocks: Uint32Array;
+  readonly hitTokens: Uint32Array;
+  readonly refused: Uint8Array;
+}
+
+export interface ReplayResult {
+  readonly cache: KvCache;
+  readonly requests: RequestResults;
+  readonly log: EventLog | undefined;
+}
+
+/** A trace or batch that is being fed. */
+interface Batch {
+  readonly trace: Trace;
+  readonly columns: BlockColumns;
+  readonly results: RequestResults;
+  fedTo: number;
+}
+
+/** A step that costs nothing. */
+const free: StepResult = { durationNs: 0 };
+
+/**
+ * A replay without a clock: every request is served to its end before the next one comes, by the same replica that the
+ * simulator and the engine run. Feed it a trace, or batch after batch.
+ */
+export class CacheReplay {
+  readonly #config: ReplayConfig;
+  #keys: BlockKeys | undefined;
+  #replica: Replica | undefined;
+  #log: EventLog | undefined;
+  #fed = 0;
+  #current: Batch | undefined;
+  #givenBlocks = false;
+  readonly #batches: Batch[] = [];
+
+  constructor(config: ReplayConfig) {
+    this.#config = config;
+  }
+
+  /** Content ids of a trace's blocks, as `feed` takes them: for callers that replay one trace more than once. */
+  static blockKeys(config: ReplayConfig, trace: Trace): BlockColumns {
+    return blockKeysFor(config, trace.unitTokens).of(trace);
+  }
+
+  /**
+   * The next requests: rows `[from, to)` of a trace or batch, in order. Policies that read the future are told all of
+   * the first trace, so that must then be all there is.
+   */
+  feed(trace: Trace, blocks?: BlockColumns, from = 0, to = trace.requestCount): void {
+    if (this.#current?.trace !== trace) {
+      assert(from === 0, "a trace is fed from its middle");
+      assert(
+        this.#current === undefined || !this.#givenBlocks,
+        "content ids are given for one trace and not for the next",
+      );
+      this.#givenBlocks = blocks !== undefined;
+      const columns = blocks ?? (this.#keys ??= blockKeysFor(this.#config, trace.unitTokens)).of(trace);
+      this.#replica ??= this.#start(trace, columns);
+      this.#current = { trace, columns, results: newResults(trace, columns), fedTo: 0 };
+      this.#batches.push(this.#current);
+    }
+    assert(from === this.#current.fedTo, "rows of a trace are fed out of order");
+    this.#current.fedTo = to;
+    const { columns, results } = this.#current;
+    const replica = this.#replica!;
+    const cache = replica.cache;
+    const { audit: audited, before, warmup = 0 } = this.#config;
+    const request = new Request(this.#fed, trace, 0, columns);
+    for (let row = from; row < to; row++) {
+      const id = this.#fed++;
+      if (id === warmup && id > 0) cache.counters.reset();
+      before?.(id, cache, 0);
+      const { refusedRequests } = cache.counters;
+      const sequence = replica.submit(request.reset(id, row), 0);
+      let plan = replica.plan(0);
+      if (!plan.isEmpty) {
+        results.hitBlocks[row] = sequence.cachedBlocks;
+        results.hitTokens[row] = sequence.cachedTokens;
+      }
+      // One step, but for schedulers that compute prompts in chunks.
+      for (; !plan.isEmpty; plan = replica.plan(0)) {
+        if (audited) audit(cache, replica.running);
+        replica.commit(plan, free, 0);
+        if (replica.isIdle) break;
+      }
+      if (cache.counters.refusedRequests > refusedRequests) results.refused[row] = 1;
+      if (audited) audit(cache, replica.running);
+      assert(replica.isIdle, "a request outlives its turn in a replay without a clock");
+    }
+  }
+
+  /** As it stands, if there was a request. */
+  get cache(): KvCache | undefined {
+    return this.#replica?.cache;
+  }
+
+  /** The log so far, if one is kept and there was a request. */
+  get log(): EventLog | undefined {
+    return this.#log;
+  }
+
+  /** @throws InputError if there was no request, or none is left after the warm-up. */
+  result(): ReplayResult {
+    const { warmup = 0 } = this.#config;
+    if (!this.#replica) throw new InputError("the trace has no requests");
+    if (warmup >= this.#fed) throw new InputError(`--warmup is ${warmup}, the trace has only ${this.#fed} requests`);
+    return { cache: this.#replica.cache, requests: joined(this.#batches), log: this.#log };
+  }
+
+  #start(trace: Trace, blocks: BlockColumns): Replica {
+    const config = this.#config;
+    this.#log = config.events ? new EventLog() : undefined;
+    const future: FutureView = {
+      blocks,
+      requestCount: trace.requestCount,
+      get usableBlocks() {
+        return usableBlocksOf(trace, blocks, config);
+      },
+    };
+    const cache = createCache({ ...config, namespaces: blocks.plainKeys !== undefined }, this.#log, future);
+    const scheduler = createScheduler(config, cache.rules);
+    return new Replica({ cache, scheduler, log: this.#log, generation: config.generation ?? "skip" });
+  }
+}
+
+/** Of each request's blocks, how many can be hits; none of a request that the cache cannot hold. */
+export function usableBlocksOf(
+  trace: Trace,
+  { promptBlocks, blockTokens }: BlockColumns,
+  config: CacheConfig,
+): Uint32Array {
+  const rules = rulesFor(config.index, config.rules);
+  const limited = rules["match-limit"] !== "all";
+  const capacity = config.eviction.unlimited ? Number.POSITIVE_INFINITY : (config.blocks ?? Number.POSITIVE_INFINITY);
+  return promptBlocks.map((blocks, r) => {
+    const answer = rules.reserve === "worst-case" ? Math.max(0, trace.maxOutputTokens[r] - 1) : 0;
+    if (Math.ceil((trace.inputTokens[r] + answer) / blockTokens) > capacity) return 0;
+    return usableBlocks(blocks, trace.inputTokens[r], blockTokens, limited, rules["drop-blocks"]);
+  });
+}
+
+/** One trace from beginning to end. */
+export function replayTrace(trace: Trace, config: ReplayConfig, blocks?: BlockColumns): ReplayResult {
+  const replay = new CacheReplay(config);
+  replay.feed(trace, blocks);
+  return replay.result();
+}
+
+function newResults(trace: Trace, blocks: BlockColumns): RequestResults {
+  const n = trace.requestCount;
+  return {
+    arrivalNs: trace.arrivalNs,
+    inputTokens: trace.inputTokens,
+    outputTokens: trace.outputTokens,
+    promptBlocks: blocks.promptBlocks,
+    hitBlocks: new Uint32Array(n),
+    hitTokens: new Uint32Array(n),
+    refused: new Uint8Array(n),
+  };
+}
+
+/** The columns of all batches, as far as they were fed. */
+function joined(batches: readonly Batch[]): RequestResults {
+  const columns: Record<string, Uint32Array | Float64Array | Uint8Array> = {};
+  for (const name of Object.keys(batches[0].results) as (keyof RequestResults)[]) {
+    const parts = batches.map(({ results, fedTo }) => results[name].subarray(0, fedTo));
+    if (parts.length === 1) {
+      columns[name] = parts[0];
+      continue;
+    }
+    const whole = new (parts[0].constructor as Uint32ArrayConstructor)(
+      parts.reduce((sum, part) => sum + part.length, 0),
+    );
+    let at = 0;
+    for (const part of parts) {
+      whole.set(part, at);
+      at += part.length;
+    }
+    columns[name] = whole;
+  }
+  return columns as unknown as RequestResults;
+}

@@ -1,0 +1,363 @@
+import type { KvCache } from "../cache/kv-cache.ts";
+import { deletePrefix } from "../cache/operations.ts";
+import { blocksOf, hole, Request, Sequence, SequenceQueue } from "../cache/request.ts";
+import { assert } from "../errors.ts";
+import { EventKind, type EventLog } from "../log/events.ts";
+import type { BlockId, ReplicaView, RequestView, Scheduler, SchedulerContext, SequenceView } from "../plugins/index.ts";
+import type { Nanos } from "../trace/trace.ts";
+import { StepPlan, type StepResult } from "./step.ts";
+
+/** More than any prompt has, and still a small integer, which keeps the arithmetic of the hot path in integers. */
+const unlimitedTokens = 2 ** 29;
+
+/** Told when a request ends, for figures per request. */
+export interface ReplicaListener {
+  admitted?(sequence: Sequence, now: Nanos): void;
+  firstToken?(sequence: Sequence, now: Nanos): void;
+  /** Its computed tokens are to go to the host, before anything else is written to its blocks, which are its own still. */
+  swappedOut?(sequence: Sequence, tokens: number): void;
+  /** So many of them, behind those that are cached, are to come back before the step: into the blocks that it has now. */
+  swappedIn?(sequence: Sequence, tokens: number): void;
+  finished?(sequence: Sequence, now: Nanos): void;
+  refused?(sequence: Sequence, why: string, now: Nanos): void;
+}
+
+export interface ReplicaOptions {
+  readonly cache: KvCache;
+  readonly scheduler: Scheduler;
+  readonly log?: EventLog | undefined;
+  readonly listener?: ReplicaListener;
+  /**
+   * `step`: answers grow token by token and take blocks as they do. `skip`: a request ends with the step that computes
+   * its prompt; its answer takes blocks only if the rules cache it. The clock-free replay skips: it counts prompts.
+   */
+  readonly generation: "step" | "skip";
+  /** Blocks that the host has for sequences that were swapped out; none without it. */
+  readonly hostBlocks?: number;
+}
+
+/**
+ * One model instance: queues, cache, scheduler. It has no clock, no file and no GPU, so that replay, simulator and
+ * engine run this very code: `submit` requests, `plan` a step, run it somehow, `commit` it.
+ */
+export class Replica implements SchedulerContext, ReplicaView {
+  readonly cache: KvCache;
+  readonly running: Sequence[] = [];
+  readonly #scheduler: Scheduler;
+  readonly #log: EventLog | undefined;
+  readonly #listener: ReplicaListener;
+  readonly #skip: boolean;
+  readonly #waiting = new SequenceQueue();
+  readonly #plan: StepPlan;
+  /** Sequences of requests that ended, for those to come. */
+  readonly #done: Sequence[] = [];
+  /** Stands for the request that a router asks about. */
+  #askedFor: Sequence | undefined;
+  readonly hostBlocks: number;
+  #usedHostBlocks = 0;
+  /** All that ran were in the last step. */
+  #allInStep = false;
+  #now: Nanos = 0;
+
+  constructor(options: ReplicaOptions) {
+    this.cache = options.cache;
+    this.cache.lookup.isBeingComputed = (block) => this.running.some((sequence) => computesNow(sequence, block));
+    this.#plan = new StepPlan(options.cache.copies);
+    this.#scheduler = options.scheduler;
+    this.#log = options.log;
+    this.#listener = options.listener ?? {};
+    this.#skip = options.generation === "skip";
+    this.hostBlocks = options.hostBlocks ?? 0;
+  }
+
+  /** Puts a request into the queue. */
+  submit(request: Request, now: Nanos): Sequence {
+    // The one that ended first, so that none keeps the request that it was for long, and with that one's whole trace.
+    const sequence = this.#done.shift() ?? new Sequence(request);
+    sequence.reset(request);
+    this.cache.expectKeys(request.blocks.distinct);
+    this.#waiting.append(sequence);
+    this.#scheduler.arrived?.(sequence, now);
+    return sequence;
+  }
+
+  /** Whether nothing waits and nothing runs. */
+  get isIdle(): boolean {
+    return this.#waiting.count === 0 && this.running.length === 0;
+  }
+
+  /** The next step; empty if there is nothing to do. Valid until the next call. */
+  plan(now: Nanos): StepPlan {
+    this.#now = now;
+    this.#plan.clear();
+    this.#scheduler.plan(this, now);
+    return this.#plan;
+  }
+
+  /** The step has run. */
+  commit(plan: StepPlan, result: StepResult, now: Nanos): void {
+    this.#now = now;
+    this.#log?.add(EventKind.step, now, -1, -1, plan.count, plan.prefillTokens + plan.decodeTokens);
+    this.#allInStep = plan.count === this.running.length;
+    const { items } = plan;
+    for (let i = 0; i < plan.count; i++) {
+      const { sequence, prefill, generate } = items[i];
+      this.cache.computed(sequence, prefill, now);
+      if (generate === 0) continue;
+      if (sequence.generatedTokens === 0) this.#listener.firstToken?.(sequence, now);
+      sequence.generatedTokens += generate;
+      const { request } = sequence;
+      const done = result.finished ? result.finished[i] : sequence.generatedTokens >= request.outputTokens;
+      if (done) this.#finish(sequence);
+    }
+  }
+
+  /**
+   * How many steps could follow that are the last one again, one token for each running request, with nothing to decide
+   * and no block to allocate or publish: `repeat` does them at once. Ask after `commit`; 0 = plan the next one.
+   */
+  repeatableSteps(): number {
+    const { running, cache } = this;
+    const { count, decodeTokens, prefillTokens, swappedTokens } = this.#plan;
+    // As many run as before: nobody has ended.
+    if (count === 0 || !this.#allInStep || count !== running.length) return 0;
+    if (decodeTokens !== count || prefillTokens > 0) return 0;
+    // What came back from the host can be found now, also by who waits for room.
+    if (swappedTokens > 0) return 0;
+    if (!(this.#scheduler.isSteady?.(this) ?? false)) return 0;
+    let steps = unlimitedTokens;
+    for (const { request, computedTokens, generatedTokens, copyAt } of running) {
+      if (copyAt !== hole) return 0;
+      // The step that ends a request is a step of its own, and so are those that begin a block and that fill it.
+      const left = request.outputTokens - generatedTokens - 1;
+      const filled = computedTokens % cache.blockTokens;
+      const room = filled === 0 ? 0 : cache.blockTokens - 1 - filled;
+      if (left < steps) steps = left;
+      if (room < steps) steps = room;
+      if (steps <= 0) return 0;
+    }
+    return steps;
+  }
+
+  /** That many of the steps have run; the first so many of `endsNs` say when each of them ended. */
+  repeat(steps: number, endsNs: Float64Array): void {
+    const { running } = this;
+    for (let i = 0; i < steps; i++) this.#log?.add(EventKind.step, endsNs[i], -1, -1, running.length, running.length);
+    for (const sequence of running) {
+      sequence.computedTokens += steps;
+      sequence.generatedTokens += steps;
+    }
+  }
+
+  /**
+   * The step did not run (interrupted, out of memory): nothing of it can be found, and its sequences are back at the
+   * head of the queue, in their order.
+   */
+  rollback(plan: StepPlan, now: Nanos): void {
+    this.#now = now;
+    // From the last to the first: what came later may count on what came before.
+    const sequences = plan.items.slice(0, plan.count).map((item) => item.sequence);
+    sequences.reverse();
+    for (const sequence of sequences) this.cache.cancelled(sequence, now);
+    plan.clear();
+    for (const sequence of sequences) this.preempt(sequence, "recompute");
+  }
+
+  // What a scheduler and a router see.
+
+  get firstWaiting(): Sequence | undefined {
+    return this.#waiting.first;
+  }
+  get waitingCount(): number {
+    return this.#waiting.count;
+  }
+  get runningCount(): number {
+    return this.running.length;
+  }
+  get waitingTokens(): number {
+    return this.#waiting.tokens;
+  }
+  get blockTokens(): number {
+    return this.cache.blockTokens;
+  }
+  get totalBlocks(): number | undefined {
+    return this.cache.totalBlocks;
+  }
+  get availableBlocks(): number {
+    return this.cache.availableBlocks;
+  }
+  get referencedBlocks(): number {
+    return this.cache.referencedBlocks;
+  }
+  get freeHostBlocks(): number {
+    return this.hostBlocks - this.#usedHostBlocks;
+  }
+
+  cachedTokens(of: SequenceView | RequestView): number {
+    if (of instanceof Sequence) return this.cache.cachedTokens(of);
+    this.#askedFor ??= new Sequence(of as Request);
+    this.#askedFor.reset(of as Request);
+    return this.cache.cachedTokens(this.#askedFor);
+  }
+
+  // What a scheduler can do.
+
+  admit(view: SequenceView, tokens = unlimitedTokens, spareBlocks = 0): boolean {
+    const sequence = view as Sequence;
+    const swapped = sequence.swappedTokens;
+    // What is still cached need not come back from the host.
+    const back = swapped === 0 ? 0 : Math.max(0, swapped - this.cache.cachedTokens(sequence));
+    if (!this.cache.admit(sequence, tokens + back, this.#now, spareBlocks)) return false;
+    this.#waiting.remove(sequence);
+    this.running.push(sequence);
+    this.#listener.admitted?.(sequence, this.#now);
+    if (swapped > 0) this.#swapIn(sequence);
+    // More comes back where the last cached block turned out to be one that this very step computes.
+    this.#addToStep(sequence, Math.max(0, tokens + back - sequence.restoredTokens));
+    return true;
+  }
+
+  schedule(view: SequenceView, tokens = unlimitedTokens): boolean {
+    const sequence = view as Sequence;
+    assert(!sequence.inStep, "a sequence is scheduled twice in one step");
+    if (tokens > 0 && this.#addAnswerToken(sequence)) return true;
+    const end = Math.min(sequence.knownTokens, sequence.computedTokens + tokens);
+    if (!this.cache.extend(sequence, end, this.#now)) return false;
+    this.#addToStep(sequence, tokens);
+    return true;
+  }
+
+  preempt(view: SequenceView, how: "recompute" | "swap", place: "head" | "tail" = "head"): void {
+    const sequence = view as Sequence;
+    if (sequence.inStep) this.#removeFromStep(sequence);
+    this.#stopRunning(sequence);
+    const swapped = how === "swap" ? sequence.computedTokens : 0;
+    if (swapped > 0) this.#listener.swappedOut?.(sequence, swapped);
+    this.cache.preempt(sequence, this.#now);
+    this.#swapOut(sequence, swapped);
+    if (place === "head") this.#waiting.prepend(sequence);
+    else this.#waiting.append(sequence);
+  }
+
+  deletePrefix(request: RequestView): void {
+    const { blocks, trace, row, id } = request as Request;
+    const marked = Math.floor(request.markedTokens / this.blockTokens);
+    if (marked === 0) return;
+    const prefix = new Request(id, trace, row, blocks);
+    prefix.promptBlocks = prefix.inputBlocks = prefix.knownBlocks = marked;
+    prefix.inputTokens = marked * this.blockTokens;
+    deletePrefix(this.cache, new Sequence(prefix), this.#now);
+  }
+
+  refuse(view: SequenceView, why: string): void {
+    const sequence = view as Sequence;
+    if (sequence.inStep) this.#removeFromStep(sequence);
+    if (this.running.includes(sequence)) this.#stopRunning(sequence);
+    else this.#waiting.remove(sequence);
+    this.#freeHost(sequence);
+    this.cache.refuse(sequence, this.#now);
+    this.#listener.refused?.(sequence, why, this.#now);
+  }
+
+  /** Its computed tokens, which its blocks no longer hold, are on the host. */
+  #swapOut(sequence: Sequence, tokens: number): void {
+    if (tokens === 0) return;
+    const blocks = blocksOf(tokens, this.blockTokens);
+    assert(blocks <= this.freeHostBlocks, `${blocks} blocks to swap out, ${this.freeHostBlocks} free on the host`);
+    this.#usedHostBlocks += blocks;
+    sequence.swappedTokens = tokens;
+    this.#plan.swappedTokens += tokens;
+    this.#log?.add(EventKind.swapOut, this.#now, sequence.request.id, -1, tokens, blocks);
+  }
+
+  /** Its blocks get back before the step what the host has and the cache does not. */
+  #swapIn(sequence: Sequence): void {
+    const back = Math.max(0, sequence.swappedTokens - sequence.computedTokens);
+    sequence.restoredTokens = back;
+    this.#listener.swappedIn?.(sequence, back);
+    this.#plan.swappedTokens += back;
+    this.#log?.add(EventKind.swapIn, this.#now, sequence.request.id, -1, back, blocksOf(back, this.blockTokens));
+    this.#freeHost(sequence);
+  }
+
+  #freeHost(sequence: Sequence): void {
+    this.#usedHostBlocks -= blocksOf(sequence.swappedTokens, this.blockTokens);
+    sequence.swappedTokens = 0;
+  }
+
+  /**
+   * The shorter way for a token of an answer that neither begins nor fills a block: there is nothing to allocate or to
+   * publish. Returns whether it was one.
+   */
+  #addAnswerToken(sequence: Sequence): boolean {
+    const { computedTokens, generatedTokens, request } = sequence;
+    const { blockTokens } = this.cache;
+    const filled = computedTokens % blockTokens;
+    if (filled === 0 || filled + 1 === blockTokens || generatedTokens === 0 || this.#skip) return false;
+    if (computedTokens + 1 !== request.inputTokens + generatedTokens || sequence.copyAt !== hole) return false;
+    sequence.stepTokens = 1;
+    sequence.inStep = true;
+    this.#plan.add(sequence, computedTokens, 1, false, 1);
+    return true;
+  }
+
+  #addToStep(sequence: Sequence, limit: number): void {
+    const { cache } = this;
+    const { restoredTokens } = sequence;
+    const from = sequence.computedTokens + restoredTokens;
+    const known = sequence.knownTokens;
+    const prefill = from < known - 1 || sequence.generatedTokens === 0;
+    let tokens = Math.min(limit, known - from);
+    let generate = from + tokens === known ? 1 : 0;
+    if (generate > 0 && this.#skip) {
+      generate = Math.max(1, sequence.request.outputTokens);
+      if (cache.rules["cache-generated"] === "true" && cache.extend(sequence, known + generate - 1, this.#now)) {
+        tokens += generate - 1;
+      }
+    }
+    sequence.stepTokens = restoredTokens + tokens;
+    sequence.restoredTokens = 0;
+    sequence.inStep = true;
+    cache.scheduled(sequence, this.#now);
+    this.#plan.add(sequence, from, tokens, prefill, generate);
+  }
+
+  /** Out of the step, and with it whoever counts on what it was to compute there. */
+  #removeFromStep(sequence: Sequence): void {
+    this.#plan.remove(sequence);
+    const { items, count } = this.#plan;
+    const dependents = items.slice(0, count).map((item) => item.sequence);
+    const cut = dependents.filter((other) => this.cache.dependsOn(other, sequence));
+    // From the last to the first, so that they wait in their order.
+    for (const other of cut.reverse()) if (other.inStep) this.preempt(other, "recompute");
+    this.cache.cancelled(sequence, this.#now);
+  }
+
+  #finish(sequence: Sequence): void {
+    this.#stopRunning(sequence);
+    this.cache.finish(sequence, this.#now);
+    this.#listener.finished?.(sequence, this.#now);
+    this.#scheduler.finished?.(sequence, this.#now);
+    this.#done.push(sequence);
+  }
+
+  #stopRunning(sequence: Sequence): void {
+    const { running } = this;
+    if (running[running.length - 1] === sequence) {
+      running.pop();
+      return;
+    }
+    const at = running.indexOf(sequence);
+    assert(at >= 0, "a sequence that does not run stops");
+    running.splice(at, 1);
+  }
+}
+
+/** Whether the step that is being planned computes what the block is known for, rather than adding an answer to it. */
+function computesNow(sequence: Sequence, block: BlockId): boolean {
+  const { inStep, table, computedBlocks, computingEnd } = sequence;
+  if (!inStep) return false;
+  const at = table.subarray(0, computingEnd).indexOf(block, computedBlocks);
+  // What it holds instead of an own block is somebody else's to compute, or done.
+  return at >= 0 && !sequence.sharesAt(at);
+}

@@ -1,0 +1,263 @@
+import type { Arrivals, TraceBatch } from "./arrivals.ts";
+import { never, type Outcomes } from "./outcomes.ts";
+import type { TimedReplica } from "./timed-replica.ts";
+
+/** Quantiles are interpolated linearly between ranks, as numpy does. */
+export interface Distribution {
+  readonly mean: number;
+  readonly p50: number;
+  readonly p90: number;
+  readonly p95: number;
+  readonly p99: number;
+  readonly max: number;
+}
+
+/** Of the requests that were served; null if there was none (of `tpotMs`: none with a second token). */
+export interface Latency {
+  /** From arrival to the first token. */
+  readonly ttftMs: Distribution | null;
+  /** From the first token to the last one, per token after the first. */
+  readonly tpotMs: Distribution | null;
+  /** From arrival to the last token. */
+  readonly e2eMs: Distribution | null;
+  /** From arrival to the first admission. */
+  readonly queueMs: Distribution | null;
+}
+
+/** Requests that were served, over the time from the first arrival to the last token. */
+export interface Throughput {
+  readonly requestsPerS: number;
+  readonly inputTokensPerS: number;
+  readonly outputTokensPerS: number;
+  readonly makespanS: number;
+}
+
+/** What a service promises, in ms; what is absent is not promised. */
+export interface Slo {
+  readonly ttftMs?: number | undefined;
+  readonly tpotMs?: number | undefined;
+  readonly e2eMs?: number | undefined;
+}
+
+/** Of all requests that ended, also those that were refused, how many got what was promised. */
+export interface SloMetrics extends Slo {
+  readonly attained: number;
+  readonly goodputRequestsPerS: number;
+}
+
+export interface ReplicaMetrics {
+  readonly requests: number;
+  readonly lookupTokens: number;
+  readonly hitTokens: number;
+  readonly hitRatioToken: number;
+  /** Share of the makespan that a step was under way. */
+  readonly utilisation: number;
+  readonly steps: number;
+}
+
+export interface ClusterMetrics {
+  readonly replicas: readonly ReplicaMetrics[];
+  /** Requests of the busiest replica ÷ mean. */
+  readonly imbalance: number;
+  /** Of all prompt blocks that can be found at the end, the share that are copies: all but one of each content. */
+  readonly duplicated: number;
+}
+
+const msPerNs = 1e-6;
+
+/** The distribution of some values; sorts them. Undefined if there is none. */
+export function distribution(values: Float64Array): Distribution | null {
+  if (values.length === 0) return null;
+  values.sort();
+  let sum = 0;
+  for (const value of values) sum += value;
+  const [p50, p90, p95, p99] = [0.5, 0.9, 0.95, 0.99].map((share) => quantile(values, share));
+  return { mean: sum / values.length, p50, p90, p95, p99, max: values[values.length - 1] };
+}
+
+/** Of sorted values, interpolated between ranks. */
+export function quantile(sorted: Float64Array, share: number): number {
+  const at = share * (sorted.length - 1);
+  const below = Math.floor(at);
+  const above = Math.min(below + 1, sorted.length - 1);
+  return sorted[below] + (sorted[above] - sorted[below]) * (at - below);
+}
+
+/** A request that was served. */
+export interface ServedTimes {
+  readonly ttftMs: number;
+  /** undefined for an answer of one token. */
+  readonly tpotMs: number | undefined;
+  readonly e2eMs: number;
+  readonly queueMs: number;
+}
+
+/** What the times of requests are found from. */
+export type TimedOutcomes = {
+  readonly [Name in
+    | "refused"
+    | "arrivalNs"
+    | "admittedNs"
+    | "firstTokenNs"
+    | "finishedNs"
+    | "outputTokens"]: ArrayLike<number>;
+};
+
+/** Times of request `row`; undefined if it was refused. */
+export function timesOf(outcomes: TimedOutcomes, row: number): ServedTimes | undefined {
+  if (outcomes.refused[row] === 1) return undefined;
+  const { arrivalNs, admittedNs, firstTokenNs, finishedNs, outputTokens } = outcomes;
+  const arrival = arrivalNs[row];
+  const more = outputTokens[row] - 1;
+  return {
+    ttftMs: (firstTokenNs[row] - arrival) * msPerNs,
+    tpotMs: more > 0 ? ((finishedNs[row] - firstTokenNs[row]) * msPerNs) / more : undefined,
+    e2eMs: (finishedNs[row] - arrival) * msPerNs,
+    queueMs: (admittedNs[row] - arrival) * msPerNs,
+  };
+}
+
+/** A run that has ended or was stopped, simulated or real. */
+export interface Served {
+  readonly replicas: readonly TimedReplica[];
+  readonly arrivals: Arrivals;
+}
+
+/** What a run says of the requests that ended, without the first `warmup` of the trace. */
+export class Metrics {
+  /** From the first arrival to the last end. */
+  readonly makespanS: number;
+  readonly #run: Served;
+  readonly #warmup: number;
+
+  constructor(run: Served, warmup = 0) {
+    this.#run = run;
+    this.#warmup = warmup;
+    this.makespanS = this.#findMakespanS();
+  }
+
+  latency(): Latency {
+    const all = { ttftMs: [] as number[], tpotMs: [] as number[], e2eMs: [] as number[], queueMs: [] as number[] };
+    for (const times of this.#served()) {
+      all.ttftMs.push(times.ttftMs);
+      if (times.tpotMs !== undefined) all.tpotMs.push(times.tpotMs);
+      all.e2eMs.push(times.e2eMs);
+      all.queueMs.push(times.queueMs);
+    }
+    const of = (values: number[]) => distribution(Float64Array.from(values));
+    return { ttftMs: of(all.ttftMs), tpotMs: of(all.tpotMs), e2eMs: of(all.e2eMs), queueMs: of(all.queueMs) };
+  }
+
+  throughput(): Throughput {
+    let requests = 0;
+    let inputTokens = 0;
+    let outputTokens = 0;
+    for (const { outcomes, row } of this.#rows()) {
+      if (outcomes.refused[row] === 1) continue;
+      requests++;
+      inputTokens += outcomes.inputTokens[row];
+      outputTokens += outcomes.outputTokens[row];
+    }
+    const { makespanS } = this;
+    const perS = (count: number) => (makespanS === 0 ? 0 : count / makespanS);
+    return {
+      requestsPerS: perS(requests),
+      inputTokensPerS: perS(inputTokens),
+      outputTokensPerS: perS(outputTokens),
+      makespanS,
+    };
+  }
+
+  slo(slo: Slo): SloMetrics {
+    const within = (value: number | undefined, most: number | undefined) =>
+      value === undefined || most === undefined || value <= most;
+    let attained = 0;
+    for (const times of this.#served())
+      if (within(times.ttftMs, slo.ttftMs) && within(times.tpotMs, slo.tpotMs) && within(times.e2eMs, slo.e2eMs))
+        attained++;
+    let requests = 0;
+    for (const _ of this.#rows()) requests++;
+    const { makespanS } = this;
+    return {
+      ...slo,
+      attained: requests === 0 ? 0 : attained / requests,
+      goodputRequestsPerS: makespanS === 0 ? 0 : attained / makespanS,
+    };
+  }
+
+  cluster(): ClusterMetrics {
+    const { replicas } = this.#run;
+    const makespanNs = this.makespanS * 1e9;
+    const figures = replicas.map(({ cache: { counters }, busyNs, stepCount }) => ({
+      requests: counters.lookups,
+      lookupTokens: counters.lookupTokens,
+      hitTokens: counters.hitTokens,
+      hitRatioToken: counters.lookupTokens === 0 ? 0 : counters.hitTokens / counters.lookupTokens,
+      // Requests of the warm-up may run on when the last one that counts has ended.
+      utilisation: makespanNs === 0 ? 0 : Math.min(1, busyNs / makespanNs),
+      steps: stepCount,
+    }));
+    const requests = figures.map((each) => each.requests);
+    const total = requests.reduce((sum, count) => sum + count, 0);
+    return {
+      replicas: figures,
+      imbalance: total === 0 ? 1 : (Math.max(...requests) * replicas.length) / total,
+      duplicated: duplicated(this.#run),
+    };
+  }
+
+  #findMakespanS(): number {
+    let first = Number.POSITIVE_INFINITY;
+    let last = 0;
+    for (const { outcomes, row } of this.#rows()) {
+      first = Math.min(first, outcomes.arrivalNs[row]);
+      last = Math.max(last, outcomes.finishedNs[row]);
+    }
+    return Math.max(0, last - first) / 1e9;
+  }
+
+  /** Requests that ended; of a run that was stopped, others may be under way. */
+  *#rows(): Generator<{ readonly outcomes: Outcomes; readonly row: number }> {
+    for (const { outcomes, firstId } of this.#run.arrivals.batches)
+      for (let row = Math.max(0, this.#warmup - firstId); row < outcomes.refused.length; row++)
+        if (outcomes.finishedNs[row] !== never) yield { outcomes, row };
+  }
+
+  *#served(): Generator<ServedTimes> {
+    for (const { outcomes, row } of this.#rows()) {
+      const times = timesOf(outcomes, row);
+      if (times) yield times;
+    }
+  }
+}
+
+/** Contents that several replicas have cached at the end: a request's blocks can only be where it, or one like it, ran. */
+function duplicated({ replicas, arrivals }: Served): number {
+  if (replicas.length === 1) return 0;
+  const contents = Math.max(0, ...arrivals.batches.map(({ columns }) => columns!.distinct));
+  const anywhere = new Uint8Array(contents);
+  let copies = 0;
+  let distinct = 0;
+  for (const { number, cache } of replicas) {
+    const here = new Uint8Array(contents);
+    let table = new Int32Array(64);
+    const found = { blocks: 0, absent: 0, evicted: 0 };
+    const look = ({ columns }: TraceBatch, row: number): void => {
+      const { keys, start, promptBlocks } = columns!;
+      if (promptBlocks[row] > table.length) table = new Int32Array(promptBlocks[row] * 2);
+      cache.index.match(keys, start[row], promptBlocks[row], table, found);
+      for (let at = start[row]; at < start[row] + found.blocks; at++) {
+        const key = keys[at];
+        if (here[key] === 1) continue;
+        here[key] = 1;
+        copies++;
+        if (anywhere[key] === 0) distinct++;
+        anywhere[key] = 1;
+      }
+    };
+    for (const batch of arrivals.batches)
+      for (let row = 0; row < batch.outcomes.refused.length; row++)
+        if (batch.outcomes.replica[row] === number && batch.outcomes.refused[row] === 0) look(batch, row);
+  }
+  return copies === 0 ? 0 : (copies - distinct) / copies;
+}

@@ -1,0 +1,243 @@
+import type { KvCache } from "../cache/kv-cache.ts";
+import type { Request, Sequence } from "../cache/request.ts";
+import type { EventLog } from "../log/events.ts";
+import type { Scheduler } from "../plugins/index.ts";
+import { Replica } from "../replica/replica.ts";
+import type { StepPlan } from "../replica/step.ts";
+import type { Nanos } from "../trace/trace.ts";
+import type { TraceBatch } from "./arrivals.ts";
+import { type CallRules, measureCalls } from "./calls.ts";
+import { never } from "./outcomes.ts";
+import { measure, noLoad, type StepLoad } from "./step-load.ts";
+import type { Levels, TimeSeries } from "./time-series.ts";
+
+/** Hears of everything that takes time, for tables and timelines. */
+export interface StepObserver {
+  /** The next step, which has not run; valid only now. */
+  planned?(replica: TimedReplica, plan: StepPlan, startNs: Nanos): void;
+  /** `count` steps like this one, the first of them from `startNs`; the i-th one ends at `endsNs[i]`. */
+  steps?(replica: TimedReplica, load: Readonly<StepLoad>, startNs: Nanos, count: number, endsNs: Float64Array): void;
+  arrived?(request: Request, replica: number, nowNs: Nanos): void;
+  admitted?(sequence: Sequence, replica: number, nowNs: Nanos): void;
+  firstToken?(sequence: Sequence, replica: number, nowNs: Nanos): void;
+  /** As in `ReplicaListener`. */
+  swappedOut?(sequence: Sequence, tokens: number): void;
+  swappedIn?(sequence: Sequence, tokens: number): void;
+  ended?(sequence: Sequence, replica: number, nowNs: Nanos, refused: string | undefined): void;
+}
+
+export interface TimedReplicaParts {
+  readonly number: number;
+  readonly cache: KvCache;
+  readonly log: EventLog | undefined;
+  readonly scheduler: Scheduler;
+  readonly series: TimeSeries;
+  readonly hostBlocks: number;
+  /** Layers with sliding-window attention see so many tokens; undefined if none has it. */
+  readonly windowTokens?: number | undefined;
+  /** Of an engine that pads, if what its steps cost depends on it. */
+  readonly calls?: CallRules | undefined;
+  readonly observer?: StepObserver | undefined;
+  readonly before?: ((request: number, cache: KvCache, nowNs: Nanos) => void) | undefined;
+  readonly audit?: ((replica: Replica) => void) | undefined;
+  batchOf(id: number): TraceBatch;
+  ended(batch: TraceBatch, row: number): void;
+}
+
+/** A replica in time, made up or real: what its requests and steps did, and when. Somebody else knows how long steps take. */
+export class TimedReplica {
+  readonly number: number;
+  readonly replica: Replica;
+  readonly cache: KvCache;
+  readonly log: EventLog | undefined;
+  /** A step is under way. */
+  isBusy = false;
+  /** Why requests were refused, and how many. */
+  readonly refusals = new Map<string, number>();
+  stepCount = 0;
+  busyNs: Nanos = 0;
+  readonly #parts: TimedReplicaParts;
+  /** What the last step consisted of. */
+  readonly load = noLoad();
+  readonly #levels: Levels = {
+    waiting: 0,
+    running: 0,
+    freeBlocks: 0,
+    privateBlocks: 0,
+    idleBlocks: 0,
+    heldBlocks: 0,
+    busy: 0,
+  };
+  #levelsSinceNs = 0;
+  /** Of the cache's counters, what the series has been told. */
+  readonly #told = { lookupTokens: 0, hitTokens: 0, evictedBlocks: 0, preemptions: 0 };
+  readonly #endNs = new Float64Array(1);
+  #plan: StepPlan | undefined;
+  /** Nothing has happened since the last step but that it ended: the next one may be like it. */
+  isUndisturbed = false;
+  #startedNs = 0;
+
+  constructor(parts: TimedReplicaParts) {
+    const { cache, scheduler, log, hostBlocks, number } = parts;
+    this.#parts = parts;
+    this.number = number;
+    this.cache = cache;
+    this.log = log;
+    const listener = {
+      firstToken: (sequence: Sequence, nowNs: Nanos) => this.#firstToken(sequence, nowNs),
+      swappedOut: (sequence: Sequence, tokens: number) => parts.observer?.swappedOut?.(sequence, tokens),
+      swappedIn: (sequence: Sequence, tokens: number) => parts.observer?.swappedIn?.(sequence, tokens),
+      admitted: (sequence: Sequence, nowNs: Nanos) => this.#admitted(sequence, nowNs),
+      finished: (sequence: Sequence, nowNs: Nanos) => this.#ended(sequence, nowNs, undefined),
+      refused: (sequence: Sequence, why: string, nowNs: Nanos) => this.#ended(sequence, nowNs, why),
+    };
+    this.replica = new Replica({ cache, scheduler, log, generation: "step", hostBlocks, listener });
+    this.#readLevels(0);
+  }
+
+  submit(request: Request, nowNs: Nanos): void {
+    const { before } = this.#parts;
+    this.settle(nowNs);
+    before?.(request.id, this.cache, nowNs);
+    this.replica.submit(request, nowNs);
+    this.#parts.observer?.arrived?.(request, this.number, nowNs);
+    this.isUndisturbed = false;
+    this.#readLevels(nowNs);
+  }
+
+  /** Counters begin anew: the first request that is in the figures has come. */
+  beginMetrics(nowNs: Nanos): void {
+    this.settle(nowNs);
+    this.cache.counters.reset();
+    this.stepCount = 0;
+    // What has passed of the step under way will be counted with the rest of it.
+    this.busyNs = this.#plan === undefined ? 0 : this.#startedNs - nowNs;
+    for (const name of toldCounters) this.#told[name] = 0;
+  }
+
+  /** Plans the next step, which is under way then; undefined if there is nothing to do. */
+  beginStep(nowNs: Nanos): StepPlan | undefined {
+    this.settle(nowNs);
+    const plan = this.replica.plan(nowNs);
+    this.#parts.audit?.(this.replica);
+    this.#readLevels(nowNs);
+    this.isBusy = !plan.isEmpty;
+    this.#levels.busy = plan.isEmpty ? 0 : 1;
+    if (plan.isEmpty) return undefined;
+    const { windowTokens, calls } = this.#parts;
+    measure(this.load, plan, windowTokens);
+    if (calls) measureCalls(this.load, plan, calls);
+    this.#plan = plan;
+    this.#startedNs = nowNs;
+    this.#parts.observer?.planned?.(this, plan, nowNs);
+    return plan;
+  }
+
+  /** The step under way ends; `finished` as in `StepResult`. */
+  endStep(nowNs: Nanos, finished?: readonly boolean[]): void {
+    this.isBusy = false;
+    this.isUndisturbed = true;
+    const plan = this.#plan;
+    // Steps that were taken at once are settled already.
+    if (plan === undefined) return;
+    this.#plan = undefined;
+    this.settle(nowNs);
+    const { observer, audit } = this.#parts;
+    this.#endNs[0] = nowNs;
+    this.#count(this.#startedNs, 1, this.#endNs);
+    observer?.steps?.(this, this.load, this.#startedNs, 1, this.#endNs);
+    const durationNs = nowNs - this.#startedNs;
+    this.replica.commit(plan, finished ? { durationNs, finished } : { durationNs }, nowNs);
+    audit?.(this.replica);
+    this.#readLevels(nowNs);
+    this.#levels.busy = 0;
+  }
+
+  /** So many steps like the last one, from now on: the i-th of them ends at `endsNs[i]`, and `load` is that of the last. */
+  repeatStep(nowNs: Nanos, steps: number, endsNs: Float64Array): void {
+    this.settle(nowNs);
+    this.replica.repeat(steps, endsNs);
+    this.#count(nowNs, steps, endsNs);
+    this.#parts.observer?.steps?.(this, this.load, nowNs, steps, endsNs);
+    this.isBusy = true;
+    this.#levels.busy = 1;
+  }
+
+  #firstToken(sequence: Sequence, nowNs: Nanos): void {
+    const { batchOf, observer } = this.#parts;
+    const { id } = sequence.request;
+    const { outcomes, firstId } = batchOf(id);
+    outcomes.firstTokenNs[id - firstId] = nowNs;
+    observer?.firstToken?.(sequence, this.number, nowNs);
+  }
+
+  #count(startNs: Nanos, steps: number, endsNs: Float64Array): void {
+    const { prefillTokens, decodeTokens, logits } = this.load;
+    this.stepCount += steps;
+    this.busyNs += endsNs[steps - 1] - startNs;
+    this.#parts.series.addSteps(endsNs, steps, prefillTokens + decodeTokens, logits);
+  }
+
+  #admitted(sequence: Sequence, nowNs: Nanos): void {
+    const { batchOf, observer } = this.#parts;
+    const { id } = sequence.request;
+    const { outcomes, firstId } = batchOf(id);
+    const row = id - firstId;
+    if (outcomes.admittedNs[row] === never) {
+      outcomes.admittedNs[row] = nowNs;
+      outcomes.hitBlocks[row] = sequence.cachedBlocks;
+      outcomes.hitTokens[row] = sequence.cachedTokens;
+    }
+    observer?.admitted?.(sequence, this.number, nowNs);
+  }
+
+  #ended(sequence: Sequence, nowNs: Nanos, refused: string | undefined): void {
+    const { batchOf, observer, series, ended } = this.#parts;
+    const { id } = sequence.request;
+    const batch = batchOf(id);
+    const row = id - batch.firstId;
+    batch.outcomes.preemptions[row] = sequence.preemptions;
+    batch.outcomes.finishedNs[row] = nowNs;
+    if (refused !== undefined) {
+      batch.outcomes.refused[row] = 1;
+      if (id >= this.cache.countFrom) this.refusals.set(refused, (this.refusals.get(refused) ?? 0) + 1);
+    }
+    series.add(refused === undefined ? "finished" : "refused", nowNs, 1);
+    observer?.ended?.(sequence, this.number, nowNs, refused);
+    ended(batch, row);
+  }
+
+  /** The levels were what they are until now. */
+  settle(nowNs: Nanos): void {
+    this.#parts.series.addLevels(this.#levels, this.#levelsSinceNs, nowNs);
+    this.#levelsSinceNs = nowNs;
+  }
+
+  /** What `settle` would add, to another series: for those who look on. */
+  settleInto(series: TimeSeries, nowNs: Nanos): void {
+    series.addLevels(this.#levels, this.#levelsSinceNs, nowNs);
+  }
+
+  #readLevels(nowNs: Nanos): void {
+    const { replica, cache } = this;
+    const levels = this.#levels;
+    const cached = cache.index.blockCount;
+    const idle = cache.index.evictableBlocks;
+    const free = cache.freeBlocks;
+    levels.waiting = replica.waitingCount;
+    levels.running = replica.runningCount;
+    levels.freeBlocks = free;
+    levels.idleBlocks = idle;
+    levels.heldBlocks = cached - idle;
+    levels.privateBlocks = cache.pool.blockCount - free - cached;
+    const { counters } = cache;
+    const told = this.#told;
+    for (const name of toldCounters) {
+      if (counters[name] === told[name]) continue;
+      this.#parts.series.add(name, nowNs, counters[name] - told[name]);
+      told[name] = counters[name];
+    }
+  }
+}
+
+const toldCounters = ["lookupTokens", "hitTokens", "evictedBlocks", "preemptions"] as const;

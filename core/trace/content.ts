@@ -1,0 +1,409 @@
+import { assert, InputError } from "../errors.ts";
+import { grown } from "../grown.ts";
+import { Sessions } from "./sessions.ts";
+import type { Trace } from "./trace.ts";
+
+/**
+ * What the blocks of every request hold, as content ids: two blocks have the same id exactly when they hold the same
+ * tokens *with the same tokens before them* in the same namespace. Everything behind this line (indexes, policies,
+ * counters, the optimum) compares one integer and never sees a token.
+ */
+export interface BlockColumns {
+  readonly blockTokens: number;
+  /** Content id of each block; the blocks of request r are `keys[start[r] .. start[r + 1])`. */
+  readonly keys: Uint32Array;
+  readonly start: Float64Array;
+  /** How many of a request's blocks the prompt fills (its partial last block only in content-id traces). */
+  readonly promptBlocks: Uint32Array;
+  /** One more than the largest id so far. */
+  readonly distinct: number;
+  /** The same ids without regard to namespaces; only where the trace has namespaces. */
+  readonly plainKeys?: Uint32Array;
+  /** What is in the blocks; only where parts of blocks may be used (rule `partial`). */
+  readonly contents?: BlockContents;
+  /** Content id of what each prompt has behind its whole blocks, or `noTail`; with `contents`. */
+  readonly tails?: Uint32Array;
+  /** Answers have content ids, too. */
+  readonly generated?: boolean;
+  /** So has what a request has in its last, incomplete block when it ends. */
+  readonly storedTails?: boolean;
+}
+
+export const noTail = 0xffff_ffff;
+
+export interface BlockContents {
+  /** How many tokens two blocks have in common from their beginning; 0 if what precedes them differs. */
+  commonTokens(a: number, b: number): number;
+}
+
+/** Chains a block's tokens onto the state of its prefix: `lanes` goes in as the parent's and comes out as the block's. */
+export type ChainHash = (lanes: Int32Array, tokens: Uint32Array, from: number, count: number) => void;
+
+/**
+ * Four independent 32-bit multiply-xor lanes, crossed at the end of the block. Fast (the lanes overlap in the
+ * processor) and well spread, but not safe against an adversary: that is why ids are confirmed by comparing content.
+ */
+export const fourLanes: ChainHash = (lanes, tokens, from, count) => {
+  let a = lanes[0];
+  let b = lanes[1];
+  let c = lanes[2];
+  let d = lanes[3];
+  const end = (from + count) | 0;
+  let i = from | 0;
+  for (const whole = end - 3; i < whole; i += 4) {
+    a = Math.imul(a ^ tokens[i], 0x9e3779b1);
+    b = Math.imul(b ^ tokens[i + 1], 0x85ebca77);
+    c = Math.imul(c ^ tokens[i + 2], 0xc2b2ae3d);
+    d = Math.imul(d ^ tokens[i + 3], 0x27d4eb2f);
+    a ^= a >>> 15;
+    b ^= b >>> 13;
+    c ^= c >>> 16;
+    d ^= d >>> 14;
+  }
+  for (; i < end; i++) {
+    a = Math.imul(a ^ tokens[i], 0x9e3779b1);
+    a ^= a >>> 15;
+    const first = a;
+    a = b;
+    b = c;
+    c = d;
+    d = first;
+  }
+  // Every lane gets something of all four, and of the block's length.
+  let all = a ^ (b << 7) ^ (c << 13) ^ (d << 19) ^ b ^ c ^ d ^ count;
+  all = Math.imul(all ^ (all >>> 15), 0x165667b1);
+  all ^= all >>> 13;
+  a = Math.imul(a ^ all, 0x9e3779b1);
+  b = Math.imul(b ^ all, 0x85ebca77);
+  c = Math.imul(c ^ all, 0xc2b2ae3d);
+  d = Math.imul(d ^ all, 0x27d4eb2f);
+  lanes[0] = a ^ (a >>> 16);
+  lanes[1] = b ^ (b >>> 15);
+  lanes[2] = c ^ (c >>> 14);
+  lanes[3] = d ^ (d >>> 17);
+};
+
+export interface ContentIdsOptions {
+  /** Keys in a full block: tokens, or units of a content-id trace. */
+  readonly blockKeys: number;
+  readonly hash?: ChainHash;
+  /** `compare`: equal hashes are confirmed by content. `trust`: equal 128-bit hashes count as equal content. */
+  readonly collision?: "compare" | "trust";
+  /** Keep what is in the blocks for `commonKeys`, also where hashes are trusted. */
+  readonly keep?: boolean;
+}
+
+const noParent = 0xffff_ffff;
+/** Tokens that a trace does not tell: above all that are ids of tokens. */
+const firstUnknown = 2 ** 31;
+/** Namespace of answers that a trace does not tell. */
+const unknownSpace = 0x7fff_ffff;
+
+/**
+ * Gives every prefix of whole blocks a number of its own. A prefix is found by its chained hash and confirmed by its
+ * parent's number and its own tokens, so by induction the whole prefix is compared, at the price of one block.
+ */
+export class ContentIds {
+  /** Ids given out so far: 0 .. count − 1. */
+  count = 0;
+  readonly #blockKeys: number;
+  readonly #hash: ChainHash;
+  readonly #compare: boolean;
+  readonly #keeps: boolean;
+  #parent = new Uint32Array(1024);
+  #length = new Uint16Array(1024);
+  #lanes = new Int32Array(4 * 1024);
+  #tokens: Uint32Array;
+  /** Open addressing: id + 1, 0 = empty; never more than half full. */
+  #slots = new Uint32Array(2048);
+  readonly #scratch = new Int32Array(4);
+
+  constructor(options: ContentIdsOptions) {
+    this.#blockKeys = options.blockKeys;
+    this.#hash = options.hash ?? fourLanes;
+    this.#compare = options.collision !== "trust";
+    this.#keeps = this.#compare || options.keep === true;
+    this.#tokens = new Uint32Array(this.#keeps ? 1024 * options.blockKeys : 0);
+  }
+
+  /** The id of `tokens[from .. from + count)` after the prefix `parent` (undefined: at the start of `namespace`). */
+  intern(parent: number | undefined, namespace: number, tokens: Uint32Array, from: number, count: number): number {
+    const lanes = this.#scratch;
+    if (parent === undefined) {
+      lanes[0] = Math.imul(namespace, 0x2545f491) ^ 0x6a09e667;
+      lanes[1] = namespace ^ 0x3c6ef372;
+      lanes[2] = 0x1f83d9ab;
+      lanes[3] = 0x5be0cd19;
+    } else {
+      for (let lane = 0; lane < 4; lane++) lanes[lane] = this.#lanes[parent * 4 + lane];
+    }
+    // The root of a namespace is a parent too: numbered down from the top, where no id ever gets.
+    const above = parent ?? noParent - namespace;
+    this.#hash(lanes, tokens, from, count);
+    const mask = this.#slots.length - 1;
+    for (let slot = lanes[0] & mask; ; slot = (slot + 1) & mask) {
+      const id = this.#slots[slot] - 1;
+      if (id < 0) return this.#add(slot, above, tokens, from, count);
+      if (this.#sameHash(id) && (!this.#compare || this.#sameContent(id, above, tokens, from, count))) return id;
+    }
+  }
+
+  /** Keys that two contents have in common from their beginning; 0 if their parents differ. */
+  commonKeys(a: number, b: number): number {
+    if (this.#parent[a] !== this.#parent[b]) return 0;
+    const [first, second] = [a * this.#blockKeys, b * this.#blockKeys];
+    const end = Math.min(this.#length[a], this.#length[b]);
+    let count = 0;
+    while (count < end && this.#tokens[first + count] === this.#tokens[second + count]) count++;
+    return count;
+  }
+
+  #sameHash(id: number): boolean {
+    const lanes = this.#scratch;
+    const at = id * 4;
+    return (
+      this.#lanes[at] === lanes[0] &&
+      this.#lanes[at + 1] === lanes[1] &&
+      this.#lanes[at + 2] === lanes[2] &&
+      this.#lanes[at + 3] === lanes[3]
+    );
+  }
+
+  #sameContent(id: number, parent: number, tokens: Uint32Array, from: number, count: number): boolean {
+    if (this.#parent[id] !== parent || this.#length[id] !== count) return false;
+    const at = id * this.#blockKeys;
+    for (let i = 0; i < count; i++) if (this.#tokens[at + i] !== tokens[from + i]) return false;
+    return true;
+  }
+
+  #add(slot: number, parent: number, tokens: Uint32Array, from: number, count: number): number {
+    const id = this.count++;
+    if (id === this.#parent.length) this.#grow();
+    this.#parent[id] = parent;
+    this.#length[id] = count;
+    this.#lanes.set(this.#scratch, id * 4);
+    if (this.#keeps) {
+      const at = id * this.#blockKeys;
+      for (let i = 0; i < count; i++) this.#tokens[at + i] = tokens[from + i];
+    }
+    this.#slots[slot] = id + 1;
+    if (this.count * 2 > this.#slots.length) this.#rehash();
+    return id;
+  }
+
+  #grow(): void {
+    const length = this.#parent.length * 2;
+    this.#parent = grown(this.#parent, length);
+    this.#length = grown(this.#length, length);
+    this.#lanes = grown(this.#lanes, length * 4);
+    if (this.#keeps) this.#tokens = grown(this.#tokens, length * this.#blockKeys);
+  }
+
+  #rehash(): void {
+    this.#slots = new Uint32Array(this.#slots.length * 2);
+    const mask = this.#slots.length - 1;
+    for (let id = 0; id < this.count; id++) {
+      let slot = this.#lanes[id * 4] & mask;
+      while (this.#slots[slot] !== 0) slot = (slot + 1) & mask;
+      this.#slots[slot] = id + 1;
+    }
+  }
+}
+
+export interface BlockKeysOptions {
+  readonly unitTokens: number;
+  readonly blockTokens: number;
+  /** Also number the blocks that generated tokens fill (rule `cache-generated`). */
+  readonly generated?: boolean;
+  /** Also tell what is in the blocks, and number what is behind the last whole one (rule `partial`). */
+  readonly parts?: boolean;
+  /** A prompt's partial last block counts as one of its blocks, as it always does in traces of content ids. */
+  readonly wholePrompts?: boolean;
+  /** Also number what a finished request has in its last, incomplete block (rule `store-tail`). */
+  readonly storedTails?: boolean;
+  /** Every session is a namespace of its own (rule `share=session`), and so is a request without one. */
+  readonly bySession?: boolean;
+  readonly hash?: ChainHash;
+  readonly collision?: "compare" | "trust";
+}
+
+/** Turns traces, batch after batch, into content ids at one block size. */
+export class BlockKeys implements BlockContents {
+  readonly blockTokens: number;
+  readonly #unitTokens: number;
+  readonly #unitsPerBlock: number;
+  readonly #generated: boolean;
+  readonly #parts: boolean;
+  readonly #wholePrompts: boolean;
+  readonly #storedTails: boolean;
+  readonly #sessions: Sessions | undefined;
+  readonly #ids: ContentIds;
+  readonly #plainIds: ContentIds;
+  #row = new Uint32Array(1024);
+  #distinct = 0;
+  #numberOfId: Uint32Array = new Uint32Array(0);
+  #unknownAnswers = 0;
+  /** Whether ids are made here or are the trace's own; the same for all batches, or they would collide. */
+  #interns: boolean | undefined;
+
+  /** @throws InputError if the block size is not a multiple of the trace's unit. */
+  constructor(options: BlockKeysOptions) {
+    const { unitTokens, blockTokens } = options;
+    if (!Number.isInteger(blockTokens) || blockTokens <= 0 || blockTokens % unitTokens !== 0) {
+      throw new InputError(
+        `block size is ${blockTokens}, expected a multiple of the trace's unit, ${unitTokens} tokens`,
+      );
+    }
+    this.blockTokens = blockTokens;
+    this.#unitTokens = unitTokens;
+    this.#unitsPerBlock = blockTokens / unitTokens;
+    if (this.#unitsPerBlock > 0xffff)
+      throw new InputError(`block size is ${this.#unitsPerBlock} units of the trace, expected at most 65535`);
+    this.#generated = options.generated ?? false;
+    this.#parts = options.parts ?? false;
+    this.#wholePrompts = options.wholePrompts ?? false;
+    this.#storedTails = options.storedTails ?? false;
+    this.#sessions = options.bySession ? new Sessions() : undefined;
+    const { hash, collision } = options;
+    const ids = { blockKeys: this.#unitsPerBlock, ...(hash && { hash }), ...(collision && { collision }) };
+    this.#ids = new ContentIds({ ...ids, keep: this.#parts });
+    this.#plainIds = new ContentIds(ids);
+  }
+
+  commonTokens(a: number, b: number): number {
+    return this.#ids.commonKeys(a, b) * this.#unitTokens;
+  }
+
+  /** The block columns of one trace or batch. At the trace's own unit they are the trace's own arrays. */
+  of(trace: Trace): BlockColumns {
+    assert(trace.unitTokens === this.#unitTokens, `a trace of unit ${trace.unitTokens}, expected ${this.#unitTokens}`);
+    const apart = this.#sessions !== undefined || trace.optional.namespace !== undefined;
+    const interns = trace.unitTokens === 1 || apart || this.#parts;
+    this.#interns ??= interns;
+    if (interns !== this.#interns) throw new InputError("some parts of the trace have namespaces and others have none");
+    const numbered = interns ? this.#interned(trace) : this.#fromContentIds(trace);
+    const columns = {
+      ...numbered,
+      ...(this.#generated && { generated: true }),
+      ...(this.#storedTails && { storedTails: true }),
+    };
+    assert(
+      columns.keys.length < 2 ** 31,
+      "a batch has more blocks than a 32-bit place counts; read it in smaller ones",
+    );
+    return columns;
+  }
+
+  /** Content ids say all: a block's id is that of the last unit in it. */
+  #fromContentIds(trace: Trace): BlockColumns {
+    const m = this.#unitsPerBlock;
+    if (!this.#generated) this.#distinct = Math.max(this.#distinct, trace.distinctKeys);
+    const n = trace.requestCount;
+    const promptBlocks = new Uint32Array(n);
+    for (let r = 0; r < n; r++) promptBlocks[r] = Math.ceil((trace.keyStart[r + 1] - trace.keyStart[r]) / m);
+    const { blockTokens } = this;
+    if (m === 1 && !this.#generated) {
+      return { blockTokens, keys: trace.keys, start: trace.keyStart, promptBlocks, distinct: this.#distinct };
+    }
+    const start = new Float64Array(n + 1);
+    for (let r = 0; r < n; r++) start[r + 1] = start[r] + Math.max(promptBlocks[r], this.#allBlocks(trace, r));
+    const keys = new Uint32Array(start[n]);
+    const numbered = this.#generated ? this.#numbered(trace) : undefined;
+    for (let r = 0; r < n; r++) {
+      const end = trace.keyStart[r + 1] - 1;
+      for (let i = 0; i < promptBlocks[r]; i++) {
+        const key = trace.keys[Math.min(trace.keyStart[r] + (i + 1) * m - 1, end)];
+        keys[start[r] + i] = numbered ? numbered[key] : key;
+      }
+      // The trace does not say what was generated: each such block is content that nobody asks for again.
+      for (let at = start[r] + promptBlocks[r]; at < start[r + 1]; at++) keys[at] = this.#distinct++;
+    }
+    return { blockTokens, keys, start, promptBlocks, distinct: this.#distinct };
+  }
+
+  /** Numbers of the trace's ids among those of generated blocks, which later batches must not meet. */
+  #numbered(trace: Trace): Uint32Array {
+    const known = this.#numberOfId.length;
+    if (trace.distinctKeys > known) {
+      const larger = grown(this.#numberOfId, trace.distinctKeys);
+      for (let id = known; id < larger.length; id++) larger[id] = this.#distinct++;
+      this.#numberOfId = larger;
+    }
+    return this.#numberOfId;
+  }
+
+  /** Blocks that the prompt and all of the answer but its last token fill, or with their tail begin. */
+  #allBlocks(trace: Trace, r: number): number {
+    const blocks = knownTokens(trace, r, this.#generated) / this.blockTokens;
+    if (this.#storedTails) return Math.ceil(blocks);
+    return this.#generated ? Math.floor(blocks) : 0;
+  }
+
+  #interned(trace: Trace): BlockColumns {
+    const { generatedKeys, generatedStart } = trace.optional;
+    const namespace = this.#sessions ? this.#sessions.of(trace) : trace.optional.namespace;
+    const tokens = trace.unitTokens === 1;
+    const m = this.#unitsPerBlock;
+    const n = trace.requestCount;
+    const promptBlocks = new Uint32Array(n);
+    const start = new Float64Array(n + 1);
+    const withAnswer = this.#generated && tokens && generatedKeys !== undefined && generatedStart !== undefined;
+    const unknownAnswer = this.#generated && !withAnswer;
+    for (let r = 0; r < n; r++) {
+      const units = trace.keyStart[r + 1] - trace.keyStart[r];
+      promptBlocks[r] = tokens && !this.#wholePrompts ? Math.floor(units / m) : Math.ceil(units / m);
+      start[r + 1] = start[r] + Math.max(promptBlocks[r], this.#allBlocks(trace, r));
+    }
+    const keys = new Uint32Array(start[n]);
+    const plainKeys = namespace ? new Uint32Array(start[n]) : undefined;
+    const tails = this.#parts ? new Uint32Array(n).fill(noTail) : undefined;
+    for (let r = 0; r < n; r++) {
+      const units = trace.keyStart[r + 1] - trace.keyStart[r];
+      const answer = withAnswer ? generatedStart[r + 1] - generatedStart[r] : 0;
+      if (units + answer >= this.#row.length) this.#row = new Uint32Array(2 * (units + answer) + 1);
+      this.#row.set(trace.keys.subarray(trace.keyStart[r], trace.keyStart[r + 1]));
+      if (withAnswer) this.#row.set(generatedKeys.subarray(generatedStart[r], generatedStart[r + 1]), units);
+      // In units, as far as keys and values are there: the last token of an answer is never computed.
+      const known = tokens ? Math.min(units + answer, knownTokens(trace, r, this.#generated)) : units + answer;
+      const count = unknownAnswer ? promptBlocks[r] : start[r + 1] - start[r];
+      const rest = units - promptBlocks[r] * m;
+      let above: number | undefined;
+      let plainAbove: number | undefined;
+      for (let i = 0; i < count; i++) {
+        if (tails && i === promptBlocks[r] && rest > 0) tails[r] = this.#tail(namespace?.[r], above, i * m, rest);
+        const length = Math.min(m, (i < promptBlocks[r] ? units : known) - i * m);
+        above = this.#ids.intern(above, namespace ? namespace[r] : 0, this.#row, i * m, length);
+        keys[start[r] + i] = above;
+        if (plainKeys)
+          plainKeys[start[r] + i] = plainAbove = this.#plainIds.intern(plainAbove, 0, this.#row, i * m, length);
+      }
+      if (tails && count === promptBlocks[r] && rest > 0) tails[r] = this.#tail(namespace?.[r], above, count * m, rest);
+      let at = start[r] + count;
+      // A block that goes on with an answer nobody knows begins with the end of the prompt all the same.
+      if (tails && unknownAnswer && rest > 0 && at < start[r + 1]) {
+        this.#row[units] = firstUnknown + this.#unknownAnswers++;
+        keys[at] = this.#ids.intern(above, namespace ? namespace[r] : 0, this.#row, count * m, rest + 1);
+        if (plainKeys) plainKeys[at] = this.#plainIds.intern(plainAbove, 0, this.#row, count * m, rest + 1);
+        at++;
+      }
+      // Answers that the trace does not tell: content that nobody asks for again.
+      for (; at < start[r + 1]; at++) {
+        this.#row[0] = this.#unknownAnswers++;
+        keys[at] = this.#ids.intern(undefined, unknownSpace, this.#row, 0, 1);
+        if (plainKeys) plainKeys[at] = this.#plainIds.intern(undefined, unknownSpace, this.#row, 0, 1);
+      }
+    }
+    const columns = { blockTokens: this.blockTokens, keys, start, promptBlocks, distinct: this.#ids.count };
+    return { ...columns, ...(plainKeys && { plainKeys }), ...(tails && { tails, contents: this }) };
+  }
+
+  /** The id of a prompt's tokens behind its last whole block. */
+  #tail(namespace: number | undefined, above: number | undefined, from: number, count: number): number {
+    return this.#ids.intern(above, namespace ?? 0, this.#row, from, count);
+  }
+}
+
+/** Tokens whose keys and values are there when a request ends, as far as they are cached. */
+export function knownTokens(trace: Trace, r: number, generated: boolean): number {
+  return trace.inputTokens[r] + (generated ? Math.max(0, trace.outputTokens[r] - 1) : 0);
+}

@@ -1,0 +1,253 @@
+import { InputError } from "../errors.ts";
+import { grown } from "../grown.ts";
+
+/** A point in time or a duration in integer nanoseconds; exact up to 2^53 ns, which is 104 days. */
+export type Nanos = number;
+
+/**
+ * Requests as columns. Row r asks for `inputTokens[r]` prompt tokens, whose keys are
+ * `keys[keyStart[r] .. keyStart[r + 1])`.
+ *
+ * `unitTokens` says what a key is: 1 = a token id; more = the content id of a block of that many tokens *with all that
+ * precedes it*, so that two equal ids mean two equal prefixes. A row's last key may stand for a partial unit. Content
+ * ids are dense: 0 .. `distinctKeys` − 1, numbered by first appearance.
+ */
+export interface Trace {
+  readonly unitTokens: number;
+  readonly requestCount: number;
+  /** Integer nanoseconds from the start of the trace, never decreasing. */
+  readonly arrivalNs: Float64Array;
+  readonly inputTokens: Uint32Array;
+  /** What was really generated. Executors may see it, schedulers may not. */
+  readonly outputTokens: Uint32Array;
+  /** What the client asked for: the only output length that a scheduler may see. */
+  readonly maxOutputTokens: Uint32Array;
+  readonly keys: Uint32Array;
+  /** `requestCount + 1` offsets into `keys`. */
+  readonly keyStart: Float64Array;
+  /** One more than the largest key so far, over all batches of the source. */
+  readonly distinctKeys: number;
+  readonly optional: OptionalColumns;
+}
+
+/** Columns that only some sources have. Absent means that the source says nothing about it. */
+export interface OptionalColumns {
+  /** Requests of different namespaces (tenant salt, adapter) never share a block. Dense ids; 0 = none. */
+  namespace?: Uint32Array;
+  /** Dense ids of conversations; 0 = none. */
+  session?: Uint32Array;
+  /** Row of the request that this one continues, counted over the whole source; −1 = none. */
+  parent?: Int32Array;
+  /** Pause between the end of the parent and this arrival, in nanoseconds. */
+  thinkNs?: Float64Array;
+  /** Larger is more important. */
+  priority?: Int32Array;
+  /** How long after its last use what a request stores keeps its priority, in nanoseconds; 0 = for ever. */
+  retentionNs?: Float64Array;
+  /** Dense ids of traffic classes; 0 = none. */
+  category?: Uint32Array;
+  /** Length of a user-marked prefix, in tokens. */
+  markedTokens?: Uint32Array;
+  /** Token ids of what was generated (unit 1 only), with `requestCount + 1` offsets. */
+  generatedKeys?: Uint32Array;
+  generatedStart?: Float64Array;
+}
+
+/** One request as a reader finds it; `TraceBuilder.add` turns it into columns. */
+export interface TraceRow {
+  arrivalNs: Nanos;
+  inputTokens: number;
+  outputTokens: number;
+  maxOutputTokens?: number;
+  keys: ArrayLike<number>;
+  namespace?: number;
+  session?: number;
+  parent?: number;
+  thinkNs?: Nanos;
+  priority?: number;
+  retentionNs?: Nanos;
+  category?: number;
+  markedTokens?: number;
+  generatedKeys?: ArrayLike<number>;
+}
+
+/** Where requests come from. Batches share one numbering of keys, so that a trace larger than memory can stream. */
+export interface TraceSource {
+  /** Name of the format, as `--format` takes it. */
+  readonly format: string;
+  /** Files that it reads, in order; empty for a generator. */
+  readonly files: readonly string[];
+  /** @throws TraceError with file, line, what was found and what was expected. */
+  batches(): AsyncIterable<Trace>;
+}
+
+type RowColumn =
+  | "namespace"
+  | "session"
+  | "parent"
+  | "thinkNs"
+  | "priority"
+  | "retentionNs"
+  | "category"
+  | "markedTokens";
+type Column = Float64Array | Uint32Array | Int32Array;
+
+const optionalColumns = {
+  namespace: (n: number) => new Uint32Array(n),
+  session: (n: number) => new Uint32Array(n),
+  parent: (n: number) => new Int32Array(n).fill(-1),
+  thinkNs: (n: number) => new Float64Array(n),
+  priority: (n: number) => new Int32Array(n),
+  retentionNs: (n: number) => new Float64Array(n),
+  category: (n: number) => new Uint32Array(n),
+  markedTokens: (n: number) => new Uint32Array(n),
+} satisfies Record<RowColumn, (n: number) => Column>;
+
+/** Collects rows into columns. Readers and generators use it; it does not validate, readers do. */
+export class TraceBuilder {
+  readonly unitTokens: number;
+  requestCount = 0;
+  #distinctKeys: number;
+  #keyCount = 0;
+  #generatedCount = 0;
+  #arrivalNs = new Float64Array(1024);
+  #inputTokens = new Uint32Array(1024);
+  #outputTokens = new Uint32Array(1024);
+  #maxOutputTokens = new Uint32Array(1024);
+  #keyStart = new Float64Array(1025);
+  #keys: Uint32Array = new Uint32Array(1 << 14);
+  #generatedStart = new Float64Array(1025);
+  #generatedKeys: Uint32Array | undefined;
+  readonly #optional = new Map<RowColumn, Column>();
+
+  constructor(unitTokens: number, distinctKeys = 0) {
+    this.unitTokens = unitTokens;
+    this.#distinctKeys = distinctKeys;
+  }
+
+  /** Appends one request. `row` may be reused by the caller. */
+  add(row: TraceRow): void {
+    const r = this.requestCount++;
+    if (r === this.#arrivalNs.length) this.#growRows(r * 2);
+    this.#arrivalNs[r] = row.arrivalNs;
+    this.#inputTokens[r] = row.inputTokens;
+    this.#outputTokens[r] = row.outputTokens;
+    this.#maxOutputTokens[r] = row.maxOutputTokens ?? row.outputTokens;
+    this.#keys = this.#append(this.#keys, this.#keyCount, row.keys);
+    this.#keyCount += row.keys.length;
+    this.#keyStart[r + 1] = this.#keyCount;
+    if (row.generatedKeys) {
+      this.#generatedKeys = this.#append(
+        this.#generatedKeys ?? new Uint32Array(1 << 14),
+        this.#generatedCount,
+        row.generatedKeys,
+      );
+      this.#generatedCount += row.generatedKeys.length;
+    }
+    this.#generatedStart[r + 1] = this.#generatedCount;
+    for (const name of Object.keys(optionalColumns) as RowColumn[]) {
+      const value = row[name];
+      if (value === undefined) continue;
+      let column = this.#optional.get(name);
+      if (!column) this.#optional.set(name, (column = optionalColumns[name](this.#arrivalNs.length)));
+      column[r] = value;
+    }
+  }
+
+  /** The rows so far as a trace of its own; the builder is empty afterwards and keeps its numbering. */
+  take(): Trace {
+    const n = this.requestCount;
+    const optional: OptionalColumns = {};
+    for (const [name, column] of this.#optional) Object.assign(optional, { [name]: column.slice(0, n) });
+    if (this.#generatedKeys) {
+      optional.generatedKeys = this.#generatedKeys.slice(0, this.#generatedCount);
+      optional.generatedStart = this.#generatedStart.slice(0, n + 1);
+    }
+    const trace: Trace = {
+      unitTokens: this.unitTokens,
+      requestCount: n,
+      arrivalNs: this.#arrivalNs.slice(0, n),
+      inputTokens: this.#inputTokens.slice(0, n),
+      outputTokens: this.#outputTokens.slice(0, n),
+      maxOutputTokens: this.#maxOutputTokens.slice(0, n),
+      keys: this.#keys.slice(0, this.#keyCount),
+      keyStart: this.#keyStart.slice(0, n + 1),
+      distinctKeys: this.#distinctKeys,
+      optional,
+    };
+    this.requestCount = this.#keyCount = this.#generatedCount = 0;
+    for (const name of this.#optional.keys()) this.#optional.set(name, optionalColumns[name](this.#arrivalNs.length));
+    return trace;
+  }
+
+  #append(into: Uint32Array, at: number, keys: ArrayLike<number>): Uint32Array {
+    const end = at + keys.length;
+    if (end > into.length) into = grown(into, Math.max(end, into.length * 2));
+    for (let i = 0; i < keys.length; i++) {
+      const key = keys[i];
+      into[at + i] = key;
+      if (key >= this.#distinctKeys) this.#distinctKeys = key + 1;
+    }
+    return into;
+  }
+
+  #growRows(length: number): void {
+    this.#arrivalNs = grown(this.#arrivalNs, length);
+    this.#inputTokens = grown(this.#inputTokens, length);
+    this.#outputTokens = grown(this.#outputTokens, length);
+    this.#maxOutputTokens = grown(this.#maxOutputTokens, length);
+    this.#keyStart = grown(this.#keyStart, length + 1);
+    this.#generatedStart = grown(this.#generatedStart, length + 1);
+    for (const [name, column] of this.#optional) {
+      const larger = optionalColumns[name](length);
+      larger.set(column);
+      this.#optional.set(name, larger);
+    }
+  }
+}
+
+/** Row `r` of a trace as a record; for code that is not hot. */
+export function rowOf(trace: Trace, r: number): TraceRow {
+  const row: TraceRow = {
+    arrivalNs: trace.arrivalNs[r],
+    inputTokens: trace.inputTokens[r],
+    outputTokens: trace.outputTokens[r],
+    maxOutputTokens: trace.maxOutputTokens[r],
+    keys: trace.keys.subarray(trace.keyStart[r], trace.keyStart[r + 1]),
+  };
+  for (const name of Object.keys(optionalColumns) as RowColumn[]) {
+    const column = trace.optional[name];
+    if (column) row[name] = column[r];
+  }
+  const { generatedKeys, generatedStart } = trace.optional;
+  if (generatedKeys && generatedStart)
+    row.generatedKeys = generatedKeys.subarray(generatedStart[r], generatedStart[r + 1]);
+  return row;
+}
+
+/** The whole source in memory, or its first `limit` requests. */
+export async function readTrace(source: TraceSource, limit = Number.POSITIVE_INFINITY): Promise<Trace> {
+  let builder: TraceBuilder | undefined;
+  let only: Trace | undefined;
+  let left = limit;
+  for await (const batch of source.batches()) {
+    if (!builder && !only && batch.requestCount <= left) {
+      only = batch;
+      left -= batch.requestCount;
+      if (left === 0) break;
+      continue;
+    }
+    if (!builder) {
+      builder = new TraceBuilder(batch.unitTokens);
+      if (only) for (let r = 0; r < only.requestCount; r++) builder.add(rowOf(only, r));
+    }
+    const take = Math.min(left, batch.requestCount);
+    for (let r = 0; r < take; r++) builder.add(rowOf(batch, r));
+    left -= take;
+    if (left === 0) break;
+  }
+  const trace = builder ? builder.take() : only;
+  if (!trace || trace.requestCount === 0)
+    throw new InputError(`${source.files.join(", ") || source.format}: no requests`);
+  return trace;
+}

@@ -1,0 +1,152 @@
+import type { Input } from "../../cli/input/input.ts";
+import type { Capacity } from "../../cli/input/options.ts";
+import type { LoggedEvent } from "../../core/log/event-text.ts";
+import type { BlockCounts } from "../../core/log/log-books.ts";
+import type { ReplayConfig } from "../../core/replica/replay.ts";
+import type { BlockColumns } from "../../core/trace/content.ts";
+import { policyReport, traceReport } from "../output/report.ts";
+import { version } from "../package.ts";
+import type { Configuration } from "./comparison.ts";
+import { EventWords } from "./event-words.ts";
+import type { Compared, Difference, DifferenceSide } from "./lockstep.ts";
+import { asides, type LogComparison } from "./log-comparison.ts";
+
+/** What came of one size: the configurations, and how all but the first compare with it. */
+export interface ComparedAt {
+  readonly capacity: Capacity;
+  readonly configs: readonly ReplayConfig[];
+  readonly compared: readonly Compared[];
+}
+
+/** Of the contents that one side alone has, so many are named. */
+const shownContents = 5;
+
+/**
+ * The document that `compare --first-difference --json` prints: schema first-difference/1. Requests, blocks and
+ * configurations count from 0. Fields may be added, none renamed.
+ */
+export function differenceDocument(
+  input: Input,
+  blocks: BlockColumns,
+  configurations: readonly Configuration[],
+  results: readonly ComparedAt[],
+) {
+  const words = new EventWords(input.trace, blocks);
+  const names = namesOf(configurations);
+  const [{ configs }] = results;
+  const sizes = results.map((result) => {
+    const pairs = result.compared.map((compared, i) => pairReport(compared, i + 1, result.configs, words, input));
+    return {
+      blocks: result.configs[0].blocks ?? null,
+      share: result.capacity !== "unlimited" && "share" in result.capacity ? result.capacity.share : null,
+      identical: pairs.every(({ verdict }) => verdict !== "different"),
+      pairs,
+    };
+  });
+  return {
+    schema: "first-difference/1",
+    kvlab: version,
+    trace: traceReport(input),
+    seed: configs[0].seed,
+    identical: sizes.every(({ identical }) => identical),
+    configurations: configs.map((config, i) => ({ name: names[i], ...policyReport(config) })),
+    sizes,
+  };
+}
+export type DifferenceDocument = ReturnType<typeof differenceDocument>;
+export type PairReport = ReturnType<typeof pairReport>;
+export type SideReport = ReturnType<typeof sideReport>;
+
+/** Configurations by the parts in which they differ. */
+function namesOf(configurations: readonly Configuration[]): string[] {
+  const parts: ((configuration: Configuration) => string)[] = [
+    ({ parts }) => parts.preset?.name ?? "",
+    ({ indexLabel }) => indexLabel,
+    ({ label }) => label,
+    ({ parts }) => parts.allocator.name,
+    ({ parts }) => parts.scheduler.name,
+    ({ ruleTexts }) => ruleTexts.join(" "),
+  ];
+  const differing = parts.filter((name) => new Set(configurations.map(name)).size > 1);
+  return configurations.map((configuration) => differing.map((name) => name(configuration)).join(" + "));
+}
+
+function pairReport(
+  { comparison, difference }: Compared,
+  second: number,
+  configs: readonly ReplayConfig[],
+  words: EventWords,
+  input: Input,
+) {
+  return {
+    first: 0,
+    second,
+    verdict: verdictOf(comparison, difference),
+    /** Up to the difference, if there is one. */
+    compared: {
+      requests: comparison.requests,
+      events: comparison.events,
+      hitBlocks: comparison.hitBlocks,
+      evictedBlocks: comparison.evictedBlocks,
+      refusedRequests: comparison.refusedRequests,
+    },
+    /** Where the same was decided and yet not everything is equal. */
+    asides: asides.map((aside) => {
+      const noted = comparison.noted.get(aside);
+      return { aside, firstRequest: noted?.first ?? null, requests: noted?.requests ?? 0 };
+    }),
+    difference: difference ? differenceReport(difference, [configs[0], configs[second]], words, input) : null,
+  };
+}
+
+function verdictOf(comparison: LogComparison, difference: Difference | undefined) {
+  if (difference) return "different";
+  return comparison.noted.size > 0 ? "same-decisions" : "identical";
+}
+
+function differenceReport(
+  { request, sides, context }: Difference,
+  configs: readonly [ReplayConfig, ReplayConfig],
+  words: EventWords,
+  { trace }: Input,
+) {
+  return {
+    request: { id: request, inputTokens: trace.inputTokens[request], promptBlocks: words.promptBlocks(request) },
+    context: context.map((event) => ({ ...eventReport(event), words: words.sentence(event) })),
+    sides: sides.map((side, i) => sideReport(side, request, configs[i], words)),
+  };
+}
+
+function sideReport(side: DifferenceSide, request: number, config: ReplayConfig, words: EventWords) {
+  const { event, before, after, onlyHere, hitBlocks, refused } = side;
+  return {
+    event: event ? eventReport(event) : null,
+    words: event ? words.sentence(event) : `request ${request} does nothing more`,
+    hitBlocks,
+    refused,
+    before: countsReport(before, config),
+    after: countsReport(after, config),
+    /** Contents cached on this side alone when the request is over. */
+    onlyHere: {
+      count: onlyHere.length,
+      first: onlyHere.slice(0, shownContents).map((content) => words.occurrence(content)),
+    },
+  };
+}
+
+const eventReport = ({ name, request, block, key, value, cachedBy, usedBy }: LoggedEvent) => ({
+  event: name,
+  request,
+  block,
+  key,
+  value,
+  cachedBy: cachedBy ?? null,
+  usedBy: usedBy ?? null,
+});
+
+/** All blocks; of an unlimited cache it is not said how many are free. */
+function countsReport(counts: BlockCounts, { eviction, blocks }: ReplayConfig) {
+  const { private: own, cachedHeld, cachedIdle } = counts;
+  const free = eviction.unlimited || blocks === undefined ? null : blocks - own - cachedHeld - cachedIdle;
+  return { free, private: own, cachedHeld, cachedIdle };
+}

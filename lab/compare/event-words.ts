@@ -1,0 +1,71 @@
+import { counted } from "../../cli/output/table.ts";
+import type { LoggedEvent } from "../../core/log/event-text.ts";
+import { actOf, type EventNames, sentenceOf } from "../../core/log/event-text.ts";
+import type { BlockColumns } from "../../core/trace/content.ts";
+import type { Trace } from "../../core/trace/trace.ts";
+
+/** Where in a trace a content comes first. Requests and blocks count from 0. */
+export interface Occurrence {
+  readonly content: number;
+  readonly request: number;
+  readonly block: number;
+  readonly part: "prompt" | "answer";
+  readonly fromToken: number;
+  readonly toToken: number;
+}
+
+/** Says in words what is in a log, with contents named by the request and the block in which they first occur. */
+export class EventWords {
+  readonly #trace: Trace;
+  readonly #blocks: BlockColumns;
+  readonly #names: EventNames = {
+    content: (content) => this.#content(content),
+    blocks: (request) => counted(this.#blocks.promptBlocks[request], "prompt block"),
+  };
+
+  constructor(trace: Trace, blocks: BlockColumns) {
+    this.#trace = trace;
+    this.#blocks = blocks;
+  }
+
+  promptBlocks(request: number): number {
+    return this.#blocks.promptBlocks[request];
+  }
+
+  occurrence(content: number): Occurrence {
+    const { keys, start, promptBlocks, blockTokens } = this.#blocks;
+    const at = keys.indexOf(content);
+    let request = 0;
+    for (let after = promptBlocks.length; after - request > 1; ) {
+      const middle = (request + after) >> 1;
+      if (start[middle] <= at) request = middle;
+      else after = middle;
+    }
+    const block = at - start[request];
+    const inPrompt = block < promptBlocks[request];
+    const end = (block + 1) * blockTokens;
+    const toToken = inPrompt ? Math.min(end, this.#trace.inputTokens[request]) : end;
+    return { content, request, block, part: inPrompt ? "prompt" : "answer", fromToken: block * blockTokens, toToken };
+  }
+
+  /** "content 17 (block 4 of request 5's prompt, tokens 64–80)"; ends of prompts and answers are in no block of the trace. */
+  #content(content: number): string {
+    return this.#blocks.keys.includes(content) ? `content ${content} (${this.nameOf(content)})` : `content ${content}`;
+  }
+
+  /** "block 4 of request 5's prompt, tokens 64–80" */
+  nameOf(content: number): string {
+    const { request, block, part, fromToken, toToken } = this.occurrence(content);
+    return `block ${block} of request ${request}'s ${part}, tokens ${fromToken}–${toToken}`;
+  }
+
+  /** An event as a sentence about its request. */
+  sentence(event: LoggedEvent): string {
+    return sentenceOf(event, this.#names);
+  }
+
+  /** What the request does. */
+  does(event: LoggedEvent): string {
+    return actOf(event, this.#names);
+  }
+}

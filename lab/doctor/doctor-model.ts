@@ -1,0 +1,95 @@
+import { grouped } from "../../cli/output/table.ts";
+import { InputError } from "../../core/errors.ts";
+import { tokenBytes, tokensThatFit, weightBytes } from "../../engine/cpu/memory.ts";
+import { type LoadedModel, loadModel } from "../../engine/model/load.ts";
+import type { WeightBits } from "../../engine/onnx/quantized.ts";
+import { byteSize, type Finding, finding } from "./finding.ts";
+
+/** The model that is asked about, and the pool that it is to have. */
+export interface ModelQuestion {
+  readonly model: string;
+  readonly bits: WeightBits;
+  /** Bytes of the pool. */
+  readonly capacity?: number;
+  /** Or its blocks. */
+  readonly blocks?: number;
+  readonly blockSize: number;
+}
+
+const allBits = [32, 8, 4] as const;
+type ByBits = Readonly<Record<WeightBits, number>>;
+const byBits = (of: (bits: WeightBits) => number): ByBits => ({ 32: of(32), 8: of(8), 4: of(4) });
+
+export interface ModelReport {
+  readonly model: string;
+  readonly architecture: string;
+  readonly parameters: number;
+  readonly maxPositions: number;
+  readonly weightBytes: ByBits;
+  readonly kvBytesPerToken: number;
+  /** Of the pool that fits beside the weights in the memory that is available. */
+  readonly tokensThatFit: ByBits;
+  readonly bits: WeightBits;
+  /** Of the pool that was asked for; null if none was. */
+  readonly poolBytes: number | null;
+  readonly fits: boolean;
+}
+
+/** Whether a model is whole, and fits into this memory. */
+export async function modelFindings(
+  question: ModelQuestion,
+  availableBytes: number,
+): Promise<{ readonly findings: Finding[]; readonly report: ModelReport | null }> {
+  let model: LoadedModel | undefined;
+  const found = await finding("model", () => {
+    model = loadModel(question.model);
+    const { architecture, maxPositions } = model.config;
+    return `${architecture}, ${grouped(model.parameterCount)} parameters, ${grouped(maxPositions)} positions`;
+  });
+  if (model === undefined) return { findings: [found], report: null };
+  try {
+    const { tokenizer } = model;
+    const text = await finding("tokenizer", async () => {
+      await tokenizer();
+      return "loads";
+    });
+    const report = reportOf(question, model, availableBytes);
+    return { findings: [found, text, ...sizes(report), await fitFinding(report, availableBytes)], report };
+  } finally {
+    model.close();
+  }
+}
+
+function reportOf(question: ModelQuestion, loaded: LoadedModel, availableBytes: number): ModelReport {
+  const { config, parameterCount: parameters } = loaded;
+  const { model, bits, capacity, blocks, blockSize } = question;
+  const weights = byBits((each) => weightBytes(config, each));
+  const tokens = byBits((each) => tokensThatFit(config, each, availableBytes));
+  const kvBytesPerToken = tokenBytes(config);
+  const poolBytes = capacity ?? (blocks === undefined ? null : blocks * blockSize * kvBytesPerToken);
+  const { architecture, maxPositions } = config;
+  return {
+    ...{ model, architecture, parameters, maxPositions },
+    ...{ weightBytes: weights, kvBytesPerToken, tokensThatFit: tokens, bits, poolBytes },
+    fits: poolBytes === null ? tokens[bits] > 0 : weights[bits] + poolBytes <= availableBytes,
+  };
+}
+
+const sizes = ({ weightBytes: weights, kvBytesPerToken }: ModelReport): Finding[] => [
+  { what: "weights", ok: true, found: allBits.map((bits) => `${byteSize(weights[bits])} of ${bits} bits`).join(", ") },
+  { what: "keys, values", ok: true, found: `${byteSize(kvBytesPerToken)} a token` },
+];
+
+function fitFinding(report: ModelReport, availableBytes: number): Promise<Finding> {
+  const { bits, poolBytes, tokensThatFit: tokens, weightBytes: weights, kvBytesPerToken, fits } = report;
+  const beside = `beside weights of ${bits} bits (${byteSize(weights[bits])}) in ${byteSize(availableBytes)}`;
+  return finding("fit", () => {
+    if (poolBytes === null) {
+      if (!fits) throw new InputError(`no token fits ${beside}`);
+      return `${grouped(tokens[bits])} tokens ${beside}`;
+    }
+    const pool = `${grouped(Math.floor(poolBytes / kvBytesPerToken))} tokens (${byteSize(poolBytes)})`;
+    if (!fits) throw new InputError(`${pool} do not fit ${beside}, ${grouped(tokens[bits])} would`);
+    return `${pool} ${beside}, ${grouped(tokens[bits])} would fit`;
+  });
+}

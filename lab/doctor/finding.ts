@@ -1,0 +1,32 @@
+import { breathe } from "../../cli/interrupt.ts";
+import { InputError } from "../../core/errors.ts";
+import { ExecutorError } from "../../engine/executor.ts";
+
+/** What `kvlab doctor` has looked at. */
+export interface Finding {
+  readonly what: string;
+  readonly ok: boolean;
+  readonly found: string;
+}
+
+/**
+ * What was found, or the one line that says why it is not so.
+ *
+ * @throws Interrupted if there was a signal before
+ */
+export async function finding(what: string, look: () => Promise<string> | string): Promise<Finding> {
+  await breathe();
+  try {
+    return { what, ok: true, found: await look() };
+  } catch (error) {
+    if (error instanceof InputError || error instanceof ExecutorError) return { what, ok: false, found: error.message };
+    throw error;
+  }
+}
+
+/** Bytes in the largest unit that has one of them. */
+export function byteSize(bytes: number): string {
+  const units = ["bytes", "KiB", "MiB", "GiB", "TiB"];
+  const step = Math.min(units.length - 1, Math.max(0, Math.floor(Math.log2(bytes) / 10)));
+  return step === 0 ? `${bytes} bytes` : `${(bytes / 1024 ** step).toFixed(1)} ${units[step]}`;
+}

@@ -1,0 +1,95 @@
+import { seededRandom } from "../../core/random.ts";
+import { exponential } from "../../traces/random.ts";
+import type { Experiment, Headline, Row } from "./experiment.ts";
+import { lengthsOf, type Prompt, traceOf } from "./requests.ts";
+import { type ExperimentRunner, type Measured, usualMetrics } from "./runner.ts";
+
+const requests = 400;
+const systemTokens = 400;
+const rates = [1, 4, 8, 16] as const;
+const batch = 32;
+
+/** Chats with the same system prompt; at every rate the very same ones, sooner or later. */
+function chats(seed: number, perS: number): Prompt[] {
+  const lengths = seededRandom(seed);
+  const arrivals = seededRandom(seed ^ 0x5bd1e995);
+  const spread = { sigma: 1, least: 4, most: 1024 };
+  const own = lengthsOf(lengths, requests, 200 * requests, spread);
+  const answers = lengthsOf(lengths, requests, 200 * requests, spread);
+  let arrivalNs = 0;
+  return Array.from(own, (ownTokens, i) => {
+    arrivalNs += Math.round((exponential(arrivals) / perS) * 1e9);
+    return {
+      arrivalNs,
+      prefix: { id: 0, tokens: systemTokens },
+      ownTokens,
+      outputTokens: answers[i],
+      maxOutputTokens: Math.min(1024, Math.ceil((answers[i] * 1.5) / 64) * 64),
+    };
+  });
+}
+
+export const continuousBatching: Experiment = {
+  name: "continuous-batching",
+  about: "static against continuous batching, radix allocator on and off, from few to many requests a second",
+  source: "Text Generation Inference (continuous batching; RadixAllocator of v3); no figures are given there",
+  async run(laboratory: ExperimentRunner) {
+    const machine = laboratory.machine({ model: "llama-3.1-8b", gpu: "a100-80gb" });
+    const rows: Row[] = [];
+    const headlines: Headline[] = [];
+    const all: Record<string, Measured>[] = [];
+    for (const rate of rates) {
+      const trace = traceOf(chats(laboratory.seed, rate));
+      const setups = {
+        static: { policy: "tgi-simple", scheduler: "static", schedulerOptions: { "batch-size": batch } },
+        continuous: { policy: "tgi-simple" },
+        radix: { policy: "tgi" },
+      } as const;
+      const runs: Record<string, Measured> = {};
+      for (const [name, setup] of Object.entries(setups)) {
+        const run = await laboratory.run(trace, { machine, ...setup });
+        runs[name] = run;
+        const { latency } = run;
+        const { requestsPerS, hitRatioToken, batchMean } = usualMetrics(run);
+        rows.push({
+          configuration: `${rate}/s ${name}`,
+          simulated: {
+            requestsPerS,
+            hitRatioToken,
+            batchMean,
+            ttftMsP50: latency.ttftMs?.p50 ?? 0,
+            ttftMsP99: latency.ttftMs?.p99 ?? 0,
+            tpotMsMean: latency.tpotMs?.mean ?? 0,
+          },
+        });
+      }
+      all.push(runs);
+      const { static: still, continuous, radix } = runs;
+      const ttft = (run: Measured) => run.latency.ttftMs!.p50;
+      headlines.push(
+        { ratio: `${rate}/s: TTFT p50, static ÷ continuous`, simulated: ttft(still) / ttft(continuous) },
+        { ratio: `${rate}/s: TTFT p50, radix off ÷ on`, simulated: ttft(continuous) / ttft(radix) },
+      );
+    }
+    const [slow] = all;
+    const fast = all[all.length - 1];
+    const perS = (run: Measured) => run.throughput.requestsPerS;
+    const tpot = (run: Measured) => run.latency.tpotMs!.mean;
+    return {
+      workload:
+        `${requests} chats at random times, ${systemTokens} tokens of system prompt, 200 of their own and answers of 200 on average; ` +
+        `llama-3.1-8b on an A100 with 80 GB (assumed); static batches of ${batch}.`,
+      rows,
+      headlines,
+      explanations: [
+        `A static batch makes who comes wait for its longest answer: at ${rates[0]}/s the median first token takes ` +
+          `${slow["static"].latency.ttftMs!.p50.toFixed(0)} ms instead of ${slow["continuous"].latency.ttftMs!.p50.toFixed(0)}, and as its answers end the batch empties. ` +
+          `At ${rates[rates.length - 1]}/s it serves ${perS(fast["static"]).toFixed(1)} of them a second, continuous batching ${perS(fast["continuous"]).toFixed(1)}.`,
+        `The price of continuous batching is the time between tokens: prompts interrupt answers, and steps are larger. At ${rates[rates.length - 1]}/s it is ` +
+          `${tpot(fast["continuous"]).toFixed(1)} ms instead of ${tpot(fast["static"]).toFixed(1)}.`,
+        `The radix allocator keeps the system prompt: prompts are shorter by what hits, so first tokens come sooner and answers are ` +
+          `interrupted for less long (${tpot(fast["radix"]).toFixed(1)} ms a token at ${rates[rates.length - 1]}/s).`,
+      ],
+    };
+  },
+};

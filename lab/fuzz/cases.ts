@@ -1,0 +1,213 @@
+import fc from "fast-check";
+import type { IndexPlugin, Plugin, PluginOption, SchedulerPlugin } from "../../core/plugins/index.ts";
+import { type RuleName, type RuleValue, ruleNames } from "../../core/plugins/rules.ts";
+import type { Trace } from "../../core/trace/trace.ts";
+import { possible, supportedValues } from "../../laws/configs.ts";
+import type { Preset } from "../../policies/preset.ts";
+import type { Operation } from "../run/operations-file.ts";
+import type { FuzzCase, KindName } from "./kinds.ts";
+import { anyOperations, operationNames } from "./operations.ts";
+import { fuzzTraces } from "./requests.ts";
+import { type FuzzParts, mostBlocks, mostCapacity, named, type OwnRules, type Setup } from "./setup.ts";
+
+/** Each of these, or, half as often, none; none is simpler. */
+const maybe = <T>(values: readonly T[], freq = 2) => fc.option(fc.constantFrom(...values), { nil: undefined, freq });
+
+/** Units of a trace in a block: most often a few, now and then more than any request has. */
+const blockUnits = fc.oneof(
+  { withCrossShrink: true },
+  { arbitrary: fc.constantFrom(1, 2, 4), weight: 6 },
+  { arbitrary: fc.constantFrom(3, 16, 64), weight: 1 },
+);
+
+/** Hardly any tokens, all of a case, or just what its largest request needs. */
+const capacities = fc.oneof(
+  { withCrossShrink: true },
+  fc.noBias(fc.integer({ min: 2, max: mostCapacity })),
+  fc.noBias(fc.integer({ min: 16, max: 48 })),
+  fc.constant("largest request" as const),
+);
+
+function blocksOf(capacity: number | "largest request", trace: Trace, blockTokens: number): number {
+  if (capacity !== "largest request") return Math.max(1, Math.floor(capacity / blockTokens));
+  // The last token of an answer is never computed.
+  const tokens = trace.inputTokens.map((count, row) => count + Math.max(0, trace.outputTokens[row] - 1));
+  return Math.min(mostBlocks(blockTokens), Math.ceil(Math.max(...tokens) / blockTokens));
+}
+
+/** Pins need a budget. */
+const pinBudget = (operations: readonly Operation[], blocks: number): OwnRules =>
+  operations.some(({ operation }) => operation === "pin") ? { "pin-blocks": blocks } : {};
+
+/** What any preset, part, rule and option together make. A shrunk setup has the defaults wherever they do. */
+function anySetups(parts: FuzzParts): fc.Arbitrary<(trace: Trace, operations: readonly Operation[]) => Setup> {
+  const evictions = parts.evictions.filter(({ unlimited }) => !unlimited);
+  const names = (plugins: readonly Plugin[]) => maybe(plugins.map(({ name }) => name));
+  const swapping = parts.schedulers.filter(({ options }) => options?.["swap"]);
+  return fc
+    .record({
+      preset: maybe(parts.presets, 4),
+      // 0: without that rule of the preset.
+      kept: fc.noBias(fc.tuple(...ruleNames.map(() => fc.nat(19)))),
+      index: names(parts.indexes),
+      eviction: names(evictions),
+      allocator: names(parts.allocators),
+      scheduler: fc.oneof(
+        { withCrossShrink: true },
+        { arbitrary: names(parts.schedulers), weight: 3 },
+        { arbitrary: fc.constantFrom(...swapping.map(({ name }) => name)), weight: 1 },
+      ),
+      rules: fc.array(fc.tuple(fc.constantFrom(...ruleNames), fc.nat(5)), { maxLength: 3 }),
+      options: fc.array(fc.tuple(fc.nat(30), fc.nat(7)), { maxLength: 3 }),
+      units: blockUnits,
+      capacity: capacities,
+      hostBlocks: fc.nat(24),
+      swap: fc.constantFrom(true, true, false),
+      pinBlocks: fc.constantFrom(100, 3, 1),
+      seed: fc.nat(999),
+      loop: fc.constantFrom("open" as const, "closed" as const),
+      clock: fc.oneof({ withCrossShrink: true }, fc.constant(0), fc.nat(999), fc.nat(999)),
+      answers: fc.constantFrom("trace" as const, "trace" as const, "free" as const),
+    })
+    .map((drawn) => (trace, operations) => {
+      const { preset, hostBlocks, seed, loop, clock, answers } = drawn;
+      const blockTokens = trace.unitTokens * drawn.units;
+      const index = named(parts.indexes, drawn.index ?? preset?.index.name ?? "hash-table");
+      const allocator = named(parts.allocators, drawn.allocator ?? preset?.allocator.name ?? "block");
+      const scheduler = named(parts.schedulers, drawn.scheduler ?? preset?.scheduler ?? "fcfs-chunked");
+      const own = scheduler.name === preset?.scheduler ? preset.schedulerOptions : {};
+      const of = preset ? presetRules(preset, index, drawn.kept) : {};
+      const rules = { ...of, ...picked(index, drawn.rules), ...pinBudget(operations, drawn.pinBlocks) };
+      const swaps = drawn.swap && scheduler.options?.["swap"] ? { swap: 1 } : {};
+      return {
+        index: index.name,
+        eviction: drawn.eviction ?? preset?.eviction.name ?? "lru",
+        allocator: allocator.name,
+        scheduler: scheduler.name,
+        schedulerOptions: { ...own, ...swaps, ...chosen(scheduler, drawn.options) },
+        rules: possible({ rules, allocator }).rules,
+        blockTokens,
+        blocks: blocksOf(drawn.capacity, trace, blockTokens),
+        hostBlocks,
+        seed,
+        loop,
+        clock,
+        answers,
+      };
+    });
+}
+
+/** Those of its rules that an index can follow. */
+function presetRules(preset: Preset, index: IndexPlugin, kept: readonly number[]): OwnRules {
+  const all: OwnRules = { ...preset.index.defaults, ...preset.rules };
+  return Object.fromEntries(
+    ruleNames.flatMap((name, i) => {
+      const value = all[name];
+      const isKept = value !== undefined && kept[i] > 0 && valuesWith(index, name).includes(value);
+      return isKept ? [[name, value]] : [];
+    }),
+  );
+}
+
+function valuesWith(index: IndexPlugin, name: RuleName): readonly RuleValue[] {
+  return name === "share" ? ["all", "session"] : supportedValues(index, name);
+}
+
+/** Each rule that the index supports with one of its values. */
+function picked(index: IndexPlugin, picks: readonly (readonly [RuleName, number])[]): OwnRules {
+  return Object.fromEntries(
+    picks.flatMap(([name, pick]) => {
+      const values = valuesWith(index, name);
+      return values.length === 0 ? [] : [[name, values[pick % values.length]]];
+    }),
+  );
+}
+
+/** Options with small values, near which steps are full and queues are long. */
+function chosen({ options = {} }: SchedulerPlugin, picks: readonly (readonly [number, number])[]) {
+  const names = Object.keys(options);
+  return Object.fromEntries(
+    picks.flatMap(([at, pick]) => {
+      if (names.length === 0) return [];
+      const name = names[at % names.length];
+      const values = smallValues(options[name]);
+      return [[name, values[pick % values.length]]];
+    }),
+  );
+}
+
+function smallValues({ min: least = 0, max: most = Number.POSITIVE_INFINITY, fraction }: PluginOption): number[] {
+  const all = fraction ? [least, 0.1, 0.5, Math.min(1, most)] : [0, 1, 2, 3, 5, 8, 16].map((more) => least + more);
+  return all.filter((value) => value >= least && value <= most);
+}
+
+/** Rules that make no difference between a hash table and trees, and those without which they would differ. */
+const free: readonly RuleName[] = ["match-limit", "full-hit", "drop-blocks", "publish", "reserve", "share"];
+const alike: Readonly<Partial<Record<RuleName, RuleValue>>> = { duplicates: "swap" };
+/** What a tree may do without deciding otherwise where LRU decides. */
+const ownRules: readonly Readonly<{ index: string; rule?: readonly [RuleName, RuleValue] }>[] = [
+  { index: "block-trie" },
+  { index: "radix-tree" },
+  { index: "block-trie", rule: ["victims", "any"] },
+  { index: "radix-tree", rule: ["victim-unit", "block"] },
+];
+
+/** Trees where they must decide as a hash table does. */
+function anyTreeCases(parts: FuzzParts): fc.Arbitrary<FuzzCase> {
+  const allocators = parts.allocators.map(({ name }) => name);
+  return fc
+    .record({
+      trace: fuzzTraces({ maxRequests: 24 }),
+      // Only a tree knows what extends a prefix that is deleted.
+      operations: anyOperations(["evict", "reset", "pin", "unpin"]),
+      own: fc.constantFrom(...ownRules),
+      rules: fc.array(fc.tuple(fc.constantFrom(...free), fc.nat(5)), { maxLength: 3 }),
+      allocator: fc.option(fc.constantFrom(...allocators), { nil: "block" }),
+      chunk: fc.option(fc.integer({ min: 1, max: 12 }), { nil: undefined }),
+      units: blockUnits,
+      blocks: fc.noBias(fc.integer({ min: 1, max: 24 })),
+    })
+    .map(({ trace, operations: operationsOf, own, rules, allocator, chunk, units, blocks }) => {
+      const operations = operationsOf(trace);
+      const index = parts.indexes.find(({ name }) => name === own.index)!;
+      const setup: Setup = {
+        index: own.index,
+        eviction: "lru",
+        allocator,
+        scheduler: chunk === undefined ? "naive" : "fcfs-chunked",
+        schedulerOptions: chunk === undefined ? {} : { "max-num-batched-tokens": chunk },
+        rules: {
+          ...picked(index, rules),
+          ...alike,
+          ...(own.rule && { [own.rule[0]]: own.rule[1] }),
+          ...pinBudget(operations, 100),
+        },
+        blockTokens: trace.unitTokens * units,
+        blocks,
+        hostBlocks: 0,
+        seed: 1,
+        loop: "open",
+        clock: 0,
+        answers: "trace",
+      };
+      return { trace, operations, setup };
+    });
+}
+
+/** Any trace, served in any way, and whatever an operator does. */
+const anyServedCases =
+  (size: Parameters<typeof fuzzTraces>[0] = {}) =>
+  (parts: FuzzParts): fc.Arbitrary<FuzzCase> =>
+    fc.tuple(fuzzTraces(size), anyOperations(operationNames), anySetups(parts)).map(([trace, operationsOf, setup]) => {
+      const operations = operationsOf(trace);
+      return { trace, operations, setup: setup(trace, operations) };
+    });
+
+/** For each kind of search its cases. */
+export const casesOf: Readonly<Record<KindName, (parts: FuzzParts) => fc.Arbitrary<FuzzCase>>> = {
+  "sim-engine": anyServedCases(),
+  caching: anyServedCases(),
+  "fast-forward": anyServedCases({ longestAnswer: 48 }),
+  indexes: anyTreeCases,
+  books: anyServedCases({ maxRequests: 24 }),
+};

@@ -1,0 +1,84 @@
+import { seededRandom } from "../../core/random.ts";
+import type { Nanos } from "../../core/trace/trace.ts";
+import type { Clock } from "../../engine/clock.ts";
+import { openCpuExecutor } from "../../engine/cpu/executor.ts";
+import { tokenBytes } from "../../engine/cpu/memory.ts";
+import type { Executor } from "../../engine/executor.ts";
+import { loadModel } from "../../engine/model/load.ts";
+import { mostBlocks } from "./setup.ts";
+
+/** One executor for each block size, opened when it is first asked for and used for many cases, one after the other. */
+export class Engines {
+  readonly #model = loadModel("random:tiny");
+  readonly #open = new Map<number, Promise<Executor>>();
+  readonly #folder: string | undefined;
+
+  /** `folder`: where models are kept, if not in the user's cache. */
+  constructor(folder?: string) {
+    this.#folder = folder;
+  }
+
+  get vocabulary(): number {
+    return this.#model.config.vocabulary;
+  }
+
+  /** Where the model decides, one in four of its tokens ends an answer. */
+  get endTokens(): number[] {
+    return Array.from({ length: this.vocabulary / 4 }, (_, i) => 4 * i);
+  }
+
+  /** Bytes that a token takes in the pool. */
+  get tokenBytes(): number {
+    return tokenBytes(this.#model.config);
+  }
+
+  executor(blockTokens: number): Promise<Executor> {
+    let executor = this.#open.get(blockTokens);
+    if (executor === undefined) {
+      const kept = this.#folder === undefined ? {} : { folder: this.#folder };
+      executor = openCpuExecutor({
+        model: this.#model,
+        blockCount: mostBlocks(blockTokens),
+        blockTokens,
+        threads: 1,
+        ...kept,
+      });
+      this.#open.set(blockTokens, executor);
+    }
+    return executor;
+  }
+
+  /** Writes keys and values to all blocks that no token has, the same each time. */
+  async spoil(blockTokens: number): Promise<void> {
+    const executor = await this.executor(blockTokens);
+    const random = seededRandom(7);
+    const noise = ({ length }: Float32Array) => Float32Array.from({ length }, () => 4 * random.unit() - 2);
+    const { keys, values } = await executor.readBlock(0);
+    await executor.writeBlock(0, { keys: noise(keys), values: noise(values) });
+    await executor.copyBlocks(
+      Array.from({ length: executor.blockCount - 1 }, (_, i) => ({ source: 0, target: i + 1 })),
+    );
+  }
+
+  async close(): Promise<void> {
+    for (const executor of this.#open.values()) await (await executor).close();
+    this.#open.clear();
+  }
+}
+
+/** Steps take what a seed says, or with seed 0 a millisecond each; nobody waits. */
+export class SeededClock implements Clock {
+  readonly #random: ReturnType<typeof seededRandom> | undefined;
+  #nowNs = 0;
+
+  constructor(seed: number) {
+    this.#random = seed === 0 ? undefined : seededRandom(seed);
+  }
+  now(): Nanos {
+    this.#nowNs += this.#random ? 1 + this.#random.below(1_000_000) : 1_000_000;
+    return this.#nowNs;
+  }
+  async waitUntil(timeNs: Nanos): Promise<void> {
+    this.#nowNs = Math.max(this.#nowNs, timeNs);
+  }
+}

@@ -1,0 +1,93 @@
+import { isDeepStrictEqual } from "node:util";
+import { seededRandom } from "../../core/random.ts";
+import { blockKeysFor } from "../../core/replica/compose.ts";
+import { ChunkTable } from "../../core/serving/chunk-table.ts";
+import { noLoad, type StepLoad } from "../../core/serving/step-load.ts";
+import { StepTable } from "../../core/serving/step-table.ts";
+import type { CostModel } from "../../sim/cost/cost-model.ts";
+import { simulate } from "../../sim/simulation.ts";
+import { decisionCounts } from "../compare/decisions.ts";
+import { OperationsPlayer } from "../run/operations-file.ts";
+import { together } from "../run/served-result.ts";
+import type { Checked, FuzzCase, FuzzKind, Trouble } from "./kinds.ts";
+import { divergenceOf, type Side } from "./serving.ts";
+import { configOf, type FuzzParts } from "./setup.ts";
+
+/** The simulator, which takes steps at once where it knows that they are alike, against itself where it plans each. */
+export const fastForward: FuzzKind = {
+  name: "fast-forward",
+  says: "steps that the simulator takes at once are as if each had been planned",
+  check: async (one, parts) => compared(one, parts),
+};
+
+interface Simulated extends Side {
+  /** Steps that were taken together with the one before. */
+  readonly atOnce: number;
+  /** All else that a simulation says. */
+  readonly figures: Readonly<Record<string, unknown>>;
+}
+
+function compared(one: FuzzCase, parts: FuzzParts): Checked {
+  const atOnce = simulated(one, parts, false);
+  const single = simulated(one, parts, true);
+  const trouble = divergenceOf(["at once", "each by itself"], atOnce, single) ?? otherFigures(atOnce, single);
+  return { decisions: { ...decisionCounts(atOnce), "step at once": atOnce.atOnce }, trouble };
+}
+
+function simulated({ trace, setup, operations }: FuzzCase, parts: FuzzParts, everyStep: boolean): Simulated {
+  const config = configOf(setup, parts);
+  const columns = blockKeysFor(config, trace.unitTokens).of(trace);
+  const player = new OperationsPlayer(operations, trace, columns);
+  const table = new StepTable();
+  const cost = seededCost(setup.clock);
+  let atOnce = 0;
+  const simulation = simulate(
+    trace,
+    {
+      ...config,
+      cost: () => cost,
+      hostBlocks: setup.hostBlocks,
+      arrivals: { loop: setup.loop },
+      observer: together([table, { steps: (_replica, _load, _startNs, count) => (atOnce += count - 1) }]),
+      before: (...args) => player.before(...args),
+      ...{ events: true, audit: true, everyStep },
+    },
+    columns,
+  );
+  const { series, nowNs, arrivals, replicas } = simulation;
+  const [{ log, cache, stepCount, busyNs, refusals }] = replicas;
+  const columnsOf = (all: Readonly<Record<string, Float64Array>>) =>
+    Object.entries(all).map(([name, column]) => [name, column.slice(0, series.count)] as const);
+  return {
+    log: log!,
+    // They are of planned steps only.
+    chunks: new ChunkTable(),
+    outcomes: arrivals.batches[0].outcomes,
+    operations: player.results,
+    atOnce,
+    figures: {
+      ...{ nowNs, stepCount, busyNs, refusals, counters: cache.counters, intervalNs: series.intervalNs, table },
+      ...Object.fromEntries([...columnsOf(series.levels), ...columnsOf(series.counts)]),
+    },
+  };
+}
+
+function otherFigures(a: Simulated, b: Simulated): Trouble | undefined {
+  const name = Object.keys(a.figures).find((key) => !isDeepStrictEqual(a.figures[key], b.figures[key]));
+  return name === undefined ? undefined : { sort: `figure ${name}`, message: `${name} are not the same` };
+}
+
+/** Steps take a millisecond, or with a seed so much for each thing in the load. */
+function seededCost(seed: number): CostModel {
+  if (seed === 0) return { name: "seeded", stepNs: () => 1_000_000 };
+  const random = seededRandom(seed);
+  const each = Object.keys(noLoad()).map(
+    (name) => [name as keyof StepLoad, random.below(4) * random.below(1000)] as const,
+  );
+  const fixedNs = 1 + random.below(1_000_000);
+  return {
+    name: "seeded",
+    windowTokens: random.below(2) === 0 ? undefined : 1 + random.below(40),
+    stepNs: (load) => each.reduce((sum, [name, ns]) => sum + ns * load[name], fixedNs),
+  };
+}

@@ -1,0 +1,61 @@
+import fc from "fast-check";
+import type { Trace } from "../../core/trace/trace.ts";
+import type { Operation } from "../run/operations-file.ts";
+
+type OperationName = Operation["operation"];
+
+interface Draft {
+  readonly operation: OperationName;
+  readonly before: number;
+  /** How many requests ago it is. */
+  readonly ago: number;
+  readonly tokens: number;
+  readonly name: string;
+  readonly blocks: number;
+}
+
+export const operationNames: readonly OperationName[] = ["evict", "reset", "pin", "pin", "unpin", "delete"];
+
+/** What an operator does before some requests of a trace; nothing is simpler. */
+export const anyOperations = (names: readonly OperationName[]): fc.Arbitrary<(trace: Trace) => Operation[]> =>
+  fc
+    .oneof(
+      { withCrossShrink: true },
+      fc.constant([]),
+      fc.array(
+        fc.record({
+          operation: fc.constantFrom(...names),
+          before: fc.nat(30),
+          ago: fc.nat(7),
+          tokens: fc.oneof(fc.constant(0), fc.nat(16)),
+          name: fc.constantFrom("a", "a", "a", "b"),
+          blocks: fc.integer({ min: 1, max: 8 }),
+        }),
+        { minLength: 1, maxLength: 8, size: "max" },
+      ),
+    )
+    .map(
+      (drafts) =>
+        ({ requestCount }) =>
+          drafts.map((draft) => operationOf(draft, requestCount)).sort(inOrder),
+    );
+
+const inOrder = (a: Operation, b: Operation) => a.before - b.before;
+
+/** Of a prefix that was there before, if there was any request. */
+function operationOf({ operation, tokens, name, blocks, ...draft }: Draft, requestCount: number): Operation {
+  const before = draft.before % requestCount;
+  const prefix = { like: Math.max(0, before - 1 - draft.ago), ...(tokens > 0 && { tokens }) };
+  switch (operation) {
+    case "pin":
+      return { before, operation, name, ...prefix };
+    case "unpin":
+      return { before, operation, name };
+    case "delete":
+      return { before, operation, ...prefix };
+    case "evict":
+      return { before, operation, blocks };
+    case "reset":
+      return { before, operation };
+  }
+}

@@ -1,0 +1,50 @@
+import { blockKeysFor } from "../../core/replica/compose.ts";
+import { decisionCounts } from "../compare/decisions.ts";
+import { OperationsPlayer } from "../run/operations-file.ts";
+import { askedTokens, decisionsWith, takeWritten } from "../verify/verification.ts";
+import type { Engines } from "./engines.ts";
+import type { Checked, FuzzCase, FuzzKind } from "./kinds.ts";
+import { choiceOf, divergenceOf, onEngine } from "./serving.ts";
+import { configOf, type FuzzParts, policyOptions, type Setup } from "./setup.ts";
+
+/** The simulator against the engine whose steps it is told the durations of, with every audit on. */
+export const simEngine = (engines: Engines): FuzzKind => ({
+  name: "sim-engine",
+  says: "simulator and engine make the same decisions at the same times",
+  check: (one, parts) => parted(one, parts, engines),
+  command: (...args) => verifyCommand(engines.tokenBytes, ...args),
+});
+
+async function parted(one: FuzzCase, parts: FuzzParts, engines: Engines): Promise<Checked> {
+  const { trace, setup, operations } = one;
+  const config = configOf(setup, parts);
+  const columns = blockKeysFor(config, trace.unitTokens).of(trace);
+  const choice = choiceOf(setup, trace, engines);
+  const engine = await onEngine(one, setup, config, columns, engines, { choice });
+  const { steps, outcomes } = engine;
+  const written = { ...trace, outputTokens: askedTokens(trace, outcomes) };
+  const player = new OperationsPlayer(operations, trace, columns);
+  const simulated = await decisionsWith(steps, written, columns, {
+    ...config,
+    hostBlocks: setup.hostBlocks,
+    arrivals: { loop: setup.loop },
+    audit: true,
+    before: (...args) => player.before(...args),
+  });
+  takeWritten(simulated, outcomes);
+  const simulator = { ...simulated, operations: player.results };
+  const trouble = divergenceOf(["engine", "simulator"], engine, simulator);
+  return { decisions: decisionCounts(engine), trouble };
+}
+
+/** Durations are then those of the machine. */
+function verifyCommand(tokenBytes: number, setup: Setup, file: string, operationsFile?: string): string {
+  const bytes = tokenBytes * setup.blockTokens * setup.hostBlocks;
+  return [
+    `kvlab verify ${file} --model random:tiny`,
+    policyOptions(setup, operationsFile),
+    `--swap-space ${bytes / 1024}KiB`,
+    ...(setup.loop === "closed" ? ["--loop closed"] : []),
+    ...(setup.answers === "free" ? ["--answers free"] : []),
+  ].join(" ");
+}

@@ -1,0 +1,118 @@
+import { isDeepStrictEqual } from "node:util";
+import { rowOf, type Trace, TraceBuilder, type TraceRow } from "../../core/trace/trace.ts";
+import type { Operation } from "../run/operations-file.ts";
+import type { FuzzCase } from "./kinds.ts";
+import type { Setup } from "./setup.ts";
+
+const plainSetup: Omit<Setup, "schedulerOptions" | "rules" | "blockTokens" | "blocks"> = {
+  ...{ index: "hash-table", eviction: "lru", allocator: "block", scheduler: "fcfs-chunked" },
+  ...{ hostBlocks: 0, seed: 1, loop: "open", clock: 0, answers: "trace" },
+};
+const plainRow = { thinkNs: 0, priority: 0, retentionNs: 0, session: 0, parent: -1, namespace: 0, markedTokens: 0 };
+
+/**
+ * Cases that say less than this one: without some requests, an operation, a rule or an option, with a shorter prompt or
+ * answer, with something that is as it mostly is. What they are drawn from is out of reach of these, as other requests depend
+ * on it there.
+ */
+export function* smaller(one: FuzzCase): Generator<FuzzCase> {
+  const { trace, setup, operations } = one;
+  const rows = Array.from({ length: trace.requestCount }, (_, r) => rowOf(trace, r));
+  const of = (changed: readonly TraceRow[]) => ({ ...one, trace: traceOf(trace, changed) });
+  // Much at once, where it goes.
+  for (let kept = 1; kept < rows.length; kept *= 2)
+    yield {
+      ...of(rows.slice(0, kept)),
+      operations: operations.filter((one) => Math.max(one.before, one.like ?? 0) < kept),
+    };
+  for (const change of [plainly, (row: TraceRow) => withoutBeginning(row, trace.unitTokens)]) {
+    const changed = rows.map(change);
+    if (!isDeepStrictEqual(changed, rows)) yield of(changed);
+  }
+  if (rows.length > 1)
+    for (let r = 0; r < rows.length; r++)
+      yield { ...of(withoutRow(rows, r)), operations: withoutRequest(operations, r, rows.length - 2) };
+  for (let i = 0; i < operations.length; i++) yield { ...one, operations: operations.toSpliced(i, 1) };
+  for (const [r, row] of rows.entries()) {
+    for (const shorter of shorterRows(row, trace.unitTokens)) yield of(rows.with(r, shorter));
+  }
+  for (const name of ["rules", "schedulerOptions"] as const)
+    for (const key of Object.keys(setup[name])) {
+      const { [key as never]: _, ...rest } = setup[name];
+      yield { ...one, setup: { ...setup, [name]: rest } };
+    }
+  for (const name of Object.keys(plainSetup) as (keyof typeof plainSetup)[])
+    if (setup[name] !== plainSetup[name]) yield { ...one, setup: { ...setup, [name]: plainSetup[name] } };
+  if (setup.blockTokens > trace.unitTokens) yield { ...one, setup: { ...setup, blockTokens: trace.unitTokens } };
+  if (setup.blocks > 1) yield { ...one, setup: { ...setup, blocks: setup.blocks - 1 } };
+}
+
+/** Who waited for it waits for whom it waited for. */
+function withoutRow(rows: readonly TraceRow[], gone: number): TraceRow[] {
+  return rows.toSpliced(gone, 1).map((row) => {
+    const { parent = -1 } = row;
+    if (parent < gone) return row;
+    return { ...row, parent: parent === gone ? rows[gone].parent! : parent - 1 };
+  });
+}
+
+/** What came before it comes before the next one; what it said, nobody can name any more. */
+function withoutRequest(operations: readonly Operation[], gone: number, last: number): Operation[] {
+  return operations.flatMap(({ before, like, ...operation }) => {
+    if (like === gone) return [];
+    const behind = before > gone ? before - 1 : before;
+    if (behind > last) return [];
+    return { ...operation, before: behind, ...(like !== undefined && { like: like > gone ? like - 1 : like }) };
+  });
+}
+
+function* shorterRows(row: TraceRow, unitTokens: number): Generator<TraceRow> {
+  const { inputTokens, outputTokens, keys } = row;
+  for (const name of Object.keys(plainRow) as (keyof typeof plainRow)[])
+    if (row[name] !== undefined && row[name] !== plainRow[name]) yield { ...row, [name]: plainRow[name] };
+  if (outputTokens > 1) yield answered(row, 1);
+  // In whole units, for a part of one has another content.
+  for (const units of new Set([inputTokens / 2, inputTokens - 1].map((tokens) => Math.floor(tokens / unitTokens)))) {
+    if (units === 0) continue;
+    const tokens = units * unitTokens;
+    const marked = row.markedTokens === undefined ? {} : { markedTokens: Math.min(row.markedTokens, tokens) };
+    yield { ...row, ...marked, inputTokens: tokens, keys: Array.from(keys).slice(0, units) };
+  }
+  if (outputTokens > 0) yield answered(row, outputTokens - 1);
+}
+
+function answered(row: TraceRow, outputTokens: number): TraceRow {
+  const { generatedKeys } = row;
+  const written = generatedKeys && { generatedKeys: Array.from(generatedKeys).slice(0, outputTokens) };
+  return { ...row, ...written, outputTokens, maxOutputTokens: outputTokens };
+}
+
+/** Prompts that begin alike do so without their first unit, too. */
+function withoutBeginning(row: TraceRow, unitTokens: number): TraceRow {
+  if (row.keys.length < 2) return row;
+  const { markedTokens } = row;
+  const marked = markedTokens === undefined ? {} : { markedTokens: Math.max(0, markedTokens - unitTokens) };
+  return { ...row, ...marked, inputTokens: row.inputTokens - unitTokens, keys: Array.from(row.keys).slice(1) };
+}
+
+/** All columns that it has as they mostly are. */
+function plainly(row: TraceRow): TraceRow {
+  const names = (Object.keys(plainRow) as (keyof typeof plainRow)[]).filter((name) => row[name] !== undefined);
+  return { ...row, ...Object.fromEntries(names.map((name) => [name, plainRow[name]])) };
+}
+
+/** The rows as a reader would have them: contents are numbered by their first appearance, time begins with the first. */
+function traceOf({ unitTokens }: Trace, rows: readonly TraceRow[]): Trace {
+  const builder = new TraceBuilder(unitTokens);
+  const ids = new Map<number, number>();
+  const sessions = new Map<number, number>();
+  const numbered = (known: Map<number, number>, id: number, first: number) => {
+    if (!known.has(id)) known.set(id, known.size + first);
+    return known.get(id)!;
+  };
+  for (const { session = 0, ...row } of rows) {
+    const keys = unitTokens === 1 ? row.keys : Array.from(row.keys, (id) => numbered(ids, id, 0));
+    builder.add({ ...row, keys, ...(session > 0 && { session: numbered(sessions, session, 1) }) });
+  }
+  return builder.take();
+}

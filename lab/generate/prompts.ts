@@ -1,0 +1,30 @@
+import { text } from "node:stream/consumers";
+import { Interrupted, stoppingAtSignal } from "../../cli/interrupt.ts";
+import { InputError } from "../../core/errors.ts";
+import { reasonOf } from "../../engine/model/json-fields.ts";
+
+/**
+ * The prompts of a command line, in which a dash stands for the lines of standard input that are not empty.
+ *
+ * @throws InputError if it is there twice or there are no lines
+ */
+export async function readPrompts(words: readonly string[]): Promise<string[]> {
+  const dashes = words.filter((word) => word === "-").length;
+  if (dashes === 0) return [...words];
+  if (dashes > 1) throw new InputError("- is given twice, expected once: standard input is read once");
+  const lines = (await standardInput()).split(/\r?\n/).filter((line) => line !== "");
+  if (lines.length === 0) throw new InputError("standard input is empty, expected a prompt on each line");
+  return words.flatMap((word) => (word === "-" ? lines : word));
+}
+
+async function standardInput(): Promise<string> {
+  try {
+    return await stoppingAtSignal(
+      () => process.stdin.destroy(new Interrupted()),
+      () => text(process.stdin),
+    );
+  } catch (error) {
+    if (error instanceof Interrupted) throw error;
+    throw new InputError(`standard input: ${reasonOf(error)}`);
+  }
+}

@@ -1,0 +1,78 @@
+import type { Input } from "../../cli/input/input.ts";
+import { cacheReport } from "../../core/cache/report.ts";
+import { optionsOf } from "../../core/replica/compose.ts";
+import type { BlockColumns } from "../../core/trace/content.ts";
+import { version } from "../package.ts";
+import { effectiveRules, type RunConfig } from "../run/configuration.ts";
+import type { OperationResult } from "../run/operations-file.ts";
+import { describeEngine } from "../run/real-engine.ts";
+import { blockReferences, type Run } from "../run/run.ts";
+import type { ServedResult } from "../run/served-result.ts";
+import { describe } from "../run/simulation.ts";
+import { isUserIndex } from "../user-plugins/user-index.ts";
+import { isUserPolicy } from "../user-plugins/user-policy.ts";
+
+/** What every document says of a trace. */
+export function traceReport({ trace, files, format, inputTokens, outputTokens }: Input) {
+  return { files, format, requests: trace.requestCount, inputTokens, outputTokens, unitTokens: trace.unitTokens };
+}
+
+/** What every document says of a configuration, but for its size. */
+export function policyReport(config: RunConfig) {
+  const { preset, index, eviction, allocator, scheduler, schedulerOptions, blockTokens } = config;
+  return {
+    preset: preset?.name ?? null,
+    index: index.name,
+    ...(isUserIndex(index) && { indexFile: index.file }),
+    eviction: eviction.name,
+    ...(isUserPolicy(eviction) && { evictionFile: eviction.file }),
+    allocator: allocator.name,
+    scheduler: scheduler.name,
+    schedulerOptions: optionsOf("scheduler", scheduler, schedulerOptions),
+    rules: effectiveRules(config),
+    blockTokens,
+  };
+}
+
+/** What of a report is known before the run. */
+export const setupReport = (input: Input, config: RunConfig) => ({
+  trace: traceReport(input),
+  policy: { ...policyReport(config), blocks: (config.eviction.unlimited ? undefined : config.blocks) ?? null },
+  target: config.engine ? "cpu" : config.simulated ? "sim" : "cache",
+  seed: config.seed,
+  warmup: config.warmup ?? 0,
+});
+
+/** The simulator's or the engine's part of it. */
+export const machineReport = ({ simulated, engine }: RunConfig) => ({
+  ...(simulated && { simulation: describe(simulated) }),
+  ...(engine && { engine: describeEngine(engine) }),
+});
+
+/** The document that `replay --json` prints and `run.json` holds: schema run/1. Fields may be added, none renamed. */
+export function runReport(
+  input: Input,
+  blocks: BlockColumns,
+  { config, result, simulation, wallMs }: Run,
+  operations?: readonly OperationResult[],
+) {
+  return {
+    schema: "run/1",
+    kvlab: version,
+    ...setupReport(input, config),
+    ...(simulation?.interrupted && { interrupted: simulation.interrupted }),
+    cache: cacheReport(result.counters, result.fragmentation),
+    ...(operations && { operations }),
+    latency: simulation?.latency ?? null,
+    throughput: simulation?.throughput ?? null,
+    ...machineReport(config),
+    ...(simulation && servedReport(simulation)),
+    wallMs: Math.round(wallMs * 1000) / 1000,
+    blockRefsPerS: Math.round(blockReferences(blocks, simulation?.requests.finishedNs) / (wallMs / 1000)),
+  };
+}
+
+/** What only runs in time have: promises, replicas, and why requests were refused. */
+const servedReport = ({ slo, cluster, refusals }: ServedResult) => ({ slo: slo ?? null, cluster, refusals });
+
+export type RunReport = ReturnType<typeof runReport>;

@@ -1,0 +1,186 @@
+import { constants, rmSync } from "node:fs";
+import { access, lstat, mkdir, readdir, readFile, realpath, rename, rm, rmdir, writeFile } from "node:fs/promises";
+import { basename, dirname, join, relative, resolve } from "node:path";
+import { watchingSignals } from "../../cli/interrupt.ts";
+import { InputError } from "../../core/errors.ts";
+
+/** All that a run's directory holds; a directory with anything else in it is not ours to replace. */
+export const runFiles = [
+  "run.json",
+  "requests.parquet",
+  "steps.parquet",
+  "series.parquet",
+  "events.parquet",
+  "kv-events.jsonl",
+] as const;
+
+/**
+ * Where a run will be saved, once it is known that it can be: the place is free, or holds an earlier run.
+ *
+ * @throws InputError saying what is in the way.
+ */
+export async function claimRunDirectory(path: string): Promise<RunDirectory> {
+  const found = await settled(path);
+  const { target } = found;
+  if (found.what === "other")
+    throw new InputError(`${path}: exists and is not a run of kvlab (${found.why}), so it is not replaced`);
+  if (target === process.cwd()) throw new InputError(`${path}: is the current directory, expected one of its own`);
+  await checkWritable(path, dirname(target));
+  return new RunDirectory(path, target);
+}
+
+/** Beside the runs: what somebody else is just writing, or replacing, or tells of while it runs. */
+const unfinishedName = /^\.(live|.+\.\d+\.(tmp|old))$/;
+
+/** @throws InputError unless runs can be saved below this path: it is free, empty, or holds runs and nothing else. */
+export async function checkRunsFolder(path: string): Promise<void> {
+  const target = await realpath(path).catch(() => resolve(path));
+  if (target === process.cwd()) throw new InputError(`${path}: is the current directory, expected one of its own`);
+  await checkWritable(path, path);
+  for (const name of await readdir(target).catch(() => [])) {
+    if (unfinishedName.test(name)) continue;
+    const { what } = await settled(join(target, name));
+    if (what !== "run")
+      throw new InputError(
+        `${path}: has ${name} in it, which is not a run of kvlab; expected a new folder, or one of runs`,
+      );
+  }
+}
+
+/** @throws InputError if nothing can be made below this path (which need not exist yet). */
+export async function checkWritable(shown: string, path: string): Promise<void> {
+  for (let folder = resolve(path); ; folder = dirname(folder)) {
+    const found = await lstat(folder).catch((error: NodeJS.ErrnoException) => {
+      if (error.code === "ENOENT") return undefined;
+      if (error.code === "ENOTDIR") return undefined;
+      throw new InputError(`${shown}: cannot be written (${error.code})`);
+    });
+    if (!found) continue;
+    const real = await realpath(folder);
+    if (!(await lstat(real)).isDirectory()) {
+      throw new InputError(`${shown}: cannot be written, ${relative(process.cwd(), folder) || folder} is a file`);
+    }
+    try {
+      await access(real, constants.W_OK | constants.X_OK);
+      return;
+    } catch (error) {
+      throw new InputError(`${shown}: cannot be written (${(error as NodeJS.ErrnoException).code})`);
+    }
+  }
+}
+
+type Settled = { readonly target: string } & (
+  | { readonly what: "free" | "run" }
+  | { readonly what: "other"; readonly why: string }
+);
+
+async function settled(path: string): Promise<Settled> {
+  const target = await realpath(path).catch(() => resolve(path));
+  const found = await readdir(target, { withFileTypes: true }).catch((error: NodeJS.ErrnoException) => error);
+  if (found instanceof Error) {
+    if (found.code === "ENOENT" || (await parentIsFile(target))) return { target, what: "free" };
+    return { target, what: "other", why: found.code === "ENOTDIR" ? "is no folder" : `${found.code}` };
+  }
+  if (found.length === 0) return { target, what: "free" };
+  const foreign = found.find((entry) => !entry.isFile() || !(runFiles as readonly string[]).includes(entry.name));
+  if (foreign) return { target, what: "other", why: `has ${foreign.name} in it` };
+  if (await isRun(join(target, "run.json"))) return { target, what: "run" };
+  return { target, what: "other", why: "has no run.json of a run" };
+}
+
+/** What is in the way then is above the target, and `checkWritable` says so. */
+const parentIsFile = async (target: string) => !(await lstat(target).catch(() => undefined));
+
+async function isRun(path: string): Promise<boolean> {
+  try {
+    return JSON.parse(await readFile(path, "utf8")).schema === "run/1";
+  } catch {
+    return false;
+  }
+}
+
+/** Directories under way; none outlives the program. */
+const unfinished = new Set<string>();
+process.on("exit", () => {
+  for (const path of unfinished) rmSync(path, { recursive: true, force: true });
+});
+
+/** A run's directory, which appears under its name only when it is complete. */
+export class RunDirectory {
+  /** As the user gave it. */
+  readonly path: string;
+  readonly #target: string;
+
+  constructor(path: string, target: string) {
+    this.path = path;
+    this.#target = target;
+  }
+
+  /** Calls `write` with a directory to fill, and puts that in place of what was there. */
+  async fill(write: (directory: string) => Promise<void>): Promise<void> {
+    await watchingSignals(() => this.#fill(write));
+  }
+
+  async #fill(write: (directory: string) => Promise<void>): Promise<void> {
+    const parent = dirname(this.#target);
+    const made = await this.#system(() => mkdir(parent, { recursive: true }));
+    const beside = join(parent, `.${basename(this.#target)}.${process.pid}`);
+    const fresh = `${beside}.tmp`;
+    unfinished.add(fresh);
+    let complete = false;
+    try {
+      await this.#system(() => mkdir(fresh));
+      await this.#system(() => write(fresh));
+      await this.#system(() => this.#replace(fresh, `${beside}.old`));
+      complete = true;
+    } finally {
+      await rm(fresh, { recursive: true, force: true });
+      unfinished.delete(fresh);
+      if (!complete && made) await removeEmpty(parent, made);
+    }
+  }
+
+  async #replace(fresh: string, old: string): Promise<void> {
+    const before = await readdir(this.#target).catch(() => undefined);
+    if (before && before.length > 0) {
+      await rename(this.#target, old);
+      unfinished.add(old);
+    }
+    await rename(fresh, this.#target);
+    await rm(old, { recursive: true, force: true });
+    unfinished.delete(old);
+  }
+
+  async #system<Result>(act: () => Promise<Result>): Promise<Result> {
+    try {
+      return await act();
+    } catch (error) {
+      const { code, syscall } = error as NodeJS.ErrnoException;
+      if (syscall === undefined) throw error;
+      throw new InputError(`${this.path}: cannot be written (${code})`);
+    }
+  }
+}
+
+/**
+ * Puts a complete run that was saved elsewhere on the same disk in its place, where an earlier run may be.
+ *
+ * @throws InputError if something else is there
+ */
+export async function moveRun(saved: string, target: string): Promise<void> {
+  const directory = await claimRunDirectory(target);
+  await directory.fill(async (fresh) => {
+    for (const name of await readdir(saved)) await rename(join(saved, name), join(fresh, name));
+  });
+  await rmdir(saved);
+}
+
+/** Takes away the folders that were made for nothing, from `path` up to `first`. */
+export async function removeEmpty(path: string, first: string): Promise<void> {
+  for (let folder = path; folder.length >= first.length; folder = dirname(folder)) {
+    await rmdir(folder).catch(() => {});
+  }
+}
+
+export const writeText = (directory: string, name: (typeof runFiles)[number], text: string) =>
+  writeFile(join(directory, name), text);

@@ -1,0 +1,98 @@
+import { createHash } from "node:crypto";
+import { basename, join } from "node:path";
+import type { Input } from "../../cli/input/input.ts";
+import type { TraceReading } from "../../cli/input/options.ts";
+import { givenWords, type SimulationOptions } from "../../cli/input/simulation-options.ts";
+import { KvEventReader } from "../../core/log/kv-events.ts";
+import type { Slo } from "../../core/serving/metrics.ts";
+import type { Run } from "../run/run.ts";
+import { writeEvents, writeRequests, writeSeries, writeSimulatedSteps, writeSteps } from "./parquet.ts";
+import type { RunReport } from "./report.ts";
+import { type RunDirectory, writeText } from "./run-directory.ts";
+
+/** The folder that runs are saved in unless `--out` says otherwise. */
+export const runsFolder = "runs";
+
+/** What a run is told by, known before it. */
+export type RunSetup = Pick<RunReport, "trace" | "policy" | "target" | "seed" | "warmup">;
+type Identified = RunSetup &
+  Partial<Pick<RunReport, "operations" | "simulation" | "engine" | "interrupted">> & {
+    readonly slo?: Slo | null | undefined;
+  };
+
+/** The same configuration over the same trace has the same id: what was run, and a hash of all the rest. */
+export function runId(input: Pick<Input, "name">, report: Identified): string {
+  const { trace, policy, target, seed, warmup, operations, simulation, engine, slo, interrupted } = report;
+  const limits = slo && { ttftMs: slo.ttftMs, tpotMs: slo.tpotMs, e2eMs: slo.e2eMs };
+  const limited = { limits: limits ?? undefined };
+  const configuration = { trace, policy, target, seed, warmup, operations, simulation, engine, ...limited };
+  const hash = createHash("sha256").update(JSON.stringify(configuration)).digest("hex");
+  const { preset, index, eviction, blocks } = policy;
+  const at = simulation ? [target, simulation.gpu] : engine ? [target, basename(engine.model)] : [];
+  const parts = [input.name, ...at, preset ?? index, eviction, blocks ?? "unlimited", hash.slice(0, 8)];
+  // It does not take the place of one that is whole.
+  if (interrupted) parts.push("interrupted");
+  return parts
+    .join("-")
+    .replace(/[^A-Za-z0-9.+_-]+/g, "_")
+    .replace(/^\.+/, "");
+}
+
+/** The command that gives this report again, in full: nothing is left to defaults that may change. */
+export function commandOf(
+  report: RunSetup,
+  given: TraceReading & SimulationOptions & { readonly operations?: string; readonly events?: boolean },
+  rules: readonly string[],
+): string {
+  const { operations } = given;
+  const { trace, policy, target, seed, warmup } = report;
+  const words = ["kvlab", "replay", ...(trace.files.length === 0 ? ["example"] : trace.files)];
+  const add = (option: string, value: string | number | undefined) => {
+    if (value !== undefined) words.push(`--${option}`, String(value));
+  };
+  add("format", trace.files.length === 0 ? undefined : trace.format);
+  add("unit", given.unit);
+  add("limit", given.limit);
+  add("policy", policy.preset ?? undefined);
+  add("index", policy.indexFile ?? policy.index);
+  add("eviction", policy.evictionFile ?? policy.eviction);
+  add("allocator", policy.allocator);
+  add("scheduler", policy.scheduler);
+  for (const rule of rules) add("rule", rule);
+  if (target !== "cache") add("target", target);
+  // What they give is the number of blocks.
+  const { capacity: _, gpuMemory: __, ...others } = given;
+  const { schedulerOption, maxOutput } = others;
+  const withoutClock = { ...(schedulerOption && { schedulerOption }), ...(maxOutput && { maxOutput }) };
+  words.push(...givenWords(target === "cache" ? withoutClock : others));
+  add("blocks", policy.blocks ?? "unlimited");
+  add("block-size", policy.blockTokens);
+  add("warmup", warmup === 0 ? undefined : warmup);
+  add("seed", seed);
+  add("operations", operations);
+  if (given.events) words.push("--events");
+  return words.map(quoted).join(" ");
+}
+
+/** A word as a shell takes it. */
+export const quoted = (word: string) => (/^[\w./:=%+@,-]+$/.test(word) ? word : `'${word.replaceAll("'", "'\\''")}'`);
+
+/** Fills a run's directory. */
+export async function saveRun(directory: RunDirectory, run: Run, report: RunReport, command: string): Promise<void> {
+  const { result, simulation } = run;
+  const { requests, logs } = result;
+  await directory.fill(async (folder) => {
+    await writeRequests(join(folder, "requests.parquet"), requests, report.warmup, simulation?.requests);
+    if (simulation?.steps) await writeSimulatedSteps(join(folder, "steps.parquet"), simulation.steps);
+    else await writeSteps(join(folder, "steps.parquet"), requests);
+    if (simulation) await writeSeries(join(folder, "series.parquet"), simulation.series);
+    if (logs.length > 0) {
+      await writeEvents(join(folder, "events.parquet"), logs);
+      const events = logs.flatMap((log, replica) =>
+        new KvEventReader(log).take().map((event) => (logs.length === 1 ? event : { replica, ...event })),
+      );
+      await writeText(folder, "kv-events.jsonl", events.map((event) => `${JSON.stringify(event)}\n`).join(""));
+    }
+    await writeText(folder, "run.json", `${JSON.stringify({ ...report, command }, undefined, 2)}\n`);
+  });
+}

@@ -1,0 +1,177 @@
+import { totalmem } from "node:os";
+import type { Target } from "../../cli/input/options.ts";
+import { partNamed } from "../../cli/unsupported.ts";
+import { InputError } from "../../core/errors.ts";
+import type { AllocatorPlugin, EvictionPlugin, IndexPlugin, SchedulerPlugin } from "../../core/plugins/index.ts";
+import type { RuleName, Rules, RuleValue } from "../../core/plugins/rules.ts";
+import { checkAllocator, createCache, rulesFor } from "../../core/replica/compose.ts";
+import type { ReplayConfig } from "../../core/replica/replay.ts";
+import type { Preset } from "../../policies/preset.ts";
+import {
+  allocatorRegistry,
+  evictionRegistry,
+  indexRegistry,
+  presetRegistry,
+  schedulerRegistry,
+} from "../../policies/registry.ts";
+import { isUserIndex, loadUserIndex } from "../user-plugins/user-index.ts";
+import { isPolicyFile, loadUserPolicy } from "../user-plugins/user-policy.ts";
+import type { RealEngine } from "./real-engine.ts";
+import type { Simulated } from "./simulated.ts";
+
+export const defaultParts = { index: "hash-table", eviction: "lru", allocator: "block", scheduler: "naive" } as const;
+/** Who has a clock has requests that overlap. */
+export const simulatedScheduler = "fcfs-chunked";
+
+/** Everything chosen but the capacity and the block size, which depend on the trace. */
+export interface Parts {
+  /** Where all that was not chosen comes from. */
+  readonly preset?: Preset | undefined;
+  readonly index: IndexPlugin;
+  readonly eviction: EvictionPlugin;
+  readonly allocator: AllocatorPlugin;
+  readonly scheduler: SchedulerPlugin;
+  /** The preset's, if it is its scheduler. */
+  readonly schedulerOptions: Readonly<Record<string, number>>;
+  /** As given, or the preset's; the others are the index's defaults. */
+  readonly rules: Partial<Record<RuleName, RuleValue>>;
+  /** Rules of the preset that do not hold, because of a part or a rule that was chosen. */
+  readonly leftOut: readonly string[];
+}
+
+/** What is run: a replay's configuration, and the preset that it began with. */
+export interface RunConfig extends ReplayConfig {
+  readonly preset?: Preset | undefined;
+  /** Target sim: on what, how many, and how requests come. */
+  readonly simulated?: Simulated | undefined;
+  /** Target cpu: which model, on how many threads, and how requests come. */
+  readonly engine?: RealEngine | undefined;
+}
+
+/** Names as given; what is not given is the preset's or the default. */
+export interface PartNames {
+  readonly policy?: string | undefined;
+  readonly index?: string | undefined;
+  readonly eviction?: string | undefined;
+  readonly allocator?: string | undefined;
+  readonly scheduler?: string | undefined;
+}
+
+/** @throws InputError if there is no such part, or the index cannot do what a rule says. */
+export async function partsNamed(names: PartNames, rules: Parts["rules"], target: Target = "cache"): Promise<Parts> {
+  for (const kind of ["policy", ...Object.keys(defaultParts)] as (keyof PartNames)[])
+    if (names[kind]?.includes(","))
+      throw new InputError(`--${kind} is "${names[kind]}", expected one name; kvlab compare takes several`);
+  const preset = names.policy === undefined ? undefined : presetRegistry.get(names.policy);
+  const index = names.index === undefined ? preset?.index : await indexNamed(names.index);
+  const eviction = names.eviction === undefined ? preset?.eviction : await evictionNamed(names.eviction);
+  return partsOf({ ...names, preset, index, eviction }, rules, target);
+}
+
+interface ChosenParts extends Pick<PartNames, "allocator" | "scheduler"> {
+  readonly preset?: Preset | undefined;
+  readonly index?: IndexPlugin | undefined;
+  readonly eviction?: EvictionPlugin | undefined;
+}
+
+/** @throws InputError as `partsNamed` does. */
+export function partsOf(chosen: ChosenParts, rules: Parts["rules"], target: Target = "cache"): Parts {
+  const { preset } = chosen;
+  const index = chosen.index ?? indexRegistry.get(defaultParts.index);
+  const eviction = chosen.eviction ?? evictionRegistry.get(defaultParts.eviction);
+  const allocator =
+    chosen.allocator === undefined
+      ? (preset?.allocator ?? allocatorRegistry.get(defaultParts.allocator))
+      : partNamed(allocatorRegistry, "allocator", chosen.allocator);
+  const scheduler = schedulerFor(chosen, target);
+  const kept = preset ? possibleRules(preset, index, allocator) : {};
+  const all = { ...kept, ...rules };
+  checkAllocator(allocator, rulesFor(index, all));
+  return {
+    preset,
+    index,
+    eviction,
+    allocator,
+    scheduler: isUserIndex(index) ? index.watching(scheduler) : scheduler,
+    schedulerOptions: scheduler.name === preset?.scheduler ? (preset.schedulerOptions ?? {}) : {},
+    rules: all,
+    leftOut: preset ? ruleTexts(presetRules(preset, index)).filter((text) => !ruleTexts(all).includes(text)) : [],
+  };
+}
+
+const ruleTexts = (rules: Parts["rules"]): string[] => Object.entries(rules).map(([name, value]) => `${name}=${value}`);
+
+/** Without a clock requests do not overlap, and no scheduler makes a difference but by cutting prompts in chunks. */
+function schedulerFor({ preset, scheduler }: ChosenParts, target: Target): SchedulerPlugin {
+  if (scheduler !== undefined) return partNamed(schedulerRegistry, "scheduler", scheduler);
+  if (target === "cache") return schedulerRegistry.get(defaultParts.scheduler);
+  return schedulerRegistry.get(preset?.scheduler ?? simulatedScheduler);
+}
+
+/** A preset's rules; with another index than its own also those that its own one has by default. */
+const presetRules = (preset: Preset, index: IndexPlugin): Parts["rules"] =>
+  index === preset.index ? preset.rules : { ...preset.index.defaults, ...preset.rules };
+
+/** Those of a preset's rules that another index or allocator than its own can follow. */
+function possibleRules(preset: Preset, index: IndexPlugin, allocator: AllocatorPlugin): Parts["rules"] {
+  const isPossible = ([name, value]: [string, RuleValue]) => {
+    try {
+      checkAllocator(allocator, rulesFor(index, { [name]: value }));
+      return true;
+    } catch {
+      return false;
+    }
+  };
+  return Object.fromEntries(Object.entries(presetRules(preset, index)).filter(isPossible));
+}
+
+/** An index of ours by its name, or a user's by its file. */
+export async function indexNamed(name: string): Promise<IndexPlugin> {
+  return isPolicyFile(name) ? await loadUserIndex(name) : partNamed(indexRegistry, "index", name);
+}
+
+/** A policy of ours by its name, or a user's by its file. */
+export async function evictionNamed(name: string): Promise<EvictionPlugin> {
+  if (!isPolicyFile(name)) return partNamed(evictionRegistry, "eviction", name);
+  const own = await loadUserPolicy(name);
+  return readsFuture(own) ? { ...own, offline: true } : own;
+}
+
+/** Whether a policy is offline although it may not say so: found by making one. */
+function readsFuture(eviction: EvictionPlugin): boolean {
+  let found = false;
+  const probe: EvictionPlugin = {
+    ...eviction,
+    create(context) {
+      found = eviction.create(context).prepare !== undefined;
+      return { add() {}, remove() {}, victim: () => undefined };
+    },
+  };
+  const index = indexRegistry.get(defaultParts.index);
+  const allocator = allocatorRegistry.get(defaultParts.allocator);
+  createCache({ index, allocator, eviction: probe, blockTokens: 1, blocks: 1, rules: {}, seed: 1 });
+  return found;
+}
+
+/** All rules in effect. */
+export const effectiveRules = (config: Pick<ReplayConfig, "index" | "rules">): Rules =>
+  rulesFor(config.index, config.rules);
+
+/** Block size without `--block-size`: the preset's where the trace can have it, its unit, or 16 where a key is a token. */
+export function defaultBlockTokens(unitTokens: number, preset?: Preset): number {
+  if (preset !== undefined && preset.blockTokens % unitTokens === 0) return preset.blockTokens;
+  return unitTokens === 1 ? 16 : unitTokens;
+}
+
+/** What the columns of a block take at the least. */
+const bytesPerBlock = 16;
+
+/** @throws InputError if a cache of so many blocks would fill the memory of this machine. */
+export function checkMemory(blocks: number | undefined): void {
+  const bytes = (blocks ?? 0) * bytesPerBlock;
+  if (bytes <= totalmem() / 2 && (blocks ?? 0) < 2 ** 31) return;
+  throw new InputError(
+    `--blocks is ${blocks}, which would take ${Math.round(bytes / 2 ** 30)} GiB of memory or more; ` +
+      "unlimited takes what the trace needs",
+  );
+}

@@ -1,0 +1,42 @@
+import type { SimulationOptions } from "../../cli/input/simulation-options.ts";
+import { InputError } from "../../core/errors.ts";
+import type { Trace } from "../../core/trace/trace.ts";
+import { spreadArrivals } from "../../traces/spread.ts";
+
+/** The trace as clients send it: equal times spread, and longer answers asked for than are written, if that is wanted. */
+export function asSent(trace: Trace, { spread = "none", maxOutput = 0 }: SimulationOptions): Trace {
+  const sent = spread === "none" ? trace : spreadArrivals(trace);
+  if (maxOutput === 0) return sent;
+  return { ...sent, maxOutputTokens: sent.maxOutputTokens.map((tokens) => Math.max(tokens, maxOutput)) };
+}
+
+/** @throws InputError if no request would wait for another one. */
+export function checkTurns({ optional: { parent, session } }: Trace): void {
+  const seen = new Set<number>();
+  const hasTurns = parent?.some((row) => row >= 0) || session?.some((id) => id > 0 && (seen.has(id) || !seen.add(id)));
+  if (!hasTurns)
+    throw new InputError("--loop closed needs turns that wait for answers; this trace has no sessions with several");
+}
+
+/** Times are whole ns below this, so that they are exact. */
+const longestNs = 2 ** 53;
+
+/** How many times as fast as recorded. @throws InputError if the run would be longer than times can be. */
+export function speedFrom({ rate, speed = 1 }: SimulationOptions, trace: Trace): number {
+  const value = rate === undefined ? speed : speedFor(rate, trace);
+  const { arrivalNs, requestCount } = trace;
+  const lastNs = arrivalNs[requestCount - 1];
+  if (value > 0 && Number.isFinite(value) && !(lastNs / value > longestNs)) return value;
+  throw new InputError(
+    `${rate === undefined ? `--speed is ${speed}` : `--rate is ${rate}`}, which is ${
+      Number.isFinite(value) ? "so slow that the trace would last longer than 104 days (2^53 ns)" : "too fast"
+    }`,
+  );
+}
+
+/** How many times as fast as recorded requests come at so many a second. @throws InputError for a trace without duration. */
+function speedFor(rate: number, { arrivalNs, requestCount }: Trace): number {
+  const durationS = (arrivalNs[requestCount - 1] - arrivalNs[0]) / 1e9;
+  if (durationS > 0) return (rate * durationS) / (requestCount - 1);
+  throw new InputError("--rate needs arrival times that differ; all requests of this trace arrive at once");
+}

@@ -1,0 +1,170 @@
+import { readFile } from "node:fs/promises";
+import type { KvCache } from "../../core/cache/kv-cache.ts";
+import { deletePrefix, evict, pin, reset, unpin } from "../../core/cache/operations.ts";
+import { Request, Sequence } from "../../core/cache/request.ts";
+import { InputError } from "../../core/errors.ts";
+import { nearest } from "../../core/nearest.ts";
+import type { BlockColumns } from "../../core/trace/content.ts";
+import type { Nanos, Trace } from "../../core/trace/trace.ts";
+import { whyUnreadable } from "../../traces/lines.ts";
+
+/** A line of an operations file. */
+export interface Operation {
+  readonly before: number;
+  readonly operation: keyof typeof fieldsOf;
+  /** The prefix: the first `tokens` tokens of this request's prompt; all of it if not said. */
+  readonly like?: number;
+  readonly tokens?: number;
+  readonly name?: string;
+  readonly blocks?: number;
+}
+
+/** What each operation needs besides `before`, and what it may have. */
+const fieldsOf = {
+  pin: { needs: ["like", "name"], may: ["tokens"] },
+  unpin: { needs: ["name"], may: [] },
+  delete: { needs: ["like"], may: ["tokens"] },
+  evict: { needs: ["blocks"], may: [] },
+  reset: { needs: [], may: [] },
+} as const;
+
+/** What became of an operation. */
+export interface OperationResult extends Operation {
+  readonly result: string;
+}
+
+/** Reads a file of operations, JSON lines. @throws InputError with file, line, what was found and what was expected. */
+export async function readOperations(file: string): Promise<Operation[]> {
+  let text: string;
+  try {
+    text = await readFile(file, "utf8");
+  } catch (error) {
+    throw new InputError(`${file}: ${whyUnreadable(error)}`);
+  }
+  const operations = text
+    .split("\n")
+    .flatMap((line, i) => (line.trim() === "" ? [] : parsed(line, `${file}:${i + 1}`)));
+  if (operations.length === 0) throw new InputError(`${file}: is empty, expected operations as JSON lines`);
+  const late = operations.find(({ before }, i) => i > 0 && before < operations[i - 1].before);
+  if (late) throw new InputError(`${file}: the operation before request ${late.before} comes too late in the file`);
+  return operations;
+}
+
+function parsed(line: string, where: string): Operation {
+  let value: unknown;
+  try {
+    value = JSON.parse(line);
+  } catch {
+    throw new InputError(`${where}: is no JSON, expected such as {"before": 10, "operation": "reset"}`);
+  }
+  if (typeof value !== "object" || value === null || Array.isArray(value))
+    throw new InputError(`${where}: is ${JSON.stringify(value)}, expected an object`);
+  const found = value as Record<string, unknown>;
+  const names = Object.keys(fieldsOf);
+  const { operation } = found;
+  if (typeof operation !== "string" || !names.includes(operation)) {
+    const near = typeof operation === "string" ? nearest(operation, names) : undefined;
+    const expected = near ? `did you mean "${near}"?` : `expected one of ${names.join(", ")}`;
+    throw new InputError(`${where}: operation is ${JSON.stringify(operation)}, ${expected}`);
+  }
+  const { needs, may } = fieldsOf[operation as Operation["operation"]];
+  const all: string[] = ["before", "operation", ...needs, ...may];
+  const missing = ["before", ...needs].find((name) => found[name] === undefined);
+  if (missing) throw new InputError(`${where}: ${operation} has no ${missing}, expected ${all.join(", ")}`);
+  for (const [name, field] of Object.entries(found)) {
+    if (!all.includes(name)) throw new InputError(`${where}: ${operation} has ${name}, expected ${all.join(", ")}`);
+    if (name === "operation") continue;
+    const isText = name === "name";
+    const least = name === "blocks" || name === "tokens" ? 1 : 0;
+    const isRight = isText
+      ? typeof field === "string" && field !== ""
+      : Number.isSafeInteger(field) && Number(field) >= least;
+    const expected = isText ? "a text" : `a whole number from ${least}`;
+    if (!isRight) throw new InputError(`${where}: ${name} is ${JSON.stringify(field)}, expected ${expected}`);
+  }
+  return value as Operation;
+}
+
+/** Carries the operations of a file out in one replay, each before its request. */
+export class OperationsPlayer {
+  readonly results: OperationResult[] = [];
+  /** Those before each request, with their places in the file. In a closed loop requests come in another order. */
+  readonly #before = new Map<number, [at: number, operation: Operation][]>();
+  readonly #trace: Trace;
+  readonly #blocks: BlockColumns;
+  readonly #pins = new Map<string, Sequence>();
+  readonly #carriedOut: (result: OperationResult) => void;
+
+  /**
+   * `carriedOut` is told of each as it is.
+   *
+   * @throws InputError if an operation names a request that the trace does not have.
+   */
+  constructor(
+    operations: readonly Operation[],
+    trace: Trace,
+    blocks: BlockColumns,
+    carriedOut: (result: OperationResult) => void = () => {},
+  ) {
+    this.#carriedOut = carriedOut;
+    for (const { before, like = 0 } of operations)
+      if (Math.max(before, like) >= trace.requestCount)
+        throw new InputError(
+          `an operation names request ${Math.max(before, like)}, the trace has ${trace.requestCount}, from 0`,
+        );
+    for (const [at, operation] of operations.entries()) {
+      const together = this.#before.get(operation.before);
+      if (together) together.push([at, operation]);
+      else this.#before.set(operation.before, [[at, operation]]);
+    }
+    this.#trace = trace;
+    this.#blocks = blocks;
+  }
+
+  /** The next request is this one, and comes now. */
+  before(request: number, cache: KvCache, nowNs: Nanos): void {
+    for (const [at, operation] of this.#before.get(request) ?? []) {
+      const result = { ...operation, result: this.#carryOut(operation, at, cache, nowNs) };
+      this.results.push(result);
+      this.#carriedOut(result);
+    }
+  }
+
+  #carryOut({ operation, like, tokens, name, blocks }: Operation, at: number, cache: KvCache, nowNs: Nanos): string {
+    switch (operation) {
+      case "pin": {
+        if (this.#pins.has(name!)) return "there is a pin of that name";
+        const prefix = this.#prefix(at, like!, tokens);
+        const result = pin(cache, prefix, nowNs);
+        if (result === "pinned") this.#pins.set(name!, prefix);
+        return result === "over budget"
+          ? `over the budget of ${cache.rules["pin-blocks"]} blocks (pin-blocks)`
+          : result;
+      }
+      case "unpin": {
+        const prefix = this.#pins.get(name!);
+        this.#pins.delete(name!);
+        return prefix !== undefined && unpin(cache, prefix, nowNs) ? "unpinned" : "not pinned";
+      }
+      case "delete":
+        return deletePrefix(cache, this.#prefix(at, like!, tokens), nowNs);
+      case "evict":
+        return `${evict(cache, blocks!, nowNs)} blocks`;
+      case "reset":
+        return reset(cache, nowNs) ? "reset" : "in use";
+    }
+  }
+
+  /** The beginning of a request's prompt, in whole blocks; it never runs. */
+  #prefix(at: number, row: number, tokens?: number): Sequence {
+    // Numbers below those of requests, so that a log tells them apart.
+    const request = new Request(row, this.#trace, row, this.#blocks);
+    request.id = -2 - at;
+    if (tokens !== undefined && tokens < request.inputTokens) {
+      const { blockTokens } = this.#blocks;
+      request.promptBlocks = Math.min(request.promptBlocks, Math.floor(tokens / blockTokens));
+      request.inputTokens = request.promptBlocks * blockTokens;
+    }
+    return new Sequence(request);
+  }
+}

@@ -1,0 +1,105 @@
+import { availableParallelism } from "node:os";
+import type { Capacity } from "../../cli/input/options.ts";
+import { defaultSwapSpace, type SimulationOptions } from "../../cli/input/simulation-options.ts";
+import { InputError } from "../../core/errors.ts";
+import type { Slo } from "../../core/serving/metrics.ts";
+import type { Trace } from "../../core/trace/trace.ts";
+import { callRules } from "../../engine/cpu/calls.ts";
+import { tokenBytes } from "../../engine/cpu/memory.ts";
+import { type LoadedModel, loadModel } from "../../engine/model/load.ts";
+import type { WeightBits } from "../../engine/onnx/quantized.ts";
+import { checkTurns, speedFrom } from "./load.ts";
+import type { OutputEnd, Pace } from "./paces.ts";
+
+/** A real engine: which model, on how many threads, and how requests come. */
+export interface RealEngine {
+  readonly model: string;
+  readonly loaded: LoadedModel;
+  readonly threads: number;
+  /** Of its weights. */
+  readonly bits: WeightBits;
+  readonly pace: Pace;
+  readonly answers: OutputEnd;
+  readonly loop: "open" | "closed";
+  readonly speed: number;
+  /** Requests a second, if that is what the speed was chosen for. */
+  readonly rate: number | undefined;
+  readonly spread: "none" | "uniform";
+  /** Tokens that clients ask for at least. */
+  readonly maxOutput: number;
+  /** Bytes of memory for preempted requests, beside the pool. */
+  readonly swapSpace: number;
+  /** Token ids that the model does not have become others. */
+  readonly fold: boolean;
+  readonly slo: Slo | undefined;
+}
+
+export const defaultModel = "random:tiny";
+
+/**
+ * @param loaded its model, if it is open already
+ * @throws InputError if there is no such model, or it cannot be read
+ */
+export function engineFrom(options: SimulationOptions, trace: Trace, loaded?: LoadedModel): RealEngine {
+  const model = options.model ?? defaultModel;
+  if (options.loop === "closed") checkTurns(trace);
+  return {
+    model,
+    loaded: loaded ?? loadModel(model),
+    threads: options.threads ?? availableParallelism(),
+    bits: options.bits ?? 32,
+    pace: options.pace ?? "busy",
+    answers: options.answers ?? "trace",
+    loop: options.loop ?? "open",
+    speed: speedFrom(options, trace),
+    rate: options.rate,
+    spread: options.spread ?? "none",
+    maxOutput: options.maxOutput ?? 0,
+    swapSpace: options.swapSpace ?? defaultSwapSpace,
+    fold: options.fold === true,
+    slo: options.slo,
+  };
+}
+
+/** Bytes that a token's keys and values take in the engine's pool. */
+export const poolBytesPerToken = ({ loaded: { config } }: RealEngine): number => tokenBytes(config);
+
+/** What a report says of it. */
+export function describeEngine(engine: RealEngine) {
+  const { model, loaded, threads, bits, pace, answers, loop, speed, rate, spread, maxOutput, swapSpace, fold } = engine;
+  const { config, parameterCount } = loaded;
+  const { architecture, vocabulary } = config;
+  return {
+    model,
+    architecture,
+    parameters: parameterCount,
+    vocabulary,
+    backend: "onnx-cpu",
+    threads,
+    bits,
+    pace,
+    answers,
+    loop,
+    speed,
+    requestsPerS: rate ?? null,
+    spread,
+    maxOutput,
+    swapSpaceBytes: swapSpace,
+    fold,
+    calls: callRules(config),
+  };
+}
+
+/** The size of the pool as `--blocks` or `--capacity` give it; undefined if nothing says. */
+export function engineCapacity(
+  { blocks, capacity }: { readonly blocks?: Capacity; readonly capacity?: number },
+  engine: RealEngine,
+  blockTokens: number,
+): Capacity | undefined {
+  if (capacity === undefined) return blocks;
+  const blockBytes = poolBytesPerToken(engine) * blockTokens;
+  if (capacity >= blockBytes) return { blocks: Math.floor(capacity / blockBytes) };
+  throw new InputError(
+    `--capacity is ${capacity} bytes, less than one block of ${blockTokens} tokens takes: ${blockBytes}`,
+  );
+}

@@ -1,0 +1,142 @@
+import { breathe, Interrupted, stoppingAtSignal, watchingSignals } from "../../cli/interrupt.ts";
+import { InputError } from "../../core/errors.ts";
+import { StepTable } from "../../core/serving/step-table.ts";
+import type { BlockColumns } from "../../core/trace/content.ts";
+import type { Trace } from "../../core/trace/trace.ts";
+import { BusyClock, WallClock } from "../../engine/clock.ts";
+import { openCpuExecutor } from "../../engine/cpu/executor.ts";
+import { checkContents, Engine } from "../../engine/engine.ts";
+import type { Executor } from "../../engine/executor.ts";
+import type { TokenChoice } from "../../engine/tokens.ts";
+import { userCodeRuns } from "../user-plugins/user-code.ts";
+import type { RunConfig } from "./configuration.ts";
+import { poolBytesPerToken, type RealEngine } from "./real-engine.ts";
+import { type ServedResult, type ServingOptions, servedResult, together } from "./served-result.ts";
+import { withFile } from "./slices.ts";
+import type { Turn } from "./turns.ts";
+
+/**
+ * The engine's model with a pool of so many blocks.
+ *
+ * @throws InputError and ExecutorError as `openCpuExecutor`
+ */
+export function openPool(
+  { loaded, threads, bits }: RealEngine,
+  blockCount: number,
+  blockTokens: number,
+): Promise<Executor> {
+  // Nothing can stop it while it is being loaded; a signal is then heard by whoever uses it.
+  return stoppingAtSignal(
+    () => {},
+    () => openCpuExecutor({ model: loaded, blockCount, blockTokens, threads, bits }),
+  );
+}
+
+export interface EngineOptions extends ServingOptions {
+  /** Instead of one of its own; it stays open. */
+  readonly pool?: Executor;
+  readonly turn?: Turn | undefined;
+}
+
+/**
+ * Serves a trace with a real model, in real time.
+ *
+ * A signal ends it at the end of a step; the result is then of what was done. With a `turn` others run between its steps, for
+ * which its clock stands still, unless that is the one on the wall.
+ *
+ * @throws Interrupted if no request had ended by then, and InputError if the model cannot take the trace
+ */
+export async function runEngine(
+  trace: Trace,
+  blocks: BlockColumns,
+  config: RunConfig,
+  engine: RealEngine,
+  { keepSteps, observers = [], advance = () => {}, watch, pool, turn }: EngineOptions,
+): Promise<{ readonly result: ServedResult; readonly wallMs: number }> {
+  const { loaded, pace, loop, speed, slo } = engine;
+  const blockCount = checkServable(trace, blocks, config, engine);
+  const sent = pace === "none" ? { ...trace, arrivalNs: new Float64Array(trace.requestCount) } : trace;
+  const { blockTokens } = config;
+  const executor = pool ?? (await openPool(engine, blockCount, blockTokens));
+  try {
+    const steps = keepSteps ? new StepTable() : undefined;
+    const clock = pace === "real" ? new WallClock() : new BusyClock();
+    const running = new Engine(sent, blocks, {
+      ...config,
+      executor: heard(executor),
+      clock,
+      vocabulary: loaded.config.vocabulary,
+      choice: choiceOf(engine),
+      hostBlocks: Math.floor(engine.swapSpace / (poolBytesPerToken(engine) * blockTokens)),
+      arrivals: { loop, speed },
+      observer: together([...(steps ? [steps] : []), ...observers]),
+    });
+    watch?.(running);
+    const start = performance.now();
+    let told = 0;
+    const between = async () => {
+      advance(running.done - told);
+      told = running.done;
+      await breathe();
+      if (turn && clock instanceof BusyClock) await clock.standStill(() => turn(running.done / trace.requestCount));
+    };
+    await stoppingAtSignal(
+      () => running.stop(),
+      () => running.run(between),
+    );
+    const wallMs = performance.now() - start;
+    advance(running.done - told);
+    const result = servedResult(running, { steps, slo, warmup: config.warmup });
+    if (running.done === trace.requestCount) return { result, wallMs };
+    if (running.done === 0) throw new Interrupted();
+    return { result: { ...result, interrupted: { requestsDone: running.done, of: trace.requestCount } }, wallMs };
+  } catch (error) {
+    throw withFile(error, config);
+  } finally {
+    if (executor !== pool) await executor.close();
+  }
+}
+
+/** The same, but where users' code runs, signals are heard while the model computes, which is nearly always. */
+function heard(executor: Executor): Executor {
+  if (!userCodeRuns()) return executor;
+  return {
+    backend: executor.backend,
+    blockCount: executor.blockCount,
+    blockTokens: executor.blockTokens,
+    ...(executor.calls && { calls: executor.calls }),
+    executeStep: (step) => watchingSignals(() => executor.executeStep(step)),
+    copyBlocks: (pairs) => executor.copyBlocks(pairs),
+    readBlock: (block) => executor.readBlock(block),
+    writeBlock: (block, data) => executor.writeBlock(block, data),
+    close: () => executor.close(),
+  };
+}
+
+const choiceOf = ({ loaded, answers, fold }: RealEngine): TokenChoice => ({
+  fold,
+  ...(answers === "free" && { endTokens: loaded.config.endTokens }),
+});
+
+/** Returns the blocks of the pool. @throws InputError if the model cannot serve the trace in this way, whatever memory there is */
+export function checkServable(trace: Trace, blocks: BlockColumns, config: RunConfig, engine: RealEngine): number {
+  checkPositions(trace, engine);
+  checkContents(trace, blocks, { ...config, choice: choiceOf(engine) });
+  const { blocks: blockCount } = config;
+  if (blockCount === undefined) throw new InputError("an engine's memory has a limit: give --blocks or --capacity");
+  return blockCount;
+}
+
+/** @throws InputError if a request is longer than what the model was made for. */
+function checkPositions(trace: Trace, { model, loaded, answers }: RealEngine): void {
+  const { maxPositions } = loaded.config;
+  const { requestCount, inputTokens, outputTokens, maxOutputTokens } = trace;
+  const longest = answers === "free" ? maxOutputTokens : outputTokens;
+  for (let row = 0; row < requestCount; row++) {
+    const tokens = inputTokens[row] + longest[row];
+    if (tokens > maxPositions)
+      throw new InputError(
+        `request ${row} has ${tokens} tokens with its answer, and ${model} has positions for ${maxPositions}`,
+      );
+  }
+}

@@ -1,0 +1,41 @@
+import { breathe } from "../../cli/interrupt.ts";
+import { StepTable } from "../../core/serving/step-table.ts";
+import type { BlockColumns } from "../../core/trace/content.ts";
+import type { Trace } from "../../core/trace/trace.ts";
+import { Simulation, type SimulationConfig } from "../../sim/simulation.ts";
+import { type ServedResult, type ServingOptions, servedResult, together } from "./served-result.ts";
+import { sliceMs, withFile } from "./slices.ts";
+
+/** Simulates a trace, in slices that can be interrupted. @throws Interrupted, PolicyError naming a user's file */
+export async function runSimulation(
+  trace: Trace,
+  blocks: BlockColumns,
+  config: SimulationConfig,
+  { slo, keepSteps, observers = [], advance = () => {}, watch }: ServingOptions = {},
+): Promise<{ readonly result: ServedResult; readonly wallMs: number }> {
+  const steps = keepSteps ? new StepTable() : undefined;
+  const all = [...(steps ? [steps] : []), ...observers];
+  const simulation = new Simulation(all.length === 0 ? config : { ...config, observer: together(all) });
+  let wallMs = 0;
+  let told = 0;
+  let events = 1024;
+  try {
+    let start = performance.now();
+    simulation.feed(trace, blocks);
+    simulation.end();
+    watch?.(simulation);
+    for (let isMore = true; isMore; ) {
+      isMore = simulation.run(events);
+      const took = performance.now() - start;
+      wallMs += took;
+      events = Math.ceil(Math.min(Math.max((events * sliceMs) / Math.max(took, 0.1), events / 4), events * 4));
+      advance(simulation.done - told);
+      told = simulation.done;
+      await breathe();
+      start = performance.now();
+    }
+  } catch (error) {
+    throw withFile(error, config);
+  }
+  return { result: servedResult(simulation, { steps, slo, warmup: config.warmup }), wallMs };
+}

@@ -1,0 +1,194 @@
+import { breathe, Interrupted } from "../../cli/interrupt.ts";
+import type { Counters } from "../../core/cache/counters.ts";
+import type { EventLog } from "../../core/log/events.ts";
+import type { Fragmentation } from "../../core/plugins/index.ts";
+import { CacheReplay, type ReplayConfig, type RequestResults } from "../../core/replica/replay.ts";
+import { never } from "../../core/serving/outcomes.ts";
+import type { StepObserver } from "../../core/serving/timed-replica.ts";
+import type { BlockColumns } from "../../core/trace/content.ts";
+import type { Trace } from "../../core/trace/trace.ts";
+import type { RunConfig } from "./configuration.ts";
+import { runEngine } from "./run-engine.ts";
+import { runSimulation } from "./run-simulation.ts";
+import type { ServedResult, Watched } from "./served-result.ts";
+import { simulationConfig } from "./simulation.ts";
+import { sliceMs, withFile } from "./slices.ts";
+
+/** What every target finds out. */
+export interface RunResult {
+  readonly counters: Counters;
+  readonly fragmentation: Fragmentation | undefined;
+  readonly requests: RequestResults;
+  /** One of each replica, if they were kept. */
+  readonly logs: readonly EventLog[];
+}
+
+/** A finished replay, or a simulation. */
+export interface Run {
+  readonly config: RunConfig;
+  readonly result: RunResult;
+  /** What only a run in time finds out, simulated or real. */
+  readonly simulation?: ServedResult;
+  /** The replay alone; of several the median. */
+  readonly wallMs: number;
+}
+
+export interface RunOptions {
+  /** Measured replays after one to warm up; undefined: a single one. */
+  readonly repeat?: number | undefined;
+  /** Of a simulation: keep every step, and tell these of it. */
+  readonly keepSteps?: boolean;
+  readonly observers?: readonly StepObserver[];
+  /** Told of each slice of requests that is done, warm-up included. */
+  readonly advance?: (requests: number) => void;
+  /** Given each run when it begins. */
+  readonly watch?: (run: Watched) => void;
+}
+
+/** Requests that `runReplay` serves in all. */
+export const servedRequests = (trace: Trace, repeat?: number) =>
+  trace.requestCount * (repeat === undefined ? 1 : repeat + 1);
+
+/** Replays a trace, each time from an empty cache. @throws Interrupted, and PolicyError naming a user's file. */
+export async function runReplay(
+  trace: Trace,
+  blocks: BlockColumns,
+  config: RunConfig,
+  options: RunOptions = {},
+): Promise<Run> {
+  const { repeat, advance = () => {} } = options;
+  const once = runner(trace, blocks, config, options, advance);
+  if (repeat !== undefined) await once();
+  const times: number[] = [];
+  let last: Found | undefined;
+  for (let i = 0; i < (repeat ?? 1); i++) {
+    last = await once();
+    times.push(last.wallMs);
+  }
+  return { config, ...last!, wallMs: median(times) };
+}
+
+type Found = Omit<Run, "config">;
+
+/** What runs it once more, from an empty cache. */
+function runner(
+  trace: Trace,
+  blocks: BlockColumns,
+  config: RunConfig,
+  { repeat, keepSteps = false, observers = [], watch = () => {} }: RunOptions,
+  advance: (requests: number) => void,
+): () => Promise<Found> {
+  const { simulated, engine } = config;
+  const served = { keepSteps, observers, advance, watch };
+  if (engine)
+    return async () => {
+      const { result, wallMs } = await runEngine(trace, blocks, config, engine, served);
+      // Of several runs a part of one says nothing.
+      if (result.interrupted && repeat !== undefined) throw new Interrupted();
+      return { result, simulation: result, wallMs };
+    };
+  if (simulated) {
+    const options = { ...served, slo: simulated.slo };
+    return async () => {
+      const simulation = await simulationConfig(config, simulated);
+      const { result, wallMs } = await runSimulation(trace, blocks, simulation, options);
+      return { result, simulation: result, wallMs };
+    };
+  }
+  const slices = new Slices(trace, blocks);
+  return async () => await replayOnce(slices, config, advance, watch);
+}
+
+async function replayOnce(
+  slices: Slices,
+  config: ReplayConfig,
+  advance: (requests: number) => void,
+  watch: (run: Watched) => void,
+) {
+  const replay = new CacheReplay(config);
+  const { trace, blocks } = slices;
+  let wallMs = 0;
+  let done = 0;
+  watch({
+    get done() {
+      return done;
+    },
+    get replicas() {
+      const { cache, log } = replay;
+      return cache ? [{ cache, log }] : [];
+    },
+  });
+  try {
+    for (const [from, to] of slices.all()) {
+      const start = performance.now();
+      replay.feed(trace, blocks, from, to);
+      const took = performance.now() - start;
+      wallMs += took;
+      slices.adapt(took);
+      done = to;
+      advance(to - from);
+      await breathe();
+    }
+  } catch (error) {
+    throw withFile(error, config);
+  }
+  const { cache, requests, log } = replay.result();
+  const { counters, fragmentation } = cache;
+  return { result: { counters, fragmentation, requests, logs: log ? [log] : [] }, wallMs };
+}
+
+/** A trace in ranges of rows: large enough to be fast, small enough to be interrupted between them. */
+class Slices {
+  readonly trace: Trace;
+  readonly blocks: BlockColumns;
+  #rows = 512;
+
+  constructor(trace: Trace, blocks: BlockColumns) {
+    this.trace = trace;
+    this.blocks = blocks;
+  }
+
+  /** The last slice took so long: the next ones are of a fitting size. */
+  adapt(ms: number): void {
+    const fitting = (this.#rows * sliceMs) / Math.max(ms, 0.1);
+    this.#rows = Math.ceil(Math.min(Math.max(fitting, this.#rows / 4), this.#rows * 4));
+  }
+
+  *all(): Generator<[from: number, to: number]> {
+    const { requestCount } = this.trace;
+    for (let from = 0; from < requestCount; ) {
+      const to = Math.min(from + this.#rows, requestCount);
+      yield [from, to];
+      from = to;
+    }
+  }
+}
+
+function median(values: readonly number[]): number {
+  const sorted = [...values].sort((a, b) => a - b);
+  const middle = sorted.length >> 1;
+  return sorted.length % 2 === 1 ? sorted[middle] : (sorted[middle - 1] + sorted[middle]) / 2;
+}
+
+/** Different contents among the blocks of all prompts. */
+export function distinctPromptBlocks({ keys, start, promptBlocks, distinct }: BlockColumns): number {
+  const seen = new Uint8Array(distinct);
+  let count = 0;
+  for (let r = 0; r < promptBlocks.length; r++) {
+    for (let at = start[r]; at < start[r] + promptBlocks[r]; at++) {
+      if (seen[keys[at]] === 1) continue;
+      seen[keys[at]] = 1;
+      count++;
+    }
+  }
+  return count;
+}
+
+/** Block references of all prompts, those of the warm-up included; of a run in time, of those that ended. */
+export function blockReferences({ promptBlocks }: BlockColumns, finishedNs?: Float64Array): number {
+  let count = 0;
+  promptBlocks.forEach((blocks, row) => {
+    if (finishedNs?.[row] !== never) count += blocks;
+  });
+  return count;
+}

@@ -1,0 +1,182 @@
+import { readFile } from "node:fs/promises";
+import type { Capacity } from "../../cli/input/options.ts";
+import { defaultSwapSpace, type NamedNumbers, type SimulationOptions } from "../../cli/input/simulation-options.ts";
+import { InputError } from "../../core/errors.ts";
+import { nearest } from "../../core/nearest.ts";
+import { createRouter, optionsOf } from "../../core/replica/compose.ts";
+import type { ReplayConfig } from "../../core/replica/replay.ts";
+import type { Trace } from "../../core/trace/trace.ts";
+import { routerRegistry } from "../../policies/registry.ts";
+import { cacheBytes, canShare } from "../../sim/cost/capacity.ts";
+import { hardwareNamed } from "../../sim/cost/hardware.ts";
+import { kvNumberBytes, kvTokenBytes } from "../../sim/cost/kv-bytes.ts";
+import { shapeOf } from "../../sim/cost/model-config.ts";
+import type { ModelShape } from "../../sim/cost/model-shape.ts";
+import { modelNamed } from "../../sim/cost/models.ts";
+import { defaultEfficiency, type Efficiency, Roofline } from "../../sim/cost/roofline.ts";
+import type { SimulationConfig } from "../../sim/simulation.ts";
+import { whyUnreadable } from "../../traces/lines.ts";
+import type { RunConfig } from "./configuration.ts";
+import { costFrom } from "./cost-file.ts";
+import { checkTurns, speedFrom } from "./load.ts";
+import type { Simulated } from "./simulated.ts";
+
+/** What is simulated where nothing is said. */
+export const simulatedDefaults = { model: "llama-3.1-8b", gpu: "h200", router: "round-robin", gpuMemory: 0.9 };
+
+/** @throws InputError if there is no such model, hardware, router or factor. */
+export async function simulatedFrom(options: SimulationOptions, trace: Trace): Promise<Simulated> {
+  for (const name of ["model", "gpu"] as const)
+    if (options[name]?.includes(",")) throw new InputError(`--${name} is "${options[name]}", expected one name`);
+  const model = await modelFrom(options.model ?? simulatedDefaults.model);
+  const hardware = hardwareNamed(options.gpu ?? simulatedDefaults.gpu);
+  const tensorParallel = options.tp ?? 1;
+  const kvDtype = options.kvDtype ?? "auto";
+  const router = routerRegistry.get(options.router ?? simulatedDefaults.router);
+  if ((options.replicas ?? 1) === 1) {
+    if (options.router !== undefined)
+      throw new InputError(`--router ${options.router} has nothing to choose from with one replica: give --replicas`);
+    if (options.routerOption !== undefined)
+      throw new InputError("--router-option has no router: with one replica there is nothing to choose from");
+  }
+  checkShared(model, tensorParallel);
+  if (options.loop === "closed") checkTurns(trace);
+  return {
+    model,
+    hardware,
+    tensorParallel,
+    efficiency: efficiencyFrom(options.efficiency ?? {}),
+    kvDtype,
+    kvBytesPerToken: kvTokenBytes(model, kvNumberBytes(kvDtype, model), tensorParallel),
+    gpuMemory: options.gpuMemory ?? simulatedDefaults.gpuMemory,
+    swapSpace: options.swapSpace ?? defaultSwapSpace,
+    costFile: options.cost,
+    replicas: options.replicas ?? 1,
+    router: { router, routerOptions: options.routerOption },
+    loop: options.loop ?? "open",
+    spread: options.spread ?? "none",
+    maxOutput: options.maxOutput ?? 0,
+    speed: speedFrom(options, trace),
+    rate: options.rate,
+    slo: options.slo,
+  };
+}
+
+async function modelFrom(given: string): Promise<ModelShape> {
+  if (!given.endsWith(".json")) return modelNamed(given);
+  const text = await readFile(given, "utf8").catch((error) => {
+    throw new InputError(`${given}: ${whyUnreadable(error)}`);
+  });
+  return shapeOf(given, parsed(text, given), given);
+}
+
+function parsed(text: string, path: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch (error) {
+    throw new InputError(`${path}: is not JSON (${(error as Error).message})`);
+  }
+}
+
+/** @throws InputError if there is no such factor, or it is no share. */
+function efficiencyFrom(given: NamedNumbers): Efficiency {
+  const names = Object.keys(defaultEfficiency);
+  for (const [name, value] of Object.entries(given)) {
+    if (!names.includes(name)) {
+      const near = nearest(name, names);
+      throw new InputError(
+        `--efficiency has no factor "${name}"${near ? `: did you mean "${near}"?` : `, expected one of ${names.join(", ")}`}`,
+      );
+    }
+    const isTime = name.endsWith("Us");
+    if (value < 0 || (!isTime && (value === 0 || value > 1)))
+      throw new InputError(
+        `--efficiency ${name} is ${value}, expected ${isTime ? "microseconds from 0" : "a share above 0, up to 1"}`,
+      );
+  }
+  return { ...defaultEfficiency, ...given };
+}
+
+/**
+ * The size of the cache as `--blocks` or `--capacity` give it, or what a simulated GPU has room for; undefined if nothing says.
+ *
+ * @throws InputError if the model does not fit, or not one block.
+ */
+export async function capacityFrom(
+  { blocks, capacity, model, tp, kvDtype }: SimulationOptions & { readonly blocks?: Capacity },
+  simulated: Simulated | undefined,
+  { blockTokens, eviction }: Pick<ReplayConfig, "blockTokens" | "eviction">,
+): Promise<Capacity | undefined> {
+  if (blocks !== undefined || eviction.unlimited) return blocks;
+  if (simulated) {
+    const { hardware, tensorParallel, gpuMemory, model: shape, kvBytesPerToken } = simulated;
+    const bytes = capacity ?? cacheBytes({ shape, hardware, tensorParallel, memoryShare: gpuMemory });
+    return blocksWithin(bytes, kvBytesPerToken, blockTokens);
+  }
+  if (capacity === undefined || model === undefined) return undefined;
+  const shape = await modelFrom(model);
+  return blocksWithin(capacity, kvTokenBytes(shape, kvNumberBytes(kvDtype ?? "auto", shape), tp), blockTokens);
+}
+
+function blocksWithin(bytes: number, tokenBytes: number, blockTokens: number): Capacity {
+  const blocks = Math.floor(bytes / (tokenBytes * blockTokens));
+  if (blocks > 0) return { blocks };
+  throw new InputError(
+    `${bytes} bytes are less than one block of ${blockTokens} tokens takes: ${tokenBytes * blockTokens}`,
+  );
+}
+
+/** One simulation of a configuration. @throws InputError if an option or the cost file is wrong. */
+export async function simulationConfig(config: RunConfig, simulated: Simulated): Promise<SimulationConfig> {
+  const { replicas, router, loop, speed, kvBytesPerToken, swapSpace } = simulated;
+  const { blockTokens, seed } = config;
+  return {
+    ...config,
+    cost: await costOf(simulated, blockTokens),
+    replicas,
+    ...(replicas > 1 && { router: createRouter({ ...router, replicaCount: replicas, blockTokens, seed }) }),
+    arrivals: { loop, speed },
+    hostBlocks: Math.floor(swapSpace / (kvBytesPerToken * blockTokens)),
+  };
+}
+
+async function costOf(simulated: Simulated, blockTokens: number): Promise<SimulationConfig["cost"]> {
+  const { model: shape, hardware, tensorParallel, efficiency, kvDtype, costFile } = simulated;
+  if (costFile !== undefined) return await costFrom(costFile);
+  const kvBytes = kvNumberBytes(kvDtype, shape);
+  const roofline = new Roofline({ shape, hardware, blockTokens, tensorParallel, kvNumberBytes: kvBytes, efficiency });
+  return () => roofline;
+}
+
+/** What a report says of it. */
+export function describe(simulated: Simulated) {
+  const { model, hardware, tensorParallel, efficiency, costFile, replicas, router, loop, speed, spread, maxOutput } =
+    simulated;
+  return {
+    model: model.name,
+    gpu: hardware.name,
+    tensorParallel,
+    cost: costFile ?? "roofline",
+    efficiency: costFile === undefined ? efficiency : null,
+    kvBytesPerToken: simulated.kvBytesPerToken,
+    swapSpaceBytes: simulated.swapSpace,
+    replicas,
+    router: replicas === 1 ? null : router.router.name,
+    routerOptions: replicas === 1 ? null : optionsOf("router", router.router, router.routerOptions),
+    loop,
+    speed,
+    requestsPerS: simulated.rate ?? null,
+    spread,
+    maxOutput,
+  };
+}
+
+/** @throws InputError if so many devices cannot have equal shares of the heads. */
+function checkShared(model: ModelShape, devices: number): void {
+  if (canShare(model, devices)) return;
+  const possible = Array.from({ length: 1024 }, (_, i) => i + 1).filter((count) => canShare(model, count));
+  throw new InputError(
+    `--tp is ${devices}, which cannot share the heads of ${model.name} (${model.heads}, ${model.kvHeads} of keys and values); ` +
+      `expected ${possible.slice(0, -1).join(", ")} or ${possible.at(-1)}`,
+  );
+}

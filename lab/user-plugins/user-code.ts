@@ -1,0 +1,96 @@
+import { leaveSignals } from "../../cli/interrupt.ts";
+import { complain, exitNow, keepStdoutClean } from "../../cli/output/print.ts";
+import { InputError, InvariantError } from "../../core/errors.ts";
+
+/** A user's file whose code runs in this program. */
+interface UserFile {
+  readonly file: string;
+  /** What it was imported as, once known. */
+  url: string | undefined;
+}
+
+const files: UserFile[] = [];
+let loading: UserFile | undefined;
+
+/** Whether code that is not ours is loaded. It may have left timers that keep the program alive. */
+export const userCodeRuns = () => files.length > 0;
+
+/**
+ * Loads a user's code. From now on it may do what it likes without being taken for the program itself: what it prints
+ * goes to stderr, it cannot end the program, and what it throws when nobody waits for it is told as its mistake.
+ */
+export async function loadUserCode(
+  file: string,
+  bundle: () => Promise<string>,
+): Promise<Readonly<Record<string, unknown>>> {
+  if (files.length === 0) takePrecautions();
+  const here: UserFile = { file, url: undefined };
+  files.push(here);
+  const url = await bundle();
+  here.url = url;
+  loading = here;
+  try {
+    return await import(url);
+  } finally {
+    loading = undefined;
+  }
+}
+
+function takePrecautions(): void {
+  leaveSignals();
+  keepStdoutClean();
+  process.exit = (code) => {
+    throw new InputError(`process.exit(${code ?? ""}) is not for policies`);
+  };
+  for (const event of ["uncaughtException", "unhandledRejection"] as const) {
+    process.on(event, (error: unknown) => {
+      if (isOurs(error)) {
+        process.stderr.write(`${(error as Error).stack}\nkvlab: this is a bug in kvlab, please report it\n`);
+        exitNow(70);
+      }
+      const exitCode = complain(`${fileOf(error)}: threw outside of any call: ${messageOf(error)}`, 2);
+      loading = undefined;
+      exitNow(exitCode);
+    });
+  }
+  process.on("exit", () => {
+    if (loading) process.exitCode = complain(`${loading.file}: never ends loading: it awaits what never comes`, 2);
+  });
+}
+
+/** Modules of users are imported from data URLs. */
+const dataUrl = /data:text\/javascript;base64,[A-Za-z0-9+/=]+/g;
+const programUrl = new URL("../..", import.meta.url).href;
+
+function isOurs(error: unknown): boolean {
+  if (error instanceof InvariantError) return true;
+  const stack = stackOf(error);
+  return stack.includes(programUrl) && !stack.includes("data:text/javascript");
+}
+
+function stackOf(error: unknown): string {
+  return error instanceof Error && typeof error.stack === "string" ? error.stack : "";
+}
+
+/** The file that threw it, or all if that cannot be told. */
+function fileOf(error: unknown): string {
+  const stack = stackOf(error);
+  const seen = files.filter(({ url }) => url !== undefined && stack.includes(url));
+  return (loading ? [loading] : seen.length > 0 ? seen : files).map(({ file }) => file).join(" or ");
+}
+
+const longest = 300;
+
+/** What was thrown, which may be anything, in one line. */
+export function messageOf(error: unknown): string {
+  let text: string;
+  try {
+    text = error instanceof Error ? String(error.message) : String(error);
+  } catch {
+    text = "";
+  }
+  for (const { url, file } of files) if (url !== undefined) text = text.replaceAll(url, file);
+  const line = text.replace(dataUrl, "a policy").trim().split("\n")[0];
+  if (line === "") return "an error without a message";
+  return line.length > longest ? `${line.slice(0, longest)}…` : line;
+}

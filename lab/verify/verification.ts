@@ -1,0 +1,172 @@
+import { breathe, Interrupted } from "../../cli/interrupt.ts";
+import { InputError } from "../../core/errors.ts";
+import { ChunkTable } from "../../core/serving/chunk-table.ts";
+import type { Outcomes } from "../../core/serving/outcomes.ts";
+import type { StepTable } from "../../core/serving/step-table.ts";
+import type { BlockColumns } from "../../core/trace/content.ts";
+import type { Trace } from "../../core/trace/trace.ts";
+import type { Executor } from "../../engine/executor.ts";
+import { poolParts } from "../../engine/pool-parts.ts";
+import { coefficientsOf, fitCost } from "../../sim/cost/fit.ts";
+import { Fitted } from "../../sim/cost/fitted.ts";
+import { NotRecorded, Recorded, type RecordedSteps } from "../../sim/cost/recorded.ts";
+import { Simulation, type SimulationConfig } from "../../sim/simulation.ts";
+import type { FittedSteps } from "../calibrate/calibration-report.ts";
+import { type Experiment, measureEngine } from "../calibrate/measured-engine.ts";
+import { type Decisions, type Divergence, firstDivergence } from "../compare/decisions.ts";
+import type { RunConfig } from "../run/configuration.ts";
+import { poolBytesPerToken, type RealEngine } from "../run/real-engine.ts";
+import { checkServable, type EngineOptions, openPool, runEngine } from "../run/run-engine.ts";
+import { runSimulation } from "../run/run-simulation.ts";
+import type { ServedResult } from "../run/served-result.ts";
+import { withFile } from "../run/slices.ts";
+import { inTurn } from "../run/turns.ts";
+
+/** A trace served by an engine, and by the simulator with the durations of the engine's steps. */
+export interface Verification {
+  readonly engine: Decisions;
+  readonly steps: StepTable;
+  readonly simulator: Decisions;
+  /** Undefined: they decided the same at the same times. */
+  readonly parting: Divergence | undefined;
+  readonly times?: Times | undefined;
+}
+
+/** What the engine came to, and what the simulator foretells with a cost model. */
+export interface Times {
+  readonly engine: ServedResult;
+  readonly simulated: ServedResult;
+  /** Where steps were measured meanwhile: the engine once more, in the same phases of the machine; and what was measured. */
+  readonly again?: ServedResult;
+  readonly measured?: FittedSteps;
+}
+
+export interface VerificationOptions {
+  /** What is done before a request comes, anew for each of the two. */
+  readonly before?: () => SimulationConfig["before"];
+  /** What steps take, to compare times with; or an experiment that measures it, in turn with the engine. */
+  readonly cost?: SimulationConfig["cost"] | undefined;
+  readonly experiment?: Experiment | undefined;
+  readonly advance?: (requests: number) => void;
+}
+
+/** @throws Interrupted, and InputError if the model cannot take the trace, or the simulator could not be told its answers */
+export async function verifyDecisions(
+  trace: Trace,
+  blocks: BlockColumns,
+  config: RunConfig,
+  engine: RealEngine,
+  { before, cost, experiment, advance = () => {} }: VerificationOptions = {},
+): Promise<Verification> {
+  if (engine.answers === "free" && blocks.generated && config.rules["store-tail"] === "true")
+    throw new InputError(
+      "store-tail=true numbers the last block of an answer by its length, which --answers free leaves to the model",
+    );
+  const chunks = new ChunkTable();
+  const serve = async (options: EngineOptions) => {
+    const watched = { ...config, events: true, ...beforeOf(before) };
+    const { result } = await runEngine(trace, blocks, watched, engine, { ...options, keepSteps: true, advance });
+    if (result.interrupted) throw new Interrupted();
+    return result;
+  };
+  const blockCount = checkServable(trace, blocks, config, engine);
+  const observers = [chunks];
+  const [measured, result, again] = experiment
+    ? await withPools([experiment.blocks, blockCount, blockCount], config, engine, (pools) =>
+        inTurn(
+          (turn) =>
+            measureEngine(experiment, { ...config, blocks: pools[0].blockCount }, engine, {
+              turn,
+              pool: pools[0],
+              advance,
+            }),
+          (turn) => serve({ turn, pool: pools[1], observers }),
+          (turn) => serve({ turn, pool: pools[2] }),
+        ),
+      )
+    : [undefined, await serve({ observers }), undefined];
+  const steps = result.steps!;
+  const outputTokens = askedTokens(trace, result.requests);
+  const { loop, speed, pace } = engine;
+  const arrivalNs = pace === "none" ? new Float64Array(trace.requestCount) : trace.arrivalNs;
+  const sent = { ...trace, arrivalNs, outputTokens };
+  const simulation = {
+    ...config,
+    arrivals: { loop, speed },
+    hostBlocks: Math.floor(engine.swapSpace / (poolBytesPerToken(engine) * config.blockTokens)),
+  };
+  const simulator = await decisionsWith(steps, sent, blocks, { ...simulation, ...beforeOf(before) });
+  takeWritten(simulator, result.requests);
+  const decided = { log: result.logs[0], chunks, outcomes: result.requests };
+  const foretold = async (cost: SimulationConfig["cost"]) =>
+    (await runSimulation(sent, blocks, { ...simulation, ...beforeOf(before), cost })).result;
+  const fitted = measured && { ...measured, fit: fitCost(measured.steps, "the engine", config.seed) };
+  const times = fitted
+    ? { engine: result, simulated: await foretold(fittedTo(fitted)), again, measured: fitted }
+    : cost && { engine: result, simulated: await foretold(cost) };
+  return { engine: decided, steps, simulator, parting: firstDivergence(decided, simulator), times };
+}
+
+/** Pools of so many blocks each, with the same weights in the same memory (docs/decisions.md, "An engine is calibrated …"). */
+async function withPools<Result>(
+  blockCounts: readonly number[],
+  { blockTokens }: RunConfig,
+  engine: RealEngine,
+  act: (pools: readonly Executor[]) => Promise<Result>,
+): Promise<Result> {
+  const total = blockCounts.reduce((sum, blocks) => sum + blocks, 0);
+  const all = await openPool(engine, total, blockTokens).catch((error) => {
+    if (!(error instanceof InputError)) throw error;
+    throw new InputError(`${error.message} (engines that take turns: ${blockCounts.join(" + ")} blocks)`);
+  });
+  try {
+    return await act(poolParts(all, blockCounts));
+  } finally {
+    await all.close();
+  }
+}
+
+function fittedTo({ calls, fit }: FittedSteps): SimulationConfig["cost"] {
+  const cost = new Fitted({ schema: "cost/1", ...(calls && { calls }), picoseconds: coefficientsOf(fit) });
+  return () => cost;
+}
+
+/**
+ * How long answers are to the simulator: as they were written. Of a request that was refused in the middle of its answer nobody
+ * knows how long that would have become; it was not at its end.
+ */
+export const askedTokens = (trace: Trace, { outputTokens, refused }: Pick<Outcomes, "outputTokens" | "refused">) =>
+  outputTokens.map((tokens, row) => (refused[row] ? trace.maxOutputTokens[row] : tokens));
+
+/** What was written is no decision of the simulator's: it was told. */
+export const takeWritten = (simulator: Decisions, { outputTokens }: Pick<Outcomes, "outputTokens">): void =>
+  simulator.outcomes.outputTokens.set(outputTokens);
+
+function beforeOf(make: VerificationOptions["before"]): Pick<SimulationConfig, "before"> {
+  const before = make?.();
+  return before ? { before } : {};
+}
+
+/**
+ * What the simulator decides if its steps take what these took; up to the first step that computes something else, if there
+ * is one.
+ */
+export async function decisionsWith(
+  steps: RecordedSteps,
+  trace: Trace,
+  blocks: BlockColumns,
+  config: Omit<SimulationConfig, "cost">,
+): Promise<Decisions> {
+  const chunks = new ChunkTable();
+  const cost = new Recorded(steps, "the engine's steps");
+  const simulation = new Simulation({ ...config, cost: () => cost, events: true, observer: chunks });
+  try {
+    simulation.feed(trace, blocks);
+    simulation.end();
+    while (simulation.run(1024)) await breathe();
+  } catch (error) {
+    if (!(error instanceof NotRecorded)) throw withFile(error, config);
+  }
+  const [{ log }] = simulation.replicas;
+  return { log: log!, chunks, outcomes: simulation.arrivals.batches[0].outcomes };
+}

@@ -1,0 +1,194 @@
+import { mkdirSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { describe, expect, test } from "vitest";
+import { json, kvlab, newFolder, refusal } from "./program.ts";
+
+function folderWith(files: Record<string, string>): string {
+  const folder = newFolder();
+  for (const [name, content] of Object.entries(files)) {
+    mkdirSync(join(folder, name, ".."), { recursive: true });
+    writeFileSync(join(folder, name), content);
+  }
+  return folder;
+}
+
+const short = ["--limit", "300", "--blocks", "300", "--no-save"];
+const hits = async (folder: string, eviction: string) =>
+  (await json(folder, ["replay", "--eviction", eviction, ...short])).cache.hitBlocks;
+
+describe("a policy of one's own", () => {
+  test("is begun by init policy, and runs as it is", async () => {
+    const folder = newFolder();
+    const { stdout, code } = await kvlab(folder, ["init", "policy", "two-touch"]);
+    expect({ stdout, code }).toEqual({
+      stdout:
+        "Wrote two-touch.ts. Try it:\n  kvlab compare --eviction lru,./two-touch.ts\n  kvlab check ./two-touch.ts\n",
+      code: 0,
+    });
+    const report = await json(folder, ["replay", "--eviction", "./two-touch.ts", ...short]);
+    expect(report.policy).toMatchObject({ eviction: "two-touch", evictionFile: "./two-touch.ts" });
+    expect(report.cache.hitBlocks).toBeGreaterThan(0);
+  });
+
+  test("decides as ours does when it says the same, however it is exported and wherever it lies", async () => {
+    const lru = `byScore("lastAccess", "releaseOrder")`;
+    const from = `import { byScore, type EvictionPlugin } from "kvlab";\n`;
+    const folder = folderWith({
+      "plain.ts": `${from}export default ${lru};`,
+      "named.ts": `${from}const why: string = "same";\nexport const own: EvictionPlugin = { name: "x", about: why, source: "", create: ${lru} };`,
+      "old/package.json": `{ "type": "commonjs" }`,
+      "old/own.ts": `${from}import { score } from "./score.ts";\nexport default { name: "old", create: byScore(...score) };`,
+      "old/score.ts": `export const score = ["lastAccess", "releaseOrder"] as const;`,
+      "script.mjs": `import { byScore } from "kvlab";\nexport default { name: "script", create: ${lru} };`,
+    });
+    const ours = await hits(folder, "lru");
+    for (const file of ["plain.ts", "./named.ts", "old/own.ts", "./script.mjs"])
+      expect(await hits(folder, file), file).toBe(ours);
+  });
+
+  test("stands beside others in a comparison, also one that reads the future", async () => {
+    const folder = folderWith({
+      "a.ts": `import { byScore } from "kvlab";\nexport default byScore("depth");`,
+      "b.ts": `import { byScore } from "kvlab";\nexport default { name: "b", create: (c: any) => ({ ...methods(byScore("-depth")(c)), prepare() {} }) };
+        const methods = (p: any) => ({ add: p.add.bind(p), remove: p.remove.bind(p), victim: p.victim.bind(p) });`,
+    });
+    const { stdout, code } = await kvlab(folder, ["compare", "--limit", "300", "--eviction", "lru,./a.ts,./b.ts"]);
+    expect(code).toBe(0);
+    const names = stdout.split("\n").flatMap((line) => /^ {2}(\w+) +0\.\d{4}/.exec(line)?.[1] ?? "");
+    expect(names.filter((name) => name !== "")).toEqual(["lru", "a", "b", "belady", "unbounded"]);
+    expect(stdout).toMatch(/ b ( +0\.\d{4} ?){5}/);
+  });
+});
+
+describe("what it does besides", () => {
+  const about = (body: string) => `import { byScore } from "kvlab";\nexport default { create(c: any) { ${body} } };`;
+
+  test("is not mixed with our output, and may leave a timer", async () => {
+    const folder = folderWith({
+      "mine.ts": about(
+        `console.log("loaded"); process.stdout.write("made\\n"); setInterval(() => {}, 1000); return byScore("lastAccess")(c);`,
+      ),
+    });
+    const { code, stdout, stderr } = await kvlab(folder, ["replay", "--eviction", "./mine.ts", ...short, "--json"]);
+    expect({ code, said: stderr.split("\n")[0] }).toEqual({ code: 0, said: "loaded" });
+    expect(stderr).toContain("made\n");
+    expect(JSON.parse(stdout).schema).toBe("run/1");
+  });
+
+  test("may read any column at any time", async () => {
+    const folder = folderWith({
+      "mine.ts": about(`return byScore((e: number) => -c.columns.createdAt[e] - c.columns.recomputeCost[e])(c);`),
+    });
+    expect(await hits(folder, "./mine.ts")).toBeGreaterThan(0);
+  });
+});
+
+test("the examples run, audited, and are no better than the optimum", async () => {
+  const names = ["used-again", "aging", "comes-back"];
+  const files = names.map((name) => fileURLToPath(new URL(`../../examples/${name}.ts`, import.meta.url)));
+  const args = ["compare", "--limit", "500", "--eviction", files.join(","), "--blocks", "10%", "--audit"];
+  const { runs } = await json(newFolder(), args);
+  type Run = { policy: { eviction: string }; cache: { hitBlocks: number } };
+  const found = new Map((runs as Run[]).map(({ policy, cache }) => [policy.eviction, cache.hitBlocks]));
+  expect([...found.keys()]).toEqual([...names, "belady", "unbounded"]);
+  for (const name of names) {
+    expect(found.get(name)).toBeGreaterThan(0);
+    expect(found.get(name)).toBeLessThanOrEqual(found.get("belady") as number);
+  }
+});
+
+describe("mistakes in it are told as such", () => {
+  const policy = (victim: string, create = "") =>
+    `export default { name: "own", create() { ${create}; const all = new Set<number>();
+      return { add: (e: number) => { all.add(e); }, remove: (e: number) => { all.delete(e); }, victim() { ${victim} } }; } };`;
+  const failure = async (content: string) => {
+    const folder = folderWith({ "mine.ts": content });
+    return await refusal(folder, ["replay", "--eviction", "./mine.ts", ...short]);
+  };
+
+  test("it throws", async () => {
+    expect(await failure(policy(`throw new Error("no idea")`))).toMatch(
+      /^\.\/mine\.ts: victim\(\) threw at request \d+: no idea$/,
+    );
+    expect(await failure(policy("", `throw "early"`))).toBe("./mine.ts: create() threw: early");
+  });
+  test("it names what may not go", async () => {
+    expect(await failure(policy("return 12345678"))).toMatch(/^\.\/mine\.ts: .*entry 12345678 as victim/);
+    expect(await failure(policy("return -1"))).toMatch(/^\.\/mine\.ts: .*entry -1 as victim/);
+    const held = `const held = { last: 0 }; export default { name: "held", create() { const all = new Set<number>(); return {
+      add: (e: number) => { all.add(e); }, remove: (e: number, why: string) => { all.delete(e); if (why === "referenced") held.last = e; },
+      published: (e: number) => { held.last = e; },
+      victim: () => held.last }; } };`;
+    expect(await failure(held)).toMatch(
+      /^\.\/mine\.ts: .*entry \d+ as victim, which (a request holds|is not (evictable|in the cache))/,
+    );
+  });
+  test("it names nobody", async () => {
+    expect(await failure(policy("return undefined"))).toMatch(
+      /^\.\/mine\.ts: .*no victim although \d+ (entries|blocks) are evictable/,
+    );
+  });
+  test("it cannot be read as a program", async () => {
+    expect(await failure("const a = 1;\nexport default = ;\n")).toMatch(/^\.\/mine\.ts:2: Unexpected/);
+    expect(await failure(`import { nothing } from "kvlab";\nexport default nothing;`)).toMatch(
+      /^\.\/mine\.ts: .*'kvlab' does not provide an export named 'nothing'/,
+    );
+    expect(await failure(`import "./gone.ts";\nexport default () => 1;`)).toMatch(/^\.\/mine\.ts:1: .*\.\/gone\.ts/);
+  });
+  test("it is no policy, or too many", async () => {
+    expect(await failure("export const a = 1;")).toMatch(/^\.\/mine\.ts: exports a, expected an eviction policy/);
+    expect(await failure("")).toMatch(/^\.\/mine\.ts: exports nothing/);
+    expect(await failure("export const a = { create() {} }, b = { create() {} };")).toMatch(
+      /exports 2 policies \(a, b\)/,
+    );
+    expect(await failure("export default { create: () => ({ add() {} }) };")).toMatch(/no policy with remove\(\)/);
+  });
+  test("it throws when nobody waits for it, in one line without what we made of the file", async () => {
+    const later = policy("").replace("export default", "await new Promise((r) => setTimeout(r, 20));\nexport default");
+    for (const [content, said] of [
+      [`setTimeout(() => { throw new Error("late") });\n${later}`, "threw outside of any call: late"],
+      [`Promise.reject(new Error("late"));\n${later}`, "threw outside of any call: late"],
+      [`Promise.reject();\n${later}`, "threw outside of any call: undefined"],
+      [policy("", "(async () => { throw new Error('async'); })();"), "threw outside of any call: async"],
+      ["throw new Error(import.meta.url);", "./mine.ts"],
+      ["throw Object.create(null);", "an error without a message"],
+    ])
+      expect(await failure(content), content).toBe(`./mine.ts: ${said}`);
+  });
+  test("it never ends loading, or wants to end the program", async () => {
+    expect(await failure("await new Promise(() => {});")).toBe(
+      "./mine.ts: never ends loading: it awaits what never comes",
+    );
+    expect(await failure("process.exit(0);")).toBe("./mine.ts: process.exit(0) is not for policies");
+    expect(await failure(policy("process.exit()"))).toMatch(
+      /^\.\/mine\.ts: victim\(\) threw at request \d+: process\.exit\(\) is not for policies$/,
+    );
+    expect(await failure(`setTimeout(() => process.exit(0));\nawait new Promise(() => {});`)).toContain(
+      "process.exit(0)",
+    );
+  });
+  test("its name is ours, or none", async () => {
+    const named = (name: string) => failure(`export default { name: ${name}, create() {} };`);
+    expect(await named(`"lru"`)).toBe(`./mine.ts: its name is "lru", as one of kvlab's own is; choose another`);
+    const expected = "expected a letter, then letters, digits, - or _";
+    expect(await named(`"a\\nb"`)).toBe(`./mine.ts: its name is "a\\nb", ${expected}`);
+    expect(await named(`""`)).toBe(`./mine.ts: its name is "", ${expected}`);
+    expect(await named("7")).toBe(`./mine.ts: its name is number, ${expected}`);
+    expect(await named(`"x".repeat(1e6)`)).toMatch(/^\.\/mine\.ts: its name is "x{39}…, expected at most 40 letters$/);
+    const folder = folderWith({ "lru.ts": "export default { create() {} };" });
+    expect(await refusal(folder, ["replay", "--eviction", "./lru.ts"])).toMatch(/^\.\/lru\.ts: its name is "lru", /);
+  });
+  test("it names no entry, or misspells a column", async () => {
+    expect(await failure(policy("return '1' as never"))).toMatch(
+      /^\.\/mine\.ts: victim\(\) gave string at request \d+, expected an entry or undefined$/,
+    );
+    expect(await failure(policy("return -1"))).toMatch(/^\.\/mine\.ts: at request \d+: eviction policy named entry -1/);
+    expect(await failure(`import { byScore } from "kvlab";\nexport default byScore("lastAcess" as never);`)).toBe(
+      './mine.ts: create() threw: no column "lastAcess": did you mean "lastAccess"?',
+    );
+  });
+  test("it is not there", async () => {
+    expect(await refusal(newFolder(), ["replay", "--eviction", "./mine.ts"])).toBe("./mine.ts: no such file");
+  });
+});

@@ -1,0 +1,332 @@
+import { describe, expect, test } from "vitest";
+import { deletePrefix, evict, pin, reset, unpin } from "../../../core/cache/operations.ts";
+import { EventKind } from "../../../core/log/events.ts";
+import { LiveCache, type LiveConfig } from "../../support/live-cache.ts";
+
+// A letter is a token and a block.
+
+const start = (own: LiveConfig = {}) =>
+  new LiveCache({ index: "block-trie", blockTokens: 1, blocks: 8, ...own, rules: { "pin-blocks": 3, ...own.rules } });
+
+const evicted = (live: LiveCache) => {
+  const { kind, key } = live.log.columns();
+  return [...key].filter((_, at) => kind[at] === EventKind.evict).map((content) => live.textOf(content));
+};
+
+describe("evict", () => {
+  test("takes what the policy names, until so many blocks are free that were not", () => {
+    const live = start();
+    live.run("ab");
+    live.run("cd");
+    expect(evict(live.cache, 3, live.now)).toBe(3);
+    expect(evicted(live)).toEqual(["ab", "a", "cd"]);
+    expect(live.cache.freeBlocks).toBe(7);
+  });
+
+  test("takes whole victims: one block more may be free than was asked for", () => {
+    const live = start({ index: "radix-tree", rules: { "victim-unit": "node" } });
+    live.run("abc");
+    live.run("de");
+    expect(evict(live.cache, 1, live.now)).toBe(3);
+    expect(live.stored()).toEqual(["d", "de"]);
+  });
+
+  test("leaves what is in use, and says how little it could do", () => {
+    const live = start();
+    live.run("ab");
+    live.arrive("cd", { answer: "xyz" });
+    live.step();
+    expect(evict(live.cache, 8, live.now)).toBe(2);
+    expect(live.stored().sort()).toEqual(["c", "cd"]);
+  });
+
+  test("of nothing is nothing", () => {
+    const live = start();
+    live.run("ab");
+    expect(evict(live.cache, 0, live.now)).toBe(0);
+    expect(live.cache.index.blockCount).toBe(2);
+  });
+
+  test("has nothing to do in a cache without limit", () => {
+    const live = start({ blocks: undefined });
+    live.run("ab");
+    expect(evict(live.cache, 2, live.now)).toBe(0);
+    expect(live.hits("ab")).toBe(2);
+  });
+});
+
+describe("reset", () => {
+  test("forgets all; blocks go out in the order in which they would have gone", () => {
+    for (const [allocator, order] of [
+      // Six are left of the stack; then the oldest leaf and what it extends.
+      ["block", [4, 5, 6, 7, 1, 0, 3, 2]],
+      ["block-queue", [4, 5, 6, 7, 1, 0, 3, 2]],
+    ] as const) {
+      const live = start({ allocator });
+      live.run("ab");
+      live.run("cd");
+      expect(reset(live.cache, live.now)).toBe(true);
+      expect(live.cache).toMatchObject({ freeBlocks: 8, availableBlocks: 8, heldBlocks: 0 });
+      expect(["ab", "cd"].map((prompt) => live.hits(prompt))).toEqual([0, 0]);
+      expect([...live.cache.freeList()]).toEqual(order);
+      live.audit();
+    }
+  });
+
+  test("is no eviction in the figures, and what was there is missed as evicted afterwards", () => {
+    const live = start();
+    live.run("ab");
+    reset(live.cache, live.now);
+    expect(live.cache.counters.evictedBlocks).toBe(0);
+    live.run("ab");
+    expect(live.cache.counters.insertedBlocks).toBe(4);
+  });
+
+  test("is refused while a block is in use or pinned, and nothing has changed", () => {
+    const live = start();
+    live.run("ab");
+    const kept = live.prefix("a");
+    pin(live.cache, kept, live.now);
+    const before = live.state();
+    expect(reset(live.cache, live.now)).toBe(false);
+    expect(live.state()).toEqual(before);
+    unpin(live.cache, kept, live.now);
+    live.arrive("cd", { answer: "xyz" });
+    live.step();
+    expect(reset(live.cache, live.now)).toBe(false);
+    live.finish();
+    expect(reset(live.cache, live.now)).toBe(true);
+  });
+});
+
+describe("pin and unpin", () => {
+  test("what is pinned stays, whatever has to go", () => {
+    const live = start();
+    live.run("ab");
+    const kept = live.prefix("ab");
+    expect(pin(live.cache, kept, live.now)).toBe("pinned");
+    for (const prompt of ["cdefgh", "ijklmn"]) live.run(prompt);
+    expect(live.hits("abx")).toBe(2);
+    expect(unpin(live.cache, kept, live.now)).toBe(true);
+    for (const prompt of ["opqrst", "uvwxyz"]) live.run(prompt);
+    expect(live.hits("abx")).toBe(0);
+  });
+
+  test("of a longer path only the prefix is pinned", () => {
+    for (const index of ["block-trie", "radix-tree", "hash-table"]) {
+      const live = start({ index });
+      live.run("abcd");
+      expect(pin(live.cache, live.prefix("ab"), live.now)).toBe("pinned");
+      evict(live.cache, 8, live.now);
+      expect(live.stored()).toEqual(["a", "ab"]);
+    }
+  });
+
+  test("the budget counts each block once", () => {
+    const live = start();
+    for (const prompt of ["abc", "abd", "x"]) live.run(prompt);
+    const results = ["abc", "ab", "abc", "abd", "x"].map((text) => pin(live.cache, live.prefix(text), live.now));
+    // Three blocks are pinned, some of them three times; "abd" would be the fourth.
+    expect(results).toEqual(["pinned", "pinned", "pinned", "over budget", "over budget"]);
+  });
+
+  test("without a budget nothing is pinned", () => {
+    const live = start({ rules: { "pin-blocks": 0 } });
+    live.run("ab");
+    expect(pin(live.cache, live.prefix("a"), live.now)).toBe("over budget");
+  });
+
+  test("all of a prefix must be cached", () => {
+    const live = start();
+    live.run("ab");
+    const before = live.state();
+    expect(["abc", "b", "xy"].map((text) => pin(live.cache, live.prefix(text), live.now))).toEqual(
+      Array.from({ length: 3 }, () => "not cached"),
+    );
+    expect(live.state()).toEqual(before);
+  });
+
+  test("a prefix that is pinned twice is let go when both pins are gone", () => {
+    const live = start();
+    live.run("ab");
+    const [one, other] = [live.prefix("ab"), live.prefix("ab")];
+    for (const prefix of [one, other]) pin(live.cache, prefix, live.now);
+    unpin(live.cache, one, live.now);
+    expect(evict(live.cache, 2, live.now)).toBe(0);
+    unpin(live.cache, other, live.now);
+    expect(evict(live.cache, 2, live.now)).toBe(2);
+    live.audit();
+  });
+
+  test("the same pin twice is one pin", () => {
+    const live = start();
+    live.run("ab");
+    const kept = live.prefix("ab");
+    expect([pin(live.cache, kept, live.now), pin(live.cache, kept, live.now)]).toEqual(["pinned", "pinned"]);
+    live.audit();
+    expect([unpin(live.cache, kept, live.now), unpin(live.cache, kept, live.now)]).toEqual([true, false]);
+    live.audit();
+    expect(live.cache.referencedBlocks).toBe(0);
+  });
+
+  test("what is not pinned cannot be unpinned, and a pin that was let go can be made again", () => {
+    const live = start();
+    live.run("ab");
+    const prefix = live.prefix("ab");
+    expect(unpin(live.cache, prefix, live.now)).toBe(false);
+    for (let n = 0; n < 3; n++) {
+      expect(pin(live.cache, prefix, live.now)).toBe("pinned");
+      expect(unpin(live.cache, prefix, live.now)).toBe(true);
+    }
+    live.audit();
+  });
+
+  test("the newest of equal blocks does not take a pinned one's place", () => {
+    const live = start({ index: "hash-table", rules: { duplicates: "replace", "drop-blocks": 1 } });
+    live.run("a");
+    const kept = live.prefix("a");
+    pin(live.cache, kept, live.now);
+    live.run("a");
+    evict(live.cache, 8, live.now);
+    expect(live.cache.pool.refCountOf(kept.table[0])).toBe(1);
+    expect(live.stored()).toEqual(["a"]);
+  });
+
+  test("limits of an index drop what is not pinned", () => {
+    const live = start({ index: "prompt-table", rules: { "max-entries": 1 } });
+    live.run("ab");
+    const kept = live.prefix("ab");
+    expect(pin(live.cache, kept, live.now)).toBe("pinned");
+    live.run("cd");
+    expect(live.hits("ab")).toBe(2);
+    unpin(live.cache, kept, live.now);
+    live.run("ef");
+    expect([live.hits("ab"), live.cache.index.entryCount]).toEqual([0, 1]);
+  });
+
+  test("a running request finds what is pinned, and ends without letting it go", () => {
+    const live = start();
+    live.run("ab");
+    pin(live.cache, live.prefix("ab"), live.now);
+    expect(live.run("abc")).toBe(2);
+    evict(live.cache, 8, live.now);
+    expect(live.stored()).toEqual(["a", "ab"]);
+  });
+
+  test("a session finds only its own history", () => {
+    const live = start({ rules: { share: "session" } });
+    live.run("ab", { session: 1 });
+    expect([live.hits("abc", { session: 1 }), live.hits("abc", { session: 2 }), live.hits("abc")]).toEqual([2, 0, 0]);
+    expect(pin(live.cache, live.prefix("ab", { session: 2 }), live.now)).toBe("not cached");
+    expect(pin(live.cache, live.prefix("ab", { session: 1 }), live.now)).toBe("pinned");
+  });
+
+  test("a tenant pins its own", () => {
+    const live = start({ namespaces: true });
+    live.run("ab", { namespace: 1 });
+    expect(pin(live.cache, live.prefix("ab", { namespace: 2 }), live.now)).toBe("not cached");
+    expect(deletePrefix(live.cache, live.prefix("ab", { namespace: 2 }), live.now)).toBe("not cached");
+    expect(pin(live.cache, live.prefix("ab", { namespace: 1 }), live.now)).toBe("pinned");
+  });
+});
+
+describe("deletePrefix", () => {
+  test.each(["block-trie", "radix-tree"])(
+    "in a %s, takes the end, all below it, and above it what nothing else extends",
+    (index) => {
+      const live = start({ index });
+      for (const prompt of ["abcd", "abe", "abcf"]) live.run(prompt);
+      expect(deletePrefix(live.cache, live.prefix("abc"), live.now)).toBe("deleted");
+      expect(live.stored().sort()).toEqual(["a", "ab", "abe"]);
+      expect(deletePrefix(live.cache, live.prefix("abe"), live.now)).toBe("deleted");
+      expect(live.cache.freeBlocks).toBe(8);
+      live.audit();
+    },
+  );
+
+  test("in a hash table, takes what nobody uses of it, and what is behind stays", () => {
+    const live = start({ index: "hash-table" });
+    live.run("abcd");
+    expect(deletePrefix(live.cache, live.prefix("ab"), live.now)).toBe("deleted");
+    expect(live.stored()).toEqual(["abc", "abcd"]);
+    expect(live.hits("abcd")).toBe(0);
+  });
+
+  test("in a hash table that keeps equal blocks, takes all of them", () => {
+    const live = start({ index: "hash-table", rules: { publish: "step", duplicates: "keep" } });
+    live.arrive("ab");
+    live.arrive("ab");
+    live.step();
+    expect(live.stored()).toEqual(["a", "ab", "a", "ab"]);
+    expect(deletePrefix(live.cache, live.prefix("ab"), live.now)).toBe("deleted");
+    expect(live.stored()).toEqual([]);
+  });
+
+  test("in a hash table, takes the newest of equal blocks and the older one that was pinned", () => {
+    const live = start({ index: "hash-table", rules: { duplicates: "replace", "drop-blocks": 1 } });
+    live.run("a");
+    const kept = live.prefix("a");
+    pin(live.cache, kept, live.now);
+    live.run("a");
+    unpin(live.cache, kept, live.now);
+    expect(live.stored()).toEqual(["a", "a"]);
+    expect(deletePrefix(live.cache, live.prefix("a"), live.now)).toBe("deleted");
+    expect(live.stored()).toEqual([]);
+  });
+
+  test("is refused while the end is in use or pinned, and nothing has changed", () => {
+    for (const index of ["block-trie", "radix-tree", "hash-table"]) {
+      const live = start({ index });
+      live.run("abc");
+      pin(live.cache, live.prefix("ab"), live.now);
+      const before = live.state();
+      expect(deletePrefix(live.cache, live.prefix("ab"), live.now)).toBe("in use");
+      expect(deletePrefix(live.cache, live.prefix("a"), live.now)).toBe("in use");
+      expect(live.state()).toEqual(before);
+      expect(live.hits("abc")).toBe(3);
+      // What goes on behind the pin is nobody's.
+      expect(deletePrefix(live.cache, live.prefix("abc"), live.now)).toBe("deleted");
+      expect(live.stored()).toEqual(["a", "ab"]);
+    }
+  });
+
+  test("of what is not there does nothing", () => {
+    const live = start();
+    live.run("ab");
+    const before = live.state();
+    expect(["abc", "b", "xyz"].map((text) => deletePrefix(live.cache, live.prefix(text), live.now))).toEqual(
+      Array.from({ length: 3 }, () => "not cached"),
+    );
+    expect(live.state()).toEqual(before);
+  });
+
+  test("in a prompt table, takes the prompt and no other", () => {
+    const live = start({ index: "prompt-table" });
+    for (const prompt of ["ab", "abc"]) live.run(prompt);
+    expect(deletePrefix(live.cache, live.prefix("a"), live.now)).toBe("not cached");
+    expect(deletePrefix(live.cache, live.prefix("ab"), live.now)).toBe("deleted");
+    expect([live.hits("ab"), live.hits("abc")]).toEqual([0, 3]);
+  });
+
+  test("in a prefix trie, a prefix whose beginning is in use can be deleted", () => {
+    const live = start({ index: "prefix-trie" });
+    live.run("abx", { markedTokens: 2 });
+    pin(live.cache, live.prefix("a"), live.now);
+    expect(deletePrefix(live.cache, live.prefix("ab"), live.now)).toBe("deleted");
+    expect(live.stored()).toEqual(["a"]);
+  });
+});
+
+test("the example of docs/operations.md", () => {
+  const live = start({ blockTokens: 4, rules: { "pin-blocks": 2 } });
+  for (const prompt of ["aaaabbbb", "cccc"]) live.run(prompt);
+  const { cache, now } = live;
+  const [prefix, sameAgain] = [live.prefix("aaaabbbb"), live.prefix("aaaabbbb")];
+  expect(pin(cache, prefix, now)).toBe("pinned");
+  expect(evict(cache, 3, now)).toBe(1);
+  expect(reset(cache, now)).toBe(false);
+  expect(deletePrefix(cache, sameAgain, now)).toBe("in use");
+  expect(unpin(cache, prefix, now)).toBe(true);
+  expect(deletePrefix(cache, sameAgain, now)).toBe("deleted");
+  expect(reset(cache, now)).toBe(true);
+});

@@ -1,0 +1,84 @@
+import fc from "fast-check";
+import type { EvictionPlugin, IndexPlugin } from "../../core/plugins/index.ts";
+import { type RuleName, type RuleValue, ruleNames } from "../../core/plugins/rules.ts";
+import { possible, supportedValues } from "../../laws/configs.ts";
+import type { Parts } from "../../laws/parts.ts";
+import type { ScenarioConfig } from "../../laws/scenario.ts";
+import type { Trial } from "../../laws/trial.ts";
+import { worlds } from "../../laws/worlds.ts";
+import type { Row } from "./pairwise.ts";
+import { everyPart } from "./parts.ts";
+
+const { evictions, allocators } = everyPart;
+const sizes = [1, 2, 3];
+const limits = ["a limited cache", "an unlimited cache"];
+
+/** What can be chosen with an index; of numbers the first three. */
+export function choicesWith(index: IndexPlugin): Record<string, readonly RuleValue[]> {
+  const rules = ruleNames.map((name) => [name, supportedValues(index, name)] as const);
+  return {
+    allocator: allocators.map(({ name }) => name),
+    ...Object.fromEntries(rules.filter(([, values]) => values.length > 0)),
+  };
+}
+
+/** The same with all that a cache is made of: eviction policy, block size, limit. */
+export function everyChoiceWith(index: IndexPlugin): Record<string, readonly RuleValue[]> {
+  return { eviction: evictions.map(({ name }) => name), ...choicesWith(index), units: sizes, limit: limits };
+}
+
+/** A row of choices, which a trial takes for its configurations. */
+export class Combination {
+  readonly index: IndexPlugin;
+  readonly eviction: EvictionPlugin;
+  readonly parts: Parts;
+  readonly #choice: Record<string, RuleValue>;
+
+  constructor(index: IndexPlugin, choices: Record<string, readonly RuleValue[]>, row: Row, eviction?: EvictionPlugin) {
+    this.index = index;
+    this.#choice = Object.fromEntries(Object.keys(row).map((name) => [name, choices[name][row[name]]]));
+    this.eviction = eviction ?? evictions.find(({ name }) => name === this.#choice["eviction"])!;
+    const allocator = allocators.filter(({ name }) => name === (this.#choice["allocator"] ?? name));
+    this.parts = { ...everyPart, indexes: [index], evictions: [this.eviction], allocators: allocator };
+  }
+
+  get rules(): Partial<Record<RuleName, RuleValue>> {
+    const choice = this.#choice;
+    return Object.fromEntries(ruleNames.filter((name) => name in choice).map((name) => [name, choice[name]]));
+  }
+
+  /** The row in words. */
+  get text(): string {
+    const { units, limit } = this.#choice;
+    const rules = Object.entries(this.rules).map(([name, value]) => `${name}=${value}`);
+    const of = units === undefined ? [] : [`blocks of ${units} units`, String(limit)];
+    return [`index ${this.index.name}`, `policy ${this.eviction.name}`, ...rules, ...of].join(", ");
+  }
+
+  /** The trial, in caches as the row says; what it does not say is as the trial has it. */
+  of(trial: Trial): Trial {
+    const configured = (config: ScenarioConfig): ScenarioConfig => {
+      const { units, limit } = this.#choice;
+      const blockUnits = units === undefined ? config.blockUnits : Number(units);
+      const some = config.blocks ?? 1 + (config.seed % 14);
+      const blocks = limit === undefined ? config.blocks : limit === limits[0] ? some : undefined;
+      return possible({ ...config, eviction: this.eviction, blockUnits, blocks, rules: this.rules });
+    };
+    return {
+      ...trial,
+      // Without the bias towards small cases, in which little happens; what fails is made smaller all the same.
+      cases: (parts, small) =>
+        fc.noBias(
+          fc.tuple(trial.cases(parts, small), worlds({ related: true })).map(([one, world]) => ({
+            ...one,
+            world,
+            config: configured(one.config),
+            ...(one.script && one.config.seed % 2 === 0 && { script: one.script.map(calmed) }),
+          })),
+        ),
+    };
+  }
+}
+
+/** A decision that neither stops a step nor preempts anybody unless there is no room. */
+const calmed = (decision: number): number => (decision % 6 === 1 || decision % 8 === 1 ? decision + 1 : decision);

@@ -1,0 +1,76 @@
+import { expect } from "vitest";
+import type { IndexHost, IndexPlugin } from "../../core/plugins/index.ts";
+import type { Parts } from "../../laws/parts.ts";
+import { story } from "../../laws/story.ts";
+import { type Trial, violations } from "../../laws/trial.ts";
+import { allocatorRegistry, evictionRegistry, indexRegistry, schedulerRegistry } from "../../policies/registry.ts";
+
+/** Every part there is. */
+export const everyPart: Parts = {
+  indexes: indexRegistry.all,
+  evictions: evictionRegistry.all,
+  allocators: allocatorRegistry.all,
+  schedulers: schedulerRegistry.all,
+  known: {
+    index: indexRegistry.get("hash-table"),
+    eviction: evictionRegistry.get("lru"),
+    optimum: evictionRegistry.get("belady"),
+    scheduler: schedulerRegistry.get("naive"),
+  },
+};
+
+/** KVLAB_LONG=1 runs every trial for a million operations of the cache, and what counts runs fifty times as long. */
+export const isLong = process.env["KVLAB_LONG"] === "1";
+export const runs = (count: number): number => (isLong ? 50 * count : count);
+const leastOperations = 1_000_000;
+
+/** Operations of all caches that were made with these parts: admissions, extensions, publications, releases ... */
+class Operations {
+  readonly parts: Parts;
+  #count = 0;
+  #hosts: IndexHost[] = [];
+
+  constructor(parts: Parts) {
+    this.parts = { ...parts, indexes: parts.indexes.map((index) => this.#counted(index)) };
+  }
+
+  /** Those of the caches made since the last time are counted, and the caches let go. */
+  readonly around = (check: () => void): void => {
+    check();
+    this.#count = this.count;
+    this.#hosts = [];
+  };
+
+  get count(): number {
+    return this.#hosts.reduce((sum, host) => sum + (host as IndexHost & { tick: number }).tick, this.#count);
+  }
+
+  #counted(index: IndexPlugin): IndexPlugin {
+    const create: IndexPlugin["create"] = (context, blockCount) => {
+      this.#hosts.push(context.host);
+      return index.create(context, blockCount);
+    };
+    return { ...index, create };
+  }
+}
+
+/** Fails with every law that the trial finds broken: its seed and smallest case. */
+export function holds(trial: Trial, parts: Parts, share = 1): void {
+  const operations = new Operations(parts);
+  const options = { runs: Math.ceil(trial.runs * share), around: operations.around };
+  let rounds = 0;
+  do {
+    report(violations(trial, operations.parts, options));
+    rounds++;
+  } while (isLong && operations.count < leastOperations && rounds < 10_000);
+  if (!isLong) return;
+  console.info(`${operations.count} operations in ${rounds * options.runs} cases`);
+  expect(operations.count).toBeGreaterThanOrEqual(leastOperations);
+}
+
+/** Fails with what was found, told as `where`. */
+export function report(found: ReturnType<typeof violations>, where = ""): void {
+  if (found.length === 0) return;
+  const told = found.map((one) => `${where}${one.law.says}: ${one.message}\n${story(one.case)}\nseed ${one.seed}`);
+  throw new Error(told.join("\n\n"), { cause: found[0].error });
+}

@@ -1,0 +1,172 @@
+import { describe, expect, test } from "vitest";
+import { LiveCache, type LiveConfig } from "../../support/live-cache.ts";
+
+// A letter is a token, a block is four.
+
+const pool = (own: LiveConfig = {}) => new LiveCache({ index: "prefix-pool", eviction: "fifo", ...own });
+const trie = (own: LiveConfig = {}) => new LiveCache({ index: "prefix-trie", eviction: "fifo", ...own });
+const mark = (markedTokens: number) => ({ markedTokens });
+
+describe.each([
+  ["prefix-pool", pool],
+  ["prefix-trie", trie],
+])("%s", (_name, start) => {
+  test.each([
+    [3, 0],
+    [4, 4],
+    [5, 4],
+    [7, 4],
+    [8, 8],
+    [9, 8],
+  ])("a mark after %d tokens stores and finds %d of them", (marked, found) => {
+    const cache = start();
+    cache.run("abcdefghij", mark(marked));
+    expect(cache.cache.index.blockCount).toBe(found / 4);
+    expect(cache.hits("abcdefghij", mark(marked))).toBe(found);
+    // Others come in with the same beginning, and go on as they like.
+    expect(cache.run("abcdefghxy", mark(marked))).toBe(found);
+    expect(cache.cache.freeBlocks).toBe(16 - found / 4);
+  });
+
+  test("a prefix is usable after the step that computes it: within one step everybody computes it", () => {
+    const cache = start();
+    const both = ["abcdx", "abcdy"].map((prompt) => cache.arrive(prompt, { ...mark(4), answer: "uvw" }));
+    cache.step();
+    expect(both.map(({ cachedTokens }) => cachedTokens)).toEqual([0, 0]);
+    // From then on they share it.
+    expect(both[1].table[0]).toBe(both[0].table[0]);
+    const third = cache.arrive("abcdz", mark(4));
+    cache.step();
+    expect(third.cachedTokens).toBe(4);
+    cache.finish();
+    expect(cache.cache.index.blockCount).toBe(1);
+  });
+
+  test("a prefix is usable when all of it is there, not chunk by chunk", () => {
+    const cache = start();
+    cache.arrive("abcdefghi", mark(8));
+    cache.step((context) => context.admit(context.firstWaiting!, 5));
+    expect(cache.hits("abcdefghx", mark(8))).toBe(0);
+    cache.step((context) => context.schedule(context.running[0], 3));
+    expect(cache.hits("abcdefghx", mark(8))).toBe(8);
+    cache.finish();
+  });
+
+  test("what is not marked is neither stored nor found", () => {
+    const cache = start();
+    cache.run("abcdefgh");
+    expect(cache.cache.index.blockCount).toBe(0);
+    cache.run("abcdefgh", mark(4));
+    expect(cache.hits("abcdefgh")).toBe(0);
+    expect(cache.hits("abcdefgh", mark(4))).toBe(4);
+  });
+
+  test("a prompt that is its prefix, and is found whole, computes its last token again", () => {
+    const cache = start();
+    cache.run("abcdefgh", mark(8));
+    cache.arrive("abcdefgh", mark(8));
+    expect(cache.plan().items[0]).toMatchObject({ from: 7, tokens: 1 });
+  });
+
+  test("in a trace of content ids, too", () => {
+    const cache = start({ unitTokens: 4 });
+    cache.run("abcdefgh", mark(8));
+    expect(cache.run("abcdefghijkl", mark(8))).toBe(8);
+    expect(cache.cache.index.blockCount).toBe(2);
+  });
+
+  test("a prefix nobody uses makes room for running requests, so that it never starves them", () => {
+    const cache = start({ blocks: 3 });
+    cache.run("aaaabbbb", mark(8));
+    cache.run("ccccddddeeee");
+    expect(cache.cache.index.blockCount).toBe(0);
+    expect(cache.cache.counters).toMatchObject({ refusedRequests: 0, preemptions: 0 });
+  });
+});
+
+describe("a prefix pool", () => {
+  test("shares nothing between prefixes of which one begins the other", () => {
+    const cache = pool();
+    cache.run("abcdefghx", mark(4));
+    expect(cache.run("abcdefghy", mark(8))).toBe(0);
+    expect(cache.cache.index).toMatchObject({ entryCount: 2, blockCount: 3 });
+    expect(cache.hits("abcdefghz", mark(4))).toBe(4);
+    expect(cache.hits("abcdefghz", mark(8))).toBe(8);
+    expect(cache.hits("abcdefghijklz", mark(12))).toBe(0);
+  });
+
+  test("drops the oldest prefix for a new one beyond its cap, whatever was used since", () => {
+    const cache = pool({ rules: { "prefix-blocks": 3 } });
+    cache.run("aaaabbbbx", mark(8));
+    cache.run("ccccx", mark(4));
+    cache.run("aaaabbbby", mark(8));
+    cache.run("ddddx", mark(4));
+    expect(cache.stored()).toEqual(expect.arrayContaining(["cccc", "dddd"]));
+    expect(cache.cache.index).toMatchObject({ entryCount: 2, blockCount: 2 });
+  });
+
+  test("drops as many prefixes as it takes, and none at its cap", () => {
+    const cache = pool({ rules: { "prefix-blocks": 3 } });
+    for (const letter of "abc") cache.run(`${letter.repeat(4)}x`, mark(4));
+    expect(cache.cache.index.blockCount).toBe(3);
+    cache.run("ddddeeeex", mark(8));
+    expect(cache.stored().sort()).toEqual(["cccc", "dddd", "ddddeeee"]);
+  });
+
+  test("does not keep a prefix that is larger than its cap, and serves who has it", () => {
+    const cache = pool({ rules: { "prefix-blocks": 1 } });
+    expect(["x", "y"].map((end) => cache.run(`aaaabbbb${end}`, mark(8)))).toEqual([0, 0]);
+    expect(cache.cache.index.blockCount).toBe(0);
+    expect(cache.cache.freeBlocks).toBe(16);
+  });
+
+  test("has no prefixes at a cap of 0", () => {
+    const cache = pool({ rules: { "prefix-blocks": 0 } });
+    expect(["x", "y"].map((end) => cache.run(`aaaa${end}`, mark(4)))).toEqual([0, 0]);
+    expect(cache.cache.index.blockCount).toBe(0);
+  });
+
+  test("beyond its cap drops what is not in use before what is", () => {
+    const cache = pool({ rules: { "prefix-blocks": 2 } });
+    const first = cache.arrive("aaaax", { ...mark(4), answer: "uvwxyz" });
+    cache.step();
+    cache.arrive("bbbbx", mark(4));
+    cache.step();
+    cache.arrive("ccccx", mark(4));
+    cache.step();
+    expect(cache.stored().sort()).toEqual(["aaaa", "cccc"]);
+    expect(first.blockCount).toBeGreaterThan(0);
+    cache.finish();
+  });
+});
+
+describe("a prefix trie", () => {
+  test("shares levels, and finds the longest that the mark covers", () => {
+    const cache = trie();
+    expect(cache.run("abcdefghx", mark(4))).toBe(0);
+    expect(cache.run("abcdefghy", mark(8))).toBe(4);
+    expect(cache.cache.index.blockCount).toBe(2);
+    expect(cache.run("abcdefghijklmnopq", mark(16))).toBe(8);
+    expect(cache.cache.index.blockCount).toBe(4);
+    expect([4, 8, 12, 16].map((marked) => cache.hits("abcdefghijklmnopz", mark(marked)))).toEqual([4, 8, 12, 16]);
+  });
+
+  test("parts where prefixes part", () => {
+    const cache = trie();
+    cache.run("abcdefghx", mark(8));
+    expect(cache.run("abcdxxxxx", mark(8))).toBe(4);
+    expect(cache.run("yyyyefghx", mark(8))).toBe(0);
+    expect(cache.cache.index.blockCount).toBe(5);
+    expect(cache.hits("abcdefghx", mark(8))).toBe(8);
+  });
+
+  test("gives up the end of a prefix before its beginning, on which others build", () => {
+    const cache = trie({ blocks: 4 });
+    cache.run("aaaabbbbx", mark(8));
+    cache.run("aaaaccccx", mark(8));
+    // Three are stored and one is free: two more make "aaaabbbb" shorter, whose end is the oldest that nothing extends.
+    cache.run("ddddeeee");
+    expect(cache.hits("aaaabbbbx", mark(8))).toBe(4);
+    expect(cache.hits("aaaaccccx", mark(8))).toBe(8);
+  });
+});

@@ -1,0 +1,230 @@
+import { describe, expect, test } from "vitest";
+import type { RuleName, RuleValue } from "../../../core/plugins/rules.ts";
+import { LiveCache, type LiveConfig } from "../../support/live-cache.ts";
+
+// A letter is a token, a block is four.
+
+type Own = Partial<Record<RuleName, RuleValue>>;
+
+/** As roseinfer has it: logits are stored with the prompt. */
+const table = (rules: Own = {}, own: LiveConfig = {}) =>
+  new LiveCache({ index: "prompt-table", rules: { "full-hit": "stored-logits", ...rules }, ...own });
+
+describe.each([
+  ["tokens", 1],
+  ["content ids of a block each", 4],
+  ["content ids of half a block each", 2],
+])("a prompt table, of a trace of %s", (_name, unitTokens) => {
+  const own = { unitTokens };
+
+  test.each([
+    ["k blocks", "abcdefgh", 2],
+    ["k blocks and a token", "abcdefghi", 3],
+    ["one token", "a", 1],
+  ])("finds a prompt of %s again to its last token, and computes nothing", (_length, prompt, blocks) => {
+    const cache = table({}, own);
+    expect(cache.run(prompt)).toBe(0);
+    expect(cache.cache.index).toMatchObject({ entryCount: 1, blockCount: blocks });
+    expect(cache.hits(prompt)).toBe(prompt.length);
+    const again = cache.arrive(prompt);
+    const plan = cache.plan();
+    expect(plan.items[0]).toMatchObject({ from: prompt.length, tokens: 0, generate: 1 });
+    expect(again.cachedTokens).toBe(prompt.length);
+    cache.replica.commit(plan, { durationNs: 1 }, cache.now);
+    cache.audit();
+    expect(cache.cache.counters).toMatchObject({ hitTokens: prompt.length, lookupTokens: 2 * prompt.length });
+    expect(cache.cache.freeBlocks).toBe(16 - blocks);
+  });
+
+  test("computes the last token again where no logits are stored", () => {
+    for (const prompt of ["abcdefgh", "abcdefghi"]) {
+      const cache = table({ "full-hit": "recompute-last" }, own);
+      cache.run(prompt);
+      cache.arrive(prompt);
+      expect(cache.plan().items[0]).toMatchObject({ from: prompt.length - 1, tokens: 1 });
+    }
+  });
+
+  test("finds neither what goes on behind a stored prompt, nor its beginning", () => {
+    const cache = table({}, own);
+    cache.run("abcdefgh");
+    expect(["abcd", "abcdefg", "abcdefghijkl", "abcdefghi"].map((prompt) => cache.hits(prompt))).toEqual([0, 0, 0, 0]);
+    cache.run("abcd");
+    cache.run("abcdefghi");
+    // Each of them by itself: they share no block.
+    expect(cache.cache.index).toMatchObject({ entryCount: 3, blockCount: 2 + 1 + 3 });
+    expect(["abcd", "abcdefgh", "abcdefghi"].map((prompt) => cache.hits(prompt))).toEqual([4, 8, 9]);
+  });
+});
+
+describe("the same prompt twice at once", () => {
+  test("is computed twice and stored once; whole blocks are given up for those that are stored", () => {
+    const cache = table();
+    const both = ["abcdefgh", "abcdefgh"].map((prompt) => cache.arrive(prompt, { answer: "xyz" }));
+    cache.step();
+    expect(both.map(({ cachedTokens }) => cachedTokens)).toEqual([0, 0]);
+    expect(cache.cache.index).toMatchObject({ entryCount: 1, blockCount: 2 });
+    expect(both[1].table.subarray(0, 2)).toEqual(both[0].table.subarray(0, 2));
+    cache.finish();
+    expect(cache.cache.freeBlocks).toBe(14);
+  });
+
+  test("keeps a partial last block of its own, to which each adds its answer", () => {
+    const cache = table();
+    const both = ["abcdef", "abcdef"].map((prompt) => cache.arrive(prompt, { answer: "xyz" }));
+    cache.step();
+    const [first, second] = both.map(({ table }) => [...table.subarray(0, 2)]);
+    expect(second[0]).toBe(first[0]);
+    expect(second[1]).not.toBe(first[1]);
+    cache.finish();
+    expect(cache.cache.counters.copiedBlocks).toBe(0);
+    expect(cache.cache.freeBlocks).toBe(14);
+  });
+});
+
+describe("the partial last block", () => {
+  test("is not copied for the request that computed it", () => {
+    const cache = table();
+    cache.run("abcdef", { answer: "uvwxyz" });
+    expect(cache.cache.counters.copiedBlocks).toBe(0);
+    expect(cache.hits("abcdef")).toBe(6);
+  });
+
+  test("is not copied for somebody who has it for himself", () => {
+    const cache = table();
+    for (const answer of ["uvw", "xyz", "opqrst"]) cache.run("abcdef", { answer });
+    expect(cache.cache.counters).toMatchObject({ copiedBlocks: 0, hitTokens: 12 });
+  });
+
+  test("is copied when the first answer is added to it, if another one holds it, and not before", () => {
+    const cache = table();
+    const first = cache.arrive("abcdef", { answer: "uvwxyz" });
+    cache.step();
+    const second = cache.arrive("abcdef", { answer: "opqrst" });
+    // Its first token comes from the stored logits.
+    expect(cache.step()).toEqual([]);
+    const tail = first.table[1];
+    expect(second.table[1]).toBe(tail);
+    expect(cache.step()).toEqual([{ source: tail, target: second.table[1] }]);
+    expect(second.table[1]).not.toBe(tail);
+    // Who computed it goes on in it.
+    expect(first.table[1]).toBe(tail);
+    cache.finish();
+    expect(cache.cache.counters.copiedBlocks).toBe(1);
+    expect(cache.hits("abcdef")).toBe(6);
+  });
+
+  test("is copied for all but the last one that holds it", () => {
+    const cache = table();
+    cache.run("abcdef");
+    const all = Array.from({ length: 3 }, () => cache.arrive("abcdef", { answer: "uvwx" }));
+    cache.step();
+    expect(new Set(all.map(({ table }) => table[1])).size).toBe(1);
+    const copies = cache.step();
+    expect(copies.map(({ target }) => target)).toEqual(all.slice(0, 2).map(({ table }) => table[1]));
+    expect(new Set(all.map(({ table }) => table[1])).size).toBe(3);
+    cache.finish();
+    expect(cache.hits("abcdef")).toBe(6);
+  });
+
+  test("is never copied where prompts end with a block", () => {
+    const cache = table();
+    cache.run("abcd");
+    for (let n = 0; n < 3; n++) cache.arrive("abcd", { answer: "uvwx" });
+    cache.finish();
+    expect(cache.cache.counters).toMatchObject({ copiedBlocks: 0, hitTokens: 12 });
+  });
+
+  test("needs a block for its copy, and who does not get one is not served", () => {
+    const cache = table({}, { blocks: 2 });
+    const first = cache.arrive("abcdef", { answer: "uv" });
+    cache.step();
+    const second = cache.arrive("abcdef", { answer: "op" });
+    cache.step((context) => context.admit(second));
+    const before = cache.state();
+    let went: boolean | undefined;
+    cache.plan((context) => {
+      went = context.schedule(second);
+    });
+    expect(went).toBe(false);
+    expect(cache.state()).toEqual(before);
+    // The first one goes on without, and when it has ended the block is the second one's alone.
+    cache.step((context) => context.schedule(first));
+    cache.step((context) => {
+      went = context.schedule(second);
+    });
+    expect(went).toBe(true);
+    expect(cache.cache.counters.copiedBlocks).toBe(0);
+  });
+});
+
+describe("most entries of a prompt table", () => {
+  const served = (most: number, prompts: readonly string[]) => {
+    const cache = table({ "max-entries": most });
+    return { hits: prompts.map((prompt) => cache.run(prompt)), cache };
+  };
+
+  test("0: nothing is stored", () => {
+    const { hits, cache } = served(0, ["abcde", "abcde", "abcde"]);
+    expect(hits).toEqual([0, 0, 0]);
+    expect(cache.cache.index.entryCount).toBe(0);
+    expect(cache.cache.freeBlocks).toBe(16);
+  });
+
+  test("1: the last one", () => {
+    const { hits, cache } = served(1, ["aaaa", "aaaa", "bbbb", "aaaa"]);
+    expect(hits).toEqual([0, 4, 0, 0]);
+    expect(cache.stored()).toEqual(["aaaa"]);
+    expect(cache.cache.freeBlocks).toBe(15);
+  });
+
+  test("2: the two that were used last", () => {
+    const { hits } = served(2, ["aaaa", "bbbb", "aaaa", "cccc", "aaaa", "bbbb", "cccc"]);
+    expect(hits).toEqual([0, 0, 4, 0, 4, 0, 0]);
+  });
+
+  test("what nobody uses goes first, then the oldest, and its blocks stay with who uses them", () => {
+    const cache = table({ "max-entries": 2 });
+    cache.run("aaaa");
+    const second = cache.arrive("bbbb", { answer: "wxyz" });
+    cache.step();
+    cache.arrive("cccc", { answer: "wxyz" });
+    cache.step();
+    expect(cache.stored().sort()).toEqual(["bbbb", "cccc"]);
+    const kept = second.table[0];
+    cache.arrive("dddd", { answer: "wxyz" });
+    cache.step();
+    expect(cache.stored().sort()).toEqual(["cccc", "dddd"]);
+    expect(cache.cache.pool.refCountOf(kept)).toBe(1);
+    expect(cache.hits("bbbb")).toBe(0);
+    cache.finish();
+    // Of the two that are stored; all others are free, those of the dropped entries too.
+    expect(cache.cache.freeBlocks).toBe(14);
+  });
+
+  test("what is dropped in use is stored anew by whoever computes it next", () => {
+    const cache = table({ "max-entries": 1 });
+    cache.arrive("aaaa", { answer: "wxyz" });
+    cache.step();
+    cache.arrive("bbbb", { answer: "wxyz" });
+    cache.step();
+    expect(cache.stored()).toEqual(["bbbb"]);
+    cache.arrive("aaaa", { answer: "wxyz" });
+    cache.step();
+    expect(cache.stored()).toEqual(["aaaa"]);
+    cache.finish();
+    expect(cache.hits("aaaa")).toBe(4);
+    expect(cache.cache.freeBlocks).toBe(15);
+  });
+});
+
+test("a full prompt table evicts whole prompts, for blocks that running requests need", () => {
+  const cache = table({}, { blocks: 4 });
+  cache.run("aaaabbbb");
+  cache.run("cccc");
+  // Two more blocks: one is free, and the older prompt gives both of its own.
+  cache.run("ddddeeee");
+  expect(cache.stored().sort()).toEqual(["cccc", "dddd", "ddddeeee"]);
+  expect(cache.cache.counters.evictedBlocks).toBe(2);
+  expect(cache.cache.freeBlocks).toBe(1);
+});

@@ -1,0 +1,61 @@
+import { describe, expect, test } from "vitest";
+import { TraceBuilder } from "../../../core/trace/trace.ts";
+import { evictionRegistry, indexRegistry } from "../../../policies/registry.ts";
+import { replayed } from "../../support/replays.ts";
+
+// Shapes that a recursive walk, or one that looks at all siblings, would not survive.
+
+const n = 100_000;
+
+function traceOf(prompts: readonly (readonly number[])[]) {
+  const builder = new TraceBuilder(1);
+  for (const keys of prompts) builder.add({ arrivalNs: 0, inputTokens: keys.length, outputTokens: 1, keys });
+  return builder.take();
+}
+
+const from = <T>(length: number, value: (i: number) => T): T[] => Array.from({ length }, (_, i) => value(i));
+
+describe.each(indexRegistry.all.filter((index) => !index.none && index.unit === undefined).map((index) => index.name))(
+  "%s",
+  (index) => {
+    test.each(evictionRegistry.all.filter((policy) => !policy.offline).map((policy) => policy.name))(
+      "with %s: a path of 100,000 blocks comes, branches, is found and goes",
+      (policy) => {
+        const path = from(n, (i) => i);
+        const branches = from(20, (k) => [...path.slice(0, 5000 * (k + 1) - 1), n + k]);
+        const other = from(n, (i) => 2 * n + i);
+        const trace = traceOf([path, ...branches, path, other, other]);
+        const { requests, report } = replayed(trace, { index, policy, blockTokens: 1, blocks: n + 20 });
+        const shared = branches.map((branch) => branch.length - 1);
+        expect([...requests.hitTokens]).toEqual([0, ...shared, n, 0, n]);
+        if (policy !== "unbounded") expect(report.evictedBlocks).toBe(n);
+      },
+    );
+
+    test("one block with 100,000 children finds each of them again, and loses them", () => {
+      const children = from(n, (i) => [0, i + 1]);
+      const others = from(n + 1, (i) => 2 * n + i);
+      const trace = traceOf([...children, ...children, others, ...children.slice(0, 2)]);
+      const { requests } = replayed(trace, { index, blockTokens: 1, blocks: n + 1 });
+      const hits = [...requests.hitTokens];
+      expect(hits.slice(0, n)).toEqual(from(n, (i) => (i === 0 ? 0 : 1)));
+      expect(hits.slice(n, 2 * n).every((tokens) => tokens === 2)).toBe(true);
+      expect(hits.slice(2 * n)).toEqual([0, 0, 1]);
+    });
+  },
+);
+
+test("in a block trie with victims=any, a path of 100,000 blocks that loses its first one is gone", () => {
+  const path = from(n, (i) => i);
+  const rules = { victims: "any", "free-order": "forward" };
+  const trace = traceOf([path, [2 * n], path]);
+  const { requests, report } = replayed(trace, {
+    index: "block-trie",
+    policy: "fifo",
+    rules,
+    blockTokens: 1,
+    blocks: n,
+  });
+  expect([...requests.hitTokens]).toEqual([0, 0, 0]);
+  expect(report.missTokens.evicted).toBe(n);
+});

@@ -1,0 +1,299 @@
+import { describe, expect, test } from "vitest";
+import { EventKind } from "../../../core/log/events.ts";
+import type { SchedulerContext } from "../../../core/plugins/index.ts";
+import type { Asked, LiveCache } from "../../support/live-cache.ts";
+import { ask, everyPreset, liveOf, presetNamed, rulesOf } from "./presets.ts";
+
+/*
+ * Caches without a free block. A letter is a token; a block has two of them, or one in the trees of tokens, and an answer
+ * one token, which is never computed, if nothing else is said. What is cached is written as texts: "aabb" is the block bb
+ * behind aa. Pools have every prompt marked as a whole.
+ */
+
+const blockTokensOf = (name: string) => Math.min(2, presetNamed(name).blockTokens);
+const cacheOf = (name: string, tokens: number) => {
+  const blockTokens = blockTokensOf(name);
+  return liveOf(name, { blockTokens, blocks: tokens / blockTokens });
+};
+
+const marked = (prompt: string, asked: Asked = {}): Asked => ({ markedTokens: prompt.length, ...asked });
+
+/** What was evicted since the log had so many events, in order, a path from its end. */
+function evictionsSince({ log }: LiveCache, from: number) {
+  const { kind, key, block } = log.columns();
+  return Array.from({ length: kind.length - from }, (_, i) => from + i)
+    .filter((at) => kind[at] === EventKind.evict)
+    .map((at) => ({ key: key[at], block: block[at] }));
+}
+
+/** Serves requests one after the other, and tells what the last one evicted. */
+function lastEvicts(cache: LiveCache, prompts: string): string {
+  let from = 0;
+  for (const prompt of prompts.split(" ")) {
+    from = cache.log.count;
+    ask(cache, prompt, marked(prompt));
+  }
+  return evictionsSince(cache, from)
+    .map(({ key }) => cache.textOf(key))
+    .join(" ");
+}
+
+/** Tokens found of these prompts when they go on, or of roseinfer's as they are. */
+const found = (name: string, cache: LiveCache, prompts: string): string =>
+  prompts
+    .split(" ")
+    .map((prompt) => cache.hits(name === "roseinfer" ? prompt : `${prompt}!`, marked(prompt)))
+    .join(" ");
+
+/** Requests that fill the cache, what the last one evicts, what is found then, and the tokens of free blocks. */
+interface Row {
+  readonly names: string;
+  readonly tokens: number;
+  readonly served: string;
+  readonly evicts: string;
+  readonly finds: Readonly<Record<string, number>>;
+  readonly free: number;
+}
+
+function check({ names, tokens, served, evicts, finds, free }: Row): void {
+  for (const name of names.split(" ")) {
+    const cache = cacheOf(name, tokens);
+    const evicted = lastEvicts(cache, served);
+    const prompts = Object.keys(finds);
+    const seen = { evicted, finds: found(name, cache, prompts.join(" ")), free: cache.cache.freeBlocks };
+    const expected = { evicted: evicts, finds: Object.values(finds).join(" "), free: free / blockTokensOf(name) };
+    expect(seen, name).toEqual(expected);
+  }
+}
+
+/** Every preset is in exactly one row of a table. */
+const inAll = (rows: readonly Row[]) => expect(rows.flatMap(({ names }) => names.split(" ")).sort()).toEqual(names);
+const names = everyPreset.map(([name]) => name);
+
+const queues = "nano-vllm vllm";
+const tries = "lmdeploy trt-llm turbomind";
+
+test("what was used longest ago goes, from its end, and as much as the system's unit says", () => {
+  const blocks = { tokens: 12, served: "aabbcc aaddee zz xxyy" };
+  const runs = { tokens: 8, served: "abcd abef zz xyw" };
+  const rows: readonly Row[] = [
+    // Two blocks are needed: the two deepest of the first prompt, of which the second goes on to use the beginning.
+    {
+      names: `${queues} ${tries} prefix-trie vllm-v0`,
+      ...blocks,
+      evicts: "aabbcc aabb",
+      finds: { aabbcc: 2, aaddee: 6, zz: 2, xxyy: 4 },
+      free: 0,
+    },
+    // Whole prompts share nothing: the first one went for zz, and left two blocks for xxyy.
+    {
+      names: "roseinfer prefix-pool",
+      ...blocks,
+      evicts: "",
+      finds: { aabbcc: 0, aaddee: 6, zz: 2, xxyy: 4 },
+      free: 0,
+    },
+    // Three slots are needed: the run cd goes, then all of the run ef, of which one slot is left.
+    {
+      names: "lightllm mini-sglang sglang",
+      ...runs,
+      evicts: "abcd abc abef abe",
+      finds: { abcd: 2, abef: 2, zz: 2, xyw: 3 },
+      free: 1,
+    },
+    // TGI takes only the end of ef.
+    { names: "tgi", ...runs, evicts: "abcd abc abef", finds: { abcd: 2, abef: 3, zz: 2, xyw: 3 }, free: 0 },
+    { names: "tgi-simple", ...blocks, evicts: "", finds: { aabbcc: 0, zz: 0 }, free: 12 },
+  ];
+  inAll(rows);
+  rows.forEach(check);
+});
+
+test("a prompt goes as a whole where prompts are entries", () => {
+  const rest = { tokens: 12, free: 4, finds: { aabbcc: 0, aaddee: 6, zz: 2 } };
+  check({ names: "roseinfer prefix-pool", served: "aabbcc aaddee zz", evicts: "aabbcc aabb aa", ...rest });
+});
+
+test("who was used again goes later, but for the pools, where who came first goes first", () => {
+  const blocks = { tokens: 12, served: "aabb ccdd ee aabb ffgg" };
+  const runs = { tokens: 9, served: "abcd efgh abcd xyz" };
+  const rows: readonly Row[] = [
+    // The second aabb finds bb, or gives its own up: a block is free, the other one is the end of ccdd.
+    {
+      names: `${tries} vllm-v0`,
+      ...blocks,
+      evicts: "ccdd",
+      finds: { aabb: 4, ccdd: 2, ee: 2, ffgg: 4 },
+      free: 0,
+    },
+    // It computes bb once more into the free block. The first bb is as old as before, and goes first.
+    { names: queues, ...blocks, evicts: "aabb ccdd", finds: { aabb: 4, ccdd: 2, ee: 2, ffgg: 4 }, free: 0 },
+    { names: "prefix-trie", ...blocks, evicts: "aabb", finds: { aabb: 2, ccdd: 4, ee: 2, ffgg: 4 }, free: 0 },
+    { names: "prefix-pool", ...blocks, evicts: "aabb aa", finds: { aabb: 0, ccdd: 4, ee: 2, ffgg: 4 }, free: 2 },
+    { names: "roseinfer", ...blocks, evicts: "ccdd cc", finds: { aabb: 4, ccdd: 0, ee: 2, ffgg: 4 }, free: 2 },
+    // One slot is free: the run efgh goes for the other two.
+    {
+      names: "lightllm mini-sglang sglang",
+      ...runs,
+      evicts: "efgh efg ef e",
+      finds: { abcd: 4, efgh: 0, xyz: 3 },
+      free: 2,
+    },
+    { names: "tgi", ...runs, evicts: "efgh efg", finds: { abcd: 4, efgh: 2, xyz: 3 }, free: 0 },
+    { names: "tgi-simple", ...blocks, evicts: "", finds: { aabb: 0 }, free: 12 },
+  ];
+  inAll(rows);
+  rows.forEach(check);
+});
+
+test("a prompt that fills the cache comes again: who computes its end once more evicts it for that", () => {
+  const blocks = { tokens: 4, served: "aabb aabb", finds: { aabb: 4 }, free: 0 };
+  const runs = { tokens: 4, served: "abcd abcd", finds: { abcd: 4 }, free: 0 };
+  const rows: readonly Row[] = [
+    // The last block may not be a hit, and needs a block: it is the only one that nobody uses.
+    { names: `${queues} lmdeploy turbomind`, ...blocks, evicts: "aabb" },
+    { names: "lightllm mini-sglang sglang", ...runs, evicts: "abcd" },
+    // It takes the last block over, or writes its last token again where it is, or computes nothing.
+    { names: "trt-llm", ...blocks, evicts: "" },
+    { names: "vllm-v0 prefix-pool prefix-trie roseinfer", ...blocks, evicts: "" },
+    { names: "tgi", ...runs, evicts: "" },
+    { names: "tgi-simple", ...blocks, evicts: "", finds: { aabb: 0 }, free: 4 },
+  ];
+  inAll(rows);
+  rows.forEach(check);
+});
+
+/*
+ * Five blocks, or ten slots, all cached: aabb was used first and is worth 80, ccdd has TensorRT-LLM's 35, ee is worth 20.
+ * Then requests of one block come, each in the place of one.
+ */
+test("TensorRT-LLM alone lets the lowest priority go first, then who was let go first", () => {
+  const heeding = everyPreset.filter(([name]) => {
+    const cache = cacheOf(name, 10);
+    ask(cache, "aabb", marked("aabb", { priority: 80 }));
+    ask(cache, "ccdd", marked("ccdd"));
+    ask(cache, "ee", marked("ee", { priority: 20 }));
+    const evicted = ["gg", "hh", "ii"].map((prompt) => {
+      const from = cache.log.count;
+      ask(cache, prompt, marked(prompt, { priority: 90 }));
+      return evictionsSince(cache, from).map(({ key }) => cache.textOf(key));
+    });
+    if (name === "trt-llm") expect(evicted).toEqual([["ee"], ["ccdd"], ["cc"]]);
+    return found(name, cache, "aabb") === "4";
+  });
+  expect(heeding.map(([name]) => name)).toEqual(["trt-llm"]);
+});
+
+/** What a refused admission must leave alone; asks for the victim, too, who must be the same. */
+function refuses(cache: LiveCache, context: SchedulerContext): void {
+  const before = cache.state();
+  for (let n = 0; n < 3; n++) {
+    expect(context.admit(context.firstWaiting!)).toBe(false);
+    expect(cache.state()).toEqual(before);
+  }
+}
+
+describe.each(everyPreset)("%s", (name) => {
+  test("refuses a request that is longer than the cache, which leaves no trace", () => {
+    const cache = cacheOf(name, 12);
+    for (const prompt of ["aabbcc", "aaddee", "zz"]) ask(cache, prompt, marked(prompt));
+    const before = { state: cache.state(), found: found(name, cache, "aabbcc aaddee zz") };
+    const events = cache.log.count;
+    cache.arrive("aabbccddeeffg", marked("aabb"));
+    cache.step((context) => {
+      refuses(cache, context);
+      context.refuse(context.firstWaiting!, "it is longer than the cache");
+    });
+    expect({ state: cache.state(), found: found(name, cache, "aabbcc aaddee zz") }).toEqual(before);
+    expect(evictionsSince(cache, events)).toEqual([]);
+    expect(cache.cache.counters).toMatchObject({ refusedRequests: 1, refusedTokens: 13, lookups: 4 });
+    expect(cache.replica.isIdle).toBe(true);
+  });
+
+  test("evicts nothing that a request uses", () => {
+    const cache = cacheOf(name, 12);
+    ask(cache, "zzyyxx", marked("zzyyxx"));
+    const first = cache.arrive("aabbc", marked("aabb", { answer: "12345" }));
+    cache.step();
+    const uses = [...first.table.subarray(0, first.blockCount)];
+    const second = cache.arrive("qqrrssttu", marked("qq"));
+    cache.step((context) => {
+      expect(context.schedule(first)).toBe(true);
+      // Only what nobody uses is there for the other one, which needs more.
+      refuses(cache, context);
+      context.refuse(second, "there is no room");
+    });
+    cache.arrive("qqrr", marked("qq"));
+    while (cache.replica.running.includes(first)) {
+      const events = cache.log.count;
+      cache.step();
+      const gone = evictionsSince(cache, events).map(({ block }) => block);
+      expect(gone.filter((block) => uses.includes(block))).toEqual([]);
+    }
+    cache.finish();
+    expect(cache.cache.counters).toMatchObject({ preemptions: 0, lookups: 4, refusedRequests: 1 });
+    expect(cache.cache.referencedBlocks).toBe(0);
+  });
+
+  /*
+   * A prompt of five tokens, and seven tokens computed when it is preempted: prompt and two of three that were generated.
+   * Who caches answers finds three whole blocks when it comes back, or every token; SGLang has stored the prompt alone.
+   */
+  const rehits: Record<string, number> = {
+    lightllm: 7,
+    lmdeploy: 6,
+    "mini-sglang": 5,
+    "nano-vllm": 6,
+    "prefix-pool": 4,
+    "prefix-trie": 4,
+    roseinfer: 5,
+    sglang: 5,
+    tgi: 5,
+    "tgi-simple": 0,
+    "trt-llm": 6,
+    turbomind: 6,
+    vllm: 6,
+    "vllm-v0": 6,
+  };
+
+  test("lets a preempted request come back, which finds what was stored of it", () => {
+    const cache = cacheOf(name, 24);
+    const sequence = cache.arrive("aabbc", marked("aabbc", { answer: "123456" }));
+    for (let n = 0; n < 3; n++) cache.step();
+    expect(sequence).toMatchObject({ computedTokens: 7, generatedTokens: 3 });
+    cache.step((context) => context.preempt(sequence, "recompute"));
+    expect(cache.replica).toMatchObject({ waitingCount: 1, runningCount: 0 });
+    expect(cache.cache.referencedBlocks).toBe(0);
+    cache.step();
+    expect(sequence).toMatchObject({ cachedTokens: rehits[name], computedTokens: 8, generatedTokens: 4 });
+    cache.finish();
+    expect(sequence).toMatchObject({ generatedTokens: 6, preemptions: 1 });
+    expect(cache.cache.counters).toMatchObject({ rehitTokens: rehits[name], hitTokens: 0, lookups: 1, preemptions: 1 });
+  });
+});
+
+const reserving = everyPreset.filter(([, preset]) => rulesOf(preset).reserve === "worst-case");
+
+test("TGI alone reserves what the longest answer needs", () => {
+  expect(reserving.map(([name]) => name)).toEqual(["tgi", "tgi-simple"]);
+});
+
+describe.each(reserving)("%s, once it has admitted a request,", (name) => {
+  test("needs no block for it any more, and what waits for one waits to its end", () => {
+    const cache = cacheOf(name, 12);
+    // 4 + 6 − 1 = 9 tokens at most; the answer ends after four.
+    const first = cache.arrive("aabb", { answer: "1234", maxOutputTokens: 6 });
+    cache.step();
+    const { freeBlocks } = cache.cache;
+    const held = first.blockCount;
+    expect(held).toBe(Math.ceil(9 / blockTokensOf(name)));
+    const second = cache.arrive("qqrr");
+    for (let n = 0; n < 2; n++) {
+      cache.step();
+      expect(second.blockCount).toBe(0);
+      expect([first.blockCount, cache.cache.freeBlocks]).toEqual([held, freeBlocks]);
+    }
+    cache.finish();
+    expect(cache.cache.counters).toMatchObject({ lookups: 2, preemptions: 0, refusedRequests: 0 });
+  });
+});

@@ -1,0 +1,176 @@
+import { describe, expect, test } from "vitest";
+import type { ChainHash } from "../../../core/trace/content.ts";
+import { everyPreset, liveOf, presetNamed } from "./presets.ts";
+
+/*
+ * When what a request computes can be found by others, and what becomes of what two of them compute at once. A letter is a
+ * token; a block has two of them, or one in the trees of tokens. Pools have the first six tokens marked. The first request
+ * has the prompt aabbcc and the answer 12345; the second one finds so many tokens of
+ *
+ *   same     aabbcc, in the step that computes the first one's
+ *   next     aabbcc, in the step after that
+ *   chunk    aabbcc, when the first one has computed aabb in a step of its own
+ *   answer   aabbcc12x, when the first one has computed its prompt and 12, and goes on
+ *   ended    aabbcc12x, when the first one has ended
+ *   twins    tokens cached when two requests aabbcc that began in the same step have ended; answers of one token
+ *
+ *   vllm, lmdeploy            at once, but not the last block; vllm has that twice afterwards
+ *   vllm-v0                   after the step (it shares the blocks before, and computes them all the same)
+ *   nano-vllm, turbomind      after the step, but not the last block; nano-vllm keeps both copies of all three blocks
+ *   sglang, mini-sglang       after each chunk of the prompt; of the answer at the end
+ *   lightllm, trt-llm, tgi    at the end; TGI no answers
+ *   roseinfer, prefix-pool, prefix-trie   after the step that ends the prompt, or the prefix, as a whole
+ */
+type Row = readonly [same: number, next: number, chunk: number, answer: number, ended: number, twins: number];
+
+const rows: Record<string, Row> = {
+  lightllm: [0, 0, 0, 0, 8, 6],
+  lmdeploy: [4, 4, 4, 8, 8, 6],
+  "mini-sglang": [0, 5, 4, 6, 8, 6],
+  "nano-vllm": [0, 4, 4, 8, 8, 12],
+  "prefix-pool": [0, 6, 0, 6, 6, 6],
+  "prefix-trie": [0, 6, 0, 6, 6, 6],
+  roseinfer: [0, 6, 0, 0, 0, 6],
+  sglang: [0, 5, 4, 6, 8, 6],
+  tgi: [0, 0, 0, 0, 6, 6],
+  "tgi-simple": [0, 0, 0, 0, 0, 0],
+  "trt-llm": [0, 0, 0, 0, 8, 6],
+  turbomind: [0, 4, 4, 8, 8, 6],
+  vllm: [4, 4, 4, 8, 8, 8],
+  "vllm-v0": [0, 6, 4, 8, 8, 6],
+};
+
+const prompt = "aabbcc";
+const continued = "aabbcc12x";
+const asked = { markedTokens: prompt.length };
+const answered = { ...asked, answer: "12345" };
+
+describe.each(everyPreset)("%s", (name, preset) => {
+  const [same, next, chunk, answer, ended, twins] = rows[name];
+  const blockTokens = Math.min(2, preset.blockTokens);
+  const cacheOf = () => liveOf(name, { blockTokens, blocks: 60 / blockTokens });
+
+  test("of two that begin together", () => {
+    const cache = cacheOf();
+    const both = [cache.arrive(prompt, asked), cache.arrive(prompt, asked)];
+    const plan = cache.plan();
+    expect(both.map(({ cachedTokens }) => cachedTokens)).toEqual([0, same]);
+    cache.replica.commit(plan, { durationNs: 1 }, cache.now);
+    cache.finish();
+    expect(cache.cache.index.blockCount * blockTokens).toBe(twins);
+    expect((60 / blockTokens - cache.cache.freeBlocks) * blockTokens).toBe(twins);
+  });
+
+  test("of one that comes a step later", () => {
+    const cache = cacheOf();
+    cache.arrive(prompt, answered);
+    cache.step();
+    expect(cache.hits(prompt, asked)).toBe(next);
+    const second = cache.arrive(prompt, asked);
+    cache.plan();
+    expect(second.cachedTokens).toBe(next);
+  });
+
+  test("of one that comes between two chunks of a prompt", () => {
+    const cache = cacheOf();
+    cache.arrive(prompt, answered);
+    cache.step((context) => expect(context.admit(context.firstWaiting!, 4)).toBe(true));
+    expect(cache.hits(prompt, asked)).toBe(chunk);
+    cache.finish();
+  });
+
+  test("of one that goes on with the answer, while that goes on, and at its end", () => {
+    const cache = cacheOf();
+    const first = cache.arrive(prompt, answered);
+    for (let n = 0; n < 3; n++) cache.step();
+    expect(first).toMatchObject({ computedTokens: 8, generatedTokens: 3 });
+    expect(cache.hits(continued, asked)).toBe(answer);
+    cache.finish();
+    expect(cache.hits(continued, asked)).toBe(ended);
+  });
+});
+
+test.each([
+  ["vllm", 0],
+  ["nano-vllm", 1],
+] as const)("of two blocks with the same content %s finds number %d", (name, which) => {
+  const cache = liveOf(name, { blockTokens: 2 });
+  // The last block of aabb may not be a hit: the second request computes it again.
+  const copies = ["aabb", "aabb"].map((asking) => {
+    const sequence = cache.arrive(asking);
+    cache.step();
+    return sequence.table[1];
+  });
+  const third = cache.arrive("aabbx");
+  cache.plan();
+  expect(third).toMatchObject({ cachedTokens: 4 });
+  expect(third.table[1]).toBe(copies[which]);
+  expect(copies[0]).not.toBe(copies[1]);
+});
+
+test("what is taken back was never there: a step that did not run publishes nothing", () => {
+  for (const [name] of everyPreset) {
+    const { blockTokens } = presetNamed(name);
+    const cache = liveOf(name, { blockTokens: Math.min(2, blockTokens) });
+    cache.arrive(prompt, answered);
+    const plan = cache.plan();
+    cache.replica.rollback(plan, cache.now);
+    cache.audit();
+    expect(cache.hits(prompt, asked), name).toBe(0);
+    expect(cache.cache.index.blockCount, name).toBe(0);
+    cache.finish();
+    expect(cache.cache.counters, name).toMatchObject({ lookups: 1, rehitTokens: 0 });
+  }
+});
+
+/*
+ * aabb is cached, and in use by a request that has just taken the last block for its answer. Whoever needs nothing but the
+ * logits of aabb, or computes its last token again where it is, needs no block; the others do.
+ */
+test("a prompt that is cached and in use to its end needs a block, or not", () => {
+  const needsNone = everyPreset.filter(([name, preset]) => {
+    const isToken = preset.blockTokens === 1;
+    const cache = liveOf(name, isToken ? { blocks: 5 } : { blockTokens: 2, blocks: 3 });
+    const whole = { markedTokens: 4 };
+    cache.run("aabb", whole);
+    const first = cache.arrive("aabb", { ...whole, answer: "12" });
+    cache.step();
+    cache.arrive("aabb", whole);
+    let admitted = false;
+    const copies = cache.step((context) => {
+      expect(context.schedule(first)).toBe(true);
+      admitted = context.admit(context.firstWaiting!);
+    });
+    cache.finish();
+    expect(copies, name).toEqual([]);
+    return admitted;
+  });
+  expect(needsNone.map(([name]) => name)).toEqual(["prefix-pool", "prefix-trie", "roseinfer", "tgi", "vllm-v0"]);
+});
+
+test("what another request computes in this very step takes no second block where blocks are shared before they are computed", () => {
+  const shares = everyPreset.filter(([, preset]) => {
+    const cache = liveOf(preset.name, preset.blockTokens === 1 ? { blocks: 6 } : { blockTokens: 2, blocks: 3 });
+    for (let n = 0; n < 2; n++) cache.arrive(prompt, asked);
+    let both = false;
+    cache.step((context) => {
+      expect(context.admit(context.firstWaiting!)).toBe(true);
+      both = context.admit(context.firstWaiting!);
+    });
+    cache.finish();
+    return both;
+  });
+  expect(shares.map(([name]) => name)).toEqual(["vllm-v0"]);
+});
+
+/** A hash of how long a prefix is, and of nothing in it. */
+const lengthOnly: ChainHash = (lanes) => void lanes.fill(lanes[0] + 1);
+
+test("vLLM alone takes equal hashes for equal contents", () => {
+  const trusting = everyPreset.filter(([name, preset]) => {
+    const cache = liveOf(name, { blockTokens: Math.min(2, preset.blockTokens), hash: lengthOnly });
+    cache.run("aabbcc", asked);
+    return cache.hits("qqrrsst", asked) > 0;
+  });
+  expect(trusting.map(([name]) => name)).toEqual(["vllm", "vllm-v0"]);
+});

@@ -1,0 +1,104 @@
+import { describe, expect, test } from "vitest";
+import { prefixTriePreset } from "../../../policies/presets/prefix-trie.ts";
+import { type SteppedRequest, stepped } from "../../support/stepped.ts";
+
+/** Prefixes that users mark, in a trie of blocks of 4 tokens; found after the step that computes them. */
+const run = (blocks: number, requests: SteppedRequest[], publish = "step") =>
+  stepped({ scheduler: "prefix-groups", preset: prefixTriePreset, blocks, requests, rules: { publish } });
+
+/** A request that marks a prefix of so many tokens. */
+const marked = (name: string, tokens: number, input: number, output: number, arrival = 0): SteppedRequest => ({
+  arrival,
+  input,
+  output,
+  marked: tokens,
+  prefix: [name, tokens],
+});
+
+describe("prefix groups", () => {
+  // Blocks with the longest answers: A and C 3 of which the prefix p is 2, B 2, D and E 4 of which q is 1, F 6.
+  const requests = [
+    marked("p", 8, 10, 2),
+    { input: 6, output: 2 },
+    marked("p", 8, 10, 2),
+    marked("q", 4, 12, 4),
+    marked("q", 4, 12, 4),
+    { input: 20, output: 4 },
+    marked("q", 4, 12, 1, 2),
+  ];
+
+  test("go as a whole, those that need most first, if they still fit; the first member computes the prefix", () => {
+    // Of 14 blocks q takes 1 + 3 + 3, F 6; p, which needs 2 + 1 + 1, and B do not fit any more. D computes q, E waits a
+    // step for it. G comes too late for this batch: its prefix is gone with D and E, and it computes it again.
+    const { steps, ends, cache } = run(14, requests);
+    expect(steps).toEqual([
+      "0: D prefill 0–12, F prefill 0–20",
+      "1: E prefill 4–12",
+      "2: D decode, F decode, E decode",
+      "3: D decode, F decode, E decode",
+      "4: D decode, F decode, E decode",
+      "5: A prefill 0–10, B prefill 0–6, G prefill 0–12",
+      "6: C prefill 8–10",
+      "7: A decode, B decode, C decode",
+    ]);
+    expect(ends).toEqual({ A: 8, B: 8, C: 8, D: 5, E: 5, F: 5, G: 6 });
+    expect(cache.index.blockCount).toBe(0);
+  });
+
+  test("all go at once where there is room, and a prefix stays until the last of its group has ended", () => {
+    const stored: number[] = [];
+    const { steps } = stepped({
+      scheduler: "prefix-groups",
+      preset: prefixTriePreset,
+      blocks: 40,
+      requests: requests.slice(0, 6),
+      committed: ({ cache }) => stored.push(cache.index.blockCount),
+    });
+    expect(steps.slice(0, 3)).toEqual([
+      "0: A prefill 0–10, B prefill 0–6, D prefill 0–12, F prefill 0–20",
+      "1: C prefill 8–10, E prefill 4–12",
+      "2: A decode, B decode, D decode, F decode, C decode, E decode",
+    ]);
+    // p, of 2 blocks, ends with A and C in step 2, q with D and E in step 4.
+    expect(stored).toEqual([3, 3, 1, 1, 0]);
+  });
+
+  test("do not wait for a prefix that is found only when a request ends", () => {
+    expect(run(40, requests.slice(0, 3), "finish").steps).toEqual([
+      "0: A prefill 0–10, B prefill 0–6",
+      "1: C prefill 0–10",
+      "2: A decode, B decode, C decode",
+    ]);
+  });
+
+  test("that do not fit even alone go last, one by one, and keep their prefix until nobody wants it", () => {
+    // Each needs 5 blocks, the three together 2 + 3 · 3 of 6. D, which fits, goes first.
+    const stored: number[] = [];
+    const { steps } = stepped({
+      scheduler: "prefix-groups",
+      preset: prefixTriePreset,
+      blocks: 6,
+      requests: [marked("p", 8, 16, 2), marked("p", 8, 16, 1), marked("p", 8, 16, 2), { input: 12, output: 2 }],
+      committed: ({ cache }) => stored.push(cache.index.blockCount),
+    });
+    expect(steps).toEqual([
+      "0: D prefill 0–12",
+      "1: D decode",
+      "2: A prefill 0–16",
+      "3: A decode",
+      "4: B prefill 8–16",
+      "5: C prefill 8–16",
+      "6: C decode",
+    ]);
+    expect(stored).toEqual([0, 0, 2, 2, 2, 2, 0]);
+  });
+
+  test("refuse who never fits, and serve the others", () => {
+    const { refused, finished } = run(4, [marked("p", 8, 17, 1), marked("p", 8, 12, 6), marked("p", 8, 9, 2)]);
+    expect(refused).toEqual({
+      A: "it needs more blocks than the cache has",
+      B: "its answer needs more blocks than the cache has",
+    });
+    expect(finished).toEqual(["C"]);
+  });
+});

@@ -1,0 +1,191 @@
+import { axisBottom } from "d3-axis";
+import { scaleLinear } from "d3-scale";
+import { type Selection, select } from "d3-selection";
+import { area, curveStepBefore } from "d3-shape";
+import type { LogData } from "../../api.ts";
+import { h } from "../controls/dom.ts";
+import { approximate, integer } from "../controls/format.ts";
+import { figure, onWidth } from "./figure.ts";
+
+/** A log and what it is called. */
+export interface NamedLog {
+  readonly name: string;
+  readonly log: LogData;
+}
+
+const margin = { left: 54, right: 16, top: 26 };
+const bandsHeight = 64;
+const evictedHeight = 26;
+const gap = 34;
+
+const bands = [
+  { name: "held", colour: "var(--c0)", of: ({ overview }: LogData) => overview.held },
+  { name: "private", colour: "var(--c1)", of: ({ overview }: LogData) => overview.private },
+  { name: "idle", colour: "var(--idle)", of: ({ overview }: LogData) => overview.idle },
+];
+
+type Svg = Selection<SVGSVGElement, unknown, null, undefined>;
+
+/** The whole of one log or two, with a hand that says where we are and can be moved. */
+export class Scrubber {
+  readonly element: HTMLElement;
+  /** What takes the keys. */
+  readonly slider: HTMLElement;
+  readonly #logs: readonly NamedLog[];
+  readonly #svg: Svg;
+  readonly #body: HTMLElement;
+  readonly #events: number;
+  /** A layer of its own, so that the figure is not painted again when it moves. */
+  readonly #hand = h("div", { class: "hand" });
+  #x = scaleLinear();
+  #event = 0;
+
+  /** `go` is told the event to which the hand was moved. */
+  constructor(logs: readonly NamedLog[], go: (event: number) => void, left: AbortSignal) {
+    this.#logs = logs;
+    this.#events = Math.max(...logs.map(({ log }) => log.events));
+    const { element, body, note } = figure("The whole log");
+    note(
+      "Drag the hand, or use the keys: arrows step an event, with Shift a step of the model. On the hand, its buttons and " +
+        "the figures below Page Up and Down go a hundredth of the log, Home and End to its ends, the space bar plays.",
+    );
+    this.element = element;
+    this.#body = body;
+    this.#svg = select(body).append("svg").attr("role", "img");
+    const range = { "aria-label": "Event", "aria-valuemin": 0, "aria-valuemax": this.#events };
+    this.slider = h("div", { class: "slider", role: "slider", tabindex: 0, ...range }, this.#hand);
+    body.append(this.slider);
+    this.#drag(go);
+    onWidth(body, left, () => this.#draw());
+  }
+
+  /** Moves the hand. */
+  move(event: number, words: string): void {
+    this.#event = event;
+    this.slider.setAttribute("aria-valuenow", String(event));
+    this.slider.setAttribute("aria-valuetext", words);
+    this.#placeHand();
+  }
+
+  #drag(go: (event: number) => void): void {
+    const { slider } = this;
+    const goTo = ({ clientX }: PointerEvent) => {
+      const x = clientX - slider.getBoundingClientRect().left + margin.left;
+      go(Math.max(0, Math.min(this.#events, Math.round(this.#x.invert(x)))));
+    };
+    slider.addEventListener("pointerdown", (event) => {
+      if (event.button !== 0) return;
+      slider.setPointerCapture(event.pointerId);
+      goTo(event);
+    });
+    slider.addEventListener("pointermove", (event) => {
+      if (slider.hasPointerCapture(event.pointerId)) goTo(event);
+    });
+  }
+
+  #draw(): void {
+    const width = this.#body.clientWidth;
+    const right = width - margin.right;
+    const panel = bandsHeight + evictedHeight + gap;
+    const bottom = margin.top + this.#logs.length * panel - gap + 4;
+    this.#x = scaleLinear([0, this.#events], [margin.left, right]);
+    const svg = this.#svg;
+    svg.selectAll("*").remove();
+    svg
+      .attr("width", width)
+      .attr("height", bottom + 42)
+      .attr("viewBox", `0 0 ${width} ${bottom + 42}`)
+      .attr("aria-label", this.#logs.map(summaryOf).join(" "));
+    this.#logs.forEach((each, i) => {
+      this.#drawLog(each, margin.top + i * panel);
+    });
+    const ticks = axisBottom(this.#x)
+      .ticks(width < 560 ? 4 : 10)
+      .tickFormat((event) => approximate(Number(event)))
+      .tickSizeOuter(0);
+    const axis = svg.append("g").attr("class", "axis").attr("transform", `translate(0,${bottom})`).call(ticks);
+    axis
+      .append("text")
+      .attr("class", "title")
+      .attr("x", (margin.left + right) / 2)
+      .attr("y", 36)
+      .attr("text-anchor", "middle")
+      .text("events");
+    Object.assign(this.slider.style, {
+      left: `${margin.left}px`,
+      width: `${right - margin.left}px`,
+      top: `${margin.top - 14}px`,
+      height: `${bottom - margin.top + 14}px`,
+    });
+    this.#placeHand();
+  }
+
+  #drawLog({ name, log }: NamedLog, at: number): void {
+    const { overview, blocks } = log;
+    const group = this.#svg.append("g").attr("transform", `translate(0,${at})`);
+    const heading = group.append("text").attr("x", margin.left).attr("y", -8).attr("class", "names");
+    heading.attr("fill", "currentColor").text(this.#logs.length > 1 ? `${name}  ` : "blocks  ");
+    for (const { name: band, colour } of bands) {
+      heading.append("tspan").attr("fill", colour).text("■ ");
+      heading.append("tspan").attr("font-weight", 400).text(`${band}   `);
+    }
+    heading.append("tspan").attr("fill", "var(--c4)").text("■ ");
+    heading.append("tspan").attr("font-weight", 400).text("evicted");
+    const xs = [0, ...overview.event].map((event) => this.#x(event));
+    const rows = xs.map((_, i) => i);
+    const y = scaleLinear([0, Math.max(1, blocks)], [bandsHeight, 0]);
+    group
+      .append("rect")
+      .attr("x", xs[0])
+      .attr("y", 0)
+      .attr("width", xs.at(-1)! - xs[0])
+      .attr("height", bandsHeight)
+      .attr("fill", "var(--free)");
+    const below = xs.map(() => 0);
+    for (const { colour, of } of bands) {
+      const lower = [...below];
+      of(log).forEach((count, i) => {
+        below[i + 1] += count;
+      });
+      const shape = area<number>()
+        .curve(curveStepBefore)
+        .x((i) => xs[i])
+        .y0((i) => y(lower[i]))
+        .y1((i) => y(below[i]));
+      group.append("path").attr("d", shape(rows)).attr("fill", colour);
+    }
+    const most = Math.max(1, ...overview.evicted);
+    const evicted = scaleLinear([0, most], [0, evictedHeight]);
+    const bar = area<number>()
+      .curve(curveStepBefore)
+      .x((i) => xs[i])
+      .y0(bandsHeight + 4 + evictedHeight)
+      .y1((i) => bandsHeight + 4 + evictedHeight - evicted(overview.evicted[Math.max(0, i - 1)] ?? 0));
+    group.append("path").attr("d", bar(rows)).attr("fill", "var(--c4)");
+    side(group, approximate(blocks), 4);
+    side(group, "0", bandsHeight);
+    side(group, approximate(most), bandsHeight + 4 + evictedHeight / 2 + 4);
+  }
+
+  #placeHand(): void {
+    this.#hand.style.transform = `translateX(${this.#x(this.#event) - margin.left}px)`;
+  }
+}
+
+/** A number left of the figure. */
+function side(group: Selection<SVGGElement, unknown, null, undefined>, words: string, y: number): void {
+  group
+    .append("g")
+    .attr("class", "axis")
+    .append("text")
+    .attr("x", margin.left - 6)
+    .attr("y", y)
+    .attr("dy", "0.3em")
+    .attr("text-anchor", "end")
+    .text(words);
+}
+
+function summaryOf({ name, log }: NamedLog): string {
+  const { events, blocks, kinds } = log;
+  return `${name}: ${integer(events)} events, ${integer(blocks)} blocks, ${integer(kinds["evict"] ?? 0)} evictions.`;
+}
