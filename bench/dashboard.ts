@@ -32,7 +32,7 @@ function makeRuns(): void {
     trace,
     "--target",
     "sim",
-    "--policy",
+    "--preset",
     "vllm",
     "--blocks",
     "20000",

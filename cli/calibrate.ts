@@ -49,8 +49,8 @@ interface CalibrateOptions extends PartNames {
 const examples = `
 Examples:
   kvlab calibrate --model random:15m --out cost.json
-  kvlab replay trace.jsonl --target sim --policy vllm --cost cost.json
-  kvlab calibrate --model ./llama --policy vllm --max-prompt 4096 --rounds 3
+  kvlab replay trace.jsonl --target sim --preset vllm --cost cost.json
+  kvlab calibrate --model ./llama --preset vllm --max-prompt 4096 --rounds 3
   kvlab calibrate --from runs/example-cpu-random_tiny-lru-1000-1a2b3c4d
   kvlab calibrate sharegpt.jsonl --from vllm-log --out vllm.json`;
 
@@ -122,7 +122,7 @@ async function fitted(options: CalibrateOptions, trace: string | undefined): Pro
 
 /** Of these, what a run that is read was measured with is its own. */
 const ofEngine = [
-  ...(["model", "bits", "threads", "policy", "index", "eviction", "allocator", "scheduler", "rule"] as const),
+  ...(["model", "bits", "threads", "preset", "index", "eviction", "allocator", "scheduler", "rule"] as const),
   ...(["schedulerOption", "blockSize", "capacity"] as const),
 ];
 

@@ -70,13 +70,13 @@ const examples = `
 Examples:
   kvlab compare                                 the built-in example
   kvlab compare trace.jsonl.gz --eviction lru,fifo,./mine.ts
-  kvlab compare trace.jsonl --policy all
-  kvlab compare trace.jsonl --policy vllm,sglang --eviction lru,lfu
+  kvlab compare trace.jsonl --preset all
+  kvlab compare trace.jsonl --preset vllm,sglang --eviction lru,lfu
   kvlab compare trace.jsonl --blocks 1000,10%,50% --metric token
   kvlab compare trace.jsonl --rule free-order=reverse,forward --json
   kvlab compare trace.jsonl --eviction lru,./mine.ts --first-difference
-  kvlab compare trace.jsonl --target sim --policy vllm,sglang --rate 2,4,8
-  kvlab compare trace.jsonl --target cpu --model ./llama --policy vllm,sglang
+  kvlab compare trace.jsonl --target sim --preset vllm,sglang --rate 2,4,8
+  kvlab compare trace.jsonl --target cpu --model ./llama --preset vllm,sglang
 
 The offline optimum and the unlimited cache are always shown, as bounds. Where
 policies have blocks of different sizes, all get the same number of tokens:
@@ -95,13 +95,13 @@ export function addCompare(program: Command): void {
     .command("compare")
     .description("run every combination of comma lists over a trace and show one table")
     .argument("[TRACE...]", 'trace files, read one after the other; none, or "example": the built-in example')
-    .addOption(names("--policy <NAMES>", "real systems' compositions (all: every one)", "none"))
-    .addOption(names("--index <NAMES>", "prefix indexes or files", `${defaultParts.index}, or the policy's`))
+    .addOption(names("--preset <NAMES>", "real systems' compositions (all: every one)", "none"))
+    .addOption(names("--index <NAMES>", "prefix indexes or files", `${defaultParts.index}, or the preset's`))
     .addOption(
-      names("--eviction <NAMES>", "eviction policies or files", "all online ones that can differ, or the policy's"),
+      names("--eviction <NAMES>", "eviction policies or files", "all online ones that can differ, or the preset's"),
     )
-    .addOption(names("--allocator <NAMES>", "allocators", `${defaultParts.allocator}, or the policy's`))
-    .addOption(names("--scheduler <NAMES>", "schedulers", `${defaultParts.scheduler}, or the policy's`))
+    .addOption(names("--allocator <NAMES>", "allocators", `${defaultParts.allocator}, or the preset's`))
+    .addOption(names("--scheduler <NAMES>", "schedulers", `${defaultParts.scheduler}, or the preset's`))
     .option("--rule <NAME=VALUES>", "values of a reuse rule (repeatable)", rule)
     .addOption(
       new Option("--blocks <SIZES>", "blocks, or percentages of the distinct blocks")
@@ -131,7 +131,7 @@ export function addCompare(program: Command): void {
 function names(flags: string, description: string, initial: string): Option {
   const [name] = flags.split(" ");
   return new Option(flags, description)
-    .argParser((text: string) => (name === "--policy" && text === "all" ? allPresets : commaList(name, text)))
+    .argParser((text: string) => (name === "--preset" && text === "all" ? allPresets : commaList(name, text)))
     .default(undefined, initial);
 }
 

@@ -94,7 +94,7 @@ function text(): string {
 
 /** One table: a line of parts for each preset, and below it the rules that are not the general default. */
 function presets(): string {
-  const header = ["policy", "index", "eviction", "allocator", "scheduler", "block"];
+  const header = ["preset", "index", "eviction", "allocator", "scheduler", "block"];
   const rows = presetRegistry.all.map((preset) => {
     const { name, index, eviction, allocator, scheduler, blockTokens } = presetDocument(preset);
     return [name, index, eviction, allocator, scheduler, String(blockTokens)];
@@ -108,10 +108,10 @@ function presets(): string {
     return [lines[i], ...words];
   });
   const note =
-    "Real systems (--policy NAME; kvlab replay --policy vllm --eviction lfu changes one axis). " +
+    "Real systems (--preset NAME; kvlab replay --preset vllm --eviction lfu changes one axis). " +
     "Blocks are in tokens. Schedulers decide where requests overlap: --target sim.";
   return [
-    `${colors.bold("policy")} (--policy)`,
+    `${colors.bold("preset")} (--preset)`,
     head,
     ...said,
     colors.dim(wrapped(note, 2, 2).replace(/^/, "  ")),

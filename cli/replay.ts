@@ -71,11 +71,11 @@ const examples = `
 Examples:
   kvlab replay                                  the built-in example
   kvlab replay trace.jsonl.gz --blocks 10000
-  kvlab replay trace.jsonl --policy vllm --eviction lfu
+  kvlab replay trace.jsonl --preset vllm --eviction lfu
   kvlab replay trace.jsonl --blocks 25% --eviction ./mine.ts
   kvlab replay trace.jsonl --index none --json --no-save
   kvlab replay trace.jsonl --operations pins.jsonl --rule pin-blocks=100
-  kvlab replay trace.jsonl --target sim --policy vllm --model llama-3.1-8b \\
+  kvlab replay trace.jsonl --target sim --preset vllm --model llama-3.1-8b \\
     --gpu h200 --rate 5 --slo ttft=500ms,tpot=50ms
   kvlab replay trace.jsonl --target cpu --pace real --live --events
 
@@ -87,7 +87,7 @@ export function addReplay(program: Command): void {
     .command("replay")
     .description("run one configuration over a trace and say what hit, what missed and why")
     .argument("[TRACE...]", 'trace files, read one after the other; none, or "example": the built-in example')
-    .option("--policy <NAME>", "a real system's composition, of which the options below change parts")
+    .option("--preset <NAME>", "a real system's composition, of which the options below change parts")
     .addOption(part("--index <NAME>", "prefix index, or a file with one of your own", defaultParts.index))
     .addOption(part("--eviction <NAME>", "eviction policy, or a file with one of your own", defaultParts.eviction))
     .addOption(part("--allocator <NAME>", "allocator", defaultParts.allocator))
@@ -114,7 +114,7 @@ export function addReplay(program: Command): void {
 
 /** An option for a part of the composition. */
 function part(flags: string, description: string, initial: string): Option {
-  return new Option(flags, description).default(undefined, `${initial}, or the policy's`);
+  return new Option(flags, description).default(undefined, `${initial}, or the preset's`);
 }
 
 async function replay(files: readonly string[], options: ReplayOptions): Promise<void> {

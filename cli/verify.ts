@@ -51,10 +51,10 @@ const different = 1;
 
 const examples = `
 Examples:
-  kvlab verify --policy vllm --limit 100
-  kvlab verify trace.jsonl --policy sglang --scheduler lpm --blocks 5%
+  kvlab verify --preset vllm --limit 100
+  kvlab verify trace.jsonl --preset sglang --scheduler lpm --blocks 5%
   kvlab verify trace.jsonl.gz --limit 300 --shorten 128 --rate 100
-  kvlab verify trace.jsonl --model ./llama --policy vllm --capacity 2GiB --json
+  kvlab verify trace.jsonl --model ./llama --preset vllm --capacity 2GiB --json
   kvlab calibrate --out cost.json && kvlab verify --cost cost.json
   kvlab verify trace.jsonl --model random:15m --rate 2 --calibrate 1
 

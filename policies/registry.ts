@@ -45,4 +45,4 @@ export const evictionRegistry = new Registry<EvictionPlugin>("eviction policy", 
 export const allocatorRegistry = new Registry<AllocatorPlugin>("allocator", allocators);
 export const schedulerRegistry = new Registry<SchedulerPlugin>("scheduler", schedulers);
 export const routerRegistry = new Registry<RouterPlugin>("router", routers);
-export const presetRegistry = new Registry<Preset>("policy", presets);
+export const presetRegistry = new Registry<Preset>("preset", presets);

@@ -37,7 +37,7 @@ const usual: Partial<ChatOptions> = {
   },
   ...{ thinkS: 10, sessionsPerS: 1, maxInputTokens: longestPrompt },
 };
-const vllm = ["--policy", "vllm", "--blocks", "2000"];
+const vllm = ["--preset", "vllm", "--blocks", "2000"];
 const workloads: Readonly<Record<string, Workload>> = {
   base: { about: "vLLM's policy, 0.7 requests a second", chat: usual, rate: 0.7, options: vllm },
   longer: {
@@ -50,7 +50,7 @@ const workloads: Readonly<Record<string, Workload>> = {
     about: "SGLang's policy, a cache that is too small",
     chat: { ...usual, seed: 20 },
     rate: 0.8,
-    options: ["--policy", "sglang", "--blocks", "300"],
+    options: ["--preset", "sglang", "--blocks", "300"],
   },
   knee: {
     about: "2 requests a second, nearly all that the engine can serve, 8 at once",
@@ -254,8 +254,8 @@ const page = (all: readonly (readonly [name: string, measured: Measured])[]) => 
 \`kvlab calibrate\` measures what an engine's steps take and fits the simulator's cost model to it:
 
 \`\`\`sh
-kvlab calibrate --model random:160m --policy vllm --out cost.json
-kvlab replay trace.jsonl --target sim --policy vllm --blocks 2000 --cost cost.json
+kvlab calibrate --model random:160m --preset vllm --out cost.json
+kvlab replay trace.jsonl --target sim --preset vllm --blocks 2000 --cost cost.json
 \`\`\`
 
 \`kvlab verify --calibrate\` does that in turn with the trace itself, a second each, and says how far off the simulator is.
@@ -372,7 +372,7 @@ function plot(): void {
     "--out",
     "cost.json",
   ];
-  kvlab("calibrate", ...model, "--policy", "vllm", ...options, "--plot", `${root}docs/calibration.svg`);
+  kvlab("calibrate", ...model, "--preset", "vllm", ...options, "--plot", `${root}docs/calibration.svg`);
 }
 
 function write(): void {

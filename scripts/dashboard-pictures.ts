@@ -26,7 +26,7 @@ function makeRuns(): void {
   kvlab("compare", trace, "--eviction", "lru,fifo,lfu,slru,random", ...sizes, "--out", runs);
   const busy = ["--target", "sim", "--model", "llama-3.1-8b", "--gpu", "l40s", "--rate", "2.5", "--capacity", "4GiB"];
   for (const policy of ["vllm", "sglang", "tgi"]) {
-    kvlab("replay", trace, ...busy, "--policy", policy, "--events", "--out", policy);
+    kvlab("replay", trace, ...busy, "--preset", policy, "--events", "--out", policy);
     renameSync(join(folder, policy), join(folder, runs, policy));
   }
   const few = ["--limit", "1000", "--blocks", "2000", "--events"];

@@ -29,9 +29,9 @@ const row = (cells: readonly string[]) => `| ${cells.join(" | ")} |`;
 const grouped = (count: number) => count.toLocaleString("en-US");
 
 function table(trace: string): string {
-  const { runs } = kvlab<{ runs: Run[] }>("compare", trace, "--policy", "all");
+  const { runs } = kvlab<{ runs: Run[] }>("compare", trace, "--preset", "all");
   const unlimited = (name: string) =>
-    kvlab<Run>("replay", trace, "--policy", name, "--blocks", "unlimited", "--no-save");
+    kvlab<Run>("replay", trace, "--preset", name, "--blocks", "unlimited", "--no-save");
   const ofPreset = (name: string) => runs.filter(({ policy }) => policy.preset === name);
   const bounds = runs.filter(({ policy }) => policy.preset === null);
   const optimum = (answers: string) =>

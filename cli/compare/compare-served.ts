@@ -69,7 +69,7 @@ export async function compareServed(files: readonly string[], options: CompareSe
     );
   if (options.blocks !== undefined && options.capacity !== undefined)
     throw new InputError("--blocks and --capacity exclude each other: both are the size of the cache");
-  const { policy, eviction, out } = options;
+  const { preset: policy, eviction, out } = options;
   const named = policy || eviction ? options : { ...options, eviction: onlinePolicies };
   const configurations = await combinations(named);
   const loads = loadsOf(options);

@@ -114,7 +114,7 @@ export const readingOf = ({ format, unit, limit }: TraceReading): TraceReading =
 /** What verify and calibrate share: the parts of one composition. */
 export function addParts(command: Command): Command {
   return command
-    .option("--policy <NAME>", "a real system's composition, of which the options below change parts")
+    .option("--preset <NAME>", "a real system's composition, of which the options below change parts")
     .option("--index <NAME>", "prefix index, or a file with one of your own")
     .option("--eviction <NAME>", "eviction policy, or a file with one of your own")
     .option("--allocator <NAME>", "allocator")
@@ -150,7 +150,7 @@ export function addRunOptions(command: Command): Command {
 
 /** Options of versions to come: recognised, and refused with what there is instead. */
 const laterOptions: Readonly<Record<string, string>> = {
-  preset: "is called --policy",
+  preset: "is called --preset",
 };
 
 const laterTargets: Readonly<Record<string, string>> = {

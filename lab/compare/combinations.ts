@@ -13,7 +13,7 @@ import type { Configuration } from "./comparison.ts";
 
 /** The comma lists of `compare`; what is not given is the preset's or the default. */
 export interface PartLists {
-  readonly policy?: readonly string[];
+  readonly preset?: readonly string[];
   readonly index?: readonly string[];
   readonly eviction?: readonly string[];
   readonly allocator?: readonly string[];
@@ -38,7 +38,7 @@ export async function combinations(lists: PartLists): Promise<Configuration[]> {
 export async function combinationsAndBounds(lists: PartLists): Promise<Configuration[]> {
   const named = lists.eviction ? await eachNamed(lists.eviction, evictionNamed) : evictionRegistry.all.map(asNamed);
   const chosen = named.filter(({ plugin }) => !plugin.unlimited);
-  if (lists.policy) {
+  if (lists.preset) {
     const own = (await combinations(lists)).filter(({ kind }) => kind !== "unlimited");
     return [...own, ...boundsOfAll(own)];
   }
@@ -140,7 +140,7 @@ function supports(index: IndexPlugin, rules: RuleChoice): boolean {
 async function otherParts(lists: PartLists): Promise<OtherParts[]> {
   const all: OtherParts[] = [];
   const indexes = lists.index && (await eachNamed(lists.index, indexNamed));
-  for (const preset of lists.policy?.map((name) => presetRegistry.get(name)) ?? [undefined])
+  for (const preset of lists.preset?.map((name) => presetRegistry.get(name)) ?? [undefined])
     for (const rules of ruleCombinations(lists.rule ?? [])) {
       const ruleTexts = Object.entries(rules).map(([name, value]) => `${name}=${value}`);
       for (const named of indexes ?? [undefined])
@@ -192,7 +192,7 @@ export class KeysOnce {
 }
 
 /** Whose blocks a percentage is of: with presets, which differ in theirs, the default's. */
-export const plainParts = ({ policy }: PartLists, configurations: readonly Configuration[]): Parts =>
+export const plainParts = ({ preset: policy }: PartLists, configurations: readonly Configuration[]): Parts =>
   policy ? partsOf({}, {}) : configurations[0].parts;
 
 /**

@@ -35,8 +35,8 @@ export const blockSize: Experiment = {
     const sizes = [64, 32, 16, 1];
     const runs: Measured[] = [];
     for (const blockTokens of sizes)
-      runs.push(await laboratory.run(trace, { policy: "lmdeploy", machine, blockTokens }));
-    const off = await laboratory.run(trace, { policy: "lmdeploy", machine, index: "none" });
+      runs.push(await laboratory.run(trace, { preset: "lmdeploy", machine, blockTokens }));
+    const off = await laboratory.run(trace, { preset: "lmdeploy", machine, index: "none" });
     const losses = runs.map((run, i) => lost(prompts, sizes[i], run));
     const rows: Row[] = runs.map((run, i) => ({
       configuration: `blocks of ${sizes[i]}`,

@@ -17,7 +17,7 @@ export const efficientRouter: Experiment = {
     const sharing = mixedLengths(laboratory.seed, sharedTokens);
     const rows: Row[] = [];
     const run = async (configuration: string, own: Partial<Setup>, requests = trace): Promise<Measured> => {
-      const measured = await laboratory.run(requests, { policy: "lightllm", index: "none", machine, ...own });
+      const measured = await laboratory.run(requests, { preset: "lightllm", index: "none", machine, ...own });
       const { preemptions } = measured.counters;
       rows.push({ configuration, simulated: { ...usualMetrics(measured), preemptions } });
       return measured;

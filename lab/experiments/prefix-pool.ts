@@ -58,8 +58,8 @@ export const prefixPool: Experiment = {
     const speedups: string[] = [];
     for (const length of answers) {
       const trace = grouping(100, 1, 700, 596, length);
-      const plain = await laboratory.run(trace, { machine: large, policy: "prefix-pool", index: "none" });
-      const pool = await laboratory.run(trace, { machine: large, policy: "prefix-pool" });
+      const plain = await laboratory.run(trace, { machine: large, preset: "prefix-pool", index: "none" });
+      const pool = await laboratory.run(trace, { machine: large, preset: "prefix-pool" });
       const ratio = plain.throughput.makespanS / pool.throughput.makespanS;
       speedups.push(`${ratio.toFixed(1)} with answers of ${length}`);
       if (length !== outputTokens) continue;
@@ -81,7 +81,7 @@ export const prefixPool: Experiment = {
       );
       const sglang = add(
         `${count}: SGLang`,
-        await laboratory.run(trace, { machine: small, policy: "sglang" }),
+        await laboratory.run(trace, { machine: small, preset: "sglang" }),
         published.sglang,
       );
       const sharing = add(`${count}: trie, no groups`, await laboratory.run(trace, { ...trie, scheduler: "fcfs" }));

@@ -45,7 +45,7 @@ export const roseinfer: Experiment = {
       own: Partial<Setup>,
       measuredAs?: Row["published"],
     ): Promise<Measured> => {
-      const measured = await laboratory.run(trace, { policy: "roseinfer", machine, ...own });
+      const measured = await laboratory.run(trace, { preset: "roseinfer", machine, ...own });
       const { hitRatioToken, batchMean } = usualMetrics(measured);
       const { promptS } = measured.sums;
       rows.push({

@@ -86,7 +86,7 @@ export class ExperimentRunner {
   async run(trace: Trace, setup: Setup): Promise<Measured> {
     const { machine, rules = {}, blocks, schedulerOptions } = setup;
     const what = this.target === "sim" ? "simulating" : "serving with";
-    this.#options.says?.(`${what} ${[setup.policy, setup.scheduler, setup.router].filter(Boolean).join(" ")}`);
+    this.#options.says?.(`${what} ${[setup.preset, setup.scheduler, setup.router].filter(Boolean).join(" ")}`);
     const parts = await partsNamed(setup, rules, this.target);
     const configured = {
       ...parts,

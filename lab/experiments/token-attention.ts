@@ -27,17 +27,17 @@ export const tokenAttention: Experiment = {
     const block64 = await run("blocks of 64", { ...plain, allocator: "block", blockTokens: 64 });
     const block256 = await run("blocks of 256", { ...plain, allocator: "block", blockTokens: 256 });
     const tgi = await run(`TGI, ${tgiTokens} tokens a batch`, {
-      policy: "tgi-simple",
+      preset: "tgi-simple",
       schedulerOptions: { "max-batch-total-tokens": tgiTokens },
     });
-    const roomy = await run("TGI, all of the memory", { policy: "tgi-simple" });
+    const roomy = await run("TGI, all of the memory", { preset: "tgi-simple" });
     const lent = { policy: "tgi", allocator: "token", scheduler: "efficient-router", schedulerOptions: usualAnswers };
     const reserving = await run("TGI, token, router, reserving", lent);
     const both = await run("TGI, token, router", { ...lent, rules: { reserve: "grow" } });
     const grouped = laboratory.machine({ model: "llama-3.1-8b", gpu: "a100-80gb" });
     const tgiGrouped = await run(`llama-3.1-8b: TGI, ${tgiTokens} tokens`, {
       machine: grouped,
-      policy: "tgi-simple",
+      preset: "tgi-simple",
       schedulerOptions: { "max-batch-total-tokens": tgiTokens },
     });
     const bothGrouped = await run("llama-3.1-8b: TGI, token, router", {
@@ -69,7 +69,7 @@ export const tokenAttention: Experiment = {
           `${gain(both, tgi).toFixed(1)} times as fast and not more, for every answer reads its own keys and values: with a model that has a quarter of ` +
           `these it is ${gain(bothGrouped, tgiGrouped).toFixed(1)} times. That TGI of 2023 moved and padded ` +
           "these whenever a batch changed, which cost it more, is not simulated: it has blocks here, and ours stays short of 4.",
-        `--policy tgi --allocator token --scheduler efficient-router alone changes nothing (${gain(reserving, roomy).toFixed(2)} of TGI with all of the memory): ` +
+        `--preset tgi --allocator token --scheduler efficient-router alone changes nothing (${gain(reserving, roomy).toFixed(2)} of TGI with all of the memory): ` +
           "the preset still reserves the longest answer at admission. --rule reserve=grow takes tokens as they come, which is what TokenAttention is.",
       ],
     };

@@ -6,7 +6,7 @@ import type { PartNames, Parts } from "../run/configuration.ts";
 import { partsNamed } from "../run/configuration.ts";
 import type { Side } from "./beat.ts";
 
-const partKeys: readonly (keyof PartNames)[] = ["policy", "index", "eviction", "allocator", "scheduler"];
+const partKeys: readonly (keyof PartNames)[] = ["preset", "index", "eviction", "allocator", "scheduler"];
 
 /** What of a configuration is given. */
 interface Given {

@@ -53,7 +53,7 @@ export function commandOf(
   add("format", trace.files.length === 0 ? undefined : trace.format);
   add("unit", given.unit);
   add("limit", given.limit);
-  add("policy", policy.preset ?? undefined);
+  add("preset", policy.preset ?? undefined);
   add("index", policy.indexFile ?? policy.index);
   add("eviction", policy.evictionFile ?? policy.eviction);
   add("allocator", policy.allocator);

@@ -50,7 +50,7 @@ export interface RunConfig extends ReplayConfig {
 
 /** Names as given; what is not given is the preset's or the default. */
 export interface PartNames {
-  readonly policy?: string | undefined;
+  readonly preset?: string | undefined;
   readonly index?: string | undefined;
   readonly eviction?: string | undefined;
   readonly allocator?: string | undefined;
@@ -59,10 +59,10 @@ export interface PartNames {
 
 /** @throws InputError if there is no such part, or the index cannot do what a rule says. */
 export async function partsNamed(names: PartNames, rules: Parts["rules"], target: Target = "cache"): Promise<Parts> {
-  for (const kind of ["policy", ...Object.keys(defaultParts)] as (keyof PartNames)[])
+  for (const kind of ["preset", ...Object.keys(defaultParts)] as (keyof PartNames)[])
     if (names[kind]?.includes(","))
       throw new InputError(`--${kind} is "${names[kind]}", expected one name; kvlab compare takes several`);
-  const preset = names.policy === undefined ? undefined : presetRegistry.get(names.policy);
+  const preset = names.preset === undefined ? undefined : presetRegistry.get(names.preset);
   const index = names.index === undefined ? preset?.index : await indexNamed(names.index);
   const eviction = names.eviction === undefined ? preset?.eviction : await evictionNamed(names.eviction);
   return partsOf({ ...names, preset, index, eviction }, rules, target);

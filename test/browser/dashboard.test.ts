@@ -55,13 +55,13 @@ describe.runIf(hasBrowser)("the dashboard in a browser", () => {
     const example = ["example", "--limit", "800"];
     await Promise.all([
       kvlab("compare", ...example, "--eviction", "lru,fifo", "--blocks", "200,1000,3000", "--out", "runs"),
-      kvlab("replay", ...example, "--target", "sim", "--policy", "vllm", "--blocks", "1000", "--out", "runs-sim/vllm"),
+      kvlab("replay", ...example, "--target", "sim", "--preset", "vllm", "--blocks", "1000", "--out", "runs-sim/vllm"),
       kvlab(
         "replay",
         ...example,
         "--target",
         "sim",
-        "--policy",
+        "--preset",
         "sglang",
         "--blocks",
         "1000",
@@ -355,7 +355,7 @@ describe.runIf(hasBrowser)("the dashboard in a browser", () => {
       `${url}#/start?target=sim&gpu=l40s&rates=2,4&replicas=2&routers=random&events=yes&presets=vllm`,
     );
     const command = page.getByLabel("Command line");
-    const words = "--policy vllm --gpu l40s --replicas 2 --router random --rate 2,4 --events --out runs";
+    const words = "--preset vllm --gpu l40s --replicas 2 --router random --rate 2,4 --events --out runs";
     await expect.poll(() => command.textContent()).toBe(`kvlab compare example --target sim ${words}`);
     await page.getByLabel("Replicas").fill("1");
     await page.getByText("Routers").waitFor({ state: "hidden" });
@@ -363,10 +363,10 @@ describe.runIf(hasBrowser)("the dashboard in a browser", () => {
     await page.getByLabel("Hardware").waitFor({ state: "hidden" });
     await page.getByRole("combobox", { name: "Model" }).selectOption("random:tiny-gpt2");
     const onEngine =
-      "kvlab compare example --target cpu --policy vllm --model random:tiny-gpt2 --rate 2,4 --events --out runs";
+      "kvlab compare example --target cpu --preset vllm --model random:tiny-gpt2 --rate 2,4 --events --out runs";
     await expect.poll(() => command.textContent()).toBe(onEngine);
     await page.getByLabel("Target").selectOption("cache");
-    await expect.poll(() => command.textContent()).toBe("kvlab replay example --target cache --policy vllm --events");
+    await expect.poll(() => command.textContent()).toBe("kvlab replay example --target cache --preset vllm --events");
   });
 
   test("what was started is cancelled from the page", async () => {

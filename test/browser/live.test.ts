@@ -27,7 +27,7 @@ const slow = [
   "400",
   "--target",
   "sim",
-  "--policy",
+  "--preset",
   "sglang",
   "--blocks",
   "600",

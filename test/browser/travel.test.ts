@@ -99,7 +99,7 @@ const next = (log: readonly LoggedRow[], kind: string, from: number) =>
 describe.runIf(hasBrowser)("time travel in a browser", () => {
   beforeAll(async () => {
     const cache = ["replay", "example", "--limit", "150", "--blocks", "200", "--events"];
-    const sim = ["replay", "example", "--limit", "120", "--target", "sim", "--policy", "vllm", "--blocks", "300"];
+    const sim = ["replay", "example", "--limit", "120", "--target", "sim", "--preset", "vllm", "--blocks", "300"];
     await Promise.all([
       kvlab(...cache, "--eviction", "lru", "--out", "made/lru"),
       kvlab(...cache, "--eviction", "fifo", "--out", "made/fifo"),

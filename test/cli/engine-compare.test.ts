@@ -47,7 +47,7 @@ test("a real engine has a row for each combination, each from an empty cache, an
 test("the table says what it ran on, and what differs", async () => {
   const folder = newFolder();
   const { stdout } = await ended(
-    fromCheckout(folder, ["compare", ...few, "--policy", "vllm,sglang", "--capacity", "2MiB", "--slo", "ttft=10s"]),
+    fromCheckout(folder, ["compare", ...few, "--preset", "vllm,sglang", "--capacity", "2MiB", "--slo", "ttft=10s"]),
   );
   expect(stdout).toMatch(/12 requests, 7,039 prompt tokens; random:tiny on the CPU, 1\s+thread\n/);
   expect(stdout).toMatch(/\n {2}policy +hit ratio +TTFT p50 +p99 +TPOT +latency +requests\/s +SLO kept +goodput\/s/);
@@ -60,7 +60,7 @@ test("the files of a model are open once, whatever many rates there are", async 
   const config = randomConfig("tiny");
   const model = checkpointOf(config, randomWeights(config, 1), { shards: 9 });
   const rates = Array.from({ length: 20 }, (_, i) => 100 + i);
-  const args = ["compare", "example", "--limit", "2", "--target", "cpu", "--blocks", "100", "--policy", "vllm"];
+  const args = ["compare", "example", "--limit", "2", "--target", "cpu", "--blocks", "100", "--preset", "vllm"];
   const few = ["-c", 'ulimit -n 128; exec "$@"', "sh", process.execPath, ...fromSource()];
   const env = { ...process.env, XDG_CACHE_HOME: join(folder, "cache") };
   const child = spawn("sh", [...few, ...args, "--model", model, "--rate", rates.join(), "--json"], {
@@ -75,7 +75,7 @@ test("the files of a model are open once, whatever many rates there are", async 
 test("a signal ends it, and keeps the runs that are whole", async () => {
   const folder = newFolder();
   const args = ["compare", "example", "--limit", "60", "--target", "cpu", "--blocks", "1000", "--threads", "1"];
-  const child = fromCheckout(folder, [...args, "--policy", "vllm,sglang,lmdeploy,trt-llm", "--out", "all", "--json"]);
+  const child = fromCheckout(folder, [...args, "--preset", "vllm,sglang,lmdeploy,trt-llm", "--out", "all", "--json"]);
   const end = ended(child);
   const whole = () =>
     readdirSync(folder).includes("all") && readdirSync(join(folder, "all")).filter((n) => n[0] !== ".");

@@ -13,7 +13,7 @@ test("a run of an experiment that a signal ends gives no figures", async () => {
     if (steps.mock.calls.length === 12) process.emit("SIGINT");
   });
   const laboratory = new ExperimentRunner({ seed: 1, target: "cpu", model: "random:tiny" });
-  const run = laboratory.run(builder.take(), { policy: "vllm", machine: { model: "llama-3.1-8b", gpu: "h200" } });
+  const run = laboratory.run(builder.take(), { preset: "vllm", machine: { model: "llama-3.1-8b", gpu: "h200" } });
   await expect(run).rejects.toThrow("interrupted");
   expect(steps).toHaveBeenCalledTimes(12);
 });

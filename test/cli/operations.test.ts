@@ -16,7 +16,7 @@ function folderWith(lines: readonly unknown[]): string {
   return folder;
 }
 
-const replay = ["replay", "--limit", "300", "--policy", "vllm", "--operations", "ops.jsonl"];
+const replay = ["replay", "--limit", "300", "--preset", "vllm", "--operations", "ops.jsonl"];
 
 test("operations are carried out before their requests, and each one's fate is told", async () => {
   const folder = folderWith([
@@ -42,7 +42,7 @@ test("operations are carried out before their requests, and each one's fate is t
     "reset",
     "not cached",
   ]);
-  const plain = await json(folder, ["replay", "--limit", "300", "--policy", "vllm", "--no-save"]);
+  const plain = await json(folder, ["replay", "--limit", "300", "--preset", "vllm", "--no-save"]);
   expect(plain.operations).toBeUndefined();
   expect(cache.hitTokens).toBeLessThan(plain.cache.hitTokens);
 });
@@ -86,7 +86,7 @@ test("a run with events is saved with what a router would have been told, and th
   expect(types[0]).toBe("stored");
   expect(types.filter((type) => type === "cleared")).toHaveLength(1);
   const { command } = JSON.parse(readFileSync(join(folder, "run/run.json"), "utf8")) as { command: string };
-  expect(command).toContain("--policy vllm");
+  expect(command).toContain("--preset vllm");
   expect(command).toContain("--operations ops.jsonl");
 });
 

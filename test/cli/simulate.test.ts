@@ -89,7 +89,7 @@ const loads: readonly [name: string, args: string][] = [
   ["several small ones", "--speed 20 --blocks 200 --replicas 3 --router prefix-affinity"],
   ["a warm-up", "--speed 20 --blocks 200 --replicas 2 --warmup 40"],
   ["a closed loop that swaps", "--scheduler fcfs --scheduler-option swap=1 --speed 20 --blocks 200 --loop closed"],
-  ["SGLang's parts", "--policy sglang --speed 20 --blocks 4000 --block-size 16"],
+  ["SGLang's parts", "--preset sglang --speed 20 --blocks 4000 --block-size 16"],
 ];
 
 describe.each(loads)("the figures are those of the tables: %s", (_, args) => {
@@ -218,12 +218,12 @@ const runOf = (folder: string, path: string) => JSON.parse(readFileSync(join(fol
 
 describe("a saved run's command gives the same report again", () => {
   const commands = [
-    "replay --target sim --limit 150 --policy vllm --rate 30 --slo ttft=50ms,e2e=2.5s --gpu a100-80gb --tp 2",
+    "replay --target sim --limit 150 --preset vllm --rate 30 --slo ttft=50ms,e2e=2.5s --gpu a100-80gb --tp 2",
     "replay --target sim --limit 150 --capacity 1.5GB --kv-dtype fp8 --swap-space 0 --scheduler fcfs --speed 1e2 --events",
     "replay --target sim --limit 150 --replicas 3 --router prefix-affinity --router-option cache-threshold=0.25 --seed 7",
     "replay --target sim --limit 150 --gpu-memory .5 --efficiency memory=0.0000005 --efficiency stepUs=12.5 --spread uniform",
     "replay --target sim --limit 150 --loop closed --speed 10 --warmup 20 --scheduler-option max-num-seqs=4 --blocks 30%",
-    "replay --target sim --limit 150 --policy sglang --eviction lfu --rule publish=finish --block-size 16 --model qwen3-8b",
+    "replay --target sim --limit 150 --preset sglang --eviction lfu --rule publish=finish --block-size 16 --model qwen3-8b",
   ];
   test.concurrent.each(commands)("kvlab %s", async (command) => {
     const folder = newFolder();
@@ -240,7 +240,7 @@ describe("a saved run's command gives the same report again", () => {
   test("of every row of a comparison, and each has a folder of its own", async () => {
     const folder = newFolder();
     const lists =
-      "--policy vllm,sglang --replicas 1,2 --router random,dynamo-kv --router-option temperature=0 --rate 5,50";
+      "--preset vllm,sglang --replicas 1,2 --router random,dynamo-kv --router-option temperature=0 --rate 5,50";
     const words = `compare --target sim --limit 60 ${lists} --blocks 300`.split(" ");
     await expect(json(folder, words)).rejects.toThrow(/router random has no option/);
     const possible = words.filter((word) => !/^(--router-option|temperature=0)$/.test(word));
@@ -332,13 +332,13 @@ test("--loop closed begins a turn its think time after the end of the turn befor
 test("summaries and tables have no line of more than 80 columns, but for a table of many figures, and no nonsense", async () => {
   const folder = newFolder();
   const load = "--target sim --limit 120 --speed 20 --blocks 200 --no-save --slo ttft=1s,tpot=20ms,e2e=10s";
-  for (const args of ["", "--replicas 20 --router dynamo-kv", "--policy trt-llm --warmup 30", "--loop closed"]) {
+  for (const args of ["", "--replicas 20 --router dynamo-kv", "--preset trt-llm --warmup 30", "--loop closed"]) {
     const { stdout, stderr, code } = await kvlab(folder, ["replay", ...`${load} ${args}`.trim().split(" ")]);
     expect({ stderr, code }, args).toEqual({ stderr: "", code: 0 });
     expect(stdout).not.toMatch(/NaN|undefined|Infinity|null/);
     expect(Math.max(...stdout.split("\n").map((line) => line.length)), args).toBeLessThanOrEqual(80);
   }
-  const lists = "--target sim --limit 60 --policy vllm,sglang --eviction lru,fifo --rate 5,50";
+  const lists = "--target sim --limit 60 --preset vllm,sglang --eviction lru,fifo --rate 5,50";
   const { stdout } = await kvlab(folder, ["compare", ...lists.split(" ")]);
   expect(stdout).toMatch(/^ {2}policy +eviction +rate +hit ratio +TTFT p50 +p99 +TPOT +latency +requests\/s/m);
   expect(stdout.match(/^ {2}(vllm|sglang) +(lru|fifo) +(5|50) /gm)).toHaveLength(8);
@@ -362,7 +362,7 @@ test("a comparison says where nothing was evicted, so that policies could not di
 });
 
 test("policies with blocks of different sizes are compared with as many tokens", async () => {
-  const args = "compare --target sim --limit 40 --policy vllm,sglang,lmdeploy --blocks 400,unlimited";
+  const args = "compare --target sim --limit 40 --preset vllm,sglang,lmdeploy --blocks 400,unlimited";
   const { runs } = await json(newFolder(), args.split(" "));
   const sizes = runs.map(({ policy }: { policy: { blocks: number | null; blockTokens: number } }) =>
     policy.blocks === null ? null : policy.blocks * policy.blockTokens,

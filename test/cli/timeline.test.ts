@@ -90,7 +90,7 @@ describe("a timeline", () => {
       `import { byScore } from "kvlab"; export default { create: byScore("depth") };`,
     );
     // Audited after every step, it would take minutes.
-    const slow = "--audit --speed 100 --policy sglang --blocks 20000".split(" ");
+    const slow = "--audit --speed 100 --preset sglang --blocks 20000".split(" ");
     const child = start(folder, ["replay", "--target", "sim", "--timeline", "t.json", "--eviction", eviction, ...slow]);
     const end = ended(child);
     await sleep(2500);

@@ -10,14 +10,14 @@ const verify = (folder: string, args: string) =>
 
 test("an engine and the simulator with its durations decide the same, which is said with how much that is", async () => {
   const folder = newFolder();
-  const args = "example --limit 12 --policy vllm --blocks 2000 --threads 1 --pace none";
+  const args = "example --limit 12 --preset vllm --blocks 2000 --threads 1 --pace none";
   const { code, stdout, stderr } = await verify(folder, args);
   expect([code, stderr]).toEqual([0, ""]);
   expect(stdout).toMatch(/^identical: [\d,]+ decisions in [\d,]+ steps\n {2}admit 12, .*\n.*chunk/m);
 });
 
 test("the same as a document", async () => {
-  const args = "example --limit 12 --policy sglang --scheduler lpm --blocks 150 --answers free --fold --json";
+  const args = "example --limit 12 --preset sglang --scheduler lpm --blocks 150 --answers free --fold --json";
   const { code, stdout } = await verify(newFolder(), args);
   const document = JSON.parse(stdout);
   expect([code, document.identical]).toEqual([0, true]);
@@ -39,7 +39,7 @@ test("times are compared with what a cost model foretells", async () => {
   const folder = newFolder();
   const picoseconds = { step: 1e9, prefillTokens: 1e7, decodeTokens: 1e8 };
   writeFileSync(join(folder, "cost.json"), JSON.stringify({ schema: "cost/1", about: "made up", picoseconds }));
-  const args = "example --limit 12 --policy vllm --blocks 150 --pace none --cost cost.json";
+  const args = "example --limit 12 --preset vllm --blocks 150 --pace none --cost cost.json";
   const { code, stdout } = await verify(folder, `${args} --json`);
   const { identical, times } = JSON.parse(stdout);
   expect([code, identical]).toEqual([0, true]);
@@ -54,7 +54,7 @@ test("times are compared with what a cost model foretells", async () => {
 });
 
 test("times are compared with what designed steps take, which the engine runs in turn with the trace, served twice", async () => {
-  const args = "example --limit 10 --shorten 8 --policy sglang --blocks 60 --threads 1 --calibrate 1";
+  const args = "example --limit 10 --shorten 8 --preset sglang --blocks 60 --threads 1 --calibrate 1";
   const { code, stdout } = await verify(newFolder(), `${args} --json`);
   const { identical, times, calibration } = JSON.parse(stdout);
   expect([code, identical]).toEqual([0, true]);
@@ -74,7 +74,7 @@ test("times are compared with what designed steps take, which the engine runs in
 
 test("a signal ends all engines that take turns: 130, one line, and nothing left behind", async () => {
   const folder = newFolder();
-  const args = "verify example --policy vllm --blocks 2000 --threads 1 --calibrate 1000".split(" ");
+  const args = "verify example --preset vllm --blocks 2000 --threads 1 --calibrate 1000".split(" ");
   const child = start(folder, args, { XDG_CACHE_HOME: join(folder, "cache") }, fromSource());
   const end = ended(child);
   await expect.poll(() => existsSync(join(folder, "cache"))).toBe(true);
@@ -144,7 +144,7 @@ test("an operator's pins, deletions and resets are done on both sides", async ()
     { before: 13, operation: "reset" },
   ];
   writeFileSync(join(folder, "pins.jsonl"), operations.map((one) => JSON.stringify(one)).join("\n"));
-  const args = "example --limit 14 --policy vllm --blocks 1300 --rate 2 --rule pin-blocks=50 --operations pins.jsonl";
+  const args = "example --limit 14 --preset vllm --blocks 1300 --rate 2 --rule pin-blocks=50 --operations pins.jsonl";
   const { code, stdout } = await verify(folder, `${args} --json`);
   const { identical, decisionsByKind } = JSON.parse(stdout);
   expect([code, identical]).toEqual([0, true]);

@@ -104,7 +104,7 @@ test("systems at several rates are compared in time, and their logs are kept whe
     },
   });
   expect(command).toBe(
-    "kvlab compare example --target sim --policy vllm,sglang --model llama-3.1-8b --gpu l40s --replicas 2 --router random " +
+    "kvlab compare example --target sim --preset vllm,sglang --model llama-3.1-8b --gpu l40s --replicas 2 --router random " +
       "--rate 1.5,3 --blocks 600 --limit 60 --warmup 5 --seed 7 --events --out runs",
   );
   const job = await over.until(id, isOver);
@@ -145,7 +145,7 @@ test("a command line is shown without running it", async () => {
   const asked = await over.post({ trace: "example", target: "cache", presets: ["vllm", "tgi"] }, {}, "/api/command");
   expect([asked.status, JSON.parse(asked.text)]).toEqual([
     200,
-    { command: "kvlab compare example --target cache --policy vllm,tgi --out runs" },
+    { command: "kvlab compare example --target cache --preset vllm,tgi --out runs" },
   ]);
   expect(await over.get<Job[]>("/api/jobs")).toEqual([]);
 });

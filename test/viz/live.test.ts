@@ -19,7 +19,7 @@ const slow = [
   "400",
   "--target",
   "sim",
-  "--policy",
+  "--preset",
   "sglang",
   "--blocks",
   "600",
@@ -51,7 +51,7 @@ test("a simulation under way is shown, grows, and is gone when it has ended and 
     ...{ pid: child.pid, state: "running", target: "sim", trace: "example", requests: 400, preset: "sglang" },
     ...{ eviction: "lru", blocks: 600, blockTokens: 16, capacityTokens: 9600 },
     run: expect.stringMatching(`^${id}-[0-9a-f]{8}$`),
-    command: expect.stringMatching(/^kvlab replay example --limit 400 --policy sglang .*--events$/),
+    command: expect.stringMatching(/^kvlab replay example --limit 400 --preset sglang .*--events$/),
   });
   const { now } = await until(client, (row) => row.now!.requestsDone > early.now!.requestsDone);
   expect(now!.timeNs).toBeGreaterThan(early.now!.timeNs!);

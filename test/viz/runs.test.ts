@@ -15,7 +15,7 @@ beforeAll(async () => {
   const made = {
     cached: [...small, "--warmup", "50"],
     fifo: [...small, "--eviction", "fifo"],
-    timed: [...small, "--target", "sim", "--policy", "vllm", "--blocks", "1500", "--rate", "20", "--warmup", "20"],
+    timed: [...small, "--target", "sim", "--preset", "vllm", "--blocks", "1500", "--rate", "20", "--warmup", "20"],
   };
   for (const [name, args] of Object.entries(made))
     reports[name] = await json(folder, ["replay", ...args, "--out", `runs/${name}`]);
@@ -51,7 +51,7 @@ test("a run's page has its report, its files and the command that gives it again
   const { command: saved, ...others } = JSON.parse(readFileSync(join(runs, "timed/run.json"), "utf8"));
   expect(report).toEqual(others);
   expect(command).toBe(saved);
-  expect(command).toMatch(/^kvlab replay example --limit 400 --policy vllm /);
+  expect(command).toMatch(/^kvlab replay example --limit 400 --preset vllm /);
   expect(files).toEqual(readdirSync(join(runs, "timed")).sort());
   expect(row.id).toBe("timed");
 });

@@ -24,13 +24,13 @@ const rows: Record<string, Row[]> = {};
 
 beforeAll(async () => {
   const small = ["example", "--limit", "120", "--events"];
-  const served = [...small, "--policy", "vllm", "--target", "sim", "--blocks", "700", "--rate", "20"];
+  const served = [...small, "--preset", "vllm", "--target", "sim", "--blocks", "700", "--rate", "20"];
   const made = {
     lru: served,
     again: served,
     fifo: [...served, "--eviction", "fifo"],
     cached: [...small, "--blocks", "400"],
-    trees: [...small, "--policy", "sglang", "--blocks", "400"],
+    trees: [...small, "--preset", "sglang", "--blocks", "400"],
     others: ["other.jsonl", "--events"],
     plain: ["example", "--limit", "120"],
   };

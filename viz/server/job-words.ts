@@ -118,7 +118,7 @@ const shown = (value: string | number) => JSON.stringify(typeof value === "strin
 
 /** What the program is told with, by field; several values are a comparison. */
 const options = {
-  presets: "policy",
+  presets: "preset",
   indexes: "index",
   evictions: "eviction",
   allocators: "allocator",
