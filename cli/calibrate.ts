@@ -3,27 +3,24 @@ import { dirname } from "node:path";
 import { type Command, Option } from "commander";
 import { InputError } from "../core/errors.ts";
 import type { WeightBits } from "../engine/onnx/quantized.ts";
-import {
-  type Calibration,
-  calibrationDocument,
-  calibrationText,
-  type FittedSteps,
-} from "../lab/calibrate/calibration-report.ts";
+import { type Calibration, calibrationDocument, type FittedSteps } from "../lab/calibrate/calibration-report.ts";
 import { fitLog } from "../lab/calibrate/logged-steps.ts";
 import { experimentOf, type MeasuredEngine, measureEngine } from "../lab/calibrate/measured-engine.ts";
 import { savedSteps } from "../lab/calibrate/measured-steps.ts";
 import { readRecordedRun } from "../lab/calibrate/recorded-run.ts";
 import { residualPlot } from "../lab/calibrate/residual-plot.ts";
+import { watchingSignals } from "../lab/interrupt.ts";
 import { checkWritable } from "../lab/output/run-directory.ts";
+import { print } from "../lab/print.ts";
 import { checkMemory, type PartNames, partsNamed, type RunConfig } from "../lab/run/configuration.ts";
 import { engineCapacity, engineFrom } from "../lab/run/real-engine.ts";
+import type { NamedNumbers } from "../lab/run/simulation-options.ts";
 import { coefficientsOf, fitCost } from "../sim/cost/fit.ts";
 import { fittedText } from "../sim/cost/fitted.ts";
 import { replaceable } from "../traces/write-mooncake.ts";
+import { calibrationText } from "./calibrate/calibration-text.ts";
 import { addBlockSize, addParts, bitsOption, path, wholeNumber } from "./input/options.ts";
-import { bytes, type NamedNumbers, namedNumber } from "./input/simulation-options.ts";
-import { watchingSignals } from "./interrupt.ts";
-import { print } from "./output/print.ts";
+import { bytes, namedNumber } from "./input/simulation-options.ts";
 import { Progress } from "./output/progress.ts";
 import { parseRules } from "./replay.ts";
 

@@ -2,6 +2,8 @@ import { existsSync } from "node:fs";
 import type { Command } from "commander";
 import { InputError } from "../core/errors.ts";
 import type { EvictionPlugin, IndexPlugin } from "../core/plugins/index.ts";
+import { breathe } from "../lab/interrupt.ts";
+import { print } from "../lab/print.ts";
 import { messageOf } from "../lab/user-plugins/user-code.ts";
 import { checkRules } from "../lab/user-plugins/user-index.ts";
 import { isIndex, isPolicyFile, loadUserPlugin } from "../lab/user-plugins/user-policy.ts";
@@ -17,8 +19,6 @@ import {
 } from "../policies/registry.ts";
 import { checkDocument, checkText } from "./check/check-report.ts";
 import { wholeNumber } from "./input/options.ts";
-import { breathe } from "./interrupt.ts";
-import { print } from "./output/print.ts";
 import { Progress } from "./output/progress.ts";
 
 interface CheckOptions {

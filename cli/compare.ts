@@ -9,41 +9,39 @@ import {
   KeysOnce,
   type PartLists,
   plainParts,
+  type RuleLists,
   sizesIn,
 } from "../lab/compare/combinations.ts";
-import { type Configuration, comparisonTable, type Metric, metrics } from "../lab/compare/comparison.ts";
+import { type Configuration, type Metric, metrics } from "../lab/compare/comparison.ts";
+import { type Input, readInput, readingOf, type TraceReading } from "../lab/input.ts";
+import { commandOf } from "../lab/output/command-line.ts";
 import { type RunReport, runReport } from "../lab/output/report.ts";
 import { checkRunsFolder, claimRunDirectory } from "../lab/output/run-directory.ts";
-import { commandOf, runId, saveRun } from "../lab/output/save.ts";
-import { checkMemory, defaultParts, type RunConfig } from "../lab/run/configuration.ts";
+import { runId, saveRun } from "../lab/output/save.ts";
+import { print } from "../lab/print.ts";
+import type { Capacity } from "../lab/run/capacity.ts";
+import type { Target } from "../lab/run/configuration.ts";
+import { blockTokensFor, checkMemory, defaultParts, type RunConfig } from "../lab/run/configuration.ts";
 import { distinctPromptBlocks, runReplay } from "../lab/run/run.ts";
+import type { SimulationOptions } from "../lab/run/simulation-options.ts";
 import { presetRegistry } from "../policies/registry.ts";
 import { compareServed } from "./compare/compare-served.ts";
+import { comparisonTable } from "./compare/comparison-table.ts";
 import { firstDifferences } from "./compare/first-difference.ts";
-import { type Input, readInput } from "./input/input.ts";
 import {
   addBlockSize,
   addLaterOptions,
   addRunOptions,
   addTraceOptions,
-  type Capacity,
   commaList,
   parseCapacity,
+  parseRuleOption,
   path,
-  readingOf,
   rule,
-  type Target,
-  type TraceReading,
 } from "./input/options.ts";
-import {
-  addSimulationLists,
-  checkTarget,
-  type SimulationLists,
-  type SimulationOptions,
-} from "./input/simulation-options.ts";
-import { print } from "./output/print.ts";
+import { addSimulationLists, checkTarget, type SimulationLists } from "./input/simulation-options.ts";
 import { Progress } from "./output/progress.ts";
-import { blockTokensFor, checkWarmup } from "./replay.ts";
+import { checkWarmup } from "./replay.ts";
 
 interface CompareOptions
   extends TraceReading,
@@ -51,6 +49,7 @@ interface CompareOptions
     Omit<SimulationOptions, keyof SimulationLists>,
     SimulationLists {
   readonly target: Target;
+  readonly rule?: readonly string[];
   readonly blocks: readonly Capacity[];
   readonly metric?: Metric;
   readonly blockSize?: number;
@@ -139,6 +138,10 @@ const allPresets = presetRegistry.all.map((preset) => preset.name);
 
 const parseCapacities = (text: string): Capacity[] => commaList("--blocks", text).map(parseCapacity);
 
+function parseRuleLists(texts: readonly string[]): RuleLists {
+  return Object.fromEntries(texts.map(parseRuleOption).map(({ name, values }) => [name, values]));
+}
+
 function parseMetric(text: string): Metric {
   const metric = metrics.find((name) => name === text);
   if (metric) return metric;
@@ -148,7 +151,8 @@ function parseMetric(text: string): Metric {
   );
 }
 
-async function compare(files: readonly string[], options: CompareOptions, command: Command): Promise<void> {
+async function compare(files: readonly string[], given: CompareOptions, command: Command): Promise<void> {
+  const options = { ...given, rules: parseRuleLists(given.rule ?? []) };
   const { replicas, router, rate, ...single } = options;
   const first = {
     ...single,

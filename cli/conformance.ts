@@ -5,9 +5,9 @@ import type { Command } from "commander";
 import type { Case } from "../conformance/case.ts";
 import type { Verdict } from "../conformance/run.ts";
 import { InputError } from "../core/errors.ts";
+import { breathe } from "../lab/interrupt.ts";
 import { version } from "../lab/package.ts";
-import { breathe } from "./interrupt.ts";
-import { print } from "./output/print.ts";
+import { print } from "../lab/print.ts";
 import { Progress } from "./output/progress.ts";
 import { aligned, colors, wrapped } from "./output/table.ts";
 

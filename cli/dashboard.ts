@@ -3,13 +3,13 @@ import { readdir } from "node:fs/promises";
 import { join, resolve } from "node:path";
 import type { Command } from "commander";
 import { InputError } from "../core/errors.ts";
+import { checkFolder, checkPolicies, sourcesIn } from "../lab/dashboard/sources.ts";
+import { stoppingAtSignal } from "../lab/interrupt.ts";
 import { moveRun } from "../lab/output/run-directory.ts";
 import { runsFolder } from "../lab/output/save.ts";
+import { print } from "../lab/print.ts";
 import { type Dashboard, serveDashboard } from "../viz/server/serve.ts";
-import { checkFolder, checkPolicies, sourcesIn } from "./dashboard/sources.ts";
 import { path, wholeNumber } from "./input/options.ts";
-import { stoppingAtSignal } from "./interrupt.ts";
-import { print } from "./output/print.ts";
 
 interface DashboardOptions {
   readonly port: number;

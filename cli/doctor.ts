@@ -7,9 +7,9 @@ import { type Finding, finding } from "../lab/doctor/finding.ts";
 import { checkWritable } from "../lab/output/run-directory.ts";
 import { runsFolder } from "../lab/output/save.ts";
 import { libraries, version } from "../lab/package.ts";
+import { print } from "../lab/print.ts";
 import { addBlockSize, bitsOption, wholeNumber } from "./input/options.ts";
 import { bytes } from "./input/simulation-options.ts";
-import { print } from "./output/print.ts";
 import { colors } from "./output/table.ts";
 
 interface DoctorOptions {

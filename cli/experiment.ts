@@ -1,15 +1,17 @@
 import { type Command, Option } from "commander";
+import { counted } from "../core/counted.ts";
 import { InputError } from "../core/errors.ts";
 import { type Experiment, type Findings, type Headline, hasShape } from "../lab/experiments/experiment.ts";
 import { experimentNamed, experiments } from "../lab/experiments/index.ts";
 import { type MetricName, type Metrics, metrics } from "../lab/experiments/metrics.ts";
 import { ExperimentRunner, usualModel } from "../lab/experiments/runner.ts";
+import { readInput } from "../lab/input.ts";
+import { percent } from "../lab/output/numbers.ts";
 import { version } from "../lab/package.ts";
-import { readInput } from "./input/input.ts";
+import { print } from "../lab/print.ts";
 import { wholeNumber } from "./input/options.ts";
-import { print } from "./output/print.ts";
 import { Progress } from "./output/progress.ts";
-import { aligned, colors, counted, percent, wrapped } from "./output/table.ts";
+import { aligned, colors, wrapped } from "./output/table.ts";
 
 interface ExperimentOptions {
   readonly target: "sim" | "cpu";

@@ -1,4 +1,5 @@
 import { type Command, Option } from "commander";
+import { counted } from "../core/counted.ts";
 import { InputError } from "../core/errors.ts";
 import { type Beaten, searchBeaten, traceOf } from "../lab/fuzz/beat.ts";
 import { books } from "../lab/fuzz/books.ts";
@@ -9,8 +10,10 @@ import { indexes } from "../lab/fuzz/indexes.ts";
 import { type FuzzKind, type KindName, kindNames } from "../lab/fuzz/kinds.ts";
 import { readSaved, saveFinding, saveTrace } from "../lab/fuzz/saved.ts";
 import type { FuzzParts } from "../lab/fuzz/setup.ts";
-import { commandsFor, sideOf } from "../lab/fuzz/sides.ts";
+import { type SideChoice, sideOf } from "../lab/fuzz/sides.ts";
 import { simEngine } from "../lab/fuzz/sim-engine.ts";
+import { breathe, stoppingAtSignal } from "../lab/interrupt.ts";
+import { print } from "../lab/print.ts";
 import {
   allocatorRegistry,
   evictionRegistry,
@@ -20,11 +23,9 @@ import {
 } from "../policies/registry.ts";
 import { beatDocument, beatText } from "./fuzz/beat-report.ts";
 import { fuzzDocument, fuzzText, type KindSearched } from "./fuzz/report.ts";
+import { commandsFor, parseSide } from "./fuzz/sides.ts";
 import { commaList, decimalNumber, path, wholeNumber } from "./input/options.ts";
-import { breathe, stoppingAtSignal } from "./interrupt.ts";
-import { print } from "./output/print.ts";
 import { Progress } from "./output/progress.ts";
-import { counted } from "./output/table.ts";
 
 interface FuzzOptions {
   readonly against: readonly string[];
@@ -136,7 +137,8 @@ async function beat(texts: readonly string[], options: FuzzOptions, command: Com
     throw new InputError(`--beat has ${counted(texts.length, "name")}, expected two: --beat lru fifo`);
   for (const name of ["against", "replay"])
     if (command.getOptionValueSource(name) === "cli") throw new InputError(`--beat and --${name} exclude each other`);
-  const sides = [await sideOf(first, seed), await sideOf(second, seed)] as const;
+  const choices = [parseSide(first), parseSide(second)] as const;
+  const sides = [await sideOf(choices[0], seed), await sideOf(choices[1], seed)] as const;
   const progress = new Progress();
   const watch = new Watch(options);
   try {
@@ -151,7 +153,7 @@ async function beat(texts: readonly string[], options: FuzzOptions, command: Com
     const searched = await watch.during(() => searchBeaten(sides, { cases, seed, stopped, advance }));
     progress.done();
     const labels = [first, second] as const;
-    const saved = searched.finding && (await saveBeaten(out, labels, searched.finding, seed));
+    const saved = searched.finding && (await saveBeaten(out, choices, searched.finding, seed));
     const run = { ...searched, labels, seed, saved, interrupted: watch.interrupted, wallMs: watch.wallMs };
     print(`${json ? JSON.stringify(beatDocument(run), undefined, 2) : beatText(run)}\n`);
     if (watch.interrupted) process.exitCode = interruptedCode;
@@ -160,10 +162,10 @@ async function beat(texts: readonly string[], options: FuzzOptions, command: Com
   }
 }
 
-async function saveBeaten(folder: string, labels: readonly [string, string], found: Beaten, seed: number) {
-  const name = `beat-${labels.join("-")}`.replace(/[^A-Za-z0-9.+_=-]+/g, "_");
+async function saveBeaten(folder: string, sides: readonly [SideChoice, SideChoice], found: Beaten, seed: number) {
+  const name = `beat-${sides.map(({ label }) => label).join("-")}`.replace(/[^A-Za-z0-9.+_=-]+/g, "_");
   const traceFile = await saveTrace(folder, name, traceOf(found.prompts));
-  return { traceFile, commands: commandsFor(labels, traceFile, found.blocks, seed) };
+  return { traceFile, commands: commandsFor(sides, traceFile, found.blocks, seed) };
 }
 
 /** When a search is to begin no more. */

@@ -5,11 +5,11 @@ import { isRandom, type LoadedModel, loadModel } from "../engine/model/load.ts";
 import type { TextCodec } from "../engine/model/tokenizer.ts";
 import { generateAll, type TimedCompletion } from "../lab/generate/generate-all.ts";
 import { readPrompts } from "../lab/generate/prompts.ts";
+import { Interrupted } from "../lab/interrupt.ts";
+import { print } from "../lab/print.ts";
 import { addSamplingOptions, checkTokens, type GenerateOptions, samplingOf } from "./generate/generate-options.ts";
 import { answerLine, generationDocument, logprobTable } from "./generate/generate-report.ts";
 import { bitsOption, wholeNumber } from "./input/options.ts";
-import { Interrupted } from "./interrupt.ts";
-import { print } from "./output/print.ts";
 import { colors } from "./output/table.ts";
 
 const examples = `

@@ -2,7 +2,9 @@
 import { Command, CommanderError } from "commander";
 import { InputError } from "../core/errors.ts";
 import { ExecutorError } from "../engine/executor.ts";
+import { endSoon, Interrupted, watchSignals } from "../lab/interrupt.ts";
 import { version } from "../lab/package.ts";
+import { complain, exitNow, OutputError, outputError, print, printed } from "../lab/print.ts";
 import { userCodeRuns } from "../lab/user-plugins/user-code.ts";
 import { addCalibrate } from "./calibrate.ts";
 import { addCheck } from "./check.ts";
@@ -14,8 +16,6 @@ import { addExperiment } from "./experiment.ts";
 import { addFuzz } from "./fuzz.ts";
 import { addGenerate } from "./generate.ts";
 import { addInit } from "./init.ts";
-import { endSoon, Interrupted, watchSignals } from "./interrupt.ts";
-import { complain, exitNow, OutputError, outputError, print, printed } from "./output/print.ts";
 import { addPolicies } from "./policies.ts";
 import { addReplay } from "./replay.ts";
 import { addTrace } from "./trace.ts";

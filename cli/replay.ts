@@ -1,17 +1,25 @@
 import { basename, dirname, join, resolve } from "node:path";
 import { type Command, Option } from "commander";
+import { counted } from "../core/counted.ts";
 import { InputError } from "../core/errors.ts";
 import type { EvictionPlugin } from "../core/plugins/index.ts";
 import type { RuleName, RuleValue } from "../core/plugins/rules.ts";
 import { CacheReplay } from "../core/replica/replay.ts";
 import type { Trace } from "../core/trace/trace.ts";
+import type { TraceReading } from "../lab/input.ts";
+import { type Input, readInput } from "../lab/input.ts";
+import { Interrupted } from "../lab/interrupt.ts";
+import { commandOf } from "../lab/output/command-line.ts";
 import { machineReport, type RunReport, runReport, setupReport } from "../lab/output/report.ts";
 import { checkWritable, claimRunDirectory } from "../lab/output/run-directory.ts";
-import { commandOf, runId, runsFolder, saveRun } from "../lab/output/save.ts";
+import { runId, runsFolder, saveRun } from "../lab/output/save.ts";
 import { TimelineFile } from "../lab/output/timeline-file.ts";
+import { print } from "../lab/print.ts";
+import { blocksOf, type Capacity, defaultCapacity } from "../lab/run/capacity.ts";
+import type { Target } from "../lab/run/configuration.ts";
 import {
+  blockTokensFor,
   checkMemory,
-  defaultBlockTokens,
   defaultParts,
   type PartNames,
   partsNamed,
@@ -24,30 +32,21 @@ import { OperationsPlayer, readOperations } from "../lab/run/operations-file.ts"
 import { engineCapacity, engineFrom } from "../lab/run/real-engine.ts";
 import { distinctPromptBlocks, runReplay, servedRequests } from "../lab/run/run.ts";
 import { capacityFrom, simulatedFrom } from "../lab/run/simulation.ts";
-import type { Preset } from "../policies/preset.ts";
-import { type Input, readInput } from "./input/input.ts";
+import type { SimulationOptions } from "../lab/run/simulation-options.ts";
 import {
   addBlockSize,
   addLaterOptions,
   addRunOptions,
   addTraceOptions,
-  blocksOf,
-  type Capacity,
-  defaultCapacity,
   parseCapacity,
   parseRuleOption,
   path,
   rule,
-  type Target,
-  type TraceReading,
   wholeNumber,
 } from "./input/options.ts";
-import { addSimulationOptions, checkTarget, type SimulationOptions } from "./input/simulation-options.ts";
-import { Interrupted } from "./interrupt.ts";
-import { print } from "./output/print.ts";
+import { addSimulationOptions, checkTarget } from "./input/simulation-options.ts";
 import { Progress } from "./output/progress.ts";
 import { summary } from "./output/summary.ts";
-import { counted } from "./output/table.ts";
 
 interface ReplayOptions extends PartNames, TraceReading, SimulationOptions {
   readonly target: Target;
@@ -279,13 +278,4 @@ export function parseRules(texts: readonly string[]): Partial<Record<RuleName, R
 export function checkWarmup(warmup: number, { requestCount }: Trace): void {
   if (warmup >= requestCount)
     throw new InputError(`--warmup is ${warmup}, the trace has only ${requestCount} requests`);
-}
-
-/** @throws InputError if the size is not a multiple of the trace's unit. */
-export function blockTokensFor({ unitTokens }: Trace, blockSize: number | undefined, preset?: Preset): number {
-  const size = blockSize ?? defaultBlockTokens(unitTokens, preset);
-  if (size % unitTokens === 0) return size;
-  throw new InputError(
-    `--block-size is ${size}, expected a multiple of ${unitTokens}, the tokens of the trace's blocks`,
-  );
 }

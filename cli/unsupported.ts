@@ -1,7 +1,5 @@
 import type { Command } from "commander";
 import { InputError } from "../core/errors.ts";
-import type { Plugin } from "../core/plugins/index.ts";
-import type { Registry } from "../policies/registry.ts";
 
 /** Commands of versions to come: whoever calls them is told so. */
 const laterCommands: Readonly<Record<string, string>> = {
@@ -15,23 +13,6 @@ const laterTraceCommands: Readonly<Record<string, string>> = {
   record: "recording traces is not part of this version",
   anonymize: "anonymizing traces is not part of this version",
 };
-
-/** Parts of versions to come. */
-const laterParts: Readonly<Record<string, readonly string[]>> = {
-  eviction: [
-    ...["s3fifo", "s3-fifo", "arc", "2q", "sieve", "clock", "tinylfu", "w-tinylfu"],
-    ...["gdsf", "lru-k", "lirs", "lfu-da", "cost"],
-  ],
-  allocator: ["radix", "page"],
-};
-
-/** A part by its name. @throws InputError if there is none; of versions to come it says so. */
-export function partNamed<P extends Plugin>(registry: Registry<P>, option: string, name: string): P {
-  const names = registry.all.map((plugin) => plugin.name);
-  if (!names.includes(name) && laterParts[option]?.includes(name))
-    throw new InputError(`--${option} ${name}: not part of this version; there is: ${names.join(", ")}`);
-  return registry.get(name);
-}
 
 export const addLaterCommands = (program: Command) => refuseAll(program, laterCommands, "");
 export const addLaterTraceCommands = (trace: Command) => refuseAll(trace, laterTraceCommands, "trace ");

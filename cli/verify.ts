@@ -3,33 +3,25 @@ import { InputError } from "../core/errors.ts";
 import { CacheReplay } from "../core/replica/replay.ts";
 import type { Trace } from "../core/trace/trace.ts";
 import { type Experiment, experimentOf } from "../lab/calibrate/measured-engine.ts";
-import { checkMemory, type PartNames, partsNamed, type RunConfig } from "../lab/run/configuration.ts";
+import type { TraceReading } from "../lab/input.ts";
+import { type Input, readInput } from "../lab/input.ts";
+import { print } from "../lab/print.ts";
+import { blocksOf, type Capacity, defaultCapacity } from "../lab/run/capacity.ts";
+import { blockTokensFor, checkMemory, type PartNames, partsNamed, type RunConfig } from "../lab/run/configuration.ts";
 import { costFrom } from "../lab/run/cost-file.ts";
 import { asSent } from "../lab/run/load.ts";
 import { OperationsPlayer, readOperations } from "../lab/run/operations-file.ts";
 import { engineCapacity, engineFrom, type RealEngine } from "../lab/run/real-engine.ts";
 import { distinctPromptBlocks } from "../lab/run/run.ts";
+import type { SimulationOptions } from "../lab/run/simulation-options.ts";
 import { verifyDecisions } from "../lab/verify/verification.ts";
 import { verifyReport } from "../lab/verify/verify-report.ts";
 import { longestDesignedAnswer } from "../traces/calibration.ts";
 import { shortened } from "../traces/shorten.ts";
-import { type Input, readInput } from "./input/input.ts";
-import {
-  addBlockSize,
-  addParts,
-  addTraceOptions,
-  blocksOf,
-  type Capacity,
-  defaultCapacity,
-  parseCapacity,
-  path,
-  type TraceReading,
-  wholeNumber,
-} from "./input/options.ts";
-import { addSimulationOptions, checkTarget, ofSimulator, type SimulationOptions } from "./input/simulation-options.ts";
-import { print } from "./output/print.ts";
+import { addBlockSize, addParts, addTraceOptions, parseCapacity, path, wholeNumber } from "./input/options.ts";
+import { addSimulationOptions, checkTarget, ofSimulator } from "./input/simulation-options.ts";
 import { Progress } from "./output/progress.ts";
-import { blockTokensFor, parseRules } from "./replay.ts";
+import { parseRules } from "./replay.ts";
 import { verifyText } from "./verify/verify-text.ts";
 
 interface VerifyOptions extends PartNames, TraceReading, SimulationOptions {

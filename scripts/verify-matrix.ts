@@ -1,12 +1,11 @@
 // Every preset under every eviction policy and scheduler, on an engine and in the simulator with its durations.
 
-import { blockTokensFor } from "../cli/replay.ts";
 import { InputError } from "../core/errors.ts";
 import { seededRandom } from "../core/random.ts";
 import { CacheReplay } from "../core/replica/replay.ts";
 import { readTrace, type Trace, TraceBuilder } from "../core/trace/trace.ts";
 import { type DecisionCounts, type Divergence, decisionCounts } from "../lab/compare/decisions.ts";
-import { partsOf, type RunConfig } from "../lab/run/configuration.ts";
+import { blockTokensFor, partsOf, type RunConfig } from "../lab/run/configuration.ts";
 import { engineFrom } from "../lab/run/real-engine.ts";
 import { verifyDecisions } from "../lab/verify/verification.ts";
 import type { Preset } from "../policies/preset.ts";

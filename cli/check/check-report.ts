@@ -1,10 +1,11 @@
+import { counted, grouped } from "../../core/counted.ts";
 import type { EvictionPlugin, IndexPlugin } from "../../core/plugins/index.ts";
 import { calledAs, version } from "../../lab/package.ts";
 import { isIndex } from "../../lab/user-plugins/user-policy.ts";
 import type { Growth } from "../../laws/cost.ts";
 import type { Examination, Finding } from "../../laws/examine.ts";
 import type { Shape, ShapeGrowth } from "../../laws/index-cost.ts";
-import { aligned, colors, counted, grouped, wrapped } from "../output/table.ts";
+import { aligned, colors, wrapped } from "../output/table.ts";
 
 /** What `kvlab check` found, and what it was asked. */
 export interface Checked extends Examination {

@@ -1,35 +1,31 @@
 import { join } from "node:path";
+import { counted } from "../../core/counted.ts";
 import { InputError } from "../../core/errors.ts";
 import type { BlockColumns } from "../../core/trace/content.ts";
 import { checkFits } from "../../engine/cpu/memory.ts";
 import { combinations, KeysOnce, type PartLists, plainParts, sizesIn } from "../../lab/compare/combinations.ts";
 import type { Configuration } from "../../lab/compare/comparison.ts";
+import { type Input, readInput, readingOf, type TraceReading } from "../../lab/input.ts";
+import { Interrupted } from "../../lab/interrupt.ts";
+import { commandOf } from "../../lab/output/command-line.ts";
 import { runReport } from "../../lab/output/report.ts";
 import { checkRunsFolder, claimRunDirectory } from "../../lab/output/run-directory.ts";
-import { commandOf, runId, saveRun } from "../../lab/output/save.ts";
-import { checkMemory, type RunConfig } from "../../lab/run/configuration.ts";
+import { runId, saveRun } from "../../lab/output/save.ts";
+import { print } from "../../lab/print.ts";
+import { blocksOf, type Capacity, defaultCapacity } from "../../lab/run/capacity.ts";
+import type { Target } from "../../lab/run/configuration.ts";
+import { blockTokensFor, checkMemory, type RunConfig } from "../../lab/run/configuration.ts";
 import { asSent } from "../../lab/run/load.ts";
 import { engineCapacity, engineFrom, type RealEngine } from "../../lab/run/real-engine.ts";
 import { distinctPromptBlocks, runReplay } from "../../lab/run/run.ts";
 import { checkServable } from "../../lab/run/run-engine.ts";
 import type { Simulated } from "../../lab/run/simulated.ts";
 import { capacityFrom, simulatedFrom } from "../../lab/run/simulation.ts";
+import type { SimulationOptions } from "../../lab/run/simulation-options.ts";
 import { evictionRegistry } from "../../policies/registry.ts";
-import { type Input, readInput } from "../input/input.ts";
-import {
-  blocksOf,
-  type Capacity,
-  defaultCapacity,
-  readingOf,
-  type Target,
-  type TraceReading,
-} from "../input/options.ts";
-import type { SimulationLists, SimulationOptions } from "../input/simulation-options.ts";
-import { Interrupted } from "../interrupt.ts";
-import { print } from "../output/print.ts";
+import type { SimulationLists } from "../input/simulation-options.ts";
 import { Progress } from "../output/progress.ts";
-import { counted } from "../output/table.ts";
-import { blockTokensFor, checkWarmup } from "../replay.ts";
+import { checkWarmup } from "../replay.ts";
 import { type Row, servedTable } from "./served-table.ts";
 
 export interface CompareServed

@@ -1,7 +1,9 @@
+import { counted, grouped } from "../../core/counted.ts";
 import { type RuleName, ruleNames } from "../../core/plugins/rules.ts";
 import type { DifferenceDocument, PairReport, SideReport } from "../../lab/compare/difference-document.ts";
-import type { Input } from "../input/input.ts";
-import { aligned, approximate, colors, counted, grouped, percent, wrapped } from "../output/table.ts";
+import type { Input } from "../../lab/input.ts";
+import { approximate, percent } from "../../lab/output/numbers.ts";
+import { aligned, colors, wrapped } from "../output/table.ts";
 
 type Size = DifferenceDocument["sizes"][number];
 type Part = NonNullable<PairReport["difference"]>;

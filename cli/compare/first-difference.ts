@@ -5,15 +5,15 @@ import { KeysOnce } from "../../lab/compare/combinations.ts";
 import type { Configuration } from "../../lab/compare/comparison.ts";
 import { type ComparedAt, differenceDocument } from "../../lab/compare/difference-document.ts";
 import { Lockstep, sameContents } from "../../lab/compare/lockstep.ts";
-import { checkMemory } from "../../lab/run/configuration.ts";
+import type { TraceReading } from "../../lab/input.ts";
+import { readInput } from "../../lab/input.ts";
+import { breathe } from "../../lab/interrupt.ts";
+import { print } from "../../lab/print.ts";
+import { blocksOf, type Capacity } from "../../lab/run/capacity.ts";
+import { blockTokensFor, checkMemory } from "../../lab/run/configuration.ts";
 import { distinctPromptBlocks } from "../../lab/run/run.ts";
 import { sliceMs, withFile } from "../../lab/run/slices.ts";
-import { readInput } from "../input/input.ts";
-import { blocksOf, type Capacity, type TraceReading } from "../input/options.ts";
-import { breathe } from "../interrupt.ts";
-import { print } from "../output/print.ts";
 import { Progress } from "../output/progress.ts";
-import { blockTokensFor } from "../replay.ts";
 import { differenceTable } from "./difference-table.ts";
 
 interface DifferenceOptions extends TraceReading {

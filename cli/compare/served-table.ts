@@ -1,8 +1,9 @@
+import { counted, grouped } from "../../core/counted.ts";
 import type { Configuration } from "../../lab/compare/comparison.ts";
+import type { Input } from "../../lab/input.ts";
+import { approximate, duration, percent, ratio } from "../../lab/output/numbers.ts";
 import type { RunReport } from "../../lab/output/report.ts";
-import type { Input } from "../input/input.ts";
-import { duration } from "../output/simulation-summary.ts";
-import { aligned, approximate, colors, counted, grouped, percent, ratio, wrapped } from "../output/table.ts";
+import { aligned, colors, wrapped } from "../output/table.ts";
 
 export interface Row {
   readonly configuration: Configuration;

@@ -1,7 +1,8 @@
+import { counted } from "../../core/counted.ts";
 import { type Beaten, type BeatSearched, longestPrompt, mostBlocks, spareBlocks, total } from "../../lab/fuzz/beat.ts";
 import type { Prompt } from "../../lab/fuzz/random-traces.ts";
 import { calledAs, version } from "../../lab/package.ts";
-import { aligned, colors, counted, wrapped } from "../output/table.ts";
+import { aligned, colors, wrapped } from "../output/table.ts";
 
 /** What was looked for, and what came of it. */
 export interface BeatRun extends BeatSearched {

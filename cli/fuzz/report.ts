@@ -1,9 +1,10 @@
+import { counted, grouped } from "../../core/counted.ts";
 import { rowOf, type Trace } from "../../core/trace/trace.ts";
 import type { FuzzCase, FuzzKind } from "../../lab/fuzz/kinds.ts";
 import type { Saved } from "../../lab/fuzz/saved.ts";
 import type { Finding, Searched } from "../../lab/fuzz/search.ts";
 import { calledAs, version } from "../../lab/package.ts";
-import { colors, counted, grouped, wrapped } from "../output/table.ts";
+import { colors, wrapped } from "../output/table.ts";
 
 /** One way of looking for trouble, and what came of it. */
 export interface KindSearched extends Searched {

@@ -1,9 +1,10 @@
+import { counted } from "../../core/counted.ts";
 import type { TextCodec } from "../../engine/model/tokenizer.ts";
 import type { SampledToken } from "../../engine/sampling.ts";
 import type { TimedCompletion } from "../../lab/generate/generate-all.ts";
+import { duration } from "../../lab/output/numbers.ts";
 import { version } from "../../lab/package.ts";
-import { duration } from "../output/simulation-summary.ts";
-import { aligned, counted } from "../output/table.ts";
+import { aligned } from "../output/table.ts";
 import type { GenerateOptions } from "./generate-options.ts";
 
 /** What is said of an answer that has ended. */

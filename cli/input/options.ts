@@ -3,9 +3,8 @@ import { InputError } from "../../core/errors.ts";
 import { nearest } from "../../core/nearest.ts";
 import { parseRule, type RuleName, type RuleValue, ruleNames } from "../../core/plugins/rules.ts";
 import type { WeightBits } from "../../engine/onnx/quantized.ts";
-
-/** Size of a cache: in blocks, as a share of the trace's distinct blocks, or without limit. */
-export type Capacity = { readonly blocks: number } | { readonly share: number } | "unlimited";
+import type { Capacity } from "../../lab/run/capacity.ts";
+import type { Target } from "../../lab/run/configuration.ts";
 
 /** A parser for a whole number. @throws InputError naming the option. */
 export function wholeNumber(option: string, least: number, most = Number.MAX_SAFE_INTEGER) {
@@ -42,16 +41,6 @@ export function parseCapacity(text: string): Capacity {
     `--blocks is "${text}", expected a whole number from 1 to ${mostBlocks}, a percentage of the distinct blocks ` +
       `such as 10%, or unlimited`,
   );
-}
-
-/** Of a cache that neither an option nor a GPU gives a size. */
-export const defaultCapacity: Capacity = { share: 0.1 };
-
-/** Blocks that a capacity stands for; undefined without limit. */
-export function blocksOf(capacity: Capacity, distinctBlocks: number): number | undefined {
-  if (capacity === "unlimited") return undefined;
-  if ("blocks" in capacity) return capacity.blocks;
-  return Math.max(1, Math.round(capacity.share * distinctBlocks));
 }
 
 /** The items of a comma list. @throws InputError if one is empty or there twice. */
@@ -96,20 +85,6 @@ export function rule(text: string, before: readonly string[] = []): string[] {
     throw new InputError(`--rule ${name} is given twice; kvlab compare takes several values: --rule ${name}=A,B`);
   return [...before, text];
 }
-
-/** What replay and compare share: how the trace is read. */
-export interface TraceReading {
-  readonly format?: string;
-  readonly unit?: number;
-  readonly limit?: number;
-}
-
-/** Only these of many options. */
-export const readingOf = ({ format, unit, limit }: TraceReading): TraceReading => ({
-  ...(format !== undefined && { format }),
-  ...(unit !== undefined && { unit }),
-  ...(limit !== undefined && { limit }),
-});
 
 /** What verify and calibrate share: the parts of one composition. */
 export function addParts(command: Command): Command {
@@ -175,9 +150,6 @@ export function addLaterOptions(command: Command): Command {
   }
   return command;
 }
-
-/** Where a configuration runs. */
-export type Target = "cache" | "sim" | "cpu";
 
 function parseTarget(text: string): Target {
   if (text === "cache" || text === "sim" || text === "cpu") return text;

@@ -1,40 +1,11 @@
 import { type Command, Option } from "commander";
 import { InputError } from "../../core/errors.ts";
 import type { Slo } from "../../core/serving/metrics.ts";
-import type { WeightBits } from "../../engine/onnx/quantized.ts";
-import { type OutputEnd, outputEnds, type Pace, paces } from "../../lab/run/paces.ts";
-import { bitsOption, commaList, decimalNumber, path, type Target, wholeNumber } from "./options.ts";
-
-/** What only a simulation has, as given. */
-export interface SimulationOptions {
-  readonly model?: string;
-  readonly gpu?: string;
-  readonly tp?: number;
-  readonly kvDtype?: string;
-  readonly gpuMemory?: number;
-  readonly capacity?: number;
-  readonly swapSpace?: number;
-  readonly cost?: string;
-  readonly efficiency?: NamedNumbers;
-  readonly schedulerOption?: NamedNumbers;
-  readonly replicas?: number;
-  readonly router?: string;
-  readonly routerOption?: NamedNumbers;
-  readonly loop?: "open" | "closed";
-  readonly speed?: number;
-  readonly rate?: number;
-  readonly spread?: "none" | "uniform";
-  readonly maxOutput?: number;
-  readonly threads?: number;
-  readonly bits?: WeightBits;
-  readonly pace?: Pace;
-  readonly answers?: OutputEnd;
-  readonly fold?: boolean;
-  readonly slo?: Slo;
-}
-
-/** Bytes. */
-export const defaultSwapSpace = 4 * 2 ** 30;
+import { limitNames, optionNames, units } from "../../lab/output/command-line.ts";
+import type { Target } from "../../lab/run/configuration.ts";
+import { outputEnds, paces } from "../../lab/run/paces.ts";
+import type { NamedNumbers, SimulationOptions } from "../../lab/run/simulation-options.ts";
+import { bitsOption, commaList, decimalNumber, path, wholeNumber } from "./options.ts";
 
 /** Of these options, what a replay without a clock has a use for. */
 const withoutClock: readonly (keyof SimulationOptions)[] = [
@@ -87,52 +58,6 @@ export function checkTarget(
   if (options.cost !== undefined && options.efficiency !== undefined)
     throw new InputError("--cost and --efficiency exclude each other: measured times have no factors");
 }
-
-const optionNames: Readonly<Record<keyof SimulationOptions, string>> = {
-  model: "model",
-  gpu: "gpu",
-  tp: "tp",
-  kvDtype: "kv-dtype",
-  gpuMemory: "gpu-memory",
-  capacity: "capacity",
-  swapSpace: "swap-space",
-  cost: "cost",
-  efficiency: "efficiency",
-  schedulerOption: "scheduler-option",
-  replicas: "replicas",
-  router: "router",
-  routerOption: "router-option",
-  loop: "loop",
-  speed: "speed",
-  rate: "rate",
-  spread: "spread",
-  maxOutput: "max-output",
-  threads: "threads",
-  bits: "bits",
-  pace: "pace",
-  answers: "answers",
-  fold: "fold",
-  slo: "slo",
-};
-
-/** The options that were given, as words of a command line. */
-export function givenWords(options: SimulationOptions): string[] {
-  return (Object.entries(optionNames) as [keyof SimulationOptions, string][]).flatMap(([key, name]) => {
-    const value = options[key];
-    if (value === undefined) return [];
-    if (key === "slo") return [`--${name}`, sloText(options.slo!)];
-    if (key === "capacity" || key === "swapSpace") return [`--${name}`, `${(value as number) / units["kib"]}KiB`];
-    if (typeof value !== "object") return [`--${name}`, String(value)];
-    return Object.entries(value).flatMap(([each, number]) => [`--${name}`, `${each}=${number}`]);
-  });
-}
-
-const sloText = (limits: Slo) =>
-  Object.entries(limitNames)
-    .flatMap(([name, key]) => (limits[key] === undefined ? [] : `${name}=${limits[key]}ms`))
-    .join(",");
-
-export type NamedNumbers = Readonly<Record<string, number>>;
 
 const positive = (name: string) => (text: string) => {
   const value = decimalNumber(name)(text);
@@ -234,17 +159,6 @@ export function namedNumber(option: string) {
   };
 }
 
-const units: Readonly<Record<string, number>> = {
-  kib: 2 ** 10,
-  mib: 2 ** 20,
-  gib: 2 ** 30,
-  tib: 2 ** 40,
-  kb: 1e3,
-  mb: 1e6,
-  gb: 1e9,
-  tb: 1e12,
-};
-
 /** `16GiB`, `40GB`; without a unit only 0. @throws InputError */
 export function bytes(option: string, least: 0 | 1) {
   return (text: string): number => {
@@ -254,8 +168,6 @@ export function bytes(option: string, least: 0 | 1) {
     throw new InputError(`${option} is "${text}", expected a size such as 16GiB or 500MB`);
   };
 }
-
-const limitNames = { ttft: "ttftMs", tpot: "tpotMs", e2e: "e2eMs" } as const;
 
 /** `ttft=500ms,tpot=50ms`. @throws InputError */
 function slo(text: string): Slo {

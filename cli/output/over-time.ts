@@ -1,6 +1,6 @@
 import type { TimeSeries } from "../../core/serving/time-series.ts";
-import { duration } from "./simulation-summary.ts";
-import { aligned, approximate, colors, percent } from "./table.ts";
+import { approximate, duration, percent } from "../../lab/output/numbers.ts";
+import { aligned, colors } from "./table.ts";
 
 const bars = ["▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"];
 const width = 44;

@@ -1,6 +1,8 @@
+import { counted } from "../../core/counted.ts";
 import type { Distribution } from "../../core/serving/metrics.ts";
+import { approximate, duration, percent } from "../../lab/output/numbers.ts";
 import type { RunReport } from "../../lab/output/report.ts";
-import { aligned, approximate, colors, counted, percent, wrapped } from "./table.ts";
+import { aligned, colors, wrapped } from "./table.ts";
 
 /** What was simulated, in lines of the summary's head. */
 export function engineRows(report: RunReport): [string, string][] {
@@ -76,13 +78,6 @@ function latencies({ latency }: RunReport): string {
     return [latencyNames[name], ...cells, colors.dim(latencyMeanings[name])];
   });
   return `${colors.bold("Latency")}\n${aligned([header, ...rows], "lrrrrrl")}`;
-}
-
-/** 0.51 ms, 51.2 ms, 5.12 s, 512 s, 5.12 h: three digits. */
-export function duration(ms: number): string {
-  const [value, unit] = ms < 999.5 ? [ms, "ms"] : ms < 9_999_500 ? [ms / 1000, "s"] : [ms / 3_600_000, "h"];
-  const digits = value >= 99.95 ? 0 : value >= 9.995 ? 1 : 2;
-  return `${value.toLocaleString("en-US", { minimumFractionDigits: digits, maximumFractionDigits: digits })} ${unit}`;
 }
 
 function throughputs({ throughput, cluster }: RunReport): string {

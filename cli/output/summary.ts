@@ -1,22 +1,12 @@
+import { counted, grouped } from "../../core/counted.ts";
 import { type MissReason, missReasons } from "../../core/log/miss-reasons.ts";
 import { type RuleName, resolveRules, ruleNames } from "../../core/plugins/rules.ts";
 import type { TimeSeries } from "../../core/serving/time-series.ts";
+import { approximate, milliseconds, percent, ratio } from "../../lab/output/numbers.ts";
 import type { RunReport } from "../../lab/output/report.ts";
 import { overTime } from "./over-time.ts";
 import { engineRows, simulationSummary } from "./simulation-summary.ts";
-import {
-  aligned,
-  approximate,
-  colors,
-  counted,
-  grouped,
-  lineWidth,
-  milliseconds,
-  percent,
-  ratio,
-  shareBar,
-  wrapped,
-} from "./table.ts";
+import { aligned, colors, lineWidth, shareBar, wrapped } from "./table.ts";
 
 /** What each hit ratio is, in few words. */
 export const ratioMeanings: Readonly<Record<keyof RunReport["cache"]["hitRatio"], string>> = {

@@ -1,8 +1,5 @@
 import { stripVTControlCharacters } from "node:util";
 import picocolors from "picocolors";
-import { grouped } from "../../core/counted.ts";
-
-export { counted, grouped } from "../../core/counted.ts";
 
 /** Colours where a person looks at the result, unless NO_COLOR is set. */
 export const colors = picocolors.createColors(
@@ -53,32 +50,4 @@ export function shareBar(share: number, width: number): string {
   const total = Math.round(share * width * 8);
   const rest = total % 8;
   return "█".repeat(Math.floor(total / 8)) + (rest > 0 ? eighths[rest] : "");
-}
-
-/** A ratio as the tables of papers have it: four digits. */
-export const ratio = (value: number) => value.toFixed(4);
-
-/** 0.0712 as 7.1 %. */
-export function percent(share: number): string {
-  const value = share * 100;
-  return `${value >= 9.95 && Math.abs(value - Math.round(value)) < 0.05 ? Math.round(value) : value.toFixed(1)} %`;
-}
-
-export function milliseconds(ms: number): string {
-  if (ms >= 10_000) return `${(ms / 1000).toFixed(1)} s`;
-  return ms >= 100 ? `${Math.round(ms)} ms` : `${ms.toPrecision(2)} ms`;
-}
-
-/** 28850000 as 28.9 million. */
-export function approximate(value: number): string {
-  for (const [size, word] of [
-    [1e9, " billion"],
-    [1e6, " million"],
-    [1e3, ",000"],
-  ] as const) {
-    if (value < size) continue;
-    const scaled = value / size;
-    return word === ",000" ? grouped(value) : `${scaled >= 100 ? Math.round(scaled) : scaled.toPrecision(3)}${word}`;
-  }
-  return String(Number(value.toPrecision(3)));
 }

@@ -1,6 +1,8 @@
+import { counted, grouped } from "../../core/counted.ts";
+import type { Input } from "../../lab/input.ts";
+import { approximate, percent, ratio } from "../../lab/output/numbers.ts";
 import type { Spread, TraceStats } from "../../traces/stats.ts";
-import type { Input } from "../input/input.ts";
-import { aligned, approximate, colors, counted, grouped, percent, ratio } from "../output/table.ts";
+import { aligned, colors } from "../output/table.ts";
 
 /** A trace for people. */
 export function statsText(input: Input, stats: TraceStats): string {

@@ -1,6 +1,7 @@
+import { counted, grouped } from "../../core/counted.ts";
+import type { Input } from "../../lab/input.ts";
 import type { DifferenceReport, StateReport, VerifyReport } from "../../lab/verify/verify-report.ts";
-import type { Input } from "../input/input.ts";
-import { aligned, colors, counted, grouped, wrapped } from "../output/table.ts";
+import { aligned, colors, wrapped } from "../output/table.ts";
 
 /** The report for people: one line and the counts, or where they part and how things stood. */
 export function verifyText(input: Input, report: VerifyReport): string {

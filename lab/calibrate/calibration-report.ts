@@ -1,5 +1,3 @@
-import { aligned, colors, counted, grouped, percent, wrapped } from "../../cli/output/table.ts";
-import { nearContextTokens } from "../../core/serving/calls.ts";
 import type { Fit } from "../../sim/cost/fit.ts";
 import { version } from "../package.ts";
 import type { MeasuredEngine } from "./measured-engine.ts";
@@ -86,72 +84,4 @@ function repeated(steps: readonly Measured[]) {
     distinct: alike.size,
     ...quantiles(groups.flatMap((times) => times.map((ns) => ns / quantiles(times).p50 - 1))),
   };
-}
-
-/** What a coefficient is the price of. */
-const meanings: Readonly<Record<string, string>> = {
-  step: "each step",
-  batchStep: "a step of more than one token, in addition",
-  prefillStep: "a step with prompts, in addition",
-  prefillSequences: "each prompt of a step",
-  logits: "each token that is written",
-  prefillTokens: "each token of a prompt",
-  decodeTokens: "each answer of a step",
-  prefillContextTokens: "each token that a prompt looks back on",
-  decodeContextTokens: "each token that an answer looks back on",
-  prefillPairs: "each pair of a prompt's query and a key",
-  calls: "each call of the model, of which a step may have several",
-  paddedContextTokens: "each token that a sequence looks back on, padding included",
-  farContextTokens: `each of these after the first ${grouped(nearContextTokens)} of a call, in addition`,
-  paddedPairs: "each pair of a query and a key, padding included",
-  copiedBlocks: "each block that is copied",
-  swappedTokens: "each token that is moved to the host or back",
-};
-
-const residualNote =
-  "Above 0: slower than fitted; in all: of all such steps together. Alike: of the very same load, whose spread no model can explain.";
-
-/** What `calibrate` prints. */
-export function calibrationText({
-  about,
-  steps,
-  coefficients,
-  residuals,
-  repeated,
-  cost,
-  plot,
-}: CalibrationDocument): string {
-  const micro = (ps: number) => (ps / 1e6).toPrecision(3);
-  const signed = (share: number) => `${share < 0 ? "−" : "+"}${percent(Math.abs(share))}`;
-  const head = (cells: readonly string[]) => cells.map((cell) => colors.bold(cell));
-  const names = Object.keys(shares) as (keyof Quantiles)[];
-  const table = [
-    head(["µs", "95 %", "of", ""]),
-    ...coefficients.map(({ name, picoseconds, lowPs, highPs }) => [
-      micro(picoseconds),
-      `${micro(lowPs)} to ${micro(highPs)}`,
-      name,
-      meanings[name],
-    ]),
-  ];
-  const rows = [
-    head(["measured ÷ fitted − 1", "steps", "mean ms", ...names, "in all"]),
-    ...residuals.map((row) => [
-      row.kind,
-      grouped(row.steps),
-      row.meanMs.toPrecision(3),
-      ...names.map((name) => signed(row[name])),
-      signed(row.total),
-    ]),
-    ...(repeated
-      ? [["alike ÷ their median", `${repeated.distinct} kinds`, "", ...names.map((name) => signed(repeated[name])), ""]]
-      : []),
-  ];
-  return [
-    wrapped(`${colors.bold("calibrated")} ${about}: ${counted(steps, "step")}`, 0),
-    aligned(table, "rrll"),
-    aligned(rows, "lrrrrrrrr"),
-    wrapped(residualNote, 0),
-    wrapped(`Cost model in ${cost}, for kvlab replay --target sim --cost ${cost}; residuals in ${plot}`, 0),
-  ].join("\n\n");
 }

@@ -1,9 +1,9 @@
-import { Interrupted } from "../../cli/interrupt.ts";
-import { counted } from "../../cli/output/table.ts";
+import { counted } from "../../core/counted.ts";
 import { CacheReplay } from "../../core/replica/replay.ts";
 import type { Trace } from "../../core/trace/trace.ts";
 import { callRules } from "../../engine/cpu/calls.ts";
 import { calibrationTrace, type DesignOptions, measuredFromNs } from "../../traces/calibration.ts";
+import { Interrupted } from "../interrupt.ts";
 import type { RunConfig } from "../run/configuration.ts";
 import type { RealEngine } from "../run/real-engine.ts";
 import { type EngineOptions, runEngine } from "../run/run-engine.ts";

@@ -1,5 +1,3 @@
-import type { Input } from "../../cli/input/input.ts";
-import { blocksOf, type Capacity, parseRuleOption, type Target } from "../../cli/input/options.ts";
 import type { EvictionPlugin, IndexPlugin, Plugin } from "../../core/plugins/index.ts";
 import type { RuleName, RuleValue } from "../../core/plugins/rules.ts";
 import { blockKeysFor, rulesFor } from "../../core/replica/compose.ts";
@@ -8,8 +6,14 @@ import { belady, unbounded } from "../../policies/eviction/index.ts";
 import { blockTrie, hashTable } from "../../policies/index/index.ts";
 import type { Preset } from "../../policies/preset.ts";
 import { evictionRegistry, indexRegistry, presetRegistry } from "../../policies/registry.ts";
+import type { Input } from "../input.ts";
+import { blocksOf, type Capacity } from "../run/capacity.ts";
+import type { Target } from "../run/configuration.ts";
 import { evictionNamed, indexNamed, type Parts, partsOf } from "../run/configuration.ts";
 import type { Configuration } from "./comparison.ts";
+
+/** Values of reuse rules, of which each is combined with each. */
+export type RuleLists = Partial<Record<RuleName, readonly RuleValue[]>>;
 
 /** The comma lists of `compare`; what is not given is the preset's or the default. */
 export interface PartLists {
@@ -18,7 +22,7 @@ export interface PartLists {
   readonly eviction?: readonly string[];
   readonly allocator?: readonly string[];
   readonly scheduler?: readonly string[];
-  readonly rule?: readonly string[];
+  readonly rules?: RuleLists;
   readonly target?: Target;
 }
 
@@ -141,7 +145,7 @@ async function otherParts(lists: PartLists): Promise<OtherParts[]> {
   const all: OtherParts[] = [];
   const indexes = lists.index && (await eachNamed(lists.index, indexNamed));
   for (const preset of lists.preset?.map((name) => presetRegistry.get(name)) ?? [undefined])
-    for (const rules of ruleCombinations(lists.rule ?? [])) {
+    for (const rules of ruleCombinations(lists.rules ?? {})) {
       const ruleTexts = Object.entries(rules).map(([name, value]) => `${name}=${value}`);
       for (const named of indexes ?? [undefined])
         for (const allocator of lists.allocator ?? [undefined])
@@ -160,12 +164,10 @@ async function otherParts(lists: PartLists): Promise<OtherParts[]> {
 
 type RuleChoice = Partial<Record<RuleName, RuleValue>>;
 
-function ruleCombinations(texts: readonly string[]): RuleChoice[] {
+function ruleCombinations(lists: RuleLists): RuleChoice[] {
   let combinations: RuleChoice[] = [{}];
-  for (const text of texts) {
-    const { name, values } = parseRuleOption(text);
+  for (const [name, values] of Object.entries(lists))
     combinations = combinations.flatMap((before) => values.map((value) => ({ ...before, [name]: value })));
-  }
   return combinations;
 }
 

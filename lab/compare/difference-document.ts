@@ -1,11 +1,11 @@
-import type { Input } from "../../cli/input/input.ts";
-import type { Capacity } from "../../cli/input/options.ts";
 import type { LoggedEvent } from "../../core/log/event-text.ts";
 import type { BlockCounts } from "../../core/log/log-books.ts";
 import type { ReplayConfig } from "../../core/replica/replay.ts";
 import type { BlockColumns } from "../../core/trace/content.ts";
+import type { Input } from "../input.ts";
 import { policyReport, traceReport } from "../output/report.ts";
 import { version } from "../package.ts";
+import type { Capacity } from "../run/capacity.ts";
 import type { Configuration } from "./comparison.ts";
 import { EventWords } from "./event-words.ts";
 import type { Compared, Difference, DifferenceSide } from "./lockstep.ts";

@@ -1,4 +1,4 @@
-import { counted } from "../../cli/output/table.ts";
+import { counted } from "../../core/counted.ts";
 import type { LoggedEvent } from "../../core/log/event-text.ts";
 import { actOf, type EventNames, sentenceOf } from "../../core/log/event-text.ts";
 import type { BlockColumns } from "../../core/trace/content.ts";

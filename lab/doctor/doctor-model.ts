@@ -1,4 +1,4 @@
-import { grouped } from "../../cli/output/table.ts";
+import { grouped } from "../../core/counted.ts";
 import { InputError } from "../../core/errors.ts";
 import { tokenBytes, tokensThatFit, weightBytes } from "../../engine/cpu/memory.ts";
 import { type LoadedModel, loadModel } from "../../engine/model/load.ts";

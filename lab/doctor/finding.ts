@@ -1,6 +1,6 @@
-import { breathe } from "../../cli/interrupt.ts";
 import { InputError } from "../../core/errors.ts";
 import { ExecutorError } from "../../engine/executor.ts";
+import { breathe } from "../interrupt.ts";
 
 /** What `kvlab doctor` has looked at. */
 export interface Finding {

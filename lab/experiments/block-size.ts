@@ -1,5 +1,5 @@
-import { percent } from "../../cli/output/table.ts";
 import { seededRandom } from "../../core/random.ts";
+import { percent } from "../output/numbers.ts";
 import type { Experiment, Row } from "./experiment.ts";
 import { lengthsOf, type Prompt, traceOf } from "./requests.ts";
 import { type ExperimentRunner, type Measured, usualMetrics } from "./runner.ts";

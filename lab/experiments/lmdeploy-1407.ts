@@ -1,5 +1,6 @@
-import { grouped, percent } from "../../cli/output/table.ts";
+import { grouped } from "../../core/counted.ts";
 import { seededRandom } from "../../core/random.ts";
+import { percent } from "../output/numbers.ts";
 import type { Experiment, Row } from "./experiment.ts";
 import { lengthsOf, traceOf } from "./requests.ts";
 import { type ExperimentRunner, type Measured, usualMetrics } from "./runner.ts";

@@ -1,4 +1,4 @@
-import { grouped } from "../../cli/output/table.ts";
+import { grouped } from "../../core/counted.ts";
 import type { Experiment, Headline, Row } from "./experiment.ts";
 import { type Prompt, traceOf } from "./requests.ts";
 import { type ExperimentRunner, type Measured, usualMetrics } from "./runner.ts";

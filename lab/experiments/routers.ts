@@ -1,8 +1,9 @@
-import { grouped, percent } from "../../cli/output/table.ts";
+import { grouped } from "../../core/counted.ts";
 import { InputError } from "../../core/errors.ts";
 import { readTrace, type Trace } from "../../core/trace/trace.ts";
 import { routerRegistry } from "../../policies/registry.ts";
 import { chatSource } from "../../traces/generate.ts";
+import { percent } from "../output/numbers.ts";
 import type { Experiment, Headline, Row } from "./experiment.ts";
 import { type ExperimentRunner, type Measured, usualMetrics } from "./runner.ts";
 

@@ -1,5 +1,3 @@
-import type { Target } from "../../cli/input/options.ts";
-import { Interrupted } from "../../cli/interrupt.ts";
 import type { KvCache } from "../../core/cache/kv-cache.ts";
 import type { RuleName, RuleValue } from "../../core/plugins/rules.ts";
 import { CacheReplay } from "../../core/replica/replay.ts";
@@ -10,6 +8,8 @@ import type { Nanos, Trace } from "../../core/trace/trace.ts";
 import { kvTokenBytes } from "../../sim/cost/kv-bytes.ts";
 import { type ModelConfig, shapeOf } from "../../sim/cost/model-config.ts";
 import type { Efficiency } from "../../sim/cost/roofline.ts";
+import { Interrupted } from "../interrupt.ts";
+import type { Target } from "../run/configuration.ts";
 import { defaultBlockTokens, type PartNames, partsNamed, type RunConfig } from "../run/configuration.ts";
 import { engineFrom } from "../run/real-engine.ts";
 import { runEngine } from "../run/run-engine.ts";

@@ -1,4 +1,4 @@
-import { percent } from "../../cli/output/table.ts";
+import { percent } from "../output/numbers.ts";
 import type { Experiment, Row } from "./experiment.ts";
 import { mixedLengths, mixedLengthsText } from "./mixed-lengths.ts";
 import { type ExperimentRunner, type Measured, type Setup, usualMetrics } from "./runner.ts";

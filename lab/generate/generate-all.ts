@@ -1,4 +1,3 @@
-import { stoppingAtSignal } from "../../cli/interrupt.ts";
 import { InputError } from "../../core/errors.ts";
 import { blockKeysFor } from "../../core/replica/compose.ts";
 import { type Trace, TraceBuilder } from "../../core/trace/trace.ts";
@@ -11,6 +10,7 @@ import type { LoadedModel } from "../../engine/model/load.ts";
 import type { TextCodec } from "../../engine/model/tokenizer.ts";
 import type { WeightBits } from "../../engine/onnx/quantized.ts";
 import type { SamplingOptions } from "../../engine/sampling.ts";
+import { stoppingAtSignal } from "../interrupt.ts";
 import { partsOf } from "../run/configuration.ts";
 import { Completion, type StopConditions } from "./completion.ts";
 

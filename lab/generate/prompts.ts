@@ -1,7 +1,7 @@
 import { text } from "node:stream/consumers";
-import { Interrupted, stoppingAtSignal } from "../../cli/interrupt.ts";
 import { InputError } from "../../core/errors.ts";
 import { reasonOf } from "../../engine/model/json-fields.ts";
+import { Interrupted, stoppingAtSignal } from "../interrupt.ts";
 
 /**
  * The prompts of a command line, in which a dash stands for the lines of standard input that are not empty.

@@ -1,10 +1,10 @@
 import { type ColumnSource, fileWriter, ParquetWriter, schemaFromColumnData } from "hyparquet-writer";
-import { breathe } from "../../cli/interrupt.ts";
 import { EventLog, eventNames } from "../../core/log/events.ts";
 import type { RequestResults } from "../../core/replica/replay.ts";
 import { never, type Outcomes } from "../../core/serving/outcomes.ts";
 import type { StepTable } from "../../core/serving/step-table.ts";
 import { countNames, levelNames, type TimeSeries } from "../../core/serving/time-series.ts";
+import { breathe } from "../interrupt.ts";
 
 /** A column of a table: its rows `[from, to)` as Parquet takes them. */
 interface Column {

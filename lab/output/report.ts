@@ -1,7 +1,7 @@
-import type { Input } from "../../cli/input/input.ts";
 import { cacheReport } from "../../core/cache/report.ts";
 import { optionsOf } from "../../core/replica/compose.ts";
 import type { BlockColumns } from "../../core/trace/content.ts";
+import type { Input } from "../input.ts";
 import { version } from "../package.ts";
 import { effectiveRules, type RunConfig } from "../run/configuration.ts";
 import type { OperationResult } from "../run/operations-file.ts";

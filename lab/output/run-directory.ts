@@ -1,8 +1,8 @@
 import { constants, rmSync } from "node:fs";
 import { access, lstat, mkdir, readdir, readFile, realpath, rename, rm, rmdir, writeFile } from "node:fs/promises";
 import { basename, dirname, join, relative, resolve } from "node:path";
-import { watchingSignals } from "../../cli/interrupt.ts";
 import { InputError } from "../../core/errors.ts";
+import { watchingSignals } from "../interrupt.ts";
 
 /** All that a run's directory holds; a directory with anything else in it is not ours to replace. */
 export const runFiles = [

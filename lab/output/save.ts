@@ -1,10 +1,8 @@
 import { createHash } from "node:crypto";
 import { basename, join } from "node:path";
-import type { Input } from "../../cli/input/input.ts";
-import type { TraceReading } from "../../cli/input/options.ts";
-import { givenWords, type SimulationOptions } from "../../cli/input/simulation-options.ts";
 import { KvEventReader } from "../../core/log/kv-events.ts";
 import type { Slo } from "../../core/serving/metrics.ts";
+import type { Input } from "../input.ts";
 import type { Run } from "../run/run.ts";
 import { writeEvents, writeRequests, writeSeries, writeSimulatedSteps, writeSteps } from "./parquet.ts";
 import type { RunReport } from "./report.ts";
@@ -37,45 +35,6 @@ export function runId(input: Pick<Input, "name">, report: Identified): string {
     .replace(/[^A-Za-z0-9.+_-]+/g, "_")
     .replace(/^\.+/, "");
 }
-
-/** The command that gives this report again, in full: nothing is left to defaults that may change. */
-export function commandOf(
-  report: RunSetup,
-  given: TraceReading & SimulationOptions & { readonly operations?: string; readonly events?: boolean },
-  rules: readonly string[],
-): string {
-  const { operations } = given;
-  const { trace, policy, target, seed, warmup } = report;
-  const words = ["kvlab", "replay", ...(trace.files.length === 0 ? ["example"] : trace.files)];
-  const add = (option: string, value: string | number | undefined) => {
-    if (value !== undefined) words.push(`--${option}`, String(value));
-  };
-  add("format", trace.files.length === 0 ? undefined : trace.format);
-  add("unit", given.unit);
-  add("limit", given.limit);
-  add("preset", policy.preset ?? undefined);
-  add("index", policy.indexFile ?? policy.index);
-  add("eviction", policy.evictionFile ?? policy.eviction);
-  add("allocator", policy.allocator);
-  add("scheduler", policy.scheduler);
-  for (const rule of rules) add("rule", rule);
-  if (target !== "cache") add("target", target);
-  // What they give is the number of blocks.
-  const { capacity: _, gpuMemory: __, ...others } = given;
-  const { schedulerOption, maxOutput } = others;
-  const withoutClock = { ...(schedulerOption && { schedulerOption }), ...(maxOutput && { maxOutput }) };
-  words.push(...givenWords(target === "cache" ? withoutClock : others));
-  add("blocks", policy.blocks ?? "unlimited");
-  add("block-size", policy.blockTokens);
-  add("warmup", warmup === 0 ? undefined : warmup);
-  add("seed", seed);
-  add("operations", operations);
-  if (given.events) words.push("--events");
-  return words.map(quoted).join(" ");
-}
-
-/** A word as a shell takes it. */
-export const quoted = (word: string) => (/^[\w./:=%+@,-]+$/.test(word) ? word : `'${word.replaceAll("'", "'\\''")}'`);
 
 /** Fills a run's directory. */
 export async function saveRun(directory: RunDirectory, run: Run, report: RunReport, command: string): Promise<void> {

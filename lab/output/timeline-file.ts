@@ -1,8 +1,8 @@
 import { closeSync, openSync, realpathSync, renameSync, rmSync, writeSync } from "node:fs";
-import { watchingSignals } from "../../cli/interrupt.ts";
 import { InputError } from "../../core/errors.ts";
 import { Timeline } from "../../core/serving/timeline.ts";
 import { replaceable } from "../../traces/write-mooncake.ts";
+import { watchingSignals } from "../interrupt.ts";
 import { userCodeRuns } from "../user-plugins/user-code.ts";
 
 /** Text goes to the file in pieces of about this many characters. */

@@ -1,11 +1,10 @@
 import { totalmem } from "node:os";
-import type { Target } from "../../cli/input/options.ts";
-import { partNamed } from "../../cli/unsupported.ts";
 import { InputError } from "../../core/errors.ts";
 import type { AllocatorPlugin, EvictionPlugin, IndexPlugin, SchedulerPlugin } from "../../core/plugins/index.ts";
 import type { RuleName, Rules, RuleValue } from "../../core/plugins/rules.ts";
 import { checkAllocator, createCache, rulesFor } from "../../core/replica/compose.ts";
 import type { ReplayConfig } from "../../core/replica/replay.ts";
+import type { Trace } from "../../core/trace/trace.ts";
 import type { Preset } from "../../policies/preset.ts";
 import {
   allocatorRegistry,
@@ -16,8 +15,12 @@ import {
 } from "../../policies/registry.ts";
 import { isUserIndex, loadUserIndex } from "../user-plugins/user-index.ts";
 import { isPolicyFile, loadUserPolicy } from "../user-plugins/user-policy.ts";
+import { builtIn } from "./built-in.ts";
 import type { RealEngine } from "./real-engine.ts";
 import type { Simulated } from "./simulated.ts";
+
+/** What runs the policy code: a replay without a clock, the simulator in virtual time, or a real engine on the CPU. */
+export type Target = "cache" | "sim" | "cpu";
 
 export const defaultParts = { index: "hash-table", eviction: "lru", allocator: "block", scheduler: "naive" } as const;
 /** Who has a clock has requests that overlap. */
@@ -82,7 +85,7 @@ export function partsOf(chosen: ChosenParts, rules: Parts["rules"], target: Targ
   const allocator =
     chosen.allocator === undefined
       ? (preset?.allocator ?? allocatorRegistry.get(defaultParts.allocator))
-      : partNamed(allocatorRegistry, "allocator", chosen.allocator);
+      : builtIn(allocatorRegistry, "allocator", chosen.allocator);
   const scheduler = schedulerFor(chosen, target);
   const kept = preset ? possibleRules(preset, index, allocator) : {};
   const all = { ...kept, ...rules };
@@ -103,7 +106,7 @@ const ruleTexts = (rules: Parts["rules"]): string[] => Object.entries(rules).map
 
 /** Without a clock requests do not overlap, and no scheduler makes a difference but by cutting prompts in chunks. */
 function schedulerFor({ preset, scheduler }: ChosenParts, target: Target): SchedulerPlugin {
-  if (scheduler !== undefined) return partNamed(schedulerRegistry, "scheduler", scheduler);
+  if (scheduler !== undefined) return builtIn(schedulerRegistry, "scheduler", scheduler);
   if (target === "cache") return schedulerRegistry.get(defaultParts.scheduler);
   return schedulerRegistry.get(preset?.scheduler ?? simulatedScheduler);
 }
@@ -127,12 +130,12 @@ function possibleRules(preset: Preset, index: IndexPlugin, allocator: AllocatorP
 
 /** An index of ours by its name, or a user's by its file. */
 export async function indexNamed(name: string): Promise<IndexPlugin> {
-  return isPolicyFile(name) ? await loadUserIndex(name) : partNamed(indexRegistry, "index", name);
+  return isPolicyFile(name) ? await loadUserIndex(name) : builtIn(indexRegistry, "index", name);
 }
 
 /** A policy of ours by its name, or a user's by its file. */
 export async function evictionNamed(name: string): Promise<EvictionPlugin> {
-  if (!isPolicyFile(name)) return partNamed(evictionRegistry, "eviction", name);
+  if (!isPolicyFile(name)) return builtIn(evictionRegistry, "eviction", name);
   const own = await loadUserPolicy(name);
   return readsFuture(own) ? { ...own, offline: true } : own;
 }
@@ -173,5 +176,14 @@ export function checkMemory(blocks: number | undefined): void {
   throw new InputError(
     `--blocks is ${blocks}, which would take ${Math.round(bytes / 2 ** 30)} GiB of memory or more; ` +
       "unlimited takes what the trace needs",
+  );
+}
+
+/** @throws InputError if the size is not a multiple of the trace's unit. */
+export function blockTokensFor({ unitTokens }: Trace, blockSize: number | undefined, preset?: Preset): number {
+  const size = blockSize ?? defaultBlockTokens(unitTokens, preset);
+  if (size % unitTokens === 0) return size;
+  throw new InputError(
+    `--block-size is ${size}, expected a multiple of ${unitTokens}, the tokens of the trace's blocks`,
   );
 }

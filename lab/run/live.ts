@@ -1,7 +1,6 @@
 import { closeSync, mkdirSync, openSync, renameSync, rmdirSync, rmSync, writeFileSync, writeSync } from "node:fs";
 import { hostname } from "node:os";
 import { dirname, join, resolve } from "node:path";
-import { complain } from "../../cli/output/print.ts";
 import { cacheReport } from "../../core/cache/report.ts";
 import { InputError } from "../../core/errors.ts";
 import type { EventLog } from "../../core/log/events.ts";
@@ -18,6 +17,7 @@ import {
   liveFolder,
   mostEventsTold,
 } from "../../viz/server/live-format.ts";
+import { complain } from "../print.ts";
 import { sumOf, type Watched } from "./served-result.ts";
 
 /** How often it tells. */

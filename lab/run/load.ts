@@ -1,7 +1,7 @@
-import type { SimulationOptions } from "../../cli/input/simulation-options.ts";
 import { InputError } from "../../core/errors.ts";
 import type { Trace } from "../../core/trace/trace.ts";
 import { spreadArrivals } from "../../traces/spread.ts";
+import type { SimulationOptions } from "./simulation-options.ts";
 
 /** The trace as clients send it: equal times spread, and longer answers asked for than are written, if that is wanted. */
 export function asSent(trace: Trace, { spread = "none", maxOutput = 0 }: SimulationOptions): Trace {

@@ -1,6 +1,4 @@
 import { availableParallelism } from "node:os";
-import type { Capacity } from "../../cli/input/options.ts";
-import { defaultSwapSpace, type SimulationOptions } from "../../cli/input/simulation-options.ts";
 import { InputError } from "../../core/errors.ts";
 import type { Slo } from "../../core/serving/metrics.ts";
 import type { Trace } from "../../core/trace/trace.ts";
@@ -8,8 +6,10 @@ import { callRules } from "../../engine/cpu/calls.ts";
 import { tokenBytes } from "../../engine/cpu/memory.ts";
 import { type LoadedModel, loadModel } from "../../engine/model/load.ts";
 import type { WeightBits } from "../../engine/onnx/quantized.ts";
+import type { Capacity } from "./capacity.ts";
 import { checkTurns, speedFrom } from "./load.ts";
 import type { OutputEnd, Pace } from "./paces.ts";
+import { defaultSwapSpace, type SimulationOptions } from "./simulation-options.ts";
 
 /** A real engine: which model, on how many threads, and how requests come. */
 export interface RealEngine {

@@ -1,4 +1,3 @@
-import { breathe, Interrupted, stoppingAtSignal, watchingSignals } from "../../cli/interrupt.ts";
 import { InputError } from "../../core/errors.ts";
 import { StepTable } from "../../core/serving/step-table.ts";
 import type { BlockColumns } from "../../core/trace/content.ts";
@@ -8,6 +7,7 @@ import { openCpuExecutor } from "../../engine/cpu/executor.ts";
 import { checkContents, Engine } from "../../engine/engine.ts";
 import type { Executor } from "../../engine/executor.ts";
 import type { TokenChoice } from "../../engine/tokens.ts";
+import { breathe, Interrupted, stoppingAtSignal, watchingSignals } from "../interrupt.ts";
 import { userCodeRuns } from "../user-plugins/user-code.ts";
 import type { RunConfig } from "./configuration.ts";
 import { poolBytesPerToken, type RealEngine } from "./real-engine.ts";

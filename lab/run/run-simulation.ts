@@ -1,8 +1,8 @@
-import { breathe } from "../../cli/interrupt.ts";
 import { StepTable } from "../../core/serving/step-table.ts";
 import type { BlockColumns } from "../../core/trace/content.ts";
 import type { Trace } from "../../core/trace/trace.ts";
 import { Simulation, type SimulationConfig } from "../../sim/simulation.ts";
+import { breathe } from "../interrupt.ts";
 import { type ServedResult, type ServingOptions, servedResult, together } from "./served-result.ts";
 import { sliceMs, withFile } from "./slices.ts";
 

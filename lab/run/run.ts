@@ -1,4 +1,3 @@
-import { breathe, Interrupted } from "../../cli/interrupt.ts";
 import type { Counters } from "../../core/cache/counters.ts";
 import type { EventLog } from "../../core/log/events.ts";
 import type { Fragmentation } from "../../core/plugins/index.ts";
@@ -7,6 +6,7 @@ import { never } from "../../core/serving/outcomes.ts";
 import type { StepObserver } from "../../core/serving/timed-replica.ts";
 import type { BlockColumns } from "../../core/trace/content.ts";
 import type { Trace } from "../../core/trace/trace.ts";
+import { breathe, Interrupted } from "../interrupt.ts";
 import type { RunConfig } from "./configuration.ts";
 import { runEngine } from "./run-engine.ts";
 import { runSimulation } from "./run-simulation.ts";

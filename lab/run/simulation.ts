@@ -1,6 +1,4 @@
 import { readFile } from "node:fs/promises";
-import type { Capacity } from "../../cli/input/options.ts";
-import { defaultSwapSpace, type NamedNumbers, type SimulationOptions } from "../../cli/input/simulation-options.ts";
 import { InputError } from "../../core/errors.ts";
 import { nearest } from "../../core/nearest.ts";
 import { createRouter, optionsOf } from "../../core/replica/compose.ts";
@@ -16,10 +14,12 @@ import { modelNamed } from "../../sim/cost/models.ts";
 import { defaultEfficiency, type Efficiency, Roofline } from "../../sim/cost/roofline.ts";
 import type { SimulationConfig } from "../../sim/simulation.ts";
 import { whyUnreadable } from "../../traces/lines.ts";
+import type { Capacity } from "./capacity.ts";
 import type { RunConfig } from "./configuration.ts";
 import { costFrom } from "./cost-file.ts";
 import { checkTurns, speedFrom } from "./load.ts";
 import type { Simulated } from "./simulated.ts";
+import { defaultSwapSpace, type NamedNumbers, type SimulationOptions } from "./simulation-options.ts";
 
 /** What is simulated where nothing is said. */
 export const simulatedDefaults = { model: "llama-3.1-8b", gpu: "h200", router: "round-robin", gpuMemory: 0.9 };

@@ -1,6 +1,6 @@
-import { leaveSignals } from "../../cli/interrupt.ts";
-import { complain, exitNow, keepStdoutClean } from "../../cli/output/print.ts";
 import { InputError, InvariantError } from "../../core/errors.ts";
+import { leaveSignals } from "../interrupt.ts";
+import { complain, exitNow, keepStdoutClean } from "../print.ts";
 
 /** A user's file whose code runs in this program. */
 interface UserFile {

@@ -1,4 +1,3 @@
-import { breathe, Interrupted } from "../../cli/interrupt.ts";
 import { InputError } from "../../core/errors.ts";
 import { ChunkTable } from "../../core/serving/chunk-table.ts";
 import type { Outcomes } from "../../core/serving/outcomes.ts";
@@ -14,6 +13,7 @@ import { Simulation, type SimulationConfig } from "../../sim/simulation.ts";
 import type { FittedSteps } from "../calibrate/calibration-report.ts";
 import { type Experiment, measureEngine } from "../calibrate/measured-engine.ts";
 import { type Decisions, type Divergence, firstDivergence } from "../compare/decisions.ts";
+import { breathe, Interrupted } from "../interrupt.ts";
 import type { RunConfig } from "../run/configuration.ts";
 import { poolBytesPerToken, type RealEngine } from "../run/real-engine.ts";
 import { checkServable, type EngineOptions, openPool, runEngine } from "../run/run-engine.ts";

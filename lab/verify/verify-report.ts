@@ -1,5 +1,4 @@
-import type { Input } from "../../cli/input/input.ts";
-import { counted } from "../../cli/output/table.ts";
+import { counted } from "../../core/counted.ts";
 import { assert } from "../../core/errors.ts";
 import { eventNames } from "../../core/log/events.ts";
 import type { LogBooks } from "../../core/log/log-books.ts";
@@ -10,6 +9,7 @@ import { type FittedSteps, fitReport, residualsByKind } from "../calibrate/calib
 import { stepsFrom } from "../calibrate/measured-steps.ts";
 import { type Decisions, type Divergence, decisionCounts, firstDivergence } from "../compare/decisions.ts";
 import { EventWords } from "../compare/event-words.ts";
+import type { Input } from "../input.ts";
 import { policyReport, traceReport } from "../output/report.ts";
 import { version } from "../package.ts";
 import type { RunConfig } from "../run/configuration.ts";

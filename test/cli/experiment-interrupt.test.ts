@@ -1,7 +1,7 @@
 import { expect, test, vi } from "vitest";
-import { watchSignals } from "../../cli/interrupt.ts";
 import { TraceBuilder } from "../../core/trace/trace.ts";
 import { ExperimentRunner, StepSums } from "../../lab/experiments/runner.ts";
+import { watchSignals } from "../../lab/interrupt.ts";
 
 test("a run of an experiment that a signal ends gives no figures", async () => {
   const builder = new TraceBuilder(1);

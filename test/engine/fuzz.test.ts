@@ -3,6 +3,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import fc from "fast-check";
 import { afterAll, describe, expect, test } from "vitest";
+import { parseSide } from "../../cli/fuzz/sides.ts";
 import { hole } from "../../core/cache/request.ts";
 import type { IndexPlugin, Match, PrefixIndex, SchedulerPlugin } from "../../core/plugins/index.ts";
 import type { Executor } from "../../engine/executor.ts";
@@ -226,7 +227,10 @@ describe("the smallest trace on which one policy has fewer hits than another", (
 
   /** As somebody would write it down: prompts, and the cache's blocks. */
   async function smallest(first: string, second: string, cases = options.cases) {
-    const searched = await searchBeaten([await sideOf(first, 1), await sideOf(second, 1)], { ...options, cases });
+    const searched = await searchBeaten([await sideOf(parseSide(first), 1), await sideOf(parseSide(second), 1)], {
+      ...options,
+      cases,
+    });
     const { finding, isSmallest } = searched;
     if (finding === undefined) return searched;
     const prompts = finding.prompts.map((prompt) => prompt.map((block) => "abcdefgh"[block - 1]).join(""));

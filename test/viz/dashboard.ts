@@ -2,7 +2,7 @@ import { type IncomingHttpHeaders, request } from "node:http";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { afterAll } from "vitest";
-import { type SourceFolders, sourcesIn } from "../../cli/dashboard/sources.ts";
+import { type SourceFolders, sourcesIn } from "../../lab/dashboard/sources.ts";
 import { moveRun } from "../../lab/output/run-directory.ts";
 import type { Job } from "../../viz/api.ts";
 import { type Dashboard, type DashboardOptions, serveDashboard } from "../../viz/server/serve.ts";

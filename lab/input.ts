@@ -1,12 +1,24 @@
 import { basename } from "node:path";
-import { InputError } from "../../core/errors.ts";
-import { readTrace, type Trace, type TraceSource } from "../../core/trace/trace.ts";
-import { chatSource } from "../../traces/generate.ts";
-import { openTrace } from "../../traces/open.ts";
-import { breathe } from "../interrupt.ts";
-import type { Progress } from "../output/progress.ts";
-import { grouped } from "../output/table.ts";
-import type { TraceReading } from "./options.ts";
+import { grouped } from "../core/counted.ts";
+import { InputError } from "../core/errors.ts";
+import { readTrace, type Trace, type TraceSource } from "../core/trace/trace.ts";
+import { chatSource } from "../traces/generate.ts";
+import { openTrace } from "../traces/open.ts";
+import { breathe } from "./interrupt.ts";
+
+/** What replay and compare share: how the trace is read. */
+export interface TraceReading {
+  readonly format?: string;
+  readonly unit?: number;
+  readonly limit?: number;
+}
+
+/** Only these of many options. */
+export const readingOf = ({ format, unit, limit }: TraceReading): TraceReading => ({
+  ...(format !== undefined && { format }),
+  ...(unit !== undefined && { unit }),
+  ...(limit !== undefined && { limit }),
+});
 
 /** A trace in memory and what is said of it. */
 export interface Input {
@@ -17,6 +29,12 @@ export interface Input {
   readonly trace: Trace;
   readonly inputTokens: number;
   readonly outputTokens: number;
+}
+
+/** Shows what is being read. */
+interface Progress {
+  state(what: string): void;
+  done(): void;
 }
 
 export const exampleName = "example";

@@ -2,9 +2,6 @@ import { readdir, realpath, stat } from "node:fs/promises";
 import { dirname, join, relative, sep } from "node:path";
 import { InputError } from "../../core/errors.ts";
 import { randomShapeNames } from "../../engine/model/random.ts";
-import { runFiles } from "../../lab/output/run-directory.ts";
-import { defaultModel } from "../../lab/run/real-engine.ts";
-import { simulatedDefaults } from "../../lab/run/simulation.ts";
 import {
   allocatorRegistry,
   evictionRegistry,
@@ -16,7 +13,10 @@ import {
 import { hardwareNames } from "../../sim/cost/hardware.ts";
 import { modelNames } from "../../sim/cost/models.ts";
 import type { Sources } from "../../viz/server/job-words.ts";
-import { exampleName } from "../input/input.ts";
+import { exampleName } from "../input.ts";
+import { runFiles } from "../output/run-directory.ts";
+import { defaultModel } from "../run/real-engine.ts";
+import { simulatedDefaults } from "../run/simulation.ts";
 
 const traceFile = /\.jsonl?(\.gz)?$/;
 const policyFile = /\.[cm]?[jt]s$/;

@@ -1,4 +1,4 @@
-import { exitNow } from "./output/print.ts";
+import { exitNow } from "./print.ts";
 
 /** Ctrl-C or SIGTERM: not an error of anybody. */
 export class Interrupted extends Error {

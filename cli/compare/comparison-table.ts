@@ -1,0 +1,191 @@
+import { counted, grouped } from "../../core/counted.ts";
+import type { Comparison, Configuration } from "../../lab/compare/comparison.ts";
+import { approximate, ratio } from "../../lab/output/numbers.ts";
+import type { RunReport } from "../../lab/output/report.ts";
+import { blocksOf } from "../../lab/run/capacity.ts";
+import { ratioMeanings } from "../output/summary.ts";
+import { aligned, colors, wrapped } from "../output/table.ts";
+
+type Result = Comparison["results"][number];
+
+/** One table: a row for each configuration, a column for each capacity; what bounds them is set apart. */
+export function comparisonTable(comparison: Comparison): string {
+  const { metric, results, capacities } = comparison;
+  const online = results.filter(({ configuration }) => configuration.kind === "online");
+  const bounds = results.filter(({ configuration }) => configuration.kind !== "online");
+  const value = (run: RunReport) => run.cache.hitRatio[metric];
+  const best = capacities.map((_, i) => Math.max(...online.map(({ runs }) => value(runs[i]))));
+  const optimum = capacities.map((_, i) =>
+    Math.max(...bounds.flatMap(({ configuration, runs }) => (configuration.kind === "offline" ? value(runs[i]) : []))),
+  );
+  const names = nameColumns(results);
+  const cells = ({ configuration: { kind }, runs }: Result) =>
+    capacities.map((_, i) => {
+      const shown = value(runs[kind === "unlimited" ? 0 : i]);
+      return kind === "online" && shown > 0 && ratio(shown) === ratio(best[i])
+        ? colors.bold(colors.green(`${ratio(shown)}*`))
+        : `${ratio(shown)} `;
+    });
+  const row = (result: Result) => [...names.of(result), ...cells(result)];
+  const filler = names.headers.slice(1).map(() => "");
+  const table = aligned(
+    [
+      ...header(comparison, names.headers),
+      ...online.map(row),
+      [],
+      ...bounds.map(row),
+      ...(online.length > 0
+        ? [[], ["best/optimum", ...filler, ...best.map((b, i) => `${shareOf(b, optimum[i])} `)]]
+        : []),
+    ],
+    "l".repeat(names.headers.length) + "r".repeat(capacities.length),
+  );
+  return [
+    heading(comparison),
+    table,
+    meaning(comparison, best, optimum),
+    ...roomForAll(comparison),
+    ...leftOut(comparison),
+    ...largeBlocks(comparison),
+    ...refusals(comparison),
+  ].join("\n\n");
+}
+
+function heading({ input, distinctBlocks, blockTokens, results }: Comparison): string {
+  const built = input.files.length === 0 ? " (built-in)" : "";
+  const { requests, inputTokens } = results[0].runs[0].trace;
+  return wrapped(
+    `${colors.bold(input.name)}${built}: ${counted(requests, "request")}, ${approximate(inputTokens)} prompt tokens, ` +
+      `${counted(distinctBlocks, "distinct block")} of ${counted(blockTokens, "token")}`,
+    0,
+  );
+}
+
+/** Capacities that were given as shares, and all of them in blocks below, or in tokens where blocks differ in size. */
+function header(
+  { capacities, distinctBlocks, blockTokens, results }: Comparison,
+  names: readonly string[],
+): string[][] {
+  const shares = capacities.map((capacity) =>
+    capacity !== "unlimited" && "share" in capacity ? `${Number((capacity.share * 100).toPrecision(6))} % ` : "",
+  );
+  const mixed = results.some(({ runs }) => runs[0].policy.blockTokens !== blockTokens);
+  const shown = capacities.map((capacity) => blocksOf(capacity, distinctBlocks) ?? 0);
+  const blocks = shown.map((count) => `${grouped(mixed ? count * blockTokens : count)} `);
+  const filler = names.slice(1).map(() => "");
+  return [
+    [...names, ...shares].map((cell) => colors.bold(cell)),
+    [mixed ? "tokens" : "blocks", ...filler, ...blocks].map((cell) => colors.dim(cell)),
+  ];
+}
+
+/** The parts in which configurations differ, presets or else the eviction policy first. */
+function nameColumns(results: readonly Result[]) {
+  const all: [string, (result: Result) => string][] = [
+    ["eviction", ({ configuration }) => configuration.label],
+    ["index", ({ configuration }) => configuration.indexLabel],
+    ["allocator", ({ configuration }) => configuration.parts.allocator.name],
+    ["scheduler", ({ configuration }) => configuration.parts.scheduler.name],
+    ["rules", ({ configuration }) => configuration.ruleTexts.join(" ")],
+  ];
+  const presets = new Set(results.flatMap(({ configuration }) => configuration.parts.preset ?? []));
+  const bounds = results.filter(({ configuration }) => configuration.kind === "offline");
+  const first: typeof all =
+    presets.size === 0
+      ? [all[0]]
+      : [
+          ["policy", ({ configuration }) => presetName(configuration, bounds.length > 1)],
+          ["block", ({ runs }) => grouped(runs[0].policy.blockTokens)],
+        ];
+  const groups =
+    presets.size === 0
+      ? [results]
+      : [...presets].map((preset) => results.filter(({ configuration }) => configuration.parts.preset === preset));
+  const isDiffering = (name: (result: Result) => string) => groups.some((group) => new Set(group.map(name)).size > 1);
+  const others = all.filter((column) => !first.includes(column) && isDiffering(column[1]));
+  const columns = [...first, ...others];
+  return {
+    headers: columns.map(([header]) => header),
+    of: (result: Result) => columns.map(([, name]) => name(result)),
+  };
+}
+
+/** A bound is nobody's preset; of several it says whose. */
+function presetName({ parts, label, kind, ruleTexts }: Configuration, several: boolean): string {
+  if (parts.preset) return kind === "online" ? parts.preset.name : `${parts.preset.name} ${label}`;
+  if (!several || kind === "unlimited") return label;
+  return `${label}, ${ruleTexts.length > 0 ? "answers kept" : "prompts only"}`;
+}
+
+const shareOf = (part: number, whole: number) => (whole === 0 ? "–" : `${((part / whole) * 100).toFixed(1)} %`);
+
+function meaning({ metric, capacities }: Comparison, best: readonly number[], optimum: readonly number[]): string {
+  const shares = capacities.map((_, i) => best[i] / optimum[i]).filter(Number.isFinite);
+  const lines = [
+    `Figures are the hit ratio "${metric}": ${metric === "token" ? "cached prefix tokens ÷ prompt tokens" : ratioMeanings[metric]}. * marks the best online policy.`,
+  ];
+  lines.push("belady knows the future (the offline optimum), unbounded has no limit: bounds, not choices.");
+  if (shares.length > 0) {
+    const [least, most] = [Math.min(...shares), Math.max(...shares)].map((share) => `${(share * 100).toFixed(0)} %`);
+    lines.push(`The best online policy reaches ${least === most ? least : `${least} to ${most}`} of the optimum.`);
+    if (Math.max(...shares) > 1)
+      lines.push("The optimum is one in whole blocks: who uses parts of blocks can have more.");
+  }
+  return lines.map((line) => wrapped(line, 0)).join("\n");
+}
+
+/** Sizes at which there was nothing for a policy to do. */
+function roomForAll({ results, capacities, distinctBlocks }: Comparison): string[] {
+  const online = results.filter(({ configuration }) => configuration.kind === "online");
+  const sizes = capacities.filter(
+    (_, i) => online.length > 0 && online.every(({ runs }) => runs[i].cache.evictedBlocks === 0),
+  );
+  if (sizes.length === 0) return [];
+  const blocks = sizes.map((size) => grouped(blocksOf(size, distinctBlocks) ?? 0)).join(", ");
+  return [
+    colors.yellow(wrapped(`With ${blocks} blocks nothing was evicted, so that policies could not differ there.`, 0)),
+  ];
+}
+
+/** Presets whose block is larger than a capacity: they have one all the same. */
+function largeBlocks({ results, capacities, distinctBlocks, blockTokens }: Comparison): string[] {
+  const said = capacities.flatMap((capacity, i) => {
+    const tokens = (blocksOf(capacity, distinctBlocks) ?? 0) * blockTokens;
+    const larger = results.flatMap(({ configuration: { parts }, runs }) =>
+      parts.preset && runs[i] && runs[i].policy.blockTokens > tokens ? parts.preset.name : [],
+    );
+    const names = [...new Set(larger)].join(", ");
+    return names === "" ? [] : [`At ${counted(tokens, "token")} ${names} has more than that: one whole block.`];
+  });
+  return said.map((line) => colors.yellow(wrapped(line, 0)));
+}
+
+/** Rules of presets that do not hold, because another part was chosen. */
+function leftOut({ results }: Comparison): string[] {
+  const said = results.flatMap(({ configuration: { parts, ruleTexts } }) => {
+    const chosen = ruleTexts.map((text) => text.split("=")[0]);
+    const others = parts.leftOut.filter((text) => !chosen.includes(text.split("=")[0]));
+    return others.length === 0
+      ? []
+      : [`${parts.preset!.name} with ${parts.index.name} is without ${others.join(", ")}.`];
+  });
+  return [...new Set(said)].map((line) => colors.yellow(wrapped(line, 0)));
+}
+
+/** Requests that are longer than a cache of that size, with what they reserve. */
+function refusals({ results, capacities, distinctBlocks, blockTokens }: Comparison): string[] {
+  const online = results.filter(({ configuration }) => configuration.kind !== "unlimited");
+  const { lookups } = results[0].runs[0].cache;
+  const counts = capacities.flatMap((capacity, i) => {
+    const refused = online.map(({ runs }) => runs[i].cache.refusedRequests);
+    const [least, most] = [Math.min(...refused), Math.max(...refused)];
+    if (most === 0) return [];
+    const tokens = (blocksOf(capacity, distinctBlocks) ?? 0) * blockTokens;
+    return [
+      `${least === most ? "" : `${grouped(least)} to `}${grouped(most)} need more than ${grouped(tokens)} tokens`,
+    ];
+  });
+  if (counts.length === 0) return [];
+  const text = `Of ${counted(lookups, "request")} ${counts.join(", ")}: refused there, and counted as lookups without a hit.`;
+  return [colors.yellow(wrapped(text, 0))];
+}

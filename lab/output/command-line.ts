@@ -1,0 +1,103 @@
+import type { Slo } from "../../core/serving/metrics.ts";
+import type { TraceReading } from "../input.ts";
+import type { SimulationOptions } from "../run/simulation-options.ts";
+import type { RunSetup } from "./save.ts";
+
+/** The command that gives this report again, in full: nothing is left to defaults that may change. */
+export function commandOf(
+  report: RunSetup,
+  given: TraceReading & SimulationOptions & { readonly operations?: string; readonly events?: boolean },
+  rules: readonly string[],
+): string {
+  const { operations } = given;
+  const { trace, policy, target, seed, warmup } = report;
+  const words = ["kvlab", "replay", ...(trace.files.length === 0 ? ["example"] : trace.files)];
+  const add = (option: string, value: string | number | undefined) => {
+    if (value !== undefined) words.push(`--${option}`, String(value));
+  };
+  add("format", trace.files.length === 0 ? undefined : trace.format);
+  add("unit", given.unit);
+  add("limit", given.limit);
+  add("preset", policy.preset ?? undefined);
+  add("index", policy.indexFile ?? policy.index);
+  add("eviction", policy.evictionFile ?? policy.eviction);
+  add("allocator", policy.allocator);
+  add("scheduler", policy.scheduler);
+  for (const rule of rules) add("rule", rule);
+  if (target !== "cache") add("target", target);
+  // What they give is the number of blocks.
+  const { capacity: _, gpuMemory: __, ...others } = given;
+  const { schedulerOption, maxOutput } = others;
+  const withoutClock = { ...(schedulerOption && { schedulerOption }), ...(maxOutput && { maxOutput }) };
+  words.push(...givenWords(target === "cache" ? withoutClock : others));
+  add("blocks", policy.blocks ?? "unlimited");
+  add("block-size", policy.blockTokens);
+  add("warmup", warmup === 0 ? undefined : warmup);
+  add("seed", seed);
+  add("operations", operations);
+  if (given.events) words.push("--events");
+  return words.map(quoted).join(" ");
+}
+
+/** A word as a shell takes it. */
+export const quoted = (word: string) => (/^[\w./:=%+@,-]+$/.test(word) ? word : `'${word.replaceAll("'", "'\\''")}'`);
+
+/** The command line's names of the options. */
+export const optionNames: Readonly<Record<keyof SimulationOptions, string>> = {
+  model: "model",
+  gpu: "gpu",
+  tp: "tp",
+  kvDtype: "kv-dtype",
+  gpuMemory: "gpu-memory",
+  capacity: "capacity",
+  swapSpace: "swap-space",
+  cost: "cost",
+  efficiency: "efficiency",
+  schedulerOption: "scheduler-option",
+  replicas: "replicas",
+  router: "router",
+  routerOption: "router-option",
+  loop: "loop",
+  speed: "speed",
+  rate: "rate",
+  spread: "spread",
+  maxOutput: "max-output",
+  threads: "threads",
+  bits: "bits",
+  pace: "pace",
+  answers: "answers",
+  fold: "fold",
+  slo: "slo",
+};
+
+/** The options that were given, as words of a command line. */
+function givenWords(options: SimulationOptions): string[] {
+  return (Object.entries(optionNames) as [keyof SimulationOptions, string][]).flatMap(([key, name]) => {
+    const value = options[key];
+    if (value === undefined) return [];
+    if (key === "slo") return [`--${name}`, sloText(options.slo!)];
+    if (key === "capacity" || key === "swapSpace") return [`--${name}`, `${(value as number) / units["kib"]}KiB`];
+    if (typeof value !== "object") return [`--${name}`, String(value)];
+    return Object.entries(value).flatMap(([each, number]) => [`--${name}`, `${each}=${number}`]);
+  });
+}
+
+const sloText = (limits: Slo) =>
+  Object.entries(limitNames)
+    .flatMap(([name, key]) => (limits[key] === undefined ? [] : `${name}=${limits[key]}ms`))
+    .join(",");
+
+/** Limits of `--slo` by their names there. */
+export const limitNames = { ttft: "ttftMs", tpot: "tpotMs", e2e: "e2eMs" } as const;
+
+/** Bytes of the units of sizes. */
+export const units: Readonly<Record<string, number>> = {
+  kib: 2 ** 10,
+  mib: 2 ** 20,
+  gib: 2 ** 30,
+  tib: 2 ** 40,
+  kb: 1e3,
+  mb: 1e6,
+  gb: 1e9,
+  tb: 1e12,
+};

@@ -1,0 +1,20 @@
+import { InputError } from "../../core/errors.ts";
+import type { Plugin } from "../../core/plugins/index.ts";
+import type { Registry } from "../../policies/registry.ts";
+
+/** Names of known algorithms that this version does not implement, by option. */
+const unsupported: Readonly<Record<string, readonly string[]>> = {
+  eviction: [
+    ...["s3fifo", "s3-fifo", "arc", "2q", "sieve", "clock", "tinylfu", "w-tinylfu"],
+    ...["gdsf", "lru-k", "lirs", "lfu-da", "cost"],
+  ],
+  allocator: ["radix", "page"],
+};
+
+/** A built-in plug-in by its name. @throws InputError with the names there are, and for a known algorithm that it is unsupported */
+export function builtIn<P extends Plugin>(registry: Registry<P>, option: string, name: string): P {
+  const names = registry.all.map((plugin) => plugin.name);
+  if (!names.includes(name) && unsupported[option]?.includes(name))
+    throw new InputError(`--${option} ${name}: not part of this version; there is: ${names.join(", ")}`);
+  return registry.get(name);
+}
