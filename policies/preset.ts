@@ -1,19 +1,19 @@
 import type { AllocatorPlugin, EvictionPlugin, IndexPlugin, Plugin } from "../core/plugins/index.ts";
 import type { RuleName, RuleValue } from "../core/plugins/rules.ts";
 
-/** A named composition that stands for a real system: parts and rules, and nothing of its own. */
+/** A named composition of plug-ins and rules that stands for a real system; it contains no code. */
 export interface Preset extends Plugin {
-  /** Where the system's own code or description is. */
+  /** Source code or description of the system. */
   readonly link: string;
   readonly index: IndexPlugin;
   readonly eviction: EvictionPlugin;
   readonly allocator: AllocatorPlugin;
-  /** By name; without a clock requests are served one after the other. */
+  /** Name of the scheduler; the clock-free replay serves requests one after the other and does not use it. */
   readonly scheduler: string;
-  /** Of its scheduler's options those that are not its defaults. */
+  /** Options of the scheduler that differ from its defaults. */
   readonly schedulerOptions?: Readonly<Record<string, number>>;
-  /** Its usual block size. */
+  /** The system's default block size, in tokens. */
   readonly blockTokens: number;
-  /** Rules that differ from the index's defaults. */
+  /** Reuse rules that differ from the index's defaults. */
   readonly rules: Readonly<Partial<Record<RuleName, RuleValue>>>;
 }

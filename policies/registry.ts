@@ -26,7 +26,7 @@ export class Registry<P extends Plugin> {
     this.all = Object.values(plugins).sort((a, b) => (a.name < b.name ? -1 : 1));
   }
 
-  /** @throws InputError with the nearest name, or all of them. */
+  /** @throws InputError that suggests the nearest name, or lists all names if none is near. */
   get(name: string): P {
     const found = this.all.find((plugin) => plugin.name === name);
     if (found) return found;

@@ -74,7 +74,7 @@ class PriorityQueues implements Instance {
     const level = priority === undefined || priority === null ? undefined : levelOf(priority, "priority");
     const ms = duration === undefined || duration === null ? undefined : number(duration, "duration_ms");
     if (ms !== undefined && ms <= 0) throw new Unsupported(`duration_ms is ${ms}, expected a time`);
-    this.#levels.claim(block, level, (ms ?? 0) * nsPerMs);
+    this.#levels.setLevel(block, level, (ms ?? 0) * nsPerMs);
   }
 
   #claimNext(inputs: Fields): void {

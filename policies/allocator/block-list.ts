@@ -1,17 +1,18 @@
 import { grown } from "../../core/grown.ts";
 import type { Allocator, AllocatorPlugin, Fragmentation } from "../../core/plugins/index.ts";
+import { AllocationStats, assertEnough } from "./allocation-stats.ts";
 import { FreeSlots } from "./free-slots.ts";
-import { assertEnough, HandedOut } from "./handed-out.ts";
 
 /**
- * Free blocks in a list, whose end goes out as it is: of 1 .. 11, the next four are 8, 9, 10, 11 in this order. What comes
- * back is appended in the order of the prompt. Blocks of a list thus stay together, and those used last go out first.
+ * A list of free blocks: allocation cuts the end off without reversing it, so of 1 .. 11 the next four are 8, 9, 10, 11 in
+ * this order. Released blocks are appended in the order of the prompt. So the blocks of an allocation stay together, and
+ * the blocks released last are allocated first.
  * Source: `SimpleAllocator` and `RadixAllocator` of TGI v3, where block 0 is never free.
  */
 class BlockList implements Allocator {
   freeBlocks: number;
   #list: Int32Array;
-  readonly #handedOut = new HandedOut();
+  readonly #stats = new AllocationStats();
 
   constructor(blockCount: number) {
     this.freeBlocks = blockCount;
@@ -24,14 +25,14 @@ class BlockList implements Allocator {
     const begin = this.freeBlocks - (to - from);
     for (let i = from; i < to; i++) table[i] = list[begin + i - from];
     this.freeBlocks = begin;
-    this.#handedOut.count(table, from, to);
+    this.#stats.count(table, from, to);
   }
 
   release(blocks: Int32Array, from: number, to: number): void {
     for (let i = to - 1; i >= from; i--) this.#list[this.freeBlocks++] = blocks[i];
   }
 
-  /** As they go out one by one: those that go out together are in the opposite order. */
+  /** In the order of single-block allocations; the blocks of one larger allocation are in the opposite order. */
   free(): Iterable<number> {
     return this.#list.slice(0, this.freeBlocks).reverse();
   }
@@ -48,7 +49,7 @@ class BlockList implements Allocator {
   }
 
   fragmentation(): Fragmentation {
-    const { allocations, blocks, runs } = this.#handedOut;
+    const { allocations, blocks, runs } = this.#stats;
     const slots = new FreeSlots(this.#list.length);
     for (let i = 0; i < this.freeBlocks; i++) slots.add(this.#list[i]);
     return { allocations, blocks, runs, largestFreeRun: slots.longestRun() };
@@ -57,7 +58,7 @@ class BlockList implements Allocator {
 
 export const blockList: AllocatorPlugin = {
   name: "block-list",
-  about: "blocks of fixed size from the end of a list, in the order of the list",
+  about: "allocates the end of a list of free blocks, in list order",
   source: "TGI v3 SimpleAllocator",
   create: (blockCount) => new BlockList(blockCount),
 };

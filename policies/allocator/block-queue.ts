@@ -1,8 +1,8 @@
 import { grown } from "../../core/grown.ts";
 import type { Allocator, AllocatorPlugin, BlockId } from "../../core/plugins/index.ts";
-import { assertEnough } from "./handed-out.ts";
+import { assertEnough } from "./allocation-stats.ts";
 
-/** Free blocks in a ring, first in, first out. */
+/** A FIFO queue of free blocks in a ring buffer. */
 class BlockQueue implements Allocator {
   freeBlocks: number;
   #ring: Int32Array;
@@ -48,7 +48,7 @@ class BlockQueue implements Allocator {
     for (let block = before; block < blockCount; block++) this.#ring[this.freeBlocks++] = block;
   }
 
-  /** Where in the ring the block is that is `ahead` behind the first. */
+  /** Index in the ring of the block `ahead` places after the head. */
   #place(ahead: number): number {
     const at = this.#head + ahead;
     return at < this.#ring.length ? at : at - this.#ring.length;
@@ -57,7 +57,7 @@ class BlockQueue implements Allocator {
 
 export const blockQueue: AllocatorPlugin = {
   name: "block-queue",
-  about: "blocks of fixed size from a queue: what was given back first goes out first",
+  about: "a FIFO queue of free blocks: the block released first is allocated first",
   source: "nano-vllm; LMDeploy's demo (issue 1407); SGLang's list of free slots",
   isFifo: true,
   create: (blockCount) => new BlockQueue(blockCount),

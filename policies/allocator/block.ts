@@ -1,7 +1,7 @@
 import type { Allocator, AllocatorPlugin, BlockId } from "../../core/plugins/index.ts";
-import { assertEnough } from "./handed-out.ts";
+import { assertEnough } from "./allocation-stats.ts";
 
-/** Free blocks on a stack: what was given back last goes out first, and of what came together the deepest. */
+/** A stack of free blocks: the block released last is allocated first; of blocks released together, the deepest. */
 class BlockStack implements Allocator {
   readonly unordered = true;
   freeBlocks: number;
@@ -49,7 +49,7 @@ class BlockStack implements Allocator {
 
 export const block: AllocatorPlugin = {
   name: "block",
-  about: "blocks of fixed size from a stack, ids from 0",
+  about: "a stack of free blocks: the block released last is allocated first",
   source: "vLLM PagedAttention (SOSP'23)",
   create: (blockCount) => new BlockStack(blockCount),
 };

@@ -1,23 +1,23 @@
 import { InvariantError } from "../../core/errors.ts";
 import { grown } from "../../core/grown.ts";
 
-/** Place of the lowest bit that is set; −1 if none is. */
+/** Index of the lowest set bit; −1 if none is set. */
 export const lowestBit = (word: number): number => 31 - Math.clz32(word & -word);
 
 const wordsFor = (bits: number): number => Math.max(1, (bits + 31) >>> 5);
 
 /**
- * Free slots as a bitmap with summaries: bit w of a level tells whether word w of the level below has any bit set, up to
- * a single word at the top. Finding the lowest free slot reads one word of each level.
+ * A hierarchical bitmap of free slots: bit w of a level is set if word w of the level below is not 0; the top level is a
+ * single word. Finding the lowest free slot reads one word per level.
  */
 export class FreeSlots {
   count = 0;
-  /** A bit for each slot, set while it is free. */
+  /** One bit per slot, set while the slot is free. */
   words: Int32Array;
-  /** The bitmap, its summary, that one's summary ... */
+  /** The bitmap (level 0) and its summaries. */
   #levels: Int32Array[];
 
-  /** All slots below `slotCount`, of which none is free yet. */
+  /** Slots 0 to `slotCount` − 1, none of them free. */
   constructor(slotCount: number) {
     this.words = new Int32Array(wordsFor(slotCount));
     this.#levels = summaries(this.words);
@@ -41,14 +41,14 @@ export class FreeSlots {
     const w = slot >>> 5;
     const before = this.words[w];
     const after = before | (1 << slot);
-    if (before === after) throw new InvariantError(`slot ${slot} is given back, and free`);
+    if (before === after) throw new InvariantError(`slot ${slot} was released, but is free already`);
     this.words[w] = after;
     this.count++;
     if (before === 0) this.#wordFilled(w);
   }
 
-  /** The lowest free slots, in ascending order, to `table[from .. to)`; there are enough. */
-  takeLowest(table: Int32Array, from: number, to: number): void {
+  /** Writes the lowest free slots, in ascending order, to `table[from .. to)`; the caller has checked that there are enough. */
+  allocateLowest(table: Int32Array, from: number, to: number): void {
     const { words } = this;
     let at = from;
     while (at < to) {
@@ -64,8 +64,8 @@ export class FreeSlots {
     this.count -= to - from;
   }
 
-  /** The slots from `slot` on, which are free, to `table[from .. to)`. */
-  takeFrom(slot: number, table: Int32Array, from: number, to: number): void {
+  /** Writes consecutive slots from `slot` on, which must be free, to `table[from .. to)`. */
+  allocateFrom(slot: number, table: Int32Array, from: number, to: number): void {
     const { words } = this;
     for (let at = from; at < to; at++, slot++) {
       table[at] = slot;
@@ -76,7 +76,7 @@ export class FreeSlots {
     this.count -= to - from;
   }
 
-  /** In ascending order. */
+  /** The free slots in ascending order. */
   list(): Int32Array {
     const slots = new Int32Array(this.count);
     let at = 0;
@@ -86,7 +86,7 @@ export class FreeSlots {
     return slots;
   }
 
-  /** Length of the longest row of free neighbours. */
+  /** Length of the longest run of consecutive free slots. */
   longestRun(): number {
     let longest = 0;
     let run = 0;
@@ -99,7 +99,7 @@ export class FreeSlots {
     return longest;
   }
 
-  /** There is one. */
+  /** Index of the first word that is not 0; there must be one. */
   #lowestWord(): number {
     let w = 0;
     for (let level = this.#levels.length - 1; level > 0; level--) w = 32 * w + lowestBit(this.#levels[level][w]);
@@ -126,7 +126,7 @@ export class FreeSlots {
   }
 }
 
-/** The words and their summaries, up to one that is a single word. */
+/** All levels: the words and their summaries, up to a single word. */
 function summaries(words: Int32Array): Int32Array[] {
   const levels = [words];
   for (let below = words; below.length > 1; below = levels[levels.length - 1]) {

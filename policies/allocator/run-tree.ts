@@ -1,9 +1,9 @@
 import { lowestBit } from "./free-slots.ts";
 
 /**
- * The runs of free slots in a bitmap: a binary tree with a word of 32 slots at each leaf. Every node knows, of the slots
- * below it, how many are free in a row at the low end, at the high end, and at most anywhere. A search and a changed word
- * cost one walk between root and leaf, however many runs there are.
+ * A segment tree over a bitmap of free slots, with a word of 32 slots per leaf. Each node stores, for the slots below it,
+ * the length of the free run at the low end, at the high end, and of the longest one. A search and the update of a word
+ * each walk one path between root and leaf, whatever the number of runs.
  */
 export class RunTree {
   readonly #words: Int32Array;
@@ -12,7 +12,7 @@ export class RunTree {
   readonly #high: Int32Array;
   readonly #most: Int32Array;
 
-  /** The tree of these words as they are; it looks at them again where `changed` says so. */
+  /** Builds the tree of these words; later changes of a word need `update`. */
   constructor(words: Int32Array) {
     let leaves = 1;
     while (leaves < words.length) leaves *= 2;
@@ -28,7 +28,7 @@ export class RunTree {
     return this.#most[1];
   }
 
-  /** All words may have changed. */
+  /** Recomputes all nodes. */
   rebuild(): void {
     for (let w = 0; w < this.#words.length; w++) this.#measure(w);
     let slots = 32;
@@ -38,8 +38,8 @@ export class RunTree {
     }
   }
 
-  /** The words of these slots have changed; a row of slots in one word is looked at once. */
-  changed(slots: Int32Array, from: number, to: number): void {
+  /** Recomputes the nodes above the words of these slots; consecutive slots in one word are handled once. */
+  update(slots: Int32Array, from: number, to: number): void {
     let last = -1;
     for (let i = from; i < to; i++) {
       const w = slots[i] >>> 5;
@@ -48,7 +48,7 @@ export class RunTree {
     }
   }
 
-  /** Where the lowest run of at least so many slots begins. */
+  /** First slot of the lowest run of at least `wanted` slots. */
   first(wanted: number): number | undefined {
     if (this.#most[1] < wanted) return undefined;
     let node = 1;
@@ -85,7 +85,7 @@ export class RunTree {
     this.#most[leaf] = longestInWord(word);
   }
 
-  /** From the halves of a node, which have so many slots each. */
+  /** Computes a node from its children, which cover `slots` slots each. */
   #join(node: number, slots: number): void {
     const left = 2 * node;
     const right = left + 1;
@@ -98,13 +98,13 @@ export class RunTree {
   }
 }
 
-/** Place of the first `wanted` bits in a row. */
+/** Index of the first run of `wanted` set bits. */
 function firstInWord(word: number, wanted: number): number {
   for (let n = 1; n < wanted; n++) word &= word >>> 1;
   return lowestBit(word);
 }
 
-/** Most bits in a row. */
+/** Length of the longest run of set bits. */
 function longestInWord(word: number): number {
   let longest = 0;
   for (; word !== 0; word &= word << 1) longest++;

@@ -1,18 +1,18 @@
 import type { Allocator, AllocatorPlugin, Fragmentation } from "../../core/plugins/index.ts";
+import { AllocationStats, assertEnough } from "./allocation-stats.ts";
 import { FreeSlots } from "./free-slots.ts";
-import { assertEnough, HandedOut } from "./handed-out.ts";
 import { RunTree } from "./run-tree.ts";
 
 /**
- * The lowest run of free slots that is long enough; if there is none, the lowest free slots. It is what the text about
- * TokenAttention promises (contiguous memory first), whose code takes the lowest free slots in any case. Looking for a run
- * costs the logarithm of the pool, and so does each word of 32 slots that an allocation or a release changes.
+ * Allocates the lowest run of free slots that is long enough; if there is none, the lowest free slots. This is what the
+ * description of TokenAttention promises (contiguous memory first); its code always allocates the lowest free slots
+ * (`token`). A search is O(log n), and so is the update of each word of 32 slots that an allocation or a release changes.
  */
 class ContiguousSlots implements Allocator {
   readonly #slots: FreeSlots;
   #runs: RunTree;
   #slotCount: number;
-  readonly #handedOut = new HandedOut();
+  readonly #stats = new AllocationStats();
 
   constructor(slotCount: number) {
     this.#slots = new FreeSlots(slotCount);
@@ -29,15 +29,15 @@ class ContiguousSlots implements Allocator {
     assertEnough(this.#slots.count, to - from);
     if (from >= to) return;
     const run = this.#runs.first(to - from);
-    if (run === undefined) this.#slots.takeLowest(table, from, to);
-    else this.#slots.takeFrom(run, table, from, to);
-    this.#runs.changed(table, from, to);
-    this.#handedOut.count(table, from, to);
+    if (run === undefined) this.#slots.allocateLowest(table, from, to);
+    else this.#slots.allocateFrom(run, table, from, to);
+    this.#runs.update(table, from, to);
+    this.#stats.count(table, from, to);
   }
 
   release(blocks: Int32Array, from: number, to: number): void {
     for (let i = from; i < to; i++) this.#slots.add(blocks[i]);
-    this.#runs.changed(blocks, from, to);
+    this.#runs.update(blocks, from, to);
   }
 
   free(): Iterable<number> {
@@ -58,14 +58,14 @@ class ContiguousSlots implements Allocator {
   }
 
   fragmentation(): Fragmentation {
-    const { allocations, blocks, runs } = this.#handedOut;
+    const { allocations, blocks, runs } = this.#stats;
     return { allocations, blocks, runs, largestFreeRun: this.#runs.longest };
   }
 }
 
 export const tokenContiguous: AllocatorPlugin = {
   name: "token-contiguous",
-  about: "the first run of free slots that is long enough; if there is none, the lowest free slots",
-  source: "what LightLLM's text says of TokenAttention",
+  about: "allocates the lowest run of free slots that is long enough; if there is none, the lowest free slots",
+  source: "LightLLM's description of TokenAttention",
   create: (slotCount) => new ContiguousSlots(slotCount),
 };

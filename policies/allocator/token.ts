@@ -1,17 +1,17 @@
 import type { Allocator, AllocatorPlugin, Fragmentation } from "../../core/plugins/index.ts";
+import { AllocationStats, assertEnough } from "./allocation-stats.ts";
 import { FreeSlots } from "./free-slots.ts";
-import { assertEnough, HandedOut } from "./handed-out.ts";
 
 /**
- * The free slots with the lowest addresses, in ascending order, wherever they lie. TokenAttention keeps a flag for each
- * slot and finds them with a prefix sum over all of them; a bitmap with summaries finds the same ones without reading the
- * pool. Where the original silently returned fewer slots than asked for, this fails.
+ * Allocates the free slots with the lowest numbers, in ascending order, contiguous or not. TokenAttention has a flag per
+ * slot and finds free slots with a prefix sum over all flags; a hierarchical bitmap finds the same slots without reading
+ * them all. Where we differ: if there are too few slots, the original silently returns fewer, and this one fails.
  * Source: LightLLM's memory manager as first published (`mem_state`, `alloc`).
  */
 class TokenSlots implements Allocator {
   readonly #slots: FreeSlots;
   #slotCount: number;
-  readonly #handedOut = new HandedOut();
+  readonly #stats = new AllocationStats();
 
   constructor(slotCount: number) {
     this.#slots = new FreeSlots(slotCount);
@@ -25,8 +25,8 @@ class TokenSlots implements Allocator {
 
   allocate(table: Int32Array, from: number, to: number): void {
     assertEnough(this.#slots.count, to - from);
-    this.#slots.takeLowest(table, from, to);
-    this.#handedOut.count(table, from, to);
+    this.#slots.allocateLowest(table, from, to);
+    this.#stats.count(table, from, to);
   }
 
   release(blocks: Int32Array, from: number, to: number): void {
@@ -49,14 +49,14 @@ class TokenSlots implements Allocator {
   }
 
   fragmentation(): Fragmentation {
-    const { allocations, blocks, runs } = this.#handedOut;
+    const { allocations, blocks, runs } = this.#stats;
     return { allocations, blocks, runs, largestFreeRun: this.#slots.longestRun() };
   }
 }
 
 export const token: AllocatorPlugin = {
   name: "token",
-  about: "the free slots with the lowest addresses, scattered or not",
+  about: "allocates the free slots with the lowest numbers, contiguous or not",
   source: "LightLLM TokenAttention as first published",
   create: (slotCount) => new TokenSlots(slotCount),
 };

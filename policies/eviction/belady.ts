@@ -5,22 +5,22 @@ import type { EntryId, EvictionPlugin, EvictionPolicy, FutureView } from "../../
 const none = -1;
 
 /**
- * The offline optimum: the entry whose content is asked for furthest in the future goes first, of equals the deepest,
- * so that no prefix gets a hole. It reads the future, which no server can.
+ * Evicts the entry whose content is used furthest in the future; of equals the deepest one, so that no prefix gets a
+ * hole (Belady 1966; Mattson et al. 1970). An offline bound: it reads the whole trace before the first request.
  *
- * A block that an answer fills counts as asked for when a later *prompt* contains it.
+ * The next use of a block is the next request whose *prompt* contains it; output tokens are not uses.
  */
 export const belady: EvictionPlugin = {
   name: "belady",
-  about: "offline optimum: furthest next use first (reads the future)",
+  about: "offline optimum: evicts the entry whose next use is furthest in the future (reads the trace in advance)",
   source: "Belady 1966; Mattson et al. 1970",
   offline: true,
   create(context): EvictionPolicy {
     const { key } = context.columns;
     let future: FutureView;
-    /** Request that asks for the same content next, for each reference of the trace. */
+    /** By prompt block of the trace: the next request that uses the same content. */
     let nextOfReference = new Uint32Array(0);
-    /** The same for each content, as of the current request. */
+    /** By content id: the next request that uses it, as of the current request. */
     let nextOfKey = new Uint32Array(0);
     let entryOfKey = new Int32Array(0);
     const order = byScore((entry) => -nextOfKey[key[entry]], "-depth")(context);
@@ -46,16 +46,16 @@ export const belady: EvictionPlugin = {
         const next = new Uint32Array(distinct).fill(never);
         for (let r = view.requestCount - 1; r >= 0; r--) {
           for (let at = start[r]; at < start[r + 1]; at++) nextOfReference[at] = next[keys[at]];
-          // Only what the rules let it use is a use.
+          // Only blocks that can be hits under the rules are uses.
           for (let at = start[r]; at < start[r] + usableBlocks[r]; at++) next[keys[at]] = r;
         }
       },
       begin(request) {
-        assert(future !== undefined, "belady was not told the future");
+        assert(future !== undefined, "belady: begin() was called before prepare()");
         const { keys, start } = future.blocks;
         for (let at = start[request.id]; at < start[request.id + 1]; at++) {
           const content = keys[at];
-          // Evictable content that this request does not get to use has a new next use all the same.
+          // The next use changes even if this request cannot use the entry.
           const entry = entryOfKey[content];
           if (entry !== none) remove(entry);
           nextOfKey[content] = nextOfReference[at];

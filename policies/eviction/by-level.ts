@@ -4,8 +4,9 @@ import { LastUse } from "./last-use.ts";
 import { type LevelOptions, Levels } from "./levels.ts";
 
 /**
- * The lowest level first, in a level whoever was let go first; a level holds for a time after the last use. What a request
- * says of an entry's level is for those who extend this. A run that is cut keeps level and time in both halves.
+ * Base of `priority` and `retention`: evicts from the lowest non-empty level, in release order within the level. An entry
+ * has its level for a duration after its last use. Subclasses set level and duration from the requests that publish or
+ * match the entry. After a split both halves have the same level and duration.
  */
 export abstract class ByLevel implements EvictionPolicy {
   protected readonly lastUse: LastUse;
@@ -27,11 +28,11 @@ export abstract class ByLevel implements EvictionPolicy {
 
   split(lower: EntryId, upper: EntryId): void {
     this.lastUse.split(lower, upper);
-    this.levels.claim(upper, this.levels.levelOf(lower), this.levels.durationOf(lower));
+    this.levels.setLevel(upper, this.levels.levelOf(lower), this.levels.durationOf(lower));
   }
 
   add(entry: EntryId): void {
-    this.levels.add(entry, this.lastUse.letGo(entry), this.#lastAccess[entry]);
+    this.levels.add(entry, this.lastUse.becameEvictable(entry), this.#lastAccess[entry]);
   }
 
   remove(entry: EntryId): void {

@@ -3,12 +3,12 @@ import type { EntryId } from "../../core/plugins/index.ts";
 
 const none = -1;
 
-/** A binary heap of entries, from which any entry can be taken out; `before` must be a total order. */
+/** A binary heap of entries that supports removal of any entry in O(log n); `before` must be a total order. */
 export class EntryHeap {
   count = 0;
   readonly #before: (a: EntryId, b: EntryId) => boolean;
   #heap: Int32Array = new Int32Array(64);
-  /** Where each entry is in the heap; `none` = not there. */
+  /** By entry: its position in the heap; `none` = not in the heap. */
   readonly #place: Int32Array;
 
   constructor(entryCount: number, before: (a: EntryId, b: EntryId) => boolean) {
@@ -29,7 +29,7 @@ export class EntryHeap {
     this.#up(this.count++, entry);
   }
 
-  /** What orders the entry may have changed only after this. */
+  /** The values that `before` compares must not change while the entry is in the heap. */
   remove(entry: EntryId): void {
     const gap = this.#place[entry];
     this.#place[entry] = none;

@@ -1,10 +1,10 @@
 import { byScore } from "../../core/plugins/by-score.ts";
 import type { EvictionPlugin } from "../../core/plugins/index.ts";
 
-/** First inserted, last evicted, however often it is used; of what one request inserted, in release order. */
+/** Evicts the entry that was inserted last, regardless of its hits; entries of one insertion go in release order. */
 export const filo: EvictionPlugin = {
   name: "filo",
-  about: "last inserted first, however often it is used",
+  about: "evicts the entry that was inserted last, regardless of hits",
   source: "SGLang (filo)",
   create: byScore("-createdAt", "releaseOrder"),
 };

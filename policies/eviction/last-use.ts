@@ -2,22 +2,22 @@ import type { EntryId, RequestView } from "../../core/plugins/index.ts";
 import type { Nanos } from "../../core/trace/trace.ts";
 
 /**
- * When each entry was last in use, in nanoseconds. A policy is told the time when a request begins, so what is let go
- * was last used when the latest request began. An entry that becomes evictable later than it was let go (a tree's
- * inner run, when what extended it has gone) was last used when its last user began.
+ * The time of each entry's last use, in nanoseconds. A policy learns the time only at the admission of a request, so an
+ * entry released now was last used at the latest admission. An entry that becomes evictable after its release (an inner
+ * node of a radix tree, when its last child is evicted) was last used at the admission of the last request that used it.
  *
- * A replay without a clock says that it is 0; there a request begins when it arrives, which it never does later.
+ * Without a clock `now` is always 0; then a request is admitted at its arrival time.
  */
 export class LastUse {
   readonly #lastAccess: Uint32Array;
   readonly #usedNs: Float64Array;
-  /** When the latest request began. */
+  /** Time of the latest admission. */
   now: Nanos = 0;
-  /** Tick of the latest release, and the time then. */
+  /** Tick of the latest release, and its time. */
   #latestTick = 0;
   #latestNs: Nanos = 0;
 
-  /** `lastAccess`: by entry, the tick at which it was let go. */
+  /** `lastAccess`: by entry, the tick of its last release. */
   constructor(lastAccess: Uint32Array) {
     this.#lastAccess = lastAccess;
     this.#usedNs = new Float64Array(lastAccess.length);
@@ -27,7 +27,7 @@ export class LastUse {
     this.now = Math.max(this.now, now, arrivalNs);
   }
 
-  /** A request stores or matches it. */
+  /** The current request publishes or matches the entry. */
   used(entry: EntryId): void {
     this.#usedNs[entry] = this.now;
   }
@@ -36,8 +36,8 @@ export class LastUse {
     this.#usedNs[upper] = this.#usedNs[lower];
   }
 
-  /** It becomes evictable: the time of its last use. */
-  letGo(entry: EntryId): Nanos {
+  /** The entry became evictable; returns the time of its last use. */
+  becameEvictable(entry: EntryId): Nanos {
     const tick = this.#lastAccess[entry];
     if (tick > this.#latestTick) {
       this.#latestTick = tick;

@@ -3,37 +3,38 @@ import type { EntryId } from "../../core/plugins/index.ts";
 import type { Nanos } from "../../core/trace/trace.ts";
 import { EntryHeap } from "./entry-heap.ts";
 
-/** TensorRT-LLM's range of priorities, and what a block has that nothing is said of. */
+/** TensorRT-LLM's highest priority (the lowest is 0), and the priority of a block without one. */
 export const highestPriority = 100;
 export const defaultPriority = 35;
 
 export interface LevelOptions {
-  /** Level of an entry that nothing was said of. */
+  /** Level of an entry that no request gave a level. */
   readonly initial: number;
-  /** Level of an entry whose duration has run out ... */
+  /** Level of an entry whose duration has expired ... */
   readonly expired: number;
-  /** ... and its place there: behind all that are there already, or the place that it had. */
+  /** ... and its position in that level: after all present entries, or unchanged. */
   readonly expiredPlace: "end" | "own";
 }
 
 const never = Number.POSITIVE_INFINITY;
 
 /**
- * Queues of levels: the first of the lowest level that has any goes first. An entry may have its level for a duration
- * only; then it goes over to level `expired`.
+ * One queue per level; the victim is the first entry of the lowest non-empty level. An entry may have its level for a
+ * duration only; after that it is in level `expired`.
  *
- *   pending   entries whose duration runs out, the next one first
- *   passed    of these, where it has: they are in `order` as expired, and come back if somebody asks about an earlier time
+ *   order     all entries, by their level at the latest `now`
+ *   pending   entries whose duration has not expired at the latest `now`, the next to expire first
+ *   lapsed    entries whose duration has expired: `order` has them in level `expired`; a smaller `now` moves them back
  *
- * So `victim` is a function of what was added and of `now`: whoever looks ahead changes nothing. Each entry is in `order`
- * and in at most one of the other heaps: O(log n) for each operation.
+ * So `victim(now)` has no side effects: it depends on the added entries and on `now` alone. Each entry is in `order` and
+ * in at most one of the other heaps, so each operation is O(log n).
  */
 export class Levels {
   readonly #options: LevelOptions;
-  // By entry: what was said of it.
+  // By entry: level and duration that the requests gave it.
   readonly #level: Uint8Array;
   readonly #durationNs: Float64Array;
-  // By entry that is in a queue: when it expires, its own place and number of arrival, and where it is now.
+  // By queued entry: expiry time, own sort key and arrival number, and the level and sort key at the latest `now`.
   readonly #expiresNs: Float64Array;
   readonly #ownPlace: Float64Array;
   readonly #arrival: Float64Array;
@@ -41,7 +42,7 @@ export class Levels {
   readonly #placeNow: Float64Array;
   readonly #order: EntryHeap;
   readonly #pending: EntryHeap;
-  readonly #passed: EntryHeap;
+  readonly #lapsed: EntryHeap;
   #arrivals = 0;
   #fronts = 0;
   #lastPlace = 0;
@@ -55,9 +56,9 @@ export class Levels {
     this.#arrival = new Float64Array(entryCount);
     this.#levelNow = new Uint8Array(entryCount);
     this.#placeNow = new Float64Array(entryCount);
-    this.#order = new EntryHeap(entryCount, (a, b) => this.#goesFirst(a, b));
+    this.#order = new EntryHeap(entryCount, (a, b) => this.#precedes(a, b));
     this.#pending = new EntryHeap(entryCount, (a, b) => this.#expiresFirst(a, b));
-    this.#passed = new EntryHeap(entryCount, (a, b) => this.#expiresFirst(b, a));
+    this.#lapsed = new EntryHeap(entryCount, (a, b) => this.#expiresFirst(b, a));
   }
 
   /** Entries in the queues. */
@@ -78,22 +79,22 @@ export class Levels {
   }
 
   /**
-   * Takes the entry out, if it is in a queue, and says what it will be when it comes back: its level (undefined: as
-   * before) and for how long (0: for ever).
+   * Removes the entry from its queue, if it is in one, and sets the level (undefined: unchanged) and the duration (0:
+   * unlimited) that it has when it is added again.
    */
-  claim(entry: EntryId, level: number | undefined, durationNs: Nanos): void {
+  setLevel(entry: EntryId, level: number | undefined, durationNs: Nanos): void {
     if (this.has(entry)) this.remove(entry);
     if (level !== undefined) this.#level[entry] = level;
     this.#durationNs[entry] = durationNs;
   }
 
-  /** Of its level the smallest `place` goes first, of equals who came first; its duration begins at `sinceNs`. */
+  /** Within a level entries are ordered by `place`, then by arrival; the duration begins at `sinceNs`. */
   add(entry: EntryId, sinceNs: Nanos, place = 0): void {
     this.#lastPlace = Math.max(this.#lastPlace, place);
     this.#add(entry, sinceNs, place, this.#arrivals++);
   }
 
-  /** Before all others of its level. */
+  /** Adds the entry before all others of its level. */
   addToFront(entry: EntryId, sinceNs: Nanos): void {
     this.#add(entry, sinceNs, Number.NEGATIVE_INFINITY, --this.#fronts);
   }
@@ -101,27 +102,27 @@ export class Levels {
   remove(entry: EntryId): void {
     this.#order.remove(entry);
     if (this.#pending.has(entry)) this.#pending.remove(entry);
-    else if (this.#passed.has(entry)) this.#passed.remove(entry);
+    else if (this.#lapsed.has(entry)) this.#lapsed.remove(entry);
   }
 
-  /** Who goes first at this time. */
+  /** The first entry of the lowest non-empty level at time `now`. */
   victim(now: Nanos): EntryId | undefined {
-    this.#goTo(now);
+    this.#advance(now);
     return this.#order.first;
   }
 
-  /** It is `now`: whose duration has run out is of level `expired` from here on, also when it is used again. */
+  /** Makes expiry up to `now` permanent: expired entries have level `expired` from now on, also after their next use. */
   refresh(now: Nanos): void {
-    this.#goTo(now);
+    this.#advance(now);
     const expired: EntryId[] = [];
-    for (let entry = this.#passed.first; entry !== undefined; entry = this.#passed.first) {
-      this.#passed.remove(entry);
+    for (let entry = this.#lapsed.first; entry !== undefined; entry = this.#lapsed.first) {
+      this.#lapsed.remove(entry);
       expired.push(entry);
     }
     for (const entry of expired.reverse()) {
       const place = this.#options.expiredPlace === "end" ? this.#lastPlace : this.#ownPlace[entry];
       this.#order.remove(entry);
-      this.claim(entry, this.#options.expired, 0);
+      this.setLevel(entry, this.#options.expired, 0);
       this.#add(entry, now, place, this.#arrivals++);
     }
   }
@@ -142,29 +143,29 @@ export class Levels {
     this.#order.add(entry);
   }
 
-  /** Everything is where it is at this time. */
-  #goTo(now: Nanos): void {
+  /** Moves entries between their own level and level `expired` according to `now`. */
+  #advance(now: Nanos): void {
     const { expired, expiredPlace } = this.#options;
     for (let entry = this.#pending.first; entry !== undefined; entry = this.#pending.first) {
       if (this.#expiresNs[entry] > now) break;
       this.#pending.remove(entry);
       this.#order.remove(entry);
       this.#putAt(entry, expired, expiredPlace === "end" ? never : this.#ownPlace[entry]);
-      this.#passed.add(entry);
+      this.#lapsed.add(entry);
     }
-    for (let entry = this.#passed.first; entry !== undefined; entry = this.#passed.first) {
+    for (let entry = this.#lapsed.first; entry !== undefined; entry = this.#lapsed.first) {
       if (this.#expiresNs[entry] <= now) break;
-      this.#passed.remove(entry);
+      this.#lapsed.remove(entry);
       this.#order.remove(entry);
       this.#putAt(entry, this.#level[entry], this.#ownPlace[entry]);
       this.#pending.add(entry);
     }
   }
 
-  #goesFirst(a: EntryId, b: EntryId): boolean {
+  #precedes(a: EntryId, b: EntryId): boolean {
     if (this.#levelNow[a] !== this.#levelNow[b]) return this.#levelNow[a] < this.#levelNow[b];
     if (this.#placeNow[a] !== this.#placeNow[b]) return this.#placeNow[a] < this.#placeNow[b];
-    // Those behind all others are there in the order in which they expired.
+    // Entries at the end are in the order of their expiry.
     return this.#placeNow[a] === never ? this.#expiresFirst(a, b) : this.#arrival[a] < this.#arrival[b];
   }
 
@@ -174,7 +175,7 @@ export class Levels {
   }
 }
 
-/** Tokens `[start, end)` of a prompt, to its end where there is no `end`, are worth so much for so long (undefined: for ever). */
+/** Priority of tokens `[start, end)` of a prompt (no `end`: to its end), for `duration` (undefined: unlimited). */
 export interface RetentionRange {
   readonly start: number;
   readonly end?: number | undefined;
@@ -183,10 +184,10 @@ export interface RetentionRange {
 }
 
 /**
- * The priority of each block of a prompt: that of the range which its first token is in, undefined if there is none
+ * The priority of each block of a prompt: that of the range that contains its first token; undefined if no range does
  * (TensorRT-LLM, KvCacheRetentionConfig).
  *
- * @throws InputError if ranges overlap or are empty, or a priority is none.
+ * @throws InputError if ranges overlap or are empty, or a priority is out of range.
  */
 export function prioritiesByBlock(
   ranges: readonly RetentionRange[],
@@ -207,11 +208,11 @@ export function prioritiesByBlock(
 }
 
 function checkRange({ start, end, priority }: RetentionRange, next: RetentionRange | undefined): void {
-  const said = `retention range ${start} to ${end ?? "the end"}`;
-  if (!(start >= 0)) throw new InputError(`${said} starts before the first token`);
-  if (end !== undefined && end <= start) throw new InputError(`${said} has no tokens`);
+  const name = `retention range ${start} to ${end ?? "the end"}`;
+  if (!(start >= 0)) throw new InputError(`${name} starts before the first token`);
+  if (end !== undefined && end <= start) throw new InputError(`${name} has no tokens`);
   if (next !== undefined && next.start < (end ?? never))
-    throw new InputError(`${said} overlaps the one that starts at ${next.start}`);
+    throw new InputError(`${name} overlaps the one that starts at ${next.start}`);
   if (!(Number.isInteger(priority) && priority >= 0 && priority <= highestPriority))
-    throw new InputError(`${said} has priority ${priority}, expected an integer from 0 to ${highestPriority}`);
+    throw new InputError(`${name} has priority ${priority}, expected an integer from 0 to ${highestPriority}`);
 }

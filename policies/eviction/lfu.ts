@@ -1,10 +1,10 @@
 import { byScore } from "../../core/plugins/by-score.ts";
 import type { EvictionPlugin } from "../../core/plugins/index.ts";
 
-/** Least often matched first, of equals the least recently used. A run that is cut was matched as often as the whole. */
+/** Evicts the entry with the fewest hits, of equals the least recently used. After a split both halves keep the count. */
 export const lfu: EvictionPlugin = {
   name: "lfu",
-  about: "fewest hits first, of equals the least recently used",
+  about: "evicts the entry with the fewest hits, of equals the least recently used",
   source: "SGLang (lfu)",
   create: byScore("accessCount", "lastAccess"),
 };

@@ -1,10 +1,10 @@
 import { byScore } from "../../core/plugins/by-score.ts";
 import type { EvictionPlugin } from "../../core/plugins/index.ts";
 
-/** Least recently used first; what one request used together goes in the order in which it was let go. */
+/** Evicts the least recently used entry; entries released by the same request go in release order. */
 export const lru: EvictionPlugin = {
   name: "lru",
-  about: "least recently used first",
+  about: "evicts the least recently used entry",
   source: "vLLM, SGLang, TGI, LightLLM",
   create: byScore("lastAccess"),
 };

@@ -5,13 +5,14 @@ import { ByLevel } from "./by-level.ts";
 const highest = 99;
 
 const levelOf = ({ priority }: RequestView) => Math.min(highest, Math.max(0, priority));
-/** 0 is for ever. */
-const lengthOf = (retentionNs: Nanos) => (retentionNs > 0 ? retentionNs : Number.POSITIVE_INFINITY);
+/** A retention of 0 is unlimited. */
+const durationOf = (retentionNs: Nanos) => (retentionNs > 0 ? retentionNs : Number.POSITIVE_INFINITY);
 
 /**
- * Lowest priority first, of equals least recently used first. An entry has the priority and the retention of the most
- * important request that stored or matched it, of equally important ones the longest retention; so long after its last
- * use it counts as priority 0, until it is used again. A run that is cut keeps both in both halves.
+ * Evicts the entry with the lowest priority, of equals the least recently used (SGLang's `priority` strategy). An entry
+ * has the highest priority of the requests that published or matched it, and of those the longest retention. When that
+ * time has passed since its last use, its priority is 0 until it is used again; retention is our addition. After a split
+ * both halves keep both.
  */
 class Priority extends ByLevel {
   constructor(context: EvictionContext) {
@@ -20,21 +21,21 @@ class Priority extends ByLevel {
 
   published(entry: EntryId, request: RequestView): void {
     this.lastUse.used(entry);
-    this.levels.claim(entry, levelOf(request), request.retentionNs ?? 0);
+    this.levels.setLevel(entry, levelOf(request), request.retentionNs ?? 0);
   }
 
   hit(entry: EntryId, request: RequestView): void {
     this.lastUse.used(entry);
     const more = levelOf(request) - this.levels.levelOf(entry);
     const retentionNs = request.retentionNs ?? 0;
-    const isLonger = lengthOf(retentionNs) > lengthOf(this.levels.durationOf(entry));
-    if (more > 0 || (more === 0 && isLonger)) this.levels.claim(entry, levelOf(request), retentionNs);
+    const isLonger = durationOf(retentionNs) > durationOf(this.levels.durationOf(entry));
+    if (more > 0 || (more === 0 && isLonger)) this.levels.setLevel(entry, levelOf(request), retentionNs);
   }
 }
 
 export const priority: EvictionPlugin = {
   name: "priority",
-  about: "lowest priority first, then least recently used; drifts: after its retention an entry has priority 0",
+  about: "evicts the lowest priority, of equals the least recently used; an entry's priority is 0 after its retention",
   source: "SGLang (priority)",
   likeLru: true,
   create: (context) => new Priority(context),

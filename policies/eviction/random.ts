@@ -1,17 +1,17 @@
 import type { EvictionPlugin, EvictionPolicy } from "../../core/plugins/index.ts";
 import { chanceOf } from "../../core/random.ts";
 
-/** Any evictable entry with equal chance: the baseline that a policy with memory should beat. */
+/** Evicts an evictable entry at random, with equal probability: a baseline. */
 export const random: EvictionPlugin = {
   name: "random",
-  about: "any evictable entry, with equal chance (seeded)",
+  about: "evicts an entry at random, with equal probability (seeded)",
   source: "baseline",
-  create({ columns, random: chance }): EvictionPolicy {
+  create({ columns, random: rng }): EvictionPolicy {
     const entries = new Int32Array(columns.key.length);
     const place = new Int32Array(columns.key.length);
     let count = 0;
-    // The draw is a function of the seed and of how often the set has changed: whoever looks, and when, changes nothing.
-    const key = chance.below(2 ** 31);
+    // The victim depends on the seed and on the number of changes to the set, so victim() has no side effects.
+    const key = rng.below(2 ** 31);
     let changes = 0;
     return {
       add(entry) {

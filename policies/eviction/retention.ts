@@ -3,16 +3,16 @@ import type { Nanos } from "../../core/trace/trace.ts";
 import { ByLevel } from "./by-level.ts";
 import { defaultPriority, highestPriority } from "./levels.ts";
 
-/** A request without priority, or with 0, says nothing; level 0 is what is below that. */
+/** Priority 0 means that the request has none; then the entry's level is unchanged. Negative priorities are level 0. */
 const levelOf = ({ priority }: RequestView) =>
   priority === 0 ? undefined : Math.min(highestPriority, Math.max(0, priority));
 
 /**
- * The lowest of 101 levels first, in a level whoever was let go first. The request that uses an entry last says its level
- * (if it says one) and for how long, from the time when it is let go; after that it is one of level 35 like those that
- * nothing was said of, behind all that are there. A run that is cut keeps both in both halves.
+ * Evicts from the lowest non-empty of 101 levels, in release order within a level (TensorRT-LLM). The last request that
+ * used the entry sets its level, if it has a priority, and the duration, which begins at the release. After that the entry
+ * moves to the end of level 35, the level of entries without a priority. After a split both halves keep both.
  *
- * Here a request has one priority. TensorRT-LLM has one for each range of its tokens (`prioritiesByBlock`).
+ * Where we differ: a request has one priority; TensorRT-LLM has one per range of its tokens (`prioritiesByBlock`).
  */
 class Retention extends ByLevel {
   constructor(context: EvictionContext) {
@@ -26,18 +26,18 @@ class Retention extends ByLevel {
 
   published(entry: EntryId, request: RequestView): void {
     this.lastUse.used(entry);
-    this.levels.claim(entry, levelOf(request) ?? defaultPriority, request.retentionNs ?? 0);
+    this.levels.setLevel(entry, levelOf(request) ?? defaultPriority, request.retentionNs ?? 0);
   }
 
   hit(entry: EntryId, request: RequestView): void {
     this.lastUse.used(entry);
-    this.levels.claim(entry, levelOf(request), request.retentionNs ?? 0);
+    this.levels.setLevel(entry, levelOf(request), request.retentionNs ?? 0);
   }
 }
 
 export const retention: EvictionPlugin = {
   name: "retention",
-  about: "lowest of 101 levels first, then first let go; drifts: after its retention an entry is of level 35",
+  about: "evicts the lowest of 101 levels, in release order; an entry moves to level 35 after its retention",
   source: "TensorRT-LLM",
   likeLru: true,
   create: (context) => new Retention(context),

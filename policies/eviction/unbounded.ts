@@ -1,17 +1,17 @@
 import { InvariantError } from "../../core/errors.ts";
 import type { EvictionPlugin } from "../../core/plugins/index.ts";
 
-/** A cache without limit: the most that any policy without knowledge of the future can hit. */
+/** An unlimited cache, in which no entry is ever evicted: a bound on the hits of every policy. */
 export const unbounded: EvictionPlugin = {
   name: "unbounded",
-  about: "a cache without limit: nothing is ever evicted",
+  about: "an unlimited cache: no entry is ever evicted",
   source: "bound",
   unlimited: true,
   create: () => ({
     add() {},
     remove() {},
     victim() {
-      throw new InvariantError("an unlimited cache was asked for a victim");
+      throw new InvariantError("victim() was called on an unlimited cache");
     },
   }),
 };

@@ -11,18 +11,19 @@ import type {
   PrefixIndex,
 } from "../../core/plugins/index.ts";
 import type { BlockContents } from "../../core/trace/content.ts";
-import { absent, matchPath, roomFor } from "./contents.ts";
+import { absent, grownForKeys, matchPath } from "./contents.ts";
 
 const { never, evicted } = absent;
 
 const none = -1;
 
 /**
- * A trie with one block an edge; entry and block have the same number. A block is stored only below blocks that its
- * request holds, so whoever holds a block holds the path to it, and an idle block has nothing but idle blocks below.
+ * A trie of blocks: each node is a block, and an entry has the number of its block. A block is inserted only below blocks
+ * that its request references, so all ancestors of a referenced block are referenced and all descendants of an idle block
+ * are idle.
  *
- * An edge is followed by content id, which stands for the block's tokens and the whole path above (compared where the id
- * was given): one array finds the child, whatever the number of its siblings.
+ * A content id identifies a block's tokens and the whole path to it, so one array indexed by content id finds a child in
+ * O(1), whatever the number of its siblings.
  */
 class BlockTrie implements PrefixIndex, LeafIndex {
   readonly remembersEvicted = true;
@@ -30,29 +31,29 @@ class BlockTrie implements PrefixIndex, LeafIndex {
   evictableBlocks = 0;
   blockCount = 0;
   readonly #host: IndexContext["host"];
-  /** Any idle block may be evicted, and all below it go with it. */
-  readonly #any: boolean;
+  /** Rule `victims=any`: every idle block may be evicted, and its descendants are evicted with it. */
+  readonly #anyVictim: boolean;
   #victims = new Int32Array(16);
-  /** Block that holds a content, or `never` or `evicted`. */
+  /** By content id: the block that stores it, `never` or `evicted`. */
   #blockOf: Int32Array = new Int32Array(64).fill(never);
-  /** Content of each stored block. */
+  /** By stored block: its content id. */
   #keyOf: Uint32Array;
-  /** Block above, and first block below; the others below follow as its siblings. */
-  #above: Int32Array;
-  #below: Int32Array;
-  /** First block that begins a prompt. */
-  #top: BlockId = none;
-  /** Siblings; `none` for blocks that are not stored, so that a new path, which has none, need not write them. */
+  /** By block: its parent and its first child; the other children are linked as siblings of the first. */
+  #parent: Int32Array;
+  #firstChild: Int32Array;
+  /** First of the blocks without a parent. */
+  #firstRoot: BlockId = none;
+  /** Siblings; `none` for blocks that are not stored, so that inserting a new path need not write them. */
   #next: Int32Array;
   #previous: Int32Array;
 
   constructor({ host, rules }: IndexContext, blockCount: number) {
     this.#host = host;
-    this.#any = rules.victims === "any";
-    this.leaves = this.#any ? undefined : this;
+    this.#anyVictim = rules.victims === "any";
+    this.leaves = this.#anyVictim ? undefined : this;
     this.#keyOf = host.columns.key;
-    this.#above = new Int32Array(blockCount);
-    this.#below = new Int32Array(blockCount);
+    this.#parent = new Int32Array(blockCount);
+    this.#firstChild = new Int32Array(blockCount);
     this.#next = new Int32Array(blockCount).fill(none);
     this.#previous = new Int32Array(blockCount).fill(none);
   }
@@ -62,17 +63,21 @@ class BlockTrie implements PrefixIndex, LeafIndex {
   }
 
   expectKeys(distinct: number): void {
-    this.#blockOf = roomFor(this.#blockOf, distinct);
+    this.#blockOf = grownForKeys(this.#blockOf, distinct);
   }
 
   match(keys: Uint32Array, start: number, count: number, table: Int32Array, found: Match): void {
-    matchPath(this.#blockOf, this.#above, keys, start, count, table, found);
+    matchPath(this.#blockOf, this.#parent, keys, start, count, table, found);
   }
 
-  matchPart(above: BlockId, key: number, contents: BlockContents, found: PartMatch): void {
+  matchPart(parent: BlockId, key: number, contents: BlockContents, found: PartMatch): void {
     const keyOf = this.#keyOf;
     found.tokens = 0;
-    for (let block = above === none ? this.#top : this.#below[above]; block !== none; block = this.#next[block]) {
+    for (
+      let block = parent === none ? this.#firstRoot : this.#firstChild[parent];
+      block !== none;
+      block = this.#next[block]
+    ) {
       const tokens = contents.commonTokens(keyOf[block], key);
       if (tokens <= found.tokens || !found.isUsable(block)) continue;
       found.block = block;
@@ -82,7 +87,7 @@ class BlockTrie implements PrefixIndex, LeafIndex {
   }
 
   isLeaf(block: BlockId): boolean {
-    return this.#below[block] === none;
+    return this.#firstChild[block] === none;
   }
 
   matched(blocks: Int32Array, count: number): void {
@@ -91,23 +96,23 @@ class BlockTrie implements PrefixIndex, LeafIndex {
 
   referenced(blocks: Int32Array, count: number): void {
     this.evictableBlocks -= count;
-    // Of one path only the end can be a leaf.
-    for (let i = this.#any ? 0 : count - 1; i < count; i++) {
-      if (this.#any || this.#below[blocks[i]] === none) this.#host.blocked(blocks[i]);
+    // Only the end of a path can be a leaf.
+    for (let i = this.#anyVictim ? 0 : count - 1; i < count; i++) {
+      if (this.#anyVictim || this.#firstChild[blocks[i]] === none) this.#host.blocked(blocks[i]);
     }
   }
 
   released(blocks: Int32Array, count: number): void {
     this.evictableBlocks += count;
-    if (this.#any) {
+    if (this.#anyVictim) {
       this.#host.released(blocks, count);
       return;
     }
     this.#host.touchMany(blocks, count);
-    // The deepest comes first or last.
+    // The deepest block is the first or the last one, by the rule `free-order`.
     const [first, last] = [blocks[0], blocks[count - 1]];
-    if (this.#below[first] === none) this.#host.evictable(first);
-    else if (this.#below[last] === none) this.#host.evictable(last);
+    if (this.#firstChild[first] === none) this.#host.evictable(first);
+    else if (this.#firstChild[last] === none) this.#host.evictable(last);
   }
 
   insert(insertion: Insertion): boolean {
@@ -115,17 +120,17 @@ class BlockTrie implements PrefixIndex, LeafIndex {
     const shift = start | 0;
     const blockOf = this.#blockOf;
     const first = from | 0;
-    let above: number = none;
+    let parent: number = none;
     if (first > 0) {
-      above = table[first - 1];
-      if (blockOf[keys[shift + first - 1]] !== above) {
+      parent = table[first - 1];
+      if (blockOf[keys[shift + first - 1]] !== parent) {
         insertion.instead.fill(none, 0, to - first);
         return false;
       }
     }
     const keyOf = this.#keyOf;
-    const aboveOf = this.#above;
-    const belowOf = this.#below;
+    const parentOf = this.#parent;
+    const firstChildOf = this.#firstChild;
     let i = first;
     for (; i < to; i++) {
       const block = table[i];
@@ -133,12 +138,12 @@ class BlockTrie implements PrefixIndex, LeafIndex {
       if (blockOf[key] >= 0) break;
       blockOf[key] = block;
       keyOf[block] = key;
-      aboveOf[block] = above;
-      if (i > first) belowOf[above] = block;
-      above = block;
+      parentOf[block] = parent;
+      if (i > first) firstChildOf[parent] = block;
+      parent = block;
     }
     if (i > first) {
-      belowOf[above] = none;
+      firstChildOf[parent] = none;
       this.#link(table[first]);
       this.blockCount += i - first;
       this.#host.createdBlocks(insertion, first, i);
@@ -150,19 +155,19 @@ class BlockTrie implements PrefixIndex, LeafIndex {
 
   evict(entry: EntryId): void {
     let count = 0;
-    // What is below an idle block is idle, and goes with it.
+    // The descendants of an idle block are idle and are evicted with it.
     for (let end = this.#deepest(entry); end !== entry; ) {
-      const above = this.#above[end];
+      const parent = this.#parent[end];
       this.#host.dropped(end, true);
-      this.#take(count++, end);
-      end = this.#deepest(above);
+      this.#evictInto(count++, end);
+      end = this.#deepest(parent);
     }
-    const above = this.#take(count++, entry);
+    const parent = this.#evictInto(count++, entry);
     this.#host.evicted(this.#victims, count);
-    if (above !== none) this.#host.evictable(above);
+    if (parent !== none) this.#host.evictable(parent);
   }
 
-  #take(at: number, block: BlockId): EntryId {
+  #evictInto(at: number, block: BlockId): EntryId {
     if (at === this.#victims.length) this.#victims = grown(this.#victims, 2 * at);
     this.#victims[at] = block;
     return this.evictLeaf(block);
@@ -174,11 +179,11 @@ class BlockTrie implements PrefixIndex, LeafIndex {
   }
 
   forget(block: BlockId): void {
-    // What is below it can be reached no longer.
+    // Its descendants cannot be matched any more.
     for (let end = this.#deepest(block); end !== block; ) {
-      const above = this.#above[end];
+      const parent = this.#parent[end];
       this.#drop(end);
-      end = this.#deepest(above);
+      end = this.#deepest(parent);
     }
     this.#drop(block);
   }
@@ -188,7 +193,7 @@ class BlockTrie implements PrefixIndex, LeafIndex {
   }
 
   isEvictable(entry: EntryId): boolean {
-    return this.#host.isIdle(entry) && (this.#any || this.#below[entry] === none);
+    return this.#host.isIdle(entry) && (this.#anyVictim || this.#firstChild[entry] === none);
   }
 
   entryOf(block: BlockId): EntryId {
@@ -197,18 +202,18 @@ class BlockTrie implements PrefixIndex, LeafIndex {
 
   grow(blockCount: number): void {
     this.#keyOf = this.#host.columns.key;
-    this.#above = grown(this.#above, blockCount);
-    this.#below = grown(this.#below, blockCount);
-    const known = this.#next.length;
-    this.#next = grown(this.#next, blockCount).fill(none, known);
-    this.#previous = grown(this.#previous, blockCount).fill(none, known);
+    this.#parent = grown(this.#parent, blockCount);
+    this.#firstChild = grown(this.#firstChild, blockCount);
+    const oldCount = this.#next.length;
+    this.#next = grown(this.#next, blockCount).fill(none, oldCount);
+    this.#previous = grown(this.#previous, blockCount).fill(none, oldCount);
   }
 
-  /** From block i on, where some content is stored already, one by one. */
+  /** Inserts blocks `[first, to)` one by one; the content of some is stored already. */
   #insertRest(insertion: Insertion, first: number): void {
     const { keys, start, table, from, to, partialAt, instead } = insertion;
     for (let i = from; i < first; i++) instead[i - from] = table[i];
-    let above = first === 0 ? none : table[first - 1];
+    let parent = first === 0 ? none : table[first - 1];
     for (let i = first; i < to; i++) {
       const own = table[i];
       const key = keys[start + i];
@@ -216,60 +221,62 @@ class BlockTrie implements PrefixIndex, LeafIndex {
       if (stored < 0) {
         this.#blockOf[key] = stored = own;
         this.#keyOf[own] = key;
-        this.#above[own] = above;
-        this.#below[own] = none;
+        this.#parent[own] = parent;
+        this.#firstChild[own] = none;
         this.#link(own);
         this.blockCount++;
         this.#host.createdBlocks(insertion, i, i + 1);
-      } else if (stored !== own && (i === partialAt || this.#above[stored] !== above)) {
-        // It stays the request's own, unknown to others, and with it all that would hang below the one that is stored.
+      } else if (stored !== own && (i === partialAt || this.#parent[stored] !== parent)) {
+        // This block and those after it stay private: the stored block is on another path, or this one is still written to.
         instead.fill(none, i - from, to - from);
         return;
       }
-      instead[i - from] = above = stored;
+      instead[i - from] = parent = stored;
     }
   }
 
-  /** Makes the block the first of those below its parent. */
+  /** Makes the block the first child of its parent. */
   #link(block: BlockId): void {
-    const above = this.#above[block];
-    const first = above === none ? this.#top : this.#below[above];
-    if (above === none) this.#top = block;
-    else this.#below[above] = block;
+    const parent = this.#parent[block];
+    const first = parent === none ? this.#firstRoot : this.#firstChild[parent];
+    if (parent === none) this.#firstRoot = block;
+    else this.#firstChild[parent] = block;
     if (first !== none) {
       this.#next[block] = first;
       this.#previous[first] = block;
     }
-    if (above === none) return;
-    // A block that is about to be held instead of a duplicate: a leaf no longer.
-    if (first === none && !this.#any && this.#host.isIdle(above)) this.#host.blocked(above);
+    if (parent === none) return;
+    // The parent is the stored block that the request is about to reference instead of its duplicate; it is no leaf now.
+    if (first === none && !this.#anyVictim && this.#host.isIdle(parent)) this.#host.blocked(parent);
   }
 
-  /** The block may have siblings. */
-  #unlink(block: BlockId, above: BlockId, next: BlockId): void {
+  /** Unlinks a block that may have siblings. */
+  #unlink(block: BlockId, parent: BlockId, next: BlockId): void {
     const previous = this.#previous[block];
     if (previous !== none) this.#next[previous] = next;
-    else if (above !== none) this.#below[above] = next;
-    else this.#top = next;
+    else if (parent !== none) this.#firstChild[parent] = next;
+    else this.#firstRoot = next;
     if (next !== none) this.#previous[next] = previous;
     this.#next[block] = this.#previous[block] = none;
   }
 
-  /** Takes the block out; returns the one above it, if that may be evicted now and could not before. */
+  /** Removes the block; returns its parent if that has become evictable, else `none`. */
   #remove(block: BlockId): EntryId {
-    const above = this.#above[block];
+    const parent = this.#parent[block];
     const next = this.#next[block];
-    if (above !== none && next === none && this.#below[above] === block) this.#below[above] = none;
-    else this.#unlink(block, above, next);
+    if (parent !== none && next === none && this.#firstChild[parent] === block) this.#firstChild[parent] = none;
+    else this.#unlink(block, parent, next);
     this.#blockOf[this.#keyOf[block]] = evicted;
     this.blockCount--;
-    return above !== none && this.#below[above] === none && !this.#any && this.#host.isIdle(above) ? above : none;
+    return parent !== none && this.#firstChild[parent] === none && !this.#anyVictim && this.#host.isIdle(parent)
+      ? parent
+      : none;
   }
 
-  /** The end of one of the paths below a block, or the block itself; without a stack, for paths can be long. */
+  /** The leaf at the end of the path of first children, or the block itself if it is a leaf; iterative, as paths are long. */
   #deepest(block: BlockId): BlockId {
-    const below = this.#below;
-    while (below[block] !== none) block = below[block];
+    const firstChild = this.#firstChild;
+    while (firstChild[block] !== none) block = firstChild[block];
     return block;
   }
 
@@ -277,16 +284,16 @@ class BlockTrie implements PrefixIndex, LeafIndex {
     const host = this.#host;
     const idle = host.isIdle(block);
     host.dropped(block, this.isEvictable(block));
-    const above = this.#remove(block);
+    const parent = this.#remove(block);
     if (idle) this.evictableBlocks--;
     host.forgotten(block);
-    if (above !== none) host.evictable(above);
+    if (parent !== none) host.evictable(parent);
   }
 }
 
 export const blockTrie: IndexPlugin = {
   name: "block-trie",
-  about: "a trie with one block an edge; what nothing extends is evicted first",
+  about: "a trie with one block per node; leaves are evicted first",
   source: "LMDeploy (issue 1407, PR 1429); TensorRT-LLM",
   defaults: { victims: "leaf", duplicates: "swap" },
   supports: {

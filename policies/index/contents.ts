@@ -1,21 +1,21 @@
 import { grown } from "../../core/grown.ts";
 import type { Match } from "../../core/plugins/index.ts";
 
-/** What the place of a content holds that is not stored, instead of a block. */
+/** Values in an array of blocks by content id for content that is not stored. */
 export const absent = { never: -1, evicted: -2 } as const;
 
 // A module constant, because a property of an imported object costs a load in the innermost loops.
 const never = absent.never;
 
-/** Room for content ids below `distinct` in an array of blocks by content. */
-export function roomFor(blockOf: Int32Array, distinct: number): Int32Array {
+/** Grows an array of blocks by content id so that it has room for all ids below `distinct`. */
+export function grownForKeys(blockOf: Int32Array, distinct: number): Int32Array {
   const known = blockOf.length;
   return distinct <= known ? blockOf : grown(blockOf, Math.max(distinct, 2 * known)).fill(never, known);
 }
 
 /**
- * `PrefixIndex.match` in a tree: `before` is the block that precedes a stored one in its prompt. What is not found is said
- * in `table`, and how much of it was stored before.
+ * `PrefixIndex.match` of a tree. `before`: by stored block, the block before it in its prompt. Writes the matched blocks
+ * to `table`, then `never` or `evicted` for the other contents.
  */
 export function matchPath(
   blockOf: Int32Array,
@@ -31,7 +31,7 @@ export function matchPath(
   let last = -1;
   for (; i < count; i++) {
     const block = blockOf[keys[shift + i]];
-    // Where hashes are trusted, a content may be stored on another path.
+    // With the rule `collision=trust`, a content may be stored on another path.
     if (block < 0 || before[block] !== last) break;
     table[i] = last = block;
   }

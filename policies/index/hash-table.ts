@@ -7,14 +7,14 @@ import type {
   Match,
   PrefixIndex,
 } from "../../core/plugins/index.ts";
-import { absent, roomFor } from "./contents.ts";
+import { absent, grownForKeys } from "./contents.ts";
 
 const { never, evicted } = absent;
 
 /**
- * One entry a block, found by what it and everything before it holds; entry and block have the same number. The hash
- * table proper, with chained hash and comparison of content, is `ContentIds`: it numbers contents densely and exactly,
- * so that here a content finds its block in an array.
+ * A hash table of blocks, keyed by the content of a block and of all blocks before it; an entry has the number of its
+ * block. The chained hash and the comparison of contents are in `ContentIds`, which numbers contents densely and exactly,
+ * so that this index finds the block of a content id in an array.
  */
 class HashTable implements PrefixIndex {
   readonly remembersEvicted = true;
@@ -24,10 +24,10 @@ class HashTable implements PrefixIndex {
   readonly #duplicates: string;
   readonly #swaps: boolean;
   readonly #victim = new Int32Array(1);
-  /** Block that holds a content, or `never` or `evicted`. */
+  /** By content id: the block that stores it, `never` or `evicted`. */
   #blockOf: Int32Array = new Int32Array(64).fill(never);
-  /** Only where equal contents may both stay (`keep`, `adopt`, `newest`): the block to be found after this one. */
-  readonly #alike = new Map<BlockId, BlockId>();
+  /** Under `duplicates=keep`, `adopt` and `newest`: the next block in the list of blocks with the same content. */
+  readonly #nextDuplicate = new Map<BlockId, BlockId>();
 
   constructor({ host, rules }: IndexContext) {
     this.#host = host;
@@ -40,7 +40,7 @@ class HashTable implements PrefixIndex {
   }
 
   expectKeys(distinct: number): void {
-    this.#blockOf = roomFor(this.#blockOf, distinct);
+    this.#blockOf = grownForKeys(this.#blockOf, distinct);
   }
 
   match(keys: Uint32Array, start: number, count: number, table: Int32Array, found: Match): void {
@@ -54,16 +54,16 @@ class HashTable implements PrefixIndex {
     }
     found.blocks = i;
     let absent = 0;
-    let remembered = 0;
+    let evictedCount = 0;
     for (; i < count; i++) {
       const block = blockOf[keys[shift + i]];
       table[i] = block;
       if (block >= 0) continue;
       absent++;
-      remembered += never - block;
+      evictedCount += never - block;
     }
     found.absent = absent;
-    found.evicted = remembered;
+    found.evicted = evictedCount;
   }
 
   matched(blocks: Int32Array, count: number): void {
@@ -110,7 +110,7 @@ class HashTable implements PrefixIndex {
   evictMany(entries: Int32Array, from: number, to: number): void {
     const count = to - from;
     this.evictableBlocks -= count;
-    if (this.#alike.size > 0) {
+    if (this.#nextDuplicate.size > 0) {
       for (let i = from; i < to; i++) this.#remove(entries[i]);
       return;
     }
@@ -130,7 +130,7 @@ class HashTable implements PrefixIndex {
 
   *blocks(): Iterable<BlockId> {
     for (const block of this.#blockOf) if (block >= 0) yield block;
-    yield* this.#alike.values();
+    yield* this.#nextDuplicate.values();
   }
 
   isEvictable(entry: EntryId): boolean {
@@ -139,7 +139,7 @@ class HashTable implements PrefixIndex {
 
   *duplicatesOf(block: BlockId): Iterable<BlockId> {
     let next: BlockId | undefined = this.#blockOf[this.#host.columns.key[block]];
-    for (; next !== undefined; next = this.#alike.get(next)) yield next;
+    for (; next !== undefined; next = this.#nextDuplicate.get(next)) yield next;
   }
 
   entryOf(block: BlockId): EntryId {
@@ -148,20 +148,20 @@ class HashTable implements PrefixIndex {
 
   grow(): void {}
 
-  /** From block i on, where some content is stored already, one by one. */
+  /** Inserts blocks `[first, to)` one by one; the content of some is stored already. */
   #insertRest(insertion: Insertion, first: number): void {
     const { table, from, to, instead } = insertion;
     for (let i = from; i < first; i++) instead[i - from] = table[i];
     for (let i = first; i < to; i++) {
       instead[i - from] = table[i];
-      if (!this.#insertAgain(insertion, i)) continue;
+      if (!this.#insertOne(insertion, i)) continue;
       this.blockCount++;
       this.#host.createdBlocks(insertion, i, i + 1);
     }
   }
 
-  /** Block i, whose content may be stored already. Whether it becomes an entry. */
-  #insertAgain({ keys, start, table, from, partialAt, instead }: Insertion, i: number): boolean {
+  /** Inserts block i, whose content may be stored already; returns whether the block became an entry. */
+  #insertOne({ keys, start, table, from, partialAt, instead }: Insertion, i: number): boolean {
     const own = table[i];
     const key = keys[start + i];
     const stored = this.#blockOf[key];
@@ -175,10 +175,10 @@ class HashTable implements PrefixIndex {
     }
     const first = this.#blockOf[key];
     if (first >= 0 && this.#duplicates !== "newest") {
-      this.#addAlike(first, own);
+      this.#appendDuplicate(first, own);
     } else {
       this.#blockOf[key] = own;
-      if (first >= 0) this.#alike.set(own, first);
+      if (first >= 0) this.#nextDuplicate.set(own, first);
     }
     this.#host.columns.key[own] = key;
     return true;
@@ -186,38 +186,40 @@ class HashTable implements PrefixIndex {
 
   /** Whether `own` is among the blocks with the content of `first`. */
   #isStored(own: BlockId, first: BlockId): boolean {
-    for (let block: BlockId | undefined = first; block !== undefined; block = this.#alike.get(block)) {
+    for (let block: BlockId | undefined = first; block !== undefined; block = this.#nextDuplicate.get(block)) {
       if (block === own) return true;
     }
     return false;
   }
 
-  /** Behind all with the same content: a lookup finds the one that was inserted first. */
-  #addAlike(first: BlockId, own: BlockId): void {
+  /** Appends a block to the list of blocks with the same content: a match finds the one that was inserted first. */
+  #appendDuplicate(first: BlockId, own: BlockId): void {
     let last = first;
-    for (let next = this.#alike.get(last); next !== undefined; next = this.#alike.get(last)) last = next;
-    this.#alike.set(last, own);
+    for (let next = this.#nextDuplicate.get(last); next !== undefined; next = this.#nextDuplicate.get(last))
+      last = next;
+    this.#nextDuplicate.set(last, own);
   }
 
   #remove(block: BlockId): void {
     const key = this.#host.columns.key[block];
-    const after = this.#alike.get(block);
+    const after = this.#nextDuplicate.get(block);
     let before = this.#blockOf[key];
     if (before === block) {
       this.#blockOf[key] = after ?? evicted;
     } else {
-      while (this.#alike.get(before) !== block) before = this.#alike.get(before)!;
-      if (after === undefined) this.#alike.delete(before);
-      else this.#alike.set(before, after);
+      while (this.#nextDuplicate.get(before) !== block) before = this.#nextDuplicate.get(before)!;
+      if (after === undefined) this.#nextDuplicate.delete(before);
+      else this.#nextDuplicate.set(before, after);
     }
-    this.#alike.delete(block);
+    this.#nextDuplicate.delete(block);
     this.blockCount--;
   }
 }
 
 export const hashTable: IndexPlugin = {
   name: "hash-table",
-  about: "one entry a block, found by the chained hash of everything up to its end, confirmed by content",
+  about:
+    "one entry per block, found by the chained hash of the prefix that ends with it, confirmed by comparing content",
   source: "vLLM automatic prefix caching (vllm/v1/core/block_pool.py)",
   supports: {
     "match-limit": "any",

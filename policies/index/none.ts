@@ -1,11 +1,11 @@
 import { InvariantError } from "../../core/errors.ts";
 import type { IndexPlugin, PrefixIndex } from "../../core/plugins/index.ts";
 
-const unused = (what: string) => (): never => {
-  throw new InvariantError(`the index "none" stores nothing, yet ${what}`);
+const unused = (method: string) => (): never => {
+  throw new InvariantError(`the index "none" stores no blocks, but ${method}() was called`);
 };
 
-/** Stores nothing and finds nothing: the baseline without prefix caching. */
+/** Stores no blocks and matches nothing: the baseline without prefix caching. */
 const nothing: PrefixIndex = {
   evictableBlocks: 0,
   blockCount: 0,
@@ -20,11 +20,11 @@ const nothing: PrefixIndex = {
     instead.fill(-1, 0, to - from);
     return false;
   },
-  referenced: (_blocks, count) => count > 0 && unused("a block of it was held")(),
-  released: (_blocks, count) => count > 0 && unused("a block of it was released")(),
-  evict: unused("an entry of it was evicted"),
-  forget: unused("a block of it was forgotten"),
-  entryOf: unused("a block of it was looked up"),
+  referenced: (_blocks, count) => count > 0 && unused("referenced")(),
+  released: (_blocks, count) => count > 0 && unused("released")(),
+  evict: unused("evict"),
+  forget: unused("forget"),
+  entryOf: unused("entryOf"),
   isEvictable: () => false,
   blocks: () => [],
   grow: () => {},

@@ -2,24 +2,24 @@ import type { IndexPlugin, RequestView } from "../../core/plugins/index.ts";
 import { blockTrie } from "./block-trie.ts";
 import { wholePrefixes, wholePrefixIndex } from "./prompt-table.ts";
 
-/** Whole blocks of the prefix that the user has marked. */
+/** Number of full blocks of the marked prefix. */
 const markedBlocks = ({ markedTokens, promptBlocks }: RequestView, blockTokens: number): number =>
   Math.min(promptBlocks, Math.floor(markedTokens / blockTokens));
 
-/** Prefixes that users mark, each by itself: one that begins another shares nothing with it. */
+/** Stores the marked prefix of each request as one entry; a prefix and its extension share no blocks. */
 export const prefixPool: IndexPlugin = {
   name: "prefix-pool",
-  about: "prefixes that requests mark, cut to whole blocks, usable after the step that computes them; each by itself",
+  about: "one entry per marked prefix, in full blocks, available after the step that computes it; no sharing of blocks",
   source: "vLLM PrefixPool (PR 1669)",
   ...wholePrefixes,
   unit: "marked",
   create: (context, blockCount) => wholePrefixIndex(context, blockCount, markedBlocks, false),
 };
 
-/** The same, but prefixes that begin alike share blocks, and the longest one that a request's begins with is used. */
+/** Stores marked prefixes in a trie: prefixes share the blocks of their common beginning, and the longest match is used. */
 export const prefixTrie: IndexPlugin = {
   name: "prefix-trie",
-  about: "prefixes that requests mark, in a trie: those that begin alike share blocks, the longest is used",
+  about: "marked prefixes in a trie: common beginnings share blocks, the longest match is used",
   source: "vLLM PrefixTrie (added to PR 1669)",
   unit: "marked-paths",
   defaults: { ...blockTrie.defaults, publish: "step" },

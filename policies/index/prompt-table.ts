@@ -9,18 +9,18 @@ import type {
   PrefixIndex,
   RequestView,
 } from "../../core/plugins/index.ts";
-import { absent, roomFor } from "./contents.ts";
+import { absent, grownForKeys } from "./contents.ts";
 
 const { never, evicted } = absent;
 const none = -1;
 
-/** Blocks of a request that are stored, as one entry. */
-export type StoredPart = (request: RequestView, blockTokens: number) => number;
+/** The number of leading blocks of a request that are stored as one entry. */
+export type StoredBlockCount = (request: RequestView, blockTokens: number) => number;
 
 /**
- * Whole prefixes, found by their end: what ends with a content is that content's prefix. An entry has blocks of its own,
- * shared with no other entry, and its number is that of its last block. What does not end where an entry ends finds
- * nothing, however much of it is stored.
+ * A table of whole prefixes, keyed by the content id of their last block, which identifies the whole prefix. An entry has
+ * the number of its last block and shares no block with another entry. A lookup matches an entry completely or not at
+ * all.
  */
 class PromptTable implements PrefixIndex {
   evictableBlocks = 0;
@@ -28,46 +28,46 @@ class PromptTable implements PrefixIndex {
   entryCount = 0;
   readonly #host: IndexContext["host"];
   readonly #blockTokens: number;
-  readonly #part: StoredPart;
-  /** Entry that ends with a content, or `never` or `evicted`. */
-  #entryOf: Int32Array = new Int32Array(64).fill(never);
-  // By block: the entry that it belongs to, and the block before it.
-  #owner: Int32Array;
+  readonly #storedBlocks: StoredBlockCount;
+  /** By content id: the entry that ends with it, `never` or `evicted`. */
+  #entryOfKey: Int32Array = new Int32Array(64).fill(never);
+  // By block: its entry, and the block before it.
+  #entryOfBlock: Int32Array;
   #before: Int32Array;
-  // By entry: its length in blocks (0: there is no such entry), and how many of these are held.
+  // By entry: its length in blocks (0: no such entry), and how many of them are referenced.
   #length: Int32Array;
-  #heldBlocks: Int32Array;
-  // Entries by last use or else by age, in use or not: the oldest first.
+  #referencedBlocks: Int32Array;
+  // A linked list of all entries, referenced or not, by last use or by insertion, the oldest first.
   readonly #byUse: boolean;
   #newer: Int32Array;
   #older: Int32Array;
   #oldest = none;
   #newest = none;
-  #blocks = new Int32Array(64);
+  #removedBlocks = new Int32Array(64);
 
-  constructor({ host, blockTokens }: IndexContext, blockCount: number, part: StoredPart, byUse: boolean) {
+  constructor({ host, blockTokens }: IndexContext, blockCount: number, storedBlocks: StoredBlockCount, byUse: boolean) {
     this.#byUse = byUse;
     this.#host = host;
     this.#blockTokens = blockTokens;
-    this.#part = part;
-    this.#owner = new Int32Array(blockCount).fill(none);
+    this.#storedBlocks = storedBlocks;
+    this.#entryOfBlock = new Int32Array(blockCount).fill(none);
     this.#before = new Int32Array(blockCount);
     this.#length = new Int32Array(blockCount);
-    this.#heldBlocks = new Int32Array(blockCount);
+    this.#referencedBlocks = new Int32Array(blockCount);
     this.#newer = new Int32Array(blockCount);
     this.#older = new Int32Array(blockCount);
   }
 
   stores(request: RequestView): number {
-    return this.#part(request, this.#blockTokens);
+    return this.#storedBlocks(request, this.#blockTokens);
   }
 
   expectKeys(distinct: number): void {
-    this.#entryOf = roomFor(this.#entryOf, distinct);
+    this.#entryOfKey = grownForKeys(this.#entryOfKey, distinct);
   }
 
   match(keys: Uint32Array, start: number, count: number, table: Int32Array, found: Match): void {
-    const entry = count === 0 ? never : this.#entryOf[keys[start + count - 1]];
+    const entry = count === 0 ? never : this.#entryOfKey[keys[start + count - 1]];
     const isStored = entry >= 0 && this.#length[entry] === count;
     found.blocks = isStored ? count : 0;
     found.absent = count - found.blocks;
@@ -84,7 +84,7 @@ class PromptTable implements PrefixIndex {
   }
 
   matched(blocks: Int32Array): void {
-    const entry = this.#owner[blocks[0]];
+    const entry = this.#entryOfBlock[blocks[0]];
     if (this.#byUse) {
       this.#unlink(entry);
       this.#link(entry);
@@ -94,8 +94,8 @@ class PromptTable implements PrefixIndex {
 
   referenced(blocks: Int32Array, count: number): void {
     for (let i = 0; i < count; i++) {
-      const entry = this.#owner[blocks[i]];
-      if (this.#heldBlocks[entry]++ > 0) continue;
+      const entry = this.#entryOfBlock[blocks[i]];
+      if (this.#referencedBlocks[entry]++ > 0) continue;
       this.#host.blocked(entry);
       this.evictableBlocks -= this.#length[entry];
     }
@@ -103,8 +103,8 @@ class PromptTable implements PrefixIndex {
 
   released(blocks: Int32Array, count: number): void {
     for (let i = 0; i < count; i++) {
-      const entry = this.#owner[blocks[i]];
-      if (--this.#heldBlocks[entry] > 0) continue;
+      const entry = this.#entryOfBlock[blocks[i]];
+      if (--this.#referencedBlocks[entry] > 0) continue;
       this.evictableBlocks += this.#length[entry];
       this.#host.touch(entry);
       this.#host.evictable(entry);
@@ -113,9 +113,9 @@ class PromptTable implements PrefixIndex {
 
   insert({ keys, start, table, from, to, partialAt, promptTokens, instead }: Insertion): boolean {
     const key = keys[start + to - 1];
-    const stored = this.#entryOf[key];
+    const stored = this.#entryOfKey[key];
     if (from > 0) {
-      // Its beginning was found as a prefix that is stored: there is nothing to add.
+      // The beginning of the prefix is stored as an entry of its own, and entries share no blocks.
       instead.fill(none, 0, to - from);
       return false;
     }
@@ -128,12 +128,12 @@ class PromptTable implements PrefixIndex {
       return false;
     }
     const entry = table[to - 1];
-    this.#entryOf[key] = entry;
+    this.#entryOfKey[key] = entry;
     for (let i = 0; i < to; i++) {
-      this.#owner[table[i]] = entry;
+      this.#entryOfBlock[table[i]] = entry;
       this.#before[table[i]] = i === 0 ? none : table[i - 1];
     }
-    this.#length[entry] = this.#heldBlocks[entry] = to;
+    this.#length[entry] = this.#referencedBlocks[entry] = to;
     this.blockCount += to;
     this.entryCount++;
     this.#link(entry);
@@ -145,17 +145,17 @@ class PromptTable implements PrefixIndex {
   evict(entry: EntryId): void {
     const length = this.#length[entry];
     this.evictableBlocks -= length;
-    const blocks = this.#take(entry);
+    const blocks = this.#remove(entry);
     this.#host.evicted(blocks, length);
   }
 
   forget(block: BlockId): void {
-    const entry = this.#owner[block];
+    const entry = this.#entryOfBlock[block];
     const length = this.#length[entry];
     const isIdle = this.isEvictable(entry);
     this.#host.dropped(entry, isIdle);
     if (isIdle) this.evictableBlocks -= length;
-    const blocks = this.#take(entry);
+    const blocks = this.#remove(entry);
     for (let i = 0; i < length; i++) this.#host.forgotten(blocks[i]);
   }
 
@@ -171,42 +171,42 @@ class PromptTable implements PrefixIndex {
   }
 
   isEvictable(entry: EntryId): boolean {
-    return this.#length[entry] > 0 && this.#heldBlocks[entry] === 0;
+    return this.#length[entry] > 0 && this.#referencedBlocks[entry] === 0;
   }
 
   entryOf(block: BlockId): EntryId {
-    return this.#owner[block];
+    return this.#entryOfBlock[block];
   }
 
   grow(blockCount: number): void {
-    const known = this.#owner.length;
-    this.#owner = grown(this.#owner, blockCount).fill(none, known);
+    const oldCount = this.#entryOfBlock.length;
+    this.#entryOfBlock = grown(this.#entryOfBlock, blockCount).fill(none, oldCount);
     this.#before = grown(this.#before, blockCount);
     this.#length = grown(this.#length, blockCount);
-    this.#heldBlocks = grown(this.#heldBlocks, blockCount);
+    this.#referencedBlocks = grown(this.#referencedBlocks, blockCount);
     this.#newer = grown(this.#newer, blockCount);
     this.#older = grown(this.#older, blockCount);
   }
 
-  /** Takes the entry out; returns its blocks, deepest first. */
-  #take(entry: EntryId): Int32Array {
+  /** Removes the entry; returns its blocks, deepest first. */
+  #remove(entry: EntryId): Int32Array {
     const length = this.#length[entry];
-    if (length > this.#blocks.length) this.#blocks = new Int32Array(2 * length);
-    this.#entryOf[this.#host.columns.key[entry]] = evicted;
+    if (length > this.#removedBlocks.length) this.#removedBlocks = new Int32Array(2 * length);
+    this.#entryOfKey[this.#host.columns.key[entry]] = evicted;
     let block = entry;
     for (let i = 0; i < length; i++) {
-      this.#blocks[i] = block;
-      this.#owner[block] = none;
+      this.#removedBlocks[i] = block;
+      this.#entryOfBlock[block] = none;
       block = this.#before[block];
     }
     this.#unlink(entry);
-    this.#length[entry] = this.#heldBlocks[entry] = 0;
+    this.#length[entry] = this.#referencedBlocks[entry] = 0;
     this.blockCount -= length;
     this.entryCount--;
-    return this.#blocks;
+    return this.#removedBlocks;
   }
 
-  /** Makes the entry the youngest. */
+  /** Appends the entry to the list as the newest. */
   #link(entry: EntryId): void {
     this.#older[entry] = this.#newest;
     this.#newer[entry] = none;
@@ -225,7 +225,7 @@ class PromptTable implements PrefixIndex {
   }
 }
 
-/** What an index of whole prefixes can do: it is used as a whole, or not at all. */
+/** Rules that an index of whole prefixes supports. */
 export const wholePrefixes = {
   defaults: { publish: "step", duplicates: "swap" },
   supports: {
@@ -240,18 +240,17 @@ export const wholePrefixes = {
   },
 } as const satisfies Pick<IndexPlugin, "defaults" | "supports">;
 
-/** `byUse`: a limit drops what was used longest ago, else what was inserted longest ago. */
+/** `byUse`: the rules `max-entries` and `prefix-blocks` drop the least recently used entry, else the oldest. */
 export const wholePrefixIndex = (
   context: IndexContext,
   blockCount: number,
-  part: StoredPart,
+  storedBlocks: StoredBlockCount,
   byUse: boolean,
-): PrefixIndex => new PromptTable(context, blockCount, part, byUse);
+): PrefixIndex => new PromptTable(context, blockCount, storedBlocks, byUse);
 
 export const promptTable: IndexPlugin = {
   name: "prompt-table",
-  about:
-    "one entry a prompt, found by the very same prompt; its last block may be partial, and is copied when written to",
+  about: "one entry per prompt, matched by the identical prompt only; a partial last block is copied on write",
   source: "roseinfer (PrefixCache)",
   ...wholePrefixes,
   unit: "prompt",

@@ -10,25 +10,26 @@ import type {
   Match,
   PrefixIndex,
 } from "../../core/plugins/index.ts";
-import { absent, matchPath, roomFor } from "./contents.ts";
+import { absent, grownForKeys, matchPath } from "./contents.ts";
 
 const { never, evicted } = absent;
 
 const none = -1;
 
-/** Room for runs to begin with; most are far longer than a block. */
-const firstRuns = 256;
+/** Initial capacity in nodes; most nodes have many blocks. */
+const initialNodes = 256;
 
 /**
- * A radix tree: an entry is a run of blocks, as long as nobody's prefix ends or parts inside it. A request that uses
- * part of a run cuts it, so a run is held whole or not at all; only runs that nothing extends may go, from their end.
+ * A radix tree: an entry is a node with a run of consecutive blocks. A node is split where another prefix ends or diverges
+ * inside its run, so a node's blocks are either all referenced or all unreferenced. Only leaves are evictable, from their
+ * end.
  *
- *   before   [0 1 2 3 4 5 6 7]           one run
+ *   before   [0 1 2 3 4 5 6 7]           one node
  *   after    [0 1 2] ── [3 4 5 6 7]      `upper`, a new entry, and `lower`, which keeps its number
  *                   └── [3' 4']
  *
- * As in a block trie, a block is stored only below blocks that its request holds. Content ids stand for a block's tokens
- * and the whole path above (compared where the id was given), so one array finds any block of any run.
+ * As in a block trie, a block is inserted only below blocks that its request references. A content id identifies a block's
+ * tokens and the whole path to it, so one array indexed by content id finds any block.
  */
 class RadixTree implements PrefixIndex {
   readonly remembersEvicted = true;
@@ -38,28 +39,28 @@ class RadixTree implements PrefixIndex {
   readonly #host: IndexContext["host"];
   readonly #blockTokens: number;
   readonly #unit: string;
-  /** Block that holds a content, or `never` or `evicted`. */
+  /** By content id: the block that stores it, `never` or `evicted`. */
   #blockOf: Int32Array = new Int32Array(64).fill(never);
-  // By block: its content, its run, and the block before it in the prompt.
+  // By block: its content id, its node, and the block before it in the prompt.
   #keyOf: Uint32Array;
-  #runOf: Int32Array;
+  #nodeOf: Int32Array;
   #before: Int32Array;
-  // By run: its last block, its length in blocks (0: there is no such run), how many of these are held, and where it
-  // begins and ends, in tokens of the prompt.
-  #last: Int32Array = new Int32Array(firstRuns);
-  #length: Int32Array = new Int32Array(firstRuns);
-  #heldBlocks: Int32Array = new Int32Array(firstRuns);
-  #start: Uint32Array = new Uint32Array(firstRuns);
-  #end: Uint32Array = new Uint32Array(firstRuns);
-  // By run: the run above, the first one below, whose siblings follow. Those at the root are not listed.
-  #above: Int32Array = new Int32Array(firstRuns);
-  #below: Int32Array = new Int32Array(firstRuns);
-  #next: Int32Array = new Int32Array(firstRuns);
-  #previous: Int32Array = new Int32Array(firstRuns);
-  /** Numbers of runs that are gone, and the first that was never used. */
-  #free: Int32Array = new Int32Array(firstRuns);
+  // By node: its last block, its length in blocks (0: no such node), how many of them are referenced, and its start and
+  // end, in tokens of the prompt.
+  #last: Int32Array = new Int32Array(initialNodes);
+  #length: Int32Array = new Int32Array(initialNodes);
+  #referencedBlocks: Int32Array = new Int32Array(initialNodes);
+  #start: Uint32Array = new Uint32Array(initialNodes);
+  #end: Uint32Array = new Uint32Array(initialNodes);
+  // By node: its parent, its first child and its siblings. Nodes without a parent are not linked as siblings.
+  #parent: Int32Array = new Int32Array(initialNodes);
+  #firstChild: Int32Array = new Int32Array(initialNodes);
+  #next: Int32Array = new Int32Array(initialNodes);
+  #previous: Int32Array = new Int32Array(initialNodes);
+  /** Numbers of removed nodes, to be used again, and (`#unused`) the first number that was never used. */
+  #free: Int32Array = new Int32Array(initialNodes);
   #freeCount = 0;
-  #victims = new Int32Array(firstRuns);
+  #victims = new Int32Array(initialNodes);
   #unused = 0;
 
   constructor({ host, rules, blockTokens }: IndexContext, blockCount: number) {
@@ -67,12 +68,12 @@ class RadixTree implements PrefixIndex {
     this.#blockTokens = blockTokens;
     this.#unit = rules["victim-unit"];
     this.#keyOf = new Uint32Array(blockCount);
-    this.#runOf = new Int32Array(blockCount);
+    this.#nodeOf = new Int32Array(blockCount);
     this.#before = new Int32Array(blockCount);
   }
 
   expectKeys(distinct: number): void {
-    this.#blockOf = roomFor(this.#blockOf, distinct);
+    this.#blockOf = grownForKeys(this.#blockOf, distinct);
   }
 
   match(keys: Uint32Array, start: number, count: number, table: Int32Array, found: Match): void {
@@ -80,32 +81,32 @@ class RadixTree implements PrefixIndex {
   }
 
   isLeaf(block: BlockId): boolean {
-    const run = this.#runOf[block];
-    return this.#last[run] === block && this.#below[run] === none;
+    const node = this.#nodeOf[block];
+    return this.#last[node] === block && this.#firstChild[node] === none;
   }
 
   cut(blocks: Int32Array, count: number): void {
-    this.#cutBehind(blocks[count - 1]);
+    this.#splitAfter(blocks[count - 1]);
   }
 
   matched(blocks: Int32Array, count: number): void {
     if (!this.#host.countsHits) return;
     let last = none;
     for (let i = 0; i < count; i++) {
-      const run = this.#runOf[blocks[i]];
-      if (run !== last) this.#host.hit(run);
-      last = run;
+      const node = this.#nodeOf[blocks[i]];
+      if (node !== last) this.#host.hit(node);
+      last = node;
     }
   }
 
   referenced(blocks: Int32Array, count: number): void {
     this.evictableBlocks -= count;
     for (let i = 0; i < count; ) {
-      const run = this.#runOf[blocks[i]];
-      // All of a run that nobody held, or block by block what takes the place of duplicates.
-      const length = Math.min(count - i, this.#length[run] - this.#heldBlocks[run]);
-      if (this.isEvictable(run)) this.#host.blocked(run);
-      this.#heldBlocks[run] += length;
+      const node = this.#nodeOf[blocks[i]];
+      // The whole of an unreferenced node, or single blocks that are referenced instead of duplicates.
+      const length = Math.min(count - i, this.#length[node] - this.#referencedBlocks[node]);
+      if (this.isEvictable(node)) this.#host.blocked(node);
+      this.#referencedBlocks[node] += length;
       i += length;
     }
   }
@@ -113,30 +114,30 @@ class RadixTree implements PrefixIndex {
   released(blocks: Int32Array, count: number): void {
     this.evictableBlocks += count;
     for (let i = 0; i < count; ) {
-      const run = this.#runOf[blocks[i]];
-      i += this.#heldBlocks[run];
-      assert(i <= count && this.#runOf[blocks[i - 1]] === run, "a run was held in part");
-      this.#heldBlocks[run] = 0;
-      this.#host.touch(run);
-      if (this.#below[run] === none) this.#host.evictable(run);
+      const node = this.#nodeOf[blocks[i]];
+      i += this.#referencedBlocks[node];
+      assert(i <= count && this.#nodeOf[blocks[i - 1]] === node, "a node was referenced in part");
+      this.#referencedBlocks[node] = 0;
+      this.#host.touch(node);
+      if (this.#firstChild[node] === none) this.#host.evictable(node);
     }
   }
 
   insert(insertion: Insertion): boolean {
     const { keys, start, table, from, to } = insertion;
-    const above = from === 0 ? none : table[from - 1];
-    if (above !== none && this.#blockOf[keys[start + from - 1]] !== above) {
+    const parentBlock = from === 0 ? none : table[from - 1];
+    if (parentBlock !== none && this.#blockOf[keys[start + from - 1]] !== parentBlock) {
       insertion.instead.fill(none, 0, to - from);
       return false;
     }
-    const end = this.#insertRun(insertion, above, from);
+    const end = this.#insertNode(insertion, parentBlock, from);
     if (end === to) return true;
     this.#insertRest(insertion, end);
     return false;
   }
 
-  evict(run: EntryId, wantedBlocks: number): void {
-    const length = this.#length[run];
+  evict(node: EntryId, wantedBlocks: number): void {
+    const length = this.#length[node];
     const wanted = this.#unit === "node" ? length : this.#unit === "block" ? 1 : wantedBlocks;
     const count = Math.min(wanted, length);
     if (count > this.#victims.length) this.#victims = new Int32Array(2 * count);
@@ -144,7 +145,7 @@ class RadixTree implements PrefixIndex {
     const blockOf = this.#blockOf;
     const keyOf = this.#keyOf;
     const before = this.#before;
-    let block = this.#last[run];
+    let block = this.#last[node];
     for (let i = 0; i < count; i++) {
       blocks[i] = block;
       blockOf[keyOf[block]] = evicted;
@@ -154,64 +155,64 @@ class RadixTree implements PrefixIndex {
     this.blockCount -= count;
     this.evictableBlocks -= count;
     if (count === length) {
-      this.#removeRun(run);
+      this.#removeNode(node);
     } else {
-      this.#shorten(run, block, count);
-      this.#host.evictable(run);
+      this.#shorten(node, block, count);
+      this.#host.evictable(node);
     }
   }
 
   forget(block: BlockId): void {
-    const run = this.#runOf[block];
+    const node = this.#nodeOf[block];
     const before = this.#before[block];
-    if (this.#length[run] > 1 && this.#last[run] === block && this.#below[run] === none) {
-      const mayGo = this.isEvictable(run);
-      this.#host.dropped(run, mayGo);
-      this.#forgetBlock(block, run);
-      this.#shorten(run, before, 1);
-      if (mayGo) this.#host.evictable(run);
+    if (this.#length[node] > 1 && this.#last[node] === block && this.#firstChild[node] === none) {
+      const wasEvictable = this.isEvictable(node);
+      this.#host.dropped(node, wasEvictable);
+      this.#forgetBlock(block, node);
+      this.#shorten(node, before, 1);
+      if (wasEvictable) this.#host.evictable(node);
       return;
     }
-    // The run that is cut off keeps its number, and begins with the block.
-    if (before !== none && this.#runOf[before] === run) this.#cutBehind(before);
-    this.#dropBelow(run);
-    this.#dropRun(run);
+    // The lower half of the split keeps the node's number and begins with the block.
+    if (before !== none && this.#nodeOf[before] === node) this.#splitAfter(before);
+    this.#dropDescendants(node);
+    this.#dropNode(node);
   }
 
   *blocks(): Iterable<BlockId> {
     for (const block of this.#blockOf) if (block >= 0) yield block;
   }
 
-  isEvictable(run: EntryId): boolean {
-    return this.#length[run] > 0 && this.#heldBlocks[run] === 0 && this.#below[run] === none;
+  isEvictable(node: EntryId): boolean {
+    return this.#length[node] > 0 && this.#referencedBlocks[node] === 0 && this.#firstChild[node] === none;
   }
 
   entryOf(block: BlockId): EntryId {
-    return this.#runOf[block];
+    return this.#nodeOf[block];
   }
 
   grow(blockCount: number): void {
     this.#keyOf = grown(this.#keyOf, blockCount);
-    this.#runOf = grown(this.#runOf, blockCount);
+    this.#nodeOf = grown(this.#nodeOf, blockCount);
     this.#before = grown(this.#before, blockCount);
   }
 
   /**
-   * Stores the insertion's blocks from `from` on as one run, up to the first that is stored already: returns its place. A
-   * partial block ends its run, for all others are of one length.
+   * Stores the insertion's blocks from `from` on as one node, up to the first whose content is stored already, and returns
+   * the index of that block. A partial block ends its node, because all other blocks of a node are full.
    */
-  #insertRun(insertion: Insertion, above: BlockId, from: number): number {
+  #insertNode(insertion: Insertion, parentBlock: BlockId, from: number): number {
     const { keys, start, table, partialAt } = insertion;
     const to = partialAt >= from && partialAt < insertion.to ? partialAt + 1 : insertion.to;
     const shift = start | 0;
     const blockOf = this.#blockOf;
     if (blockOf[keys[shift + from]] >= 0) return from;
     const keyOf = this.#keyOf;
-    const runOf = this.#runOf;
+    const nodeOf = this.#nodeOf;
     const beforeOf = this.#before;
-    if (above !== none) this.#cutBehind(above);
-    const run = this.#newRun();
-    let before = above;
+    if (parentBlock !== none) this.#splitAfter(parentBlock);
+    const node = this.#newNode();
+    let before = parentBlock;
     let i = from | 0;
     for (; i < to; i++) {
       const key = keys[shift + i];
@@ -219,180 +220,180 @@ class RadixTree implements PrefixIndex {
       const block = table[i];
       blockOf[key] = block;
       keyOf[block] = key;
-      runOf[block] = run;
+      nodeOf[block] = node;
       beforeOf[block] = before;
       before = block;
     }
     this.blockCount += i - from;
-    this.#last[run] = before;
-    this.#length[run] = this.#heldBlocks[run] = i - from;
-    this.#start[run] = from * this.#blockTokens;
-    this.#end[run] = blockEnd(insertion, i - 1, this.#blockTokens);
-    this.#below[run] = none;
-    this.#link(run, above === none ? none : runOf[above]);
-    this.#host.created(run, this.#end[run], this.#end[run] - this.#start[run], keyOf[before]);
+    this.#last[node] = before;
+    this.#length[node] = this.#referencedBlocks[node] = i - from;
+    this.#start[node] = from * this.#blockTokens;
+    this.#end[node] = blockEnd(insertion, i - 1, this.#blockTokens);
+    this.#firstChild[node] = none;
+    this.#link(node, parentBlock === none ? none : nodeOf[parentBlock]);
+    this.#host.created(node, this.#end[node], this.#end[node] - this.#start[node], keyOf[before]);
     return i;
   }
 
-  /** From block `first` on, which is stored already. */
+  /** Inserts blocks `[first, to)`; the content of block `first` is stored already. */
   #insertRest(insertion: Insertion, first: number): void {
     const { keys, start, table, from, to, partialAt, instead } = insertion;
     for (let i = from; i < to; i++) instead[i - from] = table[i];
-    let above = first === 0 ? none : table[first - 1];
+    let parentBlock = first === 0 ? none : table[first - 1];
     for (let i = first; i < to; ) {
       const stored = this.#blockOf[keys[start + i]];
       if (stored < 0) {
-        i = this.#insertRun(insertion, above, i);
-        above = table[i - 1];
+        i = this.#insertNode(insertion, parentBlock, i);
+        parentBlock = table[i - 1];
         continue;
       }
-      if (stored !== table[i] && (i === partialAt || this.#before[stored] !== above)) {
-        // It stays the request's own, unknown to others, and with it all that would hang below the one that is stored.
+      if (stored !== table[i] && (i === partialAt || this.#before[stored] !== parentBlock)) {
+        // This block and those after it stay private: the stored block is on another path, or this one is still written to.
         instead.fill(none, i - from, to - from);
         break;
       }
-      instead[i - from] = above = stored;
+      instead[i - from] = parentBlock = stored;
       i++;
     }
-    // What the request holds now instead of its own ends here.
-    if (above !== none) this.#cutBehind(above);
+    // The request references stored blocks instead of its own up to here.
+    if (parentBlock !== none) this.#splitAfter(parentBlock);
   }
 
-  #newRun(): EntryId {
+  #newNode(): EntryId {
     this.entryCount++;
     if (this.#freeCount > 0) return this.#free[--this.#freeCount];
-    if (this.#unused === this.#length.length) this.#growRuns(2 * this.#unused);
+    if (this.#unused === this.#length.length) this.#growNodes(2 * this.#unused);
     return this.#unused++;
   }
 
-  #growRuns(count: number): void {
+  #growNodes(count: number): void {
     this.#last = grown(this.#last, count);
     this.#length = grown(this.#length, count);
-    this.#heldBlocks = grown(this.#heldBlocks, count);
+    this.#referencedBlocks = grown(this.#referencedBlocks, count);
     this.#start = grown(this.#start, count);
     this.#end = grown(this.#end, count);
-    this.#above = grown(this.#above, count);
-    this.#below = grown(this.#below, count);
+    this.#parent = grown(this.#parent, count);
+    this.#firstChild = grown(this.#firstChild, count);
     this.#next = grown(this.#next, count);
     this.#previous = grown(this.#previous, count);
     this.#free = grown(this.#free, count);
   }
 
-  /** Makes the block the last of its run: what follows in the run becomes a run below. */
-  #cutBehind(block: BlockId): void {
-    const lower = this.#runOf[block];
+  /** Splits the block's node so that the block is the last one of its node. */
+  #splitAfter(block: BlockId): void {
+    const lower = this.#nodeOf[block];
     if (this.#last[lower] === block) return;
-    const upper = this.#newRun();
+    const upper = this.#newNode();
     let length = 0;
-    for (let b = block; b !== none && this.#runOf[b] === lower; b = this.#before[b]) {
-      this.#runOf[b] = upper;
+    for (let b = block; b !== none && this.#nodeOf[b] === lower; b = this.#before[b]) {
+      this.#nodeOf[b] = upper;
       length++;
     }
     this.#last[upper] = block;
     this.#length[upper] = length;
     this.#length[lower] -= length;
-    this.#heldBlocks[upper] = this.#heldBlocks[lower] > 0 ? length : 0;
-    this.#heldBlocks[lower] -= this.#heldBlocks[upper];
-    assert(this.#heldBlocks[lower] >= 0, "a run was held in part");
+    this.#referencedBlocks[upper] = this.#referencedBlocks[lower] > 0 ? length : 0;
+    this.#referencedBlocks[lower] -= this.#referencedBlocks[upper];
+    assert(this.#referencedBlocks[lower] >= 0, "a node was referenced in part");
     this.#start[upper] = this.#start[lower];
     this.#start[lower] = this.#end[upper] = this.#start[upper] + length * this.#blockTokens;
-    this.#putAbove(upper, lower);
+    this.#insertParent(upper, lower);
     this.#host.created(upper, this.#end[upper], this.#end[upper] - this.#start[upper], this.#keyOf[block]);
     this.#host.split(lower, upper, this.#end[lower], this.#end[lower] - this.#start[lower]);
   }
 
-  /** The last `count` blocks of a run are gone; it ends with `last` now. */
-  #shorten(run: EntryId, last: BlockId, count: number): void {
-    this.#last[run] = last;
-    this.#length[run] -= count;
-    const tokens = this.#length[run] * this.#blockTokens;
-    this.#end[run] = this.#start[run] + tokens;
-    this.#host.resized(run, this.#end[run], tokens, this.#keyOf[last]);
+  /** Updates a node whose last `count` blocks were removed; it ends with block `last` now. */
+  #shorten(node: EntryId, last: BlockId, count: number): void {
+    this.#last[node] = last;
+    this.#length[node] -= count;
+    const tokens = this.#length[node] * this.#blockTokens;
+    this.#end[node] = this.#start[node] + tokens;
+    this.#host.resized(node, this.#end[node], tokens, this.#keyOf[last]);
   }
 
-  /** A new run takes the place of another, which hangs below it from now on. */
-  #putAbove(upper: EntryId, lower: EntryId): void {
-    const above = this.#above[lower];
+  /** Puts a new node in the place of `lower` and makes `lower` its only child. */
+  #insertParent(upper: EntryId, lower: EntryId): void {
+    const parent = this.#parent[lower];
     const next = this.#next[lower];
     const previous = this.#previous[lower];
-    this.#above[upper] = above;
+    this.#parent[upper] = parent;
     this.#next[upper] = next;
     this.#previous[upper] = previous;
     if (next !== none) this.#previous[next] = upper;
     if (previous !== none) this.#next[previous] = upper;
-    else if (above !== none) this.#below[above] = upper;
-    this.#below[upper] = lower;
-    this.#above[lower] = upper;
+    else if (parent !== none) this.#firstChild[parent] = upper;
+    this.#firstChild[upper] = lower;
+    this.#parent[lower] = upper;
     this.#next[lower] = this.#previous[lower] = none;
   }
 
-  #link(run: EntryId, above: EntryId): void {
-    this.#above[run] = above;
-    this.#next[run] = this.#previous[run] = none;
-    if (above === none) return;
-    const first = this.#below[above];
-    // A run that is about to be held instead of a duplicate: a leaf no longer.
-    if (this.isEvictable(above)) this.#host.blocked(above);
-    this.#below[above] = run;
-    this.#next[run] = first;
-    if (first !== none) this.#previous[first] = run;
+  #link(node: EntryId, parent: EntryId): void {
+    this.#parent[node] = parent;
+    this.#next[node] = this.#previous[node] = none;
+    if (parent === none) return;
+    const first = this.#firstChild[parent];
+    // The parent is the stored node that the request is about to reference instead of its duplicate; it is no leaf now.
+    if (this.isEvictable(parent)) this.#host.blocked(parent);
+    this.#firstChild[parent] = node;
+    this.#next[node] = first;
+    if (first !== none) this.#previous[first] = node;
   }
 
-  #unlink(run: EntryId): void {
-    const above = this.#above[run];
-    if (above === none) return;
-    const next = this.#next[run];
-    const previous = this.#previous[run];
-    if (previous === none) this.#below[above] = next;
+  #unlink(node: EntryId): void {
+    const parent = this.#parent[node];
+    if (parent === none) return;
+    const next = this.#next[node];
+    const previous = this.#previous[node];
+    if (previous === none) this.#firstChild[parent] = next;
     else this.#next[previous] = next;
     if (next !== none) this.#previous[next] = previous;
   }
 
-  /** All blocks of the run are gone: so is the run, and what it extended may be a leaf. */
-  #removeRun(run: EntryId): void {
-    const above = this.#above[run];
-    this.#unlink(run);
-    this.#length[run] = 0;
+  /** Removes a node without blocks; its parent may become an evictable leaf. */
+  #removeNode(node: EntryId): void {
+    const parent = this.#parent[node];
+    this.#unlink(node);
+    this.#length[node] = 0;
     this.entryCount--;
-    this.#free[this.#freeCount++] = run;
-    if (above !== none && this.isEvictable(above)) this.#host.evictable(above);
+    this.#free[this.#freeCount++] = node;
+    if (parent !== none && this.isEvictable(parent)) this.#host.evictable(parent);
   }
 
-  /** Everything below a run can be reached no longer: deepest first, without a stack, for paths can be long. */
-  #dropBelow(top: EntryId): void {
-    let run = top;
+  /** Drops all descendants of a node, deepest first; iterative, as paths are long. */
+  #dropDescendants(top: EntryId): void {
+    let node = top;
     for (;;) {
-      while (this.#below[run] !== none) run = this.#below[run];
-      if (run === top) return;
-      const above = this.#above[run];
-      this.#dropRun(run);
-      run = above;
+      while (this.#firstChild[node] !== none) node = this.#firstChild[node];
+      if (node === top) return;
+      const parent = this.#parent[node];
+      this.#dropNode(node);
+      node = parent;
     }
   }
 
-  #dropRun(run: EntryId): void {
-    this.#host.dropped(run, this.isEvictable(run));
-    let block = this.#last[run];
-    for (let count = this.#length[run]; count > 0; count--) {
+  #dropNode(node: EntryId): void {
+    this.#host.dropped(node, this.isEvictable(node));
+    let block = this.#last[node];
+    for (let count = this.#length[node]; count > 0; count--) {
       const before = this.#before[block];
-      this.#forgetBlock(block, run);
+      this.#forgetBlock(block, node);
       block = before;
     }
-    this.#removeRun(run);
+    this.#removeNode(node);
   }
 
-  #forgetBlock(block: BlockId, run: EntryId): void {
+  #forgetBlock(block: BlockId, node: EntryId): void {
     this.#blockOf[this.#keyOf[block]] = evicted;
     this.blockCount--;
     if (this.#host.isIdle(block)) this.evictableBlocks--;
-    else this.#heldBlocks[run]--;
+    else this.#referencedBlocks[node]--;
     this.#host.forgotten(block);
   }
 }
 
 export const radixTree: IndexPlugin = {
   name: "radix-tree",
-  about: "runs of blocks, cut where prefixes part; runs that nothing extends are evicted first, from their end",
+  about: "nodes are runs of blocks, split where prefixes diverge; leaves are evicted first, from their end",
   source: "SGLang RadixAttention; TGI v3 radix allocator; LightLLM",
   defaults: { victims: "leaf", "victim-unit": "tail", duplicates: "swap" },
   supports: {

@@ -4,11 +4,11 @@ import { radixTree } from "../index/radix-tree.ts";
 import type { Preset } from "../preset.ts";
 
 /**
- * TokenAttention hands out the lowest free slots, as first published; `--allocator token-contiguous` is what its text says.
+ * TokenAttention as first published allocates the lowest free slots; `--allocator token-contiguous` follows its description.
  */
 export const lightllm: Preset = {
   name: "lightllm",
-  about: "radix tree by token, whole leaves by last use; token slots by a prefix sum; found when a request ends",
+  about: "radix tree with pages of 1 token, LRU by whole leaves; token slots; published when a request finishes",
   source: "LightLLM",
   link: "https://github.com/ModelTC/lightllm/blob/main/lightllm/server/router/dynamic_prompt/radix_cache.py",
   index: radixTree,

@@ -4,12 +4,12 @@ import { blockTrie } from "../index/block-trie.ts";
 import type { Preset } from "../preset.ts";
 
 /**
- * One node a block. A sequence publishes its full blocks when they are allocated, answers included; where the trie has an
- * equal block, it takes that one and gives its own back.
+ * One trie node per block. A sequence publishes its full blocks at allocation, output tokens included; where the trie has a
+ * block with the same content, the sequence references that one and releases its own.
  */
 export const lmdeploy: Preset = {
   name: "lmdeploy",
-  about: "block trie, leaves by last use; a block is a hit only if it ends before the prompt does",
+  about: "block trie, LRU by leaves; a block is a hit only if it ends before the end of the prompt",
   source: "LMDeploy, PyTorch engine (PR 1429)",
   link: "https://github.com/InternLM/lmdeploy/pull/1429",
   index: blockTrie,

@@ -4,11 +4,11 @@ import { radixTree } from "../index/radix-tree.ts";
 import type { Preset } from "../preset.ts";
 
 /**
- * SGLang's cache in short: the same tree, another scheduler.
+ * The same radix tree as SGLang, with another scheduler.
  */
 export const miniSglang: Preset = {
   name: "mini-sglang",
-  about: "radix tree by token, whole leaves by last use; served in order of arrival",
+  about: "radix tree with pages of 1 token, LRU by whole leaves; FCFS scheduling",
   source: "mini-sglang",
   link: "https://github.com/sgl-project/mini-sglang",
   index: radixTree,

@@ -4,12 +4,12 @@ import { hashTable } from "../index/hash-table.ts";
 import type { Preset } from "../preset.ts";
 
 /**
- * Blocks wait in one queue in the order in which they were let go, cached or not. They are found after the step that
- * computes them.
+ * One queue of all unreferenced blocks, cached or not, in release order. A block is published after the step that computes
+ * it.
  */
 export const nanoVllm: Preset = {
   name: "nano-vllm",
-  about: "hash table and one queue of free and cached blocks; the newest of equal blocks is found",
+  about: "hash table, one queue of free and idle blocks; of duplicates the newest is matched",
   source: "nano-vllm",
   link: "https://github.com/GeeeekExplorer/nano-vllm",
   index: hashTable,

@@ -4,11 +4,11 @@ import { prefixTrie } from "../index/prefix-pool.ts";
 import type { Preset } from "../preset.ts";
 
 /**
- * As `prefix-pool`, but prefixes that begin alike share their blocks.
+ * As `prefix-pool`, but prefixes share the blocks of their common beginning.
  */
 export const prefixTriePreset: Preset = {
   name: "prefix-trie",
-  about: "prefixes that users mark, in a trie, first in first out; served group by group",
+  about: "marked prefixes in a trie, FIFO; scheduled in groups of equal prefix",
   source: "vLLM PrefixTrie and PrefixGroup (added to PR 1669)",
   link: "https://github.com/vllm-project/vllm/pull/1669",
   index: prefixTrie,

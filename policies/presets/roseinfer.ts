@@ -4,12 +4,12 @@ import { promptTable } from "../index/prompt-table.ts";
 import type { Preset } from "../preset.ts";
 
 /**
- * A prompt finds itself and nothing else. The block that its end shares with the entry is copied when somebody adds to it
- * while others read it. `--rule max-entries=N` is its limit.
+ * A prompt matches only an identical prompt. A partial last block is shared with the entry and copied on write.
+ * `--rule max-entries=N` limits the number of entries.
  */
 export const roseinfer: Preset = {
   name: "roseinfer",
-  about: "whole prompts by last use, with their last logits: the same prompt again computes nothing",
+  about: "whole prompts with their last logits, LRU: a repeated prompt computes no token",
   source: "roseinfer (rosellm), first version",
   link: "https://github.com/chtho-like/rosellm",
   index: promptTable,

@@ -4,12 +4,12 @@ import { radixTree } from "../index/radix-tree.ts";
 import type { Preset } from "../preset.ts";
 
 /**
- * Every token is a slot. A node goes as a whole. `--eviction lfu`, `fifo`, `mru`, `filo`, `slru` and `priority` are its
- * other strategies, `--block-size` its page size.
+ * One token per slot; a node is evicted as a whole. SGLang's other strategies are `--eviction lfu`, `fifo`, `mru`, `filo`,
+ * `slru` and `priority`; its page size is `--block-size`.
  */
 export const sglang: Preset = {
   name: "sglang",
-  about: "radix tree by token, whole leaves by last use; found after each prefill chunk",
+  about: "radix tree with pages of 1 token, LRU by whole leaves; published after each prefill chunk",
   source: "SGLang RadixAttention",
   link: "https://github.com/sgl-project/sglang/blob/main/python/sglang/srt/mem_cache/radix_cache.py",
   index: radixTree,

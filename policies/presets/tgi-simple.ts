@@ -4,11 +4,11 @@ import { noIndex } from "../index/none.ts";
 import type { Preset } from "../preset.ts";
 
 /**
- * What `tgi` is compared with.
+ * TGI without prefix caching: the baseline for `tgi`.
  */
 export const tgiSimple: Preset = {
   name: "tgi-simple",
-  about: "no prefix caching; the longest answer is reserved at admission",
+  about: "no prefix caching; blocks for maxOutputTokens are reserved at admission",
   source: "Text Generation Inference v3, SimpleAllocator",
   link: "https://github.com/huggingface/text-generation-inference/blob/main/backends/v3/src/block_allocator.rs",
   index: noIndex,

@@ -4,12 +4,12 @@ import { radixTree } from "../index/radix-tree.ts";
 import type { Preset } from "../preset.ts";
 
 /**
- * The router reserves all that a request can need, and keeps its prompt when it ends; answers are not kept. A prompt that is
- * cached to its end computes its last token again.
+ * All blocks that a request can need are reserved at admission. Its prompt is published when it finishes; output tokens are
+ * not cached. A prompt that is cached to its end recomputes its last token.
  */
 export const tgi: Preset = {
   name: "tgi",
-  about: "radix tree of prompts, tails of leaves by last use; the longest answer is reserved at admission",
+  about: "radix tree of prompts, LRU by tails of leaves; blocks for maxOutputTokens are reserved at admission",
   source: "Text Generation Inference v3, RadixAllocator",
   link: "https://github.com/huggingface/text-generation-inference/blob/main/backends/v3/src/radix.rs",
   index: radixTree,

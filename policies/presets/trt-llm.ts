@@ -4,12 +4,12 @@ import { blockTrie } from "../index/block-trie.ts";
 import type { Preset } from "../preset.ts";
 
 /**
- * A request stores its blocks when it ends, the incomplete last one too, but never its last token. A block that begins as
- * the prompt goes on is taken over if nobody uses or extends it, else copied.
+ * A request publishes its blocks when it finishes, including the partial last one, without the last token. A block that
+ * matches in part is taken over if it is an unreferenced leaf, else copied.
  */
 export const trtLlm: Preset = {
   name: "trt-llm",
-  about: "block trie, leaves by priority and then by release; parts of blocks are taken over or copied",
+  about: "block trie, leaves by priority, then by release; partly matching blocks are taken over or copied",
   source: "TensorRT-LLM",
   link: "https://github.com/NVIDIA/TensorRT-LLM/blob/main/cpp/tensorrt_llm/batch_manager/kvCacheManager.cpp",
   index: blockTrie,

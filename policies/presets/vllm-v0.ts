@@ -4,12 +4,12 @@ import { hashTable } from "../index/hash-table.ts";
 import type { Preset } from "../preset.ts";
 
 /**
- * A block is found by its hash as soon as it is allocated, and shared, but counts as a hit only after the step that
- * computes it. A block that an answer completes gives way to an equal one.
+ * A block can be matched and shared from its allocation on, but is a hit only after the step that computes it. A block
+ * completed by decode is replaced by a cached block with the same content.
  */
 export const vllmV0: Preset = {
   name: "vllm-v0",
-  about: "hash table, least recently used and of equals the deepest; found blocks are shared before they are computed",
+  about: "hash table, LRU, of equals the deepest; matched blocks are shared before they are computed",
   source: "vLLM 0.4 to 0.8 (v0 engine)",
   link: "https://github.com/vllm-project/vllm/blob/v0.6.0/vllm/core/block/prefix_caching_block.py",
   index: hashTable,

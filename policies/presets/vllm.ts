@@ -4,12 +4,12 @@ import { hashTable } from "../index/hash-table.ts";
 import type { Preset } from "../preset.ts";
 
 /**
- * A hit ends at the last whole block before the last token. Blocks that hold nothing findable are used up before any cached
- * one (PR 42656); before that all waited in one queue: `--rule free-queue=single --allocator block-queue`.
+ * A hit ends at the last full block before the last token. Free blocks are allocated before any idle block is evicted (PR
+ * 42656); before that PR both were in one queue: `--rule free-queue=single --allocator block-queue`.
  */
 export const vllm: Preset = {
   name: "vllm",
-  about: "hash table, least recently used; blocks can be found from their allocation on, equal ones are kept",
+  about: "hash table, LRU; blocks are published at allocation, duplicates are kept",
   source: "vLLM (v1 engine)",
   link: "https://github.com/vllm-project/vllm/blob/main/vllm/v1/core/kv_cache_manager.py",
   index: hashTable,

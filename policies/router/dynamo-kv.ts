@@ -3,29 +3,33 @@ import type { Random } from "../../core/random.ts";
 import { loadOf } from "./load.ts";
 
 /**
- * The replica with the lowest cost, in blocks, were the request to go there:
+ * Chooses the replica with the lowest cost, in blocks, including the new request:
  *
  *   overlap-weight · prefill blocks + decode blocks
  *
- *   prefill blocks   tokens to be computed: of this prompt what is not cached there, and what waits there
- *   decode blocks    blocks that requests hold there, and those that this one and those that wait will hold
+ *   prefill blocks   uncached tokens of this prompt and prompt tokens of waiting requests, divided by the block size
+ *   decode blocks    referenced blocks, and the prompt blocks of this request and of waiting requests
  *
- * Of equals it takes one with fewest requests, of these any. With a temperature it draws one: costs are scaled to
- * [0, 1], and the chance of each is in proportion to exp(−cost / temperature).
+ * Of equals it chooses one with the fewest requests, of these one at random. With a temperature it samples: costs are
+ * scaled to [0, 1], and the probability of each replica is proportional to exp(−cost / temperature).
  *
- * Where we differ: what is cached is looked up in the replica, where Dynamo follows its events; Dynamo counts itself
- * what it has sent, and so knows which part of a waiting prompt is cached and what a prefill under way has left to do;
- * of equals it takes one with the smallest tree.
+ * Where we differ: cached tokens are looked up in the replica's cache; Dynamo derives them from the replica's KV events.
+ * Dynamo counts the requests that it has routed itself, so it also subtracts the cached part of waiting prompts and the
+ * finished part of chunked prefills. Of equals Dynamo chooses the replica with the smallest tree.
  *
  * Source: NVIDIA Dynamo, lib/kv-router (`DefaultWorkerSelector`).
  */
 export const dynamoKv: RouterPlugin = {
   name: "dynamo-kv",
-  about: "least work: uncached blocks of the prompt, by their weight, plus blocks in use",
+  about: "lowest cost: weighted uncached blocks of the prompt plus referenced blocks",
   source: "NVIDIA Dynamo (KV router)",
   options: {
-    "overlap-weight": { about: "weight of blocks to be computed against blocks in use", default: 1, fraction: true },
-    temperature: { about: "of the softmax that draws a replica; 0: the lowest cost", default: 0, fraction: true },
+    "overlap-weight": { about: "weight of uncached blocks relative to referenced blocks", default: 1, fraction: true },
+    temperature: {
+      about: "softmax temperature for sampling a replica; 0: the lowest cost",
+      default: 0,
+      fraction: true,
+    },
   },
   create({ random, replicaCount, blockTokens, options }) {
     const { "overlap-weight": overlapWeight, temperature } = options;
@@ -35,7 +39,7 @@ export const dynamoKv: RouterPlugin = {
         for (let i = 0; i < replicaCount; i++) {
           costs[i] = costOf(request, replicas[i], overlapWeight, blockTokens);
         }
-        return temperature === 0 ? cheapest(costs, replicas, random) : drawn(costs, temperature, random);
+        return temperature === 0 ? cheapest(costs, replicas, random) : sampled(costs, temperature, random);
       },
     };
   },
@@ -56,13 +60,13 @@ function cheapest(costs: Float64Array, replicas: readonly ReplicaView[], random:
     const difference = costs[i] - costs[best] || loadOf(replicas[i]) - loadOf(replicas[best]);
     if (difference > 0) continue;
     equals = difference < 0 ? 1 : equals + 1;
-    // The n-th of equals takes the others' place once in n times: in the end each is as likely.
+    // Reservoir sampling: the n-th of equals replaces the current choice with probability 1 / n.
     if (difference < 0 || random.below(equals) === 0) best = i;
   }
   return best;
 }
 
-function drawn(costs: Float64Array, temperature: number, random: Random): number {
+function sampled(costs: Float64Array, temperature: number, random: Random): number {
   let least = costs[0];
   let most = costs[0];
   for (const cost of costs) {

@@ -1,6 +1,6 @@
 import type { ReplicaView } from "../../core/plugins/index.ts";
 
-/** Requests that a replica has and has not finished. */
+/** Unfinished requests of a replica. */
 export const loadOf = (replica: ReplicaView): number => replica.waitingCount + replica.runningCount;
 
 /** The replica with the fewest requests; of equals the first. */

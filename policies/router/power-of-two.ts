@@ -1,10 +1,10 @@
 import type { RouterPlugin } from "../../core/plugins/index.ts";
 import { loadOf } from "./load.ts";
 
-/** Of two replicas drawn at random the one with fewer requests; of equals the one drawn first. */
+/** Samples two replicas at random and chooses the one with fewer requests; of equals the one sampled first. */
 export const powerOfTwo: RouterPlugin = {
   name: "power-of-two",
-  about: "of two replicas drawn at random the one with fewer requests",
+  about: "of two replicas sampled at random the one with fewer requests",
   source: "Mitzenmacher, IEEE TPDS 2001; SGLang router (power_of_two)",
   create: ({ random, replicaCount }) => ({
     route(_request, replicas) {

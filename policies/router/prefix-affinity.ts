@@ -3,29 +3,29 @@ import { leastLoadedOf, loadOf } from "./load.ts";
 import { PrefixTrees } from "./prefix-trees.ts";
 
 /**
- * Where most of the prompt went before, as far as the router remembers what it sent where: it keeps a tree of prefixes
- * for each replica, and does not look into the replicas' caches.
+ * Chooses a replica to which the longest prefix of the prompt was routed before. The router has an approximate prefix tree
+ * per replica, built from its own decisions; it does not read the replicas' caches.
  *
  *   imbalanced (most − least requests > abs, and most > rel · least)   the replica with the fewest requests
- *   longest known prefix > cache-threshold of the prompt               a replica that has it
+ *   longest match > cache-threshold · prompt length                    a replica whose tree has the match
  *   else                                                               the replica with the smallest tree
  *
- * Whoever gets the request has its prompt in its tree, which forgets leaves by last use when it is too large.
+ * The prompt is inserted into the tree of the chosen replica; a tree above its maximum size evicts leaves in LRU order.
  *
- * Where we differ: trees hold whole blocks, not characters, and `max-tree-size` counts tokens, the default being 2²⁴
- * characters of four to a token, and a prompt without a whole block goes where fewest requests are; they are cut at once,
- * not once a minute; of several replicas that have the prefix SGLang takes any, we the least loaded; a tree is used by
- * what goes into it, and not by a match alone.
+ * Where we differ from SGLang: trees store full blocks, not characters, so `max-tree-size` is in tokens (the default is
+ * SGLang's 2²⁴ characters at four characters per token), and a prompt without a full block goes to the least loaded
+ * replica. Trees are trimmed after every insertion, not once a minute. Of several replicas that have the match we choose
+ * the least loaded, SGLang any. Only an insertion counts as a use of a tree's entries, a match alone does not.
  *
  * Source: SGLang's router (`cache_aware`), with the defaults of its first releases.
  */
 export const prefixAffinity: RouterPlugin = {
   name: "prefix-affinity",
-  about: "where most of the prompt went before, else to the smallest tree; if imbalanced to the shortest queue",
+  about: "the replica with the longest match in a tree of routed prompts; if imbalanced the least loaded",
   source: "SGLang router (cache_aware)",
   options: {
     "cache-threshold": {
-      about: "part of the prompt that must have gone to a replica before",
+      about: "fraction of the prompt that must match",
       default: 0.5,
       max: 1,
       fraction: true,
@@ -36,12 +36,12 @@ export const prefixAffinity: RouterPlugin = {
       default: 1.0001,
       fraction: true,
     },
-    "max-tree-size": { about: "tokens in a replica's tree", default: 2 ** 22, max: 2 ** 30 },
+    "max-tree-size": { about: "most tokens in the tree of a replica", default: 2 ** 22, max: 2 ** 30 },
   },
   create({ replicaCount, blockTokens, options }) {
     const { "cache-threshold": threshold, "max-tree-size": treeTokens } = options;
     const trees = new PrefixTrees(replicaCount, Math.floor(treeTokens / blockTokens));
-    const owners = new Int32Array(replicaCount);
+    const candidates = new Int32Array(replicaCount);
     const chosen = (
       { keys, keyStart, promptBlocks, inputTokens }: RequestView,
       known: number,
@@ -50,7 +50,7 @@ export const prefixAffinity: RouterPlugin = {
       if (promptBlocks === 0 || isImbalanced(replicas, options)) return leastLoadedOf(replicas);
       const knownTokens = Math.min(known * blockTokens, inputTokens);
       if (knownTokens <= threshold * inputTokens) return trees.smallest();
-      return leastLoadedAmong(owners, trees.ownersOf(keys[keyStart + known - 1], owners), replicas);
+      return leastLoadedAmong(candidates, trees.replicasWith(keys[keyStart + known - 1], candidates), replicas);
     };
     return {
       route(request, replicas) {
@@ -75,12 +75,12 @@ function isImbalanced(replicas: readonly ReplicaView[], options: Readonly<Record
   return most - least > options["balance-abs-threshold"] && most > options["balance-rel-threshold"] * least;
 }
 
-/** Of these replicas the one with the fewest requests; of equals the one that comes first among all. */
-function leastLoadedAmong(owners: Int32Array, count: number, replicas: readonly ReplicaView[]): number {
-  let best = owners[0];
+/** The least loaded of `candidates[0 .. count)`; of equals the one with the lowest number. */
+function leastLoadedAmong(candidates: Int32Array, count: number, replicas: readonly ReplicaView[]): number {
+  let best = candidates[0];
   for (let i = 1; i < count; i++) {
-    const difference = loadOf(replicas[owners[i]]) - loadOf(replicas[best]);
-    if (difference < 0 || (difference === 0 && owners[i] < best)) best = owners[i];
+    const difference = loadOf(replicas[candidates[i]]) - loadOf(replicas[best]);
+    if (difference < 0 || (difference === 0 && candidates[i] < best)) best = candidates[i];
   }
   return best;
 }

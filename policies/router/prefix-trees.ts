@@ -1,32 +1,32 @@
 import { grown } from "../../core/grown.ts";
 
-/** No entry; entries count from 1, so that new arrays hold it. */
+/** No entry. Entries are numbered from 1, so that new arrays are filled with `none`. */
 const none = 0;
 
 /**
- * A tree of prefixes for each replica, in blocks. The trees lie over each other: an entry says that one replica has one
- * block, and the entries of equal blocks are a list, which is found by content id in an array. Chained content ids make
- * it a tree: whoever has a block has all that is before it.
+ * One prefix tree of blocks per replica, in shared arrays: an entry is a pair of replica and block, and the entries of one
+ * block are a linked list, found by content id. As content ids are chained, a replica that has a block has all blocks
+ * before it, which makes the entries of a replica a tree.
  *
- * A use of a block is one of all blocks before it, and these count as used after it. So the entry of a replica that was
- * used longest ago is always a leaf, and leaves go by last use, as they must, from a plain list:
+ * A use of a block is also a use of all blocks before it, and these are moved to the newest end after it. So the least
+ * recently used entry of a replica is always a leaf, and a plain list per replica gives LRU eviction of leaves:
  *
- *   oldest ─ … ─ deepest of the last prompt ─ … ─ its first block ─ newest
+ *   oldest ─ … ─ deepest block of the last prompt ─ … ─ its first block = newest
  *
- * Memory is that of the entries, and four bytes for every content id.
+ * Memory: 24 bytes per entry and 4 bytes per content id.
  */
 export class PrefixTrees {
-  /** Most blocks in a tree. */
+  /** Most blocks in the tree of a replica. */
   readonly #maxBlocks: number;
-  /** By content id, the first of its entries. */
+  /** By content id: the first entry in its list. */
   #first = new Int32Array(1024);
   // By entry.
   #replica = new Int32Array(1024);
   #key = new Uint32Array(1024);
-  /** Entry of the block before it, of the same replica. */
-  #above = new Int32Array(1024);
-  /** Entry of the same block, of another replica; of entries that are free the next free one. */
-  #alike = new Int32Array(1024);
+  /** The same replica's entry of the block before. */
+  #parent = new Int32Array(1024);
+  /** Next entry of the same block, of another replica; for free entries the next free one. */
+  #nextOfBlock = new Int32Array(1024);
   #older = new Int32Array(1024);
   #newer = new Int32Array(1024);
   #entryCount = 1;
@@ -43,12 +43,12 @@ export class PrefixTrees {
     this.#newest = new Int32Array(replicaCount);
   }
 
-  /** Entries that there is room for: what the trees' memory is in proportion to. */
-  get room(): number {
+  /** Allocated entries, in use or free: memory is proportional to it. */
+  get capacity(): number {
     return this.#key.length;
   }
 
-  /** Blocks of `keys[start .. start + count)` that some tree has, from the first. */
+  /** Length of the longest prefix of `keys[start .. start + count)` that is in any tree, in blocks. */
   match(keys: Uint32Array, start: number, count: number): number {
     const first = this.#first;
     let known = 0;
@@ -56,10 +56,11 @@ export class PrefixTrees {
     return known;
   }
 
-  /** Writes the replicas whose tree has the block, in no order; returns how many these are. */
-  ownersOf(key: number, into: Int32Array): number {
+  /** Writes the replicas whose tree has the block to `into`, in no particular order; returns their number. */
+  replicasWith(key: number, into: Int32Array): number {
     let count = 0;
-    for (let entry = this.#first[key]; entry !== none; entry = this.#alike[entry]) into[count++] = this.#replica[entry];
+    for (let entry = this.#first[key]; entry !== none; entry = this.#nextOfBlock[entry])
+      into[count++] = this.#replica[entry];
     return count;
   }
 
@@ -70,25 +71,25 @@ export class PrefixTrees {
     return smallest;
   }
 
-  /** `keys[start .. start + count)`, of which some tree has the first `known`, went to this replica. */
+  /** Inserts `keys[start .. start + count)` into the replica's tree; the first `known` are in the tree of some replica. */
   insert(keys: Uint32Array, start: number, count: number, known: number, replica: number): void {
-    // What is deeper than a whole tree would be the first to go again.
+    // Blocks beyond the size of a whole tree would be evicted at once.
     const end = Math.min(count, this.#maxBlocks);
     const own = this.#ownBlocks(keys, start, Math.min(known, end), replica);
     let last = own === 0 ? none : this.#find(keys[start + own - 1], replica);
     for (let i = own; i < end; i++) last = this.#create(keys[start + i], replica, last);
-    for (let entry = last; entry !== none; entry = this.#above[entry]) {
-      this.#leaveList(entry, replica);
-      this.#joinList(entry, replica);
+    for (let entry = last; entry !== none; entry = this.#parent[entry]) {
+      this.#unlink(entry, replica);
+      this.#append(entry, replica);
     }
     while (this.#blocks[replica] > this.#maxBlocks) this.#remove(this.#oldest[replica], replica);
   }
 
-  /** How many of the first `known` blocks this replica has: it has any only with all before it. */
+  /** Length of the prefix of the first `known` blocks in this replica's tree; binary search, as it has all blocks before any. */
   #ownBlocks(keys: Uint32Array, start: number, known: number, replica: number): number {
     let from = 0;
     let to = known;
-    // The whole first: mostly the request goes where its prefix is.
+    // The whole prefix is tried first: most requests go to a replica that has it.
     for (let middle = known; from < to; middle = (from + to + 1) >>> 1) {
       if (this.#find(keys[start + middle - 1], replica) !== none) from = middle;
       else to = middle - 1;
@@ -98,23 +99,23 @@ export class PrefixTrees {
 
   #find(key: number, replica: number): number {
     let entry = this.#first[key];
-    while (entry !== none && this.#replica[entry] !== replica) entry = this.#alike[entry];
+    while (entry !== none && this.#replica[entry] !== replica) entry = this.#nextOfBlock[entry];
     return entry;
   }
 
-  /** An entry that is in no list of use yet. */
-  #create(key: number, replica: number, above: number): number {
+  /** A new entry, not yet in the replica's LRU list. */
+  #create(key: number, replica: number, parent: number): number {
     if (key >= this.#first.length) this.#first = grown(this.#first, Math.max(key + 1, 2 * this.#first.length));
     let entry = this.#free;
-    if (entry !== none) this.#free = this.#alike[entry];
+    if (entry !== none) this.#free = this.#nextOfBlock[entry];
     else {
       entry = this.#entryCount++;
       if (entry === this.#key.length) this.#grow();
     }
     this.#replica[entry] = replica;
     this.#key[entry] = key;
-    this.#above[entry] = above;
-    this.#alike[entry] = this.#first[key];
+    this.#parent[entry] = parent;
+    this.#nextOfBlock[entry] = this.#first[key];
     this.#first[key] = entry;
     this.#older[entry] = this.#newer[entry] = entry;
     this.#blocks[replica]++;
@@ -122,21 +123,21 @@ export class PrefixTrees {
   }
 
   #remove(entry: number, replica: number): void {
-    this.#leaveList(entry, replica);
+    this.#unlink(entry, replica);
     const key = this.#key[entry];
-    if (this.#first[key] === entry) this.#first[key] = this.#alike[entry];
+    if (this.#first[key] === entry) this.#first[key] = this.#nextOfBlock[entry];
     else {
       let before = this.#first[key];
-      while (this.#alike[before] !== entry) before = this.#alike[before];
-      this.#alike[before] = this.#alike[entry];
+      while (this.#nextOfBlock[before] !== entry) before = this.#nextOfBlock[before];
+      this.#nextOfBlock[before] = this.#nextOfBlock[entry];
     }
-    this.#alike[entry] = this.#free;
+    this.#nextOfBlock[entry] = this.#free;
     this.#free = entry;
     this.#blocks[replica]--;
   }
 
-  /** An entry in no list has itself for a neighbour. */
-  #leaveList(entry: number, replica: number): void {
+  /** An entry that is not in the LRU list is linked to itself. */
+  #unlink(entry: number, replica: number): void {
     const older = this.#older[entry];
     const newer = this.#newer[entry];
     if (older === entry) return;
@@ -146,7 +147,7 @@ export class PrefixTrees {
     else this.#older[newer] = older;
   }
 
-  #joinList(entry: number, replica: number): void {
+  #append(entry: number, replica: number): void {
     const newest = this.#newest[replica];
     this.#older[entry] = newest;
     this.#newer[entry] = none;
@@ -159,8 +160,8 @@ export class PrefixTrees {
     const length = 2 * this.#key.length;
     this.#replica = grown(this.#replica, length);
     this.#key = grown(this.#key, length);
-    this.#above = grown(this.#above, length);
-    this.#alike = grown(this.#alike, length);
+    this.#parent = grown(this.#parent, length);
+    this.#nextOfBlock = grown(this.#nextOfBlock, length);
     this.#older = grown(this.#older, length);
     this.#newer = grown(this.#newer, length);
   }

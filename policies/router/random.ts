@@ -1,9 +1,9 @@
 import type { RouterPlugin } from "../../core/plugins/index.ts";
 
-/** Any replica, each as likely as the others. */
+/** Chooses a replica at random, with equal probability: a baseline. */
 export const random: RouterPlugin = {
   name: "random",
-  about: "any replica, each as likely as the others",
+  about: "a replica at random, with equal probability",
   source: "baseline; SGLang router (random)",
   create: ({ random, replicaCount }) => ({ route: () => random.below(replicaCount) }),
 };

@@ -1,9 +1,9 @@
 import type { RouterPlugin } from "../../core/plugins/index.ts";
 
-/** One replica after the other, from the first. */
+/** Chooses the replicas in turn, from the first. */
 export const roundRobin: RouterPlugin = {
   name: "round-robin",
-  about: "one replica after the other",
+  about: "the replicas in turn",
   source: "baseline; SGLang router (round_robin)",
   create({ replicaCount }) {
     let next = 0;

@@ -2,13 +2,13 @@ import type { ReplicaView, RequestView, RouterPlugin } from "../../core/plugins/
 import { leastLoadedOf, loadOf } from "./load.ts";
 
 /**
- * A session stays with the replica of its first request, which was the one with the fewest requests then (of equals the
- * one with the fewest sessions), however many it has now. A request without a session goes to the least loaded one.
- * Sessions of different namespaces are different ones, and none is ever forgotten.
+ * Sticky sessions: the first request of a session goes to the replica with the fewest requests (of equals the one with the
+ * fewest sessions), and all later ones to the same replica, regardless of load. A request without a session goes to the
+ * least loaded replica. Session ids of different namespaces are different sessions; sessions do not expire.
  */
 export const sessionAffinity: RouterPlugin = {
   name: "session-affinity",
-  about: "a session stays with the replica of its first request, the least loaded one then",
+  about: "all requests of a session go to one replica, the least loaded one at the session's first request",
   source: "sticky sessions; SGLang router (manual, min_load)",
   create({ replicaCount }) {
     const replicaOf = new Map<number, Map<number, number>>();

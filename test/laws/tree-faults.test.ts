@@ -72,17 +72,17 @@ describe("a radix tree that is caught:", () => {
   const faults: [fault: string, caught: RegExp, ...changes: (readonly [string, string])[]][] = [
     [
       "the upper half of a cut run has a block too many",
-      /does not return|held in part|of entry/,
+      /does not return|referenced in part|of entry/,
       ["this.#length[upper] = length;", "this.#length[upper] = length + 1;"],
     ],
     [
       "a block of the lower half is said to be the upper one's",
-      /which do not follow|tokens of entry|depth of entry|held in part/,
+      /which do not follow|tokens of entry|depth of entry|referenced in part/,
       ["this.#runOf[b] = upper;", "this.#runOf[b] = length === 0 ? upper : lower;"],
     ],
     [
       "the lower half is as long as before",
-      /does not return|held in part|would free/,
+      /does not return|referenced in part|would free/,
       ["this.#length[lower] -= length;", ""],
     ],
     [
@@ -108,7 +108,7 @@ describe("a radix tree that is caught:", () => {
     ],
     [
       "the head of a run goes first",
-      /goes before \d+ blocks that extend it|and nothing that it extends|held in part/,
+      /goes before \d+ blocks that extend it|and nothing that it extends|referenced in part/,
       [
         "let block = this.#last[run];\n    for (let i = 0; i < count; i++) {",
         "const run1: number[] = [];\n    for (let b = this.#last[run], n = length; n > 0; n--, b = before[b]) run1.unshift(b);\n    let block = run1[0];\n    for (let i = 0; i < count; i++) {",

@@ -70,7 +70,7 @@ describe("token", () => {
     const { take, give, allocator, free } = allocatorOf("token", 4);
     expect(take(3)).toEqual([0, 1, 2]);
     give(1);
-    expect(() => take(3)).toThrow(new InvariantError("3 blocks are wanted, 2 are free"));
+    expect(() => take(3)).toThrow(new InvariantError("cannot allocate 3 blocks, 2 are free"));
     expect(allocator.freeBlocks).toBe(2);
     expect(free()).toEqual([1, 3]);
   });
@@ -79,7 +79,7 @@ describe("token", () => {
     const { take, give } = allocatorOf("token", 4);
     take(2);
     give(1);
-    expect(() => give(1)).toThrow(new InvariantError("slot 1 is given back, and free"));
+    expect(() => give(1)).toThrow(new InvariantError("slot 1 was released, but is free already"));
   });
 });
 

@@ -422,36 +422,36 @@ describe("levels", () => {
 
   test("first in first out; whoever is put in front goes first", () => {
     const levels = full(3);
-    levels.claim(0, undefined, 0);
+    levels.setLevel(0, undefined, 0);
     expect(levels.victim(0)).toBe(1);
     levels.add(0, 0);
     expect(levels.victim(0)).toBe(1);
-    levels.claim(0, undefined, 0);
+    levels.setLevel(0, undefined, 0);
     levels.addToFront(0, 0);
     expect(levels.victim(0)).toBe(0);
-    levels.claim(1, undefined, 0);
+    levels.setLevel(1, undefined, 0);
     levels.addToFront(1, 0);
     expect(levels.victim(0)).toBe(1);
     expect(levels.count).toBe(3);
   });
 
-  test("the lowest level first; who is claimed without one keeps it", () => {
+  test("the lowest level first; an entry without a new level keeps its level", () => {
     const levels = full(4);
-    levels.claim(2, 5, 0);
+    levels.setLevel(2, 5, 0);
     levels.add(2, 0);
     expect(levels.victim(0)).toBe(2);
-    levels.claim(2, undefined, 0);
+    levels.setLevel(2, undefined, 0);
     levels.add(2, 0);
     expect([levels.victim(0), levels.levelOf(2)]).toEqual([2, 5]);
-    levels.claim(2, 80, 0);
+    levels.setLevel(2, 80, 0);
     levels.add(2, 0);
     expect(levels.victim(0)).toBe(0);
   });
 
   test("a level that was given for a duration ends when that has passed since the release", () => {
     const levels = new Levels(2, trt);
-    levels.claim(0, 80, 3);
-    levels.claim(1, 50, 8);
+    levels.setLevel(0, 80, 3);
+    levels.setLevel(1, 50, 8);
     levels.add(0, 5);
     levels.add(1, 5);
     levels.refresh(5);
@@ -459,15 +459,15 @@ describe("levels", () => {
     levels.refresh(9);
     expect([levels.victim(9), levels.levelOf(0), levels.levelOf(1)]).toEqual([0, 35, 50]);
     // Its level is gone for good.
-    levels.claim(0, undefined, 0);
+    levels.setLevel(0, undefined, 0);
     levels.add(0, 9);
     expect(levels.victim(5)).toBe(0);
   });
 
   test("a duration of the default level ends nowhere, and does not put anyone behind others", () => {
     const levels = full(2);
-    levels.claim(0, 35, 1);
-    levels.claim(1, 35, 1);
+    levels.setLevel(0, 35, 1);
+    levels.setLevel(1, 35, 1);
     levels.add(1, 0);
     levels.add(0, 0);
     levels.refresh(5);
@@ -510,7 +510,7 @@ class NaiveLevels {
     this.#said = Array.from({ length: entryCount }, () => ({ level: options.initial, durationNs: 0 }));
   }
 
-  claim(entry: number, level: number | undefined, durationNs: number): void {
+  setLevel(entry: number, level: number | undefined, durationNs: number): void {
     this.#waiting = this.#waiting.filter((one) => one.entry !== entry);
     this.#said[entry] = { level: level ?? this.#said[entry].level, durationNs };
   }
@@ -566,7 +566,7 @@ test.each<LevelOptions>([
         now += later;
         for (const one of [levels, watched, naive]) {
           if (refresh) one.refresh(now);
-          one.claim(entry, level, durationNs);
+          one.setLevel(entry, level, durationNs);
           if (place < 3) inFront ? one.addToFront(entry, now) : one.add(entry, now, place);
         }
         expect(watched.victim(now + look)).toBe(naive.victim(now + look));

@@ -11,7 +11,7 @@ test("several replicas have a block, and each its own tree", () => {
   insert(prompt(1, 2, 3), 2);
   insert(prompt(1, 2), 0);
   insert(prompt(1, 2, 3, 4), 0);
-  const ownersOf = (key: number) => Array.from(into.subarray(0, trees.ownersOf(key, into))).sort();
+  const ownersOf = (key: number) => Array.from(into.subarray(0, trees.replicasWith(key, into))).sort();
   expect([1, 2, 3, 4].map(ownersOf)).toEqual([[0, 2], [0, 2], [0, 2], [0]]);
   expect(trees.match(prompt(1, 2, 3, 5), 0, 4)).toBe(3);
   expect(trees.match(prompt(9, 1, 2, 5), 1, 3)).toBe(2);
@@ -28,5 +28,5 @@ test("memory is bounded by the trees' limit, however much goes through them", ()
     trees.insert(keys, 0, keys.length, trees.match(keys, 0, keys.length), round % 4);
   }
   // 4 trees of 500 blocks and a prompt, in an array that doubles.
-  expect(trees.room).toBeLessThanOrEqual(4096);
+  expect(trees.capacity).toBeLessThanOrEqual(4096);
 });

@@ -1,12 +1,12 @@
 import { assert } from "../../core/errors.ts";
 
-/** Lists, blocks and runs handed out; a run goes on as long as a block's number is the one before it plus 1. */
-export class HandedOut {
+/** Counts allocations, their blocks and the runs of consecutive block numbers in them. */
+export class AllocationStats {
   allocations = 0;
   blocks = 0;
   runs = 0;
 
-  /** `table[from .. to)` has been handed out. */
+  /** Counts the allocation of `table[from .. to)`. */
   count(table: Int32Array, from: number, to: number): void {
     if (from >= to) return;
     let runs = 1;
@@ -17,7 +17,7 @@ export class HandedOut {
   }
 }
 
-/** Fewer blocks than asked for are never handed out. */
+/** Asserts that an allocation does not exceed the free blocks. */
 export function assertEnough(freeBlocks: number, wanted: number): void {
-  assert(wanted <= freeBlocks, () => `${wanted} blocks are wanted, ${freeBlocks} are free`);
+  assert(wanted <= freeBlocks, () => `cannot allocate ${wanted} blocks, ${freeBlocks} are free`);
 }
