@@ -65,7 +65,8 @@ test("without a fault there is nothing to complain of", async () => {
 });
 
 describe("a radix tree that is caught:", () => {
-  const mayGo = "return this.#length[run] > 0 && this.#heldBlocks[run] === 0 && this.#below[run] === none;";
+  const mayGo =
+    "return this.#length[node] > 0 && this.#referencedBlocks[node] === 0 && this.#firstChild[node] === none;";
   const told = "this.#host.split(lower, upper, this.#end[lower], this.#end[lower] - this.#start[lower]);";
   const shorter =
     "this.#host.resized(lower, this.#end[lower], this.#end[lower] - this.#start[lower], this.#keyOf[this.#last[lower]]);";
@@ -78,7 +79,7 @@ describe("a radix tree that is caught:", () => {
     [
       "a block of the lower half is said to be the upper one's",
       /which do not follow|tokens of entry|depth of entry|referenced in part/,
-      ["this.#runOf[b] = upper;", "this.#runOf[b] = length === 0 ? upper : lower;"],
+      ["this.#nodeOf[b] = upper;", "this.#nodeOf[b] = length === 0 ? upper : lower;"],
     ],
     [
       "the lower half is as long as before",
@@ -94,38 +95,38 @@ describe("a radix tree that is caught:", () => {
     [
       "a run may go while it is held",
       /may go|held/,
-      [mayGo, "return this.#length[run] > 0 && this.#below[run] === none;"],
+      [mayGo, "return this.#length[node] > 0 && this.#firstChild[node] === none;"],
     ],
     [
       "a run may go while another extends it",
       mayNot,
-      [mayGo, "return this.#length[run] > 0 && this.#heldBlocks[run] === 0;"],
+      [mayGo, "return this.#length[node] > 0 && this.#referencedBlocks[node] === 0;"],
     ],
     [
       "a run may go while one below it is held",
       /may go, and|added twice|which a request holds|what the policy was told is evictable/,
-      ["if (this.#below[run] === none) this.#host.evictable(run);", "this.#host.evictable(run);"],
+      ["if (this.#firstChild[node] === none) this.#host.evictable(node);", "this.#host.evictable(node);"],
     ],
     [
       "the head of a run goes first",
       /goes before \d+ blocks that extend it|and nothing that it extends|referenced in part/,
       [
-        "let block = this.#last[run];\n    for (let i = 0; i < count; i++) {",
-        "const run1: number[] = [];\n    for (let b = this.#last[run], n = length; n > 0; n--, b = before[b]) run1.unshift(b);\n    let block = run1[0];\n    for (let i = 0; i < count; i++) {",
+        "let block = this.#last[node];\n    for (let i = 0; i < count; i++) {",
+        "const node1: number[] = [];\n    for (let b = this.#last[node], n = length; n > 0; n--, b = before[b]) node1.unshift(b);\n    let block = node1[0];\n    for (let i = 0; i < count; i++) {",
       ],
-      ["block = before[block];\n    }\n    this.#host.evicted", "block = run1[i + 1];\n    }\n    this.#host.evicted"],
+      ["block = before[block];\n    }\n    this.#host.evicted", "block = node1[i + 1];\n    }\n    this.#host.evicted"],
     ],
     [
       "a shortened run is told to end where it did",
       /^depth of entry \d+ is \d+, expected \d+$/m,
-      ["this.#end[run] = this.#start[run] + tokens;", ""],
+      ["this.#end[node] = this.#start[node] + tokens;", ""],
     ],
     [
       "a shortened run has the key that it had",
       /^key of entry \d+ is \d+, expected \d+$/m,
       [
-        "this.#host.resized(run, this.#end[run], tokens, this.#keyOf[last]);",
-        "this.#host.resized(run, this.#end[run], tokens, this.#host.columns.key[run]);",
+        "this.#host.resized(node, this.#end[node], tokens, this.#keyOf[last]);",
+        "this.#host.resized(node, this.#end[node], tokens, this.#host.columns.key[node]);",
       ],
     ],
     [
@@ -155,7 +156,7 @@ function trieWith(own: (inner: PrefixIndex) => Pick<PrefixIndex, "matchPart">): 
 
 describe("a block trie that is caught:", () => {
   test("a block may go while another extends it", async () => {
-    const change = ["(this.#any || this.#below[entry] === none)", "true"] as const;
+    const change = ["(this.#anyVictim || this.#firstChild[entry] === none)", "true"] as const;
     expect(complaint(await broken("block-trie", change), mayNot)).toBeDefined();
   });
 
