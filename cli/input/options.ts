@@ -125,7 +125,7 @@ export function addRunOptions(command: Command): Command {
 
 /** Options of versions to come: recognised, and refused with what there is instead. */
 const laterOptions: Readonly<Record<string, string>> = {
-  preset: "is called --preset",
+  policy: "is called --preset",
 };
 
 const laterTargets: Readonly<Record<string, string>> = {

@@ -127,7 +127,7 @@ describe.concurrent("what later versions bring is refused by name", () => {
       "--target cuda: the engine on a GPU is not part of this version; there is: cache, sim, cpu",
     ],
     ["replay --target http://localhost:8000", "--target http://localhost:8000: servers are not part of this version"],
-    ["replay --preset vllm", "--preset vllm: is called --preset"],
+    ["replay --policy vllm", "--policy vllm: is called --preset"],
     ["serve --port 8000", "serve: "],
     ["help serve", "serve: "],
     ["trace convert a b", "trace convert: converting traces is not part of this version"],
