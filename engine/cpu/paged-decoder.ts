@@ -1,11 +1,11 @@
 import "./no-telemetry.ts";
-import { InferenceSession, Tensor } from "onnxruntime-node";
 import { assert, InputError } from "../../core/errors.ts";
 import { WallClock } from "../clock.ts";
 import type { BatchResult, BatchStep, BlockData } from "../executor.ts";
 import type { DecoderConfig } from "../model/decoder.ts";
 import { names } from "../onnx/decoder.ts";
 import { CallPlanner, firstGathered, inPieces, longestQuery } from "./calls.ts";
+import { InferenceSession, Tensor } from "./onnxruntime.ts";
 import { RotaryTable } from "./rotary-table.ts";
 
 export interface PagedDecoderOptions {

@@ -1,6 +1,6 @@
-import { Tensor } from "onnxruntime-node";
 import type { Positions } from "../model/decoder.ts";
 import { names } from "../onnx/decoder.ts";
+import { Tensor } from "./onnxruntime.ts";
 
 type Rope = Positions & { readonly kind: "rope" };
 

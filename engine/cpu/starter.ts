@@ -1,7 +1,7 @@
 import "./no-telemetry.ts";
 import { parentPort, type Worker } from "node:worker_threads";
-import { InferenceSession } from "onnxruntime-node";
 import { assert } from "../../core/errors.ts";
+import { InferenceSession } from "./onnxruntime.ts";
 import { type Ended, newThread, type Start, type Stop } from "./thread.ts";
 
 /** The program of a thread that starts the threads of all executors of this process, and says when one ends. */

@@ -46,7 +46,7 @@ export async function engineFindings(): Promise<{ readonly findings: Finding[]; 
   let bytes = 0;
   const findings = [
     await finding("ONNX Runtime", async () => {
-      const { env, listSupportedBackends } = await loaded(() => import("onnxruntime-node"));
+      const { env, listSupportedBackends } = await loaded(() => import("../../engine/cpu/onnxruntime.ts"));
       onnxruntime = env.versions.node ?? null;
       providers = listSupportedBackends().flatMap(({ name, bundled }) => (bundled ? name : []));
       return `${onnxruntime}, for ${providers.join(", ")}; the engine uses cpu`;
