@@ -26,8 +26,13 @@ export interface SequenceView {
   readonly next: SequenceView | undefined;
 }
 
-/** What a scheduler has to decide with: the queues, a look into the cache, and the five things that it can do. */
+/**
+ * What a scheduler decides with: the queues, lookups in the cache, the clock, and the actions that put a step together.
+ * The replica records which of them a plan uses (see `PlanValidity`).
+ */
 export interface SchedulerContext {
+  /** Time of the plan. A plan that reads it is valid for one step. */
+  readonly now: Nanos;
   /** In order of arrival, those that were preempted in front. */
   readonly firstWaiting: SequenceView | undefined;
   readonly waitingCount: number;
@@ -61,14 +66,24 @@ export interface SchedulerContext {
   refuse(sequence: SequenceView, why: string): void;
 }
 
+/**
+ * How long a plan stays valid: undefined = for one step. `until-change` = with the same inputs, the next plans are this
+ * one again, whatever they would change in the scheduler's own state (a count of steps, random numbers drawn).
+ *
+ * The inputs are not the scheduler's concern: the replica recorded which of them the plan used. The plan is made again
+ * once a request finishes or needs a block; if it admitted, preempted or refused a request; if it read the clock; if it
+ * read the cache (`availableBlocks`, `cachedTokens`, a failed `admit` …) and the cache has changed since; if it read the
+ * waiting queue, or the scheduler has `arrived`, and a request has arrived.
+ */
+export type PlanValidity = "until-change" | undefined;
+
 /** Decides which requests, and how many of their tokens, enter the next step. */
 export interface Scheduler {
-  plan(context: SchedulerContext, now: Nanos): void;
-  /**
-   * Asked after a step in which every running request wrote one token: whether all coming plans will be that very step
-   * again, in the same order and whatever the time, as long as no request arrives, ends, or needs a block. Absent: no.
-   */
-  isSteady?(context: SchedulerContext): boolean;
+  /** Puts the next step together with the actions of `context`; returns how long the plan stays valid. */
+  // biome-ignore lint/suspicious/noConfusingVoidType: a scheduler without a statement of validity returns nothing
+  plan(context: SchedulerContext): PlanValidity | void;
+  /** So many more steps have run as the last plan put them together, without a call of `plan` for each. */
+  repeated?(steps: number): void;
   /** A request has arrived. */
   arrived?(sequence: SequenceView, now: Nanos): void;
   finished?(sequence: SequenceView, now: Nanos): void;

@@ -5,6 +5,7 @@ import { assert } from "../errors.ts";
 import { EventKind, type EventLog } from "../log/events.ts";
 import type { BlockId, ReplicaView, RequestView, Scheduler, SchedulerContext, SequenceView } from "../plugins/index.ts";
 import type { Nanos } from "../trace/trace.ts";
+import { PlanInputs } from "./plan-inputs.ts";
 import { StepPlan, type StepResult } from "./step.ts";
 
 /** More than any prompt has, and still a small integer, which keeps the arithmetic of the hot path in integers. */
@@ -49,6 +50,7 @@ export class Replica implements SchedulerContext, ReplicaView {
   readonly #skip: boolean;
   readonly #waiting = new SequenceQueue();
   readonly #plan: StepPlan;
+  readonly #inputs: PlanInputs;
   /** Sequences of requests that ended, for those to come. */
   readonly #done: Sequence[] = [];
   /** Stands for the request that a router asks about. */
@@ -63,6 +65,7 @@ export class Replica implements SchedulerContext, ReplicaView {
     this.cache = options.cache;
     this.cache.lookup.isBeingComputed = (block) => this.running.some((sequence) => computesNow(sequence, block));
     this.#plan = new StepPlan(options.cache.copies);
+    this.#inputs = new PlanInputs(options.cache.entries, options.scheduler.arrived !== undefined);
     this.#scheduler = options.scheduler;
     this.#log = options.log;
     this.#listener = options.listener ?? {};
@@ -77,6 +80,7 @@ export class Replica implements SchedulerContext, ReplicaView {
     sequence.reset(request);
     this.cache.expectKeys(request.blocks.distinct);
     this.#waiting.append(sequence);
+    this.#inputs.arrived();
     this.#scheduler.arrived?.(sequence, now);
     return sequence;
   }
@@ -90,7 +94,8 @@ export class Replica implements SchedulerContext, ReplicaView {
   plan(now: Nanos): StepPlan {
     this.#now = now;
     this.#plan.clear();
-    this.#scheduler.plan(this, now);
+    this.#inputs.clear();
+    this.#inputs.validity = this.#scheduler.plan(this) ?? undefined;
     return this.#plan;
   }
 
@@ -113,18 +118,16 @@ export class Replica implements SchedulerContext, ReplicaView {
   }
 
   /**
-   * How many steps could follow that are the last one again, one token for each running request, with nothing to decide
-   * and no block to allocate or publish: `repeat` does them at once. Ask after `commit`; 0 = plan the next one.
+   * How many steps can follow without a plan, by the validity of the last one: one token for each running request, no
+   * block to allocate or publish. `repeat` runs them at once. To be called after `commit`; 0 = plan the next step.
    */
   repeatableSteps(): number {
     const { running, cache } = this;
-    const { count, decodeTokens, prefillTokens, swappedTokens } = this.#plan;
-    // As many run as before: nobody has ended.
+    const { count, decodeTokens, prefillTokens } = this.#plan;
+    // No request has finished: as many run as were in the step.
     if (count === 0 || !this.#allInStep || count !== running.length) return 0;
     if (decodeTokens !== count || prefillTokens > 0) return 0;
-    // What came back from the host can be found now, also by who waits for room.
-    if (swappedTokens > 0) return 0;
-    if (!(this.#scheduler.isSteady?.(this) ?? false)) return 0;
+    if (!this.#inputs.areUnchanged) return 0;
     let steps = unlimitedTokens;
     for (const { request, computedTokens, generatedTokens, copyAt } of running) {
       if (copyAt !== hole) return 0;
@@ -147,6 +150,7 @@ export class Replica implements SchedulerContext, ReplicaView {
       sequence.computedTokens += steps;
       sequence.generatedTokens += steps;
     }
+    this.#scheduler.repeated?.(steps);
   }
 
   /**
@@ -165,10 +169,16 @@ export class Replica implements SchedulerContext, ReplicaView {
 
   // What a scheduler and a router see.
 
+  get now(): Nanos {
+    this.#inputs.readsClock = true;
+    return this.#now;
+  }
   get firstWaiting(): Sequence | undefined {
+    this.#inputs.readsQueue = true;
     return this.#waiting.first;
   }
   get waitingCount(): number {
+    this.#inputs.readsQueue = true;
     return this.#waiting.count;
   }
   get runningCount(): number {
@@ -184,16 +194,20 @@ export class Replica implements SchedulerContext, ReplicaView {
     return this.cache.totalBlocks;
   }
   get availableBlocks(): number {
+    this.#inputs.readCache();
     return this.cache.availableBlocks;
   }
   get referencedBlocks(): number {
+    this.#inputs.readCache();
     return this.cache.referencedBlocks;
   }
+  /** Changes only with admissions, preemptions and refusals, after which a plan is not valid any more. */
   get freeHostBlocks(): number {
     return this.hostBlocks - this.#usedHostBlocks;
   }
 
   cachedTokens(of: SequenceView | RequestView): number {
+    this.#inputs.readCache();
     if (of instanceof Sequence) return this.cache.cachedTokens(of);
     this.#askedFor ??= new Sequence(of as Request);
     this.#askedFor.reset(of as Request);
@@ -204,10 +218,12 @@ export class Replica implements SchedulerContext, ReplicaView {
 
   admit(view: SequenceView, tokens = unlimitedTokens, spareBlocks = 0): boolean {
     const sequence = view as Sequence;
+    this.#inputs.readCache();
     const swapped = sequence.swappedTokens;
     // What is still cached need not come back from the host.
     const back = swapped === 0 ? 0 : Math.max(0, swapped - this.cache.cachedTokens(sequence));
     if (!this.cache.admit(sequence, tokens + back, this.#now, spareBlocks)) return false;
+    this.#inputs.changes = true;
     this.#waiting.remove(sequence);
     this.running.push(sequence);
     this.#listener.admitted?.(sequence, this.#now);
@@ -222,13 +238,17 @@ export class Replica implements SchedulerContext, ReplicaView {
     assert(!sequence.inStep, "a sequence is scheduled twice in one step");
     if (tokens > 0 && this.#addAnswerToken(sequence)) return true;
     const end = Math.min(sequence.knownTokens, sequence.computedTokens + tokens);
-    if (!this.cache.extend(sequence, end, this.#now)) return false;
+    if (!this.cache.extend(sequence, end, this.#now)) {
+      this.#inputs.readCache();
+      return false;
+    }
     this.#addToStep(sequence, tokens);
     return true;
   }
 
   preempt(view: SequenceView, how: "recompute" | "swap", place: "head" | "tail" = "head"): void {
     const sequence = view as Sequence;
+    this.#inputs.changes = true;
     if (sequence.inStep) this.#removeFromStep(sequence);
     this.#stopRunning(sequence);
     const swapped = how === "swap" ? sequence.computedTokens : 0;
@@ -240,6 +260,7 @@ export class Replica implements SchedulerContext, ReplicaView {
   }
 
   deletePrefix(request: RequestView): void {
+    this.#inputs.changes = true;
     const { blocks, trace, row, id } = request as Request;
     const marked = Math.floor(request.markedTokens / this.blockTokens);
     if (marked === 0) return;
@@ -251,6 +272,7 @@ export class Replica implements SchedulerContext, ReplicaView {
 
   refuse(view: SequenceView, why: string): void {
     const sequence = view as Sequence;
+    this.#inputs.changes = true;
     if (sequence.inStep) this.#removeFromStep(sequence);
     if (this.running.includes(sequence)) this.#stopRunning(sequence);
     else this.#waiting.remove(sequence);

@@ -80,8 +80,8 @@ function watched(plugin: SchedulerPlugin, seen: Seen): SchedulerPlugin {
     create(options) {
       const scheduler = plugin.create(options);
       return {
-        plan: (context, now) => scheduler.plan(context, now),
-        isSteady: (context) => scheduler.isSteady?.(context) ?? false,
+        plan: (context) => scheduler.plan(context),
+        repeated: (steps) => scheduler.repeated?.(steps),
         arrived(sequence, now) {
           seen.request = sequence.request.id;
           scheduler.arrived?.(sequence, now);

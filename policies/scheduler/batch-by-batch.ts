@@ -1,4 +1,4 @@
-import type { Scheduler, SchedulerContext } from "../../core/plugins/index.ts";
+import type { PlanValidity, Scheduler, SchedulerContext } from "../../core/plugins/index.ts";
 import type { Rules } from "../../core/plugins/rules.ts";
 import { firstOutOfStep, lastAdmitted, makeRoom, refuseForRoom, refuseTooLong } from "./room.ts";
 
@@ -20,20 +20,16 @@ export class BatchByBatch implements Scheduler {
     this.#promptsPerStep = promptsPerStep;
   }
 
-  plan(context: SchedulerContext): void {
+  plan(context: SchedulerContext): PlanValidity {
     const { running } = context;
     for (;;) {
       if (running.length > 0 && !this.#isFilling) {
         this.#writeAnswers(context);
-        if (running.length > 0) return;
+        if (running.length > 0) break;
       }
-      if (this.#admit(context) > 0 || running.length === 0) return;
+      if (this.#admit(context) > 0 || running.length === 0) break;
     }
-  }
-
-  /** Nobody is admitted while a batch runs. */
-  isSteady(): boolean {
-    return !this.#isFilling;
+    return this.#isFilling ? undefined : "until-change";
   }
 
   #writeAnswers(context: SchedulerContext): void {

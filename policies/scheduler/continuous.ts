@@ -1,7 +1,12 @@
 import { blocksOf } from "../../core/cache/request.ts";
-import type { PluginOption, Scheduler, SchedulerContext, SequenceView } from "../../core/plugins/index.ts";
+import type {
+  PlanValidity,
+  PluginOption,
+  Scheduler,
+  SchedulerContext,
+  SequenceView,
+} from "../../core/plugins/index.ts";
 import type { Rules } from "../../core/plugins/rules.ts";
-import type { Nanos } from "../../core/trace/trace.ts";
 import {
   admittedTokens,
   firstOutOfStep,
@@ -40,12 +45,12 @@ type ContinuousOptions = Readonly<Record<string, number>>;
 /** Who is admitted next and who makes room: what schedulers with continuous batching differ in. */
 export interface Precedence {
   /** The waiting request to be admitted next. */
-  first(context: SchedulerContext, now: Nanos): SequenceView | undefined;
+  first(context: SchedulerContext): SequenceView | undefined;
   /** The running request that goes back to the queue when one cannot go on. */
   readonly victimOf: VictimOf;
   /** Whether a waiting request may send this running one back to get its place; absent: nobody may. */
   mayReplace?(waiting: SequenceView, running: SequenceView): boolean;
-  /** Who is first may change with time alone. */
+  /** `first` reads the clock. */
   readonly changesWithTime?: boolean;
   arrived?(sequence: SequenceView): void;
 }
@@ -77,8 +82,6 @@ export class ContinuousBatching implements Scheduler {
   /** Tokens that the step has room for. */
   #budget = 0;
   #preempted = false;
-  /** The last plan found no place for the first in the queue; that stays so until somebody arrives or ends. */
-  #isHeldUp = false;
 
   constructor(precedence: Precedence, rules: Rules, options: ContinuousOptions) {
     this.#precedence = precedence;
@@ -91,9 +94,11 @@ export class ContinuousBatching implements Scheduler {
     this.#plansAhead = options["async-scheduling"] === 1;
   }
 
-  plan(context: SchedulerContext, now: Nanos): void {
+  plan(context: SchedulerContext): PlanValidity {
+    // The next plan sees the requests that this one is too early to see.
+    const seesAll = (this.#unseen.size === 0 && this.#leaving === 0) || context.waitingCount === 0;
     this.#budget = this.#maxTokens;
-    this.#preempted = this.#isHeldUp = false;
+    this.#preempted = false;
     const { running } = context;
     for (let i = 0; i < running.length && this.#budget > 0; ) {
       const sequence = running[i];
@@ -108,8 +113,9 @@ export class ContinuousBatching implements Scheduler {
         i = firstOutOfStep(running);
       }
     }
-    if (!this.#preempted || running.length === 0) this.#admit(context, now);
+    if (!this.#preempted || running.length === 0) this.#admit(context);
     this.#seeAll();
+    return seesAll ? "until-change" : undefined;
   }
 
   #seeAll(): void {
@@ -117,20 +123,7 @@ export class ContinuousBatching implements Scheduler {
     this.#leaving = 0;
   }
 
-  isSteady(context: SchedulerContext): boolean {
-    const { running, waitingCount } = context;
-    if (waitingCount === 0) return true;
-    if (this.#unseen.size > 0) return false;
-    // Where somebody has come, the next plan sees whether that changes anything.
-    if (this.#precedence.changesWithTime !== true) return this.#isHeldUp;
-    if (this.#precedence.mayReplace !== undefined || running.length < this.#maxRunning) return false;
-    for (let each = context.firstWaiting; each; each = each.next)
-      if (isTooLong(context, each, this.#rules)) return false;
-    return true;
-  }
-
   arrived(sequence: SequenceView): void {
-    this.#isHeldUp = false;
     if (this.#plansAhead) this.#unseen.add(sequence);
     this.#precedence.arrived?.(sequence);
   }
@@ -140,10 +133,12 @@ export class ContinuousBatching implements Scheduler {
   }
 
   /** Those that wait, in their order, as long as there are tokens, seats and blocks. */
-  #admit(context: SchedulerContext, now: Nanos): void {
+  #admit(context: SchedulerContext): void {
     const { running } = context;
+    // Where no seat is free, the order is not needed: without reading the clock, the plan stays valid.
+    if (this.#precedence.changesWithTime === true && this.#isClosed(context)) return;
     while (this.#budget > 0) {
-      const first = this.#precedence.first(context, now);
+      const first = this.#precedence.first(context);
       if (first === undefined) return;
       // When nobody is left to run, nothing is under way.
       if (running.length === 0) this.#seeAll();
@@ -156,11 +151,16 @@ export class ContinuousBatching implements Scheduler {
         this.#budget -= first.stepTokens;
       } else if (running.length === 0) {
         refuseForRoom(context, first);
-      } else if (!this.#replaceFor(context, first, tokens, spare)) {
-        this.#isHeldUp = true;
-        return;
-      }
+      } else if (!this.#replaceFor(context, first, tokens, spare)) return;
     }
+  }
+
+  /** Whether no waiting request can be admitted or refused, whichever is first. */
+  #isClosed(context: SchedulerContext): boolean {
+    if (this.#precedence.mayReplace !== undefined || context.running.length < this.#maxRunning) return false;
+    for (let each = context.firstWaiting; each; each = each.next)
+      if (isTooLong(context, each, this.#rules)) return false;
+    return true;
   }
 
   /** Blocks that the admission has to leave: the watermark and, if all of the prompt must fit, those of its next chunks. */

@@ -1,14 +1,12 @@
-import type { Scheduler, SchedulerContext, SchedulerPlugin, SequenceView } from "../../core/plugins/index.ts";
+import type {
+  PlanValidity,
+  Scheduler,
+  SchedulerContext,
+  SchedulerPlugin,
+  SequenceView,
+} from "../../core/plugins/index.ts";
 import type { Rules } from "../../core/plugins/rules.ts";
-import {
-  firstOutOfStep,
-  isTooLong,
-  lastAdmitted,
-  makeRoom,
-  refuseForRoom,
-  refuseTooLong,
-  watermarkBlocks,
-} from "./room.ts";
+import { firstOutOfStep, lastAdmitted, makeRoom, refuseForRoom, refuseTooLong, watermarkBlocks } from "./room.ts";
 
 /**
  * Steps of prompts and steps of answers take turns: whoever waits goes first, in order of arrival and whole prompts only,
@@ -27,8 +25,6 @@ class FirstComeFirstServed implements Scheduler {
   readonly #maxRunning: number;
   readonly #watermark: number;
   readonly #swaps: boolean;
-  /** The last plan found no place for who is next; that stays so until somebody arrives or ends. */
-  #isHeldUp = false;
 
   constructor(rules: Rules, options: Readonly<Record<string, number>>) {
     this.#rules = rules;
@@ -38,26 +34,16 @@ class FirstComeFirstServed implements Scheduler {
     this.#swaps = options["swap"] === 1;
   }
 
-  plan(context: SchedulerContext): void {
+  plan(context: SchedulerContext): PlanValidity {
     while (context.waitingCount > 0 || context.running.length > 0) {
-      this.#isHeldUp = false;
-      if (this.#firstSwapped(context) === undefined && this.#admitPrompts(context)) return;
+      if (this.#firstSwapped(context) === undefined && this.#admitPrompts(context)) break;
       const preempted = this.#writeAnswers(context);
       const isEmpty = context.running.length === 0;
       if (!preempted || isEmpty) this.#swapIn(context);
-      // Empty if everybody who ran was refused: others have room now.
-      if (context.running.length > 0) return;
+      // Empty if all running requests were refused: there is room for others now.
+      if (context.running.length > 0) break;
     }
-  }
-
-  isSteady(context: SchedulerContext): boolean {
-    const { firstWaiting, running } = context;
-    if (firstWaiting === undefined || this.#isHeldUp) return true;
-    return running.length >= this.#maxRunning && !isTooLong(context, firstWaiting, this.#rules);
-  }
-
-  arrived(): void {
-    this.#isHeldUp = false;
+    return "until-change";
   }
 
   /** Whole prompts, in order; returns whether there is one. */
@@ -74,10 +60,7 @@ class FirstComeFirstServed implements Scheduler {
         admitted++;
       } else if (running.length === 0) {
         refuseForRoom(context, first);
-      } else {
-        this.#isHeldUp = true;
-        break;
-      }
+      } else break;
     }
     return admitted > 0;
   }
@@ -100,8 +83,6 @@ class FirstComeFirstServed implements Scheduler {
         i = firstOutOfStep(running);
       }
     }
-    // Who was held up may find room now.
-    if (wentBack > 0) this.#isHeldUp = false;
     return wentBack > 0;
   }
 
@@ -110,10 +91,7 @@ class FirstComeFirstServed implements Scheduler {
     for (let next = this.#firstSwapped(context); next; next = this.#firstSwapped(context)) {
       if (context.running.length >= this.#maxRunning) return;
       if (context.admit(next, undefined, watermarkBlocks(context, this.#watermark))) continue;
-      if (context.running.length > 0) {
-        this.#isHeldUp = true;
-        return;
-      }
+      if (context.running.length > 0) return;
       refuseForRoom(context, next);
     }
   }

@@ -13,7 +13,8 @@ export const hrrn: SchedulerPlugin = {
   options: prefillFirstOptions,
   create: ({ rules, options }) =>
     new PrefillFirst(
-      (context, now) => {
+      (context) => {
+        const { now } = context;
         const queue = queued(context).map(({ sequence, matched }) => ({
           sequence,
           ratio: (now - sequence.request.arrivalNs) / Math.max(1, sequence.knownTokens - matched),

@@ -9,15 +9,14 @@ export const naive: SchedulerPlugin = {
     plan(context) {
       if (context.running.length > 0) {
         const running = context.running[0];
-        if (context.schedule(running)) return;
+        if (context.schedule(running)) return "until-change";
         context.refuse(running, "its answer needs more blocks than the cache has");
       }
       for (let first = context.firstWaiting; first; first = context.firstWaiting) {
-        if (context.admit(first)) return;
+        if (context.admit(first)) break;
         context.refuse(first, "it needs more blocks than the cache has");
       }
+      return "until-change";
     },
-    /** Nobody else is looked at while one runs. */
-    isSteady: () => true,
   }),
 };

@@ -1,4 +1,10 @@
-import type { Scheduler, SchedulerContext, SchedulerPlugin, SequenceView } from "../../core/plugins/index.ts";
+import type {
+  PlanValidity,
+  Scheduler,
+  SchedulerContext,
+  SchedulerPlugin,
+  SequenceView,
+} from "../../core/plugins/index.ts";
 import type { Rules } from "../../core/plugins/rules.ts";
 import { promptsPerStep } from "./offline.ts";
 import { lastAdmitted, makeRoom, refuseForRoom, refuseTooLong } from "./room.ts";
@@ -26,9 +32,15 @@ class RoundRobin implements Scheduler {
     this.#promptsPerStep = promptsPerStep;
   }
 
-  plan(context: SchedulerContext): void {
+  plan(context: SchedulerContext): PlanValidity {
+    if (this.#promptsPerStep === 0 || !this.#admitPrompts(context)) this.#serveInTurn(context);
+    // Without waiting requests every running one has a turn in every step, and in the same order.
+    const haveTurns = context.waitingCount === 0 && context.running.length <= this.#maxBatchSize;
+    return haveTurns ? "until-change" : undefined;
+  }
+
+  #serveInTurn(context: SchedulerContext): void {
     const { running } = context;
-    if (this.#promptsPerStep > 0 && this.#admitPrompts(context)) return;
     const line = [...running].sort((a, b) => this.#placeOf(a) - this.#placeOf(b));
     let seats = this.#maxBatchSize;
     let mayAdmit = true;
@@ -72,11 +84,6 @@ class RoundRobin implements Scheduler {
       prompts++;
     }
     return prompts > 0;
-  }
-
-  /** Everybody has a turn in every step, and in the same order. */
-  isSteady({ waitingCount, running }: SchedulerContext): boolean {
-    return waitingCount === 0 && running.length <= this.#maxBatchSize;
   }
 
   /** It stands at the end of the line. */

@@ -1,8 +1,14 @@
-import type { PluginOption, Scheduler, SchedulerContext, SequenceView } from "../../core/plugins/index.ts";
+import type {
+  PlanValidity,
+  PluginOption,
+  Scheduler,
+  SchedulerContext,
+  SequenceView,
+} from "../../core/plugins/index.ts";
 import type { Rules } from "../../core/plugins/rules.ts";
-import { blocksToDecode, DecodeSteps, decodeAll, isDecoding } from "./decode-steps.ts";
+import { blocksToDecode, decodeAll, isDecoding } from "./decode-steps.ts";
 import { peakTokens, type TokenDemand } from "./peak-tokens.ts";
-import { isTooLong, refuseForRoom, refuseTooLong } from "./room.ts";
+import { refuseForRoom, refuseTooLong } from "./room.ts";
 import { commonIds } from "./waiting-order.ts";
 
 /** Names and figures are those of LightLLM's API server. */
@@ -51,7 +57,9 @@ export class PeakAdmission implements Scheduler {
   readonly #options: PeakAdmissionOptions;
   readonly #chunkTokens: number;
   /** Decode steps since a step that computed prompts. */
-  readonly #steps = new DecodeSteps();
+  #decodeSteps = 0;
+  /** The plan estimated an admission: the estimate depends on the output tokens so far, and may be drawn by chance. */
+  #estimated = false;
 
   constructor(estimate: Estimate, rules: Rules, options: Readonly<Record<string, number>>) {
     this.#estimate = estimate;
@@ -61,23 +69,22 @@ export class PeakAdmission implements Scheduler {
     this.#chunkTokens = chunk === 0 ? Number.MAX_SAFE_INTEGER : Math.min(chunk, this.#options["batch-max-tokens"]);
   }
 
-  plan(context: SchedulerContext): void {
+  plan(context: SchedulerContext): PlanValidity {
     const { running } = context;
-    this.#steps.catchUp();
+    this.#estimated = false;
+    let isTime = true;
     for (;;) {
-      const isTime = this.#steps.count >= this.#options["router-max-wait-tokens"] || !running.some(isDecoding);
-      if (isTime && this.#prefill(context)) return;
-      if (running.length === 0) return;
-      if (this.#decode(context)) return;
+      isTime = this.#decodeSteps >= this.#options["router-max-wait-tokens"] || !running.some(isDecoding);
+      if (isTime && this.#prefill(context)) break;
+      if (running.length === 0) break;
+      if (this.#decode(context)) break;
     }
+    const hasLooked = isTime && !this.#estimated;
+    return hasLooked || context.waitingCount === 0 ? "until-change" : undefined;
   }
 
-  isSteady(context: SchedulerContext): boolean {
-    const { firstWaiting, running } = context;
-    const isClosed = running.length >= this.#options["running-max-req-size"];
-    if (firstWaiting && (!isClosed || isTooLong(context, firstWaiting, this.#rules))) return false;
-    this.#steps.mayRepeat(context);
-    return true;
+  repeated(steps: number): void {
+    this.#decodeSteps += steps;
   }
 
   finished(sequence: SequenceView): void {
@@ -102,7 +109,7 @@ export class PeakAdmission implements Scheduler {
     }
     // Whoever runs and finds no room comes before who waits.
     if (!isShort && this.#admit(context, left)) isAny = true;
-    if (isAny) this.#steps.reset();
+    if (isAny) this.#decodeSteps = 0;
     return isAny;
   }
 
@@ -117,6 +124,7 @@ export class PeakAdmission implements Scheduler {
       const wanted = Math.min(first.knownTokens, this.#chunkTokens);
       const isStepEmpty = left === this.#options["batch-max-tokens"];
       if (wanted > left && !isStepEmpty) break;
+      this.#estimated = true;
       demands ??= running.map((each) => this.#demand(context, each, each.cachedTokens));
       demands.push(this.#demand(context, first, this.#estimate.sharesPrefixes ? context.cachedTokens(first) : 0));
       const isAlone = running.length === 0;
@@ -169,7 +177,7 @@ export class PeakAdmission implements Scheduler {
   /** A token for everybody who has a prompt and for whom there is room; returns false if there is nobody left. */
   #decode(context: SchedulerContext): boolean {
     const { running } = context;
-    while (running.length > 1 && blocksToDecode(context) > context.availableBlocks) pauseLatest(context);
+    while (running.length > 1 && isShortOfBlocks(context)) pauseLatest(context);
     while (!decodeAll(context) && !this.#goOn(context)) {
       if (running.length > 1) {
         pauseLatest(context);
@@ -178,7 +186,7 @@ export class PeakAdmission implements Scheduler {
       refuseForRoom(context, running[0]);
       return false;
     }
-    this.#steps.add();
+    this.#decodeSteps++;
     return true;
   }
 
@@ -187,6 +195,11 @@ export class PeakAdmission implements Scheduler {
     const tokens = Math.min(this.#chunkTokens, this.#options["batch-max-tokens"]);
     return context.running.some((each) => context.schedule(each, tokens));
   }
+}
+
+function isShortOfBlocks(context: SchedulerContext): boolean {
+  const blocks = blocksToDecode(context);
+  return blocks > 0 && blocks > context.availableBlocks;
 }
 
 /** Whoever arrived last goes back to the head of the queue. */

@@ -1,7 +1,12 @@
-import type { PluginOption, Scheduler, SchedulerContext, SequenceView } from "../../core/plugins/index.ts";
+import type {
+  PlanValidity,
+  PluginOption,
+  Scheduler,
+  SchedulerContext,
+  SequenceView,
+} from "../../core/plugins/index.ts";
 import type { Rules } from "../../core/plugins/rules.ts";
-import type { Nanos } from "../../core/trace/trace.ts";
-import { blocksToDecode, DecodeSteps, decodeAll, isDecoding } from "./decode-steps.ts";
+import { blocksToDecode, decodeAll, isDecoding } from "./decode-steps.ts";
 import { refuseForRoom, refuseTooLong } from "./room.ts";
 
 /** Names and figures are SGLang's, of its `ServerArgs` and (the last six) of its environment. */
@@ -33,7 +38,7 @@ export const prefillFirstOptions = {
 type PrefillFirstOptions = Readonly<Record<keyof typeof prefillFirstOptions, number>>;
 
 /** Those who wait in the order in which they are to go; undefined: as they came. */
-export type QueueOrder = (context: SchedulerContext, now: Nanos) => Iterable<SequenceView> | undefined;
+export type QueueOrder = (context: SchedulerContext) => Iterable<SequenceView> | undefined;
 
 /**
  * Continuous batching that computes prompts first: while requests wait and fit, steps compute prompts and nobody decodes.
@@ -53,7 +58,7 @@ export class PrefillFirst implements Scheduler {
   /** Room is kept for this share of the longest answers ... */
   #ratio: number;
   /** ... less what so many decode steps take of it. */
-  readonly #steps = new DecodeSteps();
+  #decodeSteps = 0;
   readonly #firstRatio: number;
   readonly #leastRatio: number;
   /** Requests here, waiting or running. */
@@ -75,21 +80,19 @@ export class PrefillFirst implements Scheduler {
     this.#leastRatio = this.#firstRatio * this.#options["min-new-token-ratio-factor"];
   }
 
-  plan(context: SchedulerContext, now: Nanos): void {
-    this.#steps.catchUp();
+  plan(context: SchedulerContext): PlanValidity {
     for (;;) {
       if (context.running.length === 0) this.#isFull = false;
-      if (this.#prefill(context, now)) return;
-      if (context.running.length === 0) return;
-      if (this.#decode(context)) return;
+      if (this.#prefill(context)) break;
+      if (context.running.length === 0) break;
+      if (this.#decode(context)) break;
     }
+    // The ratio counts, and orders may draw random numbers, only where waiting requests are looked at.
+    return this.#isFull || context.waitingCount === 0 ? "until-change" : undefined;
   }
 
-  isSteady(context: SchedulerContext): boolean {
-    const isClosed = this.#isFull || context.running.length >= this.#options["max-running-requests"];
-    if (context.waitingCount > 0 && !isClosed) return false;
-    this.#steps.mayRepeat(context);
-    return true;
+  repeated(steps: number): void {
+    this.#decodeSteps += steps;
   }
 
   arrived(): void {
@@ -104,7 +107,7 @@ export class PrefillFirst implements Scheduler {
 
   /** Share of their longest answers that room is kept for; the same whether steps come one by one or at once. */
   get newTokenRatio(): number {
-    const { count } = this.#steps;
+    const count = this.#decodeSteps;
     if (count === 0) return this.#ratio;
     const decay = (this.#firstRatio - this.#leastRatio) / this.#options["new-token-ratio-decay-steps"];
     return Math.max(this.#leastRatio, this.#ratio - count * decay);
@@ -112,11 +115,11 @@ export class PrefillFirst implements Scheduler {
 
   #setRatio(ratio: number): void {
     this.#ratio = ratio;
-    this.#steps.reset();
+    this.#decodeSteps = 0;
   }
 
   /** A step that computes prompts, if there is a request that may go; returns whether there is such a step. */
-  #prefill(context: SchedulerContext, now: Nanos): boolean {
+  #prefill(context: SchedulerContext): boolean {
     const { running } = context;
     const mostRunning = this.#options["max-running-requests"];
     const last = running.length > 0 ? running[running.length - 1] : undefined;
@@ -131,7 +134,7 @@ export class PrefillFirst implements Scheduler {
     this.#openBudgets(context, cut);
     if (cut !== undefined && !this.#goOn(context, cut)) return false;
     const decoding = cut === undefined ? running.length : running.length - 1;
-    for (const sequence of this.#order(context, now) ?? asTheyCame(context)) {
+    for (const sequence of this.#order(context) ?? asTheyCame(context)) {
       if (running.length >= mostRunning) {
         this.#isFull = true;
         break;
@@ -222,7 +225,8 @@ export class PrefillFirst implements Scheduler {
   /** A token for everybody who has a prompt and for whom there is room; returns false if there is nobody left. */
   #decode(context: SchedulerContext): boolean {
     const { running } = context;
-    if (blocksToDecode(context) <= context.availableBlocks) this.#steps.add();
+    const blocks = blocksToDecode(context);
+    if (blocks === 0 || blocks <= context.availableBlocks) this.#decodeSteps++;
     else this.#retract(context);
     while (!decodeAll(context)) {
       if (running.length > 1) {

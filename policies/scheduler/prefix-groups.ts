@@ -1,5 +1,6 @@
 import { blocksOf } from "../../core/cache/request.ts";
 import type {
+  PlanValidity,
   RequestView,
   Scheduler,
   SchedulerContext,
@@ -46,18 +47,15 @@ class PrefixGroups implements Scheduler {
     this.#rules = rules;
   }
 
-  plan(context: SchedulerContext): void {
+  plan(context: SchedulerContext): PlanValidity {
     const { running } = context;
     this.#context = context;
     for (;;) {
-      if (running.length === 0 && this.#waiting.size === 0 && !this.#choose(context)) return;
-      if (this.#prefill(context)) return;
-      if (running.length > 0 && this.#decode(context)) return;
+      if (running.length === 0 && this.#waiting.size === 0 && !this.#choose(context)) break;
+      if (this.#waiting.size > 0 && this.#prefill(context)) break;
+      if (running.length > 0 && this.#decode(context)) break;
     }
-  }
-
-  isSteady(): boolean {
-    return this.#waiting.size === 0;
+    return this.#waiting.size === 0 ? "until-change" : undefined;
   }
 
   finished({ request }: SequenceView): void {

@@ -1,5 +1,4 @@
 import type { SchedulerContext, SchedulerPlugin, SequenceView } from "../../core/plugins/index.ts";
-import type { Nanos } from "../../core/trace/trace.ts";
 import { ContinuousBatching, continuousOptions, type Precedence } from "./continuous.ts";
 import { lastAdmitted } from "./room.ts";
 
@@ -20,9 +19,10 @@ class ShortestFirst implements Precedence {
     this.changesWithTime = agingTokens > 0;
   }
 
-  first(context: SchedulerContext, now: Nanos): SequenceView | undefined {
+  first(context: SchedulerContext): SequenceView | undefined {
     let first = context.firstWaiting;
     if (first?.next === undefined) return first;
+    const now = this.#agingTokens > 0 ? context.now : 0;
     let least = Number.POSITIVE_INFINITY;
     let sequence = context.firstWaiting;
     for (let looked = 0; sequence && looked < this.#window; looked++, sequence = sequence.next) {

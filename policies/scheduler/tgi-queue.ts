@@ -1,5 +1,6 @@
 import { blocksOf } from "../../core/cache/request.ts";
 import type {
+  PlanValidity,
   PluginOption,
   Scheduler,
   SchedulerContext,
@@ -7,7 +8,7 @@ import type {
   SequenceView,
 } from "../../core/plugins/index.ts";
 import type { Rules } from "../../core/plugins/rules.ts";
-import { DecodeSteps, isDecoding } from "./decode-steps.ts";
+import { isDecoding } from "./decode-steps.ts";
 import { admittedTokens, refuseForRoom, refuseTooLong } from "./room.ts";
 import { commonIds } from "./waiting-order.ts";
 
@@ -53,10 +54,10 @@ class TgiQueue implements Scheduler {
   readonly #rules: Rules;
   readonly #options: Readonly<Record<keyof typeof tgiOptions, number>>;
   /** Decode steps since a prompt was computed. */
-  readonly #steps = new DecodeSteps();
+  #decodeSteps = 0;
   /** Decoding has been interrupted, and goes on. */
   #isDecodeNext = false;
-  /** The first in the queue might have been taken in the last plan, but for its room. */
+  /** This plan tried to admit the first waiting request, and there was no room, however long it has waited. */
   #isHeldUp = false;
 
   constructor(rules: Rules, options: Readonly<Record<string, number>>) {
@@ -64,26 +65,19 @@ class TgiQueue implements Scheduler {
     this.#options = options as Readonly<Record<keyof typeof tgiOptions, number>>;
   }
 
-  plan(context: SchedulerContext): void {
-    this.#steps.catchUp();
+  plan(context: SchedulerContext): PlanValidity {
     this.#isHeldUp = false;
     for (;;) {
       if (context.running.length === 0) this.#isDecodeNext = false;
-      if (!this.#isDecodeNext && this.#prefill(context)) return;
-      if (context.running.length === 0) return;
-      if (this.#decode(context)) return;
+      if (!this.#isDecodeNext && this.#prefill(context)) break;
+      if (context.running.length === 0) break;
+      if (this.#decode(context)) break;
     }
+    return this.#isHeldUp || context.waitingCount === 0 ? "until-change" : undefined;
   }
 
-  isSteady(context: SchedulerContext): boolean {
-    if (context.waitingCount > 0 && !this.#isHeldUp) return false;
-    this.#steps.mayRepeat(context);
-    return true;
-  }
-
-  arrived(): void {
-    // An operator may have made room before it came.
-    this.#isHeldUp = false;
+  repeated(steps: number): void {
+    this.#decodeSteps += steps;
   }
 
   /** A step of new prompts, if enough wait and fit. */
@@ -91,14 +85,14 @@ class TgiQueue implements Scheduler {
     const { running, waitingCount } = context;
     if (waitingCount === 0) return false;
     const before = running.length;
-    const isForced = before === 0 || this.#steps.count + 1 >= this.#options["max-waiting-tokens"];
+    const isForced = before === 0 || this.#decodeSteps + 1 >= this.#options["max-waiting-tokens"];
     const least = isForced ? 1 : Math.max(1, Math.floor(before * this.#options["waiting-served-ratio"]));
     if (waitingCount < least) return false;
     if (least > 1 && this.#fitting(context, least) < least) return false;
     const added = this.#admit(context);
     this.#isHeldUp = added === 0 && context.waitingCount > 0;
     if (added === 0) return false;
-    this.#steps.reset();
+    this.#decodeSteps = 0;
     this.#isDecodeNext = before > 0;
     return true;
   }
@@ -178,8 +172,7 @@ class TgiQueue implements Scheduler {
 
   /** Tokens for all that run, or for as many as have room; returns false if there is nobody left. */
   #decode(context: SchedulerContext): boolean {
-    const { running, availableBlocks } = context;
-    const before = running.length;
+    const { running } = context;
     while (!this.#scheduleAll(context)) {
       // Only where answers take blocks as they grow, which TGI's never do.
       const last = running[running.length - 1];
@@ -190,10 +183,8 @@ class TgiQueue implements Scheduler {
       refuseForRoom(context, last);
       return false;
     }
-    // Who waits may find room that a preemption has made, or take less at first for being cached no more.
-    if (running.length < before || context.availableBlocks !== availableBlocks) this.#isHeldUp = false;
     this.#isDecodeNext = false;
-    this.#steps.add();
+    this.#decodeSteps++;
     return true;
   }
 

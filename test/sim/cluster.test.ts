@@ -28,7 +28,7 @@ const everybody: SchedulerPlugin = {
         if (context.running.length > 0) return;
         context.refuse(first, "too long");
       }
-      if (context.firstWaiting) this.plan(context, 0);
+      if (context.firstWaiting) this.plan(context);
     },
   }),
 };

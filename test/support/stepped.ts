@@ -44,6 +44,8 @@ export interface SteppedConfig {
   readonly duration?: (plan: StepPlan) => number;
   /** Steps that repeat themselves are done at once. */
   readonly repeats?: boolean;
+  /** Called after every arrival. */
+  readonly submitted?: () => void;
   /** Sees every step after it was planned, before it runs. */
   readonly planned?: (plan: StepPlan, replica: Replica, now: number) => void;
   /** Sees every commit, or repetition. */
@@ -130,6 +132,7 @@ export function stepped(config: SteppedConfig): SteppedRun {
     if (count > mostSteps) throw new Error(`no end after ${mostSteps} steps:\n${steps.slice(-20).join("\n")}`);
     for (; next < requests.length && trace.arrivalNs[next] <= now; next++) {
       replica.submit(new Request(next, trace, next, columns), now);
+      config.submitted?.();
     }
     const plan = replica.plan(now);
     audit(cache, replica.running);

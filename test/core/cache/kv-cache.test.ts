@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
 import { Request } from "../../../core/cache/request.ts";
-import type { EvictionPlugin, Scheduler } from "../../../core/plugins/index.ts";
+import type { EvictionPlugin, Scheduler, SchedulerContext } from "../../../core/plugins/index.ts";
 import type { RuleName, RuleValue } from "../../../core/plugins/rules.ts";
 import { createCache } from "../../../core/replica/compose.ts";
 import { Replica } from "../../../core/replica/replica.ts";
@@ -149,19 +149,24 @@ function replicaOf(trace: Trace, blocks: number | undefined, rules: Own = {}, ev
   const config = { ...configOf(trace, { blocks, rules }), ...(eviction && { eviction }) };
   const columns = new BlockKeys({ unitTokens: trace.unitTokens, blockTokens: config.blockTokens }).of(trace);
   const cache = createCache(config);
-  let next: Scheduler["plan"] = () => {};
-  const replica = new Replica({ cache, scheduler: { plan: (...seen) => next(...seen) }, generation: "step" });
+  let next: (context: SchedulerContext) => unknown = () => {};
+  const scheduler: Scheduler = {
+    plan(context) {
+      next(context);
+    },
+  };
+  const replica = new Replica({ cache, scheduler, generation: "step" });
   const sequences = Array.from({ length: trace.requestCount }, (_, r) => new Request(r, trace, r, columns));
   return {
     cache,
     replica,
     submit: (r: number) => replica.submit(sequences[r], 0),
     /** Plans a step with these actions. */
-    step(plan: Scheduler["plan"]) {
+    step(plan: (context: SchedulerContext) => unknown) {
       next = plan;
       return replica.plan(0);
     },
-    run(plan: Scheduler["plan"]) {
+    run(plan: (context: SchedulerContext) => unknown) {
       next = plan;
       const step = replica.plan(0);
       const copies = [...step.copies];

@@ -1,6 +1,12 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import type { PluginOption, SchedulerPlugin } from "../../../core/plugins/index.ts";
+import type {
+  PlanValidity,
+  PluginOption,
+  Scheduler,
+  SchedulerContext,
+  SchedulerPlugin,
+} from "../../../core/plugins/index.ts";
 import type { RuleName, RuleValue } from "../../../core/plugins/rules.ts";
 import type { StepPlan } from "../../../core/replica/step.ts";
 import { presetRegistry, schedulerRegistry } from "../../../policies/registry.ts";
@@ -131,6 +137,32 @@ function stateOf(run: SteppedRun): unknown {
   };
 }
 
+/** Plans every step, and compares each with the plan before it as long as the replica states that one to be valid. */
+function expectValidity(config: SteppedConfig): void {
+  let valid = 0;
+  let before: unknown;
+  let operations = 0;
+  const batchOf = ({ items, count }: StepPlan) =>
+    items.slice(0, count).map(({ sequence, tokens, generate }) => [sequence.request.id, tokens, generate]);
+  stepped({
+    ...config,
+    submitted() {
+      valid = 0;
+    },
+    planned(plan, replica) {
+      const batch = batchOf(plan);
+      if (valid > 0) {
+        expect([batch, replica.cache.entries.tick], "the valid plan is made again").toEqual([before, operations]);
+      }
+      before = batch;
+    },
+    committed(replica) {
+      valid = Math.max(replica.repeatableSteps(), valid - 1);
+      operations = replica.cache.entries.tick;
+    },
+  });
+}
+
 const many = { numRuns: runs(150) };
 
 describe.each(schedulerRegistry.all.map((scheduler) => [scheduler.name, scheduler] as const))(
@@ -199,7 +231,14 @@ describe.each(schedulerRegistry.all.map((scheduler) => [scheduler.name, schedule
       );
     });
 
-    test("steps that repeat themselves can be done at once", () => {
+    test("as long as a plan is valid, the next plans are the same", () => {
+      fc.assert(
+        fc.property(cases(scheduler), (config) => expectValidity(config)),
+        many,
+      );
+    });
+
+    test("a run that does not plan again while a plan is valid is the same as one that plans every step", () => {
       fc.assert(
         fc.property(cases(scheduler), (config) => {
           expect(stateOf(stepped({ ...config, repeats: true }))).toEqual(stateOf(stepped(config)));
@@ -210,7 +249,54 @@ describe.each(schedulerRegistry.all.map((scheduler) => [scheduler.name, schedule
   },
 );
 
-test("steps do repeat themselves where there is nothing to decide", () => {
+/** A scheduler with changed plans. */
+const changed = (
+  plugin: SchedulerPlugin,
+  plan: (real: Scheduler, context: SchedulerContext) => PlanValidity,
+): SchedulerPlugin => ({
+  ...plugin,
+  create(given) {
+    const real = plugin.create(given);
+    return {
+      plan: (context) => plan(real, context),
+      repeated: (steps) => real.repeated?.(steps),
+      ...(real.arrived && { arrived: (sequence, now) => real.arrived!(sequence, now) }),
+      finished: (sequence, now) => real.finished?.(sequence, now),
+    };
+  },
+});
+
+test("planted fault: a plan that a scheduler's own count changes is not valid until its inputs change", () => {
+  let count = 0;
+  const counting = changed(schedulerRegistry.get("fcfs-chunked"), (_real, context) => {
+    const { running, firstWaiting } = context;
+    if (firstWaiting && !context.admit(firstWaiting) && running.length === 0) context.refuse(firstWaiting, "too long");
+    const most = ++count % 5 === 0 ? 1 : running.length;
+    for (const each of running.slice(0, most)) if (!each.inStep) context.schedule(each);
+    return "until-change";
+  });
+  const requests = [1, 2].map((input) => ({ input, output: 14 }));
+  expect(() => expectValidity({ scheduler: counting, blocks: undefined, blockTokens: 16, requests })).toThrow(
+    "the valid plan is made again",
+  );
+});
+
+test.each(["naive", "fcfs", "fcfs-chunked", "priority", "session-priority", "shortest-prefill-first"])(
+  "%s has no state of its own that changes a plan: what its plans read and did is derived, whatever it returns",
+  (name) => {
+    const always = changed(schedulerRegistry.get(name), (real, context) => {
+      real.plan(context);
+      return "until-change";
+    });
+    const synchronous = cases(always).map((config) => ({
+      ...config,
+      options: { ...config.options, ...(always.options?.["async-scheduling"] && { "async-scheduling": 0 }) },
+    }));
+    fc.assert(fc.property(synchronous, expectValidity), many);
+  },
+);
+
+test("a plan stays valid over many steps where nothing is to be decided", () => {
   const quiet = ["naive", "fcfs", "fcfs-chunked", "priority", "session-priority", "shortest-prefill-first"];
   const sglang = ["sglang-fcfs", "lpm", "dfs-weight", "lof", "hrrn", "random", "mini-sglang"];
   const others = ["static", "offline", "online", "tgi-queue", "efficient-router", "past-future", "prefix-groups"];
