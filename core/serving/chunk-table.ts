@@ -1,6 +1,7 @@
 import type { StepPlan } from "../replica/step.ts";
 import type { Nanos } from "../trace/trace.ts";
-import type { StepObserver, TimedReplica } from "./timed-replica.ts";
+import type { StepObserver } from "./observers.ts";
+import type { TimedReplica } from "./timed-replica.ts";
 
 /** What every step of one replica was made of, as columns: a chunk is the part that one request has in a step. */
 export class ChunkTable implements StepObserver {

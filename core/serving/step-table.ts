@@ -1,6 +1,6 @@
 import type { Nanos } from "../trace/trace.ts";
+import type { StepObserver } from "./observers.ts";
 import type { StepLoad } from "./step-load.ts";
-import type { StepObserver } from "./timed-replica.ts";
 
 /** Every step that was run, in the order in which they ended. */
 export class StepTable implements StepObserver {

@@ -7,24 +7,10 @@ import type { StepPlan } from "../replica/step.ts";
 import type { Nanos } from "../trace/trace.ts";
 import type { TraceBatch } from "./arrivals.ts";
 import { type CallRules, measureCalls } from "./calls.ts";
+import type { StepObserver } from "./observers.ts";
 import { never } from "./outcomes.ts";
-import { measure, noLoad, type StepLoad } from "./step-load.ts";
+import { measure, noLoad } from "./step-load.ts";
 import type { Levels, TimeSeries } from "./time-series.ts";
-
-/** Hears of everything that takes time, for tables and timelines. */
-export interface StepObserver {
-  /** The next step, which has not run; valid only now. */
-  planned?(replica: TimedReplica, plan: StepPlan, startNs: Nanos): void;
-  /** `count` steps like this one, the first of them from `startNs`; the i-th one ends at `endsNs[i]`. */
-  steps?(replica: TimedReplica, load: Readonly<StepLoad>, startNs: Nanos, count: number, endsNs: Float64Array): void;
-  arrived?(request: Request, replica: number, nowNs: Nanos): void;
-  admitted?(sequence: Sequence, replica: number, nowNs: Nanos): void;
-  firstToken?(sequence: Sequence, replica: number, nowNs: Nanos): void;
-  /** As in `ReplicaListener`. */
-  swappedOut?(sequence: Sequence, tokens: number): void;
-  swappedIn?(sequence: Sequence, tokens: number): void;
-  ended?(sequence: Sequence, replica: number, nowNs: Nanos, refused: string | undefined): void;
-}
 
 export interface TimedReplicaParts {
   readonly number: number;
@@ -37,7 +23,9 @@ export interface TimedReplicaParts {
   readonly windowTokens?: number | undefined;
   /** Of an engine that pads, if what its steps cost depends on it. */
   readonly calls?: CallRules | undefined;
-  readonly observer?: StepObserver | undefined;
+  /** Output tokens decide when a request finishes, rather than the trace's output length. */
+  readonly decidesEnds: boolean;
+  readonly observer: StepObserver | undefined;
   readonly before?: ((request: number, cache: KvCache, nowNs: Nanos) => void) | undefined;
   readonly audit?: ((replica: Replica) => void) | undefined;
   batchOf(id: number): TraceBatch;
@@ -192,12 +180,13 @@ export class TimedReplica {
   }
 
   #ended(sequence: Sequence, nowNs: Nanos, refused: string | undefined): void {
-    const { batchOf, observer, series, ended } = this.#parts;
+    const { batchOf, observer, series, decidesEnds, ended } = this.#parts;
     const { id } = sequence.request;
     const batch = batchOf(id);
     const row = id - batch.firstId;
     batch.outcomes.preemptions[row] = sequence.preemptions;
     batch.outcomes.finishedNs[row] = nowNs;
+    if (decidesEnds) batch.outcomes.outputTokens[row] = sequence.generatedTokens;
     if (refused !== undefined) {
       batch.outcomes.refused[row] = 1;
       if (id >= this.cache.countFrom) this.refusals.set(refused, (this.refusals.get(refused) ?? 0) + 1);

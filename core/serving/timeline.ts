@@ -1,7 +1,8 @@
 import type { Request, Sequence } from "../cache/request.ts";
 import type { Nanos } from "../trace/trace.ts";
+import type { StepObserver } from "./observers.ts";
 import type { StepLoad } from "./step-load.ts";
-import type { StepObserver, TimedReplica } from "./timed-replica.ts";
+import type { TimedReplica } from "./timed-replica.ts";
 
 interface Times {
   readonly arrivalNs: Nanos;

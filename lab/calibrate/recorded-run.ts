@@ -157,7 +157,7 @@ export function simulateRequests(run: RecordedRun, cost: CostModel): SimulatedRe
     },
     seed: 1,
     cost: () => cost,
-    observer: steps,
+    observers: [steps],
   });
   const { arrivalNs, firstTokenNs, finishedNs } = arrivals.batches[0].outcomes;
   return { steps, queuedNs: takenAt(arrivalNs, steps.startNs), firstTokenNs, finishedNs };

@@ -8,7 +8,6 @@ import type { CostModel } from "../../sim/cost/cost-model.ts";
 import { simulate } from "../../sim/simulation.ts";
 import { decisionCounts } from "../compare/decisions.ts";
 import { OperationsPlayer } from "../run/operations-file.ts";
-import { together } from "../run/served-result.ts";
 import type { Checked, FuzzCase, FuzzKind, Trouble } from "./kinds.ts";
 import { divergenceOf, type Side } from "./serving.ts";
 import { configOf, type FuzzParts } from "./setup.ts";
@@ -48,7 +47,7 @@ function simulated({ trace, setup, operations }: FuzzCase, parts: FuzzParts, eve
       cost: () => cost,
       hostBlocks: setup.hostBlocks,
       arrivals: { loop: setup.loop },
-      observer: together([table, { steps: (_replica, _load, _startNs, count) => (atOnce += count - 1) }]),
+      observers: [table, { steps: (_replica, _load, _startNs, count) => (atOnce += count - 1) }],
       before: (...args) => player.before(...args),
       ...{ events: true, audit: true, everyStep },
     },

@@ -7,7 +7,6 @@ import { Engine, type EngineConfig } from "../../engine/engine.ts";
 import type { TokenChoice } from "../../engine/tokens.ts";
 import { type Decisions, type Divergence, firstDivergence } from "../compare/decisions.ts";
 import { type OperationResult, OperationsPlayer } from "../run/operations-file.ts";
-import { together } from "../run/served-result.ts";
 import { type Engines, SeededClock } from "./engines.ts";
 import type { FuzzCase, Trouble } from "./kinds.ts";
 import type { configOf, Setup } from "./setup.ts";
@@ -41,7 +40,7 @@ export async function onEngine(
     executor: await engines.executor(config.blockTokens),
     clock: new SeededClock(clock),
     vocabulary: engines.vocabulary,
-    observer: together([steps, chunks]),
+    observers: [steps, chunks],
     before: (...args) => player.before(...args),
     audit: true,
     events: true,

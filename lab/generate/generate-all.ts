@@ -82,12 +82,14 @@ export async function generateAll(work: GenerationOptions): Promise<readonly Tim
       written({ row }, _token, isLast) {
         if (isLast) shown(`${answers[row].end("length")}\n`);
       },
-      observer: {
-        ended({ request: { row } }, _replica, _nowNs, refused) {
-          if (refused !== undefined) throw new InputError(`prompt ${row + 1} was refused: ${refused}`);
-          work.ended(timed(row));
+      observers: [
+        {
+          ended({ request: { row } }, _replica, _nowNs, refused) {
+            if (refused !== undefined) throw new InputError(`prompt ${row + 1} was refused: ${refused}`);
+            work.ended(timed(row));
+          },
         },
-      },
+      ],
     });
     const timed = (row: number) => timedAnswer(engine, row, answers[row]);
     await stoppingAtSignal(

@@ -11,7 +11,7 @@ import { breathe, Interrupted, stoppingAtSignal, watchingSignals } from "../inte
 import { userCodeRuns } from "../user-plugins/user-code.ts";
 import type { RunConfig } from "./configuration.ts";
 import { poolBytesPerToken, type RealEngine } from "./real-engine.ts";
-import { type ServedResult, type ServingOptions, servedResult, together } from "./served-result.ts";
+import { type ServedResult, type ServingOptions, servedResult } from "./served-result.ts";
 import { withFile } from "./slices.ts";
 import type { Turn } from "./turns.ts";
 
@@ -69,7 +69,7 @@ export async function runEngine(
       choice: choiceOf(engine),
       hostBlocks: Math.floor(engine.swapSpace / (poolBytesPerToken(engine) * blockTokens)),
       arrivals: { loop, speed },
-      observer: together([...(steps ? [steps] : []), ...observers]),
+      observers: [...(steps ? [steps] : []), ...observers],
     });
     watch?.(running);
     const start = performance.now();

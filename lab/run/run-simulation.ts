@@ -3,7 +3,7 @@ import type { BlockColumns } from "../../core/trace/content.ts";
 import type { Trace } from "../../core/trace/trace.ts";
 import { Simulation, type SimulationConfig } from "../../sim/simulation.ts";
 import { breathe } from "../interrupt.ts";
-import { type ServedResult, type ServingOptions, servedResult, together } from "./served-result.ts";
+import { type ServedResult, type ServingOptions, servedResult } from "./served-result.ts";
 import { sliceMs, withFile } from "./slices.ts";
 
 /** Simulates a trace, in slices that can be interrupted. @throws Interrupted, PolicyError naming a user's file */
@@ -14,8 +14,7 @@ export async function runSimulation(
   { slo, keepSteps, observers = [], advance = () => {}, watch }: ServingOptions = {},
 ): Promise<{ readonly result: ServedResult; readonly wallMs: number }> {
   const steps = keepSteps ? new StepTable() : undefined;
-  const all = [...(steps ? [steps] : []), ...observers];
-  const simulation = new Simulation(all.length === 0 ? config : { ...config, observer: together(all) });
+  const simulation = new Simulation({ ...config, observers: [...(steps ? [steps] : []), ...observers] });
   let wallMs = 0;
   let told = 0;
   let events = 1024;

@@ -11,10 +11,10 @@ import {
   type SloMetrics,
   type Throughput,
 } from "../../core/serving/metrics.ts";
+import type { StepObserver } from "../../core/serving/observers.ts";
 import type { Outcomes } from "../../core/serving/outcomes.ts";
 import type { StepTable } from "../../core/serving/step-table.ts";
 import type { TimeSeries } from "../../core/serving/time-series.ts";
-import type { StepObserver } from "../../core/serving/timed-replica.ts";
 import type { Nanos } from "../../core/trace/trace.ts";
 
 /** What a run in time found, simulated or real, as reports and tables need it. */
@@ -81,30 +81,6 @@ export function servedResult(
     slo: slo && figures.slo(slo),
     cluster: figures.cluster(),
     refusals: refusalsOf(run),
-  };
-}
-
-/** Several observers as one. */
-export function together(observers: readonly StepObserver[]): StepObserver {
-  return {
-    planned: (...args) => {
-      for (const observer of observers) observer.planned?.(...args);
-    },
-    steps: (...args) => {
-      for (const observer of observers) observer.steps?.(...args);
-    },
-    arrived: (...args) => {
-      for (const observer of observers) observer.arrived?.(...args);
-    },
-    admitted: (...args) => {
-      for (const observer of observers) observer.admitted?.(...args);
-    },
-    firstToken: (...args) => {
-      for (const observer of observers) observer.firstToken?.(...args);
-    },
-    ended: (...args) => {
-      for (const observer of observers) observer.ended?.(...args);
-    },
   };
 }
 

@@ -159,7 +159,7 @@ export async function decisionsWith(
 ): Promise<Decisions> {
   const chunks = new ChunkTable();
   const cost = new Recorded(steps, "the engine's steps");
-  const simulation = new Simulation({ ...config, cost: () => cost, events: true, observer: chunks });
+  const simulation = new Simulation({ ...config, cost: () => cost, events: true, observers: [chunks] });
   try {
     simulation.feed(trace, blocks);
     simulation.end();

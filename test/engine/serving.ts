@@ -256,7 +256,7 @@ export async function serve(model: Served, trace: Trace, own: OwnEngine, expecte
   let difference: string | undefined;
   const engine = new Engine(trace, columns, {
     clock: new MadeUpClock(),
-    observer: steps,
+    observers: [steps],
     audit: true,
     events: true,
     ...rest,

@@ -9,7 +9,6 @@ import type { Trace } from "../../core/trace/trace.ts";
 import type { Clock } from "../../engine/clock.ts";
 import { type Decisions, type Divergence, firstDivergence } from "../../lab/compare/decisions.ts";
 import { engineFrom } from "../../lab/run/real-engine.ts";
-import { together } from "../../lab/run/served-result.ts";
 import { decisionsWith } from "../../lab/verify/verification.ts";
 import { verifyReport } from "../../lab/verify/verify-report.ts";
 import { evictionRegistry, presetRegistry } from "../../policies/registry.ts";
@@ -37,7 +36,7 @@ interface Recording {
 async function record(own: OwnEngine, trace = talk({ seed: 4, answers: true })): Promise<Recording> {
   const chunks = new ChunkTable();
   const steps = new StepTable();
-  const { engine, columns, config } = await serve(model, trace, { ...own, observer: together([steps, chunks]) });
+  const { engine, columns, config } = await serve(model, trace, { ...own, observers: [steps, chunks] });
   const { outcomes } = engine.arrivals.batches[0];
   const decided = { log: engine.replica.log!, chunks, outcomes };
   return { trace, columns, config, hostBlocks: own.hostBlocks ?? 0, steps, engine: decided };

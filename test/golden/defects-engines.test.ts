@@ -131,7 +131,7 @@ describe("vLLM, v1", () => {
   test("12077: cached blocks that nobody uses are neither free nor in use", () => {
     const live = liveAs("vllm");
     live.run("aaaabbbbx");
-    expect(live.cache).toMatchObject({ freeBlocks: 14, heldBlocks: 0, availableBlocks: 16 });
+    expect(live.cache).toMatchObject({ freeBlocks: 14, referencedBlocks: 0, availableBlocks: 16 });
   });
 
   test("40696: no hits because the shared prefix is shorter than a block, and the report says so", () => {
@@ -179,7 +179,7 @@ describe("SGLang", () => {
     expect(live.cache.referencedBlocks).toBe(12);
     live.replica.commit(plan, { durationNs: 1, finished: [true] }, live.now);
     live.audit();
-    expect(live.cache).toMatchObject({ heldBlocks: 0, freeBlocks: 63 });
+    expect(live.cache).toMatchObject({ referencedBlocks: 0, freeBlocks: 63 });
   });
 
   test("35270: what may be evicted is counted once, however many used it", () => {

@@ -75,12 +75,14 @@ describe.each(routerRegistry.all.map((router) => [router.name, router] as const)
     const ends = new Int32Array(chat.requestCount);
     const endedOn = new Int32Array(chat.requestCount);
     const simulation = clusterOf(chat, 64, router, {
-      observer: {
-        ended: ({ request }, replica) => {
-          ends[request.id]++;
-          endedOn[request.id] = replica;
+      observers: [
+        {
+          ended: ({ request }, replica) => {
+            ends[request.id]++;
+            endedOn[request.id] = replica;
+          },
         },
-      },
+      ],
     });
     expect(simulation.done).toBe(chat.requestCount);
     expect(ends.every((count) => count === 1)).toBe(true);

@@ -226,7 +226,7 @@ test("who waits for room that an operator makes during a step is looked at befor
 test("it does take steps at once", () => {
   let told = 0;
   const rows = [{ prompt: 5, answer: 60 }];
-  const simulation = simulated(rows, { blockTokens: 64, observer: { steps: () => told++ } });
+  const simulation = simulated(rows, { blockTokens: 64, observers: [{ steps: () => told++ }] });
   expect(simulation.replicas[0].stepCount).toBe(60);
   expect(told).toBeLessThan(6);
 });

@@ -1,5 +1,6 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
+import type { StepObserver } from "../../core/serving/observers.ts";
 import { presetRegistry, routerRegistry, schedulerRegistry } from "../../policies/registry.ts";
 import { Simulation } from "../../sim/simulation.ts";
 import {
@@ -133,7 +134,7 @@ test("a replica does one step at a time, and is busy as long as they take togeth
   const busyNs = new Map<number, number>();
   const steps = new Map<number, number>();
   const add = (to: Map<number, number>, number: number, more: number) => to.set(number, (to.get(number) ?? 0) + more);
-  const observer: OwnSimulation["observer"] = {
+  const observer: StepObserver = {
     steps({ number }, _load, startNs, count, endsNs) {
       let from = startNs;
       expect(from).toBeGreaterThanOrEqual(ends.get(number) ?? 0);
@@ -156,7 +157,7 @@ test("a replica does one step at a time, and is busy as long as they take togeth
       expect(totalOf(simulation, "steps")).toBe(sum([...steps.values()]));
       for (const map of [ends, busyNs, steps]) map.clear();
     },
-    { observer },
+    { observers: [observer] },
   );
 });
 

@@ -91,7 +91,7 @@ describe("a recorded run", () => {
     fc.assert(
       fc.property(workloads(), costs, (rows, coefficients) => {
         const steps = new StepTable();
-        const run = simulated(rows, { ...config, cost: linearCost(coefficients), observer: steps });
+        const run = simulated(rows, { ...config, cost: linearCost(coefficients), observers: [steps] });
         const again = simulated(rows, { ...config, cost: costFromText(recordedText([steps]), "steps.json") });
         expect(everythingOf(again)).toEqual(everythingOf(run));
       }),

@@ -1,0 +1,248 @@
+import { audit } from "../cache/audit.ts";
+import type { KvCache } from "../cache/kv-cache.ts";
+import { assert, InputError, PolicyError } from "../errors.ts";
+import { EventLog } from "../log/events.ts";
+import type { FutureView, Router } from "../plugins/index.ts";
+import {
+  blockKeysFor,
+  type CacheConfig,
+  createCache,
+  createScheduler,
+  type SchedulerConfig,
+} from "../replica/compose.ts";
+import { usableBlocksOf } from "../replica/replay.ts";
+import type { BlockColumns, BlockKeys } from "../trace/content.ts";
+import type { Nanos, Trace } from "../trace/trace.ts";
+import { type ArrivalOptions, Arrivals, type TraceBatch } from "./arrivals.ts";
+import type { CallRules } from "./calls.ts";
+import { EventQueue } from "./event-queue.ts";
+import { fanOut, type StepObserver } from "./observers.ts";
+import { TimeSeries } from "./time-series.ts";
+import { TimedReplica } from "./timed-replica.ts";
+
+/** The options that virtual and real time share. */
+export interface ServingConfig extends CacheConfig, SchedulerConfig {
+  readonly replicas?: number;
+  /** Absent: the first replica gets every request. */
+  readonly router?: Router | undefined;
+  readonly arrivals?: ArrivalOptions;
+  /** Host memory for swapped sequences, in blocks per replica. */
+  readonly hostBlocks?: number;
+  /** Leading requests that are served but in no metric. */
+  readonly warmup?: number;
+  /** Keep an event log of every replica. */
+  readonly events?: boolean;
+  /** Check every invariant in full after every plan and every commit; slow. */
+  readonly audit?: boolean;
+  /** Called before each request is submitted, for an operator's operations on the cache. */
+  readonly before?: (request: number, cache: KvCache, nowNs: Nanos) => void;
+  readonly observers?: readonly StepObserver[];
+}
+
+/** Runs the steps of one replica, in virtual or real time. It observes that replica before all other observers. */
+export interface StepRunner extends StepObserver {
+  /** The attention window of sliding-window layers; undefined if no layer has one. */
+  readonly windowTokens?: number | undefined;
+  /** How the engine divides steps into calls of its model, if step times depend on it. */
+  readonly calls?: CallRules | undefined;
+  /** Output tokens decide when a request finishes, rather than the trace's output length. */
+  readonly decidesEnds?: boolean;
+  /**
+   * Plans and starts the next step, or several repeated ones that end by `horizonNs`, before which no request arrives. Returns
+   * the time at which it ends; undefined if the plan is empty, or if only running the step shows when it ends.
+   */
+  start(replica: TimedReplica, nowNs: Nanos, horizonNs: Nanos): Nanos | undefined;
+}
+
+/**
+ * The serving loop of simulator and engine. Everything happens in the order of time, and at one time in this order: steps end
+ * (`endSteps`), requests arrive and are routed (`arriveUntil`), steps start (`startSteps`); of several replicas the one with
+ * the lowest number first. A subclass moves the time and calls these three methods; its runners say how long steps take.
+ *
+ *   trace ─▶ arrivals ─▶ router ─▶ replica: plan ─▶ runner ─▶ commit ─▶ plan …
+ */
+export abstract class Serving<Runner extends StepRunner> {
+  readonly series = new TimeSeries();
+  readonly arrivals: Arrivals;
+  readonly replicas: TimedReplica[] = [];
+  /** Requests that have finished or were refused. */
+  done = 0;
+  /** One for each replica. */
+  protected readonly runners: Runner[] = [];
+  readonly #config: ServingConfig;
+  readonly #newRunner: (replica: number, cache: KvCache) => Runner;
+  /** Ends of steps, by replica. */
+  readonly #steps = new EventQueue();
+  /** Turns whose think time has begun, by request: the closed loop. */
+  readonly #turns = new EventQueue();
+  /** Replicas that may plan a step now. */
+  readonly #ready: TimedReplica[] = [];
+  readonly #stepped: TimedReplica[] = [];
+  #views: readonly TimedReplica["replica"][] = [];
+  #keys: BlockKeys | undefined;
+  #isWarm = false;
+
+  constructor(config: ServingConfig, newRunner: (replica: number, cache: KvCache) => Runner) {
+    this.#config = config;
+    this.#newRunner = newRunner;
+    // Which contents several replicas have cached is found by matching the prompts of ended requests.
+    this.arrivals = new Arrivals(config.arrivals, (config.replicas ?? 1) > 1);
+  }
+
+  /** Adds requests. Policies that read the future read the first trace only, so that it must then be the whole one. */
+  feed(trace: Trace, blocks?: BlockColumns): void {
+    const columns = blocks ?? (this.#keys ??= blockKeysFor(this.#config, trace.unitTokens)).of(trace);
+    if (this.replicas.length === 0) this.#createReplicas(trace, columns);
+    this.arrivals.feed(trace, columns);
+  }
+
+  /** Time of the next arrival or end of a step; infinite if there is none. */
+  protected get nextNs(): Nanos {
+    return Math.min(this.arrivals.nextNs, this.#turns.nextNs, this.#steps.nextNs);
+  }
+
+  /** Whether a replica may plan a step at the present time. */
+  protected get isReady(): boolean {
+    return this.#ready.length > 0;
+  }
+
+  /** Ends the steps that end at `nowNs`. */
+  protected endSteps(nowNs: Nanos): void {
+    if (this.#steps.nextNs !== nowNs) return;
+    const stepped = this.#stepped;
+    while (this.#steps.nextNs === nowNs) stepped.push(this.replicas[this.#steps.pop()]);
+    if (stepped.length > 1) stepped.sort(byNumber);
+    for (const replica of stepped) this.endStep(replica, nowNs);
+    stepped.length = 0;
+  }
+
+  /** Ends a replica's step; `finished` as in `StepResult`. */
+  protected endStep(replica: TimedReplica, nowNs: Nanos, finished?: readonly boolean[]): void {
+    replica.endStep(nowNs, finished);
+    this.#setReady(replica);
+  }
+
+  /** Submits the requests that arrive until `nowNs`, that time included, each at the time of its arrival. */
+  protected arriveUntil(nowNs: Nanos): void {
+    const { arrivals } = this;
+    const turns = this.#turns;
+    for (;;) {
+      const atNs = Math.min(arrivals.nextNs, turns.nextNs);
+      if (atNs > nowNs || atNs === Number.POSITIVE_INFINITY) return;
+      this.#arrive(turns.nextNs === atNs ? turns.pop() : arrivals.take(), atNs);
+    }
+  }
+
+  /** Starts the next step of every replica that may plan one. */
+  protected startSteps(nowNs: Nanos): void {
+    const ready = this.#ready;
+    if (ready.length > 1) ready.sort(byNumber);
+    for (let i = 0; i < ready.length; i++) {
+      const replica = ready[i];
+      const { number } = replica;
+      const endNs = this.runners[number].start(replica, nowNs, this.#horizonNs(nowNs, i === ready.length - 1));
+      if (endNs !== undefined) this.#steps.push(endNs, number);
+    }
+    ready.length = 0;
+  }
+
+  /** Metrics begin with the arrival of the first measured request. */
+  protected beginMetrics(nowNs: Nanos): void {
+    if (this.#isWarm) return;
+    this.#isWarm = true;
+    for (const replica of this.replicas) replica.beginMetrics(nowNs);
+    this.series.begin(nowNs);
+  }
+
+  /** @throws PolicyError if requests wait or run; InputError if no request is measured */
+  protected checkAllServed(): void {
+    const { warmup = 0, scheduler } = this.#config;
+    for (const { replica, number } of this.replicas)
+      if (!replica.isIdle)
+        throw new PolicyError(
+          `scheduler ${scheduler.name} plans nothing on replica ${number}, where ${replica.waitingCount} requests wait and ${replica.runningCount} run`,
+        );
+    const { count } = this.arrivals;
+    if (count === 0) throw new InputError("the trace has no requests");
+    if (warmup >= count) throw new InputError(`--warmup is ${warmup}, the trace has only ${count} requests`);
+    assert(this.done === count, `${this.done} of ${count} requests have ended`);
+  }
+
+  #arrive(id: number, nowNs: Nanos): void {
+    const { warmup = 0, router } = this.#config;
+    const { replicas } = this;
+    if (id >= warmup) this.beginMetrics(nowNs);
+    const batch = this.arrivals.batchOf(id);
+    const row = id - batch.firstId;
+    const request = batch.request(row);
+    batch.outcomes.arrivalNs[row] = nowNs;
+    const number = router?.route(request, this.#views, nowNs) ?? 0;
+    if (!(Number.isInteger(number) && number >= 0 && number < replicas.length))
+      throw new PolicyError(`the router chose replica ${number} of ${replicas.length}`);
+    batch.outcomes.replica[row] = number;
+    this.series.add("arrivals", nowNs, 1);
+    const replica = replicas[number];
+    replica.submit(request, nowNs);
+    if (!replica.isBusy) this.#setReady(replica);
+  }
+
+  #setReady(replica: TimedReplica): void {
+    if (!this.#ready.includes(replica)) this.#ready.push(replica);
+  }
+
+  /** The earliest time of the next arrival. In a closed loop a step that ends on another replica may cause an arrival. */
+  #horizonNs(nowNs: Nanos, areOthersStarted: boolean): Nanos {
+    if (!this.arrivals.isClosed) return this.arrivals.nextNs;
+    return areOthersStarted ? this.nextNs : nowNs;
+  }
+
+  /** A request has finished or was refused. */
+  #ended(batch: TraceBatch, row: number): void {
+    this.done++;
+    const { replica, finishedNs } = batch.outcomes;
+    const nowNs = finishedNs[row];
+    this.#config.router?.finished?.(batch.request(row), replica[row], nowNs);
+    this.arrivals.ended(batch.firstId + row, nowNs, this.#wake);
+  }
+
+  readonly #wake = (id: number, arrivalNs: Nanos) => this.#turns.push(arrivalNs, id);
+
+  #createReplicas(trace: Trace, blocks: BlockColumns): void {
+    const config = this.#config;
+    const future: FutureView = {
+      blocks,
+      requestCount: trace.requestCount,
+      get usableBlocks() {
+        return usableBlocksOf(trace, blocks, config);
+      },
+    };
+    for (let number = 0; number < (config.replicas ?? 1); number++) {
+      const log = config.events ? new EventLog() : undefined;
+      const cache = createCache({ ...config, namespaces: blocks.plainKeys !== undefined }, log, future);
+      cache.countFrom = config.warmup ?? 0;
+      const runner = this.#newRunner(number, cache);
+      this.runners.push(runner);
+      this.replicas.push(
+        new TimedReplica({
+          number,
+          cache,
+          log,
+          scheduler: createScheduler(config, cache.rules, number),
+          series: this.series,
+          hostBlocks: config.hostBlocks ?? 0,
+          windowTokens: runner.windowTokens,
+          calls: runner.calls,
+          decidesEnds: runner.decidesEnds ?? false,
+          observer: fanOut([runner, ...(config.observers ?? [])]),
+          before: config.before,
+          audit: config.audit ? (replica) => audit(cache, replica.running) : undefined,
+          batchOf: (id) => this.arrivals.batchOf(id),
+          ended: (batch, row) => this.#ended(batch, row),
+        }),
+      );
+    }
+    this.#views = this.replicas.map(({ replica }) => replica);
+  }
+}
+
+const byNumber = (a: TimedReplica, b: TimedReplica) => a.number - b.number;

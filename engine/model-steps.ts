@@ -1,0 +1,107 @@
+import type { KvCache } from "../core/cache/kv-cache.ts";
+import type { Request, Sequence } from "../core/cache/request.ts";
+import type { StepItem, StepPlan } from "../core/replica/step.ts";
+import type { StepRunner } from "../core/serving/serving.ts";
+import type { TimedReplica } from "../core/serving/timed-replica.ts";
+import type { Nanos, Trace } from "../core/trace/trace.ts";
+import { batchOf } from "./batch.ts";
+import type { Executor } from "./executor.ts";
+import { HostTier } from "./host-tier.ts";
+import { type TokenChoice, Tokens } from "./tokens.ts";
+
+export interface ModelStepsOptions {
+  readonly executor: Executor;
+  readonly blockTokens: number;
+  /** Vocabulary size of the model. */
+  readonly vocabulary: number;
+  /** How output tokens are chosen. */
+  readonly choice?: TokenChoice;
+  /**
+   * Called with each output token, whether it is the request's last one, and the logits behind it, which are valid only during
+   * the call; undefined if they were stored with the prompt.
+   */
+  readonly written?: (request: Request, token: number, isLast: boolean, logits: Float32Array | undefined) => void;
+}
+
+/**
+ * Steps that a model runs.
+ *
+ *   plan ─▶ swap out, copy, swap in ─▶ batch ─▶ executor ─▶ logits ─▶ tokens
+ */
+export class ModelSteps implements StepRunner {
+  readonly calls: StepRunner["calls"];
+  readonly #options: ModelStepsOptions;
+  readonly #host: HostTier;
+  readonly #tokens: Tokens;
+  #plan: StepPlan | undefined;
+
+  /** @throws InputError if an option of the sampling is out of its range */
+  constructor(options: ModelStepsOptions, trace: Trace, cache: KvCache) {
+    this.#options = options;
+    this.calls = options.executor.calls;
+    this.#host = new HostTier(options.executor);
+    this.#tokens = new Tokens(trace, options.vocabulary, cache, options.choice);
+  }
+
+  get decidesEnds(): boolean {
+    return this.#tokens.decideEnds;
+  }
+
+  /** Plans the next step; `execute` runs it, which shows when it ends. */
+  start(replica: TimedReplica, nowNs: Nanos): undefined {
+    this.#plan = replica.beginStep(nowNs);
+  }
+
+  /** Whether a planned step has not been executed. */
+  get isPlanned(): boolean {
+    return this.#plan !== undefined;
+  }
+
+  /** Runs the planned step. Returns which items end with it, if output tokens decide that. */
+  async execute(): Promise<boolean[] | undefined> {
+    const plan = this.#plan!;
+    this.#plan = undefined;
+    const { executor } = this.#options;
+    await this.#host.moveOut();
+    if (plan.copies.length > 0) await executor.copyBlocks(plan.copies);
+    await this.#host.moveIn();
+    const logits = await this.#computeLogits(plan);
+    const finished: boolean[] = [];
+    for (let i = 0; i < plan.count; i++) {
+      const item = plan.items[i];
+      if (item.generate === 0) continue;
+      const behind = logits.get(item);
+      const { token, isLast } = this.#tokens.next(item.sequence, behind);
+      finished[i] = isLast;
+      this.#options.written?.(item.sequence.request, token, isLast, behind);
+    }
+    return this.decidesEnds ? finished : undefined;
+  }
+
+  swappedOut(sequence: Sequence, tokens: number): void {
+    this.#host.swappedOut(sequence, tokens);
+  }
+
+  swappedIn(sequence: Sequence, tokens: number): void {
+    this.#host.swappedIn(sequence, tokens);
+  }
+
+  ended({ request: { id } }: Sequence): void {
+    this.#host.ended(id);
+    this.#tokens.ended(id);
+  }
+
+  async #computeLogits(plan: StepPlan): Promise<ReadonlyMap<StepItem, Float32Array>> {
+    const { executor, blockTokens, vocabulary } = this.#options;
+    const { step, items, sampled } = batchOf(plan, blockTokens, (sequence, from, to, into, at) =>
+      this.#tokens.write(sequence, from, to, into, at),
+    );
+    const logits = new Map<StepItem, Float32Array>();
+    if (items.length === 0) return logits;
+    const result = await executor.executeStep(step);
+    sampled.forEach((item, i) => {
+      logits.set(item, result.logits.subarray(i * vocabulary, (i + 1) * vocabulary));
+    });
+    return logits;
+  }
+}

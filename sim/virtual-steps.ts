@@ -1,0 +1,88 @@
+import { assert, InputError } from "../core/errors.ts";
+import type { StepRunner } from "../core/serving/serving.ts";
+import type { StepLoad } from "../core/serving/step-load.ts";
+import type { TimedReplica } from "../core/serving/timed-replica.ts";
+import type { Nanos } from "../core/trace/trace.ts";
+import type { CostModel } from "./cost/cost-model.ts";
+
+/** Most steps that are repeated at once: the length of the buffer of their ends. */
+const mostRepeated = 4096;
+
+/** Steps in virtual time: a cost model says how long each of them takes, and decode steps that repeat are fast-forwarded. */
+export class VirtualSteps implements StepRunner {
+  readonly windowTokens: number | undefined;
+  readonly calls: StepRunner["calls"];
+  readonly #cost: CostModel;
+  readonly #mayRepeat: boolean;
+  readonly #endsNs = new Float64Array(mostRepeated);
+  /** Sequences whose window is not full yet, as counted by `#stepsInWindow`. */
+  #growing = 0;
+
+  /** `everyStep`: no step is repeated without a plan of its own. */
+  constructor(cost: CostModel, everyStep: boolean) {
+    this.#cost = cost;
+    this.windowTokens = cost.windowTokens;
+    this.calls = cost.calls;
+    // An engine that divides steps into calls may divide them in another way with every token.
+    this.#mayRepeat = !everyStep && cost.inOrder !== true && cost.calls === undefined;
+  }
+
+  start(replica: TimedReplica, nowNs: Nanos, horizonNs: Nanos): Nanos | undefined {
+    if (replica.isUndisturbed && this.#mayRepeat) {
+      const endNs = this.#repeat(replica, nowNs, horizonNs);
+      if (endNs > nowNs) return endNs;
+    }
+    return replica.beginStep(nowNs) && nowNs + this.#stepNs(replica.load);
+  }
+
+  /** Repeats the last step as often as the replica allows and as steps end by `horizonNs`; returns when the last one ends. */
+  #repeat(replica: TimedReplica, nowNs: Nanos, horizonNs: Nanos): Nanos {
+    const { load } = replica;
+    let most = Math.min(replica.replica.repeatableSteps(), mostRepeated);
+    if (most === 0) return nowNs;
+    const { windowTokens } = this;
+    if (windowTokens !== undefined) most = Math.min(most, this.#stepsInWindow(replica, windowTokens));
+    const growing = windowTokens === undefined ? load.decodeTokens : this.#growing;
+    // The last step's copies and swaps are not repeated.
+    load.copiedBlocks = load.swappedTokens = 0;
+    const endsNs = this.#endsNs;
+    let endNs = nowNs;
+    let steps = 0;
+    for (; steps < most; steps++) {
+      load.decodeContextTokens += load.decodeTokens;
+      load.decodeWindowTokens += growing;
+      const next = endNs + this.#stepNs(load);
+      if (next > horizonNs) {
+        load.decodeContextTokens -= load.decodeTokens;
+        load.decodeWindowTokens -= growing;
+        break;
+      }
+      endNs = next;
+      endsNs[steps] = endNs;
+    }
+    if (steps === 0) return nowNs;
+    replica.repeatStep(nowNs, steps, endsNs);
+    return endNs;
+  }
+
+  /** Steps until the window of one more sequence is full. */
+  #stepsInWindow({ replica }: TimedReplica, windowTokens: number): number {
+    let steps = mostRepeated;
+    this.#growing = 0;
+    for (const { computedTokens } of replica.running) {
+      if (computedTokens >= windowTokens) continue;
+      this.#growing++;
+      steps = Math.min(steps, windowTokens - computedTokens);
+    }
+    return steps;
+  }
+
+  #stepNs(load: Readonly<StepLoad>): Nanos {
+    const cost = this.#cost;
+    const durationNs = cost.stepNs(load);
+    if (durationNs > Number.MAX_SAFE_INTEGER)
+      throw new InputError(`by its ${cost.name} costs a step takes ${durationNs} ns, more than 2^53 (104 days)`);
+    assert(Number.isInteger(durationNs) && durationNs > 0, () => `a step takes ${durationNs} ns`);
+    return durationNs;
+  }
+}
