@@ -1,7 +1,6 @@
 import type { StepPlan } from "../replica/step.ts";
 import type { Nanos } from "../trace/trace.ts";
-import type { StepObserver } from "./observers.ts";
-import type { TimedReplica } from "./timed-replica.ts";
+import type { ObservedReplica, StepObserver } from "./observers.ts";
 
 /** What every step of one replica was made of, as columns: a chunk is the part that one request has in a step. */
 export class ChunkTable implements StepObserver {
@@ -19,7 +18,7 @@ export class ChunkTable implements StepObserver {
   /** A checksum of the blocks that hold all tokens up to the chunk's end, in their order. */
   readonly blocks: number[] = [];
 
-  planned({ log, cache }: TimedReplica, plan: StepPlan, startNs: Nanos): void {
+  planned({ log, cache }: ObservedReplica, plan: StepPlan, startNs: Nanos): void {
     const step = this.startNs.length;
     this.startNs.push(startNs);
     this.loggedEvents.push(log?.count ?? 0);

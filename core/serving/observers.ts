@@ -1,18 +1,28 @@
+import type { KvCache } from "../cache/kv-cache.ts";
 import type { Request, Sequence } from "../cache/request.ts";
+import type { EventLog } from "../log/events.ts";
+import type { Replica } from "../replica/replica.ts";
 import type { StepPlan } from "../replica/step.ts";
 import type { Nanos } from "../trace/trace.ts";
 import type { StepLoad } from "./step-load.ts";
-import type { TimedReplica } from "./timed-replica.ts";
+
+/** The replica that runs a step. */
+export interface ObservedReplica {
+  readonly number: number;
+  readonly replica: Replica;
+  readonly cache: KvCache;
+  readonly log: EventLog | undefined;
+}
 
 /** Callbacks of a run in virtual or real time, for tables, timelines and the host tier. Each of them is optional. */
 export interface StepObserver {
   /** A step was planned and has not run yet; the plan is valid only during the call. */
-  planned?(replica: TimedReplica, plan: StepPlan, startNs: Nanos): void;
+  planned?(replica: ObservedReplica, plan: StepPlan, startNs: Nanos): void;
   /**
    * `count` steps have ended, the first of which started at `startNs`; step i ended at `endsNs[i]`. `load` is the load of the
    * last one: each of them reads `load.decodeTokens` more context tokens than the step before it.
    */
-  steps?(replica: TimedReplica, load: Readonly<StepLoad>, startNs: Nanos, count: number, endsNs: Float64Array): void;
+  steps?(replica: ObservedReplica, load: Readonly<StepLoad>, startNs: Nanos, count: number, endsNs: Float64Array): void;
   arrived?(request: Request, replica: number, nowNs: Nanos): void;
   admitted?(sequence: Sequence, replica: number, nowNs: Nanos): void;
   firstToken?(sequence: Sequence, replica: number, nowNs: Nanos): void;

@@ -1,8 +1,7 @@
 import type { Request, Sequence } from "../cache/request.ts";
 import type { Nanos } from "../trace/trace.ts";
-import type { StepObserver } from "./observers.ts";
+import type { ObservedReplica, StepObserver } from "./observers.ts";
 import type { StepLoad } from "./step-load.ts";
-import type { TimedReplica } from "./timed-replica.ts";
 
 interface Times {
   readonly arrivalNs: Nanos;
@@ -71,7 +70,7 @@ export class Timeline implements StepObserver {
   }
 
   steps(
-    { number: pid, replica, cache }: TimedReplica,
+    { number: pid, replica, cache }: ObservedReplica,
     load: Readonly<StepLoad>,
     startNs: Nanos,
     count: number,
