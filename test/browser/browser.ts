@@ -6,26 +6,26 @@ import { findBrowser } from "../../scripts/browser.ts";
 const executable = findBrowser(process.env);
 
 if (!executable) {
-  if (process.env["CI"]) throw new Error("there is no chromium or chrome in PATH, and CI does not go without");
-  process.stderr.write("The dashboard is not tested in a browser: there is no chromium or chrome in PATH\n");
+  if (process.env["CI"]) throw new Error("no chromium or chrome in PATH; CI requires one");
+  process.stderr.write("The browser tests of the dashboard are skipped: no chromium or chrome in PATH\n");
 }
 
 export const hasBrowser = executable !== undefined;
 
 let browser: Browser | undefined;
 const pages: Page[] = [];
-/** What any page complained about in its console. */
-const complaints: string[] = [];
+/** Errors and warnings in the consoles of the pages. */
+const consoleErrors: string[] = [];
 
 afterEach(async () => {
   await Promise.all(pages.splice(0).map((page) => page.context().close()));
-  expect(complaints.splice(0)).toEqual([]);
+  expect(consoleErrors.splice(0)).toEqual([]);
 });
 afterAll(async () => {
   await browser?.close();
 });
 
-/** A page of its own, as a visitor opens it. Complaints in its console fail the test. */
+/** Opens a URL in a new browser context. Errors and warnings in its console fail the test. */
 export async function visit(url: string, options: BrowserContextOptions = {}): Promise<Page> {
   browser ??= await chromium.launch({ executablePath: executable!, args: ["--no-sandbox"] });
   const context = await browser.newContext({
@@ -37,23 +37,23 @@ export async function visit(url: string, options: BrowserContextOptions = {}): P
   const page = await context.newPage();
   page.setDefaultTimeout(30_000);
   page.on("console", (message) => {
-    // What the server refuses, the page says itself.
+    // Refused API requests are shown by the page.
     if (/^Failed to load resource.* 4\d\d /.test(message.text()) && message.location().url.includes("/api/")) return;
-    if (message.type() === "error" || message.type() === "warning") complaints.push(message.text());
+    if (message.type() === "error" || message.type() === "warning") consoleErrors.push(message.text());
   });
-  page.on("pageerror", (error) => complaints.push(error.message));
+  page.on("pageerror", (error) => consoleErrors.push(error.message));
   pages.push(page);
   await page.goto(url);
   return page;
 }
 
-/** What keeps people from using this page, by axe: each rule that is broken seriously, and where. */
-export async function barriers(page: Page): Promise<string[]> {
+/** Serious and critical accessibility violations by axe: the rule, and the elements that break it. */
+export async function violations(page: Page): Promise<string[]> {
   await page.evaluate(axe.source);
-  const found = await page.evaluate<{ violations: { id: string; impact: string; nodes: { target: string[] }[] }[] }>(
+  const result = await page.evaluate<{ violations: { id: string; impact: string; nodes: { target: string[] }[] }[] }>(
     "axe.run({ resultTypes: ['violations'] })",
   );
-  return found.violations
+  return result.violations
     .filter(({ impact }) => impact === "serious" || impact === "critical")
     .map(({ id, nodes }) => `${id}: ${nodes.map(({ target }) => target.join(" ")).join(", ")}`);
 }

@@ -5,7 +5,7 @@ import { beforeAll, describe, expect, test } from "vitest";
 import { bundlePage } from "../../viz/bundle.ts";
 import { ended, newFolder, start } from "../cli/program.ts";
 import { dashboardOver } from "../viz/dashboard.ts";
-import { barriers, hasBrowser, visit } from "./browser.ts";
+import { hasBrowser, violations, visit } from "./browser.ts";
 
 interface Report {
   readonly policy: { readonly eviction: string; readonly blocks: number | null; readonly blockTokens: number };
@@ -30,20 +30,20 @@ async function kvlab(...args: string[]): Promise<void> {
   if (code !== 0) throw new Error(stderr);
 }
 
-/** The ids in the order in which the table has them. */
+/** The run ids in the order of the table. */
 const listed = (page: Page) => page.locator("tbody .id").allTextContents();
 
-/** Everything that the arrow keys read in a figure. */
+/** All texts that the arrow keys read in a figure. */
 async function readAll(page: Page, figure: string): Promise<Set<string>> {
   const chart = page.locator("figure", { hasText: figure }).locator("svg");
-  const said = page.locator("#said");
+  const announcement = page.locator("#announcement");
   await chart.focus();
   const all = new Set<string>();
   for (let line = 0; line < 4; line++) {
     await chart.press("ArrowDown");
     for (let point = 0; point < 4; point++) await chart.press("ArrowLeft");
     for (let point = 0; point < 4; point++) {
-      all.add((await said.textContent())!.replace(/\n/g, " "));
+      all.add((await announcement.textContent())!.replace(/\n/g, " "));
       await chart.press("ArrowRight");
     }
   }
@@ -76,24 +76,24 @@ describe.runIf(hasBrowser)("the dashboard in a browser", () => {
     url = dashboard.url;
   }, 120_000);
 
-  test("all runs are listed with the figures of their reports, and what is no run is said to be none", async () => {
+  test("all runs are listed with the metrics of their reports, and folders that are not runs are marked unreadable", async () => {
     const page = await visit(url);
     await expect.poll(() => listed(page)).toHaveLength(13);
     for (const row of await page.locator("tbody tr:not(.broken)").all()) {
       const { cache } = reportOf((await row.locator(".id").textContent())!);
       expect(await row.textContent()).toContain(percent(cache.hitRatio["token"]));
     }
-    expect(await page.locator("tr.broken").textContent()).toContain("halfno whole run: ");
+    expect(await page.locator("tr.broken").textContent()).toContain("halfunreadable: ");
   });
 
-  test("runs are searched, sorted and chosen by the keyboard, and a reload changes nothing", async () => {
+  test("runs can be searched, sorted and selected by keyboard, and a reload restores the state", async () => {
     const page = await visit(url);
     await page.getByLabel("Search").fill("lru cache");
     await expect.poll(() => listed(page)).toHaveLength(3);
     await page.getByRole("button", { name: "Hit ratio" }).press("Enter");
     const ratios = async () => (await listed(page)).map((id) => reportOf(id).cache.hitRatio["token"]);
-    const falling = await ratios();
-    expect(falling).toEqual([...falling].sort((a, b) => b - a));
+    const descending = await ratios();
+    expect(descending).toEqual([...descending].sort((a, b) => b - a));
     await page.getByRole("checkbox").first().focus();
     await page.keyboard.press("Space");
     await page.keyboard.press("ArrowDown");
@@ -102,12 +102,12 @@ describe.runIf(hasBrowser)("the dashboard in a browser", () => {
     await link.waitFor();
     await page.reload();
     await link.waitFor();
-    expect(await ratios()).toEqual(falling);
+    expect(await ratios()).toEqual(descending);
     await link.click();
-    await page.getByText("2 chosen runs").waitFor();
+    await page.getByText("2 selected runs").waitFor();
   });
 
-  test("a run that is saved meanwhile appears", async () => {
+  test("a run that is saved while the page is open appears", async () => {
     const page = await visit(`${url}#/runs?q=mru`);
     await page.getByText("0 of 13 runs").waitFor();
     await kvlab("replay", "example", "--limit", "300", "--eviction", "mru", "--blocks", "100", "--out", "runs/mru-new");
@@ -116,10 +116,10 @@ describe.runIf(hasBrowser)("the dashboard in a browser", () => {
     await page.getByText("0 of 13 runs").waitFor();
   });
 
-  test("a run that comes or goes changes the curves, and nothing that was chosen", async () => {
+  test("saving or removing a run updates the curves and keeps the user's choices", async () => {
     const page = await visit(`${url}#/compare?trace=example&base=vllm`);
     const figure = page.locator("figure", { hasText: "Hit ratio by cache size" });
-    const metric = page.getByLabel("Hit ratio counts");
+    const metric = page.getByLabel("Hit ratio definition");
     await metric.selectOption("fullBlock");
     await figure.getByText("offline optimum", { exact: true }).waitFor();
     await metric.focus();
@@ -136,7 +136,7 @@ describe.runIf(hasBrowser)("the dashboard in a browser", () => {
     expect(await page.getByRole("combobox", { name: "Baseline" }).inputValue()).toBe("vllm");
   });
 
-  test("a run that is shown and goes is said to be gone, and shown again when it comes again", async () => {
+  test("removing the shown run shows an alert, and saving it again shows the run", async () => {
     await kvlab("replay", "example", "--limit", "100", "--blocks", "100", "--out", "runs-sim/shown");
     renameSync(join(folder, "runs-sim/shown"), join(runs, "shown"));
     const page = await visit(`${url}#/run?id=shown`);
@@ -144,41 +144,40 @@ describe.runIf(hasBrowser)("the dashboard in a browser", () => {
     await requests.getByText("100").waitFor();
     await page.getByRole("button", { name: "Copy" }).focus();
     rmSync(join(runs, "shown"), { recursive: true });
-    const gone = page.getByRole("alert").filter({ hasText: "This run is there no more" });
-    await gone.waitFor();
+    const alert = page.getByRole("alert").filter({ hasText: "This run no longer exists" });
+    await alert.waitFor();
     await kvlab("replay", "example", "--limit", "150", "--blocks", "100", "--out", "runs/shown");
     await requests.getByText("150").waitFor();
-    await gone.waitFor({ state: "hidden" });
+    await alert.waitFor({ state: "hidden" });
     expect(await page.evaluate("document.activeElement.textContent")).toBe("Copy");
     rmSync(join(runs, "shown"), { recursive: true });
   });
 
-  test("curves of hit ratio by capacity go through the reports’ figures, by the definition that is chosen", async () => {
+  test("the curves of hit ratio by cache size have the values of the reports, for each definition", async () => {
     const page = await visit(url);
     await page.getByLabel("Search").fill("hash-table cache");
-    await page.getByRole("button", { name: "Choose shown" }).click();
+    await page.getByRole("button", { name: "Select shown" }).click();
     const ids = await listed(page);
     await page.getByRole("link", { name: "Compare 10" }).click();
     const figure = page.locator("figure", { hasText: "Hit ratio by cache size" });
     await figure.getByText("offline optimum", { exact: true }).waitFor();
     for (const metric of ["token", "requestMeanBlock"]) {
-      await page.getByLabel("Hit ratio counts").selectOption(metric);
+      await page.getByLabel("Hit ratio definition").selectOption(metric);
       const expected = ids.map((id) => {
         const { policy, cache } = reportOf(id);
         const { eviction, blocks, blockTokens } = policy;
         const label = blocks === null ? "unlimited cache" : eviction === "belady" ? "offline optimum" : eviction;
         const number = (value: number) => value.toLocaleString("en");
-        const size =
-          blocks === null ? "without limit" : `${number(blocks * blockTokens)} tokens, ${number(blocks)} blocks`;
+        const size = blocks === null ? "unlimited" : `${number(blocks * blockTokens)} tokens, ${number(blocks)} blocks`;
         return `${label}: ${percent(cache.hitRatio[metric])} ${size}`;
       });
       expect([...(await readAll(page, "Hit ratio by cache size"))].sort()).toEqual(expected.sort());
     }
     await page.reload();
-    expect(await page.getByLabel("Hit ratio counts").inputValue()).toBe("requestMeanBlock");
+    expect(await page.getByLabel("Hit ratio definition").inputValue()).toBe("requestMeanBlock");
   });
 
-  test("differences are those of the reports from the baseline that is chosen", async () => {
+  test("differences are computed from the reports against the selected baseline", async () => {
     const page = await visit(`${url}#/compare?runs=vllm,sglang`);
     await page.getByRole("combobox", { name: "Baseline" }).selectOption("sglang");
     const [vllm, sglang] = [reportOf("vllm"), reportOf("sglang")];
@@ -195,7 +194,7 @@ describe.runIf(hasBrowser)("the dashboard in a browser", () => {
     expect(await page.getByRole("combobox", { name: "Baseline" }).inputValue()).toBe("sglang");
   });
 
-  test("runs that are compared have their bounds beside them, and a policy’s run of the same size for a baseline", async () => {
+  test("a comparison shows the saved bounds, and the default baseline is LRU at the same cache size", async () => {
     const idOf = (eviction: string, blocks: number) =>
       readdirSync(runs).find((id) => id.startsWith(`example-hash-table-${eviction}-${blocks}-`))!;
     const ids = [200, 1000, 3000].flatMap((blocks) => [idOf("lru", blocks), idOf("fifo", blocks)]);
@@ -214,29 +213,29 @@ describe.runIf(hasBrowser)("the dashboard in a browser", () => {
     expect(await differences.locator("tbody tr").count()).toBe(4);
   });
 
-  test("bounds of who keeps no answers are none of who does", async () => {
+  test("bounds without cached output tokens are not shown for runs that cache output tokens", async () => {
     const kept = ["--blocks", "200", "--rule", "cache-generated=true"];
     await kvlab("replay", "example", "--limit", "800", ...kept, "--out", "runs/keeps");
     const lru = readdirSync(runs).find((id) => id.startsWith("example-hash-table-lru-200-"))!;
     const page = await visit(`${url}#/compare?runs=keeps`);
     const bars = page.locator("figure", { hasText: "Hit ratio" }).locator("svg");
-    await page.getByText("No bounds are saved that hold for all of these").waitFor();
+    await page.getByText("No saved bounds are valid for all of these runs").waitFor();
     expect(await bars.getAttribute("aria-label")).not.toContain("unlimited");
     await page.goto(`${url}#/compare?runs=${lru}`);
     await expect.poll(() => bars.getAttribute("aria-label")).toMatch(/lru .*, offline optimum .*, unlimited cache /);
     rmSync(join(runs, "keeps"), { recursive: true });
   });
 
-  test("of too many runs is said that nobody has checked whose bounds hold", async () => {
+  test("with too many runs a note says that the bounds were not checked", async () => {
     const lru = readdirSync(runs).find((id) => id.startsWith("example-hash-table-lru-200-"))!;
     const ids = Array.from({ length: 61 }, (_, i) => `many-${i}`);
     for (const id of ids) cpSync(join(runs, lru), join(runs, id), { recursive: true });
     const page = await visit(`${url}#/compare?runs=${ids}`);
-    await page.getByText("These are too many runs to check which of the saved bounds hold").waitFor();
+    await page.getByText("Too many runs are selected to check which saved bounds are valid").waitFor();
     for (const id of ids) rmSync(join(runs, id), { recursive: true });
   });
 
-  test("runs that differ in a rule alone are told apart", async () => {
+  test("runs that differ only in a rule are labelled by the rule", async () => {
     const rule = ["--blocks", "200", "--rule", "free-order=forward"];
     await kvlab("replay", "example", "--limit", "800", ...rule, "--out", "runs/forward");
     const lru = readdirSync(runs).find((id) => id.startsWith("example-hash-table-lru-200-"))!;
@@ -244,24 +243,24 @@ describe.runIf(hasBrowser)("the dashboard in a browser", () => {
     const links = page.getByRole("region", { name: "Differences" }).getByRole("link");
     await expect.poll(() => links.allTextContents()).toEqual(["free-order forward", "free-order reverse"]);
     rmSync(join(runs, "forward"), { recursive: true });
-    await page.getByText("1 chosen runs, 1 are not there").waitFor();
+    await page.getByText("1 selected run, 1 not found").waitFor();
   });
 
-  test("quantiles of latencies and pairs of requests are drawn, and the pair is kept in the address", async () => {
+  test("latency quantiles and request pairs are drawn, and the URL keeps the selected metrics", async () => {
     const page = await visit(`${url}#/compare?runs=vllm,sglang`);
     const latencies = page.locator("figure", { hasText: "Latencies" });
     await latencies.getByRole("button", { name: "TPOT" }).click();
     await latencies.locator("svg[aria-label*='time per output token']").waitFor();
-    const pairs = page.locator("figure", { hasText: "Request by request" });
-    await pairs.getByLabel("What").selectOption("ttftMs");
+    const pairs = page.locator("figure", { hasText: "Request pairs" });
+    await pairs.getByLabel("Metric").selectOption("ttftMs");
     await pairs.getByText("800 requests are in both runs").waitFor();
     await pairs.locator("tbody tr").nth(11).waitFor();
     await page.reload();
-    expect(await pairs.getByLabel("What").inputValue()).toBe("ttftMs");
+    expect(await pairs.getByLabel("Metric").inputValue()).toBe("ttftMs");
     expect(await latencies.getByRole("button", { name: "TPOT" }).getAttribute("aria-pressed")).toBe("true");
   });
 
-  test("a run shows its report, and the command that gives it again", async () => {
+  test("a run shows its report and the command that reproduces it", async () => {
     const page = await visit(`${url}#/run?id=vllm`, { permissions: ["clipboard-read", "clipboard-write"] });
     const { cache, latency, throughput, command } = reportOf("vllm");
     const tile = (name: string) => page.locator(".tile", { hasText: name }).locator("dd");
@@ -269,16 +268,16 @@ describe.runIf(hasBrowser)("the dashboard in a browser", () => {
     expect(await tile("TTFT").textContent()).toContain(`${latency["ttftMs"].p50.toFixed(1)} ms`);
     expect(await tile("Throughput").textContent()).toContain(`${throughput.requestsPerS.toFixed(2)}/s`);
     expect(await tile("Evicted").textContent()).toContain(cache.evictedBlocks.toLocaleString("en"));
-    const misses = page.locator("figure", { hasText: "Why tokens missed" }).locator("svg");
+    const misses = page.locator("figure", { hasText: "Hits and miss reasons" }).locator("svg");
     expect(await misses.getAttribute("aria-label")).toContain(`hit ${cache.hitTokens.toLocaleString("en")},`);
     await page.getByRole("button", { name: "Copy" }).click();
     await page.getByRole("button", { name: "Copied" }).waitFor();
     expect(await page.evaluate("navigator.clipboard.readText()")).toBe(command);
   });
 
-  test("dragging over the series fetches finer intervals, hovering reads them, and a reload stays there", async () => {
+  test("dragging over the time series fetches finer intervals, hovering shows values, and a reload keeps the range", async () => {
     const page = await visit(`${url}#/run?id=vllm`);
-    const figure = page.locator("figure", { hasText: "Over time" });
+    const figure = page.locator("figure", { hasText: "Time series" });
     const note = () => figure.locator(".note").textContent();
     await expect.poll(note).toContain("Means of");
     const before = await note();
@@ -297,7 +296,7 @@ describe.runIf(hasBrowser)("the dashboard in a browser", () => {
     await figure.locator("svg").focus();
     await page.keyboard.press("Shift+ArrowRight");
     await expect
-      .poll(() => page.locator("#said").textContent())
+      .poll(() => page.locator("#announcement").textContent())
       .toMatch(/^[\d.]+ to [\d.]+ s, arrivals: .*, evicted: /);
     await figure.getByRole("button", { name: "Whole run" }).click();
     await expect.poll(note).toBe(before);
@@ -314,17 +313,19 @@ describe.runIf(hasBrowser)("the dashboard in a browser", () => {
     expect(svg.includes("var(")).toBe(false);
     expect((await saved("Throughput: save as PNG")).subarray(1, 4).toString()).toBe("PNG");
     const [header, ...rows] = (await saved("Differences from the baseline: save as CSV")).toString().trim().split("\n");
-    expect(header).toMatch(/^Run,"Cache, tokens",Hit ratio,Hit ratio against baseline,Requests\/s,.*,"TTFT p50, ms",/);
+    expect(header).toMatch(
+      /^Run,"Cache size, tokens",Hit ratio,Hit ratio vs\. baseline,Requests\/s,.*,"TTFT p50, ms",/,
+    );
     expect(new Set(header.match(/"[^"]*"|[^,]+/g)).size).toBe(13);
     expect(rows).toHaveLength(12);
   });
 
-  test("a comparison is started from the page and then compared; what makes no sense is refused", async () => {
+  test("a comparison can be started from the page and opened; an invalid value is refused beside its field", async () => {
     const page = await visit(`${url}#/start`);
     await page.getByLabel("lru", { exact: true }).check();
     await page.getByLabel("mru", { exact: true }).check();
-    await page.getByLabel("Blocks").fill("300");
-    await page.getByLabel("First requests").fill("200");
+    await page.getByLabel("Cache size").fill("300");
+    await page.getByLabel("Limit").fill("200");
     const command = page.getByLabel("Command line");
     await expect
       .poll(() => command.textContent())
@@ -337,20 +338,20 @@ describe.runIf(hasBrowser)("the dashboard in a browser", () => {
     await jobs.getByRole("cell", { name: "done" }).waitFor();
     await page
       .getByRole("status")
-      .filter({ hasText: /^Job \d is running, see below/ })
+      .filter({ hasText: /^Job \d: running\. See Jobs below/ })
       .waitFor();
     await jobs.getByRole("link", { name: /compare \d/ }).click();
-    await page.getByText(/\d chosen runs/).waitFor();
+    await page.getByText(/\d selected runs/).waitFor();
     await page.goto(`${url}#/start`);
-    await page.getByLabel("Blocks").fill("none at all");
+    await page.getByLabel("Cache size").fill("none at all");
     await page.getByRole("button", { name: "Start" }).click();
-    const blocks = page.getByLabel("Blocks");
+    const blocks = page.getByLabel("Cache size");
     await page.getByRole("alert").filter({ hasText: 'is "none", expected a number of blocks' }).waitFor();
     expect(await blocks.getAttribute("aria-invalid")).toBe("true");
     await expect.poll(() => blocks.evaluate("document.activeElement.id")).toBe("field-blocks");
   });
 
-  test("the form has what its target takes, and sends nothing else", async () => {
+  test("the form shows and sends only the fields of the selected target", async () => {
     const page = await visit(
       `${url}#/start?target=sim&gpu=l40s&rates=2,4&replicas=2&routers=random&events=yes&presets=vllm`,
     );
@@ -369,11 +370,11 @@ describe.runIf(hasBrowser)("the dashboard in a browser", () => {
     await expect.poll(() => command.textContent()).toBe("kvlab replay example --target cache --preset vllm --events");
   });
 
-  test("what was started is cancelled from the page", async () => {
+  test("a running job can be cancelled from the page", async () => {
     const page = await visit(`${url}#/start`);
     for (const policy of ["lru", "fifo", "lfu", "mru", "random"])
       await page.getByRole("checkbox", { name: policy, exact: true }).check();
-    await page.getByLabel("Blocks").fill("1%, 2%, 3%, 5%, 8%, 13%, 21%, 34%");
+    await page.getByLabel("Cache size").fill("1%, 2%, 3%, 5%, 8%, 13%, 21%, 34%");
     await page.getByRole("button", { name: "Start" }).click();
     const jobs = page.getByRole("region", { name: "Jobs" });
     await jobs.getByRole("button", { name: "Cancel job" }).click();
@@ -381,7 +382,7 @@ describe.runIf(hasBrowser)("the dashboard in a browser", () => {
     expect(await jobs.getByRole("button", { name: "Cancel job" }).count()).toBe(0);
   });
 
-  test("of very many runs the first thousand are listed, and all are searched", async () => {
+  test("of more than 1000 runs the first 1000 are listed, and the search covers all", async () => {
     const many = join(folder, "many");
     const report = readFileSync(join(runs, "vllm/run.json"));
     for (let i = 0; i < 1200; i++) {
@@ -390,7 +391,7 @@ describe.runIf(hasBrowser)("the dashboard in a browser", () => {
     }
     const { dashboard } = await dashboardOver(many, { page: await bundlePage() });
     const page = await visit(`${dashboard.url}#/runs?sort=-id`);
-    await page.getByText("These are the first 1000 of 1200").waitFor();
+    await page.getByText("The first 1000 of 1200 rows").waitFor();
     expect(await page.locator("tbody tr").count()).toBe(1000);
     await page.getByLabel("Search").fill("run-7");
     await expect.poll(() => listed(page)).toHaveLength(111);
@@ -399,13 +400,13 @@ describe.runIf(hasBrowser)("the dashboard in a browser", () => {
   test.each([
     { colorScheme: "light", viewport: { width: 1280, height: 900 } },
     { colorScheme: "dark", viewport: { width: 390, height: 800 } },
-  ] as const)("axe finds no serious barrier in any view: %o", async (options) => {
+  ] as const)("axe finds no serious accessibility violation in any view: %o", async (options) => {
     const page = await visit(url, options);
     for (const view of ["runs", "compare?trace=example", "run?id=vllm", "start", "run?id=nothing"]) {
       await page.goto(`${url}#/${view}`);
       await page.locator("main h1").waitFor();
       await page.waitForTimeout(300);
-      expect({ view, barriers: await barriers(page) }).toEqual({ view, barriers: [] });
+      expect({ view, violations: await violations(page) }).toEqual({ view, violations: [] });
       expect(await page.evaluate("document.documentElement.scrollWidth <= innerWidth")).toBe(true);
     }
   });

@@ -7,19 +7,19 @@ import { afterEach, beforeAll, describe, expect, test } from "vitest";
 import { bundlePage } from "../../viz/bundle.ts";
 import { ended, fromSource, newFolder, start } from "../cli/program.ts";
 import { type Client, dashboardOver } from "../viz/dashboard.ts";
-import { barriers, hasBrowser, visit } from "./browser.ts";
+import { hasBrowser, violations, visit } from "./browser.ts";
 
 const folder = newFolder();
 const runs = join(folder, "runs");
 let url = "";
 let client: Client;
 
-/** A real engine in real time: so many requests, eight a second. */
+/** Arguments of an engine run in real time with `limit` requests, eight per second. */
 const paced = (limit: number) => [
   ...["replay", "example", "--limit", `${limit}`, "--target", "cpu", "--model", "random:tiny", "--threads", "1"],
   ...["--blocks", "300", "--pace", "real", "--rate", "8", "--events", "--live"],
 ];
-/** A simulation of some seconds, as everything is checked after every step. */
+/** Arguments of a simulation that takes seconds, because `--audit` checks every step. */
 const slow = [
   "replay",
   "example",
@@ -36,8 +36,8 @@ const slow = [
 
 const mine = join(folder, "mine");
 const ready = join(folder, "ready");
-/** Evicts the first first, slowly until the file `ready` is there: until then no run of it ends. */
-const held = `
+/** FIFO eviction that waits 1 ms per eviction until the file `ready` exists, so that its run lasts until the test creates the file. */
+const slowPolicy = `
 import { existsSync } from "node:fs";
 const cell = new Int32Array(new SharedArrayBuffer(4));
 const create = () => {
@@ -62,125 +62,125 @@ function begin(args: readonly string[], program?: string[]): ChildProcess {
   return child;
 }
 
-const soon = <Found>(of: () => Promise<Found> | Found) => expect.poll(of, { timeout: 20_000 });
+const eventually = <Found>(of: () => Promise<Found> | Found) => expect.poll(of, { timeout: 20_000 });
 const tile = (page: Page, name: string) => page.locator(".tile", { hasText: name }).locator("dd");
 const number = async (page: Page, name: string) => Number.parseFloat((await tile(page, name).textContent())!);
 const series = (page: Page) => page.locator("figure", { hasText: "Over time" }).locator("svg.series");
-const underWay = (page: Page) => page.getByRole("region", { name: "Under way" });
+const activeRuns = (page: Page) => page.getByRole("region", { name: "Active runs" });
 
-describe.runIf(hasBrowser)("a program under way in a browser", () => {
+describe.runIf(hasBrowser)("an active run in a browser", () => {
   beforeAll(async () => {
     mkdirSync(mine);
-    writeFileSync(join(mine, "held.ts"), held);
+    writeFileSync(join(mine, "slow.ts"), slowPolicy);
     client = await dashboardOver(runs, { page: await bundlePage(), policies: mine });
     url = client.dashboard.url;
   }, 60_000);
 
-  test("an engine appears when it begins, its figures move, and its end leads to the saved run", async () => {
+  test("an engine run appears when it starts, its metrics are updated, and at its end the view links to the saved run", async () => {
     const page = await visit(url);
     await page.getByText("0 of 0 runs").waitFor();
-    expect(await underWay(page).isVisible()).toBe(false);
+    expect(await activeRuns(page).isVisible()).toBe(false);
     const child = begin(paced(80), fromSource());
     const end = ended(child);
-    await underWay(page).getByText("running", { exact: true }).waitFor();
-    await underWay(page).getByRole("link").click();
+    await activeRuns(page).getByText("running", { exact: true }).waitFor();
+    await activeRuns(page).getByRole("link").click();
     await page.getByText("real engine on the CPU").waitFor();
-    await soon(() => number(page, "Requests done")).toBeGreaterThan(2);
+    await eventually(() => number(page, "Requests done")).toBeGreaterThan(2);
     const before = await number(page, "Requests done");
     const drawn = await series(page).getAttribute("aria-label");
-    await soon(() => number(page, "Requests done")).toBeGreaterThan(before);
-    await soon(() => series(page).getAttribute("aria-label")).not.toBe(drawn);
+    await eventually(() => number(page, "Requests done")).toBeGreaterThan(before);
+    await eventually(() => series(page).getAttribute("aria-label")).not.toBe(drawn);
     await page.reload();
-    await soon(() => number(page, "Requests done")).toBeGreaterThan(before);
+    await eventually(() => number(page, "Requests done")).toBeGreaterThan(before);
     const blockMap = page
-      .getByRole("region", { name: "The cache now" })
+      .getByRole("region", { name: "Current cache" })
       .locator("figure", { hasText: "Blocks now" })
       .getByRole("img");
     await blockMap.waitFor();
-    const picture = () => page.evaluate(`document.querySelector("[aria-label^='Blocks now:'] canvas").toDataURL()`);
-    const blocks = await picture();
-    await soon(picture).not.toBe(blocks);
+    const pixels = () => page.evaluate(`document.querySelector("[aria-label^='Blocks now:'] canvas").toDataURL()`);
+    const blocks = await pixels();
+    await eventually(pixels).not.toBe(blocks);
     expect(await page.evaluate("document.querySelector('.mark.running .dot').getAnimations().length")).toBe(0);
 
     expect((await end).code).toBe(0);
-    await page.getByText("It has ended.").waitFor();
+    await page.getByText("The run has ended.").waitFor();
     await page.reload();
     await page.getByRole("link", { name: "Open the saved run" }).click();
-    await soon(() => page.url()).toContain("#/run?id=");
+    await eventually(() => page.url()).toContain("#/run?id=");
     const id = new URL(page.url().replace("#/", "")).searchParams.get("id")!;
     const { cache } = JSON.parse(readFileSync(join(runs, id, "run.json"), "utf8"));
-    await soon(() => tile(page, "Hit ratio, tokens").textContent()).toContain(
+    await eventually(() => tile(page, "Hit ratio, tokens").textContent()).toContain(
       `${(cache.hitRatio.token * 100).toFixed(2)}%`,
     );
   });
 
-  test("a program that was killed is said to be, and one that is cut short leads to what was kept", async () => {
+  test("a killed process is shown as killed, and an interrupted one links to the saved part of its run", async () => {
     const page = await visit(url);
     const killed = begin([...slow, "--live"]);
-    const gone = ended(killed);
-    await underWay(page).getByText("running", { exact: true }).waitFor();
+    const exit = ended(killed);
+    await activeRuns(page).getByText("running", { exact: true }).waitFor();
     killed.kill("SIGKILL");
-    await gone;
-    await underWay(page).getByText("killed", { exact: true }).waitFor();
+    await exit;
+    await activeRuns(page).getByText("killed", { exact: true }).waitFor();
 
     const child = begin(paced(400), fromSource());
     const end = ended(child);
-    await underWay(page).getByText("running", { exact: true }).waitFor();
-    await underWay(page).getByRole("link").click();
-    await soon(() => number(page, "Requests done")).toBeGreaterThan(3);
+    await activeRuns(page).getByText("running", { exact: true }).waitFor();
+    await activeRuns(page).getByRole("link").click();
+    await eventually(() => number(page, "Requests done")).toBeGreaterThan(3);
     child.kill("SIGINT");
     expect((await end).code).toBe(130);
     await page.getByRole("link", { name: "Open the saved run" }).click();
-    await page.getByText("It was interrupted after").waitFor();
+    await page.getByText("The run was interrupted after").waitFor();
   });
 
-  test("a job that was started from the page is seen while it runs, and what cannot be shown of it says why", async () => {
+  test("a job that was started from the page can be watched, and a refused request for its cache shows the error", async () => {
     const page = await visit(`${url}#/start`);
     const refusal = { status: 422, json: { error: "its events are unreadable" } };
     await page.route("**/moment?*", (route) => route.fulfill(refusal));
-    const job = { trace: "example", target: "sim", evictions: [join(mine, "held.ts")], blocks: ["300"], events: true };
+    const job = { trace: "example", target: "sim", evictions: [join(mine, "slow.ts")], blocks: ["300"], events: true };
     await client.start(job);
     await page.getByRole("region", { name: "Jobs" }).getByRole("link", { name: "live" }).click();
     await page.getByRole("heading", { name: /^example · hash-table · / }).waitFor();
-    await soon(() => number(page, "Requests done")).toBeGreaterThan(3);
-    const said = page.getByText("its events are unreadable");
-    await said.waitFor();
+    await eventually(() => number(page, "Requests done")).toBeGreaterThan(3);
+    const error = page.getByText("its events are unreadable");
+    await error.waitFor();
     writeFileSync(ready, "");
     await page.getByRole("link", { name: "Open the saved run" }).waitFor();
-    await said.waitFor({ state: "hidden" });
+    await error.waitFor({ state: "hidden" });
   });
 
-  test("a page that nobody sees is told nothing, and all when it is seen again", async () => {
+  test("a hidden page receives no updates until it is visible again", async () => {
     const child = begin(slow.concat("--live", "--no-save"));
     const end = ended(child);
     const page = await visit(url);
-    await underWay(page).getByRole("link").click();
-    await soon(() => number(page, "Requests done")).toBeGreaterThan(3);
-    const see = (isHidden: boolean) =>
+    await activeRuns(page).getByRole("link").click();
+    await eventually(() => number(page, "Requests done")).toBeGreaterThan(3);
+    const setHidden = (isHidden: boolean) =>
       page.evaluate(`Object.defineProperty(document, "hidden", { value: ${isHidden}, configurable: true });
         document.dispatchEvent(new Event("visibilitychange"))`);
-    await see(true);
+    await setHidden(true);
     const before = await number(page, "Requests done");
     await sleep(1200);
     expect(await number(page, "Requests done")).toBe(before);
-    await see(false);
-    await soon(() => number(page, "Requests done")).toBeGreaterThan(before);
-    await page.getByText("It has ended; it was not to be saved.").waitFor();
+    await setHidden(false);
+    await eventually(() => number(page, "Requests done")).toBeGreaterThan(before);
+    await page.getByText("The run has ended and was not saved.").waitFor();
     expect((await end).code).toBe(0);
   });
 
   test.each([
     { colorScheme: "light", viewport: { width: 1280, height: 900 } },
     { colorScheme: "dark", viewport: { width: 390, height: 800 } },
-  ] as const)("axe finds no serious barrier while it moves: %o", async (options) => {
+  ] as const)("axe finds no serious accessibility violation in a live view: %o", async (options) => {
     const child = begin(slow.concat("--live", "--no-save"));
     const end = ended(child);
     const page = await visit(url, options);
-    await underWay(page).getByRole("link").waitFor();
-    expect(await barriers(page)).toEqual([]);
-    await underWay(page).getByRole("link").click();
-    await soon(() => number(page, "Requests done")).toBeGreaterThan(3);
-    expect(await barriers(page)).toEqual([]);
+    await activeRuns(page).getByRole("link").waitFor();
+    expect(await violations(page)).toEqual([]);
+    await activeRuns(page).getByRole("link").click();
+    await eventually(() => number(page, "Requests done")).toBeGreaterThan(3);
+    expect(await violations(page)).toEqual([]);
     expect(await page.evaluate("document.documentElement.scrollWidth <= innerWidth")).toBe(true);
     child.kill("SIGINT");
     await end;

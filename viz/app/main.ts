@@ -1,41 +1,31 @@
 import { h, segments } from "./controls/dom.ts";
-import type { Page } from "./page.ts";
+import { ServerState } from "./data/server.ts";
 import { linkTo, readRoute } from "./route.ts";
-import { Live } from "./server.ts";
-import { compareView } from "./views/compare.ts";
-import { liveView } from "./views/live.ts";
-import { runView } from "./views/run.ts";
-import { runsView } from "./views/runs.ts";
-import { startView } from "./views/start.ts";
-import { travelView } from "./views/travel.ts";
+import type { View } from "./view.ts";
+import * as registry from "./views/index.ts";
 
-const views: Readonly<Record<string, { readonly title: string; show(page: Page): void }>> = {
-  runs: { title: "Runs", show: runsView },
-  compare: { title: "Compare", show: compareView },
-  run: { title: "Run", show: runView },
-  live: { title: "Live", show: liveView },
-  travel: { title: "Events", show: travelView },
-  start: { title: "Start", show: startView },
-};
-const inMenu = ["runs", "compare", "start"];
+const views: readonly View[] = Object.values(registry);
+const menuViews = views.filter(({ menuOrder }) => menuOrder !== undefined).sort((a, b) => a.menuOrder! - b.menuOrder!);
 
-const live = new Live();
+const server = new ServerState();
 const root = h("main", { id: "main", tabindex: -1 });
 const menu = h("nav", { "aria-label": "Views" });
-let leaving = new AbortController();
+let shown = new AbortController();
 
-function show(): void {
-  leaving.abort();
-  leaving = new AbortController();
-  const { view, params } = readRoute();
-  const name = view in views ? view : "runs";
-  const { title } = views[name];
-  document.title = `${title} · kvlab`;
+/** Shows the view of the URL's hash, or the first of the menu. */
+function showRoute(): void {
+  shown.abort();
+  shown = new AbortController();
+  const { name, params } = readRoute();
+  const view = views.find((each) => each.name === name) ?? menuViews[0];
+  document.title = `${view.title} · kvlab`;
   menu.replaceChildren(
-    ...inMenu.map((each) => h("a", { href: linkTo(each), "aria-current": each === name && "page" }, views[each].title)),
+    ...menuViews.map((each) =>
+      h("a", { href: linkTo(each.name), "aria-current": each === view && "page" }, each.title),
+    ),
   );
   root.replaceChildren();
-  views[name].show({ root, params, live, left: leaving.signal });
+  void view.show({ root, params, server, signal: shown.signal });
 }
 
 const themes = [
@@ -49,39 +39,40 @@ function setTheme(theme: string): void {
   localStorage.setItem("theme", theme);
 }
 
-async function begin(): Promise<void> {
+async function start(): Promise<void> {
   const theme = localStorage.getItem("theme") ?? "";
   document.documentElement.dataset["theme"] = theme;
   document.body.append(
-    h("a", { class: "skip", href: "#main", click: skip }, "Skip to the content"),
+    h("a", { class: "skip", href: "#main", click: focusMain }, "Skip to the content"),
     h(
       "header",
       {},
       h(
         "a",
-        { class: "brand", href: linkTo("runs") },
+        { class: "brand", href: linkTo(menuViews[0].name) },
         h("img", { src: "icon.svg", alt: "", width: 22, height: 22 }),
         "kvlab",
       ),
       menu,
-      segments("Colours", themes, theme, setTheme),
+      segments("Theme", themes, theme, setTheme),
     ),
     root,
-    h("div", { id: "said", class: "unseen", role: "status", "aria-live": "polite" }),
+    h("div", { id: "announcement", class: "visually-hidden", role: "status", "aria-live": "polite" }),
   );
   try {
-    await live.start();
+    await server.start();
   } catch (error) {
-    root.replaceChildren(h("p", { class: "problem", role: "alert" }, `The server does not answer: ${String(error)}`));
+    const text = `The server does not respond: ${String(error)}`;
+    root.replaceChildren(h("p", { class: "problem", role: "alert" }, text));
     return;
   }
-  addEventListener("hashchange", show);
-  show();
+  addEventListener("hashchange", showRoute);
+  showRoute();
 }
 
-function skip(event: Event): void {
+function focusMain(event: Event): void {
   event.preventDefault();
   root.focus();
 }
 
-void begin();
+void start();

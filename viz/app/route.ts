@@ -1,39 +1,40 @@
-/** Where the page is: the view and all that it was told, from the URL's hash. */
+/** The view and its parameters, in the URL's hash: `#/name?key=value`. */
 export interface Route {
-  readonly view: string;
+  /** Empty if the hash names no view. */
+  readonly name: string;
   readonly params: URLSearchParams;
 }
 
 export function readRoute(): Route {
-  const [view, query = ""] = location.hash.replace(/^#\/?/, "").split("?");
-  return { view: view || "runs", params: new URLSearchParams(query) };
+  const [name, query = ""] = location.hash.replace(/^#\/?/, "").split("?");
+  return { name, params: new URLSearchParams(query) };
 }
 
 type Values = Readonly<Record<string, string | number | undefined>>;
 
 /** The hash of a view. */
-export function linkTo(view: string, values: Values = {}): string {
+export function linkTo(name: string, values: Values = {}): string {
   const params = new URLSearchParams();
-  set(params, values);
-  return hashOf(view, params);
+  setAll(params, values);
+  return hashOf(name, params);
 }
 
-/** Keeps what was chosen in the URL without going anywhere; undefined or "" takes it out. */
-export function remember(values: Values): void {
-  const { view, params } = readRoute();
-  set(params, values);
-  history.replaceState(null, "", hashOf(view, params));
+/** Sets parameters of the current route without a navigation; `undefined` and "" delete a parameter. */
+export function updateRoute(values: Values): void {
+  const { name, params } = readRoute();
+  setAll(params, values);
+  history.replaceState(null, "", hashOf(name, params));
 }
 
-function set(params: URLSearchParams, values: Values): void {
-  for (const [name, value] of Object.entries(values)) {
-    if (value === undefined || value === "") params.delete(name);
-    else params.set(name, String(value));
+function setAll(params: URLSearchParams, values: Values): void {
+  for (const [key, value] of Object.entries(values)) {
+    if (value === undefined || value === "") params.delete(key);
+    else params.set(key, String(value));
   }
 }
 
-/** A comma is readable as it is. */
-function hashOf(view: string, params: URLSearchParams): string {
+/** Commas stay unescaped, so that lists of runs are readable. */
+function hashOf(name: string, params: URLSearchParams): string {
   const query = params.toString().replaceAll("%2C", ",");
-  return `#/${view}${query && `?${query}`}`;
+  return `#/${name}${query && `?${query}`}`;
 }

@@ -1,6 +1,6 @@
 import * as Plot from "@observablehq/plot";
 import type { RunRow } from "../../api.ts";
-import { type Compared, type ComparedFigure, colourOf, nameOf } from "../compared.ts";
+import { type Comparison, type ComparisonFigure, colourOf, nameOf } from "../data/comparison.ts";
 import { type Figure, figure, onWidth } from "./figure.ts";
 import { drawPlot } from "./plot.ts";
 
@@ -10,31 +10,31 @@ interface Bar {
   readonly colour: string;
 }
 
-/** A bar for each run. */
+/** A horizontal bar per run. */
 export function barsFigure(
   title: string,
   label: string,
   of: (row: RunRow) => number,
-  left: AbortSignal,
+  signal: AbortSignal,
   text: (value: number) => string,
   tick = text,
-): ComparedFigure & Pick<Figure, "note"> {
+): ComparisonFigure & Pick<Figure, "note"> {
   const { element, body, note } = figure(title);
   let bars: readonly Bar[] = [];
   const draw = () => body.clientWidth > 0 && drawBars(body, body.clientWidth, bars, label, text, tick);
-  onWidth(body, left, draw);
-  const show = (compared: Compared) => {
-    bars = compared.rows.map((row) => ({
-      name: nameOf(compared, row.id),
+  onWidth(body, signal, draw);
+  const show = (comparison: Comparison) => {
+    bars = comparison.rows.map((row) => ({
+      name: nameOf(comparison, row.id),
       value: of(row),
-      colour: colourOf(compared, row),
+      colour: colourOf(comparison, row),
     }));
     draw();
   };
   return { element, note, show };
 }
 
-/** Horizontal bars from 0, with their values at their ends. */
+/** Bars from 0, with the value at the end of each. */
 function drawBars(
   body: HTMLElement,
   width: number,
@@ -45,8 +45,8 @@ function drawBars(
 ): void {
   const longest = Math.max(...bars.map(({ name }) => name.length));
   const marginLeft = Math.min(width * 0.45, 20 + longest * 7.5);
-  const most = Math.floor((marginLeft - 14) / 7);
-  const short = (name: string) => (name.length > most ? `${name.slice(0, most - 1)}…` : name);
+  const maxLength = Math.floor((marginLeft - 14) / 7);
+  const shortened = (name: string) => (name.length > maxLength ? `${name.slice(0, maxLength - 1)}…` : name);
   drawPlot(body, {
     width,
     height: 64 + bars.length * 34,
@@ -54,7 +54,7 @@ function drawBars(
     marginRight: 64,
     marginBottom: 44,
     x: { label, labelOffset: 38, grid: true, zero: true, ticks: 4, tickFormat: tick },
-    y: { label: null, domain: bars.map(({ name }) => name), padding: 0.3, tickFormat: short },
+    y: { label: null, domain: bars.map(({ name }) => name), padding: 0.3, tickFormat: shortened },
     ariaLabel: `${label}: ${bars.map(({ name, value }) => `${name} ${text(value)}`).join(", ")}`,
     marks: [
       Plot.barX(bars, { x: "value", y: "name", fill: "colour", rx: 3 }),

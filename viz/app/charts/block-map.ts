@@ -1,29 +1,26 @@
 import type { BlockMap } from "../../api.ts";
 import { announce } from "../controls/dom.ts";
-import { integer } from "../controls/format.ts";
-import { Drawn } from "./drawn.ts";
+import { integer } from "../data/format.ts";
 import {
   type AgeText,
-  ageStep,
-  type Colouring,
-  colourItems,
-  drawLegend,
-  hitClass,
-  legendHeight,
-  lives,
-  livesMeaning,
-  nextItem,
-  ownerTurn,
-  type Shades,
-} from "./shades.ts";
-import type { Surface } from "./surface.ts";
+  ageColourIndex,
+  blockStates,
+  type ColourMode,
+  type Colours,
+  hitColourIndex,
+  ownerColourIndex,
+} from "./block-colours.ts";
+import { CanvasFigure } from "./canvas-figure.ts";
+import type { Surface } from "./drawing-surface.ts";
+import { colourLegend, drawLegend, legendHeight, nextEventLegend } from "./legend.ts";
 
 const height = 372;
-const longest = 255;
-/** Around the cells: room for the frame of one at the edge. */
-const edge = 5;
+/** Byte of the oldest age, and of the largest hit count. */
+const maxByte = 255;
+/** Margin around the cells, pixels: the outline of a cell at the border fits. */
+const margin = 5;
 
-/** The bytes of a map, each read when it is first needed. */
+/** The columns of a block map, decoded on first use. */
 class Cells {
   readonly map: BlockMap;
   #life?: Uint8Array;
@@ -57,89 +54,89 @@ function bytesOf(base64: string): Uint8Array<ArrayBuffer> {
   return bytes;
 }
 
-/** A cell for each block, in the order of their numbers. */
-export class BlockFigure {
+/** The block map: a cell per physical block, in the order of block numbers. */
+export class BlockMapFigure {
   readonly element: HTMLElement;
-  readonly #drawn: Drawn;
+  readonly #figure: CanvasFigure;
   readonly #title: string;
   readonly #ages: AgeText;
   #cells: Cells | undefined;
-  #colouring: Colouring = "age";
+  #colourMode: ColourMode = "age";
   #next = -1;
   #grid = { columns: 1, size: 1, gap: 0 };
   #at = 0;
 
-  constructor(title: string, ages: AgeText, left: AbortSignal) {
+  constructor(title: string, ages: AgeText, signal: AbortSignal) {
     this.#title = title;
     this.#ages = ages;
-    const draw = (surface: Surface, width: number, shades: Shades) => this.#draw(surface, width, shades);
-    this.#drawn = new Drawn({ title, height, draw, wordsAt: (x, y) => this.#wordsAt(x, y) }, left);
-    this.element = this.#drawn.figure.element;
-    this.#drawn.host.addEventListener("keydown", (event) => this.#key(event));
+    const draw = (surface: Surface, width: number, colours: Colours) => this.#draw(surface, width, colours);
+    this.#figure = new CanvasFigure({ title, height, draw, textAt: (x, y) => this.#textAt(x, y) }, signal);
+    this.element = this.#figure.card.element;
+    this.#figure.host.addEventListener("keydown", (event) => this.#key(event));
   }
 
-  /** `next`: the block of the next event; −1: none. */
-  show(map: BlockMap, next: number, colouring: Colouring): void {
+  /** `next`: the block of the next event, outlined; −1: none. */
+  show(map: BlockMap, next: number, colourMode: ColourMode): void {
     this.#cells = new Cells(map);
     this.#next = next;
-    this.#colouring = colouring;
+    this.#colourMode = colourMode;
     const { cells, blocksPerCell } = map;
-    const each = blocksPerCell > 1 ? `, ${blocksPerCell} of them a cell` : "";
-    this.#drawn.host.setAttribute(
+    const perCell = blocksPerCell > 1 ? `, ${blocksPerCell} blocks per cell` : "";
+    this.#figure.host.setAttribute(
       "aria-label",
-      `${this.#title}: ${integer(cells * blocksPerCell)}${each}. Arrow keys read them.`,
+      `${this.#title}: ${integer(cells * blocksPerCell)}${perCell}. Arrow keys read the cells.`,
     );
-    this.#drawn.figure.note(blocksPerCell > 1 ? `${blocksPerCell} neighbouring blocks are a cell.` : "");
-    this.#drawn.redraw();
+    this.#figure.card.note(blocksPerCell > 1 ? `A cell is ${blocksPerCell} adjacent blocks.` : "");
+    this.#figure.redraw();
   }
 
-  #draw(surface: Surface, width: number, shades: Shades): void {
+  #draw(surface: Surface, width: number, colours: Colours): void {
     const cells = this.#cells;
     if (!cells) return;
     const { map } = cells;
-    this.#grid = gridOf(map.cells, width - 2 * edge, height - legendHeight(width) - 2 * edge);
+    this.#grid = gridOf(map.cells, width - 2 * margin, height - legendHeight(width) - 2 * margin);
     const { columns, size, gap } = this.#grid;
-    const { palette, colours } = this.#colours(cells, shades);
-    surface.cells(edge, edge, { columns, size, gap, colours, palette, ground: shades.ground });
-    if (this.#next >= 0) this.#frameNext(surface, shades);
-    const meaning = colourItems(this.#colouring, shades, this.#ages(map.oldestNs), lives);
-    drawLegend(surface, height - legendHeight(width), width, [...meaning, nextItem(shades)], shades);
+    const { palette, indices } = this.#cellColours(cells, colours);
+    surface.cells(margin, margin, { columns, size, gap, colours: indices, palette, background: colours.background });
+    if (this.#next >= 0) this.#frameNext(surface, colours);
+    const legend = colourLegend(this.#colourMode, colours, this.#ages(map.oldestNs), blockStates);
+    drawLegend(surface, height - legendHeight(width), width, [...legend, nextEventLegend(colours)], colours);
   }
 
-  /** Free ones have a colour of their own, whatever the others say. */
-  #colours(cells: Cells, shades: Shades): { readonly palette: readonly string[]; readonly colours: Uint8Array } {
-    const free = shades.lives[0];
-    if (this.#colouring === "life") return { palette: shades.lives, colours: cells.life };
-    const { ages, hits, owners } = shades;
-    const colours = new Uint8Array(cells.map.cells);
+  /** A palette and an index into it per cell; free blocks are index 0 in every colour mode. */
+  #cellColours(cells: Cells, colours: Colours): { readonly palette: readonly string[]; readonly indices: Uint8Array } {
+    const free = colours.states[0];
+    if (this.#colourMode === "life") return { palette: colours.states, indices: cells.life };
+    const { ages, hits, owners } = colours;
+    const indices = new Uint8Array(cells.map.cells);
     const { life } = cells;
-    const shadeOf: (cell: number) => number =
-      this.#colouring === "age"
-        ? (cell) => ageStep(cells.age[cell] / longest)
-        : this.#colouring === "hits"
-          ? (cell) => hitClass(cells.hits[cell])
-          : (cell) => (cells.owner(cell) < 0 ? -1 : ownerTurn(cells.owner(cell), shades));
-    for (let cell = 0; cell < colours.length; cell++) if (life[cell] > 0) colours[cell] = 1 + shadeOf(cell);
-    return { palette: [free, ...{ age: ages, hits, owner: owners }[this.#colouring]], colours };
+    const colourIndexOf: (cell: number) => number =
+      this.#colourMode === "age"
+        ? (cell) => ageColourIndex(cells.age[cell] / maxByte)
+        : this.#colourMode === "hits"
+          ? (cell) => hitColourIndex(cells.hits[cell])
+          : (cell) => (cells.owner(cell) < 0 ? -1 : ownerColourIndex(cells.owner(cell), colours));
+    for (let cell = 0; cell < indices.length; cell++) if (life[cell] > 0) indices[cell] = 1 + colourIndexOf(cell);
+    return { palette: [free, ...{ age: ages, hits, owner: owners }[this.#colourMode]], indices };
   }
 
-  #frameNext(surface: Surface, { ground, next }: Shades): void {
+  #frameNext(surface: Surface, { background, nextEvent }: Colours): void {
     const { columns, size, gap } = this.#grid;
     const cell = Math.floor(this.#next / this.#cells!.map.blocksPerCell);
-    const wide = Math.max(10, size + 5);
-    const x = edge + (cell % columns) * size + (size - gap - wide) / 2;
-    const y = edge + Math.floor(cell / columns) * size + (size - gap - wide) / 2;
-    surface.frame(x - 1.5, y - 1.5, wide + 3, wide + 3, ground, 4);
-    surface.frame(x, y, wide, wide, next, 2.5);
+    const width = Math.max(10, size + 5);
+    const x = margin + (cell % columns) * size + (size - gap - width) / 2;
+    const y = margin + Math.floor(cell / columns) * size + (size - gap - width) / 2;
+    surface.frame(x - 1.5, y - 1.5, width + 3, width + 3, background, 4);
+    surface.frame(x, y, width, width, nextEvent, 2.5);
   }
 
-  #wordsAt(x: number, y: number): string[] | undefined {
+  #textAt(x: number, y: number): string[] | undefined {
     const { columns, size } = this.#grid;
-    const [column, row] = [Math.floor((x - edge) / size), Math.floor((y - edge) / size)];
+    const [column, row] = [Math.floor((x - margin) / size), Math.floor((y - margin) / size)];
     const cell = row * columns + column;
     if (column < 0 || column >= columns || row < 0 || cell >= (this.#cells?.map.cells ?? 0)) return undefined;
     this.#at = cell;
-    return this.#words(cell);
+    return this.#describe(cell);
   }
 
   #key(event: KeyboardEvent): void {
@@ -149,31 +146,31 @@ export class BlockFigure {
     event.preventDefault();
     event.stopPropagation();
     this.#at = Math.max(0, Math.min(this.#cells.map.cells - 1, this.#at + step));
-    const words = this.#words(this.#at);
+    const lines = this.#describe(this.#at);
     const [column, row] = [this.#at % columns, Math.floor(this.#at / columns)];
-    this.#drawn.read(words, edge + (column + 1) * size, edge + row * size);
-    announce(words.join(", "));
+    this.#figure.showTooltip(lines, margin + (column + 1) * size, margin + row * size);
+    announce(lines.join(", "));
   }
 
-  #words(cell: number): string[] {
+  #describe(cell: number): string[] {
     const cells = this.#cells!;
     const { blocksPerCell, oldestNs } = cells.map;
     const first = cell * blocksPerCell;
     const name = blocksPerCell > 1 ? `blocks ${first} to ${first + blocksPerCell - 1}` : `block ${first}`;
     const life = cells.life[cell];
-    if (lives[life] === "free") return [name, "free"];
+    if (blockStates[life] === "free") return [name, "free"];
     const owner = cells.owner(cell);
     const hits = cells.hits[cell];
-    const isIdle = lives[life] === "idle";
-    const whose = owner < 0 ? [] : [`${isIdle ? "cached by" : "of"} request #${owner}`];
-    const used = isIdle ? `last used about ${this.#ages((cells.age[cell] / longest) * oldestNs)} ago` : "in use now";
-    return [name, livesMeaning[life], ...whose, `found ${hits}${hits === longest ? " or more" : ""} times, ${used}`];
+    const isIdle = blockStates[life] === "cached, idle";
+    const ownerText = owner < 0 ? [] : [`${isIdle ? "cached by" : "owned by"} request #${owner}`];
+    const lastUse = isIdle ? `last used about ${this.#ages((cells.age[cell] / maxByte) * oldestNs)} ago` : "in use now";
+    return [name, blockStates[life], ...ownerText, `${hits}${hits === maxByte ? " or more" : ""} hits, ${lastUse}`];
   }
 }
 
-/** Squares as large as fit, up to 16 pixels, and what of them is gap. */
-function gridOf(cells: number, width: number, high: number) {
-  const fits = (size: number) => Math.ceil(cells / Math.floor(width / size)) * size <= high;
+/** The largest square cells that fit, up to 16 pixels, with the gap that is part of `size`. */
+function gridOf(cells: number, width: number, height: number) {
+  const fits = (size: number) => Math.ceil(cells / Math.floor(width / size)) * size <= height;
   let size = 16;
   while (size > 1 && !fits(size)) size -= size > 4 ? 1 : 0.25;
   return { columns: Math.max(1, Math.floor(width / size)), size, gap: size >= 4 ? 1 : 0 };

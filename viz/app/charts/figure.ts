@@ -1,34 +1,34 @@
 import { h } from "../controls/dom.ts";
-import { downloadPng, downloadSvg } from "../controls/export.ts";
+import { downloadPng, downloadSvg } from "../controls/download.ts";
 
-/** A titled figure whose drawing can be taken along as SVG and PNG. */
+/** A titled card with a drawing that can be saved as SVG and PNG. */
 export interface Figure {
   readonly element: HTMLElement;
-  /** Where it is drawn. */
+  /** Parent of the drawing. */
   readonly body: HTMLElement;
-  /** Beside the title, for what can be chosen. */
+  /** Controls beside the title. */
   readonly tools: HTMLElement;
-  /** Below, what it says or what is missing. */
+  /** Sets the text below the drawing; "" hides it. */
   note(text: string): void;
 }
 
-/** `drawn`: what goes into files, if there is no SVG on the page. */
-export function figure(title: string, drawn?: () => SVGSVGElement): Figure {
+/** `toSvg`: creates the SVG to save, for a drawing that is not an SVG on the page. */
+export function figure(title: string, toSvg?: () => SVGSVGElement): Figure {
   const body = h("div", { class: "drawing" });
   const tools = h("div", { class: "tools" });
   const note = h("p", { class: "note", hidden: true });
-  const take = (act: (title: string, svg: SVGSVGElement) => void) => () => {
-    const made = drawn?.();
-    if (made) body.append(made);
-    const svg = made ?? body.querySelector("svg");
-    if (svg) act(title, svg);
-    made?.remove();
+  const save = (download: (title: string, svg: SVGSVGElement) => void) => () => {
+    const created = toSvg?.();
+    if (created) body.append(created);
+    const svg = created ?? body.querySelector("svg");
+    if (svg) download(title, svg);
+    created?.remove();
   };
   const exports = h(
     "div",
     { class: "exports" },
-    h("button", { type: "button", "aria-label": `${title}: save as SVG`, click: take(downloadSvg) }, "SVG"),
-    h("button", { type: "button", "aria-label": `${title}: save as PNG`, click: take(downloadPng) }, "PNG"),
+    h("button", { type: "button", "aria-label": `${title}: save as SVG`, click: save(downloadSvg) }, "SVG"),
+    h("button", { type: "button", "aria-label": `${title}: save as PNG`, click: save(downloadPng) }, "PNG"),
   );
   const head = h("figcaption", {}, h("h2", {}, title), tools, exports);
   return {
@@ -42,8 +42,8 @@ export function figure(title: string, drawn?: () => SVGSVGElement): Figure {
   };
 }
 
-/** Draws again whenever the width changes, until the view is left. */
-export function onWidth(host: HTMLElement, left: AbortSignal, draw: (width: number) => void): void {
+/** Calls `draw` with the width of `host` now and whenever it changes, until `signal` is aborted. */
+export function onWidth(host: HTMLElement, signal: AbortSignal, draw: (width: number) => void): void {
   let last = 0;
   const observer = new ResizeObserver(() => {
     const width = Math.round(host.clientWidth);
@@ -52,5 +52,5 @@ export function onWidth(host: HTMLElement, left: AbortSignal, draw: (width: numb
     draw(width);
   });
   observer.observe(host);
-  left.addEventListener("abort", () => observer.disconnect());
+  signal.addEventListener("abort", () => observer.disconnect());
 }

@@ -1,25 +1,20 @@
 import type { TreeData } from "../../api.ts";
 import { announce, h } from "../controls/dom.ts";
-import { approximate, integer } from "../controls/format.ts";
-import { Drawn } from "./drawn.ts";
+import { approximate, integer } from "../data/format.ts";
 import {
   type AgeText,
-  ageStep,
-  type Colouring,
-  colourItems,
-  drawLegend,
-  hitClass,
-  inkOn,
-  type LegendItem,
-  legendHeight,
-  legendRow,
-  nextItem,
-  ownerTurn,
-  type Shades,
-} from "./shades.ts";
-import { type Surface, widthOf } from "./surface.ts";
+  ageColourIndex,
+  type ColourMode,
+  type Colours,
+  hitColourIndex,
+  ownerColourIndex,
+  textColourOn,
+} from "./block-colours.ts";
+import { CanvasFigure } from "./canvas-figure.ts";
+import { type Surface, textWidth } from "./drawing-surface.ts";
+import { colourLegend, drawLegend, type LegendItem, legendHeight, legendRow, nextEventLegend } from "./legend.ts";
 
-/** A node where it is drawn. */
+/** A node and its position, pixels. */
 interface Box {
   readonly node: number;
   readonly row: number;
@@ -27,141 +22,148 @@ interface Box {
   readonly width: number;
 }
 
-/** The tree as it is drawn. */
+/** The boxes of the visible nodes. */
 interface Layout {
   readonly boxes: readonly Box[];
-  /** Tokens that the whole width stands for. */
+  /** Tokens of the whole width. */
   readonly tokens: number;
 }
 
 export interface IcicleOptions {
   readonly title: string;
-  /** Tokens that all blocks have room for: the width of the figure, as long as all is shown. */
-  readonly roomTokens: number;
+  /** Capacity of the cache in tokens: the width of the figure unless it is zoomed. */
+  readonly capacityTokens: number;
   readonly ages: AgeText;
 }
 
 const height = 236;
 const top = 4;
-const strip = 4;
-/** Thinner boxes are left out. */
-const leastWidth = 0.2;
+/** Height of the mark of referenced blocks, pixels. */
+const markHeight = 4;
+/** Narrower boxes are not drawn, pixels. */
+const minWidth = 0.2;
 
-/** The cached prefixes from the top down: as wide as they have tokens, with all that goes on from them below. */
+/** The tree of cached prefixes as an icicle plot: a node is as wide as the tokens of its subtree, its children are below it. */
 export class Icicle {
   readonly element: HTMLElement;
   readonly #options: IcicleOptions;
-  readonly #drawn: Drawn;
-  readonly #out: HTMLElement;
+  readonly #figure: CanvasFigure;
+  readonly #zoomOut: HTMLElement;
   #tree: TreeData | undefined;
-  #colouring: Colouring = "age";
+  #colourMode: ColourMode = "age";
   #oldest = 0;
-  /** By its first block, which stays the same from moment to moment. */
-  #zoomed: number | undefined;
+  /** First block of the zoomed node, which identifies it across updates. */
+  #zoomedBlock: number | undefined;
   #layout: Layout = { boxes: [], tokens: 1 };
-  /** The deepest so far, lest rows change their height with every event. */
+  /** Largest number of rows so far: row heights do not change with every event. */
   #rows = 3;
   #rowHeight = 1;
-  #pointed: number | undefined;
+  #selected: number | undefined;
 
-  constructor(options: IcicleOptions, left: AbortSignal) {
+  constructor(options: IcicleOptions, signal: AbortSignal) {
     this.#options = options;
-    const draw = (surface: Surface, width: number, shades: Shades) => this.#draw(surface, width, shades);
+    const draw = (surface: Surface, width: number, colours: Colours) => this.#draw(surface, width, colours);
     const { title } = options;
-    this.#drawn = new Drawn({ title, height, draw, wordsAt: (x, y) => this.#wordsOf(this.#boxAt(x, y)) }, left);
-    const { figure, host } = this.#drawn;
-    this.element = figure.element;
-    this.#out = h("button", { type: "button", hidden: true, click: () => this.#zoom(undefined) }, "Whole cache");
-    figure.tools.append(h("span", { class: "hint wide" }, "Click to zoom in"), this.#out);
-    host.addEventListener("click", () => this.#zoom(this.#pointed));
+    this.#figure = new CanvasFigure({ title, height, draw, textAt: (x, y) => this.#select(this.#boxAt(x, y)) }, signal);
+    const { card, host } = this.#figure;
+    this.element = card.element;
+    this.#zoomOut = h("button", { type: "button", hidden: true, click: () => this.#zoom(undefined) }, "Whole cache");
+    card.tools.append(h("span", { class: "hint wide" }, "Click to zoom in"), this.#zoomOut);
+    host.addEventListener("click", () => this.#zoom(this.#selected));
     host.addEventListener("keydown", (event) => this.#key(event));
   }
 
-  /** `oldest`: the age that the last of the ages' colours stands for. */
-  show(tree: TreeData, oldest: number, colouring: Colouring): void {
+  /** `oldest`: the age of the last colour of the age scale. */
+  show(tree: TreeData, oldest: number, colourMode: ColourMode): void {
     this.#tree = tree;
-    this.#colouring = colouring;
+    this.#colourMode = colourMode;
     this.#oldest = oldest;
-    this.#pointed = undefined;
+    this.#selected = undefined;
     const { length } = tree.parent;
     const cached = tree.tokens.reduce((sum, tokens) => sum + tokens, 0);
-    const held = tree.heldBlocks.reduce((sum, blocks) => sum + blocks, 0);
-    this.#drawn.host.setAttribute(
+    const referenced = tree.heldBlocks.reduce((sum, blocks) => sum + blocks, 0);
+    this.#figure.host.setAttribute(
       "aria-label",
-      `${this.#options.title}: ${integer(cached)} cached tokens in ${integer(length)} nodes, ${integer(held)} blocks held. ` +
-        "Arrow keys read them, Enter zooms in, Escape out.",
+      `${this.#options.title}: ${integer(cached)} cached tokens in ${integer(length)} nodes, ${integer(referenced)} referenced blocks. ` +
+        "Arrow keys read the nodes, Enter zooms in, Escape zooms out.",
     );
-    this.#drawn.redraw();
+    this.#figure.redraw();
   }
 
-  #draw(surface: Surface, width: number, shades: Shades): void {
+  #draw(surface: Surface, width: number, colours: Colours): void {
     const tree = this.#tree;
     if (!tree) return;
-    const zoomed = this.#zoomed === undefined ? -1 : tree.block.indexOf(this.#zoomed);
-    if (zoomed < 0) this.#zoomed = undefined;
-    this.#out.hidden = zoomed < 0;
-    this.#layout = layoutOf(tree, zoomed, width, this.#options.roomTokens);
+    const zoomed = this.#zoomedBlock === undefined ? -1 : tree.block.indexOf(this.#zoomedBlock);
+    if (zoomed < 0) this.#zoomedBlock = undefined;
+    this.#zoomOut.hidden = zoomed < 0;
+    this.#layout = layoutOf(tree, zoomed, width, this.#options.capacityTokens);
     const { boxes, tokens } = this.#layout;
     this.#rows = Math.max(this.#rows, ...boxes.map(({ row }) => row + 1));
     const bottom = height - legendHeight(width);
     this.#rowHeight = Math.max(3, Math.min(64, Math.floor((bottom - top - 8) / this.#rows)));
-    for (const box of boxes) this.#drawBox(surface, box, tree, shades);
+    for (const box of boxes) this.#drawBox(surface, box, tree, colours);
     const next = boxes.find(({ node }) => node === tree.next);
-    if (next) this.#frameNext(surface, next, shades);
-    this.#drawKey(surface, bottom, width, tokens, shades);
+    if (next) this.#frameNext(surface, next, colours);
+    this.#drawLegend(surface, bottom, width, tokens, colours);
   }
 
-  #drawBox(surface: Surface, { node, row, x, width }: Box, tree: TreeData, shades: Shades): void {
+  #drawBox(surface: Surface, { node, row, x, width }: Box, tree: TreeData, colours: Colours): void {
     const y = top + row * this.#rowHeight;
     const gap = width > 3 ? 1 : width > 1.5 ? 0.5 : 0;
-    const high = this.#rowHeight - 1;
-    const share = heldShare(tree, node);
-    const colour = this.#colourOf(tree, node, shades);
-    surface.rect(x, y, width - gap, high, colour);
-    if (this.#colouring === "life" && share > 0) surface.rect(x, y, (width - gap) * share, high, shades.lives[2]);
-    else if (share > 0 && high > strip + 2) surface.rect(x, y + high - strip, (width - gap) * share, strip, shades.ink);
-    const words = labelOf(tree, node);
-    if (high >= 15 && width > 44 && widthOf(words, shades.family) < width - 12) {
-      const under = this.#colouring === "life" && share > 0.3 ? shades.lives[2] : colour;
-      surface.text(x + 6, y + (high - (share > 0 ? strip : 0)) / 2, words, inkOn(under));
+    const boxHeight = this.#rowHeight - 1;
+    const share = referencedShare(tree, node);
+    const colour = this.#colourOf(tree, node, colours);
+    surface.rect(x, y, width - gap, boxHeight, colour);
+    if (this.#colourMode === "life" && share > 0)
+      surface.rect(x, y, (width - gap) * share, boxHeight, colours.states[2]);
+    else if (share > 0 && boxHeight > markHeight + 2)
+      surface.rect(x, y + boxHeight - markHeight, (width - gap) * share, markHeight, colours.text);
+    const label = labelOf(tree, node);
+    if (boxHeight >= 15 && width > 44 && textWidth(label, colours.fontFamily) < width - 12) {
+      const background = this.#colourMode === "life" && share > 0.3 ? colours.states[2] : colour;
+      surface.text(x + 6, y + (boxHeight - (share > 0 ? markHeight : 0)) / 2, label, textColourOn(background));
     }
   }
 
-  #colourOf(tree: TreeData, node: number, shades: Shades): string {
+  #colourOf(tree: TreeData, node: number, colours: Colours): string {
     const { ageNs, hits, owner } = tree;
-    if (this.#colouring === "age") return shades.ages[ageStep(this.#oldest > 0 ? ageNs[node] / this.#oldest : 0)];
-    if (this.#colouring === "hits") return shades.hits[hitClass(hits[node] / blocksOf(tree, node))];
-    if (this.#colouring === "life") return shades.lives[3];
-    return owner[node] < 0 ? shades.lives[0] : shades.owners[ownerTurn(owner[node], shades)];
+    if (this.#colourMode === "age")
+      return colours.ages[ageColourIndex(this.#oldest > 0 ? ageNs[node] / this.#oldest : 0)];
+    if (this.#colourMode === "hits") return colours.hits[hitColourIndex(hits[node] / blocksOf(tree, node))];
+    if (this.#colourMode === "life") return colours.states[3];
+    return owner[node] < 0 ? colours.states[0] : colours.owners[ownerColourIndex(owner[node], colours)];
   }
 
-  #frameNext(surface: Surface, { row, x, width }: Box, { ground, next }: Shades): void {
-    const wide = Math.max(10, width + 1);
+  #frameNext(surface: Surface, { row, x, width }: Box, { background, nextEvent }: Colours): void {
+    const frameWidth = Math.max(10, width + 1);
     const at = Math.max(2, x - Math.max(0, (10 - width) / 2));
     const y = top + row * this.#rowHeight - 2;
-    surface.frame(at - 2, y - 1, wide + 3, this.#rowHeight + 5, ground, 5);
-    surface.frame(at - 1, y, wide + 1, this.#rowHeight + 3, next, 2.5);
+    surface.frame(at - 2, y - 1, frameWidth + 3, this.#rowHeight + 5, background, 5);
+    surface.frame(at - 1, y, frameWidth + 1, this.#rowHeight + 3, nextEvent, 2.5);
   }
 
-  /** What the colours and marks mean, and how long a number of tokens is. */
-  #drawKey(surface: Surface, bottom: number, width: number, tokens: number, shades: Shades): void {
-    const { soft, ink, family } = shades;
-    const colours = colourItems(this.#colouring, shades, this.#options.ages(this.#oldest), ["held", "idle"]);
-    const held: LegendItem = {
-      words: "held",
+  /** The legend, and a scale bar in tokens. */
+  #drawLegend(surface: Surface, bottom: number, width: number, tokens: number, colours: Colours): void {
+    const { mutedText, text, fontFamily } = colours;
+    const legend = colourLegend(this.#colourMode, colours, this.#options.ages(this.#oldest), [
+      "cached, referenced",
+      "cached, idle",
+    ]);
+    const referenced: LegendItem = {
+      text: "referenced",
       width: 20,
-      draw: (on, x, middle) => on.rect(x, middle - strip / 2, 14, strip, ink),
+      draw: (on, x, middle) => on.rect(x, middle - markHeight / 2, 14, markHeight, text),
     };
-    const items = [...colours, ...(this.#colouring === "life" ? [] : [held]), nextItem(shades)];
-    const { x, middle } = drawLegend(surface, bottom, width, items, shades);
+    const items = [...legend, ...(this.#colourMode === "life" ? [] : [referenced]), nextEventLegend(colours)];
+    const { x, middle } = drawLegend(surface, bottom, width, items, colours);
     const length = Math.min(100, width / 5);
-    const words = `${approximate((tokens * length) / width)} tokens`;
-    const from = width - widthOf(words, family) - length - 8;
+    const scale = `${approximate((tokens * length) / width)} tokens`;
+    const from = width - textWidth(scale, fontFamily) - length - 8;
     const y = from < x ? middle + legendRow : middle;
     if (y + legendRow / 2 > height) return;
-    for (const end of [from, from + length]) surface.rect(end, y - 4, 1, 9, soft);
-    surface.rect(from, y, length, 1, soft);
-    surface.text(from + length + 8, y, words, soft);
+    for (const end of [from, from + length]) surface.rect(end, y - 4, 1, 9, mutedText);
+    surface.rect(from, y, length, 1, mutedText);
+    surface.text(from + length + 8, y, scale, mutedText);
   }
 
   #boxAt(x: number, y: number): Box | undefined {
@@ -169,11 +171,11 @@ export class Icicle {
     return this.#layout.boxes.find((box) => box.row === row && x >= box.x && x < box.x + Math.max(box.width, 1));
   }
 
-  /** What a node is; a click, or Enter, zooms into it then. */
-  #wordsOf(box: Box | undefined): string[] | undefined {
-    this.#pointed = box?.node;
-    this.#drawn.host.style.cursor = box ? "zoom-in" : "";
-    return box && this.#tree ? wordsOf(this.#tree, box.node, this.#options.ages) : undefined;
+  /** Selects a node, which a click or Enter zooms into, and describes it. */
+  #select(box: Box | undefined): string[] | undefined {
+    this.#selected = box?.node;
+    this.#figure.host.style.cursor = box ? "zoom-in" : "";
+    return box && this.#tree ? describe(this.#tree, box.node, this.#options.ages) : undefined;
   }
 
   #key(event: KeyboardEvent): void {
@@ -181,48 +183,53 @@ export class Icicle {
     if (event.key === "Escape") {
       event.preventDefault();
       this.#zoom(undefined);
-      announce("The whole cache");
+      announce("Whole cache");
       return;
     }
     const { boxes } = this.#layout;
-    const now = boxes.find(({ node }) => node === this.#pointed);
-    if (event.key === "Enter" && now) {
-      this.#zoom(now.node);
+    const selected = boxes.find(({ node }) => node === this.#selected);
+    if (event.key === "Enter" && selected) {
+      this.#zoom(selected.node);
       return;
     }
-    const moved = this.#moved(event.key, now);
-    if (moved === undefined) return;
+    const neighbour = this.#neighbour(event.key, selected);
+    if (neighbour === undefined) return;
     event.preventDefault();
     event.stopPropagation();
-    const words = this.#wordsOf(moved);
-    this.#drawn.read(words, moved.x + Math.min(moved.width, 200) / 2, top + (moved.row + 1) * this.#rowHeight);
-    announce(words?.join(", ") ?? "");
+    const lines = this.#select(neighbour);
+    this.#figure.showTooltip(
+      lines,
+      neighbour.x + Math.min(neighbour.width, 200) / 2,
+      top + (neighbour.row + 1) * this.#rowHeight,
+    );
+    announce(lines?.join(", ") ?? "");
   }
 
-  /** The neighbour in the row, the parent, or the first child. */
-  #moved(key: string, now: Box | undefined): Box | undefined {
+  /** The next box in the row, the parent, or the first child. */
+  #neighbour(key: string, selected: Box | undefined): Box | undefined {
     const { boxes } = this.#layout;
     if (!["ArrowLeft", "ArrowRight", "ArrowUp", "ArrowDown"].includes(key)) return undefined;
-    if (!now) return boxes[0];
+    if (!selected) return boxes[0];
     const parents = this.#tree!.parent;
-    if (key === "ArrowUp") return boxes.find(({ node }) => node === parents[now.node]) ?? now;
-    if (key === "ArrowDown") return boxes.find(({ node }) => parents[node] === now.node) ?? now;
-    const row = boxes.filter((box) => box.row === now.row).sort((a, b) => a.x - b.x);
-    return row[row.indexOf(now) + (key === "ArrowLeft" ? -1 : 1)] ?? now;
+    if (key === "ArrowUp") return boxes.find(({ node }) => node === parents[selected.node]) ?? selected;
+    if (key === "ArrowDown") return boxes.find(({ node }) => parents[node] === selected.node) ?? selected;
+    const row = boxes.filter((box) => box.row === selected.row).sort((a, b) => a.x - b.x);
+    return row[row.indexOf(selected) + (key === "ArrowLeft" ? -1 : 1)] ?? selected;
   }
 
   #zoom(node: number | undefined): void {
     const tree = this.#tree;
     const block = node === undefined || !tree ? undefined : tree.block[node];
-    // A click on what is zoomed already goes a step back; what has no block of its own cannot be zoomed.
+    // A click on the zoomed node zooms out to its parent. Merged nodes have no block and cannot be zoomed.
     const parent = tree && node !== undefined ? tree.parent[node] : -1;
-    if (block !== undefined && block === this.#zoomed) this.#zoomed = parent < 0 ? undefined : tree!.block[parent];
-    else if (block === undefined || block >= 0) this.#zoomed = block;
-    this.#drawn.redraw();
+    if (block !== undefined && block === this.#zoomedBlock)
+      this.#zoomedBlock = parent < 0 ? undefined : tree!.block[parent];
+    else if (block === undefined || block >= 0) this.#zoomedBlock = block;
+    this.#figure.redraw();
   }
 }
 
-function layoutOf(tree: TreeData, zoomed: number, width: number, roomTokens: number): Layout {
+function layoutOf(tree: TreeData, zoomed: number, width: number, capacityTokens: number): Layout {
   const { parent } = tree;
   const total = Float64Array.from(tree.tokens);
   const children: number[][] = parent.map(() => []);
@@ -238,16 +245,16 @@ function layoutOf(tree: TreeData, zoomed: number, width: number, roomTokens: num
     boxes.push({ node, row, x: 0, width });
   });
   const cached = roots.reduce((sum, node) => sum + total[node], 0);
-  const tokens = zoomed >= 0 ? total[zoomed] : Math.max(roomTokens, cached, 1);
+  const tokens = zoomed >= 0 ? total[zoomed] : Math.max(capacityTokens, cached, 1);
   const place = (nodes: readonly number[], row: number, from: number) => {
     let x = from;
     for (const node of nodes) {
-      const wide = (total[node] / tokens) * width;
-      if (wide >= leastWidth) {
-        boxes.push({ node, row, x, width: wide });
+      const boxWidth = (total[node] / tokens) * width;
+      if (boxWidth >= minWidth) {
+        boxes.push({ node, row, x, width: boxWidth });
         place(children[node], row + 1, x);
       }
-      x += wide;
+      x += boxWidth;
     }
   };
   place(zoomed >= 0 ? children[zoomed] : roots, path.length, 0);
@@ -255,24 +262,24 @@ function layoutOf(tree: TreeData, zoomed: number, width: number, roomTokens: num
 }
 
 const blocksOf = ({ tokens, blockTokens }: TreeData, node: number) => Math.ceil(tokens[node] / blockTokens);
-const heldShare = (tree: TreeData, node: number) => Math.min(1, tree.heldBlocks[node] / blocksOf(tree, node));
+const referencedShare = (tree: TreeData, node: number) => Math.min(1, tree.heldBlocks[node] / blocksOf(tree, node));
 
 const labelOf = ({ merged, owner, tokens }: TreeData, node: number) =>
   owner[node] < 0
-    ? `${integer(merged[node])} more · ${approximate(tokens[node])}`
+    ? `${integer(merged[node])} small · ${approximate(tokens[node])}`
     : `#${owner[node]} · ${approximate(tokens[node])}`;
 
-function wordsOf(tree: TreeData, node: number, ages: AgeText): string[] {
+function describe(tree: TreeData, node: number, ages: AgeText): string[] {
   const { fromToken, tokens, block, hits, heldBlocks, ageNs, owner, merged } = tree;
   const from = fromToken[node];
   const count = blocksOf(tree, node);
   const size = `${integer(tokens[node])} tokens in ${integer(count)} ${count === 1 ? "block" : "blocks"}`;
   const each = (hits[node] / count).toFixed(1).replace(".0", "");
-  const found = count === 1 ? `found ${each} times` : `each block found ${each} times`;
-  const used = ageNs[node] === 0 ? "in use now" : `last used ${ages(ageNs[node])} ago`;
-  const held = heldBlocks[node] > 0 ? [`${integer(heldBlocks[node])} of its blocks are held`] : [];
-  const both = [size, `${found}, ${used}`, ...held];
-  if (owner[node] < 0) return [`${integer(merged[node])} small prefixes`, ...both];
+  const hitText = count === 1 ? `${each} hits` : `${each} hits per block`;
+  const lastUse = ageNs[node] === 0 ? "in use now" : `last used ${ages(ageNs[node])} ago`;
+  const referenced = heldBlocks[node] > 0 ? [`${integer(heldBlocks[node])} blocks referenced`] : [];
+  const details = [size, `${hitText}, ${lastUse}`, ...referenced];
+  if (owner[node] < 0) return [`${integer(merged[node])} small prefixes`, ...details];
   const place = `tokens ${integer(from)} to ${integer(from + tokens[node])}, from block ${block[node]}`;
-  return [`cached by request #${owner[node]}`, place, ...both];
+  return [`cached by request #${owner[node]}`, place, ...details];
 }

@@ -1,36 +1,41 @@
 import type { RequestsData, RunRow } from "../../api.ts";
-import { type Compared, type ComparedFigure, colourOf, nameOf } from "../compared.ts";
 import { segments } from "../controls/dom.ts";
-import { latencies, milliseconds, tickMs } from "../controls/format.ts";
-import type { Page } from "../page.ts";
-import { remember } from "../route.ts";
-import { getRequests } from "../server.ts";
+import { type Comparison, type ComparisonFigure, colourOf, nameOf } from "../data/comparison.ts";
+import { latencies, milliseconds, tickMs } from "../data/format.ts";
+import { getRequests } from "../data/server.ts";
+import { updateRoute } from "../route.ts";
+import type { ViewContext } from "../view.ts";
 import { barsFigure } from "./bars.ts";
 import { figure, onWidth } from "./figure.ts";
-import { LineChart } from "./lines.ts";
+import { LineChart } from "./line-chart.ts";
 
-const short: Readonly<Record<string, string>> = { ttftMs: "TTFT", tpotMs: "TPOT", e2eMs: "Latency", queueMs: "Queue" };
+const short: Readonly<Record<string, string>> = {
+  ttftMs: "TTFT",
+  tpotMs: "TPOT",
+  e2eMs: "End-to-end",
+  queueMs: "Queueing",
+};
 
-/** All quantiles of a latency, a line for each run: how slow the slowest are, not only the middle. */
-export function latencyFigure({ params, left }: Page): ComparedFigure {
+/** All quantiles of a latency, a line per run. */
+export function latencyFigure({ params, signal }: ViewContext): ComparisonFigure {
   const { element, body, tools, note } = figure("Latencies");
   let metric = params.get("latency") ?? "ttftMs";
-  let shown: Compared = { rows: [], bounds: [], isUnchecked: false, labels: new Map(), colours: new Map() };
-  const answers = new Map<string, Promise<RequestsData>>();
-  /** Asked for once, and again when another run has taken its place. */
+  let shown: Comparison = { rows: [], bounds: [], areBoundsUnchecked: false, labels: new Map(), colours: new Map() };
+  const responses = new Map<string, Promise<RequestsData>>();
+  /** Fetched once per version of a run. */
   const requestsOf = ({ id, savedAtMs }: RunRow) => {
     const key = `${id} ${savedAtMs}`;
-    const known = answers.get(key) ?? getRequests(id, left);
-    answers.set(key, known);
-    known.catch(() => answers.delete(key));
+    const known = responses.get(key) ?? getRequests(id, signal);
+    responses.set(key, known);
+    known.catch(() => responses.delete(key));
     return known;
   };
   const options = (name: string) => ({
     title: `Quantiles of the ${latencies[name]}`,
     x: {
-      label: "share of requests that are faster",
+      label: "share of requests",
       format: (value: number) => `${Math.round(value * 100)}%`,
-      most: 1,
+      max: 1,
       fromZero: true,
       ticks: [0, 0.25, 0.5, 0.75, 1],
     },
@@ -39,46 +44,48 @@ export function latencyFigure({ params, left }: Page): ComparedFigure {
   });
   const chart = new LineChart(body, options(metric));
   const draw = async () => {
-    const compared = shown;
-    const all = await Promise.allSettled(compared.rows.map(requestsOf));
-    if (shown !== compared || left.aborted) return;
-    const lines = compared.rows.flatMap((row, i) => {
-      const answer = all[i];
-      if (answer.status === "rejected") return [];
-      const points = (answer.value.quantiles[metric] ?? []).map((ms, percent) => ({
+    const comparison = shown;
+    const all = await Promise.allSettled(comparison.rows.map(requestsOf));
+    if (shown !== comparison || signal.aborted) return;
+    const lines = comparison.rows.flatMap((row, i) => {
+      const result = all[i];
+      if (result.status === "rejected") return [];
+      const points = (result.value.quantiles[metric] ?? []).map((ms, percent) => ({
         x: percent / 100,
         y: Math.max(ms, 0.01),
-        text: `${percent}% of requests: at most ${milliseconds(ms)}`,
+        text: `p${percent}: ${milliseconds(ms)}`,
       }));
-      return points.length > 0 ? [{ label: nameOf(compared, row.id), colour: colourOf(compared, row), points }] : [];
+      return points.length > 0
+        ? [{ label: nameOf(comparison, row.id), colour: colourOf(comparison, row), points }]
+        : [];
     });
-    const failed = all.flatMap((answer) => (answer.status === "rejected" ? [(answer.reason as Error).message] : []));
+    const failed = all.flatMap((result) => (result.status === "rejected" ? [(result.reason as Error).message] : []));
     note(
-      [...new Set(failed)].join("; ") || (lines.length === 0 ? `None of these runs has a ${latencies[metric]}.` : ""),
+      [...new Set(failed)].join("; ") || (lines.length === 0 ? `None of these runs has the ${latencies[metric]}.` : ""),
     );
     chart.update(lines, options(metric));
   };
-  const choose = (value: string) => {
+  const setMetric = (value: string) => {
     metric = value;
-    remember({ latency: value });
+    updateRoute({ latency: value });
     void draw();
   };
   const choices = Object.keys(short).map((value) => ({ value, label: short[value] }));
-  tools.append(segments("Which latency", choices, metric, choose));
-  onWidth(body, left, () => chart.draw());
-  const show = (compared: Compared) => {
-    shown = compared;
+  tools.append(segments("Latency", choices, metric, setMetric));
+  onWidth(body, signal, () => chart.draw());
+  const show = (comparison: Comparison) => {
+    shown = comparison;
     void draw();
   };
   return { element, show };
 }
 
-/** Requests a second of each run. */
-export const throughputFigure = (left: AbortSignal): ComparedFigure =>
+/** Requests per second of each run. */
+export const throughputFigure = (signal: AbortSignal): ComparisonFigure =>
   barsFigure(
     "Throughput",
     "requests per second",
     ({ requestsPerS }) => requestsPerS ?? 0,
-    left,
+    signal,
     (value) => value.toFixed(2),
   );

@@ -4,10 +4,10 @@ import { type Selection, select } from "d3-selection";
 import { area, curveStepBefore } from "d3-shape";
 import type { LogData } from "../../api.ts";
 import { h } from "../controls/dom.ts";
-import { approximate, integer } from "../controls/format.ts";
+import { approximate, integer } from "../data/format.ts";
 import { figure, onWidth } from "./figure.ts";
 
-/** A log and what it is called. */
+/** An event log and the label of its run; "" if there is only one. */
 export interface NamedLog {
   readonly name: string;
   readonly log: LogData;
@@ -15,56 +15,56 @@ export interface NamedLog {
 
 const margin = { left: 54, right: 16, top: 26 };
 const bandsHeight = 64;
-const evictedHeight = 26;
+const evictionsHeight = 26;
 const gap = 34;
 
 const bands = [
-  { name: "held", colour: "var(--c0)", of: ({ overview }: LogData) => overview.held },
+  { name: "cached, referenced", colour: "var(--c0)", of: ({ overview }: LogData) => overview.held },
   { name: "private", colour: "var(--c1)", of: ({ overview }: LogData) => overview.private },
-  { name: "idle", colour: "var(--idle)", of: ({ overview }: LogData) => overview.idle },
+  { name: "cached, idle", colour: "var(--idle)", of: ({ overview }: LogData) => overview.idle },
 ];
 
 type Svg = Selection<SVGSVGElement, unknown, null, undefined>;
 
-/** The whole of one log or two, with a hand that says where we are and can be moved. */
+/** An overview of one or two event logs, and a slider over it that selects an event. */
 export class Scrubber {
   readonly element: HTMLElement;
-  /** What takes the keys. */
+  /** Receives pointer events and the focus. */
   readonly slider: HTMLElement;
   readonly #logs: readonly NamedLog[];
   readonly #svg: Svg;
   readonly #body: HTMLElement;
   readonly #events: number;
-  /** A layer of its own, so that the figure is not painted again when it moves. */
-  readonly #hand = h("div", { class: "hand" });
+  /** A separate layer, so that the overview is not repainted when it moves. */
+  readonly #handle = h("div", { class: "handle" });
   #x = scaleLinear();
   #event = 0;
 
-  /** `go` is told the event to which the hand was moved. */
-  constructor(logs: readonly NamedLog[], go: (event: number) => void, left: AbortSignal) {
+  /** `go` is called with the event that the slider is dragged to. */
+  constructor(logs: readonly NamedLog[], go: (event: number) => void, signal: AbortSignal) {
     this.#logs = logs;
     this.#events = Math.max(...logs.map(({ log }) => log.events));
-    const { element, body, note } = figure("The whole log");
+    const { element, body, note } = figure("Event log");
     note(
-      "Drag the hand, or use the keys: arrows step an event, with Shift a step of the model. On the hand, its buttons and " +
-        "the figures below Page Up and Down go a hundredth of the log, Home and End to its ends, the space bar plays.",
+      "Drag the slider, or use the keyboard: arrow keys move by one event, with Shift by one step of the model. With the focus on " +
+        "the slider, its buttons or a figure, Page Up and Page Down move by 1% of the log, Home and End to its ends; Space plays.",
     );
     this.element = element;
     this.#body = body;
     this.#svg = select(body).append("svg").attr("role", "img");
     const range = { "aria-label": "Event", "aria-valuemin": 0, "aria-valuemax": this.#events };
-    this.slider = h("div", { class: "slider", role: "slider", tabindex: 0, ...range }, this.#hand);
+    this.slider = h("div", { class: "slider", role: "slider", tabindex: 0, ...range }, this.#handle);
     body.append(this.slider);
     this.#drag(go);
-    onWidth(body, left, () => this.#draw());
+    onWidth(body, signal, () => this.#draw());
   }
 
-  /** Moves the hand. */
-  move(event: number, words: string): void {
+  /** Moves the slider to an event; `text`: its value for screen readers. */
+  move(event: number, text: string): void {
     this.#event = event;
     this.slider.setAttribute("aria-valuenow", String(event));
-    this.slider.setAttribute("aria-valuetext", words);
-    this.#placeHand();
+    this.slider.setAttribute("aria-valuetext", text);
+    this.#moveHandle();
   }
 
   #drag(go: (event: number) => void): void {
@@ -86,7 +86,7 @@ export class Scrubber {
   #draw(): void {
     const width = this.#body.clientWidth;
     const right = width - margin.right;
-    const panel = bandsHeight + evictedHeight + gap;
+    const panel = bandsHeight + evictionsHeight + gap;
     const bottom = margin.top + this.#logs.length * panel - gap + 4;
     this.#x = scaleLinear([0, this.#events], [margin.left, right]);
     const svg = this.#svg;
@@ -95,7 +95,7 @@ export class Scrubber {
       .attr("width", width)
       .attr("height", bottom + 42)
       .attr("viewBox", `0 0 ${width} ${bottom + 42}`)
-      .attr("aria-label", this.#logs.map(summaryOf).join(" "));
+      .attr("aria-label", this.#logs.map(describe).join(" "));
     this.#logs.forEach((each, i) => {
       this.#drawLog(each, margin.top + i * panel);
     });
@@ -117,12 +117,12 @@ export class Scrubber {
       top: `${margin.top - 14}px`,
       height: `${bottom - margin.top + 14}px`,
     });
-    this.#placeHand();
+    this.#moveHandle();
   }
 
-  #drawLog({ name, log }: NamedLog, at: number): void {
+  #drawLog({ name, log }: NamedLog, y0: number): void {
     const { overview, blocks } = log;
-    const group = this.#svg.append("g").attr("transform", `translate(0,${at})`);
+    const group = this.#svg.append("g").attr("transform", `translate(0,${y0})`);
     const heading = group.append("text").attr("x", margin.left).attr("y", -8).attr("class", "names");
     heading.attr("fill", "currentColor").text(this.#logs.length > 1 ? `${name}  ` : "blocks  ");
     for (const { name: band, colour } of bands) {
@@ -154,26 +154,26 @@ export class Scrubber {
         .y1((i) => y(below[i]));
       group.append("path").attr("d", shape(rows)).attr("fill", colour);
     }
-    const most = Math.max(1, ...overview.evicted);
-    const evicted = scaleLinear([0, most], [0, evictedHeight]);
+    const max = Math.max(1, ...overview.evicted);
+    const evicted = scaleLinear([0, max], [0, evictionsHeight]);
     const bar = area<number>()
       .curve(curveStepBefore)
       .x((i) => xs[i])
-      .y0(bandsHeight + 4 + evictedHeight)
-      .y1((i) => bandsHeight + 4 + evictedHeight - evicted(overview.evicted[Math.max(0, i - 1)] ?? 0));
+      .y0(bandsHeight + 4 + evictionsHeight)
+      .y1((i) => bandsHeight + 4 + evictionsHeight - evicted(overview.evicted[Math.max(0, i - 1)] ?? 0));
     group.append("path").attr("d", bar(rows)).attr("fill", "var(--c4)");
-    side(group, approximate(blocks), 4);
-    side(group, "0", bandsHeight);
-    side(group, approximate(most), bandsHeight + 4 + evictedHeight / 2 + 4);
+    drawTick(group, approximate(blocks), 4);
+    drawTick(group, "0", bandsHeight);
+    drawTick(group, approximate(max), bandsHeight + 4 + evictionsHeight / 2 + 4);
   }
 
-  #placeHand(): void {
-    this.#hand.style.transform = `translateX(${this.#x(this.#event) - margin.left}px)`;
+  #moveHandle(): void {
+    this.#handle.style.transform = `translateX(${this.#x(this.#event) - margin.left}px)`;
   }
 }
 
-/** A number left of the figure. */
-function side(group: Selection<SVGGElement, unknown, null, undefined>, words: string, y: number): void {
+/** Draws an axis value at the left edge. */
+function drawTick(group: Selection<SVGGElement, unknown, null, undefined>, text: string, y: number): void {
   group
     .append("g")
     .attr("class", "axis")
@@ -182,10 +182,10 @@ function side(group: Selection<SVGGElement, unknown, null, undefined>, words: st
     .attr("y", y)
     .attr("dy", "0.3em")
     .attr("text-anchor", "end")
-    .text(words);
+    .text(text);
 }
 
-function summaryOf({ name, log }: NamedLog): string {
+function describe({ name, log }: NamedLog): string {
   const { events, blocks, kinds } = log;
   return `${name}: ${integer(events)} events, ${integer(blocks)} blocks, ${integer(kinds["evict"] ?? 0)} evictions.`;
 }

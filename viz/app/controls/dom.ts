@@ -1,7 +1,7 @@
 type Child = Node | string | number | undefined | false;
 type Props = Readonly<Record<string, unknown>>;
 
-/** An element: functions become listeners, `true` an empty attribute; what is undefined or false is left out. */
+/** Creates an element. Functions become listeners, `true` an empty attribute; undefined and false are skipped. */
 export function h<Tag extends keyof HTMLElementTagNameMap>(
   tag: Tag,
   props: Props = {},
@@ -24,7 +24,7 @@ export interface Choice {
   readonly label: string;
 }
 
-/** A labelled list to choose one from. */
+/** A labelled drop-down list. */
 export function select(
   label: string,
   choices: readonly Choice[],
@@ -36,7 +36,7 @@ export function select(
   return h("label", { class: "field" }, h("span", {}, label), h("select", { change }, ...options));
 }
 
-/** Exchanges what can be chosen in a list that `select` made; one that is open and has the same stays as it is. */
+/** Replaces the choices of a list that `select` made. Equal choices are kept, so that an open list stays open. */
 export function setChoices(list: HTMLLabelElement, choices: readonly Choice[], chosen: string): void {
   const select = list.querySelector("select")!;
   const before = [...select.options].map(({ value, text }) => `${value}\n${text}`).join("\n");
@@ -45,7 +45,7 @@ export function setChoices(list: HTMLLabelElement, choices: readonly Choice[], c
   select.value = chosen;
 }
 
-/** A row of buttons of which one is pressed. */
+/** A row of toggle buttons, one of which is pressed. */
 export function segments(
   label: string,
   choices: readonly Choice[],
@@ -64,30 +64,30 @@ export function segments(
   return h("div", { class: "segments", role: "group", "aria-label": label }, ...buttons);
 }
 
-/** Fills `host` anew: the page stays where it was scrolled to, and what had the focus has it again. */
-export function refill(host: HTMLElement, fill: () => void): void {
+/** Replaces the content of `host` by what `build` appends; keeps the scroll position and the focused control. */
+export function rebuild(host: HTMLElement, build: () => void): void {
   const { scrollX, scrollY } = window;
-  const focused = host.contains(document.activeElement) ? controlOf(document.activeElement!) : undefined;
+  const focused = host.contains(document.activeElement) ? controlKey(document.activeElement!) : undefined;
   host.style.minHeight = `${host.offsetHeight}px`;
   host.replaceChildren();
-  fill();
+  build();
   scrollTo(scrollX, scrollY);
   const controls = [...host.querySelectorAll<HTMLElement>("a, button, input, select, summary, [tabindex]")];
-  if (focused) controls.find((each) => controlOf(each) === focused)?.focus({ preventScroll: true });
-  // Figures come to their height when they have their data.
+  if (focused) controls.find((each) => controlKey(each) === focused)?.focus({ preventScroll: true });
+  // Figures get their final height when their data has arrived.
   setTimeout(() => {
     host.style.minHeight = "";
-  }, refillMs);
+  }, settleMs);
 }
 
-const refillMs = 1500;
+const settleMs = 1500;
 
-/** What a control is, by what it is called. */
-const controlOf = (element: Element) =>
+/** Identifies a control by its tag and its label. */
+const controlKey = (element: Element) =>
   `${element.tagName} ${element.ariaLabel ?? element.closest("label")?.querySelector("span")?.textContent ?? element.textContent}`;
 
-/** Said by screen readers, not seen. */
+/** Makes screen readers read a text; it is not visible. */
 export function announce(text: string): void {
-  const place = document.getElementById("said");
-  if (place) place.textContent = text;
+  const region = document.getElementById("announcement");
+  if (region) region.textContent = text;
 }

@@ -1,41 +1,41 @@
 import { h } from "./dom.ts";
-import { downloadCsv } from "./export.ts";
+import { downloadCsv } from "./download.ts";
 
 export interface Column<Row> {
   readonly name: string;
-  /** In the page; without one it is not saved. */
+  /** Heading; a column with "" is not exported. */
   readonly label: string;
-  /** In CSV, with the unit, if that is not the label. */
-  readonly saved?: string;
-  /** What it is sorted by and what CSV has. */
+  /** Heading in CSV, with the unit, if it differs from the label. */
+  readonly csvLabel?: string;
+  /** The value for sorting and for CSV. */
   value(row: Row): string | number | null | undefined;
-  /** What is shown, if not the value. */
+  /** The content of the cell, if it is not the value. */
   show?(row: Row): Node | string;
-  /** Of numbers, also where there is none. */
+  /** Whether the values are numbers; otherwise derived from the rows. */
   readonly numeric?: boolean;
-  /** Left out on narrow screens. */
+  /** Hidden on narrow screens. */
   readonly wide?: boolean;
 }
 
 export interface TableOptions<Row> {
   readonly title: string;
   readonly columns: readonly Column<Row>[];
-  /** Column and direction: `name` or `-name`. */
+  /** Initial sort column: `name` ascending, `-name` descending. */
   readonly sort?: string;
   readonly onSort?: (sort: string) => void;
-  /** What a row is known by when the rows change; else its place. */
+  /** Identifies a row across updates; otherwise its position does. */
   key?(row: Row): string | number;
-  /** A class for a row. */
+  /** CSS class of a row. */
   rowClass?(row: Row): string;
 }
 
-/** A table that is sorted by its headings and saved as CSV. */
+/** A table that is sorted by clicks on its headings and exported as CSV. */
 export class Table<Row> {
   readonly element: HTMLElement;
   readonly #options: TableOptions<Row>;
   readonly #head = h("tr");
   readonly #body = h("tbody");
-  readonly #more = h("p", { class: "hint", hidden: true });
+  readonly #limitNote = h("p", { class: "hint", hidden: true });
   #rows: readonly Row[] = [];
   #sort: string;
 
@@ -43,18 +43,29 @@ export class Table<Row> {
     this.#options = options;
     this.#sort = options.sort ?? "";
     const { title } = options;
-    const table = h("table", {}, h("caption", { class: "unseen" }, title), h("thead", {}, this.#head), this.#body);
-    this.element = h("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": title }, table, this.#more);
+    const table = h(
+      "table",
+      {},
+      h("caption", { class: "visually-hidden" }, title),
+      h("thead", {}, this.#head),
+      this.#body,
+    );
+    this.element = h(
+      "div",
+      { class: "scroll", tabindex: 0, role: "region", "aria-label": title },
+      table,
+      this.#limitNote,
+    );
   }
 
-  /** A button that saves what is shown. */
+  /** A button that exports all rows in the shown order. */
   csvButton(): HTMLElement {
     const { title } = this.#options;
     const columns = this.#options.columns.filter(({ label }) => label !== "");
     const click = () =>
       downloadCsv(
         title,
-        columns.map(({ label, saved }) => saved ?? label),
+        columns.map(({ label, csvLabel }) => csvLabel ?? label),
         this.#sorted().map((row) => columns.map((column) => column.value(row))),
       );
     const label = `${title}: save as CSV`;
@@ -77,7 +88,7 @@ export class Table<Row> {
   #isNumeric = (column: Column<Row>) =>
     column.numeric ?? this.#rows.some((row) => typeof column.value(row) === "number");
 
-  /** What is as it was stays in the page, with its focus and a button that is just pressed. */
+  /** Unchanged elements are kept, with the focus and a pressed button. */
   #draw(): void {
     const { columns, rowClass, key } = this.#options;
     const focused = document.activeElement;
@@ -88,9 +99,9 @@ export class Table<Row> {
     );
     const before = new Map([...this.#body.rows].map((row) => [row.dataset["key"], row]));
     const sorted = this.#sorted();
-    this.#more.hidden = sorted.length <= mostRows;
-    this.#more.textContent = `These are the first ${mostRows} of ${sorted.length}; CSV has all.`;
-    const rows = sorted.slice(0, mostRows).map((row, at) => {
+    this.#limitNote.hidden = sorted.length <= maxRows;
+    this.#limitNote.textContent = `The first ${maxRows} of ${sorted.length} rows are shown; the CSV file has all.`;
+    const rows = sorted.slice(0, maxRows).map((row, at) => {
       const known = String(key?.(row) ?? at);
       const shown = before.get(known) ?? h("tr", { "data-key": known });
       shown.className = rowClass?.(row) ?? "";
@@ -127,10 +138,10 @@ export class Table<Row> {
   }
 }
 
-/** A browser is slow with more, and nobody reads them. */
-const mostRows = 1000;
+/** Rows on the page; layout is slow with more. */
+const maxRows = 1000;
 
-/** Cells that say something else are exchanged; what has the focus in one passes it on. */
+/** Replaces the cells that differ; the focus moves from a replaced cell to its replacement. */
 function replaceCells(row: HTMLTableRowElement, cells: readonly HTMLElement[]): void {
   const old = [...row.children];
   cells.forEach((cell, i) => {
@@ -141,10 +152,10 @@ function replaceCells(row: HTMLTableRowElement, cells: readonly HTMLElement[]): 
       if (hadFocus) cell.querySelector<HTMLElement>("a, button, input")?.focus();
     }
   });
-  for (const gone of old.slice(cells.length)) gone.remove();
+  for (const extra of old.slice(cells.length)) extra.remove();
 }
 
-/** Numbers begin with the largest. */
+/** Numbers are first sorted in descending order. */
 const firstOrder = (name: string, numeric: boolean) => (numeric ? `-${name}` : name);
 
 const classOf = ({ wide }: { readonly wide?: boolean }, numeric: boolean) =>
@@ -152,7 +163,7 @@ const classOf = ({ wide }: { readonly wide?: boolean }, numeric: boolean) =>
 
 type Value = string | number | null | undefined;
 
-/** What is not there comes last, whichever way it is sorted. */
+/** Missing values are last in both directions. */
 function compare(a: Value, b: Value, sign: number): number {
   if (a === null || a === undefined) return b === null || b === undefined ? 0 : 1;
   if (b === null || b === undefined) return -1;

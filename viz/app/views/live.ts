@@ -1,54 +1,62 @@
 import type { BrokenRun, LiveFigures, LiveRow, MomentData } from "../../api.ts";
-import { BlockFigure } from "../charts/block-map.ts";
+import { ageText, type ColourMode, colourModes } from "../charts/block-colours.ts";
+import { BlockMapFigure } from "../charts/block-map.ts";
 import { Icicle } from "../charts/icicle.ts";
-import { type SeriesFigure, seriesFigure } from "../charts/series.ts";
-import { ageText, type Colouring, colourings } from "../charts/shades.ts";
+import { type SeriesFigure, timeSeriesFigure } from "../charts/time-series.ts";
+import { progressBar, stateMark } from "../controls/active-runs.ts";
+import { commandCard } from "../controls/command-card.ts";
 import { announce, h, segments } from "../controls/dom.ts";
-import { approximate, integer, milliseconds, percent, perSecond, policyOf, when } from "../controls/format.ts";
-import { mark, share } from "../controls/under-way.ts";
-import { Newest } from "../newest.ts";
-import type { Page } from "../page.ts";
-import { linkTo, remember } from "../route.ts";
-import { getLiveMoment, getLiveSeries, isBroken } from "../server.ts";
-import { commandCard, type Tile, targets, tiles } from "./run.ts";
+import { metricTiles, type Tile } from "../controls/metric-tiles.ts";
+import {
+  approximate,
+  dateText,
+  integer,
+  milliseconds,
+  percent,
+  perSecond,
+  policyOf,
+  targetNames,
+} from "../data/format.ts";
+import { LatestRequest } from "../data/latest-request.ts";
+import { getLiveMoment, getLiveSeries, isBroken } from "../data/server.ts";
+import { linkTo, updateRoute } from "../route.ts";
+import type { View, ViewContext } from "../view.ts";
 
-/** A program under way: what a saved run shows, as far as it has come, and moving. */
-export function liveView(page: Page): void {
-  const { root, params, live, left } = page;
+/** One active run: its metrics, time series and cache, updated while it runs. */
+export const liveView: View = { name: "live", title: "Live", show: showLive };
+
+function showLive(context: ViewContext): void {
+  const { root, params, server, signal } = context;
   const id = params.get("id") ?? "";
   let shown: LiveRun | undefined;
   const draw = () => {
-    const row = live.underWay.find((each) => each.id === id);
+    const row = server.activeRuns.find((each) => each.id === id);
     if (row && !isBroken(row)) {
-      shown ??= new LiveRun(page, row);
+      shown ??= new LiveRun(context, row);
       shown.show(row);
     } else if (shown && !row) shown.end();
-    else if (!shown) root.replaceChildren(...absent(page, id, row));
+    else if (!shown) root.replaceChildren(...notActive(context, id, row));
   };
   draw();
-  live.watchUnderWay(draw, left);
-  live.watch(draw, left);
+  server.watchActiveRuns(draw, signal);
+  server.watch(draw, signal);
 }
 
-/** It has ended, or never was. */
-function absent({ params, live }: Page, id: string, row: BrokenRun | undefined): Node[] {
-  const run = savedAs(live.rows, params.get("run"));
+/** For an id that is not that of an active run: it has ended, or its state is unreadable. */
+function notActive({ params, server }: ViewContext, id: string, row: BrokenRun | undefined): Node[] {
+  const run = savedAs(server.rows, params.get("run"));
   return [
     h("h1", {}, "Live"),
-    h(
-      "p",
-      { class: "problem", role: "alert" },
-      row ? `${id}: ${row.problem}` : "This program is not under way any more.",
-    ),
+    h("p", { class: "problem", role: "alert" }, row ? `${id}: ${row.problem}` : "This run is not active."),
     h("p", {}, run === undefined ? h("a", { href: linkTo("runs") }, "All runs") : savedLink(run)),
   ];
 }
 
 const savedLink = (id: string) => h("a", { class: "button main", href: linkTo("run", { id }) }, "Open the saved run");
 
-/** The run that came of it, or what was kept of it after a signal; of those saved since it began. */
+/** The id of the saved run, which ends in "-interrupted" after a signal; of the runs saved since it started. */
 function savedAs(
-  rows: Page["live"]["rows"],
+  rows: ViewContext["server"]["rows"],
   run: string | null,
   startedAtMs = Number.NEGATIVE_INFINITY,
 ): string | undefined {
@@ -59,27 +67,27 @@ function savedAs(
 }
 
 class LiveRun {
-  readonly #page: Page;
+  readonly #context: ViewContext;
   readonly #state = h("p", { class: "lead state" });
   readonly #ended = h("div", { role: "status" });
   readonly #tiles = h("div");
   readonly #series: SeriesFigure | undefined;
   readonly #cache: LiveCache;
-  readonly #refresh: Newest<LiveRow, void>;
+  readonly #refresh: LatestRequest<LiveRow, void>;
   #row: LiveRow;
   #hasEnded = false;
   #saved: string | undefined;
 
-  constructor(page: Page, row: LiveRow) {
-    const { root, left } = page;
+  constructor(context: ViewContext, row: LiveRow) {
+    const { root, signal } = context;
     const { id, target, run, command } = row;
-    this.#page = page;
+    this.#context = context;
     this.#row = row;
-    // After a reload nobody else knows any more what it came to.
-    remember({ run: run ?? undefined });
-    if (target !== "cache") this.#series = seriesFigure(page, (...asked) => getLiveSeries(id, ...asked));
-    this.#cache = new LiveCache(page, row);
-    this.#refresh = new Newest(
+    // After the run has ended and the page was reloaded, the URL is the only place with the name of the saved run.
+    updateRoute({ run: run ?? undefined });
+    if (target !== "cache") this.#series = timeSeriesFigure(context, (...args) => getLiveSeries(id, ...args));
+    this.#cache = new LiveCache(context, row);
+    this.#refresh = new LatestRequest(
       async ({ now }) => {
         await this.#series?.refresh();
         if (now) await this.#cache.refresh(now);
@@ -88,7 +96,7 @@ class LiveRun {
       ({ message }) => {
         if (!this.#hasEnded) this.#cache.note(message);
       },
-      left,
+      signal,
     );
     root.replaceChildren(
       h("h1", {}, `${row.trace} · ${policyOf(row)}`),
@@ -104,42 +112,42 @@ class LiveRun {
   show(row: LiveRow): void {
     this.#row = row;
     const { now, state, requests } = row;
-    const words = this.#page.live.isConnected ? undefined : "the dashboard does not answer; it stood so";
-    this.#state.replaceChildren(mark(words ? "lost" : state, words), h("span", {}, aboutOf(row)));
+    const lost = this.#context.server.isConnected ? undefined : "server not reachable; last known state";
+    this.#state.replaceChildren(stateMark(lost ? "lost" : state, lost), h("span", {}, aboutOf(row)));
     this.#tiles.replaceChildren(
-      ...(now ? [tiles(headlines(row, now))] : [h("p", { class: "hint" }, "It is beginning.")]),
+      ...(now ? [metricTiles(metricsOf(row, now))] : [h("p", { class: "hint" }, "Starting.")]),
     );
-    if (now) this.#tiles.prepend(share(now.requestsDone, requests));
-    this.#refresh.ask(row);
+    if (now) this.#tiles.prepend(progressBar(now.requestsDone, requests));
+    this.#refresh.request(row);
   }
 
   end(): void {
-    const { live } = this.#page;
+    const { server } = this.#context;
     const { run, startedAtMs } = this.#row;
-    const saved = savedAs(live.rows, run, startedAtMs);
+    const saved = savedAs(server.rows, run, startedAtMs);
     if (!this.#hasEnded) {
       this.#hasEnded = true;
       this.#cache.note("");
-      this.#state.replaceChildren(mark("ended"), h("span", {}, aboutOf(this.#row)));
+      this.#state.replaceChildren(stateMark("ended"), h("span", {}, aboutOf(this.#row)));
       announce("The run has ended");
     } else if (saved === this.#saved) return;
     this.#saved = saved;
     this.#ended.replaceChildren(
       h(
         "p",
-        { class: "card over" },
-        h("span", {}, run === null ? "It has ended; it was not to be saved." : "It has ended."),
+        { class: "card ended" },
+        h("span", {}, run === null ? "The run has ended and was not saved." : "The run has ended."),
         saved !== undefined && savedLink(saved),
       ),
     );
   }
 }
 
-const aboutOf = ({ target, startedAtMs }: LiveRow) => `${targets[target]} · started ${when(startedAtMs)}`;
+const aboutOf = ({ target, startedAtMs }: LiveRow) => `${targetNames[target]} · started ${dateText(startedAtMs)}`;
 
-function headlines({ requests, blocks, blockTokens, capacityTokens }: LiveRow, now: LiveFigures): Tile[] {
+function metricsOf({ requests, blocks, blockTokens, capacityTokens }: LiveRow, now: LiveFigures): Tile[] {
   const { requestsDone, timeNs, running, waiting, throughput, hitRatio, evictedBlocks, preemptions } = now;
-  const { free, private: own, held, idle } = now.blocks;
+  const { free, private: privateBlocks, held: referenced, idle } = now.blocks;
   const tiles: Tile[] = [
     ["Requests done", integer(requestsDone), `of ${integer(requests)}`],
     [
@@ -153,12 +161,12 @@ function headlines({ requests, blocks, blockTokens, capacityTokens }: LiveRow, n
       `mean of requests ${percent(hitRatio["requestMeanBlock"] ?? 0)}`,
     ],
     [
-      "Blocks in use",
-      integer(own + held),
-      `${integer(idle)} cached, in no use; ${blocks === null ? "no limit" : `${integer(free)} free`}`,
+      "Referenced blocks",
+      integer(privateBlocks + referenced),
+      `${integer(idle)} idle, ${blocks === null ? "no limit" : `${integer(free)} free`}`,
     ],
     [
-      "Cache",
+      "Cache size",
       capacityTokens === null ? "unlimited" : `${approximate(capacityTokens)} tokens`,
       blocks === null ? `blocks of ${blockTokens} tokens` : `${integer(blocks)} blocks of ${blockTokens}`,
     ],
@@ -170,71 +178,73 @@ function headlines({ requests, blocks, blockTokens, capacityTokens }: LiveRow, n
     tiles.push([
       "Throughput",
       perSecond(throughput.requestsPerS),
-      `${approximate(throughput.outputTokensPerS)} answer tokens/s`,
+      `${approximate(throughput.outputTokensPerS)} output tokens/s`,
     ]);
-  tiles.push(["Time of the run", milliseconds(timeNs / 1e6), "since its first moment"]);
+  tiles.push(["Time", milliseconds(timeNs / 1e6), "since the start of the run"]);
   return tiles;
 }
 
-/** How the cache stands at the newest event, where events are told. */
+/** The prefixes and the blocks of the cache at the newest event; hidden for a run without events. */
 class LiveCache {
-  readonly element = h("section", { "aria-label": "The cache now" });
+  readonly element = h("section", { "aria-label": "Current cache" });
   readonly #id: string;
-  readonly #left: AbortSignal;
+  readonly #signal: AbortSignal;
   readonly #note = h("p", { class: "hint" });
-  readonly #tree: Icicle;
-  readonly #blocks: BlockFigure;
+  readonly #prefixes: Icicle;
+  readonly #blocks: BlockMapFigure;
   readonly #figures: HTMLElement;
-  #colouring: Colouring;
+  #colourMode: ColourMode;
   #moment: MomentData | undefined;
 
-  constructor({ params, left }: Page, { id, target, capacityTokens }: LiveRow) {
+  constructor({ params, signal }: ViewContext, { id, target, capacityTokens }: LiveRow) {
     this.#id = id;
-    this.#left = left;
+    this.#signal = signal;
     const ages = ageText(target !== "cache");
-    this.#colouring = colourings.find(({ value }) => value === params.get("colour"))?.value ?? "age";
-    this.#tree = new Icicle({ title: "Cached prefixes now", roomTokens: capacityTokens ?? 0, ages }, left);
-    this.#blocks = new BlockFigure("Blocks now", ages, left);
-    const choose = (value: string) => {
-      this.#colouring = value as Colouring;
-      remember({ colour: value === "age" ? undefined : value });
+    this.#colourMode = colourModes.find(({ value }) => value === params.get("colour"))?.value ?? "age";
+    this.#prefixes = new Icicle({ title: "Cached prefixes now", capacityTokens: capacityTokens ?? 0, ages }, signal);
+    this.#blocks = new BlockMapFigure("Blocks now", ages, signal);
+    const setColourMode = (value: string) => {
+      this.#colourMode = value as ColourMode;
+      updateRoute({ colour: value === "age" ? undefined : value });
       this.#draw();
     };
-    const colours = segments("Colour", colourings, this.#colouring, choose);
+    const colours = segments("Colour", colourModes, this.#colourMode, setColourMode);
     this.#figures = h(
       "div",
       { hidden: true },
       h("p", { class: "actions" }, colours),
-      h("div", { class: "grid" }, this.#tree.element, this.#blocks.element),
+      h("div", { class: "grid" }, this.#prefixes.element, this.#blocks.element),
     );
     this.element.append(this.#note, this.#figures);
   }
 
+  /** Does not redraw figures that the pointer or the keyboard is reading. */
   async refresh({ events, eventsTold }: LiveFigures): Promise<void> {
-    const isRead = this.#figures.matches(":hover") || this.#figures.querySelector(".drawn:focus-visible") !== null;
+    const isRead =
+      this.#figures.matches(":hover") || this.#figures.querySelector(".canvas-figure:focus-visible") !== null;
     if (eventsTold > 0 && !isRead) {
-      this.#moment = await getLiveMoment(this.#id, this.#left);
+      this.#moment = await getLiveMoment(this.#id, this.#signal);
       this.#figures.hidden = false;
       this.#draw();
     }
     this.note(noteOf(events, eventsTold));
   }
 
-  note(words: string): void {
-    this.#note.textContent = words;
+  note(text: string): void {
+    this.#note.textContent = text;
   }
 
   #draw(): void {
     if (!this.#moment) return;
     const { tree, blocks } = this.#moment;
-    this.#tree.show(tree, blocks.oldestNs, this.#colouring);
-    this.#blocks.show(blocks, -1, this.#colouring);
+    this.#prefixes.show(tree, blocks.oldestNs, this.#colourMode);
+    this.#blocks.show(blocks, -1, this.#colourMode);
   }
 }
 
-function noteOf(events: number | null, told: number): string {
-  if (events === null) return "With --events, a single replica also shows its cache while it runs.";
-  if (events > told)
-    return `After ${integer(told)} events no more are told: the cache is shown as it stood then, ${integer(events - told)} events ago.`;
+function noteOf(events: number | null, published: number): string {
+  if (events === null) return "With --events, the cache of a single replica is shown while it runs.";
+  if (events > published)
+    return `Only the first ${integer(published)} events are published: the cache is shown as of ${integer(events - published)} events ago.`;
   return "";
 }

@@ -1,15 +1,15 @@
 import type { BrokenRun, RunRow } from "../../api.ts";
+import { activeRunsCard } from "../controls/active-runs.ts";
 import { h } from "../controls/dom.ts";
-import { approximate, integer, milliseconds, percent, policyOf, when } from "../controls/format.ts";
 import { type Column, Table } from "../controls/table.ts";
-import { underWayCard } from "../controls/under-way.ts";
-import type { Page } from "../page.ts";
-import { linkTo, remember } from "../route.ts";
-import { isBroken } from "../server.ts";
+import { approximate, dateText, integer, milliseconds, percent, policyOf } from "../data/format.ts";
+import { isBroken } from "../data/server.ts";
+import { linkTo, updateRoute } from "../route.ts";
+import type { View, ViewContext } from "../view.ts";
 
 type Row = RunRow | BrokenRun;
 
-/** A column of whole runs; broken ones have nothing in it. */
+/** A column that has values of readable runs only. */
 function column(
   name: string,
   label: string,
@@ -26,21 +26,23 @@ function column(
   return { name, label, value, show: text, wide };
 }
 
-/** Every saved run: searched, sorted, chosen. */
-export function runsView(page: Page): void {
-  const { root, params, live, left } = page;
-  const chosen = new Set((params.get("runs") ?? "").split(",").filter(Boolean));
+/** All saved runs: search, sort, selection for a comparison. */
+export const runsView: View = { name: "runs", title: "Runs", menuOrder: 1, show: showRuns };
+
+function showRuns(context: ViewContext): void {
+  const { root, params, server, signal } = context;
+  const selected = new Set((params.get("runs") ?? "").split(",").filter(Boolean));
   let query = params.get("q") ?? "";
   const count = h("p", { class: "count", role: "status" });
   const actions = h("div", { class: "actions" });
 
-  const tick = (id: string) => {
+  const checkbox = (id: string) => {
     const change = (event: Event) => {
-      if ((event.target as HTMLInputElement).checked) chosen.add(id);
-      else chosen.delete(id);
-      keep();
+      if ((event.target as HTMLInputElement).checked) selected.add(id);
+      else selected.delete(id);
+      update();
     };
-    return h("input", { type: "checkbox", "aria-label": `Choose ${id}`, value: id, checked: chosen.has(id), change });
+    return h("input", { type: "checkbox", "aria-label": `Select ${id}`, value: id, checked: selected.has(id), change });
   };
   const name = (row: Row) =>
     isBroken(row)
@@ -48,7 +50,7 @@ export function runsView(page: Page): void {
           "span",
           {},
           h("span", { class: "id" }, row.id),
-          h("span", { class: "badge bad" }, `no whole run: ${row.problem}`),
+          h("span", { class: "badge bad" }, `unreadable: ${row.problem}`),
         )
       : h(
           "span",
@@ -57,17 +59,17 @@ export function runsView(page: Page): void {
           row.interrupted ? h("span", { class: "badge" }, "interrupted") : undefined,
         );
   const columns: readonly Column<Row>[] = [
-    { name: "choose", label: "", value: () => undefined, show: (row) => (isBroken(row) ? "" : tick(row.id)) },
+    { name: "select", label: "", value: () => undefined, show: (row) => (isBroken(row) ? "" : checkbox(row.id)) },
     { name: "id", label: "Run", value: ({ id }) => id, show: name },
     column("trace", "Trace", ({ trace }) => trace, undefined, true),
     column("target", "Target", ({ target }) => target, undefined, true),
     column("policy", "Policy", policyOf),
-    column("capacity", "Cache, tokens", capacityOf, (tokens) =>
+    column("capacity", "Cache size, tokens", capacityOf, (tokens) =>
       tokens === Infinity ? "unlimited" : approximate(tokens),
     ),
     column("token", "Hit ratio", ({ hitRatio }) => hitRatio["token"], percent),
-    { ...column("ttft", "TTFT p50", ({ ttftMsP50 }) => ttftMsP50, milliseconds), saved: "TTFT p50, ms" },
-    { ...column("ttft99", "TTFT p99", ({ ttftMsP99 }) => ttftMsP99, milliseconds, true), saved: "TTFT p99, ms" },
+    { ...column("ttft", "TTFT p50", ({ ttftMsP50 }) => ttftMsP50, milliseconds), csvLabel: "TTFT p50, ms" },
+    { ...column("ttft99", "TTFT p99", ({ ttftMsP99 }) => ttftMsP99, milliseconds, true), csvLabel: "TTFT p99, ms" },
     column(
       "rate",
       "Requests/s",
@@ -76,15 +78,15 @@ export function runsView(page: Page): void {
       true,
     ),
     column("requests", "Requests", ({ requests }) => requests, integer, true),
-    { ...column("saved", "Saved", ({ savedAtMs }) => savedAtMs, when, true), saved: "Saved, ms since 1970" },
+    { ...column("saved", "Saved", ({ savedAtMs }) => savedAtMs, dateText, true), csvLabel: "Saved, ms since 1970" },
   ];
   const table = new Table<Row>({
     title: "Runs",
     columns,
     sort: params.get("sort") ?? "-saved",
-    onSort: (sort) => remember({ sort: sort === "-saved" ? "" : sort }),
+    onSort: (sort) => updateRoute({ sort: sort === "-saved" ? "" : sort }),
     key: ({ id }) => id,
-    rowClass: (row) => (isBroken(row) ? "broken" : chosen.has(row.id) ? "chosen" : ""),
+    rowClass: (row) => (isBroken(row) ? "broken" : selected.has(row.id) ? "selected" : ""),
   });
 
   const shown = () => {
@@ -93,72 +95,66 @@ export function runsView(page: Page): void {
       isBroken(row)
         ? `${row.id} ${row.problem}`
         : `${row.id} ${row.trace} ${row.target} ${policyOf(row)} ${row.index} ${row.scheduler}`;
-    return live.runs.filter((row) => words.every((word) => text(row).toLowerCase().includes(word)));
+    return server.runs.filter((row) => words.every((word) => text(row).toLowerCase().includes(word)));
   };
   const draw = () => {
     const rows = shown();
     const broken = rows.filter(isBroken).length;
-    count.textContent = `${integer(rows.length)} of ${integer(live.runs.length)} runs${broken ? `, ${broken} of them not whole` : ""}`;
+    count.textContent = `${integer(rows.length)} of ${integer(server.runs.length)} runs${broken ? `, ${broken} of them unreadable` : ""}`;
     table.show(rows);
     drawActions();
   };
-  const keep = () => {
-    remember({ runs: [...chosen].join(","), q: query });
+  const update = () => {
+    updateRoute({ runs: [...selected].join(","), q: query });
     draw();
   };
-  const chooseShown = () => {
-    const whole = shown().filter((row) => !isBroken(row));
-    const all = whole.every(({ id }) => chosen.has(id));
-    for (const { id } of whole) {
-      if (all) chosen.delete(id);
-      else chosen.add(id);
+  const selectShown = () => {
+    const readable = shown().filter((row) => !isBroken(row));
+    const areAllSelected = readable.every(({ id }) => selected.has(id));
+    for (const { id } of readable) {
+      if (areAllSelected) selected.delete(id);
+      else selected.add(id);
     }
-    keep();
+    update();
   };
   const drawActions = () => {
-    const runs = [...chosen].join(",");
+    const runs = [...selected].join(",");
     actions.replaceChildren(
-      h("button", { type: "button", click: chooseShown }, "Choose shown"),
-      chosen.size > 0
-        ? h("a", { class: "button main", href: linkTo("compare", { runs }) }, `Compare ${chosen.size}`)
-        : h("span", { class: "hint" }, "Choose runs to compare them."),
+      h("button", { type: "button", click: selectShown }, "Select shown"),
+      selected.size > 0
+        ? h("a", { class: "button main", href: linkTo("compare", { runs }) }, `Compare ${selected.size}`)
+        : h("span", { class: "hint" }, "Select runs to compare them."),
     );
   };
   const input = (event: Event) => {
     query = (event.target as HTMLInputElement).value;
-    keep();
+    update();
   };
   const search = h("input", { type: "search", value: query, placeholder: "lru sim mooncake …", input });
 
   root.append(
     h("h1", {}, "Runs"),
-    underWayCard(page),
+    activeRunsCard(context),
     h("div", { class: "bar" }, h("label", { class: "field grow" }, h("span", {}, "Search"), search), actions),
     h("section", { class: "card" }, h("div", { class: "cardhead" }, count, table.csvButton()), table.element),
   );
-  if (live.runs.length === 0)
+  if (server.runs.length === 0)
     root.append(
-      h(
-        "p",
-        { class: "hint" },
-        "There is no run yet. ",
-        h("code", {}, "kvlab compare"),
-        " with --out runs makes some.",
-      ),
+      h("p", { class: "hint" }, "There are no saved runs. ", h("code", {}, "kvlab compare --out runs"), " saves some."),
     );
-  table.element.addEventListener("keydown", walk);
+  table.element.addEventListener("keydown", moveFocus);
   draw();
-  live.watch(draw, left);
+  server.watch(draw, signal);
 }
 
-/** Up and down go from one row's tick to the next. */
-function walk(event: KeyboardEvent): void {
+/** The arrow keys up and down move the focus to the checkbox of the row before or after. */
+function moveFocus(event: KeyboardEvent): void {
   const step = event.key === "ArrowDown" ? 1 : event.key === "ArrowUp" ? -1 : 0;
   const from = event.target;
   if (step === 0 || !(from instanceof HTMLInputElement)) return;
   event.preventDefault();
-  const ticks = [...(event.currentTarget as HTMLElement).querySelectorAll<HTMLInputElement>("tbody input")];
-  ticks[ticks.indexOf(from) + step]?.focus();
+  const boxes = [...(event.currentTarget as HTMLElement).querySelectorAll<HTMLInputElement>("tbody input")];
+  boxes[boxes.indexOf(from) + step]?.focus();
 }
 
 const capacityOf = ({ capacityTokens }: RunRow): number => capacityTokens ?? Number.POSITIVE_INFINITY;

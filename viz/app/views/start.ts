@@ -2,43 +2,45 @@ import type { Choices, Job } from "../../api.ts";
 import { announce, h } from "../controls/dom.ts";
 import { jobForm } from "../controls/job-form.ts";
 import { type Column, Table } from "../controls/table.ts";
-import type { Page } from "../page.ts";
+import { errorText, get, isBroken } from "../data/server.ts";
 import { linkTo } from "../route.ts";
-import { get, isBroken, problemOf } from "../server.ts";
+import type { View, ViewContext } from "../view.ts";
 
-/** Starts replays and comparisons, and shows how far they are. */
-export async function startView(page: Page): Promise<void> {
-  const { root, live, left } = page;
+/** A form that starts replays and comparisons, and the jobs with their progress. */
+export const startView: View = { name: "start", title: "Start", menuOrder: 3, show: showStart };
+
+async function showStart(context: ViewContext): Promise<void> {
+  const { root, server, signal } = context;
   root.append(h("h1", {}, "Start"));
   try {
-    const choices = await get<Choices>("api/choices", left);
-    if (left.aborted) return;
-    const jobs = new Table<Job>({ title: "Jobs", columns: jobColumns(page), key: ({ id }) => id });
-    const none = h("p", { class: "hint" }, "Nothing was started yet.");
+    const choices = await get<Choices>("api/choices", signal);
+    if (signal.aborted) return;
+    const jobs = new Table<Job>({ title: "Jobs", columns: jobColumns(context), key: ({ id }) => id });
+    const none = h("p", { class: "hint" }, "No jobs have been started.");
     root.append(
-      jobForm(choices, page),
+      jobForm(choices, context),
       h("section", { class: "card" }, h("div", { class: "cardhead" }, h("h2", {}, "Jobs")), none, jobs.element),
     );
     const draw = () => {
-      none.hidden = live.jobs.length > 0;
-      jobs.element.hidden = live.jobs.length === 0;
-      jobs.show(live.jobs);
+      none.hidden = server.jobs.length > 0;
+      jobs.element.hidden = server.jobs.length === 0;
+      jobs.show(server.jobs);
     };
     draw();
-    live.watch(draw, left);
-    live.watchUnderWay(draw, left);
+    server.watch(draw, signal);
+    server.watchActiveRuns(draw, signal);
   } catch (error) {
-    if (!left.aborted) root.append(h("p", { class: "problem", role: "alert" }, (error as Error).message));
+    if (!signal.aborted) root.append(h("p", { class: "problem", role: "alert" }, (error as Error).message));
   }
 }
 
-const jobColumns = ({ live }: Page): Column<Job>[] => [
+const jobColumns = ({ server }: ViewContext): Column<Job>[] => [
   { name: "id", label: "Job", value: ({ id }: Job) => id },
   { name: "state", label: "State", value: ({ state }: Job) => state },
   { name: "progress", label: "Progress", value: ({ progress }: Job) => progress, show: progressOf },
   {
-    name: "said",
-    label: "Says",
+    name: "output",
+    label: "Last output",
     value: ({ said }: Job) => said,
     show: ({ said }: Job) => h("span", { class: "id" }, said),
   },
@@ -46,7 +48,7 @@ const jobColumns = ({ live }: Page): Column<Job>[] => [
     name: "runs",
     label: "Runs",
     value: ({ runs }: Job) => runs.length,
-    show: (job: Job) => liveOf(job, live) ?? runsOf(job),
+    show: (job: Job) => liveOf(job, server) ?? runsOf(job),
   },
   {
     name: "command",
@@ -63,8 +65,8 @@ function progressOf({ id, state, progress }: Job): Node {
   return h("progress", { "aria-label": `Progress of job ${id}`, max: 1, value: progress ?? undefined });
 }
 
-/** A link to where it is seen while it runs. */
-function liveOf({ pid }: Job, { underWay }: Page["live"]): Node | undefined {
+/** A link to the live view of the job's process. */
+function liveOf({ pid }: Job, { activeRuns: underWay }: ViewContext["server"]): Node | undefined {
   const row = underWay.find((each) => !isBroken(each) && each.pid === pid);
   return row && h("a", { href: linkTo("live", { id: row.id }) }, "live");
 }
@@ -79,7 +81,7 @@ function cancelOf({ id, state }: Job): Node | string {
   if (state !== "running" && state !== "waiting") return "";
   const click = async () => {
     const response = await fetch(`api/jobs/${id}`, { method: "DELETE" });
-    announce(response.ok ? `Job ${id} is being cancelled` : await problemOf(response));
+    announce(response.ok ? `Cancelling job ${id}` : await errorText(response));
   };
   return h("button", { type: "button", "aria-label": `Cancel job ${id}`, click }, "Cancel");
 }

@@ -1,22 +1,23 @@
-/** What figures of many parts are drawn on: a canvas for the eye, SVG for a file. Colours are `rgb(…)`. */
+/** Drawing target of figures with many shapes: a canvas on the page, SVG for a file. Colours are `rgb(…)`. */
 export interface Surface {
   rect(x: number, y: number, width: number, height: number, colour: string): void;
-  /** Lines around a place, within it. */
+  /** The outline of a rectangle, drawn inside it. */
   frame(x: number, y: number, width: number, height: number, colour: string, thick: number): void;
-  /** A line of words that begins, or ends, at x, with its middle at y. */
-  text(x: number, y: number, words: string, colour: string, anchor?: "start" | "end"): void;
-  /** Squares in rows, each a colour of the palette by its index. */
+  /** One line of text that starts or ends at x, vertically centred at y. */
+  text(x: number, y: number, text: string, colour: string, anchor?: "start" | "end"): void;
+  /** A grid of square cells, row by row. */
   cells(x: number, y: number, grid: Grid): void;
 }
 
 export interface Grid {
   readonly columns: number;
-  /** Of a square with its gap, pixels. */
+  /** Of a cell including its gap, pixels. */
   readonly size: number;
   readonly gap: number;
+  /** Index into `palette` per cell. */
   readonly colours: Uint8Array;
   readonly palette: readonly string[];
-  readonly ground: string;
+  readonly background: string;
 }
 
 const fontSize = 12;
@@ -25,7 +26,7 @@ export class CanvasSurface implements Surface {
   readonly #context: CanvasRenderingContext2D;
   readonly #family: string;
 
-  /** Wipes the canvas; `width` and `height` in CSS pixels. */
+  /** Clears the canvas; `width` and `height` in CSS pixels. */
   constructor(canvas: HTMLCanvasElement, width: number, height: number, family: string) {
     const ratio = devicePixelRatio;
     const [w, h] = [Math.round(width * ratio), Math.round(height * ratio)];
@@ -48,16 +49,16 @@ export class CanvasSurface implements Surface {
     this.#context.strokeRect(x + thick / 2, y + thick / 2, width - thick, height - thick);
   }
 
-  text(x: number, y: number, words: string, colour: string, anchor: "start" | "end" = "start"): void {
+  text(x: number, y: number, text: string, colour: string, anchor: "start" | "end" = "start"): void {
     this.#context.font = `${fontSize}px ${this.#family}`;
     this.#context.textBaseline = "middle";
     this.#context.textAlign = anchor;
     this.#context.fillStyle = colour;
-    this.#context.fillText(words, x, y);
+    this.#context.fillText(text, x, y);
   }
 
-  /** A pixel each in an image, which is then enlarged: tens of thousands within a frame. */
-  cells(x: number, y: number, { columns, size, gap, colours, palette, ground }: Grid): void {
+  /** Draws a pixel per cell into an image and scales it: tens of thousands of cells fit in a frame. */
+  cells(x: number, y: number, { columns, size, gap, colours, palette, background }: Grid): void {
     const rows = Math.ceil(colours.length / columns);
     if (rows === 0) return;
     const image = new ImageData(columns, rows);
@@ -69,7 +70,7 @@ export class CanvasSurface implements Surface {
     this.#context.imageSmoothingEnabled = false;
     this.#context.drawImage(small, x, y, columns * size, rows * size);
     if (gap === 0) return;
-    this.#context.fillStyle = ground;
+    this.#context.fillStyle = background;
     for (let column = 1; column <= columns; column++)
       this.#context.fillRect(x + column * size - gap, y, gap, rows * size);
     for (let row = 1; row <= rows; row++) this.#context.fillRect(x, y + row * size - gap, columns * size, gap);
@@ -78,17 +79,17 @@ export class CanvasSurface implements Surface {
 
 let ruler: OffscreenCanvasRenderingContext2D | undefined;
 
-/** How wide words are, pixels. */
-export function widthOf(words: string, family: string): number {
+/** Width of a text, pixels. */
+export function textWidth(text: string, family: string): number {
   ruler ??= new OffscreenCanvas(1, 1).getContext("2d")!;
   ruler.font = `${fontSize}px ${family}`;
-  return ruler.measureText(words).width;
+  return ruler.measureText(text).width;
 }
 
-/** Red, green and blue of `rgb(…)`. */
+/** Red, green and blue of `rgb(…)`, 0 to 255. */
 export const rgbOf = (colour: string): readonly number[] => (colour.match(/[\d.]+/g) ?? ["0", "0", "0"]).map(Number);
 
-/** As little-endian bytes: red, green, blue, opaque. */
+/** An opaque pixel of ImageData, little-endian. */
 function pixelOf(colour: string): number {
   const [red, green, blue] = rgbOf(colour);
   return (red | (green << 8) | (blue << 16) | (255 << 24)) >>> 0;
@@ -113,11 +114,11 @@ export class SvgSurface implements Surface {
     this.#add("rect", { ...place, fill: "none", stroke: colour, "stroke-width": thick });
   }
 
-  text(x: number, y: number, words: string, colour: string, anchor: "start" | "end" = "start"): void {
-    this.#add("text", { x, y: y + fontSize * 0.35, fill: colour, "text-anchor": anchor }).textContent = words;
+  text(x: number, y: number, text: string, colour: string, anchor: "start" | "end" = "start"): void {
+    this.#add("text", { x, y: y + fontSize * 0.35, fill: colour, "text-anchor": anchor }).textContent = text;
   }
 
-  /** Neighbours of one colour are one rectangle where there is no gap. */
+  /** Without a gap, adjacent cells of one colour are one rectangle. */
   cells(x: number, y: number, { columns, size, gap, colours, palette }: Grid): void {
     for (let first = 0; first < colours.length; ) {
       let end = first + 1;

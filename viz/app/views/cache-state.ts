@@ -1,95 +1,96 @@
 import type { EventText, LogData, MomentData, RunRow } from "../../api.ts";
+import { type AgeText, ageText, type ColourMode } from "../charts/block-colours.ts";
+import { BlockMapFigure } from "../charts/block-map.ts";
+import { Icicle } from "../charts/icicle.ts";
 import { h } from "../controls/dom.ts";
-import { integer } from "../controls/format.ts";
-import { BlockFigure } from "./block-map.ts";
-import { Icicle } from "./icicle.ts";
-import { type AgeText, ageText, type Colouring } from "./shades.ts";
+import { integer } from "../data/format.ts";
 
-/** Whether its events have times. */
+/** Whether the events of a log have times. */
 export const hasClock = ({ firstNs, lastNs }: LogData): boolean => lastNs > firstNs;
 
-/** A time in a log: where two events of a step differ by nothing, they say the same. */
+/** The time of an event, s. */
 export const timeText = (ns: number): string => `${(ns / 1e9).toFixed(3)} s`;
 
-/** Few enough for the next event to be seen without scrolling. */
-const shownBefore = 3;
-/** Nobody reads a list that changes more often, and laying it out takes longer than all else in a frame. */
-const listMs = 80;
+/** Past events in the list; few enough that the next event is visible without scrolling. */
+const pastEventCount = 3;
+/** Least interval between updates of the event list, whose layout is the most expensive part of a frame. */
+const listIntervalMs = 80;
 
-/** How the cache of one run stands: what is in it, where, and what comes next. */
-export class MomentView {
+/** The cache of one run at an event: counts, prefixes, blocks, and the events before and after. */
+export class CacheStateView {
   readonly element: HTMLElement;
   readonly #log: LogData;
   readonly #facts = h("dl", { class: "readout" });
   readonly #next = h("p", { class: "next" });
-  readonly #tree: Icicle;
-  readonly #blocks: BlockFigure;
+  readonly #prefixes: Icicle;
+  readonly #blocks: BlockMapFigure;
   readonly #list = h("ol", { class: "events", tabindex: 0 });
   readonly #go: (event: number) => void;
   #moment: MomentData | undefined;
   #listing: ReturnType<typeof setTimeout> | undefined;
 
-  /** `name`: of the run, where there are two. */
-  constructor(row: RunRow, log: LogData, name: string, go: (event: number) => void, left: AbortSignal) {
+  /** `name`: label of the run; "" if only one run is shown. `go` is called with the event that is clicked. */
+  constructor(row: RunRow, log: LogData, name: string, go: (event: number) => void, signal: AbortSignal) {
     this.#log = log;
     this.#go = go;
     const ages: AgeText = ageText(hasClock(log));
     const of = name === "" ? "" : ` of ${name}`;
-    this.#tree = new Icicle({ title: `Cached prefixes${of}`, roomTokens: log.blocks * row.blockTokens, ages }, left);
-    this.#blocks = new BlockFigure(`Blocks${of}`, ages, left);
-    this.#list.setAttribute("aria-label", `Events${of}, before and after`);
+    this.#prefixes = new Icicle(
+      { title: `Cached prefixes${of}`, capacityTokens: log.blocks * row.blockTokens, ages },
+      signal,
+    );
+    this.#blocks = new BlockMapFigure(`Blocks${of}`, ages, signal);
+    this.#list.setAttribute("aria-label", `Events${of}`);
     const events = h(
       "section",
       { class: "card" },
-      h("div", { class: "cardhead" }, h("h2", {}, `Before and after${name === "" ? "" : `: ${name}`}`)),
+      h("div", { class: "cardhead" }, h("h2", {}, `Events${of}`)),
       this.#list,
     );
     this.element = h(
       "section",
-      { class: "moment", "aria-label": name || "The moment" },
+      { class: "cache-state", "aria-label": name || "Cache state" },
       h("div", { class: "card head" }, name !== "" && h("h2", {}, name), this.#facts, this.#next),
-      this.#tree.element,
+      this.#prefixes.element,
       h("div", { class: "grid" }, this.#blocks.element, events),
     );
   }
 
-  show(moment: MomentData, colouring: Colouring): void {
+  show(moment: MomentData, colourMode: ColourMode): void {
     this.#moment = moment;
     const { next, tree, blocks } = moment;
     this.#facts.replaceChildren(...this.#factsOf(moment).flatMap(([name, ...value]) => fact(name, value)));
-    this.#next.replaceChildren(...nextWords(next[0]));
-    this.#tree.show(tree, blocks.oldestNs, colouring);
-    this.#blocks.show(blocks, next[0]?.block ?? -1, colouring);
+    this.#next.replaceChildren(...nextText(next[0]));
+    this.#prefixes.show(tree, blocks.oldestNs, colourMode);
+    this.#blocks.show(blocks, next[0]?.block ?? -1, colourMode);
     this.#listing ??= setTimeout(() => {
       this.#listing = undefined;
       if (this.#moment) this.#showList(this.#moment);
-    }, listMs);
+    }, listIntervalMs);
   }
 
-  /** What has the focus passes it on to what comes next. */
+  /** If an event had the focus, the next event has it afterwards. */
   #showList({ before, next }: MomentData): void {
     const hadFocus = this.#list.querySelector(":focus-visible") !== null;
     this.#list.replaceChildren(
-      ...before.slice(-shownBefore).map((each) => this.#row(each, "before")),
+      ...before.slice(-pastEventCount).map((each) => this.#row(each, "before")),
       ...next.map((each, i) => this.#row(each, i === 0 ? "now" : "after")),
-      ...(next.length === 0 ? [h("li", { class: "end" }, "The log ends here.")] : []),
+      ...(next.length === 0 ? [h("li", { class: "end" }, "End of the log.")] : []),
     );
     const now = this.#list.querySelector<HTMLElement>("[aria-current]") ?? this.#list;
     if (hadFocus) now.focus({ preventScroll: true });
   }
 
-  colour(colouring: Colouring): void {
-    if (this.#moment) this.show(this.#moment, colouring);
+  setColourMode(colourMode: ColourMode): void {
+    if (this.#moment) this.show(this.#moment, colourMode);
   }
 
   #factsOf({ event, timeNs, steps, counts, running }: MomentData): Fact[] {
     const facts: Fact[] = [["Event", `${integer(event)} of ${integer(this.#log.events)}`]];
     if (hasClock(this.#log)) facts.push(["Time", timeText(timeNs)]);
     facts.push(["Steps", integer(steps)]);
-    const swatches = { private: "--c1", held: "--c0", idle: "--idle", free: "--free" };
-    for (const [life, colour] of Object.entries(swatches))
-      facts.push([`Blocks ${life}`, swatch(colour), integer(counts[life as keyof typeof counts])]);
-    facts.push(["Running", running.length === 0 ? "none" : runningText(running)]);
+    for (const { field, label, colour } of blockCounts) facts.push([label, swatch(colour), integer(counts[field])]);
+    facts.push(["Running requests", running.length === 0 ? "none" : runningText(running)]);
     return facts;
   }
 
@@ -100,11 +101,18 @@ export class MomentView {
       { type: "button", click: () => this.#go(event), "aria-current": when === "now" && "step" },
       h("span", { class: "number" }, integer(event)),
       time !== "" && h("span", { class: "time" }, time),
-      h("span", { class: "words" }, text),
+      h("span", { class: "text" }, text),
     );
     return h("li", { class: when }, button);
   }
 }
+
+const blockCounts = [
+  { field: "private", label: "Private blocks", colour: "--c1" },
+  { field: "held", label: "Cached, referenced", colour: "--c0" },
+  { field: "idle", label: "Cached, idle", colour: "--idle" },
+  { field: "free", label: "Free blocks", colour: "--free" },
+] as const;
 
 type Fact = readonly [name: string, ...value: (Node | string)[]];
 
@@ -118,14 +126,14 @@ function swatch(colour: string): HTMLElement {
   return element;
 }
 
-/** As many as fit a line. */
+/** The number of running requests and the first of them. */
 function runningText(running: readonly number[]): string {
   const shown = running.slice(0, 3).map((request) => `#${request}`);
   return `${running.length}: ${shown.join(", ")}${running.length > shown.length ? " …" : ""}`;
 }
 
-function nextWords(next: EventText | undefined): (Node | string)[] {
-  if (!next) return ["The log ends here."];
+function nextText(next: EventText | undefined): (Node | string)[] {
+  if (!next) return ["End of the log."];
   const why = next.why === undefined ? [] : [h("span", { class: "why" }, next.why)];
   return [h("strong", {}, "Next: "), next.text, ...why];
 }

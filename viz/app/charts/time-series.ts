@@ -5,13 +5,13 @@ import { type Selection, select } from "d3-selection";
 import { area, line } from "d3-shape";
 import type { SeriesData } from "../../api.ts";
 import { announce, h } from "../controls/dom.ts";
-import { approximate, integer, percent } from "../controls/format.ts";
-import type { Page } from "../page.ts";
-import { remember } from "../route.ts";
+import { approximate, integer, percent } from "../data/format.ts";
+import { updateRoute } from "../route.ts";
+import type { ViewContext } from "../view.ts";
 import { figure, onWidth } from "./figure.ts";
-import { tip } from "./lines.ts";
+import { drawTooltip } from "./tooltip.ts";
 
-/** A value of each interval; undefined where there is none. */
+/** A value per interval; undefined: none. */
 type Values = readonly (number | undefined)[];
 
 interface Band {
@@ -20,12 +20,14 @@ interface Band {
   readonly values: Values;
 }
 
-/** One figure of the many: its bands lie on each other if they are stacked. */
+/** One chart of the stack of charts that share the time axis. */
 interface Panel {
   readonly title: string;
   readonly bands: readonly Band[];
+  /** Whether the bands are stacked areas. */
   readonly stacked?: boolean;
-  readonly most?: number;
+  /** End of the axis; otherwise the largest value. */
+  readonly max?: number;
   readonly height: number;
   text(value: number): string;
 }
@@ -33,41 +35,41 @@ interface Panel {
 const gap = 40;
 const top = 24;
 
-/** Where a series comes from: at most `bins` intervals within the range. */
+/** Fetches the series: at most `bins` intervals within the range. */
 type Source = (bins: number, range: Range | undefined, signal: AbortSignal) => Promise<SeriesData>;
 
 export interface SeriesFigure {
   readonly element: HTMLElement;
-  /** Fetches and draws it anew, unless the pointer or the keyboard is in it. */
+  /** Fetches and draws the series again, unless the pointer or the keyboard is reading it. */
   refresh(): Promise<void>;
 }
 
-/** Everything over time, on one axis. Dragging zooms in, and finer intervals are fetched. */
-export function seriesFigure({ params, left }: Page, source: Source): SeriesFigure {
-  const { element, body, tools, note } = figure("Over time");
+/** Time series on a common axis. Dragging zooms in and fetches finer intervals. */
+export function timeSeriesFigure({ params, signal }: ViewContext, source: Source): SeriesFigure {
+  const { element, body, tools, note } = figure("Time series");
   let range = rangeOf(params);
   let data: SeriesData | undefined;
-  let asked = new AbortController();
+  let fetching = new AbortController();
   const svg = select(body)
     .append("svg")
     .attr("class", "chart series")
     .attr("role", "img")
     .attr("tabindex", 0)
-    .attr("aria-label", "Over time");
+    .attr("aria-label", "Time series");
   const whole = h("button", { type: "button", hidden: !range, click: () => zoom(undefined) }, "Whole run");
   tools.append(h("span", { class: "hint" }, "Drag to zoom"), whole);
-  let at: number | undefined;
-  let read: ReadAt = () => "";
+  let selected: number | undefined;
+  let showInterval: ShowInterval = () => "";
   const draw = () => {
-    if (data) read = drawSeries(svg, body.clientWidth, data, (to) => zoom(to));
+    if (data) showInterval = drawSeries(svg, body.clientWidth, data, (to) => zoom(to));
   };
   const load = async () => {
-    asked.abort();
-    asked = new AbortController();
+    fetching.abort();
+    fetching = new AbortController();
     try {
-      data = await source(binsFor(body.clientWidth), range, AbortSignal.any([left, asked.signal]));
-      at = undefined;
-      note(data.startNs.length === 0 ? "There is nothing in this span." : lengthOf(data));
+      data = await source(binsFor(body.clientWidth), range, AbortSignal.any([signal, fetching.signal]));
+      selected = undefined;
+      note(data.startNs.length === 0 ? "No data in this range." : noteOf(data));
       draw();
     } catch (error) {
       if ((error as Error).name !== "AbortError") note((error as Error).message);
@@ -76,7 +78,7 @@ export function seriesFigure({ params, left }: Page, source: Source): SeriesFigu
   const zoom = (to: Range | undefined) => {
     range = to;
     whole.hidden = !to;
-    remember({ from: to?.[0], to: to?.[1] });
+    updateRoute({ from: to?.[0], to: to?.[1] });
     void load();
   };
   svg.on("blur", () => svg.selectAll(".hover *").remove());
@@ -85,21 +87,21 @@ export function seriesFigure({ params, left }: Page, source: Source): SeriesFigu
     if (data && step !== 0) {
       event.preventDefault();
       const last = data.startNs.length - 1;
-      at = Math.max(0, Math.min(last, (at ?? (step > 0 ? -1 : last + 1)) + step));
-      announce(read(at));
+      selected = Math.max(0, Math.min(last, (selected ?? (step > 0 ? -1 : last + 1)) + step));
+      announce(showInterval(selected));
       return;
     }
-    const now = range ?? (data && spanOf(data));
-    const next = now && keyed(event.key, now);
-    if (!now || next === now) return;
+    const current = range ?? (data && rangeOfData(data));
+    const next = current && movedRange(event.key, current);
+    if (!current || next === current) return;
     event.preventDefault();
     zoom(next);
-    announce(next ? `From ${seconds(next[0])} to ${seconds(next[1])}` : "The whole run");
+    announce(next ? `From ${seconds(next[0])} to ${seconds(next[1])}` : "Whole run");
   });
-  onWidth(body, left, () => (data ? draw() : void load()));
+  onWidth(body, signal, () => (data ? draw() : void load()));
   const refresh = async () => {
-    const isRead = body.matches(":hover") || svg.node()!.matches(":focus-visible");
-    if (body.clientWidth > 0 && !isRead) await load();
+    const isInUse = body.matches(":hover") || svg.node()!.matches(":focus-visible");
+    if (body.clientWidth > 0 && !isInUse) await load();
   };
   return { element, refresh };
 }
@@ -112,11 +114,11 @@ function rangeOf(params: URLSearchParams): Range | undefined {
 }
 
 const binsFor = (width: number) => Math.max(60, Math.min(600, Math.round(width / 4)));
-const spanOf = ({ startNs, endNs }: SeriesData): Range => [startNs[0] ?? 0, endNs.at(-1) ?? 1];
+const rangeOfData = ({ startNs, endNs }: SeriesData): Range => [startNs[0] ?? 0, endNs.at(-1) ?? 1];
 const seconds = (ns: number) => `${approximate(ns / 1e9)} s`;
 
-/** Arrows move by a quarter, + and − zoom, Escape shows all. */
-function keyed(key: string, range: Range): Range | undefined {
+/** The range after a key: arrow keys move it by a quarter, + and − zoom, Escape resets it (undefined). */
+function movedRange(key: string, range: Range): Range | undefined {
   const [from, to] = range;
   const quarter = (to - from) / 4;
   const moved = (a: number, b: number): Range => [
@@ -130,15 +132,15 @@ function keyed(key: string, range: Range): Range | undefined {
   return key === "Escape" ? undefined : range;
 }
 
-function lengthOf({ startNs, endNs }: SeriesData): string {
+function noteOf({ startNs, endNs }: SeriesData): string {
   const ms = (endNs[0] - startNs[0]) / 1e6;
-  return `Means of ${integer(startNs.length)} intervals of ${ms >= 1000 ? `${approximate(ms / 1000)} s` : `${approximate(ms)} ms`}. Arrow keys move, with Shift they read; + and − zoom, Escape shows all.`;
+  return `Means of ${integer(startNs.length)} intervals of ${ms >= 1000 ? `${approximate(ms / 1000)} s` : `${approximate(ms)} ms`}. Arrow keys move the range, with Shift they read values; + and − zoom, Escape shows the whole run.`;
 }
 
 function panelsOf({ columns, intervalNs }: SeriesData): Panel[] {
   const has = (name: string) => columns[name] !== undefined;
   const perS = (name: string) => columns[name].map((count) => count / (intervalNs / 1e9));
-  const one = (title: string, name: string, colour: string, values: Values, text: Panel["text"]): Panel => ({
+  const single = (title: string, name: string, colour: string, values: Values, text: Panel["text"]): Panel => ({
     title,
     bands: [{ name, colour, values }],
     height: 76,
@@ -146,48 +148,49 @@ function panelsOf({ columns, intervalNs }: SeriesData): Panel[] {
   });
   const rate = (value: number) => (value >= 100 ? integer(value) : value.toFixed(2));
   const panels: Panel[] = [];
-  if (has("arrivals")) panels.push(one("arrivals, requests/s", "arrivals", "var(--c7)", perS("arrivals"), rate));
-  if (has("waiting")) panels.push(one("waiting, requests", "waiting", "var(--c1)", columns["waiting"], rate));
-  if (has("running")) panels.push(one("running, requests", "running", "var(--c0)", columns["running"], rate));
+  if (has("arrivals")) panels.push(single("arrivals, requests/s", "arrivals", "var(--c7)", perS("arrivals"), rate));
+  if (has("waiting")) panels.push(single("waiting, requests", "waiting", "var(--c1)", columns["waiting"], rate));
+  if (has("running")) panels.push(single("running, requests", "running", "var(--c0)", columns["running"], rate));
   if (has("lookupTokens")) {
     const ratio = columns["lookupTokens"].map((looked, i) =>
       looked > 0 ? columns["hitTokens"][i] / looked : undefined,
     );
-    panels.push({ ...one("hit ratio, tokens", "hit ratio", "var(--c2)", ratio, percent), most: 1 });
+    panels.push({ ...single("hit ratio, tokens", "hit ratio", "var(--c2)", ratio, percent), max: 1 });
   }
   if (has("generatedTokens"))
-    panels.push(one("throughput, answer tokens/s", "throughput", "var(--c3)", perS("generatedTokens"), integer));
+    panels.push(single("throughput, output tokens/s", "throughput", "var(--c3)", perS("generatedTokens"), integer));
   else if (has("computedTokens"))
-    panels.push(one("tokens to compute, tokens/s", "to compute", "var(--c3)", perS("computedTokens"), integer));
+    panels.push(single("prefill, tokens/s", "prefill", "var(--c3)", perS("computedTokens"), integer));
   if (has("heldBlocks"))
     panels.push({
-      title: "blocks: held · private · idle (cached, in no use) · free",
+      title: "blocks: cached, referenced · private · cached, idle · free",
       bands: [
-        { name: "held", colour: "var(--c0)", values: columns["heldBlocks"] },
+        { name: "cached, referenced", colour: "var(--c0)", values: columns["heldBlocks"] },
         { name: "private", colour: "var(--c1)", values: columns["privateBlocks"] },
-        { name: "idle", colour: "var(--idle)", values: columns["idleBlocks"] },
+        { name: "cached, idle", colour: "var(--idle)", values: columns["idleBlocks"] },
         { name: "free", colour: "var(--free)", values: columns["freeBlocks"] },
       ],
       stacked: true,
       height: 110,
       text: (value) => (value >= 100 ? integer(value) : value.toFixed(1)),
     });
-  if (has("evictedBlocks")) panels.push(one("evicted, blocks/s", "evicted", "var(--c4)", perS("evictedBlocks"), rate));
+  if (has("evictedBlocks"))
+    panels.push(single("evicted, blocks/s", "evicted", "var(--c4)", perS("evictedBlocks"), rate));
   return panels;
 }
 
 type Svg = Selection<SVGSVGElement, unknown, null, undefined>;
 
-/** Shows the values of an interval, and returns what they are. */
-type ReadAt = (interval: number) => string;
+/** Shows the values of an interval in a tooltip and returns its text. */
+type ShowInterval = (interval: number) => string;
 
-function drawSeries(svg: Svg, width: number, data: SeriesData, zoom: (to: Range) => void): ReadAt {
+function drawSeries(svg: Svg, width: number, data: SeriesData, zoom: (to: Range) => void): ShowInterval {
   const panels = panelsOf(data);
   const margin = { left: 54, right: 16 };
   const tops = panels.map((_, i) => top + panels.slice(0, i).reduce((sum, { height }) => sum + height + gap, 0));
   const bottom = tops.length === 0 ? top : tops.at(-1)! + panels.at(-1)!.height;
   const x = scaleLinear(
-    spanOf(data).map((ns) => ns / 1e9),
+    rangeOfData(data).map((ns) => ns / 1e9),
     [margin.left, width - margin.right],
   );
   const middles = data.startNs.map((start, i) => x((start + data.endNs[i]) / 2e9));
@@ -198,7 +201,7 @@ function drawSeries(svg: Svg, width: number, data: SeriesData, zoom: (to: Range)
     .attr("viewBox", `0 0 ${width} ${bottom + 44}`);
   svg.attr(
     "aria-label",
-    `Over time: ${panels.map((panel) => `${panel.title}, highest ${panel.text(highest(panel))}`).join("; ")}`,
+    `Time series: ${panels.map((panel) => `${panel.title}, maximum ${panel.text(maximumOf(panel))}`).join("; ")}`,
   );
   panels.forEach((panel, i) => {
     drawPanel(svg, panel, { y: tops[i], width, left: margin.left, right: width - margin.right, middles });
@@ -235,12 +238,12 @@ function drawSeries(svg: Svg, width: number, data: SeriesData, zoom: (to: Range)
       const at = event.clientX - svg.node()!.getBoundingClientRect().left;
       hover.selectAll("*").remove();
       const i = nearest(middles, at);
-      if (i !== undefined && event.buttons === 0) readAt(i);
+      if (i !== undefined && event.buttons === 0) showTooltip(i);
     })
     .on("pointerleave", () => hover.selectAll("*").remove());
   hover.raise();
 
-  function readAt(i: number): string {
+  function showTooltip(i: number): string {
     hover.selectAll("*").remove();
     hover
       .append("line")
@@ -251,35 +254,35 @@ function drawSeries(svg: Svg, width: number, data: SeriesData, zoom: (to: Range)
       .attr("stroke", "var(--soft)");
     const digits = Math.max(2, Math.ceil(1 - Math.log10((data.endNs[i] - data.startNs[i]) / 1e9)));
     const time = `${(data.startNs[i] / 1e9).toFixed(digits)} to ${(data.endNs[i] / 1e9).toFixed(digits)} s`;
-    const lines = [time, ...panels.flatMap((panel) => read(panel, i))];
-    tip(hover, middles[i], top + 130, lines, width);
+    const lines = [time, ...panels.flatMap((panel) => valuesAt(panel, i))];
+    drawTooltip(hover, middles[i], top + 130, lines, width);
     return lines.join(", ");
   }
-  return readAt;
+  return showTooltip;
 }
 
-const read = ({ bands, text, title }: Panel, i: number) =>
+const valuesAt = ({ bands, text, title }: Panel, i: number) =>
   bands.map(({ name, values }) => {
     const value = values[i];
     return `${name}: ${value === undefined ? "–" : text(value)}${bands.length > 1 ? "" : (title.split(", ")[1] ?? "").replace(/^/, " ")}`;
   });
 
 function nearest(middles: readonly number[], at: number): number | undefined {
-  let best: number | undefined;
+  let closest: number | undefined;
   middles.forEach((x, i) => {
-    if (best === undefined || Math.abs(x - at) < Math.abs(middles[best] - at)) best = i;
+    if (closest === undefined || Math.abs(x - at) < Math.abs(middles[closest] - at)) closest = i;
   });
-  return best;
+  return closest;
 }
 
-function highest({ bands, stacked }: Panel): number {
+function maximumOf({ bands, stacked }: Panel): number {
   const all = bands[0].values.map((value, i) =>
     stacked ? bands.reduce((sum, { values }) => sum + (values[i] ?? 0), 0) : (value ?? 0),
   );
   return Math.max(0, ...all);
 }
 
-interface Place {
+interface PanelBox {
   readonly y: number;
   readonly width: number;
   readonly left: number;
@@ -287,23 +290,23 @@ interface Place {
   readonly middles: readonly number[];
 }
 
-function drawPanel(svg: Svg, panel: Panel, { y: at, left, right, middles }: Place): void {
-  const { title, bands, stacked, most, height, text } = panel;
-  const high = most ?? (highest(panel) || 1);
+function drawPanel(svg: Svg, panel: Panel, { y: panelY, left, right, middles }: PanelBox): void {
+  const { title, bands, stacked, max, height, text } = panel;
+  const high = max ?? (maximumOf(panel) || 1);
   const y = scaleLinear([0, high], [height, 0]);
-  if (most === undefined && !stacked) y.nice(3);
-  const group = svg.append("g").attr("transform", `translate(0,${at})`);
+  if (max === undefined && !stacked) y.nice(3);
+  const group = svg.append("g").attr("transform", `translate(0,${panelY})`);
   const axis = axisLeft(y)
     .ticks(3)
     .tickSize(-(right - left))
-    .tickFormat((value) => (most === 1 ? `${Number(value) * 100}%` : approximate(Number(value))));
+    .tickFormat((value) => (max === 1 ? `${Number(value) * 100}%` : approximate(Number(value))));
   group
     .append("g")
     .attr("class", "axis")
     .attr("transform", `translate(${left},0)`)
     .call(axis)
     .call((g) => g.select(".domain").remove());
-  heading(group, panel, left, right);
+  drawHeading(group, panel, left);
   const below = middles.map(() => 0);
   for (const { name, colour, values } of bands) {
     const lower = [...below];
@@ -325,7 +328,7 @@ function drawPanel(svg: Svg, panel: Panel, { y: at, left, right, middles }: Plac
       .attr("fill-opacity", stacked ? 1 : 0.16);
     filled
       .append("title")
-      .text(`${title}: ${name}, ${text(Math.max(0, ...values.map((value) => value ?? 0)))} at most`);
+      .text(`${title}: ${name}, maximum ${text(Math.max(0, ...values.map((value) => value ?? 0)))}`);
     if (stacked) continue;
     const edge = line<number>()
       .defined((i) => upper[i] !== undefined)
@@ -335,12 +338,11 @@ function drawPanel(svg: Svg, panel: Panel, { y: at, left, right, middles }: Plac
   }
 }
 
-/** The title; stacked bands have their colour before their name. */
-function heading(
+/** The title of a panel, with a legend if it has stacked bands. */
+function drawHeading(
   group: Selection<SVGGElement, unknown, null, undefined>,
   { title, bands, stacked }: Panel,
   left: number,
-  _: number,
 ): void {
   const text = group.append("text").attr("x", left).attr("y", -8).attr("class", "names").attr("fill", "currentColor");
   if (!stacked) {

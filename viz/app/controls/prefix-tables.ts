@@ -1,67 +1,67 @@
 import type { PrefixData, PrefixRow } from "../../api.ts";
+import { approximate, integer, percent } from "../data/format.ts";
+import { getPrefixes } from "../data/server.ts";
 import { linkTo } from "../route.ts";
-import { getPrefixes } from "../server.ts";
 import { h } from "./dom.ts";
-import { approximate, integer, percent } from "./format.ts";
 import { type Column, Table } from "./table.ts";
 
-/** What of the cache was worth its room, and what was not; of runs that have their events. */
-export function prefixesCard(id: string, files: readonly string[], left: AbortSignal): HTMLElement {
-  const body = h("div", {}, h("p", { class: "hint" }, "Following every block through the log…"));
+/** The prefixes with the most hit tokens, and those with the most unused cache occupancy; of runs with an event log. */
+export function prefixesCard(id: string, files: readonly string[], signal: AbortSignal): HTMLElement {
+  const body = h("div", {}, h("p", { class: "hint" }, "Reading the event log…"));
   const element = h(
     "section",
     { class: "card", "aria-label": "Prefixes" },
-    h("div", { class: "cardhead" }, h("h2", {}, "Which prefixes were worth their room")),
+    h("div", { class: "cardhead" }, h("h2", {}, "Prefixes by hit tokens and cache occupancy")),
     body,
   );
   if (!files.includes("events.parquet")) {
     body.replaceChildren(
-      h("p", { class: "hint" }, "Saved with --events, a run also says which prefixes were worth their room, and why."),
+      h("p", { class: "hint" }, "Runs that are saved with --events show hit tokens and cache occupancy by prefix."),
     );
     return element;
   }
   const load = async () => {
     try {
-      body.replaceChildren(...tablesOf(id, await getPrefixes(id, left)));
+      body.replaceChildren(...tablesOf(id, await getPrefixes(id, signal)));
     } catch (error) {
-      if (!left.aborted) body.replaceChildren(h("p", { class: "hint" }, (error as Error).message));
+      if (!signal.aborted) body.replaceChildren(h("p", { class: "hint" }, (error as Error).message));
     }
   };
-  onSight(element, left, () => void load());
+  onVisible(element, signal, () => void load());
   return element;
 }
 
-/** Calls back when an element comes near to what is seen: the log of a large run takes the server seconds to read. */
-function onSight(element: HTMLElement, left: AbortSignal, seen: () => void): void {
+/** Calls `load` when an element is about to scroll into view: reading the log of a large run takes seconds. */
+function onVisible(element: HTMLElement, signal: AbortSignal, load: () => void): void {
   const observer = new IntersectionObserver(
     (entries) => {
       if (!entries.some(({ isIntersecting }) => isIntersecting)) return;
       observer.disconnect();
-      seen();
+      load();
     },
     { rootMargin: "300px" },
   );
   observer.observe(element);
-  left.addEventListener("abort", () => observer.disconnect());
+  signal.addEventListener("abort", () => observer.disconnect());
 }
 
 function tablesOf(id: string, { valuable, wasted, tokenSeconds, wastedTokenSeconds }: PrefixData): Node[] {
   const share = tokenSeconds > 0 ? wastedTokenSeconds / tokenSeconds : 0;
-  const both = [
-    { title: "The most valuable prefixes", rows: valuable, sort: "-saved" },
-    { title: "The most wasted prefixes", rows: wasted, sort: "-wasted" },
+  const tables = [
+    { title: "Prefixes with the most hit tokens", rows: valuable, sort: "-saved" },
+    { title: "Prefixes with the most unused occupancy", rows: wasted, sort: "-wasted" },
   ];
   return [
     h(
       "p",
-      { class: "hint worth" },
-      `Of all the room that cached tokens took, ${percent(share)} was taken after they were found for the last time ` +
-        `(${approximate(wastedTokenSeconds)} of ${approximate(tokenSeconds)} token-seconds).`,
+      { class: "hint waste" },
+      `${percent(share)} of the cache occupancy is unused, after the last hit of a block: ` +
+        `${approximate(wastedTokenSeconds)} of ${approximate(tokenSeconds)} token-seconds.`,
     ),
     h(
       "div",
       { class: "pair tables" },
-      ...both.map(({ title, rows, sort }) => {
+      ...tables.map(({ title, rows, sort }) => {
         const table = new Table<PrefixRow>({ title, columns: columnsOf(id), sort });
         table.show(rows);
         return h("div", {}, h("div", { class: "cardhead" }, h("h3", {}, title), table.csvButton()), table.element);
@@ -73,7 +73,7 @@ function tablesOf(id: string, { valuable, wasted, tokenSeconds, wastedTokenSecon
 const columnsOf = (id: string): Column<PrefixRow>[] => [
   {
     name: "request",
-    label: "First of",
+    label: "Cached by",
     value: ({ request }) => request,
     show: ({ request, event }) => h("a", { href: linkTo("travel", { id, event }) }, `#${request}`),
   },
@@ -83,16 +83,16 @@ const columnsOf = (id: string): Column<PrefixRow>[] => [
     value: ({ fromToken }) => fromToken,
     show: ({ fromToken, tokens }) => `${integer(fromToken)}–${integer(fromToken + tokens)}`,
   },
-  { name: "hits", label: "Found", value: ({ hits }) => hits, show: ({ hits }) => integer(hits) },
+  { name: "hits", label: "Hits", value: ({ hits }) => hits, show: ({ hits }) => integer(hits) },
   {
     name: "saved",
-    label: "Tokens saved",
+    label: "Hit tokens",
     value: ({ savedTokens }) => savedTokens,
     show: ({ savedTokens }) => approximate(savedTokens),
   },
   {
     name: "wasted",
-    label: "Token-seconds wasted",
+    label: "Unused token-seconds",
     value: ({ wastedTokenSeconds }) => wastedTokenSeconds,
     show: ({ wastedTokenSeconds, tokenSeconds }) =>
       `${approximate(wastedTokenSeconds)} of ${approximate(tokenSeconds)}`,

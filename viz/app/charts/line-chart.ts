@@ -4,12 +4,13 @@ import { type Selection, select } from "d3-selection";
 import { line } from "d3-shape";
 import "d3-transition";
 import { announce } from "../controls/dom.ts";
-import { spread } from "./spread.ts";
+import { placeLabels } from "./label-placement.ts";
+import { drawTooltip, type Group } from "./tooltip.ts";
 
 export interface Point {
   readonly x: number;
   readonly y: number;
-  /** What hovering says. */
+  /** Tooltip, lines separated by \n. */
   readonly text: string;
 }
 
@@ -17,52 +18,52 @@ export interface Line {
   readonly label: string;
   readonly colour: string;
   readonly dashed?: boolean;
-  /** Its one point is a level across the whole figure. */
-  readonly isLevel?: boolean;
+  /** Its only point is drawn as a horizontal line across the figure. */
+  readonly isHorizontal?: boolean;
   readonly points: readonly Point[];
 }
 
 interface Axis {
   readonly label: string;
   readonly log?: boolean;
-  /** From 0, or from the smallest value. */
+  /** Whether the axis starts at 0 instead of the smallest value. */
   readonly fromZero?: boolean;
-  readonly most?: number;
+  /** End of the axis; otherwise a round number above the largest value. */
+  readonly max?: number;
   readonly ticks?: readonly number[];
   format(value: number): string;
 }
 
 export interface LineOptions {
-  /** What the figure is, for screen readers. */
+  /** For screen readers. */
   readonly title: string;
   readonly x: Axis;
   readonly y: Axis;
-  /** A mark at each point. */
+  /** Whether each point has a mark. */
   readonly marks: boolean;
 }
 
 const height = 380;
-type Group = Selection<SVGGElement, unknown, null, undefined>;
 type Scale = ScaleLinear<number, number> | ScaleLogarithmic<number, number>;
-/** A point without a line. */
-const isAlone = ({ isLevel, points }: Line) => !isLevel && points.length === 1;
-const isStill = () => matchMedia("(prefers-reduced-motion: reduce)").matches;
+/** Whether a line has a single point, which is labelled beside it. */
+const isSinglePoint = ({ isHorizontal, points }: Line) => !isHorizontal && points.length === 1;
+const reducesMotion = () => matchMedia("(prefers-reduced-motion: reduce)").matches;
 
-/** Lines with their names at their ends. It moves to new lines; hovering and the arrow keys read single points. */
+/** A line chart with labels at the ends of the lines, animated updates, and tooltips for pointer and arrow keys. */
 export class LineChart {
   readonly #svg: Selection<SVGSVGElement, unknown, null, undefined>;
   readonly #host: HTMLElement;
   #options: LineOptions;
-  readonly #parts: Readonly<Record<"x" | "y" | "lines" | "marks" | "labels" | "hover", Group>>;
+  readonly #layers: Readonly<Record<"x" | "y" | "lines" | "marks" | "labels" | "hover", Group>>;
   #lines: readonly Line[] = [];
-  #place = { x: (_: number) => 0, y: (_: number) => 0, left: 0, right: 0, top: 0, bottom: 0 };
-  #at = { line: 0, point: 0 };
+  #scales = { x: (_: number) => 0, y: (_: number) => 0, left: 0, right: 0, top: 0, bottom: 0 };
+  #selected = { line: 0, point: 0 };
 
   constructor(host: HTMLElement, options: LineOptions) {
     this.#host = host;
     this.#options = options;
     this.#svg = select(host).append("svg").attr("class", "chart").attr("role", "img").attr("tabindex", 0);
-    this.#parts = {
+    this.#layers = {
       x: this.#svg.append("g").attr("class", "axis"),
       y: this.#svg.append("g").attr("class", "axis"),
       lines: this.#svg.append("g").attr("fill", "none").attr("stroke-width", 2.25),
@@ -71,64 +72,67 @@ export class LineChart {
       hover: this.#svg.append("g").attr("data-hover", "").attr("class", "hover"),
     };
     this.#svg
-      .on("pointermove", (event: PointerEvent) => this.#point(event))
-      .on("pointerleave blur", () => this.#parts.hover.selectAll("*").remove())
+      .on("pointermove", (event: PointerEvent) => this.#selectNearest(event))
+      .on("pointerleave blur", () => this.#layers.hover.selectAll("*").remove())
       .on("keydown", (event: KeyboardEvent) => this.#key(event));
   }
 
   update(lines: readonly Line[], options: LineOptions = this.#options): void {
     const isFirst = this.#lines.length === 0;
-    const read = this.#lines[this.#at.line]?.label;
+    const selectedLabel = this.#lines[this.#selected.line]?.label;
     this.#lines = lines;
     this.#options = options;
     const line = Math.max(
       0,
-      lines.findIndex(({ label }) => label === read),
+      lines.findIndex(({ label }) => label === selectedLabel),
     );
-    this.#at = { line, point: Math.max(0, Math.min(this.#at.point, (lines[line]?.points.length ?? 0) - 1)) };
-    this.#parts.hover.selectAll("*").remove();
-    this.draw(!isFirst && !isStill());
+    this.#selected = {
+      line,
+      point: Math.max(0, Math.min(this.#selected.point, (lines[line]?.points.length ?? 0) - 1)),
+    };
+    this.#layers.hover.selectAll("*").remove();
+    this.draw(!isFirst && !reducesMotion());
   }
 
-  draw(moves = false): void {
+  draw(isAnimated = false): void {
     const lines = this.#lines;
     const { title, x, y } = this.#options;
     const width = this.#host.clientWidth;
     if (width === 0) return;
     if (lines.length === 0) return void this.#clear();
     const isNarrow = width < 560;
-    const longest = Math.max(...lines.filter((each) => !isAlone(each)).map(({ label }) => label.length), 4);
+    const longest = Math.max(...lines.filter((each) => !isSinglePoint(each)).map(({ label }) => label.length), 4);
     const widest = isNarrow ? 100 : Math.min(270, width * 0.36);
     const margin = { top: 30, right: Math.min(widest, 20 + longest * 8), bottom: 46, left: 58 };
     const [left, right] = [margin.left, width - margin.right];
     const xs = scaleOf(
       x,
-      lines.flatMap(({ isLevel, points }) => (isLevel ? [] : points.map((p) => p.x))),
+      lines.flatMap(({ isHorizontal, points }) => (isHorizontal ? [] : points.map((p) => p.x))),
     ).range([left, right]);
     const ys = scaleOf(
       y,
       lines.flatMap(({ points }) => points.map((p) => p.y)),
     ).range([height - margin.bottom, margin.top]);
-    this.#place = { x: xs, y: ys, left, right, top: margin.top, bottom: height - margin.bottom };
+    this.#scales = { x: xs, y: ys, left, right, top: margin.top, bottom: height - margin.bottom };
     const summary = lines.map(({ label, points }) => `${label}: ${points.at(-1)?.text ?? ""}`).join("; ");
     this.#svg.attr("viewBox", `0 0 ${width} ${height}`).attr("height", height).attr("width", width);
     this.#svg.attr("aria-label", `${title}. ${summary}. Arrow keys read the points.`);
     this.#drawAxes(xs, ys, isNarrow);
-    const milliseconds = moves ? 450 : 0;
-    this.#drawLines(milliseconds);
-    this.#drawMarks(milliseconds);
-    this.#drawNames(milliseconds, isNarrow);
+    const durationMs = isAnimated ? 450 : 0;
+    this.#drawLines(durationMs);
+    this.#drawMarks(durationMs);
+    this.#drawLabels(durationMs, isNarrow);
   }
 
-  /** Nothing is left of what was drawn before. */
+  /** Removes the drawing. */
   #clear(): void {
-    for (const part of Object.values(this.#parts)) part.selectAll("*").interrupt().remove();
+    for (const layer of Object.values(this.#layers)) layer.selectAll("*").interrupt().remove();
     this.#svg.attr("height", 0).attr("aria-label", this.#options.title);
   }
 
   #drawAxes(xs: Scale, ys: Scale, isNarrow: boolean): void {
     const { x, y } = this.#options;
-    const { left, right, bottom } = this.#place;
+    const { left, right, bottom } = this.#scales;
     const across = axisBottom<number>(xs)
       .tickFormat((value) => x.format(Number(value)))
       .tickSizeOuter(0);
@@ -142,40 +146,40 @@ export class LineChart {
       .tickFormat((value) => y.format(Number(value)))
       .tickSize(-(right - left));
     if (y.log) up.tickValues(logTicks(ys.domain()));
-    this.#parts.x.attr("transform", `translate(0,${bottom})`).call(across);
-    this.#parts.y
+    this.#layers.x.attr("transform", `translate(0,${bottom})`).call(across);
+    this.#layers.y
       .attr("transform", `translate(${left},0)`)
       .call(up)
       .call((g) => g.select(".domain").remove());
-    titled(this.#parts.x, x.label, (left + right) / 2, 38, "middle");
-    titled(this.#parts.y, y.label, -left + 6, 14, "start");
+    drawAxisTitle(this.#layers.x, x.label, (left + right) / 2, 38, "middle");
+    drawAxisTitle(this.#layers.y, y.label, -left + 6, 14, "start");
   }
 
-  #drawLines(milliseconds: number): void {
-    const { x, y, left, right } = this.#place;
+  #drawLines(durationMs: number): void {
+    const { x, y, left, right } = this.#scales;
     const path = line<Point>(
       (p) => x(p.x),
       (p) => y(p.y),
     );
-    this.#parts.lines
+    this.#layers.lines
       .selectAll<SVGPathElement, Line>("path")
       .data(this.#lines, ({ label }) => label)
       .join("path")
       .attr("stroke", ({ colour }) => colour)
       .attr("stroke-dasharray", ({ dashed }) => (dashed ? "5 4" : null))
       .transition()
-      .duration(milliseconds)
-      .attr("d", ({ isLevel, points }) =>
-        isLevel ? `M${left},${y(points[0].y)}L${right},${y(points[0].y)}` : path(points),
+      .duration(durationMs)
+      .attr("d", ({ isHorizontal, points }) =>
+        isHorizontal ? `M${left},${y(points[0].y)}L${right},${y(points[0].y)}` : path(points),
       );
   }
 
-  #drawMarks(milliseconds: number): void {
-    const { x, y } = this.#place;
-    const marks = this.#lines.flatMap(({ label, colour, isLevel, points }) =>
-      this.#options.marks && !isLevel ? points.map((p, i) => ({ key: `${label}\n${i}`, colour, ...p })) : [],
+  #drawMarks(durationMs: number): void {
+    const { x, y } = this.#scales;
+    const marks = this.#lines.flatMap(({ label, colour, isHorizontal, points }) =>
+      this.#options.marks && !isHorizontal ? points.map((p, i) => ({ key: `${label}\n${i}`, colour, ...p })) : [],
     );
-    this.#parts.marks
+    this.#layers.marks
       .selectAll<SVGCircleElement, (typeof marks)[number]>("circle")
       .data(marks, ({ key }) => key)
       .join((enter) =>
@@ -187,26 +191,26 @@ export class LineChart {
       )
       .attr("fill", ({ colour }) => colour)
       .transition()
-      .duration(milliseconds)
+      .duration(durationMs)
       .attr("cx", (p) => x(p.x))
       .attr("cy", (p) => y(p.y));
   }
 
-  /** Names stand at the ends of lines in a column of their own, or beside a point that is alone. */
-  #drawNames(milliseconds: number, isNarrow: boolean): void {
-    const { x, y, right, top, bottom } = this.#place;
-    const most = isNarrow ? 14 : Math.max(14, Math.floor((this.#host.clientWidth - right - 12) / 7.7));
-    const placed = [true, false].flatMap((alone) => {
-      const group = this.#lines.filter((each) => isAlone(each) === alone);
+  /** Labels are in a column at the ends of the lines, or beside a single point. */
+  #drawLabels(durationMs: number, isNarrow: boolean): void {
+    const { x, y, right, top, bottom } = this.#scales;
+    const maxLength = isNarrow ? 14 : Math.max(14, Math.floor((this.#host.clientWidth - right - 12) / 7.7));
+    const placed = [true, false].flatMap((single) => {
+      const group = this.#lines.filter((each) => isSinglePoint(each) === single);
       const ends = group.map(({ points }) => y(points.at(-1)?.y ?? 0));
-      const heights = spread(ends, isNarrow ? 13 : 16, top, bottom);
+      const heights = placeLabels(ends, isNarrow ? 13 : 16, top, bottom);
       return group.map(({ label, colour, points }, i) => {
-        const at = alone ? x(points[0].x) : right;
-        const isLeft = alone && at + label.length * 8 > right;
+        const at = single ? x(points[0].x) : right;
+        const isLeft = single && at + label.length * 8 > right;
         return { label, colour, x: at + (isLeft ? -9 : 9), y: heights[i], anchor: isLeft ? "end" : "start" };
       });
     });
-    this.#parts.labels
+    this.#layers.labels
       .selectAll<SVGTextElement, (typeof placed)[number]>("text")
       .data(placed, ({ label }) => label)
       .join((enter) => enter.append("text").attr("y", (name) => name.y))
@@ -214,27 +218,27 @@ export class LineChart {
       .attr("dy", "0.32em")
       .attr("text-anchor", ({ anchor }) => anchor)
       .attr("fill", ({ colour }) => colour)
-      .text(({ label }) => (label.length > most ? `${label.slice(0, most - 1)}…` : label))
+      .text(({ label }) => (label.length > maxLength ? `${label.slice(0, maxLength - 1)}…` : label))
       .transition()
-      .duration(milliseconds)
+      .duration(durationMs)
       .attr("y", (name) => name.y);
   }
 
-  #point(event: PointerEvent): void {
+  #selectNearest(event: PointerEvent): void {
     const box = this.#svg.node()!.getBoundingClientRect();
     const [px, py] = [event.clientX - box.left, event.clientY - box.top];
     let nearest = Number.POSITIVE_INFINITY;
-    this.#lines.forEach(({ isLevel, points }, l) => {
+    this.#lines.forEach(({ isHorizontal, points }, l) => {
       points.forEach((p, i) => {
-        const x = isLevel ? px : this.#place.x(p.x);
-        const far = (x - px) ** 2 + (this.#place.y(p.y) - py) ** 2;
-        if (far < nearest) {
-          nearest = far;
-          this.#at = { line: l, point: i };
+        const x = isHorizontal ? px : this.#scales.x(p.x);
+        const distance = (x - px) ** 2 + (this.#scales.y(p.y) - py) ** 2;
+        if (distance < nearest) {
+          nearest = distance;
+          this.#selected = { line: l, point: i };
         }
       });
     });
-    this.#read(px);
+    this.#showTooltip(px);
   }
 
   #key(event: KeyboardEvent): void {
@@ -243,20 +247,20 @@ export class LineChart {
     event.preventDefault();
     const count = this.#lines.length;
     if (count === 0) return;
-    const at = { line: (this.#at.line + step[0] + count) % count, point: this.#at.point + step[1] };
+    const at = { line: (this.#selected.line + step[0] + count) % count, point: this.#selected.point + step[1] };
     const { points } = this.#lines[at.line];
-    this.#at = { line: at.line, point: Math.max(0, Math.min(points.length - 1, at.point)) };
-    announce(this.#read((this.#place.left + this.#place.right) / 2));
+    this.#selected = { line: at.line, point: Math.max(0, Math.min(points.length - 1, at.point)) };
+    announce(this.#showTooltip((this.#scales.left + this.#scales.right) / 2));
   }
 
-  /** Shows the point that was found and returns what it says. */
-  #read(pointerX: number): string {
-    const line = this.#lines[this.#at.line];
-    const point = line.points[this.#at.point];
-    const { left, right } = this.#place;
-    const x = line.isLevel ? Math.max(left, Math.min(right, pointerX)) : this.#place.x(point.x);
-    const y = this.#place.y(point.y);
-    const { hover } = this.#parts;
+  /** Shows the tooltip of the selected point and returns its text. */
+  #showTooltip(pointerX: number): string {
+    const line = this.#lines[this.#selected.line];
+    const point = line.points[this.#selected.point];
+    const { left, right } = this.#scales;
+    const x = line.isHorizontal ? Math.max(left, Math.min(right, pointerX)) : this.#scales.x(point.x);
+    const y = this.#scales.y(point.y);
+    const { hover } = this.#layers;
     hover.selectAll("*").remove();
     hover
       .append("circle")
@@ -266,37 +270,13 @@ export class LineChart {
       .attr("fill", "none")
       .attr("stroke", line.colour)
       .attr("stroke-width", 2);
-    tip(hover, x, y, [line.label, ...point.text.split("\n")], this.#host.clientWidth);
+    drawTooltip(hover, x, y, [line.label, ...point.text.split("\n")], this.#host.clientWidth);
     return `${line.label}: ${point.text}`;
   }
 }
 
-/** A box of lines beside a point, within the figure. */
-export function tip(hover: Group, x: number, y: number, lines: readonly string[], width: number): void {
-  const group = hover.append("g").attr("class", "tip");
-  const box = group.append("rect").attr("rx", 6);
-  const text = group.append("text");
-  lines.forEach((each, i) => {
-    text
-      .append("tspan")
-      .attr("x", 0)
-      .attr("dy", i === 0 ? 0 : "1.35em")
-      .attr("font-weight", i === 0 ? 600 : 400)
-      .text(each);
-  });
-  const size = text.node()!.getBBox();
-  box
-    .attr("x", size.x - 9)
-    .attr("y", size.y - 6)
-    .attr("width", size.width + 18)
-    .attr("height", size.height + 12);
-  const isRight = x + size.width + 32 < width;
-  const at = [isRight ? x + 20 : Math.max(10, x - size.width - 20), Math.max(24, y - size.height / 2)];
-  group.attr("transform", `translate(${at[0]},${at[1]})`);
-}
-
-/** The name of an axis, once. */
-export function titled(axis: Group, label: string, x: number, y: number, anchor: string): void {
+/** Draws the title of an axis, or moves the one that it has. */
+export function drawAxisTitle(axis: Group, label: string, x: number, y: number, anchor: string): void {
   axis
     .selectAll<SVGTextElement, string>("text.title")
     .data([label])
@@ -308,7 +288,7 @@ export function titled(axis: Group, label: string, x: number, y: number, anchor:
     .text(label);
 }
 
-function scaleOf({ log, fromZero, most }: Axis, values: readonly number[]): Scale {
+function scaleOf({ log, fromZero, max }: Axis, values: readonly number[]): Scale {
   const finite = values.filter((value) => Number.isFinite(value) && (!log || value > 0));
   const low = finite.length === 0 ? 1 : Math.min(...finite);
   const high = finite.length === 0 ? 2 : Math.max(...finite);
@@ -316,11 +296,11 @@ function scaleOf({ log, fromZero, most }: Axis, values: readonly number[]): Scal
     return scaleLog()
       .domain(low === high ? [low / 2, high * 2] : [low, high])
       .clamp(true);
-  const domain = [fromZero ? 0 : low, most ?? (high === (fromZero ? 0 : low) ? high + 1 : high)];
-  return most === undefined ? scaleLinear().domain(domain).nice() : scaleLinear().domain(domain);
+  const domain = [fromZero ? 0 : low, max ?? (high === (fromZero ? 0 : low) ? high + 1 : high)];
+  return max === undefined ? scaleLinear().domain(domain).nice() : scaleLinear().domain(domain);
 }
 
-/** 1, 2 and 5 of each power of ten; only powers where there are many. */
+/** 1, 2 and 5 times each power of ten; over more than 3.5 decades only the powers. */
 function logTicks([low, high]: readonly number[]): number[] {
   const ticks: number[] = [];
   const isWide = Math.log10(high / low) > 3.5;

@@ -7,7 +7,7 @@ import type { MomentData, PrefixData } from "../../viz/api.ts";
 import { bundlePage } from "../../viz/bundle.ts";
 import { ended, newFolder, start } from "../cli/program.ts";
 import { type Client, dashboardOver } from "../viz/dashboard.ts";
-import { barriers, hasBrowser, visit } from "./browser.ts";
+import { hasBrowser, violations, visit } from "./browser.ts";
 
 interface LoggedRow {
   readonly event: string;
@@ -36,34 +36,39 @@ async function logOf(id: string): Promise<readonly LoggedRow[]> {
   }));
 }
 
-/** A second, plain account of what each block is after the first `count` events, the steps and who runs. */
+/** An independent computation of block states, steps and running requests after the first `count` events. */
 function countsAfter(log: readonly LoggedRow[], count: number, blocks: number): Record<string, string> {
-  const life = new Map<number, string>();
+  const states = new Map<number, string>();
   const running = new Set<number>();
   let steps = 0;
-  const becomes: Record<string, string> = { allocate: "private", copy: "private", publish: "held", hit: "held" };
+  const stateAfter: Record<string, string> = {
+    allocate: "private",
+    copy: "private",
+    publish: "referenced",
+    hit: "referenced",
+  };
   for (const { event, request, block, value } of log.slice(0, count)) {
-    if (event in becomes) life.set(block, becomes[event]);
-    else if (event === "release") life.set(block, value === 1 ? "idle" : "free");
-    else if (event === "evict") life.set(block, "free");
+    if (event in stateAfter) states.set(block, stateAfter[event]);
+    else if (event === "release") states.set(block, value === 1 ? "idle" : "free");
+    else if (event === "evict") states.set(block, "free");
     else if (event === "step") steps++;
     else if (event === "admit") running.add(request);
     else if (event === "finish" || event === "preempt") running.delete(request);
     else expect(event).toBe("miss");
   }
-  const of = (name: string) => [...life.values()].filter((each) => each === name).length;
-  const used = of("private") + of("held") + of("idle");
+  const of = (name: string) => [...states.values()].filter((each) => each === name).length;
+  const used = of("private") + of("referenced") + of("idle");
   const numbers = {
     Steps: steps,
-    "Blocks private": of("private"),
-    "Blocks held": of("held"),
-    "Blocks idle": of("idle"),
+    "Private blocks": of("private"),
+    "Cached, referenced": of("referenced"),
+    "Cached, idle": of("idle"),
   };
   return {
     ...Object.fromEntries(
-      Object.entries({ ...numbers, "Blocks free": blocks - used }).map(([k, v]) => [k, grouped(v)]),
+      Object.entries({ ...numbers, "Free blocks": blocks - used }).map(([k, v]) => [k, grouped(v)]),
     ),
-    Running:
+    "Running requests":
       running.size === 0
         ? "none"
         : `${running.size}: ${[...running]
@@ -75,7 +80,7 @@ function countsAfter(log: readonly LoggedRow[], count: number, blocks: number): 
 
 const grouped = (value: number) => value.toLocaleString("en");
 
-/** What the page says of a moment, by its names. */
+/** The names and values at the top of the view. */
 async function factsOf(page: Page): Promise<Record<string, string>> {
   const [names, values] = await Promise.all(
     ["dt", "dd"].map((tag) => page.locator(`.readout ${tag}`).allTextContents()),
@@ -92,7 +97,7 @@ async function goTo(page: Page, event: number): Promise<void> {
   await isAt(page, event);
 }
 
-/** The first event of a kind from a place on. */
+/** The first event of a kind at or after `from`. */
 const next = (log: readonly LoggedRow[], kind: string, from: number) =>
   log.findIndex(({ event }, at) => at >= from && event === kind);
 
@@ -113,7 +118,7 @@ describe.runIf(hasBrowser)("time travel in a browser", () => {
     url = client.dashboard.url;
   }, 120_000);
 
-  test("at every moment the page counts what the log says", async () => {
+  test("at every event the page shows the counts of the log", async () => {
     for (const [id, blocks] of [
       ["lru", 200],
       ["sim", 300],
@@ -129,7 +134,7 @@ describe.runIf(hasBrowser)("time travel in a browser", () => {
     }
   });
 
-  test("buttons go to the next and the previous event of a kind, and say what it is going to do and why", async () => {
+  test("buttons go to the next and the previous event of a kind, which is shown with its reason", async () => {
     const log = logs.get("sim")!;
     const page = await visit(`${url}#/travel?id=sim&event=5000`);
     await isAt(page, 5000);
@@ -163,13 +168,13 @@ describe.runIf(hasBrowser)("time travel in a browser", () => {
     );
   });
 
-  test("keys step by an event, by a step of the model, to the ends, and play", async () => {
+  test("keys step by an event, by a step of the model, go to the ends, and play", async () => {
     const log = logs.get("sim")!;
     const page = await visit(`${url}#/travel?id=sim&event=300&speed=1000`);
     await isAt(page, 300);
     await page.keyboard.press("ArrowRight");
     await isAt(page, 301);
-    await expect.poll(() => page.locator("#said").textContent()).toContain("Event 301. Next: ");
+    await expect.poll(() => page.locator("#announcement").textContent()).toContain("Event 301. Next: ");
     await page.keyboard.press("ArrowLeft");
     await isAt(page, 300);
     await page.keyboard.press("Shift+ArrowRight");
@@ -179,7 +184,7 @@ describe.runIf(hasBrowser)("time travel in a browser", () => {
     await isAt(page, next(log, "step", 301) + Math.round(log.length / 100));
     await page.keyboard.press("End");
     await isAt(page, log.length);
-    expect(await page.locator(".next").textContent()).toBe("The log ends here.");
+    expect(await page.locator(".next").textContent()).toBe("End of the log.");
     await page.keyboard.press("Home");
     await isAt(page, 0);
     await page.keyboard.press("Space");
@@ -188,7 +193,7 @@ describe.runIf(hasBrowser)("time travel in a browser", () => {
     await page.getByRole("button", { name: "Play", exact: true }).waitFor();
   });
 
-  test("keys that scroll are the hand's, its buttons' and the figures', and scroll the page elsewhere", async () => {
+  test("Page Up and Down, Home, End and Space act on the slider, its buttons and the figures, and scroll the page elsewhere", async () => {
     const { length } = logs.get("sim")!;
     const page = await visit(`${url}#/travel?id=sim&event=300`, { viewport: { width: 1280, height: 400 } });
     await isAt(page, 300);
@@ -200,7 +205,7 @@ describe.runIf(hasBrowser)("time travel in a browser", () => {
     }
     await page.keyboard.press("Home");
     await expect.poll(scrolled).toBe(0);
-    await page.getByRole("link", { name: "the run" }).focus();
+    await page.getByRole("link", { name: "run summary" }).focus();
     await page.keyboard.press("PageDown");
     await expect.poll(scrolled).toBeGreaterThan(0);
     await isAt(page, 300);
@@ -212,7 +217,7 @@ describe.runIf(hasBrowser)("time travel in a browser", () => {
     await isAt(page, 0);
   });
 
-  test("dragging asks for one moment at a time and ends where the hand is", async () => {
+  test("dragging has one request in flight and ends at the event of the slider", async () => {
     const { length } = logs.get("lru")!;
     const page = await visit(`${url}#/travel?id=lru`);
     await isAt(page, 0);
@@ -238,7 +243,7 @@ describe.runIf(hasBrowser)("time travel in a browser", () => {
     expect(all).toBeLessThan(42);
   });
 
-  test("a reload restores the moment and the colours; a click on what comes next goes there", async () => {
+  test("a reload restores the event and the colours; a click on an event in the list goes to it", async () => {
     const page = await visit(`${url}#/travel?id=lru&event=2000`);
     await isAt(page, 2000);
     await page.getByRole("button", { name: "Owner" }).click();
@@ -250,12 +255,12 @@ describe.runIf(hasBrowser)("time travel in a browser", () => {
     expect(await page.getByRole("button", { name: "Owner" }).getAttribute("aria-pressed")).toBe("true");
   });
 
-  test("the keyboard reads prefixes and blocks exactly, and zooms", async () => {
+  test("the keyboard reads prefixes and blocks, and zooms", async () => {
     const page = await visit(`${url}#/travel?id=lru&event=4000`);
     await isAt(page, 4000);
     const { tree, blocks } = await client.get<MomentData>("/api/runs/lru/moment?event=4000");
     const icicle = page.getByRole("img", { name: /^Cached prefixes: / });
-    const said = () => page.locator("#said").textContent();
+    const said = () => page.locator("#announcement").textContent();
     await icicle.focus();
     await page.keyboard.press("ArrowRight");
     const end = tree.fromToken[0] + tree.tokens[0];
@@ -272,19 +277,19 @@ describe.runIf(hasBrowser)("time travel in a browser", () => {
     await page.getByRole("img", { name: /^Blocks: 200/ }).focus();
     for (let i = 0; i < 3; i++) await page.keyboard.press("ArrowRight");
     const life = Buffer.from(blocks.life, "base64")[3];
-    const words = ["free", "private to a request", "cached, held by requests", "cached, in no use"];
-    await expect.poll(said).toMatch(new RegExp(`^block 3, ${words[life]}`));
+    const states = ["free", "private", "cached, referenced", "cached, idle"];
+    await expect.poll(said).toMatch(new RegExp(`^block 3, ${states[life]}`));
   });
 
-  test("two runs are locked to one event, and part where their logs do", async () => {
+  test("two runs are shown at the same event, and diverge at the first event that differs", async () => {
     const [a, b] = [logs.get("lru")!, logs.get("fifo")!];
     const first = a.findIndex((row, at) => JSON.stringify(row) !== JSON.stringify(b[at]));
     const page = await visit(`${url}#/compare?runs=lru,fifo&a=lru&b=fifo`);
-    await page.getByRole("link", { name: "Where do they part?" }).click();
-    await page.getByText(`The first ${grouped(first)} events are the same.`).waitFor();
-    await page.getByRole("button", { name: "Go to the first difference" }).click();
+    await page.getByRole("link", { name: "Find the divergence" }).click();
+    await page.getByText(`The logs diverge after ${grouped(first)} equal events.`).waitFor();
+    await page.getByRole("button", { name: "Go to the divergence" }).click();
     await isAt(page, first);
-    const sides = page.locator(".moment");
+    const sides = page.locator(".cache-state");
     for (const [i, log] of [a, b].entries()) {
       const side = sides.nth(i);
       expect(await side.locator(".readout dd").first().textContent()).toBe(
@@ -293,32 +298,32 @@ describe.runIf(hasBrowser)("time travel in a browser", () => {
       expect(await side.locator(".next").textContent()).toContain(`block ${log[first].block}`);
     }
     await page.goto(`${url}#/travel?id=lru&with=lru-again`);
-    await page.getByText(`They are identical: all ${grouped(a.length)} events are the same.`).waitFor();
-    expect(await page.getByRole("button", { name: "Go to the first difference" }).isHidden()).toBe(true);
+    await page.getByText(`The logs are identical: all ${grouped(a.length)} events are equal.`).waitFor();
+    expect(await page.getByRole("button", { name: "Go to the divergence" }).isHidden()).toBe(true);
   });
 
-  test("a run's view has its most valuable and most wasted prefixes, each with the moment when it was cached", async () => {
+  test("a run shows the prefixes with the most hit tokens and unused occupancy, each with a link to the event that cached it", async () => {
     const { valuable, wasted } = await client.get<PrefixData>("/api/runs/lru/prefixes");
     const page = await visit(`${url}#/run?id=lru`);
-    await page.getByRole("heading", { name: "Which prefixes" }).scrollIntoViewIfNeeded();
+    await page.getByRole("heading", { name: "Prefixes by hit tokens" }).scrollIntoViewIfNeeded();
     for (const [name, rows] of [
-      ["The most valuable prefixes", valuable],
-      ["The most wasted prefixes", wasted],
+      ["Prefixes with the most hit tokens", valuable],
+      ["Prefixes with the most unused occupancy", wasted],
     ] as const) {
       const links = page.getByRole("region", { name }).getByRole("link");
       await expect.poll(() => links.allTextContents()).toEqual(rows.map(({ request }) => `#${request}`));
     }
-    await page.getByRole("region", { name: "The most valuable" }).getByRole("link").first().click();
+    await page.getByRole("region", { name: "Prefixes with the most hit tokens" }).getByRole("link").first().click();
     await isAt(page, valuable[0].event);
     const published = logs.get("lru")![valuable[0].event];
     expect(published).toMatchObject({ event: "publish", request: valuable[0].request });
     await page.goto(`${url}#/run?id=no-events`);
-    await page.getByText("Saved with --events").waitFor();
+    await page.getByText("Runs that are saved with --events show").waitFor();
     await page.goto(`${url}#/travel?id=no-events`);
     await page.getByRole("alert").filter({ hasText: "events" }).waitFor();
   });
 
-  test("figures on a canvas are saved as SVG with all that is drawn", async () => {
+  test("figures on a canvas are saved as SVG with the same content", async () => {
     const page = await visit(`${url}#/travel?id=lru&event=4000&colour=life`);
     await isAt(page, 4000);
     const saved = async (name: string) => {
@@ -328,22 +333,22 @@ describe.runIf(hasBrowser)("time travel in a browser", () => {
     const blocks = (await saved("Blocks: save as SVG")).toString();
     expect(blocks.match(/<rect/g)!.length).toBeGreaterThanOrEqual(200);
     await page.getByRole("button", { name: "Owner" }).click();
-    expect((await saved("Blocks: save as SVG")).toString()).toContain("of, or cached by: a colour in turn");
+    expect((await saved("Blocks: save as SVG")).toString()).toContain("owning or caching request (colours repeat)");
     expect((await saved("Cached prefixes: save as SVG")).toString()).toContain("next event</text>");
     expect((await saved("Cached prefixes: save as PNG")).subarray(1, 4).toString()).toBe("PNG");
-    expect((await saved("The whole log: save as SVG")).toString()).toContain("evicted</tspan>");
+    expect((await saved("Event log: save as SVG")).toString()).toContain("evicted</tspan>");
   });
 
   test.each([
     { colorScheme: "light", viewport: { width: 1280, height: 900 } },
     { colorScheme: "dark", viewport: { width: 390, height: 800 } },
-  ] as const)("axe finds no serious barrier while travelling: %o", async (options) => {
+  ] as const)("axe finds no serious accessibility violation in time travel: %o", async (options) => {
     const page = await visit(url, options);
     for (const view of ["travel?id=sim&event=3000", "travel?id=lru&with=fifo&event=4000", "run?id=lru"]) {
       await page.goto(`${url}#/${view}`);
       await page.locator(".readout, .tiles").first().waitFor();
       await page.waitForTimeout(300);
-      expect({ view, barriers: await barriers(page) }).toEqual({ view, barriers: [] });
+      expect({ view, violations: await violations(page) }).toEqual({ view, violations: [] });
       expect(await page.evaluate("document.documentElement.scrollWidth <= innerWidth")).toBe(true);
     }
   });

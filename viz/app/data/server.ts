@@ -13,23 +13,23 @@ import type {
   RunList,
   RunRow,
   SeriesData,
-} from "../api.ts";
+} from "../../api.ts";
 
-/** Answers of the server, by the paths of `viz/api.ts`. */
-export async function get<Answer>(path: string, signal?: AbortSignal): Promise<Answer> {
+/** The response of the server to GET `path`, one of those in `viz/api.ts`. @throws Error with the server's message. */
+export async function get<Body>(path: string, signal?: AbortSignal): Promise<Body> {
   const response = await fetch(path, signal ? { signal } : {});
-  if (!response.ok) throw new Error(await problemOf(response));
-  return (await response.json()) as Answer;
+  if (!response.ok) throw new Error(await errorText(response));
+  return (await response.json()) as Body;
 }
 
-/** What a refused request was told, in a line. */
-export async function problemOf(response: Response): Promise<string> {
+/** The server's message of a response that is not ok, one line. */
+export async function errorText(response: Response): Promise<string> {
   const text = await response.text();
   try {
     const { error, problem } = JSON.parse(text);
     return String(error ?? problem ?? text);
   } catch {
-    return text || `the server answered ${response.status}`;
+    return text || `HTTP status ${response.status}`;
   }
 }
 
@@ -47,7 +47,7 @@ export function getSeries(
   return get(`${runPath(id)}/series?${seriesQuery(bins, range)}`, signal);
 }
 
-/** The newest moment of a program under way. */
+/** The cache state of an active run at its newest event. */
 export const getLiveMoment = (id: string, signal?: AbortSignal) =>
   get<MomentData>(`${livePath(id)}/moment?event=${Number.MAX_SAFE_INTEGER}`, signal);
 
@@ -56,7 +56,7 @@ const seriesQuery = (bins: number, range: readonly [number, number] | undefined)
 
 const livePath = (id: string) => `api/live/${encodeURIComponent(id)}`;
 
-/** The same of a program under way. */
+/** The time series of an active run so far. */
 export const getLiveSeries = (
   id: string,
   bins: number,
@@ -72,7 +72,7 @@ export function getPairs(a: string, b: string, metric: string, signal?: AbortSig
 export const getLog = (id: string, signal?: AbortSignal) => get<LogData>(`${runPath(id)}/log`, signal);
 export const getPrefixes = (id: string, signal?: AbortSignal) => get<PrefixData>(`${runPath(id)}/prefixes`, signal);
 
-/** `query`: as `viz/api.ts` names it. */
+/** The cache state at an event; `query` has the parameters that `viz/api.ts` documents. */
 export function getMoment(
   id: string,
   query: Readonly<Record<string, string | number>>,
@@ -87,24 +87,24 @@ export const getDifference = (a: string, b: string, signal?: AbortSignal) =>
 
 export const isBroken = (row: object): row is BrokenRun => "problem" in row;
 
-/** The list of runs, the jobs and what is under way, kept up to date by the server. */
-export class Live {
+/** The saved runs, the jobs and the active runs, kept up to date by server-sent events. */
+export class ServerState {
   runs: readonly (RunRow | BrokenRun)[] = [];
   jobs: readonly Job[] = [];
-  underWay: readonly (LiveRow | BrokenRun)[] = [];
-  /** The server answers. */
+  activeRuns: readonly (LiveRow | BrokenRun)[] = [];
+  /** Whether the event stream is open. */
   isConnected = true;
   readonly #listeners = new Set<() => void>();
-  /** Called several times a second while something is under way. */
-  readonly #ofUnderWay = new Set<() => void>();
+  /** Called several times a second while a run is active. */
+  readonly #activeRunListeners = new Set<() => void>();
   #events: EventSource | undefined;
-  /** How many lists of runs were asked for, and which of them is `runs`. */
-  #asked = 0;
-  #listed = 0;
+  /** Lists of runs are numbered in the order of their requests; `runs` is the list with the second number. */
+  #requestedLists = 0;
+  #shownList = 0;
 
-  /** A page that nobody sees is told nothing. */
+  /** Loads everything and subscribes to changes. A hidden page is not subscribed. */
   async start(): Promise<void> {
-    this.underWay = (await get<LiveList>("api/live")).live;
+    this.activeRuns = (await get<LiveList>("api/live")).live;
     this.jobs = await get<Job[]>("api/jobs");
     await this.refresh();
     this.#listen();
@@ -125,50 +125,50 @@ export class Live {
     events.addEventListener("runs", () => void this.refresh());
     events.addEventListener("jobs", ({ data }) => {
       this.jobs = JSON.parse(data);
-      this.#tell();
+      this.#notify();
     });
     events.addEventListener("live", ({ data }) => {
-      this.underWay = JSON.parse(data);
-      for (const listener of this.#ofUnderWay) listener();
+      this.activeRuns = JSON.parse(data);
+      for (const listener of this.#activeRunListeners) listener();
     });
     const connected = (isConnected: boolean) => () => {
       if (this.isConnected === isConnected) return;
       this.isConnected = isConnected;
-      for (const listener of this.#ofUnderWay) listener();
+      for (const listener of this.#activeRunListeners) listener();
     };
     events.addEventListener("open", connected(true));
     events.addEventListener("error", connected(false));
     return events;
   }
 
-  /** The whole runs among them. */
+  /** The runs without the broken ones. */
   get rows(): readonly RunRow[] {
     return this.runs.filter((row): row is RunRow => !isBroken(row));
   }
 
-  /** Calls back at every change, until the view is left. */
-  watch(listener: () => void, left: AbortSignal): void {
+  /** Calls `listener` when runs or jobs change, until `signal` is aborted. */
+  watch(listener: () => void, signal: AbortSignal): void {
     this.#listeners.add(listener);
-    left.addEventListener("abort", () => this.#listeners.delete(listener));
+    signal.addEventListener("abort", () => this.#listeners.delete(listener));
   }
 
-  /** The same of what is under way. */
-  watchUnderWay(listener: () => void, left: AbortSignal): void {
-    this.#ofUnderWay.add(listener);
-    left.addEventListener("abort", () => this.#ofUnderWay.delete(listener));
+  /** Calls `listener` when active runs or the connection change, until `signal` is aborted. */
+  watchActiveRuns(listener: () => void, signal: AbortSignal): void {
+    this.#activeRunListeners.add(listener);
+    signal.addEventListener("abort", () => this.#activeRunListeners.delete(listener));
   }
 
-  /** Asks for the list now. An answer that comes after that to a later question is dropped. */
+  /** Fetches the list of runs. A response that arrives after that of a later request is discarded. */
   async refresh(): Promise<void> {
-    const asked = ++this.#asked;
+    const number = ++this.#requestedLists;
     const { runs } = await get<RunList>("api/runs");
-    if (asked < this.#listed) return;
-    this.#listed = asked;
+    if (number < this.#shownList) return;
+    this.#shownList = number;
     this.runs = runs;
-    this.#tell();
+    this.#notify();
   }
 
-  #tell(): void {
+  #notify(): void {
     for (const listener of this.#listeners) listener();
   }
 }

@@ -1,13 +1,13 @@
 import { h } from "./dom.ts";
 
-/** Offers a file of this page's making. */
+/** Saves a file that the page has generated. */
 export function download(name: string, content: Blob): void {
   const url = URL.createObjectURL(content);
   h("a", { href: url, download: name }).click();
   setTimeout(() => URL.revokeObjectURL(url), 10_000);
 }
 
-/** A name without what file systems mind. */
+/** A file name of lower-case letters, digits and hyphens. */
 export const fileName = (title: string, extension: string): string =>
   `${title
     .toLowerCase()
@@ -29,7 +29,7 @@ const quoted = (cell: Cell): string => {
 export const downloadSvg = (title: string, svg: SVGSVGElement): void =>
   download(fileName(title, "svg"), new Blob([standalone(svg)], { type: "image/svg+xml" }));
 
-/** As it looks now, at twice its size. */
+/** The SVG as it is rendered, at twice its size. */
 export async function downloadPng(title: string, svg: SVGSVGElement): Promise<void> {
   const { width, height } = svg.getBoundingClientRect();
   const image = new Image();
@@ -58,7 +58,7 @@ const styles = [
   "display",
 ];
 
-/** The figure with all that the page's style sheet gives it, so that it looks the same elsewhere. */
+/** The SVG with the computed styles inlined, so that it renders equally without the style sheet. */
 function standalone(svg: SVGSVGElement): string {
   const copy = svg.cloneNode(true) as SVGSVGElement;
   const originals = svg.querySelectorAll("*");

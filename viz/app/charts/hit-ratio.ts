@@ -1,0 +1,76 @@
+import type { RunRow } from "../../api.ts";
+import { type Comparison, type ComparisonFigure, colourOf, isBound, rowsByLabel } from "../data/comparison.ts";
+import { approximate, integer, percent, roundPercent } from "../data/format.ts";
+import { barsFigure } from "./bars.ts";
+import { figure, onWidth } from "./figure.ts";
+import { type Line, LineChart } from "./line-chart.ts";
+
+/** Whether all runs have the same cache size; then bars are shown instead of a curve. */
+export const haveOneSize = ({ rows }: Comparison): boolean =>
+  new Set(rows.map(({ capacityTokens }) => capacityTokens)).size === 1;
+
+/** Hit ratio against cache size: a line per policy, bounds dashed. */
+export function hitRatioCurve(metricOf: () => string, signal: AbortSignal): ComparisonFigure {
+  const { element, body, note } = figure("Hit ratio by cache size");
+  const chart = new LineChart(body, {
+    title: "Hit ratio by cache size",
+    x: { label: "cache size, tokens (logarithmic)", log: true, format: approximate },
+    y: { label: "hit ratio", fromZero: true, format: roundPercent },
+    marks: true,
+  });
+  onWidth(body, signal, () => chart.draw());
+  const show = (comparison: Comparison) => {
+    note(boundsNote(comparison));
+    chart.update(linesOf(withBounds(comparison), metricOf()));
+  };
+  return { element, show };
+}
+
+/** Hit ratios of runs of one cache size, a bar per run. */
+export function hitRatioBars(metricOf: () => string, signal: AbortSignal): ComparisonFigure {
+  const of = ({ hitRatio }: RunRow) => hitRatio[metricOf()] ?? 0;
+  const { element, note, show } = barsFigure("Hit ratio", "hit ratio", of, signal, percent, roundPercent);
+  const showAll = (comparison: Comparison) => {
+    note(boundsNote(comparison));
+    show(withBounds(comparison));
+  };
+  return { element, show: showAll };
+}
+
+const withBounds = (comparison: Comparison): Comparison => ({
+  ...comparison,
+  rows: [...comparison.rows, ...comparison.bounds],
+  bounds: [],
+});
+
+/** Bounds are saved runs: without a comparison on target cache there are none for a trace. */
+function boundsNote(comparison: Comparison): string {
+  if (withBounds(comparison).rows.some(isBound)) return "";
+  if (comparison.areBoundsUnchecked)
+    return "Too many runs are selected to check which saved bounds are valid for all of them.";
+  return "No saved bounds are valid for all of these runs. kvlab compare on target cache saves bounds.";
+}
+
+function linesOf(comparison: Comparison, metric: string): Line[] {
+  const seen = new Set<string>();
+  /** Bounds with equal values are drawn once. */
+  const isNew = ([, rows]: [string, readonly RunRow[]]) => {
+    const line = rows.map((row) => `${row.capacityTokens} ${row.hitRatio[metric]}`).join();
+    return !isBound(rows[0]) || (!seen.has(line) && seen.add(line));
+  };
+  const shortestFirst = [...rowsByLabel(comparison)].sort(([a], [b]) => a.length - b.length);
+  return shortestFirst.filter(isNew).map(([label, rows]) => ({
+    label,
+    colour: colourOf(comparison, rows[0]),
+    dashed: isBound(rows[0]),
+    isHorizontal: rows[0].blocks === null,
+    points: rows.map((row) => ({
+      x: row.capacityTokens ?? 1,
+      y: row.hitRatio[metric] ?? 0,
+      text: `${percent(row.hitRatio[metric] ?? 0)}\n${sizeText(row)}`,
+    })),
+  }));
+}
+
+const sizeText = ({ capacityTokens, blocks }: RunRow) =>
+  capacityTokens === null ? "unlimited" : `${integer(capacityTokens)} tokens, ${integer(blocks ?? 0)} blocks`;

@@ -1,0 +1,198 @@
+import type { RunRow } from "../../api.ts";
+import {
+  type Comparison,
+  type ComparisonFigure,
+  colourOf,
+  isBound,
+  isTimed,
+  nameOf,
+  rowsByLabel,
+} from "../data/comparison.ts";
+import { approximate, change, integer, milliseconds, percent } from "../data/format.ts";
+import { linkTo, updateRoute } from "../route.ts";
+import type { ViewContext } from "../view.ts";
+import { h, select, setChoices } from "./dom.ts";
+import { type Column, Table } from "./table.ts";
+
+/** A metric that runs are compared by. */
+interface Metric {
+  readonly name: string;
+  readonly label: string;
+  readonly moreIsBetter: boolean;
+  of(row: RunRow): number | undefined;
+  text(value: number): string;
+  /** Unit of the value in CSV. */
+  readonly unit?: string;
+  /** Whether the difference is in percentage points; otherwise it is relative. */
+  readonly inPoints?: boolean;
+}
+
+/** Prefix of a baseline that is a label: each run is compared with the run of this label and of its own cache size. */
+const labelPrefix = "of:";
+
+const sizeKey = ({ trace, requests, capacityTokens }: RunRow) => `${trace} ${requests} ${capacityTokens}`;
+
+/** All runs with their differences from a baseline: one run, or the run of a policy at the same cache size. */
+export function differencesTable(first: Comparison, { params }: ViewContext, metricOf: () => string): ComparisonFigure {
+  let comparison = first;
+  let requestedBase = params.get("base");
+  const choicesOf = () => {
+    // The default is the label with the most runs, LRU first; bounds are last.
+    const rank = (group: readonly RunRow[]) =>
+      isBound(group[0]) ? 0 : group.length + (group[0].eviction === "lru" ? 0.5 : 0);
+    const groups = [...rowsByLabel(comparison)]
+      .filter(([, group]) => group.length > 1)
+      .sort(([, a], [, b]) => rank(b) - rank(a));
+    return [
+      ...groups.map(([label]) => ({ value: `${labelPrefix}${label}`, label: `${label}, same cache size` })),
+      ...comparison.rows.map(({ id }) => ({ value: id, label: nameOf(comparison, id) })),
+    ];
+  };
+  let base = "";
+  let bases: ReadonlyMap<string, RunRow | undefined> = new Map();
+  const baseOf = ({ id }: RunRow) => bases.get(id);
+  /** Resolves the baseline of each run. */
+  const resolveBase = () => {
+    const { rows, labels } = comparison;
+    const choices = choicesOf();
+    base = choices.find(({ value }) => value === requestedBase)?.value ?? choices[0].value;
+    const single = rows.find(({ id }) => id === base);
+    const isBase = ({ id }: RunRow) => `${labelPrefix}${labels.get(id)}` === base;
+    const same = new Map(rows.filter(isBase).map((row) => [sizeKey(row), row]));
+    bases = new Map(rows.map((row) => [row.id, single ?? same.get(sizeKey(row))]));
+    return choices;
+  };
+  const all: readonly Metric[] = [
+    {
+      name: "hits",
+      label: "Hit ratio",
+      moreIsBetter: true,
+      of: ({ hitRatio }) => hitRatio[metricOf()],
+      text: percent,
+      inPoints: true,
+    },
+    {
+      name: "rate",
+      label: "Requests/s",
+      moreIsBetter: true,
+      of: ({ requestsPerS }) => requestsPerS,
+      text: (rate) => rate.toFixed(2),
+    },
+    {
+      name: "ttft",
+      label: "TTFT p50",
+      moreIsBetter: false,
+      of: ({ ttftMsP50 }) => ttftMsP50,
+      text: milliseconds,
+      unit: "ms",
+    },
+    {
+      name: "ttft99",
+      label: "TTFT p99",
+      moreIsBetter: false,
+      of: ({ ttftMsP99 }) => ttftMsP99,
+      text: milliseconds,
+      unit: "ms",
+    },
+    {
+      name: "latency",
+      label: "End-to-end p50",
+      moreIsBetter: false,
+      of: ({ latencyMsP50 }) => latencyMsP50,
+      text: milliseconds,
+      unit: "ms",
+    },
+  ];
+  const metrics = all.filter(({ name }) => name === "hits" || first.rows.some(isTimed));
+  const table = new Table<RunRow>({
+    title: "Differences from the baseline",
+    columns: [
+      { name: "run", label: "Run", value: ({ id }) => nameOf(comparison, id), show: (row) => runCell(comparison, row) },
+      {
+        name: "size",
+        label: "Cache size, tokens",
+        value: ({ capacityTokens }) => capacityTokens ?? Number.POSITIVE_INFINITY,
+        show: ({ capacityTokens }) => (capacityTokens === null ? "unlimited" : approximate(capacityTokens)),
+      },
+      ...metrics.flatMap((metric) => columnsOf(metric, baseOf)),
+      {
+        name: "requests",
+        label: "Requests",
+        value: ({ requests }) => requests,
+        show: ({ requests }) => integer(requests),
+        wide: true,
+      },
+    ],
+    sort: params.get("order") ?? "",
+    onSort: (order) => updateRoute({ order }),
+    key: ({ id }) => id,
+    rowClass: (row) => (row.id === baseOf(row)?.id ? "selected" : ""),
+  });
+  const setBase = (id: string) => {
+    requestedBase = id;
+    updateRoute({ base: id });
+    resolveBase();
+    table.show(comparison.rows);
+  };
+  const list = select("Baseline", [], "", setBase);
+  const show = (latest: Comparison) => {
+    comparison = latest;
+    setChoices(list, resolveBase(), base);
+    table.show(comparison.rows);
+  };
+  const head = h(
+    "div",
+    { class: "cardhead" },
+    h("h2", {}, "Differences"),
+    h("div", { class: "tools" }, list),
+    table.csvButton(),
+  );
+  return { element: h("section", { class: "card" }, head, table.element), show };
+}
+
+function runCell(comparison: Comparison, row: RunRow): Node {
+  const swatch = h("span", { class: "swatch" });
+  swatch.style.background = colourOf(comparison, row);
+  return h("span", {}, swatch, h("a", { href: linkTo("run", { id: row.id }) }, nameOf(comparison, row.id)));
+}
+
+/** Two columns: the value, and its difference from the baseline. */
+function columnsOf(
+  { name, label, moreIsBetter, of, text: format, unit, inPoints }: Metric,
+  baseOf: (row: RunRow) => RunRow | undefined,
+): Column<RunRow>[] {
+  const difference = (row: RunRow) => {
+    const baseRow = baseOf(row);
+    if (!baseRow || row.id === baseRow.id) return undefined;
+    const [value, base] = [of(row), of(baseRow)];
+    if (value === undefined || base === undefined) return undefined;
+    if (inPoints) return value - base;
+    return base === 0 ? undefined : value / base - 1;
+  };
+  const differenceCell = (row: RunRow) => {
+    const value = difference(row);
+    if (value === undefined) return "–";
+    const text = inPoints ? `${value < 0 ? "−" : "+"}${Math.abs(value * 100).toFixed(2)} points` : change(value);
+    const isBetter = value > 0 === moreIsBetter;
+    const isNegligible = Math.abs(value) < (inPoints ? 5e-5 : 5e-4);
+    return h("span", { class: isNegligible ? undefined : isBetter ? "better" : "worse" }, text);
+  };
+  return [
+    {
+      name,
+      label,
+      csvLabel: unit ? `${label}, ${unit}` : label,
+      numeric: true,
+      value: of,
+      show: (row) => (of(row) === undefined ? "–" : format(of(row)!)),
+    },
+    {
+      name: `${name}-change`,
+      label: "vs. baseline",
+      csvLabel: `${label} vs. baseline`,
+      numeric: true,
+      value: difference,
+      show: differenceCell,
+    },
+  ];
+}

@@ -1,0 +1,6 @@
+export { compareView } from "./compare.ts";
+export { liveView } from "./live.ts";
+export { runView } from "./run.ts";
+export { runsView } from "./runs.ts";
+export { startView } from "./start.ts";
+export { timeTravelView } from "./time-travel.ts";
