@@ -8,7 +8,7 @@ import { reportSettings, runLabels } from "../data/run-labels.ts";
 import { getDifference, getLog, getMoment, getRun } from "../data/server.ts";
 import { linkTo, updateRoute } from "../route.ts";
 import type { View, ViewContext } from "../view.ts";
-import { CacheStateView, hasClock, timeText } from "./cache-state.ts";
+import { CacheStatePanel, hasClock, timeText } from "./cache-state-panel.ts";
 
 /** A run with its event log. */
 interface OpenRun extends NamedLog {
@@ -68,8 +68,8 @@ class TimeTravel {
   readonly #context: ViewContext;
   readonly #runs: readonly OpenRun[];
   readonly #events: number;
-  readonly #moments: LatestRequest<number, MomentData[]>;
-  readonly #panels: readonly CacheStateView[];
+  readonly #states: LatestRequest<number, MomentData[]>;
+  readonly #panels: readonly CacheStatePanel[];
   readonly #scrubber: Scrubber;
   readonly #play = h("button", { type: "button", class: "main play", click: () => this.#setPlaying(!this.#isPlaying) });
   readonly #number = h("input", {
@@ -98,8 +98,8 @@ class TimeTravel {
     this.#speed = speeds.find((speed) => String(speed) === params.get("speed")) ?? 100;
     const go = (event: number) => this.#goManually(event);
     this.#scrubber = new Scrubber(runs, go, signal);
-    this.#panels = runs.map(({ detail, log, name }) => new CacheStateView(detail.row, log, name, go, signal));
-    this.#moments = new LatestRequest(
+    this.#panels = runs.map(({ detail, log, name }) => new CacheStatePanel(detail.row, log, name, go, signal));
+    this.#states = new LatestRequest(
       (event) => Promise.all(runs.map(({ id, log }) => getMoment(id, { event: Math.min(event, log.events) }, signal))),
       (moments) => this.#show(moments),
       (error) => this.#showError(error),
@@ -137,7 +137,7 @@ class TimeTravel {
   go(event: number): void {
     this.#event = this.#clamped(event);
     this.#place();
-    this.#moments.request(this.#event);
+    this.#states.request(this.#event);
     this.#routeUpdate ??= setTimeout(() => {
       this.#routeUpdate = undefined;
       updateRoute({ event: this.#event });

@@ -17,7 +17,7 @@ const pastEventCount = 3;
 const listIntervalMs = 80;
 
 /** The cache of one run at an event: counts, prefixes, blocks, and the events before and after. */
-export class CacheStateView {
+export class CacheStatePanel {
   readonly element: HTMLElement;
   readonly #log: LogData;
   readonly #facts = h("dl", { class: "readout" });
