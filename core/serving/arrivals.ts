@@ -6,15 +6,15 @@ import type { Nanos, Trace } from "../trace/trace.ts";
 import { newOutcomes, type Outcomes } from "./outcomes.ts";
 
 /**
- * A trace, or a part of one, that is on its way through the simulation. When all of its requests have ended, only what
- * became of them is kept, so that a long run takes no more memory than its outcomes.
+ * A trace, or a batch of one, that is being served. When all of its requests have ended, only their outcomes are kept: the
+ * memory of a long run grows with its outcomes alone.
  */
 export class TraceBatch {
   readonly outcomes: Outcomes;
-  /** Number of its first request in the run. */
+  /** Id of its first request in the run. */
   readonly firstId: number;
   readonly requestCount: number;
-  /** When its requests came in the record. */
+  /** Recorded arrival times, at speed 1. */
   #recordedNs: Float64Array | undefined;
   #trace: Trace | undefined;
   #columns: BlockColumns | undefined;
@@ -26,12 +26,12 @@ export class TraceBatch {
     this.firstId = firstId;
     this.requestCount = this.#left = trace.requestCount;
     this.#recordedNs = trace.arrivalNs;
-    // To schedulers, routers and policies a request came when it came here, at this speed and after those answers.
+    // Schedulers, routers and policies read the arrival times of this run, not the recorded ones.
     this.#trace = { ...trace, arrivalNs: this.outcomes.arrivalNs };
     this.#columns = columns;
   }
 
-  /** Content ids of its requests' blocks, as long as they are kept. */
+  /** Content ids of its requests' blocks; undefined once they are released. */
   get columns(): BlockColumns | undefined {
     return this.#columns;
   }
@@ -41,7 +41,7 @@ export class TraceBatch {
     return new Request(this.firstId + row, trace, row, columns);
   }
 
-  /** Of requests that have not all ended. */
+  /** The trace and its content ids, until all requests have ended. */
   get #live(): { readonly trace: Trace; readonly columns: BlockColumns } {
     assert(this.#trace !== undefined && this.#columns !== undefined, "a batch has ended");
     return { trace: this.#trace, columns: this.#columns };
@@ -56,7 +56,7 @@ export class TraceBatch {
     return this.#recordedNs[row];
   }
 
-  /** One of its requests has ended. */
+  /** One of its requests has ended; with the last one the trace is released. */
   ended(keepsContents: boolean): void {
     if (--this.#left > 0) return;
     this.#trace = this.#recordedNs = undefined;
@@ -67,15 +67,18 @@ export class TraceBatch {
 /**
  * When requests arrive.
  *
- * `open`: as recorded. `closed`: the first turn of a session as recorded, and every other one its think time after the turn
- * before it has ended, however long that took. Both as many times faster as `speed` says.
+ * `open`: at the recorded times. `closed`: the first turn of a session at its recorded time, every other turn its think time
+ * after the turn before it has finished or was refused. `speed` divides recorded times and think times.
  */
 export interface ArrivalOptions {
   readonly loop?: "open" | "closed";
   readonly speed?: number;
 }
 
-/** Feeds requests in their order: those that do not wait for another one. The others are woken by `ended`. */
+/**
+ * The arrival process. `take` returns the requests that arrive at a recorded time, in their order; turns of a closed loop that
+ * follow another turn are scheduled by `ended`.
+ */
 export class Arrivals {
   readonly #closed: boolean;
   readonly #speed: number;
@@ -84,16 +87,16 @@ export class Arrivals {
   #current = 0;
   #row = 0;
   #fed = 0;
-  /** For a closed loop: turns that wait for a request to end, and where the last turn of each session is. */
-  readonly #children = new Map<number, number[]>();
+  /** Closed loop: the turns that follow each request, and the last turn of each session. */
+  readonly #nextTurns = new Map<number, number[]>();
   readonly #sessions = new Sessions();
   readonly #lastOfSession = new Map<number, number>();
-  /** Turns that wait for another one, and that the reader of rows has not come to. */
-  readonly #waiting = new Set<number>();
-  /** Time of the next request of those that wait for none; infinite if the last one of what was fed is through. */
+  /** Turns that follow another one, in rows after the current one. */
+  readonly #following = new Set<number>();
+  /** Time of the next request that arrives at a recorded time; infinite if none is left of those that were fed. */
   nextNs: Nanos = Number.POSITIVE_INFINITY;
 
-  /** `keepsContents`: content ids of batches that have ended are kept, too. */
+  /** `keepsContents`: content ids of batches whose requests have all ended are not released. */
   constructor({ loop = "open", speed = 1 }: ArrivalOptions = {}, keepsContents = false) {
     if (!(speed > 0 && speed < Number.POSITIVE_INFINITY))
       throw new InputError(`speed is ${speed}, expected a number above 0`);
@@ -135,7 +138,7 @@ export class Arrivals {
   batchOf(id: number): TraceBatch {
     const batches = this.#batches;
     let at = batches.length - 1;
-    // Most often it is one of the last ones.
+    // Usually it is in the last batch.
     if (batches[at].firstId > id) {
       let end = at;
       for (at = 0; end - at > 1; ) {
@@ -147,13 +150,13 @@ export class Arrivals {
     return batches[at];
   }
 
-  /** The request has ended (or was refused): calls `wake` for every turn that waited for it, with its arrival. */
-  ended(id: number, nowNs: Nanos, wake: (id: number, arrivalNs: Nanos) => void): void {
+  /** The request has finished or was refused: calls `schedule` for every turn that follows it, with its arrival time. */
+  ended(id: number, nowNs: Nanos, schedule: (id: number, arrivalNs: Nanos) => void): void {
     this.batchOf(id).ended(this.#keepsContents);
-    const children = this.#children.get(id);
-    if (!children) return;
-    this.#children.delete(id);
-    for (const child of children) wake(child, nowNs + this.#thinkNs(child));
+    const turns = this.#nextTurns.get(id);
+    if (!turns) return;
+    this.#nextTurns.delete(id);
+    for (const turn of turns) schedule(turn, nowNs + this.#thinkNs(turn));
   }
 
   #thinkNs(id: number): Nanos {
@@ -161,27 +164,27 @@ export class Arrivals {
     return Math.round((trace.optional.thinkNs?.[id - firstId] ?? 0) / this.#speed);
   }
 
-  /** In a closed loop: the turn before this one, if it has one. Nothing has ended yet: all is linked before it begins. */
+  /** Closed loop: adds the request to the turns that follow its predecessor. All requests are fed before the first one ends. */
   #link({ trace, firstId }: TraceBatch, row: number, sessionNumber: number): void {
     const { parent, session, thinkNs } = trace.optional;
     const id = firstId + row;
     const think = thinkNs?.[row] ?? 0;
     if (!(think >= 0)) throw new InputError(`request ${id} has a think time of ${think} ns, expected 0 or more`);
-    const before = (parent?.[row] ?? -1) >= 0 ? parent![row] : this.#lastOfSession.get(sessionNumber);
+    const previous = (parent?.[row] ?? -1) >= 0 ? parent![row] : this.#lastOfSession.get(sessionNumber);
     if ((session?.[row] ?? 0) > 0) this.#lastOfSession.set(sessionNumber, id);
-    if (before === undefined) return;
-    if (before >= id) throw new InputError(`request ${id} continues request ${before}, expected one before it`);
-    const children = this.#children.get(before);
-    if (children) children.push(id);
-    else this.#children.set(before, [id]);
-    this.#waiting.add(id);
+    if (previous === undefined) return;
+    if (previous >= id) throw new InputError(`request ${id} continues request ${previous}, expected an earlier one`);
+    const turns = this.#nextTurns.get(previous);
+    if (turns) turns.push(id);
+    else this.#nextTurns.set(previous, [id]);
+    this.#following.add(id);
   }
 
-  /** The next row that waits for nobody. */
+  /** Moves to the next row that arrives at a recorded time. */
   #findNext(): void {
     for (; this.#current < this.#batches.length; this.#current++, this.#row = 0) {
       const batch = this.#batches[this.#current];
-      while (this.#closed && this.#row < batch.requestCount && this.#waiting.delete(batch.firstId + this.#row))
+      while (this.#closed && this.#row < batch.requestCount && this.#following.delete(batch.firstId + this.#row))
         this.#row++;
       if (this.#row < batch.requestCount) {
         this.nextNs = Math.round(batch.recordedNs(this.#row) / this.#speed);

@@ -2,20 +2,20 @@ import type { StepPlan } from "../replica/step.ts";
 import type { Nanos } from "../trace/trace.ts";
 import type { ObservedReplica, StepObserver } from "./observers.ts";
 
-/** What every step of one replica was made of, as columns: a chunk is the part that one request has in a step. */
+/** The chunks of every step of one replica, as columns. A chunk is the tokens of one request that a step computes. */
 export class ChunkTable implements StepObserver {
-  /** Of each step: when it was planned, and how many events had been logged by then. */
+  /** Per step: when it was planned, and the length of the event log then. */
   readonly startNs: number[] = [];
   readonly loggedEvents: number[] = [];
-  /** Of each chunk: tokens `[from, from + tokens)` of a request are computed, and so many are generated. */
+  /** Per chunk: tokens `[from, from + tokens)` of a request are computed, and `generated` output tokens are produced. */
   readonly step: number[] = [];
   readonly request: number[] = [];
   readonly from: number[] = [];
   readonly tokens: number[] = [];
   readonly generated: number[] = [];
-  /** 1 if its tokens are a prompt's. */
+  /** 1 for prefill, 0 for decode. */
   readonly prefill: number[] = [];
-  /** A checksum of the blocks that hold all tokens up to the chunk's end, in their order. */
+  /** Checksum of the block table up to the chunk's end. */
   readonly blocks: number[] = [];
 
   planned({ log, cache }: ObservedReplica, plan: StepPlan, startNs: Nanos): void {
@@ -35,7 +35,7 @@ export class ChunkTable implements StepObserver {
   }
 }
 
-/** FNV-1a over the first `count` numbers. */
+/** FNV-1a over the first `count` blocks of a table. */
 function checksum(table: Int32Array, count: number): number {
   let hash = 0x811c9dc5;
   for (let i = 0; i < count; i++) hash = Math.imul(hash ^ table[i], 0x01000193);

@@ -2,14 +2,14 @@ import { grown } from "../grown.ts";
 import type { Nanos } from "../trace/trace.ts";
 
 /**
- * What is to happen, earliest first; of two at the same time the one that was put in first. A binary heap over typed arrays:
- * a heap that does not keep the order of equals would make runs differ.
+ * A priority queue of events by time; events at equal times keep their order of insertion, without which runs would not be
+ * deterministic. A binary heap over typed arrays.
  */
 export class EventQueue {
   #timeNs = new Float64Array(64);
-  /** Order of insertion, which breaks ties; exact up to 2^53. */
+  /** Insertion counter, which breaks ties; exact up to 2^53. */
   #order = new Float64Array(64);
-  #what = new Float64Array(64);
+  #event = new Float64Array(64);
   #count = 0;
   #inserted = 0;
 
@@ -22,8 +22,8 @@ export class EventQueue {
     return this.#count === 0 ? Number.POSITIVE_INFINITY : this.#timeNs[0];
   }
 
-  /** `what` is any number: the caller knows what it stands for. */
-  push(timeNs: Nanos, what: number): void {
+  /** `event` is any number that identifies the event to the caller. */
+  push(timeNs: Nanos, event: number): void {
     if (this.#count === this.#timeNs.length) this.#grow();
     const order = this.#inserted++;
     let at = this.#count++;
@@ -33,18 +33,18 @@ export class EventQueue {
       this.#move(parent, at);
       at = parent;
     }
-    this.#put(at, timeNs, order, what);
+    this.#put(at, timeNs, order, event);
   }
 
-  /** Takes the earliest event out. */
+  /** Removes and returns the earliest event. */
   pop(): number {
-    const what = this.#what[0];
+    const event = this.#event[0];
     const last = --this.#count;
-    if (last > 0) this.#sink(this.#timeNs[last], this.#order[last], this.#what[last]);
-    return what;
+    if (last > 0) this.#sink(this.#timeNs[last], this.#order[last], this.#event[last]);
+    return event;
   }
 
-  #sink(timeNs: Nanos, order: number, what: number): void {
+  #sink(timeNs: Nanos, order: number, event: number): void {
     let at = 0;
     for (let child = 1; child < this.#count; child = 2 * at + 1) {
       if (child + 1 < this.#count && this.#isBefore(child + 1, this.#timeNs[child], this.#order[child])) child++;
@@ -52,7 +52,7 @@ export class EventQueue {
       this.#move(child, at);
       at = child;
     }
-    this.#put(at, timeNs, order, what);
+    this.#put(at, timeNs, order, event);
   }
 
   #isBefore(at: number, timeNs: Nanos, order: number): boolean {
@@ -60,19 +60,19 @@ export class EventQueue {
   }
 
   #move(from: number, to: number): void {
-    this.#put(to, this.#timeNs[from], this.#order[from], this.#what[from]);
+    this.#put(to, this.#timeNs[from], this.#order[from], this.#event[from]);
   }
 
-  #put(at: number, timeNs: Nanos, order: number, what: number): void {
+  #put(at: number, timeNs: Nanos, order: number, event: number): void {
     this.#timeNs[at] = timeNs;
     this.#order[at] = order;
-    this.#what[at] = what;
+    this.#event[at] = event;
   }
 
   #grow(): void {
     const length = this.#timeNs.length * 2;
     this.#timeNs = grown(this.#timeNs, length);
     this.#order = grown(this.#order, length);
-    this.#what = grown(this.#what, length);
+    this.#event = grown(this.#event, length);
   }
 }

@@ -2,7 +2,7 @@ import type { Arrivals, TraceBatch } from "./arrivals.ts";
 import { never, type Outcomes } from "./outcomes.ts";
 import type { TimedReplica } from "./timed-replica.ts";
 
-/** Quantiles are interpolated linearly between ranks, as numpy does. */
+/** Quantiles are interpolated linearly between ranks, as in numpy. */
 export interface Distribution {
   readonly mean: number;
   readonly p50: number;
@@ -12,19 +12,19 @@ export interface Distribution {
   readonly max: number;
 }
 
-/** Of the requests that were served; null if there was none (of `tpotMs`: none with a second token). */
+/** Latency of the requests that finished; null if there are none (`tpotMs`: none with a second output token). */
 export interface Latency {
-  /** From arrival to the first token. */
+  /** From arrival to the first output token. */
   readonly ttftMs: Distribution | null;
-  /** From the first token to the last one, per token after the first. */
+  /** From the first output token to the last one, per token after the first. */
   readonly tpotMs: Distribution | null;
-  /** From arrival to the last token. */
+  /** From arrival to the last output token. */
   readonly e2eMs: Distribution | null;
   /** From arrival to the first admission. */
   readonly queueMs: Distribution | null;
 }
 
-/** Requests that were served, over the time from the first arrival to the last token. */
+/** Finished requests and their tokens per second of the makespan: from the first arrival to the last end of a request. */
 export interface Throughput {
   readonly requestsPerS: number;
   readonly inputTokensPerS: number;
@@ -32,14 +32,14 @@ export interface Throughput {
   readonly makespanS: number;
 }
 
-/** What a service promises, in ms; what is absent is not promised. */
+/** Service-level objectives, in ms; an absent one is always attained. */
 export interface Slo {
   readonly ttftMs?: number | undefined;
   readonly tpotMs?: number | undefined;
   readonly e2eMs?: number | undefined;
 }
 
-/** Of all requests that ended, also those that were refused, how many got what was promised. */
+/** Share of the requests, refused ones included, that attained every objective, and their rate. */
 export interface SloMetrics extends Slo {
   readonly attained: number;
   readonly goodputRequestsPerS: number;
@@ -50,7 +50,7 @@ export interface ReplicaMetrics {
   readonly lookupTokens: number;
   readonly hitTokens: number;
   readonly hitRatioToken: number;
-  /** Share of the makespan that a step was under way. */
+  /** Share of the makespan in which a step ran. */
   readonly utilisation: number;
   readonly steps: number;
 }
@@ -59,13 +59,13 @@ export interface ClusterMetrics {
   readonly replicas: readonly ReplicaMetrics[];
   /** Requests of the busiest replica ÷ mean. */
   readonly imbalance: number;
-  /** Of all prompt blocks that can be found at the end, the share that are copies: all but one of each content. */
+  /** Share of the prompt blocks cached at the end that are copies: all but one of each content. */
   readonly duplicated: number;
 }
 
 const msPerNs = 1e-6;
 
-/** The distribution of some values; sorts them. Undefined if there is none. */
+/** The distribution of some values, which it sorts; null if there are none. */
 export function distribution(values: Float64Array): Distribution | null {
   if (values.length === 0) return null;
   values.sort();
@@ -75,7 +75,7 @@ export function distribution(values: Float64Array): Distribution | null {
   return { mean: sum / values.length, p50, p90, p95, p99, max: values[values.length - 1] };
 }
 
-/** Of sorted values, interpolated between ranks. */
+/** Quantile `share` of sorted values, interpolated between ranks. */
 export function quantile(sorted: Float64Array, share: number): number {
   const at = share * (sorted.length - 1);
   const below = Math.floor(at);
@@ -83,16 +83,16 @@ export function quantile(sorted: Float64Array, share: number): number {
   return sorted[below] + (sorted[above] - sorted[below]) * (at - below);
 }
 
-/** A request that was served. */
-export interface ServedTimes {
+/** Latency of one finished request. */
+export interface RequestLatency {
   readonly ttftMs: number;
-  /** undefined for an answer of one token. */
+  /** Undefined if the request has one output token. */
   readonly tpotMs: number | undefined;
   readonly e2eMs: number;
   readonly queueMs: number;
 }
 
-/** What the times of requests are found from. */
+/** The columns that request times are computed from. */
 export type TimedOutcomes = {
   readonly [Name in
     | "refused"
@@ -104,28 +104,28 @@ export type TimedOutcomes = {
 };
 
 /** Times of request `row`; undefined if it was refused. */
-export function timesOf(outcomes: TimedOutcomes, row: number): ServedTimes | undefined {
+export function timesOf(outcomes: TimedOutcomes, row: number): RequestLatency | undefined {
   if (outcomes.refused[row] === 1) return undefined;
   const { arrivalNs, admittedNs, firstTokenNs, finishedNs, outputTokens } = outcomes;
   const arrival = arrivalNs[row];
-  const more = outputTokens[row] - 1;
+  const decodeTokens = outputTokens[row] - 1;
   return {
     ttftMs: (firstTokenNs[row] - arrival) * msPerNs,
-    tpotMs: more > 0 ? ((finishedNs[row] - firstTokenNs[row]) * msPerNs) / more : undefined,
+    tpotMs: decodeTokens > 0 ? ((finishedNs[row] - firstTokenNs[row]) * msPerNs) / decodeTokens : undefined,
     e2eMs: (finishedNs[row] - arrival) * msPerNs,
     queueMs: (admittedNs[row] - arrival) * msPerNs,
   };
 }
 
-/** A run that has ended or was stopped, simulated or real. */
+/** A run in virtual or real time that has ended or was stopped. */
 export interface Served {
   readonly replicas: readonly TimedReplica[];
   readonly arrivals: Arrivals;
 }
 
-/** What a run says of the requests that ended, without the first `warmup` of the trace. */
+/** Metrics of the requests that have ended, without the first `warmup` requests of the trace. */
 export class Metrics {
-  /** From the first arrival to the last end. */
+  /** From the first arrival to the last end of a request. */
   readonly makespanS: number;
   readonly #run: Served;
   readonly #warmup: number;
@@ -188,19 +188,19 @@ export class Metrics {
   cluster(): ClusterMetrics {
     const { replicas } = this.#run;
     const makespanNs = this.makespanS * 1e9;
-    const figures = replicas.map(({ cache: { counters }, busyNs, stepCount }) => ({
+    const metrics = replicas.map(({ cache: { counters }, busyNs, stepCount }) => ({
       requests: counters.lookups,
       lookupTokens: counters.lookupTokens,
       hitTokens: counters.hitTokens,
       hitRatioToken: counters.lookupTokens === 0 ? 0 : counters.hitTokens / counters.lookupTokens,
-      // Requests of the warm-up may run on when the last one that counts has ended.
+      // Warm-up requests may run longer than the last measured one.
       utilisation: makespanNs === 0 ? 0 : Math.min(1, busyNs / makespanNs),
       steps: stepCount,
     }));
-    const requests = figures.map((each) => each.requests);
+    const requests = metrics.map((each) => each.requests);
     const total = requests.reduce((sum, count) => sum + count, 0);
     return {
-      replicas: figures,
+      replicas: metrics,
       imbalance: total === 0 ? 1 : (Math.max(...requests) * replicas.length) / total,
       duplicated: duplicated(this.#run),
     };
@@ -216,14 +216,14 @@ export class Metrics {
     return Math.max(0, last - first) / 1e9;
   }
 
-  /** Requests that ended; of a run that was stopped, others may be under way. */
+  /** Measured requests that have ended; in a run that was stopped, others have not. */
   *#rows(): Generator<{ readonly outcomes: Outcomes; readonly row: number }> {
     for (const { outcomes, firstId } of this.#run.arrivals.batches)
       for (let row = Math.max(0, this.#warmup - firstId); row < outcomes.refused.length; row++)
         if (outcomes.finishedNs[row] !== never) yield { outcomes, row };
   }
 
-  *#served(): Generator<ServedTimes> {
+  *#served(): Generator<RequestLatency> {
     for (const { outcomes, row } of this.#rows()) {
       const times = timesOf(outcomes, row);
       if (times) yield times;
@@ -231,7 +231,10 @@ export class Metrics {
   }
 }
 
-/** Contents that several replicas have cached at the end: a request's blocks can only be where it, or one like it, ran. */
+/**
+ * The share of cached prompt blocks that are copies. A prompt's blocks can be cached only on replicas that served a request with
+ * the same prefix, so matching every prompt on its own replica finds all of them.
+ */
 function duplicated({ replicas, arrivals }: Served): number {
   if (replicas.length === 1) return 0;
   const contents = Math.max(0, ...arrivals.batches.map(({ columns }) => columns!.distinct));
@@ -242,7 +245,7 @@ function duplicated({ replicas, arrivals }: Served): number {
     const here = new Uint8Array(contents);
     let table = new Int32Array(64);
     const found = { blocks: 0, absent: 0, evicted: 0 };
-    const look = ({ columns }: TraceBatch, row: number): void => {
+    const count = ({ columns }: TraceBatch, row: number): void => {
       const { keys, start, promptBlocks } = columns!;
       if (promptBlocks[row] > table.length) table = new Int32Array(promptBlocks[row] * 2);
       cache.index.match(keys, start[row], promptBlocks[row], table, found);
@@ -257,7 +260,7 @@ function duplicated({ replicas, arrivals }: Served): number {
     };
     for (const batch of arrivals.batches)
       for (let row = 0; row < batch.outcomes.refused.length; row++)
-        if (batch.outcomes.replica[row] === number && batch.outcomes.refused[row] === 0) look(batch, row);
+        if (batch.outcomes.replica[row] === number && batch.outcomes.refused[row] === 0) count(batch, row);
   }
   return copies === 0 ? 0 : (copies - distinct) / copies;
 }

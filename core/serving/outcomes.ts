@@ -1,27 +1,27 @@
 import type { BlockColumns } from "../trace/content.ts";
 import type { Trace } from "../trace/trace.ts";
 
-/** Not yet, or never. */
+/** The time of an event that has not happened. */
 export const never = -1;
 
-/** What became of each request, in the order of the trace. Times are ns of the run, −1 where it did not happen. */
+/** The outcome of each request, in the order of the trace. Times are ns since the start of the run, or `never`. */
 export interface Outcomes {
   readonly inputTokens: Uint32Array;
-  /** As the trace says, or as many as were written where their tokens decide that. */
+  /** From the trace, or the number generated where output tokens decide when a request finishes. */
   readonly outputTokens: Uint32Array;
   readonly promptBlocks: Uint32Array;
   readonly session: Uint32Array;
   readonly arrivalNs: Float64Array;
-  /** First admission. */
+  /** Time of the first admission. */
   readonly admittedNs: Float64Array;
   readonly firstTokenNs: Float64Array;
   readonly finishedNs: Float64Array;
-  /** At the first admission. */
+  /** Hits at the first admission. */
   readonly hitBlocks: Uint32Array;
   readonly hitTokens: Uint32Array;
   readonly preemptions: Uint32Array;
   readonly replica: Int32Array;
-  /** 1 if it was given up. */
+  /** 1 if the request was refused. */
   readonly refused: Uint8Array;
 }
 

@@ -1,25 +1,24 @@
 import type { StepPlan } from "../replica/step.ts";
 
 /**
- * What a step's duration can depend on, summed over its sequences. A sequence that computes tokens `[from, from + n)` reads
- * the keys and values of `from + n` tokens, and its queries meet `n · from + n (n + 1) / 2` keys. All are integers.
+ * The quantities that a step's duration depends on, summed over its sequences, as integers. A sequence that computes tokens
+ * `[from, from + n)` reads the KV of `from + n` tokens, in `n · from + n (n + 1) / 2` query-key pairs.
  */
 export interface StepLoad {
-  /** Sequences in the step ... */
   sequences: number;
-  /** ... of which so many get logits: those that generate a token. */
+  /** Sequences that generate an output token, for which logits are computed. */
   logits: number;
-  /** Tokens computed: of prompts (or again after a preemption), and of answers, one each. */
+  /** Tokens computed in prefill (recomputation after a preemption included) and in decode, one per sequence. */
   prefillTokens: number;
   decodeTokens: number;
-  /** Sequences that compute tokens of prompts. */
+  /** Sequences in prefill. */
   prefillSequences: number;
-  /** Tokens whose keys and values are read, by prompts and by answers. */
+  /** Tokens whose KV is read, in prefill and in decode. */
   prefillContextTokens: number;
   decodeContextTokens: number;
-  /** Pairs of query and key in prompts, under the causal mask. (An answer's token has as many as tokens are read.) */
+  /** Query-key pairs of prefill under the causal mask. (A decode has as many pairs as it reads tokens.) */
   prefillPairs: number;
-  /** The same three in layers that see no further back than the model's `windowTokens`; equal to the others without. */
+  /** The same three in sliding-window layers, with a window of `windowTokens`; equal to the others if the model has none. */
   prefillWindowTokens: number;
   decodeWindowTokens: number;
   prefillWindowPairs: number;
@@ -32,12 +31,12 @@ export interface StepLoad {
   paddedContextTokens: number;
   farContextTokens: number;
   paddedPairs: number;
-  /** Blocks copied on the device (copy-on-write), and tokens moved between it and the host. */
+  /** Blocks copied on the device (copy-on-write); tokens swapped between device and host. */
   copiedBlocks: number;
   swappedTokens: number;
 }
 
-/** An empty step, to be filled. */
+/** The load of an empty step. */
 export function noLoad(): StepLoad {
   return {
     sequences: 0,
@@ -60,19 +59,19 @@ export function noLoad(): StepLoad {
   };
 }
 
-/** No window: every layer sees all. */
+/** Longer than any context: a window that excludes nothing. */
 const noWindow = 2 ** 30;
 
-/** Query-key pairs of `tokens` queries, the first of which is at `from` and sees itself and what is before it. */
+/** Query-key pairs of `tokens` queries from position `from` on, each of which attends to itself and all positions before. */
 const causalPairs = (from: number, tokens: number) => tokens * from + (tokens * (tokens + 1)) / 2;
 
-/** The same where a query sees only the last `window` tokens, itself included. */
+/** The same with a window: a query attends to the last `window` positions, itself included. */
 function windowPairs(from: number, tokens: number, window: number): number {
   const whole = Math.max(0, Math.min(tokens, window - from));
   return causalPairs(from, whole) + (tokens - whole) * window;
 }
 
-/** Fills `load` with what a step computes. `windowTokens` as the cost model has it. */
+/** Fills `load` with the load of a plan. `windowTokens` as in `StepRunner`. */
 export function measure(load: StepLoad, plan: StepPlan, windowTokens = noWindow): void {
   const { items, count } = plan;
   let logits = 0;
@@ -87,7 +86,7 @@ export function measure(load: StepLoad, plan: StepPlan, windowTokens = noWindow)
     const { from, tokens, prefill, generate } = items[i];
     const context = from + tokens;
     if (generate > 0) logits++;
-    // Whose logits are stored computes nothing.
+    // A sequence whose prompt has stored logits computes nothing.
     if (tokens === 0) continue;
     if (prefill) {
       prefillSequences++;

@@ -2,7 +2,7 @@ import type { Nanos } from "../trace/trace.ts";
 import type { StepObserver } from "./observers.ts";
 import type { StepLoad } from "./step-load.ts";
 
-/** Every step that was run, in the order in which they ended. */
+/** One row per step, in the order of their ends. */
 export class StepTable implements StepObserver {
   readonly replica: number[] = [];
   readonly startNs: number[] = [];
@@ -10,9 +10,9 @@ export class StepTable implements StepObserver {
   readonly sequences: number[] = [];
   readonly prefillTokens: number[] = [];
   readonly decodeTokens: number[] = [];
-  /** Tokens whose keys and values it reads ... */
+  /** Tokens whose KV the step reads, prefill and decode. */
   readonly contextTokens: number[] = [];
-  /** ... of which so many for prompts. */
+  /** Of these, tokens that prefill reads. */
   readonly prefillContextTokens: number[] = [];
   readonly prefillSequences: number[] = [];
   readonly prefillPairs: number[] = [];
@@ -32,7 +32,7 @@ export class StepTable implements StepObserver {
     endsNs: Float64Array,
   ): void {
     let from = startNs;
-    // The load is that of the last one: each of them reads so many tokens more than the one before.
+    // `load` is that of the last step; each decode reads one more token of context per step.
     const context = load.prefillContextTokens + load.decodeContextTokens;
     for (let i = 0; i < count; i++) {
       this.replica.push(replica.number);

@@ -1,6 +1,6 @@
 import type { Nanos } from "../trace/trace.ts";
 
-/** What is summed over an interval: time × level (ns), so that a mean is exact, as long as a sum stays below 2^53. */
+/** Levels, as integrals over an interval (level × ns): means are exact as long as an integral is below 2^53. */
 export const levelNames = [
   "waiting",
   "running",
@@ -11,7 +11,7 @@ export const levelNames = [
   "busy",
 ] as const;
 export type LevelName = (typeof levelNames)[number];
-/** What is counted in an interval. */
+/** Events and tokens that are counted per interval. */
 export const countNames = [
   "arrivals",
   "finished",
@@ -28,58 +28,58 @@ export type CountName = (typeof countNames)[number];
 
 export type Levels = Record<LevelName, number>;
 
-/** Intervals at most; when they are full, two become one, so that a series never takes more memory than this. */
-const mostIntervals = 2048;
+/** When all intervals are in use, each two are merged into one: the memory of a series is bounded. */
+const maxIntervals = 2048;
 const firstIntervalNs = 1_000_000;
 
 /**
- * Queue, batch, occupancy and counts over time, in intervals of equal length. Levels are integrals over the interval; all
- * replicas add to the same series.
+ * Queue length, batch size, block occupancy and counts over time, in intervals of equal length. All replicas add to the same
+ * series.
  */
 export class TimeSeries {
-  /** Where the first interval begins: the first arrival, or the end of the warm-up. */
+  /** Start of the first interval: 0, or the arrival of the first measured request. */
   startNs: Nanos = 0;
   intervalNs: Nanos = firstIntervalNs;
   /** Intervals in use. */
   count = 0;
-  /** From `startNs` to where levels are known. */
-  #heldNs: Nanos = 0;
+  /** From `startNs` to the last sample of the levels. */
+  #sampledNs: Nanos = 0;
   readonly levels: Readonly<Record<LevelName, Float64Array>> = columns(levelNames);
   readonly counts: Readonly<Record<CountName, Float64Array>> = columns(countNames);
 
-  /** It begins now, and what was before is in no interval. */
+  /** Starts the series at `nowNs` and discards everything before. */
   begin(nowNs: Nanos): void {
     this.startNs = nowNs;
     this.intervalNs = firstIntervalNs;
-    this.count = this.#heldNs = 0;
+    this.count = this.#sampledNs = 0;
     for (const column of [...Object.values(this.levels), ...Object.values(this.counts)]) column.fill(0);
   }
 
-  /** As it is now. */
+  /** An independent copy. */
   copy(): TimeSeries {
     const copy = new TimeSeries();
     const { startNs, intervalNs, count } = this;
     Object.assign(copy, { startNs, intervalNs, count });
-    copy.#heldNs = this.#heldNs;
+    copy.#sampledNs = this.#sampledNs;
     for (const name of levelNames) copy.levels[name].set(this.levels[name]);
     for (const name of countNames) copy.counts[name].set(this.counts[name]);
     return copy;
   }
 
-  /** How long an interval was: the last one ended with the levels. */
+  /** Length of an interval: the last interval ends at the last sample. */
   lengthNs(interval: number): Nanos {
-    const heldNs = this.#heldNs - interval * this.intervalNs;
-    return heldNs > 0 ? Math.min(heldNs, this.intervalNs) : this.intervalNs;
+    const sampledNs = this.#sampledNs - interval * this.intervalNs;
+    return sampledNs > 0 ? Math.min(sampledNs, this.intervalNs) : this.intervalNs;
   }
 
-  /** These were the levels of a replica in `[fromNs, toNs)`. */
+  /** Adds the levels that a replica had in `[fromNs, toNs)`. */
   addLevels(levels: Readonly<Levels>, fromNs: Nanos, toNs: Nanos): void {
     const { startNs } = this;
     const to = toNs - startNs;
     let at = Math.max(0, fromNs - startNs);
     if (to <= at) return;
     this.#reach(to);
-    if (to > this.#heldNs) this.#heldNs = to;
+    if (to > this.#sampledNs) this.#sampledNs = to;
     const { intervalNs } = this;
     while (at < to) {
       const i = Math.floor(at / intervalNs);
@@ -97,7 +97,7 @@ export class TimeSeries {
     }
   }
 
-  /** So many more at this time. */
+  /** Adds `count` to a counter at time `nowNs`. */
   add(name: CountName, nowNs: Nanos, count: number): void {
     if (count === 0) return;
     const at = nowNs - this.startNs;
@@ -105,7 +105,7 @@ export class TimeSeries {
     this.counts[name][Math.floor(at / this.intervalNs)] += count;
   }
 
-  /** `count` steps that computed and generated so many tokens each; the first so many of `endsNs` say when they ended. */
+  /** Adds `count` steps that each computed and generated so many tokens; step i ended at `endsNs[i]`. */
   addSteps(endsNs: Float64Array, count: number, computedTokens: number, generatedTokens: number): void {
     const { startNs } = this;
     this.#reach(endsNs[count - 1] - startNs + 1);
@@ -118,25 +118,25 @@ export class TimeSeries {
     }
   }
 
-  /** There are intervals for so long a time. */
+  /** Extends the series to `lengthNs` after its start. */
   #reach(lengthNs: Nanos): void {
-    while (lengthNs > this.intervalNs * mostIntervals) this.#halve();
+    while (lengthNs > this.intervalNs * maxIntervals) this.#merge();
     const count = Math.ceil(lengthNs / this.intervalNs);
     if (count > this.count) this.count = count;
   }
 
-  /** Two intervals become one. */
-  #halve(): void {
+  /** Doubles the interval length: each two intervals are merged. */
+  #merge(): void {
     this.intervalNs *= 2;
     for (const column of [...Object.values(this.levels), ...Object.values(this.counts)]) {
-      for (let i = 0; i < mostIntervals / 2; i++) column[i] = column[2 * i] + column[2 * i + 1];
-      column.fill(0, mostIntervals / 2);
+      for (let i = 0; i < maxIntervals / 2; i++) column[i] = column[2 * i] + column[2 * i + 1];
+      column.fill(0, maxIntervals / 2);
     }
     this.count = Math.ceil(this.count / 2);
   }
 }
 
 function columns<Name extends string>(names: readonly Name[]): Record<Name, Float64Array> {
-  const all = names.map((name) => [name, new Float64Array(mostIntervals)]);
+  const all = names.map((name) => [name, new Float64Array(maxIntervals)]);
   return Object.fromEntries(all);
 }

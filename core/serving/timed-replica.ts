@@ -19,9 +19,9 @@ export interface TimedReplicaParts {
   readonly scheduler: Scheduler;
   readonly series: TimeSeries;
   readonly hostBlocks: number;
-  /** Layers with sliding-window attention see so many tokens; undefined if none has it. */
+  /** The attention window of sliding-window layers; undefined if no layer has one. */
   readonly windowTokens?: number | undefined;
-  /** Of an engine that pads, if what its steps cost depends on it. */
+  /** How the engine divides steps into calls of its model, if step times depend on it. */
   readonly calls?: CallRules | undefined;
   /** Output tokens decide when a request finishes, rather than the trace's output length. */
   readonly decidesEnds: boolean;
@@ -32,20 +32,23 @@ export interface TimedReplicaParts {
   ended(batch: TraceBatch, row: number): void;
 }
 
-/** A replica in time, made up or real: what its requests and steps did, and when. Somebody else knows how long steps take. */
+/**
+ * A replica that records request and step times, in virtual or real time: into the outcomes of its requests, the time series and
+ * the observers. A `StepRunner` calls `beginStep` and says when the step ends.
+ */
 export class TimedReplica {
   readonly number: number;
   readonly replica: Replica;
   readonly cache: KvCache;
   readonly log: EventLog | undefined;
-  /** A step is under way. */
+  /** Whether a step runs. */
   isBusy = false;
-  /** Why requests were refused, and how many. */
+  /** Number of measured requests that were refused, by reason. */
   readonly refusals = new Map<string, number>();
   stepCount = 0;
   busyNs: Nanos = 0;
   readonly #parts: TimedReplicaParts;
-  /** What the last step consisted of. */
+  /** The load of the last step. */
   readonly load = noLoad();
   readonly #levels: Levels = {
     waiting: 0,
@@ -57,11 +60,11 @@ export class TimedReplica {
     busy: 0,
   };
   #levelsSinceNs = 0;
-  /** Of the cache's counters, what the series has been told. */
-  readonly #told = { lookupTokens: 0, hitTokens: 0, evictedBlocks: 0, preemptions: 0 };
+  /** Values of the cache's counters that are in the series. */
+  readonly #reported = { lookupTokens: 0, hitTokens: 0, evictedBlocks: 0, preemptions: 0 };
   readonly #endNs = new Float64Array(1);
   #plan: StepPlan | undefined;
-  /** Nothing has happened since the last step but that it ended: the next one may be like it. */
+  /** Whether nothing has arrived since the last step ended, so that the next step may repeat it. */
   isUndisturbed = false;
   #startedNs = 0;
 
@@ -93,17 +96,17 @@ export class TimedReplica {
     this.#readLevels(nowNs);
   }
 
-  /** Counters begin anew: the first request that is in the figures has come. */
+  /** Resets the counters: the first measured request arrives. */
   beginMetrics(nowNs: Nanos): void {
     this.settle(nowNs);
     this.cache.counters.reset();
     this.stepCount = 0;
-    // What has passed of the step under way will be counted with the rest of it.
+    // The whole duration of a running step is added at its end; the part before `nowNs` is subtracted here.
     this.busyNs = this.#plan === undefined ? 0 : this.#startedNs - nowNs;
-    for (const name of toldCounters) this.#told[name] = 0;
+    for (const name of seriesCounters) this.#reported[name] = 0;
   }
 
-  /** Plans the next step, which is under way then; undefined if there is nothing to do. */
+  /** Plans the next step, which then runs; undefined if the plan is empty. */
   beginStep(nowNs: Nanos): StepPlan | undefined {
     this.settle(nowNs);
     const plan = this.replica.plan(nowNs);
@@ -121,12 +124,12 @@ export class TimedReplica {
     return plan;
   }
 
-  /** The step under way ends; `finished` as in `StepResult`. */
+  /** Commits the running step; `finished` as in `StepResult`. */
   endStep(nowNs: Nanos, finished?: readonly boolean[]): void {
     this.isBusy = false;
     this.isUndisturbed = true;
     const plan = this.#plan;
-    // Steps that were taken at once are settled already.
+    // Repeated steps are committed already.
     if (plan === undefined) return;
     this.#plan = undefined;
     this.settle(nowNs);
@@ -141,7 +144,7 @@ export class TimedReplica {
     this.#levels.busy = 0;
   }
 
-  /** So many steps like the last one, from now on: the i-th of them ends at `endsNs[i]`, and `load` is that of the last. */
+  /** Repeats the last step `steps` times from `nowNs` on: step i ends at `endsNs[i]`, and `load` is that of the last one. */
   repeatStep(nowNs: Nanos, steps: number, endsNs: Float64Array): void {
     this.settle(nowNs);
     this.replica.repeat(steps, endsNs);
@@ -196,13 +199,13 @@ export class TimedReplica {
     ended(batch, row);
   }
 
-  /** The levels were what they are until now. */
+  /** Adds the levels since the last sample to the series. */
   settle(nowNs: Nanos): void {
     this.#parts.series.addLevels(this.#levels, this.#levelsSinceNs, nowNs);
     this.#levelsSinceNs = nowNs;
   }
 
-  /** What `settle` would add, to another series: for those who look on. */
+  /** Adds the levels since the last sample to another series: for snapshots of a run. */
   settleInto(series: TimeSeries, nowNs: Nanos): void {
     series.addLevels(this.#levels, this.#levelsSinceNs, nowNs);
   }
@@ -220,13 +223,13 @@ export class TimedReplica {
     levels.heldBlocks = cached - idle;
     levels.privateBlocks = cache.pool.blockCount - free - cached;
     const { counters } = cache;
-    const told = this.#told;
-    for (const name of toldCounters) {
-      if (counters[name] === told[name]) continue;
-      this.#parts.series.add(name, nowNs, counters[name] - told[name]);
-      told[name] = counters[name];
+    const reported = this.#reported;
+    for (const name of seriesCounters) {
+      if (counters[name] === reported[name]) continue;
+      this.#parts.series.add(name, nowNs, counters[name] - reported[name]);
+      reported[name] = counters[name];
     }
   }
 }
 
-const toldCounters = ["lookupTokens", "hitTokens", "evictedBlocks", "preemptions"] as const;
+const seriesCounters = ["lookupTokens", "hitTokens", "evictedBlocks", "preemptions"] as const;

@@ -10,8 +10,8 @@ interface Times {
 }
 
 /**
- * A run as Chrome's trace events, which Perfetto (ui.perfetto.dev) shows: a process for each replica with its steps, its queue
- * and its blocks, and every request from its arrival to its end. Written as it happens: nothing is kept but the requests in it.
+ * Writes a run as Chrome trace events, for Perfetto (ui.perfetto.dev): a process per replica with its steps, queue and blocks, and
+ * a span per request from its arrival to its end. It is written during the run; only requests that have not ended are in memory.
  *
  * Source: Trace Event Format (Google, 2016), times in microseconds.
  */
@@ -21,13 +21,13 @@ export class Timeline implements StepObserver {
   readonly #named = new Set<number>();
   #isFirst = true;
 
-  /** `write` gets the file piece by piece. */
+  /** `write` is called with successive pieces of the file. */
   constructor(write: (text: string) => void) {
     this.#write = write;
     write('{"displayTimeUnit":"ms","traceEvents":[\n');
   }
 
-  /** The last piece. */
+  /** Writes the end of the file. */
   close(): void {
     this.#write("\n]}\n");
   }
@@ -61,11 +61,11 @@ export class Timeline implements StepObserver {
       begin(name, fromNs);
       end(name, toNs);
     };
-    // Of equal times the order of the file counts: spans begin and end as they are nested.
+    // Events at equal times are ordered by their position in the file: spans are written as they are nested.
     begin(`request ${id}`, arrivalNs, args);
     phase("queued", arrivalNs, admittedNs ?? nowNs);
-    if (admittedNs !== undefined) phase("prompt", admittedNs, firstTokenNs ?? nowNs);
-    if (firstTokenNs !== undefined) phase("answer", firstTokenNs, nowNs);
+    if (admittedNs !== undefined) phase("prefill", admittedNs, firstTokenNs ?? nowNs);
+    if (firstTokenNs !== undefined) phase("decode", firstTokenNs, nowNs);
     end(`request ${id}`, nowNs);
   }
 

@@ -2,24 +2,24 @@ import { InputError } from "../../core/errors.ts";
 import type { Hardware } from "./hardware.ts";
 import { type ModelShape, weightBytesOf } from "./model-shape.ts";
 
-/** What an engine needs besides weights and cache: context, kernels, graphs, buffers of libraries. */
+/** Memory of the runtime: context, kernels, graphs, library buffers. */
 const runtimeBytes = 2 ** 30;
 
 export interface CapacityOptions {
   readonly shape: ModelShape;
   readonly hardware: Hardware;
   readonly tensorParallel?: number;
-  /** Of a device's memory that the engine may use: vLLM's `gpu_memory_utilization`. */
+  /** Share of a device's memory that the engine may use: vLLM's `gpu_memory_utilization`. */
   readonly memoryShare: number;
   /** Tokens of the largest step. */
   readonly stepTokens?: number;
 }
 
 /**
- * Bytes of a device that are left for keys and values: what it may use, without its share of the weights, the activations
- * of the largest step (as vLLM measures by running it) and what every engine needs.
+ * Bytes of a device that are left for KV: the share it may use, less its part of the weights, the activations of the largest step
+ * (which vLLM measures by running it) and the runtime.
  *
- * @throws InputError if nothing is left, with the number of devices that would do.
+ * @throws InputError if nothing is left, with a number of devices that is enough
  */
 export function cacheBytes(options: CapacityOptions): number {
   const left = leftBytes(options, options.tensorParallel ?? 1);
@@ -29,13 +29,13 @@ export function cacheBytes(options: CapacityOptions): number {
     (devices) => devices > tensorParallel && canShare(shape, devices) && leftBytes(options, devices) > 0,
   );
   throw new InputError(
-    `${shape.name} does not fit: its weights take ${gib(weightBytesOf(shape) / tensorParallel)} a device, and with what an ` +
-      `engine needs besides ${gib(-left)} more than ${memoryShare} of the ${gib(hardware.memoryBytes)} of ${hardware.name}` +
-      (enough === undefined ? "" : `; --tp ${enough} would do`),
+    `${shape.name} does not fit: its weights are ${gib(weightBytesOf(shape) / tensorParallel)} per device; with activations and ` +
+      `runtime ${gib(-left)} more than ${memoryShare} of the ${gib(hardware.memoryBytes)} of ${hardware.name}` +
+      (enough === undefined ? "" : `; --tp ${enough} is enough`),
   );
 }
 
-/** Whether so many devices can have equal shares of its heads: several of keys and values each, or several one of them. */
+/** Whether `devices` can have equal shares of the heads: several KV heads per device, or several devices per KV head. */
 export function canShare({ heads, kvHeads }: ModelShape, devices: number): boolean {
   return heads % devices === 0 && (kvHeads % devices === 0 || devices % kvHeads === 0);
 }
@@ -47,7 +47,7 @@ function leftBytes({ shape, hardware, memoryShare, stepTokens = 8192 }: Capacity
   );
 }
 
-/** At its widest a token is its hidden state, once before and once after a layer, and the inside of a feed-forward network. */
+/** Largest activations of a token: the hidden state before and after a layer, and the inner vectors of a feed-forward network. */
 function activationBytes({ hidden, ffn, experts, numberBytes }: ModelShape, devices: number): number {
   const inner = Math.max(ffn, experts ? experts.ffn * (experts.active + experts.shared) : 0);
   return numberBytes * (2 * hidden + (3 * inner) / devices);

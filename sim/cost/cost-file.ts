@@ -4,7 +4,7 @@ import { Fitted, fittedFrom } from "./fitted.ts";
 import { Recorded, recordedFrom } from "./recorded.ts";
 
 /**
- * Step times from the text of a file: fitted coefficients ("cost/1"), or a run to be repeated ("steps/1"). Returns the cost
+ * Reads step times from the text of a file: fitted coefficients ("cost/1"), or recorded steps ("steps/1"). Returns the cost
  * model of each replica. @throws InputError that begins with `where`
  */
 export function costFromText(text: string, where: string): (replica: number) => CostModel {

@@ -2,22 +2,22 @@ import { InputError } from "../../core/errors.ts";
 import { nearest } from "../../core/nearest.ts";
 import type { ComputeType } from "./model-shape.ts";
 
-/** One device, as its maker describes it: what it could do at best. What it does is a share of that, see `Efficiency`. */
+/** The data sheet of one device: peak rates. An engine reaches a share of them, see `Efficiency`. */
 export interface Hardware {
   readonly name: string;
   readonly source: string;
-  /** What its driver says that it has, in bytes. */
+  /** Memory in bytes, as the driver reports it. */
   readonly memoryBytes: number;
   readonly memoryBytesPerS: number;
-  /** Matrix operations a second with dense operands; results of 32 bits. */
+  /** Dense matrix operations per second, with 32-bit accumulation. */
   readonly flops: Readonly<Record<ComputeType, number>>;
-  /** To the host and to the other devices of its machine, each way. */
+  /** Bandwidth per direction of the link to the host, and of the links to the other devices of its machine. */
   readonly hostBytesPerS: number;
   readonly linkBytesPerS: number;
   /**
-   * What shares a tile of rows in its attention kernels: the queries of one sequence's `head` (FlashAttention-2), those of
-   * all heads that share keys (`group`: FlashAttention-3 for Hopper and what came after it, ROCm's in Triton), or nothing,
-   * for each query is computed for itself (`query`). It matters for answers in a step with prompts.
+   * The rows of a tile in its attention kernels: the queries of one head of a sequence (`head`: FlashAttention-2), of all heads
+   * that share a KV head (`group`: FlashAttention-3 on Hopper and later, ROCm's Triton kernels), or a single query (`query`). It
+   * decides the cost of decodes in a step with prefill.
    */
   readonly attentionTile: "head" | "group" | "query";
 }
@@ -157,7 +157,7 @@ const aliases: Readonly<Record<string, string>> = {
 
 export const hardwareNames: readonly string[] = devices.map(({ name }) => name);
 
-/** A device by its name, in any case. @throws InputError that lists those there are. */
+/** A device by its name, in any case. @throws InputError that lists the known devices */
 export function hardwareNamed(name: string): Hardware {
   const wanted = name.toLowerCase().replaceAll(/[ _]/g, "-");
   const known = Object.hasOwn(aliases, wanted) ? aliases[wanted] : wanted;

@@ -1,7 +1,7 @@
 import { InputError } from "../../core/errors.ts";
 import type { ModelShape } from "./model-shape.ts";
 
-/** Bytes of a stored number, by `--kv-dtype`; `auto` is what the model computes with. */
+/** Bytes of a stored number, by `--kv-dtype`; `auto` is the type that the model computes with. */
 export function kvNumberBytes(type: string, shape: ModelShape): number {
   switch (type) {
     case "auto":
@@ -19,15 +19,15 @@ export function kvNumberBytes(type: string, shape: ModelShape): number {
 }
 
 /**
- * Bytes that a token takes in one layer on one of `tensorParallel` devices. Heads of keys and values are spread until
- * each device has one; what MLA stores is one for all, so every device has all of it.
+ * Bytes of one token's KV in one layer on one of `tensorParallel` devices. KV heads are divided until each device has one; the
+ * latent vector of MLA cannot be divided, so that every device stores all of it.
  */
 export function kvLayerBytes(shape: ModelShape, numberBytes: number, tensorParallel = 1): number {
   const share = shape.latentDim === undefined ? Math.max(1 / tensorParallel, 1 / shape.kvHeads) : 1;
   return shape.kvNumbers * numberBytes * share;
 }
 
-/** The same in all layers: what a token takes for as long as it is in a block, however short a layer's window. */
+/** The same in all layers. Sliding-window layers store every token of a block, however short the window. */
 export function kvTokenBytes(shape: ModelShape, numberBytes: number, tensorParallel = 1): number {
   return shape.layers * kvLayerBytes(shape, numberBytes, tensorParallel);
 }

@@ -1,9 +1,9 @@
 /**
- * Least squares with coefficients from 0 (Lawson and Hanson, Solving Least Squares Problems, 1974, chapter 23; on the normal
- * equations, as in Bro and de Jong, 1997). A column that others make up is left at 0.
+ * Non-negative least squares (Lawson and Hanson, Solving Least Squares Problems, 1974, chapter 23; on the normal
+ * equations, as in Bro and de Jong, 1997). The coefficient of a linearly dependent column stays 0.
  *
  * @param products sums over the rows of each pair of columns, [columns][columns]
- * @param targets sums over the rows of each column with what is to be explained, [columns]
+ * @param targets sums over the rows of each column times the observed value, [columns]
  */
 export function nonNegative(products: readonly Float64Array[], targets: Float64Array): Float64Array {
   const scale = products.map((row, i) => (row[i] > 0 ? 1 / Math.sqrt(row[i]) : 0));
@@ -11,7 +11,7 @@ export function nonNegative(products: readonly Float64Array[], targets: Float64A
   const b = targets.map((value, i) => value * scale[i]);
   const [x, passive] = [new Float64Array(b.length), new Set<number>()];
   const excluded = new Set(scale.flatMap((value, i) => (value === 0 ? [i] : [])));
-  // Each turn makes the error smaller, but for what rounding does: that must not go on for ever.
+  // Each turn reduces the error, except for rounding: the number of turns is bounded.
   for (let turn = 0; turn < 20 * b.length; turn++) {
     const entering = steepest(a, b, x, (i) => passive.has(i) || excluded.has(i));
     if (entering === undefined) break;
@@ -25,7 +25,7 @@ export function nonNegative(products: readonly Float64Array[], targets: Float64A
   return x.map((value, i) => value * scale[i]);
 }
 
-/** What would reduce the error most if it grew, unless nothing would. */
+/** The coefficient whose increase reduces the error most; undefined if none does. */
 function steepest(a: readonly Float64Array[], b: Float64Array, x: Float64Array, skip: (i: number) => boolean) {
   let [best, most]: [number | undefined, number] = [undefined, 1e-9 * Math.max(...b.map(Math.abs))];
   for (let i = 0; i < b.length; i++) {
@@ -36,7 +36,7 @@ function steepest(a: readonly Float64Array[], b: Float64Array, x: Float64Array, 
   return best;
 }
 
-/** Moves `x` to the best of the passive set in which all are above 0; those that would not be leave the set. */
+/** Moves `x` to the optimum over the passive set, from which coefficients that would not be positive are removed. */
 function settle(a: readonly Float64Array[], b: Float64Array, x: Float64Array, passive: Set<number>): boolean {
   for (;;) {
     const columns = [...passive].sort((i, j) => i - j);
@@ -56,7 +56,7 @@ function settle(a: readonly Float64Array[], b: Float64Array, x: Float64Array, pa
   }
 }
 
-/** Solves the equations of some columns (Cholesky); undefined if one of them is made up of the others. */
+/** Solves the normal equations of some columns (Cholesky); undefined if they are linearly dependent. */
 function solved(a: readonly Float64Array[], b: Float64Array, columns: readonly number[]): Float64Array | undefined {
   const n = columns.length;
   const lower = columns.map(() => new Float64Array(n));

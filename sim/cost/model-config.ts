@@ -5,7 +5,7 @@ import { quantisation } from "./quantisation.ts";
 /** A Hugging Face `config.json`, parsed. */
 export type ModelConfig = Readonly<Record<string, unknown>>;
 
-/** Fields that every architecture may have and that change neither sizes nor work. */
+/** Fields of any architecture that change neither sizes nor computation. */
 const harmless = new Set([
   ...["_name_or_path", "architectures", "auto_map", "transformers_version", "model_type", "use_cache", "unsloth_fixed"],
   ...["bos_token_id", "eos_token_id", "pad_token_id", "attention_dropout", "initializer_range", "pretraining_tp"],
@@ -14,28 +14,28 @@ const harmless = new Set([
   ...["_attn_implementation_autoset", "use_mrope", "sep_token_id"],
 ]);
 
-/** Fields that are read whatever the architecture. */
+/** Fields that are read for every architecture. */
 const common = [
   ...["hidden_size", "num_hidden_layers", "num_attention_heads", "num_key_value_heads", "vocab_size"],
   ...["intermediate_size", "tie_word_embeddings", "torch_dtype", "dtype", "quantization_config", "head_dim"],
 ];
 
 interface Architecture {
-  /** Fields of its own that are read ... */
+  /** Fields of this architecture that are read. */
   readonly reads?: readonly string[];
-  /** ... and those that change neither sizes nor work. */
+  /** Fields of this architecture that change neither sizes nor computation. */
   readonly ignores?: readonly string[];
-  /** Biases of the projections: of queries, keys and values, and of the output. */
+  /** The query, key and value projections have biases. */
   readonly qkvBias?: boolean;
-  /** Queries and keys are normalised, each head by the same weights. */
+  /** Queries and keys are normalised, with weights that all heads share. */
   readonly headNorm?: boolean;
-  /** Where the first layers, or all of them, are dense. */
+  /** Mixture of experts; undefined if all layers are dense. `extra`: further parameters of a router. */
   experts?(fields: Fields, layers: number): { experts: ExpertShape; denseLayers: number; extra: number } | undefined;
   window?(fields: Fields, layers: number): ModelShape["window"];
   readonly latent?: true;
-  /** Parameters of a layer that are like nobody else's: attention sinks. */
+  /** Each head has an attention sink, one parameter. */
   readonly sinks?: true;
-  /** An expert has biases. */
+  /** Experts have biases. */
   readonly expertBias?: true;
 }
 
@@ -114,7 +114,7 @@ const architectures: Readonly<Record<string, Architecture>> = {
   },
 };
 
-/** DeepSeek's: keys and values come from one short vector a token, which alone is stored (arXiv 2405.04434). */
+/** DeepSeek: multi-head latent attention, see `latentAttention`. */
 function deepseek(biasOfRouter: number): Architecture {
   return {
     latent: true,
@@ -145,13 +145,13 @@ function deepseek(biasOfRouter: number): Architecture {
   };
 }
 
-/** Architectures whose `config.json` is understood: values of `model_type`. */
+/** Supported architectures: values of `model_type`. */
 export const modelTypes: readonly string[] = Object.keys(architectures);
 
 /**
  * Reads a model's `config.json`.
- * @throws InputError that begins with `where`: a field is missing or wrong, the architecture is unknown, or there is a
- * field that nobody here knows and that may change how much the model computes or stores.
+ * @throws InputError that begins with `where`: a field is missing or wrong, or the architecture or a field is
+ * unknown; an unknown field could change how much the model computes or stores.
  */
 export function shapeOf(name: string, config: unknown, where: string): ModelShape {
   if (typeof config !== "object" || config === null || Array.isArray(config))
@@ -180,7 +180,7 @@ export function shapeOf(name: string, config: unknown, where: string): ModelShap
   const experts = mixture?.experts;
   const denseLayers = Math.min(layers, experts ? (mixture?.denseLayers ?? 0) : layers);
   if (experts && experts.active > experts.count)
-    throw new InputError(`${where}: ${experts.active} experts a token, of ${experts.count}`);
+    throw new InputError(`${where}: ${experts.active} experts per token, of ${experts.count}`);
 
   const mlpBias = fields.flag("mlp_bias", false) ? 2 * ffn + hidden : 0;
   const dense = 3 * hidden * ffn + mlpBias;
@@ -226,13 +226,13 @@ type Attention = Pick<ModelShape, "heads" | "kvHeads" | "keyDim" | "valueDim" | 
   parameters: number;
 };
 
-/** Heads with keys and values, of which several heads of queries may share one (GQA, arXiv 2305.13245). */
+/** Multi-head attention, in which several query heads may share a KV head (GQA, arXiv 2305.13245). */
 function headAttention(fields: Fields, hidden: number, architecture: Architecture): Attention {
   const heads = fields.count("num_attention_heads");
   const kvHeads = fields.count("num_key_value_heads", heads);
   const dim = fields.count("head_dim", hidden / heads);
   if (heads % kvHeads !== 0)
-    throw new InputError(`${fields.where}: ${heads} heads cannot share ${kvHeads} heads of keys and values`);
+    throw new InputError(`${fields.where}: ${heads} query heads cannot share ${kvHeads} KV heads`);
   const queries = heads * dim;
   const keys = kvHeads * dim;
   const allBias = fields.flag("attention_bias", false);
@@ -263,7 +263,7 @@ function windowIn(tokens: unknown, layers: number): ModelShape["window"] {
   return typeof tokens === "number" && tokens > 0 && layers > 0 ? { tokens, layers } : undefined;
 }
 
-/** Layers that `layer_types` says have a window; undefined if it is not there. */
+/** Number of sliding-window layers by `layer_types`; undefined if the field is absent. */
 function windowLayers(fields: Fields, layers: number): number | undefined {
   const types = fields.optional("layer_types");
   if (types === undefined || types === null) return undefined;
@@ -273,7 +273,7 @@ function windowLayers(fields: Fields, layers: number): number | undefined {
   return types.filter((type) => type === "sliding_attention").length;
 }
 
-/** Qwen's window is there only if it is used, and then in the layers from `max_window_layers` on. */
+/** Qwen: a window only with `use_sliding_window`, in the layers from `max_window_layers` on. */
 function qwenWindow(fields: Fields, layers: number): ModelShape["window"] {
   if (!fields.flag("use_sliding_window", false)) return undefined;
   const from = windowLayers(fields, layers) ?? layers - fields.count("max_window_layers", layers);
@@ -289,7 +289,7 @@ function numberType(fields: Fields): { bytes: number; compute: ComputeType } {
   );
 }
 
-/** Fields by name, checked. */
+/** Access to fields by name, with checks. */
 class Fields {
   readonly #config: ModelConfig;
   readonly where: string;
@@ -303,7 +303,7 @@ class Fields {
     return Object.hasOwn(this.#config, name) ? this.#config[name] : undefined;
   }
 
-  /** A whole number from 1; with a default that may be 0, from there. */
+  /** A whole number from 1, or from 0 if the default is 0. */
   count(name: string, otherwise?: number): number {
     const value = this.optional(name) ?? otherwise;
     const least = otherwise === 0 ? 0 : 1;
@@ -318,7 +318,7 @@ class Fields {
     throw new InputError(`${this.where}: ${name} is ${JSON.stringify(value)}, expected true or false`);
   }
 
-  /** For fields whose other values would mean a model that nobody has built yet. */
+  /** For fields of which only one value is supported. */
   mustBe(name: string, expected: number): void {
     const value = this.optional(name) ?? expected;
     if (value !== expected)

@@ -1,36 +1,36 @@
 /**
- * What a model is to a cost model and to memory: sizes of its matrices and of what it stores for a token. Matrices of
- * all layers together are counted once, in parameters; a layer's norms and biases are counted with them.
+ * The sizes of a model that step times and memory depend on. Parameters are counted over all layers together, norms and biases
+ * included.
  */
 export interface ModelShape {
   readonly name: string;
   readonly layers: number;
   readonly hidden: number;
   readonly vocabulary: number;
-  /** Heads of queries; each has `keyDim` numbers for a score and gives `valueDim` back. */
+  /** Query heads. A query and a key have `keyDim` numbers, a value has `valueDim`. */
   readonly heads: number;
   readonly kvHeads: number;
   readonly keyDim: number;
   readonly valueDim: number;
-  /** Numbers stored for a token in a layer: keys and values of all heads, or (MLA) what they are computed from. */
+  /** Numbers stored per token and layer: keys and values of all KV heads, or (MLA) the latent vector and the rotary key. */
   readonly kvNumbers: number;
-  /** Of which so many are what keys and values are made of (MLA): one head for all, which tensor parallelism copies. */
+  /** MLA: length of the latent vector, which all heads share and tensor parallelism replicates. */
   readonly latentDim?: number | undefined;
-  /** The first so many layers have one feed-forward network, of this inner width. */
+  /** Number of leading layers with a dense feed-forward network, and its inner width. */
   readonly denseLayers: number;
   readonly ffn: number;
-  /** The others have many, of which a router picks `active` for each token; `shared` ones are for every token. */
+  /** Mixture of experts in the other layers: `active` routed experts per token, and `shared` ones for every token. */
   readonly experts?: ExpertShape | undefined;
-  /** Layers that see no further back than this many tokens. */
+  /** Number of sliding-window layers, and their window. */
   readonly window?: { readonly tokens: number; readonly layers: number } | undefined;
   readonly tiedEmbeddings: boolean;
   readonly parameters: ParameterCounts;
-  /** Bytes of a number that is not quantised: embeddings, activations, keys and values. */
+  /** Bytes of a number that is not quantised: embeddings, activations, KV. */
   readonly numberBytes: number;
-  /** Bytes of a parameter of the layers' matrices, with the scales that quantised ones have. */
+  /** Bytes per parameter of the layers' matrices, scales of quantised weights included. */
   readonly weightBytes: number;
   readonly expertWeightBytes: number;
-  /** What matrices are multiplied in: `fp8` if weights and activations are, else the width of a number. */
+  /** Type of matrix products: `fp8` if weights and activations are quantised to it, else the model's type. */
   readonly compute: ComputeType;
 }
 
@@ -44,25 +44,25 @@ export interface ExpertShape {
 }
 
 export interface ParameterCounts {
-  /** All of them. */
+  /** All parameters. */
   readonly total: number;
-  /** Those that one token's way through the model uses, embeddings included. */
+  /** Parameters that one token uses, embeddings included. */
   readonly active: number;
-  /** The table that turns tokens into vectors, and (unless it is the same) the matrix that makes logits. */
+  /** The token embedding, and the output head (the same matrix if embeddings are tied). */
   readonly embedding: number;
   readonly head: number;
-  /** Of all layers, without the experts to choose from ... */
+  /** All layers, without routed experts. */
   readonly layers: number;
-  /** ... and one of these, in one layer. */
+  /** One routed expert of one layer. */
   readonly expert: number;
 }
 
-/** Layers with experts. */
+/** Number of layers with experts. */
 export function expertLayers({ experts, layers, denseLayers }: ModelShape): number {
   return experts ? layers - denseLayers : 0;
 }
 
-/** Bytes that the weights take, over all devices. */
+/** Bytes of all weights, over all devices. */
 export function weightBytesOf(shape: ModelShape): number {
   const { parameters, numberBytes, weightBytes, expertWeightBytes, experts } = shape;
   const own = shape.tiedEmbeddings ? parameters.embedding : parameters.embedding + parameters.head;

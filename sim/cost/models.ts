@@ -43,7 +43,7 @@ const size = (layers: number, hidden: number, ffn: number, heads: number) => ({
   num_attention_heads: heads,
 });
 
-/** What matters of the `config.json` of usual models, as published with their weights. */
+/** The relevant fields of `config.json` of common models, as published with their weights. */
 const configs: Readonly<Record<string, ModelConfig>> = {
   "llama-7b": { ...llama2, ...size(32, 4096, 11_008, 32) },
   "llama-13b": { ...llama2, ...size(40, 5120, 13_824, 40) },
@@ -108,7 +108,7 @@ const aliases: Readonly<Record<string, string>> = {
 
 export const modelNames: readonly string[] = Object.keys(configs);
 
-/** A usual model, by its short name or as its weights are called ("meta-llama/Llama-3.1-8B"). @throws InputError */
+/** A common model, by its short name or the name of its weights ("meta-llama/Llama-3.1-8B"). @throws InputError */
 export function modelNamed(name: string): ModelShape {
   const short = name
     .toLowerCase()

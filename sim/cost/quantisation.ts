@@ -1,9 +1,9 @@
 import { InputError } from "../../core/errors.ts";
 import type { ComputeType } from "./model-shape.ts";
 
-/** Bytes of a parameter, and what matrices are multiplied in where that is not what numbers are anyway. */
+/** Bytes per parameter, and the type of matrix products if quantisation changes it. */
 export interface Quantisation {
-  /** Of the layers' matrices, but for experts to choose from. Embeddings, and the matrix that makes logits, stay. */
+  /** The layers' matrices without routed experts. Embeddings and the output head are not quantised. */
   readonly weightBytes: number;
   readonly expertWeightBytes: number;
   readonly compute?: ComputeType;
@@ -12,7 +12,7 @@ export interface Quantisation {
 /**
  * Reads `quantization_config` of a model's `config.json`. Weights in groups have a scale of 16 bits each, and a zero
  * point of as many bits as a weight unless they are symmetric.
- * @throws InputError that begins with `where`: a method that is not known here, or a width that it cannot have.
+ * @throws InputError that begins with `where`: unknown method or bit width.
  */
 export function quantisation(config: unknown, numberBytes: number, where: string): Quantisation {
   if (config === undefined || config === null) return { weightBytes: numberBytes, expertWeightBytes: numberBytes };
@@ -26,7 +26,7 @@ export function quantisation(config: unknown, numberBytes: number, where: string
     case "fp8":
     case "fbgemm_fp8":
       return { weightBytes: 1, expertWeightBytes: 1, compute: "fp8" };
-    // Four bits, and a scale of eight for each 32 (OCP Microscaling); only experts are.
+    // Four bits, and an eight-bit scale for each 32 (OCP Microscaling); only experts are quantised.
     case "mxfp4":
       return { weightBytes: numberBytes, expertWeightBytes: (4 + 8 / 32) / 8 };
     case "bitsandbytes":
@@ -47,13 +47,13 @@ function grouped(bits: unknown, groupSize: unknown, symmetric: boolean, where: s
     throw new InputError(
       `${where}: quantization_config has weights of ${JSON.stringify(bits)} bits, expected 2, 3, 4 or 8`,
     );
-  // −1 or nothing: one scale a row, which is too few to count.
+  // −1 or absent: one scale per row, which is negligible.
   const scales = typeof groupSize === "number" && groupSize > 0 ? (16 + (symmetric ? 0 : bits)) / groupSize : 0;
   const weightBytes = (bits + scales) / 8;
   return { weightBytes, expertWeightBytes: weightBytes };
 }
 
-/** One group of layers that are all alike; what is to be ignored is counted as if it were like them. */
+/** One group of layers. Modules under `ignore` are counted as if they were quantised, too. */
 function compressedTensors(fields: Record<string, unknown>, where: string): Quantisation {
   const groups = Object.values(record(fields["config_groups"], `${where}: quantization_config.config_groups`));
   if (groups.length !== 1)
@@ -63,7 +63,7 @@ function compressedTensors(fields: Record<string, unknown>, where: string): Quan
   const stored = grouped(weights["num_bits"], weights["group_size"], weights["symmetric"] !== false, where);
   const activations = group["input_activations"];
   if (activations === undefined || activations === null) return stored;
-  // Eight bits of either kind are multiplied equally fast.
+  // int8 and fp8 products are equally fast.
   return { ...stored, compute: "fp8" };
 }
 

@@ -10,20 +10,20 @@ export interface RecordedSteps {
   readonly decodeTokens: readonly number[];
 }
 
-/** What a file holds: a run's steps, by replica. */
+/** The content of a file: the steps of a run, by replica. */
 export interface RecordedRun {
   readonly schema: "steps/1";
   readonly replicas: readonly RecordedSteps[];
 }
 
-/** A step is not the recorded one. */
+/** A step differs from the recorded one. */
 export class NotRecorded extends InputError {
   override name = "NotRecorded";
 }
 
 /**
- * Steps take what they took in a run: to tell whether another program, given the same times, decides the same. Each step
- * must compute as many tokens as it did there.
+ * Step times of a recorded run. With the same step times another program must make the same decisions; each step must compute as
+ * many tokens as the recorded one.
  */
 export class Recorded implements CostModel {
   readonly name = "recorded";
@@ -32,13 +32,13 @@ export class Recorded implements CostModel {
   readonly #where: string;
   #next = 0;
 
-  /** Errors begin with `where`. */
+  /** Error messages begin with `where`. */
   constructor(steps: RecordedSteps, where: string) {
     this.#steps = steps;
     this.#where = where;
   }
 
-  /** @throws NotRecorded at the first step that is not the recorded one. */
+  /** @throws NotRecorded at the first step that differs from the recorded one. */
   stepNs({ prefillTokens, decodeTokens }: Readonly<StepLoad>): Nanos {
     const step = this.#next++;
     const steps = this.#steps;
@@ -46,8 +46,8 @@ export class Recorded implements CostModel {
       throw new NotRecorded(`${this.#where}: step ${step} was not recorded, there are ${steps.durationNs.length}`);
     if (steps.prefillTokens[step] !== prefillTokens || steps.decodeTokens[step] !== decodeTokens)
       throw new NotRecorded(
-        `${this.#where}: step ${step} computes ${prefillTokens} tokens of prompts and ${decodeTokens} of answers, ` +
-          `recorded are ${steps.prefillTokens[step]} and ${steps.decodeTokens[step]}`,
+        `${this.#where}: step ${step} computes ${prefillTokens} prefill tokens and ${decodeTokens} decode tokens, ` +
+          `the recorded one ${steps.prefillTokens[step]} and ${steps.decodeTokens[step]}`,
       );
     return steps.durationNs[step];
   }
@@ -79,7 +79,7 @@ function checkSteps(steps: unknown, where: string): void {
   const columns = steps as Record<string, unknown>;
   const lengths = (["durationNs", "prefillTokens", "decodeTokens"] as const).map((name) => {
     const column = columns[name];
-    if (!Array.isArray(column)) throw new InputError(`${where}: ${name} is no list`);
+    if (!Array.isArray(column)) throw new InputError(`${where}: ${name} is not a list`);
     const least = name === "durationNs" ? 1 : 0;
     const wrong = column.findIndex((value) => !(Number.isSafeInteger(value) && value >= least));
     if (wrong >= 0)

@@ -6,29 +6,30 @@ import { kvLayerBytes } from "./kv-bytes.ts";
 import { expertLayers, type ModelShape } from "./model-shape.ts";
 
 /**
- * What an engine makes of a data sheet's figures. The same for all models and devices. Shares are above 0 and at most 1;
- * the ranges are those in which engines are found.
+ * The shares of a data sheet's rates that an engine reaches, the same for all models and devices. Shares are above 0 and at most
+ * 1; the ranges are those of real engines.
  */
 export interface Efficiency {
-  /** Share of memory bandwidth, reading weights, keys and values: 0.7 to 0.95. */
+  /** Share of memory bandwidth, reading weights and KV: 0.7 to 0.95. */
   readonly memory: number;
-  /** Share of matrix throughput, in the matrices of the layers: 0.5 to 0.9. */
+  /** Share of matrix throughput in the layers' matrices: 0.5 to 0.9. */
   readonly matrices: number;
-  /** How much of the shorter one of arithmetic and memory traffic hides behind the longer one, in matrices: 0.2 to 0.9. */
+  /** Share of the shorter one of arithmetic and memory traffic that overlaps with the longer one, in matrices: 0.2 to 0.9. */
   readonly overlap: number;
-  /** Share of matrix throughput, in attention: 0.25 to 0.7. */
+  /** Share of matrix throughput in attention: 0.25 to 0.7. */
   readonly attention: number;
   /** Share of the bandwidth of links to the host and between devices: 0.5 to 0.95. */
   readonly links: number;
-  /** Microseconds of a step in which the device waits for the engine: 0 to 5,000; little if it plans ahead. */
+  /** Microseconds per step in which the device waits for the engine: 0 to 5,000; few with asynchronous scheduling. */
   readonly stepUs: number;
-  /** Microseconds for devices to meet, twice a layer: 3 to 30. */
+  /** Latency of an all-reduce in microseconds, two per layer: 3 to 30. */
   readonly allReduceUs: number;
 }
 
 /**
  * `memory` and `matrices` are fitted to the first half of a recorded run of vLLM 0.19, given `overlap`, `attention` and
- * `stepUs`, which the run bears out but cannot tell apart from them (docs/fidelity.md). What is about links is usual.
+ * `stepUs`: the run agrees with these values but cannot identify all five (docs/fidelity.md). `links` and `allReduceUs` are
+ * typical values.
  */
 export const defaultEfficiency: Efficiency = {
   memory: 0.917,
@@ -50,31 +51,30 @@ export interface RooflineOptions {
   readonly efficiency?: Partial<Efficiency>;
 }
 
-/** Matrices are multiplied in tiles of so many tokens, or of fewer if all fit into a small one (cuBLAS, CUTLASS). */
+/** Tokens per tile of a matrix product, and of the small tile for fewer tokens (cuBLAS, CUTLASS). */
 const tileTokens = 128;
 const smallTileTokens = 32;
 
-/** Kernels of attention have tiles of so many rows, of one sequence's queries (FlashAttention-2 over block tables). */
+/** Rows of a tile of attention kernels, all of one sequence's queries (FlashAttention-2 over block tables). */
 const attentionRows = 64;
 
 /**
- * A step takes as long as its operators one after the other, each of which is limited by arithmetic or by memory (the
- * roofline: Williams et al., CACM 2009), and what the engine needs around them. Operators: matrices of the layers, experts,
- * attention of prompts, attention of answers, logits, what is done to each token between these, sums over devices, copies
- * and swaps.
+ * The duration of a step is the sum of its operators, each limited by arithmetic or by memory traffic (the roofline: Williams et
+ * al., CACM 2009), plus the engine's overhead. Operators: matrices of the layers, experts, prefill attention, decode attention,
+ * logits, elementwise kernels per token, all-reduce, block copies and swaps.
  *
- * In a step with prompts, answers go through the kernel that is made for many queries of a sequence: each has a tile of
- * its own with all but a few rows empty. That makes reading its keys and values as slow as computing with them.
+ * In a step with prefill, decodes run in the attention kernel for many queries per sequence: each of them occupies a tile whose
+ * rows are nearly all empty, so that the tile's arithmetic is as slow as reading the KV.
  */
 export class Roofline implements CostModel {
   readonly name = "roofline";
   readonly windowTokens: number | undefined;
-  // All in nanoseconds, for one of what the name says.
+  // All in nanoseconds per unit in the name.
   readonly #stepNs: number;
   readonly #weightsNs: number;
   readonly #tokenNs: number;
   readonly #vectorNs: number;
-  /** Distinct experts of a layer that so many tokens reach, if all are as likely; the last stands for all more. */
+  /** Expected number of distinct experts per layer, by tokens, if all are equally likely; the last one is for all more. */
   readonly #touched: Float64Array;
   readonly #expertWeightsNs: number;
   readonly #expertTokenNs: number;
@@ -96,7 +96,7 @@ export class Roofline implements CostModel {
   constructor({ shape, hardware, blockTokens, tensorParallel: devices = 1, ...rest }: RooflineOptions) {
     const efficiency = { ...defaultEfficiency, ...rest.efficiency };
     const { parameters, layers, hidden, vocabulary, heads, kvHeads, numberBytes, experts, latentDim } = shape;
-    // Of one device, in bytes and operations a nanosecond. Each has an equal share of the matrices and heads.
+    // Of one device, in bytes and operations per nanosecond. Each device has an equal share of the matrices and heads.
     const memory = (hardware.memoryBytesPerS * efficiency.memory) / 1e9;
     const plain = hardware.flops[numberBytes === 4 ? "fp32" : "bf16"] / 1e9;
     const compute = (hardware.flops[shape.compute] / 1e9) * efficiency.matrices;
@@ -122,7 +122,7 @@ export class Roofline implements CostModel {
     const context = kvBytes / memory;
     this.#contextNs = fullLayers * context;
     this.#windowContextNs = windowLayers * context;
-    // Answers read what is stored as it is. With MLA, all heads compute with the same numbers, always in their own kernel.
+    // With MLA, decodes compute on the latent vector itself, which all heads share, always in a kernel of their own.
     const perKey = latentDim === undefined ? shape.keyDim + shape.valueDim : shape.kvNumbers + latentDim;
     const decode = Math.max(context, (2 * heads * perKey) / devices / attend);
     const rows = { head: attentionRows, group: (attentionRows * kvHeads) / heads, query: 1 }[hardware.attentionTile];
@@ -134,13 +134,13 @@ export class Roofline implements CostModel {
 
     this.#headNs = (parameters.head * numberBytes) / devices / memory;
     this.#logitsNs = (2 * parameters.head) / devices / (plain * efficiency.matrices);
-    // Logits are written, read and widened to 32 bits, and read again for the largest one.
+    // Logits are written, converted to 32 bits, and read again for the argmax.
     this.#samplingNs = (vocabulary * (2 * numberBytes + 2 * 4)) / devices / memory;
 
-    const meetings = devices > 1 ? 2 * layers : 0;
-    this.#stepNs = (efficiency.stepUs + meetings * efficiency.allReduceUs) * 1e3;
-    // All hear from all: each sends and gets its share twice.
-    const summed = (meetings * 2 * ((devices - 1) / devices) * hidden * numberBytes) / link;
+    const allReduces = devices > 1 ? 2 * layers : 0;
+    this.#stepNs = (efficiency.stepUs + allReduces * efficiency.allReduceUs) * 1e3;
+    // All-reduce over a ring: each device sends and receives its share twice.
+    const summed = (allReduces * 2 * ((devices - 1) / devices) * hidden * numberBytes) / link;
     this.#vectorNs = vectorBytes(shape) / devices / memory + summed;
 
     this.#copyNs = (2 * blockTokens * layers * kvBytes) / memory;
@@ -171,13 +171,13 @@ export class Roofline implements CostModel {
     return Math.max(1, Math.round(ns));
   }
 
-  /** Of two that run side by side, the longer one and what does not hide behind it of the other. */
+  /** Duration of two overlapping activities: the longer one, plus the exposed share of the shorter one. */
   #longer(a: number, b: number): number {
     return a > b ? a + this.#exposed * b : b + this.#exposed * a;
   }
 }
 
-/** By tokens, up to where less than a thousandth of an expert is left. */
+/** Expected distinct experts by tokens, until less than a thousandth of an expert is missing. */
 function touchedExperts(count: number, active: number): Float64Array {
   const touched: number[] = [];
   for (let left = count; left > 1e-3; left *= 1 - active / count) touched.push(count - left);
@@ -186,9 +186,8 @@ function touchedExperts(count: number, active: number): Float64Array {
 }
 
 /**
- * Bytes that a token moves between matrices, in kernels that are fused as usual: two norms, each with the residual sum
- * before it (four hidden vectors), the turn of queries and keys, storing keys and values, what attention takes and gives, and the
- * product of gate and up (three inner vectors).
+ * Bytes per token of the elementwise kernels, fused as in common engines: two norms with their residual sums (four hidden vectors
+ * each), rotary embedding, storing KV, inputs and outputs of attention, and the product of gate and up (three inner vectors).
  */
 function vectorBytes(shape: ModelShape): number {
   const { layers, denseLayers, hidden, heads, keyDim, valueDim, kvNumbers, ffn, experts, numberBytes } = shape;

@@ -38,9 +38,9 @@ describe("what cannot be simulated is refused in one line, and nothing is writte
     // A model and its hardware.
     [
       "--model llama-3.1-405b --gpu rtx-4090",
-      /^llama-3\.1-405b does not fit: its weights take 756\.0 GiB a device, .* more than 0\.9 of the 24\.0 GiB of rtx-4090; --tp 64 would do$/,
+      /^llama-3\.1-405b does not fit: its weights are 756\.0 GiB per device; .* more than 0\.9 of the 24\.0 GiB of rtx-4090; --tp 64 is enough$/,
     ],
-    ["--model llama-3.1-70b", /; --tp 2 would do$/],
+    ["--model llama-3.1-70b", /; --tp 2 is enough$/],
     ["--model llama-3.1-8", 'no model "llama-3.1-8": did you mean "llama-3.1-8b"?'],
     ["--gpu h20", 'no GPU "h20": did you mean "h200"?'],
     ["--gpu none-such", /^no GPU "none-such": expected one of a100-40gb, /],

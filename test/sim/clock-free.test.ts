@@ -17,12 +17,12 @@ import {
   workloads,
 } from "../support/simulated.ts";
 
-/** So far apart that every request has ended when the next one comes. */
+/** The rows, so far apart that every request has ended when the next one arrives. */
 const apart = (rows: readonly Row[]): Trace => tracesOf(rows.map((row, i) => ({ ...row, at: i * 1_000_000 })))[0];
 const withoutTime = (line: string) => line.slice(line.indexOf(" ") + 1);
 
-/** What target `cache` decides, and what the simulator does. */
-function bothWays(trace: Trace, own: OwnSimulation, generation: "skip" | "step") {
+/** The decisions of target `cache` and of the simulator. */
+function onBothTargets(trace: Trace, own: OwnSimulation, generation: "skip" | "step") {
   const { router, ...config } = simulationConfigOf({
     ...own,
     events: true,
@@ -42,7 +42,7 @@ function bothWays(trace: Trace, own: OwnSimulation, generation: "skip" | "step")
   };
 }
 
-function expectSame({ replay, simulation }: ReturnType<typeof bothWays>): void {
+function expectSame({ replay, simulation }: ReturnType<typeof onBothTargets>): void {
   expect(simulation.lines).toEqual(replay.lines);
   expect(simulation.counters).toEqual(replay.counters);
   for (const name of ["hitBlocks", "hitTokens", "refused"] as const)
@@ -62,25 +62,31 @@ const configOf = ({ tokens, ...own }: { blockTokens: number; tokens: number | un
 });
 const runs = { numRuns: 80 };
 
-test.each(presets)("%s: with answers of one token, every decision is that of target cache", (_name, preset) => {
-  fc.assert(
-    fc.property(workloads({ answer: 1 }), sizes, (rows, size) => {
-      expectSame(bothWays(apart(rows), { preset, ...configOf(size) }, "skip"));
-    }),
-    runs,
-  );
-});
+test.each(presets)(
+  "%s: with outputs of one token, the simulator makes the decisions of target cache",
+  (_name, preset) => {
+    fc.assert(
+      fc.property(workloads({ answer: 1 }), sizes, (rows, size) => {
+        expectSame(onBothTargets(apart(rows), { preset, ...configOf(size) }, "skip"));
+      }),
+      runs,
+    );
+  },
+);
 
-test.each(presets)("%s: so it is with any answers that target cache writes step by step", (_name, preset) => {
-  fc.assert(
-    fc.property(workloads(), sizes, (rows, size) => {
-      expectSame(bothWays(apart(rows), { preset, ...configOf(size) }, "step"));
-    }),
-    runs,
-  );
-});
+test.each(presets)(
+  "%s: with outputs of any length, the simulator makes the decisions of target cache with generation by step",
+  (_name, preset) => {
+    fc.assert(
+      fc.property(workloads(), sizes, (rows, size) => {
+        expectSame(onBothTargets(apart(rows), { preset, ...configOf(size) }, "step"));
+      }),
+      runs,
+    );
+  },
+);
 
-test("so it is where a key stands for more than a token, and requests are of several namespaces", () => {
+test("the simulator makes the decisions of target cache for content-id traces and several namespaces", () => {
   const cases = fc.record({
     world: worlds({ maxAsks: 20, namespaces: 2, related: true }),
     preset: fc.constantFrom(...presetRegistry.all),
@@ -92,7 +98,7 @@ test("so it is where a key stands for more than a token, and requests are of sev
     fc.property(cases, ({ world, preset, units, blocks, longer }) => {
       const [trace] = traceOf(world);
       const { arrivalNs, outputTokens, maxOutputTokens, unitTokens } = trace;
-      // Answers whose tokens are not known may be as long as one likes.
+      // Without token ids, outputs may have any length.
       const times = unitTokens === 1 ? 1 : longer;
       const slow = {
         ...trace,
@@ -100,23 +106,23 @@ test("so it is where a key stands for more than a token, and requests are of sev
         outputTokens: outputTokens.map((count) => count * times),
         maxOutputTokens: maxOutputTokens.map((count) => count * times),
       };
-      expectSame(bothWays(slow, { preset, blocks, blockTokens: units * unitTokens }, "step"));
+      expectSame(onBothTargets(slow, { preset, blocks, blockTokens: units * unitTokens }, "step"));
     }),
     { numRuns: 300 },
   );
 });
 
-test.each(evictions)("under %s, every decision is that of target cache", (policy) => {
+test.each(evictions)("under %s, the simulator makes the decisions of target cache", (policy) => {
   fc.assert(
     fc.property(workloads(), sizes, fc.constantFrom("false", "true"), (rows, size, generated) => {
       const own = { policy, ...configOf(size), rules: { "cache-generated": generated } };
-      expectSame(bothWays(apart(rows), own, "step"));
+      expectSame(onBothTargets(apart(rows), own, "step"));
     }),
     runs,
   );
 });
 
-/** What was found, stored and evicted, each in its order, whichever blocks it was in. */
+/** The hits, publications and evictions, each in their order, without block numbers. */
 function contentsOf(lines: readonly string[]): Record<string, string[]> {
   const of = (kind: string) =>
     lines
@@ -126,24 +132,24 @@ function contentsOf(lines: readonly string[]): Record<string, string[]> {
   return { hit: of("hit"), publish: of("publish"), evict: of("evict") };
 }
 
-// Target cache takes all blocks of an answer at once, where a real step takes one when it needs it: so a block is published
-// before or after another one is evicted, and freed blocks go out in another order. Two things make more of a difference:
-// answers that are not cached take no blocks there, so that they displace nothing; and where a block of an answer gives way,
-// while the answer grows, to one that has been stored before, it is free again for the next one.
-const atOneStroke = presets.filter(([, { index, rules: own }]) => {
+// Target `cache` allocates all blocks of an output at once, a real step one block when it is needed: publications and evictions
+// are interleaved in another order, and so are allocations of freed blocks. Two rules change more than the order: outputs that
+// are not cached are allocated no blocks in target `cache`, so that they evict nothing; and where a new output block is replaced by
+// a cached block of the same content while the output grows, it is free for the next one.
+const atOnce = presets.filter(([, { index, rules: own }]) => {
   const { publish, duplicates } = resolveRules(index.defaults ?? {}, own);
-  const givesWay = publish !== "finish" && (duplicates === "swap" || duplicates === "share");
-  return index.supports["cache-generated"] !== undefined && !givesWay;
+  const isReplaced = publish !== "finish" && (duplicates === "swap" || duplicates === "share");
+  return index.supports["cache-generated"] !== undefined && !isReplaced;
 });
 
-test.each(atOneStroke)(
-  "%s: where answers are cached and fit, target cache finds, stores and evicts the same at one stroke",
+test.each(atOnce)(
+  "%s: if outputs are cached and fit, target cache has the same hits, publications and evictions without generation by step",
   (_name, preset) => {
     const blocks = fc.option(fc.integer({ min: 50, max: 90 }), { nil: undefined });
     fc.assert(
       fc.property(workloads({ answer: 10 }), blocks, fc.constantFrom(1, 2, 4), (rows, tokens, blockTokens) => {
         const own = { preset, blockTokens, blocks: tokens && Math.ceil(tokens / blockTokens), scheduler: "naive" };
-        const both = bothWays(apart(rows), { ...own, rules: { "cache-generated": "true" } }, "skip");
+        const both = onBothTargets(apart(rows), { ...own, rules: { "cache-generated": "true" } }, "skip");
         expect(contentsOf(both.simulation.lines)).toEqual(contentsOf(both.replay.lines));
         expect(outcome(both.simulation.simulation, "hitTokens")).toEqual([...both.replay.requests.hitTokens]);
       }),

@@ -9,9 +9,9 @@ import { type Simulation, type SimulationConfig, simulate } from "../../sim/simu
 import { chatSource } from "../../traces/generate.ts";
 import { digestOf } from "../support/logs.ts";
 
-/** Everything that fits is in every step; what can never fit is refused. */
-const everybody: SchedulerPlugin = {
-  name: "everybody",
+/** Puts every sequence that fits into every step; refuses requests that can never fit. */
+const greedy: SchedulerPlugin = {
+  name: "greedy",
   about: "everything that fits",
   source: "this test",
   create: () => ({
@@ -33,7 +33,7 @@ const everybody: SchedulerPlugin = {
   }),
 };
 
-/** A millisecond a step, and 20 µs for every token of a prompt: 50,000 tokens/s. */
+/** A millisecond per step, and 20 µs per prefill token: 50,000 tokens/s. */
 const cost: CostModel = { name: "test", stepNs: ({ prefillTokens }) => 1_000_000 + 20_000 * prefillTokens };
 
 const blockTokens = 16;
@@ -46,7 +46,7 @@ const config: SimulationConfig = {
   blocks: 1500,
   rules: {},
   seed: 1,
-  scheduler: everybody,
+  scheduler: greedy,
   cost: () => cost,
   events: true,
 };
@@ -61,17 +61,17 @@ const digestsOf = (simulation: Simulation) => simulation.replicas.map(({ log }) 
 
 const hitRatioOf = (simulation: Simulation) => {
   const { replicas } = new Metrics(simulation).cluster();
-  const sum = (figure: "hitTokens" | "lookupTokens") => replicas.reduce((total, each) => total + each[figure], 0);
+  const sum = (metric: "hitTokens" | "lookupTokens") => replicas.reduce((total, each) => total + each[metric], 0);
   return sum("hitTokens") / sum("lookupTokens");
 };
 
 const chat = await readTrace(chatSource({ requests: 1500, sessionsPerS: 20, thinkS: 10 }));
 
-/** For what compares whole logs. */
+/** For comparisons of whole logs. */
 const few = await readTrace(chatSource({ requests: 250, sessionsPerS: 40, thinkS: 2, systemPrompts: 10 }));
 
 describe.each(routerRegistry.all.map((router) => [router.name, router] as const))("with router %s", (_name, router) => {
-  test("each of 64 replicas serves what it gets, and every request is served by one", () => {
+  test("every request is served by the one of 64 replicas that it is routed to", () => {
     const ends = new Int32Array(chat.requestCount);
     const endedOn = new Int32Array(chat.requestCount);
     const simulation = clusterOf(chat, 64, router, {
@@ -101,18 +101,18 @@ describe.each(routerRegistry.all.map((router) => [router.name, router] as const)
     expect(replicas.map((each) => each.hitTokens)).toEqual(hitTokens);
   });
 
-  test("one replica does what it does without a router", () => {
+  test("one replica makes the same decisions with and without a router", () => {
     const alone = simulate(few, { ...config, replicas: 1 });
     expect(digestsOf(clusterOf(few, 1, router))).toEqual(digestsOf(alone));
   });
 
-  test("the same seed gives the same logs, also if every single step is planned", () => {
+  test("the same seed gives the same logs, also if every step is planned", () => {
     const logs = digestsOf(clusterOf(few, 4, router, { blocks: 300 }));
     expect(digestsOf(clusterOf(few, 4, router, { blocks: 300 }))).toEqual(logs);
     expect(digestsOf(clusterOf(few, 4, router, { blocks: 300, everyStep: true }))).toEqual(logs);
   });
 
-  test("the router hears once of every end, and where it was", () => {
+  test("the router is notified once of the end of every request, with its replica", () => {
     const inner = routerOf(router, 4);
     const open = new Map<number, number>();
     simulate(chat, {
@@ -140,24 +140,24 @@ describe("on chat traffic over 8 replicas", () => {
   const roundRobin = hitRatioOf(of("round-robin"));
 
   test.each(["prefix-affinity", "session-affinity", "dynamo-kv", "consistent-hash"])(
-    "%s finds more in the caches than round robin does",
+    "%s has a higher hit ratio than round robin",
     (name) => {
       expect(hitRatioOf(of(name))).toBeGreaterThan(1.2 * roundRobin);
     },
   );
 
-  test("prefixes that go where they are stored are stored less often", () => {
+  test("prefix-affinity caches fewer copies than round robin", () => {
     const duplicated = (name: string) => new Metrics(of(name)).cluster().duplicated;
     expect(duplicated("prefix-affinity")).toBeLessThan(duplicated("round-robin"));
   });
 
-  test("round robin gives every replica as many requests", () => {
+  test("round robin routes equally many requests to every replica", () => {
     const { replicas } = new Metrics(of("round-robin")).cluster();
     for (const { requests } of replicas) expect(Math.abs(requests - chat.requestCount / 8)).toBeLessThanOrEqual(1);
   });
 });
 
-test.each([8, -1, 0.5, Number.NaN])("a router that names replica %d of 8 is told so", (to) => {
+test.each([8, -1, 0.5, Number.NaN])("a router that chooses replica %d of 8 is refused", (to) => {
   expect(() => simulate(chat, { ...config, replicas: 8, router: { route: () => to } })).toThrow(
     `the router chose replica ${to} of 8`,
   );

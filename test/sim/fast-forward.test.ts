@@ -22,8 +22,8 @@ import {
 
 const publish = ["allocation", "step", "chunk", "finish"] as const;
 
-/** Both ways through the same requests say the same, to the byte. */
-function expectInvisible(rows: readonly Row[], coefficients: Coefficients, own: OwnSimulation): void {
+/** A run with repeated steps equals, byte for byte, a run that plans every step. */
+function expectSame(rows: readonly Row[], coefficients: Coefficients, own: OwnSimulation): void {
   const run = (everyStep: boolean) =>
     everythingOf(simulated(rows, { events: true, ...own, cost: linearCost(coefficients), everyStep }));
   expect(run(false)).toEqual(run(true));
@@ -47,7 +47,7 @@ const blocksOf = ({ blockTokens, tokens }: { blockTokens: number; tokens: number
   tokens === undefined ? undefined : Math.max(1, Math.ceil(tokens / blockTokens));
 
 test.each(schedulerRegistry.all.map(({ name }) => [name]))(
-  "with scheduler %s, steps that are taken at once are as if each had been planned",
+  "with scheduler %s, repeated steps are as if each had been planned",
   (scheduler) => {
     const rules = fc.record({
       publish: fc.constantFrom(...publish),
@@ -57,7 +57,7 @@ test.each(schedulerRegistry.all.map(({ name }) => [name]))(
     fc.assert(
       fc.property(workloads(), costs, settings, clusters, rules, (rows, cost, setting, cluster, rules) => {
         const { loop, speed, ...rest } = cluster;
-        expectInvisible(rows, cost, {
+        expectSame(rows, cost, {
           ...{ scheduler, rules, ...setting, ...rest, blocks: blocksOf(setting) },
           arrivals: { loop, speed },
         });
@@ -68,19 +68,19 @@ test.each(schedulerRegistry.all.map(({ name }) => [name]))(
 );
 
 test.each(presetRegistry.all.map((preset) => [preset.name, preset] as const))(
-  "with preset %s, steps that are taken at once are as if each had been planned",
+  "with preset %s, repeated steps are as if each had been planned",
   (_name, preset) => {
     const scheduler = fc.constantFrom(...schedulerRegistry.all.map(({ name }) => name));
     fc.assert(
       fc.property(workloads(), costs, settings, scheduler, (rows, cost, setting, scheduler) => {
-        expectInvisible(rows, cost, { preset, scheduler, ...setting, blocks: blocksOf(setting) });
+        expectSame(rows, cost, { preset, scheduler, ...setting, blocks: blocksOf(setting) });
       }),
       { numRuns: 40 },
     );
   },
 );
 
-test("so it is where a key stands for more than a token, and requests are of several namespaces", () => {
+test("repeated steps are as if each had been planned, for content-id traces and several namespaces", () => {
   const cases = fc.record({
     world: worlds({ maxAsks: 20, namespaces: 2, related: true }),
     preset: fc.constantFrom(...presetRegistry.all),
@@ -94,7 +94,7 @@ test("so it is where a key stands for more than a token, and requests are of sev
     fc.property(cases, costs, ({ world, longer, gapNs, units, ...own }, cost) => {
       const [trace] = traceOf(world);
       const { arrivalNs, outputTokens, maxOutputTokens, unitTokens } = trace;
-      // Answers whose tokens are not known may be as long as one likes.
+      // Without token ids, outputs may have any length.
       const times = unitTokens === 1 ? 1 : longer;
       const other = {
         ...trace,
@@ -110,7 +110,7 @@ test("so it is where a key stands for more than a token, and requests are of sev
   );
 });
 
-test("fuzz found: who waits for room that a preemption makes is looked at before the next step", () => {
+test("fuzz found: a request that waits for blocks is reconsidered in the step after a preemption", () => {
   const rows: Row[] = [
     { at: 0, prompt: 1, answer: 16 },
     { at: 0, prompt: 1, answer: 12 },
@@ -125,7 +125,7 @@ test("fuzz found: who waits for room that a preemption makes is looked at before
   expect(everythingOf(atOnce)).toEqual(everythingOf(single));
 });
 
-test("fuzz found: what comes back from the host may be a hit for who waits, and is looked for before the next step", () => {
+test("fuzz found: a waiting request is reconsidered in the step after a swap-in, whose blocks may be hits", () => {
   const rows: Row[] = [
     { at: 0, prompt: 3, answer: 12 },
     { at: 0, prompt: [1, 2, 3, 4], answer: 9 },
@@ -159,8 +159,8 @@ test.each(["fcfs-chunked", "fcfs", "past-future"])(
   },
 );
 
-test("fuzz found: nobody is held up by who was refused in the same plan", () => {
-  // The first one's answer outgrows the cache; the second one, which shares its blocks, has seat and tokens for itself alone.
+test("fuzz found: a request is not delayed by one that was refused in the same plan", () => {
+  // The first one's output outgrows the cache; the second one, which shares its blocks, then has the whole batch and token budget.
   const rows: Row[] = [
     { at: 0, prompt: [1, 1, 1, 1, 5, 6, 7, 8], answer: 6 },
     { at: 0, prompt: [1, 1, 1], answer: [1, 2, 3, 4, 5] },
@@ -176,7 +176,7 @@ test("fuzz found: nobody is held up by who was refused in the same plan", () => 
   expect(everythingOf(atOnce)).toEqual(everythingOf(single));
 });
 
-test("fuzz found: a cached prompt that is evicted for an answer may be let in again by chunks", () => {
+test("fuzz found: a cached prompt that is evicted for an output may be admitted again in chunks", () => {
   const rows: Row[] = [
     { at: 0, prompt: 21, answer: 31 },
     { at: 1, prompt: 11, answer: 23 },
@@ -191,7 +191,7 @@ test("fuzz found: a cached prompt that is evicted for an answer may be let in ag
   expect(everythingOf(atOnce)).toEqual(everythingOf(single));
 });
 
-test("who waits for room that an operator makes during a step is looked at before the next one", () => {
+test("a request that waits for blocks is reconsidered in the step after an operator evicts blocks", () => {
   const rows: Row[] = [
     { at: 0, prompt: 17, answer: 1 },
     { at: 15, prompt: 1, answer: 14 },
@@ -223,16 +223,16 @@ test("who waits for room that an operator makes during a step is looked at befor
   expect(everythingOf(run(false))).toEqual(everythingOf(single));
 });
 
-test("it does take steps at once", () => {
-  let told = 0;
+test("60 steps of a decode are repeated in a few events", () => {
+  let notified = 0;
   const rows = [{ prompt: 5, answer: 60 }];
-  const simulation = simulated(rows, { blockTokens: 64, observers: [{ steps: () => told++ }] });
+  const simulation = simulated(rows, { blockTokens: 64, observers: [{ steps: () => notified++ }] });
   expect(simulation.replicas[0].stepCount).toBe(60);
-  expect(told).toBeLessThan(6);
+  expect(notified).toBeLessThan(6);
 });
 
-test("a copy is paid for once, however many steps follow that are taken at once", () => {
-  // The second one has the logits of the first one's prompt, and a copy of its last block before it writes to it.
+test("the cost of a copy is in one step, not in the steps that repeat it", () => {
+  // The second one uses the stored logits of the first one's prompt; its last block is copied before it is written to.
   const own: OwnSimulation = {
     ...{ preset: presetRegistry.get("roseinfer"), scheduler: "online", blockTokens: 64 },
     cost: linearCost({ fixed: 10, copiedBlocks: 1000 }),
@@ -249,7 +249,7 @@ test("a copy is paid for once, however many steps follow that are taken at once"
   }
 });
 
-test("a replica goes no further at once than to where another one's step may bring it a turn", () => {
+test("a replica repeats steps only until another replica's step may cause an arrival", () => {
   const rows: Row[] = [
     { at: 0, prompt: 4, answer: 40 },
     { at: 0, prompt: 4, answer: 4, session: 1 },
@@ -261,7 +261,7 @@ test("a replica goes no further at once than to where another one's step may bri
   };
   for (const everyStep of [false, true]) {
     const simulation = simulated(rows, { ...own, everyStep });
-    // The second one ends at 40; its next turn goes to the first replica, which begins a step every 10 ns.
+    // The second one ends at 40; its next turn is routed to the first replica, which starts a step every 10 ns.
     expect(outcome(simulation, "finishedNs")).toEqual([400, 40, 60]);
     expect(outcome(simulation, "admittedNs")).toEqual([0, 0, 50]);
   }

@@ -37,7 +37,7 @@ const clusters: fc.Arbitrary<OwnSimulation> = fc
     return { ...own, blocks, arrivals: { loop } };
   });
 
-/** Every law of a run, over any cluster. */
+/** Checks a law on runs of random workloads, costs and clusters. */
 function law(
   check: (simulation: Simulation, rows: readonly Row[], own: OwnSimulation) => void,
   own: OwnSimulation = {},
@@ -51,10 +51,10 @@ function law(
   );
 }
 
-/** By request: whether it was served to its end. */
-const isServed = (simulation: Simulation) => outcome(simulation, "refused").map((refused) => refused === 0);
+/** Per request: whether it finished. */
+const isFinished = (simulation: Simulation) => outcome(simulation, "refused").map((refused) => refused === 0);
 
-test("nobody knows how long an answer will be until it has ended", () => {
+test("no decision depends on an output length before that request has finished", () => {
   let compared = 0;
   fc.assert(
     fc.property(
@@ -69,7 +69,7 @@ test("nobody knows how long an answer will be until it has ended", () => {
           id === longer ? { ...row, answer: [...(row.answer as number[]), ...Array(more).fill(0)] } : row,
         );
         const schedulerOptions = cluster.scheduler === "fcfs" ? { swap: 1 } : {};
-        // Contents are numbered by first appearance, answers among them: with a longer one a hash of numbers is another hash.
+        // Content ids are numbered by first appearance, outputs included: a longer output changes the hashes of later ids.
         const router = cluster.router === "consistent-hash" ? "round-robin" : cluster.router;
         const config = { ...cluster, router, schedulerOptions, cost: linearCost(cost) };
         const [shorter, other] = [simulated(rows, config), simulated(others, config)];
@@ -87,13 +87,13 @@ test("nobody knows how long an answer will be until it has ended", () => {
   expect(compared).toBeGreaterThan(3000);
 });
 
-test("every request finishes, or is refused for a reason, and never goes back in time", () => {
+test("every request finishes or is refused with a reason, and its times are in order", () => {
   law((simulation, rows) => {
     const names = ["arrivalNs", "admittedNs", "firstTokenNs", "finishedNs"] as const;
     const [arrival, admitted, first, finished] = names.map((name) => outcome(simulation, name));
-    isServed(simulation).forEach((served, id) => {
-      // Whoever was refused may never have been admitted, or have begun its answer.
-      const times = [arrival[id], admitted[id], first[id], finished[id]].filter((time) => served || time >= 0);
+    isFinished(simulation).forEach((isFinished, id) => {
+      // A refused request may not have been admitted, or have no output token.
+      const times = [arrival[id], admitted[id], first[id], finished[id]].filter((time) => isFinished || time >= 0);
       expect(times).toEqual([...times].sort((a, b) => a - b));
       expect(arrival[id]).toBeGreaterThanOrEqual(0);
       expect(finished[id]).toBeGreaterThanOrEqual(arrival[id]);
@@ -106,21 +106,21 @@ test("every request finishes, or is refused for a reason, and never goes back in
   });
 });
 
-test("tokens in are those computed and those found, tokens out those of the answers", () => {
+test("prompt tokens are computed or hits, and generated tokens are the output tokens", () => {
   law((simulation) => {
-    const served = isServed(simulation);
+    const finished = isFinished(simulation);
     const preemptions = outcome(simulation, "preemptions");
-    // What was computed again, or for nothing, has no place in this sum.
-    fc.pre(served.every(Boolean) && preemptions.every((count) => count === 0));
+    // Recomputed tokens, and those of refused requests, are not in this sum.
+    fc.pre(finished.every(Boolean) && preemptions.every((count) => count === 0));
     const input = sum(outcome(simulation, "inputTokens"));
     const output = sum(outcome(simulation, "outputTokens"));
     const hits = sum(outcome(simulation, "hitTokens"));
     const admitted = simulation.replicas.map(({ cache }) => cache.counters.hitTokens);
     expect(sum(admitted)).toBe(hits);
     expect(totalOf(simulation, "generatedTokens")).toBe(output);
-    // All of an answer but its last token is computed; of a prompt that was found to its end the last token is, again.
+    // Every output token but the last one is computed, and the last token of a prompt that is a full hit.
     const again = simulation.replicas[0].cache.rules["full-hit"] === "stored-logits" ? 0 : fullHits(simulation);
-    expect(totalOf(simulation, "computedTokens")).toBe(input - hits + (output - served.length) + again);
+    expect(totalOf(simulation, "computedTokens")).toBe(input - hits + (output - finished.length) + again);
   });
 });
 
@@ -129,7 +129,7 @@ const fullHits = (simulation: Simulation) => {
   return outcome(simulation, "hitTokens").filter((hits, id) => hits === inputTokens[id]).length;
 };
 
-test("a replica does one step at a time, and is busy as long as they take together", () => {
+test("a replica runs one step at a time, and its busy time is the sum of their durations", () => {
   const ends = new Map<number, number>();
   const busyNs = new Map<number, number>();
   const steps = new Map<number, number>();
@@ -161,15 +161,15 @@ test("a replica does one step at a time, and is busy as long as they take togeth
   );
 });
 
-test("Little's law: what waits and runs, summed over time, is how long all requests were there", () => {
+test("Little's law: waiting and running requests, integrated over time, are the sum of all latencies", () => {
   law((simulation) => {
     const arrival = outcome(simulation, "arrivalNs");
-    const there = sum(outcome(simulation, "finishedNs").map((finished, id) => finished - arrival[id]));
-    expect(integralOf(simulation, "waiting") + integralOf(simulation, "running")).toBe(there);
+    const latency = sum(outcome(simulation, "finishedNs").map((finished, id) => finished - arrival[id]));
+    expect(integralOf(simulation, "waiting") + integralOf(simulation, "running")).toBe(latency);
   });
 });
 
-test("at any time every block is free, private, idle or held", () => {
+test("at any time every block is free, private, idle or referenced", () => {
   law((simulation, _rows, { blocks }) => {
     const names = ["freeBlocks", "privateBlocks", "idleBlocks", "heldBlocks"] as const;
     for (const name of names) expect(Math.min(...simulation.series.levels[name])).toBeGreaterThanOrEqual(0);
@@ -180,7 +180,7 @@ test("at any time every block is free, private, idle or held", () => {
   });
 });
 
-/** The totals of the series by another way. */
+/** The totals of the series equal those of the outcomes and counters. */
 function expectTotals(simulation: Simulation): void {
   const { count } = simulation.arrivals;
   const counters = simulation.replicas.map(({ cache }) => cache.counters);
@@ -194,18 +194,18 @@ function expectTotals(simulation: Simulation): void {
   expect(sum(outcome(simulation, "hitBlocks"))).toBe(sum(counters.map(({ hitBlocks }) => hitBlocks)));
 }
 
-test("the series comes to the totals of the outcomes and of the counters", () => {
+test("the totals of the series are those of the outcomes and of the counters", () => {
   law((simulation) => expectTotals(simulation));
 });
 
-test("also in a run so long that its intervals are joined", () => {
+test("the totals of the series are right in a run so long that its intervals are merged", () => {
   fc.assert(
     fc.property(workloads({ gap: 20_000_000_000 }), clusters, (rows, own) => {
       const simulation = simulated(rows, { ...own, cost: linearCost({ fixed: 70_000_001, prefillTokens: 1_234_567 }) });
       expectTotals(simulation);
       const arrival = outcome(simulation, "arrivalNs");
-      const there = sum(outcome(simulation, "finishedNs").map((finished, id) => finished - arrival[id]));
-      expect(integralOf(simulation, "waiting") + integralOf(simulation, "running")).toBe(there);
+      const latency = sum(outcome(simulation, "finishedNs").map((finished, id) => finished - arrival[id]));
+      expect(integralOf(simulation, "waiting") + integralOf(simulation, "running")).toBe(latency);
       const { startNs, intervalNs, count } = simulation.series;
       expect(count).toBe(Math.ceil((simulation.nowNs - startNs + 1) / intervalNs));
     }),
@@ -217,7 +217,7 @@ test("every invariant holds after every plan and every commit", () => {
   law(() => {}, { audit: true });
 });
 
-test("the same requests and seed give the same run, to the byte", () => {
+test("the same requests and seed give the same run, byte for byte", () => {
   fc.assert(
     fc.property(workloads(), costs, clusters, (rows, cost, own) => {
       const run = () => everythingOf(simulated(rows, { ...own, events: true, cost: linearCost(cost) }));
@@ -227,7 +227,7 @@ test("the same requests and seed give the same run, to the byte", () => {
   );
 });
 
-test("simulations that run side by side have nothing to do with each other", () => {
+test("simulations that run interleaved do not affect each other", () => {
   fc.assert(
     fc.property(workloads(), clusters, workloads(), clusters, (rows, own, others, other) => {
       const alone = everythingOf(simulated(rows, { ...own, events: true }));

@@ -2,21 +2,21 @@ import { expect, test } from "vitest";
 import { seededRandom } from "../../core/random.ts";
 import { linearCost, outcome, type Row, simulated } from "../support/simulated.ts";
 
-/** Arrivals at random, `meanNs` apart in the mean. */
+/** Poisson arrivals with a mean gap of `meanNs`. */
 function poisson(count: number, meanNs: number, seed: number): number[] {
   const random = seededRandom(seed);
   let at = 0;
   return Array.from({ length: count }, () => (at += Math.round(-Math.log(1 - random.unit()) * meanNs)));
 }
 
-/** One request at a time, which takes so long. */
+/** One server with a constant service time. */
 const served = (arrivals: readonly number[], serviceNs: number) =>
   simulated(
     arrivals.map((at): Row => ({ at, prompt: 1 })),
     { scheduler: "naive", index: "none", cost: linearCost({ fixed: serviceNs }) },
   );
 
-test("one server, constant service: every wait is Lindley's, to the nanosecond", () => {
+test("one server, constant service time: every wait is that of Lindley's recursion, to the nanosecond", () => {
   const serviceNs = 1_000_003;
   const arrivals = poisson(3000, 1_300_000, 5);
   const simulation = served(arrivals, serviceNs);
@@ -27,7 +27,7 @@ test("one server, constant service: every wait is Lindley's, to the nanosecond",
   expect(outcome(simulation, "finishedNs")).toEqual(arrivals.map((at, i) => at + waits[i] + serviceNs));
 });
 
-test.each([0.3, 0.6, 0.8])("M/D/1 at a load of %d waits as Pollaczek and Khinchine say", (load) => {
+test.each([0.3, 0.6, 0.8])("M/D/1 at a load of %d has the mean wait of the Pollaczek–Khinchine formula", (load) => {
   const serviceNs = 1_000_000;
   const arrivals = poisson(60_000, serviceNs / load, 11);
   const admitted = outcome(served(arrivals, serviceNs), "admittedNs");

@@ -17,11 +17,11 @@ const times = (simulation: ReturnType<typeof simulated>) => {
   return columns[0].map((_, id) => columns.map((column) => column[id]));
 };
 
-// Tokens of a beginning that several have in common.
+// A prefix that several prompts have in common.
 const shared = [1, 2, 3, 4, 5, 6, 7, 8];
 
 test("five requests, one at a time", () => {
-  // A step takes 10 ns, 3 for each token of a prompt and 1 for each token that an answer reads. Blocks have 4 tokens.
+  // A step takes 10 ns, 3 per prefill token and 1 per token that a decode reads. Blocks have 4 tokens.
   const cost = linearCost({ fixed: 10, prefillTokens: 3, decodeContextTokens: 1 });
   const rows: Row[] = [
     { at: 0, prompt: [...shared, 20], answer: 3 },
@@ -34,11 +34,11 @@ test("five requests, one at a time", () => {
   expect(times(simulation)).toEqual([
     // A computes 9 tokens: 10 + 27 = 37. Its second token reads 10: 20 more; its third reads 11: 21 more.
     [0, 0, 37, 78],
-    // B finds 8 of its 10 tokens at 78, when A has ended, and computes two: 16.
+    // B has 8 of its 10 tokens as hits at 78, when A finishes, and computes two: 16.
     [5, 78, 94, 94],
-    // C would need ten blocks of the six there are; its turn comes at 94.
+    // C needs ten blocks of six; it is refused when it is the first in the queue, at 94.
     [50, -1, -1, 94],
-    // D finds all of its prompt, computes the last token again (13), and reads 9 for its second one (19).
+    // D has a full hit, computes the last prompt token again (13), and reads 9 tokens for its second output token (19).
     [120, 120, 133, 152],
     // E computes two tokens (16) and reads 3 (13).
     [500, 500, 516, 529],
@@ -51,7 +51,7 @@ test("five requests, one at a time", () => {
 });
 
 test("five requests in one batch, prompts in chunks", () => {
-  // A step of at most 8 tokens takes 100 ns and 1 for each of its tokens.
+  // A step of at most 8 tokens takes 100 ns and 1 per token.
   const cost = linearCost({ fixed: 100, prefillTokens: 1, decodeTokens: 1 });
   const rows: Row[] = [
     { at: 0, prompt: 4, answer: 4 },
@@ -66,10 +66,10 @@ test("five requests in one batch, prompts in chunks", () => {
     cost,
   });
   expect(times(simulation)).toEqual([
-    //   0 –108: A's prompt, 4 of B's 6.
-    // 108 –216: one of A, 2 of B, 5 of C's 10 (C came at 105).
-    // 216 –324: one of A and one of B, who ends, 5 of C, who ends, and D (came at 150): 8.
-    // 324 –425: one of A, which is its fourth.
+    //   0 –108: A's prompt, 4 of B's 6 prompt tokens.
+    // 108 –216: a decode of A, 2 tokens of B, 5 of C's 10 (C arrived at 105).
+    // 216 –324: decodes of A and B, which finishes, 5 tokens of C, which finishes, and D (arrived at 150): 8.
+    // 324 –425: a decode of A, its fourth output token.
     [0, 0, 108, 425],
     [0, 0, 216, 324],
     [105, 108, 324, 324],
@@ -79,7 +79,7 @@ test("five requests in one batch, prompts in chunks", () => {
   ]);
 });
 
-test("a request that comes as a step ends is in the next one", () => {
+test("a request that arrives when a step ends is in the next step", () => {
   const rows: Row[] = [
     { at: 0, prompt: 1, answer: 3 },
     { at: 20, prompt: 1, answer: 1 },
@@ -91,14 +91,14 @@ test("a request that comes as a step ends is in the next one", () => {
   ]);
 });
 
-test("requests that come together go into one step, also if they are read one by one", () => {
+test("requests that arrive at one time are in one step, also if they are fed one by one", () => {
   const rows = Array.from({ length: 5 }, (): Row => ({ at: 7, prompt: 2, answer: 1 }));
   const own = { scheduler: "fcfs-chunked", cost: linearCost({ fixed: 10, prefillTokens: 1 }) };
   for (const simulation of [simulated(rows, own), simulatedInBatches(rows, 1, own)])
     expect(times(simulation)).toEqual(rows.map(() => [7, 7, 27, 27]));
 });
 
-test("two replicas take turns, and a turn of a session waits for the one before", () => {
+test("round robin over two replicas, with turns that follow another turn of their session", () => {
   const rows: Row[] = [
     { at: 0, prompt: 4, answer: 1, session: 1 },
     { at: 0, prompt: 6, answer: 1, session: 2 },
@@ -113,19 +113,19 @@ test("two replicas take turns, and a turn of a session waits for the one before"
     cost: linearCost({ fixed: 10, prefillTokens: 1 }),
   });
   expect(times(simulation)).toEqual([
-    // In the order in which they come: A to the first replica, B to the second, E at 3 to the first.
+    // In the order of arrival: A to the first replica, B to the second, E at 3 to the first.
     [0, 0, 14, 14],
     [0, 0, 16, 16],
-    // C comes at 14 + 5, after D, and so to the first one, which has E until 29.
+    // C arrives at 14 + 5, after D, and so is routed to the first replica, which runs E until 29.
     [19, 29, 40, 40],
-    // D comes as B ends.
+    // D arrives when B finishes.
     [16, 16, 27, 27],
     [3, 14, 29, 29],
   ]);
   expect(outcome(simulation, "replica")).toEqual([0, 1, 0, 1, 0]);
 });
 
-test("of steps that end together, the first replica's ends first, whichever began first", () => {
+test("of steps that end at one time, that of the replica with the lowest number is committed first", () => {
   const rows: Row[] = [
     { prompt: 1, answer: 4, session: 1 },
     { prompt: 1, answer: 1, session: 2 },
@@ -138,11 +138,11 @@ test("of steps that end together, the first replica's ends first, whichever bega
     cost: (replica) => linearCost({ fixed: replica === 0 ? 10 : 40 }),
   });
   expect(outcome(simulation, "arrivalNs")).toEqual([0, 0, 40, 40]);
-  // The turn after the first one arrives first, though its number is the last.
+  // The turn that follows request 0 arrives first, although its id is the highest.
   expect(outcome(simulation, "replica")).toEqual([0, 1, 1, 0]);
 });
 
-test("of replicas that begin a step together, the first one decides first, whoever was asked first", () => {
+test("of replicas that start a step at one time, the one with the lowest number plans first", () => {
   const order: number[] = [];
   const router: Router = {
     route({ id }) {
@@ -150,7 +150,7 @@ test("of replicas that begin a step together, the first one decides first, whoev
       return id === 0 ? 1 : 0;
     },
   };
-  // Both are too long and refused at once, so that their next turns come at once, too.
+  // The first two are too long and refused when they are planned; the turns after them arrive at the same time.
   const rows: Row[] = [1, 2, 1, 2].map((session, id) => ({ prompt: id < 2 ? 9 : 1, session }));
   const config = simulationConfigOf({ replicas: 2, blocks: 2, arrivals: { loop: "closed" } });
   const simulation = simulate(tracesOf(rows)[0], { ...config, router });

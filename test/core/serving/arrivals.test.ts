@@ -25,7 +25,7 @@ const clusters = fc.record({
   seed: fc.nat(100),
 });
 
-/** By request: the one before it in its session, or the one that it names. */
+/** The predecessor of a request: its parent, or the turn before it in its session. */
 function before(rows: readonly Row[], id: number): number | undefined {
   const { parent, session } = rows[id];
   if (parent !== undefined && parent >= 0) return parent;
@@ -34,7 +34,7 @@ function before(rows: readonly Row[], id: number): number | undefined {
   return earlier < 0 ? undefined : earlier;
 }
 
-test("in a closed loop a turn comes its think time after the one before it has ended, or was refused", () => {
+test("in a closed loop a turn arrives its think time after the turn before it has finished or was refused", () => {
   let turns = 0;
   const parents = fc.array(fc.option(fc.nat(), { nil: -1 }), { minLength: 25, maxLength: 25 });
   fc.assert(
@@ -55,7 +55,7 @@ test("in a closed loop a turn comes its think time after the one before it has e
   expect(turns).toBeGreaterThan(500);
 });
 
-test("in an open loop requests come as recorded, whoever they continue", () => {
+test("in an open loop every request arrives at its recorded time", () => {
   fc.assert(
     fc.property(workloads(), clusters, (rows, cluster) => {
       expect(outcome(simulated(rows, cluster), "arrivalNs")).toEqual(rows.map(({ at }) => at));
@@ -64,7 +64,7 @@ test("in an open loop requests come as recorded, whoever they continue", () => {
   );
 });
 
-test("both loops are as many times faster as it is said, to the nearest nanosecond", () => {
+test("speed divides the arrival and think times of both loops, to the nearest nanosecond", () => {
   const rows: Row[] = [
     { at: 10, prompt: 1, session: 1 },
     { at: 25, prompt: 1, session: 1, thinkNs: 9 },
@@ -79,7 +79,7 @@ test("both loops are as many times faster as it is said, to the nearest nanoseco
   expect(run("closed", 0.5)).toEqual([20, 45, 60]);
 });
 
-test("twice as fast is the same to everybody as a trace of half the times", () => {
+test("a run at speed 2 equals a run of the trace with half the times", () => {
   const aging = { "aging-tokens-per-s": 1e9 };
   fc.assert(
     fc.property(workloads(), clusters, costs, (drafts, cluster, cost) => {
@@ -93,14 +93,15 @@ test("twice as fast is the same to everybody as a trace of half the times", () =
   );
 });
 
-test("in a closed loop a request has waited since it came, not since it was recorded", () => {
-  const came = new Map<number, number>();
+test("in a closed loop schedulers read the arrival time of the run, not the recorded one", () => {
+  const arrived = new Map<number, number>();
   const scheduler: SchedulerPlugin = {
     ...schedulerRegistry.get("naive"),
     create: (given) => ({
       ...schedulerRegistry.get("naive").create(given),
       plan(context) {
-        for (let each = context.firstWaiting; each; each = each.next) came.set(each.request.id, each.request.arrivalNs);
+        for (let each = context.firstWaiting; each; each = each.next)
+          arrived.set(each.request.id, each.request.arrivalNs);
         if (context.running.length > 0) context.schedule(context.running[0]);
         else if (context.firstWaiting) context.admit(context.firstWaiting);
       },
@@ -111,13 +112,13 @@ test("in a closed loop a request has waited since it came, not since it was reco
     { at: 11, prompt: 1, session: 1, thinkNs: 9 },
   ];
   simulated(rows, { scheduler, arrivals: { loop: "closed" }, cost: linearCost({ fixed: 7 }) });
-  expect([...came]).toEqual([
+  expect([...arrived]).toEqual([
     [0, 10],
     [1, 26],
   ]);
 });
 
-test("batches that are fed one at a time are one trace", () => {
+test("a trace that is fed batch by batch gives the same run as one that is fed whole", () => {
   fc.assert(
     fc.property(
       workloads(),
@@ -134,19 +135,19 @@ test("batches that are fed one at a time are one trace", () => {
   );
 });
 
-test("a batch whose requests have ended keeps nothing but what became of them", () => {
+test("a batch whose requests have ended keeps only their outcomes", () => {
   const rows = Array.from({ length: 40 }, (_, i): Row => ({ at: 100 * i, prompt: 3, answer: 2 }));
   const alone = simulatedInBatches(rows, 10);
   expect(alone.arrivals.batches.map(({ firstId }) => firstId)).toEqual([0, 10, 20, 30]);
   expect(alone.arrivals.batches.map(({ columns }) => columns)).toEqual([undefined, undefined, undefined, undefined]);
   expect(() => alone.arrivals.batches[0].trace).toThrow("a batch has ended");
   expect(outcome(alone, "finishedNs")).toEqual(rows.map(({ at }) => at! + 2));
-  // Of several replicas one asks at the end which contents are in more than one of them.
+  // With several replicas the contents are kept: the share of copies in the caches is found with them.
   const several = simulatedInBatches(rows, 10, { replicas: 2, router: "random" });
   expect(several.arrivals.batches.every(({ columns }) => columns !== undefined)).toBe(true);
 });
 
-test("the figures leave out the first requests, and these alone", () => {
+test("metrics leave out the warm-up requests and no others", () => {
   const refusing = fc.integer({ min: 5, max: 12 });
   fc.assert(
     fc.property(workloads(), fc.nat(), clusters, refusing, fc.boolean(), (rows, n, cluster, blocks, closed) => {
@@ -163,11 +164,11 @@ test("the figures leave out the first requests, and these alone", () => {
       expect(counted("hitBlocks")).toBe(sum(outcome(simulation, "hitBlocks")));
       expect(counted("refusedRequests")).toBe(sum(outcome(simulation, "refused")));
       expect(counted("preemptions")).toBe(sum(outcome(simulation, "preemptions")));
-      // The series has the lookups and preemptions that figures count.
+      // The series has the lookups and preemptions of the metrics.
       expect(totalOf(simulation, "lookupTokens")).toBe(counted("lookupTokens"));
       expect(totalOf(simulation, "hitTokens")).toBe(counted("hitTokens"));
       expect(totalOf(simulation, "preemptions")).toBe(counted("preemptions"));
-      // It begins when the first of them comes.
+      // It begins when the first measured request arrives.
       const arrivals = outcome(simulation, "arrivalNs");
       expect(simulation.series.startNs).toBe(Math.min(...arrivals.slice(warmup)));
       if (!closed) expect(totalOf(simulation, "arrivals")).toBe(rows.length - warmup);
@@ -178,15 +179,15 @@ test("the figures leave out the first requests, and these alone", () => {
   );
 });
 
-test("what cannot be is refused in one line", () => {
+test("invalid arrivals are refused with one line", () => {
   const closed: OwnSimulation = { arrivals: { loop: "closed" } };
   const first: Row = { prompt: 1, session: 1 };
   const cases: [() => unknown, string][] = [
     [
       () => simulated([first, { prompt: 1, parent: 1 }], closed),
-      "request 1 continues request 1, expected one before it",
+      "request 1 continues request 1, expected an earlier one",
     ],
-    [() => simulated([{ prompt: 1, parent: 4 }], closed), "request 0 continues request 4, expected one before it"],
+    [() => simulated([{ prompt: 1, parent: 4 }], closed), "request 0 continues request 4, expected an earlier one"],
     [
       () => simulated([first, { ...first, thinkNs: -3 }], closed),
       "request 1 has a think time of -3 ns, expected 0 or more",

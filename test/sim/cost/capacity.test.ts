@@ -20,11 +20,11 @@ describe("what a device has left for keys and values", () => {
     expect(bytesFor("llama-3.1-70b", "h200", 4)).toBeGreaterThan(bytesFor("llama-3.1-70b", "h200", 2));
   });
 
-  test("a model that does not fit is an error that says by how much, and what would do", () => {
+  test("a model that does not fit is an error that says by how much, and how many devices are enough", () => {
     expect(() => bytesFor("llama-3.1-70b", "h100")).toThrow(
-      /^llama-3.1-70b does not fit: its weights take 131\.4 GiB a device, and with .* besides 62\.\d GiB more than 0\.9 of the 79\.6 GiB of h100; --tp 2 would do$/,
+      /^llama-3.1-70b does not fit: its weights are 131\.4 GiB per device; with activations and runtime 62\.\d GiB more than 0\.9 of the 79\.6 GiB of h100; --tp 2 is enough$/,
     );
-    expect(() => bytesFor("llama-3.1-405b", "rtx-4090", 2)).toThrow(/--tp 64 would do$/);
-    expect(() => bytesFor("llama-3.1-8b", "h200", 1, 0.1)).toThrow(/does not fit: .*; --tp 2 would do$/);
+    expect(() => bytesFor("llama-3.1-405b", "rtx-4090", 2)).toThrow(/--tp 64 is enough$/);
+    expect(() => bytesFor("llama-3.1-8b", "h200", 1, 0.1)).toThrow(/does not fit: .*; --tp 2 is enough$/);
   });
 });

@@ -113,7 +113,7 @@ describe("a recorded run", () => {
       simulated([{ prompt: 5, answer: 3 }], { ...config, cost: costFromText(text, "steps.json") });
     expect(replayed(recorded([5, 0], [0, 1], [0, 1]))).not.toThrow();
     expect(replayed(recorded([5, 0], [0, 2], [0, 1]))).toThrow(
-      "steps.json: replica 0: step 1 computes 0 tokens of prompts and 1 of answers, recorded are 0 and 2",
+      "steps.json: replica 0: step 1 computes 0 prefill tokens and 1 decode tokens, the recorded one 0 and 2",
     );
     expect(replayed(recorded([5, 0], [0, 1]))).toThrow("steps.json: replica 0: step 2 was not recorded, there are 2");
   });
@@ -121,7 +121,7 @@ describe("a recorded run", () => {
   test.each([
     ['{"schema":"steps/1"}', /^steps.json: replicas is undefined, expected a list of steps for each$/],
     ['{"schema":"steps/1","replicas":[1]}', /^steps.json: replica 0 has no columns$/],
-    ['{"schema":"steps/1","replicas":[{"durationNs":[]}]}', /^steps.json: replica 0: prefillTokens is no list$/],
+    ['{"schema":"steps/1","replicas":[{"durationNs":[]}]}', /^steps.json: replica 0: prefillTokens is not a list$/],
     [
       '{"schema":"steps/1","replicas":[{"durationNs":[0],"prefillTokens":[1],"decodeTokens":[0]}]}',
       /^steps.json: replica 0: durationNs of step 0 is 0, expected a whole number from 1$/,
