@@ -65,7 +65,7 @@ function begin(args: readonly string[], program?: string[]): ChildProcess {
 const eventually = <Found>(of: () => Promise<Found> | Found) => expect.poll(of, { timeout: 20_000 });
 const tile = (page: Page, name: string) => page.locator(".tile", { hasText: name }).locator("dd");
 const number = async (page: Page, name: string) => Number.parseFloat((await tile(page, name).textContent())!);
-const series = (page: Page) => page.locator("figure", { hasText: "Over time" }).locator("svg.series");
+const series = (page: Page) => page.locator("figure", { hasText: "Time series" }).locator("svg.series");
 const activeRuns = (page: Page) => page.getByRole("region", { name: "Active runs" });
 
 describe.runIf(hasBrowser)("an active run in a browser", () => {
