@@ -15,6 +15,10 @@ export const colourModes: readonly { readonly value: ColourMode; readonly label:
 /** Indexed by the bytes of `BlockMap.life`. */
 export const blockStates = ["free", "private", "cached, referenced", "cached, idle"] as const;
 
+/** The name of a block state in a legend; without "cached, " in a figure that is too narrow for all names. */
+export const legendName = (state: string, width: number): string =>
+  width < 560 ? state.replace("cached, ", "") : state;
+
 /** Colours of the style sheet in the current theme. */
 export interface Colours {
   readonly background: string;

@@ -5,6 +5,7 @@ import { area, curveStepBefore } from "d3-shape";
 import type { LogData } from "../../api.ts";
 import { h } from "../controls/dom.ts";
 import { approximate, integer } from "../data/format.ts";
+import { legendName } from "./block-colours.ts";
 import { figure, onWidth } from "./figure.ts";
 
 /** An event log and the label of its run; "" if there is only one. */
@@ -124,10 +125,15 @@ export class Scrubber {
     const { overview, blocks } = log;
     const group = this.#svg.append("g").attr("transform", `translate(0,${y0})`);
     const heading = group.append("text").attr("x", margin.left).attr("y", -8).attr("class", "names");
-    heading.attr("fill", "currentColor").text(this.#logs.length > 1 ? `${name}  ` : "blocks  ");
+    const width = this.#body.clientWidth;
+    const title = this.#logs.length > 1 ? name : width < 560 ? "" : "blocks";
+    heading.attr("fill", "currentColor").text(title && `${title}  `);
     for (const { name: band, colour } of bands) {
       heading.append("tspan").attr("fill", colour).text("■ ");
-      heading.append("tspan").attr("font-weight", 400).text(`${band}   `);
+      heading
+        .append("tspan")
+        .attr("font-weight", 400)
+        .text(`${legendName(band, width)}   `);
     }
     heading.append("tspan").attr("fill", "var(--c4)").text("■ ");
     heading.append("tspan").attr("font-weight", 400).text("evicted");

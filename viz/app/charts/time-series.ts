@@ -8,6 +8,7 @@ import { announce, h } from "../controls/dom.ts";
 import { approximate, integer, percent } from "../data/format.ts";
 import { updateRoute } from "../route.ts";
 import type { ViewContext } from "../view.ts";
+import { legendName } from "./block-colours.ts";
 import { figure, onWidth } from "./figure.ts";
 import { drawTooltip } from "./tooltip.ts";
 
@@ -306,7 +307,7 @@ function drawPanel(svg: Svg, panel: Panel, { y: panelY, left, right, middles }: 
     .attr("transform", `translate(${left},0)`)
     .call(axis)
     .call((g) => g.select(".domain").remove());
-  drawHeading(group, panel, left);
+  drawHeading(group, panel, left, right);
   const below = middles.map(() => 0);
   for (const { name, colour, values } of bands) {
     const lower = [...below];
@@ -343,15 +344,20 @@ function drawHeading(
   group: Selection<SVGGElement, unknown, null, undefined>,
   { title, bands, stacked }: Panel,
   left: number,
+  right: number,
 ): void {
   const text = group.append("text").attr("x", left).attr("y", -8).attr("class", "names").attr("fill", "currentColor");
   if (!stacked) {
     text.text(title);
     return;
   }
-  text.append("tspan").text("blocks  ");
+  const width = right - left;
+  if (width >= 560) text.append("tspan").text("blocks  ");
   for (const { name, colour } of bands) {
     text.append("tspan").attr("fill", colour).text("■ ");
-    text.append("tspan").attr("font-weight", 400).text(`${name}   `);
+    text
+      .append("tspan")
+      .attr("font-weight", 400)
+      .text(`${legendName(name, width)}   `);
   }
 }
