@@ -9,9 +9,7 @@ import { experimentOf, type MeasuredEngine, measureEngine } from "../lab/calibra
 import { savedSteps } from "../lab/calibrate/measured-steps.ts";
 import { readRecordedRun } from "../lab/calibrate/recorded-run.ts";
 import { residualPlot } from "../lab/calibrate/residual-plot.ts";
-import { watchingSignals } from "../lab/interrupt.ts";
 import { checkWritable } from "../lab/output/run-directory.ts";
-import { print } from "../lab/print.ts";
 import { checkMemory, type PartNames, partsNamed, type RunConfig } from "../lab/run/configuration.ts";
 import { engineCapacity, engineFrom } from "../lab/run/real-engine.ts";
 import type { NamedNumbers } from "../lab/run/simulation-options.ts";
@@ -21,6 +19,8 @@ import { replaceable } from "../traces/write-mooncake.ts";
 import { calibrationText } from "./calibrate/calibration-text.ts";
 import { addBlockSize, addParts, bitsOption, path, wholeNumber } from "./input/options.ts";
 import { bytes, namedNumber } from "./input/simulation-options.ts";
+import { interruption, watchingSignals, withEngine } from "./interrupt.ts";
+import { print } from "./output/print.ts";
 import { Progress } from "./output/progress.ts";
 import { parseRules } from "./replay.ts";
 
@@ -157,7 +157,12 @@ async function measuredByDesign(options: CalibrateOptions): Promise<MeasuredEngi
   const progress = new Progress();
   progress.start("measuring", trace.requestCount);
   try {
-    return await measureEngine(experiment, config, engine, { advance: (requests) => progress.advance(requests) });
+    return await withEngine(() =>
+      measureEngine(experiment, config, engine, {
+        advance: (requests) => progress.advance(requests),
+        signal: interruption,
+      }),
+    );
   } finally {
     progress.done();
   }

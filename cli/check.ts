@@ -2,8 +2,7 @@ import { existsSync } from "node:fs";
 import type { Command } from "commander";
 import { InputError } from "../core/errors.ts";
 import type { EvictionPlugin, IndexPlugin } from "../core/plugins/index.ts";
-import { breathe } from "../lab/interrupt.ts";
-import { print } from "../lab/print.ts";
+import { breathe } from "../lab/control.ts";
 import { messageOf } from "../lab/user-plugins/user-code.ts";
 import { checkRules } from "../lab/user-plugins/user-index.ts";
 import { isIndex, isPolicyFile, loadUserPlugin } from "../lab/user-plugins/user-policy.ts";
@@ -19,6 +18,8 @@ import {
 } from "../policies/registry.ts";
 import { checkDocument, checkText } from "./check/check-report.ts";
 import { wholeNumber } from "./input/options.ts";
+import { interruption } from "./interrupt.ts";
+import { print } from "./output/print.ts";
 import { Progress } from "./output/progress.ts";
 
 interface CheckOptions {
@@ -58,7 +59,7 @@ async function check(file: string, { runs, seed, json }: CheckOptions): Promise<
   const plugin = await pluginNamed(file, sources);
   const advance = async (what: string) => {
     progress.state(`trying: ${what}`);
-    await breathe();
+    await breathe(interruption);
   };
   const examiner = { runs, seed, sources, stopwatch: () => performance.now(), describe: messageOf, advance };
   const parts = partsFor(plugin);

@@ -18,7 +18,6 @@ import { commandOf } from "../lab/output/command-line.ts";
 import { type RunReport, runReport } from "../lab/output/report.ts";
 import { checkRunsFolder, claimRunDirectory } from "../lab/output/run-directory.ts";
 import { runId, saveRun } from "../lab/output/save.ts";
-import { print } from "../lab/print.ts";
 import type { Capacity } from "../lab/run/capacity.ts";
 import type { Target } from "../lab/run/configuration.ts";
 import { blockTokensFor, checkMemory, defaultParts, type RunConfig } from "../lab/run/configuration.ts";
@@ -40,6 +39,8 @@ import {
   rule,
 } from "./input/options.ts";
 import { addSimulationLists, checkTarget, type SimulationLists } from "./input/simulation-options.ts";
+import { interruption } from "./interrupt.ts";
+import { print } from "./output/print.ts";
 import { Progress } from "./output/progress.ts";
 import { checkWarmup } from "./replay.ts";
 
@@ -179,7 +180,7 @@ async function compare(files: readonly string[], given: CompareOptions, command:
   if (options.out !== undefined) await checkRunsFolder(options.out);
   const progress = new Progress();
   try {
-    const input = await readInput(files, options, progress);
+    const input = await readInput(files, options, progress, interruption);
     const { trace } = input;
     checkWarmup(options.warmup, trace);
     const runner = new Runner(input, options, progress);
@@ -263,12 +264,18 @@ class Runner {
 
   async run(config: RunConfig, blocks: BlockColumns, { ruleTexts }: Configuration): Promise<RunReport> {
     const advance = (requests: number) => this.#progress.advance(requests);
-    const run = await runReplay(this.#input.trace, blocks, config, { advance });
+    const run = await runReplay(this.#input.trace, blocks, config, { advance, signal: interruption });
     const report = runReport(this.#input, blocks, run);
     const { out, events = false } = this.#options;
     if (out !== undefined) {
       const directory = await claimRunDirectory(join(out, runId(this.#input, report)));
-      await saveRun(directory, run, report, commandOf(report, { ...readingOf(this.#options), events }, ruleTexts));
+      await saveRun(
+        directory,
+        run,
+        report,
+        commandOf(report, { ...readingOf(this.#options), events }, ruleTexts),
+        interruption,
+      );
     }
     return report;
   }

@@ -5,9 +5,10 @@ import type { Command } from "commander";
 import type { Case } from "../conformance/case.ts";
 import type { Verdict } from "../conformance/run.ts";
 import { InputError } from "../core/errors.ts";
-import { breathe } from "../lab/interrupt.ts";
+import { breathe } from "../lab/control.ts";
 import { version } from "../lab/package.ts";
-import { print } from "../lab/print.ts";
+import { interruption } from "./interrupt.ts";
+import { print } from "./output/print.ts";
 import { Progress } from "./output/progress.ts";
 import { aligned, colors, wrapped } from "./output/table.ts";
 
@@ -51,7 +52,7 @@ async function conformance(paths: readonly string[], { json }: { readonly json?:
       cases.push({ file, worked: parseCase(await textOf(file), file) });
     }
     for (const { file, worked } of cases) {
-      await breathe();
+      await breathe(interruption);
       progress.state(`running ${worked.id}`);
       ran.push({ file, worked, ...runCase(worked) });
     }

@@ -1,15 +1,16 @@
 import { spawn } from "node:child_process";
+import { once } from "node:events";
 import { readdir } from "node:fs/promises";
 import { join, resolve } from "node:path";
 import type { Command } from "commander";
 import { InputError } from "../core/errors.ts";
 import { checkFolder, checkPolicies, sourcesIn } from "../lab/dashboard/sources.ts";
-import { stoppingAtSignal } from "../lab/interrupt.ts";
 import { moveRun } from "../lab/output/run-directory.ts";
 import { runsFolder } from "../lab/output/save.ts";
-import { print } from "../lab/print.ts";
 import { type Dashboard, serveDashboard } from "../viz/server/serve.ts";
 import { path, wholeNumber } from "./input/options.ts";
+import { interruption, withEngine } from "./interrupt.ts";
+import { print } from "./output/print.ts";
 
 interface DashboardOptions {
   readonly port: number;
@@ -97,12 +98,8 @@ async function serving(port: number, served: Served): Promise<Dashboard> {
 
 /** Ctrl-C is how a dashboard ends, and no failure: the exit code is 0. */
 async function untilSignal(served: Dashboard): Promise<void> {
-  let stop = () => {};
-  const stopped = new Promise<void>((resume) => {
-    stop = resume;
-  });
-  await stoppingAtSignal(stop, async () => {
-    await stopped;
+  await withEngine(async () => {
+    if (!interruption.aborted) await once(interruption, "abort");
     await served.close();
   });
 }

@@ -7,9 +7,10 @@ import { type Finding, finding } from "../lab/doctor/finding.ts";
 import { checkWritable } from "../lab/output/run-directory.ts";
 import { runsFolder } from "../lab/output/save.ts";
 import { libraries, version } from "../lab/package.ts";
-import { print } from "../lab/print.ts";
 import { addBlockSize, bitsOption, wholeNumber } from "./input/options.ts";
 import { bytes } from "./input/simulation-options.ts";
+import { interruption } from "./interrupt.ts";
+import { print } from "./output/print.ts";
 import { colors } from "./output/table.ts";
 
 interface DoctorOptions {
@@ -46,19 +47,19 @@ export function addDoctor(program: Command): void {
 async function examine(options: DoctorOptions): Promise<void> {
   checkOptions(options);
   const memory = memoryNow();
-  const engine = await engineFindings();
+  const engine = await engineFindings(interruption);
   const { model, bits = 32, blockSize = 16 } = options;
   const asked =
     model === undefined
       ? undefined
-      : await modelFindings({ ...options, model, bits, blockSize }, memory.availableBytes);
+      : await modelFindings({ ...options, model, bits, blockSize }, memory.availableBytes, interruption);
   const findings = [
     { what: "kvlab", ok: true, found: version },
     nodeVersion(),
     ...machineFindings(memory),
-    await finding(`${runsFolder}/`, runsWritable),
-    await finding("libraries", librariesLoad),
-    await finding("own policies", policiesLoad),
+    await finding(interruption, `${runsFolder}/`, runsWritable),
+    await finding(interruption, "libraries", librariesLoad),
+    await finding(interruption, "own policies", policiesLoad),
     ...engine.findings,
     ...(asked?.findings ?? []),
   ];

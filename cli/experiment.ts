@@ -8,8 +8,9 @@ import { ExperimentRunner, usualModel } from "../lab/experiments/runner.ts";
 import { readInput } from "../lab/input.ts";
 import { percent } from "../lab/output/numbers.ts";
 import { version } from "../lab/package.ts";
-import { print } from "../lab/print.ts";
 import { wholeNumber } from "./input/options.ts";
+import { interruption, withEngine } from "./interrupt.ts";
+import { print } from "./output/print.ts";
 import { Progress } from "./output/progress.ts";
 import { aligned, colors, wrapped } from "./output/table.ts";
 
@@ -76,10 +77,20 @@ async function experiment(name: string | undefined, options: ExperimentOptions):
     const input =
       options.trace === undefined
         ? undefined
-        : await readInput([options.trace], { ...(limit !== undefined && { limit }) }, progress);
+        : await readInput([options.trace], { ...(limit !== undefined && { limit }) }, progress, interruption);
     const says = (what: string) => progress.state(`${name}: ${what}`);
-    const laboratory = new ExperimentRunner({ seed, target, threads, model, gpu, tp, trace: input?.trace, says });
-    const findings = await chosen.run(laboratory);
+    const laboratory = new ExperimentRunner({
+      seed,
+      target,
+      threads,
+      model,
+      gpu,
+      tp,
+      trace: input?.trace,
+      says,
+      signal: interruption,
+    });
+    const findings = await withEngine(() => chosen.run(laboratory));
     progress.done();
     print(
       `${options.json ? JSON.stringify(documentOf(chosen, findings, options), undefined, 2) : text(chosen, findings, target)}\n`,

@@ -1,6 +1,7 @@
 import { type Command, Option } from "commander";
 import { counted } from "../core/counted.ts";
 import { InputError } from "../core/errors.ts";
+import { breathe } from "../lab/control.ts";
 import { type Beaten, searchBeaten, traceOf } from "../lab/fuzz/beat.ts";
 import { books } from "../lab/fuzz/books.ts";
 import { caching } from "../lab/fuzz/caching.ts";
@@ -12,8 +13,6 @@ import { readSaved, saveFinding, saveTrace } from "../lab/fuzz/saved.ts";
 import type { FuzzParts } from "../lab/fuzz/setup.ts";
 import { type SideChoice, sideOf } from "../lab/fuzz/sides.ts";
 import { simEngine } from "../lab/fuzz/sim-engine.ts";
-import { breathe, stoppingAtSignal } from "../lab/interrupt.ts";
-import { print } from "../lab/print.ts";
 import {
   allocatorRegistry,
   evictionRegistry,
@@ -25,6 +24,8 @@ import { beatDocument, beatText } from "./fuzz/beat-report.ts";
 import { fuzzDocument, fuzzText, type KindSearched } from "./fuzz/report.ts";
 import { commandsFor, parseSide } from "./fuzz/sides.ts";
 import { commaList, decimalNumber, path, wholeNumber } from "./input/options.ts";
+import { interruption, withEngine } from "./interrupt.ts";
+import { print } from "./output/print.ts";
 import { Progress } from "./output/progress.ts";
 
 interface FuzzOptions {
@@ -111,7 +112,7 @@ async function fuzz(options: FuzzOptions, command: Command): Promise<void> {
   const progress = new Progress();
   const watch = new Watch(options);
   try {
-    const searched = await watch.during(() =>
+    const searched = await withEngine(() =>
       options.replay === undefined
         ? searchAll(kinds, options, progress, () => watch.isOver)
         : replayed(kinds, options, options.replay),
@@ -150,7 +151,7 @@ async function beat(texts: readonly string[], options: FuzzOptions, command: Com
       await breathe();
     };
     const stopped = () => watch.isOver;
-    const searched = await watch.during(() => searchBeaten(sides, { cases, seed, stopped, advance }));
+    const searched = await withEngine(() => searchBeaten(sides, { cases, seed, stopped, advance }));
     progress.done();
     const labels = [first, second] as const;
     const saved = searched.finding && (await saveBeaten(out, choices, searched.finding, seed));
@@ -170,12 +171,15 @@ async function saveBeaten(folder: string, sides: readonly [SideChoice, SideChoic
 
 /** When a search is to begin no more. */
 class Watch {
-  interrupted = false;
   readonly #startMs = performance.now();
   readonly #mostMs: number;
 
   constructor({ minutes = Number.POSITIVE_INFINITY }: Pick<FuzzOptions, "minutes">) {
     this.#mostMs = 60_000 * minutes;
+  }
+
+  get interrupted(): boolean {
+    return interruption.aborted;
   }
 
   get wallMs(): number {
@@ -184,14 +188,6 @@ class Watch {
 
   get isOver(): boolean {
     return this.interrupted || this.wallMs >= this.#mostMs;
-  }
-
-  /** A signal ends the search, not the program. */
-  during<Result>(search: () => Promise<Result>): Promise<Result> {
-    const stop = () => {
-      this.interrupted = true;
-    };
-    return stoppingAtSignal(stop, search);
   }
 }
 

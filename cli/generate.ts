@@ -3,13 +3,14 @@ import { type Command, Option } from "commander";
 import { InputError } from "../core/errors.ts";
 import { isRandom, type LoadedModel, loadModel } from "../engine/model/load.ts";
 import type { TextCodec } from "../engine/model/tokenizer.ts";
+import { Interrupted } from "../lab/control.ts";
 import { generateAll, type TimedCompletion } from "../lab/generate/generate-all.ts";
-import { readPrompts } from "../lab/generate/prompts.ts";
-import { Interrupted } from "../lab/interrupt.ts";
-import { print } from "../lab/print.ts";
 import { addSamplingOptions, checkTokens, type GenerateOptions, samplingOf } from "./generate/generate-options.ts";
 import { answerLine, generationDocument, logprobTable } from "./generate/generate-report.ts";
+import { readPrompts } from "./generate/prompts.ts";
 import { bitsOption, wholeNumber } from "./input/options.ts";
+import { interruption, withEngine } from "./interrupt.ts";
+import { print } from "./output/print.ts";
 import { colors } from "./output/table.ts";
 
 const examples = `
@@ -54,12 +55,15 @@ async function generate(words: readonly string[], options: GenerateOptions): Pro
     const prompts = await encoded(texts, codec, model, options);
     const { bits = 32, threads, maxTokens, seed, json } = options;
     const endTokens = options.ignoreEos ? [] : model.config.endTokens;
-    const answers = await generateAll({
-      ...{ model, codec, prompts, maxTokens, bits, threads, sampling, seeds: seed },
-      ends: { stops: options.stop ?? [], stopTokens: options.stopToken ?? [], endTokens },
-      shown: (text) => json || print(text),
-      ended: (answer) => json || tell(answer, codec),
-    });
+    const answers = await withEngine(() =>
+      generateAll({
+        ...{ model, codec, prompts, maxTokens, bits, threads, sampling, seeds: seed },
+        ends: { stops: options.stop ?? [], stopTokens: options.stopToken ?? [], endTokens },
+        shown: (text) => json || print(text),
+        ended: (answer) => json || tell(answer, codec),
+        signal: interruption,
+      }),
+    );
     const cut = answers.filter(({ answer }) => answer.finish === "interrupted");
     if (json) print(`${JSON.stringify(generationDocument(options, texts, prompts, answers, codec), undefined, 2)}\n`);
     else for (const answer of cut) if (answer.answer.tokens.length > 0) tell(answer, codec);

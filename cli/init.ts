@@ -2,9 +2,9 @@ import { writeFile } from "node:fs/promises";
 import type { Command } from "commander";
 import { InputError } from "../core/errors.ts";
 import { calledAs } from "../lab/package.ts";
-import { print } from "../lab/print.ts";
 import { badPolicyName } from "../lab/user-plugins/user-policy.ts";
 import { replaceable } from "../traces/write-mooncake.ts";
+import { print } from "./output/print.ts";
 
 export function addInit(program: Command): void {
   const init = program

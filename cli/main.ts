@@ -2,9 +2,9 @@
 import { Command, CommanderError } from "commander";
 import { InputError } from "../core/errors.ts";
 import { ExecutorError } from "../engine/executor.ts";
-import { endSoon, Interrupted, watchSignals } from "../lab/interrupt.ts";
+import { Interrupted } from "../lab/control.ts";
 import { version } from "../lab/package.ts";
-import { complain, exitNow, OutputError, outputError, print, printed } from "../lab/print.ts";
+import { setPluginHost } from "../lab/user-plugins/host.ts";
 import { userCodeRuns } from "../lab/user-plugins/user-code.ts";
 import { addCalibrate } from "./calibrate.ts";
 import { addCheck } from "./check.ts";
@@ -16,6 +16,9 @@ import { addExperiment } from "./experiment.ts";
 import { addFuzz } from "./fuzz.ts";
 import { addGenerate } from "./generate.ts";
 import { addInit } from "./init.ts";
+import { endSoon, watchSignals } from "./interrupt.ts";
+import { complain, exitNow, OutputError, outputError, print, printed } from "./output/print.ts";
+import { commandLineHost } from "./plugin-host.ts";
 import { addPolicies } from "./policies.ts";
 import { addReplay } from "./replay.ts";
 import { addTrace } from "./trace.ts";
@@ -107,6 +110,7 @@ function whatHelp(words: readonly string[]): string {
   return `there is no command "${[...words.slice(0, at), words[at + 1]].join(" ")}"; ${before} --help lists them`;
 }
 
+setPluginHost(commandLineHost);
 watchSignals();
 endWithReader();
 try {

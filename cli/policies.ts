@@ -2,7 +2,6 @@ import type { Command } from "commander";
 import type { Plugin, PluginOption } from "../core/plugins/index.ts";
 import { type RuleName, type RuleValue, resolveRules, ruleNames, ruleTable } from "../core/plugins/rules.ts";
 import { rulesFor } from "../core/replica/compose.ts";
-import { print } from "../lab/print.ts";
 import type { Preset } from "../policies/preset.ts";
 import {
   allocatorRegistry,
@@ -14,6 +13,7 @@ import {
 } from "../policies/registry.ts";
 import { hardwareNames } from "../sim/cost/hardware.ts";
 import { modelNames } from "../sim/cost/models.ts";
+import { print } from "./output/print.ts";
 import { aligned, colors, wrapped } from "./output/table.ts";
 
 type WithOptions = Plugin & { readonly options?: Readonly<Record<string, PluginOption>> };

@@ -6,15 +6,14 @@ import type { EvictionPlugin } from "../core/plugins/index.ts";
 import type { RuleName, RuleValue } from "../core/plugins/rules.ts";
 import { CacheReplay } from "../core/replica/replay.ts";
 import type { Trace } from "../core/trace/trace.ts";
+import { Interrupted } from "../lab/control.ts";
 import type { TraceReading } from "../lab/input.ts";
 import { type Input, readInput } from "../lab/input.ts";
-import { Interrupted } from "../lab/interrupt.ts";
 import { commandOf } from "../lab/output/command-line.ts";
 import { machineReport, type RunReport, runReport, setupReport } from "../lab/output/report.ts";
 import { checkWritable, claimRunDirectory } from "../lab/output/run-directory.ts";
 import { runId, runsFolder, saveRun } from "../lab/output/save.ts";
 import { TimelineFile } from "../lab/output/timeline-file.ts";
-import { print } from "../lab/print.ts";
 import { blocksOf, type Capacity, defaultCapacity } from "../lab/run/capacity.ts";
 import type { Target } from "../lab/run/configuration.ts";
 import {
@@ -45,6 +44,8 @@ import {
   wholeNumber,
 } from "./input/options.ts";
 import { addSimulationOptions, checkTarget } from "./input/simulation-options.ts";
+import { interruption, withEngine } from "./interrupt.ts";
+import { complain, print } from "./output/print.ts";
 import { Progress } from "./output/progress.ts";
 import { summary } from "./output/summary.ts";
 
@@ -132,7 +133,7 @@ async function replay(files: readonly string[], options: ReplayOptions): Promise
   const progress = new Progress();
   let live: LiveRun | undefined;
   try {
-    const read = await readInput(files, options, progress);
+    const read = await readInput(files, options, progress, interruption);
     const input = { ...read, trace: asSent(read.trace, options) };
     const { trace } = input;
     checkWarmup(options.warmup, trace);
@@ -165,13 +166,16 @@ async function replay(files: readonly string[], options: ReplayOptions): Promise
     const { repeat, save } = options;
     live = await liveRun(input, config, options);
     progress.start(simulated ? "simulating" : engine ? "serving" : "replaying", servedRequests(trace, repeat));
-    const run = await runReplay(trace, blocks, config, {
-      repeat,
-      keepSteps: save,
-      observers: timeline ? [timeline.timeline] : [],
-      advance: (requests) => progress.advance(requests),
-      watch: (run) => live?.watch(run),
-    });
+    const run = await withEngine(() =>
+      runReplay(trace, blocks, config, {
+        repeat,
+        keepSteps: save,
+        observers: timeline ? [timeline.timeline] : [],
+        advance: (requests) => progress.advance(requests),
+        watch: (run) => live?.watch(run),
+        signal: interruption,
+      }),
+    );
     live?.saving();
     await timeline?.close();
     progress.done();
@@ -181,7 +185,13 @@ async function replay(files: readonly string[], options: ReplayOptions): Promise
     if (save) {
       progress.state("saving");
       const claimed = await claimRunDirectory(options.out ?? join(runsFolder, runId(input, report)));
-      await saveRun(claimed, run, report, commandOf(report, options, options.rule ?? []));
+      await saveRun(
+        claimed,
+        run,
+        report,
+        commandOf(report, options, options.rule ?? []),
+        report.interrupted ? undefined : interruption,
+      );
       directory = claimed.path;
       progress.done();
     }
@@ -224,11 +234,15 @@ async function liveRun(input: Input, config: RunConfig, options: ReplayOptions):
   const run = !save ? undefined : out === undefined ? id() : basename(resolve(out));
   const { preset, index, eviction, allocator, scheduler, rules, blocks, blockTokens } = setup.policy;
   const { LiveRun } = await import("../lab/run/live.ts");
-  return await LiveRun.open(runs, {
-    ...{ command: commandOf(setup, options, options.rule ?? []), run: run ?? null, trace: input.name },
-    ...{ requests: input.trace.requestCount, target: setup.target as Target },
-    ...{ preset, index, eviction, allocator, scheduler, victims: rules.victims, blocks, blockTokens },
-  });
+  return await LiveRun.open(
+    runs,
+    {
+      ...{ command: commandOf(setup, options, options.rule ?? []), run: run ?? null, trace: input.name },
+      ...{ requests: input.trace.requestCount, target: setup.target as Target },
+      ...{ preset, index, eviction, allocator, scheduler, victims: rules.victims, blocks, blockTokens },
+    },
+    (message) => complain(message, 0),
+  );
 }
 
 /** How far it came, and where that is kept. */

@@ -6,16 +6,17 @@ import { grouped } from "../core/counted.ts";
 import { InputError } from "../core/errors.ts";
 import { CacheReplay } from "../core/replica/replay.ts";
 import type { TraceSource } from "../core/trace/trace.ts";
+import { breathe } from "../lab/control.ts";
 import type { TraceReading } from "../lab/input.ts";
 import { readInput } from "../lab/input.ts";
-import { breathe } from "../lab/interrupt.ts";
 import { checkWritable, removeEmpty } from "../lab/output/run-directory.ts";
-import { print } from "../lab/print.ts";
 import { blockTokensFor, defaultParts, partsNamed } from "../lab/run/configuration.ts";
 import { type ChatOptions, chatDefaults, chatSource } from "../traces/generate.ts";
 import { traceStats } from "../traces/stats.ts";
 import { replaceable, writeMooncake } from "../traces/write-mooncake.ts";
 import { addBlockSize, addTraceOptions, decimalNumber, path } from "./input/options.ts";
+import { interruption } from "./interrupt.ts";
+import { print } from "./output/print.ts";
 import { Progress } from "./output/progress.ts";
 import { statsText } from "./trace/trace-summary.ts";
 import { addLaterTraceCommands } from "./unsupported.ts";
@@ -148,7 +149,7 @@ function counted(source: TraceSource, progress: Progress): TraceSource {
     async *batches() {
       let requests = 0;
       for await (const batch of source.batches()) {
-        await breathe();
+        await breathe(interruption);
         yield batch;
         progress.state(`${grouped((requests += batch.requestCount))} requests`);
       }

@@ -5,7 +5,6 @@ import type { Trace } from "../core/trace/trace.ts";
 import { type Experiment, experimentOf } from "../lab/calibrate/measured-engine.ts";
 import type { TraceReading } from "../lab/input.ts";
 import { type Input, readInput } from "../lab/input.ts";
-import { print } from "../lab/print.ts";
 import { blocksOf, type Capacity, defaultCapacity } from "../lab/run/capacity.ts";
 import { blockTokensFor, checkMemory, type PartNames, partsNamed, type RunConfig } from "../lab/run/configuration.ts";
 import { costFrom } from "../lab/run/cost-file.ts";
@@ -20,6 +19,8 @@ import { longestDesignedAnswer } from "../traces/calibration.ts";
 import { shortened } from "../traces/shorten.ts";
 import { addBlockSize, addParts, addTraceOptions, parseCapacity, path, wholeNumber } from "./input/options.ts";
 import { addSimulationOptions, checkTarget, ofSimulator } from "./input/simulation-options.ts";
+import { interruption, withEngine } from "./interrupt.ts";
+import { print } from "./output/print.ts";
 import { Progress } from "./output/progress.ts";
 import { parseRules } from "./replay.ts";
 import { verifyText } from "./verify/verify-text.ts";
@@ -110,7 +111,7 @@ async function verify(files: readonly string[], options: VerifyOptions): Promise
   const operations = options.operations === undefined ? undefined : await readOperations(options.operations);
   const progress = new Progress();
   try {
-    const read = await readInput(files, options, progress);
+    const read = await readInput(files, options, progress, interruption);
     const input = withTrace(read, shortened(asSent(read.trace, options), options.shorten));
     const { trace } = input;
     const engine = engineFrom(options, trace);
@@ -134,7 +135,9 @@ async function verify(files: readonly string[], options: VerifyOptions): Promise
       options.calibrate === undefined ? undefined : experimentFor(trace, config, engine, options.calibrate);
     progress.start("serving", experiment ? 2 * trace.requestCount + experiment.trace.requestCount : trace.requestCount);
     const advance = (requests: number) => progress.advance(requests);
-    const verification = await verifyDecisions(trace, blocks, config, engine, { before, cost, experiment, advance });
+    const verification = await withEngine(() =>
+      verifyDecisions(trace, blocks, config, engine, { before, cost, experiment, advance, signal: interruption }),
+    );
     progress.done();
     const report = verifyReport(input, blocks, config, engine, verification, options.shorten);
     print(`${options.json ? JSON.stringify(report, undefined, 2) : verifyText(input, report)}\n`);

@@ -4,7 +4,7 @@ import { InputError } from "../core/errors.ts";
 import { readTrace, type Trace, type TraceSource } from "../core/trace/trace.ts";
 import { chatSource } from "../traces/generate.ts";
 import { openTrace } from "../traces/open.ts";
-import { breathe } from "./interrupt.ts";
+import { breathe } from "./control.ts";
 
 /** What replay and compare share: how the trace is read. */
 export interface TraceReading {
@@ -40,10 +40,15 @@ interface Progress {
 export const exampleName = "example";
 
 /** Reads the files, or the built-in example where there is none. @throws InputError, TraceError */
-export async function readInput(paths: readonly string[], reading: TraceReading, progress: Progress): Promise<Input> {
+export async function readInput(
+  paths: readonly string[],
+  reading: TraceReading,
+  progress: Progress,
+  signal?: AbortSignal,
+): Promise<Input> {
   const source = await sourceOf(paths, reading);
   const name = nameOf(source);
-  const trace = await readTrace(watched(source, name, progress), reading.limit);
+  const trace = await readTrace(watched(source, name, progress, signal), reading.limit);
   progress.done();
   const { files, format } = source;
   return { name, files, format, trace, inputTokens: sum(trace.inputTokens), outputTokens: sum(trace.outputTokens) };
@@ -77,14 +82,14 @@ function nameOf({ files }: TraceSource): string {
 }
 
 /** The same source, which tells how far it is and can be interrupted. */
-function watched(source: TraceSource, name: string, progress: Progress): TraceSource {
+function watched(source: TraceSource, name: string, progress: Progress, signal: AbortSignal | undefined): TraceSource {
   return {
     ...source,
     async *batches() {
       let requests = 0;
       progress.state(`reading ${name}`);
       for await (const batch of source.batches()) {
-        await breathe();
+        await breathe(signal);
         requests += batch.requestCount;
         progress.state(`reading ${name}: ${grouped(requests)} requests`);
         yield batch;

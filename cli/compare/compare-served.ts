@@ -5,13 +5,12 @@ import type { BlockColumns } from "../../core/trace/content.ts";
 import { checkFits } from "../../engine/cpu/memory.ts";
 import { combinations, KeysOnce, type PartLists, plainParts, sizesIn } from "../../lab/compare/combinations.ts";
 import type { Configuration } from "../../lab/compare/comparison.ts";
+import { Interrupted } from "../../lab/control.ts";
 import { type Input, readInput, readingOf, type TraceReading } from "../../lab/input.ts";
-import { Interrupted } from "../../lab/interrupt.ts";
 import { commandOf } from "../../lab/output/command-line.ts";
 import { runReport } from "../../lab/output/report.ts";
 import { checkRunsFolder, claimRunDirectory } from "../../lab/output/run-directory.ts";
 import { runId, saveRun } from "../../lab/output/save.ts";
-import { print } from "../../lab/print.ts";
 import { blocksOf, type Capacity, defaultCapacity } from "../../lab/run/capacity.ts";
 import type { Target } from "../../lab/run/configuration.ts";
 import { blockTokensFor, checkMemory, type RunConfig } from "../../lab/run/configuration.ts";
@@ -24,6 +23,8 @@ import { capacityFrom, simulatedFrom } from "../../lab/run/simulation.ts";
 import type { SimulationOptions } from "../../lab/run/simulation-options.ts";
 import { evictionRegistry } from "../../policies/registry.ts";
 import type { SimulationLists } from "../input/simulation-options.ts";
+import { interruption, withEngine } from "../interrupt.ts";
+import { print } from "../output/print.ts";
 import { Progress } from "../output/progress.ts";
 import { checkWarmup } from "../replay.ts";
 import { type Row, servedTable } from "./served-table.ts";
@@ -72,12 +73,12 @@ export async function compareServed(files: readonly string[], options: CompareSe
   if (out !== undefined) await checkRunsFolder(out);
   const progress = new Progress();
   try {
-    const read = await readInput(files, options, progress);
+    const read = await readInput(files, options, progress, interruption);
     const input = { ...read, trace: asSent(read.trace, loads[0]) };
     checkWarmup(options.warmup, input.trace);
     const planned = await plan(input, options, configurations, loads);
     progress.start(options.target === "cpu" ? "serving" : "simulating", input.trace.requestCount * planned.length);
-    const rows = await runAll(input, options, planned, progress);
+    const rows = await withEngine(() => runAll(input, options, planned, progress));
     progress.done();
     if (rows.length === 0) throw new Interrupted();
     const left = rows.length < planned.length ? { interrupted: { runsDone: rows.length, of: planned.length } } : {};
@@ -162,7 +163,11 @@ async function runAll(
 ): Promise<Row[]> {
   const { out, events = false } = options;
   const rows: Row[] = [];
-  const how = { advance: (requests: number) => progress.advance(requests), keepSteps: out !== undefined };
+  const how = {
+    advance: (requests: number) => progress.advance(requests),
+    keepSteps: out !== undefined,
+    signal: interruption,
+  };
   for (const { configuration, load, config, blocks } of planned) {
     try {
       const run = await runReplay(input.trace, blocks, config, how);
@@ -171,7 +176,7 @@ async function runAll(
       if (out !== undefined) {
         const directory = await claimRunDirectory(join(out, runId(input, report)));
         const command = commandOf(report, { ...load, ...readingOf(options), events }, configuration.ruleTexts);
-        await saveRun(directory, run, report, command);
+        await saveRun(directory, run, report, command, interruption);
       }
       rows.push({ configuration, report });
     } catch (error) {

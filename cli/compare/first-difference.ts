@@ -5,14 +5,15 @@ import { KeysOnce } from "../../lab/compare/combinations.ts";
 import type { Configuration } from "../../lab/compare/comparison.ts";
 import { type ComparedAt, differenceDocument } from "../../lab/compare/difference-document.ts";
 import { Lockstep, sameContents } from "../../lab/compare/lockstep.ts";
+import { breathe } from "../../lab/control.ts";
 import type { TraceReading } from "../../lab/input.ts";
 import { readInput } from "../../lab/input.ts";
-import { breathe } from "../../lab/interrupt.ts";
-import { print } from "../../lab/print.ts";
 import { blocksOf, type Capacity } from "../../lab/run/capacity.ts";
 import { blockTokensFor, checkMemory } from "../../lab/run/configuration.ts";
 import { distinctPromptBlocks } from "../../lab/run/run.ts";
 import { sliceMs, withFile } from "../../lab/run/slices.ts";
+import { interruption } from "../interrupt.ts";
+import { print } from "../output/print.ts";
 import { Progress } from "../output/progress.ts";
 import { differenceTable } from "./difference-table.ts";
 
@@ -40,7 +41,7 @@ export async function firstDifferences(
     throw new InputError("--first-difference compares two combinations or more, such as --eviction lru,fifo");
   const progress = new Progress();
   try {
-    const input = await readInput(files, options, progress);
+    const input = await readInput(files, options, progress, interruption);
     const { trace } = input;
     const { seed, audit = false } = options;
     const keys = new KeysOnce(input);
@@ -81,7 +82,7 @@ async function run(lockstep: Lockstep, configs: readonly ReplayConfig[], advance
       let requests = 0;
       for (; !lockstep.done && performance.now() - start < sliceMs; requests++) lockstep.serve();
       advance(requests);
-      await breathe();
+      await breathe(interruption);
     }
   } catch (error) {
     throw withFile(error, configs[lockstep.serving]);

@@ -3,7 +3,7 @@ import { CacheReplay } from "../../core/replica/replay.ts";
 import type { Trace } from "../../core/trace/trace.ts";
 import { callRules } from "../../engine/cpu/calls.ts";
 import { calibrationTrace, type DesignOptions, measuredFromNs } from "../../traces/calibration.ts";
-import { Interrupted } from "../interrupt.ts";
+import { Interrupted } from "../control.ts";
 import type { RunConfig } from "../run/configuration.ts";
 import type { RealEngine } from "../run/real-engine.ts";
 import { type EngineOptions, runEngine } from "../run/run-engine.ts";
@@ -43,7 +43,7 @@ export async function measureEngine(
   { design, trace }: Experiment,
   config: RunConfig,
   engine: RealEngine,
-  { turn, ...options }: Pick<EngineOptions, "advance" | "pool" | "turn">,
+  { turn, ...options }: Pick<EngineOptions, "advance" | "pool" | "turn" | "signal">,
 ): Promise<MeasuredEngine> {
   const columns = CacheReplay.blockKeys({ ...config, blocks: undefined }, trace);
   const fromNs = measuredFromNs(design);

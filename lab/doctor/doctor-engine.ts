@@ -39,29 +39,29 @@ export interface EngineReport {
 }
 
 /** Whether the real engine runs: by running it. */
-export async function engineFindings(): Promise<{ readonly findings: Finding[]; readonly report: EngineReport }> {
+export async function engineFindings(signal?: AbortSignal): Promise<{ readonly findings: Finding[]; readonly report: EngineReport }> {
   const path = modelCacheFolder();
   let onnxruntime: string | null = null;
   let providers: string[] = [];
   let bytes = 0;
   const findings = [
-    await finding("ONNX Runtime", async () => {
+    await finding(signal, "ONNX Runtime", async () => {
       const { env, listSupportedBackends } = await loaded(() => import("../../engine/cpu/onnxruntime.ts"));
       onnxruntime = env.versions.node ?? null;
       providers = listSupportedBackends().flatMap(({ name, bundled }) => (bundled ? name : []));
       return `${onnxruntime}, for ${providers.join(", ")}; the engine uses cpu`;
     }),
-    await finding("model cache", async () => {
+    await finding(signal, "model cache", async () => {
       await checkWritable(path, path);
       bytes = await bytesBelow(path);
       return `${path}, ${byteSize(bytes)}`;
     }),
-    await finding("engine", async () => {
+    await finding(signal, "engine", async () => {
       const fault = await engineFault();
       if (fault !== undefined) throw new ExecutorError(`random:tiny runs, but ${fault}`);
       return "random:tiny runs, its logits are right";
     }),
-    await finding("text", async () => {
+    await finding(signal, "text", async () => {
       await loaded(() => import("tokenizers"));
       return "tokenizers load";
     }),

@@ -39,20 +39,21 @@ export interface ModelReport {
 export async function modelFindings(
   question: ModelQuestion,
   availableBytes: number,
+  signal?: AbortSignal,
 ): Promise<{ readonly findings: Finding[]; readonly report: ModelReport | null }> {
   let model: LoadedModel | undefined;
-  const found = await finding("model", () => {
-    model = loadModel(question.model);
-    const { architecture, maxPositions } = model.config;
-    return `${architecture}, ${grouped(model.parameterCount)} parameters, ${grouped(maxPositions)} positions`;
-  });
+  const found = await finding(signal, "model", () => {
+      model = loadModel(question.model);
+      const { architecture, maxPositions } = model.config;
+      return `${architecture}, ${grouped(model.parameterCount)} parameters, ${grouped(maxPositions)} positions`;
+    });
   if (model === undefined) return { findings: [found], report: null };
   try {
     const { tokenizer } = model;
-    const text = await finding("tokenizer", async () => {
-      await tokenizer();
-      return "loads";
-    });
+    const text = await finding(signal, "tokenizer", async () => {
+        await tokenizer();
+        return "loads";
+      });
     const report = reportOf(question, model, availableBytes);
     return { findings: [found, text, ...sizes(report), await fitFinding(report, availableBytes)], report };
   } finally {
@@ -83,7 +84,7 @@ const sizes = ({ weightBytes: weights, kvBytesPerToken }: ModelReport): Finding[
 function fitFinding(report: ModelReport, availableBytes: number): Promise<Finding> {
   const { bits, poolBytes, tokensThatFit: tokens, weightBytes: weights, kvBytesPerToken, fits } = report;
   const beside = `beside weights of ${bits} bits (${byteSize(weights[bits])}) in ${byteSize(availableBytes)}`;
-  return finding("fit", () => {
+  return finding(undefined, "fit", () => {
     if (poolBytes === null) {
       if (!fits) throw new InputError(`no token fits ${beside}`);
       return `${grouped(tokens[bits])} tokens ${beside}`;

@@ -1,6 +1,6 @@
 import { InputError } from "../../core/errors.ts";
 import { ExecutorError } from "../../engine/executor.ts";
-import { breathe } from "../interrupt.ts";
+import { breathe } from "../control.ts";
 
 /** What `kvlab doctor` has looked at. */
 export interface Finding {
@@ -12,10 +12,14 @@ export interface Finding {
 /**
  * What was found, or the one line that says why it is not so.
  *
- * @throws Interrupted if there was a signal before
+ * @throws Interrupted if the signal is aborted
  */
-export async function finding(what: string, look: () => Promise<string> | string): Promise<Finding> {
-  await breathe();
+export async function finding(
+  signal: AbortSignal | undefined,
+  what: string,
+  look: () => Promise<string> | string,
+): Promise<Finding> {
+  await breathe(signal);
   try {
     return { what, ok: true, found: await look() };
   } catch (error) {

@@ -8,7 +8,7 @@ import type { Nanos, Trace } from "../../core/trace/trace.ts";
 import { kvTokenBytes } from "../../sim/cost/kv-bytes.ts";
 import { type ModelConfig, shapeOf } from "../../sim/cost/model-config.ts";
 import type { Efficiency } from "../../sim/cost/roofline.ts";
-import { Interrupted } from "../interrupt.ts";
+import { Interrupted } from "../control.ts";
 import type { Target } from "../run/configuration.ts";
 import { defaultBlockTokens, type PartNames, partsNamed, type RunConfig } from "../run/configuration.ts";
 import { engineFrom } from "../run/real-engine.ts";
@@ -60,6 +60,7 @@ export interface ExperimentRunnerOptions {
   /** Requests to serve instead of generated ones, where an experiment can do with any. */
   readonly trace?: Trace | undefined;
   readonly says?: (what: string) => void;
+  readonly signal?: AbortSignal | undefined;
 }
 
 /** Where experiments are run: every configuration is one that `kvlab replay` takes, too. */
@@ -107,7 +108,10 @@ export class ExperimentRunner {
         trace,
       );
       const columns = CacheReplay.blockKeys(config, trace);
-      const { result } = await runEngine(trace, columns, config, engine, { observers: [sums] });
+      const { result } = await runEngine(trace, columns, config, engine, {
+        observers: [sums],
+        signal: this.#options.signal,
+      });
       if (result.interrupted) throw new Interrupted();
       return { ...result, sums, blocks: config.blocks };
     }
@@ -118,7 +122,10 @@ export class ExperimentRunner {
     const config: RunConfig = { ...configured, blocks: blocks ?? room, schedulerOptions, simulated };
     const columns = CacheReplay.blockKeys(config, trace);
     const simulation = await simulationConfig(config, simulated);
-    const { result } = await runSimulation(trace, columns, simulation, { observers: [sums] });
+    const { result } = await runSimulation(trace, columns, simulation, {
+      observers: [sums],
+      signal: this.#options.signal,
+    });
     return { ...result, sums, blocks: config.blocks };
   }
 }

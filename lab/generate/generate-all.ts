@@ -10,7 +10,7 @@ import type { LoadedModel } from "../../engine/model/load.ts";
 import type { TextCodec } from "../../engine/model/tokenizer.ts";
 import type { WeightBits } from "../../engine/onnx/quantized.ts";
 import type { SamplingOptions } from "../../engine/sampling.ts";
-import { stoppingAtSignal } from "../interrupt.ts";
+import { stoppingAt, throwIfInterrupted } from "../control.ts";
 import { partsOf } from "../run/configuration.ts";
 import { Completion, type StopConditions } from "./completion.ts";
 
@@ -30,6 +30,7 @@ export interface GenerationOptions {
   readonly shown: (text: string) => void;
   /** Told of an answer that has come to its end. */
   readonly ended: (answer: TimedCompletion) => void;
+  readonly signal?: AbortSignal | undefined;
 }
 
 export interface TimedCompletion {
@@ -59,11 +60,8 @@ export async function generateAll(work: GenerationOptions): Promise<readonly Tim
   const blocks = blockCountFor(work);
   const config = { ...partsOf({}, { "match-limit": "l-1" }), blockTokens, blocks, seed: 1 };
   const answers = prompts.map(() => new Completion(codec, ends));
-  // Nothing can stop it while it is being loaded; a signal is then heard below.
-  const executor = await stoppingAtSignal(
-    () => {},
-    () => openCpuExecutor({ model, blockCount: blocks, blockTokens, threads, bits }),
-  );
+  throwIfInterrupted(work.signal);
+  const executor = await openCpuExecutor({ model, blockCount: blocks, blockTokens, threads, bits });
   try {
     const engine = new Engine(trace, blockKeysFor(config, 1).of(trace), {
       ...config,
@@ -92,7 +90,8 @@ export async function generateAll(work: GenerationOptions): Promise<readonly Tim
       ],
     });
     const timed = (row: number) => timedAnswer(engine, row, answers[row]);
-    await stoppingAtSignal(
+    await stoppingAt(
+      work.signal,
       () => engine.stop(),
       () => engine.run(),
     );

@@ -4,7 +4,7 @@ import type { RequestResults } from "../../core/replica/replay.ts";
 import { never, type Outcomes } from "../../core/serving/outcomes.ts";
 import type { StepTable } from "../../core/serving/step-table.ts";
 import { countNames, levelNames, type TimeSeries } from "../../core/serving/time-series.ts";
-import { breathe } from "../interrupt.ts";
+import { breathe } from "../control.ts";
 
 /** A column of a table: its rows `[from, to)` as Parquet takes them. */
 interface Column {
@@ -13,10 +13,16 @@ interface Column {
   rows(from: number, to: number): ColumnSource["data"];
 }
 
+/** A Parquet file to write; aborting the signal ends the writing with `Interrupted`. */
+export interface TableFile {
+  readonly path: string;
+  readonly signal?: AbortSignal | undefined;
+}
+
 const rowsPerGroup = 100_000;
 
 /** Writes a table group by group, so that it can be interrupted and never is in memory a second time as a whole. */
-async function writeTable(path: string, rowCount: number, columns: readonly Column[]): Promise<void> {
+async function writeTable({ path, signal }: TableFile, rowCount: number, columns: readonly Column[]): Promise<void> {
   const data = (from: number, to: number): ColumnSource[] =>
     columns.map(({ name, rows }) => ({ name, data: rows(from, to) }));
   const schema = schemaFromColumnData({
@@ -26,7 +32,7 @@ async function writeTable(path: string, rowCount: number, columns: readonly Colu
   for (let from = 0; from < rowCount; from += rowsPerGroup) {
     const to = Math.min(from + rowsPerGroup, rowCount);
     await writer.write({ columnData: data(from, to), rowGroupSize: rowsPerGroup });
-    await breathe();
+    await breathe(signal);
   }
   await writer.finish();
 }
@@ -62,7 +68,7 @@ const numbers = (count: number) => Uint32Array.from({ length: count }, (_, i) =>
  * says when what happened to it, in ns, −1 where it did not happen, and if it was interrupted, it has those that had ended.
  */
 export async function writeRequests(
-  path: string,
+  file: TableFile,
   requests: RequestResults,
   warmup: number,
   simulated?: Outcomes,
@@ -70,7 +76,7 @@ export async function writeRequests(
   const hasEnded = (_: number, row: number) => simulated?.finishedNs[row] !== never;
   const of = <T extends Numbers>(values: T) => values.filter(hasEnded) as T;
   const rows = of(numbers(requests.arrivalNs.length));
-  await writeTable(path, rows.length, [
+  await writeTable(file, rows.length, [
     int32("request", rows),
     int64("arrivalNs", of(requests.arrivalNs)),
     int32("inputTokens", of(requests.inputTokens)),
@@ -93,9 +99,9 @@ const times = (outcomes: Outcomes, of: <T extends Numbers>(values: T) => T): Col
 ];
 
 /** A row for each step of a simulation, in the order in which they ended. */
-export async function writeSimulatedSteps(path: string, steps: StepTable): Promise<void> {
+export async function writeSimulatedSteps(file: TableFile, steps: StepTable): Promise<void> {
   const column = (values: readonly number[]) => Uint32Array.from(values);
-  await writeTable(path, steps.startNs.length, [
+  await writeTable(file, steps.startNs.length, [
     int32("step", numbers(steps.startNs.length)),
     int32("replica", column(steps.replica)),
     int64("startNs", Float64Array.from(steps.startNs)),
@@ -118,10 +124,10 @@ export async function writeSimulatedSteps(path: string, steps: StepTable): Promi
 }
 
 /** A row for each interval of a run in time: means of what was there for its duration, sums of what happened, over all replicas. */
-export async function writeSeries(path: string, series: TimeSeries): Promise<void> {
+export async function writeSeries(file: TableFile, series: TimeSeries): Promise<void> {
   const { count, startNs, intervalNs, levels, counts } = series;
   const mean = (values: Float64Array) => values.subarray(0, count).map((value, i) => value / series.lengthNs(i));
-  await writeTable(path, count, [
+  await writeTable(file, count, [
     int64(
       "startNs",
       Float64Array.from({ length: count }, (_, i) => startNs + i * intervalNs),
@@ -136,10 +142,10 @@ export async function writeSeries(path: string, series: TimeSeries): Promise<voi
 }
 
 /** A row for each step. Without a clock every request that is not refused is one step, which computes what was missed. */
-export async function writeSteps(path: string, results: RequestResults): Promise<void> {
+export async function writeSteps(file: TableFile, results: RequestResults): Promise<void> {
   const { inputTokens, hitTokens, refused } = results;
   const served = numbers(refused.length).filter((row) => refused[row] === 0);
-  await writeTable(path, served.length, [
+  await writeTable(file, served.length, [
     int32("step", numbers(served.length)),
     int32("request", served),
     int32("requests", new Uint32Array(served.length).fill(1)),
@@ -155,10 +161,10 @@ export async function writeSteps(path: string, results: RequestResults): Promise
 }
 
 /** A row for each event, in order, of one replica after the other; what an event says nothing about is −1. */
-export async function writeEvents(path: string, logs: readonly EventLog[]): Promise<void> {
+export async function writeEvents(file: TableFile, logs: readonly EventLog[]): Promise<void> {
   const all = joined(logs);
   const { kind, timeNs, request, block, key, value } = all.log.columns();
-  await writeTable(path, all.log.count, [
+  await writeTable(file, all.log.count, [
     { name: "event", type: "STRING", rows: (from, to) => Array.from(kind.subarray(from, to), (k) => eventNames[k]) },
     int64("timeNs", timeNs),
     int32("request", request),

@@ -1,8 +1,9 @@
-import { constants, rmSync } from "node:fs";
+import { constants } from "node:fs";
 import { access, lstat, mkdir, readdir, readFile, realpath, rename, rm, rmdir, writeFile } from "node:fs/promises";
 import { basename, dirname, join, relative, resolve } from "node:path";
 import { InputError } from "../../core/errors.ts";
-import { watchingSignals } from "../interrupt.ts";
+import { pluginHost } from "../user-plugins/host.ts";
+import { unfinished } from "./unfinished.ts";
 
 /** All that a run's directory holds; a directory with anything else in it is not ours to replace. */
 export const runFiles = [
@@ -99,12 +100,6 @@ async function isRun(path: string): Promise<boolean> {
   }
 }
 
-/** Directories under way; none outlives the program. */
-const unfinished = new Set<string>();
-process.on("exit", () => {
-  for (const path of unfinished) rmSync(path, { recursive: true, force: true });
-});
-
 /** A run's directory, which appears under its name only when it is complete. */
 export class RunDirectory {
   /** As the user gave it. */
@@ -118,7 +113,7 @@ export class RunDirectory {
 
   /** Calls `write` with a directory to fill, and puts that in place of what was there. */
   async fill(write: (directory: string) => Promise<void>): Promise<void> {
-    await watchingSignals(() => this.#fill(write));
+    await pluginHost().withoutPluginCode(() => this.#fill(write));
   }
 
   async #fill(write: (directory: string) => Promise<void>): Promise<void> {

@@ -37,16 +37,23 @@ export function runId(input: Pick<Input, "name">, report: Identified): string {
 }
 
 /** Fills a run's directory. */
-export async function saveRun(directory: RunDirectory, run: Run, report: RunReport, command: string): Promise<void> {
+export async function saveRun(
+  directory: RunDirectory,
+  run: Run,
+  report: RunReport,
+  command: string,
+  signal?: AbortSignal,
+): Promise<void> {
   const { result, simulation } = run;
   const { requests, logs } = result;
   await directory.fill(async (folder) => {
-    await writeRequests(join(folder, "requests.parquet"), requests, report.warmup, simulation?.requests);
-    if (simulation?.steps) await writeSimulatedSteps(join(folder, "steps.parquet"), simulation.steps);
-    else await writeSteps(join(folder, "steps.parquet"), requests);
-    if (simulation) await writeSeries(join(folder, "series.parquet"), simulation.series);
+    const file = (name: string) => ({ path: join(folder, name), signal });
+    await writeRequests(file("requests.parquet"), requests, report.warmup, simulation?.requests);
+    if (simulation?.steps) await writeSimulatedSteps(file("steps.parquet"), simulation.steps);
+    else await writeSteps(file("steps.parquet"), requests);
+    if (simulation) await writeSeries(file("series.parquet"), simulation.series);
     if (logs.length > 0) {
-      await writeEvents(join(folder, "events.parquet"), logs);
+      await writeEvents(file("events.parquet"), logs);
       const events = logs.flatMap((log, replica) =>
         new KvEventReader(log).take().map((event) => (logs.length === 1 ? event : { replica, ...event })),
       );

@@ -2,17 +2,12 @@ import { closeSync, openSync, realpathSync, renameSync, rmSync, writeSync } from
 import { InputError } from "../../core/errors.ts";
 import { Timeline } from "../../core/serving/timeline.ts";
 import { replaceable } from "../../traces/write-mooncake.ts";
-import { watchingSignals } from "../interrupt.ts";
+import { pluginHost } from "../user-plugins/host.ts";
 import { userCodeRuns } from "../user-plugins/user-code.ts";
+import { unfinished } from "./unfinished.ts";
 
 /** Text goes to the file in pieces of about this many characters. */
 const pieceLength = 1 << 16;
-
-/** Files under way; none outlives the program. */
-const unfinished = new Set<string>();
-process.on("exit", () => {
-  for (const path of unfinished) rmSync(path, { force: true });
-});
 
 /**
  * A timeline on its way into a file, which has its name when it is complete. With a user's code in the program, which a signal
@@ -48,7 +43,7 @@ export class TimelineFile {
   /** The run is complete. */
   async close(): Promise<void> {
     this.timeline.close();
-    await watchingSignals(async () => {
+    await pluginHost().withoutPluginCode(async () => {
       if (this.#keepsAll) this.#file = this.#open();
       this.#flush();
       closeSync(this.#file);

@@ -17,18 +17,19 @@ import {
   liveFolder,
   mostEventsTold,
 } from "../../viz/server/live-format.ts";
-import { complain } from "../print.ts";
 import { sumOf, type Watched } from "./served-result.ts";
 
 /** How often it tells. */
 const everyMs = 300;
 /** Intervals of a series at most. */
 const mostIntervals = 512;
-/** Folders under way; none outlives the program. */
+/** Live folders of this process. They are removed when it exits. */
 const open = new Set<LiveRun>();
-process.on("exit", () => {
+let isRegistered = false;
+
+function closeAll(): void {
   for (const run of open) run.close();
-});
+}
 
 /**
  * Tells a dashboard what a run does while it does it, by files (viz/server/live-format.ts): a few times a second, between the
@@ -40,15 +41,20 @@ export class LiveRun {
   /** The first folder that was made for it. */
   readonly #made: string | undefined;
   readonly #log: LogFiles;
+  readonly #warn: (message: string) => void;
   #state: LiveNow["state"] = "running";
   #watched: Watched | undefined;
   #timer: NodeJS.Timeout | undefined;
 
   /** Among the runs in `runs`. @throws InputError if that cannot be written */
-  static async open(runs: string, header: Omit<LiveHeader, "schema" | "pid" | "host">): Promise<LiveRun> {
+  static async open(
+    runs: string,
+    header: Omit<LiveHeader, "schema" | "pid" | "host">,
+    warn: (message: string) => void,
+  ): Promise<LiveRun> {
     await clearLeft(runs);
     try {
-      return new LiveRun(resolve(runs), { schema: "live/1", pid: process.pid, host: hostname(), ...header });
+      return new LiveRun(resolve(runs), { schema: "live/1", pid: process.pid, host: hostname(), ...header }, warn);
     } catch (error) {
       throw new InputError(
         `--live: ${join(runs, liveFolder)} cannot be written (${(error as NodeJS.ErrnoException).code})`,
@@ -56,7 +62,8 @@ export class LiveRun {
     }
   }
 
-  private constructor(runs: string, header: LiveHeader) {
+  private constructor(runs: string, header: LiveHeader, warn: (message: string) => void) {
+    this.#warn = warn;
     this.#runs = runs;
     this.#folder = join(runs, liveFolder, String(process.pid));
     const fresh = join(runs, liveFolder, `.${process.pid}.tmp`);
@@ -65,6 +72,8 @@ export class LiveRun {
     writeFileSync(join(fresh, liveFiles.header), JSON.stringify(header));
     this.#log = new LogFiles(fresh);
     renameSync(fresh, this.#folder);
+    if (!isRegistered) process.on("exit", closeAll);
+    isRegistered = true;
     open.add(this);
   }
 
@@ -99,7 +108,7 @@ export class LiveRun {
     } catch (error) {
       const { code, syscall } = error as NodeJS.ErrnoException;
       if (syscall === undefined) throw error;
-      complain(`--live: ${this.#folder} cannot be written (${code}); the run goes on`, 0);
+      this.#warn(`--live: ${this.#folder} cannot be written (${code}); the run goes on`);
       this.close();
     }
   }

@@ -7,7 +7,8 @@ import { openCpuExecutor } from "../../engine/cpu/executor.ts";
 import { checkContents, Engine } from "../../engine/engine.ts";
 import type { Executor } from "../../engine/executor.ts";
 import type { TokenChoice } from "../../engine/tokens.ts";
-import { breathe, Interrupted, stoppingAtSignal, watchingSignals } from "../interrupt.ts";
+import { breathe, Interrupted, stoppingAt, throwIfInterrupted } from "../control.ts";
+import { pluginHost } from "../user-plugins/host.ts";
 import { userCodeRuns } from "../user-plugins/user-code.ts";
 import type { RunConfig } from "./configuration.ts";
 import { poolBytesPerToken, type RealEngine } from "./real-engine.ts";
@@ -25,11 +26,7 @@ export function openPool(
   blockCount: number,
   blockTokens: number,
 ): Promise<Executor> {
-  // Nothing can stop it while it is being loaded; a signal is then heard by whoever uses it.
-  return stoppingAtSignal(
-    () => {},
-    () => openCpuExecutor({ model: loaded, blockCount, blockTokens, threads, bits }),
-  );
+  return openCpuExecutor({ model: loaded, blockCount, blockTokens, threads, bits });
 }
 
 export interface EngineOptions extends ServingOptions {
@@ -51,12 +48,13 @@ export async function runEngine(
   blocks: BlockColumns,
   config: RunConfig,
   engine: RealEngine,
-  { keepSteps, observers = [], advance = () => {}, watch, pool, turn }: EngineOptions,
+  { keepSteps, observers = [], advance = () => {}, watch, pool, turn, signal }: EngineOptions,
 ): Promise<{ readonly result: ServedResult; readonly wallMs: number }> {
   const { loaded, pace, loop, speed, slo } = engine;
   const blockCount = checkServable(trace, blocks, config, engine);
   const sent = pace === "none" ? { ...trace, arrivalNs: new Float64Array(trace.requestCount) } : trace;
   const { blockTokens } = config;
+  throwIfInterrupted(signal);
   const executor = pool ?? (await openPool(engine, blockCount, blockTokens));
   try {
     const steps = keepSteps ? new StepTable() : undefined;
@@ -80,7 +78,8 @@ export async function runEngine(
       await breathe();
       if (turn && clock instanceof BusyClock) await clock.standStill(() => turn(running.done / trace.requestCount));
     };
-    await stoppingAtSignal(
+    await stoppingAt(
+      signal,
       () => running.stop(),
       () => running.run(between),
     );
@@ -105,7 +104,7 @@ function heard(executor: Executor): Executor {
     blockCount: executor.blockCount,
     blockTokens: executor.blockTokens,
     ...(executor.calls && { calls: executor.calls }),
-    executeStep: (step) => watchingSignals(() => executor.executeStep(step)),
+    executeStep: (step) => pluginHost().withoutPluginCode(() => executor.executeStep(step)),
     copyBlocks: (pairs) => executor.copyBlocks(pairs),
     readBlock: (block) => executor.readBlock(block),
     writeBlock: (block, data) => executor.writeBlock(block, data),

@@ -2,7 +2,7 @@ import { StepTable } from "../../core/serving/step-table.ts";
 import type { BlockColumns } from "../../core/trace/content.ts";
 import type { Trace } from "../../core/trace/trace.ts";
 import { Simulation, type SimulationConfig } from "../../sim/simulation.ts";
-import { breathe } from "../interrupt.ts";
+import { breathe } from "../control.ts";
 import { type ServedResult, type ServingOptions, servedResult } from "./served-result.ts";
 import { sliceMs, withFile } from "./slices.ts";
 
@@ -11,7 +11,7 @@ export async function runSimulation(
   trace: Trace,
   blocks: BlockColumns,
   config: SimulationConfig,
-  { slo, keepSteps, observers = [], advance = () => {}, watch }: ServingOptions = {},
+  { slo, keepSteps, observers = [], advance = () => {}, watch, signal }: ServingOptions = {},
 ): Promise<{ readonly result: ServedResult; readonly wallMs: number }> {
   const steps = keepSteps ? new StepTable() : undefined;
   const simulation = new Simulation({ ...config, observers: [...(steps ? [steps] : []), ...observers] });
@@ -30,7 +30,7 @@ export async function runSimulation(
       events = Math.ceil(Math.min(Math.max((events * sliceMs) / Math.max(took, 0.1), events / 4), events * 4));
       advance(simulation.done - told);
       told = simulation.done;
-      await breathe();
+      await breathe(signal);
       start = performance.now();
     }
   } catch (error) {

@@ -6,7 +6,7 @@ import type { StepObserver } from "../../core/serving/observers.ts";
 import { never } from "../../core/serving/outcomes.ts";
 import type { BlockColumns } from "../../core/trace/content.ts";
 import type { Trace } from "../../core/trace/trace.ts";
-import { breathe, Interrupted } from "../interrupt.ts";
+import { breathe, type Control, Interrupted } from "../control.ts";
 import type { RunConfig } from "./configuration.ts";
 import { runEngine } from "./run-engine.ts";
 import { runSimulation } from "./run-simulation.ts";
@@ -33,7 +33,7 @@ export interface Run {
   readonly wallMs: number;
 }
 
-export interface RunOptions {
+export interface RunOptions extends Pick<Control, "signal"> {
   /** Measured replays after one to warm up; undefined: a single one. */
   readonly repeat?: number | undefined;
   /** Of a simulation: keep every step, and tell these of it. */
@@ -75,11 +75,11 @@ function runner(
   trace: Trace,
   blocks: BlockColumns,
   config: RunConfig,
-  { repeat, keepSteps = false, observers = [], watch = () => {} }: RunOptions,
+  { repeat, keepSteps = false, observers = [], watch = () => {}, signal }: RunOptions,
   advance: (requests: number) => void,
 ): () => Promise<Found> {
   const { simulated, engine } = config;
-  const served = { keepSteps, observers, advance, watch };
+  const served = { keepSteps, observers, advance, watch, signal };
   if (engine)
     return async () => {
       const { result, wallMs } = await runEngine(trace, blocks, config, engine, served);
@@ -96,7 +96,7 @@ function runner(
     };
   }
   const slices = new Slices(trace, blocks);
-  return async () => await replayOnce(slices, config, advance, watch);
+  return async () => await replayOnce(slices, config, advance, watch, signal);
 }
 
 async function replayOnce(
@@ -104,6 +104,7 @@ async function replayOnce(
   config: ReplayConfig,
   advance: (requests: number) => void,
   watch: (run: Watched) => void,
+  signal: AbortSignal | undefined,
 ) {
   const replay = new CacheReplay(config);
   const { trace, blocks } = slices;
@@ -127,7 +128,7 @@ async function replayOnce(
       slices.adapt(took);
       done = to;
       advance(to - from);
-      await breathe();
+      await breathe(signal);
     }
   } catch (error) {
     throw withFile(error, config);

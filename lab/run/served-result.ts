@@ -16,6 +16,7 @@ import type { Outcomes } from "../../core/serving/outcomes.ts";
 import type { StepTable } from "../../core/serving/step-table.ts";
 import type { TimeSeries } from "../../core/serving/time-series.ts";
 import type { Nanos } from "../../core/trace/trace.ts";
+import type { Control } from "../control.ts";
 
 /** What a run in time found, simulated or real, as reports and tables need it. */
 export interface ServedResult {
@@ -37,7 +38,7 @@ export interface ServedResult {
 }
 
 /** How a run in time is watched, and what is promised. */
-export interface ServingOptions {
+export interface ServingOptions extends Pick<Control, "signal"> {
   readonly slo?: Slo | undefined;
   /** Keep every step. */
   readonly keepSteps?: boolean;

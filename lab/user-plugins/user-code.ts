@@ -1,6 +1,5 @@
-import { InputError, InvariantError } from "../../core/errors.ts";
-import { leaveSignals } from "../interrupt.ts";
-import { complain, exitNow, keepStdoutClean } from "../print.ts";
+import { InvariantError } from "../../core/errors.ts";
+import { pluginHost } from "./host.ts";
 
 /** A user's file whose code runs in this program. */
 interface UserFile {
@@ -8,6 +7,9 @@ interface UserFile {
   /** What it was imported as, once known. */
   url: string | undefined;
 }
+
+/** The file whose import is under way. */
+export const fileBeingLoaded = (): string | undefined => loading?.file;
 
 const files: UserFile[] = [];
 let loading: UserFile | undefined;
@@ -23,7 +25,7 @@ export async function loadUserCode(
   file: string,
   bundle: () => Promise<string>,
 ): Promise<Readonly<Record<string, unknown>>> {
-  if (files.length === 0) takePrecautions();
+  if (files.length === 0) pluginHost().prepare();
   const here: UserFile = { file, url: undefined };
   files.push(here);
   const url = await bundle();
@@ -36,33 +38,12 @@ export async function loadUserCode(
   }
 }
 
-function takePrecautions(): void {
-  leaveSignals();
-  keepStdoutClean();
-  process.exit = (code) => {
-    throw new InputError(`process.exit(${code ?? ""}) is not for policies`);
-  };
-  for (const event of ["uncaughtException", "unhandledRejection"] as const) {
-    process.on(event, (error: unknown) => {
-      if (isOurs(error)) {
-        process.stderr.write(`${(error as Error).stack}\nkvlab: this is a bug in kvlab, please report it\n`);
-        exitNow(70);
-      }
-      const exitCode = complain(`${fileOf(error)}: threw outside of any call: ${messageOf(error)}`, 2);
-      loading = undefined;
-      exitNow(exitCode);
-    });
-  }
-  process.on("exit", () => {
-    if (loading) process.exitCode = complain(`${loading.file}: never ends loading: it awaits what never comes`, 2);
-  });
-}
-
 /** Modules of users are imported from data URLs. */
 const dataUrl = /data:text\/javascript;base64,[A-Za-z0-9+/=]+/g;
 const programUrl = new URL("../..", import.meta.url).href;
 
-function isOurs(error: unknown): boolean {
+/** Whether an error that no call catches is one of kvlab itself. */
+export function isOurs(error: unknown): boolean {
   if (error instanceof InvariantError) return true;
   const stack = stackOf(error);
   return stack.includes(programUrl) && !stack.includes("data:text/javascript");
@@ -73,7 +54,7 @@ function stackOf(error: unknown): string {
 }
 
 /** The file that threw it, or all if that cannot be told. */
-function fileOf(error: unknown): string {
+export function fileOf(error: unknown): string {
   const stack = stackOf(error);
   const seen = files.filter(({ url }) => url !== undefined && stack.includes(url));
   return (loading ? [loading] : seen.length > 0 ? seen : files).map(({ file }) => file).join(" or ");

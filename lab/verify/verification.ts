@@ -13,7 +13,7 @@ import { Simulation, type SimulationConfig } from "../../sim/simulation.ts";
 import type { FittedSteps } from "../calibrate/calibration-report.ts";
 import { type Experiment, measureEngine } from "../calibrate/measured-engine.ts";
 import { type Decisions, type Divergence, firstDivergence } from "../compare/decisions.ts";
-import { breathe, Interrupted } from "../interrupt.ts";
+import { breathe, type Control, Interrupted } from "../control.ts";
 import type { RunConfig } from "../run/configuration.ts";
 import { poolBytesPerToken, type RealEngine } from "../run/real-engine.ts";
 import { checkServable, type EngineOptions, openPool, runEngine } from "../run/run-engine.ts";
@@ -41,7 +41,7 @@ export interface Times {
   readonly measured?: FittedSteps;
 }
 
-export interface VerificationOptions {
+export interface VerificationOptions extends Pick<Control, "signal"> {
   /** What is done before a request comes, anew for each of the two. */
   readonly before?: () => SimulationConfig["before"];
   /** What steps take, to compare times with; or an experiment that measures it, in turn with the engine. */
@@ -56,7 +56,7 @@ export async function verifyDecisions(
   blocks: BlockColumns,
   config: RunConfig,
   engine: RealEngine,
-  { before, cost, experiment, advance = () => {} }: VerificationOptions = {},
+  { before, cost, experiment, advance = () => {}, signal }: VerificationOptions = {},
 ): Promise<Verification> {
   if (engine.answers === "free" && blocks.generated && config.rules["store-tail"] === "true")
     throw new InputError(
@@ -65,7 +65,12 @@ export async function verifyDecisions(
   const chunks = new ChunkTable();
   const serve = async (options: EngineOptions) => {
     const watched = { ...config, events: true, ...beforeOf(before) };
-    const { result } = await runEngine(trace, blocks, watched, engine, { ...options, keepSteps: true, advance });
+    const { result } = await runEngine(trace, blocks, watched, engine, {
+      ...options,
+      keepSteps: true,
+      advance,
+      signal,
+    });
     if (result.interrupted) throw new Interrupted();
     return result;
   };
@@ -79,6 +84,7 @@ export async function verifyDecisions(
               turn,
               pool: pools[0],
               advance,
+              signal,
             }),
           (turn) => serve({ turn, pool: pools[1], observers }),
           (turn) => serve({ turn, pool: pools[2] }),
@@ -95,11 +101,11 @@ export async function verifyDecisions(
     arrivals: { loop, speed },
     hostBlocks: Math.floor(engine.swapSpace / (poolBytesPerToken(engine) * config.blockTokens)),
   };
-  const simulator = await decisionsWith(steps, sent, blocks, { ...simulation, ...beforeOf(before) });
+  const simulator = await decisionsWith(steps, sent, blocks, { ...simulation, ...beforeOf(before) }, signal);
   takeWritten(simulator, result.requests);
   const decided = { log: result.logs[0], chunks, outcomes: result.requests };
   const foretold = async (cost: SimulationConfig["cost"]) =>
-    (await runSimulation(sent, blocks, { ...simulation, ...beforeOf(before), cost })).result;
+    (await runSimulation(sent, blocks, { ...simulation, ...beforeOf(before), cost }, { signal })).result;
   const fitted = measured && { ...measured, fit: fitCost(measured.steps, "the engine", config.seed) };
   const times = fitted
     ? { engine: result, simulated: await foretold(fittedTo(fitted)), again, measured: fitted }
@@ -156,6 +162,7 @@ export async function decisionsWith(
   trace: Trace,
   blocks: BlockColumns,
   config: Omit<SimulationConfig, "cost">,
+  signal?: AbortSignal,
 ): Promise<Decisions> {
   const chunks = new ChunkTable();
   const cost = new Recorded(steps, "the engine's steps");
@@ -163,7 +170,7 @@ export async function decisionsWith(
   try {
     simulation.feed(trace, blocks);
     simulation.end();
-    while (simulation.run(1024)) await breathe();
+    while (simulation.run(1024)) await breathe(signal);
   } catch (error) {
     if (!(error instanceof NotRecorded)) throw withFile(error, config);
   }

@@ -232,7 +232,7 @@ test("of steps that end later than now, intervals are told when they are over", 
     settleInto: (to: TimeSeries, nowNs: number) => to.addLevels(levels, 0, nowNs),
   };
   series.addSteps(new Float64Array([1.5e6, 2.2e6, 9e6]), 3, 1, 1);
-  const live = await LiveRun.open(runs, setup);
+  const live = await LiveRun.open(runs, setup, () => {});
   live.watch({ done: 0, nowNs: 2.5e6, series, replicas: [replica] });
   const [name] = readdirSync(join(runs, ".live"));
   const told = (file: string) => JSON.parse(readFileSync(join(runs, ".live", name, file), "utf8"));
@@ -247,7 +247,7 @@ test("no more than so many events are told, and how many there are is", async ()
   const runs = newFolder();
   const log = new EventLog();
   for (let i = 0; i < mostEventsTold + 5; i++) log.add(i % 20, i, 2, 3, 4.5, 6);
-  const live = await LiveRun.open(runs, { ...setup, target: "cache" });
+  const live = await LiveRun.open(runs, { ...setup, target: "cache" }, () => {});
   const [name] = readdirSync(join(runs, ".live"));
   const { cache } = new LiveCache();
   live.watch({ done: 0, replicas: [{ cache, log }] });

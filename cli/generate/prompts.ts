@@ -1,7 +1,8 @@
 import { text } from "node:stream/consumers";
 import { InputError } from "../../core/errors.ts";
 import { reasonOf } from "../../engine/model/json-fields.ts";
-import { Interrupted, stoppingAtSignal } from "../interrupt.ts";
+import { Interrupted, stoppingAt } from "../../lab/control.ts";
+import { interruption } from "../interrupt.ts";
 
 /**
  * The prompts of a command line, in which a dash stands for the lines of standard input that are not empty.
@@ -19,7 +20,8 @@ export async function readPrompts(words: readonly string[]): Promise<string[]> {
 
 async function standardInput(): Promise<string> {
   try {
-    return await stoppingAtSignal(
+    return await stoppingAt(
+      interruption,
       () => process.stdin.destroy(new Interrupted()),
       () => text(process.stdin),
     );

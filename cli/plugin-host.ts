@@ -1,0 +1,35 @@
+import { InputError } from "../core/errors.ts";
+import type { PluginHost } from "../lab/user-plugins/host.ts";
+import { fileBeingLoaded, fileOf, isOurs, messageOf } from "../lab/user-plugins/user-code.ts";
+import { releaseSignals, watchingSignals } from "./interrupt.ts";
+import { complain, exitNow, keepStdoutClean } from "./output/print.ts";
+
+/**
+ * Shields the program from plug-in files: what their code prints goes to stderr, it cannot end the program, errors that no
+ * call catches are reported with the file's name, and a signal ends the program although their code loops.
+ */
+export const commandLineHost: PluginHost = { prepare, withoutPluginCode: watchingSignals };
+
+function prepare(): void {
+  releaseSignals();
+  keepStdoutClean();
+  process.exit = (code) => {
+    throw new InputError(`process.exit(${code ?? ""}) is not for policies`);
+  };
+  let isReported = false;
+  for (const event of ["uncaughtException", "unhandledRejection"] as const) {
+    process.on(event, (error: unknown) => {
+      isReported = true;
+      if (isOurs(error)) {
+        process.stderr.write(`${(error as Error).stack}\nkvlab: this is a bug in kvlab, please report it\n`);
+        exitNow(70);
+      }
+      exitNow(complain(`${fileOf(error)}: threw outside of any call: ${messageOf(error)}`, 2));
+    });
+  }
+  process.on("exit", () => {
+    const file = fileBeingLoaded();
+    if (file !== undefined && !isReported)
+      process.exitCode = complain(`${file}: never ends loading: it awaits a promise that never settles`, 2);
+  });
+}
