@@ -39,7 +39,9 @@ export interface EngineReport {
 }
 
 /** Whether the real engine runs: by running it. */
-export async function engineFindings(signal?: AbortSignal): Promise<{ readonly findings: Finding[]; readonly report: EngineReport }> {
+export async function engineFindings(
+  signal?: AbortSignal,
+): Promise<{ readonly findings: Finding[]; readonly report: EngineReport }> {
   const path = modelCacheFolder();
   let onnxruntime: string | null = null;
   let providers: string[] = [];

@@ -43,17 +43,17 @@ export async function modelFindings(
 ): Promise<{ readonly findings: Finding[]; readonly report: ModelReport | null }> {
   let model: LoadedModel | undefined;
   const found = await finding(signal, "model", () => {
-      model = loadModel(question.model);
-      const { architecture, maxPositions } = model.config;
-      return `${architecture}, ${grouped(model.parameterCount)} parameters, ${grouped(maxPositions)} positions`;
-    });
+    model = loadModel(question.model);
+    const { architecture, maxPositions } = model.config;
+    return `${architecture}, ${grouped(model.parameterCount)} parameters, ${grouped(maxPositions)} positions`;
+  });
   if (model === undefined) return { findings: [found], report: null };
   try {
     const { tokenizer } = model;
     const text = await finding(signal, "tokenizer", async () => {
-        await tokenizer();
-        return "loads";
-      });
+      await tokenizer();
+      return "loads";
+    });
     const report = reportOf(question, model, availableBytes);
     return { findings: [found, text, ...sizes(report), await fitFinding(report, availableBytes)], report };
   } finally {
