@@ -6,9 +6,9 @@ import { breathe } from "../lab/control.ts";
 import { messageOf } from "../lab/user-plugins/user-code.ts";
 import { checkRules } from "../lab/user-plugins/user-index.ts";
 import { isIndex, isPolicyFile, loadUserPlugin } from "../lab/user-plugins/user-policy.ts";
-import type { Examination, Finding } from "../laws/examine.ts";
-import type { Parts } from "../laws/parts.ts";
-import { Sources } from "../laws/purity.ts";
+import type { CheckResult, Finding } from "../laws/check-plugin.ts";
+import { NondeterministicSources } from "../laws/nondeterminism.ts";
+import type { PluginSet } from "../laws/plugin-set.ts";
 import {
   allocatorRegistry,
   evictionRegistry,
@@ -52,10 +52,10 @@ Examples:
 
 async function check(file: string, { runs, seed, json }: CheckOptions): Promise<void> {
   // Loaded only now, for no other command needs it.
-  const { examineIndex, examinePolicy } = await import("../laws/examine.ts");
+  const { checkIndex: examineIndex, checkPolicy: examinePolicy } = await import("../laws/check-plugin.ts");
   const progress = new Progress();
   progress.state(`loading ${file}`);
-  const sources = new Sources();
+  const sources = new NondeterministicSources();
   const plugin = await pluginNamed(file, sources);
   const advance = async (what: string) => {
     progress.state(`trying: ${what}`);
@@ -63,7 +63,7 @@ async function check(file: string, { runs, seed, json }: CheckOptions): Promise<
   };
   const examiner = { runs, seed, sources, stopwatch: () => performance.now(), describe: messageOf, advance };
   const parts = partsFor(plugin);
-  let found: Examination;
+  let found: CheckResult;
   try {
     found = isIndex(plugin)
       ? await examineIndex(plugin, parts, examiner)
@@ -79,7 +79,7 @@ async function check(file: string, { runs, seed, json }: CheckOptions): Promise<
 }
 
 /** A user's file, or one of ours. What the file reads while it is loaded is written down. */
-async function pluginNamed(text: string, sources: Sources): Promise<EvictionPlugin | IndexPlugin> {
+async function pluginNamed(text: string, sources: NondeterministicSources): Promise<EvictionPlugin | IndexPlugin> {
   const isBuiltIn = everyPlugin.all.some(({ name }) => name === text);
   if (isBuiltIn || (!isPolicyFile(text) && !existsSync(text))) return everyPlugin.get(text);
   try {
@@ -99,13 +99,13 @@ const everyPlugin = new Registry<EvictionPlugin | IndexPlugin>(
 );
 
 /** All that a cache can be made of, with this part in its place. */
-function partsFor(plugin: EvictionPlugin | IndexPlugin): Parts {
+function partsFor(plugin: EvictionPlugin | IndexPlugin): PluginSet {
   return {
     indexes: isIndex(plugin) ? [plugin] : indexRegistry.all,
     evictions: isIndex(plugin) ? evictionRegistry.all : [plugin],
     allocators: allocatorRegistry.all,
     schedulers: schedulerRegistry.all,
-    known: {
+    reference: {
       index: indexRegistry.get("hash-table"),
       eviction: evictionRegistry.get("lru"),
       optimum: evictionRegistry.get("belady"),

@@ -1,27 +1,27 @@
 import { InputError, InvariantError } from "../core/errors.ts";
 import type { EvictionPlugin, EvictionPolicy, IndexPlugin, PrefixIndex } from "../core/plugins/index.ts";
-import { callsReturn, victimIsEvictable } from "./book.ts";
+import { callsReturn, victimIsEvictable } from "./contract-laws.ts";
 import { LawBroken } from "./law.ts";
 
-/** One call of a plug-in: its method, what it got and gave, as far as those are numbers and words. */
+/** One call of a plug-in: its method, arguments and result, as far as those are numbers and strings. */
 export interface Call {
   readonly method: string;
   readonly args: readonly unknown[];
-  /** Not there while the call is under way, or if it threw. */
+  /** Absent while the call is running, or if it threw. */
   result?: unknown;
 }
 
-/** The calls that somebody's plug-in gets, one list for each that was created since `clear`. */
+/** Records the calls of a plug-in: one list per instance that was created since `clear`. */
 export class CallLog {
-  /** The call under way. */
+  /** Name of the running call. */
   open: string | undefined;
-  /** A policy has been created that wants to be told the future. */
+  /** A policy with `prepare` was created. */
   readsFuture = false;
   readonly #describe: (error: unknown) => string;
   readonly #starts: () => void;
   #created: Call[][] = [];
 
-  /** `describe` says what was thrown, in a line; `starts` is called before something is created. */
+  /** `describe` formats a thrown value in one line; `starts` is called before an instance is created. */
   constructor(describe: (error: unknown) => string, starts: () => void) {
     this.#describe = describe;
     this.#starts = starts;
@@ -43,7 +43,7 @@ export class CallLog {
     return calls;
   }
 
-  /** Makes a call of the user's code. @throws LawBroken if it throws. */
+  /** Calls the user's code. @throws LawBroken if it throws. */
   make<Result>(calls: Call[], method: string, args: readonly unknown[], call: () => Result): Result {
     const made: Call = { method, args };
     calls.push(made);
@@ -53,7 +53,7 @@ export class CallLog {
       made.result = result;
       return result;
     } catch (error) {
-      // What the cache itself refuses is said in its own words.
+      // Failed assertions of the cache have their own message.
       if (error instanceof LawBroken || error instanceof InvariantError) throw error;
       throw new LawBroken(callsReturn, `${method}() threw: ${this.#describe(error)}`);
     } finally {
@@ -66,10 +66,10 @@ const required = ["add", "remove", "victim"] as const;
 const optional = ["published", "hit", "split", "resized", "prepare", "addMany"] as const;
 
 /**
- * A policy whose calls are written down, and whose exceptions are broken laws. It may read any column at any time.
- * `create` throws InputError if what it made is no policy.
+ * Wraps a policy: its calls are recorded and its exceptions become broken laws. It may read any column at any time.
+ * `create` throws InputError if the created object is not a policy.
  */
-export function tracedPolicy(plugin: EvictionPlugin, log: CallLog): EvictionPlugin {
+export function recordedPolicy(plugin: EvictionPlugin, log: CallLog): EvictionPlugin {
   return {
     ...plugin,
     create(context) {
@@ -77,15 +77,16 @@ export function tracedPolicy(plugin: EvictionPlugin, log: CallLog): EvictionPlug
       const calls = log.start();
       const inner = log.make(calls, "create", [], () => plugin.create(context));
       const missing = required.find((name) => typeof inner?.[name] !== "function");
-      if (missing) throw new InputError(`create() gave no policy with ${missing}(), expected ${required.join(", ")}`);
+      if (missing)
+        throw new InputError(`create() returned no policy with ${missing}(), expected ${required.join(", ")}`);
       const policy: EvictionPolicy = {
         add: (entry) => log.make(calls, "add", [entry], () => inner.add(entry)),
         remove: (entry, why) => log.make(calls, "remove", [entry, why], () => inner.remove(entry, why)),
         victim(now) {
           const victim: unknown = log.make(calls, "victim", [], () => inner.victim(now));
           if (victim === undefined || typeof victim === "number") return victim;
-          const gave = victim === null ? "null" : typeof victim;
-          throw new LawBroken(victimIsEvictable, `victim() gave ${gave}, expected an entry or undefined`);
+          const type = victim === null ? "null" : typeof victim;
+          throw new LawBroken(victimIsEvictable, `victim() returned ${type}, expected an entry or undefined`);
         },
         begin: (request, now) => log.make(calls, "begin", [request.id], () => inner.begin?.(request, now)),
       };
@@ -121,8 +122,8 @@ const requiredOfIndex = [
   ...["blocks", "isEvictable", "entryOf", "grow", "expectKeys"],
 ] as (keyof PrefixIndex)[];
 
-/** An index whose calls are written down, and whose exceptions are broken laws; `create` throws as a policy's does. */
-export function tracedIndex(plugin: IndexPlugin, log: CallLog): IndexPlugin {
+/** Wraps an index: its calls are recorded and its exceptions become broken laws; `create` throws as above. */
+export function recordedIndex(plugin: IndexPlugin, log: CallLog): IndexPlugin {
   return {
     ...plugin,
     create(context, blockCount) {
@@ -130,7 +131,7 @@ export function tracedIndex(plugin: IndexPlugin, log: CallLog): IndexPlugin {
       const inner = log.make(calls, "create", [blockCount], () => plugin.create(context, blockCount));
       const missing = requiredOfIndex.find((name) => typeof inner?.[name] !== "function");
       if (missing)
-        throw new InputError(`create() gave no index with ${missing}(), expected ${requiredOfIndex.join(", ")}`);
+        throw new InputError(`create() returned no index with ${missing}(), expected ${requiredOfIndex.join(", ")}`);
       return new Proxy(inner, {
         get(_, name: keyof PrefixIndex & string) {
           const value: unknown = Reflect.get(inner, name, inner);
@@ -148,21 +149,21 @@ export function tracedIndex(plugin: IndexPlugin, log: CallLog): IndexPlugin {
 
 const mostCalls = 40;
 
-/** What a policy was told and said, in order; questions that are asked again are left out. */
+/** The calls as text, in order; repeated identical calls are left out. */
 export function callLines(calls: readonly Call[], { victims = true } = {}): string[] {
   const words = calls.filter(({ method }) => victims || method !== "victim").map(wordsOf);
   return words.filter((word, at) => word !== words[at - 1]);
 }
 
-/** The last of many calls, after how many came before. */
+/** The last calls, with the number of those before them. */
 export function lastCalls(lines: readonly string[]): string {
   const shown = lines.slice(-mostCalls);
   const before = lines.length - shown.length;
   return `${before > 0 ? `… ${before} calls before … ` : ""}${shown.join(" ")}`;
 }
 
-/** Two lists of calls, from shortly before where they part. */
-export function whereTheyPart(one: readonly string[], other: readonly string[]): readonly [string, string] {
+/** Two lists of calls, from shortly before their first difference. */
+export function fromDivergence(one: readonly string[], other: readonly string[]): readonly [string, string] {
   let at = 0;
   while (at < one.length && one[at] === other[at]) at++;
   const from = Math.max(0, at - 12);

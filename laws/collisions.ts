@@ -1,31 +1,39 @@
 import { replays, scenarios, weakHash } from "./configs.ts";
 import { type Law, same } from "./law.ts";
 import { linesOf } from "./log-lines.ts";
-import { replayOf } from "./replaying.ts";
-import { play } from "./scenario.ts";
+import { replayOf } from "./replay-of.ts";
+import { runScenario } from "./scenario.ts";
 import type { Trial } from "./trial.ts";
 
-const law: Law = { name: "collisions", says: "where nearly all hashes collide, nothing is decided differently" };
+const law: Law = {
+  name: "collisions",
+  says: "with a hash of which nearly all values collide, every decision is the same",
+};
 
-/** Overlapping requests, with a hash that keeps two bits. */
+/** Overlapping requests, with a hash of two bits. */
 export const collisions: Trial = {
   laws: [law],
   runs: 30,
   cases: (parts, small) => scenarios(parts, small, { hash: weakHash }),
   check({ script = [], ...one }) {
     const { hash: _hash, ...config } = one.config;
-    same(law, "with colliding hashes", play({ ...one, script }).log, play({ ...one, config, script }).log);
+    same(
+      law,
+      "with colliding hashes",
+      runScenario({ ...one, script }).log,
+      runScenario({ ...one, config, script }).log,
+    );
   },
 };
 
-/** The same, one request at a time. */
+/** The same comparison for a clock-free replay, one request at a time. */
 export const collisionsOneAtATime: Trial = {
   laws: [law],
   runs: 60,
   cases: (parts, small) => replays(parts, small, { rules: { collision: "compare" } }),
-  check({ world, config }, parts) {
-    const good = linesOf(replayOf(world, config, parts, { events: true }).log!);
-    const weak = linesOf(replayOf(world, config, parts, { events: true, hash: weakHash }).log!);
+  check({ workload, config }, parts) {
+    const good = linesOf(replayOf(workload, config, parts, { events: true }).log!);
+    const weak = linesOf(replayOf(workload, config, parts, { events: true, hash: weakHash }).log!);
     same(law, "with colliding hashes", weak, good);
   },
 };

@@ -2,13 +2,13 @@ import fc from "fast-check";
 import type { IndexPlugin, Plugin } from "../core/plugins/index.ts";
 import { type RuleName, type Rules, type RuleValue, ruleNames, ruleTable } from "../core/plugins/rules.ts";
 import type { ChainHash } from "../core/trace/content.ts";
-import type { Parts } from "./parts.ts";
+import type { PluginSet } from "./plugin-set.ts";
 import type { Scenario, ScenarioConfig } from "./scenario.ts";
-import { worlds } from "./worlds.ts";
+import { workloads } from "./workloads.ts";
 
 type OwnRules = Partial<Record<RuleName, RuleValue>>;
 
-/** The values of a rule that an index supports; of numbers the first three. */
+/** The values of a rule that an index supports; of a numeric rule, three of them. */
 export function supportedValues(index: IndexPlugin, name: RuleName): readonly RuleValue[] {
   const supported = index.supports[name] ?? [];
   const all = ruleTable[name].values;
@@ -17,7 +17,7 @@ export function supportedValues(index: IndexPlugin, name: RuleName): readonly Ru
   return all === "number" ? [0, 1, 2] : (all as readonly string[]);
 }
 
-/** Every value that an index supports of every rule, most often the default. */
+/** Random rules: any supported value of each rule, most often the default. */
 export function anyRules(index: IndexPlugin): fc.Arbitrary<OwnRules> {
   const values: Record<string, fc.Arbitrary<RuleValue | undefined>> = {};
   for (const name of ruleNames) {
@@ -31,32 +31,32 @@ export function anyRules(index: IndexPlugin): fc.Arbitrary<OwnRules> {
   });
 }
 
-/** Keeps two bits of each lane's sum: nearly all contents collide. */
+/** A hash of two bits, so that nearly all contents collide. */
 export const weakHash: ChainHash = (lanes, tokens, from, count) => {
   let sum = lanes[0];
   for (let i = from; i < from + count; i++) sum = (sum + tokens[i]) & 3;
   lanes.fill(sum);
 };
 
-export interface Choices {
+export interface ConfigOptions {
   readonly hash?: ChainHash;
-  /** Rules that are as given in every configuration. */
+  /** Rules with a fixed value in every configuration. */
   readonly rules?: OwnRules;
   /** Every rule at the index's default. */
   readonly noRules?: boolean;
 }
 
-/** In an index that stores any blocks as they come, more happens. */
-const oftenness = ({ none, unit }: IndexPlugin): number => (none || unit !== undefined ? 1 : 4);
+/** Indexes that store single blocks are chosen more often, as they have more states. */
+const weightOf = ({ none, unit }: IndexPlugin): number => (none || unit !== undefined ? 1 : 4);
 
-/** The parts that a configuration is made of. */
-export type Composed = Pick<Parts, "indexes" | "evictions" | "allocators">;
+/** The plug-ins that a configuration chooses from. */
+export type PluginChoices = Pick<PluginSet, "indexes" | "evictions" | "allocators">;
 
-export function configs(parts: Composed, choices: Choices = {}): fc.Arbitrary<ScenarioConfig> {
+export function configs(parts: PluginChoices, choices: ConfigOptions = {}): fc.Arbitrary<ScenarioConfig> {
   const { indexes, evictions, allocators } = parts;
   const { hash, rules: fixed = {}, noRules = false } = choices;
   return fc
-    .constantFrom(...indexes.flatMap((index) => Array<IndexPlugin>(oftenness(index)).fill(named(index))))
+    .constantFrom(...indexes.flatMap((index) => Array<IndexPlugin>(weightOf(index)).fill(named(index))))
     .chain((index) =>
       fc.record({
         index: fc.constant(index),
@@ -66,56 +66,56 @@ export function configs(parts: Composed, choices: Choices = {}): fc.Arbitrary<Sc
         blocks: fc.oneof({ weight: 5, arbitrary: fc.integer({ min: 1, max: 14 }) }, fc.constant(undefined)),
         rules: (noRules ? fc.constant({}) : anyRules(index)).map((rules) => {
           const all: OwnRules = { ...rules, ...fixed };
-          // Trusting equal hashes is only right where they do not collide.
+          // `collision=trust` is only correct for a hash without collisions.
           return hash && all.collision === "trust" ? { ...all, collision: "compare" } : all;
         }),
         seed: fc.nat(1000),
         ...(hash && { hash: fc.constant(hash) }),
       }),
     )
-    .map(possible);
+    .map(supportedConfig);
 }
 
-/** Whether rules limit what is stored, however large the cache. */
+/** Whether rules limit the stored entries, however large the cache is. */
 export const isBounded = (rules: Rules): boolean =>
   rules["max-entries"] !== "unlimited" || rules["prefix-blocks"] !== "unlimited";
 
 /**
- * Free blocks queue only where the allocator lets them. And where the newest of equal blocks is found, it may be still to
- * be computed while an older one is not, of which the naive model knows nothing.
+ * Removes unsupported combinations of rules: `free-queue=single` needs a FIFO allocator; and with `duplicates=newest` the
+ * matched block may be uncomputed while an older duplicate is computed, which the reference model does not represent.
  */
-export function possible<Config extends Pick<ScenarioConfig, "rules" | "allocator">>(config: Config): Config {
+export function supportedConfig<Config extends Pick<ScenarioConfig, "rules" | "allocator">>(config: Config): Config {
   const rules = { ...config.rules };
   if (!config.allocator.isFifo) delete rules["free-queue"];
   if (rules.duplicates === "newest") delete rules["same-step"];
   return { ...config, rules };
 }
 
-/** `small`: a few requests and decisions, and no rules but those that are given, for faults that are easy to see. */
-export function scenarios(parts: Composed, small = false, choices: Choices = {}): fc.Arbitrary<Scenario> {
+/** `small`: few requests and decisions, and default rules, which gives readable counterexamples. */
+export function scenarios(parts: PluginChoices, small = false, choices: ConfigOptions = {}): fc.Arbitrary<Scenario> {
   const few = { noRules: true, ...choices };
   return fc.record({
-    world: small ? worlds({ maxAsks: 4, namespaces: 1 }) : worlds(),
+    workload: small ? workloads({ maxRequests: 4, namespaces: 1 }) : workloads(),
     config: configs(parts, small ? few : choices),
     script: small ? scripts(0, 12) : scripts(10, 300),
   });
 }
 
-/** Decisions of a scheduler, each a number. */
+/** The decisions of a scheduler, as numbers. */
 const scripts = (minLength: number, maxLength: number) => fc.array(fc.nat(23), { minLength, maxLength, size: "max" });
 
-/** Requests for a replay that serves one after the other, and a cache for them. */
-export function replays(parts: Composed, small = false, choices: Choices = {}) {
+/** A workload and a cache for a clock-free replay, which serves requests one after the other. */
+export function replays(parts: PluginChoices, small = false, choices: ConfigOptions = {}) {
   return fc.record({
-    // Where requests continue others, more is found, and more is evicted that would have been.
-    world: small
-      ? worlds({ maxAsks: 6, namespaces: 1 })
-      : fc.oneof(worlds({ maxAsks: 40 }), worlds({ maxAsks: 40, related: true })),
+    // Related requests give more hits and more misses of evicted content.
+    workload: small
+      ? workloads({ maxRequests: 6, namespaces: 1 })
+      : fc.oneof(workloads({ maxRequests: 40 }), workloads({ maxRequests: 40, related: true })),
     config: configs(parts, small ? { noRules: true, ...choices } : choices),
   });
 }
 
-/** A plug-in that a failing property prints by its name. */
+/** A plug-in that fast-check prints by its name. */
 function named<P extends Plugin>(plugin: P): P {
   return Object.defineProperty({ ...plugin }, fc.toStringMethod, { value: () => plugin.name, enumerable: false });
 }

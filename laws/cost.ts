@@ -4,44 +4,44 @@ import { resolveRules } from "../core/plugins/rules.ts";
 import { seededRandom } from "../core/random.ts";
 import { type Law, require } from "./law.ts";
 
-export const cheap: Law = {
-  name: "cheap",
-  says: "what an operation costs does not grow with the number of entries",
+export const constantCost: Law = {
+  name: "constant-cost",
+  says: "the cost of an operation does not grow with the number of entries",
 };
 
-/** A clock in milliseconds, of the laboratory; the policy does not see it. */
+/** A clock in milliseconds, which the measured plug-in does not read. */
 export type Stopwatch = () => number;
 
-/** What an operation costs in a cache of so many entries. */
+/** Cost of an operation in a cache of `entries` entries. */
 export interface Cost {
   readonly entries: number;
-  /** Of one call, over all methods in turn. */
+  /** Mean of `nsByMethod`. */
   readonly nsPerOperation: number;
-  /** The same for each method that is called; `victim` with the removal of the entry that it names. */
+  /** Median ns per call by method; `victim` includes the `remove` of its result. */
   readonly nsByMethod: Readonly<Record<string, number>>;
 }
 
 export interface Growth {
   readonly costs: readonly Cost[];
-  /** Cost grows as the number of entries to the power of this: 0 = not at all, 1 = in proportion. */
+  /** Cost grows as (number of entries) ^ `exponent`: 0 = constant, 1 = linear. */
   readonly exponent: number;
 }
 
-/** Entries or blocks that costs are measured with. */
+/** Numbers of entries or blocks at which costs are measured. */
 export const sizes = [1_000, 4_000, 16_000, 64_000];
 
-/** Far above what larger tables (caches of the processor) and logarithms do, which is below 0.4. */
+/** Largest exponent of a constant cost. CPU cache misses and logarithms give exponents below 0.4. */
 export const mostExponent = 0.7;
 
 const leastFillMs = 1000;
 
 /**
- * Drives the policy alone, with ever more entries, through what a cache does: entries are held, hit and let go again;
- * victims go, and what is new takes their place. `measureMs` is spent on each number of entries, once they have come in;
- * if that takes too long, there are no more.
+ * Measures the policy alone, with increasing numbers of entries: entries are referenced, hit and released, victims are
+ * evicted and replaced by new entries. Each number of entries is measured for `measureMs` after they were added; if
+ * adding them takes too long, larger numbers are left out.
  */
 export function measureGrowth(plugin: EvictionPlugin, now: Stopwatch, measureMs: number): Growth {
-  // The first entries are slow whatever the policy does: its code is not compiled yet.
+  // Warm-up: the code is not compiled yet.
   measure(plugin, sizes[0], now, measureMs);
   const costs: Cost[] = [];
   for (const entries of sizes) {
@@ -54,32 +54,31 @@ export function measureGrowth(plugin: EvictionPlugin, now: Stopwatch, measureMs:
 }
 
 /** @throws LawBroken if the cost grows with the number of entries. */
-export function requireCheap({ costs, exponent }: Growth): void {
-  require(cheap, exponent <= mostExponent, () => {
+export function requireConstantCost({ costs, exponent }: Growth): void {
+  require(constantCost, exponent <= mostExponent, () => {
     const [few, many] = [costs[0], costs.at(-1)!];
     if (isShort(costs)) {
       const ms = (many.nsPerOperation / 1e6).toPrecision(2);
-      return `one operation costs ${ms} ms with ${many.entries} entries: that is too slow to try it with more`;
+      return `an operation takes ${ms} ms with ${many.entries} entries, too slow to measure it with more`;
     }
     const [worst] = Object.entries(many.nsByMethod).sort(([, a], [, b]) => b - a);
-    const dearer = times(many.nsPerOperation / few.nsPerOperation);
+    const factor = times(many.nsPerOperation / few.nsPerOperation);
     return (
-      `one operation costs ${dearer} as much with ${times(many.entries / few.entries)} as many entries: ` +
-      `it grows with the number of entries; most of it is spent in ${worst[0]}(). ` +
-      `Does it go through all entries? (A Map or Set does that as a queue: it passes over all that was deleted at its ` +
-      `front.) byScore, a heap or a list by entry does not`
+      `an operation costs ${factor} as much with ${times(many.entries / few.entries)} as many entries; ` +
+      `most of the time is spent in ${worst[0]}(). Does it iterate over all entries? (A Map or Set used as a queue does: ` +
+      `iteration skips all entries deleted at its front.) byScore, a heap or a linked list does not`
     );
   });
 }
 
 export const times = (n: number) => `${n >= 10 ? Math.round(n) : n.toFixed(1)} ×`;
 
-export const tooDear = ({ exponent }: Growth) => exponent > mostExponent;
+export const growsTooMuch = ({ exponent }: Growth) => exponent > mostExponent;
 
-/** Whether it was too slow for figures over a range of ten times as many entries. */
+/** Whether it was too slow to measure ten times as many entries. */
 const isShort = (costs: readonly Cost[]) => costs.at(-1)!.entries < 10 * sizes[0];
 
-/** The steepest of the whole range and its upper part; of a range too short to tell, at least 1. */
+/** The largest exponent of the whole range and of its upper part; at least 1 if the range is too short. */
 export function growthExponent(points: readonly { count: number; ns: number }[], isShort: boolean): number {
   const last = points.at(-1)!;
   const slopes = points
@@ -90,13 +89,13 @@ export function growthExponent(points: readonly { count: number; ns: number }[],
 
 function measure(plugin: EvictionPlugin, entries: number, now: Stopwatch, measureMs: number): Cost {
   const fillMs = Math.max(leastFillMs, 6 * measureMs);
-  const shelf = new Shelf(plugin, entries);
+  const shelf = new PolicyDriver(plugin, entries);
   const begin = now();
   const spent: Record<string, number[]> = {};
   let stop = begin + fillMs;
   while (shelf.filled < entries && now() < stop) shelf.fill(Math.min(entries, shelf.filled + batch));
   stop = now() + measureMs;
-  // Of a policy that is this slow, a few rounds say enough.
+  // A slow policy is measured in a few rounds only.
   for (let round = 0; round < 5 || now() < stop; round++) {
     for (const { method, run } of shelf.round()) {
       const start = now();
@@ -117,18 +116,18 @@ function measure(plugin: EvictionPlugin, entries: number, now: Stopwatch, measur
   };
 }
 
-/** Entries that one request uses. */
+/** Entries per request. */
 const batch = 64;
 const blockTokens = 16;
 
-/** Part of a round, which says how many times it called the method. */
-interface Part {
+/** Calls of one method in a round; `run` returns their number. */
+interface MethodCalls {
   readonly method: string;
   readonly run: () => number;
 }
 
-/** A policy with entries that all may go, and no cache around it. */
-class Shelf {
+/** Drives a policy without a cache; all its entries are evictable. */
+class PolicyDriver {
   filled = 0;
   readonly #columns: EntryColumns;
   readonly #policy: EvictionPolicy;
@@ -150,7 +149,7 @@ class Shelf {
     });
   }
 
-  /** Entries `[filled, to)` come in with one request. */
+  /** One request publishes and releases entries `[filled, to)`. */
   fill(to: number): void {
     const request = this.#begin();
     for (let entry = this.filled; entry < to; entry++) this.#create(entry, request, entry - this.filled);
@@ -159,7 +158,7 @@ class Shelf {
     this.filled = to;
   }
 
-  *round(): Generator<Part> {
+  *round(): Generator<MethodCalls> {
     const policy = this.#policy;
     const some = this.#some;
     const first = this.#random.below(Math.max(1, this.filled - batch));

@@ -2,17 +2,17 @@ import { InputError, PolicyError } from "../core/errors.ts";
 import { type RuleName, type RuleValue, ruleNames } from "../core/plugins/rules.ts";
 import { scenarios, supportedValues } from "./configs.ts";
 import { type Law, LawBroken } from "./law.ts";
-import type { Parts } from "./parts.ts";
-import { play } from "./scenario.ts";
+import type { PluginSet } from "./plugin-set.ts";
+import { runScenario } from "./scenario.ts";
 import type { Trial } from "./trial.ts";
 
 export const everyRule: Law = {
   name: "every-rule",
-  says: "with every index and every value of every rule it keeps the laws above",
+  says: "the laws above hold with every index and every value of every rule",
 };
 
-/** One trial for each index and each value of each rule that the index supports, the other rules at their defaults. */
-export function ruleTrials({ indexes }: Pick<Parts, "indexes">, known: (law: Law) => boolean): Trial[] {
+/** One trial per index and supported value of each rule, with the other rules at their defaults. */
+export function ruleTrials({ indexes }: Pick<PluginSet, "indexes">, known: (law: Law) => boolean): Trial[] {
   return indexes.flatMap((index) =>
     ruleNames.flatMap((name) =>
       supportedValues(index, name).map((value): Trial => {
@@ -23,7 +23,7 @@ export function ruleTrials({ indexes }: Pick<Parts, "indexes">, known: (law: Law
           cases: (parts, small) => scenarios({ ...parts, indexes: [index] }, small, { noRules: true, rules }),
           check({ script = [], ...one }) {
             try {
-              play({ ...one, script });
+              runScenario({ ...one, script });
             } catch (error) {
               if (error instanceof InputError && !(error instanceof PolicyError)) throw error;
               if (error instanceof LawBroken && known(error.law)) return;

@@ -3,17 +3,17 @@ import { CacheReplay, type ReplayConfig } from "../core/replica/replay.ts";
 import type { Trace } from "../core/trace/trace.ts";
 import { growthExponent, median, mostExponent, type Stopwatch, sizes, times } from "./cost.ts";
 import { type Law, require } from "./law.ts";
-import type { Parts } from "./parts.ts";
+import type { PluginSet } from "./plugin-set.ts";
 
-export const cheapIndex: Law = {
-  name: "cheap",
-  says: "what a block of a prompt costs does not grow with the number of cached blocks",
+export const constantIndexCost: Law = {
+  name: "constant-cost",
+  says: "the cost per prompt block does not grow with the number of cached blocks",
 };
 
-/** Prompts that share half of themselves with an earlier one, or that all part behind their first block. */
+/** `prompts`: half of a prompt is shared with an earlier one. `siblings`: all prompts diverge after the first block. */
 export type Shape = "prompts" | "siblings";
 
-/** What a block of a prompt costs in a full cache of so many blocks, all that the cache does included. */
+/** Cost per prompt block in a full cache of `blocks` blocks, including the cost of the cache itself. */
 export interface BlockCost {
   readonly blocks: number;
   readonly nsPerBlock: number;
@@ -22,29 +22,29 @@ export interface BlockCost {
 export interface ShapeGrowth {
   readonly shape: Shape;
   readonly costs: readonly BlockCost[];
-  /** Cost grows as the number of blocks to the power of this: 0 = not at all, 1 = in proportion. */
+  /** Cost grows as (number of blocks) ^ `exponent`: 0 = constant, 1 = linear. */
   readonly exponent: number;
-  /** Where most of the time is spent, if it grows too much. */
-  readonly dearest: string | undefined;
+  /** The method in which most of the time is spent, if the cost grows too much. */
+  readonly costliestMethod: string | undefined;
 }
 
-/** Each number of blocks has to come in within this time, or is not measured. */
+/** A number of blocks that cannot be filled within this time is not measured. */
 const mostFillMs = 500;
 const mostMeasureMs = 120;
 
-/** Each number of blocks is measured so often in turn, and the lowest figure counts: a busy machine only adds. */
+/** Each number of blocks is measured several times and the minimum counts, as other load only adds time. */
 const leastRounds = 2;
 const mostRounds = 4;
 const enoughMs = 1_000;
 const warmUpMs = 100;
 
 /**
- * Drives the index in real caches of ever more blocks, which are full, so that every request evicts. Once it is found
- * too dear in one shape, the other is not tried.
+ * Measures the index in full caches with increasing numbers of blocks, in which every request evicts. If the cost grows
+ * too much with one shape of prompts, the other is not measured.
  */
 export function measureIndex(
   plugin: IndexPlugin,
-  parts: Parts,
+  parts: PluginSet,
   now: Stopwatch,
   measureMs: number,
 ): readonly ShapeGrowth[] {
@@ -52,43 +52,52 @@ export function measureIndex(
   const measured: ShapeGrowth[] = [];
   for (const shape of ["prompts", "siblings"] as const) {
     const growth = measureShape(plugin, parts, shape, now, ms);
-    if (!isDear(growth)) {
+    if (!growsTooMuch(growth)) {
       measured.push(growth);
       continue;
     }
-    measured.push({ ...growth, dearest: dearestOf(plugin, parts, shape, growth.costs.at(-1)!.blocks, now, ms) });
+    measured.push({
+      ...growth,
+      costliestMethod: costliestMethodOf(plugin, parts, shape, growth.costs.at(-1)!.blocks, now, ms),
+    });
     break;
   }
   return measured;
 }
 
 /** @throws LawBroken if the cost grows with the number of blocks. */
-export function requireCheapIndex(growths: readonly ShapeGrowth[]): void {
-  for (const growth of growths) require(cheapIndex, !isDear(growth), () => whatIsDear(growth));
+export function requireConstantIndexCost(growths: readonly ShapeGrowth[]): void {
+  for (const growth of growths) require(constantIndexCost, !growsTooMuch(growth), () => growthMessage(growth));
 }
 
-const isDear = ({ exponent }: ShapeGrowth) => exponent > mostExponent;
+const growsTooMuch = ({ exponent }: ShapeGrowth) => exponent > mostExponent;
 
-function whatIsDear({ shape, costs, dearest }: ShapeGrowth): string {
+function growthMessage({ shape, costs, costliestMethod }: ShapeGrowth): string {
   const [few, many] = [costs[0], costs.at(-1)!];
-  const spent = dearest === undefined ? "" : `; most of it is spent in ${dearest}`;
+  const spent = costliestMethod === undefined ? "" : `; most of it is spent in ${costliestMethod}`;
   if (isShort(costs)) {
     const ms = (many.nsPerBlock / 1e6).toPrecision(2);
-    return `a block costs ${ms} ms in a cache of ${many.blocks}: that is too slow to try it with more${spent}`;
+    return `a block takes ${ms} ms in a cache of ${many.blocks} blocks, too slow to measure it with more${spent}`;
   }
-  const dearer = times(many.nsPerBlock / few.nsPerBlock);
+  const factor = times(many.nsPerBlock / few.nsPerBlock);
   const more = times(many.blocks / few.blocks);
   return shape === "prompts"
-    ? `a block costs ${dearer} as much in a cache with ${more} as many blocks: it grows with the number of cached blocks` +
-        `${spent}. Does it go through all blocks or entries? A map or an array by content or block does not`
-    : `a block costs ${dearer} as much where ${more} as many prompts part in one block: it grows with the number of ` +
-        `siblings${spent}. Does it go through all that extends a block? A map by content does not`;
+    ? `a block costs ${factor} as much in a cache with ${more} as many blocks${spent}. Does it iterate over all blocks or ` +
+        `entries? A map or an array by content id or block does not`
+    : `a block costs ${factor} as much where ${more} as many prompts diverge after one block${spent}. Does it iterate over ` +
+        `all children of a block? A map by content id does not`;
 }
 
-/** Whether it was too slow for figures over a range of ten times as many blocks. */
+/** Whether it was too slow to measure ten times as many blocks. */
 const isShort = (costs: readonly BlockCost[]) => costs.at(-1)!.blocks < 10 * sizes[0];
 
-function measureShape(plugin: IndexPlugin, parts: Parts, shape: Shape, now: Stopwatch, measureMs: number): ShapeGrowth {
+function measureShape(
+  plugin: IndexPlugin,
+  parts: PluginSet,
+  shape: Shape,
+  now: Stopwatch,
+  measureMs: number,
+): ShapeGrowth {
   warmUp(plugin, parts, shape, now);
   const lowest = new Map<number, number>();
   let tried: readonly number[] = sizes;
@@ -105,19 +114,19 @@ function measureShape(plugin: IndexPlugin, parts: Parts, shape: Shape, now: Stop
   }
   const costs = [...lowest].map(([blocks, nsPerBlock]) => ({ blocks, nsPerBlock }));
   const points = costs.map(({ blocks, nsPerBlock }) => ({ count: blocks, ns: nsPerBlock }));
-  return { shape, costs, exponent: growthExponent(points, isShort(costs)), dearest: undefined };
+  return { shape, costs, exponent: growthExponent(points, isShort(costs)), costliestMethod: undefined };
 }
 
-/** The first calls are slow whatever the index does, because its code is not compiled yet. */
-function warmUp(plugin: IndexPlugin, parts: Parts, shape: Shape, now: Stopwatch): void {
+/** Runs the index until its code is compiled. */
+function warmUp(plugin: IndexPlugin, parts: PluginSet, shape: Shape, now: Stopwatch): void {
   const stop = now() + warmUpMs;
   while (now() < stop) new FullCache(plugin, parts, shape, sizes[0]).measure(now, warmUpMs);
 }
 
-/** The method or property of the index in which most of the time goes by, what it tells the cache included. */
-function dearestOf(
+/** The method or property of the index in which most of the time is spent, including its calls of the host. */
+function costliestMethodOf(
   plugin: IndexPlugin,
-  parts: Parts,
+  parts: PluginSet,
   shape: Shape,
   blocks: number,
   now: Stopwatch,
@@ -131,7 +140,7 @@ function dearestOf(
   return [...spent].sort(([, a], [, b]) => b - a)[0]?.[0];
 }
 
-/** The same index, and how long each of its methods took in all. */
+/** Wraps the index and sums up the time of each of its methods in `spent`. */
 function timed(plugin: IndexPlugin, spent: Map<string, number>, now: Stopwatch): IndexPlugin {
   const watch = <Result>(name: string, call: () => Result): Result => {
     const start = now();
@@ -157,7 +166,7 @@ function timed(plugin: IndexPlugin, spent: Map<string, number>, now: Stopwatch):
   };
 }
 
-/** Requests that are served to get one figure; the median of several is taken. */
+/** Requests per sample, and number of samples, of which the median is taken. */
 const chunkRequests = 120;
 const chunks = 11;
 
@@ -165,11 +174,11 @@ class FullCache {
   readonly #replay: CacheReplay;
   readonly #trace: Trace;
   readonly #columns: ReturnType<typeof CacheReplay.blockKeys>;
-  /** Requests until the cache is full. */
+  /** Number of requests that fill the cache. */
   readonly #filling: number;
   #served = 0;
 
-  constructor(index: IndexPlugin, { known, allocators }: Parts, shape: Shape, blocks: number) {
+  constructor(index: IndexPlugin, { reference: known, allocators }: PluginSet, shape: Shape, blocks: number) {
     const { eviction, scheduler } = known;
     const [allocator] = allocators;
     this.#filling = (shape === "prompts" ? Math.ceil(blocks / 18) : blocks) + 6;
@@ -181,14 +190,14 @@ class FullCache {
     this.#replay = new CacheReplay(config);
   }
 
-  /** Whether the cache became full in time. */
+  /** Fills the cache; returns whether it was full in time. */
   fill(now: Stopwatch, mostMs: number): boolean {
     const stop = now() + mostMs;
     while (this.#served < this.#filling && now() < stop) this.#serve(Math.min(8, this.#filling - this.#served));
     return this.#served === this.#filling;
   }
 
-  /** Nanoseconds a block of a prompt. */
+  /** Nanoseconds per prompt block. */
   measure(now: Stopwatch, mostMs: number): number {
     const ns: number[] = [];
     const stop = now() + mostMs;
@@ -208,10 +217,10 @@ class FullCache {
   }
 }
 
-/** What was evicted long ago comes again, so that there are so many contents for each block of the cache. */
+/** Distinct contents per block of the cache; contents repeat after their eviction. */
 const contentsPerBlock = 3;
 
-/** Prompts of 24 blocks; every second one shares 12 with one of the fifty before it. */
+/** Prompts of 24 blocks; every second one shares 12 blocks with one of the 50 before it. */
 function pairedPrompts(requests: number, blocks: number): Trace {
   const different = 2 * Math.ceil((contentsPerBlock * blocks) / 36);
   const keys = new Uint32Array(24 * requests);
@@ -223,7 +232,7 @@ function pairedPrompts(requests: number, blocks: number): Trace {
   return contentTrace(keys, 24, 24 * different);
 }
 
-/** Prompts of two blocks, of which the first is always the same; from request `full` on every second one is known. */
+/** Prompts of two blocks with the same first block; from request `full` on, every second prompt is a repeated one. */
 function siblings(requests: number, blocks: number, full: number): Trace {
   const different = contentsPerBlock * blocks;
   const keys = new Uint32Array(2 * requests);
@@ -235,7 +244,7 @@ function siblings(requests: number, blocks: number, full: number): Trace {
   return contentTrace(keys, 2, 1 + different);
 }
 
-/** A trace whose prompts all have so many blocks of 16 tokens. */
+/** A trace whose prompts all have `blocks` blocks of 16 tokens. */
 function contentTrace(keys: Uint32Array, blocks: number, distinctKeys: number): Trace {
   const requestCount = keys.length / blocks;
   const one = new Uint32Array(requestCount).fill(1);

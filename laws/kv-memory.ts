@@ -1,13 +1,13 @@
 import type { Sequence } from "../core/cache/request.ts";
 import type { StepPlan } from "../core/replica/step.ts";
-import { ownContent } from "./book.ts";
+import { longestMatch } from "./contract-laws.ts";
 import { require } from "./law.ts";
-import { prefixOf, type WorldRequest } from "./worlds.ts";
+import { prefixOf, type WorkloadRequest } from "./workloads.ts";
 
 /**
- * What is really in the blocks: each slot holds the prefix whose last token's keys and values were written there. It
- * runs steps as a model would, every layer writing before it reads, and fails where a request would attend to anything
- * but its own tokens.
+ * The contents of the KV cache: each slot stores the prefix whose last token's KV was written there. It executes steps as
+ * a model does, where every layer writes before it reads, and fails if a request attends to a slot with other content
+ * than its own tokens.
  */
 export class KvMemory {
   readonly #blockTokens: number;
@@ -18,13 +18,13 @@ export class KvMemory {
     this.#blockTokens = blockTokens;
   }
 
-  /** A block has a new owner, who may not rely on what is in it; from the next step on, after its copies. */
-  wipe(block: number): void {
+  /** Clears a newly allocated block; takes effect with the next step, after its copies. */
+  clear(block: number): void {
     this.#wiped.push(block);
   }
 
-  /** The step planned does not run. */
-  skip(): void {
+  /** The planned step does not run. */
+  discardStep(): void {
     for (const block of this.#wiped) this.#slots.set(block, []);
     this.#wiped.length = 0;
   }
@@ -34,19 +34,19 @@ export class KvMemory {
     return this.#slots.get(block)?.[slot];
   }
 
-  run(plan: StepPlan, askOf: (sequence: Sequence) => WorldRequest): void {
+  run(plan: StepPlan, requestOf: (sequence: Sequence) => WorkloadRequest): void {
     const copied = plan.copies.map(({ source, target }) => ({ target, slots: this.#slots.get(source)?.slice() ?? [] }));
-    this.skip();
+    this.discardStep();
     for (const { target, slots } of copied) this.#slots.set(target, slots);
     const items = plan.items.slice(0, plan.count);
     for (const { sequence, from, tokens } of items) {
-      for (let p = from; p < from + tokens; p++) this.#write(sequence, p, prefixOf(askOf(sequence), p + 1));
+      for (let p = from; p < from + tokens; p++) this.#write(sequence, p, prefixOf(requestOf(sequence), p + 1));
     }
     for (const { sequence, from, tokens } of items) {
       for (let p = 0; p < from + tokens; p++) {
         const is = this.#read(sequence, p);
-        const expected = prefixOf(askOf(sequence), p + 1);
-        require(ownContent, is === expected, () => {
+        const expected = prefixOf(requestOf(sequence), p + 1);
+        require(longestMatch, is === expected, () => {
           const where = `block ${sequence.table[Math.floor(p / this.#blockTokens)]}, slot ${p % this.#blockTokens}`;
           return `request ${sequence.request.id} reads ${is ?? "nothing"} in ${where}, expected ${expected}`;
         });

@@ -1,14 +1,14 @@
 import { isDeepStrictEqual } from "node:util";
 
-/** Something that must hold for every plug-in of a kind, whatever it decides. */
+/** A property that every plug-in of a kind must satisfy, whatever it decides. */
 export interface Law {
-  /** As `--json` has it. */
+  /** Identifier, as in the `--json` output. */
   readonly name: string;
-  /** What holds, as a sentence. */
+  /** The property, as a sentence. */
   readonly says: string;
 }
 
-/** A law does not hold; the message says where, with the numbers. */
+/** A law does not hold; the message states the place and the numbers. */
 export class LawBroken extends Error {
   override name = "LawBroken";
   readonly law: Law;
@@ -19,19 +19,19 @@ export class LawBroken extends Error {
   }
 }
 
-/** The message is a function only where building it costs something. */
+/** Throws `LawBroken` unless the condition holds; the message may be a function if it is expensive to build. */
 export function require(law: Law, condition: boolean, message: string | (() => string)): asserts condition {
   if (!condition) throw new LawBroken(law, typeof message === "string" ? message : message());
 }
 
-/** Fails unless both are equal in all that they consist of. */
+/** Throws `LawBroken` unless both values are deeply equal. */
 export function same(law: Law, what: string, actual: unknown, expected: unknown): void {
   if (isDeepStrictEqual(actual, expected)) return;
   const differs = firstDifference(actual, expected);
   throw new LawBroken(law, `${what}: ${differs ?? `${shown(actual)}, expected ${shown(expected)}`}`);
 }
 
-/** Fails unless both are the same but for what summing in another order does. */
+/** Throws `LawBroken` unless both numbers are equal up to rounding errors. */
 export function near(law: Law, what: string, actual: number, expected: number): void {
   require(law, Math.abs(actual - expected) < 5e-10, () => `${what}: ${actual}, expected ${expected}`);
 }
@@ -44,7 +44,7 @@ export function shown(value: unknown): string {
   return text.length > longest ? `${text.slice(0, longest)}…` : text;
 }
 
-/** Of two long lists, where they part. */
+/** The first difference of two long lists. */
 function firstDifference(actual: unknown, expected: unknown): string | undefined {
   if (!Array.isArray(actual) || !Array.isArray(expected)) return undefined;
   if (JSON.stringify([actual, expected])?.length <= longest) return undefined;

@@ -1,22 +1,22 @@
+import { scenarios } from "./configs.ts";
 import {
   addRemoveAlternate,
   alwaysVictim,
   callsReturn,
   conservation,
-  noTrace,
-  ownContent,
+  failedAdmission,
+  longestMatch,
   victimIsEvictable,
   victimIsPure,
-} from "./book.ts";
-import { scenarios } from "./configs.ts";
-import { entriesLaw } from "./entries.ts";
-import { play } from "./scenario.ts";
+} from "./contract-laws.ts";
+import { entriesLaw } from "./expected-entries.ts";
+import { runScenario } from "./scenario.ts";
 import type { Trial } from "./trial.ts";
 
 /**
- * Requests that overlap in every way: admitted, computed in chunks, answered, preempted, refused, steps that do not
- * happen. After every operation the cache is audited, counted a second time from its log and compared with the naive
- * model; every step reads what is really in the blocks.
+ * Overlapping requests with all operations: admission, chunked prefill, decode, preemption, refusal, rollback of a step.
+ * After every operation the cache is audited, recounted from its event log and compared with the reference model; every
+ * step is executed on a model of the block contents.
  */
 export const overlapping: Trial = {
   laws: [
@@ -26,11 +26,11 @@ export const overlapping: Trial = {
     victimIsPure,
     callsReturn,
     addRemoveAlternate,
-    ownContent,
-    noTrace,
+    longestMatch,
+    failedAdmission,
     entriesLaw,
   ],
   runs: 100,
   cases: scenarios,
-  check: ({ script = [], ...one }) => void play({ ...one, script }),
+  check: ({ script = [], ...one }) => void runScenario({ ...one, script }),
 };

@@ -7,47 +7,47 @@ import type { Scheduler, SchedulerContext, SequenceView } from "../core/plugins/
 import { blockKeysFor, type CacheConfig, createCache } from "../core/replica/compose.ts";
 import { Replica } from "../core/replica/replica.ts";
 import type { BlockColumns, ChainHash } from "../core/trace/content.ts";
-import { addRemoveAlternate, conservation, noTrace, ownContent } from "./book.ts";
-import { EntryBooks } from "./entries.ts";
+import { type CheckedPolicy, checkedPolicy } from "./checked-policy.ts";
+import { addRemoveAlternate, conservation, failedAdmission, longestMatch } from "./contract-laws.ts";
+import { ExpectedEntries } from "./expected-entries.ts";
 import { KvMemory } from "./kv-memory.ts";
 import { near, require, same, shown } from "./law.ts";
 import { linesOf } from "./log-lines.ts";
-import { type Expected, NaiveModel } from "./naive-model.ts";
-import { type Recorded, recorded } from "./recorder.ts";
 import { Recount } from "./recount.ts";
-import { prefixOf, traceOf, type World, type WorldRequest } from "./worlds.ts";
+import { type Expected, ReferenceModel } from "./reference-model.ts";
+import { prefixOf, traceOf, type Workload, type WorkloadRequest } from "./workloads.ts";
 
 export interface ScenarioConfig extends Omit<CacheConfig, "blockTokens"> {
-  /** Units of the trace in a block. */
+  /** Block size in units of the trace. */
   readonly blockUnits: number;
   readonly hash?: ChainHash;
 }
 
 export interface Scenario {
-  readonly world: World;
+  readonly workload: Workload;
   readonly config: ScenarioConfig;
-  /** Each number is one decision; when they are used up, what is left runs to its end. */
+  /** Each number is one decision; after the last one, the remaining requests run to their end. */
   readonly script: readonly number[];
-  /** Ask for a failing admission this many times, which must make no difference. */
-  readonly insist?: number;
-  /** Whether to keep log and books and check everything; without them, entries are handled many at a time. */
+  /** Attempts per failing admission; more than one must not change anything. */
+  readonly admissionAttempts?: number;
+  /** Whether to write a log and check every operation; without, the policy's batch methods are used. */
   readonly checked?: boolean;
-  /** Whether to ask for victims that are not needed, which draws on a random policy's chance. */
-  readonly peek?: boolean;
+  /** Whether to call `victim()` when no victim is needed. */
+  readonly extraVictimCalls?: boolean;
 }
 
-/** What came of it, as text that can be compared. */
+/** The result of a scenario, in a form that can be compared. */
 export interface Outcome {
   readonly decisions: readonly string[];
   readonly log: readonly string[];
   readonly counters: KvCache["counters"];
-  /** Admissions for which there were not the blocks. */
+  /** Admissions that failed for lack of blocks. */
   readonly failedAdmissions: number;
 }
 
-/** Overlapping requests, driven by decisions at random, with every law checked after every operation. */
-export function play(scenario: Scenario): Outcome {
-  const playing = new Play(scenario);
+/** Runs overlapping requests with random scheduling decisions and checks every law after every operation. */
+export function runScenario(scenario: Scenario): Outcome {
+  const playing = new ScenarioRun(scenario);
   try {
     return playing.run();
   } catch (error) {
@@ -55,41 +55,41 @@ export function play(scenario: Scenario): Outcome {
   }
 }
 
-class Play implements Scheduler {
-  readonly #asks: readonly WorldRequest[];
+class ScenarioRun implements Scheduler {
+  readonly #workloadRequests: readonly WorkloadRequest[];
   readonly #scenario: Scenario;
   readonly #checked: boolean;
   readonly #cache: KvCache;
   readonly #replica: Replica;
   readonly #requests: readonly Request[];
-  readonly #model: NaiveModel;
+  readonly #model: ReferenceModel;
   readonly #memory: KvMemory;
   readonly #log: EventLog | undefined;
   readonly #recount: Recount | undefined;
-  readonly #entries: EntryBooks | undefined;
-  readonly #policy: Recorded;
-  /** For each block that was ever published, the request and place whose content it got. */
-  readonly #contents = new Map<number, { ask: WorldRequest; place: number }>();
+  readonly #entries: ExpectedEntries | undefined;
+  readonly #policy: CheckedPolicy;
+  /** By published block: the request and block index of its content. */
+  readonly #contents = new Map<number, { request: WorkloadRequest; place: number }>();
   readonly #decisions: string[] = [];
   readonly #inStep = new Set<number>();
   #failedAdmissions = 0;
   #arrived = 0;
   #at = 0;
   #now = 0;
-  // The figures, counted a second time.
+  // Independent counts of the metrics.
   readonly #sum = { lookups: 0, lookupBlocks: 0, lookupTokens: 0, hitBlocks: 0, hitTokens: 0, blocks: 0, tokens: 0 };
   readonly #seen = new Set<number>();
 
   constructor(scenario: Scenario) {
-    const { world, config, checked = true } = scenario;
+    const { workload, config, checked = true } = scenario;
     this.#scenario = scenario;
     this.#checked = checked;
-    this.#asks = world.asks;
-    const blockTokens = world.unitTokens * config.blockUnits;
-    const [trace] = traceOf(world);
-    const blocks: BlockColumns = blockKeysFor({ ...config, blockTokens }, world.unitTokens).of(trace);
-    this.#requests = world.asks.map(({ id }) => new Request(id, trace, id, blocks));
-    this.#policy = recorded(config.eviction);
+    this.#workloadRequests = workload.requests;
+    const blockTokens = workload.unitTokens * config.blockUnits;
+    const [trace] = traceOf(workload);
+    const blocks: BlockColumns = blockKeysFor({ ...config, blockTokens }, workload.unitTokens).of(trace);
+    this.#requests = workload.requests.map(({ id }) => new Request(id, trace, id, blocks));
+    this.#policy = checkedPolicy(config.eviction);
     this.#log = checked ? new EventLog() : undefined;
     this.#cache = createCache(
       {
@@ -102,44 +102,44 @@ class Play implements Scheduler {
       { blocks, requestCount: trace.requestCount, usableBlocks: blocks.promptBlocks },
     );
     this.#replica = new Replica({ cache: this.#cache, scheduler: this, log: this.#log, generation: "step" });
-    this.#model = new NaiveModel(blockTokens, world.unitTokens, this.#cache.rules, config.index.unit);
+    this.#model = new ReferenceModel(blockTokens, workload.unitTokens, this.#cache.rules, config.index.unit);
     this.#memory = new KvMemory(blockTokens);
     if (this.#log === undefined) return;
     const { victims } = config.index.supports;
     const isTree = victims === "any" || victims?.includes("leaf") === true;
-    const entries = new EntryBooks(this.#cache, this.#model, blocks, isTree);
+    const entries = new ExpectedEntries(this.#cache, this.#model, blocks, isTree);
     this.#entries = entries;
     this.#recount = new Recount(this.#log, {
-      wiped: (block) => this.#memory.wipe(block),
-      published: (request, block, place) => {
-        this.#contents.set(block, { ask: this.#asks[request], place });
-        entries.published(block, this.#asks[request], place);
+      allocated: (block) => this.#memory.clear(block),
+      published: (requestId, block, place) => {
+        this.#contents.set(block, { request: this.#workloadRequests[requestId], place });
+        entries.published(block, this.#workloadRequests[requestId], place);
       },
       hit: (block) => entries.hit(block),
-      letGo: (block) => entries.letGo(block),
-      gone: (block) => entries.gone(block),
+      released: (block) => entries.released(block),
+      removed: (block) => entries.removed(block),
     });
   }
 
   run(): Outcome {
-    while (this.#arrived < this.#asks.length || !this.#replica.isIdle) {
+    while (this.#arrived < this.#workloadRequests.length || !this.#replica.isIdle) {
       this.#now++;
       require(conservation, this.#now < 5000, "the scenario does not end");
-      for (let n = this.#choose(3); n > 0 && this.#arrived < this.#asks.length; n--)
+      for (let n = this.#choose(3); n > 0 && this.#arrived < this.#workloadRequests.length; n--)
         this.#replica.submit(this.#requests[this.#arrived++], this.#now);
       this.#inStep.clear();
       const plan = this.#replica.plan(this.#now);
       this.#check();
       if (plan.isEmpty) {
-        this.#memory.skip();
+        this.#memory.discardStep();
         continue;
       }
       if (this.#isScripted && this.#choose(6) === 1) {
         this.#decisions.push(`step ${this.#now}: it does not run`);
-        this.#memory.skip();
+        this.#memory.discardStep();
         this.#replica.rollback(plan, this.#now);
       } else {
-        if (this.#checked) this.#memory.run(plan, ({ request }) => this.#asks[request.id]);
+        if (this.#checked) this.#memory.run(plan, ({ request }) => this.#workloadRequests[request.id]);
         this.#replica.commit(plan, { durationNs: 1 }, this.#now);
       }
       this.#check();
@@ -157,7 +157,7 @@ class Play implements Scheduler {
     return this.#log ? linesOf(this.#log) : [];
   }
 
-  // What the scheduler does, by the script or, at its end, in order.
+  // The scheduler: follows the script, and after its end schedules all requests in order.
 
   plan(context: SchedulerContext): void {
     const isScripted = this.#isScripted;
@@ -181,7 +181,7 @@ class Play implements Scheduler {
       this.#preempt(context.running[this.#choose(context.running.length)] as Sequence);
     }
     if (isScripted || this.#inStep.size > 0) return;
-    // Nothing could go on: the request that came last makes room, or gives up.
+    // No request can be scheduled: the one admitted last is preempted, or refused if it is alone.
     const last = context.running.at(-1) ?? context.firstWaiting;
     if (!last) return;
     if (context.running.length > 1) this.#preempt(last as Sequence);
@@ -192,7 +192,7 @@ class Play implements Scheduler {
     return this.#at < this.#scenario.script.length;
   }
 
-  /** The next decision, from 0 to n − 1. */
+  /** The next decision of the script, from 0 to n − 1; after its end n − 1. */
   #choose(n: number): number {
     const { script } = this.#scenario;
     return this.#at < script.length ? script[this.#at++] % n : n - 1;
@@ -200,29 +200,30 @@ class Play implements Scheduler {
 
   #admit(sequence: Sequence, tokens: number | undefined): boolean {
     const { id } = sequence.request;
-    const ask = this.#asks[id];
+    const request = this.#workloadRequests[id];
     const generated = sequence.generatedTokens;
     const before = this.#digest();
-    const allowed = this.#checked ? this.#allowed(ask, generated) : [];
+    const allowed = this.#checked ? this.#allowed(request, generated) : [];
     if (this.#checked) {
-      const { hitTokens, partTokens } = this.#model.expected(ask, generated, this.#usable());
+      const { hitTokens, partialTokens } = this.#model.expected(request, generated, this.#usable());
       const found = this.#replica.cachedTokens(sequence as SequenceView);
-      const isLess = found < hitTokens + partTokens && found >= hitTokens + this.#leastPart(ask, generated);
-      if (!isLess) same(ownContent, `tokens cached for request ${id}`, found, hitTokens + partTokens);
+      const isLess =
+        found < hitTokens + partialTokens && found >= hitTokens + this.#leastPartialTokens(request, generated);
+      if (!isLess) same(longestMatch, `tokens cached for request ${id}`, found, hitTokens + partialTokens);
     }
     for (let n = 1; !this.#replica.admit(sequence, tokens); n++) {
       this.#failedAdmissions++;
-      same(noTrace, "after a refused admission", this.#digest(), before);
-      if (n >= (this.#scenario.insist ?? 1)) return false;
+      same(failedAdmission, "after a refused admission", this.#digest(), before);
+      if (n >= (this.#scenario.admissionAttempts ?? 1)) return false;
     }
     this.#inStep.add(id);
     this.#decide("admit", sequence);
     if (this.#checked) {
       const found = { hitBlocks: sequence.cachedBlocks, hitTokens: sequence.cachedTokens };
-      require(ownContent, allowed.some((may) => isDeepStrictEqual(may, found)), () =>
-        `request ${id} finds ${shown(found)}, expected ${allowed.map(shown).join(" or ")}`);
+      require(longestMatch, allowed.some((may) => isDeepStrictEqual(may, found)), () =>
+        `request ${id} matched ${shown(found)}, expected ${allowed.map(shown).join(" or ")}`);
       this.#check();
-      this.#lookedUp(ask, found.hitBlocks, found.hitTokens);
+      this.#countLookup(request, found.hitBlocks, found.hitTokens);
     }
     return true;
   }
@@ -230,7 +231,7 @@ class Play implements Scheduler {
   #schedule(sequence: Sequence, tokens: number | undefined): boolean {
     const before = this.#digest();
     if (!this.#replica.schedule(sequence, tokens)) {
-      same(noTrace, "after a refused extension", this.#digest(), before);
+      same(failedAdmission, "after a refused extension", this.#digest(), before);
       return false;
     }
     this.#inStep.add(sequence.request.id);
@@ -250,7 +251,7 @@ class Play implements Scheduler {
     this.#decide("refuse", sequence);
     this.#replica.refuse(sequence, "by the script");
     this.#check();
-    if (!this.#seen.has(sequence.request.id)) this.#lookedUp(this.#asks[sequence.request.id], 0, 0);
+    if (!this.#seen.has(sequence.request.id)) this.#countLookup(this.#workloadRequests[sequence.request.id], 0, 0);
   }
 
   #decide(what: string, sequence: Sequence): void {
@@ -261,41 +262,43 @@ class Play implements Scheduler {
     );
   }
 
-  // The checks.
+  // Checks.
 
-  /** Contents that the index could find now, each as its tokens. */
+  /** Contents that can be matched now, each as its tokens. */
   #stored(): Set<string> {
     const stored = new Set<string>();
     if (!this.#checked) return stored;
     for (const block of this.#cache.index.blocks()) {
       const content = this.#contents.get(block);
-      require(addRemoveAlternate, content !== undefined, () => `block ${block} is stored and was never published`);
-      if (this.#model.isFound(content.ask, content.place))
-        stored.add(this.#model.contentOf(content.ask, content.place));
+      require(addRemoveAlternate, content !== undefined, () => `block ${block} is stored, but was never published`);
+      if (this.#model.isMatchable(content.request, content.place))
+        stored.add(this.#model.contentOf(content.request, content.place));
     }
     return stored;
   }
 
-  /** Of these, what an admission may use: with `same-step=recompute` nothing that the step under way is still to compute. */
+  /** Of these, the contents that an admission may use: with `same-step=recompute` only computed ones. */
   #usable(): Set<string> {
     const stored = this.#stored();
     if (!this.#checked || this.#model.rules["same-step"] === "hit") return stored;
     const computed = [...this.#cache.index.blocks()].filter((block) => this.#isComputed(block));
     return new Set(
-      computed.map((block) => this.#contents.get(block)!).map(({ ask, place }) => this.#model.contentOf(ask, place)),
+      computed
+        .map((block) => this.#contents.get(block)!)
+        .map(({ request, place }) => this.#model.contentOf(request, place)),
     );
   }
 
   /**
-   * What an admission may find: one answer, nearly always. A last block that it would have to write into, and so to
-   * copy, is of no use while this very step computes it, and may be left out if the step only writes it again.
+   * The allowed results of an admission, nearly always one. A last block that the request must copy, because it writes into
+   * it, cannot be used while the planned step computes it, and may be left out if the step only recomputes it.
    */
-  #allowed(ask: WorldRequest, generated: number): Pick<Expected, "hitBlocks" | "hitTokens">[] {
-    const { hitBlocks, hitTokens, partTokens } = this.#model.expected(ask, generated, this.#usable());
+  #allowed(request: WorkloadRequest, generated: number): Pick<Expected, "hitBlocks" | "hitTokens">[] {
+    const { hitBlocks, hitTokens, partialTokens } = this.#model.expected(request, generated, this.#usable());
     const full = { hitBlocks, hitTokens };
-    if (partTokens > 0) {
-      const least = this.#leastPart(ask, generated);
-      return Array.from({ length: partTokens - least + 1 }, (_, n) => ({
+    if (partialTokens > 0) {
+      const least = this.#leastPartialTokens(request, generated);
+      return Array.from({ length: partialTokens - least + 1 }, (_, n) => ({
         hitBlocks,
         hitTokens: hitTokens + least + n,
       }));
@@ -303,34 +306,34 @@ class Play implements Scheduler {
     if (hitBlocks === 0) return [full];
     const { rules, blockTokens } = this.#model;
     const less = { hitBlocks: hitBlocks - 1, hitTokens: (hitBlocks - 1) * blockTokens };
-    const isFull = hitTokens === ask.prompt.length + generated;
+    const isFull = hitTokens === request.prompt.length + generated;
     if (hitTokens % blockTokens === 0 && !(isFull && rules["full-hit"] === "recompute-last")) return [full];
-    const content = this.#model.contentOf(ask, hitBlocks - 1);
+    const content = this.#model.contentOf(request, hitBlocks - 1);
     const same = [...this.#cache.index.blocks()].filter((block) => {
       const is = this.#contents.get(block)!;
-      return this.#model.contentOf(is.ask, is.place) === content;
+      return this.#model.contentOf(is.request, is.place) === content;
     });
     if (!same.some((block) => this.#isComputed(block))) return [less];
     return same.some((block) => this.#isWritten(block)) ? [full, less] : [full];
   }
 
-  /** What parts of blocks are worth to a request without those that the step under way writes into. */
-  #leastPart(ask: WorldRequest, generated: number): number {
+  /** Tokens of the best partial match without blocks that the planned step writes into. */
+  #leastPartialTokens(request: WorkloadRequest, generated: number): number {
     if (this.#model.rules.partial === "steal-only") return 0;
     const stored = this.#usable();
-    const { matched, hitBlocks } = this.#model.expected(ask, generated, stored);
+    const { matched, hitBlocks } = this.#model.expected(request, generated, stored);
     const written = [...this.#cache.index.blocks()].filter((block) => this.#isWritten(block));
     const contents = written
       .map((block) => this.#contents.get(block)!)
-      .map((is) => this.#model.contentOf(is.ask, is.place));
-    // A block that matches whole, and is used in part because of the rules.
-    if (hitBlocks < matched && contents.includes(this.#model.contentOf(ask, hitBlocks))) return 0;
+      .map((is) => this.#model.contentOf(is.request, is.place));
+    // A full match that the rules allow in part only.
+    if (hitBlocks < matched && contents.includes(this.#model.contentOf(request, hitBlocks))) return 0;
     for (const content of contents) stored.delete(content);
-    for (let i = 0; i < matched; i++) stored.add(this.#model.contentOf(ask, i));
-    return this.#model.expected(ask, generated, stored).partTokens;
+    for (let i = 0; i < matched; i++) stored.add(this.#model.contentOf(request, i));
+    return this.#model.expected(request, generated, stored).partialTokens;
   }
 
-  /** Whether the step under way writes into the block. */
+  /** Whether the planned step writes into the block. */
   #isWritten(block: number): boolean {
     const { blockTokens } = this.#model;
     return this.#replica.running.some(({ table, computedTokens, stepTokens, copiedAt }) => {
@@ -340,16 +343,16 @@ class Play implements Scheduler {
     });
   }
 
-  /** Whether a published block really holds what it is found as. */
+  /** Whether the slots of a published block contain its content. */
   #isComputed(block: number): boolean {
-    const { ask, place } = this.#contents.get(block)!;
+    const { request, place } = this.#contents.get(block)!;
     const begin = place * this.#model.blockTokens;
-    for (let p = begin; p < this.#model.blockEnd(ask, place); p++)
-      if (this.#memory.at(block, p - begin) !== prefixOf(ask, p + 1)) return false;
+    for (let p = begin; p < this.#model.blockEnd(request, place); p++)
+      if (this.#memory.at(block, p - begin) !== prefixOf(request, p + 1)) return false;
     return true;
   }
 
-  /** All that a refused operation must leave as it is. */
+  /** All state that a failed operation must not change. */
   #digest(): unknown {
     if (!this.#checked) return undefined;
     const { pool, index } = this.#cache;
@@ -358,7 +361,8 @@ class Play implements Scheduler {
       stored: [...index.blocks()].sort((a, b) => a - b),
       evictable: index.evictableBlocks,
       free: this.#cache.freeBlocks,
-      victim: (this.#scenario.peek ?? true) && this.#cache.totalBlocks !== undefined && this.#policy.victim(),
+      victim:
+        (this.#scenario.extraVictimCalls ?? true) && this.#cache.totalBlocks !== undefined && this.#policy.victim(),
       events: this.#log?.count,
     };
   }
@@ -373,34 +377,39 @@ class Play implements Scheduler {
       if (index.isEvictable(entry)) evictable.add(entry);
     }
     if (this.#cache.totalBlocks !== undefined)
-      same(addRemoveAlternate, "what the policy was told is evictable", sorted(this.#policy.added), sorted(evictable));
+      same(
+        addRemoveAlternate,
+        "entries that the policy was notified of as evictable",
+        sorted(this.#policy.added),
+        sorted(evictable),
+      );
     this.#recount!.catchUp();
     this.#recount!.compare(this.#cache);
     this.#entries!.check();
   }
 
-  /** Between two steps, all that can be found has been computed, and is what it is found as. */
+  /** Between two steps every stored block is computed and contains its content. */
   #checkStored(): void {
     if (!this.#checked) return;
     for (const block of this.#cache.index.blocks()) {
-      const { ask, place } = this.#contents.get(block)!;
-      require(ownContent, this.#isComputed(block), () =>
-        `block ${block} is found as ${this.#model.contentOf(ask, place)}`);
+      const { request, place } = this.#contents.get(block)!;
+      require(longestMatch, this.#isComputed(block), () =>
+        `block ${block} is not computed, but stored as ${this.#model.contentOf(request, place)}`);
     }
   }
 
-  /** A request's first lookup enters the figures. */
-  #lookedUp(ask: WorldRequest, hitBlocks: number, hitTokens: number): void {
-    if (this.#seen.has(ask.id)) return;
-    this.#seen.add(ask.id);
-    const blocks = this.#model.promptBlocks(ask);
+  /** Counts a request's first lookup. */
+  #countLookup(request: WorkloadRequest, hitBlocks: number, hitTokens: number): void {
+    if (this.#seen.has(request.id)) return;
+    this.#seen.add(request.id);
+    const blocks = this.#model.promptBlocks(request);
     this.#sum.lookups++;
     this.#sum.lookupBlocks += blocks;
-    this.#sum.lookupTokens += ask.prompt.length;
+    this.#sum.lookupTokens += request.prompt.length;
     this.#sum.hitBlocks += hitBlocks;
     this.#sum.hitTokens += hitTokens;
     this.#sum.blocks += blocks === 0 ? 0 : hitBlocks / blocks;
-    this.#sum.tokens += hitTokens / ask.prompt.length;
+    this.#sum.tokens += hitTokens / request.prompt.length;
   }
 
   #checkCounters(): void {

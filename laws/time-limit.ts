@@ -3,16 +3,16 @@ import { createContext, Script } from "node:vm";
 const outside = createContext({ run: undefined as (() => void) | undefined });
 const script = new Script("run()");
 
-/** Taken before anybody replaces it. */
+/** The original function: nondeterminism.ts replaces it later. */
 const { cpuUsage } = process;
 
-/** How often a run may be begun again because the machine had no time for it. */
+/** Most attempts if the machine was too busy to run the function. */
 const mostTries = 5;
 
 /**
- * Calls a function and ends it, whatever it does, if it has not returned in time; its `finally` blocks do not run then.
- * Returns whether it came to its end. The limit is a script's, which holds for all that the script calls. On a machine
- * that was busy with something else the function is called again.
+ * Calls a function and terminates it if it does not return in time; its `finally` blocks do not run then. Returns whether
+ * it returned. The time limit is that of a vm script, which also covers everything that the script calls. If the machine
+ * was busy with other work, the function is called again.
  */
 export function withinTime(limitMs: number, run: () => void): boolean {
   outside["run"] = run;

@@ -1,26 +1,26 @@
 import fc from "fast-check";
 import { InputError, PolicyError } from "../core/errors.ts";
-import { alwaysVictim, victimIsEvictable } from "./book.ts";
+import { alwaysVictim, victimIsEvictable } from "./contract-laws.ts";
 import { type Law, LawBroken } from "./law.ts";
-import type { Parts } from "./parts.ts";
+import type { PluginSet } from "./plugin-set.ts";
 import type { Scenario } from "./scenario.ts";
 
-/** Requests and a cache for them; without decisions of a script they are served one at a time. */
+/** A workload and a cache; without a script of decisions, requests are served one at a time. */
 export type Case = Omit<Scenario, "script"> & Partial<Pick<Scenario, "script">> & { readonly batchOf?: number };
 
-/** Cases at random, and a check that breaks laws where they do not hold. */
+/** Random cases, and a check that throws `LawBroken` where a law does not hold. */
 export interface Trial {
-  /** What it can find broken. A complaint that names no law is about the first. */
+  /** The laws that the check can find broken. An error that names no law is a violation of the first. */
   readonly laws: readonly [Law, ...Law[]];
-  /** Cases, when others run a hundred. */
+  /** Number of cases, relative to 100 of the main trial. */
   readonly runs: number;
-  /** Several caches must decide alike; otherwise each is of interest alone. */
+  /** The check compares several caches that must make the same decisions. */
   readonly compares?: true;
-  cases(parts: Parts, small?: boolean): fc.Arbitrary<Case>;
-  check(one: Case, parts: Parts): void;
+  cases(parts: PluginSet, small?: boolean): fc.Arbitrary<Case>;
+  check(one: Case, parts: PluginSet): void;
 }
 
-/** A law that does not hold, with the smallest case that was found. */
+/** A law that does not hold, with the smallest counterexample found. */
 export interface Violation {
   readonly law: Law;
   readonly trial: Trial;
@@ -32,19 +32,19 @@ export interface Violation {
 
 export interface TrialOptions {
   readonly runs: number;
-  /** A seed for the cases; undefined: another one each time. */
+  /** Seed of the cases; undefined: a random one. */
   readonly seed?: number | undefined;
-  /** Laws that are known to be broken: they are not looked for. */
+  /** Laws that are known to be broken: their violations are ignored. */
   readonly known?: ReadonlySet<Law>;
   /** Only cases of a few requests. */
   readonly small?: boolean;
-  /** Attempts to make a case smaller; undefined: as many as it takes. */
+  /** Most attempts to shrink a case; undefined: no limit. */
   readonly mostShrinks?: number;
-  /** Does something before and after each check. */
+  /** Wraps each check. */
   readonly around?: (check: () => void) => void;
 }
 
-/** The law that an error is about: the trial's first, where the cache itself fails. Undefined if the input is wrong. */
+/** The law that an error violates: the trial's first if an assertion of the cache fails; undefined for invalid input. */
 function lawOf(trial: Trial, error: unknown): Law | undefined {
   if (error instanceof LawBroken) return error.law;
   if (error instanceof PolicyError) return /no victim/.test(error.message) ? alwaysVictim : victimIsEvictable;
@@ -52,16 +52,16 @@ function lawOf(trial: Trial, error: unknown): Law | undefined {
 }
 
 /**
- * Runs a trial over the parts. A case is cut where it breaks a law, so for every law that is broken the trial is
- * repeated, and looks for the others.
+ * Runs a trial with the plug-ins. A case ends at its first violation, so after each broken law the trial is repeated to
+ * find violations of the others.
  */
-export function violations(trial: Trial, parts: Parts, options: TrialOptions): Violation[] {
+export function violations(trial: Trial, parts: PluginSet, options: TrialOptions): Violation[] {
   const { runs, around = (check) => check(), mostShrinks = Number.POSITIVE_INFINITY } = options;
   let { seed } = options;
   const found: Violation[] = [];
   const known = new Set<Law>(options.known);
   for (;;) {
-    // While a case is made smaller it must go on breaking the same law.
+    // While a case is shrunk it must break the same law.
     let law: Law | undefined;
     let shrinks = 0;
     const property = fc.property(trial.cases(parts, options.small), (one) => {

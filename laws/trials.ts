@@ -1,39 +1,39 @@
-import { asAnyPolicy } from "./as-any-policy.ts";
-import { inBatches } from "./batches.ts";
+import { batchMethods } from "./batch-methods.ts";
 import { collisions, collisionsOneAtATime } from "./collisions.ts";
 import { contentIds } from "./content-ids.ts";
 import { determinism } from "./determinism.ts";
-import { figures } from "./figures.ts";
-import { manyAtOnce } from "./many-at-once.ts";
+import { extraVictimCalls } from "./extra-victim-calls.ts";
+import { failedAdmissionRetries } from "./failed-admission.ts";
+import { logAndAudit } from "./log-and-audit.ts";
+import { metrics } from "./metrics.ts";
 import { belowOptimum } from "./optimum.ts";
 import { overlapping } from "./overlapping.ts";
-import { refusedAdmission } from "./refused-admission.ts";
+import { traceBatches } from "./trace-batches.ts";
 import type { Trial } from "./trial.ts";
-import { unasked } from "./unasked.ts";
-import { unwatched } from "./unwatched.ts";
-import { withoutLimit } from "./without-limit.ts";
+import { unlimitedHits } from "./unlimited-hits.ts";
+import { unlimitedSameHits } from "./unlimited-same-hits.ts";
 
-/** What every eviction policy goes through, in caches with every index. */
+/** The trials of an eviction policy, in caches with every index. */
 export const evictionTrials: readonly Trial[] = [
   overlapping,
   determinism,
-  refusedAdmission,
-  unasked,
-  manyAtOnce,
+  failedAdmissionRetries,
+  extraVictimCalls,
+  batchMethods,
   belowOptimum,
-  asAnyPolicy,
+  unlimitedSameHits,
 ];
 
-/** What every index goes through, with every eviction policy. */
+/** The trials of an index, with every eviction policy. */
 export const indexTrials: readonly Trial[] = [
   overlapping,
   collisions,
   collisionsOneAtATime,
-  figures,
-  withoutLimit,
+  metrics,
+  unlimitedHits,
   belowOptimum,
   determinism,
-  unwatched,
-  inBatches,
+  logAndAudit,
+  traceBatches,
   contentIds,
 ];

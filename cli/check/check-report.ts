@@ -2,13 +2,13 @@ import { counted, grouped } from "../../core/counted.ts";
 import type { EvictionPlugin, IndexPlugin } from "../../core/plugins/index.ts";
 import { calledAs, version } from "../../lab/package.ts";
 import { isIndex } from "../../lab/user-plugins/user-policy.ts";
+import type { CheckResult, Finding } from "../../laws/check-plugin.ts";
 import type { Growth } from "../../laws/cost.ts";
-import type { Examination, Finding } from "../../laws/examine.ts";
 import type { Shape, ShapeGrowth } from "../../laws/index-cost.ts";
 import { aligned, colors, wrapped } from "../output/table.ts";
 
 /** What `kvlab check` found, and what it was asked. */
-export interface Checked extends Examination {
+export interface Checked extends CheckResult {
   /** As the user named it. */
   readonly file: string;
   readonly plugin: EvictionPlugin | IndexPlugin;
@@ -105,7 +105,7 @@ export function checkDocument(checked: Checked) {
       : null,
     /** Of an index: of prompts of each shape, what a block costs. */
     blockCost:
-      indexGrowth?.map(({ shape, exponent, costs, dearest }) => ({
+      indexGrowth?.map(({ shape, exponent, costs, costliestMethod: dearest }) => ({
         shape,
         exponent,
         dearest: dearest ?? null,

@@ -2,7 +2,7 @@ import fc from "fast-check";
 import type { IndexPlugin, Plugin, PluginOption, SchedulerPlugin } from "../../core/plugins/index.ts";
 import { type RuleName, type RuleValue, ruleNames } from "../../core/plugins/rules.ts";
 import type { Trace } from "../../core/trace/trace.ts";
-import { possible, supportedValues } from "../../laws/configs.ts";
+import { supportedConfig, supportedValues } from "../../laws/configs.ts";
 import type { Preset } from "../../policies/preset.ts";
 import type { Operation } from "../run/operations-file.ts";
 import type { FuzzCase, KindName } from "./kinds.ts";
@@ -85,7 +85,7 @@ function anySetups(parts: FuzzParts): fc.Arbitrary<(trace: Trace, operations: re
         allocator: allocator.name,
         scheduler: scheduler.name,
         schedulerOptions: { ...own, ...swaps, ...chosen(scheduler, drawn.options) },
-        rules: possible({ rules, allocator }).rules,
+        rules: supportedConfig({ rules, allocator }).rules,
         blockTokens,
         blocks: blocksOf(drawn.capacity, trace, blockTokens),
         hostBlocks,

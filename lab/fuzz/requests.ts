@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { type Trace, TraceBuilder } from "../../core/trace/trace.ts";
-import { contentIds } from "../../laws/worlds.ts";
+import { contentIds } from "../../laws/workloads.ts";
 
 interface Draft {
   /** Which earlier request it goes on from, with its answer or not, and how much of it. */

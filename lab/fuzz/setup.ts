@@ -2,7 +2,7 @@ import { InputError } from "../../core/errors.ts";
 import type { Plugin } from "../../core/plugins/index.ts";
 import type { RuleName, RuleValue } from "../../core/plugins/rules.ts";
 import type { CacheConfig, SchedulerConfig } from "../../core/replica/compose.ts";
-import type { Parts } from "../../laws/parts.ts";
+import type { PluginSet } from "../../laws/plugin-set.ts";
 import type { Preset } from "../../policies/preset.ts";
 
 export type OwnRules = Readonly<Partial<Record<RuleName, RuleValue>>>;
@@ -28,7 +28,7 @@ export interface Setup {
 }
 
 /** What setups are put together from. */
-export type FuzzParts = Pick<Parts, "indexes" | "evictions" | "allocators" | "schedulers"> & {
+export type FuzzParts = Pick<PluginSet, "indexes" | "evictions" | "allocators" | "schedulers"> & {
   readonly presets: readonly Preset[];
 };
 

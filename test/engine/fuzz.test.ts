@@ -21,7 +21,7 @@ import type { FuzzParts } from "../../lab/fuzz/setup.ts";
 import { sideOf } from "../../lab/fuzz/sides.ts";
 import { simEngine } from "../../lab/fuzz/sim-engine.ts";
 import { presetRegistry } from "../../policies/registry.ts";
-import { everyPart } from "../laws/parts.ts";
+import { allPlugins } from "../laws/all-plugins.ts";
 import { Through } from "./serving.ts";
 
 const folder = mkdtempSync(join(tmpdir(), "kvlab-fuzz-"));
@@ -32,7 +32,7 @@ afterAll(async () => {
   rmSync(folder, { recursive: true });
 });
 
-const parts: FuzzParts = { ...everyPart, presets: presetRegistry.all };
+const parts: FuzzParts = { ...allPlugins, presets: presetRegistry.all };
 
 test("simulator and engine decide the same in random cases, in which all sorts of decisions are made", async () => {
   const { cases, refused, decisions, finding } = await search(simEngine(engines), parts, { cases: 80, seed: 1 });

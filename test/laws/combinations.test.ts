@@ -1,23 +1,31 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import type { EvictionPlugin } from "../../core/plugins/index.ts";
-import { asAnyPolicy } from "../../laws/as-any-policy.ts";
-import { inBatches } from "../../laws/batches.ts";
 import { collisionsOneAtATime } from "../../laws/collisions.ts";
 import { determinism } from "../../laws/determinism.ts";
-import { figures } from "../../laws/figures.ts";
+import { logAndAudit } from "../../laws/log-and-audit.ts";
+import { metrics } from "../../laws/metrics.ts";
 import { overlapping } from "../../laws/overlapping.ts";
-import { type Outcome, play } from "../../laws/scenario.ts";
+import { type Outcome, runScenario } from "../../laws/scenario.ts";
+import { traceBatches } from "../../laws/trace-batches.ts";
 import { type Trial, violations } from "../../laws/trial.ts";
-import { unwatched } from "../../laws/unwatched.ts";
-import { withoutLimit } from "../../laws/without-limit.ts";
+import { unlimitedHits } from "../../laws/unlimited-hits.ts";
+import { unlimitedSameHits } from "../../laws/unlimited-same-hits.ts";
+import { allPlugins, isLong, report } from "./all-plugins.ts";
 import { Combination, choicesWith, everyChoiceWith } from "./combinations.ts";
 import { everything, pairwise } from "./pairwise.ts";
-import { everyPart, isLong, report } from "./parts.ts";
 
 // Any two choices meet in some row; with KVLAB_LONG=1 all of them meet in every way.
 
-const oneAtATime = [figures, withoutLimit, asAnyPolicy, determinism, unwatched, inBatches, collisionsOneAtATime];
+const oneAtATime = [
+  metrics,
+  unlimitedHits,
+  unlimitedSameHits,
+  determinism,
+  logAndAudit,
+  traceBatches,
+  collisionsOneAtATime,
+];
 
 /** What happened, so that it can be said that all of it did. */
 const happened = {
@@ -84,11 +92,11 @@ function observe({ log, decisions, counters, failedAdmissions }: Outcome): void 
 const observedOverlapping: Trial = {
   ...overlapping,
   check: ({ script = [], ...one }) =>
-    observe(play({ ...one, script, config: { ...one.config, eviction: observed(one.config.eviction) } })),
+    observe(runScenario({ ...one, script, config: { ...one.config, eviction: observed(one.config.eviction) } })),
 };
 
 function holdsIn(row: Combination, trial: Trial, runs: number, seed?: number): void {
-  if (trial === inBatches && row.eviction.offline) return;
+  if (trial === traceBatches && row.eviction.offline) return;
   if (trial === collisionsOneAtATime && row.rules.collision === "trust") return;
   report(violations(row.of(trial), row.parts, { runs, seed }), `${row.text}\n`);
 }
@@ -100,15 +108,15 @@ const drawn = (n: number): number | undefined => {
 };
 
 const short = () => {
-  const rows = everyPart.indexes.flatMap((index) => {
+  const rows = allPlugins.indexes.flatMap((index) => {
     const choices = everyChoiceWith(index);
     return pairwise(choices).map((row) => new Combination(index, choices, row));
   });
 
   /** What other rules mostly prevent, with each policy that evicts. */
-  const rare = everyPart.evictions.flatMap((eviction) => {
+  const rare = allPlugins.evictions.flatMap((eviction) => {
     const alone = (name: string, rule: string, value: string) => {
-      const index = everyPart.indexes.find((one) => one.name === name)!;
+      const index = allPlugins.indexes.find((one) => one.name === name)!;
       const choices = choicesWith(index);
       return new Combination(index, choices, { [rule]: choices[rule].indexOf(value) }, eviction);
     };
@@ -136,7 +144,7 @@ const short = () => {
   });
 };
 
-const each = everyPart.indexes.flatMap((index) => everyPart.evictions.map((eviction) => ({ index, eviction })));
+const each = allPlugins.indexes.flatMap((index) => allPlugins.evictions.map((eviction) => ({ index, eviction })));
 const long = () => {
   test.each(each.map((one) => [one.index.name, one.eviction.name, one] as const))(
     "with index %s and policy %s",

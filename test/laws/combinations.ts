@@ -1,15 +1,15 @@
 import fc from "fast-check";
 import type { EvictionPlugin, IndexPlugin } from "../../core/plugins/index.ts";
 import { type RuleName, type RuleValue, ruleNames } from "../../core/plugins/rules.ts";
-import { possible, supportedValues } from "../../laws/configs.ts";
-import type { Parts } from "../../laws/parts.ts";
+import { supportedConfig, supportedValues } from "../../laws/configs.ts";
+import type { PluginSet } from "../../laws/plugin-set.ts";
 import type { ScenarioConfig } from "../../laws/scenario.ts";
 import type { Trial } from "../../laws/trial.ts";
-import { worlds } from "../../laws/worlds.ts";
+import { workloads } from "../../laws/workloads.ts";
+import { allPlugins } from "./all-plugins.ts";
 import type { Row } from "./pairwise.ts";
-import { everyPart } from "./parts.ts";
 
-const { evictions, allocators } = everyPart;
+const { evictions, allocators } = allPlugins;
 const sizes = [1, 2, 3];
 const limits = ["a limited cache", "an unlimited cache"];
 
@@ -31,7 +31,7 @@ export function everyChoiceWith(index: IndexPlugin): Record<string, readonly Rul
 export class Combination {
   readonly index: IndexPlugin;
   readonly eviction: EvictionPlugin;
-  readonly parts: Parts;
+  readonly parts: PluginSet;
   readonly #choice: Record<string, RuleValue>;
 
   constructor(index: IndexPlugin, choices: Record<string, readonly RuleValue[]>, row: Row, eviction?: EvictionPlugin) {
@@ -39,7 +39,7 @@ export class Combination {
     this.#choice = Object.fromEntries(Object.keys(row).map((name) => [name, choices[name][row[name]]]));
     this.eviction = eviction ?? evictions.find(({ name }) => name === this.#choice["eviction"])!;
     const allocator = allocators.filter(({ name }) => name === (this.#choice["allocator"] ?? name));
-    this.parts = { ...everyPart, indexes: [index], evictions: [this.eviction], allocators: allocator };
+    this.parts = { ...allPlugins, indexes: [index], evictions: [this.eviction], allocators: allocator };
   }
 
   get rules(): Partial<Record<RuleName, RuleValue>> {
@@ -62,16 +62,16 @@ export class Combination {
       const blockUnits = units === undefined ? config.blockUnits : Number(units);
       const some = config.blocks ?? 1 + (config.seed % 14);
       const blocks = limit === undefined ? config.blocks : limit === limits[0] ? some : undefined;
-      return possible({ ...config, eviction: this.eviction, blockUnits, blocks, rules: this.rules });
+      return supportedConfig({ ...config, eviction: this.eviction, blockUnits, blocks, rules: this.rules });
     };
     return {
       ...trial,
       // Without the bias towards small cases, in which little happens; what fails is made smaller all the same.
       cases: (parts, small) =>
         fc.noBias(
-          fc.tuple(trial.cases(parts, small), worlds({ related: true })).map(([one, world]) => ({
+          fc.tuple(trial.cases(parts, small), workloads({ related: true })).map(([one, workload]) => ({
             ...one,
-            world,
+            workload,
             config: configured(one.config),
             ...(one.script && one.config.seed % 2 === 0 && { script: one.script.map(calmed) }),
           })),

@@ -11,31 +11,30 @@ import type {
   PrefixIndex,
 } from "../../core/plugins/index.ts";
 import type { RuleName, RuleValue } from "../../core/plugins/rules.ts";
+import { batchMethods } from "../../laws/batch-methods.ts";
+import { withoutBatchMethods } from "../../laws/checked-policy.ts";
 import { configs, weakHash } from "../../laws/configs.ts";
 import { determinism } from "../../laws/determinism.ts";
-import { manyAtOnce } from "../../laws/many-at-once.ts";
 import { belowOptimum } from "../../laws/optimum.ts";
-import { oneAtATime } from "../../laws/recorder.ts";
-import { play, type Scenario, type ScenarioConfig } from "../../laws/scenario.ts";
+import { runScenario, type Scenario, type ScenarioConfig } from "../../laws/scenario.ts";
 import { type Trial, violations } from "../../laws/trial.ts";
-import { worlds } from "../../laws/worlds.ts";
+import { workloads } from "../../laws/workloads.ts";
 import { allocatorRegistry, evictionRegistry, indexRegistry } from "../../policies/registry.ts";
 import { goldenCapacities, goldenHits, goldenTrace } from "../golden/golden-trace.ts";
 import { replayed } from "../support/replays.ts";
-import { everyPart } from "./parts.ts";
+import { allPlugins } from "./all-plugins.ts";
 
-// Parts that are broken on purpose: every law's check must see what it is there for. These tests pass because the
-// checks fail.
+// Planted faults: plug-ins that are broken on purpose. The tests pass if the check of the law fails.
 
 const hashTable = indexRegistry.get("hash-table");
 const lru = evictionRegistry.get("lru");
 const block = allocatorRegistry.get("block");
 
-/** Scenarios with these parts, the same in every run, in caches small enough to evict. */
+/** Scenarios with the given plug-ins, the same in every run, in caches small enough to evict. */
 function planted(own: Partial<ScenarioConfig>, rules: Partial<Record<RuleName, RuleValue>> = {}): Scenario[] {
   const scenarios = fc.record({
-    world: worlds(),
-    config: configs({ ...everyPart, indexes: [hashTable], evictions: [lru] }, { noRules: true }),
+    workload: workloads(),
+    config: configs({ ...allPlugins, indexes: [hashTable], evictions: [lru] }, { noRules: true }),
     script: fc.array(fc.nat(23), { minLength: 100, maxLength: 300, size: "max" }),
   });
   return fc.sample(scenarios, { numRuns: 80, seed: 1 }).map((scenario) => {
@@ -44,8 +43,8 @@ function planted(own: Partial<ScenarioConfig>, rules: Partial<Record<RuleName, R
   });
 }
 
-/** What the checks say of the fault, each message once. */
-function complaints(scenarios: readonly Scenario[], check: (scenario: Scenario) => unknown = play): string {
+/** The messages of all violations, each once. */
+function violationsOf(scenarios: readonly Scenario[], check: (scenario: Scenario) => unknown = runScenario): string {
   const seen = new Set<string>();
   for (const scenario of scenarios) {
     try {
@@ -57,15 +56,15 @@ function complaints(scenarios: readonly Scenario[], check: (scenario: Scenario) 
   return [...seen].join("\n");
 }
 
-/** What a trial says of a policy, the same in every run. */
+/** The violations that a trial finds in a policy, the same in every run. */
 function found(trial: Trial, eviction: EvictionPlugin): string {
-  const parts = { ...everyPart, indexes: [hashTable], evictions: [eviction] };
+  const parts = { ...allPlugins, indexes: [hashTable], evictions: [eviction] };
   return violations(trial, parts, { runs: 80, seed: 1 })
     .map(({ message }) => message)
     .join("\n");
 }
 
-/** The hash table with some methods of its own. */
+/** The hash table with some methods replaced. */
 function brokenIndex(change: (inner: PrefixIndex, context: IndexContext) => Partial<PrefixIndex>): IndexPlugin {
   return {
     ...hashTable,
@@ -87,7 +86,7 @@ function brokenPolicy(change: (inner: EvictionPolicy, context: EvictionContext) 
   return plugin;
 }
 
-/** An object that does all as `inner` does, but for `own`. */
+/** `inner` with the methods of `own` in place of its own. */
 function changed<T extends object>(inner: T, own: Partial<T>): T {
   return new Proxy(inner, {
     get(_, name) {
@@ -98,11 +97,11 @@ function changed<T extends object>(inner: T, own: Partial<T>): T {
   });
 }
 
-test("without a fault, the same scenarios have nothing to complain of", () => {
-  expect(complaints(planted({ index: brokenIndex(() => ({})), eviction: brokenPolicy(() => ({})) }))).toBe("");
+test("plug-ins without a fault violate no law in the same scenarios", () => {
+  expect(violationsOf(planted({ index: brokenIndex(() => ({})), eviction: brokenPolicy(() => ({})) }))).toBe("");
 });
 
-test("law 1: an allocator that hands out a block that somebody owns is caught", () => {
+test("conservation detects an allocator that allocates a block twice", () => {
   const allocator: AllocatorPlugin = {
     ...block,
     create(blockCount) {
@@ -120,28 +119,28 @@ test("law 1: an allocator that hands out a block that somebody owns is caught", 
       });
     },
   };
-  expect(complaints(planted({ allocator }))).toMatch(/^block \d+ is (computing|reserved|published), not free/m);
+  expect(violationsOf(planted({ allocator }))).toMatch(/^block \d+ is (computing|reserved|published), not free/m);
 });
 
-test("law 1: an index that never says that its blocks may go leaks them, and is caught", () => {
+test("add-remove-alternate detects an index that does not report released blocks as evictable", () => {
   const index = brokenIndex((inner) => ({
     released: (blocks, count) => {
       if (count > 1) inner.released(blocks, count - 1);
     },
   }));
-  expect(complaints(planted({ index }))).toMatch(/what the policy was told is evictable/);
+  expect(violationsOf(planted({ index }))).toMatch(/notified of as evictable/);
 });
 
-test("law 1: an index that counts a block that it does not store is caught", () => {
+test("conservation detects an index whose blockCount is wrong", () => {
   const index = brokenIndex((inner) => ({
     get blockCount() {
       return inner.blockCount + 1;
     },
   }));
-  expect(complaints(planted({ index }))).toMatch(/^the index counts \d+ blocks and stores \d+/m);
+  expect(violationsOf(planted({ index }))).toMatch(/^the index counts \d+ blocks and stores \d+/m);
 });
 
-test("law 2: an index that finds blocks before they are computed is caught", () => {
+test("longest-match detects an index that stores blocks before they are computed", () => {
   const index = brokenIndex((inner) => ({
     insert: (insertion) => {
       const { to, table, promptBlocks } = insertion;
@@ -149,19 +148,19 @@ test("law 2: an index that finds blocks before they are computed is caught", () 
       return inner.insert({ ...insertion, to: early, instead: new Int32Array(64) });
     },
   }));
-  expect(complaints(planted({ index }, { publish: "chunk" }))).toMatch(
+  expect(violationsOf(planted({ index }, { publish: "chunk" }))).toMatch(
     /^block \d+ is computing; stored by the index: true$/m,
   );
 });
 
-test("law 2: an index that still finds what was evicted is caught", () => {
+test("conservation detects an index that still stores evicted blocks", () => {
   const index = brokenIndex((_inner, { host }) => ({
     evict: (entry) => host.forgotten(entry),
   }));
-  expect(complaints(planted({ index }))).toMatch(/stored by the index: true|what the policy was told/);
+  expect(violationsOf(planted({ index }))).toMatch(/stored by the index: true|notified of as evictable/);
 });
 
-test("law 2: a policy that names a block in use is caught, in a sentence that says so", () => {
+test("a policy that returns a referenced entry as victim is refused with a message", () => {
   const eviction = brokenPolicy((inner) => {
     let held: number | undefined;
     return {
@@ -173,11 +172,13 @@ test("law 2: a policy that names a block in use is caught, in a sentence that sa
     };
   });
   expect(
-    complaints(planted({ eviction: oneAtATime(eviction) }), (scenario) => play({ ...scenario, checked: false })),
+    violationsOf(planted({ eviction: withoutBatchMethods(eviction) }), (scenario) =>
+      runScenario({ ...scenario, checked: false }),
+    ),
   ).toMatch(/^eviction policy named entry \d+ as victim, which a request holds$/m);
 });
 
-test("law 2: a lookup that changes something is caught by the admission that it was for", () => {
+test("failed-admission detects a match with side effects", () => {
   const index = brokenIndex((inner, { host }) => ({
     match: (...lookup) => {
       const idle = [...inner.blocks()].find((stored) => host.isIdle(stored));
@@ -185,47 +186,47 @@ test("law 2: a lookup that changes something is caught by the admission that it 
       inner.match(...lookup);
     },
   }));
-  expect(complaints(planted({ index }))).toMatch(/after a refused admission|tokens cached for request/);
+  expect(violationsOf(planted({ index }))).toMatch(/after a refused admission|tokens cached for request/);
 });
 
-test("law 3: an index that finds other content is caught", () => {
+test("longest-match detects an index that matches other content", () => {
   const index = brokenIndex((inner) => ({
     match: (keys, start, count, table, found) => {
       inner.match(keys, start, count, table, found);
       if (found.blocks > 1) [table[0], table[1]] = [table[1], table[0]];
     },
   }));
-  expect(complaints(planted({ index }))).toMatch(/^request \d+ reads .* expected/m);
+  expect(violationsOf(planted({ index }))).toMatch(/^request \d+ reads .* expected/m);
 });
 
-test("law 3: an index that finds less than there is is caught", () => {
+test("longest-match detects an index that matches too few blocks", () => {
   const index = brokenIndex((inner) => ({
     match: (keys, start, count, table, found) => inner.match(keys, start, Math.min(count, 1), table, found),
   }));
-  expect(complaints(planted({ index }))).toMatch(/tokens cached for request \d+: \d+, expected \d+/);
+  expect(violationsOf(planted({ index }))).toMatch(/tokens cached for request \d+: \d+, expected \d+/);
 });
 
-test("law 3: trusting a hash that collides is caught", () => {
-  expect(complaints(planted({ hash: weakHash }, { collision: "trust" }))).toMatch(
+test("longest-match detects colliding hashes under collision=trust", () => {
+  expect(violationsOf(planted({ hash: weakHash }, { collision: "trust" }))).toMatch(
     /^(request \d+ reads .* expected|tokens cached for request \d+: \d+, expected 0$)/m,
   );
-  expect(complaints(planted({ hash: weakHash }, { collision: "compare" }))).toBe("");
+  expect(violationsOf(planted({ hash: weakHash }, { collision: "compare" }))).toBe("");
 });
 
-test("law 4: a policy that asks Math.random is caught", () => {
+test("law 4: a policy that requests Math.random is caught", () => {
   const eviction: EvictionPlugin = { ...lru, create: byScore(() => Math.random()) };
-  expect(found(determinism, eviction)).toMatch(/^the same requests again are served otherwise: /);
+  expect(found(determinism, eviction)).toMatch(/^a second replay of the same requests differs: /);
   expect(found(determinism, lru)).toBe("");
 });
 
-test("law 5: a policy that has more hits than the optimum is caught", () => {
-  const parts = { ...everyPart, indexes: [hashTable], evictions: [everyPart.known.optimum] };
-  const worse = { ...parts, known: { ...parts.known, optimum: evictionRegistry.get("fifo") } };
+test("below-optimum detects a policy that has more hits than the optimum", () => {
+  const parts = { ...allPlugins, indexes: [hashTable], evictions: [allPlugins.reference.optimum] };
+  const worse = { ...parts, known: { ...parts.reference, optimum: evictionRegistry.get("fifo") } };
   const [first] = violations(belowOptimum, worse, { runs: 80, seed: 1 });
   expect(first.message).toMatch(/^belady has \d+ hits, the optimum \d+$/);
 });
 
-test("law 5: an optimum that takes the nearest next use for the furthest is caught", async () => {
+test("LRU beats an optimum that evicts the nearest next use instead of the furthest", async () => {
   const trace = await goldenTrace();
   const blocks = goldenCapacities(trace)[2];
   const mru = { ...evictionRegistry.get("belady"), create: byScore("-lastAccess", "releaseOrder") };
@@ -233,18 +234,18 @@ test("law 5: an optimum that takes the nearest next use for the furthest is caug
   expect(replayed(trace, { policy: "lru", blocks }).report.hitBlocks).toBeGreaterThan(hitBlocks);
 });
 
-test("golden counts: MRU under the name of lru keeps every law and is caught all the same", async () => {
+test("MRU satisfies every law of a policy, and golden counts distinguish it from LRU", async () => {
   const mru: EvictionPlugin = { ...lru, create: byScore("-lastAccess", "releaseOrder") };
-  expect(complaints(planted({ eviction: mru }))).toBe("");
+  expect(violationsOf(planted({ eviction: mru }))).toBe("");
   const trace = await goldenTrace();
   const hits = goldenCapacities(trace).map((blocks) => replayed(trace, { eviction: mru, blocks }).report.hitBlocks);
   expect(hits.join(" ")).not.toBe(goldenHits["lru"]);
 });
 
-test("policy contract: a victim that changes with asking is caught", () => {
+test("victim-is-pure detects a policy whose victim() has side effects", () => {
   const eviction = brokenPolicy((inner) => {
     const added = new Set<number>();
-    let asked = 0;
+    let calls = 0;
     return {
       add: (entry) => {
         added.add(entry);
@@ -254,13 +255,13 @@ test("policy contract: a victim that changes with asking is caught", () => {
         added.delete(entry);
         inner.remove(entry, why);
       },
-      victim: () => [...added][asked++ % added.size],
+      victim: () => [...added][calls++ % added.size],
     };
   });
-  expect(complaints(planted({ eviction }))).toMatch(/^victim \d+, asked again \d+$/m);
+  expect(violationsOf(planted({ eviction }))).toMatch(/^victim\(\) returned \d+, and \d+ when called again$/m);
 });
 
-test("policy contract: batch methods that do not do what add and remove do are caught", () => {
+test("batch-methods detects batch methods that are not equivalent to add and remove", () => {
   const byNothing: EvictionPlugin = {
     ...lru,
     create: (context) => {
@@ -272,6 +273,6 @@ test("policy contract: batch methods that do not do what add and remove do are c
       });
     },
   };
-  expect(found(manyAtOnce, byNothing)).toMatch(/^many at once: /);
-  expect(found(manyAtOnce, lru)).toBe("");
+  expect(found(batchMethods, byNothing)).toMatch(/^with batch methods: /);
+  expect(found(batchMethods, lru)).toBe("");
 });

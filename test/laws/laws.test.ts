@@ -3,7 +3,7 @@ import { belowOptimum } from "../../laws/optimum.ts";
 import type { Trial } from "../../laws/trial.ts";
 import { evictionTrials, indexTrials } from "../../laws/trials.ts";
 import { evictionRegistry, indexRegistry } from "../../policies/registry.ts";
-import { everyPart, holds } from "./parts.ts";
+import { allPlugins, holds } from "./all-plugins.ts";
 
 // Every law over every plug-in; what a trial does is said in its file.
 
@@ -15,9 +15,9 @@ describe.each(evictionRegistry.all.map((plugin) => [plugin.name, plugin] as cons
   const share = eviction.unlimited ? 0.2 : 1;
   // A cache without limit may have more hits than the optimum of a limited one.
   const trials = eviction.unlimited ? evictionTrials.filter((trial) => trial !== belowOptimum) : evictionTrials;
-  test.each(named(trials))("%s", (_laws, trial) => holds(trial, { ...everyPart, evictions: [eviction] }, share));
+  test.each(named(trials))("%s", (_laws, trial) => holds(trial, { ...allPlugins, evictions: [eviction] }, share));
 });
 
 describe.each(indexRegistry.all.map((plugin) => [plugin.name, plugin] as const))("with index %s", (_name, index) => {
-  test.each(named(indexTrials))("%s", (_laws, trial) => holds(trial, { ...everyPart, indexes: [index] }));
+  test.each(named(indexTrials))("%s", (_laws, trial) => holds(trial, { ...allPlugins, indexes: [index] }));
 });

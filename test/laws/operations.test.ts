@@ -2,53 +2,54 @@ import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import type { IndexPlugin } from "../../core/plugins/index.ts";
 import { configs } from "../../laws/configs.ts";
-import { type World, type WorldRequest, worlds } from "../../laws/worlds.ts";
+import { type Workload, type WorkloadRequest, workloads } from "../../laws/workloads.ts";
 import { type Operated, OperatedCache } from "../support/operated.ts";
-import { everyPart, runs } from "./parts.ts";
+import { allPlugins, runs } from "./all-plugins.ts";
 
 // What an operator does, at random among requests that overlap, in every index, with every policy, allocator and rule;
 // each operation is checked against a model that knows contents and holders, and nothing of the index.
 
 /** Of each request a beginning of so many tokens or units, marked as a whole; then a prompt that nothing begins. */
-function withPrefixes({ unitTokens, asks }: World, ends: readonly number[], drained: number): World {
-  const prefixes = asks.flatMap((ask, r): WorldRequest[] => {
-    const said = unitTokens === 1 ? [...ask.prompt, ...ask.answer] : ask.prompt;
-    return [ask.prompt.length, unitTokens * (1 + (ends[r % ends.length] % Math.ceil(said.length / unitTokens)))].map(
-      (end) => {
-        const prompt = said.slice(0, end);
-        return { ...ask, prompt, answer: [0], maxOutputTokens: 1, markedTokens: prompt.length };
-      },
-    );
+function withPrefixes({ unitTokens, requests }: Workload, ends: readonly number[], drained: number): Workload {
+  const prefixes = requests.flatMap((request, r): WorkloadRequest[] => {
+    const said = unitTokens === 1 ? [...request.prompt, ...request.output] : request.prompt;
+    return [
+      request.prompt.length,
+      unitTokens * (1 + (ends[r % ends.length] % Math.ceil(said.length / unitTokens))),
+    ].map((end) => {
+      const prompt = said.slice(0, end);
+      return { ...request, prompt, output: [0], maxOutputTokens: 1, markedTokens: prompt.length };
+    });
   });
-  const last: WorldRequest = {
+  const last: WorkloadRequest = {
     id: 0,
     namespace: 0,
     prompt: new Array<number>(drained).fill(9),
-    answer: [0],
+    output: [0],
     maxOutputTokens: 1,
     markedTokens: 0,
   };
-  const all = [...asks, ...prefixes, last].map((ask, id) => ({ ...ask, id }));
-  return { unitTokens, asks: all };
+  const all = [...requests, ...prefixes, last].map((request, id) => ({ ...request, id }));
+  return { unitTokens, requests: all };
 }
 
 const operated = (index: IndexPlugin): fc.Arbitrary<Operated> =>
   fc
     .record({
-      world: worlds({ maxAsks: 8 }),
+      workload: workloads({ maxRequests: 8 }),
       ends: fc.array(fc.nat(20), { minLength: 1, maxLength: 5 }),
-      config: configs({ ...everyPart, indexes: [index], evictions: online }),
+      config: configs({ ...allPlugins, indexes: [index], evictions: online }),
       pinBlocks: fc.constantFrom(0, 1, 3, 100),
       script: fc.array(fc.nat(659), { minLength: 20, maxLength: 250, size: "max" }),
     })
-    .map(({ world, ends, config, pinBlocks, script }) => ({
-      world: withPrefixes(world, ends, (config.blocks ?? 1) * config.blockUnits * world.unitTokens),
-      requests: world.asks.length,
+    .map(({ workload, ends, config, pinBlocks, script }) => ({
+      workload: withPrefixes(workload, ends, (config.blocks ?? 1) * config.blockUnits * workload.unitTokens),
+      requests: workload.requests.length,
       config: { ...config, rules: { ...config.rules, "pin-blocks": pinBlocks } },
       script,
     }));
 
-const online = everyPart.evictions.filter((policy) => !policy.offline);
+const online = allPlugins.evictions.filter((policy) => !policy.offline);
 
 /** Indexes whose victims are more than a block. */
 const keepsRuns = ["radix-tree", "prompt-table", "prefix-pool"];
@@ -64,7 +65,7 @@ function played(one: Operated, then: (cache: OperatedCache) => void = () => {}):
   }
 }
 
-describe.each(everyPart.indexes.map((index) => [index.name, index] as const))("%s", (_name, index) => {
+describe.each(allPlugins.indexes.map((index) => [index.name, index] as const))("%s", (_name, index) => {
   test("operations keep every law, refuse without a trace, and KV events tell all that can be found", () => {
     const property = fc.property(operated(index), (one) => {
       played(one);

@@ -3,7 +3,7 @@ import { expect, test } from "vitest";
 import { resolveRules } from "../../core/plugins/rules.ts";
 import { replayTrace } from "../../core/replica/replay.ts";
 import type { Trace } from "../../core/trace/trace.ts";
-import { traceOf, worlds } from "../../laws/worlds.ts";
+import { workloads as generatedWorkloads, traceOf } from "../../laws/workloads.ts";
 import { evictionRegistry, presetRegistry, schedulerRegistry } from "../../policies/registry.ts";
 import { simulate } from "../../sim/simulation.ts";
 import {
@@ -88,7 +88,7 @@ test.each(presets)(
 
 test("the simulator makes the decisions of target cache for content-id traces and several namespaces", () => {
   const cases = fc.record({
-    world: worlds({ maxAsks: 20, namespaces: 2, related: true }),
+    world: generatedWorkloads({ maxRequests: 20, namespaces: 2, related: true }),
     preset: fc.constantFrom(...presetRegistry.all),
     units: fc.integer({ min: 1, max: 3 }),
     blocks: fc.option(fc.integer({ min: 4, max: 20 }), { nil: undefined }),

@@ -2,7 +2,7 @@ import fc from "fast-check";
 import { expect, test } from "vitest";
 import { blockKeysFor } from "../../core/replica/compose.ts";
 import { OperationsPlayer } from "../../lab/run/operations-file.ts";
-import { traceOf, worlds } from "../../laws/worlds.ts";
+import { workloads as generatedWorkloads, traceOf } from "../../laws/workloads.ts";
 import { presetRegistry, routerRegistry, schedulerRegistry } from "../../policies/registry.ts";
 import { simulate } from "../../sim/simulation.ts";
 import {
@@ -82,7 +82,7 @@ test.each(presetRegistry.all.map((preset) => [preset.name, preset] as const))(
 
 test("repeated steps are as if each had been planned, for content-id traces and several namespaces", () => {
   const cases = fc.record({
-    world: worlds({ maxAsks: 20, namespaces: 2, related: true }),
+    world: generatedWorkloads({ maxRequests: 20, namespaces: 2, related: true }),
     preset: fc.constantFrom(...presetRegistry.all),
     scheduler: fc.constantFrom(...schedulerRegistry.all.map(({ name }) => name)),
     units: fc.constantFrom(1, 4, 20),

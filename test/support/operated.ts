@@ -11,15 +11,15 @@ import type { SchedulerContext } from "../../core/plugins/index.ts";
 import { blockKeysFor, createCache } from "../../core/replica/compose.ts";
 import { Replica } from "../../core/replica/replica.ts";
 import type { BlockColumns } from "../../core/trace/content.ts";
-import { type Recorded, recorded } from "../../laws/recorder.ts";
+import { type CheckedPolicy, checkedPolicy } from "../../laws/checked-policy.ts";
 import type { ScenarioConfig } from "../../laws/scenario.ts";
-import { traceOf, type World } from "../../laws/worlds.ts";
+import { traceOf, type Workload } from "../../laws/workloads.ts";
 import { KvMirror } from "./kv-mirror.ts";
 
 /** Requests, prefixes that an operator names by the row behind the requests, and what happens in turn. */
 export interface Operated {
-  /** The first `requests` of its asks are served; the others are prefixes. */
-  readonly world: World;
+  /** The first `requests` of its requests are served; the others are prefixes. */
+  readonly workload: Workload;
   readonly requests: number;
   readonly config: ScenarioConfig;
   /** Each number is one decision. */
@@ -41,7 +41,7 @@ export class OperatedCache {
   readonly #log = new EventLog();
   readonly #columns: BlockColumns;
   readonly #requests: readonly Request[];
-  readonly #policy: Recorded;
+  readonly #policy: CheckedPolicy;
   readonly #mirror: KvMirror;
   /** By prefix that is pinned: the blocks that it was found in. */
   readonly #pinned = new Map<Sequence, number[]>();
@@ -51,12 +51,12 @@ export class OperatedCache {
 
   constructor(operated: Operated) {
     this.#operated = operated;
-    const { world, config } = operated;
-    const blockTokens = world.unitTokens * config.blockUnits;
-    const [trace] = traceOf(world);
-    this.#columns = blockKeysFor({ ...config, blockTokens }, world.unitTokens).of(trace);
-    this.#requests = world.asks.map(({ id }) => new Request(id, trace, id, this.#columns));
-    this.#policy = recorded(config.eviction);
+    const { workload, config } = operated;
+    const blockTokens = workload.unitTokens * config.blockUnits;
+    const [trace] = traceOf(workload);
+    this.#columns = blockKeysFor({ ...config, blockTokens }, workload.unitTokens).of(trace);
+    this.#requests = workload.requests.map(({ id }) => new Request(id, trace, id, this.#columns));
+    this.#policy = checkedPolicy(config.eviction);
     const namespaces = this.#columns.plainKeys !== undefined;
     const future = {
       blocks: this.#columns,
@@ -112,19 +112,19 @@ export class OperatedCache {
 
   /** Parts, requests and all that has happened, for messages. */
   story(): string[] {
-    const { world, config } = this.#operated;
+    const { workload, config } = this.#operated;
     const { index, eviction, allocator, blocks, blockUnits, rules } = config;
     const parts = [
       index.name,
       eviction.name,
       allocator.name,
-      `${blocks} blocks of ${blockUnits} x ${world.unitTokens}`,
+      `${blocks} blocks of ${blockUnits} x ${workload.unitTokens}`,
     ];
-    const asks = world.asks.map(
-      ({ id, namespace, prompt, answer, markedTokens }) =>
-        `${id}: ${prompt.join("")} > ${answer.join("")}, namespace ${namespace}, ${markedTokens} marked`,
+    const requests = workload.requests.map(
+      ({ id, namespace, prompt, output, markedTokens }) =>
+        `${id}: ${prompt.join("")} > ${output.join("")}, namespace ${namespace}, ${markedTokens} marked`,
     );
-    return [parts.join(", "), JSON.stringify(rules), ...asks, ...this.told];
+    return [parts.join(", "), JSON.stringify(rules), ...requests, ...this.told];
   }
 
   #turn(what: string): void {
@@ -256,11 +256,11 @@ export class OperatedCache {
     this.#check();
   }
 
-  /** A prefix of the world's, as an object of its own. */
+  /** A prefix of the workload's, as an object of its own. */
   #prefix(): Sequence {
-    const { world, requests } = this.#operated;
+    const { workload, requests } = this.#operated;
     // The last one is for draining.
-    const rows = world.asks.length - 1 - requests;
+    const rows = workload.requests.length - 1 - requests;
     return new Sequence(this.#requests[requests + this.#choose(rows)]);
   }
 

@@ -5,7 +5,7 @@ import { EntryColumns } from "../../../core/plugins/entry-columns.ts";
 import type { EvictionPolicy } from "../../../core/plugins/index.ts";
 import { resolveRules } from "../../../core/plugins/rules.ts";
 import { seededRandom } from "../../../core/random.ts";
-import { runs } from "../../laws/parts.ts";
+import { runs } from "../../laws/all-plugins.ts";
 
 // Against an array that is sorted anew for every question.
 

@@ -7,10 +7,10 @@ import type { Allocator, AllocatorPlugin, IndexPlugin, SchedulerContext } from "
 import { type CacheConfig, createCache } from "../../../core/replica/compose.ts";
 import { CacheReplay, type ReplayConfig } from "../../../core/replica/replay.ts";
 import { Replica } from "../../../core/replica/replica.ts";
-import { anyRules, possible } from "../../../laws/configs.ts";
-import { traceOf, type World, worlds } from "../../../laws/worlds.ts";
+import { anyRules, supportedConfig } from "../../../laws/configs.ts";
+import { traceOf, type Workload, workloads } from "../../../laws/workloads.ts";
 import { allocatorRegistry } from "../../../policies/registry.ts";
-import { everyPart, isLong, runs } from "../../laws/parts.ts";
+import { allPlugins, isLong, runs } from "../../laws/all-plugins.ts";
 
 // Every allocator against a plain array of free blocks that says which ones must come out.
 
@@ -273,16 +273,16 @@ function counted(allocator: AllocatorPlugin) {
 }
 
 /** Overlapping requests that reserve the worst case: each is admitted as soon as it fits, and computed in chunks. */
-function serveReserved(name: string, { index, rules, world, blockUnits, blocks, chunks }: Reserved): number {
+function serveReserved(name: string, { index, rules, workload, blockUnits, blocks, chunks }: Reserved): number {
   const { out, plugin: allocator } = counted(allocatorRegistry.get(name));
-  const blockTokens = world.unitTokens * blockUnits;
-  const config: ReplayConfig = possible({
+  const blockTokens = workload.unitTokens * blockUnits;
+  const config: ReplayConfig = supportedConfig({
     ...{ index, allocator, blockTokens, blocks, seed: 1 },
-    ...{ eviction: everyPart.known.eviction, scheduler: everyPart.known.scheduler },
+    ...{ eviction: allPlugins.reference.eviction, scheduler: allPlugins.reference.scheduler },
     // With stored logits, the copy of a last block that others hold comes after admission, and is not reserved.
     rules: { ...rules, reserve: "worst-case", "full-hit": "recompute-last" },
   });
-  const [trace] = traceOf(world);
+  const [trace] = traceOf(workload);
   const columns = CacheReplay.blockKeys(config, trace);
   const cache = createCache({ ...config, namespaces: columns.plainKeys !== undefined });
   let turn = 0;
@@ -308,7 +308,7 @@ function serveReserved(name: string, { index, rules, world, blockUnits, blocks, 
     }
   };
   const replica = new Replica({ cache, generation: "step", scheduler: { plan } });
-  world.asks.forEach(({ id }) => void replica.submit(new Request(id, trace, id, columns), 0));
+  workload.requests.forEach(({ id }) => void replica.submit(new Request(id, trace, id, columns), 0));
   for (let now = 1; !replica.isIdle; now++) {
     expect(now).toBeLessThan(5000);
     replica.commit(replica.plan(now), { durationNs: 1 }, now);
@@ -320,17 +320,17 @@ function serveReserved(name: string, { index, rules, world, blockUnits, blocks, 
 interface Reserved {
   readonly index: IndexPlugin;
   readonly rules: CacheConfig["rules"];
-  readonly world: World;
+  readonly workload: Workload;
   readonly blockUnits: number;
   readonly blocks: number;
   readonly chunks: readonly number[];
 }
 
-const reserved: fc.Arbitrary<Reserved> = fc.constantFrom(...everyPart.indexes).chain((index) =>
+const reserved: fc.Arbitrary<Reserved> = fc.constantFrom(...allPlugins.indexes).chain((index) =>
   fc.record({
     index: fc.constant(index),
     rules: anyRules(index),
-    world: worlds({ related: true }),
+    workload: workloads({ related: true }),
     blockUnits: fc.integer({ min: 1, max: 3 }),
     blocks: fc.integer({ min: 4, max: 24 }),
     chunks: fc.array(fc.nat(9), { minLength: 1, maxLength: 9 }),

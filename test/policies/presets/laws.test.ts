@@ -1,36 +1,36 @@
 import { describe, test } from "vitest";
-import { inBatches } from "../../../laws/batches.ts";
+import { batchMethods } from "../../../laws/batch-methods.ts";
 import { collisions, collisionsOneAtATime } from "../../../laws/collisions.ts";
 import { contentIds } from "../../../laws/content-ids.ts";
 import { determinism } from "../../../laws/determinism.ts";
-import { figures } from "../../../laws/figures.ts";
-import { manyAtOnce } from "../../../laws/many-at-once.ts";
+import { extraVictimCalls } from "../../../laws/extra-victim-calls.ts";
+import { failedAdmissionRetries } from "../../../laws/failed-admission.ts";
+import { logAndAudit } from "../../../laws/log-and-audit.ts";
+import { metrics } from "../../../laws/metrics.ts";
 import { overlapping } from "../../../laws/overlapping.ts";
-import type { Parts } from "../../../laws/parts.ts";
-import { refusedAdmission } from "../../../laws/refused-admission.ts";
+import type { PluginSet } from "../../../laws/plugin-set.ts";
 import type { ScenarioConfig } from "../../../laws/scenario.ts";
+import { traceBatches } from "../../../laws/trace-batches.ts";
 import type { Trial } from "../../../laws/trial.ts";
-import { unasked } from "../../../laws/unasked.ts";
-import { unwatched } from "../../../laws/unwatched.ts";
-import { withoutLimit } from "../../../laws/without-limit.ts";
-import { worlds } from "../../../laws/worlds.ts";
+import { unlimitedHits } from "../../../laws/unlimited-hits.ts";
+import { workloads } from "../../../laws/workloads.ts";
 import type { Preset } from "../../../policies/preset.ts";
-import { everyPart, holds } from "../../laws/parts.ts";
+import { allPlugins, holds } from "../../laws/all-plugins.ts";
 import { everyPreset, rulesOf } from "./presets.ts";
 
 // Every law over every preset as it is composed; block size, capacity and requests are the trial's.
 
 const trials: readonly Trial[] = [
   overlapping,
-  refusedAdmission,
+  failedAdmissionRetries,
   determinism,
-  unwatched,
-  inBatches,
-  figures,
-  unasked,
-  manyAtOnce,
+  logAndAudit,
+  traceBatches,
+  metrics,
+  extraVictimCalls,
+  batchMethods,
   contentIds,
-  withoutLimit,
+  unlimitedHits,
   collisions,
   collisionsOneAtATime,
 ];
@@ -54,9 +54,9 @@ function composed(trial: Trial, { index, eviction, allocator, rules }: Preset): 
     ...trial,
     cases: (parts, small) =>
       trial.cases(parts, small).chain((one) =>
-        worlds({ related: true }).map((related) => ({
+        workloads({ related: true }).map((related) => ({
           ...one,
-          world: one.config.seed % 2 === 0 && small !== true ? related : one.world,
+          workload: one.config.seed % 2 === 0 && small !== true ? related : one.workload,
           config: as(one.config),
         })),
       ),
@@ -65,7 +65,7 @@ function composed(trial: Trial, { index, eviction, allocator, rules }: Preset): 
 
 describe.each(everyPreset)("preset %s", (_name, preset) => {
   const { index, eviction, allocator } = preset;
-  const parts: Parts = { ...everyPart, indexes: [index], evictions: [eviction], allocators: [allocator] };
+  const parts: PluginSet = { ...allPlugins, indexes: [index], evictions: [eviction], allocators: [allocator] };
   test.each(trialsOf(preset).map((trial) => [trial.laws.map(({ name }) => name).join(", "), trial] as const))(
     "%s",
     (_laws, trial) => holds(composed(trial, preset), parts, 0.5),

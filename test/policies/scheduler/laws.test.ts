@@ -10,7 +10,7 @@ import type {
 import type { RuleName, RuleValue } from "../../../core/plugins/rules.ts";
 import type { StepPlan } from "../../../core/replica/step.ts";
 import { presetRegistry, schedulerRegistry } from "../../../policies/registry.ts";
-import { runs } from "../../laws/parts.ts";
+import { runs } from "../../laws/all-plugins.ts";
 import { nameOf, type SteppedConfig, type SteppedRequest, type SteppedRun, stepped } from "../../support/stepped.ts";
 
 // Every scheduler serves random requests in small caches; what it may not do is written here once for all of them.

@@ -3,7 +3,7 @@ import { expect, test } from "vitest";
 import { blocksOf } from "../../../core/cache/request.ts";
 import type { SchedulerContext, SchedulerPlugin, SequenceView } from "../../../core/plugins/index.ts";
 import { presetRegistry } from "../../../policies/registry.ts";
-import { runs } from "../../laws/parts.ts";
+import { runs } from "../../laws/all-plugins.ts";
 import { type SteppedConfig, stepped } from "../../support/stepped.ts";
 
 /** Does what the numbers say for so many steps, preempting and swapping at any moment; then all in order. */

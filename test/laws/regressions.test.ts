@@ -1,7 +1,7 @@
 import { test } from "vitest";
-import { play } from "../../laws/scenario.ts";
+import { runScenario } from "../../laws/scenario.ts";
 import { indexRegistry } from "../../policies/registry.ts";
-import { everyPart } from "./parts.ts";
+import { allPlugins } from "./all-plugins.ts";
 
 // Cases that were found at random, made smaller.
 
@@ -9,7 +9,7 @@ const ask = (id: number, length: number, answered: number) => ({
   id,
   namespace: 0,
   prompt: Array.from({ length }, () => 0),
-  answer: Array.from({ length: answered }, () => 0),
+  output: Array.from({ length: answered }, () => 0),
   maxOutputTokens: answered,
   markedTokens: 0,
 });
@@ -17,12 +17,12 @@ const ask = (id: number, length: number, answered: number) => ({
 test.each(["hash-table", "block-trie", "radix-tree"])(
   "who has given up a block for one that the step computes goes back with that step's request: %s",
   (index) => {
-    play({
-      world: { unitTokens: 1, asks: [ask(0, 1, 2), ask(1, 6, 1), ask(2, 6, 1), ask(3, 1, 1)] },
+    runScenario({
+      workload: { unitTokens: 1, requests: [ask(0, 1, 2), ask(1, 6, 1), ask(2, 6, 1), ask(3, 1, 1)] },
       config: {
         index: indexRegistry.get(index),
-        eviction: everyPart.known.eviction,
-        allocator: everyPart.allocators[0],
+        eviction: allPlugins.reference.eviction,
+        allocator: allPlugins.allocators[0],
         blockUnits: 3,
         blocks: undefined,
         rules: { duplicates: "swap", "cache-generated": "true" },
@@ -34,18 +34,18 @@ test.each(["hash-table", "block-trie", "radix-tree"])(
 );
 
 test("a copy that a step did not make is not published when its request goes back to the queue", () => {
-  play({
-    world: {
+  runScenario({
+    workload: {
       unitTokens: 3,
-      asks: [
-        { ...ask(0, 1, 2), answer: [1000, 1001] },
-        { ...ask(1, 1, 1), answer: [2000] },
+      requests: [
+        { ...ask(0, 1, 2), output: [1000, 1001] },
+        { ...ask(1, 1, 1), output: [2000] },
       ],
     },
     config: {
       index: indexRegistry.get("block-trie"),
-      eviction: everyPart.known.eviction,
-      allocator: everyPart.allocators[0],
+      eviction: allPlugins.reference.eviction,
+      allocator: allPlugins.allocators[0],
       blockUnits: 1,
       blocks: 1,
       rules: { "match-limit": "l-1", publish: "finish", partial: "copy" },

@@ -1,27 +1,27 @@
 import { cacheReport } from "../core/cache/report.ts";
 import { replays } from "./configs.ts";
 import { type Law, near, require, same } from "./law.ts";
-import { hitsOf, replayOf, sum } from "./replaying.ts";
+import { hitsOf, replayOf, sum } from "./replay-of.ts";
 import type { Trial } from "./trial.ts";
 
-const law: Law = { name: "figures", says: "every invariant holds after every step, and the figures add up" };
+const law: Law = { name: "metrics", says: "all invariants hold after every step, and the metrics add up" };
 
 const ratio = (part: number, whole: number) => (whole === 0 ? 0 : part / whole);
 
-/** Every figure of a report again, from what became of each request. */
-export const figures: Trial = {
+/** Recomputes every metric of a report from the result of each request. */
+export const metrics: Trial = {
   laws: [law],
   runs: 120,
   cases: replays,
-  check({ world, config }, parts) {
+  check({ workload, config }, parts) {
     for (const scheduler of parts.schedulers) {
-      const result = replayOf(world, config, parts, { scheduler, audit: true, events: true });
+      const result = replayOf(workload, config, parts, { scheduler, audit: true, events: true });
       const { cache, requests } = result;
       const report = cacheReport(cache.counters);
       const { hitRatio, missTokens } = report;
       const missed = sum(Object.values(missTokens));
       same(law, "lookupTokens", report.lookupTokens, report.hitTokens + missed + report.refusedTokens);
-      const rows = world.asks.map((_, r) => ({
+      const rows = workload.requests.map((_, r) => ({
         hit: requests.hitBlocks[r],
         hitTokens: requests.hitTokens[r],
         blocks: requests.promptBlocks[r],
@@ -46,7 +46,7 @@ export const figures: Trial = {
       near(law, "hitRatio.requestMeanToken", hitRatio.requestMeanToken, meanToken);
       const { anyResidentBlock, block } = hitRatio;
       require(law, anyResidentBlock >= block, () => `${anyResidentBlock} of the blocks resident, and ${block} hit`);
-      if (config.index.none) same(law, "hits of an index that stores nothing", hits, 0);
+      if (config.index.none) same(law, "hits of an index that stores no blocks", hits, 0);
     }
   },
 };

@@ -1,21 +1,21 @@
 import { type ReplayConfig, type ReplayResult, replayTrace } from "../core/replica/replay.ts";
-import type { Parts } from "./parts.ts";
+import type { PluginSet } from "./plugin-set.ts";
 import type { ScenarioConfig } from "./scenario.ts";
-import { traceOf, type World } from "./worlds.ts";
+import { traceOf, type Workload } from "./workloads.ts";
 
-/** A whole replay, as users run it. */
+/** Runs a clock-free replay of the workload. */
 export function replayOf(
-  world: World,
+  workload: Workload,
   { blockUnits, ...config }: ScenarioConfig,
-  { known }: Pick<Parts, "known">,
+  { reference: known }: Pick<PluginSet, "reference">,
   own: Partial<ReplayConfig> = {},
 ): ReplayResult {
-  const [trace] = traceOf(world);
-  const blockTokens = world.unitTokens * blockUnits;
+  const [trace] = traceOf(workload);
+  const blockTokens = workload.unitTokens * blockUnits;
   return replayTrace(trace, { scheduler: known.scheduler, ...config, blockTokens, ...own });
 }
 
 export const sum = (numbers: Iterable<number>) => [...numbers].reduce((total, n) => total + n, 0);
 
-/** Blocks that each request hits. */
+/** Hit blocks of each request. */
 export const hitsOf = ({ requests }: ReplayResult) => [...requests.hitBlocks];

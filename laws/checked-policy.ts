@@ -1,35 +1,35 @@
 import type { EntryId, EvictionPlugin, EvictionPolicy, RequestView } from "../core/plugins/index.ts";
-import { addRemoveAlternate, alwaysVictim, victimIsEvictable, victimIsPure } from "./book.ts";
+import { addRemoveAlternate, alwaysVictim, victimIsEvictable, victimIsPure } from "./contract-laws.ts";
 import { require } from "./law.ts";
 
-/** A policy whose calls are checked against its contract, and what it was told is evictable now. */
-export interface Recorded {
+/** A policy whose calls are checked against its contract, with the entries that are evictable now. */
+export interface CheckedPolicy {
   readonly plugin: EvictionPlugin;
   readonly added: Set<EntryId>;
-  /** Asks for the next victim, twice. */
+  /** Calls `victim()` twice and checks the results. */
   victim(): EntryId | undefined;
 }
 
 /**
- * Wraps a policy: `add` and `remove` alternate for each entry, victims are entries that may go, and asking for one
- * changes nothing. It has no batch methods, so it also tells whether theirs do the same.
+ * Wraps a policy and checks its contract: `add` and `remove` of an entry alternate, victims are evictable entries, and
+ * `victim` has no side effects. The wrapper has no batch methods, so it also serves as a reference for those.
  */
-export function recorded(plugin: EvictionPlugin): Recorded {
+export function checkedPolicy(plugin: EvictionPlugin): CheckedPolicy {
   const added = new Set<EntryId>();
-  /** Why an entry is not among them any longer. */
-  const gone = new Map<EntryId, string>();
+  /** By removed entry: the reason, for messages. */
+  const reasons = new Map<EntryId, string>();
   let inner: EvictionPolicy;
   let request: RequestView["id"] | undefined;
   const victim = (now: number) => {
     const named = inner.victim(now);
     const again = inner.victim(now);
-    require(victimIsPure, named === again, () => `victim ${named}, asked again ${again}`);
+    require(victimIsPure, named === again, () => `victim() returned ${named}, and ${again} when called again`);
     if (named === undefined) {
-      require(alwaysVictim, added.size === 0, () => `no victim although ${entries(added)} may go`);
+      require(alwaysVictim, added.size === 0, () => `victim() returned none although ${evictable(added)}`);
     } else {
       require(victimIsEvictable, added.has(named), () => {
-        const others = added.size === 0 ? "nothing may go" : `${entries(added)} may go`;
-        return `victim ${named}, which ${gone.get(named) ?? "never could go"}; ${others}`;
+        const others = added.size === 0 ? "no entry is evictable" : evictable(added);
+        return `victim() returned ${named}, which ${reasons.get(named) ?? "was never evictable"}; ${others}`;
       });
     }
     return named;
@@ -43,14 +43,14 @@ export function recorded(plugin: EvictionPlugin): Recorded {
         inner = plugin.create(context);
         const policy: EvictionPolicy = {
           add(entry) {
-            require(addRemoveAlternate, !added.has(entry), () => `entry ${entry} is added twice`);
+            require(addRemoveAlternate, !added.has(entry), () => `entry ${entry} was added twice`);
             added.add(entry);
             inner.add(entry);
           },
           remove(entry, why) {
             require(addRemoveAlternate, added.delete(entry), () =>
-              `entry ${entry} is removed (${why}) without having been added`);
-            gone.set(entry, why === "referenced" ? `is in use since request ${request}` : whyGone[why]);
+              `entry ${entry} was removed (${why}) without having been added`);
+            reasons.set(entry, why === "referenced" ? `is referenced since request ${request}` : removalReason[why]);
             inner.remove(entry, why);
           },
           victim,
@@ -62,7 +62,7 @@ export function recorded(plugin: EvictionPlugin): Recorded {
             inner.begin?.(view, now);
           },
           published(entry, view) {
-            gone.set(entry, `is in use by request ${view.id}, which computed it`);
+            reasons.set(entry, `is referenced by request ${view.id}, which published it`);
             inner.published?.(entry, view);
           },
         };
@@ -71,16 +71,16 @@ export function recorded(plugin: EvictionPlugin): Recorded {
   };
 }
 
-const whyGone = { evicted: "was evicted", dropped: "the cache has forgotten" } as const;
+const removalReason = { evicted: "was evicted", dropped: "was dropped" } as const;
 
-function entries(added: Iterable<EntryId>): string {
+function evictable(added: Iterable<EntryId>): string {
   const all = [...added];
-  return all.length === 1 ? `entry ${all[0]}` : `entries ${all.join(", ")}`;
+  return all.length === 1 ? `entry ${all[0]} is evictable` : `entries ${all.join(", ")} are evictable`;
 }
 
 const optional = ["published", "hit", "split", "resized", "begin", "prepare"] as const;
 
-/** The optional methods of `inner`, except those that work on many entries at a time. */
+/** Adds the optional methods of `inner`, except the batch methods, to `policy`. */
 function withOptional(policy: EvictionPolicy, inner: EvictionPolicy): EvictionPolicy {
   for (const name of optional) {
     const method = inner[name];
@@ -89,8 +89,8 @@ function withOptional(policy: EvictionPolicy, inner: EvictionPolicy): EvictionPo
   return policy;
 }
 
-/** The same policy, one entry at a time. */
-export function oneAtATime(plugin: EvictionPlugin): EvictionPlugin {
+/** The same policy without its batch methods. */
+export function withoutBatchMethods(plugin: EvictionPlugin): EvictionPlugin {
   return {
     ...plugin,
     create(context) {

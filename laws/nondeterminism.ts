@@ -3,28 +3,28 @@ import { syncBuiltinESMExports } from "node:module";
 import os from "node:os";
 import type { Law } from "./law.ts";
 
-export const pure: Law = {
-  name: "pure",
-  says: "it reads no clock, no chance but context.random, and nothing of the process",
+export const noHiddenInputs: Law = {
+  name: "no-hidden-inputs",
+  says: "it reads no clock, no random source other than context.random, and no state of the process",
 };
 
 type Call = (...args: never[]) => unknown;
 
-/** Users' files are imported as data. */
+/** Users' files are imported as data URLs. */
 const userCode = /data:text\/javascript/;
 
-/** Milliseconds of a day in the future: no clock that somebody's code reads here is the real one. */
+/** Start of the fake clock, in ms since 1970: later than now, so that a plug-in never sees the real time. */
 const firstMs = Date.UTC(2030, 0, 1);
 
 /**
- * Everything that differs from run to run: clocks, chance, the process. Replaced for the rest of the program, so that
- * what is read is known, and which call reads it. Somebody's code sees a clock of ours, which jumps from one cache to
- * the next and stands still in two of four; everybody else the real one.
+ * Replaces all sources of nondeterminism (clocks, random numbers, process state) for the rest of the program, and records
+ * which of them a plug-in reads in which call. Within a plug-in's call a fake clock is read, which jumps from one cache to
+ * the next and stands still in two of four caches; all other code reads the real one.
  */
-export class Sources {
-  /** The call of somebody's code that is under way; undefined in our own code. */
+export class NondeterministicSources {
+  /** The running call of the plug-in, as text; undefined outside of the plug-in. */
   reader: () => string | undefined = () => undefined;
-  /** What was read, with the calls that did. */
+  /** By source: the calls that read it. */
   readonly #uses = new Map<string, Set<string>>();
   #clockMs = firstMs;
   #caches = 0;
@@ -35,11 +35,11 @@ export class Sources {
     this.#replace(performance, "now", clock, "performance.now", () => this.#tick() - firstMs);
     this.#replace(process, "uptime", clock, "process.uptime", () => (this.#tick() - firstMs) / 1000);
     this.#replaceHrtime();
-    this.#replace(Math, "random", "chance that is not seeded", "Math.random");
+    this.#replace(Math, "random", "unseeded random numbers", "Math.random");
     for (const name of ["getRandomValues", "randomUUID"] as const)
-      this.#replace(globalThis.crypto, name, "chance that is not seeded", `crypto.${name}`);
+      this.#replace(globalThis.crypto, name, "unseeded random numbers", `crypto.${name}`);
     for (const name of ["randomBytes", "randomInt", "randomUUID", "randomFillSync"] as const)
-      this.#replace(crypto, name, "chance that is not seeded", `crypto.${name}`);
+      this.#replace(crypto, name, "unseeded random numbers", `crypto.${name}`);
     for (const name of ["setTimeout", "setInterval", "setImmediate"] as const)
       this.#replace(globalThis, name, "the wall clock, with a timer", name);
     for (const name of ["memoryUsage", "cpuUsage", "resourceUsage"] as const)
@@ -47,16 +47,16 @@ export class Sources {
     for (const name of ["pid", "ppid"] as const) this.#replaceValue(process, name, `process.${name}`);
     for (const name of ["hostname", "freemem", "uptime", "loadavg"] as const)
       this.#replace(os, name, "the state of the machine", `os.${name}`);
-    // Named imports of these modules are bound anew.
+    // Updates named imports of these modules.
     syncBuiltinESMExports();
   }
 
-  /** Each source with who reads it: "reads the wall clock (Date.now) in add()". */
+  /** Each source with the calls that read it: "reads the wall clock (Date.now) in add()". */
   uses(): string[] {
     return [...this.#uses].map(([source, readers]) => `reads ${source} ${[...readers].join(", ")}`);
   }
 
-  /** A cache of its own: the clock is another one. */
+  /** Moves the fake clock; called for each new cache. */
   jump(): void {
     this.#clockMs += 86_400_000;
     this.#caches++;
@@ -67,7 +67,7 @@ export class Sources {
     return this.#clockMs;
   }
 
-  /** Whether somebody's code reads, which is then written down. */
+  /** Records the read and returns true if a plug-in's call is running. */
   #isRead(what: string, name: string): boolean {
     const reader = this.reader();
     if (reader === undefined) return false;
@@ -98,7 +98,7 @@ export class Sources {
   #replaceValue<T extends object>(owner: T, key: keyof T & string, name: string): void {
     const value = owner[key];
     const get = () => {
-      // Importing node:process reads all of it.
+      // An import of node:process reads all properties; only reads from user code count.
       if (userCode.test(new Error().stack?.split("\n")[2] ?? "")) this.#isRead("the state of the process", name);
       return value;
     };

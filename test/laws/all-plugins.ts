@@ -1,17 +1,17 @@
 import { expect } from "vitest";
 import type { IndexHost, IndexPlugin } from "../../core/plugins/index.ts";
-import type { Parts } from "../../laws/parts.ts";
-import { story } from "../../laws/story.ts";
+import { caseText } from "../../laws/case-text.ts";
+import type { PluginSet } from "../../laws/plugin-set.ts";
 import { type Trial, violations } from "../../laws/trial.ts";
 import { allocatorRegistry, evictionRegistry, indexRegistry, schedulerRegistry } from "../../policies/registry.ts";
 
 /** Every part there is. */
-export const everyPart: Parts = {
+export const allPlugins: PluginSet = {
   indexes: indexRegistry.all,
   evictions: evictionRegistry.all,
   allocators: allocatorRegistry.all,
   schedulers: schedulerRegistry.all,
-  known: {
+  reference: {
     index: indexRegistry.get("hash-table"),
     eviction: evictionRegistry.get("lru"),
     optimum: evictionRegistry.get("belady"),
@@ -26,11 +26,11 @@ const leastOperations = 1_000_000;
 
 /** Operations of all caches that were made with these parts: admissions, extensions, publications, releases ... */
 class Operations {
-  readonly parts: Parts;
+  readonly parts: PluginSet;
   #count = 0;
   #hosts: IndexHost[] = [];
 
-  constructor(parts: Parts) {
+  constructor(parts: PluginSet) {
     this.parts = { ...parts, indexes: parts.indexes.map((index) => this.#counted(index)) };
   }
 
@@ -55,7 +55,7 @@ class Operations {
 }
 
 /** Fails with every law that the trial finds broken: its seed and smallest case. */
-export function holds(trial: Trial, parts: Parts, share = 1): void {
+export function holds(trial: Trial, parts: PluginSet, share = 1): void {
   const operations = new Operations(parts);
   const options = { runs: Math.ceil(trial.runs * share), around: operations.around };
   let rounds = 0;
@@ -71,6 +71,6 @@ export function holds(trial: Trial, parts: Parts, share = 1): void {
 /** Fails with what was found, told as `where`. */
 export function report(found: ReturnType<typeof violations>, where = ""): void {
   if (found.length === 0) return;
-  const told = found.map((one) => `${where}${one.law.says}: ${one.message}\n${story(one.case)}\nseed ${one.seed}`);
+  const told = found.map((one) => `${where}${one.law.says}: ${one.message}\n${caseText(one.case)}\nseed ${one.seed}`);
   throw new Error(told.join("\n\n"), { cause: found[0].error });
 }

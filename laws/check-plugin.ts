@@ -1,133 +1,133 @@
 import type { EvictionPlugin, IndexPlugin } from "../core/plugins/index.ts";
+import { type Call, CallLog, callLines, fromDivergence, lastCalls, recordedIndex, recordedPolicy } from "./calls.ts";
+import { caseText } from "./case-text.ts";
 import {
   addRemoveAlternate,
   alwaysVictim,
   callsReturn,
   conservation,
-  noTrace,
-  ownContent,
+  failedAdmission,
+  longestMatch,
   victimIsEvictable,
   victimIsPure,
-} from "./book.ts";
-import { type Call, CallLog, callLines, lastCalls, tracedIndex, tracedPolicy, whereTheyPart } from "./calls.ts";
-import { cheap, type Growth, measureGrowth, requireCheap, type Stopwatch, tooDear } from "./cost.ts";
+} from "./contract-laws.ts";
+import { constantCost, type Growth, growsTooMuch, measureGrowth, requireConstantCost, type Stopwatch } from "./cost.ts";
 import { determinism, deterministic } from "./determinism.ts";
 import { everyRule, ruleTrials } from "./every-rule.ts";
-import { cheapIndex, measureIndex, requireCheapIndex, type ShapeGrowth } from "./index-cost.ts";
+import { constantIndexCost, measureIndex, requireConstantIndexCost, type ShapeGrowth } from "./index-cost.ts";
 import { type Law, LawBroken, require } from "./law.ts";
-import type { Parts } from "./parts.ts";
-import { pure, type Sources } from "./purity.ts";
-import { story } from "./story.ts";
+import { type NondeterministicSources, noHiddenInputs } from "./nondeterminism.ts";
+import type { PluginSet } from "./plugin-set.ts";
 import { withinTime } from "./time-limit.ts";
 import { type Trial, type Violation, violations } from "./trial.ts";
 import { evictionTrials, indexTrials } from "./trials.ts";
 
-/** What was found of one law. */
+/** The result of checking one law. */
 export interface Finding {
   readonly law: Law;
   readonly result: "holds" | "broken" | "not-tried";
-  /** What is wrong, or why it was not tried. */
+  /** The violation, or the reason why the law was not tried. */
   readonly message?: string;
-  /** Cache and requests of the smallest case in which it is broken, and what was decided. */
+  /** The smallest counterexample as text: cache, requests and decisions. */
   readonly story?: string;
-  /** The calls that the plug-in got there; of caches that must decide alike, from where they part. */
+  /** The calls of the plug-in in that case; if two caches are compared, the calls around their first difference. */
   readonly calls?: readonly string[];
 }
 
-export interface Examination {
+export interface CheckResult {
   readonly findings: readonly Finding[];
-  /** What operations of an eviction policy cost; undefined if that was not measured. */
+  /** Cost of an eviction policy's operations; undefined if not measured. */
   readonly growth: Growth | undefined;
-  /** What a block costs in an index, for prompts of each shape; undefined likewise. */
+  /** Cost per block of an index, by shape of the prompts; undefined if not measured. */
   readonly indexGrowth: readonly ShapeGrowth[] | undefined;
 }
 
-export interface Examiner {
-  /** Cases of the main trial; the others have their share. */
+export interface Checker {
+  /** Number of cases of the main trial; the others are scaled. */
   readonly runs: number;
   readonly seed: number;
-  readonly sources: Sources;
+  readonly sources: NondeterministicSources;
   readonly stopwatch: Stopwatch;
-  /** What somebody's code threw, in a line. */
+  /** Formats a value thrown by the plug-in in one line. */
   describe(error: unknown): string;
-  /** Told of what is being tried. */
+  /** Progress callback: the law that is checked next. */
   advance(what: string): Promise<void>;
 }
 
-/** How long one case may take, and all of the measuring. */
+/** Time limits of a case and of the cost measurement. */
 const caseMs = 2_000;
 const costMs = 60_000;
 
-/** For each number of entries; more where more cases are asked for. */
+/** Measuring time per number of entries; grows with the number of cases. */
 const leastMeasureMs = 30;
 const mostMeasureMs = 250;
 
-/** A broken case is made smaller in at most so many attempts; one that does not end, for so long. */
+/** Limits of shrinking: attempts, and for a case that does not return, time per attempt and in all. */
 const mostShrinks = { small: 1000, large: 200 } as const;
 const hangingMs = 200;
 const shrinkingMs = 500;
 
-/** If one of these is broken, what else happens says little. */
+/** If one of these laws is broken, the other laws are not tried. */
 const firstOfPolicy: readonly Law[] = [callsReturn, victimIsEvictable, alwaysVictim];
-const firstOfIndex: readonly Law[] = [callsReturn, addRemoveAlternate, conservation, ownContent];
+const firstOfIndex: readonly Law[] = [callsReturn, addRemoveAlternate, conservation, longestMatch];
 
-/** Tries every law on an eviction policy. */
-export function examinePolicy(plugin: EvictionPlugin, parts: Parts, examiner: Examiner): Promise<Examination> {
+/** Checks every law for an eviction policy. */
+export function checkPolicy(plugin: EvictionPlugin, parts: PluginSet, examiner: Checker): Promise<CheckResult> {
   const log = logFor(examiner);
-  const own = { ...parts, evictions: [tracedPolicy(plugin, log)] };
-  const laws = [...firstOfPolicy, victimIsPure, conservation, ownContent, noTrace];
+  const own = { ...parts, evictions: [recordedPolicy(plugin, log)] };
+  const laws = [...firstOfPolicy, victimIsPure, conservation, longestMatch, failedAdmission];
   const share = plugin.unlimited ? 0.2 : 1;
-  return new Examining(own, log, { ...examiner, runs: examiner.runs * share }).policy(plugin, laws);
+  return new PluginCheck(own, log, { ...examiner, runs: examiner.runs * share }).policy(plugin, laws);
 }
 
-/** Tries every law on an index. */
-export function examineIndex(plugin: IndexPlugin, parts: Parts, examiner: Examiner): Promise<Examination> {
+/** Checks every law for an index. */
+export function checkIndex(plugin: IndexPlugin, parts: PluginSet, examiner: Checker): Promise<CheckResult> {
   const log = logFor(examiner);
-  const own = { ...parts, indexes: [tracedIndex(plugin, log)] };
-  return new Examining(own, log, examiner).index(plugin, [...firstOfIndex, noTrace]);
+  const own = { ...parts, indexes: [recordedIndex(plugin, log)] };
+  return new PluginCheck(own, log, examiner).index(plugin, [...firstOfIndex, failedAdmission]);
 }
 
-function logFor({ describe, sources }: Examiner): CallLog {
+function logFor({ describe, sources }: Checker): CallLog {
   const log = new CallLog(describe, () => sources.jump());
   sources.reader = () => (log.open === undefined ? undefined : `in ${log.open}()`);
   return log;
 }
 
-/** A broken law's error, with the calls that led to it. */
-interface Told {
+/** Fields added to the error of a broken law: calls and decisions that led to it. */
+interface FailureDetails {
   calls?: readonly (readonly Call[])[];
   decisions?: readonly string[];
 }
 
-class Examining {
-  readonly #parts: Parts;
+class PluginCheck {
+  readonly #parts: PluginSet;
   readonly #log: CallLog;
-  readonly #examiner: Examiner;
+  readonly #examiner: Checker;
   readonly #broken = new Map<Law, Finding>();
   readonly #skipped = new Map<Law, string>();
   #first: readonly Law[] = [];
-  /** When the first call was found that does not return. */
+  /** Time of the first call that did not return, in ms. */
   #hangsSince: number | undefined;
 
-  constructor(parts: Parts, log: CallLog, examiner: Examiner) {
+  constructor(parts: PluginSet, log: CallLog, examiner: Checker) {
     this.#parts = parts;
     this.#log = log;
     this.#examiner = examiner;
   }
 
-  async policy(plugin: EvictionPlugin, some: readonly Law[]): Promise<Examination> {
+  async policy(plugin: EvictionPlugin, some: readonly Law[]): Promise<CheckResult> {
     this.#first = firstOfPolicy;
     const laws = await this.#tryAll(evictionTrials, some);
     const isBound = plugin.unlimited || this.#log.readsFuture;
-    const growth = await this.#measure(cheap, isBound ? "a bound is not measured" : undefined, (now, ms) => {
+    const growth = await this.#measure(constantCost, isBound ? "bounds are not measured" : undefined, (now, ms) => {
       const once = measureGrowth(plugin, now, ms);
-      // On a busy machine a figure may be far off, but not twice in the same way.
-      const again = tooDear(once) ? measureGrowth(plugin, now, ms) : once;
+      // Measured twice before it fails, as other load on the machine can distort one measurement.
+      const again = growsTooMuch(once) ? measureGrowth(plugin, now, ms) : once;
       return again.exponent < once.exponent ? again : once;
     });
-    this.#judge(cheap, growth, requireCheap);
-    // Found by the way and about the other side of the contract: of interest only if it is broken.
-    const findings = this.#findings([...laws, pure, everyRule, cheap]);
+    this.#judge(constantCost, growth, requireConstantCost);
+    // This law is mainly about the index; for a policy it is listed only if it is broken.
+    const findings = this.#findings([...laws, noHiddenInputs, everyRule, constantCost]);
     return {
       findings: findings.filter(({ law, result }) => law !== addRemoveAlternate || result === "broken"),
       growth,
@@ -135,16 +135,22 @@ class Examining {
     };
   }
 
-  async index(plugin: IndexPlugin, some: readonly Law[]): Promise<Examination> {
+  async index(plugin: IndexPlugin, some: readonly Law[]): Promise<CheckResult> {
     this.#first = firstOfIndex;
     const laws = await this.#tryAll(indexTrials, some);
-    const skip = plugin.none ? "it stores nothing" : undefined;
-    const indexGrowth = await this.#measure(cheapIndex, skip, (now, ms) => measureIndex(plugin, this.#parts, now, ms));
-    this.#judge(cheapIndex, indexGrowth, requireCheapIndex);
-    return { findings: this.#findings([...laws, pure, everyRule, cheapIndex]), growth: undefined, indexGrowth };
+    const skip = plugin.none ? "it stores no blocks" : undefined;
+    const indexGrowth = await this.#measure(constantIndexCost, skip, (now, ms) =>
+      measureIndex(plugin, this.#parts, now, ms),
+    );
+    this.#judge(constantIndexCost, indexGrowth, requireConstantIndexCost);
+    return {
+      findings: this.#findings([...laws, noHiddenInputs, everyRule, constantIndexCost]),
+      growth: undefined,
+      indexGrowth,
+    };
   }
 
-  /** All laws that were to be tried. */
+  /** Runs all trials; returns all their laws. */
   async #tryAll(own: readonly Trial[], some: readonly Law[]): Promise<readonly Law[]> {
     const trials = [...own, ...ruleTrials(this.#parts, (law) => this.#broken.has(law))];
     for (const trial of trials) await this.#try(trial);
@@ -153,7 +159,8 @@ class Examining {
 
   #findings(laws: readonly Law[]): Finding[] {
     const uses = this.#examiner.sources.uses();
-    if (uses.length > 0) this.#broken.set(pure, { law: pure, result: "broken", message: uses.join("; ") });
+    if (uses.length > 0)
+      this.#broken.set(noHiddenInputs, { law: noHiddenInputs, result: "broken", message: uses.join("; ") });
     return [...new Set([...laws, ...this.#broken.keys()])].map((law) => this.#findingOf(law));
   }
 
@@ -164,13 +171,13 @@ class Examining {
     return message === undefined ? { law, result: "holds" } : { law, result: "not-tried", message };
   }
 
-  /** Why a trial would say nothing; undefined if it does. */
+  /** The reason why a trial cannot be run; undefined if it can. */
   #stopped(trial?: Trial): string | undefined {
     if (this.#hangsSince !== undefined) return "a call does not return";
     if (this.#first.some((law) => this.#broken.has(law))) return "a law above is broken";
     if (!trial?.compares || trial === determinism) return undefined;
     const repeats = !this.#broken.has(deterministic) && this.#examiner.sources.uses().length === 0;
-    return repeats ? undefined : "it may decide otherwise each time";
+    return repeats ? undefined : "its decisions are not deterministic";
   }
 
   async #try(trial: Trial): Promise<void> {
@@ -181,7 +188,7 @@ class Examining {
     }
     const { runs, seed, advance } = this.#examiner;
     await advance(trial.laws[0].says);
-    // A fault that is easy to see is found in a small case, which is then easy to read.
+    // Small cases first: their counterexamples are easier to read.
     for (const small of [true, false]) {
       if (this.#hangsSince !== undefined) break;
       const found = violations(trial, this.#parts, {
@@ -209,7 +216,7 @@ class Examining {
     try {
       ended = withinTime(hangsMs === undefined ? caseMs : hangingMs, begin);
     } catch (error) {
-      if (typeof error === "object" && error !== null) (error as Told).calls = log.created;
+      if (typeof error === "object" && error !== null) (error as FailureDetails).calls = log.created;
       throw error;
     }
     if (ended) return;
@@ -217,12 +224,12 @@ class Examining {
     const calls = log.created;
     log.open = undefined;
     this.#hangsSince ??= this.#examiner.stopwatch();
-    throw Object.assign(new LawBroken(callsReturn, `${call} does not return: it still ran after ${caseMs / 1000} s`), {
+    throw Object.assign(new LawBroken(callsReturn, `${call} did not return within ${caseMs / 1000} s`), {
       calls,
     });
   }
 
-  /** What it costs; undefined, and why is noted, if that cannot be measured. */
+  /** Measures the cost; undefined, with the reason recorded, if it cannot be measured. */
   async #measure<Found>(
     law: Law,
     skip: string | undefined,
@@ -238,11 +245,11 @@ class Examining {
       const ended = withinTime(costMs, () => {
         found = measure(stopwatch, measureMs);
       });
-      require(law, ended, `while its cost is measured it does not come to an end in ${costMs / 1000} s`);
+      require(law, ended, `the cost measurement did not end within ${costMs / 1000} s`);
       return found;
     } catch (error) {
       const message =
-        error instanceof LawBroken ? error.message : `while its cost was measured, it threw: ${describe(error)}`;
+        error instanceof LawBroken ? error.message : `it threw during the cost measurement: ${describe(error)}`;
       return void this.#broken.set(law, { law, result: "broken", message });
     }
   }
@@ -259,12 +266,12 @@ class Examining {
 }
 
 function findingOf({ law, trial, message, error, case: one }: Violation): Finding {
-  const { calls = [], decisions } = error as Told;
-  return { law, result: "broken", message, story: story(one, decisions), calls: shownCalls(calls, trial) };
+  const { calls = [], decisions } = error as FailureDetails;
+  return { law, result: "broken", message, story: caseText(one, decisions), calls: shownCalls(calls, trial) };
 }
 
 function shownCalls(calls: readonly (readonly Call[])[], { compares }: Trial): string[] {
   if (calls.length === 0) return [];
   const of = calls.map((some) => callLines(some, { victims: !compares }));
-  return compares && of.length > 1 ? [...whereTheyPart(of[0], of.at(-1)!)] : [lastCalls(of.at(-1)!)];
+  return compares && of.length > 1 ? [...fromDivergence(of[0], of.at(-1)!)] : [lastCalls(of.at(-1)!)];
 }
