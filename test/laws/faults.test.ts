@@ -221,7 +221,7 @@ test("law 4: a policy that requests Math.random is caught", () => {
 
 test("below-optimum detects a policy that has more hits than the optimum", () => {
   const parts = { ...allPlugins, indexes: [hashTable], evictions: [allPlugins.reference.optimum] };
-  const worse = { ...parts, known: { ...parts.reference, optimum: evictionRegistry.get("fifo") } };
+  const worse = { ...parts, reference: { ...parts.reference, optimum: evictionRegistry.get("fifo") } };
   const [first] = violations(belowOptimum, worse, { runs: 80, seed: 1 });
   expect(first.message).toMatch(/^belady has \d+ hits, the optimum \d+$/);
 });
