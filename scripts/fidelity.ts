@@ -1,4 +1,4 @@
-// How well the simulator foretells a recorded run of vLLM: the tables of docs/fidelity.md, as Markdown.
+// The prediction error of the simulator against a recorded run of vLLM: the tables of docs/fidelity.md, as Markdown.
 //   npm run -s fidelity [-- TRACE FOLDER]         with the factors that the roofline has by default
 //   npm run -s fidelity -- fit [TRACE FOLDER]     fits the factors to the first half of the requests, and uses those
 import { resolve } from "node:path";
