@@ -74,7 +74,7 @@ export class Engine extends Serving<ModelSteps> {
   }
 }
 
-/** @throws InputError if what the cache takes for stored would not be there */
+/** @throws InputError if cached contents would differ from those written */
 export function checkContents(
   trace: Trace,
   columns: BlockColumns,
@@ -82,10 +82,10 @@ export function checkContents(
 ): void {
   if (rules["full-hit"] === "stored-logits" && index.unit !== "prompt" && !index.none)
     throw new InputError(
-      `index ${index.name} finds prompts that nobody had, for which full-hit=stored-logits has no logits`,
+      `index ${index.name} matches prompts that were never computed as a whole, for which full-hit=stored-logits has no logits`,
     );
   if (columns.generated && trace.optional.generatedKeys && choice?.endTokens)
     throw new InputError(
-      "the trace says what is written, and by that cache-generated=true stores it: end tokens cannot decide",
+      "the trace has output tokens, by which cache-generated=true caches them: end tokens cannot decide output lengths",
     );
 }

@@ -36,10 +36,10 @@ import {
 const presets = presetRegistry.all.map((preset) => [preset.name, preset] as const);
 
 let model: Served;
-/** Answers that the model gives, and answers that the trace says (so that what is cached of them is found again). */
+/** Outputs chosen by the model, and outputs given by the trace (so that later turns can hit the cached ones). */
 const traces = [talk({ seed: 3 }), talk({ seed: 4, answers: true })];
 let expected: Answers[];
-/** Those to the first trace if they are as long as they may be. */
+/** Outputs of the first trace at their longest lengths. */
 let longest: Answers;
 beforeAll(async () => {
   model = await openModel("random:tiny", 48, 4);
@@ -48,15 +48,15 @@ beforeAll(async () => {
   longest = await answersAlone(model, { ...traces[0], outputTokens: traces[0].maxOutputTokens });
 });
 
-/** Small pools: somebody has to go. */
+/** Small pools, with evictions and preemptions. */
 const tight = { blocks: 18, hostBlocks: 24 } as const;
 
-/** How it is served; `undefined` is the preset's own scheduler. */
-const ways: readonly (OwnEngine & { readonly name: string })[] = [
-  { name: "its own scheduler", ...tight },
-  { name: "prompts in chunks", ...tight, scheduler: "fcfs-chunked", schedulerOptions: { "max-num-batched-tokens": 7 } },
-  { name: "steps planned ahead", ...tight, scheduler: "fcfs-chunked", schedulerOptions: { "async-scheduling": 1 } },
-  { name: "the host", ...tight, scheduler: "fcfs", schedulerOptions: { swap: 1 } },
+/** Schedulers; `undefined` is that of the preset. */
+const servings: readonly (OwnEngine & { readonly name: string })[] = [
+  { name: "the preset's scheduler", ...tight },
+  { name: "chunked prefill", ...tight, scheduler: "fcfs-chunked", schedulerOptions: { "max-num-batched-tokens": 7 } },
+  { name: "asynchronous scheduling", ...tight, scheduler: "fcfs-chunked", schedulerOptions: { "async-scheduling": 1 } },
+  { name: "swaps", ...tight, scheduler: "fcfs", schedulerOptions: { swap: 1 } },
 ];
 
 function expectServed(run: ServedRun): void {
@@ -79,8 +79,8 @@ function expectServed(run: ServedRun): void {
   });
 }
 
-describe("a hit equals a miss, to the last bit of every logit", () => {
-  test("with no index", async () => {
+describe("logits are bit-identical with and without hits", () => {
+  test("without an index", async () => {
     for (const [i, trace] of traces.entries()) {
       const run = await serve(model, trace, { index: "none", scheduler: "naive", ...tight }, expected[i]);
       expectServed(run);
@@ -91,8 +91,8 @@ describe("a hit equals a miss, to the last bit of every logit", () => {
   test.each(presets)("%s", async (name, preset) => {
     const total = { hits: 0, evictions: 0, preemptions: 0, copies: 0, swapped: 0 };
     for (const [i, trace] of traces.entries())
-      for (const { name: _, ...own } of ways) {
-        // What earlier runs left in the pool must not be of use.
+      for (const { name: _, ...own } of servings) {
+        // The content that earlier runs left in the pool must not be usable.
         await spoil(model);
         const run = await serve(model, trace, { ...own, preset }, expected[i]);
         expectServed(run);
@@ -103,7 +103,7 @@ describe("a hit equals a miss, to the last bit of every logit", () => {
         total.copies += run.copies;
         total.swapped += run.swapped;
       }
-    // What the preset can do was done.
+    // Everything that the preset can do has happened.
     const stores = name !== "tgi-simple";
     expect(total.hits > 0).toBe(stores);
     expect(total.evictions > 0).toBe(stores);
@@ -117,7 +117,7 @@ describe("a hit equals a miss, to the last bit of every logit", () => {
     ["random:tiny-gpt2", 1, "lightllm"],
     ["random:tiny-bloom", 4, "turbomind"],
   ] as const)(
-    "%s with blocks of %i and the cache of %s, whatever the scheduler",
+    "%s with blocks of %i tokens and the cache of preset %s, under every scheduler",
     async (name, blockTokens, presetName) => {
       const other = await openModel(name, 192 / blockTokens, blockTokens);
       const trace = talk({ seed: 5, requests: 16, answers: true });
@@ -131,7 +131,7 @@ describe("a hit equals a miss, to the last bit of every logit", () => {
     },
   );
 
-  test("for contents without tokens, in units that are smaller than blocks", async () => {
+  test("for content ids of units that are smaller than blocks", async () => {
     const trace = contents();
     const answers = await answersAlone(model, trace);
     for (const name of ["vllm", "sglang", "trt-llm"]) {
@@ -143,7 +143,7 @@ describe("a hit equals a miss, to the last bit of every logit", () => {
   });
 });
 
-/** Prompts in content ids of 2 tokens each, all of which begin alike; some end in the middle of one. */
+/** Prompts in content ids of 2 tokens each, with a common prefix; some end within a unit. */
 function contents(): Trace {
   const builder = new TraceBuilder(2);
   let fresh = 8;
@@ -156,15 +156,15 @@ function contents(): Trace {
 }
 
 abstract class Broken extends Through {
-  /** How often it did something wrong. */
-  did = 0;
+  /** Number of faults. */
+  faults = 0;
 }
 
-/** In a table of several blocks, one is another's. */
+/** One block of a block table is replaced by another one. */
 class WrongTable extends Broken {
   override executeStep(step: BatchStep): Promise<BatchResult> {
-    if (this.did > 0 || step.contextLens[0] <= 4 || step.cuSeqlensQ[1] > 2) return super.executeStep(step);
-    this.did++;
+    if (this.faults > 0 || step.contextLens[0] <= 4 || step.cuSeqlensQ[1] > 2) return super.executeStep(step);
+    this.faults++;
     const blockTables = step.blockTables.slice();
     blockTables[0] = (blockTables[0] + 1) % this.blockCount;
     return super.executeStep({ ...step, blockTables });
@@ -173,72 +173,72 @@ class WrongTable extends Broken {
 
 class NoCopy extends Broken {
   override async copyBlocks(pairs: readonly { readonly source: number; readonly target: number }[]): Promise<void> {
-    // Where source and target are one, nothing is missing.
-    if (this.did > 0 || pairs.every(({ source, target }) => source === target)) return super.copyBlocks(pairs);
-    this.did++;
+    // A copy of a block to itself is not missed.
+    if (this.faults > 0 || pairs.every(({ source, target }) => source === target)) return super.copyBlocks(pairs);
+    this.faults++;
   }
 }
 
 class NoSwapIn extends Broken {
   override async writeBlock(block: number, data: BlockData): Promise<void> {
-    if (this.did > 0) return super.writeBlock(block, data);
-    this.did++;
+    if (this.faults > 0) return super.writeBlock(block, data);
+    this.faults++;
   }
 }
 
-/** What is swapped out comes back as something else. */
+/** Another block is swapped out. */
 class WrongSwapOut extends Broken {
   override readBlock(block: number): Promise<BlockData> {
-    this.did++;
+    this.faults++;
     return super.readBlock((block + 1) % this.blockCount);
   }
 }
 
-/** A block keeps what was there before a prompt was written to it. */
+/** A block of a prompt is not written. */
 class StaleBlock extends Broken {
   override executeStep(step: BatchStep): Promise<BatchResult> {
     const slotMapping = step.slotMapping.slice();
-    if (this.did === 0 && slotMapping.length > 4) {
-      this.did++;
+    if (this.faults === 0 && slotMapping.length > 4) {
+      this.faults++;
       slotMapping.fill(-1, 0, 4);
     }
     return super.executeStep({ ...step, slotMapping });
   }
 }
 
-/** Rows of two sequences are mistaken for each other. */
+/** The logits of two sequences are exchanged. */
 class SwappedLogits extends Broken {
   override executeStep(step: BatchStep): Promise<BatchResult> {
     const { logitsIndices } = step;
-    if (this.did > 0 || logitsIndices.length < 2) return super.executeStep(step);
-    this.did++;
+    if (this.faults > 0 || logitsIndices.length < 2) return super.executeStep(step);
+    this.faults++;
     return super.executeStep({ ...step, logitsIndices: logitsIndices.slice().reverse() });
   }
 }
 
-describe("faults are found", () => {
+describe("the comparison detects", () => {
   test.each([
-    ["a wrong block in a table", "vllm", 0, WrongTable],
+    ["a wrong block in a block table", "vllm", 0, WrongTable],
     ["a copy that is not made", "trt-llm", 0, NoCopy],
     ["a copy that is not made", "turbomind", 0, NoCopy],
     ["a block that is not swapped in", "vllm-v0", 3, NoSwapIn],
-    ["other blocks that are swapped out", "vllm-v0", 3, WrongSwapOut],
+    ["a swap-out of other blocks", "vllm-v0", 3, WrongSwapOut],
     ["a block that is not written", "sglang", 0, StaleBlock],
     ["logits of another sequence", "vllm", 0, SwappedLogits],
-  ] as const)("%s (%s)", async (_, name, way, Fault) => {
+  ] as const)("%s (%s)", async (_, name, serving, Fault) => {
     for (const [i, trace] of traces.entries()) {
       await spoil(model);
       let broken: Broken | undefined;
       const executor = (to: Executor) => (broken = new Fault(to));
-      const own = { ...ways[way], preset: presetRegistry.get(name), executor };
+      const own = { ...servings[serving], preset: presetRegistry.get(name), executor };
       const run = await serve(model, trace, own, expected[i]);
-      expect(broken!.did).toBeGreaterThan(0);
+      expect(broken!.faults).toBeGreaterThan(0);
       expect(run.difference).toBeDefined();
     }
   });
 });
 
-/** The simulator, given the durations of an engine's steps. */
+/** The simulation of a run, with the durations of the engine's steps. */
 function simulatedLike({ trace, columns, config, steps }: ServedRun, own: OwnEngine) {
   const { hostBlocks = 0, arrivals, warmup = 0 } = own;
   const cost = new Recorded(steps, "the engine's steps");
@@ -265,7 +265,7 @@ function expectSimulatedLike(run: ServedRun, own: OwnEngine): void {
   expect(simulation.series.counts).toEqual(engine.series.counts);
 }
 
-describe("a simulator that is given the durations decides the same, event by event", () => {
+describe("a simulator with the durations of the engine's steps makes the same decisions, event by event", () => {
   const schedulers = ["fcfs-chunked", "lpm", "efficient-router", "prefix-groups", "fcfs"];
   const cases = ["vllm", "sglang", "trt-llm", "roseinfer"].flatMap((name) =>
     schedulers.map((scheduler) => [name, scheduler] as const),
@@ -275,14 +275,14 @@ describe("a simulator that is given the durations decides the same, event by eve
     expectSimulatedLike(await serve(model, traces[1], own), own);
   });
 
-  test("in real time, without its pauses", async () => {
+  test("in wall-clock time, idle periods skipped", async () => {
     const own = { preset: presetRegistry.get("vllm"), ...tight, clock: new BusyClock() };
     const run = await serve(model, traces[0], own, expected[0]);
     expectServed(run);
     expectSimulatedLike(run, own);
   });
 
-  test("when turns wait for answers, and the first requests are not in the figures", async () => {
+  test("in a closed loop with a warm-up", async () => {
     const own = {
       preset: presetRegistry.get("sglang"),
       ...tight,
@@ -314,7 +314,7 @@ describe("a simulator that is given the durations decides the same, event by eve
     expectSimulatedLike(run, own);
   });
 
-  test("when requests are too long for the cache, also with turns that wait for them", async () => {
+  test("when requests are too long for the cache, also in a closed loop", async () => {
     for (const loop of ["open", "closed"] as const) {
       const own = { preset: presetRegistry.get("vllm"), blocks: 8, arrivals: { loop } };
       const run = await serve(model, traces[1], own);
@@ -323,7 +323,7 @@ describe("a simulator that is given the durations decides the same, event by eve
     }
   });
 
-  test.each(presets)("when answers go on for as long as they may (%s)", async (_, preset) => {
+  test.each(presets)("outputs without end tokens have their maximum lengths (%s)", async (_, preset) => {
     const own = { preset, ...tight, choice: { endTokens: [] } };
     const run = await serve(model, traces[0], own, longest);
     expect(run.difference).toBeUndefined();
@@ -331,21 +331,21 @@ describe("a simulator that is given the durations decides the same, event by eve
     expect(run.closed).toHaveLength(traces[0].requestCount);
   });
 
-  test.each(presets)("when the model's end tokens decide how long answers are (%s)", async (_, preset) => {
-    // A quarter of all tokens end an answer.
+  test.each(presets)("end tokens decide output lengths (%s)", async (_, preset) => {
+    // A quarter of all tokens are end tokens.
     const endTokens = Array.from({ length: 128 }, (_, i) => 4 * i);
     const run = await serve(model, traces[0], { preset, ...tight, choice: { endTokens } });
     run.tokens.forEach((answer, id) => {
       const end = answer.findIndex((token) => endTokens.includes(token)) + 1;
       const most = traces[0].maxOutputTokens[id];
       expect(answer).toHaveLength(end > 0 ? end : most);
-      // As far as they go, answers are those of the model.
+      // Up to their ends the outputs are those of the model.
       const same = Math.min(answer.length, expected[0].tokens[id].length);
       expect(answer.slice(0, same)).toEqual(expected[0].tokens[id].slice(0, same));
     });
     expect([...run.closed].sort((a, b) => a - b)).toEqual(run.tokens.map((_, id) => id));
     expect(new Set(run.tokens.map(({ length }, id) => length < traces[0].maxOutputTokens[id])).size).toBe(2);
-    // What figures are made of is what was written.
+    // Metrics count the generated tokens.
     const { outcomes } = run.engine.arrivals.batches[0];
     expect([...outcomes.outputTokens]).toEqual(run.tokens.map(({ length }) => length));
     const { throughput, latency } = servedResult(run.engine, { steps: undefined, slo: undefined, warmup: 0 });
@@ -360,12 +360,12 @@ describe("a simulator that is given the durations decides the same, event by eve
   });
 });
 
-describe("logits that are stored", () => {
+describe("stored logits", () => {
   const roseinfer = presetRegistry.get("roseinfer");
 
-  test("a prompt that is asked again computes nothing, and its answer is the same", async () => {
-    const trace = asked([11, 11, 11]);
-    // The executor's own logits are gone with its next step.
+  test("a repeated prompt computes nothing and has the same output", async () => {
+    const trace = repeated([11, 11, 11]);
+    // The executor's logits are valid until its next step.
     let last: Float32Array | undefined;
     class Reusing extends Through {
       override async executeStep(step: BatchStep): Promise<BatchResult> {
@@ -382,9 +382,9 @@ describe("logits that are stored", () => {
     expect(run.tokens[1]).toEqual(run.tokens[0]);
   });
 
-  test("of many prompts, those of whoever is still cached stay", async () => {
+  test("of many prompts, the logits of cached prompts are kept", async () => {
     const executor = await openModel("random:tiny", 700, 4);
-    // More than are looked through at a time, several in each step, which ends them; and then all again.
+    // More prompts than a cleanup threshold, several per step, each with one output token; then all of them again.
     const random = seededRandom(2);
     const prompts = Array.from({ length: 150 }, (_, i) => [i, random.below(512), random.below(512)]);
     const builder = new TraceBuilder(1);
@@ -396,22 +396,22 @@ describe("logits that are stored", () => {
     expect(run.steps.prefillTokens.reduce((a, b) => a + b)).toBe(3 * 150);
   });
 
-  test("without an index nothing is found, and none is needed", async () => {
+  test("without an index there are no hits, and no logits are needed", async () => {
     const run = await serve(model, traces[0], { preset: roseinfer, index: "none", ...tight }, expected[0]);
     expectServed(run);
     expect(run.engine.replica.cache.counters.hitTokens).toBe(0);
   });
 
-  test("an index that finds parts of prompts has none", async () => {
+  test("an index that matches parts of prompts is refused", async () => {
     const own = { preset: presetRegistry.get("vllm"), rules: { "full-hit": "stored-logits" }, ...tight } as const;
     await expect(serve(model, traces[0], own)).rejects.toThrow(
-      "index hash-table finds prompts that nobody had, for which full-hit=stored-logits has no logits",
+      "index hash-table matches prompts that were never computed as a whole, for which full-hit=stored-logits has no logits",
     );
   });
 });
 
-/** One prompt, so many times, long after each other. */
-function asked(lengths: readonly number[]): Trace {
+/** Prefixes of one prompt, far apart in time. */
+function repeated(lengths: readonly number[]): Trace {
   const builder = new TraceBuilder(1);
   lengths.forEach((inputTokens, i) => {
     const keys = Array.from({ length: inputTokens }, (_, at) => at + 1);
@@ -420,10 +420,10 @@ function asked(lengths: readonly number[]): Trace {
   return builder.take();
 }
 
-describe("what is chosen", () => {
+describe("output tokens", () => {
   const choice = { sampling: { temperature: 1, topK: 20, seed: 5 } };
 
-  test("is the same with the same seed, whatever is cached and whoever is beside it", async () => {
+  test("are the same with the same seed, whatever is cached and whichever sequences are in the batch", async () => {
     const own = { preset: presetRegistry.get("vllm"), ...tight, choice };
     const [one, two, alone] = [
       await serve(model, traces[0], own),
@@ -434,8 +434,8 @@ describe("what is chosen", () => {
     expect(alone.tokens).toEqual(one.tokens);
   });
 
-  test("is something else for each request and with each seed", async () => {
-    const trace = asked(Array.from({ length: 20 }, () => 8));
+  test("differ between requests and seeds", async () => {
+    const trace = repeated(Array.from({ length: 20 }, () => 8));
     const first = async (seed: number) => {
       const own = { preset: presetRegistry.get("vllm"), blocks: 40, choice: { sampling: { temperature: 1, seed } } };
       return (await serve(model, trace, own)).tokens.map(([token]) => token);
@@ -445,7 +445,7 @@ describe("what is chosen", () => {
     expect(other).not.toEqual(one);
   });
 
-  test("is what the trace says, where it says it", async () => {
+  test("are those of the trace, if it has any", async () => {
     const trace = traces[1];
     const { generatedKeys, generatedStart } = trace.optional;
     const run = await serve(model, trace, { preset: presetRegistry.get("sglang"), ...tight, choice });
@@ -453,7 +453,7 @@ describe("what is chosen", () => {
     expect(generatedStart).toHaveLength(trace.requestCount + 1);
   });
 
-  test("what the trace says counts as written, when the model goes on from there", async () => {
+  test("of the trace count for penalties when the model continues them", async () => {
     const builder = new TraceBuilder(1);
     builder.add({ arrivalNs: 0, inputTokens: 3, outputTokens: 4, keys: [1, 2, 3], generatedKeys: [9, 8] });
     const sampling = { presencePenalty: 100, logitBias: new Map([9, 8, 7, 6].map((token) => [token, 40 + token])) };
@@ -462,12 +462,12 @@ describe("what is chosen", () => {
     expect(run.tokens).toEqual([[9, 8, 7, 6]]);
   });
 
-  test("the trace cannot say what is stored while end tokens say what is written", async () => {
+  test("of the trace that are cached exclude end tokens", async () => {
     const own = { preset: presetRegistry.get("vllm"), ...tight, choice: { endTokens: [0] } };
     await expect(serve(model, traces[1], own)).rejects.toThrow("end tokens cannot decide");
   });
 
-  test("options out of their range are refused before anything is served", async () => {
+  test("sampling options out of range are refused before a request is served", async () => {
     const columns = blockKeysFor(policiesOf({}, 4), 1).of(traces[0]);
     const create = () =>
       new Engine(traces[0], columns, {
@@ -478,7 +478,7 @@ describe("what is chosen", () => {
     expect(create).toThrow("topP is 2, expected a number above 0, at most 1");
   });
 
-  test("a token that the model does not have is refused, or folded", async () => {
+  test("a token outside the vocabulary is refused, or folded", async () => {
     const trace = talk({ seed: 3, requests: 8, vocabulary: 2000 });
     const own = { preset: presetRegistry.get("vllm"), blocks: 40 };
     await expect(serve(model, trace, own)).rejects.toThrow(/^request \d+ has token \d+, expected one below 512/);
@@ -491,10 +491,10 @@ describe("what is chosen", () => {
   });
 });
 
-describe("an end before the end", () => {
+describe("an interrupted run", () => {
   const own = { preset: presetRegistry.get("vllm"), ...tight };
 
-  test("stop() ends at a step's end, and what was done until then is complete", async () => {
+  test("stop() returns at the end of the step, and everything until then is complete", async () => {
     let stop = () => {};
     let steps = 0;
     class Stopping extends Through {
@@ -543,19 +543,19 @@ describe("an end before the end", () => {
   });
 
   test.each(["executeStep", "copyBlocks", "writeBlock", "readBlock"] as const)(
-    "the error of an executor whose %s fails comes out",
+    "an error of an executor's %s is thrown",
     async (method) => {
       const executor = (to: Executor) => {
         const failing = { [method]: () => Promise.reject(new ExecutorError(`${method} failed`)) };
         return Object.assign(new Through(to), failing);
       };
       const preset = presetRegistry.get("turbomind");
-      const run = serve(model, traces[1], { ...ways[3], preset, executor });
+      const run = serve(model, traces[1], { ...servings[3], preset, executor });
       await expect(run).rejects.toThrow(new ExecutorError(`${method} failed`));
     },
   );
 
-  test("cache and executor have the same blocks", async () => {
+  test("cache and executor must have the same blocks", async () => {
     const refused = (config: OwnEngine) => expect(serve(model, traces[0], { ...own, ...config })).rejects;
     await refused({ blocks: 49 }).toThrow("the cache has 49 blocks of 4 tokens, the executor 48 of 4");
     await refused({ blocks: undefined }).toThrow("the cache has unlimited blocks of 4 tokens, the executor 48 of 4");

@@ -17,7 +17,7 @@ import { loadModel } from "../../engine/model/load.ts";
 import type { Preset } from "../../policies/preset.ts";
 import { allocatorRegistry, evictionRegistry, indexRegistry, schedulerRegistry } from "../../policies/registry.ts";
 
-/** Where models of tests are kept; gone when the tests of the file are over. */
+/** The folder of model files; removed after the tests of the file. */
 const folder = mkdtempSync(join(tmpdir(), "kvlab-engine-"));
 const open: Executor[] = [];
 afterAll(async () => {
@@ -30,7 +30,7 @@ export interface Served {
   readonly vocabulary: number;
 }
 
-/** A model in its executor; closed when the tests of the file are over. */
+/** A model in an executor, which is closed after the tests of the file. */
 export async function openModel(name: string, blockCount: number, blockTokens: number): Promise<Served> {
   const model = loadModel(name);
   const executor = await openCpuExecutor({ model, blockCount, blockTokens, threads: 1, folder });
@@ -38,7 +38,7 @@ export async function openModel(name: string, blockCount: number, blockTokens: n
   return { executor, vocabulary: model.config.vocabulary };
 }
 
-/** Passes everything on; tests replace what they want to see or to break. */
+/** Forwards every call; tests override methods to record or to break them. */
 export class Through implements Executor {
   readonly backend = "onnx-cpu";
   readonly blockCount: number;
@@ -65,7 +65,7 @@ export class Through implements Executor {
   async close(): Promise<void> {}
 }
 
-/** Counts what it is asked for, and keeps the logits of the last step. */
+/** Counts calls, and keeps the logits of the last step. */
 class Recording extends Through {
   steps = 0;
   copies = 0;
@@ -89,7 +89,7 @@ class Recording extends Through {
   }
 }
 
-/** Steps take what a seed says; nobody waits. */
+/** Step durations are random with a seed; waiting takes no time. */
 export class MadeUpClock implements Clock {
   readonly #random: ReturnType<typeof seededRandom>;
   #nowNs = 0;
@@ -109,14 +109,14 @@ export class MadeUpClock implements Clock {
 export interface TalkOptions {
   readonly seed?: number;
   readonly requests?: number;
-  /** Whether the trace says what was answered, or the model does. */
+  /** Whether the trace has output tokens; if not, the model chooses them. */
   readonly answers?: boolean;
   readonly vocabulary?: number;
 }
 
 /**
- * Conversations that begin alike, whose later turns repeat what was said; some ask the very same again, some leave off in the
- * middle of a block. Many come at once.
+ * Conversations with common prefixes, whose later turns contain the earlier ones; some prompts are repeated, some end within a
+ * block. Many arrive at one time.
  */
 export function talk({ seed = 1, requests = 24, answers = false, vocabulary = 512 }: TalkOptions = {}): Trace {
   const random = seededRandom(seed);
@@ -155,13 +155,13 @@ export function talk({ seed = 1, requests = 24, answers = false, vocabulary = 51
   return builder.take();
 }
 
-/** What every request's answer is, and the logits behind each of its tokens. */
+/** The output of every request, and the logits behind each of its tokens. */
 export interface Answers {
   readonly tokens: readonly (readonly number[])[];
   readonly logits: readonly (readonly Float32Array[])[];
 }
 
-/** Each request alone, its prompt at once, in the first blocks: no cache, no scheduler, no engine. */
+/** The outputs of requests that run alone, each prompt in one step, in the first blocks: no cache, scheduler or engine. */
 export async function answersAlone({ executor, vocabulary }: Served, trace: Trace): Promise<Answers> {
   const tokens: number[][] = [];
   const logits: Float32Array[][] = [];
@@ -206,11 +206,11 @@ export interface OwnEngine extends Partial<Omit<EngineConfig, "scheduler" | "ind
   readonly index?: string;
   readonly scheduler?: string;
   readonly executor?: (to: Executor) => Executor;
-  /** Before it runs. */
+  /** Called before the run. */
   readonly started?: (engine: Engine) => void;
 }
 
-/** The policies of an engine; of a simulation, too. */
+/** The configuration of engine and simulation. */
 export function policiesOf(own: OwnEngine, blockTokens: number) {
   const { preset, scheduler, schedulerOptions, seed = 1 } = own;
   const options = schedulerOptions ?? (scheduler === undefined ? preset?.schedulerOptions : undefined);
@@ -234,16 +234,16 @@ export interface ServedRun {
   readonly config: ReturnType<typeof policiesOf>;
   readonly steps: StepTable;
   readonly tokens: readonly (readonly number[])[];
-  /** Requests whose last token was said to be one. */
+  /** Requests whose last output token was reported as such. */
   readonly closed: readonly number[];
-  /** First difference from the answers that were expected; undefined if there is none. */
+  /** The first difference from the expected outputs; undefined if there is none. */
   readonly difference: string | undefined;
   readonly copies: number;
-  /** Blocks that came back from the host. */
+  /** Blocks that were swapped in. */
   readonly swapped: number;
 }
 
-/** Serves a trace, and compares every token and every number behind it with the answers of requests that run alone. */
+/** Serves a trace, and compares every token and its logits with the outputs of requests that run alone. */
 export async function serve(model: Served, trace: Trace, own: OwnEngine, expected?: Answers): Promise<ServedRun> {
   const { executor: wrap = (to: Executor) => to, started, ...rest } = own;
   const recording = new Recording(wrap(model.executor));
@@ -291,7 +291,7 @@ export async function serve(model: Served, trace: Trace, own: OwnEngine, expecte
   };
 }
 
-/** The first token may come from logits that were stored, so that the step has none for it. */
+/** The first token may be chosen from stored logits, which are not in the rows of the step. */
 function differenceOf(
   written: readonly { readonly request: number; readonly at: number }[],
   rows: readonly Float32Array[],
@@ -307,15 +307,15 @@ function differenceOf(
     const logits = expected.logits[request][at];
     if (row < rows.length && isSame(rows[row], logits)) row++;
     else if (stored > 0 && at === 0) stored--;
-    else return `the logits of ${where} are others`;
+    else return `the logits of ${where} differ`;
   }
-  return row === rows.length ? undefined : `${rows.length - row} logits belong to nobody`;
+  return row === rows.length ? undefined : `${rows.length - row} logits belong to no token`;
 }
 
 const isSame = (a: Float32Array, b: Float32Array) =>
   Buffer.from(a.buffer, a.byteOffset, a.byteLength).equals(Buffer.from(b.buffer, b.byteOffset, b.byteLength));
 
-/** Keys and values that no prompt has: whoever reads a block that was not written shows it. */
+/** Fills the pool with KV that no prompt has: reading a block that was not written changes the logits. */
 export async function spoil({ executor }: Served): Promise<void> {
   const { keys, values } = await executor.readBlock(0);
   const random = seededRandom(7);
