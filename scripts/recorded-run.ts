@@ -1,7 +1,7 @@
 // A recorded run of an engine beside the simulation of it: what docs/fidelity.md and its test compare.
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
-import { distribution } from "../core/serving/metrics.ts";
+import { distribution } from "../core/serving/distribution.ts";
 import {
   type RecordedRun,
   type RequestTimes,

@@ -1,5 +1,5 @@
 import { counted } from "../../core/counted.ts";
-import type { Distribution } from "../../core/serving/metrics.ts";
+import type { Distribution } from "../../core/serving/distribution.ts";
 import { approximate, duration, percent } from "../../lab/output/numbers.ts";
 import type { RunReport } from "../../lab/output/report.ts";
 import { aligned, colors, wrapped } from "./table.ts";

@@ -1,16 +1,8 @@
-import type { Arrivals, TraceBatch } from "./arrivals.ts";
+import type { Arrivals } from "./arrivals.ts";
+import { copyRatio } from "./cached-copies.ts";
+import { type Distribution, distribution } from "./distribution.ts";
 import { never, type Outcomes } from "./outcomes.ts";
 import type { TimedReplica } from "./timed-replica.ts";
-
-/** Quantiles are interpolated linearly between ranks, as in numpy. */
-export interface Distribution {
-  readonly mean: number;
-  readonly p50: number;
-  readonly p90: number;
-  readonly p95: number;
-  readonly p99: number;
-  readonly max: number;
-}
 
 /** Latency of the requests that finished; null if there are none (`tpotMs`: none with a second output token). */
 export interface Latency {
@@ -64,24 +56,6 @@ export interface ClusterMetrics {
 }
 
 const msPerNs = 1e-6;
-
-/** The distribution of some values, which it sorts; null if there are none. */
-export function distribution(values: Float64Array): Distribution | null {
-  if (values.length === 0) return null;
-  values.sort();
-  let sum = 0;
-  for (const value of values) sum += value;
-  const [p50, p90, p95, p99] = [0.5, 0.9, 0.95, 0.99].map((share) => quantile(values, share));
-  return { mean: sum / values.length, p50, p90, p95, p99, max: values[values.length - 1] };
-}
-
-/** Quantile `share` of sorted values, interpolated between ranks. */
-export function quantile(sorted: Float64Array, share: number): number {
-  const at = share * (sorted.length - 1);
-  const below = Math.floor(at);
-  const above = Math.min(below + 1, sorted.length - 1);
-  return sorted[below] + (sorted[above] - sorted[below]) * (at - below);
-}
 
 /** Latency of one finished request. */
 export interface RequestLatency {
@@ -202,7 +176,7 @@ export class Metrics {
     return {
       replicas: metrics,
       imbalance: total === 0 ? 1 : (Math.max(...requests) * replicas.length) / total,
-      duplicated: duplicated(this.#run),
+      duplicated: copyRatio(replicas, this.#run.arrivals),
     };
   }
 
@@ -229,38 +203,4 @@ export class Metrics {
       if (times) yield times;
     }
   }
-}
-
-/**
- * The share of cached prompt blocks that are copies. A prompt's blocks can be cached only on replicas that served a request with
- * the same prefix, so matching every prompt on its own replica finds all of them.
- */
-function duplicated({ replicas, arrivals }: Served): number {
-  if (replicas.length === 1) return 0;
-  const contents = Math.max(0, ...arrivals.batches.map(({ columns }) => columns!.distinct));
-  const anywhere = new Uint8Array(contents);
-  let copies = 0;
-  let distinct = 0;
-  for (const { number, cache } of replicas) {
-    const here = new Uint8Array(contents);
-    let table = new Int32Array(64);
-    const found = { blocks: 0, absent: 0, evicted: 0 };
-    const count = ({ columns }: TraceBatch, row: number): void => {
-      const { keys, start, promptBlocks } = columns!;
-      if (promptBlocks[row] > table.length) table = new Int32Array(promptBlocks[row] * 2);
-      cache.index.match(keys, start[row], promptBlocks[row], table, found);
-      for (let at = start[row]; at < start[row] + found.blocks; at++) {
-        const key = keys[at];
-        if (here[key] === 1) continue;
-        here[key] = 1;
-        copies++;
-        if (anywhere[key] === 0) distinct++;
-        anywhere[key] = 1;
-      }
-    };
-    for (const batch of arrivals.batches)
-      for (let row = 0; row < batch.outcomes.refused.length; row++)
-        if (batch.outcomes.replica[row] === number && batch.outcomes.refused[row] === 0) count(batch, row);
-  }
-  return copies === 0 ? 0 : (copies - distinct) / copies;
 }

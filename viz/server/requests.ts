@@ -1,4 +1,5 @@
-import { quantile, timesOf } from "../../core/serving/metrics.ts";
+import { quantile } from "../../core/serving/distribution.ts";
+import { timesOf } from "../../core/serving/metrics.ts";
 import type { PairData, RequestsData } from "../api.ts";
 import { Refusal } from "./refusal.ts";
 import type { Table } from "./tables.ts";

@@ -31,7 +31,7 @@ describe("built-in models", () => {
     expect(modelNamed(name).parameters.total).toBe(total);
   });
 
-  // Known in billions only. What is "active" leaves the table of embeddings out in gpt-oss' model card.
+  // Published in billions only. The "active" parameters of gpt-oss' model card exclude the embeddings.
   test.each([
     ["mixtral-8x7b", 46.7, 12.9],
     ["qwen3-30b-a3b", 30.5, 3.35],
@@ -46,7 +46,7 @@ describe("built-in models", () => {
     expect(Math.abs(parameters.active / (active * 1e9) - 1)).toBeLessThan(0.005);
   });
 
-  test("each is known by the name that its weights have", () => {
+  test("each is found by the name of its weights", () => {
     expect(modelNamed("meta-llama/Llama-3.1-8B").name).toBe("llama-3.1-8b");
     expect(modelNamed("meta-llama/Llama-2-7b-chat-hf").name).toBe("llama-2-7b");
     expect(modelNamed("mistralai/Mistral-7B-Instruct-v0.1").name).toBe("mistral-7b-v0.1");
@@ -55,7 +55,7 @@ describe("built-in models", () => {
     for (const name of modelNames) expect(modelNamed(name.toUpperCase()).name).toBe(name);
   });
 
-  test("an unknown one is an error that names a near one, or all", () => {
+  test("an unknown model is an error that names a similar one, or all", () => {
     expect(() => modelNamed("llama-3.1-9b")).toThrow('no model "llama-3.1-9b": did you mean "llama-3.1-8b"?');
     expect(() => modelNamed("gpt-2")).toThrow(
       /^no model "gpt-2": expected one of llama-7b, .* or the path of a config.json$/,
@@ -63,12 +63,12 @@ describe("built-in models", () => {
   });
 });
 
-describe("what a token stores, in bytes", () => {
+describe("the KV of a token, in bytes", () => {
   test.each([
     ["llama-3.1-8b", 2 * 32 * 8 * 128 * 2, 131_072],
     ["llama-2-7b", 2 * 32 * 32 * 128 * 2, 524_288],
     ["llama-3.1-70b", 2 * 80 * 8 * 128 * 2, 327_680],
-    // Multi-head latent attention: 512 + 64 numbers a layer.
+    // Multi-head latent attention: 512 + 64 numbers per layer.
     ["deepseek-v3", 61 * 576 * 2, 70_272],
   ])("%s", (name, worked, bytes) => {
     expect(worked).toBe(bytes);
@@ -76,7 +76,7 @@ describe("what a token stores, in bytes", () => {
     expect(kvTokenBytes(modelNamed(name), 1)).toBe(bytes / 2);
   });
 
-  test("heads are spread over devices until each has one; a latent vector is on all of them", () => {
+  test("KV heads are divided among devices until each has one; a latent vector is on all of them", () => {
     const llama = modelNamed("llama-3.1-8b");
     expect([1, 2, 8, 16].map((tp) => kvTokenBytes(llama, 2, tp))).toEqual([131_072, 65_536, 16_384, 16_384]);
     expect(kvTokenBytes(modelNamed("deepseek-v3"), 2, 8)).toBe(70_272);
@@ -84,7 +84,7 @@ describe("what a token stores, in bytes", () => {
 });
 
 describe("bytes of weights", () => {
-  test("two a parameter of what is not quantised, and one table where logits use that of the tokens", () => {
+  test("two per parameter that is not quantised, and one matrix for tied embeddings", () => {
     expect(weightBytesOf(modelNamed("llama-3.1-8b"))).toBe(2 * 8_030_261_248);
     const tied = shapeOf("tied", { ...llama(), tie_word_embeddings: true }, "config.json");
     expect(tied.parameters.total).toBe(8_030_261_248 - 128_256 * 4096);
@@ -108,7 +108,7 @@ describe("bytes of weights", () => {
     expect(weightBytesOf(shape)).toBe(Math.ceil(ends + layers * bytes));
   });
 
-  test("experts of gpt-oss have 4.25 bits a number: 120b is the 65 GB that one GPU of 80 GB holds", () => {
+  test("experts of gpt-oss have 4.25 bits per parameter: 120b is 65 GB, which fits a GPU of 80 GB", () => {
     expect(weightBytesOf(modelNamed("gpt-oss-120b")) / 1e9).toBeCloseTo(65.2, 1);
   });
 });
@@ -138,7 +138,7 @@ describe("a config.json", () => {
     expect(wrong(fields)).toThrow(message);
   });
 
-  test("those of usual models are read as they were published", () => {
+  test("those of common models are read as they were published", () => {
     const { parameters: built } = modelNamed("deepseek-v3");
     const { parameters, weightBytes, compute, kvNumbers } = shapeOf("own", deepseekV3, "config.json");
     expect(parameters).toEqual(built);
@@ -153,11 +153,11 @@ describe("a config.json", () => {
     expect(() => shapeOf("own", { ...deepseekV3, [field]: value }, "c")).toThrow(message);
   });
 
-  test("nothing, or a list, is none", () => {
+  test("a missing object, or a list, is refused", () => {
     expect(() => shapeOf("own", [], "my/config.json")).toThrow("my/config.json: expected a JSON object");
   });
 
-  test("layers with a window are those that it says", () => {
+  test("the number of sliding-window layers is read from it", () => {
     const { attention_bias: _, mlp_bias: __, ...common } = llama();
     const qwen = { ...common, model_type: "qwen2", sliding_window: 4096, max_window_layers: 24 };
     expect(shapeOf("own", qwen, "c").window).toBeUndefined();
@@ -168,7 +168,7 @@ describe("a config.json", () => {
   });
 });
 
-/** That of Llama-3.1-8B. */
+/** The config.json of Llama-3.1-8B. */
 function llama() {
   return {
     architectures: ["LlamaForCausalLM"],
@@ -198,7 +198,7 @@ function llama() {
   };
 }
 
-/** That of DeepSeek-V3. */
+/** The config.json of DeepSeek-V3. */
 const deepseekV3 = {
   architectures: ["DeepseekV3ForCausalLM"],
   attention_bias: false,
@@ -250,7 +250,7 @@ const deepseekV3 = {
   vocab_size: 129_280,
 };
 
-/** That of Qwen3-30B-A3B. */
+/** The config.json of Qwen3-30B-A3B. */
 const qwen3Moe = {
   architectures: ["Qwen3MoeForCausalLM"],
   attention_bias: false,

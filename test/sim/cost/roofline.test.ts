@@ -6,7 +6,7 @@ import { type Hardware, hardwareNamed, hardwareNames } from "../../../sim/cost/h
 import { modelNamed, modelNames } from "../../../sim/cost/models.ts";
 import { type Efficiency, Roofline, type RooflineOptions } from "../../../sim/cost/roofline.ts";
 
-/** An engine that gets all that the data sheet says. */
+/** An engine that reaches the peak rates of the data sheet. */
 const ideal: Efficiency = {
   memory: 1,
   matrices: 1,
@@ -24,7 +24,7 @@ function rooflineOf({ model = "llama-3.1-8b", gpu = "h200", hardware, ...own }: 
   return new Roofline({ shape: modelNamed(model), blockTokens: 16, ...own, hardware: device });
 }
 
-/** Answers of so many sequences, each of which reads `context` tokens. */
+/** The load of decodes of so many sequences, each of which reads `context` tokens. */
 function decoding(sequences: number, context: number, windowTokens = context): StepLoad {
   return {
     ...noLoad(),
@@ -34,7 +34,7 @@ function decoding(sequences: number, context: number, windowTokens = context): S
   };
 }
 
-/** Prompts of so many tokens, of which `from` are cached. */
+/** The load of prefills of so many tokens each, after `from` cached ones. */
 function prompts(sequences: number, tokens: number, from = 0): StepLoad {
   const pairs = tokens * from + (tokens * (tokens + 1)) / 2;
   return {
@@ -45,23 +45,23 @@ function prompts(sequences: number, tokens: number, from = 0): StepLoad {
   };
 }
 
-describe("worked by hand, at what the data sheet says", () => {
-  test("one answer reads all weights but the table of embeddings, and its keys and values", () => {
-    // Llama-3.1-8B: 8,030,261,248 − 128,256 · 4096 parameters of two bytes, 131,072 bytes a token; H200: 4.8 TB/s.
+describe("worked by hand, at the peak rates of the data sheet", () => {
+  test("one decode reads all weights but the embeddings, and its KV", () => {
+    // Llama-3.1-8B: 8,030,261,248 − 128,256 · 4096 parameters of two bytes, 131,072 bytes per token; H200: 4.8 TB/s.
     const ns = (2 * (8_030_261_248 - 525_336_576) + 1000 * 131_072) / 4800;
-    // What is moved between matrices, and the logits, come to a twentieth of a percent.
+    // Elementwise kernels and logits are a twentieth of a percent.
     expect(rooflineOf({ efficiency: ideal }).stepNs(decoding(1, 1000)) / ns).toBeCloseTo(1, 2);
   });
 
-  test("128 answers with 1,500 tokens each read the weights once, and 25 GB of keys and values", () => {
+  test("128 decodes of 1,500 tokens each read the weights once, and 25 GB of KV", () => {
     const ns = (2 * (8_030_261_248 - 525_336_576) + 128 * 1500 * 131_072) / 4800;
     const found = rooflineOf({ efficiency: ideal }).stepNs(decoding(128, 1500));
-    // Besides: logits, 197 MB in float32 and bfloat16, and 6 MB a token between matrices.
+    // In addition: logits, 197 MB in float32 and bfloat16, and 6 MB per token of elementwise kernels.
     const besides = (128 * (128_256 * 12 + 2 * 32 * (8 * 4096 + 4 * 4096 + 3 * 2048 + 3 * 14_336))) / 4800;
     expect(found).toBe(Math.round(ns + besides));
   });
 
-  test("a prompt of 2,048 tokens takes its multiplications: two for each parameter and token, four a pair and head", () => {
+  test("prefill of 2,048 tokens takes the time of its arithmetic: two operations per parameter and token, four per pair and head", () => {
     const matrices = (2 * 6_979_588_096 * 2048) / 989_500;
     const attention = (4 * 32 * 128 * 32 * ((2048 * 2049) / 2)) / 989_500;
     const logits = (2 * 525_336_576) / 4800;
@@ -70,20 +70,20 @@ describe("worked by hand, at what the data sheet says", () => {
     expect(found).toBe(Math.round(matrices + attention + logits + besides));
   });
 
-  test("DeepSeek-V3: one token reads 8 of 256 experts, and all of what MLA stores on each device", () => {
+  test("DeepSeek-V3: one token reads 8 of 256 experts, and the whole latent vector of MLA on each device", () => {
     const efficiency = { ...ideal };
     const alone = rooflineOf({ model: "deepseek-v3", efficiency, tensorParallel: 8 });
     const more = alone.stepNs(decoding(1, 101_000)) - alone.stepNs(decoding(1, 1000));
-    // 70,272 bytes a token from memory; its arithmetic, 16 of 128 heads with 576 + 512 numbers, takes less.
+    // 70,272 bytes per token from memory; its arithmetic, 16 of 128 heads with 576 + 512 numbers, takes less.
     expect(more / ((100_000 * 70_272) / 4800)).toBeCloseTo(1, 3);
     const weights = (number: number) => alone.stepNs(decoding(number, 1));
     const expert = 3 * 7168 * 2048;
     const second = 8 * (1 - 8 / 256);
-    // A second token reaches 8 experts more, but for those that the first one has reached.
+    // A second token uses 8 more experts, except for those that the first one uses.
     expect((weights(2) - weights(1)) / ((58 * second * expert) / 8 / 4800)).toBeCloseTo(1, 1);
   });
 
-  test("copies move a block from and to the device's memory, swaps go over the link to the host", () => {
+  test("copies read and write a block in the device's memory, swaps use the link to the host", () => {
     const cost = rooflineOf({ efficiency: ideal });
     const load = decoding(1, 100);
     const base = cost.stepNs(load);
@@ -91,7 +91,7 @@ describe("worked by hand, at what the data sheet says", () => {
     expect(cost.stepNs({ ...load, swappedTokens: 100 }) - base).toBeCloseTo((100 * 131_072) / 64, -1);
   });
 
-  test("a window is all that its layers read", () => {
+  test("sliding-window layers read only their window", () => {
     const cost = rooflineOf({ model: "mistral-7b-v0.1", efficiency: ideal });
     expect(cost.windowTokens).toBe(4096);
     const [inside, outside] = [4096, 30_000].map((context) => cost.stepNs(decoding(1, context, 4096)));
@@ -100,20 +100,20 @@ describe("worked by hand, at what the data sheet says", () => {
 });
 
 describe("limits", () => {
-  test("what does not overlap adds up", () => {
+  test("durations that do not overlap add up", () => {
     const load = decoding(128, 1);
     const [none, all] = [0, 1].map((overlap) => rooflineOf({ efficiency: { ...ideal, overlap } }).stepNs(load));
     const arithmetic = (128 * 2 * (8_030_261_248 - 525_336_576)) / 989_500;
     expect((none - all) / arithmetic).toBeCloseTo(1, 3);
   });
 
-  test("a step that computes nothing takes what every step takes, and no time at all is a nanosecond", () => {
+  test("a step that computes nothing takes the overhead of a step, at least a nanosecond", () => {
     const nothing = { ...noLoad(), sequences: 1 };
     expect(rooflineOf({ efficiency: { ...ideal, stepUs: 7 } }).stepNs(nothing)).toBe(7000);
     expect(rooflineOf({ efficiency: ideal }).stepNs(nothing)).toBe(1);
   });
 
-  test("answers beside prompts read keys and values no faster, and slower where a tile holds one of them", () => {
+  test("decodes beside prefill read KV no faster, and slower if each has a tile of its own", () => {
     const [alone, beside] = [decoding(100, 2000), { ...prompts(1, 1), ...decoding(100, 2000), prefillTokens: 1 }];
     const slowdown = (gpu: string) => rooflineOf({ gpu }).stepNs(beside) / rooflineOf({ gpu }).stepNs(alone);
     expect(slowdown("rtx-pro-6000")).toBeGreaterThan(1.1);
@@ -121,7 +121,7 @@ describe("limits", () => {
     expect(slowdown("h200")).toBeLessThan(1.1);
   });
 
-  test("eight devices are faster than one, but not eight times", () => {
+  test("eight devices are faster than one, but less than eight times", () => {
     for (const load of [decoding(64, 1000), prompts(1, 2048)]) {
       const [one, eight] = [1, 8].map((tensorParallel) =>
         rooflineOf({ model: "llama-3.1-70b", tensorParallel }).stepNs(load),
@@ -159,7 +159,7 @@ describe("laws", () => {
     tensorParallel: fc.constantFrom(1, 2, 4, 8),
   });
 
-  test("more of anything is never faster, in whole nanoseconds from 1", () => {
+  test("a larger load is never faster, in whole nanoseconds from 1", () => {
     fc.assert(
       fc.property(
         anything,
@@ -193,7 +193,7 @@ describe("laws", () => {
     );
   });
 
-  test("asking twice gives the same", () => {
+  test("the same load has the same duration twice", () => {
     fc.assert(
       fc.property(anything, counts, (options, some) => {
         const cost = rooflineOf(options);
@@ -205,13 +205,13 @@ describe("laws", () => {
 });
 
 describe("hardware", () => {
-  test("is known by usual names, in any case", () => {
+  test("is found by common names, in any case", () => {
     expect(hardwareNamed("H200").name).toBe("h200");
     expect(hardwareNamed("RTXPRO6000").name).toBe("rtx-pro-6000");
     expect(hardwareNamed("a100").name).toBe("a100-80gb");
   });
 
-  test("another name is an error that names a near one, or all", () => {
+  test("an unknown name is an error that names a similar one, or all", () => {
     expect(() => hardwareNamed("h201")).toThrow('no GPU "h201": did you mean "h200"?');
     expect(() => hardwareNamed("tpu-v5e")).toThrow(/^no GPU "tpu-v5e": expected one of a100-40gb, a100-80gb, h100, /);
   });
