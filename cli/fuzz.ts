@@ -3,9 +3,9 @@ import { counted } from "../core/counted.ts";
 import { InputError } from "../core/errors.ts";
 import { breathe } from "../lab/control.ts";
 import { type Beaten, searchBeaten, traceOf } from "../lab/fuzz/beat.ts";
-import { books } from "../lab/fuzz/books.ts";
 import { caching } from "../lab/fuzz/caching.ts";
 import { Engines } from "../lab/fuzz/engines.ts";
+import { eventLog } from "../lab/fuzz/event-log.ts";
 import { fastForward } from "../lab/fuzz/fast-forward.ts";
 import { indexes } from "../lab/fuzz/indexes.ts";
 import { type FuzzKind, type KindName, kindNames } from "../lab/fuzz/kinds.ts";
@@ -108,7 +108,7 @@ const turn = 100;
 async function fuzz(options: FuzzOptions, command: Command): Promise<void> {
   if (options.beat) return await beat(options.beat, options, command);
   const engines = new Engines();
-  const kinds = [simEngine(engines), caching(engines), fastForward, indexes, books];
+  const kinds = [simEngine(engines), caching(engines), fastForward, indexes, eventLog];
   const progress = new Progress();
   const watch = new Watch(options);
   try {

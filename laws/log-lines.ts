@@ -1,4 +1,4 @@
-import type { EventLog } from "../core/log/events.ts";
+import type { EventLog } from "../core/log/event-log.ts";
 
 /** Every event as a line, in order. */
 export function linesOf(log: EventLog): string[] {

@@ -1,6 +1,7 @@
 import type { KvCache } from "../core/cache/kv-cache.ts";
 import { BlockState, blockStateNames } from "../core/cache/pool.ts";
-import { EventKind, type EventLog } from "../core/log/events.ts";
+import type { EventLog } from "../core/log/event-log.ts";
+import { EventKind } from "../core/log/events.ts";
 import { conservation } from "./contract-laws.ts";
 import { require } from "./law.ts";
 

@@ -2,7 +2,7 @@ import { isDeepStrictEqual } from "node:util";
 import { audit } from "../core/cache/audit.ts";
 import type { KvCache } from "../core/cache/kv-cache.ts";
 import { Request, type Sequence } from "../core/cache/request.ts";
-import { EventLog } from "../core/log/events.ts";
+import { EventLog } from "../core/log/event-log.ts";
 import type { Scheduler, SchedulerContext, SequenceView } from "../core/plugins/index.ts";
 import { blockKeysFor, type CacheConfig, createCache } from "../core/replica/compose.ts";
 import { Replica } from "../core/replica/replica.ts";

@@ -1,7 +1,8 @@
 import type { KvCache } from "../../core/cache/kv-cache.ts";
 import { evict } from "../../core/cache/operations.ts";
 import { Request, Sequence } from "../../core/cache/request.ts";
-import { EventKind, EventLog } from "../../core/log/events.ts";
+import { EventLog } from "../../core/log/event-log.ts";
+import { EventKind } from "../../core/log/events.ts";
 import type { AllocatorPlugin, BlockId, EvictionPlugin, IndexPlugin } from "../../core/plugins/index.ts";
 import type { RuleName, RuleValue } from "../../core/plugins/rules.ts";
 import { blockKeysFor, createCache } from "../../core/replica/compose.ts";

@@ -1,5 +1,5 @@
 import { assert } from "../errors.ts";
-import { EventKind, type EventLog } from "../log/events.ts";
+import type { EventLog } from "../log/event-log.ts";
 import type { BlockId, PrefixIndex } from "../plugins/index.ts";
 import { own, reference, release } from "./block-loops.ts";
 import type { CacheEntries } from "./cache-entries.ts";
@@ -118,7 +118,7 @@ export class BlockRefs {
     const target = sequence.table[i];
     this.#counters.copiedBlocks++;
     this.copies.push({ source, target });
-    this.#log?.add(EventKind.copy, this.#entries.now, sequence.request.id, target, source, i);
+    this.#log?.copy(this.#entries.now, sequence.request.id, target, source, i);
   }
 
   /** The block that was to begin with a copy is not the sequence's any more. */
@@ -168,12 +168,12 @@ export class BlockRefs {
     this.#entries.free(blocks, from, to);
     if (this.#log === undefined) return;
     const { now, request } = this.#entries;
-    for (let i = from; i < to; i++) this.#log.add(EventKind.release, now, request.id, blocks[i], -1, 0);
+    for (let i = from; i < to; i++) this.#log.release(now, request.id, blocks[i], false);
   }
 
   #logReleases(blocks: Int32Array, count: number, log: EventLog): void {
     const { now, request } = this.#entries;
-    for (let i = 0; i < count; i++) log.add(EventKind.release, now, request.id, blocks[i], -1, 1);
+    for (let i = 0; i < count; i++) log.release(now, request.id, blocks[i], true);
   }
 
   #listOf(count: number): Int32Array {

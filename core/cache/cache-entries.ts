@@ -1,6 +1,6 @@
 import { PolicyError } from "../errors.ts";
 import { grown } from "../grown.ts";
-import { EventKind, type EventLog } from "../log/events.ts";
+import type { EventLog } from "../log/event-log.ts";
 import { EntryColumns } from "../plugins/entry-columns.ts";
 import type {
   Allocator,
@@ -166,7 +166,7 @@ export class CacheEntries implements IndexHost {
   }
 
   evicted(blocks: Int32Array, count: number): void {
-    if (this.#log !== undefined) for (let i = 0; i < count; i++) this.#logGone(EventKind.evict, blocks[i]);
+    if (this.#log !== undefined) for (let i = 0; i < count; i++) this.#logEviction(blocks[i], this.#log);
     this.#counters.evictedBlocks += count;
     const taken = Math.min(count, this.#to - this.#at) | 0;
     const wrong = handOver(blocks, taken, this.#table, this.#at, this.pool.words);
@@ -188,7 +188,10 @@ export class CacheEntries implements IndexHost {
   }
 
   forgotten(block: BlockId): void {
-    this.#logGone(EventKind.drop, block);
+    if (this.#log !== undefined) {
+      const { key, end } = this.#books!;
+      this.#log.drop(this.now, this.request.id, block, key[block], end[block]);
+    }
     const { pool } = this;
     if (pool.refCountOf(block) > 0) pool.move(block, published, computing);
     else this.#passOn(block);
@@ -316,10 +319,9 @@ export class CacheEntries implements IndexHost {
     this.#index.evict(victim, wantedBlocks);
   }
 
-  #logGone(kind: number, block: BlockId): void {
-    if (this.#log === undefined) return;
+  #logEviction(block: BlockId, log: EventLog): void {
     const { key, end } = this.#books!;
-    this.#log.add(kind, this.now, this.request.id, block, key[block], end[block]);
+    log.evict(this.now, this.request.id, block, key[block], end[block]);
   }
 
   refuseVictim(victim: EntryId | undefined): never {

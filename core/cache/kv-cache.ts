@@ -1,5 +1,5 @@
 import { assert, InvariantError } from "../errors.ts";
-import { EventKind, type EventLog } from "../log/events.ts";
+import type { EventLog } from "../log/event-log.ts";
 import type { Allocator, BlockId, EvictionPolicy, Fragmentation, PrefixIndex, RequestView } from "../plugins/index.ts";
 import type { Rules } from "../plugins/rules.ts";
 import type { Nanos } from "../trace/trace.ts";
@@ -237,7 +237,7 @@ export class KvCache {
   /** The request is done: what the rules allow is published, everything is let go. */
   finish(sequence: Sequence, now: Nanos): void {
     this.#publish(sequence, this.#publication.blocksAtEnd(sequence), now);
-    this.log?.add(EventKind.finish, now, sequence.request.id, -1, sequence.generatedTokens, -1);
+    this.log?.finish(now, sequence.request.id, sequence.generatedTokens);
     this.#release(sequence, now);
   }
 
@@ -276,7 +276,7 @@ export class KvCache {
   preempt(sequence: Sequence, now: Nanos): void {
     assert(!sequence.inStep, "a sequence is preempted inside a step");
     if (this.rules.publish === "finish") this.#publish(sequence, this.#publication.blocksDone(sequence), now);
-    this.log?.add(EventKind.preempt, now, sequence.request.id, -1, -1, -1);
+    this.log?.preempt(now, sequence.request.id);
     this.#release(sequence, now);
     sequence.computedTokens = sequence.cachedTokens = sequence.cachedBlocks = sequence.publishedBlocks = 0;
     sequence.preemptions++;
@@ -289,7 +289,7 @@ export class KvCache {
     counters.refusedRequests++;
     this.begin(sequence, now);
     if (sequence.counted) {
-      this.log?.add(EventKind.refuse, now, sequence.request.id, -1, -1, -1);
+      this.log?.refuse(now, sequence.request.id);
       this.#release(sequence, now);
       return;
     }
@@ -299,7 +299,7 @@ export class KvCache {
     counters.fullLookupBlocks += Math.floor(sequence.request.inputTokens / this.blockTokens);
     counters.lookupTokens += sequence.request.inputTokens;
     counters.refusedTokens += sequence.request.inputTokens;
-    this.log?.add(EventKind.refuse, now, sequence.request.id, -1, -1, -1);
+    this.log?.refuse(now, sequence.request.id);
   }
 
   /** An operation begins, for this request or an operator. */
@@ -360,7 +360,7 @@ export class KvCache {
     const { table, request, adoptedEnd } = sequence;
     for (let i = from; i < to; i++) {
       const adopted = i < adoptedEnd && this.pool.stateOf(table[i]) === published;
-      if (!adopted) log.add(EventKind.allocate, this.entries.now, request.id, table[i], -1, i);
+      if (!adopted) log.allocate(this.entries.now, request.id, table[i], i);
     }
   }
 
@@ -375,7 +375,7 @@ export class KvCache {
   #steal(sequence: Sequence, block: BlockId): void {
     const at = sequence.blockCount++;
     sequence.table[at] = block;
-    this.log?.add(EventKind.adopt, this.entries.now, sequence.request.id, block, -1, at);
+    this.log?.adopt(this.entries.now, sequence.request.id, block, -1, at);
     this.refs.reference(block);
     this.index.forget(block);
     if (at < sequence.request.knownBlocks) this.lookup.history?.computing(sequence.request, at, at + 1);

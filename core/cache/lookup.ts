@@ -1,4 +1,4 @@
-import { EventKind, type EventLog } from "../log/events.ts";
+import type { EventLog } from "../log/event-log.ts";
 import { Miss } from "../log/miss-reasons.ts";
 import type { BlockId, Match, PartMatch, PrefixIndex } from "../plugins/index.ts";
 import type { Rules } from "../plugins/rules.ts";
@@ -350,13 +350,13 @@ export class Lookup {
   log(sequence: Sequence, log: EventLog, now: Nanos): void {
     const { request, table } = sequence;
     const { hitBlocks, hitTokens, adoptedEnd } = this;
-    log.add(EventKind.admit, now, request.id, -1, hitTokens, hitBlocks);
+    log.admit(now, request.id, hitTokens, hitBlocks);
     const blocks = this.#knownBlocks(sequence);
     for (let i = 0; i < blocks; i++) {
       const key = request.keys[request.keyStart + i];
-      if (i < hitBlocks) log.add(EventKind.hit, now, request.id, table[i], key, i);
-      else if (i < adoptedEnd && table[i] >= 0) log.add(EventKind.adopt, now, request.id, table[i], key, i);
-      else log.add(EventKind.miss, now, request.id, -1, key, this.#reasons![i]);
+      if (i < hitBlocks) log.hit(now, request.id, table[i], key, i);
+      else if (i < adoptedEnd && table[i] >= 0) log.adopt(now, request.id, table[i], key, i);
+      else log.miss(now, request.id, key, this.#reasons![i]);
     }
   }
 }

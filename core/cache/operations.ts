@@ -1,4 +1,3 @@
-import { EventKind } from "../log/events.ts";
 import type { BlockId } from "../plugins/index.ts";
 import type { Nanos } from "../trace/trace.ts";
 import type { KvCache } from "./kv-cache.ts";
@@ -24,7 +23,7 @@ export function evict(cache: KvCache, blocks: number, now: Nanos): number {
 export function reset(cache: KvCache, now: Nanos): boolean {
   if (cache.pool.words.some((_, block) => cache.pool.refCountOf(block) > 0)) return false;
   cache.begin(undefined, now);
-  cache.log?.add(EventKind.clear, now, -1, -1, cache.index.blockCount, -1);
+  cache.log?.clear(now, cache.index.blockCount);
   if (cache.totalBlocks === undefined) forgetAll(cache);
   else cache.entries.clear();
   return true;
@@ -58,7 +57,7 @@ export function pin(cache: KvCache, prefix: Sequence, now: Nanos): PinResult {
   cache.pins.add(prefix);
   for (const block of path) pinned.set(block, (pinned.get(block) ?? 0) + 1);
   path.forEach((block, i) => {
-    cache.log?.add(EventKind.pin, now, prefix.request.id, block, prefix.request.keys[prefix.request.keyStart + i], i);
+    cache.log?.pin(now, prefix.request.id, block, prefix.request.keys[prefix.request.keyStart + i], i);
   });
   return "pinned";
 }
@@ -73,7 +72,7 @@ export function unpin(cache: KvCache, prefix: Sequence, now: Nanos): boolean {
     else pinned.set(block, times);
   }
   cache.begin(prefix, now);
-  cache.log?.add(EventKind.unpin, now, prefix.request.id, -1, -1, -1);
+  cache.log?.unpin(now, prefix.request.id);
   cache.refs.release(prefix);
   cache.entries.keepLimits();
   return true;

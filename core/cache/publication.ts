@@ -1,4 +1,4 @@
-import { EventKind, type EventLog } from "../log/events.ts";
+import type { EventLog } from "../log/event-log.ts";
 import { blockEnd } from "../plugins/entry-columns.ts";
 import type { BlockId, Insertion, PrefixIndex } from "../plugins/index.ts";
 import type { Nanos } from "../trace/trace.ts";
@@ -124,7 +124,7 @@ export class Publication {
       const { request } = sequence;
       const key = request.keys[request.keyStart + i];
       this.#entries.stored(mine, key, blockEnd(this.#insertion, i, this.#blockTokens));
-      this.#log.add(EventKind.publish, now, request.id, mine, key, i);
+      this.#log.publish(now, request.id, mine, key, i);
     }
   }
 
@@ -132,7 +132,7 @@ export class Publication {
   #giveWay(sequence: Sequence, i: number, other: BlockId): void {
     const mine = sequence.table[i];
     if (i === sequence.copiedAt) this.#holdings.withdrawCopy(sequence, mine);
-    this.#log?.add(EventKind.duplicate, this.#entries.now, sequence.request.id, mine, other, i);
+    this.#log?.duplicate(this.#entries.now, sequence.request.id, mine, other, i);
     this.#holdings.reference(other);
     sequence.table[i] = other;
     sequence.shareAt(i);

@@ -1,78 +1,78 @@
 import { counted } from "../counted.ts";
-import type { EventName } from "./events.ts";
-import { missReasons } from "./miss-reasons.ts";
+import type { LogEvent } from "./events.ts";
 
-/** One event of a log. What it says nothing about is −1. */
-export interface LoggedEvent {
-  readonly name: EventName;
-  readonly request: number;
-  readonly block: number;
-  readonly key: number;
-  readonly value: number;
-  /** If its block was cached just before it: by which request, and which one used it last. */
-  readonly cachedBy?: number | undefined;
-  readonly usedBy?: number | undefined;
+/** The requests that published a cached block and that last used it. */
+export interface BlockUsers {
+  readonly cachedBy: number;
+  readonly usedBy: number;
 }
 
-/** What a log alone does not say. */
+/** An event with the users of its block, if the block was cached just before the event. */
+export interface LoggedEvent {
+  readonly event: LogEvent;
+  readonly users: BlockUsers | undefined;
+}
+
+/** Names that a log alone does not have. */
 export interface EventNames {
-  /** Of a content that is missed, evicted, forgotten or kept; such as "content 17". */
+  /** A content id, such as "content 17". */
   content(content: number): string;
-  /** How many of a request's blocks are looked up when it is admitted; such as "3 prompt blocks". */
+  /** The number of blocks of a request that are looked up at its admission, such as "3 prompt blocks". */
   blocks(request: number): string;
 }
 
-/** An event as a sentence about its request. */
-export function sentenceOf(event: LoggedEvent, names: EventNames): string {
-  if (event.name === "step") return `a step ${actOf(event, names)}`;
-  return `${event.request < 0 ? "an operator" : `request ${event.request}`} ${actOf(event, names)}`;
+/** An event as a sentence whose subject is its request, a step or an operator. */
+export function sentenceOf(logged: LoggedEvent, names: EventNames): string {
+  const { name, request } = logged.event;
+  const subject = name === "step" ? "a step" : request < 0 ? "an operator" : `request ${request}`;
+  return `${subject} ${predicateOf(logged, names)}`;
 }
 
-/** What the event's request does. */
-export function actOf({ name, request, block, key, value, cachedBy, usedBy }: LoggedEvent, names: EventNames): string {
-  const past =
-    (cachedBy === undefined ? "" : `, cached by request ${cachedBy}`) +
-    (usedBy === undefined ? "" : `, last used by request ${usedBy}`);
-  switch (name) {
+/** The sentence without its subject. */
+function predicateOf({ event, users }: LoggedEvent, names: EventNames): string {
+  const past = users === undefined ? "" : `, cached by request ${users.cachedBy}, last used by request ${users.usedBy}`;
+  switch (event.name) {
     case "admit":
-      return `is admitted with ${value} of its ${names.blocks(request)} cached (${counted(key, "token")})`;
+      return `is admitted with ${event.hitBlocks} of its ${names.blocks(event.request)} cached (${counted(event.hitTokens, "token")})`;
     case "hit":
-      return `finds its block ${value}, content ${key}${past}; cache block ${block}`;
+      return `references its block ${event.place}, content ${event.content}${past}; physical block ${event.block}`;
     case "adopt":
-      return `takes its block ${value} from behind a hole, content ${key}${past}, to compute it again in place; cache block ${block}`;
+      return event.content < 0
+        ? `reuses physical block ${event.block} in place as its block ${event.place}${past}`
+        : `adopts its block ${event.place} past a hole, content ${event.content}${past}, and recomputes it in place; physical block ${event.block}`;
     case "miss":
-      return `misses ${names.content(key)}: ${missReasons[value]}`;
+      return `misses ${names.content(event.content)}: ${event.missReason}`;
     case "evict":
-      return `evicts ${names.content(key)}${past}; cache block ${block}`;
+      return `evicts ${names.content(event.content)}${past}; physical block ${event.block}`;
     case "drop":
-      return `makes the index forget ${names.content(key)}${past}; cache block ${block}`;
+      return `drops ${names.content(event.content)} from the index${past}; physical block ${event.block}`;
     case "allocate":
-      return `gets cache block ${block} for its block ${value}`;
+      return `is allocated physical block ${event.block} for its block ${event.place}`;
     case "copy":
-      return `gets cache block ${block}, a copy of cache block ${key}, for its block ${value}`;
+      return `is allocated physical block ${event.block}, a copy of physical block ${event.sourceBlock}, for its block ${event.place}`;
     case "step":
-      return `computes ${counted(value, "token")} of ${counted(key, "request")}`;
+      return `computes ${counted(event.tokens, "token")} of ${counted(event.requests, "request")}`;
     case "publish":
-      return `caches its block ${value}, content ${key}; cache block ${block}`;
+      return `publishes its block ${event.place}, content ${event.content}; physical block ${event.block}`;
     case "duplicate":
-      return `gives cache block ${block} up for cache block ${key}, which has the same content, as its block ${value}`;
+      return `replaces physical block ${event.block} by physical block ${event.keptBlock}, which has the same content, as its block ${event.place}`;
     case "release":
-      return `lets cache block ${block} go, which ${value === 1 ? "stays cached" : "is free then"}`;
+      return `releases physical block ${event.block}, which ${event.keptCached ? "stays cached" : "becomes free"}`;
     case "finish":
-      return `ends after ${counted(key, "generated token")}`;
+      return `finishes after ${counted(event.outputTokens, "output token")}`;
     case "refuse":
-      return "is refused: it needs more blocks than there are";
+      return "is refused: it needs more blocks than the cache has";
     case "preempt":
-      return "goes back to the queue";
+      return "is preempted and returns to the waiting queue";
     case "clear":
-      return `empties the cache of ${counted(key, "block")}`;
+      return `resets the cache of ${counted(event.blocks, "block")}`;
     case "pin":
-      return `keeps ${names.content(key)}; cache block ${block}`;
+      return `pins ${names.content(event.content)}; physical block ${event.block}`;
     case "unpin":
-      return "lets what it kept go";
+      return "unpins a prefix";
     case "swapOut":
-      return `has its ${counted(key, "token")} moved to the host, ${counted(value, "block")}`;
+      return `is swapped out to host memory: ${counted(event.tokens, "token")}, ${counted(event.blocks, "block")}`;
     case "swapIn":
-      return `has ${counted(key, "token")} moved back from the host, ${counted(value, "block")}`;
+      return `is swapped in from host memory: ${counted(event.tokens, "token")}, ${counted(event.blocks, "block")}`;
   }
 }

@@ -1,113 +1,101 @@
-import { grown } from "../grown.ts";
 import type { Nanos } from "../trace/trace.ts";
+import type { MissReason } from "./miss-reasons.ts";
 
-/** What can happen, in the order in which it happens to a request. */
+/** Codes of the kinds of events in a log's column `kind`; about the order in which a request causes them. */
 export const EventKind = {
-  /** key = hit tokens, value = blocks that it holds from the cache. */
   admit: 0,
-  /** A block of the matched prefix is used; value = its place in the prompt. */
   hit: 1,
-  /** A resident block past a hole is held, to be computed again in place. */
   adopt: 2,
-  /** A prompt block has to be computed; value = MissReason. */
   miss: 3,
-  /** An entry goes; block = the entry, value = its end in tokens. */
   evict: 4,
-  /** block = the new block, value = its place in the request. */
   allocate: 5,
-  /** Copy-on-write; block = target, key = source block. */
   copy: 6,
-  /** A step of the model; key = sequences in it, value = tokens computed. */
   step: 7,
-  /** block can be found from now on. */
   publish: 8,
-  /** Equal content was there: block gives way to key (a block). */
   duplicate: 9,
-  /** Its last holder let the block go; value = 1 if it stays cached. */
   release: 10,
-  /** key = generated tokens. */
   finish: 11,
-  /** Given up: it can never fit. */
   refuse: 12,
-  /** Back to the queue. */
   preempt: 13,
-  /** The index forgot an entry that was not a victim. */
   drop: 14,
-  /** An operator empties the cache; key = blocks that were cached, and whose `evict` or `drop` follow. */
   clear: 15,
-  /** An operator keeps a cached block; key = its content, value = its place in the prefix. */
   pin: 16,
-  /** All of what was pinned as this request is let go. */
   unpin: 17,
-  /** A preempted request's contents go to the host; key = tokens, value = blocks. */
   swapOut: 18,
-  /** They come back, as far as they are not cached; key = tokens, value = blocks. */
   swapIn: 19,
 } as const;
 export type EventName = keyof typeof EventKind;
 export const eventNames = Object.keys(EventKind) as EventName[];
 
-/**
- * Everything that was decided, in order, as columns: the source of the golden tests, of the proof that two targets
- * decide alike, and of the dashboard's time travel. Unused fields are −1.
- */
-export class EventLog {
-  count = 0;
-  /** Events that came before the first one that is kept. */
-  dropped = 0;
-  #kind = new Uint8Array(1 << 12);
-  #timeNs = new Float64Array(1 << 12);
-  #request = new Int32Array(1 << 12);
-  #block = new Int32Array(1 << 12);
-  #key = new Float64Array(1 << 12);
-  #value = new Int32Array(1 << 12);
-
-  add(kind: number, timeNs: Nanos, request: number, block: number, key: number, value: number): void {
-    const at = this.count++;
-    if (at === this.#kind.length) this.#grow();
-    this.#kind[at] = kind;
-    this.#timeNs[at] = timeNs;
-    this.#request[at] = request;
-    this.#block[at] = block;
-    this.#key[at] = key;
-    this.#value[at] = value;
-  }
-
-  /** Forgets all but the last `count` events: for readers that keep up with a long run. */
-  keepLast(count: number): void {
-    const from = Math.max(0, this.count - count);
-    if (from === 0) return;
-    for (const column of Object.values(this.columns())) column.copyWithin(0, from);
-    this.count -= from;
-    this.dropped += from;
-  }
-
-  /** The columns up to now; views, not copies. */
-  columns() {
-    const n = this.count;
-    return {
-      kind: this.#kind.subarray(0, n),
-      timeNs: this.#timeNs.subarray(0, n),
-      request: this.#request.subarray(0, n),
-      block: this.#block.subarray(0, n),
-      key: this.#key.subarray(0, n),
-      value: this.#value.subarray(0, n),
-    };
-  }
-
-  /** One event as a line, for messages and golden files. */
-  line(at: number): string {
-    const fields = [this.#request[at], this.#block[at], this.#key[at], this.#value[at]];
-    return `${this.#timeNs[at]} ${eventNames[this.#kind[at]]} ${fields.join(" ")}`;
-  }
-
-  #grow(): void {
-    const length = this.#kind.length * 2;
-    this.#kind = grown(this.#kind, length);
-    this.#timeNs = grown(this.#timeNs, length);
-    this.#request = grown(this.#request, length);
-    this.#block = grown(this.#block, length);
-    this.#key = grown(this.#key, length);
-    this.#value = grown(this.#value, length);
-  }
+interface EventBase<Name extends EventName> {
+  readonly name: Name;
+  /** Index in the log. */
+  readonly at: number;
+  readonly timeNs: Nanos;
+  /** Request id; −1: none, or an operator; below −1: an operator's pinned prefix. */
+  readonly request: number;
+  /** Physical block; −1: none. */
+  readonly block: number;
 }
+type Event<Name extends EventName, Fields = unknown> = EventBase<Name> & Readonly<Fields>;
+
+/**
+ * One event, by its name. A `content` is a content id (−1: none), a `place` an index in the request's block table, an
+ * `endToken` the number of prompt tokens up to the end of a block.
+ */
+export type LogEvent =
+  /** The request becomes a running sequence with a cached prefix. */
+  | Event<"admit", { hitTokens: number; hitBlocks: number }>
+  /** A block of the matched prefix is referenced. */
+  | Event<"hit", { content: number; place: number }>
+  /**
+   * A cached block past a hole is referenced and recomputed in place. Without content: an unreferenced block becomes the
+   * request's private block, together with the tokens in it that match.
+   */
+  | Event<"adopt", { content: number; place: number }>
+  /** A prompt block is not used from the cache. */
+  | Event<"miss", { content: number; missReason: MissReason }>
+  /** A block leaves the index because its space is needed. */
+  | Event<"evict", { content: number; endToken: number }>
+  /** A free block becomes a private block of the request. */
+  | Event<"allocate", { place: number }>
+  /** Copy-on-write: `block` becomes a copy of the source block. */
+  | Event<"copy", { sourceBlock: number; place: number }>
+  /** The model has run one step. */
+  | Event<"step", { requests: number; tokens: number }>
+  /** A private block enters the index. */
+  | Event<"publish", { content: number; place: number }>
+  /** The request uses the cached block `keptBlock` with the same content instead of its private block. */
+  | Event<"duplicate", { keptBlock: number; place: number }>
+  /** The reference count of a block is 0: it is idle if it stays cached, otherwise free. */
+  | Event<"release", { keptCached: boolean }>
+  /** Every output token was generated. */
+  | Event<"finish", { outputTokens: number }>
+  /** The request can never fit and is not served. */
+  | Event<"refuse">
+  /** The running sequence returns to the waiting queue. */
+  | Event<"preempt">
+  /** A block leaves the index although no space is needed. */
+  | Event<"drop", { content: number; endToken: number }>
+  /** An operator resets the cache; an `evict` or `drop` follows for each of its cached blocks. */
+  | Event<"clear", { blocks: number }>
+  /** An operator pins a cached block. */
+  | Event<"pin", { content: number; place: number }>
+  /** All blocks of a pinned prefix are unpinned. */
+  | Event<"unpin">
+  /** The blocks of a preempted sequence are copied to host memory. */
+  | Event<"swapOut", { tokens: number; blocks: number }>
+  /** The tokens that are not cached are copied back to the device. */
+  | Event<"swapIn", { tokens: number; blocks: number }>;
+export type EventOf<Name extends EventName> = Extract<LogEvent, { readonly name: Name }>;
+
+/** Kinds of events without a physical block. */
+export type WithoutBlock =
+  | ("admit" | "miss" | "step" | "finish" | "refuse")
+  | ("preempt" | "clear" | "unpin" | "swapOut" | "swapIn");
+
+/**
+ * The default case of a reader's `switch` over an event's name: lists the kinds that the reader does not use. An event of
+ * any other kind that has no case is a compile error.
+ */
+export function ignore<Name extends EventName>(_event: EventOf<Name>): void {}

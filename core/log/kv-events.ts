@@ -1,83 +1,77 @@
 import { assert } from "../errors.ts";
-import { EventKind, type EventLog } from "./events.ts";
+import { CacheState } from "./cache-state.ts";
+import type { EventLog } from "./event-log.ts";
+import { type EventOf, ignore } from "./events.ts";
 
 /**
- * What a cache tells a router or an indexer outside: which content can be found in it from now on, and which no longer.
- * Contents are content ids, which stand for a block with all that precedes it; `parent` is the content just before the
- * first one, absent at the beginning of a prompt. The words are those of vLLM's and SGLang's KV events.
+ * A change of a cache's contents for an external router or indexer: contents that can be matched from now on, or no longer.
+ * Contents are content ids, which stand for a block and all tokens before it; `parent` is the content before the first
+ * one, absent at the beginning of a prompt. The names are those of vLLM's and SGLang's KV events.
  */
 export type KvEvent =
   | { readonly type: "stored"; readonly contents: number[]; readonly blocks: number[]; readonly parent?: number }
   | { readonly type: "removed"; readonly contents: number[]; readonly blocks: number[] }
   | { readonly type: "cleared"; readonly blocks: number };
 
-/** Reads KV events off an event log. Content that is stored twice is told twice, and removed twice. */
+/** Derives KV events from an event log. Content that is cached in two blocks is stored twice and removed twice. */
 export class KvEventReader {
   readonly #log: EventLog;
-  /** Events read, of all that there ever were. */
+  /** Events read so far, the log's dropped ones included. */
   #read = 0;
-  /** By block, what is in it. */
-  readonly #contentOf = new Map<number, number>();
-  /** By request that runs, the contents of its prompt and answer, as far as they are known. */
+  readonly #state = new CacheState();
+  /** By running request, the contents of its prompt and output that have been matched or published, by place. */
   readonly #paths = new Map<number, number[]>();
-  /** Of a cleared cache, blocks whose removal is told already. */
+  /** Blocks of a cleared cache whose `evict` or `drop` follows; the event `cleared` covers them. */
   #cleared = 0;
+  #events: KvEvent[] = [];
+  /** The request that published the blocks of the last event. */
+  #publisher = -1;
 
   constructor(log: EventLog) {
     this.#log = log;
   }
 
-  /** What has happened since the last call, in order. Blocks that one request stored in a row are one event. */
+  /** The events since the last call, in order. Consecutive blocks that one request publishes in a row are one event. */
   take(): KvEvent[] {
-    const { kind, request, block, key, value } = this.#log.columns();
-    const events: KvEvent[] = [];
-    /** Whose blocks the last event tells of. */
-    let teller = -1;
     const { dropped, count } = this.#log;
-    for (; this.#read < dropped + count; this.#read++) {
-      const at = this.#read - dropped;
-      assert(at >= 0, "events were dropped before they were read");
-      switch (kind[at]) {
-        case EventKind.hit:
-        case EventKind.adopt:
-          this.#pathOf(request[at])[value[at]] = key[at];
-          continue;
-        case EventKind.duplicate:
-          this.#pathOf(request[at])[value[at]] = this.#contentOf.get(key[at])!;
-          continue;
-        case EventKind.publish: {
-          const path = this.#pathOf(request[at]);
-          path[value[at]] = key[at];
-          this.#contentOf.set(block[at], key[at]);
-          const parent = value[at] === 0 ? undefined : path[value[at] - 1];
-          const last = events.at(-1);
-          if (last?.type === "stored" && teller === request[at] && last.contents.at(-1) === parent) {
-            last.contents.push(key[at]);
-            last.blocks.push(block[at]);
-          } else {
-            const stored = { type: "stored" as const, contents: [key[at]], blocks: [block[at]] };
-            events.push(parent === undefined ? stored : { ...stored, parent });
-          }
-          teller = request[at];
-          continue;
-        }
-        case EventKind.evict:
-        case EventKind.drop:
-          this.#contentOf.delete(block[at]);
+    assert(this.#read >= dropped, "events were dropped before they were read");
+    this.#events = [];
+    this.#publisher = -1;
+    for (const event of this.#log.events(this.#read - dropped, count)) {
+      switch (event.name) {
+        case "hit":
+        case "adopt":
+          this.#pathOf(event.request)[event.place] = event.content;
+          break;
+        case "duplicate":
+          this.#pathOf(event.request)[event.place] = this.#state.contentOf(event.keptBlock)!;
+          break;
+        case "publish":
+          this.#addStored(event);
+          break;
+        case "evict":
+        case "drop":
           if (this.#cleared > 0) this.#cleared--;
-          else this.#tellRemoved(events, block[at], key[at]);
-          continue;
-        case EventKind.clear:
-          this.#cleared = key[at];
-          events.push({ type: "cleared", blocks: key[at] });
-          continue;
-        case EventKind.finish:
-        case EventKind.preempt:
-        case EventKind.refuse:
-          this.#paths.delete(request[at]);
+          else this.#addRemoved(event);
+          break;
+        case "clear":
+          this.#cleared = event.blocks;
+          this.#events.push({ type: "cleared", blocks: event.blocks });
+          break;
+        case "finish":
+        case "preempt":
+        case "refuse":
+          this.#paths.delete(event.request);
+          break;
+        default:
+          ignore<"admit" | "miss" | "allocate" | "copy" | "step" | "release" | "pin" | "unpin" | "swapOut" | "swapIn">(
+            event,
+          );
       }
+      this.#state.apply(event);
     }
-    return events;
+    this.#read = dropped + count;
+    return this.#events;
   }
 
   #pathOf(request: number): number[] {
@@ -86,13 +80,28 @@ export class KvEventReader {
     return path;
   }
 
-  #tellRemoved(events: KvEvent[], block: number, content: number): void {
-    const last = events.at(-1);
-    if (last?.type !== "removed") {
-      events.push({ type: "removed", contents: [content], blocks: [block] });
-      return;
+  #addStored({ request, block, content, place }: EventOf<"publish">): void {
+    const path = this.#pathOf(request);
+    path[place] = content;
+    const parent = place === 0 ? undefined : path[place - 1];
+    const last = this.#events.at(-1);
+    if (last?.type === "stored" && this.#publisher === request && last.contents.at(-1) === parent) {
+      last.contents.push(content);
+      last.blocks.push(block);
+    } else {
+      const stored = { type: "stored" as const, contents: [content], blocks: [block] };
+      this.#events.push(parent === undefined ? stored : { ...stored, parent });
     }
-    last.contents.push(content);
-    last.blocks.push(block);
+    this.#publisher = request;
+  }
+
+  #addRemoved({ block, content }: EventOf<"evict" | "drop">): void {
+    const last = this.#events.at(-1);
+    if (last?.type === "removed") {
+      last.contents.push(content);
+      last.blocks.push(block);
+    } else {
+      this.#events.push({ type: "removed", contents: [content], blocks: [block] });
+    }
   }
 }

@@ -3,7 +3,7 @@ import { Counters } from "../cache/counters.ts";
 import { KvCache } from "../cache/kv-cache.ts";
 import { BlockPool } from "../cache/pool.ts";
 import { assert, InputError } from "../errors.ts";
-import type { EventLog } from "../log/events.ts";
+import type { EventLog } from "../log/event-log.ts";
 import { nearest } from "../nearest.ts";
 import type {
   AllocatorPlugin,

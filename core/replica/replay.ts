@@ -3,7 +3,7 @@ import type { KvCache } from "../cache/kv-cache.ts";
 import { usableBlocks } from "../cache/lookup.ts";
 import { Request } from "../cache/request.ts";
 import { assert, InputError } from "../errors.ts";
-import { EventLog } from "../log/events.ts";
+import { EventLog } from "../log/event-log.ts";
 import type { FutureView, SchedulerPlugin } from "../plugins/index.ts";
 import type { BlockColumns, BlockKeys } from "../trace/content.ts";
 import type { Nanos, Trace } from "../trace/trace.ts";

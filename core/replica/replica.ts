@@ -2,7 +2,7 @@ import type { KvCache } from "../cache/kv-cache.ts";
 import { deletePrefix } from "../cache/operations.ts";
 import { blocksOf, hole, Request, Sequence, SequenceQueue } from "../cache/request.ts";
 import { assert } from "../errors.ts";
-import { EventKind, type EventLog } from "../log/events.ts";
+import type { EventLog } from "../log/event-log.ts";
 import type { BlockId, ReplicaView, RequestView, Scheduler, SchedulerContext, SequenceView } from "../plugins/index.ts";
 import type { Nanos } from "../trace/trace.ts";
 import { PlanInputs } from "./plan-inputs.ts";
@@ -102,7 +102,7 @@ export class Replica implements SchedulerContext, ReplicaView {
   /** The step has run. */
   commit(plan: StepPlan, result: StepResult, now: Nanos): void {
     this.#now = now;
-    this.#log?.add(EventKind.step, now, -1, -1, plan.count, plan.prefillTokens + plan.decodeTokens);
+    this.#log?.step(now, plan.count, plan.prefillTokens + plan.decodeTokens);
     this.#allInStep = plan.count === this.running.length;
     const { items } = plan;
     for (let i = 0; i < plan.count; i++) {
@@ -145,7 +145,7 @@ export class Replica implements SchedulerContext, ReplicaView {
   /** That many of the steps have run; the first so many of `endsNs` say when each of them ended. */
   repeat(steps: number, endsNs: Float64Array): void {
     const { running } = this;
-    for (let i = 0; i < steps; i++) this.#log?.add(EventKind.step, endsNs[i], -1, -1, running.length, running.length);
+    for (let i = 0; i < steps; i++) this.#log?.step(endsNs[i], running.length, running.length);
     for (const sequence of running) {
       sequence.computedTokens += steps;
       sequence.generatedTokens += steps;
@@ -289,7 +289,7 @@ export class Replica implements SchedulerContext, ReplicaView {
     this.#usedHostBlocks += blocks;
     sequence.swappedTokens = tokens;
     this.#plan.swappedTokens += tokens;
-    this.#log?.add(EventKind.swapOut, this.#now, sequence.request.id, -1, tokens, blocks);
+    this.#log?.swapOut(this.#now, sequence.request.id, tokens, blocks);
   }
 
   /** Its blocks get back before the step what the host has and the cache does not. */
@@ -298,7 +298,7 @@ export class Replica implements SchedulerContext, ReplicaView {
     sequence.restoredTokens = back;
     this.#listener.swappedIn?.(sequence, back);
     this.#plan.swappedTokens += back;
-    this.#log?.add(EventKind.swapIn, this.#now, sequence.request.id, -1, back, blocksOf(back, this.blockTokens));
+    this.#log?.swapIn(this.#now, sequence.request.id, back, blocksOf(back, this.blockTokens));
     this.#freeHost(sequence);
   }
 

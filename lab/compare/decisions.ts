@@ -1,4 +1,5 @@
-import { EventKind, type EventLog, type EventName, eventNames } from "../../core/log/events.ts";
+import type { EventLog } from "../../core/log/event-log.ts";
+import { EventKind, type EventName, eventNames } from "../../core/log/events.ts";
 import type { ChunkTable } from "../../core/serving/chunk-table.ts";
 import type { Outcomes } from "../../core/serving/outcomes.ts";
 

@@ -1,5 +1,6 @@
+import type { BlockCounts } from "../../core/log/cache-state.ts";
+import { rowOf } from "../../core/log/event-record.ts";
 import type { LoggedEvent } from "../../core/log/event-text.ts";
-import type { BlockCounts } from "../../core/log/log-books.ts";
 import type { ReplayConfig } from "../../core/replica/replay.ts";
 import type { BlockColumns } from "../../core/trace/content.ts";
 import type { Input } from "../input.ts";
@@ -118,10 +119,10 @@ function differenceReport(
 }
 
 function sideReport(side: DifferenceSide, request: number, config: ReplayConfig, words: EventWords) {
-  const { event, before, after, onlyHere, hitBlocks, refused } = side;
+  const { logged, before, after, onlyHere, hitBlocks, refused } = side;
   return {
-    event: event ? eventReport(event) : null,
-    words: event ? words.sentence(event) : `request ${request} does nothing more`,
+    event: logged ? eventReport(logged) : null,
+    words: logged ? words.sentence(logged) : `request ${request} does nothing more`,
     hitBlocks,
     refused,
     before: countsReport(before, config),
@@ -134,14 +135,12 @@ function sideReport(side: DifferenceSide, request: number, config: ReplayConfig,
   };
 }
 
-const eventReport = ({ name, request, block, key, value, cachedBy, usedBy }: LoggedEvent) => ({
-  event: name,
-  request,
-  block,
-  key,
-  value,
-  cachedBy: cachedBy ?? null,
-  usedBy: usedBy ?? null,
+const eventReport = ({ event, users }: LoggedEvent) => ({
+  event: event.name,
+  request: event.request,
+  ...rowOf(event),
+  cachedBy: users?.cachedBy ?? null,
+  usedBy: users?.usedBy ?? null,
 });
 
 /** All blocks; of an unlimited cache it is not said how many are free. */

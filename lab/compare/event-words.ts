@@ -1,6 +1,5 @@
 import { counted } from "../../core/counted.ts";
-import type { LoggedEvent } from "../../core/log/event-text.ts";
-import { actOf, type EventNames, sentenceOf } from "../../core/log/event-text.ts";
+import { type EventNames, type LoggedEvent, sentenceOf } from "../../core/log/event-text.ts";
 import type { BlockColumns } from "../../core/trace/content.ts";
 import type { Trace } from "../../core/trace/trace.ts";
 
@@ -62,10 +61,5 @@ export class EventWords {
   /** An event as a sentence about its request. */
   sentence(event: LoggedEvent): string {
     return sentenceOf(event, this.#names);
-  }
-
-  /** What the request does. */
-  does(event: LoggedEvent): string {
-    return actOf(event, this.#names);
   }
 }

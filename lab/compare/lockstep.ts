@@ -1,7 +1,7 @@
 import { assert } from "../../core/errors.ts";
+import { type BlockCounts, CacheState } from "../../core/log/cache-state.ts";
+import type { EventLog } from "../../core/log/event-log.ts";
 import type { LoggedEvent } from "../../core/log/event-text.ts";
-import { type EventLog, eventNames } from "../../core/log/events.ts";
-import { type BlockCounts, LogBooks } from "../../core/log/log-books.ts";
 import { CacheReplay, type ReplayConfig } from "../../core/replica/replay.ts";
 import type { BlockColumns } from "../../core/trace/content.ts";
 import type { Trace } from "../../core/trace/trace.ts";
@@ -10,7 +10,7 @@ import { LogComparison, type LogDivergence } from "./log-comparison.ts";
 /** One of two sides where they part. */
 export interface DifferenceSide {
   /** What it does; undefined: nothing more with this request. */
-  readonly event: LoggedEvent | undefined;
+  readonly logged: LoggedEvent | undefined;
   /** What this side makes of the request in all. */
   readonly hitBlocks: number;
   readonly refused: boolean;
@@ -40,7 +40,7 @@ interface Runner {
   readonly number: number;
   readonly replay: CacheReplay;
   readonly blocks: BlockColumns;
-  readonly books: LogBooks;
+  readonly state: CacheState;
   /** Events of the log that are older than the request being served. */
   old: number;
 }
@@ -74,7 +74,7 @@ export class Lockstep {
         number,
         replay: new CacheReplay({ ...config, events: true }),
         blocks: blocks[number],
-        books: new LogBooks(),
+        state: new CacheState(),
         old: 0,
       }),
     );
@@ -123,65 +123,61 @@ export class Lockstep {
     return { hitBlocks: hitBlocks[row], refused: refused[row] === 1 };
   }
 
-  /** The books of the first are kept from parting to parting, in the order of its events. */
+  /** The state of the first are kept from parting to parting, in the order of its events. */
   #part(partings: { follower: Follower; at: LogDivergence }[], log: EventLog, row: number): void {
-    const { books } = this.#first;
+    const { state } = this.#first;
     const ends: { follower: Follower; end(): void }[] = [];
     for (const { follower, at } of partings.sort((one, other) => one.at.first - other.at.first)) {
       const theirs = follower.replay.log!;
       const context = lastEvents(log, at.first);
-      books.read(log, this.#first.old, at.first);
+      state.read(log, this.#first.old, at.first);
       this.#first.old = at.first;
-      follower.books.read(theirs, follower.old, at.second);
-      const mine = { ...this.#fate(this.#first, row), event: eventAt(log, at.first, books), before: books.counts() };
+      follower.state.read(theirs, follower.old, at.second);
+      const mine = {
+        ...this.#fate(this.#first, row),
+        logged: eventAt(log, at.first, state),
+        before: state.blockCounts(),
+      };
       const other = {
         ...this.#fate(follower, row),
-        event: eventAt(theirs, at.second, follower.books),
-        before: follower.books.counts(),
+        logged: eventAt(theirs, at.second, follower.state),
+        before: follower.state.blockCounts(),
       };
-      follower.books.read(theirs, at.second, theirs.count);
+      follower.state.read(theirs, at.second, theirs.count);
       ends.push({
         follower,
         end: () => {
-          const contents = books.contents();
-          const theirContents = follower.books.contents();
+          const contents = state.contents();
+          const theirContents = follower.state.contents();
           follower.difference = {
             request: row,
             context,
             sides: [
-              { ...mine, after: books.counts(), onlyHere: missingIn(theirContents, contents) },
-              { ...other, after: follower.books.counts(), onlyHere: missingIn(contents, theirContents) },
+              { ...mine, after: state.blockCounts(), onlyHere: missingIn(theirContents, contents) },
+              { ...other, after: follower.state.blockCounts(), onlyHere: missingIn(contents, theirContents) },
             ],
           };
         },
       });
     }
     if (ends.length === 0) return;
-    books.read(log, this.#first.old, log.count);
+    state.read(log, this.#first.old, log.count);
     this.#first.old = log.count;
     for (const { end } of ends) end();
   }
 }
 
-/** Enters the rest of the request into the books, and forgets what nobody will ask for. */
+/** Enters the rest of the request into the state, and forgets what nobody will ask for. */
 function keepUp(runner: Runner, log: EventLog): void {
-  runner.books.read(log, runner.old, log.count);
+  runner.state.read(log, runner.old, log.count);
   log.keepLast(contextEvents);
   runner.old = log.count;
 }
 
-function eventAt(log: EventLog, at: number, books?: LogBooks): LoggedEvent | undefined {
+function eventAt(log: EventLog, at: number, before?: CacheState): LoggedEvent | undefined {
   if (at === log.count) return undefined;
-  const { kind, request, block, key, value } = log.columns();
-  const event = {
-    name: eventNames[kind[at]],
-    request: request[at],
-    block: block[at],
-    key: key[at],
-    value: value[at],
-  };
-  if (books === undefined || event.block < 0) return event;
-  return { ...event, cachedBy: books.cachedBy(event.block), usedBy: books.usedBy(event.block) };
+  const event = log.eventAt(at);
+  return { event, users: before?.usersOf(event.block) };
 }
 
 function lastEvents(log: EventLog, to: number): LoggedEvent[] {

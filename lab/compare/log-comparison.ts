@@ -1,23 +1,32 @@
-import { EventKind, type EventLog } from "../../core/log/events.ts";
+import type { EventColumns, EventLog } from "../../core/log/event-log.ts";
+import { EventRecord } from "../../core/log/event-record.ts";
+import { EventKind, ignore, type LogEvent, type WithoutBlock } from "../../core/log/events.ts";
 
-const { hit, adopt, miss, evict, allocate, copy, duplicate, release, refuse } = EventKind;
+const { hit, evict, release, refuse } = EventKind;
 
-/** In what two logs may differ although the same was decided. */
+/** In what two logs may differ although they have the same decisions. */
 export const asides = ["block-numbers", "release-order", "miss-reasons"] as const;
 export type Aside = (typeof asides)[number];
 
-/** The places of two logs at which they part; a log's length if it has ended there. */
+/** The indices at which two logs diverge; a log's length if the log has ended there. */
 export interface LogDivergence {
   readonly first: number;
   readonly second: number;
 }
 
-type Columns = ReturnType<EventLog["columns"]>;
+/** The events of one request in a log: from `from` to the log's end. */
+interface RequestEvents {
+  readonly log: EventLog;
+  readonly columns: EventColumns;
+  readonly from: number;
+  /** Decodes its events. */
+  readonly record: EventRecord;
+}
 
 /**
- * Compares two logs of the same requests as they grow, in two layers. A *decision* is what is hit, refused, evicted (by
- * content and in order), allocated, published, forgotten, computed. Which physical block it was done with, in which
- * order a request let its blocks go, and what a miss was put down to, are no decisions: that they differ is noted aside.
+ * Compares two logs of the same requests, request by request. Contents, their order and the outcome of a request are
+ * *decisions*: hits, refusals, evictions, allocations, publications, drops, steps. The number of a physical block, the order
+ * in which a request releases its blocks and the reason of a miss are not: differences in them are noted as asides.
  */
 export class LogComparison {
   requests = 0;
@@ -25,27 +34,28 @@ export class LogComparison {
   hitBlocks = 0;
   evictedBlocks = 0;
   refusedRequests = 0;
-  /** For each aside the first request that has it, and how many have it. */
+  /** For each aside, the first request that has it and the number of requests that have it. */
   readonly noted = new Map<Aside, { readonly first: number; requests: number }>();
+  /** Asides of the request that is being compared. */
   readonly #found = new Set<Aside>();
-  readonly #firstPlaces = new Places();
-  readonly #secondPlaces = new Places();
+  readonly #firstRecord = new EventRecord();
+  readonly #secondRecord = new EventRecord();
 
-  /** The events of one request: those of the first log from `from` on, of the second from `secondFrom` on. */
+  /** Compares the events of one request: those of the first log from `from` on, of the second from `secondFrom` on. */
   request(id: number, first: EventLog, from: number, second: EventLog, secondFrom: number): LogDivergence | undefined {
-    const a = first.columns();
-    const b = second.columns();
-    const same = equalUpTo(a, from, b, secondFrom);
+    const a = { log: first, columns: first.columns(), from, record: this.#firstRecord };
+    const b = { log: second, columns: second.columns(), from: secondFrom, record: this.#secondRecord };
+    const same = equalRows(a, b);
     const length = first.count - from;
-    let parting: LogDivergence | undefined;
+    let divergence: LogDivergence | undefined;
     if (same < length || second.count - secondFrom !== length) {
-      parting = this.#parting(a, from, b, secondFrom, same);
+      divergence = this.#divergence(a, b, same);
       for (const aside of this.#found) this.#note(aside, id);
       this.#found.clear();
     }
-    this.#count(a, from, parting?.first ?? first.count);
-    if (!parting) this.requests++;
-    return parting;
+    this.#count(a.columns, from, divergence?.first ?? first.count);
+    if (!divergence) this.requests++;
+    return divergence;
   }
 
   #note(aside: Aside, request: number): void {
@@ -54,7 +64,7 @@ export class LogComparison {
     else this.noted.set(aside, { first: request, requests: 1 });
   }
 
-  #count({ kind }: Columns, from: number, to: number): void {
+  #count({ kind }: EventColumns, from: number, to: number): void {
     for (let at = from; at < to; at++) {
       if (kind[at] === hit) this.hitBlocks++;
       else if (kind[at] === evict) this.evictedBlocks++;
@@ -63,75 +73,100 @@ export class LogComparison {
     this.events += to - from;
   }
 
-  /** The logs are equal for `same` events, and no longer. */
-  #parting(a: Columns, from: number, b: Columns, secondFrom: number, same: number): LogDivergence | undefined {
-    let first = from + same;
-    let second = secondFrom + same;
-    while (first < a.kind.length && second < b.kind.length) {
-      const kind = a.kind[first];
-      if (kind !== b.kind[second] || a.request[first] !== b.request[second]) return { first, second };
-      if (kind === release) {
-        const firstEnd = endOfReleases(a, first);
-        const secondEnd = endOfReleases(b, second);
-        const parting = this.#releases(a, from, first, firstEnd, b, secondFrom, second, secondEnd);
-        if (parting) return parting;
+  /** The first `same` rows are equal, the next ones are not. */
+  #divergence(a: RequestEvents, b: RequestEvents, same: number): LogDivergence | undefined {
+    let first = a.from + same;
+    let second = b.from + same;
+    while (first < a.log.count && second < b.log.count) {
+      const one = a.log.eventAt(first, a.record);
+      const other = b.log.eventAt(second, b.record);
+      if (one.name !== other.name || one.request !== other.request) return { first, second };
+      if (one.name === "release") {
+        const firstEnd = endOfReleases(a.columns, first);
+        const secondEnd = endOfReleases(b.columns, second);
+        const divergence = this.#releases(a, first, firstEnd, b, second, secondEnd);
+        if (divergence) return divergence;
         first = firstEnd;
         second = secondEnd;
         continue;
       }
-      if (!sameDecision(kind, a, first, b, second)) return { first, second };
-      if (kind === miss && a.value[first] !== b.value[second]) this.#found.add("miss-reasons");
-      const otherBlock = a.block[first] !== b.block[second] || (namesBlock(kind) && a.key[first] !== b.key[second]);
-      if (otherBlock) this.#found.add("block-numbers");
+      if (!isSameDecision(one, other, a.columns, b.columns)) return { first, second };
+      if (one.name === "miss" && one.missReason !== (other as typeof one).missReason) this.#found.add("miss-reasons");
+      if (!hasSameBlocks(one, other)) this.#found.add("block-numbers");
       first++;
       second++;
     }
-    return first < a.kind.length || second < b.kind.length ? { first, second } : undefined;
+    return first < a.log.count || second < b.log.count ? { first, second } : undefined;
   }
 
-  /** Blocks let go in one go: the same places of the request, or the logs part. */
+  /** Consecutive releases are of the same places in the block table, or the logs diverge. */
   #releases(
-    a: Columns,
-    from: number,
+    a: RequestEvents,
     first: number,
     firstEnd: number,
-    b: Columns,
-    secondFrom: number,
+    b: RequestEvents,
     second: number,
     secondEnd: number,
   ): LogDivergence | undefined {
-    const mine = this.#firstPlaces.released(a, from, first, firstEnd);
-    const other = this.#secondPlaces.released(b, secondFrom, second, secondEnd);
-    if (mine.length === other.length && mine.every((released, n) => released === other[n])) return undefined;
-    const notHere = without(mine, other);
-    const notThere = without(other, mine);
-    if (notHere === mine.length && notThere === other.length) {
+    const released = releasedPlaces(a, first, firstEnd);
+    const other = releasedPlaces(b, second, secondEnd);
+    if (released.length === other.length && released.every((place, n) => place === other[n])) return undefined;
+    const notThere = firstMissing(released, other);
+    const notHere = firstMissing(other, released);
+    if (notThere === released.length && notHere === other.length) {
       this.#found.add("release-order");
       return undefined;
     }
-    return { first: first + notHere, second: second + notThere };
+    return { first: first + notThere, second: second + notHere };
   }
 }
 
-/** Where a request's blocks are in its block table. */
-class Places {
-  readonly #placeOf = new Map<number, number>();
+/** Two events of one kind: the contents, the places and the numbers are the same. */
+function isSameDecision(a: LogEvent, b: LogEvent, columns: EventColumns, others: EventColumns): boolean {
+  switch (a.name) {
+    case "miss":
+      return a.content === (b as typeof a).content;
+    case "copy":
+    case "duplicate":
+      return a.place === (b as typeof a).place;
+    default:
+      return columns.key[a.at] === others.key[b.at] && columns.value[a.at] === others.value[b.at];
+  }
+}
 
-  /** For each release in `[at, to)` its place in the table and whether the block stays cached, as one number. */
-  released({ kind, block, key, value }: Columns, from: number, at: number, to: number): number[] {
-    const placeOf = this.#placeOf;
-    placeOf.clear();
-    for (let i = from; i < at; i++) {
-      if (kind[i] === hit || kind[i] === adopt || kind[i] === allocate || kind[i] === copy)
-        placeOf.set(block[i], value[i]);
-      else if (kind[i] === duplicate) placeOf.set(key[i], value[i]);
+/** Two events of one kind: the physical blocks are the same. */
+function hasSameBlocks(a: LogEvent, b: LogEvent): boolean {
+  if (a.block !== b.block) return false;
+  if (a.name === "copy") return a.sourceBlock === (b as typeof a).sourceBlock;
+  return a.name !== "duplicate" || a.keptBlock === (b as typeof a).keptBlock;
+}
+
+/** For each release in `[at, to)`, the block's place in the request's block table and whether it stays cached, as one number. */
+function releasedPlaces({ log, from }: RequestEvents, at: number, to: number): number[] {
+  const placeOf = new Map<number, number>();
+  const released: number[] = [];
+  for (const event of log.events(from, to))
+    switch (event.name) {
+      case "hit":
+      case "adopt":
+      case "allocate":
+      case "copy":
+        placeOf.set(event.block, event.place);
+        break;
+      case "duplicate":
+        placeOf.set(event.keptBlock, event.place);
+        break;
+      case "release":
+        if (event.at >= at) released.push(2 * (placeOf.get(event.block) ?? -1) + (event.keptCached ? 1 : 0));
+        break;
+      default:
+        ignore<WithoutBlock | "publish" | "evict" | "drop" | "pin">(event);
     }
-    return Array.from({ length: to - at }, (_, i) => 2 * (placeOf.get(block[at + i]) ?? -1) + value[at + i]);
-  }
+  return released;
 }
 
-/** The place of the first of `all` that is not among `others`; the length if there is none. */
-function without(all: readonly number[], others: readonly number[]): number {
+/** Index of the first element of `all` that is not in `others`, as a multiset; the length if there is none. */
+function firstMissing(all: readonly number[], others: readonly number[]): number {
   const left = new Map<number, number>();
   for (const other of others) left.set(other, (left.get(other) ?? 0) + 1);
   const at = all.findIndex((one) => {
@@ -142,22 +177,13 @@ function without(all: readonly number[], others: readonly number[]): number {
   return at < 0 ? all.length : at;
 }
 
-function endOfReleases({ kind }: Columns, at: number): number {
+function endOfReleases({ kind }: EventColumns, at: number): number {
   while (at < kind.length && kind[at] === release) at++;
   return at;
 }
 
-/** The key of these events is a physical block, not content. */
-const namesBlock = (kind: number) => kind === copy || kind === duplicate;
-
-/** Whether two events of one kind decide the same. */
-function sameDecision(kind: number, a: Columns, first: number, b: Columns, second: number): boolean {
-  const sameKey = namesBlock(kind) || a.key[first] === b.key[second];
-  return sameKey && (kind === miss || a.value[first] === b.value[second]);
-}
-
-/** How many events are the same in everything. */
-function equalUpTo(a: Columns, from: number, b: Columns, secondFrom: number): number {
+/** Number of leading rows that are equal in every column. */
+function equalRows({ columns: a, from }: RequestEvents, { columns: b, from: secondFrom }: RequestEvents): number {
   const count = Math.min(a.kind.length - from, b.kind.length - secondFrom);
   for (let n = 0; n < count; n++) {
     const i = from + n;

@@ -209,5 +209,5 @@ export const casesOf: Readonly<Record<KindName, (parts: FuzzParts) => fc.Arbitra
   caching: anyServedCases(),
   "fast-forward": anyServedCases({ longestAnswer: 48 }),
   indexes: anyTreeCases,
-  books: anyServedCases({ maxRequests: 24 }),
+  "event-log": anyServedCases({ maxRequests: 24 }),
 };

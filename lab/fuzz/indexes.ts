@@ -1,3 +1,4 @@
+import { rowOf } from "../../core/log/event-record.ts";
 import { CacheReplay, type ReplayConfig } from "../../core/replica/replay.ts";
 import { type Difference, type DifferenceSide, Lockstep } from "../compare/lockstep.ts";
 import { OperationsPlayer } from "../run/operations-file.ts";
@@ -53,9 +54,11 @@ function troubleOf(
   return { sort: "block-numbers", message: `other physical blocks from request ${otherBlocks} on` };
 }
 
-function told({ event, hitBlocks, refused }: DifferenceSide): string {
+function told({ logged, hitBlocks, refused }: DifferenceSide): string {
   if (refused) return "refuses it";
-  const does = event ? `${event.name} block ${event.block}, content ${event.key}, ${event.value}` : "nothing more";
+  if (!logged) return `has ${hitBlocks} hits and does "nothing more"`;
+  const { block, key, value } = rowOf(logged.event);
+  const does = `${logged.event.name} block ${block}, content ${key}, ${value}`;
   return `has ${hitBlocks} hits and does "${does}"`;
 }
 

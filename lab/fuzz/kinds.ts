@@ -10,7 +10,7 @@ export interface FuzzCase {
   readonly operations: readonly Operation[];
 }
 
-export const kindNames = ["sim-engine", "caching", "fast-forward", "indexes", "books"] as const;
+export const kindNames = ["sim-engine", "caching", "fast-forward", "indexes", "event-log"] as const;
 export type KindName = (typeof kindNames)[number];
 
 /** What is wrong with a case. */

@@ -78,6 +78,9 @@ function lines(trace: Trace): string {
   return requests.map((line) => `${line}\n`).join("");
 }
 
+/** Kinds of search that have been renamed, by the name in findings that were saved before. */
+const formerNames: Readonly<Record<string, string>> = { books: "event-log" };
+
 /** By its name in the folder, or by its file. @throws InputError if it is none */
 export async function readSaved(
   folder: string,
@@ -92,7 +95,7 @@ export async function readSaved(
     ...(operations !== undefined && { operationsFile: beside(operations) }),
   };
   return {
-    ...{ against, setup, saved },
+    ...{ against: formerNames[against] ?? against, setup, saved },
     trace: await readTrace(await openTrace([saved.traceFile])),
     operations: saved.operationsFile === undefined ? [] : await readOperations(saved.operationsFile),
   };

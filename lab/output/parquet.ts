@@ -1,5 +1,6 @@
 import { type ColumnSource, fileWriter, ParquetWriter, schemaFromColumnData } from "hyparquet-writer";
-import { EventLog, eventNames } from "../../core/log/events.ts";
+import { EventLog } from "../../core/log/event-log.ts";
+import { eventNames } from "../../core/log/events.ts";
 import type { RequestResults } from "../../core/replica/replay.ts";
 import { never, type Outcomes } from "../../core/serving/outcomes.ts";
 import type { StepTable } from "../../core/serving/step-table.ts";

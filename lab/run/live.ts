@@ -3,7 +3,7 @@ import { hostname } from "node:os";
 import { dirname, join, resolve } from "node:path";
 import { cacheReport } from "../../core/cache/report.ts";
 import { InputError } from "../../core/errors.ts";
-import type { EventLog } from "../../core/log/events.ts";
+import type { EventLog } from "../../core/log/event-log.ts";
 import { countNames, levelNames, type TimeSeries } from "../../core/serving/time-series.ts";
 import type { Nanos } from "../../core/trace/trace.ts";
 import {

@@ -1,5 +1,5 @@
 import type { Counters } from "../../core/cache/counters.ts";
-import type { EventLog } from "../../core/log/events.ts";
+import type { EventLog } from "../../core/log/event-log.ts";
 import type { Fragmentation } from "../../core/plugins/index.ts";
 import { CacheReplay, type ReplayConfig, type RequestResults } from "../../core/replica/replay.ts";
 import type { StepObserver } from "../../core/serving/observers.ts";

@@ -1,6 +1,6 @@
 import { Counters } from "../../core/cache/counters.ts";
 import type { KvCache } from "../../core/cache/kv-cache.ts";
-import type { EventLog } from "../../core/log/events.ts";
+import type { EventLog } from "../../core/log/event-log.ts";
 import type { Fragmentation } from "../../core/plugins/index.ts";
 import {
   type ClusterMetrics,

@@ -1,7 +1,6 @@
 import { counted } from "../../core/counted.ts";
 import { assert } from "../../core/errors.ts";
-import { eventNames } from "../../core/log/events.ts";
-import type { LogBooks } from "../../core/log/log-books.ts";
+import type { CacheState } from "../../core/log/cache-state.ts";
 import type { StepTable } from "../../core/serving/step-table.ts";
 import type { BlockColumns } from "../../core/trace/content.ts";
 import { fittedNsOf } from "../../sim/cost/fit.ts";
@@ -171,7 +170,7 @@ class Differences {
     const after = stateAfter(side, endOf(timeNs, parting.events, nowNs), nowNs, this.#blockCount);
     return {
       timeNs: next ?? null,
-      words: parting.what === "chunk" ? chunkWords(chunks, parting.chunk) : this.#next(side, parting, before.books),
+      words: parting.what === "chunk" ? chunkWords(chunks, parting.chunk) : this.#next(side, parting, before.cache),
       before: stateReport(before.state, requests),
       /** When all is done that this side decides at that time. */
       after: stateReport(after.state, requests),
@@ -179,23 +178,14 @@ class Differences {
   }
 
   /** The next event of a side; where its log ends, the step that it has planned, if there is one. */
-  #next(side: Decisions, { events, steps }: Divergence & { what: "event" }, books: LogBooks): string {
-    if (events < side.log.count) return this.#sentence(side, events, books);
+  #next(side: Decisions, { events, steps }: Divergence & { what: "event" }, before: CacheState): string {
+    if (events < side.log.count) return this.#sentence(side, events, before);
     return steps < side.chunks.startNs.length ? stepWords(side.chunks, steps) : nothing;
   }
 
-  #sentence({ log }: Decisions, at: number, books?: LogBooks): string {
-    const { kind, request, block, key, value } = log.columns();
-    const cached =
-      books && block[at] >= 0 ? { cachedBy: books.cachedBy(block[at]), usedBy: books.usedBy(block[at]) } : {};
-    const event = {
-      name: eventNames[kind[at]],
-      request: request[at],
-      block: block[at],
-      key: key[at],
-      value: value[at],
-    };
-    return this.#words.sentence({ ...event, ...cached });
+  #sentence({ log }: Decisions, at: number, before?: CacheState): string {
+    const event = log.eventAt(at);
+    return this.#words.sentence({ event, users: before?.usersOf(event.block) });
   }
 }
 

@@ -14,7 +14,7 @@ test("all searches find nothing, and say how much they have tried", async () => 
   const document = JSON.parse(stdout);
   expect(document).toMatchObject({ schema: "fuzz/1", seed: 3, interrupted: false, found: 0 });
   const kinds = document.kinds as { name: string; cases: number; refused: number; finding: unknown }[];
-  expect(kinds.map(({ name }) => name)).toEqual(["sim-engine", "caching", "fast-forward", "indexes", "books"]);
+  expect(kinds.map(({ name }) => name)).toEqual(["sim-engine", "caching", "fast-forward", "indexes", "event-log"]);
   for (const { cases, refused, finding } of kinds) expect([cases + refused, finding]).toEqual([8, null]);
   expect(readdirSync(folder)).not.toContain("fuzz");
 });
@@ -70,7 +70,7 @@ describe.concurrent("what cannot be searched is refused in one line", () => {
   const cases: [args: string, said: RegExp][] = [
     [
       "--against simulators",
-      /^--against has "simulators", expected one of sim-engine, caching, fast-forward, indexes, books$/,
+      /^--against has "simulators", expected one of sim-engine, caching, fast-forward, indexes, event-log$/,
     ],
     ["--minutes 0", /^--minutes is 0, expected a number above 0$/],
     ["--cases none", /^--cases is "none", expected a whole number from 1$/],

@@ -8,10 +8,10 @@ import { hole } from "../../core/cache/request.ts";
 import type { IndexPlugin, Match, PrefixIndex, SchedulerPlugin } from "../../core/plugins/index.ts";
 import type { Executor } from "../../engine/executor.ts";
 import { type BeatSearched, everyTrace, searchBeaten, total } from "../../lab/fuzz/beat.ts";
-import { books } from "../../lab/fuzz/books.ts";
 import { caching } from "../../lab/fuzz/caching.ts";
 import { casesOf } from "../../lab/fuzz/cases.ts";
 import { Engines } from "../../lab/fuzz/engines.ts";
+import { eventLog } from "../../lab/fuzz/event-log.ts";
 import { fastForward } from "../../lab/fuzz/fast-forward.ts";
 import { indexes } from "../../lab/fuzz/indexes.ts";
 import type { FuzzKind } from "../../lab/fuzz/kinds.ts";
@@ -56,8 +56,8 @@ test("steps that are taken at once are as if each had been planned in random cas
   expect(decisions["step at once"]).toBeGreaterThan(500);
 });
 
-test("books kept from the log agree with the cache in random cases", async () => {
-  const { cases, decisions, finding } = await search(books, parts, { cases: 200, seed: 1 });
+test("the state read from the event log is that of the cache in random cases", async () => {
+  const { cases, decisions, finding } = await search(eventLog, parts, { cases: 200, seed: 1 });
   expect(finding).toBeUndefined();
   expect(cases).toBe(200);
   expect(decisions["operation"]).toBeGreaterThan(300);
@@ -195,15 +195,15 @@ describe("planted faults are found, and made small", () => {
     ],
     [
       "an index that overlooks a block",
-      books,
+      eventLog,
       { ...parts, indexes: replacing(parts.indexes, "hash-table", shortSighted) },
-      /^request 1 has 1 hits, 2 by the books$/,
+      /^request 1 has 1 hits, 2 by the log$/,
     ],
     [
       "an index that keeps what is deleted",
-      books,
+      eventLog,
       { ...parts, indexes: replacing(parts.indexes, "hash-table", obstinate) },
-      /^delete says "deleted", and it is there$/,
+      /^delete returned "deleted", but by the log it is still cached$/,
     ],
   ];
   test.each(faults)("%s, as a case that its name brings back", async (_, kind, broken, says, sound = kind) => {

@@ -1,6 +1,7 @@
 import { beforeAll, describe, expect, test } from "vitest";
 import { verifyText } from "../../cli/verify/verify-text.ts";
-import { EventKind, EventLog, type EventName, eventNames } from "../../core/log/events.ts";
+import { EventLog } from "../../core/log/event-log.ts";
+import { EventKind, type EventName, eventNames } from "../../core/log/events.ts";
 import type { AllocatorPlugin, EvictionPlugin } from "../../core/plugins/index.ts";
 import { ChunkTable } from "../../core/serving/chunk-table.ts";
 import { StepTable } from "../../core/serving/step-table.ts";

@@ -1,5 +1,5 @@
 import { createHash } from "node:crypto";
-import type { EventLog } from "../../core/log/events.ts";
+import type { EventLog } from "../../core/log/event-log.ts";
 import { linesOf } from "../../laws/log-lines.ts";
 
 /** The whole log in 64 letters; equal logs have equal digests. */

@@ -5,7 +5,7 @@ import type { KvCache } from "../../core/cache/kv-cache.ts";
 import { deletePrefix, evict, pin, reset, unpin } from "../../core/cache/operations.ts";
 import { BlockState } from "../../core/cache/pool.ts";
 import { Request, Sequence } from "../../core/cache/request.ts";
-import { EventLog } from "../../core/log/events.ts";
+import { EventLog } from "../../core/log/event-log.ts";
 import { KvEventReader } from "../../core/log/kv-events.ts";
 import type { SchedulerContext } from "../../core/plugins/index.ts";
 import { blockKeysFor, createCache } from "../../core/replica/compose.ts";

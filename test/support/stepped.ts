@@ -1,7 +1,8 @@
 import { audit } from "../../core/cache/audit.ts";
 import type { KvCache } from "../../core/cache/kv-cache.ts";
 import { Request } from "../../core/cache/request.ts";
-import { EventKind, EventLog } from "../../core/log/events.ts";
+import { EventLog } from "../../core/log/event-log.ts";
+import { EventKind } from "../../core/log/events.ts";
 import type { SchedulerPlugin } from "../../core/plugins/index.ts";
 import { blockKeysFor, type CacheConfig, createCache, createScheduler } from "../../core/replica/compose.ts";
 import { Replica } from "../../core/replica/replica.ts";

@@ -3,14 +3,16 @@ import { describe, expect, test } from "vitest";
 import type { KvCache } from "../../core/cache/kv-cache.ts";
 import { evict, pin, reset, unpin } from "../../core/cache/operations.ts";
 import { Request, Sequence } from "../../core/cache/request.ts";
-import { EventKind, EventLog, type EventName, eventNames } from "../../core/log/events.ts";
+import { BlockLife } from "../../core/log/block-lives.ts";
+import { EventLog } from "../../core/log/event-log.ts";
+import { EventKind, type EventName, eventNames } from "../../core/log/events.ts";
 import { blockKeysFor } from "../../core/replica/compose.ts";
 import { replayTrace } from "../../core/replica/replay.ts";
 import { stateAfter } from "../../lab/verify/served-state.ts";
 import { presetRegistry, schedulerRegistry } from "../../policies/registry.ts";
 import { simulate } from "../../sim/simulation.ts";
 import { blockMapOf } from "../../viz/log/block-map.ts";
-import { BlockLife, type BlockStates } from "../../viz/log/block-states.ts";
+import type { BlockStates } from "../../viz/log/block-states.ts";
 import { EventHistory } from "../../viz/log/event-history.ts";
 import { runsOf, treeOf } from "../../viz/log/prefix-tree.ts";
 import {
@@ -82,7 +84,7 @@ function cachedAfter(log: EventLog, events: number) {
 
 function expectSame(log: EventLog, history: EventHistory, events: number): void {
   const outcomes = { arrivalNs: new Float64Array(0) };
-  const { state, books } = stateAfter({ log, outcomes } as never, events, 0, history.blocks);
+  const { state, cache } = stateAfter({ log, outcomes } as never, events, 0, history.blocks);
   const states = history.stateAt(events);
   const { counts, running } = states;
   expect([...running]).toEqual(state.running);
@@ -93,8 +95,8 @@ function expectSame(log: EventLog, history: EventHistory, events: number): void 
   const cached = cachedAfter(log, events);
   const { request } = log.columns();
   for (let block = 0; block < history.blocks; block++) {
-    expect(states.isCached(block), `block ${block}`).toBe(books.cachedBy(block) !== undefined);
-    if (states.life[block] === BlockLife.held || states.life[block] === BlockLife.private) {
+    expect(states.isCached(block), `block ${block}`).toBe(cache.isCached(block));
+    if (states.life[block] === BlockLife.referenced || states.life[block] === BlockLife.private) {
       // An owner who ended while its blocks are let go has them until then.
       const all = holders.get(block);
       if (all) expect([...all], `block ${block} after ${events} events`).toContain(states.owner[block]);
@@ -105,7 +107,7 @@ function expectSame(log: EventLog, history: EventHistory, events: number): void 
     const { event, parent } = history.publications;
     const publication = states.publication[block];
     const { key, value } = log.columns();
-    expect(books.cachedBy(block)).toBe(request[event[publication]]);
+    expect(cache.usersOf(block)?.cachedBy).toBe(request[event[publication]]);
     expect([states.hits[block], key[event[publication]], value[event[publication]]]).toEqual([
       ...[here.hits, here.content, here.place],
     ]);
@@ -132,7 +134,7 @@ function expectTree(history: EventHistory, states: BlockStates, cached: ReturnTy
     expect(parents.every((node, i) => node < i)).toBe(true);
     const sum = (values: readonly number[]) => values.reduce((all, value) => all + value, 0);
     expect(sum(tokens)).toBe(4 * cached.size);
-    expect([sum(merged), sum(heldBlocks)]).toEqual([count, states.counts[BlockLife.held]]);
+    expect([sum(merged), sum(heldBlocks)]).toEqual([count, states.counts[BlockLife.referenced]]);
     expect(sum(hits)).toBe(sum([...cached.values()].map((one) => one.hits)));
   }
 }
@@ -233,7 +235,7 @@ test("of more blocks than a map has cells neighbours share one, and it shows wha
   const { blocksPerCell, cells, life, owner } = blockMapOf(history, history.stateAt(4));
   expect([blocksPerCell, cells]).toEqual([4, 50_000]);
   const lives = Buffer.from(life, "base64");
-  expect([lives.length, lives[25_000], lives[25_001]]).toEqual([50_000, BlockLife.held, BlockLife.free]);
+  expect([lives.length, lives[25_000], lives[25_001]]).toEqual([50_000, BlockLife.referenced, BlockLife.free]);
   const owners = Buffer.from(owner, "base64");
   expect([owners.readInt32LE(100_000), owners.readInt32LE(100_004)]).toEqual([7, -1]);
   expect([...history.stateAt(3).counts]).toEqual([199_998, 2, 0, 0]);
@@ -246,7 +248,7 @@ test("an event that cannot be is refused, and what came before it stays", () => 
     ["allocate", 3, 0, 2, -1, 0],
   ] as const;
   expect(() => history.append(columnsOf([...good, ["hit", 4, 0, 2, 9, 0]]))).toThrow(
-    "event 2 (hit): block 2 is private, expected held or idle",
+    "event 2 (hit): block 2 is private, expected referenced or idle",
   );
   expect([history.events, history.blocks]).toEqual([2, 3]);
   history.append(columnsOf([["publish", 4, 0, 2, 9, 0]]));

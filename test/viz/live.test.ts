@@ -2,7 +2,7 @@ import { mkdirSync, readdirSync, readFileSync, renameSync, statSync, symlinkSync
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { describe, expect, test } from "vitest";
-import { EventLog } from "../../core/log/events.ts";
+import { EventLog } from "../../core/log/event-log.ts";
 import { TimeSeries } from "../../core/serving/time-series.ts";
 import { LiveRun } from "../../lab/run/live.ts";
 import type { LiveList, LiveRow, LogData, MomentData, RunDetail, SeriesData } from "../../viz/api.ts";

@@ -1,14 +1,10 @@
 import { grown } from "../../core/grown.ts";
-import { EventKind, type EventLog } from "../../core/log/events.ts";
+import { BlockLife, BlockLives } from "../../core/log/block-lives.ts";
+import type { EventLog } from "../../core/log/event-log.ts";
+import { ignore, type LogEvent } from "../../core/log/events.ts";
 
-/** What a block is; the numbers are those of `BlockMap` in viz/api.ts. */
-export const BlockLife = { free: 0, private: 1, held: 2, idle: 3 } as const;
-
-const { admit, hit, adopt, evict, allocate, copy, step, publish, duplicate, release } = EventKind;
-const { finish, refuse, preempt, drop, pin, unpin } = EventKind;
-
-/** Blocks of which somebody else becomes the owner, because the one who had them ends while others still hold them. */
-export class Handovers {
+/** Changes of a block's owner that its own events do not show: the owner ends while other requests reference the block. */
+export class OwnerChanges {
   count = 0;
   event = new Int32Array(64);
   block = new Int32Array(64);
@@ -28,65 +24,48 @@ export class Handovers {
 }
 
 /**
- * Every block after the first `events` of a log: what it is, and what became of it. Copied and moved on in its place, so
- * that a moment costs what has changed since the last one.
+ * The blocks after the first `events` of a log: their states, use and owners. A state is copied and advanced in place, so
+ * that the next one costs only the events in between.
  */
-export class BlockStates {
+export class BlockStates extends BlockLives {
   events = 0;
   steps = 0;
   evicted = 0;
   publications = 0;
-  handovers = 0;
-  /** Of a cached block, which of the log's publications cached it. */
+  ownerChanges = 0;
+  /** Of a cached block, the index of the publication that cached it. */
   publication = new Int32Array(0);
-  life = new Uint8Array(0);
-  /** The event at which it was last used or let go; −1: never. */
+  /** The event at which the block was last used or released; −1: never. */
   usedAt = new Int32Array(0);
-  /** Since it was cached. */
+  /** Hits since the block was cached. */
   hits = new Int32Array(0);
-  /** The request that has it; of several the last that took it. Only of blocks in use. */
+  /** Of a block in use, the request that references it; of several the last one that did. −1: not in use. */
   owner = new Int32Array(0);
-  /** Blocks by `Life`; free are all others. */
-  readonly counts = new Int32Array(4);
-  /** In the order of their admission. */
+  /** Running requests in the order of their admission. */
   running = new Set<number>();
-
-  /** In the cache; the columns may be longer. */
-  blocks = 0;
 
   get bytes(): number {
     return 17 * this.blocks + 16 * this.running.size + 200;
   }
 
-  isCached(block: number): boolean {
-    return this.life[block] >= BlockLife.held;
-  }
-
-  /** From now on there are at least so many blocks. */
-  grow(blocks: number): void {
-    if (blocks <= this.blocks) return;
+  protected override resize(length: number): void {
     const before = this.life.length;
-    if (blocks > before) {
-      const length = Math.max(blocks, 2 * before);
-      this.publication = grown(this.publication, length);
-      this.life = grown(this.life, length);
-      this.usedAt = grown(this.usedAt, length).fill(-1, before);
-      this.hits = grown(this.hits, length);
-      this.owner = grown(this.owner, length).fill(-1, before);
-    }
-    this.counts[BlockLife.free] += blocks - this.blocks;
-    this.blocks = blocks;
+    super.resize(length);
+    this.publication = grown(this.publication, length);
+    this.usedAt = grown(this.usedAt, length).fill(-1, before);
+    this.hits = grown(this.hits, length);
+    this.owner = grown(this.owner, length).fill(-1, before);
   }
 
-  /** Becomes equal to a state of as many blocks or fewer; the others are free. */
-  become(other: BlockStates): void {
+  /** Becomes equal to a state with as many blocks or fewer; its further blocks are free. */
+  copyFrom(other: BlockStates): void {
     const { blocks } = other;
     this.grow(blocks);
     this.events = other.events;
     this.steps = other.steps;
     this.evicted = other.evicted;
     this.publications = other.publications;
-    this.handovers = other.handovers;
+    this.ownerChanges = other.ownerChanges;
     for (const name of ["publication", "life", "usedAt", "hits", "owner"] as const)
       this[name].set(other[name].subarray(0, blocks));
     this.life.fill(BlockLife.free, blocks);
@@ -97,99 +76,73 @@ export class BlockStates {
     this.running = new Set(other.running);
   }
 
-  /** Moves on to the first `to` events of the log. */
-  advance(log: EventLog, handovers: Handovers, to: number): void {
-    const { kind, request, block, key, value } = log.columns();
-    for (let at = this.events; at < to; at++)
-      this.apply(at, kind[at], request[at], block[at], key[at], value[at], handovers);
+  /** Applies the log's events from `events` to `to`. */
+  advance(log: EventLog, changes: OwnerChanges, to: number): void {
+    for (const event of log.events(this.events, to)) this.applyWith(event, changes);
   }
 
-  /** The next event, which is the `at`th of the log. */
-  apply(
-    at: number,
-    kind: number,
-    request: number,
-    block: number,
-    key: number,
-    value: number,
-    handovers: Handovers,
-  ): void {
-    this.events = at + 1;
-    switch (kind) {
-      case step:
+  /** Applies the next event and the owner changes at it. */
+  applyWith(event: LogEvent, changes: OwnerChanges): void {
+    this.apply(event);
+    if (this.ownerChanges < changes.count) this.#changeOwners(event.at, changes);
+  }
+
+  override apply(event: LogEvent): void {
+    super.apply(event);
+    this.events = event.at + 1;
+    const { block } = event;
+    switch (event.name) {
+      case "step":
         this.steps++;
         break;
-      case hit:
-        this.#hold(at, block, request);
+      case "hit":
+        this.#use(event, block);
         this.hits[block]++;
         break;
-      case adopt:
-      case pin:
-        this.#hold(at, block, request);
+      case "adopt":
+      case "pin":
+        this.#use(event, block);
         break;
-      case duplicate:
-        this.#hold(at, key, request);
+      case "duplicate":
+        this.#use(event, event.keptBlock);
         break;
-      case copy:
-        this.#own(at, block, request);
-        this.#handOver(at, handovers);
-        break;
-      case allocate:
-        this.#own(at, block, request);
-        break;
-      case publish:
-        this.#hold(at, block, request);
+      case "publish":
+        this.#use(event, block);
         this.publication[block] = this.publications++;
         this.hits[block] = 0;
         break;
-      case release:
-        this.#become(block, value === 1 ? BlockLife.idle : BlockLife.free);
-        this.usedAt[block] = at;
+      case "allocate":
+      case "copy":
+        this.#use(event, block);
+        this.hits[block] = 0;
+        break;
+      case "release":
+        this.usedAt[block] = event.at;
         this.owner[block] = -1;
         break;
-      case evict:
-        this.#become(block, BlockLife.free);
+      case "evict":
         this.evicted++;
         break;
-      case drop:
-        this.#become(block, this.life[block] === BlockLife.held ? BlockLife.private : BlockLife.free);
+      case "admit":
+        this.running.add(event.request);
         break;
-      case admit:
-        this.running.add(request);
+      case "finish":
+      case "refuse":
+      case "preempt":
+        this.running.delete(event.request);
         break;
-      case finish:
-      case refuse:
-      case preempt:
-        this.running.delete(request);
-        this.#handOver(at, handovers);
-        break;
-      case unpin:
-        this.#handOver(at, handovers);
-        break;
+      default:
+        ignore<"miss" | "drop" | "clear" | "unpin" | "swapOut" | "swapIn">(event);
     }
   }
 
-  #become(block: number, life: number): void {
-    this.counts[this.life[block]]--;
-    this.counts[life]++;
-    this.life[block] = life;
-  }
-
-  #hold(at: number, block: number, request: number): void {
-    this.#become(block, BlockLife.held);
+  #use({ at, request }: LogEvent, block: number): void {
     this.usedAt[block] = at;
     this.owner[block] = request;
   }
 
-  #own(at: number, block: number, request: number): void {
-    this.#become(block, BlockLife.private);
-    this.usedAt[block] = at;
-    this.owner[block] = request;
-    this.hits[block] = 0;
-  }
-
-  #handOver(at: number, { count, event, block, owner }: Handovers): void {
-    for (; this.handovers < count && event[this.handovers] === at; this.handovers++)
-      this.owner[block[this.handovers]] = owner[this.handovers];
+  #changeOwners(at: number, { count, event, block, owner }: OwnerChanges): void {
+    for (; this.ownerChanges < count && event[this.ownerChanges] === at; this.ownerChanges++)
+      this.owner[block[this.ownerChanges]] = owner[this.ownerChanges];
   }
 }

@@ -4,13 +4,13 @@ import { textOf } from "./event-texts.ts";
 import type { Policy } from "./victim.ts";
 import { whyOf } from "./why.ts";
 
-/** A run's log, and what decides for it. */
+/** A run's log and its eviction policy. */
 export interface Side {
   readonly history: EventHistory;
   readonly policy: Policy;
 }
 
-/** Where two logs part: in what is decided or, with `times`, in when. */
+/** The first event in which two logs differ: in the decision or, with `times`, in its time. */
 export function differenceOf(a: Side, b: Side, times: boolean): DifferenceData {
   const event = sameEvents(a.history, b.history, times);
   const identical = event === a.history.events && event === b.history.events;

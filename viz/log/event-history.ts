@@ -1,44 +1,45 @@
 import { InputError } from "../../core/errors.ts";
-import { EventLog, eventNames } from "../../core/log/events.ts";
-import { BlockStates, Handovers } from "./block-states.ts";
+import { type EventColumns, EventLog } from "../../core/log/event-log.ts";
+import { EventRecord, problemInRow } from "../../core/log/event-record.ts";
+import { eventNames } from "../../core/log/events.ts";
+import { BlockStates, OwnerChanges } from "./block-states.ts";
 import { problemOf } from "./check-event.ts";
-import { Holders } from "./holders.ts";
 import { Publications } from "./publications.ts";
-
-export type EventColumns = ReturnType<EventLog["columns"]>;
+import { References } from "./references.ts";
 
 export interface EventHistoryOptions {
   readonly blockTokens: number;
-  /** The cache's; absent: unlimited, or not known. */
+  /** Number of blocks of the cache; absent: unlimited or unknown. */
   readonly blocks?: number | undefined;
-  /** Events between two states that are kept on the way, to begin with. */
+  /** Initial number of events between two stored states. */
   readonly distance?: number;
-  /** For all of these. */
+  /** Limit of all stored states. */
   readonly mostBytes?: number;
 }
 
-/** More blocks are no cache's, or would not fit into memory many times. */
+/** No cache has more blocks; states of more would not fit into memory many times. */
 const mostBlocks = 2 ** 22;
 
 /**
- * A log, and how its blocks stand after any number of its events. States are kept on the way, in even distances that grow
- * with the log where memory asks for it; what is between is applied again. A log may grow.
+ * A log and the states of its blocks after any number of events. States are stored at even distances, which double when
+ * memory requires it; a state in between is computed from the stored one before it. A log may grow.
  */
 export class EventHistory {
   readonly log = new EventLog();
-  readonly publications = new Publications();
+  readonly publications = new Publications(this.log);
   readonly blockTokens: number;
   readonly #mostBytes: number;
-  readonly #handovers = new Handovers();
-  readonly #holders = new Holders(this.publications, this.#handovers);
-  /** At the log's end. */
+  readonly #ownerChanges = new OwnerChanges();
+  readonly #references = new References(this.publications, this.#ownerChanges);
+  readonly #record = new EventRecord();
+  /** The states at the log's end. */
   readonly #head = new BlockStates();
-  /** Where it was asked last. */
+  /** The states that `stateAt` returned last. */
   readonly #cursor = new BlockStates();
   readonly #scratch = new BlockStates();
-  /** After `#distance` events, twice as many, and so on. */
-  #kept: BlockStates[] = [];
-  #keptBytes = 0;
+  /** The states after `#distance` events, twice as many, and so on. */
+  #stored: BlockStates[] = [];
+  #storedBytes = 0;
   #distance: number;
   #lastNs = 0;
 
@@ -53,70 +54,72 @@ export class EventHistory {
     return this.log.count;
   }
 
-  /** The cache's blocks, or as many as the log has seen. */
+  /** The cache's number of blocks, or the number that the log has seen. */
   get blocks(): number {
     return this.#head.blocks;
   }
 
-  /** Whether its times differ. */
+  /** Whether events have different times. */
   get hasClock(): boolean {
     return this.events > 0 && this.log.columns().timeNs[0] !== this.#lastNs;
   }
 
-  /** Adds events to the log's end. @throws InputError at the first that cannot be; what came before it is in the log. */
-  append(columns: EventColumns): void {
-    const { kind, timeNs, request, block, key, value } = columns;
+  /** Appends events. @throws InputError at the first impossible event; the events before it are in the log. */
+  append({ kind, timeNs, request, block, key, value }: EventColumns): void {
     const { log } = this;
     const head = this.#head;
     for (let i = 0; i < kind.length; i++) {
       if (block[i] >= head.blocks && block[i] < mostBlocks) head.grow(block[i] + 1);
       if (!(timeNs[i] >= this.#lastNs))
-        throw this.#wrong(kind[i], `its time is ${timeNs[i]} ns, after ${this.#lastNs}`);
-      const problem = problemOf(head, kind[i], block[i], key[i], value[i]);
-      if (problem) throw this.#wrong(kind[i], problem);
-      const at = log.count;
+        throw this.#impossible(kind[i], `its time is ${timeNs[i]} ns, after ${this.#lastNs}`);
+      const unreadable = problemInRow(kind[i], key[i], value[i]);
+      if (unreadable) throw this.#impossible(kind[i], unreadable);
+      const event = this.#record.decode(log.count, kind[i], timeNs[i], request[i], block[i], key[i], value[i]);
+      const problem = problemOf(head, event);
+      if (problem) throw this.#impossible(kind[i], problem);
       this.#lastNs = timeNs[i];
       log.add(kind[i], timeNs[i], request[i], block[i], key[i], value[i]);
-      this.#holders.apply(at, kind[i], timeNs[i], request[i], block[i], key[i], value[i], head);
-      head.apply(at, kind[i], request[i], block[i], key[i], value[i], this.#handovers);
-      if (log.count % this.#distance === 0) this.#keep();
+      this.#references.apply(event, head);
+      head.applyWith(event, this.#ownerChanges);
+      if (log.count % this.#distance === 0) this.#store();
     }
   }
 
-  /** After the first `events` events; valid until the next call. */
+  /** The states after the first `events` events; valid until the next call. */
   stateAt(events: number): BlockStates {
     const cursor = this.#cursor;
-    const near = this.#kept[Math.floor(events / this.#distance) - 1];
-    if (cursor.events > events || (near && near.events > cursor.events)) cursor.become(near ?? new BlockStates());
+    const stored = this.#stored[Math.floor(events / this.#distance) - 1];
+    if (cursor.events > events || (stored && stored.events > cursor.events))
+      cursor.copyFrom(stored ?? new BlockStates());
     cursor.grow(this.blocks);
     this.advance(cursor, events);
     return cursor;
   }
 
-  /** The same to go on from; valid until the next call. */
+  /** A copy of these states that the caller may advance; valid until the next call. */
   copyAt(events: number): BlockStates {
-    this.#scratch.become(this.stateAt(events));
+    this.#scratch.copyFrom(this.stateAt(events));
     return this.#scratch;
   }
 
-  /** Moves a state on. */
+  /** Advances a state to the first `events` events. */
   advance(state: BlockStates, events: number): void {
-    state.advance(this.log, this.#handovers, events);
+    state.advance(this.log, this.#ownerChanges, events);
   }
 
-  #keep(): void {
+  #store(): void {
     const state = new BlockStates();
-    state.become(this.#head);
-    this.#kept.push(state);
-    this.#keptBytes += state.bytes;
-    while (this.#keptBytes > this.#mostBytes && this.#kept.length > 1) {
-      this.#kept = this.#kept.filter((_, i) => i % 2 === 1);
-      this.#keptBytes = this.#kept.reduce((sum, { bytes }) => sum + bytes, 0);
+    state.copyFrom(this.#head);
+    this.#stored.push(state);
+    this.#storedBytes += state.bytes;
+    while (this.#storedBytes > this.#mostBytes && this.#stored.length > 1) {
+      this.#stored = this.#stored.filter((_, i) => i % 2 === 1);
+      this.#storedBytes = this.#stored.reduce((sum, { bytes }) => sum + bytes, 0);
       this.#distance *= 2;
     }
   }
 
-  #wrong(kind: number, problem: string): InputError {
+  #impossible(kind: number, problem: string): InputError {
     return new InputError(`event ${this.log.count} (${eventNames[kind] ?? kind}): ${problem}`);
   }
 }

@@ -1,28 +1,28 @@
+import { BlockLife } from "../../core/log/block-lives.ts";
 import { eventNames } from "../../core/log/events.ts";
 import type { LogData, MomentData } from "../api.ts";
 import { blockMapOf } from "./block-map.ts";
-import { BlockLife } from "./block-states.ts";
 import type { EventHistory } from "./event-history.ts";
 import { textOf } from "./event-texts.ts";
 import { treeOf } from "./prefix-tree.ts";
 import type { Policy } from "./victim.ts";
 import { whyOf } from "./why.ts";
 
-/** Events that are told before and after a moment. */
-const toldEvents = 12;
+/** Events that are listed before and after a moment. */
+const listedEvents = 12;
 const mostParts = 400;
 
-/** How things stand after the first `event` events. */
+/** The state after the first `event` events. */
 export function momentOf(history: EventHistory, event: number, mostNodes: number, policy: Policy): MomentData {
   const { log } = history;
   const { timeNs, block } = log.columns();
-  const states = history.copyAt(Math.max(0, event - toldEvents));
-  const told = (to: number) => {
+  const states = history.copyAt(Math.max(0, event - listedEvents));
+  const textsUpTo = (to: number) => {
     const texts = [];
     for (; states.events < to; history.advance(states, states.events + 1)) texts.push(textOf(history, states));
     return texts;
   };
-  const before = told(event);
+  const before = textsUpTo(event);
   const { steps, counts, running } = states;
   const moment = {
     event,
@@ -31,7 +31,7 @@ export function momentOf(history: EventHistory, event: number, mostNodes: number
     counts: {
       free: counts[BlockLife.free],
       private: counts[BlockLife.private],
-      held: counts[BlockLife.held],
+      held: counts[BlockLife.referenced],
       idle: counts[BlockLife.idle],
     },
     running: [...running],
@@ -40,11 +40,11 @@ export function momentOf(history: EventHistory, event: number, mostNodes: number
     before,
   };
   const why = event < log.count ? whyOf(history, states, policy) : undefined;
-  const [first, ...others] = told(Math.min(log.count, event + toldEvents));
+  const [first, ...others] = textsUpTo(Math.min(log.count, event + listedEvents));
   return { ...moment, next: first ? [{ ...first, ...(why && { why }) }, ...others] : [] };
 }
 
-/** The log in a few figures. */
+/** A summary of the log. */
 export function logOf(history: EventHistory): LogData {
   const { log, events } = history;
   const { kind, timeNs, block } = log.columns();
@@ -65,7 +65,9 @@ export function logOf(history: EventHistory): LogData {
   const columns: Record<"private" | "held" | "idle" | "evicted", number[]> = overview;
   for (const end of ends) {
     history.advance(states, end);
-    for (const life of ["private", "held", "idle"] as const) columns[life].push(states.counts[BlockLife[life]]);
+    columns.private.push(states.counts[BlockLife.private]);
+    columns.held.push(states.counts[BlockLife.referenced]);
+    columns.idle.push(states.counts[BlockLife.idle]);
     columns.evicted.push(states.evicted - evicted);
     evicted = states.evicted;
   }

@@ -1,6 +1,7 @@
+import { BlockLife } from "../../core/log/block-lives.ts";
 import type { TreeData } from "../api.ts";
 import { ageAt, cachedBy } from "./block-map.ts";
-import { BlockLife, type BlockStates } from "./block-states.ts";
+import type { BlockStates } from "./block-states.ts";
 import type { EventHistory } from "./event-history.ts";
 
 /** Runs of cached blocks that nothing branches off, parents before their children: run i is `order[start[i] .. start[i + 1])`. */
@@ -17,10 +18,9 @@ export interface Runs {
  * one with that content; where that is no longer cached, it follows on nothing. Contents are in the order in which the log
  * has them first, so that a node keeps its place among others as time goes by.
  */
-export function runsOf({ log, publications }: EventHistory, states: BlockStates): Runs {
+export function runsOf({ publications }: EventHistory, states: BlockStates): Runs {
   const { blocks, publication } = states;
-  const { event, parent: parentOf, content, contents } = publications;
-  const { block: blockOf, value: placeOf } = log.columns();
+  const { parent: parentOf, content, contents } = publications;
   // Blocks of one content, of which there are several where an index keeps them all, are a list.
   const byContent = new Int32Array(contents).fill(-1);
   const alike = new Int32Array(blocks).fill(-1);
@@ -33,9 +33,10 @@ export function runsOf({ log, publications }: EventHistory, states: BlockStates)
   const above = (block: number) => {
     const before = parentOf[publication[block]];
     if (before < 0) return -1;
-    const same = blockOf[event[before]];
+    const same = publications.block(before);
     const found = states.isCached(same) && publication[same] === before ? same : byContent[content[before]];
-    const isNext = found >= 0 && placeOf[event[publication[found]]] + 1 === placeOf[event[publication[block]]];
+    if (found < 0) return -1;
+    const isNext = publications.place(publication[found]) + 1 === publications.place(publication[block]);
     return isNext ? found : -1;
   };
   const child = new Int32Array(blocks).fill(-1);
@@ -55,7 +56,7 @@ export function runsOf({ log, publications }: EventHistory, states: BlockStates)
       }
     }
   const { counts } = states;
-  return inOrder(counts[BlockLife.held] + counts[BlockLife.idle], root, child, sibling, children);
+  return inOrder(counts[BlockLife.referenced] + counts[BlockLife.idle], root, child, sibling, children);
 }
 
 function inOrder(count: number, root: number, child: Int32Array, sibling: Int32Array, children: Int32Array): Runs {
@@ -150,8 +151,7 @@ function treeColumns(
   nodes: Nodes,
   nextBlock: number,
 ): TreeData {
-  const { blockTokens, log, publications } = history;
-  const { value: placeOf } = log.columns();
+  const { blockTokens, publications } = history;
   const { life, hits, usedAt, publication } = states;
   const { count, whole, parent } = nodes;
   const [block, owner] = [new Int32Array(count).fill(-1), new Int32Array(count).fill(-1)];
@@ -162,7 +162,7 @@ function treeColumns(
   for (let run = 0; run < runs.count; run++) {
     const node = nodes.of[run];
     const first = runs.order[runs.start[run]];
-    const from = placeOf[publications.event[publication[first]]];
+    const from = publications.place(publication[first]);
     if (block[node] < 0) {
       block[node] = first;
       place[node] = from;
@@ -174,7 +174,7 @@ function treeColumns(
     for (let at = runs.start[run]; at < runs.start[run + 1]; at++) {
       const one = runs.order[at];
       if (one === nextBlock) next = node;
-      if (life[one] === BlockLife.held) heldBlocks[node]++;
+      if (life[one] === BlockLife.referenced) heldBlocks[node]++;
       found[node] += hits[one];
       if (usedAt[one] > usedLast[node]) usedLast[node] = usedAt[one];
     }

@@ -1,23 +1,22 @@
-import { EventKind } from "../../core/log/events.ts";
+import { ignore } from "../../core/log/events.ts";
 import type { PrefixData, PrefixRow } from "../api.ts";
 import type { EventHistory } from "./event-history.ts";
 
-const { admit, hit, adopt, evict, copy, publish, drop } = EventKind;
-
-/** Rows of each kind, at most. */
+/** Limit of the rows of each table. */
 export const mostPrefixes = 200;
 
-/** What became of each content that was ever cached, by its number; times in ns, or events where there is no clock. */
-class ContentBooks {
+/** Totals of each content, by its number in `Publications`; times in ns, or events where there is no clock. */
+class ContentTotals {
   readonly hits: Int32Array;
   readonly savedTokens: Float64Array;
-  /** Blocks × time in the cache, and the part of it after the last time that somebody found it. */
+  /** Blocks × time in the cache, and its part after the last hit. */
   readonly time: Float64Array;
   readonly wasted: Float64Array;
   readonly timesCached: Int32Array;
   readonly timesEvicted: Int32Array;
+  /** Tokens in one block of the content. */
   readonly tokens: Float64Array;
-  /** Its first publication. */
+  /** The first publication. */
   readonly first: Int32Array;
 
   constructor({ publications: { contents }, blockTokens }: EventHistory) {
@@ -32,73 +31,78 @@ class ContentBooks {
   }
 }
 
-/** One walk over the log. */
-function booksOf(history: EventHistory): ContentBooks {
+/** The totals, from one pass over the log. */
+function totalsOf(history: EventHistory): ContentTotals {
   const { log, publications, blockTokens, blocks, hasClock, events } = history;
-  const { kind, timeNs, block, key, value } = log.columns();
   const { content } = publications;
-  const books = new ContentBooks(history);
-  const { hits, savedTokens, time, wasted, timesCached, timesEvicted, tokens, first } = books;
-  // By block: what is in it, also for a while after it is gone; −1 or since when it is cached; and when it was found.
-  const inBlock = new Int32Array(blocks).fill(-1);
+  const totals = new ContentTotals(history);
+  const { hits, savedTokens, time, wasted, timesCached, timesEvicted, tokens, first } = totals;
+  // By block: its last content; when it was cached, −1 if it is not; when it was last hit.
+  const contentIn = new Int32Array(blocks).fill(-1);
   const cachedAt = new Float64Array(blocks).fill(-1);
-  const foundAt = new Float64Array(blocks);
+  const hitAt = new Float64Array(blocks);
   let published = 0;
-  let left = 0;
-  const gone = (one: number, now: number) => {
-    time[inBlock[one]] += now - cachedAt[one];
-    wasted[inBlock[one]] += now - foundAt[one];
-    cachedAt[one] = -1;
+  /** Hit tokens of the request being admitted that are not assigned to a content yet. */
+  let unassigned = 0;
+  const addTime = (block: number, now: number) => {
+    time[contentIn[block]] += now - cachedAt[block];
+    wasted[contentIn[block]] += now - hitAt[block];
+    cachedAt[block] = -1;
   };
-  const save = (one: number, most: number) => {
-    const saved = Math.min(most, left);
-    if (inBlock[one] >= 0) savedTokens[inBlock[one]] += saved;
-    left -= saved;
+  const assign = (block: number) => {
+    const saved = Math.min(blockTokens, unassigned);
+    if (contentIn[block] >= 0) savedTokens[contentIn[block]] += saved;
+    unassigned -= saved;
   };
-  for (let at = 0; at < events; at++) {
-    const now = hasClock ? timeNs[at] : at;
-    const one = block[at];
-    switch (kind[at]) {
-      case admit:
-        left = key[at];
+  for (const event of log.events()) {
+    const { block } = event;
+    const now = hasClock ? event.timeNs : event.at;
+    switch (event.name) {
+      case "admit":
+        unassigned = event.hitTokens;
         break;
-      case hit:
-        hits[inBlock[one]]++;
-        foundAt[one] = now;
-        save(one, blockTokens);
+      case "hit":
+        hits[contentIn[block]]++;
+        hitAt[block] = now;
+        assign(block);
         break;
-      case adopt:
-        // A part of a block that the request goes on with; others are computed again.
-        if (key[at] < 0) save(one, blockTokens);
+      case "adopt":
+        // Without content, the request uses the tokens of the block that match; other adopted blocks are recomputed.
+        if (event.content < 0) assign(block);
         break;
-      case copy:
-        save(key[at], blockTokens);
+      case "copy":
+        assign(event.sourceBlock);
         break;
-      case publish: {
+      case "publish": {
         const publication = published++;
         const here = content[publication];
         if (first[here] < 0) first[here] = publication;
         timesCached[here]++;
-        inBlock[one] = here;
-        cachedAt[one] = foundAt[one] = now;
+        contentIn[block] = here;
+        cachedAt[block] = hitAt[block] = now;
         break;
       }
-      case evict:
-      case drop: {
-        const end = value[at] % blockTokens;
-        if (end > 0) tokens[inBlock[one]] = end;
-        if (kind[at] === evict) timesEvicted[inBlock[one]]++;
-        gone(one, now);
+      case "evict":
+      case "drop": {
+        const end = event.endToken % blockTokens;
+        if (end > 0) tokens[contentIn[block]] = end;
+        if (event.name === "evict") timesEvicted[contentIn[block]]++;
+        addTime(block, now);
         break;
       }
+      default:
+        ignore<
+          | ("miss" | "allocate" | "step" | "duplicate" | "release" | "finish" | "refuse" | "preempt")
+          | ("clear" | "pin" | "unpin" | "swapOut" | "swapIn")
+        >(event);
     }
   }
-  const end = hasClock ? timeNs[events - 1] : events;
-  for (let one = 0; one < blocks; one++) if (cachedAt[one] >= 0) gone(one, end);
-  return books;
+  const end = hasClock ? log.columns().timeNs[events - 1] : events;
+  for (let block = 0; block < blocks; block++) if (cachedAt[block] >= 0) addTime(block, end);
+  return totals;
 }
 
-/** Contents that follow on each other and on which nothing else ever did, each with the next one; −1: the last of its run. */
+/** Runs of contents, each of which is the only one that ever followed the one before; −1: the last of its run. */
 function nextInRun({ publications }: EventHistory): { next: Int32Array; isFirst: Uint8Array } {
   const { count, contents, parent, content } = publications;
   const none = -1;
@@ -120,11 +124,10 @@ function nextInRun({ publications }: EventHistory): { next: Int32Array; isFirst:
   return { next, isFirst };
 }
 
-/** The prefixes of a log that were worth most, and those that were worth least. */
+/** The prefixes of a log that saved the most tokens, and those with the most token-seconds after their last hit. */
 export function prefixesOf(history: EventHistory): PrefixData {
-  const { log, publications, blockTokens, hasClock } = history;
-  const { request, value } = log.columns();
-  const { tokens, savedTokens, time, wasted, hits, first, timesCached, timesEvicted } = booksOf(history);
+  const { publications, blockTokens, hasClock } = history;
+  const { tokens, savedTokens, time, wasted, hits, first, timesCached, timesEvicted } = totalsOf(history);
   const { next, isFirst } = nextInRun(history);
   const starts = Array.from(isFirst.keys()).filter((one) => isFirst[one] === 1);
   const unit = hasClock ? 1e9 : 1;
@@ -141,8 +144,8 @@ export function prefixesOf(history: EventHistory): PrefixData {
     const start = starts[run];
     const event = publications.event[first[start]];
     return {
-      request: request[event],
-      fromToken: value[event] * blockTokens,
+      request: publications.request(first[start]),
+      fromToken: publications.place(first[start]) * blockTokens,
       tokens: over(start, (one) => tokens[one]),
       hits: hits[start],
       savedTokens: saved[run],

@@ -1,5 +1,6 @@
 import { grouped } from "../../core/counted.ts";
-import { BlockLife, type BlockStates } from "./block-states.ts";
+import { BlockLife } from "../../core/log/block-lives.ts";
+import type { BlockStates } from "./block-states.ts";
 import type { EventHistory } from "./event-history.ts";
 
 /** What the books do not say of a cache. */
@@ -18,9 +19,9 @@ export function rankOf(
   ageOf: (event: number) => string,
 ): string {
   const { usedAt, publication, hits } = states;
-  const { value } = history.log.columns();
-  const { event, batch } = history.publications;
-  const place = (block: number) => value[event[publication[block]]];
+  const { publications } = history;
+  const { event, batch } = publications;
+  const place = (block: number) => publications.place(publication[block]);
   const others = candidates(history, states, policy.leavesOnly);
   const rank = (word: string, of: (block: number) => number) => {
     const own = of(victim);
@@ -42,15 +43,16 @@ export function rankOf(
 const firstOf = (eviction: string) => (eviction === "fifo" ? "age" : eviction === "lfu" ? "found" : "idle");
 
 /** Blocks that may go: nobody uses them and, in a tree, nothing extends them. */
-function candidates({ log, publications }: EventHistory, states: BlockStates, leavesOnly: boolean): number[] {
+function candidates({ publications }: EventHistory, states: BlockStates, leavesOnly: boolean): number[] {
   const { blocks, life, publication } = states;
-  const { event, parent } = publications;
-  const { block: blockOf } = log.columns();
+  const { parent } = publications;
   const extended = new Uint8Array(blocks);
   if (leavesOnly)
     for (let block = 0; block < blocks; block++) {
       const before = states.isCached(block) ? parent[publication[block]] : -1;
-      if (before >= 0 && publication[blockOf[event[before]]] === before) extended[blockOf[event[before]]] = 1;
+      if (before < 0) continue;
+      const extendedBlock = publications.block(before);
+      if (publication[extendedBlock] === before) extended[extendedBlock] = 1;
     }
   const found: number[] = [];
   for (let block = 0; block < blocks; block++)

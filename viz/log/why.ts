@@ -1,15 +1,16 @@
 import { counted, grouped } from "../../core/counted.ts";
-import { EventKind } from "../../core/log/events.ts";
-import { missReasons } from "../../core/log/miss-reasons.ts";
+import { BlockLife } from "../../core/log/block-lives.ts";
+import { EventKind, ignore, type LogEvent } from "../../core/log/events.ts";
+import type { MissReason } from "../../core/log/miss-reasons.ts";
 import { ageAt, cachedBy } from "./block-map.ts";
-import { BlockLife, type BlockStates } from "./block-states.ts";
-import type { EventColumns, EventHistory } from "./event-history.ts";
-import { lookedUp } from "./event-texts.ts";
+import type { BlockStates } from "./block-states.ts";
+import type { EventHistory } from "./event-history.ts";
+import { lookedUpBlocks } from "./event-texts.ts";
 import { type Policy, rankOf, times } from "./victim.ts";
 
-const { admit, hit, miss, evict, allocate, copy, duplicate, release, refuse, preempt, drop, clear } = EventKind;
+const { evict, allocate, copy, drop, clear } = EventKind;
 
-/** Why the event after those of `states` comes, and it and no other, as far as the books know; undefined: they say nothing of it. */
+/** Why the event after those of `states` happens, as far as the log shows; undefined: the log does not show it. */
 export function whyOf(history: EventHistory, states: BlockStates, policy: Policy): string | undefined {
   return new Why(history, states).of(policy);
 }
@@ -17,55 +18,54 @@ export function whyOf(history: EventHistory, states: BlockStates, policy: Policy
 class Why {
   readonly #history: EventHistory;
   readonly #states: BlockStates;
-  readonly #columns: EventColumns;
-  readonly #at: number;
+  readonly #event: LogEvent;
   readonly #age: (event: number) => number;
 
   constructor(history: EventHistory, states: BlockStates) {
     this.#history = history;
     this.#states = states;
-    this.#columns = history.log.columns();
-    this.#at = states.events;
+    this.#event = history.log.eventAt(states.events);
     this.#age = ageAt(history, states);
   }
 
   of(policy: Policy): string | undefined {
-    const at = this.#at;
+    const event = this.#event;
     const { hits, usedAt, life, owner } = this.#states;
-    const [kind, request, block, key, value] = (["kind", "request", "block", "key", "value"] as const).map(
-      (name) => this.#columns[name][at],
-    );
-    switch (kind) {
-      case admit:
-        return `${grouped(value)} of ${counted(lookedUp(this.#history, at), "block")} are cached; ${this.#room()}`;
-      case hit:
-        return `${this.#cached(block)}, and found ${times(hits[block])} since`;
-      case miss:
-        return this.#whyMissed(key, value);
-      case evict: {
-        const rank = rankOf(this.#history, this.#states, block, policy, (event) => this.#ageOf(event));
-        return `${this.#whyRoom(request)}; cache block ${block} ${rank}`;
+    switch (event.name) {
+      case "admit":
+        return `${grouped(event.hitBlocks)} of ${counted(lookedUpBlocks(this.#history, event.at), "block")} are cached; ${this.#occupancy()}`;
+      case "hit":
+        return `${this.#cached(event.block)}, hit ${times(hits[event.block])} since`;
+      case "miss":
+        return this.#whyMissed(event.content, event.missReason);
+      case "evict": {
+        const rank = rankOf(this.#history, this.#states, event.block, policy, (at) => this.#ageOf(at));
+        return `${this.#whySpaceIsNeeded(event.request)}; physical block ${event.block} ${rank}`;
       }
-      case allocate:
-        return usedAt[block] < 0 ? "never used before" : `free, and last used ${this.#ageOf(usedAt[block])} ago`;
-      case copy:
-        return `request ${request} is going to write into it, and what is in cache block ${key} is needed as it is`;
-      case duplicate:
-        return `cache block ${key} was ${this.#cached(key)}`;
-      case release:
-        return value === 1
-          ? `its last user lets it go; ${this.#cached(block)}, and found ${times(hits[block])} since`
-          : "it is not cached: nobody could find it";
-      case refuse:
-        return this.#room();
-      case preempt:
-        return `${this.#room()}; ${this.#placeAmongRunning(request)}`;
-      case drop:
-        return life[block] === BlockLife.held
-          ? `request ${owner[block]} uses it, and has it for itself from now on`
-          : "nobody uses it";
+      case "allocate": {
+        const last = usedAt[event.block];
+        return last < 0 ? "never used before" : `free, last used ${this.#ageOf(last)} ago`;
+      }
+      case "copy":
+        return `request ${event.request} writes to the block, and physical block ${event.sourceBlock} must not change`;
+      case "duplicate":
+        return `physical block ${event.keptBlock} was ${this.#cached(event.keptBlock)}`;
+      case "release":
+        return event.keptCached
+          ? `its reference count is 0; ${this.#cached(event.block)}, hit ${times(hits[event.block])} since`
+          : "it is not in the index";
+      case "refuse":
+        return this.#occupancy();
+      case "preempt":
+        return `${this.#occupancy()}; ${this.#admissionOrder(event.request)}`;
+      case "drop":
+        return life[event.block] === BlockLife.referenced
+          ? `request ${owner[event.block]} references the block, which becomes private`
+          : "no request references the block";
+      default:
+        ignore<"adopt" | "step" | "publish" | "finish" | "clear" | "pin" | "unpin" | "swapOut" | "swapIn">(event);
+        return undefined;
     }
-    return undefined;
   }
 
   #ageOf(event: number): string {
@@ -78,59 +78,63 @@ class Why {
     return `cached ${this.#ageOf(event)} ago by request ${cachedBy(this.#history, this.#states, block)}`;
   }
 
-  #room(): string {
+  #occupancy(): string {
     const { counts } = this.#states;
-    const inUse = counts[BlockLife.private] + counts[BlockLife.held];
+    const inUse = counts[BlockLife.private] + counts[BlockLife.referenced];
     return `${counted(counts[BlockLife.free], "block")} free, ${grouped(counts[BlockLife.idle])} idle, ${grouped(inUse)} in use`;
   }
 
-  #placeAmongRunning(request: number): string {
+  #admissionOrder(request: number): string {
     const running = [...this.#states.running];
     const later = running.length - 1 - running.indexOf(request);
     const all = counted(running.length, "running request");
     return later === 0 ? `the last admitted of ${all}` : `${grouped(later)} of ${all} were admitted after it`;
   }
 
-  #whyMissed(content: number, reason: number): string | undefined {
-    switch (missReasons[reason]) {
+  #whyMissed(content: number, reason: MissReason): string {
+    switch (reason) {
       case "never-seen":
-        return "no request has had it before";
+        return "no request has had this content before";
       case "evicted":
-        return this.#whenGone(content);
+        return this.#whenEvicted(content);
       case "past-hole":
         return "it is cached, but a block before it is not";
       case "shorter-than-block":
-        return "only whole blocks are found";
+        return "only whole blocks are matched";
       case "other-namespace":
         return "it is cached in another namespace only";
       case "not-yet-computed":
         return "another request is still computing it";
       case "match-limit":
-        return "it is cached, but the rules let no more be used";
+        return "it is cached, but the rules limit the match";
     }
-    return undefined;
   }
 
-  #whenGone(content: number): string {
-    const { kind, request, key } = this.#columns;
-    for (let at = this.#at - 1; at >= 0; at--)
-      if ((kind[at] === evict || kind[at] === drop) && key[at] === content)
-        return `it had to go ${this.#ageOf(at)} ago for ${request[at] < 0 ? "an operator" : `request ${request[at]}`} (event ${grouped(at)})`;
-    return "it was computed before, and is not cached any more";
+  #whenEvicted(content: number): string {
+    const { log } = this.#history;
+    const { kind } = log.columns();
+    for (let at = this.#event.at - 1; at >= 0; at--) {
+      if (kind[at] !== evict && kind[at] !== drop) continue;
+      const gone = log.eventAt(at) as LogEvent & { name: "evict" | "drop" };
+      if (gone.content !== content) continue;
+      const requester = gone.request < 0 ? "an operator" : `request ${gone.request}`;
+      return `it was ${gone.name === "evict" ? "evicted" : "dropped"} ${this.#ageOf(at)} ago for ${requester} (event ${grouped(at)})`;
+    }
+    return "it was computed before and is no longer cached";
   }
 
-  /** Why something has to go at all. */
-  #whyRoom(request: number): string {
-    const { kind, request: whose } = this.#columns;
-    let before = this.#at;
-    while (before > 0 && (kind[before - 1] === evict || kind[before - 1] === drop)) before--;
-    if (before > 0 && kind[before - 1] === clear) return "an operator empties the cache";
-    if (request < 0) return "an operator wants blocks to be free";
-    let at = this.#at;
-    while (kind[at] === evict && whose[at] === request) at++;
+  /** Why a block has to be evicted at all. */
+  #whySpaceIsNeeded(request: number): string {
+    const { kind, request: requests } = this.#history.log.columns();
+    let first = this.#event.at;
+    while (first > 0 && (kind[first - 1] === evict || kind[first - 1] === drop)) first--;
+    if (first > 0 && kind[first - 1] === clear) return "an operator resets the cache";
+    if (request < 0) return "an operator evicts blocks";
+    let at = this.#event.at;
+    while (kind[at] === evict && requests[at] === request) at++;
     const from = at;
-    while ((kind[at] === allocate || kind[at] === copy) && whose[at] === request) at++;
-    if (at === from) return "more is cached than the rules allow";
+    while ((kind[at] === allocate || kind[at] === copy) && requests[at] === request) at++;
+    if (at === from) return "more blocks are cached than the rules allow";
     const free = this.#states.counts[BlockLife.free];
     const are = free === 0 ? "none is" : free === 1 ? "1 is" : `${grouped(free)} are`;
     return `request ${request} needs ${counted(at - from, "block")}, ${are} free`;

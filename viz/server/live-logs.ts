@@ -1,5 +1,6 @@
 import { open } from "node:fs/promises";
-import { type EventColumns, EventHistory } from "../log/event-history.ts";
+import type { EventColumns } from "../../core/log/event-log.ts";
+import { EventHistory } from "../log/event-history.ts";
 import { childOf, type Inside } from "./inside.ts";
 import { columnFile } from "./live-format.ts";
 

@@ -1,7 +1,8 @@
 import { basename } from "node:path";
 import { asyncBufferFromFile, type FileMetaData, parquetMetadataAsync, parquetRead } from "hyparquet";
+import type { EventColumns } from "../../core/log/event-log.ts";
 import { eventNames } from "../../core/log/events.ts";
-import { type EventColumns, EventHistory } from "../log/event-history.ts";
+import { EventHistory } from "../log/event-history.ts";
 import { FileCache } from "./file-cache.ts";
 import type { Inside } from "./inside.ts";
 import { Refusal } from "./refusal.ts";

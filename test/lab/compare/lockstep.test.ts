@@ -1,7 +1,8 @@
 import { describe, expect, test, vi } from "vitest";
 import { BlockState } from "../../../core/cache/pool.ts";
-import { EventKind, EventLog, eventNames } from "../../../core/log/events.ts";
-import { LogBooks } from "../../../core/log/log-books.ts";
+import { CacheState } from "../../../core/log/cache-state.ts";
+import { EventLog } from "../../../core/log/event-log.ts";
+import { EventKind, eventNames } from "../../../core/log/events.ts";
 import { byScore } from "../../../core/plugins/by-score.ts";
 import type { AllocatorPlugin, EvictionPlugin } from "../../../core/plugins/index.ts";
 import { CacheReplay, type ReplayConfig } from "../../../core/replica/replay.ts";
@@ -139,7 +140,7 @@ describe("configurations that decide alike", () => {
     const [{ comparison, difference }] = compared(trace, lru, forward);
     expect(comparison.noted.get("release-order")?.first).toBe(1);
     expect(difference!.request).toBe(evictions(trace, lru)[0].request);
-    expect(difference!.sides.map(({ event }) => event?.name)).toEqual(["evict", "evict"]);
+    expect(difference!.sides.map(({ logged }) => logged?.event.name)).toEqual(["evict", "evict"]);
   });
 
   test("are compared without keeping what was compared", () => {
@@ -178,9 +179,9 @@ describe("the first difference is found", () => {
     const { request, key } = all[nth - 1];
     expect(difference).toMatchObject({
       request,
-      sides: [{ event: { name: "evict", key } }, { event: { name: "evict" } }],
+      sides: [{ logged: { event: { name: "evict", content: key } } }, { logged: { event: { name: "evict" } } }],
     });
-    expect(difference!.sides[1].event!.key).not.toBe(key);
+    expect(difference!.sides[1].logged!.event).not.toMatchObject({ content: key });
     expect(comparison).toMatchObject({ requests: request, evictedBlocks: nth - 1 });
     expect(comparison.noted.size).toBe(0);
     const [mine, other] = difference!.sides;
@@ -211,8 +212,8 @@ describe("the first difference is found", () => {
       request: 0,
       context: [],
       sides: [
-        { event: { name: "admit", key: 0, value: 0 }, refused: false, onlyHere: [0, 1] },
-        { event: { name: "refuse" }, refused: true, onlyHere: [], after: { cachedIdle: 0 } },
+        { logged: { event: { name: "admit", hitTokens: 0, hitBlocks: 0 } }, refused: false, onlyHere: [0, 1] },
+        { logged: { event: { name: "refuse" } }, refused: true, onlyHere: [], after: { cachedIdle: 0 } },
       ],
     });
   });
@@ -223,13 +224,15 @@ describe("the first difference is found", () => {
     const lru = configOf(trace, { blocks: 2 });
     const [{ comparison, difference }] = compared(trace, lru, { ...lru, eviction: evictionRegistry.get("fifo") });
     const before = { private: 0, cachedHeld: 0, cachedIdle: 2 };
+    const evicted = (block: number) =>
+      expect.objectContaining({ name: "evict", request: 3, block, content: block, endToken: 16 });
     expect(comparison).toMatchObject({ requests: 3, hitBlocks: 1, evictedBlocks: 0 });
     expect(difference).toEqual({
       request: 3,
       context: expect.any(Array),
       sides: [
         {
-          event: { name: "evict", request: 3, block: 1, key: 1, value: 16, cachedBy: 1, usedBy: 1 },
+          logged: { event: evicted(1), users: { cachedBy: 1, usedBy: 1 } },
           before,
           after: before,
           hitBlocks: 0,
@@ -237,7 +240,7 @@ describe("the first difference is found", () => {
           onlyHere: [0],
         },
         {
-          event: { name: "evict", request: 3, block: 0, key: 0, value: 16, cachedBy: 0, usedBy: 2 },
+          logged: { event: evicted(0), users: { cachedBy: 0, usedBy: 2 } },
           before,
           after: before,
           hitBlocks: 0,
@@ -246,7 +249,7 @@ describe("the first difference is found", () => {
         },
       ],
     });
-    expect(difference!.context.slice(-3).map(({ name, request }) => `${name} ${request}`)).toEqual([
+    expect(difference!.context.slice(-3).map(({ event }) => `${event.name} ${event.request}`)).toEqual([
       "release 2",
       "admit 3",
       "miss 3",
@@ -377,14 +380,14 @@ describe("two logs of one request", () => {
   });
 });
 
-test("the books tell what is held, private and idle within a request", () => {
+test("the state read from a log has the referenced, private and idle blocks within a request", () => {
   const log = new EventLog();
-  const books = new LogBooks();
+  const state = new CacheState();
   const counts: number[][] = [];
   const happens = (kind: number, request: number, block: number, key: number, value: number) => {
     log.add(kind, 0, request, block, key, value);
-    books.read(log, log.count - 1, log.count);
-    const { private: own, cachedHeld, cachedIdle } = books.counts();
+    state.read(log, log.count - 1, log.count);
+    const { private: own, cachedHeld, cachedIdle } = state.blockCounts();
     counts.push([own, cachedHeld, cachedIdle]);
   };
   for (const block of [0, 1, 2]) happens(EventKind.allocate, 0, block, -1, block);
@@ -419,10 +422,10 @@ test("the books tell what is held, private and idle within a request", () => {
     [0, 1, 1],
     [0, 1, 0],
   ]);
-  expect([books.cachedBy(0), books.usedBy(0), books.cachedBy(1)]).toEqual([0, 1, undefined]);
+  expect([state.usersOf(0), state.usersOf(1)]).toEqual([{ cachedBy: 0, usedBy: 1 }, undefined]);
 });
 
-test("the books kept from the log agree with the cache after every request", () => {
+test("the state read from the log agrees with the cache after every request", () => {
   const trace = chats();
   // Chance leaves holes in prompts.
   const configs = [
@@ -435,17 +438,17 @@ test("the books kept from the log agree with the cache after every request", () 
   for (const { event, ...own } of configs) {
     const seen = new Set<number>();
     const replay = new CacheReplay({ ...configOf(trace, { blocks: 40, ...own }), events: true });
-    const books = new LogBooks();
+    const state = new CacheState();
     for (let row = 0; row < trace.requestCount; row++) {
       replay.feed(trace, undefined, row, row + 1);
-      books.read(replay.log!, 0, replay.log!.count);
+      state.read(replay.log!, 0, replay.log!.count);
       for (const kind of replay.log!.columns().kind) seen.add(kind);
       replay.log!.keepLast(0);
       const { pool, index, entries } = replay.result().cache;
       const idle = [...pool.words.keys()].filter((block) => pool.stateOf(block) === BlockState.idle);
-      expect(books.counts()).toEqual({ private: 0, cachedHeld: 0, cachedIdle: idle.length });
+      expect(state.blockCounts()).toEqual({ private: 0, cachedHeld: 0, cachedIdle: idle.length });
       const keys = [...index.blocks()].map((block) => entries.columns.key[index.entryOf(block)]);
-      expect([...books.contents()].sort()).toEqual(keys.sort());
+      expect([...state.contents()].sort()).toEqual(keys.sort());
     }
     for (const special of [EventKind.adopt, EventKind.duplicate])
       expect(seen.has(special), `${own.policy}: ${eventNames[special]}`).toBe(special === event);

@@ -1,7 +1,8 @@
 import type { KvCache } from "../../core/cache/kv-cache.ts";
 import { BlockState } from "../../core/cache/pool.ts";
-import { EventKind, type EventLog } from "../../core/log/events.ts";
-import { LogBooks } from "../../core/log/log-books.ts";
+import { CacheState } from "../../core/log/cache-state.ts";
+import type { EventLog } from "../../core/log/event-log.ts";
+import type { LogEvent } from "../../core/log/events.ts";
 import type { Rules } from "../../core/plugins/rules.ts";
 import { rulesFor } from "../../core/replica/compose.ts";
 import { CacheReplay, type ReplayConfig } from "../../core/replica/replay.ts";
@@ -12,10 +13,10 @@ import type { Checked, FuzzCase, FuzzKind } from "./kinds.ts";
 import { addTo } from "./search.ts";
 import { configOf, type FuzzParts, policyOptions, type Setup } from "./setup.ts";
 
-/** The replay without a clock against books that are kept from its log alone. */
-export const books: FuzzKind = {
-  name: "books",
-  says: "books kept from the log alone have the blocks of the cache, and say what requests and operations find",
+/** The clock-free replay against the cache state that is read from its event log alone. */
+export const eventLog: FuzzKind = {
+  name: "event-log",
+  says: "the state read from the event log alone is the cache's, and explains the results of requests and operations",
   check: async (one, parts) => audited(one, parts),
   command: replayCommand,
 };
@@ -50,11 +51,10 @@ function replayed({ trace, operations }: FuzzCase, config: ReplayConfig) {
   return { counts: audit.counts, trouble };
 }
 
-/** What is in which block, what it is to whom, and what a prompt's beginning must find: from events alone. */
+/** Compares a cache with the state read from its event log, and results with what the state implies. */
 class Auditor {
   readonly counts: Record<string, number> = { hit: 0, evict: 0, operation: 0, other: 0 };
-  readonly #books = new LogBooks();
-  readonly #contentOf = new Map<number, number>();
+  readonly #state = new CacheState();
   readonly #columns: BlockColumns;
   readonly #trace: Trace;
   readonly #config: ReplayConfig;
@@ -68,106 +68,110 @@ class Auditor {
     this.#rules = rulesFor(config.index, config.rules);
   }
 
-  /** Enters what has happened; returns what cannot be. */
+  /** Applies the log's new events. Returns the first that contradicts the state, as a message. */
   read(log: EventLog): string | undefined {
-    const { kind, request, block, key, value } = log.columns();
-    for (; this.#read < log.count; this.#read++) {
-      const at = this.#read;
-      this.#books.read(log, at, at + 1);
-      if (kind[at] === EventKind.publish) this.#contentOf.set(block[at], key[at]);
-      else if (kind[at] === EventKind.evict || kind[at] === EventKind.drop) this.#contentOf.delete(block[at]);
-      const wrong =
-        kind[at] === EventKind.admit
-          ? this.#admitted(request[at], value[at])
-          : kind[at] === EventKind.hit
-            ? this.#hit(request[at], block[at], value[at])
-            : undefined;
+    for (const event of log.events(this.#read)) {
+      this.#state.apply(event);
+      const wrong = this.#contradiction(event);
       if (wrong) return wrong;
-      this.counts[kind[at] === EventKind.hit ? "hit" : kind[at] === EventKind.evict ? "evict" : "other"]++;
+      this.counts[event.name === "hit" || event.name === "evict" ? event.name : "other"]++;
+      this.#read++;
     }
     return undefined;
   }
 
-  /** What the books have and the cache has not; undefined if they agree. Nobody runs. */
-  compare({ pool, index, freeBlocks, pins }: KvCache): string | undefined {
-    const { private: own, cachedHeld, cachedIdle } = this.#books.counts();
-    const idle = pool.words.reduce((sum, _, block) => sum + (pool.stateOf(block) === BlockState.idle ? 1 : 0), 0);
-    const mine = [own, cachedHeld, cachedIdle];
-    const other = [pool.blockCount - freeBlocks - index.blockCount, index.blockCount - idle, idle];
-    if (mine.join() !== other.join())
-      return `private, held and idle blocks are ${mine.join(", ")} in the books, ${other.join(", ")} in the cache`;
-    if (own > 0 || (pins.size === 0 && cachedHeld > 0)) return `${own + cachedHeld} blocks are held by nobody`;
-    const isIn = [...index.blocks()].every((block) => this.#contentOf.has(block));
-    return isIn && this.#contentOf.size === index.blockCount ? undefined : "other blocks are cached than in the books";
+  #contradiction(event: LogEvent): string | undefined {
+    if (event.name === "admit") return this.#admitted(event.request, event.hitBlocks);
+    if (event.name === "hit") return this.#hit(event.request, event.block, event.place);
+    return undefined;
   }
 
-  /** What an operation says, and what the books had before and have after it; nobody runs. */
+  /** In what the cache differs from the state, while no request is running; undefined if they agree. */
+  compare({ pool, index, freeBlocks, pins }: KvCache): string | undefined {
+    const { private: own, cachedHeld, cachedIdle } = this.#state.blockCounts();
+    const idle = pool.words.reduce((sum, _, block) => sum + (pool.stateOf(block) === BlockState.idle ? 1 : 0), 0);
+    const logged = [own, cachedHeld, cachedIdle];
+    const actual = [pool.blockCount - freeBlocks - index.blockCount, index.blockCount - idle, idle];
+    if (logged.join() !== actual.join())
+      return `private, referenced and idle blocks are ${logged.join(", ")} by the log, ${actual.join(", ")} in the cache`;
+    if (own > 0 || (pins.size === 0 && cachedHeld > 0))
+      return `${own + cachedHeld} blocks are in use although no request is running`;
+    const isCached = [...index.blocks()].every((block) => this.#state.isCached(block));
+    return isCached && this.#state.cachedBlocks === index.blockCount
+      ? undefined
+      : "the cached blocks are not those of the log";
+  }
+
+  /** Compares an operation's result with the state before and after it, while no request is running. */
   operated(operation: OperationResult, cache: KvCache): string | undefined {
     this.counts["operation"]++;
     const wasCached = this.#isCached(operation);
     const wrong = this.read(cache.log!) ?? this.compare(cache);
     if (wrong) return wrong;
-    const says = `${operation.operation} says "${operation.result}"`;
+    const returned = `${operation.operation} returned "${operation.result}"`;
     switch (operation.operation) {
       case "pin":
       case "delete":
-        if (operation.result === "in use" && cache.pins.size === 0) return `${says}, and nobody uses anything`;
-        if (!this.#findsAll || operation.result.startsWith("there is a pin")) return undefined;
+        if (operation.result === "in use" && cache.pins.size === 0) return `${returned}, but no block is referenced`;
+        if (!this.#matchesBlocks || operation.result.startsWith("there is a pin")) return undefined;
         if (wasCached === (operation.result === "not cached"))
-          return `${says}, by the books it ${wasCached ? "is" : "is not"} cached`;
-        return operation.result === "deleted" && this.#isCached(operation) ? `${says}, and it is there` : undefined;
+          return `${returned}, but by the log it ${wasCached ? "is" : "is not"} cached`;
+        return operation.result === "deleted" && this.#isCached(operation)
+          ? `${returned}, but by the log it is still cached`
+          : undefined;
       case "evict":
         return Number.parseInt(operation.result, 10) < operation.blocks! && cache.index.evictableBlocks > 0
-          ? `${says}, and more could go`
+          ? `${returned}, but more blocks are evictable`
           : undefined;
       case "reset":
-        if (operation.result === "in use") return cache.pins.size > 0 ? undefined : `${says}, and nobody uses anything`;
-        return this.#contentOf.size > 0 ? `${says}, and something is there` : undefined;
+        if (operation.result === "in use")
+          return cache.pins.size > 0 ? undefined : `${returned}, but no block is referenced`;
+        return this.#state.cachedBlocks > 0 ? `${returned}, but by the log blocks are still cached` : undefined;
       case "unpin":
         return undefined;
     }
   }
 
-  /** Blocks are found by themselves, rather than whole prompts or what is marked. */
-  get #findsAll(): boolean {
+  /** Entries are blocks, not whole prompts or marked prefixes: every cached prefix block is a hit. */
+  get #matchesBlocks(): boolean {
     const { none, unit } = this.#config.index;
     return !none && unit === undefined;
   }
 
-  /** Of the prompt's beginning, as many blocks are hits as are cached and the rules let it use. */
+  /** The hits of a request are its cached prefix, as far as the rules allow it to be used. */
   #admitted(request: number, hits: number): string | undefined {
     const { blockTokens } = this.#config;
-    const found = this.#found(request);
+    const cached = this.#cachedPrefix(request);
     const limited = this.#rules["match-limit"] !== "all";
-    const last = limited ? Math.floor((this.#trace.inputTokens[request] - 1) / blockTokens) : found;
-    const usable = Math.max(0, Math.min(found, last) - this.#rules["drop-blocks"]);
-    const isRight = this.#findsAll ? hits === usable : hits <= usable;
-    return isRight ? undefined : `request ${request} has ${hits} hits, ${usable} by the books`;
+    const last = limited ? Math.floor((this.#trace.inputTokens[request] - 1) / blockTokens) : cached;
+    const usable = Math.max(0, Math.min(cached, last) - this.#rules["drop-blocks"]);
+    const isRight = this.#matchesBlocks ? hits === usable : hits <= usable;
+    return isRight ? undefined : `request ${request} has ${hits} hits, ${usable} by the log`;
   }
 
   #hit(request: number, block: number, place: number): string | undefined {
-    const [content, expected] = [this.#contentOf.get(block), this.#key(request, place)];
+    const [content, expected] = [this.#state.contentOf(block), this.#content(request, place)];
     return content === expected
       ? undefined
-      : `request ${request} finds content ${expected} in block ${block}, which has ${content ?? "none"} by the books`;
+      : `request ${request} hits content ${expected} in block ${block}, which has ${content ?? "none"} by the log`;
   }
 
-  /** Whether there is all of a prefix that is to be pinned or deleted. */
+  /** Whether all of a prefix that is to be pinned or deleted is cached. */
   #isCached({ like = 0, tokens = Number.POSITIVE_INFINITY }: OperationResult): boolean {
     const isWhole = tokens >= this.#trace.inputTokens[like];
     const blocks = isWhole ? this.#columns.promptBlocks[like] : Math.floor(tokens / this.#config.blockTokens);
-    return blocks > 0 && this.#found(like) >= blocks;
+    return blocks > 0 && this.#cachedPrefix(like) >= blocks;
   }
 
-  /** Blocks of a prompt's beginning that are cached. */
-  #found(request: number): number {
-    const cached = new Set(this.#contentOf.values());
-    let found = 0;
-    while (found < this.#columns.promptBlocks[request] && cached.has(this.#key(request, found))) found++;
-    return found;
+  /** Number of blocks of a prompt's cached prefix. */
+  #cachedPrefix(request: number): number {
+    const cached = this.#state.contents();
+    let blocks = 0;
+    while (blocks < this.#columns.promptBlocks[request] && cached.has(this.#content(request, blocks))) blocks++;
+    return blocks;
   }
 
-  #key(request: number, place: number): number {
+  #content(request: number, place: number): number {
     return this.#columns.keys[this.#columns.start[request] + place];
   }
 }

@@ -1,0 +1,70 @@
+import { grown } from "../grown.ts";
+import { ignore, type LogEvent, type WithoutBlock } from "./events.ts";
+
+/** The states of a block. The dashboard's block map has the same codes. */
+export const BlockLife = { free: 0, private: 1, referenced: 2, idle: 3 } as const;
+
+/** The state of every block after the events of a log that were applied. Referenced and idle blocks are cached. */
+export class BlockLives {
+  /** Number of blocks; the columns may be longer. */
+  blocks = 0;
+  /** By block, a value of `BlockLife`. */
+  life = new Uint8Array(0);
+  /** Number of blocks by `BlockLife`. */
+  readonly counts = new Int32Array(4);
+
+  isCached(block: number): boolean {
+    return this.life[block] >= BlockLife.referenced;
+  }
+
+  /** There are at least so many blocks; new ones are free. */
+  grow(blocks: number): void {
+    if (blocks <= this.blocks) return;
+    if (blocks > this.life.length) this.resize(Math.max(blocks, 2 * this.life.length));
+    this.counts[BlockLife.free] += blocks - this.blocks;
+    this.blocks = blocks;
+  }
+
+  /** The columns become as long as this. */
+  protected resize(length: number): void {
+    this.life = grown(this.life, length);
+  }
+
+  /** The next event of the log; its blocks are below `blocks`. */
+  apply(event: LogEvent): void {
+    switch (event.name) {
+      case "hit":
+      case "adopt":
+      case "pin":
+      case "publish":
+        this.#change(event.block, BlockLife.referenced);
+        break;
+      case "duplicate":
+        this.#change(event.keptBlock, BlockLife.referenced);
+        break;
+      case "allocate":
+      case "copy":
+        this.#change(event.block, BlockLife.private);
+        break;
+      case "release":
+        this.#change(event.block, event.keptCached ? BlockLife.idle : BlockLife.free);
+        break;
+      case "evict":
+        this.#change(event.block, BlockLife.free);
+        break;
+      case "drop": {
+        const isReferenced = this.life[event.block] === BlockLife.referenced;
+        this.#change(event.block, isReferenced ? BlockLife.private : BlockLife.free);
+        break;
+      }
+      default:
+        ignore<WithoutBlock>(event);
+    }
+  }
+
+  #change(block: number, life: number): void {
+    this.counts[this.life[block]]--;
+    this.counts[life]++;
+    this.life[block] = life;
+  }
+}
