@@ -33,24 +33,24 @@ export class BlockLives {
   /** The next event of the log; its blocks are below `blocks`. */
   apply(event: LogEvent): void {
     switch (event.name) {
+      case "release":
+        this.#change(event.block, event.keptCached ? BlockLife.idle : BlockLife.free);
+        break;
       case "hit":
+      case "publish":
       case "adopt":
       case "pin":
-      case "publish":
         this.#change(event.block, BlockLife.referenced);
-        break;
-      case "duplicate":
-        this.#change(event.keptBlock, BlockLife.referenced);
         break;
       case "allocate":
       case "copy":
         this.#change(event.block, BlockLife.private);
         break;
-      case "release":
-        this.#change(event.block, event.keptCached ? BlockLife.idle : BlockLife.free);
-        break;
       case "evict":
         this.#change(event.block, BlockLife.free);
+        break;
+      case "duplicate":
+        this.#change(event.keptBlock, BlockLife.referenced);
         break;
       case "drop": {
         const isReferenced = this.life[event.block] === BlockLife.referenced;

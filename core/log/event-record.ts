@@ -33,7 +33,7 @@ export class EventRecord {
   tokens = -1;
   blocks = -1;
 
-  /** The columns of the log's row `at`; valid until the next call. `problemInRow` must have found nothing. */
+  /** Decodes row `at` of a log; valid until the next call. `problemInRow` must have found nothing. Frequent kinds are first. */
   decode(
     at: number,
     kind: number,
@@ -49,43 +49,43 @@ export class EventRecord {
     this.request = request;
     this.block = block;
     switch (kind) {
-      case EventKind.admit:
-        this.hitTokens = key;
-        this.hitBlocks = value;
+      case EventKind.release:
+        this.keptCached = value === 1;
         break;
       case EventKind.hit:
-      case EventKind.adopt:
       case EventKind.publish:
+      case EventKind.adopt:
       case EventKind.pin:
         this.content = key;
         this.place = value;
         break;
-      case EventKind.miss:
-        this.content = key;
-        this.missReason = missReasons[value];
+      case EventKind.allocate:
+        this.place = value;
         break;
       case EventKind.evict:
       case EventKind.drop:
         this.content = key;
         this.endToken = value;
         break;
-      case EventKind.allocate:
-        this.place = value;
-        break;
-      case EventKind.copy:
-        this.sourceBlock = key;
-        this.place = value;
+      case EventKind.miss:
+        this.content = key;
+        this.missReason = missReasons[value];
         break;
       case EventKind.step:
         this.requests = key;
         this.tokens = value;
         break;
+      case EventKind.admit:
+        this.hitTokens = key;
+        this.hitBlocks = value;
+        break;
+      case EventKind.copy:
+        this.sourceBlock = key;
+        this.place = value;
+        break;
       case EventKind.duplicate:
         this.keptBlock = key;
         this.place = value;
-        break;
-      case EventKind.release:
-        this.keptCached = value === 1;
         break;
       case EventKind.finish:
         this.outputTokens = key;

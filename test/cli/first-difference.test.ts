@@ -151,8 +151,8 @@ describe.concurrent("compare --first-difference", () => {
     const { request, sides } = pairs[0].difference!;
     expect(request).toEqual({ id: 3, inputTokens: 500, promptBlocks: 1 });
     expect(sides.map(({ words }) => words)).toEqual([
-      "request 3 evicts content 1 (block 0 of request 1's prompt, tokens 0–500), cached by request 1, last used by request 1; cache block 1",
-      "request 3 evicts content 0 (block 0 of request 0's prompt, tokens 0–500), cached by request 0, last used by request 2; cache block 0",
+      "request 3 evicts content 1 (block 0 of request 1's prompt, tokens 0–500), cached by request 1, last used by request 1; physical block 1",
+      "request 3 evicts content 0 (block 0 of request 0's prompt, tokens 0–500), cached by request 0, last used by request 2; physical block 0",
     ]);
     for (const { before, after } of sides)
       expect([before, after]).toEqual(Array(2).fill({ free: 0, private: 0, cachedHeld: 0, cachedIdle: 2 }));

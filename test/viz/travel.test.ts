@@ -143,7 +143,7 @@ test("why something goes is told by the books, and is the policy's order", async
     const evicts = places(run, "evict");
     for (const at of [evicts[0], evicts[evicts.length >> 1], evicts.at(-1)!]) {
       const [{ why }] = (await moment(run, `event=${at}`)).next;
-      expect(why).toMatch(/^request \d+ needs [\d,]+ blocks?, (none is|[\d,]+ (is|are)) free; cache block \d+ /);
+      expect(why).toMatch(/^request \d+ needs [\d,]+ blocks?, (none is|[\d,]+ (is|are)) free; physical block \d+ /);
       expect(why).toMatch(first);
     }
   }

@@ -84,7 +84,7 @@ export class BlockStates extends BlockLives {
   /** Applies the next event and the owner changes at it. */
   applyWith(event: LogEvent, changes: OwnerChanges): void {
     this.apply(event);
-    if (this.ownerChanges < changes.count) this.#changeOwners(event.at, changes);
+    if (changes.event[this.ownerChanges] === event.at) this.#changeOwners(event.at, changes);
   }
 
   override apply(event: LogEvent): void {
@@ -92,12 +92,29 @@ export class BlockStates extends BlockLives {
     this.events = event.at + 1;
     const { block } = event;
     switch (event.name) {
-      case "step":
-        this.steps++;
+      case "release":
+        this.usedAt[block] = event.at;
+        this.owner[block] = -1;
         break;
       case "hit":
         this.#use(event, block);
         this.hits[block]++;
+        break;
+      case "allocate":
+      case "copy":
+        this.#use(event, block);
+        this.hits[block] = 0;
+        break;
+      case "publish":
+        this.#use(event, block);
+        this.publication[block] = this.publications++;
+        this.hits[block] = 0;
+        break;
+      case "evict":
+        this.evicted++;
+        break;
+      case "step":
+        this.steps++;
         break;
       case "adopt":
       case "pin":
@@ -105,23 +122,6 @@ export class BlockStates extends BlockLives {
         break;
       case "duplicate":
         this.#use(event, event.keptBlock);
-        break;
-      case "publish":
-        this.#use(event, block);
-        this.publication[block] = this.publications++;
-        this.hits[block] = 0;
-        break;
-      case "allocate":
-      case "copy":
-        this.#use(event, block);
-        this.hits[block] = 0;
-        break;
-      case "release":
-        this.usedAt[block] = event.at;
-        this.owner[block] = -1;
-        break;
-      case "evict":
-        this.evicted++;
         break;
       case "admit":
         this.running.add(event.request);
