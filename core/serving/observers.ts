@@ -1,6 +1,6 @@
 import type { KvCache } from "../cache/kv-cache.ts";
 import type { Request, Sequence } from "../cache/request.ts";
-import type { EventLog } from "../log/events.ts";
+import type { EventLog } from "../log/event-log.ts";
 import type { Replica } from "../replica/replica.ts";
 import type { StepPlan } from "../replica/step.ts";
 import type { Nanos } from "../trace/trace.ts";

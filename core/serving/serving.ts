@@ -1,7 +1,7 @@
 import { audit } from "../cache/audit.ts";
 import type { KvCache } from "../cache/kv-cache.ts";
 import { assert, InputError, PolicyError } from "../errors.ts";
-import { EventLog } from "../log/events.ts";
+import { EventLog } from "../log/event-log.ts";
 import type { FutureView, Router } from "../plugins/index.ts";
 import {
   blockKeysFor,

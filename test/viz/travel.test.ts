@@ -130,7 +130,7 @@ describe("a moment", () => {
     const [at] = places("lru", "hit");
     const { tree, next } = await moment("lru", `event=${at}`);
     expect(tree.block.slice(0, tree.next + 1)).toContain(next[0].block);
-    expect(next[0].text).toMatch(/^request \d+ finds its block 0, content \d+, cached by request \d+/);
+    expect(next[0].text).toMatch(/^request \d+ references its block 0, content \d+, cached by request \d+/);
   });
 });
 
