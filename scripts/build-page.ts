@@ -1,4 +1,4 @@
-// Builds the dashboard's page beside the compiled program; the last part of `npm run build`.
+// Builds the dashboard's page into dist/; the last step of `npm run build`.
 import { fileURLToPath } from "node:url";
 import { writePage } from "../viz/bundle.ts";
 

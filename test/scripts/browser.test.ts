@@ -10,7 +10,7 @@ const root = mkdtempSync(join(tmpdir(), "kvlab-browser-"));
 afterAll(() => rmSync(root, { recursive: true }));
 let folders = 0;
 
-/** A folder of programs, each of these shell commands. */
+/** A folder with a shell script per name. */
 function programs(all: Readonly<Record<string, string>>): string {
   const folder = join(root, `${folders++}`);
   mkdirSync(folder);
@@ -22,14 +22,14 @@ function programs(all: Readonly<Record<string, string>>): string {
 }
 
 describe("the browser is", () => {
-  test("the one that CHROMIUM names, or none if it says so", () => {
+  test("the one that CHROMIUM names, or none for CHROMIUM=none", () => {
     const folder = programs({ chromium: "", mine: "" });
     expect(findBrowser({ PATH: folder, CHROMIUM: join(folder, "mine") })).toBe(join(folder, "mine"));
     expect(findBrowser({ PATH: folder, CHROMIUM: "none" })).toBeUndefined();
-    expect(() => findBrowser({ PATH: folder, CHROMIUM: folder })).toThrow("which is no program");
+    expect(() => findBrowser({ PATH: folder, CHROMIUM: folder })).toThrow("which is not a program");
   });
 
-  test("chromium before chrome, anywhere in PATH; what cannot be run is none", () => {
+  test("chromium before chrome, anywhere in PATH; files that are not executable are skipped", () => {
     const [chrome, both] = [programs({ "google-chrome": "" }), programs({ chromium: "", "google-chrome": "" })];
     expect(findBrowser({ PATH: `${chrome}:${both}` })).toBe(join(both, "chromium"));
     expect(findBrowser({ PATH: chrome })).toBe(join(chrome, "google-chrome"));
@@ -42,29 +42,29 @@ describe("the browser is", () => {
 describe.runIf(process.platform === "linux")("before the tests", () => {
   const script = ["--import", createRequire(import.meta.url).resolve("tsx"), "scripts/set-up-browser.ts"];
   const isDebian = /^ID=debian$/m.test(readFileSync("/etc/os-release", "utf8"));
-  /** Runs the script where there are no other programs. */
+  /** Runs the script with only these programs in PATH. */
   const setUp = (folder: string, env: NodeJS.ProcessEnv = {}) => {
     const { status, stdout, stderr } = spawnSync(process.execPath, script, { env: { PATH: folder, ...env } });
     return { status, stdout: `${stdout}`, stderr: `${stderr}` };
   };
-  // Runs a command as root would.
+  // Replacements of sudo and env that run the command.
   const sudo = 'shift; if [ "$1" = true ]; then exit 0; fi; exec "$@"';
   const env = 'shift; exec "$@"';
-  const without = /Without a browser go the tests of the dashboard's page: install chromium or chrome, or name one/;
+  const skipped = /The dashboard's browser tests are skipped: install chromium or chrome, or set CHROMIUM/;
 
-  test("nothing is said or done where there is a browser, or none is wanted", () => {
+  test("nothing is printed or installed if there is a browser, or for CHROMIUM=none", () => {
     const quiet = { status: 0, stdout: "", stderr: "" };
     expect(setUp(programs({ chromium: "" }))).toEqual(quiet);
     expect(setUp(programs({}), { CHROMIUM: "none" })).toEqual(quiet);
   });
 
-  test("a browser that CHROMIUM names and that is not there is refused", () => {
+  test("a CHROMIUM that does not exist is refused", () => {
     expect(setUp(programs({ chromium: "" }), { CHROMIUM: "/nowhere" })).toMatchObject({
-      ...{ status: 1, stderr: expect.stringMatching(/^CHROMIUM is \/nowhere, which is no program[^\n]*\n$/) },
+      ...{ status: 1, stderr: expect.stringMatching(/^CHROMIUM is "\/nowhere", which is not a program[^\n]*\n$/) },
     });
   });
 
-  test("Debian's is installed", () => {
+  test("on Debian, chromium is installed", () => {
     const folder = programs({ sudo, env });
     const apt = `for word; do last=$word; done
       if [ "$last" = fonts-dejavu-core ]; then echo '#!/bin/sh' > ${folder}/chromium; /bin/chmod +x ${folder}/chromium; fi`;
@@ -72,13 +72,12 @@ describe.runIf(process.platform === "linux")("before the tests", () => {
     chmodSync(join(folder, "apt-get"), 0o755);
     const { status, stderr } = setUp(folder);
     expect(status).toBe(0);
-    if (isDebian)
-      expect(stderr).toMatch(/^The dashboard's tests need chromium, which is not here: apt-get install [^\n]*\n$/);
-    else expect(stderr).toMatch(without);
+    if (isDebian) expect(stderr).toMatch(/^The dashboard's tests require chromium; running apt-get install [^\n]*\n$/);
+    else expect(stderr).toMatch(skipped);
   });
 
-  test("where none can be had the tests go without", () => {
+  test("if the installation fails, the tests are skipped", () => {
     const { status, stderr } = setUp(programs({ sudo, env, "apt-get": "exit 100" }));
-    expect({ status, isSaid: without.test(stderr) }).toEqual({ status: 0, isSaid: true });
+    expect({ status, isSaid: skipped.test(stderr) }).toEqual({ status: 0, isSaid: true });
   });
 });
