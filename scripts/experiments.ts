@@ -3,13 +3,13 @@ import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 
-// Writes docs/experiments.md: what each experiment prints, below its command.
+// Writes docs/experiments.md: the output of each experiment below its command.
 //   KVLAB_TRACES=/path/to/traces npx tsx scripts/experiments.ts
 
 const root = fileURLToPath(new URL("..", import.meta.url));
 const traces = process.env["KVLAB_TRACES"];
 if (traces === undefined)
-  throw new Error("KVLAB_TRACES names no folder, and routers is to be shown on a recorded trace");
+  throw new Error("KVLAB_TRACES is not set; the routers experiment requires the folder of recorded traces");
 
 const outputOf = (args: readonly string[]) =>
   execFileSync(process.execPath, ["--import", "tsx", "cli/main.ts", "experiment", ...args], {
@@ -18,7 +18,7 @@ const outputOf = (args: readonly string[]) =>
     env: { ...process.env, NO_COLOR: "1" },
   }).trimEnd();
 
-/** The command as a reader types it, and what it prints. */
+/** A command and its output, as Markdown. */
 const shown = (command: string, args: readonly string[]) =>
   `\`\`\`sh\nnpm run -s kvlab -- experiment ${command}\n\`\`\`\n\n\`\`\`text\n${outputOf(args)}\n\`\`\``;
 

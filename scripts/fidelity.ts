@@ -1,19 +1,19 @@
 // The prediction error of the simulator against a recorded run of vLLM: the tables of docs/fidelity.md, as Markdown.
-//   npm run -s fidelity [-- TRACE FOLDER]         with the factors that the roofline has by default
-//   npm run -s fidelity -- fit [TRACE FOLDER]     fits the factors to the first half of the requests, and uses those
+//   npm run -s fidelity [-- TRACE FOLDER]         with the default factors of the roofline
+//   npm run -s fidelity -- fit [TRACE FOLDER]     with factors fitted to the first half of the requests
 import { resolve } from "node:path";
 import { type RecordedRun, readRecordedRun } from "../lab/calibrate/recorded-run.ts";
 import { defaultEfficiency, type Efficiency } from "../sim/cost/roofline.ts";
 import { compare, otherSimulator, simulateRecorded } from "./recorded-run.ts";
 
-/** What is fitted, and within which range it is plausible (see `Efficiency`). The other factors are as they are by default. */
+/** The fitted factors and their plausible ranges (see `Efficiency`). The other factors have their defaults. */
 const ranges: Partial<Record<keyof Efficiency, readonly [least: number, most: number]>> = {
   memory: [0.7, 0.95],
   matrices: [0.5, 0.9],
 };
 type Factors = Record<string, number>;
 
-/** Of the requests that are fitted to: how far first and last tokens are from where they were, in ms (root mean square). */
+/** Root mean square error of the times of first and last tokens of the fitted requests, ms. */
 function errorOf(run: RecordedRun, factors: Factors): number {
   const { ttftMs, latencyMs } = simulateRecorded(run, factors);
   const half = run.trace.requestCount / 2;
@@ -25,7 +25,7 @@ function errorOf(run: RecordedRun, factors: Factors): number {
 
 const rounded = (value: number) => Math.round(value * 1000) / 1000;
 
-/** From the middle of the ranges, in any direction as long as that helps, in ever smaller strides. */
+/** Pattern search: starts in the middle of the ranges, moves to a better neighbour, and halves the stride if there is none. */
 function fitted(run: RecordedRun): Factors {
   const names = Object.keys(ranges);
   const limits = Object.values(ranges);
@@ -42,7 +42,7 @@ function fitted(run: RecordedRun): Factors {
       const found = errorAt(point);
       if (found < error) [best, error] = [point, found];
     }
-    console.error(`${error.toFixed(1)} ms off with ${JSON.stringify(named(names, best))}`);
+    console.error(`${error.toFixed(1)} ms error with ${JSON.stringify(named(names, best))}`);
     if (error === before) stride /= 2;
   }
   return named(names, best);
@@ -51,7 +51,7 @@ function fitted(run: RecordedRun): Factors {
 const named = (names: readonly string[], point: readonly number[]): Factors =>
   Object.fromEntries(names.map((name, i) => [name, point[i]]));
 
-/** All lists of so many of −1, 0 and 1. */
+/** All lists of `count` values of −1, 0 and 1. */
 const directions = (count: number): number[][] =>
   count === 0 ? [[]] : directions(count - 1).flatMap((rest) => [-1, 0, 1].map((sign) => [sign, ...rest]));
 

@@ -1,4 +1,4 @@
-// The table of docs/presets.md: hit ratios of every preset over traces, at five sizes and without limit, as Markdown.
+// The table of docs/presets.md: hit ratios of every preset per trace, at five cache sizes and unlimited, as Markdown.
 //   npm run -s presets -- TRACE…        (none: the built-in example)
 import { execFileSync } from "node:child_process";
 import { presetRegistry } from "../policies/registry.ts";
@@ -15,13 +15,13 @@ interface Run {
   readonly cache: { readonly hitRatio: { readonly token: number } };
 }
 
-/** What the command line says, as everybody gets it. */
+/** The JSON output of a kvlab command. */
 function kvlab<Document>(...args: readonly string[]): Document {
-  const said = execFileSync(process.execPath, ["--import", "tsx", "cli/main.ts", ...args, "--json"], {
+  const output = execFileSync(process.execPath, ["--import", "tsx", "cli/main.ts", ...args, "--json"], {
     maxBuffer: 2 ** 28,
     encoding: "utf8",
   });
-  return JSON.parse(said) as Document;
+  return JSON.parse(output) as Document;
 }
 
 const shown = (run: Run) => run.cache.hitRatio.token.toFixed(4).replace(/^0/, "");

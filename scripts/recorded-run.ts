@@ -1,4 +1,4 @@
-// A recorded run of an engine beside the simulation of it: what docs/fidelity.md and its test compare.
+// A recorded engine run and its simulation, as docs/fidelity.md and its test compare them.
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { distribution } from "../core/serving/distribution.ts";
@@ -11,9 +11,9 @@ import {
 } from "../lab/calibrate/recorded-run.ts";
 import type { Efficiency } from "../sim/cost/roofline.ts";
 
-/** What another simulator found of the whole run, by figure: simulated ÷ recorded − 1. */
+/** The errors of another simulator for the whole run, by metric: simulated ÷ recorded − 1. */
 export function otherSimulator(folder: string): ReadonlyMap<string, number> {
-  // Lines such as "TTFT Median  9442.7  8633.9  -8.6%", by our names for them.
+  // Lines such as "TTFT Median  9442.7  8633.9  -8.6%", under the names used here.
   const summary = readFileSync(join(folder, "summary.txt"), "utf8");
   const lines = summary.matchAll(/^(TTFT|TPOT|Latency) (Mean|Median|P\d+) .* ([-+][\d.]+)%$/gm);
   return new Map(
@@ -24,11 +24,11 @@ export function otherSimulator(folder: string): ReadonlyMap<string, number> {
   );
 }
 
-/** The same requests on the simulated engine. */
+/** Simulates the requests of a recorded run. */
 export const simulateRecorded = (run: RecordedRun, efficiency?: Partial<Efficiency>): RequestTimes =>
   timesOf(run, simulateRequests(run, rooflineOf(run, efficiency)));
 
-/** What is compared, by what it is called: of each kind of time its mean and some quantiles. */
+/** A compared metric: the mean or a quantile of a latency. */
 export interface Comparison {
   readonly name: string;
   readonly recordedMs: number;
@@ -37,7 +37,7 @@ export interface Comparison {
   readonly difference: number;
 }
 
-/** Figures of requests [from, to). */
+/** Metrics of requests [from, to). */
 export function compare(recorded: RequestTimes, simulated: RequestTimes, from: number, to: number): Comparison[] {
   return (["ttftMs", "tpotMs", "latencyMs"] as const).flatMap((kind) => {
     const [a, b] = [recorded, simulated].map((times) => distribution(times[kind].slice(from, to))!);

@@ -1,4 +1,4 @@
-// Every preset under every eviction policy and scheduler, on an engine and in the simulator with its durations.
+// Every preset with every eviction policy and scheduler, on an engine and in the simulator with the measured step times.
 
 import { InputError } from "../core/errors.ts";
 import { seededRandom } from "../core/random.ts";
@@ -12,22 +12,22 @@ import type { Preset } from "../policies/preset.ts";
 import { evictionRegistry, presetRegistry } from "../policies/registry.ts";
 import { chatSource } from "../traces/generate.ts";
 
-/** What is served, and in how large a cache. */
+/** A trace and the cache that it is served with. */
 export interface Workload {
   readonly name: string;
   readonly about: string;
   readonly trace: Trace;
-  /** Size of the cache. */
+  /** Cache size. */
   readonly tokens: number;
-  /** Undefined: the preset's, where the trace can have them. */
+  /** Undefined: the block size of the preset, if the trace allows it. */
   readonly blockTokens?: number;
-  /** All requests at once. */
+  /** All requests arrive at time 0. */
   readonly atOnce?: true;
-  /** Times as fast as recorded. */
+  /** Factor by which arrivals are faster than recorded. */
   readonly speed?: number;
 }
 
-/** "own" is the preset's own one. */
+/** "own": that of the preset. */
 export const evictions = ["own", "fifo", "lru", "lfu"] as const;
 export const schedulers = ["own", "fcfs-chunked", "lpm", "prefix-groups", "efficient-router"] as const;
 
@@ -43,7 +43,7 @@ export function combinations(): Combination[] {
   );
 }
 
-/** The same combination under the names of its parts, if these are listed, too. */
+/** The equal combination that names the plug-ins of the preset, if they are in the lists. */
 export function sameAs({ preset, eviction, scheduler }: Combination): Combination | undefined {
   const listed = <Name extends string>(names: readonly Name[], name: string) => names.find((one) => one === name);
   const itsEviction = eviction === "own" ? listed(evictions, preset.eviction.name) : undefined;
@@ -58,12 +58,12 @@ export interface Verified {
   readonly parting: Divergence | undefined;
 }
 
-/** Why a combination cannot be: a part refuses another one. */
+/** The reason why a combination is refused: one plug-in is incompatible with another. */
 export interface Refused {
   readonly refused: string;
 }
 
-/** Serves a workload on a tiny model and compares. */
+/** Serves a workload with a tiny model on the engine and in the simulator, and compares the decisions. */
 export async function verifyOne(workload: Workload, combination: Combination): Promise<Verified | Refused> {
   const { trace, tokens, atOnce, speed } = workload;
   try {
@@ -94,13 +94,13 @@ function configFor({ trace, blockTokens }: Workload, { preset, eviction, schedul
   return { ...parts, blockTokens: blockTokensFor(trace, blockTokens, preset), blocks: undefined, seed: 1 };
 }
 
-/** Three generated workloads, of so many requests each. */
+/** Three generated workloads of `requests` requests each. */
 export async function generated(requests: number): Promise<Workload[]> {
   const chat = {
     ...{ requests, seed: 1, unitTokens: 4, systemPrompts: 6, systemTokens: 40, turns: 4 },
     ...{ userTokens: 12, outputTokens: 10, sessionsPerS: 40, thinkS: 0.1, outputTokensPerS: 1000 },
   };
-  const burst = talk(requests, 2);
+  const burst = conversations(requests, 2);
   return [
     {
       name: "chat",
@@ -111,7 +111,7 @@ export async function generated(requests: number): Promise<Workload[]> {
     {
       name: "tokens",
       about: "token ids, recorded answers that later turns repeat, priorities; blocks as the preset has them",
-      trace: talk(requests, 1),
+      trace: conversations(requests, 1),
       tokens: 768,
     },
     {
@@ -125,12 +125,12 @@ export async function generated(requests: number): Promise<Workload[]> {
   ];
 }
 
-/** What all requests need at their ends if nothing is shared. */
+/** Tokens of all requests at their ends, without sharing. */
 const neededTokens = ({ inputTokens, outputTokens }: Trace) =>
   inputTokens.reduce((sum, tokens, row) => sum + tokens + outputTokens[row], 0);
 
-/** Conversations of tokens: a prompt is new, or goes on where one ended, or breaks off within one, or comes again. */
-function talk(requests: number, seed: number): Trace {
+/** Token sequences: a prompt is new, continues an earlier request, is a prefix of one, or repeats one. */
+function conversations(requests: number, seed: number): Trace {
   const random = seededRandom(seed);
   const own = (count: number) => Array.from({ length: count }, () => random.below(512));
   const builder = new TraceBuilder(1);

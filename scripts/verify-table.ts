@@ -1,6 +1,6 @@
-// The tables of docs/verify.md: do engine and simulator decide the same, for every combination and workload?
+// The tables of docs/verify.md: whether engine and simulator make the same decisions, for every combination and workload.
 //   npm run -s verify:table [-- PRESET…]
-// What has been run is kept in runs/verify-table.jsonl and not run again; delete it to begin anew.
+// Results are saved in runs/verify-table.jsonl and not computed again; delete the file to start over.
 import { appendFileSync, existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { resolve } from "node:path";
 import { readTrace } from "../core/trace/trace.ts";
@@ -107,7 +107,7 @@ function workloadTable(workloads: readonly Workload[], results: ReadonlyMap<stri
   ];
 }
 
-/** Decisions over all workloads where all are the same. */
+/** The number of decisions over all workloads, the workloads that differ, or the reason of a refusal. */
 function cell(combination: Combination, workloads: readonly Workload[], results: ReadonlyMap<string, Result>): string {
   const same = sameAs(combination);
   if (same) {
