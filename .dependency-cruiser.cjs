@@ -62,6 +62,12 @@ module.exports = {
       from: { pathNot: "^(scripts|test)/" },
       to: { path: "^scripts/" },
     },
+    {
+      name: "only-the-registry-imports-a-backend",
+      severity: "error",
+      from: { pathNot: "^(engine/backends\\.ts|engine/cpu/|test/)" },
+      to: { path: "^engine/cpu/" },
+    },
     { name: "no-cycles", severity: "error", from: {}, to: { circular: true } },
     { name: "everything-resolves", severity: "error", from: {}, to: { couldNotResolve: true, pathNot: "^kvlab$" } },
   ],

@@ -2,8 +2,7 @@ import { readFileSync } from "node:fs";
 import { availableParallelism } from "node:os";
 import { fileURLToPath } from "node:url";
 import { InferenceSession, Tensor } from "onnxruntime-node";
-import { longestQuery } from "../engine/cpu/calls.ts";
-import { openCpuExecutor } from "../engine/cpu/executor.ts";
+import { defaultBackend } from "../engine/backends.ts";
 import type { BatchStep, Executor } from "../engine/executor.ts";
 import type { DecoderConfig } from "../engine/model/decoder.ts";
 import { randomConfig, randomWeights } from "../engine/model/random.ts";
@@ -35,7 +34,7 @@ export async function openEngine(config: DecoderConfig, contextTokens: number, s
   const perSequence = Math.ceil((contextTokens + 1) / blockTokens);
   const blockCount = Math.max(perSequence * sequences, Math.ceil(slots / blockTokens));
   const model = { config, weights: randomWeights(config, 1) };
-  const executor = await openCpuExecutor({ model, blockCount, blockTokens, threads });
+  const executor = await defaultBackend.open({ model, blockCount, blockTokens, threads });
   return { executor, perSequence, vocabulary: config.vocabulary };
 }
 
@@ -90,6 +89,7 @@ export async function stepMs(executor: Executor, step: BatchStep, times = repeti
  * the context that is gathered for it, masked or not; behind the last attention only the token whose logits are wanted.
  */
 export function operations(config: DecoderConfig, from: number, to: number): number {
+  const { longestQuery } = defaultBackend.calls.of(config).rules;
   const { layers, hidden, heads, headDim, kvHeads, ffn, vocabulary } = config;
   const kvAndQueries = hidden * headDim * (heads + 2 * kvHeads);
   const behind = hidden * (heads * headDim + 3 * ffn);

@@ -1,6 +1,7 @@
 import { spawnSync } from "node:child_process";
 import { cpus } from "node:os";
 import { fileURLToPath } from "node:url";
+import { defaultBackend } from "../engine/backends.ts";
 import { type Figure, traceName } from "./measure.ts";
 
 /**
@@ -97,7 +98,9 @@ function printEngine(): void {
     for (const { name, value, unit } of calls.flatMap((call) => child("./engine.ts", call)))
       console.log(`${name.padEnd(44)}${short(value).padStart(10)} ${unit}`);
   };
-  print("Engine on the CPU, random:anchors, beside what the machine can do in the same minute", [["speed"]]);
+  print(`Engine on ${defaultBackend.device}, random:anchors, beside what the machine can do in the same minute`, [
+    ["speed"],
+  ]);
   print("Time outside ONNX Runtime, random:160m", [["overhead"]]);
   print(
     "The same steps over a growing pool, random:anchors",

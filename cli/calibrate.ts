@@ -1,7 +1,8 @@
 import { mkdir, rename, writeFile } from "node:fs/promises";
 import { dirname } from "node:path";
-import { type Command, Option } from "commander";
+import type { Command } from "commander";
 import { InputError } from "../core/errors.ts";
+import { type BackendName, defaultBackend } from "../engine/backends.ts";
 import type { WeightBits } from "../engine/onnx/quantized.ts";
 import { type Calibration, calibrationDocument, type FittedSteps } from "../lab/calibrate/calibration-report.ts";
 import { fitLog } from "../lab/calibrate/logged-steps.ts";
@@ -17,7 +18,7 @@ import { coefficientsOf, fitCost } from "../sim/cost/fit.ts";
 import { fittedText } from "../sim/cost/fitted.ts";
 import { replaceable } from "../traces/write-mooncake.ts";
 import { calibrationText } from "./calibrate/calibration-text.ts";
-import { addBlockSize, addParts, bitsOption, path, wholeNumber } from "./input/options.ts";
+import { addBlockSize, addParts, bitsOption, engineTargetOption, path, wholeNumber } from "./input/options.ts";
 import { bytes, namedNumber } from "./input/simulation-options.ts";
 import { interruption, watchingSignals, withEngine } from "./interrupt.ts";
 import { print } from "./output/print.ts";
@@ -25,7 +26,7 @@ import { Progress } from "./output/progress.ts";
 import { parseRules } from "./replay.ts";
 
 interface CalibrateOptions extends PartNames {
-  readonly target: "cpu";
+  readonly target: BackendName;
   readonly model?: string;
   readonly bits?: WeightBits;
   readonly threads?: number;
@@ -48,7 +49,7 @@ Examples:
   kvlab calibrate --model random:15m --out cost.json
   kvlab replay trace.jsonl --target sim --preset vllm --cost cost.json
   kvlab calibrate --model ./llama --preset vllm --max-prompt 4096 --rounds 3
-  kvlab calibrate --from runs/example-cpu-random_tiny-lru-1000-1a2b3c4d
+  kvlab calibrate --from runs/example-${defaultBackend.name}-random_tiny-lru-1000-1a2b3c4d
   kvlab calibrate sharegpt.jsonl --from vllm-log --out vllm.json`;
 
 /** Adds `kvlab calibrate`. */
@@ -56,7 +57,7 @@ export function addCalibrate(program: Command): void {
   const described = program
     .command("calibrate")
     .description("measure what an engine's steps take, and fit the simulator's cost model to it")
-    .addOption(new Option("--target <TARGET>", "the engine: cpu").default("cpu").argParser(parseTarget))
+    .addOption(engineTargetOption("whose steps are measured"))
     .option("--model <NAME>", "a folder, or random:NAME (default: random:tiny)")
     .addOption(bitsOption())
     .option("--threads <N>", "of its operators (default: all)", wholeNumber("--threads", 1, 1024));
@@ -81,11 +82,6 @@ export function addCalibrate(program: Command): void {
     .action(calibrate);
 }
 
-function parseTarget(text: string): "cpu" {
-  if (text === "cpu") return text;
-  throw new InputError(`--target is "${text}", expected cpu: an engine, whose steps are measured`);
-}
-
 async function calibrate(trace: string | undefined, options: CalibrateOptions): Promise<void> {
   checkTogether(options, trace);
   const { out = "cost.json", plot = `${out.replace(/\.json$/, "")}.svg`, from, seed } = options;
@@ -96,25 +92,25 @@ async function calibrate(trace: string | undefined, options: CalibrateOptions): 
   const { about, steps, calls, fit } = await fitted(options, trace);
   const calibration: Calibration = { about, from: from ?? null, seed, steps, fit, out, plot };
   await watchingSignals(async () => {
-    await written(out, outTarget, fittedText({ about, ...(calls && { calls }), picoseconds: coefficientsOf(fit) }));
+    await written(out, outTarget, fittedText({ about, calls, picoseconds: coefficientsOf(fit) }));
     await written(plot, plotTarget, residualPlot(about, steps, fit));
   });
   const document = calibrationDocument(calibration);
-  print(`${options.json ? JSON.stringify(document, undefined, 2) : calibrationText(document)}\n`);
+  print(`${options.json ? JSON.stringify(document, undefined, 2) : calibrationText(document, calls)}\n`);
 }
 
 async function fitted(options: CalibrateOptions, trace: string | undefined): Promise<FittedSteps> {
   const { from, seed } = options;
   if (from === undefined) {
     const measured = await measuredByDesign(options);
-    return { ...measured, fit: fitCost(measured.steps, "the engine", seed) };
+    return { ...measured, fit: fitCost(measured.steps, "the engine", { seed, calls: measured.calls }) };
   }
   if (trace !== undefined) {
     const run = await readRecordedRun(trace, from);
     return { about: `the requests of ${from}`, ...fitLog(run, from, seed) };
   }
   const saved = await savedSteps(from);
-  return { about: `the steps of ${from}`, ...saved, fit: fitCost(saved.steps, from, seed) };
+  return { about: `the steps of ${from}`, ...saved, fit: fitCost(saved.steps, from, { seed, calls: saved.calls }) };
 }
 
 /** Of these, what a run that is read was measured with is its own. */
@@ -139,7 +135,7 @@ function checkTogether(options: CalibrateOptions, trace: string | undefined): vo
 
 /** @throws Interrupted if a signal ended it */
 async function measuredByDesign(options: CalibrateOptions): Promise<MeasuredEngine> {
-  const parts = await partsNamed(options, parseRules(options.rule ?? []), "cpu");
+  const parts = await partsNamed(options, parseRules(options.rule ?? []), options.target);
   const { maxPrompt, maxBatch, rounds, seed } = options;
   const unitTokens = options.blockSize ?? Math.max(usualBlockTokens, parts.preset?.blockTokens ?? 0);
   const experiment = experimentOf({ unitTokens, maxTokens: maxPrompt, maxBatch, rounds, seed });

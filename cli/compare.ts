@@ -3,6 +3,7 @@ import { type Command, Option } from "commander";
 import { InputError } from "../core/errors.ts";
 import { nearest } from "../core/nearest.ts";
 import type { BlockColumns } from "../core/trace/content.ts";
+import { backendNames, defaultBackend } from "../engine/backends.ts";
 import {
   combinations,
   combinationsAndBounds,
@@ -19,10 +20,10 @@ import { type RunReport, runReport } from "../lab/output/report.ts";
 import { checkRunsFolder, claimRunDirectory } from "../lab/output/run-directory.ts";
 import { runId, saveRun } from "../lab/output/save.ts";
 import type { Capacity } from "../lab/run/capacity.ts";
-import type { Target } from "../lab/run/configuration.ts";
 import { blockTokensFor, checkMemory, defaultParts, type RunConfig } from "../lab/run/configuration.ts";
 import { distinctPromptBlocks, runReplay } from "../lab/run/run.ts";
 import type { SimulationOptions } from "../lab/run/simulation-options.ts";
+import type { Target } from "../lab/run/target.ts";
 import { presetRegistry } from "../policies/registry.ts";
 import { compareServed } from "./compare/compare-served.ts";
 import { comparisonTable } from "./compare/comparison-table.ts";
@@ -76,7 +77,7 @@ Examples:
   kvlab compare trace.jsonl --rule free-order=reverse,forward --json
   kvlab compare trace.jsonl --eviction lru,./mine.ts --first-difference
   kvlab compare trace.jsonl --target sim --preset vllm,sglang --rate 2,4,8
-  kvlab compare trace.jsonl --target cpu --model ./llama --preset vllm,sglang
+  kvlab compare trace.jsonl --target ${defaultBackend.name} --model ./llama --preset vllm,sglang
 
 The offline optimum and the unlimited cache are always shown, as bounds. Where
 policies have blocks of different sizes, all get the same number of tokens:
@@ -86,9 +87,9 @@ With --first-difference every combination is compared with the first one,
 decision by decision (eviction: lru unless given, and no bounds). The exit code
 is 0 if all decide the same, 1 if not.
 
-With --target sim or cpu there is one row for each combination: hit ratio,
+With --target sim or ${backendNames.join(" or ")} there is one row for each combination: hit ratio,
 latency and throughput. --blocks is then, unless given, what fits into the GPU's
-memory, or for cpu 10 % of the distinct blocks.`;
+memory, or for an engine 10 % of the distinct blocks.`;
 
 export function addCompare(program: Command): void {
   const command = program

@@ -1,6 +1,7 @@
 import { type Command, Option } from "commander";
 import { counted } from "../core/counted.ts";
 import { InputError } from "../core/errors.ts";
+import { backendNames, defaultBackend } from "../engine/backends.ts";
 import { type Experiment, type Findings, type Headline, hasShape } from "../lab/experiments/experiment.ts";
 import { experimentNamed, experiments } from "../lab/experiments/index.ts";
 import { type MetricName, type Metrics, metrics } from "../lab/experiments/metrics.ts";
@@ -8,14 +9,17 @@ import { ExperimentRunner, usualModel } from "../lab/experiments/runner.ts";
 import { readInput } from "../lab/input.ts";
 import { percent } from "../lab/output/numbers.ts";
 import { version } from "../lab/package.ts";
+import { backendOf, type Target } from "../lab/run/target.ts";
 import { wholeNumber } from "./input/options.ts";
 import { interruption, withEngine } from "./interrupt.ts";
 import { print } from "./output/print.ts";
 import { Progress } from "./output/progress.ts";
 import { aligned, colors, wrapped } from "./output/table.ts";
 
+type ExperimentTarget = Exclude<Target, "cache">;
+
 interface ExperimentOptions {
-  readonly target: "sim" | "cpu";
+  readonly target: ExperimentTarget;
   readonly threads?: number;
   readonly model?: string;
   readonly gpu?: string;
@@ -31,7 +35,7 @@ Examples:
   kvlab experiment                       what there is
   kvlab experiment lmdeploy-1407
   kvlab experiment block-size --gpu h100 --json
-  kvlab experiment roseinfer --target cpu --model random:15m
+  kvlab experiment roseinfer --target ${defaultBackend.name} --model random:15m
 
 Without --model and --gpu an experiment runs on what its source names, or on
 what is assumed where it names nothing. Efficiency factors are the default ones
@@ -45,11 +49,11 @@ export function addExperiment(program: Command): void {
     .argument("[NAME]", "which one; none: a list of all")
     .addOption(
       new Option("--target <TARGET>", "simulated, or measured with the real engine")
-        .choices(["sim", "cpu"])
+        .choices(["sim", ...backendNames])
         .default("sim"),
     )
     .option("--threads <N>", "of the real engine's operators (default: all)", wholeNumber("--threads", 1, 1024))
-    .option("--model <NAME>", `another model than that of the experiment (cpu: ${usualModel})`)
+    .option("--model <NAME>", `another model than that of the experiment (engine: ${usualModel})`)
     .option("--gpu <NAME>", "another GPU than that of the experiment")
     .option("--tp <N>", "GPUs that share the model", wholeNumber("--tp", 1, 1024))
     .option("--trace <FILE>", "serve these requests where any will do (routers)")
@@ -103,15 +107,15 @@ async function experiment(name: string | undefined, options: ExperimentOptions):
 /** @throws InputError if an option does not go with the target, or the experiment not with it */
 function checkTarget({ name, takesEngine }: Experiment, { target, gpu, tp, threads }: ExperimentOptions): void {
   if (target === "sim" && threads !== undefined)
-    throw new InputError("--threads goes with --target cpu: simulated steps have none");
+    throw new InputError(`--threads goes with --target ${backendNames.join(" or ")}: simulated steps have none`);
   if (target === "sim") return;
   if (!takesEngine) {
     const able = experiments.filter((other) => other.takesEngine).map((other) => other.name);
-    throw new InputError(`experiment ${name} is too large for a real engine on a CPU; there is: ${able.join(", ")}`);
+    throw new InputError(`experiment ${name} is too large for a real engine; there is: ${able.join(", ")}`);
   }
   if (gpu !== undefined || tp !== undefined)
     throw new InputError(
-      `--${gpu === undefined ? "tp" : "gpu"} goes with --target sim: the engine runs on this machine's CPU`,
+      `--${gpu === undefined ? "tp" : "gpu"} goes with --target sim: the engine runs on ${backendOf(target).device} of this machine`,
     );
 }
 
@@ -120,8 +124,8 @@ const listDocument = () => ({
   experiments: experiments.map(({ name, about, source }) => ({ name, about, source })),
 });
 
-/** What our figures are, by target. */
-const oursIn = { sim: "simulated", cpu: "measured" } as const;
+/** Key and heading of our metrics. */
+const oursIn = (target: ExperimentTarget) => (target === "sim" ? "simulated" : "measured");
 
 const nameWidth = 20;
 
@@ -137,7 +141,7 @@ const list = () =>
 /** Schema experiment/1. */
 function documentOf({ name, about, source }: Experiment, findings: Findings, { seed, target }: ExperimentOptions) {
   const { workload, rows, headlines, explanations } = findings;
-  const ours = oursIn[target];
+  const ours = oursIn(target);
   return {
     schema: "experiment/1",
     kvlab: version,
@@ -179,7 +183,7 @@ function verdictOf(headlines: readonly Headline[]) {
 function text(
   experiment: Experiment,
   { workload, rows, headlines, explanations }: Findings,
-  target: "sim" | "cpu",
+  target: ExperimentTarget,
 ): string {
   const { name, about, source } = experiment;
   const title = wrapped(`${colors.bold(name)}  ${about} ${colors.dim(`[${source}]`)}`, 2);
@@ -187,7 +191,7 @@ function text(
     title,
     `  ${wrapped(workload, 2, 2)}`,
     rowTable(rows),
-    headlineTable(headlines, oursIn[target]),
+    headlineTable(headlines, oursIn(target)),
     explanations.map((explanation) => `  ${wrapped(explanation, 2, 2)}`).join("\n\n"),
     verdictText(headlines),
   ].join("\n\n");

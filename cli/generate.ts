@@ -1,6 +1,7 @@
 import { availableParallelism } from "node:os";
 import { type Command, Option } from "commander";
 import { InputError } from "../core/errors.ts";
+import { defaultBackend } from "../engine/backends.ts";
 import { isRandom, type LoadedModel, loadModel } from "../engine/model/load.ts";
 import type { TextCodec } from "../engine/model/tokenizer.ts";
 import { Interrupted } from "../lab/control.ts";
@@ -31,7 +32,7 @@ const threads = new Option("--threads <N>", "of the model's operators")
 export function addGenerate(program: Command): void {
   const command = program
     .command("generate")
-    .description("text from a real model on the CPU, and how much of each prompt was cached")
+    .description(`text from a real model on ${defaultBackend.device}, and how much of each prompt was cached`)
     .argument("<PROMPTS...>", "prompts, answered one after the other; - reads them")
     .option("--model <MODEL>", "a folder in the Hugging Face layout, or random:NAME", "random:tiny")
     .addOption(bitsOption())

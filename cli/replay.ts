@@ -6,6 +6,7 @@ import type { EvictionPlugin } from "../core/plugins/index.ts";
 import type { RuleName, RuleValue } from "../core/plugins/rules.ts";
 import { CacheReplay } from "../core/replica/replay.ts";
 import type { Trace } from "../core/trace/trace.ts";
+import { defaultBackend } from "../engine/backends.ts";
 import { Interrupted } from "../lab/control.ts";
 import type { TraceReading } from "../lab/input.ts";
 import { type Input, readInput } from "../lab/input.ts";
@@ -15,7 +16,6 @@ import { checkWritable, claimRunDirectory } from "../lab/output/run-directory.ts
 import { runId, runsFolder, saveRun } from "../lab/output/save.ts";
 import { TimelineFile } from "../lab/output/timeline-file.ts";
 import { blocksOf, type Capacity, defaultCapacity } from "../lab/run/capacity.ts";
-import type { Target } from "../lab/run/configuration.ts";
 import {
   blockTokensFor,
   checkMemory,
@@ -32,6 +32,7 @@ import { engineCapacity, engineFrom } from "../lab/run/real-engine.ts";
 import { distinctPromptBlocks, runReplay, servedRequests } from "../lab/run/run.ts";
 import { capacityFrom, simulatedFrom } from "../lab/run/simulation.ts";
 import type { SimulationOptions } from "../lab/run/simulation-options.ts";
+import { isEngine, type Target } from "../lab/run/target.ts";
 import {
   addBlockSize,
   addLaterOptions,
@@ -77,7 +78,7 @@ Examples:
   kvlab replay trace.jsonl --operations pins.jsonl --rule pin-blocks=100
   kvlab replay trace.jsonl --target sim --preset vllm --model llama-3.1-8b \\
     --gpu h200 --rate 5 --slo ttft=500ms,tpot=50ms
-  kvlab replay trace.jsonl --target cpu --pace real --live --events
+  kvlab replay trace.jsonl --target ${defaultBackend.name} --pace real --live --events
 
 Without --blocks the cache has 10 % of the trace's distinct blocks; with
 --target sim, what fits into the memory of the GPU beside the model.`;
@@ -138,7 +139,7 @@ async function replay(files: readonly string[], options: ReplayOptions): Promise
     const { trace } = input;
     checkWarmup(options.warmup, trace);
     const simulated = options.target === "sim" ? await simulatedFrom(options, trace) : undefined;
-    const engine = options.target === "cpu" ? engineFrom(options, trace) : undefined;
+    const engine = isEngine(options.target) ? engineFrom(options, trace) : undefined;
     const configured = {
       ...parts,
       blockTokens: blockTokensFor(trace, options.blockSize, parts.preset),

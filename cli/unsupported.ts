@@ -1,10 +1,11 @@
 import type { Command } from "commander";
 import { InputError } from "../core/errors.ts";
+import { defaultBackend } from "../engine/backends.ts";
 
 /** Commands of versions to come: whoever calls them is told so. */
 const laterCommands: Readonly<Record<string, string>> = {
   simulate: "is called kvlab replay --target sim",
-  engine: "is called kvlab replay --target cpu",
+  engine: `is called kvlab replay --target ${defaultBackend.name}`,
   serve: "a server is not part of this version",
 };
 

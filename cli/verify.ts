@@ -1,7 +1,8 @@
-import { type Command, Option } from "commander";
+import type { Command } from "commander";
 import { InputError } from "../core/errors.ts";
 import { CacheReplay } from "../core/replica/replay.ts";
 import type { Trace } from "../core/trace/trace.ts";
+import { type BackendName, defaultBackend } from "../engine/backends.ts";
 import { type Experiment, experimentOf } from "../lab/calibrate/measured-engine.ts";
 import type { TraceReading } from "../lab/input.ts";
 import { type Input, readInput } from "../lab/input.ts";
@@ -17,7 +18,15 @@ import { verifyDecisions } from "../lab/verify/verification.ts";
 import { verifyReport } from "../lab/verify/verify-report.ts";
 import { longestDesignedAnswer } from "../traces/calibration.ts";
 import { shortened } from "../traces/shorten.ts";
-import { addBlockSize, addParts, addTraceOptions, parseCapacity, path, wholeNumber } from "./input/options.ts";
+import {
+  addBlockSize,
+  addParts,
+  addTraceOptions,
+  engineTargetOption,
+  parseCapacity,
+  path,
+  wholeNumber,
+} from "./input/options.ts";
 import { addSimulationOptions, checkTarget, ofSimulator } from "./input/simulation-options.ts";
 import { interruption, withEngine } from "./interrupt.ts";
 import { print } from "./output/print.ts";
@@ -26,7 +35,7 @@ import { parseRules } from "./replay.ts";
 import { verifyText } from "./verify/verify-text.ts";
 
 interface VerifyOptions extends PartNames, TraceReading, SimulationOptions {
-  readonly target: "cpu";
+  readonly target: BackendName;
   readonly rule?: readonly string[];
   readonly blocks?: Capacity;
   readonly blockSize?: number;
@@ -55,7 +64,7 @@ With --cost, the engine's times are shown beside those that the simulator
 foretells. With --calibrate, the trace is served twice, in turn with designed
 steps of which the cost model is made, so that a machine that is slow for a
 while is slow for all of them. Exit code 1 if a decision is different. Options
-as of kvlab replay --target cpu.`;
+as of kvlab replay --target ${defaultBackend.name}.`;
 
 export function addVerify(program: Command): void {
   const described = program
@@ -68,7 +77,7 @@ export function addVerify(program: Command): void {
     parseCapacity,
   );
   addSimulationOptions(addTraceOptions(addBlockSize(command)))
-    .addOption(new Option("--target <TARGET>", "the engine: cpu").default("cpu").argParser(parseTarget))
+    .addOption(engineTargetOption("with which the simulator is compared"))
     .option("--seed <N>", "for policies that draw lots", wholeNumber("--seed", 0, 2 ** 32 - 1), 1)
     .option("--shorten <N>", "divide the lengths of contents and answers by N", wholeNumber("--shorten", 1), 1)
     .option("--audit", "check every invariant after every step; slow")
@@ -90,11 +99,6 @@ export function addVerify(program: Command): void {
 
 /** Options of a replay that have no meaning here. */
 const refused: readonly string[] = [...ofSimulator.filter((name) => name !== "cost"), "timeline"];
-
-function parseTarget(text: string): "cpu" {
-  if (text === "cpu") return text;
-  throw new InputError(`--target is "${text}", expected cpu: an engine, with which the simulator is compared`);
-}
 
 async function verify(files: readonly string[], options: VerifyOptions): Promise<void> {
   const parts = await partsNamed(options, parseRules(options.rule ?? []), options.target);

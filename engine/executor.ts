@@ -1,4 +1,4 @@
-import type { CallRules } from "../core/serving/calls.ts";
+import type { StepLoadExtension } from "../core/serving/step-load.ts";
 
 /**
  * One forward pass: prompt chunks and answers of a step, packed one after the other without padding. Sequence s has rows
@@ -36,11 +36,12 @@ export interface BatchResult {
 
 /** Runs a model over a paged pool of keys and values. One call at a time. */
 export interface Executor {
-  readonly backend: "onnx-cpu" | "cuda";
+  /** The backend, as reports name it. */
+  readonly backend: string;
   readonly blockCount: number;
   readonly blockTokens: number;
-  /** How it divides steps; undefined if it does not. */
-  readonly calls?: CallRules;
+  /** How it divides and pads steps; undefined if it does not. */
+  readonly calls?: StepLoadExtension;
   executeStep(step: BatchStep): Promise<BatchResult>;
   /** Copies whole blocks, in order: copy-on-write. */
   copyBlocks(pairs: readonly { readonly source: number; readonly target: number }[]): Promise<void>;

@@ -5,7 +5,8 @@
 import { execFileSync } from "node:child_process";
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
-import { nearContextTokens } from "../core/serving/calls.ts";
+import { defaultBackend } from "../engine/backends.ts";
+import { randomConfig } from "../engine/model/random.ts";
 import type { RunReport } from "../lab/output/report.ts";
 import type { VerifyReport } from "../lab/verify/verify-report.ts";
 import type { ChatOptions } from "../traces/generate.ts";
@@ -19,6 +20,7 @@ interface Workload {
   readonly options: readonly string[];
 }
 
+const [, , farContextTokens] = defaultBackend.calls.of(randomConfig("160m")).loads;
 const model = ["--model", "random:160m", "--threads", "1"];
 /** Of designed steps: in a single one, a phase of some seconds falls on some kinds of step and not on others. */
 const rounds = 2;
@@ -280,9 +282,9 @@ What requests share is the same prefix for each place in a group, so that contex
 
 A step takes the sum of what its parts cost, none of which is negative. The engine divides a step into calls of the model, each of
 which reads all weights; attention pads the sequences of a call to the longest. The file of coefficients says how steps are divided,
-and the simulator divides its own in the same way (\`core/serving/calls.ts\`), so that calls and padding are parts like the others.
+and the simulator divides its own in the same way (\`engine/cpu/step-loads.ts\`), so that calls and padding are parts like the others.
 What a call gathers costs more for each token the more it is, as it comes from caches that are further away: those after the
-first ${nearContextTokens.toLocaleString("en-US")} are a part of their own, so that the cost still rises in a straight line beyond what was measured.
+first ${farContextTokens.least.toLocaleString("en-US")} are a part of their own, so that the cost still rises in a straight line beyond what was measured.
 
 Least squares of relative errors (weights are 1 ÷ fitted²,
 found again eight times), with residuals larger than three times the usual one bounded; then all coefficients are scaled so that all

@@ -5,6 +5,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { type Browser, chromium, type Page } from "playwright-core";
+import { defaultBackend } from "../engine/backends.ts";
 import { findBrowser } from "./browser.ts";
 
 const root = fileURLToPath(new URL("..", import.meta.url));
@@ -101,7 +102,18 @@ async function scrollToPrefixes(page: Page): Promise<void> {
 
 /** Opens the live view of an engine run, 25 s after its start. */
 async function watchEngine(page: Page): Promise<void> {
-  const engine = ["--target", "cpu", "--model", "random:tiny", "--threads", "1", "--pace", "real", "--rate", "4"];
+  const engine = [
+    "--target",
+    defaultBackend.name,
+    "--model",
+    "random:tiny",
+    "--threads",
+    "1",
+    "--pace",
+    "real",
+    "--rate",
+    "4",
+  ];
   const args = ["replay", trace, "--limit", "200", "--blocks", "600", ...engine, "--events", "--live"];
   const child = spawn(process.execPath, [...program, ...args], { cwd: folder, stdio: "ignore" });
   page.once("close", () => child.kill("SIGINT"));

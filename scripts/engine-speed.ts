@@ -1,13 +1,15 @@
 // Writes docs/engine-speed.md and docs/prefill.svg: what the engine takes on this machine, below its commands. Some minutes, on
 // a machine that does nothing else. KVLAB_LLAMA_CPP names a folder that has node-llama-cpp.
 //   npx tsx scripts/engine-speed.ts
+
 import { execFileSync } from "node:child_process";
 import { writeFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import { scaleLog, scalePoint } from "d3-scale";
 import { line } from "d3-shape";
 import { cachedShares, contexts, type Prefill, prefills, smallConfig, threads } from "../bench/engine.ts";
-import { longestQuery } from "../engine/cpu/calls.ts";
+import { defaultBackend } from "../engine/backends.ts";
+
 import { randomConfig } from "../engine/model/random.ts";
 
 const root = fileURLToPath(new URL("..", import.meta.url));
@@ -124,11 +126,11 @@ A quarter of the size, 4 layers of 256 (products at ${gemm(small.gflops)}):
 ${table(small.cells)}
 
 Where it is less than its operations would have it, the prompts are short: a few rows take all weights from memory all the same.
-Long prompts are computed in pieces of ${longestQuery} tokens, whose scores stay in the caches.
+Long prompts are computed in pieces of ${defaultBackend.calls.of(smallConfig).rules.longestQuery} tokens, whose scores stay in the caches.
 
 ## Whole prompts kept
 
-${block("npm run -s kvlab -- experiment roseinfer --target cpu --model random:15m", run("cli/main.ts", "experiment", "roseinfer", "--target", "cpu", "--model", "random:15m"))}
+${block(`npm run -s kvlab -- experiment roseinfer --target ${defaultBackend.name} --model random:15m`, run("cli/main.ts", "experiment", "roseinfer", "--target", defaultBackend.name, "--model", "random:15m"))}
 
 ## Against the machine's peaks
 

@@ -4,6 +4,7 @@ import { InputError } from "../core/errors.ts";
 import { seededRandom } from "../core/random.ts";
 import { CacheReplay } from "../core/replica/replay.ts";
 import { readTrace, type Trace, TraceBuilder } from "../core/trace/trace.ts";
+import { defaultBackend } from "../engine/backends.ts";
 import { type DecisionCounts, type Divergence, decisionCounts } from "../lab/compare/decisions.ts";
 import { blockTokensFor, partsOf, type RunConfig } from "../lab/run/configuration.ts";
 import { engineFrom } from "../lab/run/real-engine.ts";
@@ -89,7 +90,7 @@ function configFor({ trace, blockTokens }: Workload, { preset, eviction, schedul
       ...(scheduler !== "own" && { scheduler }),
     },
     {},
-    "cpu",
+    defaultBackend.name,
   );
   return { ...parts, blockTokens: blockTokensFor(trace, blockTokens, preset), blocks: undefined, seed: 1 };
 }

@@ -1,8 +1,18 @@
 import { spawnSync } from "node:child_process";
-import { cpSync, existsSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
+import {
+  cpSync,
+  existsSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  symlinkSync,
+  writeFileSync,
+} from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, expect, test } from "vitest";
+import { backendNames } from "../engine/backends.ts";
 
 interface Cruise {
   summary: { totalCruised: number; violations: { from: string; to: string; rule: { name: string } }[] };
@@ -44,12 +54,33 @@ test("an import that points the wrong way is found, and so is a circle", () => {
   writeFileSync(join(copy, "core/two.ts"), 'import { one } from "./one.ts";\nexport const two = () => one;\n');
   writeFileSync(join(copy, "bench/planted.ts"), 'export { print } from "../cli/output/print.ts";\n');
   writeFileSync(join(copy, "cli/planted.ts"), 'export { recordedRequests } from "../scripts/recorded-run.ts";\n');
+  writeFileSync(join(copy, "engine/planted.ts"), 'export { cpuBackend } from "./cpu/backend.ts";\n');
   const rules = cruise(copy).violations.map(({ rule, from }) => `${rule.name}: ${from}`);
   expect(rules).toContain("core-imports-nothing-of-ours: core/planted.ts");
   expect(rules).toContain("traces-imports-only-core: traces/planted.ts");
   expect(rules).toContain("core-trace-imports-nothing-above-it: core/trace/planted.ts");
   expect(rules).toContain("laws-imports-only-core: laws/planted.ts");
+  expect(rules).toContain("only-the-registry-imports-a-backend: engine/planted.ts");
   expect(rules).toContain("only-tests-import-the-command-line: bench/planted.ts");
   expect(rules).toContain("only-tests-import-the-scripts: cli/planted.ts");
   expect(rules.some((rule) => rule.startsWith("no-cycles: core/one.ts"))).toBe(true);
+});
+
+/** Sources outside a backend's folder that name it, except its packaging script and a hardware preset of the same name. */
+function namingBackend(root: string): string[] {
+  const names = new RegExp(`\\b(${backendNames.join("|")})\\b`);
+  const exempt = ["engine/backends.ts", "scripts/bundle-onnxruntime.ts", "sim/cost/hardware.ts"];
+  const sources = ["bench", "cli", "core", "engine", "lab", "scripts", "sim"].flatMap((folder) =>
+    readdirSync(join(root, folder), { recursive: true, encoding: "utf8" }).map((file) => `${folder}/${file}`),
+  );
+  return sources
+    .filter((file) => file.endsWith(".ts") && !exempt.includes(file))
+    .filter((file) => !backendNames.some((name) => file.startsWith(`engine/${name}/`)))
+    .filter((file) => names.test(readFileSync(join(root, file), "utf8")));
+}
+
+test("no source outside a backend's folder names the backend", () => {
+  expect(namingBackend(process.cwd())).toEqual([]);
+  writeFileSync(join(copy, "lab/planted.ts"), 'export const isEngine = (target: string) => target === "cpu";\n');
+  expect(namingBackend(copy)).toContain("lab/planted.ts");
 });

@@ -1,5 +1,5 @@
 import { counted, grouped } from "../../core/counted.ts";
-import { nearContextTokens } from "../../core/serving/calls.ts";
+import type { StepLoadExtension } from "../../core/serving/step-load.ts";
 import type { CalibrationDocument } from "../../lab/calibrate/calibration-report.ts";
 import { percent } from "../../lab/output/numbers.ts";
 import { aligned, colors, wrapped } from "../output/table.ts";
@@ -16,10 +16,6 @@ const meanings: Readonly<Record<string, string>> = {
   prefillContextTokens: "each token that a prompt looks back on",
   decodeContextTokens: "each token that an answer looks back on",
   prefillPairs: "each pair of a prompt's query and a key",
-  calls: "each call of the model, of which a step may have several",
-  paddedContextTokens: "each token that a sequence looks back on, padding included",
-  farContextTokens: `each of these after the first ${grouped(nearContextTokens)} of a call, in addition`,
-  paddedPairs: "each pair of a query and a key, padding included",
   copiedBlocks: "each block that is copied",
   swappedTokens: "each token that is moved to the host or back",
 };
@@ -27,16 +23,10 @@ const meanings: Readonly<Record<string, string>> = {
 const residualNote =
   "Above 0: slower than fitted; in all: of all such steps together. Alike: of the very same load, whose spread no model can explain.";
 
-/** What `calibrate` prints. */
-export function calibrationText({
-  about,
-  steps,
-  coefficients,
-  residuals,
-  repeated,
-  cost,
-  plot,
-}: CalibrationDocument): string {
+/** What `calibrate` prints. `calls` says what the coefficients of calls and padding mean. */
+export function calibrationText(document: CalibrationDocument, calls: StepLoadExtension | undefined): string {
+  const { about, steps, coefficients, residuals, repeated, cost, plot } = document;
+  const ofCalls = new Map(calls?.loads.map(({ name, meaning }) => [name as string, meaning]));
   const micro = (ps: number) => (ps / 1e6).toPrecision(3);
   const signed = (share: number) => `${share < 0 ? "−" : "+"}${percent(Math.abs(share))}`;
   const head = (cells: readonly string[]) => cells.map((cell) => colors.bold(cell));
@@ -47,7 +37,7 @@ export function calibrationText({
       micro(picoseconds),
       `${micro(lowPs)} to ${micro(highPs)}`,
       name,
-      meanings[name],
+      ofCalls.get(name) ?? meanings[name],
     ]),
   ];
   const rows = [

@@ -2,7 +2,6 @@ import { join } from "node:path";
 import { counted } from "../../core/counted.ts";
 import { InputError } from "../../core/errors.ts";
 import type { BlockColumns } from "../../core/trace/content.ts";
-import { checkFits } from "../../engine/cpu/memory.ts";
 import { combinations, KeysOnce, type PartLists, plainParts, sizesIn } from "../../lab/compare/combinations.ts";
 import type { Configuration } from "../../lab/compare/comparison.ts";
 import { Interrupted } from "../../lab/control.ts";
@@ -12,7 +11,6 @@ import { runReport } from "../../lab/output/report.ts";
 import { checkRunsFolder, claimRunDirectory } from "../../lab/output/run-directory.ts";
 import { runId, saveRun } from "../../lab/output/save.ts";
 import { blocksOf, type Capacity, defaultCapacity } from "../../lab/run/capacity.ts";
-import type { Target } from "../../lab/run/configuration.ts";
 import { blockTokensFor, checkMemory, type RunConfig } from "../../lab/run/configuration.ts";
 import { asSent } from "../../lab/run/load.ts";
 import { engineCapacity, engineFrom, type RealEngine } from "../../lab/run/real-engine.ts";
@@ -21,6 +19,7 @@ import { checkServable } from "../../lab/run/run-engine.ts";
 import type { Simulated } from "../../lab/run/simulated.ts";
 import { capacityFrom, simulatedFrom } from "../../lab/run/simulation.ts";
 import type { SimulationOptions } from "../../lab/run/simulation-options.ts";
+import { isEngine, type Target } from "../../lab/run/target.ts";
 import { evictionRegistry } from "../../policies/registry.ts";
 import type { SimulationLists } from "../input/simulation-options.ts";
 import { interruption, withEngine } from "../interrupt.ts";
@@ -77,7 +76,7 @@ export async function compareServed(files: readonly string[], options: CompareSe
     const input = { ...read, trace: asSent(read.trace, loads[0]) };
     checkWarmup(options.warmup, input.trace);
     const planned = await plan(input, options, configurations, loads);
-    progress.start(options.target === "cpu" ? "serving" : "simulating", input.trace.requestCount * planned.length);
+    progress.start(isEngine(options.target) ? "serving" : "simulating", input.trace.requestCount * planned.length);
     const rows = await withEngine(() => runAll(input, options, planned, progress));
     progress.done();
     if (rows.length === 0) throw new Interrupted();
@@ -112,8 +111,8 @@ async function plan(
   const targets: { load: SimulationOptions; simulated?: Simulated; engine?: RealEngine }[] = [];
   for (const load of loads)
     targets.push(
-      options.target === "cpu"
-        ? { load, engine: engineFrom(load, trace, targets[0]?.engine?.loaded) }
+      isEngine(options.target)
+        ? { load, engine: engineFrom({ ...load, target: options.target }, trace, targets[0]?.engine?.loaded) }
         : { load, simulated: await simulatedFrom(load, trace) },
     );
   const planned: Planned[] = [];
@@ -146,7 +145,7 @@ async function plan(
         checkMemory(config.blocks);
         if (engine) {
           const blockCount = checkServable(trace, blocks, config, engine);
-          checkFits({ config: engine.loaded.config, bits: engine.bits, blockCount, blockTokens });
+          engine.backend.memory.checkFits({ config: engine.loaded.config, bits: engine.bits, blockCount, blockTokens });
         }
         planned.push({ configuration, load, config, blocks });
       }

@@ -3,6 +3,7 @@ import type { Configuration } from "../../lab/compare/comparison.ts";
 import type { Input } from "../../lab/input.ts";
 import { approximate, duration, percent, ratio } from "../../lab/output/numbers.ts";
 import type { RunReport } from "../../lab/output/report.ts";
+import { backendOf } from "../../lab/run/target.ts";
 import { aligned, colors, wrapped } from "../output/table.ts";
 
 export interface Row {
@@ -13,10 +14,10 @@ export interface Row {
 /** A row for each run in time, simulated or real: what differs, then hit ratio, latency and throughput; the best of each column is marked. */
 export function servedTable(input: Input, rows: readonly Row[]): string {
   const first = rows[0].report;
-  const { simulation, engine, trace } = first;
+  const { simulation, engine, trace, target } = first;
   const where = simulation
     ? `${simulation.model} on ${simulation.gpu}`
-    : `${engine!.model} on the CPU, ${counted(engine!.threads, "thread")}`;
+    : `${engine!.model} on ${backendOf(target).device}, ${counted(engine!.threads, "thread")}`;
   const names = columns.filter(({ of, always }) => always?.(rows) ?? saysMore(rows, of));
   const shown = figures.filter(({ of }) => rows.some(({ report }) => of(report) !== undefined));
   const header = [...names.map(({ header }) => header), ...shown.map(({ header }) => `${header} `)];

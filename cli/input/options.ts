@@ -2,9 +2,10 @@ import { type Command, Option } from "commander";
 import { InputError } from "../../core/errors.ts";
 import { nearest } from "../../core/nearest.ts";
 import { parseRule, type RuleName, type RuleValue, ruleNames } from "../../core/plugins/rules.ts";
+import { type BackendName, backendNames, defaultBackend } from "../../engine/backends.ts";
 import type { WeightBits } from "../../engine/onnx/quantized.ts";
 import type { Capacity } from "../../lab/run/capacity.ts";
-import type { Target } from "../../lab/run/configuration.ts";
+import { isEngine, type Target, targets } from "../../lab/run/target.ts";
 
 /** A parser for a whole number. @throws InputError naming the option. */
 export function wholeNumber(option: string, least: number, most = Number.MAX_SAFE_INTEGER) {
@@ -115,7 +116,7 @@ export function addRunOptions(command: Command): Command {
     .option("--warmup <N>", "requests at the start that are in no figure", wholeNumber("--warmup", 0), 0)
     .option(
       "--target <TARGET>",
-      "cache (no clock, hits only), sim (a cluster in virtual time) or cpu (a real engine)",
+      `cache (no clock, hits only), sim (a cluster in virtual time) or ${backendNames.join(" or ")} (a real engine)`,
       parseTarget,
       "cache",
     )
@@ -152,9 +153,21 @@ export function addLaterOptions(command: Command): Command {
 }
 
 function parseTarget(text: string): Target {
-  if (text === "cache" || text === "sim" || text === "cpu") return text;
+  const target = targets.find((name) => name === text);
+  if (target) return target;
   const url = /^https?:\/\//.test(text);
   const why = url ? "servers are not part of this version" : laterTargets[text];
-  if (why) throw new InputError(`--target ${text}: ${why}; there is: cache, sim, cpu`);
-  throw new InputError(`unknown target "${text}"; there is: cache, sim, cpu`);
+  if (why) throw new InputError(`--target ${text}: ${why}; there is: ${targets.join(", ")}`);
+  throw new InputError(`unknown target "${text}"; there is: ${targets.join(", ")}`);
 }
+
+/** `--target` of a command that needs an engine; `meaning` says for what. */
+export const engineTargetOption = (meaning: string): Option =>
+  new Option("--target <TARGET>", `the engine: ${backendNames.join(" or ")}`)
+    .default(defaultBackend.name)
+    .argParser((text: string): BackendName => {
+      if (isEngine(text)) return text;
+      const why = laterTargets[text];
+      if (why) throw new InputError(`--target ${text}: ${why}; there is: ${backendNames.join(", ")}`);
+      throw new InputError(`--target is "${text}", expected ${backendNames.join(" or ")}: an engine, ${meaning}`);
+    });

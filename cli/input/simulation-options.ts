@@ -1,10 +1,11 @@
 import { type Command, Option } from "commander";
 import { InputError } from "../../core/errors.ts";
 import type { Slo } from "../../core/serving/metrics.ts";
+import { backendNames } from "../../engine/backends.ts";
 import { limitNames, optionNames, units } from "../../lab/output/command-line.ts";
-import type { Target } from "../../lab/run/configuration.ts";
 import { outputEnds, paces } from "../../lab/run/paces.ts";
 import type { NamedNumbers, SimulationOptions } from "../../lab/run/simulation-options.ts";
+import { isEngine, type Target } from "../../lab/run/target.ts";
 import { bitsOption, commaList, decimalNumber, path, wholeNumber } from "./options.ts";
 
 /** Of these options, what a replay without a clock has a use for. */
@@ -38,7 +39,7 @@ export function checkTarget(
     throw new InputError(
       `--pace none and --${options.rate === undefined ? "speed" : "rate"} exclude each other: all requests come at once`,
     );
-  const [other, target] = options.target === "cpu" ? [ofSimulator, "sim"] : [ofEngine, "cpu"];
+  const [other, target] = isEngine(options.target) ? [ofSimulator, "sim"] : [ofEngine, backendNames.join(" or ")];
   const misplaced = other.find((name) => options[name] !== undefined);
   if (misplaced && (options.target !== "cache" || ofEngine.includes(misplaced)))
     throw new InputError(`--${optionNames[misplaced]} goes with --target ${target}`);
@@ -119,7 +120,7 @@ function addCommonOptions(command: Command): Command {
     .option("--max-output <N>", "tokens that clients ask for at least", wholeNumber("--max-output", 1))
     .addOption(new Option("--spread <HOW>", "equal arrival times: none, or uniform until the next").argParser(spread))
     .option("--slo <LIMITS>", "what is promised, such as ttft=500ms,tpot=50ms,e2e=10s", slo)
-    .optionsGroup("A real engine (--target cpu; --model: a folder, or random:NAME):")
+    .optionsGroup(`A real engine (--target ${backendNames.join(" or ")}; --model: a folder, or random:NAME):`)
     .option("--threads <N>", "of its operators (default: all)", wholeNumber("--threads", 1, 1024))
     .addOption(bitsOption())
     .addOption(new Option("--pace <PACE>", "busy: no idle time; real; none: all at once").argParser(pace))

@@ -2,6 +2,7 @@ import { counted } from "../../core/counted.ts";
 import type { Distribution } from "../../core/serving/distribution.ts";
 import { approximate, duration, percent } from "../../lab/output/numbers.ts";
 import type { RunReport } from "../../lab/output/report.ts";
+import { backendOf } from "../../lab/run/target.ts";
 import { aligned, colors, wrapped } from "./table.ts";
 
 /** What was simulated, in lines of the summary's head. */
@@ -38,7 +39,7 @@ function loadRows({ loop, speed, spread, maxOutput }: Load): [string, string][] 
 
 const paceWords = { busy: "without idle time", real: "in real time", none: "all requests at once" } as const;
 
-function realEngineRows({ engine, policy }: RunReport): [string, string][] {
+function realEngineRows({ engine, policy, target }: RunReport): [string, string][] {
   if (!engine) return [];
   const { model, parameters, threads, bits, pace, answers } = engine;
   const rounded = bits === 32 ? "" : `, weights of ${bits} bits`;
@@ -46,7 +47,7 @@ function realEngineRows({ engine, policy }: RunReport): [string, string][] {
   return [
     [
       "engine",
-      `${colors.bold(model)} (${approximate(parameters)} parameters${rounded}) on the CPU, ${counted(threads, "thread")}; ${paceWords[pace]}${free}`,
+      `${colors.bold(model)} (${approximate(parameters)} parameters${rounded}) on ${backendOf(target).device}, ${counted(threads, "thread")}; ${paceWords[pace]}${free}`,
     ],
     ...stepRows(policy),
     ...loadRows(engine),

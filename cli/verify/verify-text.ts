@@ -1,17 +1,18 @@
 import { counted, grouped } from "../../core/counted.ts";
 import type { Input } from "../../lab/input.ts";
+import { backendOf } from "../../lab/run/target.ts";
 import type { DifferenceReport, StateReport, VerifyReport } from "../../lab/verify/verify-report.ts";
 import { aligned, colors, wrapped } from "../output/table.ts";
 
 /** The report for people: one line and the counts, or where they part and how things stood. */
 export function verifyText(input: Input, report: VerifyReport): string {
-  const { difference, thereupon, policy, engine } = report;
+  const { difference, thereupon, policy, engine, target } = report;
   const built = input.files.length === 0 ? " (built-in)" : "";
   const { requests, shortened } = report.trace;
   const heading =
     `${colors.bold(input.name)}${built}: ${counted(requests, "request")}${shortened === 1 ? "" : `, lengths divided by ${shortened}`}; ${policy.preset ?? policy.index} with ` +
     `${policy.eviction} and ${policy.scheduler} in ${counted(policy.blocks, "block")} of ${policy.blockTokens} tokens; ` +
-    `${engine.model} on the CPU, and the simulator with the durations of its steps`;
+    `${engine.model} on ${backendOf(target).device}, and the simulator with the durations of its steps`;
   return [
     wrapped(heading, 0),
     difference ? differenceText(difference) : identicalText(report),

@@ -14,9 +14,9 @@ import { usableBlocksOf } from "../replica/replay.ts";
 import type { BlockColumns, BlockKeys } from "../trace/content.ts";
 import type { Nanos, Trace } from "../trace/trace.ts";
 import { type ArrivalOptions, Arrivals, type TraceBatch } from "./arrivals.ts";
-import type { CallRules } from "./calls.ts";
 import { EventQueue } from "./event-queue.ts";
 import { fanOut, type StepObserver } from "./observers.ts";
+import type { StepLoadExtension } from "./step-load.ts";
 import { TimeSeries } from "./time-series.ts";
 import { TimedReplica } from "./timed-replica.ts";
 
@@ -43,8 +43,8 @@ export interface ServingConfig extends CacheConfig, SchedulerConfig {
 export interface StepRunner extends StepObserver {
   /** The attention window of sliding-window layers; undefined if no layer has one. */
   readonly windowTokens?: number | undefined;
-  /** How the engine divides steps into calls of its model, if step times depend on it. */
-  readonly calls?: CallRules | undefined;
+  /** Loads that depend on the backend, if step times depend on them. */
+  readonly calls?: StepLoadExtension | undefined;
   /** Output tokens decide when a request finishes, rather than the trace's output length. */
   readonly decidesEnds?: boolean;
   /**

@@ -23,9 +23,8 @@ export interface StepLoad {
   decodeWindowTokens: number;
   prefillWindowPairs: number;
   /**
-   * Of an engine that pads, if its `CallRules` are known, else 0: calls of the model, and over them the tokens whose keys and values
-   * are gathered and the pairs of query and key that are computed, padding included. Of a call's gathered tokens, those after the
-   * first `nearContextTokens` are far.
+   * Set by the backend's `StepLoadExtension`, else 0: calls of the model and, summed over the calls and padding included, the
+   * context tokens that are gathered, those of them that cost more because a call gathers many, and the pairs of query and key.
    */
   calls: number;
   paddedContextTokens: number;
@@ -35,6 +34,35 @@ export interface StepLoad {
   copiedBlocks: number;
   swappedTokens: number;
 }
+
+/** The loads that a `StepLoadExtension` sets; columns of steps.parquet and coefficients of cost files have their names. */
+export const extensionLoads = [
+  "calls",
+  "paddedContextTokens",
+  "farContextTokens",
+  "paddedPairs",
+] as const satisfies (keyof StepLoad)[];
+
+/**
+ * The loads of a step that depend on how a backend divides and pads it. Only the backend interprets the rules: a simulator of the
+ * backend computes its loads with the same object.
+ */
+export interface StepLoadExtension {
+  /** JSON from which the backend restores this object, written to reports and cost files as `calls`. */
+  readonly rules: object;
+  /** The loads that it sets: they replace the totals in a fit, each where a step has `least` of it or more. */
+  readonly loads: readonly {
+    readonly name: (typeof extensionLoads)[number];
+    readonly least: number;
+    /** Unit of the coefficient, in words. */
+    readonly meaning: string;
+  }[];
+  /** Sets `loads` of `load` to those of the plan. */
+  measure(load: StepLoad, plan: StepPlan): void;
+}
+
+/** Restores an extension from its rules. @throws InputError that begins with `where` */
+export type RestoreExtension = (rules: unknown, where: string) => StepLoadExtension;
 
 /** The load of an empty step. */
 export function noLoad(): StepLoad {

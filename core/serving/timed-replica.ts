@@ -6,10 +6,9 @@ import { Replica } from "../replica/replica.ts";
 import type { StepPlan } from "../replica/step.ts";
 import type { Nanos } from "../trace/trace.ts";
 import type { TraceBatch } from "./arrivals.ts";
-import { type CallRules, measureCalls } from "./calls.ts";
 import type { StepObserver } from "./observers.ts";
 import { never } from "./outcomes.ts";
-import { measure, noLoad } from "./step-load.ts";
+import { measure, noLoad, type StepLoadExtension } from "./step-load.ts";
 import type { Levels, TimeSeries } from "./time-series.ts";
 
 export interface TimedReplicaParts {
@@ -21,8 +20,8 @@ export interface TimedReplicaParts {
   readonly hostBlocks: number;
   /** The attention window of sliding-window layers; undefined if no layer has one. */
   readonly windowTokens?: number | undefined;
-  /** How the engine divides steps into calls of its model, if step times depend on it. */
-  readonly calls?: CallRules | undefined;
+  /** Loads that depend on the backend, if step times depend on them. */
+  readonly calls?: StepLoadExtension | undefined;
   /** Output tokens decide when a request finishes, rather than the trace's output length. */
   readonly decidesEnds: boolean;
   readonly observer: StepObserver | undefined;
@@ -117,7 +116,7 @@ export class TimedReplica {
     if (plan.isEmpty) return undefined;
     const { windowTokens, calls } = this.#parts;
     measure(this.load, plan, windowTokens);
-    if (calls) measureCalls(this.load, plan, calls);
+    calls?.measure(this.load, plan);
     this.#plan = plan;
     this.#startedNs = nowNs;
     this.#parts.observer?.planned?.(this, plan, nowNs);

@@ -1,20 +1,13 @@
-import { type CallRules, cheapestCalls } from "../../core/serving/calls.ts";
 import type { BatchStep } from "../executor.ts";
 import type { DecoderConfig } from "../model/decoder.ts";
-import { parameterCount } from "../model/tensors.ts";
-
-/**
- * Queries of a sequence in one call. Attention makes scores of all of a call's queries with all of its context before it looks
- * at any: those of so many stay in the caches, and what is later in a long prompt is no context of what is earlier.
- */
-export const longestQuery = 256;
+import { type CallRules, callRules, cheapestCalls } from "./call-rules.ts";
 
 /**
  * The same step with long prompts in pieces, each of which finds those before it in the pool. Rows stay where they are.
  *
- * @param longest queries of a piece at most
+ * @param longest most queries of a piece
  */
-export function inPieces(step: BatchStep, longest = longestQuery): BatchStep {
+export function inPieces(step: BatchStep, longest: number): BatchStep {
   const { cuSeqlensQ, contextLens, blockTables, maxBlocksPerSequence, slotMapping } = step;
   const owners: number[] = [];
   const ends: number[] = [0];
@@ -109,20 +102,4 @@ export class CallPlanner {
     );
     return cheapestCalls(this.#rules, queries, contexts, sequences);
   }
-}
-
-/**
- * In rows of matrix products with all weights. To read the weights takes as long as to compute about ten rows; a context is
- * read, written and read again where weights are read once.
- */
-export function callRules(config: DecoderConfig): CallRules {
-  const { layers, heads, kvHeads, headDim } = config;
-  const weights = parameterCount(config) - config.vocabulary * config.hidden;
-  const perCall = 10;
-  return {
-    longestQuery,
-    perCall,
-    perContextToken: (perCall * 3 * 2 * layers * kvHeads * headDim) / weights,
-    perScore: (2 * layers * heads * headDim) / weights,
-  };
 }

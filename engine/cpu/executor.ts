@@ -1,27 +1,14 @@
 import "./no-telemetry.ts";
 import { availableParallelism } from "node:os";
-import type { CallRules } from "../../core/serving/calls.ts";
+import type { ExecutorOptions, MemoryDemand } from "../backend.ts";
 import type { BatchResult, BatchStep, BlockData, Executor } from "../executor.ts";
-import type { DecoderConfig, WeightSource } from "../model/decoder.ts";
 import { modelFiles } from "../onnx/model-files.ts";
-import type { WeightBits } from "../onnx/quantized.ts";
-import { callRules } from "./calls.ts";
-import { checkFits, type MemoryDemand, withDemand } from "./memory.ts";
+import { callRules } from "./call-rules.ts";
+import { checkFits, withDemand } from "./memory.ts";
 import type { PagedDecoderOptions } from "./paged-decoder.ts";
 import { Remote } from "./remote.ts";
+import { CpuStepLoads } from "./step-loads.ts";
 import { programOf, startThread } from "./thread.ts";
-
-export interface CpuExecutorOptions {
-  readonly model: { readonly config: DecoderConfig; readonly weights: WeightSource };
-  readonly blockCount: number;
-  readonly blockTokens: number;
-  /** Of the model's operators; as many as this process may use if not given. */
-  readonly threads?: number;
-  /** To which the weights of matrix products are rounded; not at all, 32, if not given. */
-  readonly bits?: WeightBits;
-  /** Where the ONNX models are kept; the user's cache folder if not given. */
-  readonly folder?: string;
-}
 
 /**
  * Runs a model on the CPU, in a thread of its own: ONNX Runtime holds the thread that calls it until a step is done.
@@ -29,7 +16,7 @@ export interface CpuExecutorOptions {
  * @throws InputError if the model cannot be written, or memory is too small for weights and pool
  * @throws ExecutorError if the model cannot be loaded
  */
-export async function openCpuExecutor(options: CpuExecutorOptions): Promise<Executor> {
+export async function openCpuExecutor(options: ExecutorOptions): Promise<Executor> {
   const { model, blockCount, blockTokens, threads = availableParallelism(), bits = 32, folder } = options;
   const { config, weights } = model;
   const demand = { config, bits, blockCount, blockTokens };
@@ -59,7 +46,7 @@ class CpuExecutor implements Executor {
   readonly backend = "onnx-cpu";
   readonly blockCount: number;
   readonly blockTokens: number;
-  readonly calls: CallRules;
+  readonly calls: CpuStepLoads;
   readonly #remote: Remote;
   readonly #demand: MemoryDemand;
 
@@ -68,7 +55,7 @@ class CpuExecutor implements Executor {
     this.#demand = demand;
     this.blockCount = demand.blockCount;
     this.blockTokens = demand.blockTokens;
-    this.calls = callRules(demand.config);
+    this.calls = new CpuStepLoads(callRules(demand.config));
   }
 
   async executeStep(step: BatchStep): Promise<BatchResult> {

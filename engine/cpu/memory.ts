@@ -1,4 +1,5 @@
 import { InputError } from "../../core/errors.ts";
+import type { MemoryDemand } from "../backend.ts";
 import { ExecutorError } from "../executor.ts";
 import type { DecoderConfig } from "../model/decoder.ts";
 import { elementsOf, layerTensors, modelTensors, type TensorShape } from "../model/tensors.ts";
@@ -28,25 +29,14 @@ export function tokenBytes({ layers, kvHeads, headDim }: DecoderConfig): number 
   return 2 * layers * kvHeads * headDim * Float32Array.BYTES_PER_ELEMENT;
 }
 
-/** Tokens that a pool can have in these bytes of memory, beside the weights. */
-export function tokensThatFit(config: DecoderConfig, bits: WeightBits, bytes: number): number {
-  return Math.max(0, Math.floor((bytes - weightBytes(config, bits)) / tokenBytes(config)));
-}
-
-/** What an engine takes: weights and pool, and while it is taken, a step. */
-export interface MemoryDemand {
-  readonly config: DecoderConfig;
-  readonly bits: WeightBits;
-  readonly blockCount: number;
-  readonly blockTokens: number;
-  readonly stepTokens?: number;
-}
+/** Memory that this process may use now. */
+export const availableBytes = (): number => process.availableMemory();
 
 const poolBytes = ({ config, blockCount, blockTokens }: MemoryDemand) => blockCount * blockTokens * tokenBytes(config);
 
 /** @throws InputError if memory is too small for weights and pool */
 export function checkFits(demand: MemoryDemand): void {
-  const free = process.availableMemory();
+  const free = availableBytes();
   if (weightBytes(demand.config, demand.bits) + poolBytes(demand) <= free) return;
   throw new InputError(`${wanted(demand)}, of ${gib(free)} of free memory`);
 }

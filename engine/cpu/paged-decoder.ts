@@ -4,7 +4,8 @@ import { WallClock } from "../clock.ts";
 import type { BatchResult, BatchStep, BlockData } from "../executor.ts";
 import type { DecoderConfig } from "../model/decoder.ts";
 import { names } from "../onnx/decoder.ts";
-import { CallPlanner, firstGathered, inPieces, longestQuery } from "./calls.ts";
+import { callRules } from "./call-rules.ts";
+import { CallPlanner, firstGathered, inPieces } from "./calls.ts";
 import { InferenceSession, Tensor } from "./onnxruntime.ts";
 import { RotaryTable } from "./rotary-table.ts";
 
@@ -25,6 +26,7 @@ export class PagedDecoder {
   readonly #options: PagedDecoderOptions;
   readonly #session: InferenceSession;
   readonly #planner: CallPlanner;
+  readonly #longestQuery: number;
   readonly #rotary: RotaryTable | undefined;
   readonly #keys: Float32Array[] = [];
   readonly #values: Float32Array[] = [];
@@ -66,6 +68,7 @@ export class PagedDecoder {
     this.#options = options;
     this.#session = session;
     this.#planner = new CallPlanner(config, blockCount, blockTokens);
+    this.#longestQuery = callRules(config).longestQuery;
     this.#outputs = new Outputs(config);
     this.#rotary = config.positions.kind === "rope" ? new RotaryTable(config.positions) : undefined;
     for (let layer = 0; layer < config.layers; layer++) {
@@ -84,7 +87,7 @@ export class PagedDecoder {
    */
   async #warmUp(): Promise<void> {
     const { config, blockTokens } = this.#options;
-    const tokens = Math.min(longestQuery, config.maxPositions);
+    const tokens = Math.min(this.#longestQuery, config.maxPositions);
     const blocks = Math.ceil(tokens / blockTokens);
     await this.executeStep({
       inputIds: new Int32Array(tokens),
@@ -99,7 +102,7 @@ export class PagedDecoder {
   }
 
   async executeStep(whole: BatchStep): Promise<BatchResult> {
-    const step = inPieces(whole);
+    const step = inPieces(whole, this.#longestQuery);
     const { vocabulary, heads, kvHeads } = this.#options.config;
     const minQueries = Math.ceil((minRows * kvHeads) / heads);
     const startNs = this.#clock.now();

@@ -17,7 +17,7 @@ const blockTokens = 4;
  * @returns what is wrong; undefined if nothing is
  * @throws InputError or ExecutorError if it does not run at all
  */
-export async function engineFault(name = "random:tiny"): Promise<string | undefined> {
+export async function selfCheck(name = "random:tiny"): Promise<string | undefined> {
   const model = loadModel(name);
   const executor = await openCpuExecutor({ model, blockCount: 4, blockTokens, threads: 1 });
   try {

@@ -18,8 +18,8 @@ export function fitLog(run: RecordedRun, where: string, seed: number): { steps: 
   let best: { steps: readonly Measured[]; fit: Fit; error: number } | undefined;
   for (let pass = 0; pass < passes; pass++) {
     const steps = intervals(run, simulated);
-    const fit = fitCost(steps, where, seed);
-    simulated = simulateRequests(run, new Fitted({ schema: "cost/1", picoseconds: coefficientsOf(fit) }));
+    const fit = fitCost(steps, where, { seed });
+    simulated = simulateRequests(run, new Fitted({ picoseconds: coefficientsOf(fit) }));
     const error = errorOf(run, simulated);
     if (best === undefined || error < best.error) best = { steps, fit, error };
   }

@@ -1,7 +1,6 @@
 import { counted } from "../../core/counted.ts";
 import { CacheReplay } from "../../core/replica/replay.ts";
 import type { Trace } from "../../core/trace/trace.ts";
-import { callRules } from "../../engine/cpu/calls.ts";
 import { calibrationTrace, type DesignOptions, measuredFromNs } from "../../traces/calibration.ts";
 import { Interrupted } from "../control.ts";
 import type { RunConfig } from "../run/configuration.ts";
@@ -54,10 +53,10 @@ export async function measureEngine(
     ...(turn && { turn: (share) => turn(Math.max(0, (share - before) / (1 - before))) }),
   });
   if (result.interrupted) throw new Interrupted();
-  const { model, threads, bits, loaded } = engine;
+  const { backend, model, threads, bits, loaded } = engine;
   const policies = [config.preset?.name ?? config.index.name, config.scheduler.name].join(", ");
-  const about = `${model} on the CPU, ${counted(threads, "thread")}, ${bits} bits, blocks of ${config.blockTokens}, ${policies}`;
-  return { about, steps: stepsFrom(result.steps!, fromNs), calls: callRules(loaded.config) };
+  const about = `${model} on ${backend.device}, ${counted(threads, "thread")}, ${bits} bits, blocks of ${config.blockTokens}, ${policies}`;
+  return { about, steps: stepsFrom(result.steps!, fromNs), calls: backend.calls?.of(loaded.config) };
 }
 
 /** The experiment says when requests come and what they are; its contents are no tokens of any model. */

@@ -2,11 +2,10 @@ import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { parquetReadObjects } from "hyparquet";
 import { InputError } from "../../core/errors.ts";
-import { type CallRules, callLoads } from "../../core/serving/calls.ts";
-import type { StepLoad } from "../../core/serving/step-load.ts";
+import { extensionLoads, type StepLoad, type StepLoadExtension } from "../../core/serving/step-load.ts";
 import type { StepTable } from "../../core/serving/step-table.ts";
+import { restoreCalls } from "../../engine/backends.ts";
 import { amountsOf, type Measurement } from "../../sim/cost/fit.ts";
-import { checkCalls } from "../../sim/cost/fitted.ts";
 import { whyUnreadable } from "../../traces/lines.ts";
 
 /** What a measurement is of: its residuals are told by kind. */
@@ -20,10 +19,10 @@ const inTotals = [
   ...(["sequences", "prefillTokens", "decodeTokens", "contextTokens", "prefillContextTokens"] as const),
   ...(["prefillSequences", "prefillPairs", "logits", "copiedBlocks", "swappedTokens", "durationNs"] as const),
 ] as const satisfies (keyof StepTable)[];
-const columns = [...inTotals, ...callLoads] as const satisfies (keyof StepTable)[];
+const columns = [...inTotals, ...extensionLoads] as const satisfies (keyof StepTable)[];
 
 type StepRow = Readonly<
-  Record<(typeof inTotals)[number], number> & Partial<Record<(typeof callLoads)[number], number>>
+  Record<(typeof inTotals)[number], number> & Partial<Record<(typeof extensionLoads)[number], number>>
 >;
 
 function measured({ durationNs, contextTokens, ...row }: StepRow): Measured {
@@ -44,7 +43,7 @@ export function stepsFrom(table: StepTable, fromNs: number): Measured[] {
 /** Steps that were measured; and how they were divided into calls, if their engine says. */
 export interface MeasuredSteps {
   readonly steps: readonly Measured[];
-  readonly calls?: CallRules | undefined;
+  readonly calls?: StepLoadExtension | undefined;
 }
 
 /**
@@ -77,14 +76,13 @@ export async function savedSteps(folder: string): Promise<MeasuredSteps> {
 }
 
 /** Only a real engine's report says it. */
-async function savedCalls(folder: string): Promise<CallRules | undefined> {
+async function savedCalls(folder: string): Promise<StepLoadExtension | undefined> {
   const path = join(folder, "run.json");
   const text = await readFile(path, "utf8").catch((error) => {
     throw new InputError(`${path}: ${whyUnreadable(error)}; expected the folder of a run`);
   });
-  const calls = engineCalls(text, path);
-  if (calls !== undefined) checkCalls(calls, `${path}: engine`);
-  return calls;
+  const rules = engineCalls(text, path);
+  return rules === undefined ? undefined : restoreCalls(rules, `${path}: engine`);
 }
 
 function engineCalls(text: string, path: string): unknown {

@@ -8,8 +8,8 @@ import type { Preset } from "../../policies/preset.ts";
 import { evictionRegistry, indexRegistry, presetRegistry } from "../../policies/registry.ts";
 import type { Input } from "../input.ts";
 import { blocksOf, type Capacity } from "../run/capacity.ts";
-import type { Target } from "../run/configuration.ts";
 import { evictionNamed, indexNamed, type Parts, partsOf } from "../run/configuration.ts";
+import type { Target } from "../run/target.ts";
 import type { Configuration } from "./comparison.ts";
 
 /** Values of reuse rules, of which each is combined with each. */

@@ -1,7 +1,8 @@
 import { readdir, stat } from "node:fs/promises";
 import { availableParallelism, cpus, totalmem } from "node:os";
 import { join } from "node:path";
-import { engineFault } from "../../engine/cpu/self-check.ts";
+import type { EngineBackend } from "../../engine/backend.ts";
+import { backends, defaultBackend } from "../../engine/backends.ts";
 import { ExecutorError } from "../../engine/executor.ts";
 import { modelCacheFolder } from "../../engine/onnx/model-files.ts";
 import { checkWritable } from "../output/run-directory.ts";
@@ -31,48 +32,58 @@ export function machineFindings({ totalBytes, availableBytes, limitBytes }: Memo
 }
 
 export interface EngineReport {
-  readonly onnxruntime: string | null;
-  /** Execution providers that are installed with it; the engine runs on `cpu`. */
-  readonly providers: readonly string[];
+  /** Fields of each backend's runtime. */
+  readonly [runtimeField: string]: unknown;
   readonly threads: number;
   readonly modelCache: { readonly path: string; readonly bytes: number };
 }
 
-/** Whether the real engine runs: by running it. */
+/** Whether the engine runs, on each backend: a small model is run. */
 export async function engineFindings(
   signal?: AbortSignal,
 ): Promise<{ readonly findings: Finding[]; readonly report: EngineReport }> {
   const path = modelCacheFolder();
-  let onnxruntime: string | null = null;
-  let providers: string[] = [];
   let bytes = 0;
+  const runtimes = [];
+  for (const backend of backends) runtimes.push(await runtimeFinding(backend, signal));
   const findings = [
-    await finding(signal, "ONNX Runtime", async () => {
-      const { env, listSupportedBackends } = await loaded(() => import("../../engine/cpu/onnxruntime.ts"));
-      onnxruntime = env.versions.node ?? null;
-      providers = listSupportedBackends().flatMap(({ name, bundled }) => (bundled ? name : []));
-      return `${onnxruntime}, for ${providers.join(", ")}; the engine uses cpu`;
-    }),
+    ...runtimes.map((runtime) => runtime.found),
     await finding(signal, "model cache", async () => {
       await checkWritable(path, path);
       bytes = await bytesBelow(path);
       return `${path}, ${byteSize(bytes)}`;
     }),
-    await finding(signal, "engine", async () => {
-      const fault = await engineFault();
-      if (fault !== undefined) throw new ExecutorError(`random:tiny runs, but ${fault}`);
-      return "random:tiny runs, its logits are right";
-    }),
+  ];
+  for (const backend of backends) findings.push(await selfCheckFinding(backend, signal));
+  findings.push(
     await finding(signal, "text", async () => {
       await loaded(() => import("tokenizers"));
       return "tokenizers load";
     }),
-  ];
+  );
+  const reports: object[] = runtimes.map((runtime) => runtime.report);
   return {
     findings,
-    report: { onnxruntime, providers, threads: availableParallelism(), modelCache: { path, bytes } },
+    report: { ...Object.assign({}, ...reports), threads: availableParallelism(), modelCache: { path, bytes } },
   };
 }
+
+async function runtimeFinding({ runtime }: EngineBackend, signal: AbortSignal | undefined) {
+  let report = runtime.missing;
+  const found = await finding(signal, runtime.name, async () => {
+    const loaded = await runtime.load();
+    report = loaded.report;
+    return loaded.found;
+  });
+  return { found, report };
+}
+
+const selfCheckFinding = (backend: EngineBackend, signal: AbortSignal | undefined): Promise<Finding> =>
+  finding(signal, backend.name === defaultBackend.name ? "engine" : `engine, ${backend.name}`, async () => {
+    const fault = await backend.selfCheck();
+    if (fault !== undefined) throw new ExecutorError(`random:tiny runs, but ${fault}`);
+    return "random:tiny runs, its logits are right";
+  });
 
 /** @throws ExecutorError of one line if a native library does not load */
 async function loaded<Library>(load: () => Promise<Library>): Promise<Library> {

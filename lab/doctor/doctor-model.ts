@@ -1,6 +1,7 @@
 import { grouped } from "../../core/counted.ts";
 import { InputError } from "../../core/errors.ts";
-import { tokenBytes, tokensThatFit, weightBytes } from "../../engine/cpu/memory.ts";
+import { tokensThatFit } from "../../engine/backend.ts";
+import { defaultBackend } from "../../engine/backends.ts";
 import { type LoadedModel, loadModel } from "../../engine/model/load.ts";
 import type { WeightBits } from "../../engine/onnx/quantized.ts";
 import { byteSize, type Finding, finding } from "./finding.ts";
@@ -15,6 +16,8 @@ export interface ModelQuestion {
   readonly blocks?: number;
   readonly blockSize: number;
 }
+
+const { memory } = defaultBackend;
 
 const allBits = [32, 8, 4] as const;
 type ByBits = Readonly<Record<WeightBits, number>>;
@@ -64,9 +67,9 @@ export async function modelFindings(
 function reportOf(question: ModelQuestion, loaded: LoadedModel, availableBytes: number): ModelReport {
   const { config, parameterCount: parameters } = loaded;
   const { model, bits, capacity, blocks, blockSize } = question;
-  const weights = byBits((each) => weightBytes(config, each));
-  const tokens = byBits((each) => tokensThatFit(config, each, availableBytes));
-  const kvBytesPerToken = tokenBytes(config);
+  const weights = byBits((each) => memory.weightBytes(config, each));
+  const tokens = byBits((each) => tokensThatFit(memory, config, each, availableBytes));
+  const kvBytesPerToken = memory.tokenBytes(config);
   const poolBytes = capacity ?? (blocks === undefined ? null : blocks * blockSize * kvBytesPerToken);
   const { architecture, maxPositions } = config;
   return {

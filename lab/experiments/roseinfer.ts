@@ -1,3 +1,4 @@
+import { backendOf } from "../run/target.ts";
 import type { Experiment, Headline, Row } from "./experiment.ts";
 import { traceOf } from "./requests.ts";
 import { type ExperimentRunner, type Measured, type Setup, usualMetrics } from "./runner.ts";
@@ -83,7 +84,7 @@ export const roseinfer: Experiment = {
     return {
       workload:
         `${requests} requests at once with the same prompt of ${promptTokens} tokens, ${outputTokens} tokens each, batches of 8 (online). ` +
-        `${laboratory.target === "sim" ? assumed : "Model and GPU are not published: another model, on this machine's CPU. "}roseinfer computes a prompt when ` +
+        `${laboratory.target === "sim" ? assumed : `Model and GPU are not published: another model, on ${backendOf(laboratory.target).device} of this machine. `}roseinfer computes a prompt when ` +
         "its request is added, by itself: --scheduler-option prompts-per-step=1. naive has no cache.",
       rows,
       headlines,

@@ -9,7 +9,6 @@ import { kvTokenBytes } from "../../sim/cost/kv-bytes.ts";
 import { type ModelConfig, shapeOf } from "../../sim/cost/model-config.ts";
 import type { Efficiency } from "../../sim/cost/roofline.ts";
 import { Interrupted } from "../control.ts";
-import type { Target } from "../run/configuration.ts";
 import { defaultBlockTokens, type PartNames, partsNamed, type RunConfig } from "../run/configuration.ts";
 import { engineFrom } from "../run/real-engine.ts";
 import { runEngine } from "../run/run-engine.ts";
@@ -17,6 +16,7 @@ import { runSimulation } from "../run/run-simulation.ts";
 import type { ServedResult } from "../run/served-result.ts";
 import type { Simulated } from "../run/simulated.ts";
 import { capacityFrom, simulatedFrom, simulationConfig } from "../run/simulation.ts";
+import { isEngine, type Target } from "../run/target.ts";
 import type { Metrics } from "./metrics.ts";
 
 /** On what an engine runs. A model is named, or given as the fields of its `config.json`. */
@@ -49,7 +49,7 @@ export interface Measured extends ServedResult {
 
 export interface ExperimentRunnerOptions {
   readonly seed: number;
-  /** `cpu`: the real engine, where an experiment takes it. */
+  /** An engine backend only where the experiment takes one. */
   readonly target?: Exclude<Target, "cache">;
   /** Of the real engine. */
   readonly threads?: number | undefined;
@@ -66,7 +66,7 @@ export interface ExperimentRunnerOptions {
 /** Where experiments are run: every configuration is one that `kvlab replay` takes, too. */
 export class ExperimentRunner {
   readonly seed: number;
-  readonly target: "sim" | "cpu";
+  readonly target: Exclude<Target, "cache">;
   readonly trace: Trace | undefined;
   readonly #options: ExperimentRunnerOptions;
 
@@ -96,7 +96,7 @@ export class ExperimentRunner {
       seed: this.seed,
     };
     const sums = new StepSums();
-    if (this.target === "cpu") {
+    if (isEngine(this.target)) {
       const config: RunConfig = {
         ...configured,
         blocks: blocks ?? roomFor(trace, configured.blockTokens),
@@ -104,7 +104,7 @@ export class ExperimentRunner {
       };
       const { model, threads } = this.#options;
       const engine = engineFrom(
-        { model: model ?? usualModel, pace: "none", fold: true, ...(threads && { threads }) },
+        { target: this.target, model: model ?? usualModel, pace: "none", fold: true, ...(threads && { threads }) },
         trace,
       );
       const columns = CacheReplay.blockKeys(config, trace);

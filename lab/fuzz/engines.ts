@@ -1,8 +1,7 @@
 import { seededRandom } from "../../core/random.ts";
 import type { Nanos } from "../../core/trace/trace.ts";
+import { defaultBackend } from "../../engine/backends.ts";
 import type { Clock } from "../../engine/clock.ts";
-import { openCpuExecutor } from "../../engine/cpu/executor.ts";
-import { tokenBytes } from "../../engine/cpu/memory.ts";
 import type { Executor } from "../../engine/executor.ts";
 import { loadModel } from "../../engine/model/load.ts";
 import { mostBlocks } from "./setup.ts";
@@ -29,14 +28,14 @@ export class Engines {
 
   /** Bytes that a token takes in the pool. */
   get tokenBytes(): number {
-    return tokenBytes(this.#model.config);
+    return defaultBackend.memory.tokenBytes(this.#model.config);
   }
 
   executor(blockTokens: number): Promise<Executor> {
     let executor = this.#open.get(blockTokens);
     if (executor === undefined) {
       const kept = this.#folder === undefined ? {} : { folder: this.#folder };
-      executor = openCpuExecutor({
+      executor = defaultBackend.open({
         model: this.#model,
         blockCount: mostBlocks(blockTokens),
         blockTokens,

@@ -1,9 +1,9 @@
 import { InputError } from "../../core/errors.ts";
 import { blockKeysFor } from "../../core/replica/compose.ts";
 import { type Trace, TraceBuilder } from "../../core/trace/trace.ts";
+import { tokensThatFit } from "../../engine/backend.ts";
+import { defaultBackend } from "../../engine/backends.ts";
 import { WallClock } from "../../engine/clock.ts";
-import { openCpuExecutor } from "../../engine/cpu/executor.ts";
-import { tokensThatFit } from "../../engine/cpu/memory.ts";
 import { Engine } from "../../engine/engine.ts";
 import type { DecoderConfig } from "../../engine/model/decoder.ts";
 import type { LoadedModel } from "../../engine/model/load.ts";
@@ -44,6 +44,7 @@ export interface TimedCompletion {
   readonly tokensPerS: number | undefined;
 }
 
+const { memory } = defaultBackend;
 const blockTokens = 16;
 
 /**
@@ -61,7 +62,7 @@ export async function generateAll(work: GenerationOptions): Promise<readonly Tim
   const config = { ...partsOf({}, { "match-limit": "l-1" }), blockTokens, blocks, seed: 1 };
   const answers = prompts.map(() => new Completion(codec, ends));
   throwIfInterrupted(work.signal);
-  const executor = await openCpuExecutor({ model, blockCount: blocks, blockTokens, threads, bits });
+  const executor = await defaultBackend.open({ model, blockCount: blocks, blockTokens, threads, bits });
   try {
     const engine = new Engine(trace, blockKeysFor(config, 1).of(trace), {
       ...config,
@@ -124,7 +125,7 @@ function blockCountFor({ prompts, maxTokens, model: { config }, bits }: Generati
 
 /** Half of what fits: the rest is for what a step needs, and for others. */
 const poolTokens = (config: DecoderConfig, bits: WeightBits) =>
-  tokensThatFit(config, bits, process.availableMemory()) / 2;
+  tokensThatFit(memory, config, bits, memory.availableBytes()) / 2;
 
 function timedAnswer(engine: Engine, row: number, answer: Completion): TimedCompletion {
   const { firstTokenNs, finishedNs, admittedNs, hitTokens, inputTokens } = engine.arrivals.batches[0].outcomes;

@@ -38,7 +38,7 @@ export function policyReport(config: RunConfig) {
 export const setupReport = (input: Input, config: RunConfig) => ({
   trace: traceReport(input),
   policy: { ...policyReport(config), blocks: (config.eviction.unlimited ? undefined : config.blocks) ?? null },
-  target: config.engine ? "cpu" : config.simulated ? "sim" : "cache",
+  target: config.engine ? config.engine.backend.name : config.simulated ? "sim" : "cache",
   seed: config.seed,
   warmup: config.warmup ?? 0,
 });

@@ -18,9 +18,7 @@ import { isPolicyFile, loadUserPolicy } from "../user-plugins/user-policy.ts";
 import { builtIn } from "./built-in.ts";
 import type { RealEngine } from "./real-engine.ts";
 import type { Simulated } from "./simulated.ts";
-
-/** What runs the policy code: a replay without a clock, the simulator in virtual time, or a real engine on the CPU. */
-export type Target = "cache" | "sim" | "cpu";
+import type { Target } from "./target.ts";
 
 export const defaultParts = { index: "hash-table", eviction: "lru", allocator: "block", scheduler: "naive" } as const;
 /** Who has a clock has requests that overlap. */
@@ -47,7 +45,7 @@ export interface RunConfig extends ReplayConfig {
   readonly preset?: Preset | undefined;
   /** Target sim: on what, how many, and how requests come. */
   readonly simulated?: Simulated | undefined;
-  /** Target cpu: which model, on how many threads, and how requests come. */
+  /** Target is an engine backend: model, threads, arrivals. */
   readonly engine?: RealEngine | undefined;
 }
 

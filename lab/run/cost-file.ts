@@ -2,6 +2,7 @@ import { readFile, stat } from "node:fs/promises";
 import { join } from "node:path";
 import { parquetReadObjects } from "hyparquet";
 import { InputError } from "../../core/errors.ts";
+import { restoreCalls } from "../../engine/backends.ts";
 import { costFromText } from "../../sim/cost/cost-file.ts";
 import { Recorded, type RecordedSteps } from "../../sim/cost/recorded.ts";
 import type { SimulationConfig } from "../../sim/simulation.ts";
@@ -14,7 +15,10 @@ import { whyUnreadable } from "../../traces/lines.ts";
  */
 export async function costFrom(path: string): Promise<SimulationConfig["cost"]> {
   const found = await stat(path).catch((error: NodeJS.ErrnoException) => unreadable(path, error));
-  if (!found.isDirectory()) return costFromText(await readFile(path, "utf8").catch((e) => unreadable(path, e)), path);
+  if (!found.isDirectory()) {
+    const text = await readFile(path, "utf8").catch((e) => unreadable(path, e));
+    return costFromText(text, path, restoreCalls);
+  }
   const replicas = await stepsOf(join(path, "steps.parquet"));
   return (replica) => new Recorded(replicas[replica] ?? noSteps, `${path}: replica ${replica}`);
 }

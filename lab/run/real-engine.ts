@@ -2,17 +2,19 @@ import { availableParallelism } from "node:os";
 import { InputError } from "../../core/errors.ts";
 import type { Slo } from "../../core/serving/metrics.ts";
 import type { Trace } from "../../core/trace/trace.ts";
-import { callRules } from "../../engine/cpu/calls.ts";
-import { tokenBytes } from "../../engine/cpu/memory.ts";
+import type { EngineBackend } from "../../engine/backend.ts";
+import { defaultBackend } from "../../engine/backends.ts";
 import { type LoadedModel, loadModel } from "../../engine/model/load.ts";
 import type { WeightBits } from "../../engine/onnx/quantized.ts";
 import type { Capacity } from "./capacity.ts";
 import { checkTurns, speedFrom } from "./load.ts";
 import type { OutputEnd, Pace } from "./paces.ts";
 import { defaultSwapSpace, type SimulationOptions } from "./simulation-options.ts";
+import { backendOf } from "./target.ts";
 
 /** A real engine: which model, on how many threads, and how requests come. */
 export interface RealEngine {
+  readonly backend: EngineBackend;
   readonly model: string;
   readonly loaded: LoadedModel;
   readonly threads: number;
@@ -40,10 +42,15 @@ export const defaultModel = "random:tiny";
  * @param loaded its model, if it is open already
  * @throws InputError if there is no such model, or it cannot be read
  */
-export function engineFrom(options: SimulationOptions, trace: Trace, loaded?: LoadedModel): RealEngine {
+export function engineFrom(
+  options: SimulationOptions & { readonly target?: string },
+  trace: Trace,
+  loaded?: LoadedModel,
+): RealEngine {
   const model = options.model ?? defaultModel;
   if (options.loop === "closed") checkTurns(trace);
   return {
+    backend: backendOf(options.target ?? defaultBackend.name),
     model,
     loaded: loaded ?? loadModel(model),
     threads: options.threads ?? availableParallelism(),
@@ -62,11 +69,13 @@ export function engineFrom(options: SimulationOptions, trace: Trace, loaded?: Lo
 }
 
 /** Bytes that a token's keys and values take in the engine's pool. */
-export const poolBytesPerToken = ({ loaded: { config } }: RealEngine): number => tokenBytes(config);
+export const poolBytesPerToken = ({ backend, loaded: { config } }: RealEngine): number =>
+  backend.memory.tokenBytes(config);
 
 /** What a report says of it. */
 export function describeEngine(engine: RealEngine) {
-  const { model, loaded, threads, bits, pace, answers, loop, speed, rate, spread, maxOutput, swapSpace, fold } = engine;
+  const { backend, model, loaded, threads, bits, pace, answers, loop } = engine;
+  const { speed, rate, spread, maxOutput, swapSpace, fold } = engine;
   const { config, parameterCount } = loaded;
   const { architecture, vocabulary } = config;
   return {
@@ -74,7 +83,7 @@ export function describeEngine(engine: RealEngine) {
     architecture,
     parameters: parameterCount,
     vocabulary,
-    backend: "onnx-cpu",
+    backend: backend.reportName,
     threads,
     bits,
     pace,
@@ -86,7 +95,7 @@ export function describeEngine(engine: RealEngine) {
     maxOutput,
     swapSpaceBytes: swapSpace,
     fold,
-    calls: callRules(config),
+    ...(backend.calls && { calls: backend.calls.of(config).rules }),
   };
 }
 

@@ -3,7 +3,6 @@ import { StepTable } from "../../core/serving/step-table.ts";
 import type { BlockColumns } from "../../core/trace/content.ts";
 import type { Trace } from "../../core/trace/trace.ts";
 import { BusyClock, WallClock } from "../../engine/clock.ts";
-import { openCpuExecutor } from "../../engine/cpu/executor.ts";
 import { checkContents, Engine } from "../../engine/engine.ts";
 import type { Executor } from "../../engine/executor.ts";
 import type { TokenChoice } from "../../engine/tokens.ts";
@@ -19,14 +18,14 @@ import type { Turn } from "./turns.ts";
 /**
  * The engine's model with a pool of so many blocks.
  *
- * @throws InputError and ExecutorError as `openCpuExecutor`
+ * @throws InputError and ExecutorError as the backend's `open`
  */
 export function openPool(
-  { loaded, threads, bits }: RealEngine,
+  { backend, loaded, threads, bits }: RealEngine,
   blockCount: number,
   blockTokens: number,
 ): Promise<Executor> {
-  return openCpuExecutor({ model: loaded, blockCount, blockTokens, threads, bits });
+  return backend.open({ model: loaded, blockCount, blockTokens, threads, bits });
 }
 
 export interface EngineOptions extends ServingOptions {

@@ -106,7 +106,10 @@ export async function verifyDecisions(
   const decided = { log: result.logs[0], chunks, outcomes: result.requests };
   const foretold = async (cost: SimulationConfig["cost"]) =>
     (await runSimulation(sent, blocks, { ...simulation, ...beforeOf(before), cost }, { signal })).result;
-  const fitted = measured && { ...measured, fit: fitCost(measured.steps, "the engine", config.seed) };
+  const fitted = measured && {
+    ...measured,
+    fit: fitCost(measured.steps, "the engine", { seed: config.seed, calls: measured.calls }),
+  };
   const times = fitted
     ? { engine: result, simulated: await foretold(fittedTo(fitted)), again, measured: fitted }
     : cost && { engine: result, simulated: await foretold(cost) };
@@ -133,7 +136,7 @@ async function withPools<Result>(
 }
 
 function fittedTo({ calls, fit }: FittedSteps): SimulationConfig["cost"] {
-  const cost = new Fitted({ schema: "cost/1", ...(calls && { calls }), picoseconds: coefficientsOf(fit) });
+  const cost = new Fitted({ calls, picoseconds: coefficientsOf(fit) });
   return () => cost;
 }
 

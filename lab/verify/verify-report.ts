@@ -42,7 +42,7 @@ export function verifyReport(
     /** Lengths are those of the recorded trace divided by `shortened`. */
     trace: { ...traceReport(input), shortened },
     policy: { ...policyReport(config), blocks: config.blocks! },
-    target: "cpu",
+    target: engine.backend.name,
     seed: config.seed,
     engine: describeEngine(engine),
     identical: parting === undefined,

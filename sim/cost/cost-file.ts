@@ -1,13 +1,15 @@
 import { InputError } from "../../core/errors.ts";
+import type { RestoreExtension } from "../../core/serving/step-load.ts";
 import type { CostModel } from "./cost-model.ts";
 import { Fitted, fittedFrom } from "./fitted.ts";
 import { Recorded, recordedFrom } from "./recorded.ts";
 
 /**
  * Reads step times from the text of a file: fitted coefficients ("cost/1"), or recorded steps ("steps/1"). Returns the cost
- * model of each replica. @throws InputError that begins with `where`
+ * model of each replica. `restore` restores the division of steps of an engine's backend.
+ * @throws InputError that begins with `where`
  */
-export function costFromText(text: string, where: string): (replica: number) => CostModel {
+export function costFromText(text: string, where: string, restore: RestoreExtension): (replica: number) => CostModel {
   let file: unknown;
   try {
     file = JSON.parse(text);
@@ -17,7 +19,7 @@ export function costFromText(text: string, where: string): (replica: number) => 
   const fields = (typeof file === "object" && file !== null ? file : {}) as Readonly<Record<string, unknown>>;
   switch (fields["schema"]) {
     case "cost/1": {
-      const fitted = new Fitted(fittedFrom(fields, where));
+      const fitted = new Fitted(fittedFrom(fields, where, restore));
       return () => fitted;
     }
     case "steps/1": {

@@ -1,5 +1,4 @@
-import type { CallRules } from "../../core/serving/calls.ts";
-import type { StepLoad } from "../../core/serving/step-load.ts";
+import type { StepLoad, StepLoadExtension } from "../../core/serving/step-load.ts";
 import type { Nanos } from "../../core/trace/trace.ts";
 
 /**
@@ -11,8 +10,8 @@ export interface CostModel {
   readonly name: string;
   /** Layers with sliding-window attention see so many tokens; undefined if none has it. */
   readonly windowTokens?: number | undefined;
-  /** How the engine divides steps, if that is part of what they cost. */
-  readonly calls?: CallRules | undefined;
+  /** Loads that depend on the engine's backend, if step times depend on them. */
+  readonly calls?: StepLoadExtension | undefined;
   /** It goes through a list: it must be asked for each step once, in their order. */
   readonly inOrder?: true;
   stepNs(load: Readonly<StepLoad>): Nanos;

@@ -1,7 +1,6 @@
 import { InputError } from "../../core/errors.ts";
 import { seededRandom } from "../../core/random.ts";
-import { callLoads, nearContextTokens } from "../../core/serving/calls.ts";
-import type { StepLoad } from "../../core/serving/step-load.ts";
+import type { StepLoad, StepLoadExtension } from "../../core/serving/step-load.ts";
 import { type CoefficientName, type Coefficients, coefficientNames } from "./fitted.ts";
 import { nonNegative } from "./least-squares.ts";
 
@@ -38,14 +37,12 @@ export interface Fit {
 const always = ["step", "batchStep", "prefillSequences", "logits", "prefillTokens", "decodeTokens"] as const;
 const moved = ["copiedBlocks", "swappedTokens"] as const;
 const inTotals = ["prefillStep", "prefillContextTokens", "decodeContextTokens", "prefillPairs"] as const;
-/**
- * Calls and padding, where it is known how the engine divides steps, explain what totals do else. What is far is told apart where
- * some steps have as much of it as is near; a few tokens more would carry what is noise, and then be counted in thousands.
- */
-function fittedNames(measurements: readonly Measurement[]): CoefficientName[] {
-  const leastOf = (name: CoefficientName) => (name === "farContextTokens" ? nearContextTokens : 1);
-  const has = (name: CoefficientName) => measurements.some(({ amounts }) => (amounts[name] ?? 0) >= leastOf(name));
-  const names: readonly CoefficientName[] = [...always, ...(has("calls") ? callLoads : inTotals), ...moved];
+/** The loads of `calls`, where the engine's division of steps is known, replace the totals. */
+function fittedNames(measurements: readonly Measurement[], calls: StepLoadExtension | undefined): CoefficientName[] {
+  const leastOf = new Map<CoefficientName, number>(calls?.loads.map(({ name, least }) => [name, least]));
+  const has = (name: CoefficientName) =>
+    measurements.some(({ amounts }) => (amounts[name] ?? 0) >= (leastOf.get(name) ?? 1));
+  const names: readonly CoefficientName[] = [...always, ...(calls ? leastOf.keys() : inTotals), ...moved];
   return names.filter(has);
 }
 
@@ -65,9 +62,13 @@ const samples = 400;
  *
  * @throws InputError, beginning with `where`, if there is too little to tell coefficients apart, or a time is not above 0
  */
-export function fitCost(measurements: readonly Measurement[], where: string, seed = 1): Fit {
+export function fitCost(
+  measurements: readonly Measurement[],
+  where: string,
+  { seed = 1, calls }: { readonly seed?: number; readonly calls?: StepLoadExtension | undefined } = {},
+): Fit {
   check(measurements, where);
-  const names = fittedNames(measurements);
+  const names = fittedNames(measurements, calls);
   const rows = measurements.map(({ amounts }) => Float64Array.from(names, (name) => amounts[name] ?? 0));
   const least = leastEach * Math.max(1, names.length);
   if (measurements.length < least)

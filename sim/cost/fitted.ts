@@ -1,7 +1,12 @@
 import { InputError } from "../../core/errors.ts";
 import { nearest } from "../../core/nearest.ts";
-import { type CallRules, callLoads } from "../../core/serving/calls.ts";
-import { noLoad, type StepLoad } from "../../core/serving/step-load.ts";
+import {
+  extensionLoads,
+  noLoad,
+  type RestoreExtension,
+  type StepLoad,
+  type StepLoadExtension,
+} from "../../core/serving/step-load.ts";
 import type { Nanos } from "../../core/trace/trace.ts";
 import type { CostModel } from "./cost-model.ts";
 
@@ -21,15 +26,14 @@ export const coefficientNames = [
   ...Object.keys(noLoad()),
 ] as readonly CoefficientName[];
 
-/** Coefficients as a file has them: what is 0 may be absent. */
+/** A file of schema "cost/1". Coefficients that are 0 may be absent. */
 export interface FittedCost {
-  readonly schema: "cost/1";
   /** What was measured, and how. */
   readonly about?: string;
   /** For loads that count windows: tokens that layers with a window see. */
   readonly windowTokens?: number;
-  /** For coefficients of calls and padding: how the engine divides its steps. */
-  readonly calls?: CallRules;
+  /** For coefficients of calls and padding: the engine's division of steps, of which the file has the rules. */
+  readonly calls?: StepLoadExtension | undefined;
   readonly picoseconds: Partial<Coefficients>;
 }
 
@@ -37,7 +41,7 @@ export interface FittedCost {
 export class Fitted implements CostModel {
   readonly name = "fitted";
   readonly windowTokens: number | undefined;
-  readonly calls: CallRules | undefined;
+  readonly calls: StepLoadExtension | undefined;
   readonly #ps: Coefficients;
 
   constructor({ windowTokens, calls, picoseconds }: FittedCost) {
@@ -75,19 +79,23 @@ export class Fitted implements CostModel {
 }
 
 /** The text of a file with these coefficients; those that are 0 are left out. */
-export function fittedText({ about, windowTokens, calls, picoseconds }: Omit<FittedCost, "schema">): string {
+export function fittedText({ about, windowTokens, calls, picoseconds }: FittedCost): string {
   const given = Object.entries(picoseconds).filter(([, ps]) => ps !== 0);
-  return `${JSON.stringify({ schema: "cost/1", about, windowTokens, calls, picoseconds: Object.fromEntries(given) }, null, 2)}\n`;
+  return `${JSON.stringify({ schema: "cost/1", about, windowTokens, calls: calls?.rules, picoseconds: Object.fromEntries(given) }, null, 2)}\n`;
 }
 
-/** Checks a parsed file of schema "cost/1". @throws InputError that begins with `where` */
-export function fittedFrom(file: Readonly<Record<string, unknown>>, where: string): FittedCost {
-  const { schema: _, about, windowTokens, calls, picoseconds, ...rest } = file;
+/** Checks a parsed file of schema "cost/1"; `restore` restores `calls`. @throws InputError that begins with `where` */
+export function fittedFrom(
+  file: Readonly<Record<string, unknown>>,
+  where: string,
+  restore: RestoreExtension,
+): FittedCost {
+  const { schema: _, about, windowTokens, calls: rules, picoseconds, ...rest } = file;
   const [unknown] = Object.keys(rest);
   if (unknown !== undefined) throw new InputError(`${where}: unknown field "${unknown}"`);
   if (about !== undefined && typeof about !== "string") throw new InputError(`${where}: about is no text`);
   if (windowTokens !== undefined) checkCount(windowTokens, "windowTokens", 1, where);
-  if (calls !== undefined) checkCalls(calls, where);
+  const calls = rules === undefined ? undefined : restore(rules, where);
   if (typeof picoseconds !== "object" || picoseconds === null || Array.isArray(picoseconds))
     throw new InputError(`${where}: picoseconds is ${JSON.stringify(picoseconds)}, expected coefficients by name`);
   for (const [name, ps] of Object.entries(picoseconds)) {
@@ -97,23 +105,12 @@ export function fittedFrom(file: Readonly<Record<string, unknown>>, where: strin
       throw new InputError(`${where}: no coefficient "${name}": ${hint}`);
     }
     checkCount(ps, `picoseconds.${name}`, 0, where);
-    if (calls === undefined && (callLoads as readonly string[]).includes(name) && ps !== 0)
+    if (calls === undefined && (extensionLoads as readonly string[]).includes(name) && ps !== 0)
       throw new InputError(`${where}: picoseconds.${name} needs calls, which says how the engine divides its steps`);
   }
   if (Object.values(picoseconds).every((ps) => ps === 0))
     throw new InputError(`${where}: every coefficient is 0, so that no step takes any time`);
-  return file as unknown as FittedCost;
-}
-
-/** @throws InputError if these are no rules by which steps can be divided */
-export function checkCalls(calls: unknown, where: string): asserts calls is CallRules {
-  const rules = (typeof calls === "object" && calls !== null ? calls : {}) as Readonly<Record<string, unknown>>;
-  checkCount(rules["longestQuery"], "calls.longestQuery", 1, where);
-  for (const name of ["perCall", "perContextToken", "perScore"]) {
-    const cost = rules[name];
-    if (typeof cost === "number" && cost >= 0 && Number.isFinite(cost)) continue;
-    throw new InputError(`${where}: calls.${name} is ${JSON.stringify(cost)}, expected a number from 0`);
-  }
+  return { ...(file as unknown as FittedCost), calls };
 }
 
 function checkCount(value: unknown, name: string, least: number, where: string): void {

@@ -281,13 +281,10 @@ test("roseinfer's requests are served by the real engine: prompts are found as t
 });
 
 test.each([
-  [
-    ["block-size", "--target", "cpu"],
-    "experiment block-size is too large for a real engine on a CPU; there is: roseinfer",
-  ],
+  [["block-size", "--target", "cpu"], "experiment block-size is too large for a real engine; there is: roseinfer"],
   [
     ["roseinfer", "--target", "cpu", "--gpu", "h100"],
-    "--gpu goes with --target sim: the engine runs on this machine's CPU",
+    "--gpu goes with --target sim: the engine runs on the CPU of this machine",
   ],
   [["roseinfer", "--threads", "2"], "--threads goes with --target cpu: simulated steps have none"],
 ])("%j is refused", async (words, said) => {

@@ -2,7 +2,8 @@ import { mkdtempSync, readdirSync, readFileSync, rmSync, statSync, truncateSync,
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeEach, expect, test } from "vitest";
-import { type CpuExecutorOptions, openCpuExecutor } from "../../../engine/cpu/executor.ts";
+import type { ExecutorOptions } from "../../../engine/backend.ts";
+import { openCpuExecutor } from "../../../engine/cpu/executor.ts";
 import { Remote } from "../../../engine/cpu/remote.ts";
 import { startThread } from "../../../engine/cpu/thread.ts";
 import { type Executor, ExecutorError } from "../../../engine/executor.ts";
@@ -31,7 +32,7 @@ afterAll(async () => {
   rmSync(folder, { recursive: true });
 });
 
-async function executor(options: Partial<CpuExecutorOptions> = {}): Promise<Executor> {
+async function executor(options: Partial<ExecutorOptions> = {}): Promise<Executor> {
   const all = { model: { config, weights }, blockCount: 16, blockTokens, threads: 1, folder, ...options };
   const made = await openCpuExecutor(all);
   executors.push(made);

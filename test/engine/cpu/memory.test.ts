@@ -1,5 +1,7 @@
 import { expect, test } from "vitest";
-import { tokenBytes, tokensThatFit, weightBytes } from "../../../engine/cpu/memory.ts";
+import { tokensThatFit } from "../../../engine/backend.ts";
+import { cpuBackend } from "../../../engine/cpu/backend.ts";
+import { tokenBytes, weightBytes } from "../../../engine/cpu/memory.ts";
 import { loadModel } from "../../../engine/model/load.ts";
 import { randomShapeNames } from "../../../engine/model/random.ts";
 import { decoderGraph } from "../../../engine/onnx/decoder.ts";
@@ -28,6 +30,6 @@ test("by hand: two layers of two key heads, 16 wide, and what fits beside the we
   const vectors = 64 * (1 + 2 * 2);
   const rounded = parameterCount - 512 * 64 - vectors;
   expect(weightBytes(config, 8)).toBe(4 * (512 * 64 + vectors) + rounded * (1 + 4 / 32));
-  expect(tokensThatFit(config, 32, 4 * parameterCount + 10 * 512 + 511)).toBe(10);
-  expect(tokensThatFit(config, 32, 1000)).toBe(0);
+  expect(tokensThatFit(cpuBackend.memory, config, 32, 4 * parameterCount + 10 * 512 + 511)).toBe(10);
+  expect(tokensThatFit(cpuBackend.memory, config, 32, 1000)).toBe(0);
 });

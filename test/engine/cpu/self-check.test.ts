@@ -2,7 +2,7 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, expect, test, vi } from "vitest";
-import { engineFault } from "../../../engine/cpu/self-check.ts";
+import { selfCheck } from "../../../engine/cpu/self-check.ts";
 
 const folder = mkdtempSync(join(tmpdir(), "kvlab-self-check-"));
 beforeAll(() => vi.stubEnv("XDG_CACHE_HOME", folder));
@@ -12,8 +12,8 @@ afterAll(() => {
 });
 
 test("the engine of this machine has no fault, and one that computes something else has", async () => {
-  expect(await engineFault()).toBeUndefined();
-  expect(await engineFault("random:tiny:2")).toMatch(
+  expect(await selfCheck()).toBeUndefined();
+  expect(await selfCheck("random:tiny:2")).toMatch(
     /^logits are off by \d\.\de[+-]\d of the largest, expected less than/,
   );
 });

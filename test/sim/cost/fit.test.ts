@@ -3,8 +3,9 @@ import { describe, expect, test } from "vitest";
 import { InputError } from "../../../core/errors.ts";
 import { seededRandom } from "../../../core/random.ts";
 import type { StepPlan } from "../../../core/replica/step.ts";
-import { type CallRules, measureCalls } from "../../../core/serving/calls.ts";
 import { measure, noLoad } from "../../../core/serving/step-load.ts";
+import { restoreCalls } from "../../../engine/backends.ts";
+import { CpuStepLoads } from "../../../engine/cpu/step-loads.ts";
 import { amountsOf, coefficientsOf, type Fit, fitCost, type Measurement } from "../../../sim/cost/fit.ts";
 import { Fitted, fittedFrom, fittedText } from "../../../sim/cost/fitted.ts";
 import { nonNegative } from "../../../sim/cost/least-squares.ts";
@@ -23,7 +24,7 @@ const known = {
 /** Steps of many kinds that take what `known` says, times chance around 1. */
 function synthetic(count: number, noise: number, seed: number): Measurement[] {
   const { below, unit } = seededRandom(seed);
-  const cost = new Fitted({ schema: "cost/1", picoseconds: known });
+  const cost = new Fitted({ picoseconds: known });
   return Array.from({ length: count }, () => {
     const [prompts, answers] = [below(3), below(16)];
     const [tokens, cached] = [1 + below(500), below(800)];
@@ -51,12 +52,12 @@ test("without noise the coefficients are those that made the steps", () => {
 });
 
 test("where it is known how steps are divided, calls and padding have coefficients, and totals have none", () => {
-  const calls: CallRules = { longestQuery: 256, perCall: 10, perContextToken: 0.01, perScore: 0.0001 };
+  const calls = new CpuStepLoads({ longestQuery: 256, perCall: 10, perContextToken: 0.01, perScore: 0.0001 });
   const picoseconds = {
     ...{ step: 1_000_000_000, calls: 30_000_000_000, prefillTokens: 1_300_000_000, decodeTokens: 2_300_000_000 },
     ...{ paddedContextTokens: 14_000_000, farContextTokens: 8_000_000, paddedPairs: 600_000 },
   };
-  const cost = new Fitted({ schema: "cost/1", calls, picoseconds });
+  const cost = new Fitted({ calls, picoseconds });
   const { below } = seededRandom(5);
   const steps = Array.from({ length: 300 }, () => {
     const prompt = () => ({ from: below(500), tokens: 2 + below(600), prefill: true, generate: 1 });
@@ -67,10 +68,10 @@ test("where it is known how steps are divided, calls and padding have coefficien
     const plan = { items, count: items.length, copies: [], swappedTokens: 0, ...totals } as unknown as StepPlan;
     const load = noLoad();
     measure(load, plan);
-    measureCalls(load, plan, calls);
+    calls.measure(load, plan);
     return { amounts: amountsOf(load), ns: cost.stepNs(load) };
   });
-  const found = named(fitCost(steps, "steps"));
+  const found = named(fitCost(steps, "steps", { calls }));
   for (const [name, ps] of Object.entries(picoseconds)) expect(found[name].picoseconds / ps).toBeCloseTo(1, 3);
   expect(found).not.toHaveProperty("decodeContextTokens");
 });
@@ -83,10 +84,11 @@ test("what is far is told apart only where there is as much of it as of what is 
       ns: 1e7 + 10_000 * paddedContextTokens + 5_000 * farContextTokens + noise,
     };
   };
+  const calls = new CpuStepLoads({ longestQuery: 256, perCall: 10, perContextToken: 0.01, perScore: 0.0001 });
   const some = Array.from({ length: 40 }, (_, i) => step(0, (i % 5) * 1000));
-  const barely = fitCost([...some, step(3, 3e6), step(4, 3e6), step(5, 3e6)], "steps");
+  const barely = fitCost([...some, step(3, 3e6), step(4, 3e6), step(5, 3e6)], "steps", { calls });
   expect(named(barely)).not.toHaveProperty("farContextTokens");
-  const enough = fitCost([...some, step(500, 0), step(1024, 0), step(2000, 0)], "steps");
+  const enough = fitCost([...some, step(500, 0), step(1024, 0), step(2000, 0)], "steps", { calls });
   expect(enough.coefficients.map(({ name }) => name)).toContain("farContextTokens");
   expect(named(enough).farContextTokens.picoseconds / 5e6).toBeCloseTo(1, 1);
 });
@@ -95,7 +97,7 @@ test("with noise they are within their intervals about as often as the intervals
   let inside = 0;
   let all = 0;
   for (let seed = 1; seed <= 20; seed++) {
-    const found = named(fitCost(synthetic(400, 0.2, seed), "steps", seed));
+    const found = named(fitCost(synthetic(400, 0.2, seed), "steps", { seed }));
     for (const [name, picoseconds] of Object.entries(known)) {
       const { lowPs, highPs } = found[name];
       inside += lowPs <= picoseconds && picoseconds <= highPs ? 1 : 0;
@@ -123,10 +125,10 @@ test("all steps together take what they took, also where slow ones are slower th
 });
 
 test("the same steps and seed give the same file, which the simulator reads", () => {
-  const fitted = () => fitCost(synthetic(100, 0.1, 3), "steps", 7);
+  const fitted = () => fitCost(synthetic(100, 0.1, 3), "steps", { seed: 7 });
   const text = fittedText({ about: "synthetic", picoseconds: coefficientsOf(fitted()) });
   expect(fittedText({ about: "synthetic", picoseconds: coefficientsOf(fitted()) })).toBe(text);
-  const cost = new Fitted(fittedFrom(JSON.parse(text), "cost.json"));
+  const cost = new Fitted(fittedFrom(JSON.parse(text), "cost.json", restoreCalls));
   expect(cost.stepNs({ ...noLoad(), decodeTokens: 1, sequences: 1, logits: 1 })).toBeGreaterThan(2_000_000);
 });
 

@@ -3,6 +3,8 @@ import { describe, expect, test } from "vitest";
 import { InputError } from "../../../core/errors.ts";
 import { noLoad } from "../../../core/serving/step-load.ts";
 import { StepTable } from "../../../core/serving/step-table.ts";
+import { restoreCalls } from "../../../engine/backends.ts";
+import { CpuStepLoads } from "../../../engine/cpu/step-loads.ts";
 import { costFromText } from "../../../sim/cost/cost-file.ts";
 import type { CostModel } from "../../../sim/cost/cost-model.ts";
 import { fittedText } from "../../../sim/cost/fitted.ts";
@@ -10,7 +12,7 @@ import { recordedText } from "../../../sim/cost/recorded.ts";
 import { costs, everythingOf, linearCost, simulated, workloads } from "../../support/simulated.ts";
 
 describe("fitted coefficients", () => {
-  const costOf = (file: object) => costFromText(JSON.stringify(file), "cost.json")(0);
+  const costOf = (file: object) => costFromText(JSON.stringify(file), "cost.json", restoreCalls)(0);
 
   test("a step takes the sum of its parts, in whole nanoseconds", () => {
     const cost = costOf({
@@ -39,7 +41,7 @@ describe("fitted coefficients", () => {
 
   test("every part of a load has a coefficient, and a file that was written is read as it was", () => {
     const names = Object.keys(noLoad());
-    const calls = { longestQuery: 256, perCall: 10, perContextToken: 0.5, perScore: 0 };
+    const calls = new CpuStepLoads({ longestQuery: 256, perCall: 10, perContextToken: 0.5, perScore: 0 });
     const loads = fc.record(Object.fromEntries(names.map((name) => [name, fc.nat(1000)]))) as fc.Arbitrary<
       ReturnType<typeof noLoad>
     >;
@@ -49,10 +51,10 @@ describe("fitted coefficients", () => {
     fc.assert(
       fc.property(loads, coefficients, (load, picoseconds) => {
         fc.pre(Object.values(picoseconds).some((ps) => ps > 0));
-        const cost = costFromText(fittedText({ windowTokens: 7, calls, picoseconds }), "cost.json")(3);
+        const cost = costFromText(fittedText({ windowTokens: 7, calls, picoseconds }), "cost.json", restoreCalls)(3);
         const { step, prefillStep, ...each } = picoseconds;
         const ps = names.reduce((sum, name) => sum + each[name] * load[name as keyof typeof load], step);
-        expect(cost).toMatchObject({ windowTokens: 7, calls });
+        expect(cost).toMatchObject({ windowTokens: 7, calls: { rules: calls.rules } });
         expect(cost.stepNs(load)).toBe(
           Math.max(1, Math.round((ps + (load.prefillTokens > 0 ? prefillStep : 0)) / 1000)),
         );
@@ -80,7 +82,7 @@ describe("fitted coefficients", () => {
       /calls.perCall is -1, expected a number from 0$/,
     ],
   ])("%s is an error of one line", (text, message) => {
-    expect(() => costFromText(text, "cost.json")).toThrow(message);
+    expect(() => costFromText(text, "cost.json", restoreCalls)).toThrow(message);
   });
 });
 
@@ -92,7 +94,10 @@ describe("a recorded run", () => {
       fc.property(workloads(), costs, (rows, coefficients) => {
         const steps = new StepTable();
         const run = simulated(rows, { ...config, cost: linearCost(coefficients), observers: [steps] });
-        const again = simulated(rows, { ...config, cost: costFromText(recordedText([steps]), "steps.json") });
+        const again = simulated(rows, {
+          ...config,
+          cost: costFromText(recordedText([steps]), "steps.json", restoreCalls),
+        });
         expect(everythingOf(again)).toEqual(everythingOf(run));
       }),
       { numRuns: 30 },
@@ -110,7 +115,7 @@ describe("a recorded run", () => {
 
   test("the first step that is another one is an error that says so", () => {
     const replayed = (text: string) => () =>
-      simulated([{ prompt: 5, answer: 3 }], { ...config, cost: costFromText(text, "steps.json") });
+      simulated([{ prompt: 5, answer: 3 }], { ...config, cost: costFromText(text, "steps.json", restoreCalls) });
     expect(replayed(recorded([5, 0], [0, 1], [0, 1]))).not.toThrow();
     expect(replayed(recorded([5, 0], [0, 2], [0, 1]))).toThrow(
       "steps.json: replica 0: step 1 computes 0 prefill tokens and 1 decode tokens, the recorded one 0 and 2",
@@ -131,10 +136,12 @@ describe("a recorded run", () => {
       /^steps.json: replica 0: its columns have 2, 1, 1 steps$/,
     ],
   ])("%s is an error of one line", (text, message) => {
-    expect(() => costFromText(text, "steps.json")).toThrow(message);
+    expect(() => costFromText(text, "steps.json", restoreCalls)).toThrow(message);
   });
 
   test("a replica that was not recorded is an error", () => {
-    expect(() => costFromText(recorded([1, 0]), "steps.json")(1)).toThrow("steps.json: has no replica 1, only 1");
+    expect(() => costFromText(recorded([1, 0]), "steps.json", restoreCalls)(1)).toThrow(
+      "steps.json: has no replica 1, only 1",
+    );
   });
 });

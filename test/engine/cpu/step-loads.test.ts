@@ -1,8 +1,9 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
 import type { StepPlan } from "../../../core/replica/step.ts";
-import { type CallRules, cheapestCalls, measureCalls } from "../../../core/serving/calls.ts";
 import { noLoad } from "../../../core/serving/step-load.ts";
+import { type CallRules, cheapestCalls } from "../../../engine/cpu/call-rules.ts";
+import { CpuStepLoads } from "../../../engine/cpu/step-loads.ts";
 
 const rules: CallRules = { longestQuery: 256, perCall: 10, perContextToken: 0.001, perScore: 0.0001 };
 
@@ -12,7 +13,7 @@ const planOf = (items: readonly { readonly from: number; readonly tokens: number
 
 function measured(items: readonly { readonly from: number; readonly tokens: number }[]) {
   const load = noLoad();
-  measureCalls(load, planOf(items), rules);
+  new CpuStepLoads(rules).measure(load, planOf(items));
   const { calls, paddedContextTokens, farContextTokens, paddedPairs } = load;
   return { calls, paddedContextTokens, farContextTokens, paddedPairs };
 }

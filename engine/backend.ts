@@ -1,0 +1,76 @@
+import type { RestoreExtension, StepLoadExtension } from "../core/serving/step-load.ts";
+import type { Executor } from "./executor.ts";
+import type { DecoderConfig, WeightSource } from "./model/decoder.ts";
+import type { WeightBits } from "./onnx/quantized.ts";
+
+export interface ExecutorOptions {
+  readonly model: { readonly config: DecoderConfig; readonly weights: WeightSource };
+  readonly blockCount: number;
+  readonly blockTokens: number;
+  /** Threads of the model's operators on the host; by default as many as this process may use. */
+  readonly threads?: number;
+  /** Bits of the weights of matrix products; 32, not quantized, by default. */
+  readonly bits?: WeightBits;
+  /** Folder for files that the backend makes from the weights; the user's cache folder by default. */
+  readonly folder?: string;
+}
+
+/** Memory that an executor needs: weights, block pool and, while one runs, a step. */
+export interface MemoryDemand {
+  readonly config: DecoderConfig;
+  readonly bits: WeightBits;
+  readonly blockCount: number;
+  readonly blockTokens: number;
+  readonly stepTokens?: number;
+}
+
+/** Sizes in the backend's memory, in bytes. */
+export interface BackendMemory {
+  weightBytes(config: DecoderConfig, bits: WeightBits): number;
+  /** Bytes of one token's keys and values in the block pool. */
+  tokenBytes(config: DecoderConfig): number;
+  /** Bytes that weights and block pool may use now. */
+  availableBytes(): number;
+  /** @throws InputError if weights and block pool do not fit */
+  checkFits(demand: MemoryDemand): void;
+}
+
+/** Tokens of a block pool that fit in `bytes` beside the weights. */
+export function tokensThatFit(memory: BackendMemory, config: DecoderConfig, bits: WeightBits, bytes: number): number {
+  return Math.max(0, Math.floor((bytes - memory.weightBytes(config, bits)) / memory.tokenBytes(config)));
+}
+
+/** The library or driver that a backend runs on, as `kvlab doctor` reports it. */
+export interface BackendRuntime {
+  readonly name: string;
+  /** The report's fields if it does not load. */
+  readonly missing: Readonly<Record<string, unknown>>;
+  /** @throws ExecutorError of one line if it does not load */
+  load(): Promise<{ readonly found: string; readonly report: Readonly<Record<string, unknown>> }>;
+}
+
+/** An implementation of `Executor`, with its memory and its calls. */
+export interface EngineBackend {
+  /** Value of `--target`. */
+  readonly name: string;
+  /** As the reports' `engine.backend` names it. */
+  readonly reportName: string;
+  /** The device in messages, after "on". */
+  readonly device: string;
+  /**
+   * @throws InputError if the model cannot be prepared, or does not fit in memory
+   * @throws ExecutorError if the model cannot be loaded
+   */
+  open(options: ExecutorOptions): Promise<Executor>;
+  readonly memory: BackendMemory;
+  /** How steps of a model are divided and padded, and the same restored from a report or a cost file; absent if they are not. */
+  readonly calls?: { of(config: DecoderConfig): StepLoadExtension; readonly restore: RestoreExtension };
+  readonly runtime: BackendRuntime;
+  /**
+   * Runs a small model and compares its logits with known ones.
+   *
+   * @returns what is wrong; undefined if nothing is
+   * @throws InputError or ExecutorError if the model does not run
+   */
+  selfCheck(): Promise<string | undefined>;
+}
