@@ -282,7 +282,7 @@ What requests share is the same prefix for each place in a group, so that contex
 
 A step takes the sum of what its parts cost, none of which is negative. The engine divides a step into calls of the model, each of
 which reads all weights; attention pads the sequences of a call to the longest. The file of coefficients says how steps are divided,
-and the simulator divides its own in the same way (\`engine/cpu/step-loads.ts\`), so that calls and padding are parts like the others.
+and the simulator divides its own in the same way with the backend's own \`StepLoadExtension\`, so that calls and padding are parts like the others.
 What a call gathers costs more for each token the more it is, as it comes from caches that are further away: those after the
 first ${farContextTokens.least.toLocaleString("en-US")} are a part of their own, so that the cost still rises in a straight line beyond what was measured.
 
