@@ -1,6 +1,6 @@
 /**
- * What the dashboard's server answers; the page reads nothing else. Ratios are 0 to 1, times ns or ms as named. Who is refused is
- * told why: a status from 400 on, and `{ "error": … }`, one line.
+ * Responses of the dashboard's server; the page has no other source. Ratios are 0 to 1, times ns or ms as named. An error is a
+ * status from 400 on and `{ "error": … }`, one line.
  */
 
 /** GET /api/runs → the newest first. */
@@ -9,9 +9,9 @@ export interface RunList {
   readonly runs: readonly (RunRow | BrokenRun)[];
 }
 
-/** One saved run, as much of it as a list needs. */
+/** The summary of a saved run in the list. */
 export interface RunRow {
-  /** Name of its folder, which addresses it. */
+  /** Name of its folder, which is its id. */
   readonly id: string;
   readonly savedAtMs: number;
   readonly target: "cache" | "sim" | "cpu";
@@ -29,22 +29,22 @@ export interface RunRow {
   readonly capacityTokens: number | null;
   /** By each definition of the report. */
   readonly hitRatio: Readonly<Record<string, number>>;
-  /** Only of runs in time. */
+  /** Only for runs with a clock. */
   readonly requestsPerS?: number;
   readonly ttftMsP50?: number;
   readonly ttftMsP99?: number;
   readonly latencyMsP50?: number;
-  /** It ended before its end. */
+  /** The run was interrupted. */
   readonly interrupted?: true;
 }
 
-/** A folder that is no whole run: shown, and in nobody's way. */
+/** A folder without a complete run. */
 export interface BrokenRun {
   readonly id: string;
   readonly problem: string;
 }
 
-/** GET /api/runs/:id → what the list says, the report (schema run/1) as it was saved, and which files there are. */
+/** GET /api/runs/:id → its row in the list, the saved report (schema run/1) and the names of its files. */
 export interface RunDetail {
   readonly row: RunRow;
   readonly report: Readonly<Record<string, unknown>>;
@@ -54,35 +54,35 @@ export interface RunDetail {
 
 /** GET /api/runs/:id/series?fromNs=&toNs=&bins= → at most `bins` intervals (default 600); means over each. */
 export interface SeriesData {
-  /** What a count is of: a mean of 5 with intervals of 1e9 ns is 5 a second, however many intervals became one. */
+  /** The interval of counts, before intervals are merged: a mean of 5 with intervals of 1e9 ns is 5 a second. */
   readonly intervalNs: number;
   readonly startNs: readonly number[];
   readonly endNs: readonly number[];
-  /** By the names of series.parquet's levels and rates, in the file's units. */
+  /** By the column names of series.parquet, in its units. */
   readonly columns: Readonly<Record<string, readonly number[]>>;
 }
 
-/** GET /api/runs/:id/requests?points= → at most so many requests (default 2000), evenly drawn; and exact quantiles. */
+/** GET /api/runs/:id/requests?points= → a sample of at most so many requests (default 2000) at even distances, and exact quantiles. */
 export interface RequestsData {
   readonly total: number;
   /** Columns of requests.parquet that are numbers; null where absent. */
   readonly columns: Readonly<Record<string, readonly (number | null)[]>>;
-  /** Of all requests, 101 of each latency: quantile 0, 0.01, … 1, ms. */
+  /** For each latency, the quantiles 0, 0.01, … 1 over all requests, ms. */
   readonly quantiles: Readonly<Record<string, readonly number[]>>;
 }
 
-/** GET /api/runs/:id/log → what the run's event log holds; 404 if the run was saved without one (--events). */
+/** GET /api/runs/:id/log → a summary of the run's event log; 404 if the run was saved without one (--events). */
 export interface LogData {
   readonly events: number;
   readonly firstNs: number;
   readonly lastNs: number;
   /** The highest block number in it + 1. */
   readonly blocks: number;
-  /** How many events of each kind there are, by the names of core/log/events.ts. */
+  /** Number of events of each kind, by the names of core/log/events.ts. */
   readonly kinds: Readonly<Record<string, number>>;
   /**
-   * At the end of so many equal parts of the log (at most 400): idle, held and private blocks, and time; and how many were
-   * evicted in each part. Drawn behind the scrubber.
+   * At the end of each of at most 400 equal parts of the log: time and numbers of idle, referenced (`held`) and private blocks;
+   * and the number of evictions in the part. Drawn behind the scrubber.
    */
   readonly overview: {
     readonly event: readonly number[];
@@ -95,15 +95,15 @@ export interface LogData {
 }
 
 /**
- * GET /api/runs/:id/moment?event=&nodes= → how the cache stands after the first `event` events (at the log's end, if it has
+ * GET /api/runs/:id/moment?event=&nodes= → the state of the cache after the first `event` events (at the log's end, if it has
  * fewer), with a tree of at most `nodes` (default 1500) nodes. Instead of `event`: `timeNs=` (all events up to that time), or
- * with `from=` an event and `next=` or `previous=` a kind: before the first such event from there on (it is `next[0]` then), or
- * before the last one that came earlier; without one the end of the log, or its beginning. Ages are counted in events, not ns,
+ * with `from=` an event and `next=` or `previous=` a kind: before the first such event from there on (then it is `next[0]`), or
+ * before the last earlier one; if there is none, the end of the log, or its beginning. Ages are counted in events, not ns,
  * where the log has no clock (its firstNs and lastNs are equal).
  */
 export interface MomentData {
   readonly event: number;
-  /** When the last of these events happened. */
+  /** Time of the last of these events. */
   readonly timeNs: number;
   readonly steps: number;
   readonly counts: { readonly free: number; readonly private: number; readonly held: number; readonly idle: number };
@@ -111,12 +111,12 @@ export interface MomentData {
   readonly running: readonly number[];
   readonly blocks: BlockMap;
   readonly tree: TreeData;
-  /** What has just happened, the latest last, and what comes, the next first: a dozen of each at most. */
+  /** The events before, the latest last, and the events after, the next first: at most a dozen of each. */
   readonly before: readonly EventText[];
   readonly next: readonly EventText[];
 }
 
-/** One event in words. */
+/** One event as a sentence. */
 export interface EventText {
   readonly event: number;
   readonly timeNs: number;
@@ -126,97 +126,97 @@ export interface EventText {
   readonly request: number;
   readonly block: number;
   readonly text: string;
-  /** Why this and no other, of the very next event alone: what the books say of it ("idle for 12.3 s, the longest of 117 that could go"). */
+  /** Only for the next event: its reason, as far as the log shows it ("has been idle for 12.3 s, the longest of 117 evictable"). */
   readonly why?: string;
 }
 
-/** A cell for each block, in the order of their numbers; neighbours share a cell where there are over 65,536. */
+/** A cell for each block, in the order of block numbers; with more than 65,536 blocks, neighbours share a cell. */
 export interface BlockMap {
   readonly blocksPerCell: number;
   readonly cells: number;
-  /** Bytes, as base64: 0 free, 1 private, 2 held, 3 idle. */
+  /** Bytes, as base64: 0 free, 1 private, 2 referenced, 3 idle. */
   readonly life: string;
-  /** Bytes, as base64: how long ago it was last used, evenly from 0, just now, to 255, `oldestNs` ago; 0 where it is free or in use. */
+  /** Bytes, as base64: age of the last use of an idle block, linear from 0 (now) to 255 (`oldestNs` ago); otherwise 0. */
   readonly age: string;
-  /** The longest age of all. */
+  /** The largest age. */
   readonly oldestNs: number;
   /** Bytes, as base64: hits since it was cached, 255 and more are 255. */
   readonly hits: string;
-  /** 32-bit little-endian integers, as base64: the request that has it, or cached it; −1 if free, below −1 an operator who has pinned it. */
+  /** 32-bit little-endian integers, as base64: the request that references the block or, if it is idle, published it; −1 if free, below −1 an operator's pin. */
   readonly owner: string;
 }
 
 /**
- * The cached prefixes as a tree of runs of blocks, parents before their children, columns of equal length. A node is
- * cut where requests part; small ones beyond `nodes` are one node "others" of their parent.
+ * The cached prefixes as a tree of runs of blocks, parents before their children, columns of equal length. A node
+ * ends where prompts diverge; small ones beyond `nodes` are merged into one node "others" of their parent.
  */
 export interface TreeData {
   readonly blockTokens: number;
-  /** Index of the parent; −1: it begins a prompt. */
+  /** Index of the parent; −1: a root, which begins a prompt. */
   readonly parent: readonly number[];
-  /** Tokens before it, and in it. */
+  /** Tokens before the node, and in it. */
   readonly fromToken: readonly number[];
   readonly tokens: readonly number[];
-  /** First block of it. */
+  /** Its first block. */
   readonly block: readonly number[];
-  /** Blocks that requests use now. */
+  /** Number of referenced blocks. */
   readonly heldBlocks: readonly number[];
-  /** Times that a block of it was found. */
+  /** Hits of its blocks. */
   readonly hits: readonly number[];
-  /** Since any of it was last used. */
+  /** Time since the last use of any of its blocks. */
   readonly ageNs: readonly number[];
-  /** The request that cached its first block; −1: others, see `merged`. */
+  /** The request that published its first block; −1: others, see `merged`. */
   readonly owner: readonly number[];
-  /** Nodes that are in this one: 1, or more where small ones are one. */
+  /** Number of nodes that are merged into this one; 1: none. */
   readonly merged: readonly number[];
-  /** Index of the node that has the block of the very next event; −1: none has. */
+  /** Index of the node with the block of the next event; −1: none. */
   readonly next: number;
 }
 
-/** GET /api/difference?a=&b= → where the event logs of two runs of one trace part; 409 if their traces differ. */
+/** GET /api/difference?a=&b= → the first difference between the event logs of two runs of one trace; 409 if their traces differ. */
 export interface DifferenceData {
-  /** Events that are the same in both; a log's length if it ended there. */
+  /** Number of leading events that are equal in both; a log's length if it ended there. */
   readonly event: number;
   readonly identical: boolean;
-  /** Whether times are compared, too: only of two simulations, because other runs have no clock, or one that never repeats. */
+  /** Whether times are compared: only for two simulations, because other runs have no clock or a real one. */
   readonly timesCompared: boolean;
   readonly a?: EventText;
   readonly b?: EventText;
 }
 
-/** GET /api/runs/:id/prefixes?most= → of the event log: at most so many (default 20) of each kind. */
+/** GET /api/runs/:id/prefixes?most= → prefixes in the event log: at most so many (default 20) of each kind. */
 export interface PrefixData {
   /** Those that saved the most tokens. */
   readonly valuable: readonly PrefixRow[];
-  /** Those that took the most room for the longest time without being found again. */
+  /** Those with the most token-seconds after their last hit. */
   readonly wasted: readonly PrefixRow[];
-  /** Of all cached blocks: token-seconds in the cache, and the part of them after the last time that they were found. */
+  /** Over all cached blocks: token-seconds in the cache, and their part after the last hit. */
   readonly tokenSeconds: number;
   readonly wastedTokenSeconds: number;
 }
 
-/** A run of cached blocks without a branching in it, followed through all of the log. */
+/** A run of cached blocks without a branch, over the whole log. */
 export interface PrefixRow {
-  /** The request that cached it first, and where in it. */
+  /** The request that first published it, and its position in the prompt. */
   readonly request: number;
   readonly fromToken: number;
   readonly tokens: number;
   /**
-   * How often a request found it, and tokens that were not computed: in all what the report has as hitTokens and rehitTokens,
-   * and those of the warm-up.
+   * Number of requests that hit it, and tokens that were not computed. Over all prefixes, the sum of the report's hitTokens and
+   * rehitTokens and those of the warm-up.
    */
   readonly hits: number;
   readonly savedTokens: number;
-  /** Tokens × time in the cache, and the part of it in which nobody came any more. Events stand for seconds where there is no clock. */
+  /** Tokens × time in the cache, and its part after the last hit. Without a clock, events are counted instead of seconds. */
   readonly tokenSeconds: number;
   readonly wastedTokenSeconds: number;
   readonly timesCached: number;
   readonly timesEvicted: number;
-  /** The event that cached it first. */
+  /** Its first `publish` event. */
   readonly event: number;
 }
 
-/** GET /api/pairs?a=&b=&metric=&points= → the same requests in two runs, those that differ most first. */
+/** GET /api/pairs?a=&b=&metric=&points= → the same requests in two runs, the largest differences first. */
 export interface PairData {
   readonly metric: string;
   readonly total: number;
@@ -225,7 +225,7 @@ export interface PairData {
   readonly b: readonly number[];
 }
 
-/** GET /api/choices → what a run can be started with. */
+/** GET /api/choices → the values with which a run can be started. */
 export interface Choices {
   readonly traces: readonly string[];
   readonly presets: readonly string[];
@@ -239,39 +239,39 @@ export interface Choices {
   readonly hardware: readonly string[];
   /** Models that a real engine can run. */
   readonly engineModels: readonly string[];
-  /** What is taken where nothing is chosen. */
+  /** Defaults. */
   readonly defaults: Readonly<Record<"model" | "gpu" | "engineModel" | "router", string>>;
 }
 
 /**
  * POST /api/jobs → Job: a replay to start; a list of several makes a comparison (a run for each combination; of target cache
  * with its bounds). POST /api/command → JobCommand: the same, without starting anything.
- * GET /api/jobs → Job[]. DELETE /api/jobs/:id → Job: it ends soon, and is cancelled then.
+ * GET /api/jobs → Job[]. DELETE /api/jobs/:id → Job: requests its cancellation.
  */
 export interface JobRequest {
   readonly trace: string;
   readonly target: "cache" | "sim" | "cpu";
   readonly presets?: readonly string[];
   readonly indexes?: readonly string[];
-  /** None: the preset's or LRU; of a comparison without a preset, every one that can differ. */
+  /** Absent: the preset's or LRU; for a comparison without a preset, every policy that can differ. */
   readonly evictions?: readonly string[];
   readonly allocators?: readonly string[];
   readonly schedulers?: readonly string[];
-  /** Of target sim one of `models`, of cpu one of `engineModels`. */
+  /** For target sim one of `models`, for cpu one of `engineModels`. */
   readonly model?: string;
-  /** Only of target sim, as the next two: one of `hardware`. */
+  /** Only for target sim, as the next two: one of `hardware`. */
   readonly gpu?: string;
   readonly replicas?: readonly number[];
   /** Only with several replicas. */
   readonly routers?: readonly string[];
-  /** Requests a second, of targets sim and cpu. */
+  /** Requests per second, for targets sim and cpu. */
   readonly rates?: readonly number[];
   /** Numbers of blocks, or shares such as "10%". */
   readonly blocks?: readonly string[];
   readonly limit?: number;
   readonly warmup?: number;
   readonly seed?: number;
-  /** Whether the log of every decision is kept. */
+  /** Whether the event log is saved. */
   readonly events?: boolean;
 }
 
@@ -287,29 +287,29 @@ export interface Job {
   readonly state: "waiting" | "running" | "done" | "failed" | "cancelled";
   /** 0 to 1; null: not known. */
   readonly progress: number | null;
-  /** The program's last line. */
+  /** The last line that the program printed. */
   readonly said: string;
-  /** Of its process, while there is one: of a replay there is a `LiveRow` with the same. */
+  /** Its process id while it runs; the `LiveRow` of a replay has the same. */
   readonly pid: number | null;
   readonly runs: readonly string[];
 }
 
-/** GET /api/live → the programs under way that tell what they do (`kvlab replay --live`), the newest first; 50 at most. */
+/** GET /api/live → running programs that report their progress (`kvlab replay --live`), the newest first; at most 50. */
 export interface LiveList {
   readonly schema: "live/1";
   readonly live: readonly (LiveRow | BrokenRun)[];
 }
 
-/** GET /api/live/:id → a program under way, and how things stand; 404 as soon as it has ended. */
+/** GET /api/live/:id → a running program and its state; 404 when it has ended. */
 export interface LiveRow {
   readonly id: string;
-  /** Of its process. */
+  /** Its process id. */
   readonly pid: number;
-  /** `killed`: it is gone and could not tidy up. */
+  /** `killed`: the process ended without removing its files. */
   readonly state: "running" | "saving" | "killed";
   readonly startedAtMs: number;
   readonly command: string;
-  /** The run that it will be saved as, "-interrupted" behind it if a signal ends it; null if it is not saved or nobody can tell. */
+  /** The run that it will be saved as, with "-interrupted" appended if a signal ends it; null if it is not saved or the name is unknown. */
   readonly run: string | null;
   readonly target: "cache" | "sim" | "cpu";
   readonly trace: string;
@@ -322,13 +322,13 @@ export interface LiveRow {
   readonly blocks: number | null;
   readonly blockTokens: number;
   readonly capacityTokens: number | null;
-  /** null: nothing has happened yet. */
+  /** null: no request has arrived yet. */
   readonly now: LiveFigures | null;
 }
 
 /**
- * All that has come of it so far. GET /api/live/:id/series → SeriesData, of whole intervals; 404 if it has no clock.
- * GET /api/live/:id/log and /api/live/:id/moment: as of a saved run, of the events that are told.
+ * Metrics so far. GET /api/live/:id/series → SeriesData, of whole intervals; 404 if it has no clock.
+ * GET /api/live/:id/log and /api/live/:id/moment: as for a saved run, over the reported events.
  */
 export interface LiveFigures {
   readonly requestsDone: number;
@@ -343,9 +343,9 @@ export interface LiveFigures {
   readonly preemptions: number;
   /** By each definition of the report. */
   readonly hitRatio: Readonly<Record<string, number>>;
-  /** Since figures began; null without a clock. */
+  /** Since the warm-up; null without a clock. */
   readonly throughput: { readonly requestsPerS: number; readonly outputTokensPerS: number } | null;
-  /** Of its event log: how many have happened (null: none is kept, `--events`), and how many of them are told, at most 2,000,000. */
+  /** Number of events so far (null: there is no log, `--events`), and number of reported ones, at most 2,000,000. */
   readonly events: number | null;
   readonly eventsTold: number;
 }

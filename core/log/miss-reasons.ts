@@ -1,4 +1,4 @@
-/** Why a prompt token had to be computed. The order is that of the JSON report. */
+/** Reasons of a miss, in the order of the JSON report. */
 export const missReasons = [
   "never-seen",
   "evicted",
@@ -9,6 +9,7 @@ export const missReasons = [
   "match-limit",
 ] as const;
 export type MissReason = (typeof missReasons)[number];
+/** Codes of the reasons: their indices in `missReasons`. */
 export const Miss = {
   neverSeen: 0,
   evicted: 1,

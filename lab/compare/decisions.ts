@@ -3,45 +3,45 @@ import { EventKind, type EventName, eventNames } from "../../core/log/events.ts"
 import type { ChunkTable } from "../../core/serving/chunk-table.ts";
 import type { Outcomes } from "../../core/serving/outcomes.ts";
 
-/** All that one replica decided in a run, and what became of its requests. */
+/** All decisions of one replica in a run, and the outcomes of its requests. */
 export interface Decisions {
   readonly log: EventLog;
   readonly chunks: ChunkTable;
   readonly outcomes: Outcomes;
 }
 
-/** Where two runs part; what comes before is the same in both. */
+/** Where two runs diverge; they are the same before it. */
 export type Divergence =
   | {
       readonly what: "event";
-      /** Its place in both logs, of which one may have ended there. */
+      /** Its index in both logs, of which one may have ended there. */
       readonly events: number;
       /** Steps that have run before it. */
       readonly steps: number;
-      /** Only when it happened is not the same. */
+      /** Only its time differs. */
       readonly onlyTime: boolean;
     }
   | {
       readonly what: "chunk";
-      /** Its place in both tables, of which one may have ended there. */
+      /** Its index in both tables, of which one may have ended there. */
       readonly chunk: number;
-      /** Logged before its step, which is the one after so many. */
+      /** Numbers of events and steps before its step. */
       readonly events: number;
       readonly steps: number;
-      /** Only when the step began is not the same. */
+      /** Only the start time of its step differs. */
       readonly onlyTime: boolean;
     }
   | { readonly what: "outcome"; readonly request: number; readonly name: keyof Outcomes };
 
 /**
- * The first decision that two runs of one trace do not share: in everything that is logged and in every part of every step,
- * in their order and with their times, down to physical blocks; then in what became of each request. Undefined if they
- * are identical. Without `times` it does not matter when something was decided.
+ * The first decision that differs between two runs of one trace. All events and all chunks of all steps are compared, in
+ * order and with their times, down to physical blocks; then the outcome of each request. Undefined if the runs are
+ * identical. Without `times`, times are not compared.
  */
 export function firstDivergence(a: Decisions, b: Decisions, times = true): Divergence | undefined {
   const event = firstEvent(a, b, times);
   const chunk = firstChunk(a.chunks, b.chunks, times);
-  // A step's chunks are decided after all that was logged before it.
+  // The chunks of a step are decided after all events before it.
   if (chunk && (!event || chunk.events <= event.events)) return chunk;
   return event ?? firstOutcome(a.outcomes, b.outcomes, times);
 }
@@ -94,7 +94,7 @@ function firstOutcome(a: Outcomes, b: Outcomes, times: boolean): Divergence | un
   return undefined;
 }
 
-/** What was decided how often: events by their kind, and chunks. */
+/** Numbers of decisions: events by kind, and chunks. */
 export type DecisionCounts = Readonly<Record<EventName | "chunk", number>>;
 
 export function decisionCounts({ log, chunks }: Decisions): DecisionCounts {

@@ -12,14 +12,14 @@ import { EventWords } from "./event-words.ts";
 import type { Compared, Difference, DifferenceSide } from "./lockstep.ts";
 import { asides, type LogComparison } from "./log-comparison.ts";
 
-/** What came of one size: the configurations, and how all but the first compare with it. */
+/** The result at one cache size: the configurations, and the comparison of each but the first with the first. */
 export interface ComparedAt {
   readonly capacity: Capacity;
   readonly configs: readonly ReplayConfig[];
   readonly compared: readonly Compared[];
 }
 
-/** Of the contents that one side alone has, so many are named. */
+/** Number of contents cached on one side only that are named. */
 const shownContents = 5;
 
 /**
@@ -58,7 +58,7 @@ export type DifferenceDocument = ReturnType<typeof differenceDocument>;
 export type PairReport = ReturnType<typeof pairReport>;
 export type SideReport = ReturnType<typeof sideReport>;
 
-/** Configurations by the parts in which they differ. */
+/** Names of configurations: the plug-ins and rules in which they differ. */
 function namesOf(configurations: readonly Configuration[]): string[] {
   const parts: ((configuration: Configuration) => string)[] = [
     ({ parts }) => parts.preset?.name ?? "",
@@ -83,7 +83,7 @@ function pairReport(
     first: 0,
     second,
     verdict: verdictOf(comparison, difference),
-    /** Up to the difference, if there is one. */
+    /** Counts up to the difference, if there is one. */
     compared: {
       requests: comparison.requests,
       events: comparison.events,
@@ -91,7 +91,7 @@ function pairReport(
       evictedBlocks: comparison.evictedBlocks,
       refusedRequests: comparison.refusedRequests,
     },
-    /** Where the same was decided and yet not everything is equal. */
+    /** Differences that are no decisions. */
     asides: asides.map((aside) => {
       const noted = comparison.noted.get(aside);
       return { aside, firstRequest: noted?.first ?? null, requests: noted?.requests ?? 0 };
@@ -122,12 +122,12 @@ function sideReport(side: DifferenceSide, request: number, config: ReplayConfig,
   const { logged, before, after, onlyHere, hitBlocks, refused } = side;
   return {
     event: logged ? eventReport(logged) : null,
-    words: logged ? words.sentence(logged) : `request ${request} does nothing more`,
+    words: logged ? words.sentence(logged) : `request ${request} has no further event`,
     hitBlocks,
     refused,
     before: countsReport(before, config),
     after: countsReport(after, config),
-    /** Contents cached on this side alone when the request is over. */
+    /** Contents that are cached only on this side after the request. */
     onlyHere: {
       count: onlyHere.length,
       first: onlyHere.slice(0, shownContents).map((content) => words.occurrence(content)),
@@ -143,7 +143,7 @@ const eventReport = ({ event, users }: LoggedEvent) => ({
   usedBy: users?.usedBy ?? null,
 });
 
-/** All blocks; of an unlimited cache it is not said how many are free. */
+/** Numbers of blocks by state; `free` is null for an unlimited cache. */
 function countsReport(counts: BlockCounts, { eviction, blocks }: ReplayConfig) {
   const { private: own, cachedHeld, cachedIdle } = counts;
   const free = eviction.unlimited || blocks === undefined ? null : blocks - own - cachedHeld - cachedIdle;

@@ -3,7 +3,7 @@ import { type EventNames, type LoggedEvent, sentenceOf } from "../../core/log/ev
 import type { BlockColumns } from "../../core/trace/content.ts";
 import type { Trace } from "../../core/trace/trace.ts";
 
-/** Where in a trace a content comes first. Requests and blocks count from 0. */
+/** The first occurrence of a content in a trace. Requests and blocks count from 0. */
 export interface Occurrence {
   readonly content: number;
   readonly request: number;
@@ -13,7 +13,7 @@ export interface Occurrence {
   readonly toToken: number;
 }
 
-/** Says in words what is in a log, with contents named by the request and the block in which they first occur. */
+/** Events as sentences, in which a content is named by the request and the block of its first occurrence. */
 export class EventWords {
   readonly #trace: Trace;
   readonly #blocks: BlockColumns;
@@ -47,7 +47,7 @@ export class EventWords {
     return { content, request, block, part: inPrompt ? "prompt" : "answer", fromToken: block * blockTokens, toToken };
   }
 
-  /** "content 17 (block 4 of request 5's prompt, tokens 64–80)"; ends of prompts and answers are in no block of the trace. */
+  /** "content 17 (block 4 of request 5's prompt, tokens 64–80)"; a partial last block is not in the trace's blocks. */
   #content(content: number): string {
     return this.#blocks.keys.includes(content) ? `content ${content} (${this.nameOf(content)})` : `content ${content}`;
   }

@@ -7,30 +7,30 @@ import type { BlockColumns } from "../../core/trace/content.ts";
 import type { Trace } from "../../core/trace/trace.ts";
 import { LogComparison, type LogDivergence } from "./log-comparison.ts";
 
-/** One of two sides where they part. */
+/** One of two configurations where they diverge. */
 export interface DifferenceSide {
-  /** What it does; undefined: nothing more with this request. */
+  /** The event of this side; undefined: the request has no further event. */
   readonly logged: LoggedEvent | undefined;
-  /** What this side makes of the request in all. */
+  /** The result of the request. */
   readonly hitBlocks: number;
   readonly refused: boolean;
-  /** The cache just before that ... */
+  /** The cache just before the event ... */
   readonly before: BlockCounts;
-  /** ... and when the request is over. */
+  /** ... and after the request. */
   readonly after: BlockCounts;
-  /** Contents that only this side has cached when the request is over, in the order of their ids. */
+  /** Contents that are cached only on this side after the request, in the order of their ids. */
   readonly onlyHere: readonly number[];
 }
 
 export interface Difference {
-  /** Which of the trace's requests was being served. */
+  /** The request that was being served. */
   readonly request: number;
   readonly sides: readonly [first: DifferenceSide, second: DifferenceSide];
-  /** The last events before, of the first side; but for asides those of the other. */
+  /** The last events before the difference, of the first side. Those of the second differ at most in asides. */
   readonly context: readonly LoggedEvent[];
 }
 
-/** What has been compared with the first configuration so far, and where the two part, if they do. */
+/** The comparison of a configuration with the first one so far, and the difference if they diverge. */
 export interface Compared {
   readonly comparison: LogComparison;
   difference: Difference | undefined;
@@ -41,31 +41,31 @@ interface Runner {
   readonly replay: CacheReplay;
   readonly blocks: BlockColumns;
   readonly state: CacheState;
-  /** Events of the log that are older than the request being served. */
+  /** Number of events in the log that precede the request being served. */
   old: number;
 }
 
 interface Follower extends Runner, Compared {}
 
-/** Events that are kept to be shown before a difference. */
+/** Number of events that are shown before a difference. */
 const contextEvents = 6;
 
 /**
- * Serves the requests of a trace in several configurations at once, one request after the other in all of them, and
- * compares what each decides with what the first does. Logs are compared and forgotten request by request. Who has
- * parted from the first is not served any more.
+ * Serves the requests of a trace in several configurations, each request in all of them before the next one, and compares
+ * the decisions of each with those of the first. Logs are compared and dropped after each request. A configuration that
+ * has diverged from the first is not served any more.
  */
 export class Lockstep {
   readonly #trace: Trace;
   readonly #first: Runner;
   readonly #others: readonly Follower[];
   #served = 0;
-  /** The configuration being served: whose mistake it is if `serve` throws. */
+  /** The configuration being served: the one that failed if `serve` throws. */
   serving = 0;
 
   /**
-   * `blocks` has the content ids for each configuration. They must be equal, or contents could not be compared:
-   * `sameContents` tells.
+   * `blocks` has the content ids for each configuration. Contents are comparable only if `sameContents` holds for all
+   * of them.
    */
   constructor(trace: Trace, configs: readonly ReplayConfig[], blocks: readonly BlockColumns[]) {
     assert(configs.length >= 2, `${configs.length} configurations, expected at least 2 to compare`);
@@ -85,7 +85,7 @@ export class Lockstep {
       .map((runner) => ({ ...runner, comparison: new LogComparison(), difference: undefined }));
   }
 
-  /** For each configuration but the first, how it compares so far. */
+  /** The comparison of each configuration but the first. */
   get compared(): readonly Compared[] {
     return this.#others;
   }
@@ -95,20 +95,20 @@ export class Lockstep {
     return this.#served === this.#trace.requestCount || this.#others.every(({ difference }) => difference);
   }
 
-  /** Serves the next request in all configurations that have not parted. */
+  /** Serves the next request in all configurations that have not diverged. */
   serve(): void {
     const row = this.#served++;
     const first = this.#first;
     const log = this.#feed(first, row);
-    const partings: { follower: Follower; at: LogDivergence }[] = [];
+    const divergences: { follower: Follower; at: LogDivergence }[] = [];
     for (const follower of this.#others) {
       if (follower.difference) continue;
       const theirs = this.#feed(follower, row);
       const at = follower.comparison.request(row, log, first.old, theirs, follower.old);
-      if (at) partings.push({ follower, at });
+      if (at) divergences.push({ follower, at });
       else keepUp(follower, theirs);
     }
-    this.#part(partings, log, row);
+    this.#diverge(divergences, log, row);
     keepUp(first, log);
   }
 
@@ -118,28 +118,28 @@ export class Lockstep {
     return replay.log!;
   }
 
-  #fate({ replay }: Runner, row: number) {
+  #resultOf({ replay }: Runner, row: number) {
     const { hitBlocks, refused } = replay.result().requests;
     return { hitBlocks: hitBlocks[row], refused: refused[row] === 1 };
   }
 
-  /** The state of the first are kept from parting to parting, in the order of its events. */
-  #part(partings: { follower: Follower; at: LogDivergence }[], log: EventLog, row: number): void {
+  /** Records the differences. The first state is read from divergence to divergence, in the order of the events. */
+  #diverge(divergences: { follower: Follower; at: LogDivergence }[], log: EventLog, row: number): void {
     const { state } = this.#first;
     const ends: { follower: Follower; end(): void }[] = [];
-    for (const { follower, at } of partings.sort((one, other) => one.at.first - other.at.first)) {
+    for (const { follower, at } of divergences.sort((one, other) => one.at.first - other.at.first)) {
       const theirs = follower.replay.log!;
       const context = lastEvents(log, at.first);
       state.read(log, this.#first.old, at.first);
       this.#first.old = at.first;
       follower.state.read(theirs, follower.old, at.second);
       const mine = {
-        ...this.#fate(this.#first, row),
+        ...this.#resultOf(this.#first, row),
         logged: eventAt(log, at.first, state),
         before: state.blockCounts(),
       };
       const other = {
-        ...this.#fate(follower, row),
+        ...this.#resultOf(follower, row),
         logged: eventAt(theirs, at.second, follower.state),
         before: follower.state.blockCounts(),
       };
@@ -167,7 +167,7 @@ export class Lockstep {
   }
 }
 
-/** Enters the rest of the request into the state, and forgets what nobody will ask for. */
+/** Reads the rest of the request into the state and drops events that are no longer needed. */
 function keepUp(runner: Runner, log: EventLog): void {
   runner.state.read(log, runner.old, log.count);
   log.keepLast(contextEvents);
@@ -188,7 +188,7 @@ function lastEvents(log: EventLog, to: number): LoggedEvent[] {
 const missingIn = (there: ReadonlySet<number>, here: ReadonlySet<number>): number[] =>
   [...here].filter((content) => !there.has(content)).sort((a, b) => a - b);
 
-/** Whether equal numbers stand for equal contents in both. */
+/** Whether equal content ids are equal contents in both. */
 export function sameContents(a: BlockColumns, b: BlockColumns): boolean {
   if (a === b) return true;
   if (a.blockTokens !== b.blockTokens || a.keys.length !== b.keys.length) return false;

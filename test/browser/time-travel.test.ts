@@ -162,7 +162,7 @@ describe.runIf(hasBrowser)("time travel in a browser", () => {
     expect(await page.locator(".next").textContent()).toMatch(
       new RegExp(`request ${request} evicts .* block ${block}`),
     );
-    expect(await page.locator(".next .why").textContent()).toMatch(/that could go/);
+    expect(await page.locator(".next .why").textContent()).toMatch(/evictable/);
     expect(await page.getByRole("button", { name: "Next preemption" }).isDisabled()).toBe(
       !log.some(({ event }) => event === "preempt"),
     );

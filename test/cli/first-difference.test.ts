@@ -219,7 +219,7 @@ describe.concurrent("compare --first-difference", () => {
     const [{ compared, difference }] = sizes[0].pairs;
     expect(compared).toMatchObject({ requests: 1, refusedRequests: 1 });
     expect(difference!.sides.map(({ refused }) => refused)).toEqual([false, true]);
-    expect(difference!.sides[1].words).toBe("request 1 is refused: it needs more blocks than there are");
+    expect(difference!.sides[1].words).toBe("request 1 is refused: it needs more blocks than the cache has");
   });
 
   test("says whose mistake it is when a user's policy fails", async () => {

@@ -134,11 +134,11 @@ describe("a moment", () => {
   });
 });
 
-test("why something goes is told by the books, and is the policy's order", async () => {
+test("the reason of an eviction states the victim's rank in the policy's order", async () => {
   for (const [run, first] of [
-    ["lru", / has been idle for [\d.]+ \S+, the longest of [\d,]+ that could go;/],
-    ["trees", / has been idle for [\d,]+ events, the longest of [\d,]+ that could go;/],
-    ["fifo", / was cached [\d.]+ \S+ ago, the longest ago of [\d,]+ that could go;/],
+    ["lru", / has been idle for [\d.]+ \S+, the longest of [\d,]+ evictable;/],
+    ["trees", / has been idle for [\d,]+ events, the longest of [\d,]+ evictable;/],
+    ["fifo", / was cached [\d.]+ \S+ ago, the longest ago of [\d,]+ evictable;/],
   ] as const) {
     const evicts = places(run, "evict");
     for (const at of [evicts[0], evicts[evicts.length >> 1], evicts.at(-1)!]) {
@@ -313,7 +313,7 @@ describe("a log that is damaged is said to be, in a line, and breaks nothing", (
     ["a block below 0", [["evict", 9, 0, -7, 17, 16]], /event 4 \(evict\): block -7, expected/],
     ["a time before the last one", [["step", 8, -1, -1, 1, 1]], /event 4 \(step\): its time is 8 ns, after 9/],
     ["a time below 0", [["step", -8, -1, -1, 1, 1]], /its time is -8 ns/],
-    ["a block that is found and is free", [["hit", 9, 1, 6, 17, 0]], /block 6 is free, expected held or idle/],
+    ["a block that is found and is free", [["hit", 9, 1, 6, 17, 0]], /block 6 is free, expected referenced or idle/],
     ["a block that is taken twice", [["allocate", 9, 1, 5, -1, 0]], /block 5 is idle, expected free/],
     ["a place that no prompt has", [["allocate", 9, 1, 6, -1, 2 ** 30]], /place 1073741824, expected/],
     ["a miss without reason", [["miss", 9, 1, -1, 4, 9]], /its reason is 9, expected 0 to 6/],

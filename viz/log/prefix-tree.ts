@@ -4,7 +4,7 @@ import { ageAt, cachedBy } from "./block-map.ts";
 import type { BlockStates } from "./block-states.ts";
 import type { EventHistory } from "./event-history.ts";
 
-/** Runs of cached blocks that nothing branches off, parents before their children: run i is `order[start[i] .. start[i + 1])`. */
+/** Runs of cached blocks without a branch, parents before their children: run i is `order[start[i] .. start[i + 1])`. */
 export interface Runs {
   readonly count: number;
   readonly order: Int32Array;
@@ -14,14 +14,14 @@ export interface Runs {
 }
 
 /**
- * The cached prefixes. What a block follows on is the block that was before it in the request that cached it, or another
- * one with that content; where that is no longer cached, it follows on nothing. Contents are in the order in which the log
- * has them first, so that a node keeps its place among others as time goes by.
+ * The cached prefixes. The parent of a block is the preceding block in the request that published it, or another cached block
+ * with the same content; without one, the block is a root. Contents are in the order of their first publication, so that a
+ * node keeps its position among its siblings over time.
  */
 export function runsOf({ publications }: EventHistory, states: BlockStates): Runs {
   const { blocks, publication } = states;
   const { parent: parentOf, content, contents } = publications;
-  // Blocks of one content, of which there are several where an index keeps them all, are a list.
+  // Blocks with equal content, which some indexes keep, are a linked list.
   const byContent = new Int32Array(contents).fill(-1);
   const alike = new Int32Array(blocks).fill(-1);
   for (let block = blocks - 1; block >= 0; block--) {
@@ -81,13 +81,13 @@ function inOrder(count: number, root: number, child: Int32Array, sibling: Int32A
   return { count: runs, order, start, parent };
 }
 
-/** The tree as at most `mostNodes` nodes: those with most in and below them; `nextBlock` is the next event's. */
+/** The tree as at most `mostNodes` nodes: those with the most blocks in and below them. `nextBlock`: the block of the next event. */
 export function treeOf(history: EventHistory, states: BlockStates, mostNodes: number, nextBlock: number): TreeData {
   const runs = runsOf(history, states);
   return treeColumns(history, states, runs, nodesOf(runs, mostNodes), nextBlock);
 }
 
-/** For each run its node; those that are small share one, which is numbered after all others. */
+/** The node of each run. Small runs share a node; those nodes are numbered last. */
 interface Nodes {
   readonly count: number;
   readonly whole: number;
@@ -103,7 +103,7 @@ function nodesOf({ count, start, parent }: Runs, mostNodes: number): Nodes {
     if (parent[run] >= 0) below[parent[run]] += below[run];
     left[parent[run] + 1]++;
   }
-  // A node has nodes below it that are left out, and so one for them all, until the last of them is there.
+  // The children of a node that are left out share one node, until the last of them is included.
   const isKept = new Uint8Array(count);
   const hasChildren = left.map((children) => Math.min(children, 1));
   let room = mostNodes - hasChildren[0];

@@ -3,14 +3,14 @@ import { BlockLife } from "../../core/log/block-lives.ts";
 import type { BlockStates } from "./block-states.ts";
 import type { EventHistory } from "./event-history.ts";
 
-/** What the books do not say of a cache. */
+/** What the event log does not show of a cache. */
 export interface Policy {
   readonly eviction: string;
-  /** Only what nothing cached extends may go. */
+  /** Only leaves are evictable: blocks that no cached block extends. */
   readonly leavesOnly: boolean;
 }
 
-/** How a block that goes ranks among those that could go instead, first in what its policy goes by. */
+/** The rank of an eviction victim among the evictable blocks; by the metric of its policy first. */
 export function rankOf(
   history: EventHistory,
   states: BlockStates,
@@ -33,16 +33,16 @@ export function rankOf(
   const facts = {
     idle: `has been idle for ${ageOf(usedAt[victim])}, ${rank("longest", (block) => usedAt[block])}`,
     age: `was cached ${ageOf(event[publication[victim]])} ago, ${rank("longest ago", (block) => batch[publication[block]])}`,
-    found: `was found ${times(hits[victim])}, ${rank("least often", (block) => hits[block])}`,
+    hits: `was hit ${times(hits[victim])}, ${rank("least often", (block) => hits[block])}`,
     depth: `is at block ${grouped(place(victim))} of its prompt, ${rank("deepest", (block) => -place(block))}`,
   };
   const { [firstOf(policy.eviction)]: first, ...rest } = facts;
-  return `${first} of ${grouped(others.length)} that could go; it ${Object.values(rest).join("; ")}`;
+  return `${first} of ${grouped(others.length)} evictable; it ${Object.values(rest).join("; ")}`;
 }
 
-const firstOf = (eviction: string) => (eviction === "fifo" ? "age" : eviction === "lfu" ? "found" : "idle");
+const firstOf = (eviction: string) => (eviction === "fifo" ? "age" : eviction === "lfu" ? "hits" : "idle");
 
-/** Blocks that may go: nobody uses them and, in a tree, nothing extends them. */
+/** Evictable blocks: idle and, in a tree, leaves. */
 function candidates({ publications }: EventHistory, states: BlockStates, leavesOnly: boolean): number[] {
   const { blocks, life, publication } = states;
   const { parent } = publications;

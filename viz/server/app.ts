@@ -13,7 +13,7 @@ import { arrivalSeriesOf, seriesOf } from "./series.ts";
 import type { Table, Tables } from "./tables.ts";
 import { travelRoutes } from "./travel.ts";
 
-/** The page: its document, and what that loads, by name. */
+/** The page: its document, and the files that it loads, by name. */
 export interface Page {
   readonly html: string;
   readonly files: ReadonlyMap<string, { readonly type: string; readonly bytes: Uint8Array }>;
@@ -42,7 +42,7 @@ const pairsQuery = z.strictObject({
   points: between(1, 20_000, 2000),
 });
 
-/** What viz/api.ts promises, and the page itself. */
+/** The API of viz/api.ts, and the page. */
 export function dashboardApp({ page, runs, tables, jobs, live, events, sources }: AppParts): Express {
   const app = express();
   app.disable("x-powered-by").disable("etag").enable("case sensitive routing").set("query parser", "simple");
@@ -118,7 +118,7 @@ export function dashboardApp({ page, runs, tables, jobs, live, events, sources }
   });
   app.get("/api/events", async (request, response) => {
     if (request.method === "HEAD") return void response.end();
-    // What it is told first is not older than this.
+    // The first message is not older than the request.
     await live.look();
     if (request.socket.destroyed) return;
     events.add(request, response);
@@ -135,18 +135,18 @@ export function dashboardApp({ page, runs, tables, jobs, live, events, sources }
   app.use((request) => {
     throw new Refusal(404, `there is no ${request.method} ${request.path.slice(0, 100)}`);
   });
-  app.use(answerError);
+  app.use(respondToError);
   return app;
 }
 
-/** @throws Refusal if the body is said to be anything else. */
+/** @throws Refusal if the content type is anything else. */
 function onlyJson(request: Request, _response: Response, next: NextFunction): void {
   if (!request.is("application/json")) throw new Refusal(415, "the content type is not application/json");
   next();
 }
 
-/** One line of JSON, whatever went wrong; express takes this for what it is by its four parameters. */
-function answerError(error: unknown, _request: Request, response: Response, _next: NextFunction): void {
+/** Responds to any error with one line of JSON. Express recognises an error handler by its four parameters. */
+function respondToError(error: unknown, _request: Request, response: Response, _next: NextFunction): void {
   if (response.headersSent) return void response.destroy();
   const status = statusOf(error);
   const message = error instanceof Error ? error.message : String(error);
@@ -155,7 +155,7 @@ function answerError(error: unknown, _request: Request, response: Response, _nex
   response.status(status).json({ error: message.replace(/\s*\n\s*/g, " ") });
 }
 
-/** Also of what express refuses: a body that is too long or no JSON, an address that cannot be decoded. */
+/** The status of an error; also of those of express: a body that is too long or not JSON, an address that cannot be decoded. */
 function statusOf(error: unknown): number {
   const { status } = error as { status?: unknown };
   return typeof status === "number" && status >= 400 && status < 600 ? status : 500;

@@ -4,22 +4,22 @@ import { Refusal } from "./refusal.ts";
 
 interface Client {
   readonly response: Response;
-  /** What it has not been told yet. */
+  /** Events that have not been sent to it yet. */
   readonly pending: Set<ServerEvent>;
-  /** How often it was found to read nothing. */
+  /** Number of successive pings while its buffer was full. */
   stalled: number;
   isFull: boolean;
 }
 
 const mostClients = 32;
-/** What changes meanwhile is told once. */
+/** Changes within this time are sent once. */
 const settleMs = 50;
-/** After so many pings that it did not read a client is taken for gone. */
+/** After so many successive pings that a client did not read, its connection is closed. */
 const mostStalled = 3;
 
 /**
- * Server-sent events. An event says that something is not as it was, with how it is now: a client that does not read is
- * told the newest state when it reads on, so that no more than one message of each kind waits for it.
+ * Server-sent events. An event carries the new state of a list: a client that does not read is sent the newest state when it
+ * reads again, so that at most one message of each kind is pending.
  */
 export class Events {
   readonly #clients = new Set<Client>();
@@ -27,7 +27,7 @@ export class Events {
   readonly #ping: NodeJS.Timeout;
   #timer: NodeJS.Timeout | undefined;
 
-  /** `data`: how things are now, of each event. */
+  /** `data`: the current state, for each event. */
   constructor(data: Readonly<Record<ServerEvent, () => unknown>>, pingMs = 10_000) {
     this.#data = data;
     this.#ping = setInterval(() => this.#checkAll(), pingMs).unref();
@@ -37,7 +37,7 @@ export class Events {
     return this.#clients.size;
   }
 
-  /** Answers GET /api/events. @throws Refusal if there are too many. */
+  /** Handles GET /api/events. @throws Refusal if there are too many clients */
   add(request: Request, response: Response): void {
     if (this.#clients.size >= mostClients) throw new Refusal(503, `${mostClients} pages are open, no more can be`);
     const client: Client = { response, pending: new Set(["runs", "jobs", "live"]), stalled: 0, isFull: false };
@@ -47,21 +47,21 @@ export class Events {
     response.on("drain", () => {
       client.isFull = false;
       client.stalled = 0;
-      this.#tell(client);
+      this.#send(client);
     });
     const forget = () => this.#clients.delete(client);
     response.on("close", forget).on("error", forget);
     this.#clients.add(client);
-    this.#tell(client);
+    this.#send(client);
   }
 
-  /** Tells all, soon. */
+  /** Sends the event to all clients, after `settleMs`. */
   changed(event: ServerEvent): void {
     if (this.#clients.size === 0) return;
     for (const { pending } of this.#clients) pending.add(event);
     this.#timer ??= setTimeout(() => {
       this.#timer = undefined;
-      for (const client of this.#clients) this.#tell(client);
+      for (const client of this.#clients) this.#send(client);
     }, settleMs).unref();
   }
 
@@ -72,7 +72,7 @@ export class Events {
     this.#clients.clear();
   }
 
-  #tell(client: Client): void {
+  #send(client: Client): void {
     for (const event of client.pending) {
       if (client.isFull) return;
       client.pending.delete(event);
@@ -84,7 +84,7 @@ export class Events {
     client.isFull = !client.response.write(text);
   }
 
-  /** A comment keeps the connection, and shows who is gone. */
+  /** Sends a comment, which keeps the connection open, and closes the connections of clients that do not read. */
   #checkAll(): void {
     for (const client of this.#clients) {
       if (!client.isFull) this.#write(client, ":\n\n");

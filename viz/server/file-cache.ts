@@ -6,7 +6,7 @@ interface Kept<Content> {
   bytes: number;
 }
 
-/** Reads files one at a time, each once although several ask for it, and keeps the few that were asked for last. */
+/** Reads files one at a time, shares concurrent reads of a file, and caches the most recently used ones. */
 export class FileCache<Content> {
   readonly #read: (file: Inside) => Promise<Content>;
   readonly #bytesOf: (content: Content) => number;
@@ -14,7 +14,7 @@ export class FileCache<Content> {
   readonly #kept = new Map<string, Kept<Content>>();
   #last: Promise<unknown> = Promise.resolve();
 
-  /** No more than `most` is kept, but for the file that was asked for last. */
+  /** At most `most` is cached, except for the last file, which always is. */
   constructor(
     read: (file: Inside) => Promise<Content>,
     bytesOf: (content: Content) => number,
@@ -25,7 +25,7 @@ export class FileCache<Content> {
     this.#most = most;
   }
 
-  /** @throws what reading it throws; then nothing is kept. */
+  /** @throws the error of reading the file, which is not cached */
   async read(file: Inside): Promise<Content> {
     const known = this.#kept.get(file.path);
     this.#kept.delete(file.path);
@@ -51,7 +51,7 @@ export class FileCache<Content> {
     return kept;
   }
 
-  /** What was asked for longest ago goes; the last one stays. */
+  /** Evicts the least recently used files; the last one stays. */
   #makeRoom(): void {
     const bytes = () => [...this.#kept.values()].reduce((sum, kept) => sum + kept.bytes, 0);
     while (this.#kept.size > 1 && (this.#kept.size > this.#most.files || bytes() > this.#most.bytes))

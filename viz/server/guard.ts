@@ -5,8 +5,8 @@ import { Refusal } from "./refusal.ts";
 const names = ["127.0.0.1", "localhost", "[::1]"];
 
 /**
- * A page elsewhere must not reach this server by a name of its own (DNS rebinding), nor with a request from there
- * (cross-site). @throws Refusal
+ * Refuses requests of pages of other sites: under another host name (DNS rebinding) or cross-site.
+ * @throws Refusal
  */
 export function guard(request: Request, _response: Response, next: NextFunction): void {
   const { host = "", origin, "sec-fetch-site": site } = request.headers;
@@ -17,14 +17,14 @@ export function guard(request: Request, _response: Response, next: NextFunction)
   if (origin !== undefined && origin.toLowerCase() !== `http://${host.toLowerCase()}`)
     throw new Refusal(403, `the Origin is ${JSON.stringify(origin.slice(0, 100))}, expected http://${host}`);
   const isRead = request.method === "GET" || request.method === "HEAD";
-  // A link may lead to the page, and people to anything that is read; what another site loads would cost work or a connection.
+  // Links from other sites to the page, and navigation to anything that is read, are allowed; subresource requests are not.
   const isVisit = isRead && (site === "none" || !request.path.toLowerCase().startsWith("/api/"));
   if (!isVisit && site !== undefined && site !== "same-origin")
     throw new Refusal(403, `the request is ${JSON.stringify(site)}, expected one from the page itself`);
   next();
 }
 
-/** The page loads nothing from elsewhere, and nothing elsewhere shows it. Plot sets styles in the page. */
+/** The page loads nothing from other sites and is not framed by them. Plot sets styles in the page. */
 export const headers = helmet({
   contentSecurityPolicy: {
     useDefaults: false,

@@ -1,9 +1,9 @@
 import { realpath, stat } from "node:fs/promises";
 import { join, sep } from "node:path";
 
-/** A file or folder that is where its name says: below a folder, also when links are followed. */
+/** A file or folder that is inside a given folder, also when links are followed. */
 export interface Inside {
-  /** Without links. */
+  /** With links resolved. */
   readonly path: string;
   readonly size: number;
   readonly mtimeMs: number;
@@ -11,12 +11,12 @@ export interface Inside {
   readonly version: string;
 }
 
-/** Whether a name is one of a direct child: no way up, no folder below, nothing hidden. */
+/** Whether a name can be that of a direct child that is not hidden. */
 export const isChildName = (name: string) =>
   name !== "" && name.length <= 255 && !name.startsWith(".") && !/[/\\\0]/.test(name);
 
 /**
- * The child `name` of `folder`, which has no links in its own path.
+ * The child `name` of `folder`, whose own path has no links.
  *
  * @returns undefined if there is none, if it is of another kind, or a link that leads out of the folder
  */

@@ -4,7 +4,7 @@ import { Refusal } from "./refusal.ts";
 
 const mostValues = 50;
 
-/** A value that is refused with what was expected, whatever was wrong with it. */
+/** Every invalid value has the same message: the expected range. */
 const wholeNumber = (least: number, most: number) => {
   const error = `expected a whole number from ${least} to ${most}`;
   return z.int({ error }).min(least, { error }).max(most, { error });
@@ -40,7 +40,7 @@ const everyTarget = {
 };
 const inTime = { ...everyTarget, model: name.optional(), rates: listOf(positive) };
 
-/** What each target takes; nothing else is let through. */
+/** The fields of each target; other fields are refused. */
 const targets = {
   cache: z.strictObject({ target: z.literal("cache"), ...everyTarget }),
   sim: z.strictObject({
@@ -54,7 +54,7 @@ const targets = {
 };
 const anyTarget = z.looseObject({ target: z.enum(["cache", "sim", "cpu"]) });
 
-/** What a run can be started with, and where the files among that are. */
+/** The values with which a run can be started, and the paths of those that are files. */
 export interface Sources {
   readonly choices: Choices;
   /** Full paths of traces, policies and models, by the names that `choices` has. */
@@ -101,7 +101,7 @@ function checked<Value>(schema: z.ZodType<Value>, body: unknown): Value {
   throw new Refusal(400, `${field || "the request"}: ${foundAt(body, issue.path)}${issue.message}`);
 }
 
-/** What is there, where it is a value. */
+/** The invalid value, if it is a string or a number. */
 function foundAt(body: unknown, path: readonly PropertyKey[]): string {
   let found = body;
   for (const part of path) found = (found as Record<PropertyKey, unknown> | undefined)?.[part];
@@ -116,7 +116,7 @@ function checkChosen(field: string, given: readonly string[] = [], choices: read
 
 const shown = (value: string | number) => JSON.stringify(typeof value === "string" ? value.slice(0, 100) : value);
 
-/** What the program is told with, by field; several values are a comparison. */
+/** The command-line option of each field; several values make a comparison. */
 const options = {
   presets: "preset",
   indexes: "index",

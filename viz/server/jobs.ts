@@ -9,15 +9,15 @@ import { clearLeft, isThere } from "./live-format.ts";
 import { Refusal } from "./refusal.ts";
 
 export interface JobsOptions {
-  /** How this very program is started: the executable, and what comes before a command. */
+  /** How this program is started: the executable and the arguments before the command. */
   readonly program: readonly string[];
-  /** Where runs end up. */
+  /** The folder of saved runs. */
   readonly folder: string;
-  /** What can be chosen now. */
+  /** The current choices. */
   readonly sources: () => Promise<Sources>;
-  /** Puts a saved run, which is in a folder beside the others, in its place. */
+  /** Moves a saved run from a staging folder to its place. */
   readonly keep: (saved: string, id: string) => Promise<void>;
-  /** So long a program has to end after it was asked to. */
+  /** Time between SIGINT and SIGKILL. */
   readonly patienceMs?: number;
 }
 
@@ -36,20 +36,20 @@ interface Entry {
 const atOnce = 2;
 const mostWaiting = 20;
 const mostKnown = 50;
-/** How often is looked for runs that are complete. */
+/** Interval between checks for complete runs. */
 const lookMs = 500;
 const longestSaid = 500;
 
-/** Where a job saves until its runs are complete; it names the process that will take it away. */
+/** Staging folder of a job until its runs are complete; names the process that removes it. */
 const stagingName = (id: number) => `.job-${id}.${hostname()}.${process.pid}.tmp`;
 const staged = /^\.job-\d+\.(.+)\.(\d+)\.tmp$/;
 
 /**
- * Runs that the page has started: each is the program itself in a process of its own, which saves below a hidden folder
- * beside the other runs. Whatever is complete there is moved to them.
+ * Runs that the page has started: each is this program in a process of its own, which saves to a hidden staging folder beside
+ * the other runs. Complete runs are moved from there.
  */
 export class Jobs {
-  /** Told whenever `list` has changed. */
+  /** Called when `list` has changed. */
   onChange: () => void = () => {};
   readonly #options: JobsOptions;
   readonly #entries: Entry[] = [];
@@ -67,13 +67,13 @@ export class Jobs {
     return this.#entries.map(shown).reverse();
   }
 
-  /** What a request would run. @throws Refusal if it is none. */
+  /** The command line of a request. @throws Refusal if the request is invalid */
   async command(body: unknown): Promise<JobCommand> {
     const { command } = await this.#wordsOf(body);
     return { command };
   }
 
-  /** @throws Refusal if the request is none, or too much is waiting. */
+  /** @throws Refusal if the request is invalid or too many jobs are waiting */
   async submit(body: unknown): Promise<Job> {
     const { words, command } = await this.#wordsOf(body);
     if (this.#isClosed) throw new Refusal(503, "the dashboard is ending");
@@ -89,7 +89,7 @@ export class Jobs {
     return shown(entry);
   }
 
-  /** Asks the program to end; what it has saved stays. @throws Refusal if there is no such job. */
+  /** Interrupts the program; saved runs stay. @throws Refusal if there is no such job */
   cancel(id: number): Job {
     const entry = this.#entries.find((each) => each.id === id);
     if (!entry) throw new Refusal(404, `there is no job ${id}`);
@@ -98,7 +98,7 @@ export class Jobs {
     return shown(entry);
   }
 
-  /** Cancels all, and waits until every program has ended. */
+  /** Cancels all jobs and waits until every program has ended. */
   async close(): Promise<void> {
     this.#isClosed = true;
     for (const entry of this.#entries) this.#cancel(entry);
@@ -110,7 +110,7 @@ export class Jobs {
     return wordsOf(parseJob(body, sources), sources);
   }
 
-  /** Takes away what dashboards have left that were killed. */
+  /** Removes the staging folders of killed dashboards. */
   async clearLeft(): Promise<void> {
     const { folder } = this.#options;
     for (const name of await readdir(folder).catch(() => [])) {
@@ -180,7 +180,7 @@ export class Jobs {
       stdio: ["ignore", "pipe", "pipe", "ipc"],
     });
     entry.child = child;
-    child.on("message", (message) => this.#hear(entry, message));
+    child.on("message", (message) => this.#receive(entry, message));
     this.#listen(entry, child);
     const ended = new Promise<number | null>((resolve, reject) => {
       child.on("error", reject);
@@ -198,8 +198,8 @@ export class Jobs {
     }
   }
 
-  /** How far it is. A policy of the user's can send anything; what is no object says nothing. */
-  #hear(entry: Entry, message: unknown): void {
+  /** Progress messages. A user's policy can send anything; a message that is not an object is ignored. */
+  #receive(entry: Entry, message: unknown): void {
     if (typeof message !== "object" || message === null) return;
     const { doing, share } = message as { doing?: unknown; share?: unknown };
     if (typeof doing === "string") entry.said = lastLine(doing);
@@ -207,7 +207,7 @@ export class Jobs {
     this.onChange();
   }
 
-  /** Keeps the last line of what it says on stderr. */
+  /** Stores the last line of stderr. */
   #listen(entry: Entry, { stdout, stderr }: ChildProcess): void {
     stdout!.resume();
     let tail = "";
@@ -219,7 +219,7 @@ export class Jobs {
     });
   }
 
-  /** Moves complete runs to the others, one at a time: two jobs may have made the same. */
+  /** Moves complete runs to their place, one at a time: two jobs may have produced the same run. */
   #collect(saved: string, entry: Entry): Promise<void> {
     const moved = this.#moved.then(() => this.#move(saved, entry));
     this.#moved = moved.catch(() => {});

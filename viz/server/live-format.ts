@@ -4,14 +4,14 @@ import { join } from "node:path";
 import { z } from "zod";
 
 /**
- * How a program tells what it does while it runs: files in a folder of its own, in a hidden folder among the runs.
+ * Progress of a running program: files in a folder of its own, inside a hidden folder beside the runs.
  *
- *   RUNS/.live/ID/header.json   what runs, written once
- *                 now.json      how things stand, replaced several times a second
- *                 series.json   everything over time so far, replaced with it
- *                 kind.bin …    the event log so far, a file for each column (`eventColumns`), to which rows are added
+ *   RUNS/.live/ID/header.json   the configuration, written once
+ *                 now.json      the current metrics, replaced several times a second
+ *                 series.json   the time series so far, replaced with it
+ *                 kind.bin …    the event log so far, a file for each column (`eventColumns`), to which rows are appended
  *
- * The folder goes when the program ends; where it was killed, it stays until the next one looks.
+ * The program removes the folder when it ends. The folder of a killed program is removed by the next one.
  */
 export const liveFolder = ".live";
 export const liveFiles = {
@@ -20,7 +20,7 @@ export const liveFiles = {
   series: "series.json",
 } as const;
 
-/** No more events are told, so that a disk is not filled: 58 MB. */
+/** At most so many events are written, which limits the files to 58 MB. */
 export const mostEventsTold = 2_000_000;
 
 const count = z.number().nonnegative();
@@ -31,7 +31,7 @@ const header = z.object({
   pid: z.int().positive(),
   host: text,
   command: text,
-  /** The run that it will be saved as; null if it is not saved, or nobody can tell yet. */
+  /** The id under which the run will be saved; null if it is not saved or the id is not known yet. */
   run: text.nullable(),
   trace: text,
   requests: count,
@@ -41,7 +41,7 @@ const header = z.object({
   eviction: text,
   allocator: text,
   scheduler: text,
-  /** The rule of that name. */
+  /** The value of the rule `victims`. */
   victims: text,
   blocks: count.nullable(),
   blockTokens: count,
@@ -61,9 +61,9 @@ const now = z.object({
   evictedBlocks: count,
   preemptions: count,
   hitRatio: z.record(z.string().max(100), z.number()),
-  /** Without a clock there is none. */
+  /** null without a clock. */
   throughput: z.object({ requestsPerS: count, outputTokensPerS: count }).nullable(),
-  /** How many events have happened, and how many of them are told; null if no log is kept. */
+  /** Number of events so far, null without an event log; and number of events in the files. */
   events: count.nullable(),
   eventsTold: z.int().nonnegative().max(mostEventsTold),
 });
@@ -78,15 +78,15 @@ const series = z.object({
 });
 export type LiveSeries = z.infer<typeof series>;
 
-/** The columns of an event log, whose numbers are in files as in memory: `EventLog.columns`. */
+/** The columns of an event log; their files have the memory layout of `EventLog.columns`. */
 export const eventColumns = ["kind", "timeNs", "request", "block", "key", "value"] as const;
 export const columnFile = (name: string) => `${name}.bin`;
 
-/** @throws Error if it is none, in a line. */
+/** @throws Error with a message of one line */
 export const parseHeader = (json: string): LiveHeader => parsed(header, json, "header.json");
-/** @throws Error if it is none, in a line. */
+/** @throws Error with a message of one line */
 export const parseNow = (json: string): LiveNow => parsed(now, json, "now.json");
-/** @throws Error if it is none, in a line. */
+/** @throws Error with a message of one line */
 export function parseSeries(json: string): LiveSeries {
   const found = parsed(series, json, "series.json");
   const odd = Object.entries(found.columns).find(([, values]) => values.length !== found.count);
@@ -107,7 +107,7 @@ function parsed<Document>(schema: z.ZodType<Document>, json: string, name: strin
   throw new Error(`${name}: ${path.join(".") || "document"}: ${message}`);
 }
 
-/** Whether the program that wrote this is there still; of another machine's nobody knows here, so it is. */
+/** Whether the program that wrote this is still running; assumed for a program on another machine. */
 export function isThere({ pid, host }: Pick<LiveHeader, "pid" | "host">): boolean {
   if (host !== hostname()) return true;
   try {
@@ -118,7 +118,7 @@ export function isThere({ pid, host }: Pick<LiveHeader, "pid" | "host">): boolea
   }
 }
 
-/** Takes away what programs have left that were killed. What is no live run is left alone. */
+/** Removes the folders of killed programs. Folders that are not live runs are not touched. */
 export async function clearLeft(runs: string): Promise<void> {
   const root = join(runs, liveFolder);
   for (const name of await readdir(root).catch(() => [])) {

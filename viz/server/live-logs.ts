@@ -4,11 +4,11 @@ import { EventHistory } from "../log/event-history.ts";
 import { childOf, type Inside } from "./inside.ts";
 import { columnFile } from "./live-format.ts";
 
-/** So many are kept: each takes up to 100 MB. */
+/** Number of cached logs; each takes up to 100 MB. */
 const mostKept = 2;
-/** Events that are read at a time; others are answered in between. */
+/** Events that are read at a time; other requests are handled in between. */
 const eventsAtOnce = 100_000;
-/** Of the states that a history keeps on its way. */
+/** Limit of the states that a history stores. */
 const mostBytes = 16 * 2 ** 20;
 
 interface Kept {
@@ -17,20 +17,20 @@ interface Kept {
   reading: Promise<void>;
 }
 
-/** What a log is told by. */
+/** Identifies a log. */
 export interface LiveLog {
-  /** Whose it is: another program may have the same folder later. */
+  /** Process and start: another program may use the same folder later. */
   readonly version: string;
   readonly eventsTold: number;
   readonly blockTokens: number;
   readonly blocks: number | null;
 }
 
-/** The event logs of programs under way, each read on from where it was left. */
+/** The event logs of running programs, read incrementally. */
 export class LiveLogs {
   readonly #kept = new Map<string, Kept>();
 
-  /** As far as it was told. @throws Error if it is damaged; then it is forgotten */
+  /** The log as far as it has been written. @throws Error if it is damaged; then it is no longer cached */
   async read(folder: Inside, log: LiveLog): Promise<EventHistory> {
     const { path } = folder;
     const known = this.#kept.get(path);
@@ -68,7 +68,7 @@ async function readOn(history: EventHistory, folder: string, to: number): Promis
   }
 }
 
-/** Rows from `from` on, as many as there is room for. */
+/** Rows from `from` on, at most `eventsAtOnce`. */
 async function readInto(
   folder: string,
   name: string,
@@ -87,7 +87,7 @@ async function readInto(
   }
 }
 
-/** @throws Error if a number is none of a log. */
+/** @throws Error if a number cannot be in a log */
 function checked(columns: EventColumns, from: number): EventColumns {
   for (const name of ["timeNs", "key"] as const) {
     const odd = columns[name].findIndex((value) => !Number.isSafeInteger(value));

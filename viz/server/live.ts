@@ -20,21 +20,21 @@ import type { Table } from "./tables.ts";
 
 type Row = LiveRow | BrokenRun;
 
-/** More than that are not shown. */
+/** At most so many programs are listed. */
 const mostListed = 50;
 const mostBytes = 1 << 20;
 
-/** Of a file what it said, and when. */
+/** The parsed content of a file, and its version. */
 interface Kept<Document> {
   readonly version: string;
   readonly document: Document;
 }
 
-/** Programs under way that tell what they do, in a hidden folder among the runs. */
+/** Running programs that report their progress in a hidden folder beside the runs. */
 export class LiveRuns {
-  /** As they were when they were looked at last, the newest first. */
+  /** Their rows at the last look, the newest first. */
   rows: readonly Row[] = [];
-  /** How often they were others than at the look before. */
+  /** Number of looks at which the rows had changed. */
   changes = 0;
   readonly #runs: string;
   readonly #headers = new Map<string, Kept<LiveHeader>>();
@@ -45,7 +45,7 @@ export class LiveRuns {
     this.#runs = runs;
   }
 
-  /** Reads what has changed. */
+  /** Reads changed files. */
   async look(): Promise<readonly Row[]> {
     const root = await this.#root();
     const entries = root === undefined ? [] : await readdir(root, { withFileTypes: true }).catch(() => []);
@@ -59,7 +59,7 @@ export class LiveRuns {
     return rows;
   }
 
-  /** @throws Refusal if there is none, or it cannot be read. */
+  /** @throws Refusal if there is none or it cannot be read */
   async row(id: string): Promise<LiveRow> {
     const root = await this.#root();
     const row = root === undefined || !isChildName(id) ? undefined : await this.#row(root, id);
@@ -68,7 +68,7 @@ export class LiveRuns {
     return row;
   }
 
-  /** Its series so far, as a table like series.parquet. @throws Refusal if there is none, or it cannot be read. */
+  /** Its series so far, as a table like series.parquet. @throws Refusal if there is none or it cannot be read */
   async series(id: string): Promise<Table> {
     await this.row(id);
     const folder = await this.#folder(id);
@@ -84,7 +84,7 @@ export class LiveRuns {
     }
   }
 
-  /** Its event log as far as it is told, and its policy. @throws Refusal if there is none, or it cannot be read. */
+  /** Its event log as far as it has been written, and its policy. @throws Refusal if there is none or it cannot be read */
   async log(id: string): Promise<{ readonly history: EventHistory; readonly policy: Policy }> {
     const { now, startedAtMs, blockTokens, blocks, eviction } = await this.row(id);
     const folder = await this.#folder(id);
@@ -106,7 +106,7 @@ export class LiveRuns {
     return root === undefined ? undefined : await childOf(root, id, "folder");
   }
 
-  /** Undefined if it has just gone. */
+  /** Undefined if the program has just ended. */
   async #row(root: string, id: string): Promise<Row | undefined> {
     const folder = await childOf(root, id, "folder");
     if (!folder) return undefined;
@@ -123,13 +123,13 @@ export class LiveRuns {
       const now = nowFile && (await kept(this.#nows, id, nowFile, parseNow));
       return rowOf(id, headerFile.mtimeMs, header, now);
     } catch (error) {
-      // It may have gone while it was being read.
+      // The program may have ended while its files were read.
       if (!(await childOf(root, id, "folder"))) return undefined;
       return { id, problem: (error as Error).message.replace(/\s*\n\s*/g, " ") };
     }
   }
 
-  /** Undefined as long as there is none; a link leads nowhere. */
+  /** Undefined if there is none; links are not followed. */
   async #root(): Promise<string | undefined> {
     try {
       const root = join(await realpath(this.#runs), liveFolder);

@@ -7,13 +7,13 @@ import { FileCache } from "./file-cache.ts";
 import type { Inside } from "./inside.ts";
 import { Refusal } from "./refusal.ts";
 
-/** What an event takes in memory, with what follows from it. */
+/** Memory of an event, including derived columns. */
 const eventBytes = 40;
 const names = ["event", "timeNs", "request", "block", "key", "value"] as const;
 type Name = (typeof names)[number];
 const codes = new Map<unknown, number>(eventNames.map((name, code) => [name, code]));
 
-/** Of a run, what its log does not say. */
+/** Configuration of a run that its log does not contain. */
 export interface CacheShape {
   readonly blockTokens: number;
   /** null: unlimited. */
@@ -26,7 +26,7 @@ export class Logs {
   readonly #shapes = new WeakMap<Inside, CacheShape>();
   readonly #files: FileCache<EventHistory>;
 
-  /** A log of more than `mostEvents` is refused; all that are kept have no more than twice as many. */
+  /** A log of more than `mostEvents` is refused; all cached logs have at most twice as many events. */
   constructor({ mostFiles = 4, mostEvents = 5_000_000 } = {}) {
     this.#mostEvents = mostEvents;
     this.#files = new FileCache(
@@ -53,7 +53,7 @@ async function readHistory({ path }: Inside, { blockTokens, blocks }: CacheShape
     if (events > most) throw new Refusal(413, `${name} has ${events} events, too many to show (${most} at most)`);
     checkColumns(metadata);
     const history = new EventHistory({ blockTokens, blocks: blocks ?? undefined });
-    // Group by group, so that others are answered meanwhile and no more than one is in memory as it was in the file.
+    // Group by group: other requests are handled in between, and at most one group is in memory in the file's form.
     let from = 0;
     for (const { num_rows } of metadata.row_groups) {
       const to = from + Number(num_rows);
@@ -67,7 +67,7 @@ async function readHistory({ path }: Inside, { blockTokens, blocks }: CacheShape
   }
 }
 
-/** @throws Refusal if it is another log than one that can be shown. */
+/** @throws Refusal if the log cannot be shown */
 function checkColumns({ schema, row_groups }: FileMetaData): void {
   const found = schema.filter(({ num_children }) => num_children === undefined).map(({ name }) => name);
   const missing = names.find((name) => !found.includes(name));
@@ -76,7 +76,7 @@ function checkColumns({ schema, row_groups }: FileMetaData): void {
   if (row_groups.some(({ num_rows }) => num_rows < 0n)) throw new Error("a part of it has fewer than no events");
 }
 
-/** Rows `[from, to)`, which are a whole group. */
+/** Rows `[from, to)`, a whole group. */
 async function readGroup(
   file: Awaited<ReturnType<typeof asyncBufferFromFile>>,
   metadata: FileMetaData,
@@ -100,7 +100,7 @@ async function readGroup(
     columns: [...names],
     rowStart: from,
     rowEnd: to,
-    // Whatever this throws would be nobody's.
+    // An exception in this callback would not be caught.
     onChunk: ({ columnName, columnData, rowStart }) => {
       const name = columnName as Name;
       if (rowStart - from + columnData.length > count) problem ??= `column ${name} is too long`;

@@ -11,7 +11,7 @@ export const wholeNumber = z
 export const between = (least: number, most: number, initial: number) =>
   wholeNumber.pipe(z.number().min(least).max(most)).default(initial);
 
-/** What a request asks for. @throws Refusal if it is something else. */
+/** The parsed query. @throws Refusal if it is invalid */
 export function asked<Query>(query: z.ZodType<Query>, request: Request): Query {
   const parsed = query.safeParse(request.query);
   if (parsed.success) return parsed.data;

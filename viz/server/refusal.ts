@@ -1,4 +1,4 @@
-/** What a client asked for cannot be answered: an HTTP status, and one line that says why. */
+/** A request that is refused: the HTTP status and one line with the reason. */
 export class Refusal extends Error {
   override name = "Refusal";
   readonly status: number;

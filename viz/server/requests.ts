@@ -6,22 +6,22 @@ import type { Table } from "./tables.ts";
 
 const latencyNames = ["ttftMs", "tpotMs", "e2eMs", "queueMs"] as const;
 
-/** Columns that say −1 where something did not happen. */
+/** Columns in which −1 means that the event did not happen. */
 const mayBeAbsent: readonly string[] = ["admittedNs", "firstTokenNs", "finishedNs", "replica"];
 
-/** A number of each of some requests. */
+/** A metric of some requests. */
 interface Metric {
   readonly request: Float64Array;
   readonly inputTokens: Float64Array;
   readonly value: Float64Array;
 }
 
-/** The requests of a run: the columns of requests.parquet, and what follows from them. NaN is absent. */
+/** The requests of a run: the columns of requests.parquet and derived ones. NaN: absent. */
 export class Requests {
   readonly total: number;
   readonly columns: ReadonlyMap<string, Float64Array>;
 
-  /** @throws Refusal if it is not about requests */
+  /** @throws Refusal if the table is not one of requests */
   constructor(table: Table) {
     if (!table.columns.has("request")) throw new Refusal(422, "requests.parquet is damaged (it has no column request)");
     const absent = (name: string, values: Float64Array) =>
@@ -34,7 +34,7 @@ export class Requests {
     ]);
   }
 
-  /** At most `points` requests, evenly drawn. */
+  /** A sample of at most `points` requests at even distances. */
   drawn(points: number): RequestsData {
     const count = Math.min(points, this.total);
     const rows = Array.from({ length: count }, (_, i) => Math.floor((i * this.total) / count));
@@ -43,7 +43,7 @@ export class Requests {
     return { total: this.total, columns: Object.fromEntries(columns), quantiles: this.#quantiles() };
   }
 
-  /** As in the report: without the warm-up and what was refused. */
+  /** Quantiles as in the report: without the warm-up and refused requests. */
   #quantiles(): Record<string, number[]> {
     const warmup = this.columns.get("warmup");
     const all: Record<string, number[]> = {};
@@ -56,7 +56,7 @@ export class Requests {
     return all;
   }
 
-  /** Of each request in the figures that has one, in the order of the trace. @throws Refusal if there is no such column. */
+  /** The metric of each measured request that has it, in the order of the trace. @throws Refusal if there is no such column */
   metric(name: string): Metric {
     const values = this.columns.get(name);
     const request = this.columns.get("request")!;
@@ -74,7 +74,7 @@ function hitRatios({ rowCount, columns }: Table): Float64Array {
   return new Float64Array(rowCount).map((_, row) => (hits && input ? hits[row] / input[row] : Number.NaN));
 }
 
-/** Of a run in time. */
+/** Latencies of a run with a clock. */
 function latencies({ rowCount, columns }: Table): [string, Float64Array][] {
   const [refused, arrivalNs, admittedNs, firstTokenNs, finishedNs, outputTokens] = [
     ...["refused", "arrivalNs", "admittedNs", "firstTokenNs", "finishedNs", "outputTokens"],
@@ -91,7 +91,7 @@ function latencies({ rowCount, columns }: Table): [string, Float64Array][] {
   return all;
 }
 
-/** Requests that both runs have, those that differ most first, at most `points`. @throws Refusal if the traces differ */
+/** Requests of both runs, the largest differences first, at most `points`. @throws Refusal if the traces differ */
 export function pairsOf(a: Requests, b: Requests, metric: string, points: number): PairData {
   const [left, right] = [a.metric(metric), b.metric(metric)];
   const rows: { readonly i: number; readonly j: number; readonly difference: number }[] = [];

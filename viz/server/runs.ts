@@ -9,7 +9,7 @@ const distribution = z.looseObject({ p50: z.number(), p99: z.number() }).nullabl
 
 const name = z.string().max(1000);
 
-/** What a list needs of a report, schema run/1; no list grows long by one run. */
+/** The fields of a report (schema run/1) that the list needs, of limited length. */
 const listed = z.looseObject({
   schema: z.literal("run/1"),
   trace: z.looseObject({
@@ -40,13 +40,13 @@ const listed = z.looseObject({
 type Listed = z.infer<typeof listed>;
 
 const mostReportBytes = 16 * 2 ** 20;
-/** No report of the program is nested nearly so deep; at some depth it could not be sent. */
+/** Limit of a report's nesting, far above that of any real one; a deeper one could not be serialised. */
 const deepest = 64;
 
-/** How many folders are looked at at the same time. */
+/** Number of folders that are read concurrently. */
 const atOnce = 32;
 
-/** The folder of saved runs. What is hidden in it is being written; what is no run is said to be none. */
+/** The folder of saved runs. Hidden folders are being written; a folder without a complete run is listed as broken. */
 export class Runs {
   readonly folder: string;
   readonly #rows = new Map<string, { readonly version: string; readonly row: RunRow | BrokenRun }>();
@@ -57,7 +57,7 @@ export class Runs {
     this.folder = folder;
   }
 
-  /** The newest first, and what is no run at the end. */
+  /** The newest first, broken ones last. */
   async list(): Promise<(RunRow | BrokenRun)[]> {
     const root = await this.#root();
     const ids = root === undefined ? [] : await foldersIn(root);
@@ -74,12 +74,12 @@ export class Runs {
     return rows;
   }
 
-  /** How often a list was another one than the list before: a run had come, gone or been replaced. */
+  /** Number of times that the list has changed: a run was added, removed or replaced. */
   get changes(): number {
     return this.#changes;
   }
 
-  /** @throws Refusal if there is no such run. */
+  /** @throws Refusal if there is no such run */
   async detail(id: string): Promise<RunDetail> {
     const folder = await this.#whole(id);
     const found = await childOf(folder.path, "run.json", "file");
@@ -94,12 +94,12 @@ export class Runs {
     }
   }
 
-  /** A file of a run; undefined if the run has none of this name. @throws Refusal if there is no such run. */
+  /** A file of a run; undefined if the run has none of this name. @throws Refusal if there is no such run */
   async file(id: string, name: string): Promise<Inside | undefined> {
     return await childOf((await this.#whole(id)).path, name, "file");
   }
 
-  /** Changes whenever the list may have, and costs next to nothing. */
+  /** Changes when the list may have changed; cheap to compute. */
   async stamp(): Promise<string> {
     const found = await stat(this.folder, { bigint: true }).catch(() => undefined);
     return found ? `${found.ino} ${found.mtimeNs}` : "";
@@ -124,13 +124,13 @@ export class Runs {
     return row;
   }
 
-  /** Undefined as long as nothing was saved. */
+  /** Undefined if nothing has been saved yet. */
   async #root(): Promise<string | undefined> {
     return await realpath(this.folder).catch(() => undefined);
   }
 }
 
-/** Folders and links, which may lead to one; a run that is being written is hidden. */
+/** Folders and links, which may point to a folder; a run that is being written is hidden. */
 async function foldersIn(root: string): Promise<string[]> {
   const entries = await readdir(root, { withFileTypes: true }).catch(() => []);
   return entries
@@ -163,7 +163,7 @@ function parseJson(text: string): unknown {
   }
 }
 
-/** Whether brackets outside of strings are open to more than this depth. */
+/** Whether brackets outside strings are nested deeper than this. */
 function isDeeper(json: string, most: number): boolean {
   let depth = 0;
   let isText = false;
@@ -196,12 +196,12 @@ function rowOf(id: string, report: Listed, savedAtMs: number): RunRow {
   };
 }
 
-/** Numbers of requests mean the same only then. @throws Refusal */
+/** Request ids are comparable only between runs of one trace. @throws Refusal */
 export function checkSameTrace(a: RunRow, b: RunRow): void {
   if (a.trace !== b.trace) throw new Refusal(409, `the runs are of different traces: ${a.trace} and ${b.trace}`);
 }
 
-/** Short, from the first file's name, as the program calls it. */
+/** Short name of the trace, from its first file. */
 function traceName([first, ...others]: readonly string[]): string {
   if (first === undefined) return "example";
   const name = basename(first)

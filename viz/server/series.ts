@@ -2,20 +2,20 @@ import type { SeriesData } from "../api.ts";
 import { Refusal } from "./refusal.ts";
 import type { Table } from "./tables.ts";
 
-/** Which intervals are wanted, and how many at most. */
+/** The requested range and the limit of intervals. */
 export interface SeriesRange {
   readonly fromNs: number;
   readonly toNs: number;
   readonly bins: number;
 }
 
-/** The shortest interval that a simulation counts in. */
+/** The shortest interval of a simulation. */
 const shortestNs = 1_000_000;
 
 /**
- * Series of a run in time, from series.parquet: neighbouring intervals become one, and their means its value.
+ * Series of a run with a clock, from series.parquet: neighbouring intervals are merged, with the mean of their values.
  *
- * @throws Refusal if it is no series
+ * @throws Refusal if the table is not a series
  */
 export function seriesOf({ rowCount, columns }: Table, { fromNs, toNs, bins }: SeriesRange): SeriesData {
   const starts = columns.get("startNs");
@@ -42,7 +42,7 @@ export function seriesOf({ rowCount, columns }: Table, { fromNs, toNs, bins }: S
   };
 }
 
-/** Of a run without a clock only what its requests tell, at the times at which they arrived. */
+/** Series of a run without a clock: metrics of its requests by arrival time. */
 export function arrivalSeriesOf(table: Table, { fromNs, toNs, bins }: SeriesRange): SeriesData {
   const { rowCount } = table;
   const column = (name: string) => table.columns.get(name) ?? new Float64Array(rowCount);

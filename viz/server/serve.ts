@@ -10,20 +10,20 @@ import { Tables } from "./tables.ts";
 
 export interface DashboardOptions extends JobsOptions {
   readonly page: Page;
-  /** 0: any that is free. */
+  /** 0: any free port. */
   readonly port: number;
 }
 
 export interface Dashboard {
   readonly url: string;
-  /** Cancels what was started, and ends every connection. */
+  /** Cancels jobs and closes every connection. */
   close(): Promise<void>;
 }
 
-/** How often is looked whether runs have come or gone. */
+/** Interval between checks for added and removed runs. */
 const lookMs = 400;
 
-/** Serves the dashboard to this machine alone. @throws an error of the system, such as EADDRINUSE */
+/** Serves the dashboard on localhost. @throws a system error, such as EADDRINUSE */
 export async function serveDashboard(options: DashboardOptions): Promise<Dashboard> {
   const runs = new Runs(options.folder);
   const jobs = new Jobs(options);
@@ -54,7 +54,7 @@ export async function serveDashboard(options: DashboardOptions): Promise<Dashboa
   };
 }
 
-/** Folders are renamed to their names when they are complete, which changes the folder that they are in: no file is read meanwhile. */
+/** A complete folder is renamed to its final name, which changes the folder that contains it: no file has to be read. */
 function watch(runs: Runs, live: LiveRuns, events: Events): () => void {
   let stamp = "";
   let toldChanges: number | undefined;
@@ -62,13 +62,13 @@ function watch(runs: Runs, live: LiveRuns, events: Events): () => void {
   let timer: NodeJS.Timeout | undefined;
   let isOver = false;
   const look = async () => {
-    // The first look is what later ones are compared with, and comes before there is anybody to be told.
+    // Later looks are compared with the first one, which precedes the first client.
     if (events.clientCount > 0 || toldChanges === undefined) {
       const now = await runs.stamp();
       if (now !== stamp || toldChanges === undefined) {
         stamp = now;
         await runs.list();
-        // Also if it is as it was: somebody may have been shown it in between.
+        // Also without a change: a client may have been sent the list in between.
         if (toldChanges !== undefined && runs.changes !== toldChanges) events.changed("runs");
         toldChanges = runs.changes;
       }

@@ -12,9 +12,9 @@ export interface Table {
 
 const numberTypes: readonly (string | undefined)[] = ["INT32", "INT64", "FLOAT", "DOUBLE", "BOOLEAN"];
 
-/** Tables of runs. */
+/** Cached tables of runs. */
 export class Tables extends FileCache<Table> {
-  /** A table of more than `mostBytes` is refused, and no more than that is kept. @throws Refusal if a file is damaged, too */
+  /** A table of more than `mostBytes` is refused, and at most that is cached. @throws Refusal also if a file is damaged */
   constructor({ mostTables = 8, mostBytes = 256 * 2 ** 20 } = {}) {
     super(
       (file) => readTable(file, mostBytes),
@@ -42,7 +42,7 @@ async function readTable({ path }: Inside, mostBytes: number): Promise<Table> {
         columns: names,
         onChunk: ({ columnName, columnData, rowStart }) => {
           const column = columns.get(columnName)!;
-          // What is thrown here would be caught by nobody.
+          // An exception in this callback would not be caught.
           if (rowStart + columnData.length > rowCount) tooLong = columnName;
           else for (let i = 0; i < columnData.length; i++) column[rowStart + i] = numberOf(columnData[i]);
         },

@@ -35,7 +35,7 @@ const differenceQuery = z.strictObject({ a: z.string(), b: z.string() });
 const prefixesQuery = z.strictObject({ most: between(1, mostPrefixes, 20) });
 type MomentQuery = z.infer<typeof momentQuery>;
 
-/** What viz/api.ts promises of event logs. */
+/** The routes of event logs in viz/api.ts. */
 export function travelRoutes(runs: Runs, live: LiveRuns): RequestHandler {
   const logs = new Logs();
   const prefixes = new WeakMap<EventHistory, PrefixData>();
@@ -75,13 +75,13 @@ export function travelRoutes(runs: Runs, live: LiveRuns): RequestHandler {
     const query = asked(differenceQuery, request);
     const [a, b] = [await sideOf(query.a), await sideOf(query.b)];
     checkSameTrace(a.row, b.row);
-    // A real engine's clock is never the same twice.
+    // The times of a real engine differ between runs.
     response.json(differenceOf(a, b, a.row.target === "sim" && b.row.target === "sim"));
   });
   return routes;
 }
 
-/** Which moment is meant. */
+/** The event of the requested moment. */
 function eventOf({ log, events }: EventHistory, { event, timeNs, from = 0, next, previous }: MomentQuery): number {
   const { kind, timeNs: times } = log.columns();
   if (event !== undefined) return Math.min(event, events);
@@ -94,7 +94,7 @@ function eventOf({ log, events }: EventHistory, { event, timeNs, from = 0, next,
   return Math.max(0, at);
 }
 
-/** How many of the ordered times are not after `time`. */
+/** Number of the ordered times that are at most `time`. */
 function firstAfter(times: Float64Array, time: number): number {
   let [low, high] = [0, times.length];
   while (low < high) {
@@ -105,7 +105,7 @@ function firstAfter(times: Float64Array, time: number): number {
   return low;
 }
 
-/** Rules that a report does not have, or not as they are now, say nothing. */
+/** Rules that a report does not have, or that have been renamed since, have their defaults. */
 const rulesOf = z.looseObject({ victims: z.string() }).optional().catch(undefined);
 const policies = z.looseObject({ eviction: z.string(), rules: rulesOf });
 
