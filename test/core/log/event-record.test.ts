@@ -1,0 +1,79 @@
+import { expect, test } from "vitest";
+import { EventLog } from "../../../core/log/event-log.ts";
+import { problemInRow, rowOf } from "../../../core/log/event-record.ts";
+import { eventNames } from "../../../core/log/events.ts";
+import { Miss } from "../../../core/log/miss-reasons.ts";
+
+/** One event of each kind, in the order of the codes; every number is different. */
+function everyKind(): EventLog {
+  const log = new EventLog();
+  log.admit(1, 2, 3, 4);
+  log.hit(5, 6, 7, 8, 9);
+  log.adopt(10, 11, 12, 13, 14);
+  log.miss(15, 16, 17, Miss.pastHole);
+  log.evict(18, 19, 20, 21, 22);
+  log.allocate(23, 24, 25, 26);
+  log.copy(27, 28, 29, 30, 31);
+  log.step(32, 33, 34);
+  log.publish(35, 36, 37, 38, 39);
+  log.duplicate(40, 41, 42, 43, 44);
+  log.release(45, 46, 47, true);
+  log.finish(48, 49, 50);
+  log.refuse(51, 52);
+  log.preempt(53, 54);
+  log.drop(55, 56, 57, 58, 59);
+  log.clear(60, 61);
+  log.pin(62, -63, 64, 65, 66);
+  log.unpin(67, -68);
+  log.swapOut(69, 70, 71, 72);
+  log.swapIn(73, 74, 75, 76);
+  return log;
+}
+
+test("every kind of event is encoded and decoded to the same fields", () => {
+  const log = everyKind();
+  const { request, block, key, value } = log.columns();
+  let at = 0;
+  for (const event of log.events()) {
+    expect([event.at, event.name]).toEqual([at, eventNames[at]]);
+    expect({ request: event.request, ...rowOf(event) }).toEqual({
+      request: request[at],
+      block: block[at],
+      key: key[at],
+      value: value[at],
+    });
+    at++;
+  }
+  expect(at).toBe(eventNames.length);
+});
+
+test("the columns `key` and `value` become fields with the names of their meaning", () => {
+  const log = everyKind();
+  expect(log.eventAt(0)).toMatchObject({ name: "admit", timeNs: 1, request: 2, hitTokens: 3, hitBlocks: 4 });
+  expect(log.eventAt(3)).toMatchObject({ name: "miss", content: 17, missReason: "past-hole" });
+  expect(log.eventAt(6)).toMatchObject({ name: "copy", block: 29, sourceBlock: 30, place: 31 });
+  expect(log.eventAt(9)).toMatchObject({ name: "duplicate", block: 42, keptBlock: 43, place: 44 });
+  expect(log.eventAt(10)).toMatchObject({ name: "release", block: 47, keptCached: true });
+  expect(log.eventAt(14)).toMatchObject({ name: "drop", content: 58, endToken: 59 });
+});
+
+test("events of a part of a log are read into one record", () => {
+  const log = everyKind();
+  const records = new Set<unknown>();
+  const names: string[] = [];
+  for (const event of log.events(4, 7)) {
+    records.add(event);
+    names.push(event.name);
+  }
+  expect(names).toEqual(["evict", "allocate", "copy"]);
+  expect(records.size).toBe(1);
+  expect([...log.events(20)]).toEqual([]);
+});
+
+test.each([
+  [20, 0, 0, "its kind is 20, expected 0 to 19"],
+  [3, 0, 7, "its reason is 7, expected 0 to 6"],
+  [8, 0.5, 0, "content is 0.5, expected a whole number"],
+])("a row of kind %i, key %f and value %i cannot be decoded", (kind, key, value, problem) => {
+  expect(problemInRow(kind, key, value)).toBe(problem);
+});
