@@ -53,10 +53,11 @@ const policy: EvictionPlugin = {
   name: "${name}",
   about: "used once goes before used again, then least recently used first",
   source: "my own",
+  columns: ["accessCount", "lastAccess", "releaseOrder"],
   create(context): EvictionPolicy {
     const { accessCount } = context.columns;
     const used = (block: number) => Math.min(accessCount[block], 1);
-    return byScore(used, "lastAccess", "releaseOrder")(context);
+    return byScore(used, "lastAccess", "releaseOrder").create(context);
   },
 };
 

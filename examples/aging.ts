@@ -18,7 +18,7 @@ class Aging implements EvictionPolicy {
     const entryCount = context.columns.key.length;
     this.#uses = new Uint32Array(entryCount);
     this.#worth = new Float64Array(entryCount);
-    this.#order = byScore((entry) => this.#worth[entry], "lastAccess", "releaseOrder")(context);
+    this.#order = byScore((entry) => this.#worth[entry], "lastAccess", "releaseOrder").create(context);
   }
 
   published(entry: EntryId): void {
@@ -56,6 +56,7 @@ const aging: EvictionPlugin = {
   name: "aging",
   about: "least frequently used first, where old uses count less",
   source: "LFU-DA: Arlitt et al. 2000",
+  columns: ["lastAccess", "releaseOrder"],
   create: (context) => new Aging(context),
 };
 

@@ -32,8 +32,8 @@ class ComesBack implements EvictionPolicy {
     const { columns, capacityBlocks = Number.POSITIVE_INFINITY } = context;
     this.#key = columns.key;
     this.#isKept = new Uint8Array(columns.key.length);
-    this.#probation = byScore("createdAt", "releaseOrder")(context);
-    this.#kept = byScore("lastAccess", "releaseOrder")(context);
+    this.#probation = byScore("createdAt", "releaseOrder").create(context);
+    this.#kept = byScore("lastAccess", "releaseOrder").create(context);
     this.#mostWaiting = Math.floor(capacityBlocks / 4);
     this.#soon = Math.floor(capacityBlocks / 2);
   }
@@ -79,6 +79,7 @@ const comesBack: EvictionPlugin = {
   name: "comes-back",
   about: "what comes back soon after it went is kept by recency; the rest is first in, first out",
   source: "2Q: Johnson and Shasha 1994",
+  columns: ["createdAt", "lastAccess", "releaseOrder"],
   create: (context) => new ComesBack(context),
 };
 

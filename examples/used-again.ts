@@ -10,7 +10,7 @@ const usedAgain: EvictionPlugin = {
   name: "used-again",
   about: "used once goes before used again, then least recently used first",
   source: "example",
-  create: byScore((entry, { accessCount }) => Math.min(accessCount[entry], 1), "lastAccess", "releaseOrder"),
+  ...byScore((entry, { accessCount }) => Math.min(accessCount[entry], 1), "lastAccess", "releaseOrder"),
 };
 
 export default usedAgain;

@@ -66,14 +66,13 @@ const required = ["add", "remove", "victim"] as const;
 const optional = ["published", "hit", "split", "resized", "prepare", "addMany"] as const;
 
 /**
- * Wraps a policy: its calls are recorded and its exceptions become broken laws. It may read any column at any time.
+ * Wraps a policy: its calls are recorded and its exceptions become broken laws.
  * `create` throws InputError if the created object is not a policy.
  */
 export function recordedPolicy(plugin: EvictionPlugin, log: CallLog): EvictionPlugin {
   return {
     ...plugin,
     create(context) {
-      context.columns.keepAll();
       const calls = log.start();
       const inner = log.make(calls, "create", [], () => plugin.create(context));
       const missing = required.find((name) => typeof inner?.[name] !== "function");
@@ -99,12 +98,15 @@ export function recordedPolicy(plugin: EvictionPlugin, log: CallLog): EvictionPl
         Object.assign(policy, { [name]: wrapped });
       }
       if (inner.takeMany) {
-        policy.takeMany = (into, from, to, leaves) => {
+        policy.takeMany = (into, from, to) => {
           const taken: number[] = [];
-          const end = log.make(calls, "takeMany", [to - from, taken], () => inner.takeMany!(into, from, to, leaves));
+          const end = log.make(calls, "takeMany", [to - from, taken], () => inner.takeMany!(into, from, to));
           for (let at = from; at < end; at++) taken.push(into[at]);
           return end;
         };
+      }
+      if (inner.takeNext) {
+        policy.takeNext = (added) => log.make(calls, "takeNext", [added], () => inner.takeNext!(added));
       }
       return policy;
     },

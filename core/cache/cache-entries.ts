@@ -1,7 +1,7 @@
 import { PolicyError } from "../errors.ts";
 import { grown } from "../grown.ts";
 import type { EventLog } from "../log/event-log.ts";
-import { EntryColumns } from "../plugins/entry-columns.ts";
+import type { EntryColumns } from "../plugins/entry-columns.ts";
 import type {
   Allocator,
   BlockId,
@@ -67,14 +67,15 @@ export class CacheEntries implements IndexHost {
     counters: Counters,
     blockTokens: number,
     rules: Rules,
+    columns: EntryColumns,
     log: EventLog | undefined,
   ) {
     this.pool = pool;
-    this.columns = new EntryColumns(pool.blockCount, rules["free-order"]);
+    this.columns = columns;
     this.#oneQueue = rules["free-queue"] === "single";
     this.#mostEntries = limitOf(rules["max-entries"]);
     this.#mostBlocks = limitOf(rules["prefix-blocks"]);
-    if (this.#oneQueue) void this.columns.lastAccess;
+    if (this.#oneQueue) columns.keep("lastAccess");
     this.#allocator = allocator;
     this.#counters = counters;
     this.#blockTokens = blockTokens;
@@ -88,9 +89,9 @@ export class CacheEntries implements IndexHost {
     this.#index = index;
     if (this.#oneQueue) this.#freedAt = new Uint32Array(this.pool.blockCount);
     const direct = this.#allocator.unordered === true && this.#log === undefined && !this.#oneQueue;
-    if (!direct || policy.takeMany === undefined) return;
-    this.#leaves = index.leaves;
-    this.#takesMany = index.leaves !== undefined || index.evictMany !== undefined;
+    if (!direct) return;
+    if (policy.takeNext !== undefined) this.#leaves = index.leaves;
+    this.#takesMany = policy.takeMany !== undefined && index.evictMany !== undefined;
   }
 
   isPinned(block: BlockId): boolean {
@@ -224,18 +225,31 @@ export class CacheEntries implements IndexHost {
     const at = Math.min(to, from + allocator.freeBlocks);
     if (at > from) allocator.allocate(table, from, at);
     if (at === to) return to;
-    if (this.#takesMany) {
-      const evictable = this.#index.evictableBlocks;
-      const taken = this.#policy.takeMany!(table, at, to, this.#leaves);
+    if (this.#leaves !== undefined) {
+      this.#takeLeaves(this.#leaves, table, at, to);
+    } else if (this.#takesMany) {
+      const taken = this.#policy.takeMany!(table, at, to);
       if (taken < to) this.refuseVictim(undefined);
-      if (this.#leaves === undefined) this.#index.evictMany!(table, at, to);
-      else if (this.#index.evictableBlocks !== evictable - (to - at))
-        throw new PolicyError("takeMany of the eviction policy takes victims that it does not evict");
-      this.#counters.evictedBlocks += to - at;
-      return at;
+      this.#index.evictMany!(table, at, to);
+    } else {
+      this.#takeVictims(table, at, to);
+      return to;
     }
-    this.#takeVictims(table, at, to);
-    return to;
+    this.#counters.evictedBlocks += to - at;
+    return at;
+  }
+
+  /** Victims for `table[from .. to)`, leaf by leaf: a parent that became a leaf is added before the next victim is chosen. */
+  #takeLeaves(leaves: LeafIndex, table: Int32Array, from: number, to: number): void {
+    const policy = this.#policy;
+    let parent = -1;
+    for (let at = from | 0; at < to; at++) {
+      const leaf = policy.takeNext!(parent);
+      if (leaf < 0) this.refuseVictim(undefined);
+      table[at] = leaf;
+      parent = leaves.evictLeaf(leaf);
+    }
+    if (parent >= 0) policy.add(parent);
   }
 
   /** Victims, or what they make free, for `table[from .. to)`. */

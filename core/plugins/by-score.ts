@@ -1,12 +1,8 @@
 import { PolicyError } from "../errors.ts";
 import { grown } from "../grown.ts";
-import { nearest } from "../nearest.ts";
-import type { EntryColumns } from "./entry-columns.ts";
-import type { EntryId, EvictionContext, EvictionPolicy, LeafIndex } from "./index.ts";
-
-type ColumnName = {
-  [Name in keyof EntryColumns]-?: EntryColumns[Name] extends Uint32Array | Int32Array | Float64Array ? Name : never;
-}[keyof EntryColumns];
+import { type ColumnName, columnNamed, columnNames, type EntryColumns } from "./entry-columns.ts";
+import type { EntryId, EvictionContext, EvictionPolicy } from "./index.ts";
+import type { Rules } from "./rules.ts";
 
 /**
  * One level of an order: a column, a column from large to small (`"-depth"`), or any number computed from the columns
@@ -19,35 +15,34 @@ export type Score = ColumnName | `-${ColumnName}` | ((entry: EntryId, columns: E
  * in the end who became evictable first. Scores are those of the moment when the entry became evictable: nothing that
  * the columns hold changes while an entry is not in use.
  *
- *   create: byScore("lastAccess", "releaseOrder")
+ *   export const lru: EvictionPlugin = { name: "lru", …, ...byScore("lastAccess") };
+ *
+ * It declares the columns of its scores: all of them where a score is a function. A policy that uses such an order inside
+ * its own `create` declares the columns itself.
  */
-export function byScore(...scores: [Score, ...Score[]]): (context: EvictionContext) => EvictionPolicy {
-  return ({ columns, rules }) => {
-    // Where any entry may go as soon as it is let go, the order of letting go is the order of adding.
-    const byRelease = scores.length === 1 && scores[0] === "lastAccess" && rules.victims === "any";
-    return new ScoreOrder(byRelease ? [] : scores, columns);
+export function byScore(...scores: [Score, ...Score[]]): ScoredPolicy {
+  // Where every entry is evictable once it is released, the order of releases is the order of additions.
+  const byRelease = (rules: Rules) => scores.length === 1 && scores[0] === "lastAccess" && rules.victims === "any";
+  return {
+    columns: (rules) =>
+      byRelease(rules) ? [] : scores.some(isComputed) ? columnNames : scores.flatMap(columnsOfScore),
+    create: ({ columns, rules }) => new ScoreOrder(byRelease(rules) ? [] : scores, columns),
   };
 }
 
-const columnNames: readonly ColumnName[] = [
-  "key",
-  "lastAccess",
-  "createdAt",
-  "accessCount",
-  "depth",
-  "tokens",
-  "releaseOrder",
-  "recomputeCost",
-];
+/** The part of an eviction plug-in that follows from its scores. */
+export interface ScoredPolicy {
+  readonly columns: (rules: Rules) => readonly ColumnName[];
+  readonly create: (context: EvictionContext) => EvictionPolicy;
+}
 
-/** @throws PolicyError, which is how authors in plain JavaScript hear of a misspelt column. */
-function columnNamed(name: string): ColumnName {
-  const found = columnNames.find((column) => column === name);
-  if (found !== undefined) return found;
-  const near = nearest(name, columnNames);
-  throw new PolicyError(
-    `no column "${name}"${near ? `: did you mean "${near}"?` : `, expected one of ${columnNames.join(", ")}`}`,
-  );
+const isComputed = (score: Score) => typeof score === "function";
+
+/** A misspelt column is not declared; `create` refuses it. */
+function columnsOfScore(score: Score): ColumnName[] {
+  const name = String(score).replace(/^-/, "");
+  // The release order is the depth, up or down: only one of them is kept.
+  return columnNames.filter((column) => column === (name === "releaseOrder" ? "depth" : name));
 }
 
 const none = -1;
@@ -103,6 +98,8 @@ class ScoreOrder implements EvictionPolicy {
   /** Scores of the last entry that went into the run, even if it has left since. */
   #lastFirst = Number.NEGATIVE_INFINITY;
   #lastSecond = Number.NEGATIVE_INFINITY;
+  /** Least first score of all entries after `takeNext`; valid until its next call, before which no other method is called. */
+  #least = Number.POSITIVE_INFINITY;
   #heap: Int32Array = new Int32Array(64);
   #heapLength = 0;
   /** By place in the heap, when its entry came into it: of equals who came first goes first. */
@@ -112,14 +109,11 @@ class ScoreOrder implements EvictionPolicy {
   constructor(scores: readonly Score[], columns: EntryColumns) {
     const entryCount = columns.key.length;
     this.#columns = columns;
-    // A computed score may read any column, and not before the first entry.
-    if (scores.some((score) => typeof score === "function")) columns.keepAll();
     this.#levels = scores.map((score) => {
       if (typeof score === "function") return { column: new Float64Array(entryCount), sign: 1, compute: score };
       const sign = score.startsWith("-") ? -1 : 1;
       const name = columnNamed(sign < 0 ? score.slice(1) : score);
-      // The release order is the depth, up or down: no need to keep it twice.
-      if (name !== "releaseOrder") return { column: columns[name], sign, compute: undefined };
+      if (name !== "releaseOrder" || !columns.keepsDepth) return { column: columns[name], sign, compute: undefined };
       return { column: columns.depth, sign: columns.forward ? sign : -sign, compute: undefined };
     });
     const nothing = { column: columns.key, sign: 0 };
@@ -214,9 +208,8 @@ class ScoreOrder implements EvictionPolicy {
     return head === undefined || this.#less(top, head) ? top : head;
   }
 
-  takeMany(into: Int32Array, from: number, to: number, leaves?: LeafIndex): number {
+  takeMany(into: Int32Array, from: number, to: number): number {
     let at = from | 0;
-    if (leaves !== undefined) return this.#takeLeaves(into, at, to, leaves);
     if (this.#heapLength === 0) {
       const order = this.#order;
       const ringAt = this.#ringAt;
@@ -241,32 +234,19 @@ class ScoreOrder implements EvictionPolicy {
     return at;
   }
 
-  /** What an evicted leaf extended goes next as long as it scores less than all others: a path from its end. */
-  #takeLeaves(into: Int32Array, from: number, to: number, leaves: LeafIndex): number {
-    const { length } = this.#levels;
-    const first = this.#first;
-    const sign = this.#firstSign;
-    let least = Number.POSITIVE_INFINITY;
-    let at = from | 0;
-    let leaf = none;
-    while (at < to) {
-      if (leaf === none) {
-        const victim = this.victim();
-        if (victim === undefined) return at;
-        this.remove(victim, "evicted");
-        leaf = victim;
-        const other = this.victim();
-        least = other === undefined ? Number.POSITIVE_INFINITY : first[other] * sign;
-      } else if (length === 0 || this.#computed || !(first[leaf] * sign < least)) {
-        this.add(leaf);
-        leaf = none;
-        continue;
-      }
-      into[at++] = leaf;
-      leaf = leaves.evictLeaf(leaf);
+  takeNext(added: EntryId): EntryId {
+    if (added !== none) {
+      // The parent of the last victim is the next one if it scores less than all others: a path is evicted from its end.
+      const isNext = this.#levels.length > 0 && !this.#computed && this.#first[added] * this.#firstSign < this.#least;
+      if (isNext) return added;
+      this.add(added);
     }
-    if (leaf !== none) this.add(leaf);
-    return at;
+    const victim = this.victim();
+    if (victim === undefined) return none;
+    this.remove(victim, "evicted");
+    const other = this.victim();
+    this.#least = other === undefined ? Number.POSITIVE_INFINITY : this.#first[other] * this.#firstSign;
+    return victim;
   }
 
   #runHead(): EntryId | undefined {

@@ -1,5 +1,7 @@
 import { PolicyError } from "../errors.ts";
 import { grown } from "../grown.ts";
+import { nearest } from "../nearest.ts";
+import type { Rules } from "./rules.ts";
 
 /**
  * What an index stores and a policy orders: a block in a hash table or block trie, a run of keys in a radix tree, a
@@ -34,31 +36,45 @@ export interface Insertion {
  */
 const contextTokensPerToken = (2 * 8.03e9) / (4 * 32 * 32 * 128);
 
-const columnTypes = {
-  depth: Uint32Array,
-  lastAccess: Uint32Array,
-  createdAt: Uint32Array,
-  accessCount: Uint32Array,
-  tokens: Uint32Array,
-  releaseOrder: Int32Array,
-  recomputeCost: Float64Array,
-} as const;
-type OptionalColumn = keyof typeof columnTypes;
+/** The columns that a policy may read; `key` is always kept. */
+export const columnNames = [
+  "key",
+  "lastAccess",
+  "createdAt",
+  "accessCount",
+  "depth",
+  "tokens",
+  "releaseOrder",
+  "recomputeCost",
+] as const;
+export type ColumnName = (typeof columnNames)[number];
+
+/** The columns that an eviction policy reads, which may depend on the rules. */
+export type ColumnNeeds = readonly ColumnName[] | ((rules: Rules) => readonly ColumnName[]);
+
+/** `name` if it is a column. @throws PolicyError, for authors in plain JavaScript, that names the most similar column. */
+export function columnNamed(name: string): ColumnName {
+  const found = columnNames.find((column) => column === name);
+  if (found !== undefined) return found;
+  const near = nearest(name, columnNames);
+  throw new PolicyError(
+    `no column "${name}"${near ? `: did you mean "${near}"?` : `, expected one of ${columnNames.join(", ")}`}`,
+  );
+}
 
 /**
- * What the cache knows of each entry, one typed array a fact, indexed by entry. Policies read them, only the cache
- * writes. Times are ticks: a counter that every operation of the cache advances, so that all entries of one operation
- * share a tick and no order depends on a clock.
+ * Facts about each entry, one typed array per fact, indexed by entry. Policies read them, only the cache writes. Times are
+ * ticks: a counter that every operation of the cache advances, so that all entries of one operation have the same tick
+ * and no order depends on a clock.
  *
- * `key` is always kept. The others cost a write per block, so they are kept from the moment somebody asks
- * for them, which must be in a plug-in's `create`.
+ * `key` is always kept. Each of the others costs a write per block, so only the columns that the policy declares are kept.
  */
 export class EntryColumns {
   /** Content id of the prefix that ends with the entry; the same content has the same key, also after an eviction. */
   key: Uint32Array;
-  /** Whether of entries of one tick the first in the prompt goes first (rule `free-order`). */
+  /** Whether of entries with the same tick the first in the prompt is evicted first (rule `free-order`). */
   readonly forward: boolean;
-  #started = false;
+  readonly #reader: string;
   #depth: Uint32Array | undefined;
   #lastAccess: Uint32Array | undefined;
   #createdAt: Uint32Array | undefined;
@@ -67,47 +83,70 @@ export class EntryColumns {
   #releaseOrder: Int32Array | undefined;
   #recomputeCost: Float64Array | undefined;
 
-  constructor(entryCount: number, freeOrder: "reverse" | "forward") {
+  /** `reader` is the policy that declares the columns, for messages. @throws PolicyError if there is no such column. */
+  constructor(
+    entryCount: number,
+    freeOrder: "reverse" | "forward",
+    declared: Iterable<ColumnName> = [],
+    reader = "the eviction policy",
+  ) {
     this.key = new Uint32Array(entryCount);
     this.forward = freeOrder === "forward";
+    this.#reader = reader;
+    for (const name of declared) this.keep(columnNamed(name));
+  }
+
+  /** Keeps the column; to be called before the first entry. */
+  keep(name: ColumnName): void {
+    const length = this.key.length;
+    if (name === "depth") this.#depth ??= new Uint32Array(length);
+    else if (name === "lastAccess") this.#lastAccess ??= new Uint32Array(length);
+    else if (name === "createdAt") this.#createdAt ??= new Uint32Array(length);
+    else if (name === "accessCount") this.#accessCount ??= new Uint32Array(length);
+    else if (name === "tokens") this.#tokens ??= new Uint32Array(length);
+    else if (name === "releaseOrder") this.#releaseOrder ??= new Int32Array(length);
+    else if (name === "recomputeCost") this.#recomputeCost ??= new Float64Array(length);
+  }
+
+  /** Keeps every column: for audits. */
+  keepAll(): void {
+    for (const name of columnNames) this.keep(name);
+  }
+
+  get keepsDepth(): boolean {
+    return this.#depth !== undefined;
   }
 
   /** The entry's end, in tokens from the start of the prompt. */
   get depth(): Uint32Array {
-    return (this.#depth ??= this.#begin("depth"));
+    return this.#depth ?? this.#undeclared("depth");
   }
-  /** Tick at which a request that used the entry last let it go. */
+  /** Tick at which the last request that used the entry released it. */
   get lastAccess(): Uint32Array {
-    return (this.#lastAccess ??= this.#begin("lastAccess"));
+    return this.#lastAccess ?? this.#undeclared("lastAccess");
   }
   /** Tick at which it was inserted. */
   get createdAt(): Uint32Array {
-    return (this.#createdAt ??= this.#begin("createdAt"));
+    return this.#createdAt ?? this.#undeclared("createdAt");
   }
   /** Requests that matched it since it was inserted. */
   get accessCount(): Uint32Array {
-    return (this.#accessCount ??= this.#begin("accessCount"));
+    return this.#accessCount ?? this.#undeclared("accessCount");
   }
   /** Its length in tokens. */
   get tokens(): Uint32Array {
-    return (this.#tokens ??= this.#begin("tokens"));
+    return this.#tokens ?? this.#undeclared("tokens");
   }
-  /** Of entries of one tick, the smaller goes first; set by the rule `free-order` alone. */
+  /** Of entries with the same tick, the smallest is evicted first; derived from the rule `free-order` alone. */
   get releaseOrder(): Int32Array {
-    return (this.#releaseOrder ??= this.#begin("releaseOrder"));
+    return this.#releaseOrder ?? this.#undeclared("releaseOrder");
   }
   /** Work to compute it again, in tokens' worth of matrix products: its tokens and their attention to what precedes. */
   get recomputeCost(): Float64Array {
-    return (this.#recomputeCost ??= this.#begin("recomputeCost"));
-  }
-
-  /** Keeps every column from now on: for code that may read any of them later. */
-  keepAll(): void {
-    for (const name of Object.keys(columnTypes) as OptionalColumn[]) void this[name];
+    return this.#recomputeCost ?? this.#undeclared("recomputeCost");
   }
 
   created(entry: EntryId, tick: number, depth: number, tokens: number, key: number): void {
-    this.#started = true;
     this.key[entry] = key;
     if (this.#createdAt !== undefined) this.#createdAt[entry] = tick;
     if (this.#accessCount !== undefined) this.#accessCount[entry] = 0;
@@ -116,7 +155,6 @@ export class EntryColumns {
 
   /** `created` for blocks `[from, to)` of an insertion, which are entries of their own; `key` is written already. */
   createdBlocks(insertion: Insertion, from: number, to: number, tick: number, blockTokens: number): void {
-    this.#started = true;
     const { table } = insertion;
     if (this.#measures) {
       for (let i = from; i < to; i++) {
@@ -130,7 +168,7 @@ export class EntryColumns {
     if (accessCount !== undefined) for (let i = from; i < to; i++) accessCount[table[i]] = 0;
   }
 
-  /** Whether anybody wants to know where entries end. */
+  /** Whether a column is kept that depends on where entries end. */
   get #measures(): boolean {
     return (
       this.#depth !== undefined ||
@@ -174,7 +212,7 @@ export class EntryColumns {
     if (this.#accessCount !== undefined) this.#accessCount[entry]++;
   }
 
-  /** Room for more entries; arrays that somebody took before are stale. */
+  /** Room for more entries; arrays that were read before are stale. */
   grow(entryCount: number): void {
     const larger = <T extends Uint32Array | Int32Array | Float64Array>(column: T | undefined) =>
       column && grown(column, entryCount);
@@ -188,10 +226,10 @@ export class EntryColumns {
     this.#recomputeCost = larger(this.#recomputeCost);
   }
 
-  #begin<Name extends OptionalColumn>(name: Name): InstanceType<(typeof columnTypes)[Name]> {
-    if (this.#started)
-      throw new PolicyError(`columns.${name} is first read after the first entry; read it in create()`);
-    return new columnTypes[name](this.key.length) as InstanceType<(typeof columnTypes)[Name]>;
+  #undeclared(name: ColumnName): never {
+    throw new PolicyError(
+      `${this.#reader} reads columns.${name}, which it does not declare: add columns: ["${name}"] to the plug-in`,
+    );
   }
 }
 

@@ -1,6 +1,6 @@
 import type { Random } from "../random.ts";
 import type { Nanos } from "../trace/trace.ts";
-import type { EntryColumns, EntryId } from "./entry-columns.ts";
+import type { ColumnName, ColumnNeeds, EntryColumns, EntryId } from "./entry-columns.ts";
 import type { Plugin } from "./plugin.ts";
 import type { FutureView, RequestView } from "./request-view.ts";
 import type { Rules } from "./rules.ts";
@@ -34,11 +34,15 @@ export interface EvictionPolicy {
   /** `add` for `entries[0 .. count)`, which one request let go just now. `byScore` has it; no need to write one. */
   addMany?(entries: Int32Array, count: number): void;
   /**
-   * The next victims in order, removed as if each had been named and evicted, written to `into[from .. to)`; returns
-   * where it stopped. With `leaves`, each one must be taken out with `evictLeaf`, and what that makes evictable is added
-   * before the next one is named.
+   * Removes the next victims, in order, as if `victim` had returned and `remove` had been called with each, and writes
+   * them to `into[from .. to)`; returns the place behind the last one. `byScore` has it; no need to write one.
    */
-  takeMany?(into: Int32Array, from: number, to: number, leaves?: LeafIndex): number;
+  takeMany?(into: Int32Array, from: number, to: number): number;
+  /**
+   * Adds `added`, unless it is −1, then removes and returns the next victim; −1 = there is none. `added` is the parent of
+   * the leaf that this method returned before, and no other method was called in between. `byScore` has it.
+   */
+  takeNext?(added: EntryId): EntryId;
 }
 
 export interface EvictionContext {
@@ -50,6 +54,8 @@ export interface EvictionContext {
 }
 
 export interface EvictionPlugin extends Plugin {
+  /** The columns that the policy reads; `key` need not be declared. `byScore` declares those of its scores. */
+  readonly columns?: ColumnNeeds;
   create(context: EvictionContext): EvictionPolicy;
   /** The cache has no limit; the policy is never asked for a victim. A bound, not a policy to choose. */
   readonly unlimited?: true;
@@ -59,8 +65,7 @@ export interface EvictionPlugin extends Plugin {
   readonly offline?: true;
 }
 
-/** An index whose entries are blocks, of which only those may be evicted that nothing extends. */
-export interface LeafIndex {
-  /** Takes the entry out; returns the one that it extended, if that may be evicted now, else −1. Tells nobody. */
-  evictLeaf(entry: EntryId): EntryId;
+/** The columns that a policy declares, under these rules. */
+export function columnsOf({ columns = [] }: Pick<EvictionPlugin, "columns">, rules: Rules): readonly ColumnName[] {
+  return typeof columns === "function" ? columns(rules) : columns;
 }

@@ -1,7 +1,7 @@
 // The contracts of all plug-ins.
 
 export type * from "./allocator.ts";
-export type { BlockId, EntryColumns, EntryId, Insertion } from "./entry-columns.ts";
+export type { BlockId, ColumnName, ColumnNeeds, EntryColumns, EntryId, Insertion } from "./entry-columns.ts";
 export type * from "./eviction-policy.ts";
 export type * from "./plugin.ts";
 export type * from "./prefix-index.ts";

@@ -1,6 +1,5 @@
 import type { BlockContents } from "../trace/content.ts";
 import type { BlockId, EntryColumns, EntryId, Insertion } from "./entry-columns.ts";
-import type { LeafIndex } from "./eviction-policy.ts";
 import type { Plugin } from "./plugin.ts";
 import type { RequestView } from "./request-view.ts";
 import type { RuleName, RuleSupport, Rules, RuleValue } from "./rules.ts";
@@ -121,7 +120,7 @@ export interface PrefixIndex {
    * evictable.
    */
   evictMany?(entries: Int32Array, from: number, to: number): void;
-  /** It evicts leaf by leaf, as `takeMany` does with it. */
+  /** Present where only leaves are evictable, each of them a block. */
   readonly leaves?: LeafIndex | undefined;
   /** Takes a block out that somebody holds (a step that did not happen, a prefix that a user deletes). */
   forget(block: BlockId): void;
@@ -145,6 +144,12 @@ export interface PrefixIndex {
   grow(blockCount: number): void;
   /** Content ids below `distinct` may come from now on. */
   expectKeys(distinct: number): void;
+}
+
+/** An index whose entries are blocks, of which only those without children may be evicted. */
+export interface LeafIndex {
+  /** Removes the entry without notifying the host; returns its parent if that is evictable now, else −1. */
+  evictLeaf(entry: EntryId): EntryId;
 }
 
 export interface IndexPlugin extends Plugin {

@@ -5,6 +5,8 @@ import { BlockPool } from "../cache/pool.ts";
 import { assert, InputError } from "../errors.ts";
 import type { EventLog } from "../log/event-log.ts";
 import { nearest } from "../nearest.ts";
+import { EntryColumns } from "../plugins/entry-columns.ts";
+import { columnsOf } from "../plugins/eviction-policy.ts";
 import type {
   AllocatorPlugin,
   EvictionPlugin,
@@ -92,12 +94,14 @@ export function createCache(config: CacheConfig, log?: EventLog, future?: Future
   const pool = new BlockPool(poolBlocks);
   const counters = new Counters();
   const freeList = allocator.create(poolBlocks);
-  const entries = new CacheEntries(pool, freeList, counters, blockTokens, rules, log);
+  const declared = blocks === undefined ? [] : columnsOf(eviction, rules);
+  const columns = new EntryColumns(poolBlocks, rules["free-order"], declared, `eviction policy "${eviction.name}"`);
+  const entries = new CacheEntries(pool, freeList, counters, blockTokens, rules, columns, log);
   const policy =
     blocks === undefined
       ? nothingGoes
       : eviction.create({
-          columns: entries.columns,
+          columns,
           random: seededRandom(config.seed),
           capacityBlocks: blocks,
           rules,

@@ -3,6 +3,7 @@ import { basename, extname, resolve } from "node:path";
 import type { BuildFailure, Plugin as Bundling } from "esbuild";
 import { InputError, PolicyError } from "../../core/errors.ts";
 import type {
+  ColumnNeeds,
   EvictionContext,
   EvictionPlugin,
   EvictionPolicy,
@@ -180,6 +181,7 @@ function asPlugin(value: unknown, named: string): EvictionPlugin | IndexPlugin |
   }
   return {
     ...said,
+    ...(own.columns !== undefined && { columns: own.columns as ColumnNeeds }),
     create: (context: EvictionContext) => create.call(value, context),
     ...(own.unlimited === true && { unlimited: true as const }),
     ...(own.offline === true && { offline: true as const }),
@@ -197,8 +199,6 @@ interface Seen {
 
 /** The policy with every call watched. @throws PolicyError with file, method and request. */
 function guarded(file: string, plugin: EvictionPlugin, context: EvictionContext, seen: Seen): EvictionPolicy {
-  // It may read any column at any time.
-  context.columns.keepAll();
   seen.request = undefined;
   const when = () => (seen.request === undefined ? "" : ` at request ${seen.request}`);
   const watch = <Result>(method: string, call: () => Result): Result => {

@@ -15,6 +15,7 @@ export const belady: EvictionPlugin = {
   about: "offline optimum: evicts the entry whose next use is furthest in the future (reads the trace in advance)",
   source: "Belady 1966; Mattson et al. 1970",
   offline: true,
+  columns: ["depth"],
   create(context): EvictionPolicy {
     const { key } = context.columns;
     let future: FutureView;
@@ -23,7 +24,7 @@ export const belady: EvictionPlugin = {
     /** By content id: the next request that uses it, as of the current request. */
     let nextOfKey = new Uint32Array(0);
     let entryOfKey = new Int32Array(0);
-    const order = byScore((entry) => -nextOfKey[key[entry]], "-depth")(context);
+    const order = byScore((entry) => -nextOfKey[key[entry]], "-depth").create(context);
 
     const add = (entry: EntryId) => {
       entryOfKey[key[entry]] = entry;

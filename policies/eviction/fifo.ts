@@ -6,5 +6,5 @@ export const fifo: EvictionPlugin = {
   name: "fifo",
   about: "evicts the entry that was inserted first, regardless of hits",
   source: "SGLang (fifo), vLLM PrefixPool's cap (PR 1669)",
-  create: byScore("createdAt", "releaseOrder"),
+  ...byScore("createdAt", "releaseOrder"),
 };

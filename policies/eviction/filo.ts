@@ -6,5 +6,5 @@ export const filo: EvictionPlugin = {
   name: "filo",
   about: "evicts the entry that was inserted last, regardless of hits",
   source: "SGLang (filo)",
-  create: byScore("-createdAt", "releaseOrder"),
+  ...byScore("-createdAt", "releaseOrder"),
 };

@@ -6,5 +6,5 @@ export const lfu: EvictionPlugin = {
   name: "lfu",
   about: "evicts the entry with the fewest hits, of equals the least recently used",
   source: "SGLang (lfu)",
-  create: byScore("accessCount", "lastAccess"),
+  ...byScore("accessCount", "lastAccess"),
 };

@@ -7,5 +7,5 @@ export const lruDeepest: EvictionPlugin = {
   about: "evicts the least recently used entry, of equals the deepest",
   source: "vLLM v0",
   likeLru: true,
-  create: byScore("lastAccess", "-depth"),
+  ...byScore("lastAccess", "-depth"),
 };

@@ -6,5 +6,5 @@ export const lru: EvictionPlugin = {
   name: "lru",
   about: "evicts the least recently used entry",
   source: "vLLM, SGLang, TGI, LightLLM",
-  create: byScore("lastAccess"),
+  ...byScore("lastAccess"),
 };

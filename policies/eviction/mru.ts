@@ -6,5 +6,5 @@ export const mru: EvictionPlugin = {
   name: "mru",
   about: "evicts the most recently used entry",
   source: "SGLang (mru)",
-  create: byScore("-lastAccess"),
+  ...byScore("-lastAccess"),
 };

@@ -38,5 +38,6 @@ export const priority: EvictionPlugin = {
   about: "evicts the lowest priority, of equals the least recently used; an entry's priority is 0 after its retention",
   source: "SGLang (priority)",
   likeLru: true,
+  columns: ["lastAccess"],
   create: (context) => new Priority(context),
 };

@@ -40,5 +40,6 @@ export const retention: EvictionPlugin = {
   about: "evicts the lowest of 101 levels, in release order; an entry moves to level 35 after its retention",
   source: "TensorRT-LLM",
   likeLru: true,
+  columns: ["lastAccess"],
   create: (context) => new Retention(context),
 };

@@ -9,7 +9,7 @@ export const slruWith = (threshold: number): EvictionPlugin => ({
   name: "slru",
   about: `evicts entries with fewer than ${threshold} hits first, each segment least recently used first`,
   source: "SGLang (slru)",
-  create: byScore((entry, { accessCount }) => (accessCount[entry] >= threshold ? 1 : 0), "lastAccess"),
+  ...byScore((entry, { accessCount }) => (accessCount[entry] >= threshold ? 1 : 0), "lastAccess"),
 });
 
 export const slru: EvictionPlugin = slruWith(2);

@@ -170,7 +170,7 @@ test("a policy that reads a clock in every other way is told of each", async () 
     join(folder, "mine.ts"),
     `import { randomBytes } from "node:crypto";\nimport { byScore } from "kvlab";
      const begun = Date.now();
-     export default { name: "mine", create(c: any) { ${reads.join("; ")}; new Date(begun); return byScore("lastAccess")(c); } };`,
+     export default { name: "mine", columns: ["lastAccess"], create(c: any) { ${reads.join("; ")}; new Date(begun); return byScore("lastAccess").create(c); } };`,
   );
   const { stdout, code } = await kvlab(folder, ["check", "./mine.ts", "--runs", "1", "--json"]);
   expect(code).toBe(1);

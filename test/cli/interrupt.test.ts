@@ -47,10 +47,7 @@ describe("a signal ends the program with 130, one line, and nothing left behind"
 
   test.each(["lru", "./mine.ts"])("while a run of %s is being saved", async (eviction) => {
     const folder = newFolder();
-    writeFileSync(
-      join(folder, "mine.ts"),
-      `import { byScore } from "kvlab"; export default { create: byScore("depth") };`,
-    );
+    writeFileSync(join(folder, "mine.ts"), `import { byScore } from "kvlab"; export default { ...byScore("depth") };`);
     const child = start(folder, ["replay", "--events", "--eviction", eviction]);
     const end = ended(child);
     const runs = join(folder, "runs");

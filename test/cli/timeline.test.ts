@@ -70,10 +70,7 @@ describe("a timeline", () => {
     const folder = newFolder();
     writeFileSync(join(folder, "old.json"), "old");
     symlinkSync("old.json", join(folder, "link.json"));
-    writeFileSync(
-      join(folder, "mine.ts"),
-      `import { byScore } from "kvlab"; export default { create: byScore("depth") };`,
-    );
+    writeFileSync(join(folder, "mine.ts"), `import { byScore } from "kvlab"; export default { ...byScore("depth") };`);
     const words = "replay --target sim --limit 50 --no-save --timeline link.json --json";
     await json(folder, words.split(" "));
     const text = readFileSync(join(folder, "old.json"), "utf8");
@@ -85,10 +82,7 @@ describe("a timeline", () => {
 
   test.each(["lru", "./mine.ts"])("is not left half behind by a signal, with %s", async (eviction) => {
     const folder = newFolder();
-    writeFileSync(
-      join(folder, "mine.ts"),
-      `import { byScore } from "kvlab"; export default { create: byScore("depth") };`,
-    );
+    writeFileSync(join(folder, "mine.ts"), `import { byScore } from "kvlab"; export default { ...byScore("depth") };`);
     // Audited after every step, it would take minutes.
     const slow = "--audit --speed 100 --preset sglang --blocks 20000".split(" ");
     const child = start(folder, ["replay", "--target", "sim", "--timeline", "t.json", "--eviction", eviction, ...slow]);

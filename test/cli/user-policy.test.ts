@@ -36,11 +36,11 @@ describe("a policy of one's own", () => {
     const from = `import { byScore, type EvictionPlugin } from "kvlab";\n`;
     const folder = folderWith({
       "plain.ts": `${from}export default ${lru};`,
-      "named.ts": `${from}const why: string = "same";\nexport const own: EvictionPlugin = { name: "x", about: why, source: "", create: ${lru} };`,
+      "named.ts": `${from}const why: string = "same";\nexport const own: EvictionPlugin = { name: "x", about: why, source: "", ...${lru} };`,
       "old/package.json": `{ "type": "commonjs" }`,
-      "old/own.ts": `${from}import { score } from "./score.ts";\nexport default { name: "old", create: byScore(...score) };`,
+      "old/own.ts": `${from}import { score } from "./score.ts";\nexport default { name: "old", ...byScore(...score) };`,
       "old/score.ts": `export const score = ["lastAccess", "releaseOrder"] as const;`,
-      "script.mjs": `import { byScore } from "kvlab";\nexport default { name: "script", create: ${lru} };`,
+      "script.mjs": `import { byScore } from "kvlab";\nexport default { name: "script", ...${lru} };`,
     });
     const ours = await hits(folder, "lru");
     for (const file of ["plain.ts", "./named.ts", "old/own.ts", "./script.mjs"])
@@ -50,7 +50,7 @@ describe("a policy of one's own", () => {
   test("stands beside others in a comparison, also one that reads the future", async () => {
     const folder = folderWith({
       "a.ts": `import { byScore } from "kvlab";\nexport default byScore("depth");`,
-      "b.ts": `import { byScore } from "kvlab";\nexport default { name: "b", create: (c: any) => ({ ...methods(byScore("-depth")(c)), prepare() {} }) };
+      "b.ts": `import { byScore } from "kvlab";\nexport default { name: "b", columns: ["depth"], create: (c: any) => ({ ...methods(byScore("-depth").create(c)), prepare() {} }) };
         const methods = (p: any) => ({ add: p.add.bind(p), remove: p.remove.bind(p), victim: p.victim.bind(p) });`,
     });
     const { stdout, code } = await kvlab(folder, ["compare", "--limit", "300", "--eviction", "lru,./a.ts,./b.ts"]);
@@ -62,12 +62,13 @@ describe("a policy of one's own", () => {
 });
 
 describe("what it does besides", () => {
-  const about = (body: string) => `import { byScore } from "kvlab";\nexport default { create(c: any) { ${body} } };`;
+  const about = (body: string) =>
+    `import { byScore } from "kvlab";\nexport default { columns: ["lastAccess", "createdAt"], create(c: any) { ${body} } };`;
 
   test("is not mixed with our output, and may leave a timer", async () => {
     const folder = folderWith({
       "mine.ts": about(
-        `console.log("loaded"); process.stdout.write("made\\n"); setInterval(() => {}, 1000); return byScore("lastAccess")(c);`,
+        `console.log("loaded"); process.stdout.write("made\\n"); setInterval(() => {}, 1000); return byScore("lastAccess").create(c);`,
       ),
     });
     const { code, stdout, stderr } = await kvlab(folder, ["replay", "--eviction", "./mine.ts", ...short, "--json"]);
@@ -76,11 +77,15 @@ describe("what it does besides", () => {
     expect(JSON.parse(stdout).schema).toBe("run/1");
   });
 
-  test("may read any column at any time", async () => {
+  test("reads the columns that it declares at any time, and is refused any other one", async () => {
     const folder = folderWith({
-      "mine.ts": about(`return byScore((e: number) => -c.columns.createdAt[e] - c.columns.recomputeCost[e])(c);`),
+      "mine.ts": about(`return byScore((e: number) => -c.columns.createdAt[e]).create(c);`),
+      "other.ts": about(`return byScore((e: number) => -c.columns.recomputeCost[e]).create(c);`),
     });
     expect(await hits(folder, "./mine.ts")).toBeGreaterThan(0);
+    expect(await refusal(folder, ["replay", "--eviction", "./other.ts", ...short])).toMatch(
+      /^\.\/other\.ts: add\(\) threw at request \d+: eviction policy "other" reads columns\.recomputeCost, which it does not declare: add columns: \["recomputeCost"\] to the plug-in$/,
+    );
   });
 });
 

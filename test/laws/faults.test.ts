@@ -214,7 +214,7 @@ test("longest-match detects colliding hashes under collision=trust", () => {
 });
 
 test("law 4: a policy that requests Math.random is caught", () => {
-  const eviction: EvictionPlugin = { ...lru, create: byScore(() => Math.random()) };
+  const eviction: EvictionPlugin = { ...lru, ...byScore(() => Math.random()) };
   expect(found(determinism, eviction)).toMatch(/^a second replay of the same requests differs: /);
   expect(found(determinism, lru)).toBe("");
 });
@@ -229,13 +229,13 @@ test("below-optimum detects a policy that has more hits than the optimum", () =>
 test("LRU beats an optimum that evicts the nearest next use instead of the furthest", async () => {
   const trace = await goldenTrace();
   const blocks = goldenCapacities(trace)[2];
-  const mru = { ...evictionRegistry.get("belady"), create: byScore("-lastAccess", "releaseOrder") };
+  const mru = { ...evictionRegistry.get("belady"), ...byScore("-lastAccess", "releaseOrder") };
   const { hitBlocks } = replayed(trace, { eviction: mru, blocks }).report;
   expect(replayed(trace, { policy: "lru", blocks }).report.hitBlocks).toBeGreaterThan(hitBlocks);
 });
 
 test("MRU satisfies every law of a policy, and golden counts distinguish it from LRU", async () => {
-  const mru: EvictionPlugin = { ...lru, create: byScore("-lastAccess", "releaseOrder") };
+  const mru: EvictionPlugin = { ...lru, ...byScore("-lastAccess", "releaseOrder") };
   expect(violationsOf(planted({ eviction: mru }))).toBe("");
   const trace = await goldenTrace();
   const hits = goldenCapacities(trace).map((blocks) => replayed(trace, { eviction: mru, blocks }).report.hitBlocks);
@@ -265,7 +265,7 @@ test("batch-methods detects batch methods that are not equivalent to add and rem
   const byNothing: EvictionPlugin = {
     ...lru,
     create: (context) => {
-      const inner = byScore(() => 0)(context);
+      const inner = byScore(() => 0).create(context);
       return changed(inner, {
         addMany: (entries, count) => {
           for (let i = count - 1; i >= 0; i--) inner.add(entries[i]);

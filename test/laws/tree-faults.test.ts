@@ -203,7 +203,7 @@ describe("the laws detect a block trie in which", () => {
 });
 
 test.each(["block-trie", "radix-tree"])("golden counts distinguish MRU from LRU in a %s", async (index) => {
-  const mru = { ...evictionRegistry.get("lru"), create: byScore("-lastAccess", "releaseOrder") };
+  const mru = { ...evictionRegistry.get("lru"), ...byScore("-lastAccess", "releaseOrder") };
   const trace = await goldenTrace();
   const hits = goldenCapacities(trace).map(
     (blocks) => replayed(trace, { index, eviction: mru, blocks }).report.hitBlocks,

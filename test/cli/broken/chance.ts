@@ -5,7 +5,7 @@ const chance: EvictionPlugin = {
   name: "chance",
   about: "",
   source: "",
-  create: byScore(() => Math.random()),
+  ...byScore(() => Math.random()),
 };
 
 export default chance;

@@ -8,8 +8,9 @@ const lastRun: EvictionPlugin = {
   name: "last-run",
   about: "",
   source: "",
+  columns: ["releaseOrder"],
   create(context) {
-    const order = byScore((entry) => uses.get(entry) ?? 0, "releaseOrder")(context);
+    const order = byScore((entry) => uses.get(entry) ?? 0, "releaseOrder").create(context);
     return {
       add(entry) {
         uses.set(entry, (uses.get(entry) ?? 0) + 1);

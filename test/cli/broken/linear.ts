@@ -5,6 +5,7 @@ const linear: EvictionPlugin = {
   name: "linear",
   about: "",
   source: "",
+  columns: ["lastAccess", "depth"],
   create({ columns }) {
     const { lastAccess, depth } = columns;
     const entries = new Set<EntryId>();

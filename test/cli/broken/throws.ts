@@ -5,8 +5,9 @@ const throws: EvictionPlugin = {
   name: "throws",
   about: "",
   source: "",
+  columns: ["lastAccess"],
   create(context) {
-    const order = byScore("lastAccess")(context);
+    const order = byScore("lastAccess").create(context);
     return {
       add: (entry) => order.add(entry),
       remove: (entry, why) => order.remove(entry, why),

@@ -7,7 +7,7 @@ const wallClock: EvictionPlugin = {
   source: "",
   create(context) {
     const usedAt = new Float64Array(context.columns.key.length);
-    const order = byScore((entry) => usedAt[entry])(context);
+    const order = byScore((entry) => usedAt[entry]).create(context);
     return {
       add(entry) {
         usedAt[entry] = Date.now();

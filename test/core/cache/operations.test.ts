@@ -66,7 +66,7 @@ describe("reset", () => {
       live.run("ab");
       live.run("cd");
       expect(reset(live.cache, live.now)).toBe(true);
-      expect(live.cache).toMatchObject({ freeBlocks: 8, availableBlocks: 8, heldBlocks: 0 });
+      expect(live.cache).toMatchObject({ freeBlocks: 8, availableBlocks: 8, referencedBlocks: 0 });
       expect(["ab", "cd"].map((prompt) => live.hits(prompt))).toEqual([0, 0]);
       expect([...live.cache.freeList()]).toEqual(order);
       live.audit();

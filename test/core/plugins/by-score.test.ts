@@ -62,8 +62,8 @@ class Shelf {
     this.#order = order;
     this.#forward = forward;
     this.#columns = new EntryColumns(entryCount, forward ? "forward" : "reverse");
-    for (const name of columnNames) void this.#columns[name];
-    this.#policy = byScore(...order)({
+    this.#columns.keepAll();
+    this.#policy = byScore(...order).create({
       columns: this.#columns,
       random: seededRandom(1),
       capacityBlocks: entryCount,

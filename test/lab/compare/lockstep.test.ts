@@ -66,7 +66,7 @@ const leastContent: EvictionPlugin = {
   name: "least-content",
   about: "",
   source: "test",
-  create: byScore((entry, { key }) => Math.imul(key[entry], 0x9e3779b1) >>> 0),
+  ...byScore((entry, { key }) => Math.imul(key[entry], 0x9e3779b1) >>> 0),
 };
 
 /** Hands out the last block first. */
