@@ -336,7 +336,7 @@ class ScenarioRun implements Scheduler {
   /** Whether the planned step writes into the block. */
   #isWritten(block: number): boolean {
     const { blockTokens } = this.#model;
-    return this.#replica.running.some(({ table, computedTokens, stepTokens, copiedAt }) => {
+    return this.#replica.running.some(({ table, computedTokens, stepTokens, blocks: { copiedAt } }) => {
       if (copiedAt >= 0 && table[copiedAt] === block) return true;
       const end = Math.ceil((computedTokens + stepTokens) / blockTokens);
       return stepTokens > 0 && table.subarray(Math.floor(computedTokens / blockTokens), end).includes(block);

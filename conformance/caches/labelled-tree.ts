@@ -161,7 +161,7 @@ export class LabelledTree {
   /** Pages of the longest stored beginning. */
   #stored(tokens: readonly number[], namespace: unknown): BlockId[] {
     const sequence = this.#arrive(tokens, namespace);
-    sequence.reserve(sequence.request.promptBlocks);
+    sequence.blocks.reserve(sequence.request.promptBlocks);
     return [...sequence.table.subarray(0, this.#cache.lookup.match(sequence))];
   }
 

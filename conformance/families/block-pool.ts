@@ -121,9 +121,7 @@ class Pool implements Instance {
     const answer = answerAfter(this.#ops, this.#done, "req", id, ["lookup"]);
     const sequence = this.#driven.arrive({ prompt: tokens(prompt), answer, namespace: salt });
     if (isOn(skips, "skip_lookup")) sequence.maxHitBlocks = 0;
-    const { lookup } = this.#cache;
-    lookup.look(sequence, 0);
-    const { hitBlocks: hits, hitTokens } = lookup;
+    const { hitBlocks: hits, hitTokens } = this.#cache.lookup.look(sequence, 0);
     // Who runs only asks again.
     if (!this.#askers.get(id)?.runs) this.#askers.set(id, { sequence, hits, runs: false });
     return { hit_blocks: [...sequence.table.subarray(0, hits)], hit_tokens: hitTokens };
@@ -146,11 +144,10 @@ class Pool implements Instance {
   /** With what its lookup found, and with room for tokens that are not known yet. All of it, or nothing changes. */
   #admit(asker: Asker, total: number): boolean {
     const { sequence, hits } = asker;
-    const { lookup } = this.#cache;
     sequence.maxHitBlocks = hits + this.#cache.rules["drop-blocks"];
-    lookup.look(sequence, total - hits * this.#driven.blockTokens);
-    if (lookup.hitBlocks !== hits) throw new Unsupported("blocks of a lookup are gone when they are to be used");
-    const { neededBlocks, idleBlocks, tableEnd, hitTokens } = lookup;
+    const admission = this.#cache.lookup.look(sequence, total - hits * this.#driven.blockTokens);
+    if (admission.hitBlocks !== hits) throw new Unsupported("blocks of a lookup are gone when they are to be used");
+    const { neededBlocks, idleBlocks, tableEnd, hitTokens } = admission;
     const beyond = Math.max(0, blocksOf(total, this.#driven.blockTokens) - tableEnd);
     if (neededBlocks + beyond > this.#cache.availableBlocks - idleBlocks) return false;
     if (!this.#cache.admit(sequence, total - hitTokens, this.#driven.now)) return false;

@@ -119,7 +119,7 @@ class Trie implements Instance {
       cursor: (expected: unknown) =>
         byRequest(expected, (id) => {
           const { sequence } = known(this.#sequences, id, "req");
-          return sequence.publishedBlocks * this.#driven.blockTokens;
+          return sequence.blocks.published * this.#driven.blockTokens;
         }),
       same_first_block: (expected: unknown) => this.#sameFirst(expected, blocks),
     };

@@ -85,8 +85,8 @@ class Allocator implements Instance {
         return {};
       case "computed_prefix": {
         const sequence = this.#driven.arrive({ prompt: tokens(inputs["tokens"]) });
-        this.#cache.lookup.look(sequence, 0);
-        return { blocks: [...sequence.table.subarray(0, this.#cache.lookup.hitBlocks)] };
+        const { hitBlocks } = this.#cache.lookup.look(sequence, 0);
+        return { blocks: [...sequence.table.subarray(0, hitBlocks)] };
       }
       case "free_chain":
         this.#free(known(this.#chains, inputs["id"], "id"));

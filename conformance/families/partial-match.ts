@@ -80,11 +80,9 @@ class Children implements Instance {
   #partial(copies: boolean, prompt: readonly number[]): Found {
     const driven = copies ? this.#copying : this.#leaving;
     const sequence = driven.arrive({ prompt });
-    const { lookup } = driven.cache;
-    lookup.look(sequence, 0);
-    const { hitBlocks, partTokens, part } = lookup;
+    const { hitBlocks, hitTokens, partTokens, part } = driven.cache.lookup.look(sequence, 0);
     const found = hitBlocks > 0 ? sequence.table[0] : partTokens > 0 ? part : undefined;
     const child = [...this.#children.values()].find(({ block }) => block === found);
-    return { block: child?.id ?? null, matched: lookup.hitTokens };
+    return { block: child?.id ?? null, matched: hitTokens };
   }
 }

@@ -16,10 +16,10 @@ export function audit(cache: KvCache, holders: Iterable<Sequence>): void {
   const total = pool.blockCount;
   const holderCount = new Uint32Array(total);
   const placeOf = new Int32Array(total);
-  for (const { table, blockCount, adoptedEnd, request } of [...holders, ...cache.pins]) {
+  for (const { blocks, request } of [...holders, ...cache.pins]) {
     const own = new Set<number>();
-    for (let i = 0; i < Math.max(blockCount, adoptedEnd); i++) {
-      const block = table[i];
+    for (let i = 0; i < blocks.end; i++) {
+      const block = blocks.blocks[i];
       if (block < 0) continue;
       assert(!own.has(block), () => `request ${request.id} holds block ${block} twice`);
       own.add(block);

@@ -5,7 +5,7 @@ import { own, reference, release } from "./block-loops.ts";
 import type { CacheEntries } from "./cache-entries.ts";
 import type { Counters } from "./counters.ts";
 import { type BlockPool, BlockState, blockWord } from "./pool.ts";
-import { hole, type Sequence } from "./request.ts";
+import type { Sequence } from "./request.ts";
 
 // Module constants, because a property of an imported object costs a load in the innermost loops.
 const { free, reserved, computing, published, idle } = BlockState;
@@ -64,7 +64,7 @@ export class BlockRefs {
   }
 
   /** Holds the first `hits` blocks of the table, and those of `[past, to)` that are there, which are not hits. */
-  referenceFound({ table }: Sequence, hits: number, past: number, to: number): void {
+  referenceFound(table: Int32Array, hits: number, past: number, to: number): void {
     const { words } = this.pool;
     const list = this.#listOf(Math.max(hits, to));
     let count = reference(table, 0, hits, words, list, 0);
@@ -123,7 +123,7 @@ export class BlockRefs {
 
   /** The block that was to begin with a copy is not the sequence's any more. */
   withdrawCopy(sequence: Sequence, target: BlockId): void {
-    sequence.copiedAt = hole;
+    sequence.blocks.endCopy();
     const at = this.copies.findLastIndex((copy) => copy.target === target);
     if (at >= 0) this.copies.splice(at, 1);
   }
@@ -142,16 +142,15 @@ export class BlockRefs {
    * Lets every block of the sequence go, in the order of the rule `free-order`: what others hold stays, what is cached
    * becomes idle, the rest is free.
    */
-  release(sequence: Sequence): void {
-    const { table } = sequence;
-    const count = Math.max(sequence.blockCount, sequence.adoptedEnd);
+  release({ blocks }: Sequence): void {
+    const { blocks: table, end: count } = blocks;
     const { words } = this.pool;
     const list = this.#listOf(count);
     const released = release(table, count, this.#forward, words, list);
     if (released < count) this.#freePrivate(table, count, released);
     if (released > 0) this.#index.released(list, released);
     if (this.#log) this.#logReleases(list, released, this.#log);
-    sequence.releaseAll();
+    blocks.release();
   }
 
   /** Blocks of the table that are free now, deepest first; the list's first `kept` places are in use. */

@@ -3,14 +3,14 @@ import type { EventLog } from "../log/event-log.ts";
 import type { Allocator, BlockId, EvictionPolicy, Fragmentation, PrefixIndex, RequestView } from "../plugins/index.ts";
 import type { Rules } from "../plugins/rules.ts";
 import type { Nanos } from "../trace/trace.ts";
-import type { BlockCopy } from "./block-refs.ts";
-import { BlockRefs, ownWord } from "./block-refs.ts";
+import { type BlockCopy, BlockRefs, ownWord } from "./block-refs.ts";
+import { hole } from "./block-table.ts";
 import type { CacheEntries } from "./cache-entries.ts";
 import { Counters } from "./counters.ts";
-import { Lookup } from "./lookup.ts";
+import { type Admission, Lookup } from "./lookup.ts";
 import { type BlockPool, BlockState } from "./pool.ts";
 import { Publication } from "./publication.ts";
-import { hole, type Sequence } from "./request.ts";
+import type { Sequence } from "./request.ts";
 
 const { reserved, computing, published } = BlockState;
 
@@ -31,7 +31,7 @@ const operatorRequest: RequestView = {
   promptBlocks: 0,
 };
 
-/** The parts that a cache is put together from; `core/replica/compose.ts` does it. */
+/** The parts of a cache; `createCache` in core/replica/compose.ts puts them together. */
 export interface CacheParts {
   readonly blockTokens: number;
   /** undefined = unlimited: the pool grows. */
@@ -147,43 +147,41 @@ export class KvCache {
    * `spareBlocks` besides; if not, nothing has changed.
    */
   admit(sequence: Sequence, tokens: number, now: Nanos, spareBlocks = 0): boolean {
-    const found = this.lookup;
-    const { refs: holdings } = this;
-    found.look(sequence, tokens);
-    const { neededBlocks: needed, tableEnd: target, hitBlocks } = found;
-    if (needed > this.availableBlocks - found.idleBlocks - spareBlocks) return false;
+    const { lookup, refs } = this;
+    const found = lookup.look(sequence, tokens);
+    const { hitBlocks, hitTokens, neededBlocks } = found;
+    if (neededBlocks > this.availableBlocks - found.idleBlocks - spareBlocks) return false;
     this.begin(sequence, now);
     this.#policy.begin?.(sequence.request, now);
-    found.count(sequence, this.#countersOf(sequence));
-    if (this.log) found.log(sequence, this.log, now);
-    this.#holdFound(sequence, hitBlocks);
-    holdings.reserve(needed);
+    lookup.count(sequence, this.#countersOf(sequence));
+    if (this.log) lookup.log(sequence, this.log, now);
+    this.#referenceFound(sequence, found);
+    refs.reserve(neededBlocks);
     if (found.copyLast) this.#copyLast(sequence, hitBlocks - 1);
-    if (found.copyLater) sequence.copyAt = hitBlocks - 1;
-    const stepEnd = Math.min(sequence.knownTokens, found.hitTokens + tokens);
-    sequence.computingEnd = sequence.blocksUpTo(stepEnd);
-    sequence.blockCount = hitBlocks;
+    const { blocks } = sequence;
+    if (found.copyLater) blocks.copyOnWrite(hitBlocks - 1);
+    const stepEnd = Math.min(sequence.knownTokens, hitTokens + tokens);
+    blocks.computing(sequence.blocksUpTo(stepEnd));
     if (found.stealsPart) this.#steal(sequence, found.part);
     const whole = stepEnd === sequence.request.inputTokens && !found.stealsPart;
     const source = found.partTokens > 0 && !found.stealsPart ? found.part : hole;
-    if (target > sequence.blockCount) this.#allocateUpTo(sequence, target, whole, source);
-    sequence.cachedBlocks = sequence.publishedBlocks = hitBlocks;
-    sequence.cachedTokens = sequence.computedTokens = found.hitTokens;
-    if (this.#recomputeLast && found.hitTokens === sequence.knownTokens) sequence.computedTokens--;
+    if (found.tableEnd > blocks.count) this.#allocateUpTo(sequence, found.tableEnd, whole, source);
+    sequence.cachedTokens = sequence.computedTokens = hitTokens;
+    if (this.#recomputeLast && hitTokens === sequence.knownTokens) sequence.computedTokens--;
     return true;
   }
 
   /** More blocks for a running sequence, so that `tokens` in all fit. False, and nothing has changed, if they do not. */
   extend(sequence: Sequence, tokens: number, now: Nanos): boolean {
     const target = Math.max(sequence.blockCount, sequence.blocksUpTo(tokens));
-    const { table, blockCount, copyAt } = sequence;
+    const { blocks: table, count: blockCount, adoptedEnd, copyAt } = sequence.blocks;
     const writes = copyAt !== hole && tokens > sequence.computedTokens;
     if (target === blockCount && !writes) return true;
     const copies = writes && this.pool.refCountOf(table[copyAt]) > 1;
     let needed = target - blockCount + (copies ? 1 : 0);
-    for (let i = blockCount; i < Math.min(target, sequence.adoptedEnd); i++) if (table[i] >= 0) needed--;
+    for (let i = blockCount; i < Math.min(target, adoptedEnd); i++) if (table[i] >= 0) needed--;
     if (needed > this.availableBlocks) return false;
-    if (writes) sequence.copyAt = hole;
+    if (writes) sequence.blocks.copyOnWrite(hole);
     if (needed === 0 && target === blockCount) return true;
     this.begin(sequence, now);
     this.refs.reserve(needed);
@@ -201,11 +199,11 @@ export class KvCache {
     const last = sequence.blocksUpTo(end);
     assert(last <= sequence.blockCount, "a step computes tokens that have no block");
     const { pool } = this;
-    for (let i = sequence.computingEnd; i < last; i++) {
+    for (let i = sequence.blocks.computingEnd; i < last; i++) {
       const block = sequence.table[i];
       if (pool.stateOf(block) === reserved) pool.move(block, reserved, computing);
     }
-    sequence.computingEnd = last;
+    sequence.blocks.computing(last);
     if (this.#publishAtAllocation) this.#publish(sequence, this.#publication.blocksAt(sequence, end), now);
   }
 
@@ -215,7 +213,7 @@ export class KvCache {
     sequence.computedTokens += sequence.stepTokens;
     sequence.stepTokens = 0;
     sequence.inStep = false;
-    sequence.copiedAt = hole;
+    sequence.blocks.endCopy();
     const { history } = this.lookup;
     if (this.#publishAtAllocation && history === undefined) return;
     const { publish } = this.rules;
@@ -247,12 +245,13 @@ export class KvCache {
    */
   cancelled(sequence: Sequence, now: Nanos): void {
     this.begin(sequence, now);
-    const { table, publishedBlocks } = sequence;
+    const { blocks } = sequence;
     const computed = sequence.computedBlocks;
-    for (let i = publishedBlocks - 1; i >= computed; i--) {
-      if (!sequence.sharesAt(i) && this.pool.stateOf(table[i]) === published) this.index.forget(table[i]);
+    for (let i = blocks.published - 1; i >= computed; i--) {
+      const block = blocks.blocks[i];
+      if (!blocks.isShared(i) && this.pool.stateOf(block) === published) this.index.forget(block);
     }
-    sequence.publishedBlocks = Math.min(publishedBlocks, computed);
+    blocks.unpublish(computed);
     this.lookup.history?.forgotten(
       sequence.request,
       computed,
@@ -264,10 +263,11 @@ export class KvCache {
 
   /** Whether `sequence` counts on blocks of `other`'s, found or given in exchange, that the step under way was to compute. */
   dependsOn(sequence: Sequence, other: Sequence): boolean {
-    const end = Math.min(other.blockCount, Math.max(sequence.blockCount, sequence.adoptedEnd));
+    const [mine, theirs] = [sequence.blocks, other.blocks];
+    const end = Math.min(theirs.count, mine.end);
     for (let i = other.computedBlocks; i < end; i++) {
-      const isOthers = sequence.table[i] === other.table[i] && !other.sharesAt(i);
-      if (isOthers && (i < sequence.cachedBlocks || sequence.sharesAt(i))) return true;
+      const isOthers = mine.blocks[i] === theirs.blocks[i] && !theirs.isShared(i);
+      if (isOthers && (i < mine.cached || mine.isShared(i))) return true;
     }
     return false;
   }
@@ -278,7 +278,8 @@ export class KvCache {
     if (this.rules.publish === "finish") this.#publish(sequence, this.#publication.blocksDone(sequence), now);
     this.log?.preempt(now, sequence.request.id);
     this.#release(sequence, now);
-    sequence.computedTokens = sequence.cachedTokens = sequence.cachedBlocks = sequence.publishedBlocks = 0;
+    sequence.blocks.clear();
+    sequence.computedTokens = sequence.cachedTokens = 0;
     sequence.preemptions++;
     this.#countersOf(sequence).preemptions++;
   }
@@ -314,16 +315,14 @@ export class KvCache {
     return request.id < this.countFrom ? this.#uncounted : this.counters;
   }
 
-  /** The lookup's blocks are this sequence's too from now on. */
-  #holdFound(sequence: Sequence, hitBlocks: number): void {
-    const { table } = sequence;
-    const { adoptedEnd } = this.lookup;
-    sequence.adoptedEnd = adoptedEnd;
-    const hits = this.lookup.copyLast ? hitBlocks - 1 : hitBlocks;
+  /** The sequence references the blocks that its lookup found. */
+  #referenceFound({ blocks }: Sequence, { hitBlocks, adoptedEnd, copyLast }: Admission): void {
+    const table = blocks.blocks;
+    const hits = copyLast ? hitBlocks - 1 : hitBlocks;
     if (hitBlocks > 0) this.index.cut?.(table, hitBlocks);
     if (hits !== hitBlocks && hits > 0) this.index.cut?.(table, hits);
-    this.refs.referenceFound(sequence, hits, hitBlocks, adoptedEnd);
-    for (let i = hitBlocks; i < adoptedEnd; i++) if (table[i] >= 0) sequence.shareAt(i);
+    this.refs.referenceFound(table, hits, hitBlocks, adoptedEnd);
+    blocks.admit(hitBlocks, adoptedEnd);
     if (hitBlocks > 0) this.index.matched(table, hitBlocks);
   }
 
@@ -332,32 +331,34 @@ export class KvCache {
    * is to begin with what is in `source`, which may be gone by now, but not before the step's copies are made.
    */
   #allocateUpTo(sequence: Sequence, to: number, wholePrompt: boolean, source = hole): void {
-    sequence.reserve(to);
-    const { table, request, adoptedEnd, blockCount: from } = sequence;
-    const { refs: holdings } = this;
+    const { request, blocks } = sequence;
+    blocks.reserve(to);
+    const { blocks: table, adoptedEnd, count: from, computingEnd } = blocks;
+    const { refs } = this;
     if (adoptedEnd <= from) {
-      const computingTo = Math.max(from, Math.min(to, sequence.computingEnd));
+      const computingTo = Math.max(from, Math.min(to, computingEnd));
       // A prompt that one step computes whole and that is published as it is allocated takes the shorter way.
       const whole = wholePrompt && this.#publishAtAllocation && to === request.promptBlocks;
-      if (whole) sequence.presumedTo = to;
-      holdings.own(table, from, to, whole ? ownWord.published : ownWord.computing, computingTo);
+      if (whole) blocks.presume(to);
+      refs.own(table, from, to, whole ? ownWord.published : ownWord.computing, computingTo);
     } else {
       for (let i = from; i < to; i++) {
         const vacant = i >= adoptedEnd || table[i] < 0;
-        if (vacant) holdings.own(table, i, i + 1, i < sequence.computingEnd ? ownWord.computing : ownWord.reserved);
+        if (vacant) refs.own(table, i, i + 1, i < computingEnd ? ownWord.computing : ownWord.reserved);
       }
     }
     if (source !== hole) {
-      sequence.copiedAt = from;
-      holdings.copy(sequence, source, from);
+      blocks.beginCopy(from);
+      refs.copy(sequence, source, from);
     }
     if (this.log) this.#logAllocations(sequence, source === hole ? from : from + 1, to, this.log);
     this.lookup.history?.computing(request, from, Math.max(from, Math.min(to, request.knownBlocks)));
-    sequence.blockCount = to;
+    blocks.allocated(to);
   }
 
   #logAllocations(sequence: Sequence, from: number, to: number, log: EventLog): void {
-    const { table, request, adoptedEnd } = sequence;
+    const { request } = sequence;
+    const { blocks: table, adoptedEnd } = sequence.blocks;
     for (let i = from; i < to; i++) {
       const adopted = i < adoptedEnd && this.pool.stateOf(table[i]) === published;
       if (!adopted) log.allocate(this.entries.now, request.id, table[i], i);
@@ -373,8 +374,7 @@ export class KvCache {
 
   /** A cached block that nobody uses or extends becomes the request's own next block. */
   #steal(sequence: Sequence, block: BlockId): void {
-    const at = sequence.blockCount++;
-    sequence.table[at] = block;
+    const at = sequence.blocks.append(block);
     this.log?.adopt(this.entries.now, sequence.request.id, block, -1, at);
     this.refs.reference(block);
     this.index.forget(block);
@@ -382,7 +382,7 @@ export class KvCache {
   }
 
   #publish(sequence: Sequence, to: number, now: Nanos): void {
-    if (to <= sequence.publishedBlocks) return;
+    if (to <= sequence.blocks.published) return;
     this.begin(sequence, now);
     this.#publication.publish(sequence, to, now);
     if (this.#limits) this.entries.keepLimits();

@@ -5,10 +5,11 @@ import type { Rules } from "../plugins/rules.ts";
 import { noTail } from "../trace/content.ts";
 import type { Nanos } from "../trace/trace.ts";
 import { countBelow, countIdle } from "./block-loops.ts";
+import { hole } from "./block-table.ts";
 import { ContentHistory, MissedBlocks } from "./content-history.ts";
 import type { Counters } from "./counters.ts";
 import { type BlockPool, BlockState, blockWord } from "./pool.ts";
-import { hole, type Request, type Sequence } from "./request.ts";
+import type { Request, Sequence } from "./request.ts";
 
 const idleWord = blockWord(BlockState.idle, 0);
 
@@ -33,30 +34,39 @@ interface LookupParts {
   readonly log: EventLog | undefined;
 }
 
-/**
- * What admitting a request would find and need, by index and reuse rules: the half of an admission that only reads. The
- * fields hold the last lookup.
- */
-export class Lookup {
+/** What admitting a request would find and need: filled by `Lookup.look`, executed by `KvCache.admit`. Reused. */
+export class Admission {
+  /** Hits, in blocks; they are in the sequence's block table. */
   hitBlocks = 0;
+  /** Hits, in tokens: those of the hit blocks, and `partTokens`. */
   hitTokens = 0;
   /** Length of the block table after admission. */
   tableEnd = 0;
-  /** Blocks that are needed besides those found. */
+  /** Blocks to allocate. */
   neededBlocks = 0;
-  /** Found blocks that nobody holds: holding them makes fewer evictable. */
+  /** Found blocks that are idle: referencing them makes fewer blocks evictable. */
   idleBlocks = 0;
-  /** Resident blocks past a hole are to be held, before this place of the table; 0 if there are none. */
+  /** Blocks of the prompt that are cached, past a hole or not. */
+  residentBlocks = 0;
+  /** Cached blocks past a hole are referenced before this place of the table; 0 = none. */
   adoptedEnd = 0;
-  /** Others use the last hit block, and this step writes to it: it needs a copy. */
+  /** The last hit block is shared, and this step writes to it: it is copied now. */
   copyLast = false;
-  /** The request's answer, if there is one, will be added to the last hit block, which may need a copy then. */
+  /** The last hit block is copied when the first output token is added to it. */
   copyLater = false;
-  /** Tokens of the first block past the hits that are in block `part` ... */
+  /** Tokens of the first block past the hits that are in block `part`; 0 = none. */
   partTokens = 0;
   part: BlockId = hole;
-  /** ... which the request takes over rather than copies: nobody uses or extends it. */
+  /** The request takes `part` over instead of copying it: it is idle and has no children. */
   stealsPart = false;
+  /** Why `part` would be missed without the rule `partial`. */
+  partReason = 0;
+}
+
+/** Looks up requests, by index and reuse rules: the half of an admission that only reads. */
+export class Lookup {
+  /** Of the last `look`. */
+  readonly #admission = new Admission();
   /** Absent where the index itself remembers what it stored and all that is allocated is stored. */
   readonly history: ContentHistory | undefined;
   /** Whether the step that is being planned computes the block; the replica knows. */
@@ -79,9 +89,7 @@ export class Lookup {
   readonly #match: Match = { blocks: 0, absent: 0, evicted: 0 };
   readonly #part: PartMatch = { block: hole, tokens: 0, maxTokens: 0, isUsable: (block) => this.#isUsable(block) };
   readonly #stealOnly: boolean;
-  #partReason = 0;
   readonly #missed = new MissedBlocks();
-  #residentBlocks = 0;
   /** Why each block of the prompt was missed, only where a log wants to know. */
   readonly #reasons: number[] | undefined;
   /** Where to match for somebody who only asks. */
@@ -218,12 +226,12 @@ export class Lookup {
     return hitTokens < hits * this.#blockTokens || (this.#recomputeLast && hitTokens === sequence.knownTokens);
   }
 
-  /** Looks up a request that wants to compute at most `tokens`; writes what it found to `sequence.table`. */
-  look(sequence: Sequence, tokens: number): void {
-    const { request, table: before } = sequence;
+  /** The admission of a request that computes at most `tokens`; the blocks found are in the sequence's block table. */
+  look(sequence: Sequence, tokens: number): Admission {
+    const { request, blocks: blockTable } = sequence;
     const known = sequence.knownTokens;
     const blocks = this.#knownBlocks(sequence);
-    if (blocks > before.length) sequence.reserve(blocks);
+    blockTable.reserve(blocks);
     const stored = this.#matchIn(sequence, blocks, sequence.table);
     const matched = this.#computedOf(sequence.table, stored);
     let hits = this.#usable(matched, sequence);
@@ -241,22 +249,23 @@ export class Lookup {
     const hitTokens = this.#tokensOf(hits, sequence) + partTokens;
     const wanted = this.reservedTokens(sequence, Math.min(known, hitTokens + tokens));
     const target = Math.max(hits, sequence.blocksUpTo(wanted));
-    sequence.reserve(target);
+    blockTable.reserve(target);
+    const admission = this.#admission;
     const { table } = sequence;
     const { words } = this.#pool;
-    let unheld = countIdle(table, 0, hits, words);
+    let idle = countIdle(table, 0, hits, words);
     // Who has its logits writes nothing before its answer, but may have to have all its blocks now.
     const isLater = this.#storedLogits && !this.#worstCase && hitTokens === known;
-    this.copyLast = copies && !isLater;
-    this.copyLater = isLater && this.#writesToLast(hits, sequence);
+    admission.copyLast = copies && !isLater;
+    admission.copyLater = isLater && this.#writesToLast(hits, sequence);
     const resident = blocks - this.#match.absent;
-    this.partTokens = partTokens;
-    this.stealsPart = false;
+    admission.partTokens = partTokens;
+    admission.stealsPart = false;
     if (partTokens > 0) {
-      this.part = this.#part.block;
-      this.#partReason = hits < blocks ? this.#whyMissed(request, table, matched, hits) : Miss.shorterThanBlock;
-      this.stealsPart = this.#steal && this.#maySteal(this.part);
-      if (this.stealsPart) unheld++;
+      admission.part = this.#part.block;
+      admission.partReason = hits < blocks ? this.#whyMissed(request, table, matched, hits) : Miss.shorterThanBlock;
+      admission.stealsPart = this.#steal && this.#maySteal(admission.part);
+      if (admission.stealsPart) idle++;
     }
     if (hits < blocks) this.#classify(request, table, hits, matched, blocks);
     if (unmade) this.#missed.move(Miss.matchLimit, Miss.notYetComputed);
@@ -275,19 +284,20 @@ export class Lookup {
         if (this.#isBeingFilled(sequence, blocks - 1)) table[blocks - 1] = hole;
         const end = Math.min(target, blocks);
         adopted = end - hits - countBelow(table, hits, end, 0);
-        unheld += countIdle(table, hits, blocks, words);
+        idle += countIdle(table, hits, blocks, words);
       } else {
         table.fill(hole, hits, blocks);
       }
     }
     if (target > blocks) table.fill(hole, blocks, target);
-    this.#residentBlocks = resident;
-    this.hitBlocks = hits;
-    this.hitTokens = hitTokens;
-    this.tableEnd = target;
-    this.neededBlocks = target - hits - adopted + (this.copyLast ? 1 : 0) - (this.stealsPart ? 1 : 0);
-    this.idleBlocks = unheld;
-    this.adoptedEnd = adoptedEnd;
+    admission.residentBlocks = resident;
+    admission.hitBlocks = hits;
+    admission.hitTokens = hitTokens;
+    admission.tableEnd = target;
+    admission.neededBlocks = target - hits - adopted + (admission.copyLast ? 1 : 0) - (admission.stealsPart ? 1 : 0);
+    admission.idleBlocks = idle;
+    admission.adoptedEnd = adoptedEnd;
+    return admission;
   }
 
   /** Why the blocks from `hits` on were missed, into `#missed`. */
@@ -314,7 +324,7 @@ export class Lookup {
 
   /** The lookup just made enters the figures, once a request. */
   count(sequence: Sequence, counters: Counters): void {
-    const { hitBlocks, hitTokens } = this;
+    const { hitBlocks, hitTokens, residentBlocks, partTokens, partReason } = this.#admission;
     const blockTokens = this.#blockTokens;
     if (sequence.counted) {
       counters.rehitTokens += hitTokens;
@@ -330,7 +340,7 @@ export class Lookup {
     const fullBlocks = inputBlocks * blockTokens === inputTokens ? inputBlocks : inputBlocks - 1;
     counters.fullLookupBlocks += fullBlocks;
     counters.fullHitBlocks += Math.min(hitBlocks, fullBlocks);
-    counters.residentBlocks += this.#residentBlocks;
+    counters.residentBlocks += residentBlocks;
     if (promptBlocks > 0) counters.blockRatioSum += hitBlocks / promptBlocks;
     counters.tokenRatioSum += hitTokens / inputTokens;
     const { missTokens } = counters;
@@ -344,12 +354,12 @@ export class Lookup {
     }
     const short = inputTokens - promptBlocks * blockTokens;
     if (short > 0) missTokens[Miss.shorterThanBlock] += short;
-    if (this.partTokens > 0) missTokens[this.#partReason] -= this.partTokens;
+    if (partTokens > 0) missTokens[partReason] -= partTokens;
   }
 
   log(sequence: Sequence, log: EventLog, now: Nanos): void {
     const { request, table } = sequence;
-    const { hitBlocks, hitTokens, adoptedEnd } = this;
+    const { hitBlocks, hitTokens, adoptedEnd } = this.#admission;
     log.admit(now, request.id, hitTokens, hitBlocks);
     const blocks = this.#knownBlocks(sequence);
     for (let i = 0; i < blocks; i++) {

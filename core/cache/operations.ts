@@ -52,8 +52,8 @@ export function pin(cache: KvCache, prefix: Sequence, now: Nanos): PinResult {
   if (pinned.size + added > cache.rules["pin-blocks"]) return "over budget";
   cache.begin(prefix, now);
   cache.index.cut?.(prefix.table, blocks);
-  cache.refs.referenceFound(prefix, blocks, blocks, blocks);
-  prefix.blockCount = prefix.cachedBlocks = prefix.publishedBlocks = blocks;
+  cache.refs.referenceFound(prefix.table, blocks, blocks, blocks);
+  prefix.blocks.admit(blocks, 0);
   cache.pins.add(prefix);
   for (const block of path) pinned.set(block, (pinned.get(block) ?? 0) + 1);
   path.forEach((block, i) => {
@@ -107,7 +107,7 @@ export function deletePrefix(cache: KvCache, prefix: Sequence, now: Nanos): Dele
 function matchWhole(cache: KvCache, prefix: Sequence): number {
   const { promptBlocks } = prefix.request;
   cache.expectKeys(prefix.request.blocks.distinct);
-  prefix.reserve(promptBlocks);
+  prefix.blocks.reserve(promptBlocks);
   const found = cache.lookup.match(prefix);
   return found === promptBlocks ? found : 0;
 }

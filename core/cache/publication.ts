@@ -4,10 +4,11 @@ import type { BlockId, Insertion, PrefixIndex } from "../plugins/index.ts";
 import type { Nanos } from "../trace/trace.ts";
 import { publishOwn } from "./block-loops.ts";
 import type { BlockRefs } from "./block-refs.ts";
+import { hole } from "./block-table.ts";
 import type { CacheEntries } from "./cache-entries.ts";
 import type { Counters } from "./counters.ts";
 import { BlockState } from "./pool.ts";
-import { hole, type Sequence } from "./request.ts";
+import type { Sequence } from "./request.ts";
 
 const { computing, published } = BlockState;
 
@@ -15,7 +16,7 @@ const { computing, published } = BlockState;
 export class Publication {
   readonly #index: PrefixIndex;
   readonly #entries: CacheEntries;
-  readonly #holdings: BlockRefs;
+  readonly #refs: BlockRefs;
   readonly #counters: Counters;
   readonly #log: EventLog | undefined;
   readonly #blockTokens: number;
@@ -36,7 +37,7 @@ export class Publication {
   constructor(
     index: PrefixIndex,
     entries: CacheEntries,
-    holdings: BlockRefs,
+    refs: BlockRefs,
     counters: Counters,
     log: EventLog | undefined,
     blockTokens: number,
@@ -44,7 +45,7 @@ export class Publication {
   ) {
     this.#index = index;
     this.#entries = entries;
-    this.#holdings = holdings;
+    this.#refs = refs;
     this.#counters = counters;
     this.#log = log;
     this.#blockTokens = blockTokens;
@@ -83,8 +84,8 @@ export class Publication {
 
   /** The sequence's blocks before `to` can be found from now on, within one operation of the cache. */
   publish(sequence: Sequence, to: number, now: Nanos): void {
-    const from = sequence.publishedBlocks;
-    const { request, table } = sequence;
+    const { request, blocks, table } = sequence;
+    const from = blocks.published;
     const insertion = this.#insertion;
     insertion.keys = request.keys;
     insertion.start = request.keyStart;
@@ -97,9 +98,9 @@ export class Publication {
     insertion.lastTokens = request.lastTokens;
     if (to - from > insertion.instead.length) insertion.instead = new Int32Array(2 * (to - from));
     const asTheyAre = this.#index.insert(insertion);
-    const { pool } = this.#holdings;
-    const presumed = Math.max(from, sequence.presumedTo);
-    sequence.presumedTo = 0;
+    const { pool } = this.#refs;
+    const presumed = Math.max(from, blocks.presumedTo);
+    blocks.presume(0);
     if (asTheyAre && this.#log === undefined) {
       this.#counters.insertedBlocks += presumed - from + publishOwn(table, presumed, to, pool.words);
     } else {
@@ -107,13 +108,13 @@ export class Publication {
       const { instead } = insertion;
       for (let i = from; i < to; i++) this.#publishBlock(sequence, i, asTheyAre ? table[i] : instead[i - from], now);
     }
-    sequence.publishedBlocks = to;
+    blocks.publish(to);
   }
 
   /** The index has stored block i, or has `other` with the same content, or does not store it. */
   #publishBlock(sequence: Sequence, i: number, other: BlockId, now: Nanos): void {
     const mine = sequence.table[i];
-    const { pool } = this.#holdings;
+    const { pool } = this.#refs;
     if (other === hole) return;
     if (other !== mine) {
       this.#giveWay(sequence, i, other);
@@ -131,11 +132,10 @@ export class Publication {
   /** Equal content is stored in `other`: the sequence uses that block from now on and its own one is free. */
   #giveWay(sequence: Sequence, i: number, other: BlockId): void {
     const mine = sequence.table[i];
-    if (i === sequence.copiedAt) this.#holdings.withdrawCopy(sequence, mine);
+    if (i === sequence.blocks.copiedAt) this.#refs.withdrawCopy(sequence, mine);
     this.#log?.duplicate(this.#entries.now, sequence.request.id, mine, other, i);
-    this.#holdings.reference(other);
-    sequence.table[i] = other;
-    sequence.shareAt(i);
-    this.#holdings.free(mine);
+    this.#refs.reference(other);
+    sequence.blocks.replace(i, other);
+    this.#refs.free(mine);
   }
 }

@@ -1,7 +1,7 @@
-import { grown } from "../grown.ts";
 import type { RequestView, SequenceView } from "../plugins/index.ts";
 import { type BlockColumns, knownTokens, noTail } from "../trace/content.ts";
 import type { Nanos, Trace } from "../trace/trace.ts";
+import { BlockTable, hole } from "./block-table.ts";
 
 /** Blocks that so many tokens take; in integers, which is faster than rounding a quotient. */
 export function blocksOf(tokens: number, blockTokens: number): number {
@@ -99,44 +99,23 @@ export class Request implements RequestView {
 /** More blocks than any prompt has, and still a small integer. */
 const unlimitedHits = 2 ** 29;
 
-/** No block: a hole in a block table. */
-export const hole = -1;
-
-/**
- * A request inside a replica, with the blocks it holds.
- *
- *   table    [0 ..... cachedBlocks)   [cachedBlocks ..... blockCount)   [blockCount ... adoptedEnd)
- *   owner    shared, held             own; past a hole also shared      shared past a hole, or `hole`
- */
+/** A request inside a replica: its block table and its progress. */
 export class Sequence implements SequenceView {
   request: Request;
-  table: Int32Array = new Int32Array(64);
-  blockCount = 0;
-  adoptedEnd = 0;
-  /** Own blocks before this one are being computed or are done, the others only reserved. */
-  computingEnd = 0;
-  /** Own blocks up to here are marked as published before the index has confirmed it; only within one admission. */
-  presumedTo = 0;
-  /** Own block whose beginning is to be copied before the step under way; `hole` if there is none. */
-  copiedAt = hole;
-  /** Shared block that is not to be written to: a copy takes its place when the first answer is added; or `hole`. */
-  copyAt = hole;
-  /** It uses no more of what is cached (whoever wants logits of its prompt computes it all). */
+  readonly blocks = new BlockTable();
+  /** Most blocks that the lookup may use; a request for logits of its whole prompt uses none. */
   maxHitBlocks = unlimitedHits;
-  /** Blocks offered to the index so far, the cached ones included. */
-  publishedBlocks = 0;
-  cachedBlocks = 0;
   cachedTokens = 0;
   computedTokens = 0;
   generatedTokens = 0;
   preemptions = 0;
-  /** Tokens whose keys and values the host has, while it waits ... */
+  /** Tokens whose KV is in host memory, while the sequence waits. */
   swappedTokens = 0;
-  /** ... and those of them that come back before the step that it is put into now. */
+  /** Those of them that are copied back before the step that is being planned. */
   restoredTokens = 0;
-  /** Part of the step that is being planned or under way ... */
+  /** In the step that is being planned or under way. */
   inStep = false;
-  /** ... which computes so many of its tokens (none if its logits are stored). */
+  /** Tokens that this step computes; 0 if the logits are stored. */
   stepTokens = 0;
   /** Whether its lookup has been counted. */
   counted = false;
@@ -147,29 +126,21 @@ export class Sequence implements SequenceView {
     this.request = request;
   }
 
-  /** Places past the cached prefix whose block is (also) another request's; there are hardly ever any. */
-  #shared: Set<number> | undefined;
-
-  shareAt(i: number): void {
-    this.#shared ??= new Set();
-    this.#shared.add(i);
+  /** The physical blocks, of which the first `blockCount` are valid. */
+  get table(): Int32Array {
+    return this.blocks.blocks;
+  }
+  get blockCount(): number {
+    return this.blocks.count;
+  }
+  get cachedBlocks(): number {
+    return this.blocks.cached;
   }
 
-  sharesAt(i: number): boolean {
-    return this.#shared?.has(i) ?? false;
-  }
-
-  releaseAll(): void {
-    this.blockCount = this.adoptedEnd = this.computingEnd = this.presumedTo = 0;
-    this.copiedAt = this.copyAt = hole;
-    this.#shared = undefined;
-  }
-
-  /** The same object for another request; its table keeps its room. */
+  /** The same object for another request; the block table keeps its capacity. */
   reset(request: Request): void {
     this.request = request;
-    this.releaseAll();
-    this.publishedBlocks = this.cachedBlocks = 0;
+    this.blocks.clear();
     this.maxHitBlocks = unlimitedHits;
     this.cachedTokens = this.computedTokens = this.generatedTokens = this.preemptions = this.stepTokens = 0;
     this.swappedTokens = this.restoredTokens = 0;
@@ -181,13 +152,14 @@ export class Sequence implements SequenceView {
     return this.request.inputTokens + this.generatedTokens;
   }
 
-  /** Blocks that hold all that they are known for; answers may still grow in a partial last block of the prompt. */
+  /** Blocks whose content is computed; output tokens may still be added to a partial last block of the prompt. */
   get computedBlocks(): number {
     const { inputTokens, promptBlocks, blocks } = this.request;
     const full = Math.floor(this.computedTokens / blocks.blockTokens);
     const prompt = this.computedTokens >= inputTokens ? promptBlocks : 0;
-    const computed = Math.max(this.cachedBlocks, full, prompt);
-    return this.copiedAt === hole ? computed : Math.min(computed, this.copiedAt);
+    const { cached, copiedAt } = this.blocks;
+    const computed = Math.max(cached, full, prompt);
+    return copiedAt === hole ? computed : Math.min(computed, copiedAt);
   }
 
   /** Blocks that the first `tokens` of its tokens take. */
@@ -195,19 +167,14 @@ export class Sequence implements SequenceView {
     const { request } = this;
     return tokens === request.inputTokens ? request.inputBlocks : blocksOf(tokens, request.blocks.blockTokens);
   }
-
-  /** Makes room for `blocks` table entries; what is there stays. */
-  reserve(blocks: number): void {
-    if (blocks > this.table.length) this.table = grown(this.table, Math.max(blocks, this.table.length * 2));
-  }
 }
 
-/** A first-in-first-out line of sequences that anyone may leave from any place, in O(1). */
+/** A FIFO queue of sequences; removal from any place is O(1). */
 export class SequenceQueue {
   first: Sequence | undefined;
   #last: Sequence | undefined;
   count = 0;
-  /** Known tokens of all in it, which do not change while they wait. */
+  /** Known tokens of all sequences in it, which do not change while they wait. */
   tokens = 0;
 
   append(sequence: Sequence): void {

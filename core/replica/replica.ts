@@ -1,6 +1,7 @@
+import { hole } from "../cache/block-table.ts";
 import type { KvCache } from "../cache/kv-cache.ts";
 import { deletePrefix } from "../cache/operations.ts";
-import { blocksOf, hole, Request, Sequence, SequenceQueue } from "../cache/request.ts";
+import { blocksOf, Request, Sequence, SequenceQueue } from "../cache/request.ts";
 import { assert } from "../errors.ts";
 import type { EventLog } from "../log/event-log.ts";
 import type { BlockId, ReplicaView, RequestView, Scheduler, SchedulerContext, SequenceView } from "../plugins/index.ts";
@@ -129,8 +130,8 @@ export class Replica implements SchedulerContext, ReplicaView {
     if (decodeTokens !== count || prefillTokens > 0) return 0;
     if (!this.#inputs.areUnchanged) return 0;
     let steps = unlimitedTokens;
-    for (const { request, computedTokens, generatedTokens, copyAt } of running) {
-      if (copyAt !== hole) return 0;
+    for (const { request, computedTokens, generatedTokens, blocks } of running) {
+      if (blocks.copyAt !== hole) return 0;
       // The step that ends a request is a step of its own, and so are those that begin a block and that fill it.
       const left = request.outputTokens - generatedTokens - 1;
       const filled = computedTokens % cache.blockTokens;
@@ -316,7 +317,7 @@ export class Replica implements SchedulerContext, ReplicaView {
     const { blockTokens } = this.cache;
     const filled = computedTokens % blockTokens;
     if (filled === 0 || filled + 1 === blockTokens || generatedTokens === 0 || this.#skip) return false;
-    if (computedTokens + 1 !== request.inputTokens + generatedTokens || sequence.copyAt !== hole) return false;
+    if (computedTokens + 1 !== request.inputTokens + generatedTokens || sequence.blocks.copyAt !== hole) return false;
     sequence.stepTokens = 1;
     sequence.inStep = true;
     this.#plan.add(sequence, computedTokens, 1, false, 1);
@@ -377,9 +378,9 @@ export class Replica implements SchedulerContext, ReplicaView {
 
 /** Whether the step that is being planned computes what the block is known for, rather than adding an answer to it. */
 function computesNow(sequence: Sequence, block: BlockId): boolean {
-  const { inStep, table, computedBlocks, computingEnd } = sequence;
+  const { inStep, blocks, computedBlocks } = sequence;
   if (!inStep) return false;
-  const at = table.subarray(0, computingEnd).indexOf(block, computedBlocks);
+  const at = blocks.blocks.subarray(0, blocks.computingEnd).indexOf(block, computedBlocks);
   // What it holds instead of an own block is somebody else's to compute, or done.
-  return at >= 0 && !sequence.sharesAt(at);
+  return at >= 0 && !blocks.isShared(at);
 }

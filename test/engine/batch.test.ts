@@ -18,7 +18,7 @@ function sequencesOf(prompts: readonly { readonly tokens: number; readonly table
     // What is behind its blocks is no business of anybody.
     sequence.table.fill(77);
     sequence.table.set(table);
-    sequence.blockCount = table.length;
+    sequence.blocks.allocated(table.length);
     return sequence;
   });
 }

@@ -4,7 +4,7 @@ import { join } from "node:path";
 import fc from "fast-check";
 import { afterAll, describe, expect, test } from "vitest";
 import { parseSide } from "../../cli/fuzz/sides.ts";
-import { hole } from "../../core/cache/request.ts";
+import { hole } from "../../core/cache/block-table.ts";
 import type { IndexPlugin, Match, PrefixIndex, SchedulerPlugin } from "../../core/plugins/index.ts";
 import type { Executor } from "../../engine/executor.ts";
 import { type BeatSearched, everyTrace, searchBeaten, total } from "../../lab/fuzz/beat.ts";

@@ -28,7 +28,7 @@ function sequenceIn(table: readonly number[], computedTokens: number): Sequence 
   const columns = blockKeysFor({ index: indexRegistry.get("hash-table"), rules: {}, blockTokens: 4 }, 1).of(trace);
   const sequence = new Sequence(new Request(0, trace, 0, columns));
   sequence.table.set(table);
-  sequence.blockCount = table.length;
+  sequence.blocks.allocated(table.length);
   sequence.computedTokens = computedTokens;
   sequence.inStep = true;
   return sequence;

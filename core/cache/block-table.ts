@@ -1,0 +1,154 @@
+import { grown } from "../grown.ts";
+import type { BlockId } from "../plugins/index.ts";
+
+/** No block: a hole in a block table. */
+export const hole = -1;
+
+/**
+ * The physical blocks of a sequence, in the order of its tokens.
+ *
+ *   blocks   [0 ..... cached)   [cached ..... count)               [count ... adoptedEnd)
+ *   owner    shared, ref + 1    private; past a hole also shared   shared past a hole, or `hole`
+ *
+ * Loops over blocks read and write `blocks`; the marks change only by the methods, each of which keeps
+ * cached ≤ count and published ≤ count while the sequence references blocks.
+ */
+export class BlockTable {
+  /** Grows; places from `max(count, adoptedEnd)` on are undefined. */
+  blocks: Int32Array = new Int32Array(64);
+  #count = 0;
+  #adoptedEnd = 0;
+  #cached = 0;
+  #published = 0;
+  #computingEnd = 0;
+  #presumedTo = 0;
+  #copiedAt = hole;
+  #copyAt = hole;
+  /** Places past the cached prefix whose block other sequences may reference, too; rarely any. */
+  #shared: Set<number> | undefined;
+
+  /** Places before this one have a block. */
+  get count(): number {
+    return this.#count;
+  }
+  /** Cached blocks past a hole are referenced before this place; 0 = none. */
+  get adoptedEnd(): number {
+    return this.#adoptedEnd;
+  }
+  /** Blocks that were hits at admission. They stay after a release, for reports. */
+  get cached(): number {
+    return this.#cached;
+  }
+  /** Blocks that were offered to the index, the cached ones included. */
+  get published(): number {
+    return this.#published;
+  }
+  /** Private blocks before this place are computed or in the step under way, the others are only reserved. */
+  get computingEnd(): number {
+    return this.#computingEnd;
+  }
+  /** Private blocks before this place are marked as published before the index has confirmed it; within one admission. */
+  get presumedTo(): number {
+    return this.#presumedTo;
+  }
+  /** Place of a private block that begins as a copy, which is made before the step under way; or `hole`. */
+  get copiedAt(): number {
+    return this.#copiedAt;
+  }
+  /** Place of a shared block that is copied when the first output token is added to it; or `hole`. */
+  get copyAt(): number {
+    return this.#copyAt;
+  }
+  /** Places to release. */
+  get end(): number {
+    return Math.max(this.#count, this.#adoptedEnd);
+  }
+
+  /** Grows `blocks` to at least so many places; keeps its content. */
+  reserve(places: number): void {
+    const { blocks } = this;
+    if (places > blocks.length) this.blocks = grown(blocks, Math.max(places, blocks.length * 2));
+  }
+
+  /** The first `hits` blocks are hits, and those of `[hits, adoptedEnd)` that are no holes are adopted. */
+  admit(hits: number, adoptedEnd: number): void {
+    this.#count = this.#cached = this.#published = hits;
+    this.#adoptedEnd = adoptedEnd;
+    for (let i = hits; i < adoptedEnd; i++) if (this.blocks[i] >= 0) this.#share(i);
+  }
+
+  /** The block is the next one of the sequence; returns its place. */
+  append(block: BlockId): number {
+    this.blocks[this.#count] = block;
+    return this.#count++;
+  }
+
+  /** Places `[count, to)` have blocks now. */
+  allocated(to: number): void {
+    this.#count = to;
+  }
+
+  /** Blocks before `to` are in the step under way or computed. */
+  computing(to: number): void {
+    this.#computingEnd = to;
+  }
+
+  /** Private blocks before `to` are marked as published before they are; 0 = confirmed. */
+  presume(to: number): void {
+    this.#presumedTo = to;
+  }
+
+  /** Blocks before `to` have been offered to the index. */
+  publish(to: number): void {
+    this.#published = to;
+  }
+
+  /** Blocks from `to` on are not published any more. */
+  unpublish(to: number): void {
+    if (to < this.#published) this.#published = to;
+  }
+
+  /** The private block at this place begins as a copy. */
+  beginCopy(at: number): void {
+    this.#copiedAt = at;
+  }
+
+  /** The copy has been made, or is withdrawn. */
+  endCopy(): void {
+    this.#copiedAt = hole;
+  }
+
+  /** The shared block at this place is copied when it is written to; `hole` = none. */
+  copyOnWrite(at: number): void {
+    this.#copyAt = at;
+  }
+
+  /** Another sequence's block with the same content replaces the one at this place. */
+  replace(at: number, block: BlockId): void {
+    this.blocks[at] = block;
+    this.#share(at);
+  }
+
+  /** Whether the block at this place, past the cached prefix, may be referenced by other sequences. */
+  isShared(at: number): boolean {
+    return this.#shared?.has(at) ?? false;
+  }
+
+  #share(at: number): void {
+    this.#shared ??= new Set();
+    this.#shared.add(at);
+  }
+
+  /** The sequence references no block any more. */
+  release(): void {
+    this.#count = this.#adoptedEnd = this.#computingEnd = this.#presumedTo = 0;
+    this.#copiedAt = this.#copyAt = hole;
+    this.#shared = undefined;
+  }
+
+  /** As new, but for the capacity. */
+  clear(): void {
+    this.release();
+    this.#cached = this.#published = 0;
+  }
+}
