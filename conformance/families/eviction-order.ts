@@ -1,4 +1,5 @@
 import { EntryColumns } from "../../core/plugins/entry-columns.ts";
+import { columnsOf } from "../../core/plugins/eviction-policy.ts";
 import type { EvictionPlugin, EvictionPolicy, RequestView } from "../../core/plugins/index.ts";
 import { resolveRules } from "../../core/plugins/rules.ts";
 import { seededRandom } from "../../core/random.ts";
@@ -64,8 +65,8 @@ const nsPerUnit = 1e6;
 
 /** Stores the nodes as an index would, in the order of their last use; then evicts all. */
 function order(plugin: EvictionPlugin, nodes: readonly Node[], now: number | undefined): unknown[] {
-  const columns = new EntryColumns(nodes.length, "reverse");
   const rules = resolveRules({ victims: "leaf" });
+  const columns = new EntryColumns(nodes.length, "reverse", columnsOf(plugin, rules));
   const policy = plugin.create({ columns, random: seededRandom(1), capacityBlocks: nodes.length, rules });
   const usedAt = ticks(nodes.map(({ last }) => last));
   const createdAt = ticks(nodes.map(({ created }) => created));

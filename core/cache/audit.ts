@@ -4,12 +4,12 @@ import { BlockState, blockStateNames } from "./pool.ts";
 import type { Sequence } from "./request.ts";
 
 /**
- * Checks every invariant of a cache in full: O(blocks). `holders` are all sequences that hold blocks, but for those
- * that are pinned.
+ * Checks every invariant of a cache in full: O(blocks). `holders` are all sequences that reference blocks, without the
+ * pinned ones.
  *
- * 1. free + private + cached-idle + cached-held = all blocks; a block's count is the number of its holders.
- *    A block that several hold is the same block of each one's prompt.
- * 2. An idle or free block has no holder, a free one is in no table; what the index knows is published or idle.
+ * 1. free + private + idle + published = all blocks; a reference count is the number of block tables with the block.
+ *    A shared block has the same place in each of them.
+ * 2. An idle or free block is in no table; a block in the index is published or idle.
  */
 export function audit(cache: KvCache, holders: Iterable<Sequence>): void {
   const { pool, index } = cache;

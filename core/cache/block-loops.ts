@@ -6,9 +6,9 @@ const free = blockWord(BlockState.free, 0);
 const publishedOnce = blockWord(BlockState.published, 1);
 const computingOnce = blockWord(BlockState.computing, 1);
 const idle = blockWord(BlockState.idle, 0);
-const holders = blockWord(BlockState.reserved, 0) - 1;
+const refCount = blockWord(BlockState.reserved, 0) - 1;
 
-/** Of `table[from .. to)`, how many blocks are idle: cached, and held by nobody. */
+/** Of `table[from .. to)`, how many blocks are idle: cached and unreferenced. */
 export function countIdle(table: Int32Array, from: number, to: number, words: Int32Array): number {
   let count = 0;
   for (let i = from | 0; i < to; i++) {
@@ -25,7 +25,7 @@ export function countBelow(table: Int32Array, from: number, to: number, limit: n
   return count;
 }
 
-/** Takes hold of `table[from .. to)`; those that nobody held until now go to `list` from `at`. Returns its new length. */
+/** References `table[from .. to)`; blocks that were idle are written to `list` from `at`. Returns its new length. */
 export function reference(
   table: Int32Array,
   from: number,
@@ -50,8 +50,8 @@ export function reference(
 }
 
 /**
- * Lets go of `table[0 .. count)`, from its end unless `forward`. Cached blocks that nobody holds now go to `list`, whose
- * length is returned; private ones become free.
+ * Releases `table[0 .. count)`, from its end unless `forward`. Cached blocks whose reference count becomes 0 are written to
+ * `list`, whose length is returned; private blocks become free.
  */
 export function release(
   table: Int32Array,
@@ -70,15 +70,15 @@ export function release(
       words[block] = idle;
       list[released++] = block;
     } else {
-      words[block] = (word & holders) > 1 ? word - 1 : free;
+      words[block] = (word & refCount) > 1 ? word - 1 : free;
     }
   }
   return released;
 }
 
 /**
- * Makes `table[from .. to)` one request's own, in state `word`. All must be in state `was`: returns the place of the
- * first that is not, or −1.
+ * Moves `table[from .. to)` from state `was` to `word`, private blocks of one request. Returns the place of the first block
+ * that is not in state `was`, or −1.
  */
 export function own(table: Int32Array, from: number, to: number, words: Int32Array, was: number, word: number): number {
   for (let i = from | 0; i < to; i++) {
@@ -89,7 +89,7 @@ export function own(table: Int32Array, from: number, to: number, words: Int32Arr
   return -1;
 }
 
-/** Own blocks of `table[from .. to)` that an index has stored now: computing → published. Returns how many. */
+/** Private blocks of `table[from .. to)` that the index has stored: computing → published. Returns how many. */
 export function publishOwn(table: Int32Array, from: number, to: number, words: Int32Array): number {
   let count = 0;
   for (let i = from | 0; i < to; i++) {
@@ -102,8 +102,7 @@ export function publishOwn(table: Int32Array, from: number, to: number, words: I
 }
 
 /**
- * Idle blocks that nobody has use for go to `table[at ..)`, free. Returns the place in `blocks` of the first that is not
- * idle, or −1.
+ * Moves idle blocks to `table[at ..)`, free. Returns the place in `blocks` of the first that is not idle, or −1.
  */
 export function handOver(blocks: Int32Array, count: number, table: Int32Array, at: number, words: Int32Array): number {
   const shift = at | 0;

@@ -12,17 +12,17 @@ const { free, reserved, computing, published, idle } = BlockState;
 const freeWord = blockWord(free, 0);
 const idleWord = blockWord(idle, 0);
 
-/** What a block is while one request owns it and nobody else may find it. */
+/** States of a private block of one request, with a reference count of 1. */
 export const ownWord = {
   reserved: blockWord(reserved, 1),
   computing: blockWord(computing, 1),
-  /** About to be stored by the index in the same operation. */
+  /** The index stores it in the same operation. */
   published: blockWord(published, 1),
 } as const;
 
 /**
- * Copy-on-write: `target` gets what is in `source` before the step runs. Copies are made in their order; a
- * source that was evicted may be its own target.
+ * Copy-on-write: `source` is copied to `target` before the step runs. Copies are made in order; an evicted source may be
+ * its own target.
  */
 export interface BlockCopy {
   readonly source: BlockId;
@@ -40,10 +40,10 @@ export interface BlockRefsParts {
   readonly unlimited: boolean;
 }
 
-/** Who holds which block. It alone counts holders; the index hears of the first and of the last. */
+/** The reference counts of all blocks. The index is notified when a count becomes 1 and when it becomes 0. */
 export class BlockRefs {
   readonly pool: BlockPool;
-  /** Blocks to copy before the step under way; whoever runs the step clears it. */
+  /** Blocks to copy before the step under way; cleared by the next plan. */
   readonly copies: BlockCopy[] = [];
   readonly #index: PrefixIndex;
   readonly #entries: CacheEntries;
@@ -63,7 +63,7 @@ export class BlockRefs {
     this.#unlimited = unlimited;
   }
 
-  /** Holds the first `hits` blocks of the table, and those of `[past, to)` that are there, which are not hits. */
+  /** References the first `hits` blocks of the table, and those of `[past, to)` that are no holes. */
   referenceFound(table: Int32Array, hits: number, past: number, to: number): void {
     const { words } = this.pool;
     const list = this.#listOf(Math.max(hits, to));
@@ -84,8 +84,8 @@ export class BlockRefs {
   }
 
   /**
-   * Makes `table[from .. to)` one request's own: free blocks, then those that eviction frees. Those from `reservedFrom` on
-   * have nothing in them yet.
+   * Allocates private blocks for `table[from .. to)`: free ones, then evicted ones. Those from `reservedFrom` on are not
+   * computed by the step under way.
    */
   own(table: Int32Array, from: number, to: number, word: number, reservedFrom = to): void {
     if (from >= to) return;
@@ -104,7 +104,7 @@ export class BlockRefs {
     this.pool.move(table[wrong], free, reserved);
   }
 
-  /** An unlimited pool has room for so many more blocks now. */
+  /** Grows an unlimited pool so that so many more blocks can be allocated. */
   reserve(blocks: number): void {
     if (!this.#unlimited || this.#entries.freeBlocks >= blocks) return;
     const blockCount = Math.max(2 * this.pool.blockCount, this.pool.blockCount + blocks);
@@ -113,7 +113,7 @@ export class BlockRefs {
     this.#index.grow(blockCount);
   }
 
-  /** The request's own block i begins with what is in `source`. */
+  /** The private block at place i begins as a copy of `source`. */
   copy(sequence: Sequence, source: BlockId, i: number): void {
     const target = sequence.table[i];
     this.#counters.copiedBlocks++;
@@ -121,16 +121,16 @@ export class BlockRefs {
     this.#log?.copy(this.#entries.now, sequence.request.id, target, source, i);
   }
 
-  /** The block that was to begin with a copy is not the sequence's any more. */
+  /** The sequence does not use the copied block any more. */
   withdrawCopy(sequence: Sequence, target: BlockId): void {
     sequence.blocks.endCopy();
     const at = this.copies.findLastIndex((copy) => copy.target === target);
     if (at >= 0) this.copies.splice(at, 1);
   }
 
-  /** A private block that is in no table any more. */
+  /** Frees a private block that is in no table any more. */
   free(block: BlockId): void {
-    assert(this.pool.refCountOf(block) === 1, "a private block had two holders");
+    assert(this.pool.refCountOf(block) === 1, "a private block has two references");
     this.pool.addRefs(block, -1);
     this.pool.move(block, computing, free);
     const list = this.#listOf(1);
@@ -139,8 +139,8 @@ export class BlockRefs {
   }
 
   /**
-   * Lets every block of the sequence go, in the order of the rule `free-order`: what others hold stays, what is cached
-   * becomes idle, the rest is free.
+   * Releases every block of the sequence, in the order of the rule `free-order`: blocks that others reference stay, cached
+   * ones become idle, the others free.
    */
   release({ blocks }: Sequence): void {
     const { blocks: table, end: count } = blocks;
@@ -153,7 +153,7 @@ export class BlockRefs {
     blocks.release();
   }
 
-  /** Blocks of the table that are free now, deepest first; the list's first `kept` places are in use. */
+  /** Frees blocks of the table in state `free`, deepest first; the list's first `kept` places are in use. */
   #freePrivate(table: Int32Array, count: number, kept: number): void {
     const { words } = this.pool;
     const list = this.#listOf(2 * count);

@@ -26,26 +26,26 @@ const published = BlockState.published;
 const idle = BlockState.idle;
 
 /**
- * What is cached: the facts about every entry. It stands between the index, which says what happens to its entries, and
- * the policy, which orders those that may go, and believes neither blindly.
+ * The cached entries and the facts about them. It connects the index, which reports changes of its entries, with the policy,
+ * which orders the evictable ones, and checks both.
  */
 export class CacheEntries implements IndexHost {
   readonly columns: EntryColumns;
   readonly pool: BlockPool;
-  /** Blocks that an operator has pinned, each with how often. */
+  /** By block that an operator has pinned: number of pins. */
   readonly pinned = new Map<BlockId, number>();
   /** Advanced by every operation of the cache; the time that recency and age are measured in. */
   tick = 0;
   now: Nanos = 0;
-  /** Whose operation it is. */
+  /** The request of the operation under way. */
   request!: RequestView;
   readonly #allocator: Allocator;
   readonly #counters: Counters;
   readonly #blockTokens: number;
   readonly #log: EventLog | undefined;
-  /** What is in each stored block, for the log. */
+  /** Content of each stored block, for the log. */
   #books: StoredBooks | undefined;
-  /** Where blocks without owner go: `#table[#at .. #to)`, then to the allocator. */
+  /** Evicted blocks are written to `#table[#at .. #to)`, further ones are freed. */
   #table: Int32Array = new Int32Array(0);
   #at = 0;
   #to = 0;
@@ -53,9 +53,9 @@ export class CacheEntries implements IndexHost {
   #index!: PrefixIndex;
   #takesMany = false;
   #leaves: LeafIndex | undefined;
-  /** Free blocks and idle ones wait in one queue ... */
+  /** Rule `free-queue=single`: free and idle blocks are allocated in the order of their release. */
   readonly #oneQueue: boolean;
-  /** ... where a block's place is the tick of the operation that let it go. */
+  /** With it: tick of each block's release. */
   #freedAt = new Uint32Array(0);
   readonly #one = new Int32Array(1);
   readonly #mostEntries: number;
@@ -83,7 +83,7 @@ export class CacheEntries implements IndexHost {
     if (log !== undefined) this.#books = new StoredBooks(pool.blockCount);
   }
 
-  /** Policy and index are made after the columns that they read. */
+  /** Policy and index are created after the columns that they read. */
   connect(policy: EvictionPolicy, index: PrefixIndex): void {
     this.#policy = policy;
     this.#index = index;
@@ -160,7 +160,7 @@ export class CacheEntries implements IndexHost {
     this.#policy.resized?.(entry);
   }
 
-  /** A request has stored its block; only where there is a log. */
+  /** The index has stored the block; called only with a log. */
   stored(block: BlockId, key: number, end: number): void {
     this.#books!.key[block] = key;
     this.#books!.end[block] = end;
@@ -181,7 +181,7 @@ export class CacheEntries implements IndexHost {
     return this.#allocator.freeBlocks;
   }
 
-  /** Blocks `[from, to)` of the list are nobody's; they were let go by one request or entry, deepest first. */
+  /** Frees blocks `[from, to)` of the list, which one request or entry has released, deepest first. */
   free(blocks: Int32Array, from: number, to: number): void {
     if (from === to) return;
     if (this.#oneQueue) for (let i = from; i < to; i++) this.#freedAt[blocks[i]] = this.tick;
@@ -198,7 +198,7 @@ export class CacheEntries implements IndexHost {
     else this.#passOn(block);
   }
 
-  /** An idle block that is nobody's now goes to who waits for one, or back to the allocator. */
+  /** A dropped idle block is used for the allocation under way, or freed. */
   #passOn(block: BlockId): void {
     this.pool.move(block, idle, free);
     if (this.#at < this.#to) {
@@ -210,8 +210,8 @@ export class CacheEntries implements IndexHost {
   }
 
   /**
-   * Blocks for `table[from .. to)`: free ones first, then what the policy names. Returns the place from which on they
-   * are victims that came straight from the policy and are still marked idle.
+   * Allocates `table[from .. to)`: free blocks first, then eviction victims. Returns the place from which on they are
+   * victims that are still in state `idle`.
    */
   take(table: Int32Array, from: number, to: number): number {
     if (this.#oneQueue) return this.#takeInTurn(table, from, to);
@@ -252,7 +252,7 @@ export class CacheEntries implements IndexHost {
     if (parent >= 0) policy.add(parent);
   }
 
-  /** Victims, or what they make free, for `table[from .. to)`. */
+  /** Evicts blocks for `table[from .. to)`. */
   #takeVictims(table: Int32Array, from: number, to: number): void {
     this.#table = table;
     this.#at = from;
@@ -261,7 +261,7 @@ export class CacheEntries implements IndexHost {
     this.#at = this.#to = 0;
   }
 
-  /** `take` where all wait in one queue: whatever was let go first, free or cached. */
+  /** `take` with `free-queue=single`: the block that was released first, free or cached. */
   #takeInTurn(table: Int32Array, from: number, to: number): number {
     const allocator = this.#allocator;
     for (let at = from; at < to; at++) {
@@ -274,14 +274,14 @@ export class CacheEntries implements IndexHost {
     return to;
   }
 
-  /** Of one operation, what is free was let go first: it is what the request had at its end. */
+  /** Of one operation, free blocks were released first: they are at the end of the block table. */
   #isBefore(block: BlockId, victim: EntryId): boolean {
     const at = this.#freedAt[block];
     const other = this.columns.lastAccess[victim];
     return at < other || (at === other && !this.columns.forward);
   }
 
-  /** Drops what is beyond the rules `max-entries` and `prefix-blocks`: the policy's victims, then what is oldest. */
+  /** Enforces the rules `max-entries` and `prefix-blocks`: evicts the policy's victims, then drops the oldest entries. */
   keepLimits(): void {
     const index = this.#index;
     while (index.entryCount > this.#mostEntries || index.blockCount > this.#mostBlocks) {
@@ -296,7 +296,7 @@ export class CacheEntries implements IndexHost {
     }
   }
 
-  /** Empties the cache, in which nothing is held: all is free, to go out in the order in which it would have gone. */
+  /** Empties a cache without references: all blocks are free, in the order in which they would have been allocated. */
   clear(): void {
     const { evictedBlocks } = this.#counters;
     const order = new Int32Array(this.freeBlocks + this.#index.evictableBlocks);
@@ -311,7 +311,7 @@ export class CacheEntries implements IndexHost {
     this.#counters.evictedBlocks = evictedBlocks;
   }
 
-  /** Evicts until at least so many blocks are free that were not, or nothing is left; returns how many. */
+  /** Evicts until `count` more blocks are free, or no entry is evictable; returns how many. */
   evictSome(count: number): number {
     const before = this.freeBlocks;
     while (this.freeBlocks - before < count && this.#index.evictableBlocks > 0)
@@ -364,7 +364,7 @@ const maxBlocks = 2 ** 31 - 1;
 
 const limitOf = (limit: number | "unlimited") => (limit === "unlimited" ? Number.POSITIVE_INFINITY : limit);
 
-/** Content and end, in tokens, of what each stored block holds. */
+/** By stored block: content id, and its end in tokens. */
 class StoredBooks {
   key: Uint32Array;
   end: Uint32Array;

@@ -14,7 +14,7 @@ import type { Sequence } from "./request.ts";
 
 const { reserved, computing, published } = BlockState;
 
-/** Whose operation it is if it is no request's. */
+/** Stands for the request of an operator-initiated operation. */
 const operatorRequest: RequestView = {
   id: -1,
   arrivalNs: 0,
@@ -48,7 +48,7 @@ export interface CacheParts {
 }
 
 /**
- * The KV cache of one model instance: prefix index + eviction policy + allocator + reuse rules. It alone counts holders
+ * The KV cache of one model instance: prefix index + eviction policy + allocator + reuse rules. It alone counts references
  * and hits. A request's blocks:
  *
  *   prompt   [0 ....... cached)  [cached ... full)   [full ... end)
@@ -66,14 +66,14 @@ export class KvCache {
   readonly log: EventLog | undefined;
   /** The half of an admission that only reads. */
   readonly lookup: Lookup;
-  /** Lookups of requests before this one are in no figure: the warm-up's, also if they are served after it. */
+  /** Id of the first measured request: lookups of warm-up requests are not counted, whenever they are served. */
   countFrom = 0;
   readonly #uncounted = new Counters();
   readonly #policy: EvictionPolicy;
   readonly #allocator: Allocator;
   readonly #publication: Publication;
   readonly #unlimited: boolean;
-  // Rules that are asked for often.
+  // Rules that the hot path reads.
   readonly #publishAtAllocation: boolean;
   readonly #recomputeLast: boolean;
   readonly #limits: boolean;
@@ -115,20 +115,20 @@ export class KvCache {
   get referencedBlocks(): number {
     return this.pool.blockCount - this.#allocator.freeBlocks - this.index.evictableBlocks;
   }
-  /** Blocks to copy before the step under way; whoever runs the step clears it. */
+  /** Blocks to copy before the step under way; cleared by the next plan. */
   get copies(): BlockCopy[] {
     return this.refs.copies;
   }
-  /** How scattered the allocator's blocks are; undefined where it does not matter. */
+  /** Fragmentation of the allocator's free blocks; undefined where it does not matter. */
   get fragmentation(): Fragmentation | undefined {
     return this.#allocator.fragmentation?.();
   }
-  /** The allocator's free blocks, the next one to go out first; for audits. */
+  /** The allocator's free blocks in the order of allocation; for audits. */
   freeList(): Iterable<BlockId> {
     return this.#allocator.free();
   }
 
-  /** Content ids below `distinct` may come from now on. */
+  /** Content ids below `distinct` may occur from now on. */
   expectKeys(distinct: number): void {
     if (distinct <= this.#distinct) return;
     this.#distinct = distinct;
@@ -136,15 +136,15 @@ export class KvCache {
     this.index.expectKeys(distinct);
   }
 
-  /** Tokens that an admission would find; changes nothing. */
+  /** Hit tokens that an admission would have; changes nothing. */
   cachedTokens(sequence: Sequence): number {
     this.expectKeys(sequence.request.blocks.distinct);
     return this.lookup.cachedTokens(sequence);
   }
 
   /**
-   * Holds the cached prefix and allocates for at most `tokens` more. Returns whether the blocks were there, and
-   * `spareBlocks` besides; if not, nothing has changed.
+   * References the cached prefix and allocates blocks for at most `tokens` more. False, without any change, if there are too
+   * few available blocks, or fewer than `spareBlocks` would be left.
    */
   admit(sequence: Sequence, tokens: number, now: Nanos, spareBlocks = 0): boolean {
     const { lookup, refs } = this;
@@ -171,7 +171,7 @@ export class KvCache {
     return true;
   }
 
-  /** More blocks for a running sequence, so that `tokens` in all fit. False, and nothing has changed, if they do not. */
+  /** Allocates blocks for `tokens` of a running sequence in all. False, without any change, if there are too few. */
   extend(sequence: Sequence, tokens: number, now: Nanos): boolean {
     const target = Math.max(sequence.blockCount, sequence.blocksUpTo(tokens));
     const { blocks: table, count: blockCount, adoptedEnd, copyAt } = sequence.blocks;
@@ -207,7 +207,7 @@ export class KvCache {
     if (this.#publishAtAllocation) this.#publish(sequence, this.#publication.blocksAt(sequence, end), now);
   }
 
-  /** The step has computed `sequence.stepTokens` tokens; `prefill` tells a prompt chunk from decoding. */
+  /** The step has computed `sequence.stepTokens` tokens; `prefill`: they are a chunk of the prompt. */
   computed(sequence: Sequence, prefill: boolean, now: Nanos): void {
     const before = sequence.computedTokens;
     sequence.computedTokens += sequence.stepTokens;
@@ -220,19 +220,19 @@ export class KvCache {
     const done = this.#publication.blocksAt(sequence, sequence.computedTokens);
     history?.computed(sequence.request, Math.floor(before / this.blockTokens), this.#computedBlocks(sequence, done));
     if (publish === "step") this.#publish(sequence, done, now);
-    // Where one step computes a prompt and its answer, the answer is no chunk of the prompt.
+    // Where one step computes a prompt and its output, the output is no chunk of the prompt.
     if (publish !== "chunk" || !prefill) return;
     const chunkEnd = Math.min(sequence.computedTokens, Math.max(before, sequence.request.inputTokens));
     this.#publish(sequence, this.#publication.blocksAt(sequence, chunkEnd), now);
   }
 
-  /** Blocks that have been computed, of which some may never be published. */
+  /** Computed blocks, some of which may never be published. */
   #computedBlocks(sequence: Sequence, publishable: number): number {
     if (this.index.stores === undefined) return publishable;
     return Math.min(sequence.request.knownBlocks, sequence.computedBlocks);
   }
 
-  /** The request is done: what the rules allow is published, everything is let go. */
+  /** The request has finished: publishes the blocks that the rules allow and releases all. */
   finish(sequence: Sequence, now: Nanos): void {
     this.#publish(sequence, this.#publication.blocksAtEnd(sequence), now);
     this.log?.finish(now, sequence.request.id, sequence.generatedTokens);
@@ -240,8 +240,8 @@ export class KvCache {
   }
 
   /**
-   * The step under way will not happen: what it would have computed is taken back, also from the index if the rule
-   * `publish=allocation` has put it there already.
+   * The step under way is rolled back: blocks that it would have computed are dropped from the index, where the rule
+   * `publish=allocation` has published them.
    */
   cancelled(sequence: Sequence, now: Nanos): void {
     this.begin(sequence, now);
@@ -261,7 +261,7 @@ export class KvCache {
     sequence.inStep = false;
   }
 
-  /** Whether `sequence` counts on blocks of `other`'s, found or given in exchange, that the step under way was to compute. */
+  /** Whether `sequence` references blocks of `other` that the step under way computes. */
   dependsOn(sequence: Sequence, other: Sequence): boolean {
     const [mine, theirs] = [sequence.blocks, other.blocks];
     const end = Math.min(theirs.count, mine.end);
@@ -272,7 +272,7 @@ export class KvCache {
     return false;
   }
 
-  /** The request goes back to the queue; what it has computed can be found if the rules publish before the end. */
+  /** Preempts the request: its blocks are released, after those are published that the rules publish before the end. */
   preempt(sequence: Sequence, now: Nanos): void {
     assert(!sequence.inStep, "a sequence is preempted inside a step");
     if (this.rules.publish === "finish") this.#publish(sequence, this.#publication.blocksDone(sequence), now);
@@ -284,7 +284,7 @@ export class KvCache {
     this.#countersOf(sequence).preemptions++;
   }
 
-  /** The request is given up. If it never ran, it counts as a lookup without hits. */
+  /** Refuses the request. If it was never admitted, it counts as a lookup without hits. */
   refuse(sequence: Sequence, now: Nanos): void {
     const counters = this.#countersOf(sequence);
     counters.refusedRequests++;
@@ -303,7 +303,7 @@ export class KvCache {
     this.log?.refuse(now, sequence.request.id);
   }
 
-  /** An operation begins, for this request or an operator. */
+  /** Begins an operation, of this request or (undefined) of an operator. */
   begin(sequence: Sequence | undefined, now: Nanos): void {
     const tick = ++this.entries.tick;
     if (tick > 0xffff_ffff) throw new InvariantError(`${tick} operations, more than a 32-bit tick counts`);
@@ -327,8 +327,8 @@ export class KvCache {
   }
 
   /**
-   * Own blocks for the holes in `[blockCount, to)` of the table: free ones, then those that eviction frees. The first one
-   * is to begin with what is in `source`, which may be gone by now, but not before the step's copies are made.
+   * Allocates private blocks for the holes in `[blockCount, to)` of the table, evicting where none is free. The first one
+   * begins as a copy of `source`, which may have been evicted meanwhile, but is overwritten only after the step's copies.
    */
   #allocateUpTo(sequence: Sequence, to: number, wholePrompt: boolean, source = hole): void {
     const { request, blocks } = sequence;
@@ -337,7 +337,7 @@ export class KvCache {
     const { refs } = this;
     if (adoptedEnd <= from) {
       const computingTo = Math.max(from, Math.min(to, computingEnd));
-      // A prompt that one step computes whole and that is published as it is allocated takes the shorter way.
+      // Short path for a prompt that one step computes whole and that is published at its allocation.
       const whole = wholePrompt && this.#publishAtAllocation && to === request.promptBlocks;
       if (whole) blocks.presume(to);
       refs.own(table, from, to, whole ? ownWord.published : ownWord.computing, computingTo);
@@ -365,14 +365,14 @@ export class KvCache {
     }
   }
 
-  /** Copy-on-write of a block that others hold, too. */
+  /** Copy-on-write of a shared block. */
   #copyLast(sequence: Sequence, at: number): void {
     const source = sequence.table[at];
     this.refs.own(sequence.table, at, at + 1, ownWord.computing);
     this.refs.copy(sequence, source, at);
   }
 
-  /** A cached block that nobody uses or extends becomes the request's own next block. */
+  /** An idle block without children becomes the request's next private block. */
   #steal(sequence: Sequence, block: BlockId): void {
     const at = sequence.blocks.append(block);
     this.log?.adopt(this.entries.now, sequence.request.id, block, -1, at);

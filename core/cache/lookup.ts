@@ -67,9 +67,9 @@ export class Admission {
 export class Lookup {
   /** Of the last `look`. */
   readonly #admission = new Admission();
-  /** Absent where the index itself remembers what it stored and all that is allocated is stored. */
+  /** Absent where the index remembers evicted content and every allocated block is stored. */
   readonly history: ContentHistory | undefined;
-  /** Whether the step that is being planned computes the block; the replica knows. */
+  /** Whether the step that is being planned computes the block; set by the replica. */
   isBeingComputed: (block: BlockId) => boolean = () => false;
   readonly #blockTokens: number;
   readonly #index: PrefixIndex;
@@ -80,19 +80,19 @@ export class Lookup {
   readonly #recomputeLast: boolean;
   readonly #storedLogits: boolean;
   readonly #worstCase: boolean;
-  /** Whether parts of blocks may be used. */
+  /** Whether the rules allow partial matches. */
   readonly #parts: boolean;
   readonly #steal: boolean;
-  /** What is still to be computed in the step being planned is held, and computed again, but is no hit. */
+  /** Blocks that the step being planned computes are referenced and computed again, but are no hits. */
   readonly #recomputes: boolean;
   readonly #limit: Rules["match-limit"];
   readonly #match: Match = { blocks: 0, absent: 0, evicted: 0 };
   readonly #part: PartMatch = { block: hole, tokens: 0, maxTokens: 0, isUsable: (block) => this.#isUsable(block) };
   readonly #stealOnly: boolean;
   readonly #missed = new MissedBlocks();
-  /** Why each block of the prompt was missed, only where a log wants to know. */
+  /** Miss reason of each block of the prompt; only with a log. */
   readonly #reasons: number[] | undefined;
-  /** Where to match for somebody who only asks. */
+  /** Block table of `cachedTokens`. */
   #scratch = new Int32Array(64);
 
   constructor({ blockTokens, rules, index, namespaces, log }: LookupParts, pool: BlockPool) {
@@ -101,7 +101,7 @@ export class Lookup {
     this.#pool = pool;
     this.#limit = rules["match-limit"];
     this.#limited = this.#limit !== "all";
-    // Who gives back matched blocks wants them computed.
+    // `drop-blocks` disables partial matches.
     this.#parts = rules.partial !== "none" && rules["drop-blocks"] === 0;
     this.#stealOnly = rules.partial === "steal-only";
     this.#steal = rules.partial === "steal" || this.#stealOnly;
@@ -117,8 +117,7 @@ export class Lookup {
   }
 
   /**
-   * Tokens that an admission would find, but for a last block that the step being planned is still to compute. Changes
-   * nothing.
+   * Hit tokens that an admission would have, without a last block that the step being planned computes. Changes nothing.
    */
   cachedTokens(sequence: Sequence): number {
     const blocks = this.#knownBlocks(sequence);
@@ -129,7 +128,7 @@ export class Lookup {
     return this.#tokensOf(hits, sequence) + part;
   }
 
-  /** Stored blocks of the prompt's beginning, whatever the rules let anybody use of them; into `sequence.table`. */
+  /** The longest stored prefix of the prompt, in blocks, whatever the rules allow; into `sequence.table`. */
   match(sequence: Sequence): number {
     return this.#matchIn(sequence, sequence.request.promptBlocks, sequence.table);
   }
@@ -146,14 +145,14 @@ export class Lookup {
     return this.#match.blocks;
   }
 
-  /** Of these matched blocks, those before the first that is still to be computed, if that makes a difference. */
+  /** Of these matched blocks, those before the first that is not computed yet, if the rule `same-step` excludes it. */
   #computedOf(table: Int32Array, matched: number): number {
     if (!this.#recomputes) return matched;
     for (let i = 0; i < matched; i++) if (this.isBeingComputed(table[i])) return i;
     return matched;
   }
 
-  /** Whether a request may use a part of the block. */
+  /** Whether a request may use the block partially. */
   #isUsable(block: BlockId): boolean {
     if (this.#stealOnly && !this.#maySteal(block)) return false;
     return !this.isBeingComputed(block);
@@ -171,7 +170,7 @@ export class Lookup {
     if (contents === undefined || begin >= knownTokens || hits >= sequence.maxHitBlocks) return 0;
     if (this.#limit === "block-before-l" && begin + this.#blockTokens >= knownTokens) return 0;
     const found = this.#part;
-    // What a partial or incomplete block is known for ends with the prompt.
+    // The content of a partial block is known up to the end of the prompt.
     const end = hits < matched && hits !== request.partialAt ? begin + this.#blockTokens : request.inputTokens;
     const most = Math.min(this.#blockTokens, end - begin, knownTokens - begin - (this.#limited ? 1 : 0));
     if (most <= 0) return 0;
@@ -190,7 +189,7 @@ export class Lookup {
   /** Blocks of the sequence whose content is known and may be matched. */
   #knownBlocks(sequence: Sequence): number {
     const { request } = sequence;
-    // What is stored of a partial last block is known for its prompt only: nothing behind it can be matched through it.
+    // A partial last block is stored for its prompt only: no block behind it can be matched.
     if (sequence.generatedTokens === 0 || request.partialAt >= 0) return request.promptBlocks;
     const generated = Math.floor(sequence.knownTokens / this.#blockTokens);
     return Math.max(request.promptBlocks, Math.min(request.wholeBlocks, generated));
@@ -214,12 +213,12 @@ export class Lookup {
     return Math.max(tokens, sequence.request.inputTokens + sequence.request.maxOutputTokens - 1);
   }
 
-  /** Whether place i of the table is a partial last block to which another request may be adding its answer. */
+  /** Whether place i of the table is a partial last block to which another request may add output tokens. */
   #isBeingFilled({ request, table }: Sequence, i: number): boolean {
     return i === request.partialAt && table[i] >= 0 && this.#pool.words[table[i]] !== idleWord;
   }
 
-  /** Whether a request with these hits writes to the last one: its last token again, or its answer. */
+  /** Whether a request with these hits writes to the last block: its last token again, or output tokens. */
   #writesToLast(hits: number, sequence: Sequence): boolean {
     if (hits === 0) return false;
     const hitTokens = this.#tokensOf(hits, sequence);
@@ -236,9 +235,9 @@ export class Lookup {
     const matched = this.#computedOf(sequence.table, stored);
     let hits = this.#usable(matched, sequence);
     let last = hits === 0 ? hole : sequence.table[hits - 1];
-    // Where others hold it, too, writing to it takes a copy.
+    // A shared block is copied before it is written to.
     let copies = this.#writesToLast(hits, sequence) && this.#pool.words[last] !== idleWord;
-    // A block that this very step computes is empty when copies are made, so it is computed again instead.
+    // A block that this step computes is still empty when copies are made, so it is computed again.
     const unmade = copies && this.isBeingComputed(last);
     if (unmade) {
       hits--;
@@ -254,7 +253,7 @@ export class Lookup {
     const { table } = sequence;
     const { words } = this.#pool;
     let idle = countIdle(table, 0, hits, words);
-    // Who has its logits writes nothing before its answer, but may have to have all its blocks now.
+    // With stored logits the block is written to only by output tokens, but blocks may have to be reserved now.
     const isLater = this.#storedLogits && !this.#worstCase && hitTokens === known;
     admission.copyLast = copies && !isLater;
     admission.copyLater = isLater && this.#writesToLast(hits, sequence);
@@ -322,7 +321,7 @@ export class Lookup {
     return table[i] < hole ? Miss.evicted : Miss.neverSeen;
   }
 
-  /** The lookup just made enters the figures, once a request. */
+  /** Counts the last lookup, once per request. */
   count(sequence: Sequence, counters: Counters): void {
     const { hitBlocks, hitTokens, residentBlocks, partTokens, partReason } = this.#admission;
     const blockTokens = this.#blockTokens;

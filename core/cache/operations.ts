@@ -5,11 +5,11 @@ import { BlockState } from "./pool.ts";
 import type { Sequence } from "./request.ts";
 
 /*
- * What an operator does to a cache, besides serving. A prefix is given as a sequence that never ran: its prompt, in whole
- * blocks (and a last partial one where the index stores it).
+ * Operator-initiated operations. A prefix is given as a sequence that was never admitted: its prompt, in whole blocks (and a
+ * partial last one where the index stores it).
  */
 
-/** Evicts what the policy names until so many blocks are free that were not, or nothing is left; returns how many. */
+/** Evicts until `blocks` more blocks are free, or no entry is evictable; returns how many. */
 export function evict(cache: KvCache, blocks: number, now: Nanos): number {
   if (cache.totalBlocks === undefined) return 0;
   cache.begin(undefined, now);
@@ -17,8 +17,8 @@ export function evict(cache: KvCache, blocks: number, now: Nanos): number {
 }
 
 /**
- * Forgets all that is cached. Free blocks go out in the order in which they, and after them the victims, would have gone.
- * Refused while a block is in use, or pinned: returns false, and nothing has changed.
+ * Empties the cache. Blocks are allocated afterwards in the order in which they would have been: free ones, then victims.
+ * Returns false, without any change, while a block is referenced or pinned.
  */
 export function reset(cache: KvCache, now: Nanos): boolean {
   if (cache.pool.words.some((_, block) => cache.pool.refCountOf(block) > 0)) return false;
@@ -45,7 +45,7 @@ export function pin(cache: KvCache, prefix: Sequence, now: Nanos): PinResult {
   const blocks = matchWhole(cache, prefix);
   if (blocks === 0) return "not cached";
   const path = prefix.table.subarray(0, blocks);
-  // What the step under way is still to compute may not come to be.
+  // The step under way may be rolled back.
   if (path.some((block) => cache.lookup.isBeingComputed(block))) return "not cached";
   const { pinned } = cache.entries;
   const added = path.reduce((count, block) => count + (pinned.has(block) ? 0 : 1), 0);
@@ -62,7 +62,7 @@ export function pin(cache: KvCache, prefix: Sequence, now: Nanos): PinResult {
   return "pinned";
 }
 
-/** The prefix that was pinned with this very sequence may be evicted again; false if it is not pinned. */
+/** Unpins the prefix that was pinned with this sequence; false if it is not pinned. */
 export function unpin(cache: KvCache, prefix: Sequence, now: Nanos): boolean {
   if (!cache.pins.delete(prefix)) return false;
   const { pinned } = cache.entries;
@@ -81,9 +81,9 @@ export function unpin(cache: KvCache, prefix: Sequence, now: Nanos): boolean {
 export type DeleteResult = "deleted" | "not cached" | "in use";
 
 /**
- * Deletes a cached prefix: its end, all that extends it, and of what comes before it what nothing else extends. (A hash
- * table does not know what extends a block; there all of the prefix goes that nobody uses.) Refused while the end is in
- * use, and then nothing has changed.
+ * Deletes a cached prefix: its last block, all blocks that extend it, and the blocks before it that no other block extends.
+ * (A hash table stores no such relation; there all unreferenced blocks of the prefix are deleted.) Refused, without any
+ * change, while the last block is referenced.
  */
 export function deletePrefix(cache: KvCache, prefix: Sequence, now: Nanos): DeleteResult {
   const { index, pool } = cache;
@@ -91,7 +91,7 @@ export function deletePrefix(cache: KvCache, prefix: Sequence, now: Nanos): Dele
   if (blocks === 0) return "not cached";
   const areIdle = (equal: readonly BlockId[]) => equal.every((block) => pool.stateOf(block) === BlockState.idle);
   const isTree = index.isLeaf !== undefined;
-  // A stored prompt goes as a whole; in a tree, what extends an idle block is idle.
+  // A stored prompt is deleted as a whole; in a tree, blocks that extend an idle block are idle.
   const isWhole = index.stores !== undefined && !isTree;
   const path = Array.from(prefix.table.subarray(0, blocks), (block) => [...(index.duplicatesOf?.(block) ?? [block])]);
   if (!areIdle(isWhole ? path.flat() : path[blocks - 1])) return "in use";
@@ -103,7 +103,7 @@ export function deletePrefix(cache: KvCache, prefix: Sequence, now: Nanos): Dele
   return "deleted";
 }
 
-/** Finds all blocks of the prefix, into its table; 0 if not all are cached. */
+/** Matches all blocks of the prefix, into its table; 0 if not all are cached. */
 function matchWhole(cache: KvCache, prefix: Sequence): number {
   const { promptBlocks } = prefix.request;
   cache.expectKeys(prefix.request.blocks.distinct);

@@ -9,8 +9,8 @@ import type { BlockId } from "../plugins/index.ts";
  *             │            │             ▲          │
  *             └────────────┴─▶ free      └──────────┘ held again
  *
- * reserved: a request owns it, nothing is in it. computing: the step under way writes it, or did and nobody else may
- * find it. published: an index knows it and somebody holds it. idle: an index knows it and nobody holds it.
+ * reserved: private and empty. computing: private, computed by the step under way or before. published: in the index and
+ * referenced. idle: in the index and unreferenced.
  */
 export const BlockState = { free: 0, reserved: 1, computing: 2, published: 3, idle: 4 } as const;
 export type BlockStateName = keyof typeof BlockState;
@@ -19,10 +19,10 @@ export const blockStateNames = Object.keys(BlockState) as BlockStateName[];
 const stateShift = 24;
 const refCountMask = (1 << stateShift) - 1;
 
-/** State and number of holders in one word, so that the innermost loops touch one array. */
-export const blockWord = (state: number, holders: number): number => (state << stateShift) | holders;
+/** State and reference count in one word, so that the innermost loops read one array. */
+export const blockWord = (state: number, refCount: number): number => (state << stateShift) | refCount;
 
-/** State and holders of every physical block. */
+/** State and reference count of every physical block. */
 export class BlockPool {
   /** `blockWord` of each block. */
   words: Int32Array;
@@ -39,12 +39,12 @@ export class BlockPool {
     return this.words[block] >> stateShift;
   }
 
-  /** Requests that hold the block. */
+  /** Sequences and pins that reference the block. */
   refCountOf(block: BlockId): number {
     return this.words[block] & refCountMask;
   }
 
-  /** One holder more or less, in the same state. */
+  /** Changes the reference count, in the same state. */
   addRefs(block: BlockId, count: 1 | -1): void {
     this.words[block] += count;
   }

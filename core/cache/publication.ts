@@ -12,7 +12,7 @@ import type { Sequence } from "./request.ts";
 
 const { computing, published } = BlockState;
 
-/** Puts a request's blocks into the index: what may be found from when on. */
+/** Publishes blocks: inserts them into the index, from when on the rules allow. */
 export class Publication {
   readonly #index: PrefixIndex;
   readonly #entries: CacheEntries;
@@ -52,7 +52,7 @@ export class Publication {
     this.#storesTails = storesTails;
   }
 
-  /** How many of the sequence's blocks may be found when it ends, its last one incomplete or not. */
+  /** Blocks of the sequence that may be published when it finishes, its last one incomplete or not. */
   blocksAtEnd(sequence: Sequence): number {
     const { request, computedTokens } = sequence;
     return this.#storesTails && computedTokens >= request.lastTokens
@@ -60,14 +60,14 @@ export class Publication {
       : this.blocksAt(sequence, computedTokens);
   }
 
-  /** How many may be found when it stops before its end; a copy that its last step was to make has not been made. */
+  /** Blocks that may be published at a preemption; a copy of the last step may not have been made. */
   blocksDone(sequence: Sequence): number {
     const blocks = this.blocksAt(sequence, sequence.computedTokens);
     const done = Math.min(blocks, sequence.computedBlocks);
     return this.#index.stores !== undefined && done < blocks ? 0 : done;
   }
 
-  /** How many of the sequence's blocks may be found once `tokens` tokens are computed. */
+  /** Blocks of the sequence that may be published once `tokens` tokens are computed. */
   blocksAt(sequence: Sequence, tokens: number): number {
     const { request } = sequence;
     const { promptBlocks, knownBlocks, inputTokens } = request;
@@ -82,7 +82,7 @@ export class Publication {
       : Math.min(full, promptBlocks);
   }
 
-  /** The sequence's blocks before `to` can be found from now on, within one operation of the cache. */
+  /** Publishes the sequence's blocks before `to`, within one operation of the cache. */
   publish(sequence: Sequence, to: number, now: Nanos): void {
     const { request, blocks, table } = sequence;
     const from = blocks.published;
@@ -111,7 +111,7 @@ export class Publication {
     blocks.publish(to);
   }
 
-  /** The index has stored block i, or has `other` with the same content, or does not store it. */
+  /** The index has stored block i, or has `other` with the same content, or (−1) does not store it. */
   #publishBlock(sequence: Sequence, i: number, other: BlockId, now: Nanos): void {
     const mine = sequence.table[i];
     const { pool } = this.#refs;
@@ -129,7 +129,7 @@ export class Publication {
     }
   }
 
-  /** Equal content is stored in `other`: the sequence uses that block from now on and its own one is free. */
+  /** Duplicate: the sequence references `other` from now on and its own block is freed. */
   #giveWay(sequence: Sequence, i: number, other: BlockId): void {
     const mine = sequence.table[i];
     if (i === sequence.blocks.copiedAt) this.#refs.withdrawCopy(sequence, mine);

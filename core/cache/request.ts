@@ -3,21 +3,21 @@ import { type BlockColumns, knownTokens, noTail } from "../trace/content.ts";
 import type { Nanos, Trace } from "../trace/trace.ts";
 import { BlockTable, hole } from "./block-table.ts";
 
-/** Blocks that so many tokens take; in integers, which is faster than rounding a quotient. */
+/** Blocks of so many tokens; integer arithmetic is faster than rounding a quotient. */
 export function blocksOf(tokens: number, blockTokens: number): number {
   return ((tokens + blockTokens - 1) / blockTokens) | 0;
 }
 
-/** One row of a trace on its way through a replica. */
+/** One row of a trace. */
 export class Request implements RequestView {
   id = 0;
   row = 0;
   keyStart = 0;
   promptBlocks = 0;
   inputTokens = 0;
-  /** Blocks that the prompt takes, the last one partial or not. */
+  /** Blocks of the prompt, the last one partial or not. */
   inputBlocks = 0;
-  /** Blocks whose content is known: the prompt's and, with `cache-generated`, the answer's. */
+  /** Blocks whose content is known: those of the prompt and, with `cache-generated`, of the output. */
   knownBlocks = 0;
   readonly trace: Trace;
   readonly blocks: BlockColumns;
@@ -31,7 +31,7 @@ export class Request implements RequestView {
     this.reset(id, row);
   }
 
-  /** The same object as another request of its trace: for replays that have one request at a time. */
+  /** Reuses the object for another request of its trace: for replays with one request at a time. */
   reset(id: number, row: number): this {
     const { start, promptBlocks } = this.blocks;
     this.id = id;
@@ -44,20 +44,20 @@ export class Request implements RequestView {
     return this;
   }
 
-  /** Where the last of the known blocks ends: at the end of the prompt or, with `cache-generated`, of the answer. */
+  /** End of the last known block: the end of the prompt or, with `cache-generated`, of the output. */
   get lastTokens(): number {
     const { blockTokens } = this.blocks;
     return Math.min(this.knownBlocks * blockTokens, knownTokens(this.trace, this.row, this.blocks.generated ?? false));
   }
 
-  /** Known blocks but for an incomplete last one that is known only when the request has ended. */
+  /** Known blocks without an incomplete last one, which is known only when the request has finished. */
   get wholeBlocks(): number {
     const { knownBlocks, promptBlocks, blocks } = this;
     const hasTail = blocks.storedTails === true && knownBlocks > promptBlocks;
     return hasTail && this.lastTokens < knownBlocks * blocks.blockTokens ? knownBlocks - 1 : knownBlocks;
   }
 
-  /** Content id of block i of what is known of the prompt, its incomplete end included; `noTail` where it has none. */
+  /** Content id of block i of the prompt, its incomplete end included; `noTail` where it has none. */
   keyAt(i: number): number {
     if (i < this.promptBlocks) return this.keys[this.keyStart + i];
     return i === this.promptBlocks ? (this.blocks.tails?.[this.row] ?? noTail) : noTail;
@@ -69,7 +69,7 @@ export class Request implements RequestView {
   get arrivalNs(): Nanos {
     return this.trace.arrivalNs[this.row];
   }
-  /** Not part of RequestView: only executors may know it. */
+  /** Not part of RequestView: policies may not read it. */
   get outputTokens(): number {
     return this.trace.outputTokens[this.row];
   }

@@ -11,9 +11,9 @@ import type { Rules } from "./rules.ts";
 export type Score = ColumnName | `-${ColumnName}` | ((entry: EntryId, columns: EntryColumns) => number);
 
 /**
- * A policy whose victim is the entry with the smallest score; the second score decides between equals, and so on, and
- * in the end who became evictable first. Scores are those of the moment when the entry became evictable: nothing that
- * the columns hold changes while an entry is not in use.
+ * A policy whose victim is the entry with the smallest score; the second score decides between equals, and so on, and in
+ * the end the order in which entries became evictable. Scores are computed when an entry becomes evictable: columns do not
+ * change while it is unreferenced.
  *
  *   export const lru: EvictionPlugin = { name: "lru", …, ...byScore("lastAccess") };
  *
@@ -47,12 +47,12 @@ function columnsOfScore(score: Score): ColumnName[] {
 
 const none = -1;
 
-/** An entry that left place p of the run to be held is at `heldAt - p`. */
+/** An entry that left place p of the run because it is referenced has the place `heldAt - p`. */
 const heldAt = -(2 ** 30);
 
 /**
- * Orders in which an entry has a place of its own that does not change while it is stored: one operation makes entries
- * of one request only, and those differ in depth.
+ * Orders in which the place of an entry does not change while it is stored: one operation creates entries of one request
+ * only, which differ in depth.
  */
 const ownPlace = (scores: readonly Score[]) =>
   scores.length === 2 && scores[0] === "createdAt" && (scores[1] === "releaseOrder" || scores[1] === "depth");
@@ -69,16 +69,16 @@ interface Level {
  *
  *   run    a queue in a ring: an entry that belongs at its end, as nearly all do when time decides, costs one write,
  *          and so does a removal, which leaves a gap that the head skips
- *          (and is filled again if the entry comes back with the scores it left with, as a FIFO block does)
+ *          (the entry returns to its gap if its scores are the same, as those of a FIFO block are)
  *   heap   the others (a tree's parent that became a leaf), O(log n)
  */
 class ScoreOrder implements EvictionPolicy {
   readonly #columns: EntryColumns;
   readonly #levels: readonly Level[];
   readonly #computed: boolean;
-  /** An entry that was held comes back to where it was. */
+  /** A referenced entry returns to its place. */
   readonly #fixed: boolean;
-  /** There are no levels: who is added last goes last. */
+  /** There are no levels: entries are evicted in the order of their addition. */
   readonly #byArrival: boolean;
   readonly #first: Level["column"];
   readonly #firstSign: number;
@@ -102,7 +102,7 @@ class ScoreOrder implements EvictionPolicy {
   #least = Number.POSITIVE_INFINITY;
   #heap: Int32Array = new Int32Array(64);
   #heapLength = 0;
-  /** By place in the heap, when its entry came into it: of equals who came first goes first. */
+  /** By place in the heap: number of the insertion of its entry, which decides between equals. */
   #arrival: Float64Array = new Float64Array(64);
   #arrivals = 0;
 
@@ -123,7 +123,7 @@ class ScoreOrder implements EvictionPolicy {
     this.#second = second.column;
     this.#secondSign = second.sign;
     this.#fixed = ownPlace(scores);
-    // A block that was forgotten while held is somebody else's now, and has no place to come back to.
+    // A block that was dropped while it was referenced is another entry now, which has no place to return to.
     if (this.#fixed) this.published = (entry) => this.#forgetPlace(entry);
     this.#byArrival = scores.length === 0;
     this.#computed = this.#levels.some((level) => level.compute);
@@ -185,14 +185,14 @@ class ScoreOrder implements EvictionPolicy {
   }
 
   published?: (entry: EntryId) => void;
-  /** What is left of a run that was cut is shorter, which only matters where length decides. */
+  /** The lower part of a split run is shorter, which changes scores that depend on the length. */
   split?: (lower: EntryId) => void;
 
   #forgetPlace(entry: EntryId): void {
     this.#order[entry] = none;
   }
 
-  /** An entry whose scores never change comes back to the place it left, if the head has not passed it. */
+  /** An entry whose scores never change returns to its place, if the head has not passed it. */
   #returns(entry: EntryId): boolean {
     const place = heldAt - this.#order[entry];
     const there =
@@ -258,12 +258,12 @@ class ScoreOrder implements EvictionPolicy {
     return undefined;
   }
 
-  /** With more than two levels, equals of the first two are left to the heap, which compares them all. */
+  /** With more than two levels, entries with equal first two scores are in the heap, which compares all levels. */
   #ties(second: number): boolean {
     return second === this.#lastSecond && this.#levels.length <= 2;
   }
 
-  /** The entries of the run, and those that may come back to it, without gaps from its first place. */
+  /** Moves the entries of the run, and those that may return to it, to its beginning, without gaps. */
   #closeGaps(): void {
     const order = this.#order;
     const kept = new Int32Array(this.#mask + 1);
@@ -298,7 +298,7 @@ class ScoreOrder implements EvictionPolicy {
     return false;
   }
 
-  /** Whether an entry goes before the one at this place of the heap; no two are equal there. */
+  /** Whether an entry is evicted before the one at this place of the heap; the order is total. */
   #goesBefore(entry: EntryId, arrival: number, at: number): boolean {
     const b = this.#heap[at];
     return this.#less(entry, b) || (!this.#less(b, entry) && arrival < this.#arrival[at]);

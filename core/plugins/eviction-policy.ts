@@ -6,32 +6,32 @@ import type { FutureView, RequestView } from "./request-view.ts";
 import type { Rules } from "./rules.ts";
 
 /**
- * Orders the entries that may be evicted. Only `add`, `remove` and `victim` are required. Everything a policy needs to
- * know about an entry is in the columns of its context.
+ * Orders the entries that may be evicted. Only `add`, `remove` and `victim` are required. Facts about the
+ * entries are in the columns of the context.
  */
 export interface EvictionPolicy {
   /** The entry became evictable. */
   add(entry: EntryId): void;
-  /** The entry is evictable no longer: somebody holds it, it was this policy's victim, or the index forgot it. */
+  /** The entry is not evictable any more: it is referenced, was this policy's victim, or was dropped by the index. */
   remove(entry: EntryId, why: "referenced" | "evicted" | "dropped"): void;
-  /** The entry to go next. Only looks: asking twice gives the same. */
+  /** The next eviction victim. Has no side effects: a second call returns the same entry. */
   victim(now: Nanos): EntryId | undefined;
-  /** Inserted into the index by this request, which holds it. Whatever its number stood for before is over. */
+  /** The request has inserted the entry, which it references. An earlier entry with the same number does not exist any more. */
   published?(entry: EntryId, request: RequestView): void;
-  /** Matched by this request, also while another one holds it. */
+  /** The request has matched the entry, which others may reference. */
   hit?(entry: EntryId, request: RequestView): void;
   /**
-   * A run was cut in two, of which `upper` is new and held; both keep the history. `lower` is shorter now (`tokens`,
+   * A run was split in two: `upper` is new and referenced; both keep the history. `lower` is shorter now (`tokens`,
    * `recomputeCost`) and may be evictable.
    */
   split?(lower: EntryId, upper: EntryId): void;
   /** The entry's tail was evicted. */
   resized?(entry: EntryId): void;
-  /** A request is about to be admitted (or refused for good). */
+  /** A request is about to be admitted, or is refused. */
   begin?(request: RequestView, now: Nanos): void;
-  /** Before the first request: reads what is to come. A policy that has this is offline. */
+  /** Called before the first request with all of them. A policy that has this method is offline. */
   prepare?(future: FutureView): void;
-  /** `add` for `entries[0 .. count)`, which one request let go just now. `byScore` has it; no need to write one. */
+  /** `add` for `entries[0 .. count)`, which one request has just released. `byScore` has it; no need to write one. */
   addMany?(entries: Int32Array, count: number): void;
   /**
    * Removes the next victims, in order, as if `victim` had returned and `remove` had been called with each, and writes
@@ -57,11 +57,11 @@ export interface EvictionPlugin extends Plugin {
   /** The columns that the policy reads; `key` need not be declared. `byScore` declares those of its scores. */
   readonly columns?: ColumnNeeds;
   create(context: EvictionContext): EvictionPolicy;
-  /** The cache has no limit; the policy is never asked for a victim. A bound, not a policy to choose. */
+  /** The cache is unlimited and never evicts: a bound. */
   readonly unlimited?: true;
-  /** Decides as `lru` does unless requests say priorities, or overlap: `compare` shows it to whoever asks for it. */
+  /** Equivalent to `lru` without priorities and overlapping requests: hidden from `compare` by default. */
   readonly likeLru?: true;
-  /** It reads the future. A bound, not a policy to choose. */
+  /** It reads the future: a bound. */
   readonly offline?: true;
 }
 

@@ -2,8 +2,7 @@ import type { BlockColumns } from "../trace/content.ts";
 import type { Nanos } from "../trace/trace.ts";
 
 /**
- * What a policy may know of a request; its true output length is not among it. Valid during the call: the object may be
- * another request's afterwards.
+ * A request as policies read it, without its output length. Valid during the call: the object is reused for other requests.
  */
 export interface RequestView {
   /** Place in the order of arrival, from 0. */
@@ -15,7 +14,7 @@ export interface RequestView {
   readonly session: number;
   readonly category: number;
   readonly priority: number;
-  /** How long after its last use what it stores keeps this priority; absent or 0 = for ever. */
+  /** Time after the last use for which its entries keep this priority; absent or 0 = unlimited. */
   readonly retentionNs?: Nanos;
   readonly markedTokens: number;
   /** Content ids of the prompt's blocks: `keys[keyStart .. keyStart + promptBlocks)`. */
@@ -24,10 +23,10 @@ export interface RequestView {
   readonly promptBlocks: number;
 }
 
-/** All requests to come, in their order; only for policies that say so in their description. */
+/** All requests in order of arrival; for offline policies. */
 export interface FutureView {
   readonly blocks: BlockColumns;
   readonly requestCount: number;
-  /** Of each request's blocks, how many can be hits under the rules; 0 if it will be refused. */
+  /** By request: prompt blocks that can be hits under the rules; 0 if it will be refused. */
   readonly usableBlocks: Uint32Array;
 }

@@ -7,21 +7,21 @@ import type { Rules } from "./rules.ts";
 /** A request in a replica as a scheduler sees it. */
 export interface SequenceView {
   readonly request: RequestView;
-  /** Tokens whose keys and values are there, cached or computed. */
+  /** Tokens whose KV is in the block table, cached or computed. */
   readonly computedTokens: number;
-  /** Of these, found in the cache at admission. */
+  /** Of these, hits at admission. */
   readonly cachedTokens: number;
-  /** Tokens that must be there before the next one can be generated: the prompt and what was generated so far. */
+  /** Tokens of the prompt and output tokens so far: their KV is needed to generate the next token. */
   readonly knownTokens: number;
   readonly generatedTokens: number;
   readonly preemptions: number;
-  /** It is in the step that is being planned ... */
+  /** It is in the step that is being planned. */
   readonly inStep: boolean;
-  /** ... which computes so many of its tokens, those included that come back from the host. */
+  /** Tokens of it that this step computes or swaps in. */
   readonly stepTokens: number;
-  /** Tokens whose keys and values the host has, while it waits. */
+  /** Tokens whose KV is in host memory, while it waits. */
   readonly swappedTokens: number;
-  /** Blocks it holds now. */
+  /** Length of its block table. */
   readonly blockCount: number;
   readonly next: SequenceView | undefined;
 }
@@ -33,36 +33,36 @@ export interface SequenceView {
 export interface SchedulerContext {
   /** Time of the plan. A plan that reads it is valid for one step. */
   readonly now: Nanos;
-  /** In order of arrival, those that were preempted in front. */
+  /** The waiting queue, linked by `next`: preempted requests, then the others in order of arrival. */
   readonly firstWaiting: SequenceView | undefined;
   readonly waitingCount: number;
   readonly running: readonly SequenceView[];
   readonly blockTokens: number;
   readonly totalBlocks: number | undefined;
-  /** Free blocks and those that could be evicted. */
+  /** Free and evictable blocks. */
   readonly availableBlocks: number;
-  /** Blocks in use by requests. */
+  /** Referenced blocks. */
   readonly referencedBlocks: number;
-  /** What admission would find cached for it; changes nothing. */
+  /** Hit tokens that an admission would have; changes nothing. */
   cachedTokens(sequence: SequenceView): number;
   /**
-   * Lets a waiting request run: holds its cached prefix, allocates for at most `tokens` more (all by default) and puts
-   * them into this step. False, and nothing has changed, if the blocks are not there, or if less than `spareBlocks` would
-   * be left.
+   * Admits a waiting request: references its cached prefix, allocates blocks for at most `tokens` more (all by default) and
+   * adds these to the step. False, without any change, if there are too few available blocks, or fewer than `spareBlocks`
+   * would be left.
    */
   admit(sequence: SequenceView, tokens?: number, spareBlocks?: number): boolean;
-  /** Puts at most `tokens` more of a running request into this step. False, and nothing has changed, if they do not fit. */
+  /** Adds at most `tokens` more of a running request to the step. False, without any change, if they have no blocks. */
   schedule(sequence: SequenceView, tokens?: number): boolean;
-  /** Blocks that the host still has room for: what `preempt(…, "swap")` needs. */
+  /** Free blocks in host memory, which `preempt(…, "swap")` takes. */
   readonly freeHostBlocks: number;
   /**
-   * Sends a running request back to the queue, to its head or its end. Its blocks are given back; with `swap` their
-   * contents go to the host, and come back before its next step.
+   * Preempts a running request: it returns to the head or the tail of the waiting queue and its blocks are released; with
+   * `swap` their contents are copied to host memory, and back before its next step.
    */
   preempt(sequence: SequenceView, how: "recompute" | "swap", place?: "head" | "tail"): void;
-  /** Takes what is cached of the request's marked prefix out of the cache, as far as nobody uses it. */
+  /** Deletes the unreferenced cached blocks of the request's marked prefix. */
   deletePrefix(request: RequestView): void;
-  /** Gives a waiting request up; it counts as refused. */
+  /** Refuses a waiting or running request. */
   refuse(sequence: SequenceView, why: string): void;
 }
 

@@ -41,10 +41,10 @@ export interface CacheConfig {
   readonly namespaces?: boolean;
 }
 
-/** Blocks that an unlimited pool starts with; few, so that growing is nothing that only large caches know. */
+/** Blocks that an unlimited pool starts with; few, so that tests exercise its growth. */
 const firstBlocks = 16;
 
-/** An unlimited cache never asks for a victim, and its columns may grow away from whoever took them. */
+/** An unlimited cache has no victims, and its columns are replaced when it grows. */
 const nothingGoes: EvictionPolicy = { add() {}, remove() {}, victim: () => undefined };
 
 /** The rules in effect for an index. @throws InputError if it does not support one of them. */
@@ -54,7 +54,7 @@ export function rulesFor(index: IndexPlugin, own: Partial<Record<RuleName, RuleV
   return rules;
 }
 
-/** What turns traces into content ids, as index and rules need them. */
+/** Converts traces to content ids, as index and rules need them. */
 export function blockKeysFor(
   { index, rules: own, blockTokens, hash }: Pick<CacheConfig, "index" | "rules" | "blockTokens" | "hash">,
   unitTokens: number,
@@ -81,7 +81,7 @@ export function checkAllocator(allocator: AllocatorPlugin, rules: Pick<Rules, "f
     );
 }
 
-/** Puts a cache together. `future` is what offline policies read. */
+/** Creates a cache. `future` is read by offline policies. */
 export function createCache(config: CacheConfig, log?: EventLog, future?: FutureView): KvCache {
   const { index, eviction, allocator, blockTokens } = config;
   const blocks = eviction.unlimited ? undefined : config.blocks;
@@ -126,7 +126,7 @@ export function createCache(config: CacheConfig, log?: EventLog, future?: Future
   });
 }
 
-/** What decides about a replica's steps. `schedulerOptions` are those that differ from the defaults. */
+/** The scheduler of a replica. `schedulerOptions` are those that differ from the defaults. */
 export interface SchedulerConfig {
   readonly scheduler: SchedulerPlugin;
   readonly schedulerOptions?: Readonly<Record<string, number>> | undefined;
@@ -139,7 +139,7 @@ export function createScheduler(config: SchedulerConfig, rules: Rules, replica =
   return config.scheduler.create({ random: seededRandom(~config.seed + replica), rules, options });
 }
 
-/** What decides which replica gets a request. `routerOptions` are those that differ from the defaults. */
+/** The router of a cluster. `routerOptions` are those that differ from the defaults. */
 export interface RouterConfig {
   readonly router: RouterPlugin;
   readonly routerOptions?: Readonly<Record<string, number>> | undefined;
@@ -152,7 +152,7 @@ export interface RouterConfig {
 export function createRouter({ router, routerOptions, replicaCount, blockTokens, seed }: RouterConfig): Router {
   assert(replicaCount >= 1, `a router of ${replicaCount} replicas`);
   const options = optionsOf("router", router, routerOptions);
-  // Another stream of chance than the caches' and the schedulers', however many replicas there are.
+  // A random stream of its own, whatever the number of replicas.
   return router.create({ random: seededRandom(seed ^ routerSeed), replicaCount, blockTokens, options });
 }
 

@@ -9,16 +9,16 @@ import type { Nanos } from "../trace/trace.ts";
 import { PlanInputs } from "./plan-inputs.ts";
 import { StepPlan, type StepResult } from "./step.ts";
 
-/** More than any prompt has, and still a small integer, which keeps the arithmetic of the hot path in integers. */
+/** More than any prompt has, and a small integer, which keeps the arithmetic of the hot path in integers. */
 const unlimitedTokens = 2 ** 29;
 
-/** Told when a request ends, for figures per request. */
+/** Request lifecycle callbacks. */
 export interface ReplicaListener {
   admitted?(sequence: Sequence, now: Nanos): void;
   firstToken?(sequence: Sequence, now: Nanos): void;
-  /** Its computed tokens are to go to the host, before anything else is written to its blocks, which are its own still. */
+  /** Its computed tokens are to be copied to the host before its blocks, which it still references, are released. */
   swappedOut?(sequence: Sequence, tokens: number): void;
-  /** So many of them, behind those that are cached, are to come back before the step: into the blocks that it has now. */
+  /** So many tokens behind the cached ones are to be copied from the host before the step, into its present blocks. */
   swappedIn?(sequence: Sequence, tokens: number): void;
   finished?(sequence: Sequence, now: Nanos): void;
   refused?(sequence: Sequence, why: string, now: Nanos): void;
@@ -30,17 +30,18 @@ export interface ReplicaOptions {
   readonly log?: EventLog | undefined;
   readonly listener?: ReplicaListener;
   /**
-   * `step`: answers grow token by token and take blocks as they do. `skip`: a request ends with the step that computes
-   * its prompt; its answer takes blocks only if the rules cache it. The clock-free replay skips: it counts prompts.
+   * `step`: one output token per step, with blocks allocated as needed. `skip`: a request finishes with the step that
+   * computes its prompt; output tokens have blocks only if the rules cache them. The clock-free replay skips: it counts
+   * prompts.
    */
   readonly generation: "step" | "skip";
-  /** Blocks that the host has for sequences that were swapped out; none without it. */
+  /** Blocks of host memory for sequences that are swapped out; 0 by default. */
   readonly hostBlocks?: number;
 }
 
 /**
  * One model instance: queues, cache, scheduler. It has no clock, no file and no GPU, so that replay, simulator and
- * engine run this very code: `submit` requests, `plan` a step, run it somehow, `commit` it.
+ * engine run the same code: `submit` requests, `plan` a step, run it, `commit` it.
  */
 export class Replica implements SchedulerContext, ReplicaView {
   readonly cache: KvCache;
@@ -52,13 +53,13 @@ export class Replica implements SchedulerContext, ReplicaView {
   readonly #waiting = new SequenceQueue();
   readonly #plan: StepPlan;
   readonly #inputs: PlanInputs;
-  /** Sequences of requests that ended, for those to come. */
+  /** Sequences of finished requests, to be reused. */
   readonly #done: Sequence[] = [];
-  /** Stands for the request that a router asks about. */
-  #askedFor: Sequence | undefined;
+  /** Stands for the request that a router looks up. */
+  #lookedUp: Sequence | undefined;
   readonly hostBlocks: number;
   #usedHostBlocks = 0;
-  /** All that ran were in the last step. */
+  /** All running sequences were in the last step. */
   #allInStep = false;
   #now: Nanos = 0;
 
@@ -74,9 +75,9 @@ export class Replica implements SchedulerContext, ReplicaView {
     this.hostBlocks = options.hostBlocks ?? 0;
   }
 
-  /** Puts a request into the queue. */
+  /** Appends a request to the waiting queue. */
   submit(request: Request, now: Nanos): Sequence {
-    // The one that ended first, so that none keeps the request that it was for long, and with that one's whole trace.
+    // The one that finished first, so that no object references an old request, and its whole trace, for long.
     const sequence = this.#done.shift() ?? new Sequence(request);
     sequence.reset(request);
     this.cache.expectKeys(request.blocks.distinct);
@@ -86,12 +87,12 @@ export class Replica implements SchedulerContext, ReplicaView {
     return sequence;
   }
 
-  /** Whether nothing waits and nothing runs. */
+  /** Whether no request waits or runs. */
   get isIdle(): boolean {
     return this.#waiting.count === 0 && this.running.length === 0;
   }
 
-  /** The next step; empty if there is nothing to do. Valid until the next call. */
+  /** The next step; may be empty. The object is reused by the next call. */
   plan(now: Nanos): StepPlan {
     this.#now = now;
     this.#plan.clear();
@@ -132,7 +133,7 @@ export class Replica implements SchedulerContext, ReplicaView {
     let steps = unlimitedTokens;
     for (const { request, computedTokens, generatedTokens, blocks } of running) {
       if (blocks.copyAt !== hole) return 0;
-      // The step that ends a request is a step of its own, and so are those that begin a block and that fill it.
+      // A step is planned if it finishes a request, begins a block or fills one.
       const left = request.outputTokens - generatedTokens - 1;
       const filled = computedTokens % cache.blockTokens;
       const room = filled === 0 ? 0 : cache.blockTokens - 1 - filled;
@@ -143,7 +144,7 @@ export class Replica implements SchedulerContext, ReplicaView {
     return steps;
   }
 
-  /** That many of the steps have run; the first so many of `endsNs` say when each of them ended. */
+  /** That many of these steps have run; `endsNs[0 .. steps)` are their end times. */
   repeat(steps: number, endsNs: Float64Array): void {
     const { running } = this;
     for (let i = 0; i < steps; i++) this.#log?.step(endsNs[i], running.length, running.length);
@@ -155,12 +156,12 @@ export class Replica implements SchedulerContext, ReplicaView {
   }
 
   /**
-   * The step did not run (interrupted, out of memory): nothing of it can be found, and its sequences are back at the
-   * head of the queue, in their order.
+   * The step did not run (interrupted, out of memory): its blocks are dropped from the index, and its sequences return to
+   * the head of the waiting queue, in their order.
    */
   rollback(plan: StepPlan, now: Nanos): void {
     this.#now = now;
-    // From the last to the first: what came later may count on what came before.
+    // From the last to the first: later sequences may reference blocks of earlier ones.
     const sequences = plan.items.slice(0, plan.count).map((item) => item.sequence);
     sequences.reverse();
     for (const sequence of sequences) this.cache.cancelled(sequence, now);
@@ -210,9 +211,9 @@ export class Replica implements SchedulerContext, ReplicaView {
   cachedTokens(of: SequenceView | RequestView): number {
     this.#inputs.readCache();
     if (of instanceof Sequence) return this.cache.cachedTokens(of);
-    this.#askedFor ??= new Sequence(of as Request);
-    this.#askedFor.reset(of as Request);
-    return this.cache.cachedTokens(this.#askedFor);
+    this.#lookedUp ??= new Sequence(of as Request);
+    this.#lookedUp.reset(of as Request);
+    return this.cache.cachedTokens(this.#lookedUp);
   }
 
   // What a scheduler can do.
@@ -221,7 +222,7 @@ export class Replica implements SchedulerContext, ReplicaView {
     const sequence = view as Sequence;
     this.#inputs.readCache();
     const swapped = sequence.swappedTokens;
-    // What is still cached need not come back from the host.
+    // Tokens that are still cached need not be swapped in.
     const back = swapped === 0 ? 0 : Math.max(0, swapped - this.cache.cachedTokens(sequence));
     if (!this.cache.admit(sequence, tokens + back, this.#now, spareBlocks)) return false;
     this.#inputs.changes = true;
@@ -229,7 +230,7 @@ export class Replica implements SchedulerContext, ReplicaView {
     this.running.push(sequence);
     this.#listener.admitted?.(sequence, this.#now);
     if (swapped > 0) this.#swapIn(sequence);
-    // More comes back where the last cached block turned out to be one that this very step computes.
+    // More is swapped in where the last cached block is one that this step computes.
     this.#addToStep(sequence, Math.max(0, tokens + back - sequence.restoredTokens));
     return true;
   }
@@ -237,7 +238,7 @@ export class Replica implements SchedulerContext, ReplicaView {
   schedule(view: SequenceView, tokens = unlimitedTokens): boolean {
     const sequence = view as Sequence;
     assert(!sequence.inStep, "a sequence is scheduled twice in one step");
-    if (tokens > 0 && this.#addAnswerToken(sequence)) return true;
+    if (tokens > 0 && this.#addOutputToken(sequence)) return true;
     const end = Math.min(sequence.knownTokens, sequence.computedTokens + tokens);
     if (!this.cache.extend(sequence, end, this.#now)) {
       this.#inputs.readCache();
@@ -282,7 +283,7 @@ export class Replica implements SchedulerContext, ReplicaView {
     this.#listener.refused?.(sequence, why, this.#now);
   }
 
-  /** Its computed tokens, which its blocks no longer hold, are on the host. */
+  /** Its computed tokens are on the host. */
   #swapOut(sequence: Sequence, tokens: number): void {
     if (tokens === 0) return;
     const blocks = blocksOf(tokens, this.blockTokens);
@@ -293,7 +294,7 @@ export class Replica implements SchedulerContext, ReplicaView {
     this.#log?.swapOut(this.#now, sequence.request.id, tokens, blocks);
   }
 
-  /** Its blocks get back before the step what the host has and the cache does not. */
+  /** Tokens that are on the host and not cached are copied back before the step. */
   #swapIn(sequence: Sequence): void {
     const back = Math.max(0, sequence.swappedTokens - sequence.computedTokens);
     sequence.restoredTokens = back;
@@ -309,10 +310,10 @@ export class Replica implements SchedulerContext, ReplicaView {
   }
 
   /**
-   * The shorter way for a token of an answer that neither begins nor fills a block: there is nothing to allocate or to
-   * publish. Returns whether it was one.
+   * Short path for an output token that neither begins nor fills a block: no block is allocated or published. Returns
+   * whether it was taken.
    */
-  #addAnswerToken(sequence: Sequence): boolean {
+  #addOutputToken(sequence: Sequence): boolean {
     const { computedTokens, generatedTokens, request } = sequence;
     const { blockTokens } = this.cache;
     const filled = computedTokens % blockTokens;
@@ -345,13 +346,13 @@ export class Replica implements SchedulerContext, ReplicaView {
     this.#plan.add(sequence, from, tokens, prefill, generate);
   }
 
-  /** Out of the step, and with it whoever counts on what it was to compute there. */
+  /** Removes the sequence from the step, and preempts those that reference blocks that it computes there. */
   #removeFromStep(sequence: Sequence): void {
     this.#plan.remove(sequence);
     const { items, count } = this.#plan;
     const dependents = items.slice(0, count).map((item) => item.sequence);
     const cut = dependents.filter((other) => this.cache.dependsOn(other, sequence));
-    // From the last to the first, so that they wait in their order.
+    // From the last to the first, so that they wait in order.
     for (const other of cut.reverse()) if (other.inStep) this.preempt(other, "recompute");
     this.cache.cancelled(sequence, this.#now);
   }
@@ -371,16 +372,16 @@ export class Replica implements SchedulerContext, ReplicaView {
       return;
     }
     const at = running.indexOf(sequence);
-    assert(at >= 0, "a sequence that does not run stops");
+    assert(at >= 0, "a sequence stops that is not running");
     running.splice(at, 1);
   }
 }
 
-/** Whether the step that is being planned computes what the block is known for, rather than adding an answer to it. */
+/** Whether the step that is being planned computes the known content of the block, and not only output tokens behind it. */
 function computesNow(sequence: Sequence, block: BlockId): boolean {
   const { inStep, blocks, computedBlocks } = sequence;
   if (!inStep) return false;
   const at = blocks.blocks.subarray(0, blocks.computingEnd).indexOf(block, computedBlocks);
-  // What it holds instead of an own block is somebody else's to compute, or done.
+  // A shared block is computed by another sequence, or is already.
   return at >= 0 && !blocks.isShared(at);
 }

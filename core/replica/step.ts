@@ -2,26 +2,26 @@ import type { BlockCopy } from "../cache/block-refs.ts";
 import type { Sequence } from "../cache/request.ts";
 import type { Nanos } from "../trace/trace.ts";
 
-/** A sequence's part in a step. Objects are used again in the next step. */
+/** The work of one sequence in a step. Objects are reused. */
 export interface StepItem {
   sequence: Sequence;
-  /** Tokens [from, from + tokens) are computed; what is before them is in the cache. */
+  /** Tokens [from, from + tokens) are computed; the KV of those before is in the block table. */
   from: number;
   tokens: number;
-  /** Whether these are tokens of a prompt (or of what was generated before a preemption). */
+  /** Whether these are tokens of the prompt, or output tokens that are recomputed after a preemption. */
   prefill: boolean;
-  /** Tokens generated at the end: 0 while the prompt is not done, then 1; more where steps are not stepped through. */
+  /** Output tokens: 0 before the end of the prompt, then 1; more with `generation: "skip"`. */
   generate: number;
 }
 
-/** One step of the model: what the scheduler put together and an executor runs. Block tables are the sequences' own. */
+/** One step of the model, put together by the scheduler and run by an executor. The sequences have the block tables. */
 export class StepPlan {
-  /** The first `count` are this step's. */
+  /** The first `count` belong to this step. */
   readonly items: StepItem[] = [];
   count = 0;
   prefillTokens = 0;
   decodeTokens = 0;
-  /** Tokens whose keys and values go to the host, or come back from there, before the step runs. */
+  /** Tokens that are swapped out or in before the step runs. */
   swappedTokens = 0;
   readonly copies: BlockCopy[];
 
@@ -63,9 +63,9 @@ export class StepPlan {
   }
 }
 
-/** What came of a step. */
+/** Result of a step. */
 export interface StepResult {
   readonly durationNs: Nanos;
-  /** Whether each item's sequence ended with this step. Absent: it ends at the trace's output length. */
+  /** By item, whether its sequence finished with this step. Absent: it finishes at the trace's output length. */
   readonly finished?: readonly boolean[];
 }

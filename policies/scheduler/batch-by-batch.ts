@@ -3,15 +3,15 @@ import type { Rules } from "../../core/plugins/rules.ts";
 import { firstOutOfStep, lastAdmitted, makeRoom, refuseForRoom, refuseTooLong } from "./room.ts";
 
 /**
- * One batch after the other: whole prompts of up to `batchSize` requests, `promptsPerStep` in one step, in order of arrival
- * and as far as their blocks are there; then only their answers, until the last one has ended. Whoever finds no block on
- * the way sends the last to be admitted back to the queue, for the next batch.
+ * One batch after the other: whole prompts of up to `batchSize` requests, `promptsPerStep` per step, in order of arrival and
+ * within available blocks; then decode steps, until all of them have finished. When a request finds no block, the one
+ * admitted last is preempted, for the next batch.
  */
 export class BatchByBatch implements Scheduler {
   readonly #rules: Rules;
   readonly #batchSize: number;
   readonly #promptsPerStep: number;
-  /** The last step was full of prompts, and others of the batch wait. */
+  /** The last step had `promptsPerStep` prompts, and others of the batch wait. */
   #isFilling = false;
 
   constructor(rules: Rules, batchSize: number, promptsPerStep = Number.POSITIVE_INFINITY) {
@@ -24,7 +24,7 @@ export class BatchByBatch implements Scheduler {
     const { running } = context;
     for (;;) {
       if (running.length > 0 && !this.#isFilling) {
-        this.#writeAnswers(context);
+        this.#decode(context);
         if (running.length > 0) break;
       }
       if (this.#admit(context) > 0 || running.length === 0) break;
@@ -32,7 +32,7 @@ export class BatchByBatch implements Scheduler {
     return this.#isFilling ? undefined : "until-change";
   }
 
-  #writeAnswers(context: SchedulerContext): void {
+  #decode(context: SchedulerContext): void {
     const { running } = context;
     for (let i = 0; i < running.length; ) {
       const sequence = running[i];
@@ -45,7 +45,7 @@ export class BatchByBatch implements Scheduler {
     }
   }
 
-  /** Puts the prompts of a step into it; returns how many there are. */
+  /** Admits the prompts of a step; returns how many. */
   #admit(context: SchedulerContext): number {
     const { running } = context;
     let prompts = 0;

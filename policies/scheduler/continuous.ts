@@ -42,13 +42,13 @@ export const continuousOptions = {
 
 type ContinuousOptions = Readonly<Record<string, number>>;
 
-/** Who is admitted next and who makes room: what schedulers with continuous batching differ in. */
+/** Order of admission and of preemption, in which schedulers with continuous batching differ. */
 export interface Precedence {
   /** The waiting request to be admitted next. */
   first(context: SchedulerContext): SequenceView | undefined;
-  /** The running request that goes back to the queue when one cannot go on. */
+  /** The running request that is preempted when another one finds no block. */
   readonly victimOf: VictimOf;
-  /** Whether a waiting request may send this running one back to get its place; absent: nobody may. */
+  /** Whether a waiting request may preempt this running one to be admitted; absent: none may. */
   mayReplace?(waiting: SequenceView, running: SequenceView): boolean;
   /** `first` reads the clock. */
   readonly changesWithTime?: boolean;
@@ -56,16 +56,16 @@ export interface Precedence {
 }
 
 /**
- * Continuous batching with chunked prefill under one token budget: those that run come first, in the order of their
- * admission, each with one token or the next chunk of its prompt; what is left of the budget goes to those that wait.
- * Whoever is first and cannot be admitted holds up all others. When a running request finds no block, others go back to
- * the queue, to be computed again, and nobody is admitted in that step.
+ * Continuous batching with chunked prefill under one token budget: running requests are scheduled first, in the order of
+ * their admission, each with one token or the next chunk of its prompt; waiting requests get the rest of the budget. A
+ * first waiting request that cannot be admitted blocks all others. When a running request finds no block, others are
+ * preempted, to be recomputed, and no request is admitted in that step.
  *
  * Source: vLLM v1, `Scheduler.schedule` in vllm/v1/core/sched/scheduler.py. There, a request that is its own victim also
- * ends the step for those behind it; here they go on.
+ * ends the step for those behind it; here they are scheduled.
  *
- * With `async-scheduling` (on by default in vLLM 0.19) the engine plans a step while the one before it runs: it knows nothing
- * of requests that come during that one, and a request that ends with it keeps its seat for one step more.
+ * With `async-scheduling` (on by default in vLLM 0.19) the engine plans a step while the one before it runs: requests that
+ * arrive during that one are not seen, and a request that finishes with it counts in `max-num-seqs` for one step more.
  */
 export class ContinuousBatching implements Scheduler {
   readonly #precedence: Precedence;
@@ -76,10 +76,10 @@ export class ContinuousBatching implements Scheduler {
   readonly #watermark: number;
   readonly #wholeMustFit: boolean;
   readonly #plansAhead: boolean;
-  /** When planning ahead: those that have come since the last plan, and how many have ended. */
+  /** With `async-scheduling`: requests that arrived since the last plan, and the number that finished. */
   readonly #unseen = new Set<SequenceView>();
   #leaving = 0;
-  /** Tokens that the step has room for. */
+  /** Tokens that may be added to the step. */
   #budget = 0;
   #preempted = false;
 
@@ -132,15 +132,15 @@ export class ContinuousBatching implements Scheduler {
     if (this.#plansAhead) this.#leaving++;
   }
 
-  /** Those that wait, in their order, as long as there are tokens, seats and blocks. */
+  /** Admits waiting requests in order, within token budget, `max-num-seqs` and available blocks. */
   #admit(context: SchedulerContext): void {
     const { running } = context;
-    // Where no seat is free, the order is not needed: without reading the clock, the plan stays valid.
+    // With `max-num-seqs` running, the order is not needed; the plan stays valid because it does not read the clock.
     if (this.#precedence.changesWithTime === true && this.#isClosed(context)) return;
     while (this.#budget > 0) {
       const first = this.#precedence.first(context);
       if (first === undefined) return;
-      // When nobody is left to run, nothing is under way.
+      // Without running requests no step is under way.
       if (running.length === 0) this.#seeAll();
       if (this.#unseen.has(first)) return;
       if (running.length < this.#maxRunning && running.length + this.#leaving >= this.#maxRunning) return;
@@ -163,7 +163,7 @@ export class ContinuousBatching implements Scheduler {
     return true;
   }
 
-  /** Blocks that the admission has to leave: the watermark and, if all of the prompt must fit, those of its next chunks. */
+  /** Blocks that an admission leaves available: the watermark and, if the whole prompt must fit, those of its later chunks. */
   #spareBlocks(context: SchedulerContext, first: SequenceView, tokens: number): number {
     const watermark = watermarkBlocks(context, this.#watermark);
     const { knownTokens } = first;
@@ -174,8 +174,8 @@ export class ContinuousBatching implements Scheduler {
   }
 
   /**
-   * Sends the least important running request back for one that waits and may replace it, if all that it may replace
-   * make enough room together: of what they hold, only what was not cached counts, for others may use that too.
+   * Preempts the last running request for a waiting one that may replace it, if all that it may replace free enough blocks
+   * together; their cached blocks do not count, which others may reference.
    */
   #replaceFor(context: SchedulerContext, first: SequenceView, tokens: number, spareBlocks: number): boolean {
     const { mayReplace, victimOf } = this.#precedence;

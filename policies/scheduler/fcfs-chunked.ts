@@ -2,7 +2,7 @@ import type { SchedulerPlugin } from "../../core/plugins/index.ts";
 import { ContinuousBatching, continuousOptions, type Precedence } from "./continuous.ts";
 import { lastAdmitted } from "./room.ts";
 
-/** First come, first served; who was sent back is first. Whoever was admitted last makes room. */
+/** First come, first served; preempted requests are first. The request admitted last is preempted. */
 const inOrder: Precedence = {
   first: (context) => context.firstWaiting,
   victimOf: lastAdmitted,
@@ -10,7 +10,7 @@ const inOrder: Precedence = {
 
 export const fcfsChunked: SchedulerPlugin = {
   name: "fcfs-chunked",
-  about: "continuous batching in order of arrival, prompts in chunks, one token budget for prompts and answers",
+  about: "continuous batching in order of arrival, chunked prefill, one token budget for prefill and decode",
   source: "vLLM (v1), Sarathi-Serve (Agrawal et al., OSDI 2024)",
   options: continuousOptions,
   create: ({ rules, options }) => new ContinuousBatching(inOrder, rules, options),

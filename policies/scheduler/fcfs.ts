@@ -9,13 +9,13 @@ import type { Rules } from "../../core/plugins/rules.ts";
 import { firstOutOfStep, lastAdmitted, makeRoom, refuseForRoom, refuseTooLong, watermarkBlocks } from "./room.ts";
 
 /**
- * Steps of prompts and steps of answers take turns: whoever waits goes first, in order of arrival and whole prompts only,
- * as long as tokens, seats and blocks are there; if nobody can be admitted, all that run write a token. When one finds no
- * block, the last to be admitted goes back to the queue, to be computed again or, with `swap`, with its contents on the
- * host. Who is on the host comes back before anybody new is admitted, and into a step of answers.
+ * A step is either prefill or decode. Waiting requests are admitted first, in order of arrival and with whole prompts only,
+ * within token budget, `max-num-seqs` and available blocks; if none can be admitted, all running requests decode. When one
+ * finds no block, the request admitted last is preempted, to be recomputed or, with `swap`, swapped out. Swapped requests
+ * are admitted before new ones, in a decode step.
  *
  * A prompt that is longer than the token budget has a step of its own (vLLM refuses it, and sets the budget so that none
- * is). What is cached of a prompt does not count.
+ * is longer). Cached tokens of a prompt do not count.
  *
  * Source: vLLM v0, `Scheduler._schedule_default` in vllm/core/scheduler.py.
  */
@@ -37,7 +37,7 @@ class FirstComeFirstServed implements Scheduler {
   plan(context: SchedulerContext): PlanValidity {
     while (context.waitingCount > 0 || context.running.length > 0) {
       if (this.#firstSwapped(context) === undefined && this.#admitPrompts(context)) break;
-      const preempted = this.#writeAnswers(context);
+      const preempted = this.#decode(context);
       const isEmpty = context.running.length === 0;
       if (!preempted || isEmpty) this.#swapIn(context);
       // Empty if all running requests were refused: there is room for others now.
@@ -46,7 +46,7 @@ class FirstComeFirstServed implements Scheduler {
     return "until-change";
   }
 
-  /** Whole prompts, in order; returns whether there is one. */
+  /** Admits whole prompts, in order; returns whether there is one. */
   #admitPrompts(context: SchedulerContext): boolean {
     const { running } = context;
     let budget = this.#maxTokens;
@@ -70,23 +70,23 @@ class FirstComeFirstServed implements Scheduler {
     return sequence.knownTokens <= budget || sequence.knownTokens - context.cachedTokens(sequence) <= budget;
   }
 
-  /** A token for everybody who runs; returns whether somebody had to go back. */
-  #writeAnswers(context: SchedulerContext): boolean {
+  /** Schedules a token of every running request; returns whether one was preempted. */
+  #decode(context: SchedulerContext): boolean {
     const { running } = context;
-    let wentBack = 0;
+    let preemptions = 0;
     for (let i = 0; i < running.length; ) {
       const sequence = running[i];
       const tokens = sequence.knownTokens - sequence.computedTokens;
       if (context.schedule(sequence, tokens)) i++;
       else {
-        wentBack += makeRoom(context, sequence, tokens, lastAdmitted, this.#swaps).preempted;
+        preemptions += makeRoom(context, sequence, tokens, lastAdmitted, this.#swaps).preempted;
         i = firstOutOfStep(running);
       }
     }
-    return wentBack > 0;
+    return preemptions > 0;
   }
 
-  /** Those on the host, in order, as long as there are seats and blocks. */
+  /** Admits swapped requests, in order, within `max-num-seqs` and available blocks. */
   #swapIn(context: SchedulerContext): void {
     for (let next = this.#firstSwapped(context); next; next = this.#firstSwapped(context)) {
       if (context.running.length >= this.#maxRunning) return;
@@ -96,7 +96,7 @@ class FirstComeFirstServed implements Scheduler {
     }
   }
 
-  /** The first in the queue whose contents are on the host: it is among those that were sent back, which are in front. */
+  /** The first swapped request of the queue; preempted requests are at its head. */
   #firstSwapped({ firstWaiting }: SchedulerContext): SequenceView | undefined {
     if (!this.#swaps) return undefined;
     for (let sequence = firstWaiting; sequence && sequence.preemptions > 0; sequence = sequence.next)
@@ -107,13 +107,13 @@ class FirstComeFirstServed implements Scheduler {
 
 export const fcfs: SchedulerPlugin = {
   name: "fcfs",
-  about: "continuous batching in order of arrival, whole prompts in steps of their own, before answers go on",
+  about: "continuous batching in order of arrival, whole prompts in prefill steps, which come before decode steps",
   source: "vLLM (v0), nano-vllm, LMDeploy",
   options: {
     "max-num-batched-tokens": { about: "most tokens of a step of prompts", default: 8192, min: 1 },
     "max-num-seqs": { about: "most requests that run at once", default: 256, min: 1 },
     watermark: { about: "share of all blocks that an admission leaves free", default: 0.01, max: 1, fraction: true },
-    swap: { about: "1: who is sent back keeps its contents on the host, 0: it is computed again", default: 0, max: 1 },
+    swap: { about: "1: preempted requests are swapped to host memory, 0: they are recomputed", default: 0, max: 1 },
   },
   create: ({ rules, options }) => new FirstComeFirstServed(rules, options),
 };

@@ -3,8 +3,8 @@ import { PrefillFirst, prefillFirstOptions } from "./prefill-first.ts";
 import { queued } from "./queued.ts";
 
 /**
- * Highest response ratio next: who has waited longest for each token that is still to be computed. Short and cached prompts
- * go first, and long ones do not starve. Of equals who came first.
+ * Highest response ratio next: waiting time per token that is still to be computed. Short and cached prompts are first, and
+ * long ones do not starve. Equals are in order of arrival.
  */
 export const hrrn: SchedulerPlugin = {
   name: "hrrn",

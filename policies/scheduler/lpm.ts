@@ -4,8 +4,9 @@ import { queued } from "./queued.ts";
 import { lpmDefaults, lpmOrder } from "./waiting-order.ts";
 
 /**
- * Longest prefix match: who has most in the cache goes first. Of several that have little cached and begin alike one goes
- * first, and the others behind all that wait, so that they find what it leaves. A long queue is served as it came.
+ * Longest prefix match: requests with most cached tokens are first. Of several with few cached tokens and a common prefix
+ * only one keeps its place, and the others are last, so that its prefix is a hit for them. A long queue is in order of
+ * arrival.
  */
 export const lpm: SchedulerPlugin = {
   name: "lpm",

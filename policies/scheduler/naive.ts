@@ -1,6 +1,6 @@
 import type { SchedulerPlugin } from "../../core/plugins/index.ts";
 
-/** One request at a time, in order of arrival: its whole prompt in one step, then its answer token by token. */
+/** One request at a time, in order of arrival: its whole prompt in one step, then one output token per step. */
 export const naive: SchedulerPlugin = {
   name: "naive",
   about: "one request at a time, in order of arrival",

@@ -6,10 +6,10 @@ export const promptsPerStep = {
   "prompts-per-step": { about: "most prompts of a step; 0: as many as there are", default: 0 },
 } as const satisfies Record<string, PluginOption>;
 
-/** All that is there is admitted, as far as it fits; then all answers are written to their end before anybody else. */
+/** Admits all waiting requests that fit; then decodes until all of them have finished, before the next admissions. */
 export const offline: SchedulerPlugin = {
   name: "offline",
-  about: "admits all that wait, as many as fit, then writes all answers; then again",
+  about: "admits all waiting requests that fit, then decodes until all have finished; then again",
   source: "roseinfer (OfflineScheduler)",
   options: promptsPerStep,
   create: ({ rules, options }) =>

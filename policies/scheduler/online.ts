@@ -10,19 +10,19 @@ import { promptsPerStep } from "./offline.ts";
 import { lastAdmitted, makeRoom, refuseForRoom, refuseTooLong } from "./room.ts";
 
 /**
- * Round robin: all requests stand in one line, at whose end they arrive. A step is the first `maxBatchSize` of them, the
- * new ones with their whole prompts and the others with a token each; then these stand at the end again. New ones for which
- * there are no blocks are passed over. Whoever runs and finds no block sends the last to be admitted back, to the place
- * that it had in the line, and nobody is admitted in that step.
+ * Round robin: all requests are in one queue, to which arrivals are appended. A step has the first `maxBatchSize` of them,
+ * new ones with whole prompts and the others with a token each; then these are moved to the end. New requests without
+ * blocks are skipped. When a running request finds no block, the one admitted last is preempted, keeps its place in the
+ * queue, and no request is admitted in that step.
  *
  * Source: roseinfer, OnlineScheduler. There a full cache is an error.
  */
 class RoundRobin implements Scheduler {
   readonly #rules: Rules;
   readonly #maxBatchSize: number;
-  /** Not 0: prompts go first, in steps of their own, so many at a time. */
+  /** Not 0: prefill steps come first, with so many prompts each. */
   readonly #promptsPerStep: number;
-  /** Who came to the end of the line after whom. */
+  /** Place in the queue: number of the request's last move to its end. */
   readonly #cameAs = new WeakMap<SequenceView, number>();
   #came = 0;
 
@@ -59,7 +59,7 @@ class RoundRobin implements Scheduler {
         continue;
       }
       at++;
-      // Somebody before it may have sent it back.
+      // It may have been preempted for a request before it.
       if (wentBack && (next.inStep || !running.includes(next))) continue;
       const tokens = next.knownTokens - next.computedTokens;
       const room = context.schedule(next, tokens) ? undefined : makeRoom(context, next, tokens, lastAdmitted);
@@ -73,7 +73,7 @@ class RoundRobin implements Scheduler {
     }
   }
 
-  /** A step of new prompts and nothing else; returns whether there is one. */
+  /** A prefill step; returns whether there is one. */
   #admitPrompts(context: SchedulerContext): boolean {
     const most = Math.min(this.#promptsPerStep, this.#maxBatchSize);
     let prompts = 0;
@@ -86,7 +86,7 @@ class RoundRobin implements Scheduler {
     return prompts > 0;
   }
 
-  /** It stands at the end of the line. */
+  /** Moves the request to the end of the queue. */
   arrived(sequence: SequenceView): void {
     this.#cameAs.set(sequence, ++this.#came);
   }

@@ -3,8 +3,8 @@ import type { Random } from "../../core/random.ts";
 import { type Estimate, PeakAdmission, peakAdmissionOptions } from "./peak-admission.ts";
 
 /**
- * Answers will be as long as those of the past: at every admission each request's length is drawn from the lengths of
- * recent answers that are longer than its own by now. Until there is such an answer, it may be as long as the client allows.
+ * Predicts output lengths from the past: at every admission each request's length is drawn from the lengths of recent
+ * outputs that are longer than its own so far; if there is none, it is `maxOutputTokens`.
  */
 class RecentLengths implements Estimate {
   readonly #random: Random;

@@ -11,7 +11,7 @@ import { peakTokens, type TokenDemand } from "./peak-tokens.ts";
 import { refuseForRoom, refuseTooLong } from "./room.ts";
 import { commonIds } from "./waiting-order.ts";
 
-/** Names and figures are those of LightLLM's API server. */
+/** Names and defaults are those of LightLLM's API server. */
 export const peakAdmissionOptions = {
   "running-max-req-size": { about: "most requests that run", default: 1000, min: 1 },
   "batch-max-tokens": { about: "most prompt tokens of a step", default: 8192, min: 1 },
@@ -24,14 +24,14 @@ export const peakAdmissionOptions = {
 
 export type PeakAdmissionOptions = Readonly<Record<keyof typeof peakAdmissionOptions, number>>;
 
-/** Steps that every request counts more than it may write, for what runs ahead. */
+/** Steps added to the remaining output of every request, because LightLLM plans ahead. */
 const addedSteps = 6;
 
 /** How an admission is estimated. */
 export interface Estimate {
-  /** How long the answer may get, as far as it counts; at most `maxOutputTokens`. */
+  /** Estimated length of the output; at most `maxOutputTokens`. */
   outputTokens(sequence: SequenceView, context: SchedulerContext): number;
-  /** A prefix that requests share in the cache counts once. */
+  /** A shared cached prefix counts once. */
   readonly sharesPrefixes?: true;
   finished?(sequence: SequenceView): void;
 }
@@ -39,15 +39,15 @@ export interface Estimate {
 /** A request in an estimate. */
 interface Demand extends TokenDemand {
   readonly sequence: SequenceView;
-  /** Tokens of its prompt that it shares with whoever else uses them. */
+  /** Cached tokens of its prompt. */
   readonly cachedTokens: number;
 }
 
 /**
- * Admission by the most tokens that all who run will hold at once: a waiting request is admitted if that stays below the
- * cache's capacity with it, and it holds up those behind it if not. Steps compute prompts, in chunks, or decode. Where
- * decoding finds no room although the estimate said so, whoever arrived last is paused: it goes to the head of the queue,
- * and what it has computed can be found. Nobody is refused for an estimate: who is alone is admitted.
+ * Admission by the estimated peak of tokens in use: a waiting request is admitted if the peak with it stays below the
+ * cache's capacity, else it blocks those behind it. Steps are prefill, in chunks, or decode. When a decode finds no block
+ * although the estimate admitted it, the request that arrived last is preempted to the head of the queue, and its computed
+ * blocks stay cached. Always admits when idle, whatever the estimate.
  *
  * Source: LightLLM, server/router/req_queue/chunked_prefill/impl.py, server/router/manager.py.
  */
@@ -91,7 +91,7 @@ export class PeakAdmission implements Scheduler {
     this.#estimate.finished?.(sequence);
   }
 
-  /** A step of prompts: the next chunks of those that run, then whoever can be admitted. */
+  /** A prefill step: the next chunks of running requests, then admissions. */
   #prefill(context: SchedulerContext): boolean {
     const { running } = context;
     let left = this.#options["batch-max-tokens"];
@@ -107,7 +107,7 @@ export class PeakAdmission implements Scheduler {
       left -= tokens;
       isAny = true;
     }
-    // Whoever runs and finds no room comes before who waits.
+    // A running request without blocks has precedence over waiting ones.
     if (!isShort && this.#admit(context, left)) isAny = true;
     if (isAny) this.#decodeSteps = 0;
     return isAny;
@@ -162,9 +162,9 @@ export class PeakAdmission implements Scheduler {
     };
   }
 
-  /** Tokens of a common beginning that two requests hold in the same blocks, for one of them found it in the cache. */
+  /** Tokens of the common prefix that two requests have in the same blocks, because it was a hit of one of them. */
   #sharedTokens(a: Demand, b: Demand, blockTokens: number): number {
-    // Where prompts are found only when their requests end, those who run share what both have found.
+    // With `publish=finish` running requests share only hits of both.
     const isLate = this.#rules.publish === "finish";
     const found = isLate ? Math.min(a.cachedTokens, b.cachedTokens) : Math.max(a.cachedTokens, b.cachedTokens);
     const [x, y] = [a.sequence.request, b.sequence.request];
@@ -174,7 +174,7 @@ export class PeakAdmission implements Scheduler {
     return Math.min(tokens, x.inputTokens, y.inputTokens);
   }
 
-  /** A token for everybody who has a prompt and for whom there is room; returns false if there is nobody left. */
+  /** Schedules a token of every decoding request that has a block; returns false if no request is left. */
   #decode(context: SchedulerContext): boolean {
     const { running } = context;
     while (running.length > 1 && isShortOfBlocks(context)) pauseLatest(context);
@@ -190,7 +190,7 @@ export class PeakAdmission implements Scheduler {
     return true;
   }
 
-  /** Where nobody decodes: the next chunk of the first prompt for which there is room now. */
+  /** Without decoding requests: schedules the next chunk of the first prompt that has blocks. */
   #goOn(context: SchedulerContext): boolean {
     const tokens = Math.min(this.#chunkTokens, this.#options["batch-max-tokens"]);
     return context.running.some((each) => context.schedule(each, tokens));
@@ -202,7 +202,7 @@ function isShortOfBlocks(context: SchedulerContext): boolean {
   return blocks > 0 && blocks > context.availableBlocks;
 }
 
-/** Whoever arrived last goes back to the head of the queue. */
+/** Preempts the request that arrived last to the head of the queue. */
 function pauseLatest(context: SchedulerContext): void {
   const { running } = context;
   let latest = running[0];

@@ -1,13 +1,13 @@
-/** What a request holds now and how much it may still write, in tokens. */
+/** Tokens that a request has now, and that it may still generate. */
 export interface TokenDemand {
   readonly runTokens: number;
   readonly leftTokens: number;
 }
 
 /**
- * The most tokens that these requests hold at once if all of them write all they may, one token a step each. When the
- * i-th longest to run ends, i requests have each written as much as it had left, on top of what they hold now; those
- * that ended before are gone:
+ * Peak of the tokens of these requests if each generates its maximum, one token per step. When the request with the i-th
+ * most remaining tokens finishes, i requests have each generated as many as it had left, on top of their present tokens;
+ * the others have finished before:
  *
  *   peak = max over i of  left_i · i + (run_1 + … + run_i)      sorted by what is left, the most first
  *

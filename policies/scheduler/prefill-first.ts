@@ -37,16 +37,16 @@ export const prefillFirstOptions = {
 
 type PrefillFirstOptions = Readonly<Record<keyof typeof prefillFirstOptions, number>>;
 
-/** Those who wait in the order in which they are to go; undefined: as they came. */
+/** The waiting requests in the order of admission; undefined: in order of arrival. */
 export type QueueOrder = (context: SchedulerContext) => Iterable<SequenceView> | undefined;
 
 /**
- * Continuous batching that computes prompts first: while requests wait and fit, steps compute prompts and nobody decodes.
- * Budgets are those of SGLang's `PrefillAdder`: prompt tokens of a step, of which the last request's are cut to fit a
- * chunk, and all that those who run may still write. Of that only a share is kept room for, the new-token ratio, which
- * falls with every decode step. Where decoding finds no room, the running requests with the fewest output tokens are
- * retracted, go to the end of the queue, and the ratio is set to what those left would need. A request that found no room
- * for its tokens keeps everybody waiting until one ends.
+ * Continuous batching with prefill first: while waiting requests fit, steps compute prompts and none decodes. Budgets are
+ * those of SGLang's `PrefillAdder`: prompt tokens of a step, of which those of the last request are cut to fit a chunk, and
+ * the tokens that running requests may still generate. Only a share of these is reserved, the new-token ratio, which falls
+ * with every decode step. When a decode finds no block, the running requests with the fewest output tokens are retracted
+ * to the tail of the queue, and the ratio is set to the need of the others. A request that does not fit blocks admissions
+ * until a running one finishes.
  *
  * Source: SGLang, managers/scheduler.py (`get_new_batch_prefill`, `update_running_batch`), schedule_policy.py
  * (`PrefillAdder`), schedule_batch.py (`retract_decode`).
@@ -55,20 +55,20 @@ export class PrefillFirst implements Scheduler {
   readonly #order: QueueOrder;
   readonly #rules: Rules;
   readonly #options: PrefillFirstOptions;
-  /** Room is kept for this share of the longest answers ... */
+  /** Share of the longest outputs that is reserved, before decode steps lower it. */
   #ratio: number;
-  /** ... less what so many decode steps take of it. */
+  /** Decode steps since the ratio was set. */
   #decodeSteps = 0;
   readonly #firstRatio: number;
   readonly #leastRatio: number;
-  /** Requests here, waiting or running. */
+  /** Waiting and running requests. */
   #present = 0;
-  /** Somebody found no room, and will not until somebody ends or is retracted. */
+  /** A request did not fit; none is admitted until one finishes or is retracted. */
   #isFull = false;
   // Budgets of the step that is being planned.
   #promptTokens = 0;
   #chunkTokens = 0;
-  /** Tokens that those who run are still to write. */
+  /** Tokens reserved for the output of running requests. */
   #reservedTokens = 0;
   #added = 0;
 
@@ -96,7 +96,7 @@ export class PrefillFirst implements Scheduler {
   }
 
   arrived(): void {
-    // After an idle time the ratio is what it was at first.
+    // After an idle period the ratio is reset.
     if (this.#present++ === 0) this.#setRatio(this.#firstRatio);
   }
 
@@ -118,7 +118,7 @@ export class PrefillFirst implements Scheduler {
     this.#decodeSteps = 0;
   }
 
-  /** A step that computes prompts, if there is a request that may go; returns whether there is such a step. */
+  /** Puts a prefill step together; returns whether there is one. */
   #prefill(context: SchedulerContext): boolean {
     const { running } = context;
     const mostRunning = this.#options["max-running-requests"];
@@ -163,7 +163,7 @@ export class PrefillFirst implements Scheduler {
     this.#added = 0;
   }
 
-  /** The next chunk of a prompt that was cut. */
+  /** Schedules the next chunk of a prompt that was cut. */
   #goOn(context: SchedulerContext, cut: SequenceView): boolean {
     const left = cut.knownTokens - cut.computedTokens;
     const tokens = Math.min(left, this.#chunkTokens);
@@ -187,7 +187,7 @@ export class PrefillFirst implements Scheduler {
     const isCut = blocksOfLeft > this.#chunkTokens;
     if (isCut && this.#chunkTokens < blockTokens) return false;
     const tokens = isCut ? Math.floor(this.#chunkTokens / blockTokens) * blockTokens : left;
-    // Blocks of its cached prefix that nobody uses yet are room no longer. What is cut off is still to find room, too.
+    // Idle blocks of its cached prefix are not available any more, and the rest of a cut prompt needs blocks, too.
     const spare = isAlone ? 0 : Math.floor((this.#reservedTokens + toWrite + left - tokens) / blockTokens) + 1;
     if (!context.admit(sequence, tokens, spare)) {
       if (!isAlone) return this.#close();
@@ -206,7 +206,7 @@ export class PrefillFirst implements Scheduler {
     return false;
   }
 
-  /** So many prompt tokens are in the step, and their request is to write so many then. */
+  /** Subtracts a request's prompt tokens and its reserved output tokens from the budgets. */
   #take({ blockTokens }: SchedulerContext, tokens: number, toWrite: number): void {
     const rounded = Math.ceil(tokens / blockTokens) * blockTokens;
     this.#promptTokens -= rounded;
@@ -215,14 +215,14 @@ export class PrefillFirst implements Scheduler {
     this.#added++;
   }
 
-  /** Tokens that a request may still write, as far as room is kept for them. */
+  /** Tokens that a request may still generate, up to `clip-max-new-tokens`. */
   #leftToWrite({ totalBlocks, blockTokens }: SchedulerContext, { request, generatedTokens }: SequenceView): number {
     const longest =
       totalBlocks === undefined ? request.maxOutputTokens : mostOutput(request, totalBlocks * blockTokens);
     return Math.max(0, Math.min(longest - generatedTokens, this.#options["clip-max-new-tokens"]));
   }
 
-  /** A token for everybody who has a prompt and for whom there is room; returns false if there is nobody left. */
+  /** Schedules a token of every decoding request that has a block; returns false if no request is left. */
   #decode(context: SchedulerContext): boolean {
     const { running } = context;
     const blocks = blocksToDecode(context);
@@ -233,7 +233,7 @@ export class PrefillFirst implements Scheduler {
         this.#retract(context);
         continue;
       }
-      // Whoever is alone has all that there is.
+      // The only request has all blocks.
       refuseForRoom(context, running[0]);
       this.#present--;
       return false;
@@ -241,7 +241,7 @@ export class PrefillFirst implements Scheduler {
     return true;
   }
 
-  /** Sends those with the fewest output tokens to the end of the queue until the others have room for some steps. */
+  /** Retracts the requests with the fewest output tokens until the others have blocks for some steps. */
   #retract(context: SchedulerContext): void {
     const { running, blockTokens } = context;
     const steps = this.#options["retract-decode-steps"];
@@ -261,7 +261,7 @@ export class PrefillFirst implements Scheduler {
   }
 }
 
-/** SGLang cuts what a client asks for to what one request can have. */
+/** SGLang limits `maxOutputTokens` to the capacity of the cache. */
 const mostOutput = (
   { inputTokens, maxOutputTokens }: { readonly inputTokens: number; readonly maxOutputTokens: number },
   capacityTokens: number,

@@ -15,24 +15,24 @@ import { refuseForRoom, refuseTooLong } from "./room.ts";
 interface Group {
   /** Blocks of the prefix; 0 = none. */
   readonly prefixBlocks: number;
-  /** Those of its members that this batch serves. */
+  /** Its members in this batch. */
   readonly members: SequenceView[];
   /** Blocks of the prefix, and for each member those of the rest of its prompt and of its longest answer. */
   neededBlocks: number;
-  /** Members that have not ended. */
+  /** Members that have not finished. */
   left: number;
-  /** The prefix has been computed, or never will be by one member for the others. */
+  /** The prefix is computed, or is not computed by one member for the others. */
   isWarm: boolean;
 }
 
 /**
- * Batches of whole groups. Of all that wait, the groups that need most go first, and every group goes that still fits.
- * The first member of each computes the prefix for the others, which go in the next step; all run to their ends, and the
- * prefix is deleted with the last of them. Then the next batch is chosen from what waits now. Groups that do not fit
- * even alone are served last, request by request.
+ * Batches of whole groups. A batch is filled with groups of waiting requests, those that need most blocks first, as far as
+ * they fit. The first member of each computes the prefix for the others, which are admitted in the next step; the prefix is
+ * deleted when the last of them has finished. Then the next batch is chosen from the waiting requests. Groups that do not
+ * fit alone are served last, request by request.
  *
  * Source: vLLM PrefixGroup (added to PR 1669), where all requests are known from the beginning. Here a large group can wait
- * for as long as smaller ones keep coming.
+ * for as long as smaller ones arrive.
  */
 class PrefixGroups implements Scheduler {
   readonly #rules: Rules;
@@ -62,7 +62,7 @@ class PrefixGroups implements Scheduler {
     this.#end(request);
   }
 
-  /** The next batch; false if nobody waits. */
+  /** Chooses the next batch; false if no request waits. */
   #choose(context: SchedulerContext): boolean {
     this.#groupOf.clear();
     const groups = this.#groups(context);
@@ -73,7 +73,7 @@ class PrefixGroups implements Scheduler {
       room -= group.neededBlocks;
       this.#take(group);
     }
-    // Nobody's group fits alone.
+    // No group fits alone.
     if (this.#waiting.size === 0) {
       const [{ prefixBlocks, members, neededBlocks }] = groups;
       this.#take({ prefixBlocks, members: [members[0]], neededBlocks, left: 1, isWarm: true });
@@ -88,7 +88,7 @@ class PrefixGroups implements Scheduler {
     }
   }
 
-  /** All who wait, in groups, in the order in which these came. */
+  /** All waiting requests in groups, in order of arrival. */
   #groups(context: SchedulerContext): Group[] {
     const { blockTokens } = context;
     const groups = new Map<number, Group>();
@@ -111,7 +111,7 @@ class PrefixGroups implements Scheduler {
     return [...groups.values()];
   }
 
-  /** A step of prompts: of a group whose prefix is not there one, of the others all that have room. */
+  /** A prefill step: one request of a group whose prefix is not cached, of the other groups all that have blocks. */
   #prefill(context: SchedulerContext): boolean {
     const { running } = context;
     const warming = new Set<Group>();
@@ -138,7 +138,7 @@ class PrefixGroups implements Scheduler {
     return isAny;
   }
 
-  /** A token for all that run, or for as many as have room; returns false if there is nobody left. */
+  /** Schedules a token of all running requests that have blocks; returns false if no request is left. */
   #decode(context: SchedulerContext): boolean {
     const { running } = context;
     while (!decodeAll(context)) {
@@ -160,7 +160,7 @@ class PrefixGroups implements Scheduler {
     this.#end(request);
   }
 
-  /** A request of the batch has ended; with the last of its group goes the prefix, unless it did not fit and others wait. */
+  /** A request of the batch has finished; the prefix is deleted with the last one, unless the group is too large and others wait. */
   #end(request: RequestView): void {
     const group = this.#groupOf.get(request.id);
     const context = this.#context;
@@ -175,11 +175,11 @@ class PrefixGroups implements Scheduler {
 const prefixBlocksOf = ({ markedTokens, promptBlocks }: RequestView, blockTokens: number) =>
   Math.min(promptBlocks, Math.floor(markedTokens / blockTokens));
 
-/** Of requests with the same prefix the content id at its end, of others a number of their own. */
+/** The content id at the end of the marked prefix; a unique number for requests without one. */
 const groupKey = ({ id, keys, keyStart }: RequestView, prefixBlocks: number) =>
   prefixBlocks === 0 ? -1 - id : keys[keyStart + prefixBlocks - 1];
 
-/** Whether others wait that have marked this request's prefix. */
+/** Whether other waiting requests have marked this request's prefix. */
 function someWaitFor(request: RequestView, prefixBlocks: number, context: SchedulerContext): boolean {
   const key = groupKey(request, prefixBlocks);
   for (let other = context.firstWaiting; other !== undefined; other = other.next) {

@@ -1,12 +1,12 @@
 import type { SchedulerContext, SequenceView } from "../../core/plugins/index.ts";
 import type { Waiting } from "./waiting-order.ts";
 
-/** A waiting request as the orders of a queue read it. */
+/** A waiting request, as queue orders read it. */
 export interface Queued extends Waiting {
   readonly sequence: SequenceView;
 }
 
-/** All who wait, with what is cached of each. */
+/** All waiting requests, with their cached tokens. */
 export function queued(context: SchedulerContext): Queued[] {
   const all: Queued[] = [];
   for (let sequence = context.firstWaiting; sequence !== undefined; sequence = sequence.next) {
@@ -22,7 +22,7 @@ export function queued(context: SchedulerContext): Queued[] {
   return all;
 }
 
-/** All who wait, in the order of the queue. */
+/** All waiting requests, in queue order. */
 export function allWaiting({ firstWaiting }: SchedulerContext): SequenceView[] {
   const all: SequenceView[] = [];
   for (let sequence = firstWaiting; sequence !== undefined; sequence = sequence.next) all.push(sequence);

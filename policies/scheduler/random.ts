@@ -2,7 +2,7 @@ import type { SchedulerPlugin } from "../../core/plugins/index.ts";
 import { PrefillFirst, prefillFirstOptions } from "./prefill-first.ts";
 import { allWaiting } from "./queued.ts";
 
-/** Whoever waits goes by chance: the queue is shuffled (Fisher–Yates) whenever requests may be admitted. A baseline. */
+/** Random order: the queue is shuffled (Fisher–Yates) whenever requests may be admitted. A baseline. */
 export const random: SchedulerPlugin = {
   name: "random",
   about: "prompts first, in random order",

@@ -9,14 +9,14 @@ import {
 } from "./continuous.ts";
 
 /**
- * All requests, waiting or running, are in one order: the more important first, then those of the older session (a request
- * without one is a session of its own), then who arrived first. A request that finds no room sends later ones back until
- * it has some. So a conversation that has begun goes on before new ones do.
+ * All requests, waiting or running, are in one order: by priority, then by age of the session (a request without one is a
+ * session of its own), then by arrival. A request without blocks preempts later ones. So turns of old conversations are
+ * served before new conversations.
  */
 class SessionOrder implements Precedence {
   /** By namespace and session: number of its first request. */
   readonly #firstOf = new Map<number, Map<number, number>>();
-  /** By request, as long as it is here: number of its session's first one. */
+  /** By present request: number of the first request of its session. */
   readonly #ageOf = new WeakMap<RequestView, number>();
 
   readonly first: Precedence["first"] = (context) => firstWaitingBy(context, this.mayReplace);
@@ -42,7 +42,7 @@ class SessionOrder implements Precedence {
 
 export const sessionPriority: SchedulerPlugin = {
   name: "session-priority",
-  about: "continuous batching, older sessions first; they send requests of later ones back to get their blocks",
+  about: "continuous batching, older sessions first; they preempt requests of later ones",
   source: "LMDeploy TurboMind (SequenceManager), in the reading of this project",
   options: continuousOptions,
   create: ({ rules, options }) => new ContinuousBatching(new SessionOrder(), rules, options),

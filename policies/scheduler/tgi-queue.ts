@@ -12,7 +12,7 @@ import { isDecoding } from "./decode-steps.ts";
 import { admittedTokens, refuseForRoom, refuseTooLong } from "./room.ts";
 import { commonIds } from "./waiting-order.ts";
 
-/** Names and figures are those of TGI's launcher. */
+/** Names and defaults are those of TGI's launcher. */
 const tgiOptions = {
   "max-batch-prefill-tokens": {
     about: "most prompt tokens of a step, the last request cut to fit",
@@ -36,14 +36,14 @@ const tgiOptions = {
   "max-batch-size": { about: "most requests that run; 0: as many as fit", default: 0 },
 } as const satisfies Record<string, PluginOption>;
 
-/** The longest that a request can get. */
+/** Most tokens of a request. */
 const longestTokens = ({ inputTokens, maxOutputTokens }: SequenceView["request"]) => inputTokens + maxOutputTokens - 1;
 
 /**
- * The queue of TGI's router. Those who wait are taken in their order, each with room for its longest answer (rule
- * `reserve=worst-case`), until the first that does not fit, which holds up all behind it. Their prompts are a step of
- * their own, for which decoding is interrupted if enough wait, or for long enough, and enough of them fit; a decode step
- * follows. A prompt that is cut to fit goes on in the decode steps.
+ * The queue of TGI's router. Waiting requests are admitted in order, each with blocks for its longest output (rule
+ * `reserve=worst-case`), until the first that does not fit, which blocks all behind it. Their prompts are a prefill step,
+ * which interrupts decoding if enough requests wait, or for long enough, and enough of them fit; a decode step follows. The
+ * rest of a prompt that is cut to fit is computed in the decode steps.
  *
  * TGI counts a batch that turned out too small by dropping what it has allocated; here it is counted before. Where a model
  * can compute chunks, TGI waits for no ratio, as `waiting-served-ratio=0` says here.
@@ -53,9 +53,9 @@ const longestTokens = ({ inputTokens, maxOutputTokens }: SequenceView["request"]
 class TgiQueue implements Scheduler {
   readonly #rules: Rules;
   readonly #options: Readonly<Record<keyof typeof tgiOptions, number>>;
-  /** Decode steps since a prompt was computed. */
+  /** Decode steps since the last prefill step. */
   #decodeSteps = 0;
-  /** Decoding has been interrupted, and goes on. */
+  /** A prefill step has interrupted decoding; a decode step is next. */
   #isDecodeNext = false;
   /** This plan tried to admit the first waiting request, and there was no room, however long it has waited. */
   #isHeldUp = false;
@@ -80,7 +80,7 @@ class TgiQueue implements Scheduler {
     this.#decodeSteps += steps;
   }
 
-  /** A step of new prompts, if enough wait and fit. */
+  /** A prefill step, if enough requests wait and fit. */
   #prefill(context: SchedulerContext): boolean {
     const { running, waitingCount } = context;
     if (waitingCount === 0) return false;
@@ -97,7 +97,7 @@ class TgiQueue implements Scheduler {
     return true;
   }
 
-  /** Admits those who wait, in their order, until one does not fit; returns how many. */
+  /** Admits waiting requests, in order, until one does not fit; returns how many. */
   #admit(context: SchedulerContext): number {
     const { running } = context;
     let added = 0;
@@ -122,7 +122,7 @@ class TgiQueue implements Scheduler {
     return added;
   }
 
-  /** Of the first `most` that wait, how many would be admitted now: changes nothing. */
+  /** How many of the first `most` waiting requests would be admitted now; changes nothing. */
   #fitting(context: SchedulerContext, most: number): number {
     let promptLeft = this.#options["max-batch-prefill-tokens"];
     let totalLeft = this.#totalLeft(context);
@@ -140,7 +140,7 @@ class TgiQueue implements Scheduler {
     return taken.length;
   }
 
-  /** Of a request's cached blocks, those that others hold: they take no room. */
+  /** Cached blocks of a request that others reference: they need no available block. */
   #inUse(
     { running, blockTokens }: SchedulerContext,
     { request }: SequenceView,
@@ -170,11 +170,11 @@ class TgiQueue implements Scheduler {
     return running.reduce((left, { request }) => left - longestTokens(request), most);
   }
 
-  /** Tokens for all that run, or for as many as have room; returns false if there is nobody left. */
+  /** Schedules tokens of all running requests that have blocks; returns false if no request is left. */
   #decode(context: SchedulerContext): boolean {
     const { running } = context;
     while (!this.#scheduleAll(context)) {
-      // Only where answers take blocks as they grow, which TGI's never do.
+      // Only with `reserve=grow`, which TGI does not use.
       const last = running[running.length - 1];
       if (running.length > 1) {
         context.preempt(last, "recompute");
@@ -188,7 +188,7 @@ class TgiQueue implements Scheduler {
     return true;
   }
 
-  /** A token for all that have their prompts, the next chunk for the others; returns whether there was room for one. */
+  /** Schedules a token of decoding requests and the next chunk of the others; returns whether one had blocks. */
   #scheduleAll(context: SchedulerContext): boolean {
     let isAny = false;
     let promptLeft = this.#options["max-batch-prefill-tokens"];
