@@ -2,13 +2,13 @@ import type { StepLoad, StepLoadExtension } from "../../core/serving/step-load.t
 import type { Nanos } from "../../core/trace/trace.ts";
 
 /**
- * How long a step takes. A pure function of the load (but for `recorded`, which goes through a list), in whole nanoseconds,
- * at least 1: time never stands still.
+ * The duration of a step: a pure function of its load (except for `recorded`, which reads a list), in whole nanoseconds, at least
+ * 1, so that every step advances the time.
  */
 export interface CostModel {
   /** "roofline", "fitted", "recorded", … */
   readonly name: string;
-  /** Layers with sliding-window attention see so many tokens; undefined if none has it. */
+  /** The attention window of sliding-window layers; undefined if no layer has one. */
   readonly windowTokens?: number | undefined;
   /** Loads that depend on the engine's backend, if step times depend on them. */
   readonly calls?: StepLoadExtension | undefined;

@@ -4,13 +4,13 @@ import type { StepLoad, StepLoadExtension } from "../../core/serving/step-load.t
 import { type CoefficientName, type Coefficients, coefficientNames } from "./fitted.ts";
 import { nonNegative } from "./least-squares.ts";
 
-/** A step that was measured, or several that were measured together: how much there was of each thing, and what it took. */
+/** One measured step, or several that were measured together: their quantities and their duration. */
 export interface Measurement {
   readonly amounts: Readonly<Partial<Record<CoefficientName, number>>>;
   readonly ns: number;
 }
 
-/** A step's load as amounts. */
+/** The quantities of one step. */
 export const amountsOf = (load: Readonly<Partial<StepLoad>>): Measurement["amounts"] => ({
   ...load,
   step: 1,
@@ -21,19 +21,19 @@ export const amountsOf = (load: Readonly<Partial<StepLoad>>): Measurement["amoun
 export interface FittedCoefficient {
   readonly name: CoefficientName;
   readonly picoseconds: number;
-  /** 95 % of the coefficients of samples are between these. */
+  /** Limits of the 95 % bootstrap interval. */
   readonly lowPs: number;
   readonly highPs: number;
 }
 
 export interface Fit {
-  /** Those that can be told apart, in the order in which a cost file lists them; others are 0. */
+  /** The identifiable coefficients, in the order of a cost file; all others are 0. */
   readonly coefficients: readonly FittedCoefficient[];
-  /** Of each measurement: how long it takes by the coefficients. */
+  /** Predicted duration of each measurement. */
   readonly fittedNs: Float64Array;
 }
 
-/** What is fitted: things that an engine does, each for itself. (`sequences` would be the sum of two of them.) */
+/** The fitted quantities, which are linearly independent. (`sequences` is the sum of two of them.) */
 const always = ["step", "batchStep", "prefillSequences", "logits", "prefillTokens", "decodeTokens"] as const;
 const moved = ["copiedBlocks", "swappedTokens"] as const;
 const inTotals = ["prefillStep", "prefillContextTokens", "decodeContextTokens", "prefillPairs"] as const;
@@ -46,19 +46,19 @@ function fittedNames(measurements: readonly Measurement[], calls: StepLoadExtens
   return names.filter(has);
 }
 
-/** Measurements for each coefficient, at least. */
+/** Fewest measurements per coefficient. */
 const leastEach = 3;
-/** Residuals larger than so many times the usual one count as if they were as large: a pause of the machine is no cost. */
+/** Residuals are bounded at this multiple of the typical one, so that pauses of the machine do not affect the fit. */
 const outlier = 3;
 const passes = 8;
-/** Stretches of successive measurements that are drawn as a whole, because a slow phase of the machine lasts for many of them. */
+/** Blocks of the bootstrap: successive measurements are drawn together, because a slow phase of the machine spans many of them. */
 const stretches = 40;
 const samples = 400;
 
 /**
- * Coefficients from 0 that explain what steps took (least squares of relative errors, reweighted by what is fitted, with
- * large residuals bounded: Huber, 1964), scaled so that all
- * steps together take what they took, but for pauses. Intervals are of a bootstrap over stretches of successive measurements.
+ * Fits non-negative coefficients to measured durations: iteratively reweighted least squares of relative errors with bounded
+ * residuals (Huber, 1964), scaled so that the total predicted duration is the measured one, pauses excluded. Intervals are from a
+ * block bootstrap over successive measurements.
  *
  * @throws InputError, beginning with `where`, if there is too little to tell coefficients apart, or a time is not above 0
  */
@@ -76,9 +76,7 @@ export function fitCost(
       `${where}: ${measurements.length} steps are too few for ${names.length} coefficients, expected ${least} at least`,
     );
   if (rows.every((row) => row.every((value, i) => value === rows[0][i])))
-    throw new InputError(
-      `${where}: all ${rows.length} steps are alike, which does not tell apart what they are made of`,
-    );
+    throw new InputError(`${where}: all ${rows.length} steps are equal, so that no coefficient can be identified`);
   const observed = Float64Array.from(measurements, ({ ns }) => ns);
   let weights: Float64Array = observed.map((ns) => 1 / ns ** 2);
   let found: Float64Array = new Float64Array(names.length);
@@ -99,11 +97,11 @@ export function fitCost(
   };
 }
 
-/** How long a step takes by the coefficients, in ns. */
+/** Predicted duration of a step, in ns. */
 export const fittedNsOf = ({ coefficients }: Fit, amounts: Measurement["amounts"]): number =>
   coefficients.reduce((ps, { name, picoseconds }) => ps + picoseconds * (amounts[name] ?? 0), 0) / 1000;
 
-/** The coefficients as a cost file has them. */
+/** The coefficients in the form of a cost file. */
 export const coefficientsOf = ({ coefficients }: Fit): Partial<Coefficients> =>
   Object.fromEntries(coefficients.map(({ name, picoseconds }) => [name, picoseconds]));
 
@@ -128,10 +126,10 @@ function weightsOf(observed: Float64Array, fitted: Float64Array): Float64Array {
   return relative.map((error, i) => Math.min(1, (outlier * usual) / Math.abs(error) || 1) / fitted[i] ** 2);
 }
 
-/** A step that took so many times what is fitted was held up by something else. */
+/** A step that takes this multiple of its prediction contains a pause of the machine. */
 const pause = 2;
 
-/** What all steps took ÷ what is fitted. Bounded residuals are mostly those of slow steps, and requests wait for these, too. */
+/** Measured ÷ predicted duration of all steps. Bounded residuals are mostly those of slow steps, which also delay requests. */
 function levelOf(observed: Float64Array, fitted: Float64Array): number {
   const usual = observed.map((ns, i) => (ns > pause * fitted[i] ? 0 : 1));
   const total = (of: Float64Array) => of.reduce((sum, ns, i) => sum + usual[i] * ns, 0);
@@ -160,7 +158,7 @@ function equations(
   return [products, targets];
 }
 
-/** Of each coefficient, between what 95 % of the samples are. */
+/** The 95 % bootstrap interval of each coefficient. */
 function intervals(rows: readonly Float64Array[], observed: Float64Array, weights: Float64Array, seed: number) {
   const count = Math.min(stretches, rows.length);
   const bound = (i: number) => Math.round((i * rows.length) / count);

@@ -11,9 +11,9 @@ import type { Nanos } from "../../core/trace/trace.ts";
 import type { CostModel } from "./cost-model.ts";
 
 /**
- * What a step costs, in picoseconds: `step` for each step, in addition `batchStep` for one that computes more than one token
- * (a product of matrices, and not of a vector) and `prefillStep` for one with prompts, and for one of each thing that a step is
- * made of. Whole numbers from 0, so that sums are exact on every machine.
+ * Picoseconds per unit of each quantity in a step: `step` once per step, `batchStep` in addition if it computes more than one token
+ * (matrix products instead of matrix-vector products), `prefillStep` if it has prefill, and the quantities of `StepLoad`. Whole
+ * numbers from 0, so that sums are exact on every machine.
  */
 export type Coefficients = Readonly<Record<CoefficientName, number>>;
 
@@ -37,7 +37,7 @@ export interface FittedCost {
   readonly picoseconds: Partial<Coefficients>;
 }
 
-/** A step takes the sum of what its parts cost. */
+/** The duration of a step is the sum of its quantities times their coefficients. */
 export class Fitted implements CostModel {
   readonly name = "fitted";
   readonly windowTokens: number | undefined;

@@ -21,7 +21,7 @@ const known = {
   ...{ prefillContextTokens: 4_000_000, decodeContextTokens: 3_500_000, prefillPairs: 40_000 },
 };
 
-/** Steps of many kinds that take what `known` says, times chance around 1. */
+/** Steps of many kinds with durations by the coefficients `known`, times noise around 1. */
 function synthetic(count: number, noise: number, seed: number): Measurement[] {
   const { below, unit } = seededRandom(seed);
   const cost = new Fitted({ picoseconds: known });
@@ -41,7 +41,7 @@ function synthetic(count: number, noise: number, seed: number): Measurement[] {
 
 const named = (fit: Fit) => Object.fromEntries(fit.coefficients.map((each) => [each.name, each]));
 
-test("without noise the coefficients are those that made the steps", () => {
+test("without noise the known coefficients are found", () => {
   const found = named(fitCost(synthetic(200, 0, 1), "steps"));
   for (const [name, picoseconds] of Object.entries(known)) {
     // A step is rounded to whole nanoseconds.
@@ -93,7 +93,7 @@ test("what is far is told apart only where there is as much of it as of what is 
   expect(named(enough).farContextTokens.picoseconds / 5e6).toBeCloseTo(1, 1);
 });
 
-test("with noise they are within their intervals about as often as the intervals say", () => {
+test("with noise the known coefficients are within their intervals about as often as stated", () => {
   let inside = 0;
   let all = 0;
   for (let seed = 1; seed <= 20; seed++) {
@@ -108,7 +108,7 @@ test("with noise they are within their intervals about as often as the intervals
   expect(inside / all).toBeGreaterThan(0.85);
 });
 
-test("steps in which the machine paused do not move what the others say", () => {
+test("steps with pauses of the machine do not change the coefficients", () => {
   const steps = synthetic(400, 0.05, 1);
   const paused = steps.map((step, i) => (i % 20 === 0 ? { ...step, ns: step.ns * 5 } : step));
   const [before, after] = [steps, paused].map((rows) => fitCost(rows, "steps").fittedNs);
@@ -117,7 +117,7 @@ test("steps in which the machine paused do not move what the others say", () => 
   expect(Math.min(...ratios)).toBeGreaterThan(0.97);
 });
 
-test("all steps together take what they took, also where slow ones are slower than fast ones are fast", () => {
+test("the total predicted duration is the measured one, also with skewed noise", () => {
   const steps = synthetic(400, 0.05, 1).map((step, i) => (i % 8 === 0 ? { ...step, ns: step.ns * 1.3 } : step));
   const total = (values: readonly number[]) => values.reduce((sum, ns) => sum + ns, 0);
   const fitted = total([...fitCost(steps, "steps").fittedNs]);
@@ -143,7 +143,7 @@ test("measurements may be of several steps at once", () => {
   expect(named(fitCost(pairs, "intervals"))["step"].picoseconds / known.step).toBeCloseTo(1, 4);
 });
 
-test("coefficients from 0 leave no way down (Kuhn and Tucker), whatever the columns", () => {
+test("non-negative least squares satisfy the Karush–Kuhn–Tucker conditions for any columns", () => {
   const cell = fc.integer({ min: -9, max: 9 });
   const rows = fc.array(fc.tuple(cell, cell, cell, cell), { minLength: 1, maxLength: 12 });
   fc.assert(
@@ -171,7 +171,7 @@ describe("nonsense is refused in one line", () => {
     [
       "always the same",
       Array(50).fill(steps[0]),
-      "run: all 50 steps are alike, which does not tell apart what they are made of",
+      "run: all 50 steps are equal, so that no coefficient can be identified",
     ],
     ["no time", [...steps, { ...steps[0], ns: 0 }], "run: step 100 takes 0 ns, expected more than 0"],
     ["no number", [...steps, { ...steps[0], ns: Number.NaN }], "run: step 100 takes NaN ns, expected more than 0"],

@@ -14,7 +14,7 @@ import { costs, everythingOf, linearCost, simulated, workloads } from "../../sup
 describe("fitted coefficients", () => {
   const costOf = (file: object) => costFromText(JSON.stringify(file), "cost.json", restoreCalls)(0);
 
-  test("a step takes the sum of its parts, in whole nanoseconds", () => {
+  test("the duration of a step is the sum over its quantities, in whole nanoseconds", () => {
     const cost = costOf({
       schema: "cost/1",
       about: "this machine",
@@ -26,11 +26,11 @@ describe("fitted coefficients", () => {
     expect(cost.stepNs({ ...noLoad(), sequences: 1, prefillTokens: 7 })).toBe(6443);
   });
 
-  test("time never stands still", () => {
+  test("a step takes at least a nanosecond", () => {
     expect(costOf({ schema: "cost/1", picoseconds: { copiedBlocks: 1 } }).stepNs(noLoad())).toBe(1);
   });
 
-  test("a step that takes longer than can be counted is an error of one line", () => {
+  test("a step longer than 2^53 ns is an error of one line", () => {
     const endless = costOf({ schema: "cost/1", picoseconds: { prefillTokens: Number.MAX_SAFE_INTEGER } });
     const run = (cost: CostModel) => () => simulated([{ prompt: 3 }], { cost });
     expect(run(endless)).toThrow(new InputError("a step takes 27021597764222972 ps, more than 2^53 (2.5 hours)"));
@@ -89,7 +89,7 @@ describe("fitted coefficients", () => {
 describe("a recorded run", () => {
   const config = { scheduler: "fcfs-chunked", schedulerOptions: { "max-num-batched-tokens": 16, "max-num-seqs": 4 } };
 
-  test("with the same requests everything happens when it did", () => {
+  test("with the same requests every event has its recorded time", () => {
     fc.assert(
       fc.property(workloads(), costs, (rows, coefficients) => {
         const steps = new StepTable();
@@ -113,7 +113,7 @@ describe("a recorded run", () => {
       },
     ]);
 
-  test("the first step that is another one is an error that says so", () => {
+  test("the first step that differs from the recorded one is an error", () => {
     const replayed = (text: string) => () =>
       simulated([{ prompt: 5, answer: 3 }], { ...config, cost: costFromText(text, "steps.json", restoreCalls) });
     expect(replayed(recorded([5, 0], [0, 1], [0, 1]))).not.toThrow();
