@@ -43,7 +43,7 @@ export class Simulation extends Serving<VirtualSteps> {
         for (const replica of this.replicas) replica.settle(this.nowNs);
         return false;
       }
-      assert(nowNs >= this.nowNs, `time goes back from ${this.nowNs} to ${nowNs} ns`);
+      assert(nowNs >= this.nowNs, `an event at ${nowNs} ns is before the present time, ${this.nowNs} ns`);
       if (nowNs > Number.MAX_SAFE_INTEGER)
         throw new InputError("the simulation reaches 104 days (2^53 ns), after which times are not exact");
       this.nowNs = nowNs;

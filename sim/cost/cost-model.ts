@@ -12,7 +12,7 @@ export interface CostModel {
   readonly windowTokens?: number | undefined;
   /** Loads that depend on the engine's backend, if step times depend on them. */
   readonly calls?: StepLoadExtension | undefined;
-  /** It goes through a list: it must be asked for each step once, in their order. */
+  /** Reads durations from a list: `stepNs` must be called once per step, in the order of the steps. */
   readonly inOrder?: true;
   stepNs(load: Readonly<StepLoad>): Nanos;
 }

@@ -60,7 +60,7 @@ const samples = 400;
  * residuals (Huber, 1964), scaled so that the total predicted duration is the measured one, pauses excluded. Intervals are from a
  * block bootstrap over successive measurements.
  *
- * @throws InputError, beginning with `where`, if there is too little to tell coefficients apart, or a time is not above 0
+ * @throws InputError, beginning with `where`, if there are too few steps to identify the coefficients, or a duration is not above 0
  */
 export function fitCost(
   measurements: readonly Measurement[],

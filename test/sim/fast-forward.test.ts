@@ -142,7 +142,7 @@ test("fuzz found: a waiting request is reconsidered in the step after a swap-in,
 });
 
 test.each(["fcfs-chunked", "fcfs", "past-future"])(
-  "fuzz found: who comes when %s has no seat, and is too long for the cache, is refused before the next step",
+  "fuzz found: a request that is too long for the cache and arrives when %s runs max-num-seqs is refused before the next step",
   (scheduler) => {
     const seats = scheduler === "past-future" ? "running-max-req-size" : "max-num-seqs";
     const rows: Row[] = [

@@ -26,14 +26,19 @@ function synthetic(count: number, noise: number, seed: number): Measurement[] {
   const { below, unit } = seededRandom(seed);
   const cost = new Fitted({ picoseconds: known });
   return Array.from({ length: count }, () => {
-    const [prompts, answers] = [below(3), below(16)];
+    const [prefills, decodes] = [below(3), below(16)];
     const [tokens, cached] = [1 + below(500), below(800)];
     const load = {
       ...noLoad(),
-      ...{ sequences: prompts + answers, logits: prompts + answers, prefillSequences: prompts, decodeTokens: answers },
-      ...{ prefillTokens: prompts * tokens, prefillContextTokens: prompts * (tokens + cached) },
-      prefillPairs: prompts * (tokens * cached + (tokens * (tokens + 1)) / 2),
-      decodeContextTokens: answers * below(1000),
+      ...{
+        sequences: prefills + decodes,
+        logits: prefills + decodes,
+        prefillSequences: prefills,
+        decodeTokens: decodes,
+      },
+      ...{ prefillTokens: prefills * tokens, prefillContextTokens: prefills * (tokens + cached) },
+      prefillPairs: prefills * (tokens * cached + (tokens * (tokens + 1)) / 2),
+      decodeContextTokens: decodes * below(1000),
     };
     return { amounts: amountsOf(load), ns: cost.stepNs(load) * (1 + noise * (2 * unit() - 1)) };
   });
@@ -76,7 +81,7 @@ test("where it is known how steps are divided, calls and padding have coefficien
   expect(found).not.toHaveProperty("decodeContextTokens");
 });
 
-test("what is far is told apart only where there is as much of it as of what is near", () => {
+test("far context has a coefficient only if a step has at least as much far as near context", () => {
   const step = (farContextTokens: number, noise: number) => {
     const paddedContextTokens = farContextTokens > 0 ? 1024 + farContextTokens : 100;
     return {
@@ -124,7 +129,7 @@ test("the total predicted duration is the measured one, also with skewed noise",
   expect(fitted / total(steps.map(({ ns }) => ns))).toBeCloseTo(1, 9);
 });
 
-test("the same steps and seed give the same file, which the simulator reads", () => {
+test("the same steps and seed give the same file, which a simulation can read", () => {
   const fitted = () => fitCost(synthetic(100, 0.1, 3), "steps", { seed: 7 });
   const text = fittedText({ about: "synthetic", picoseconds: coefficientsOf(fitted()) });
   expect(fittedText({ about: "synthetic", picoseconds: coefficientsOf(fitted()) })).toBe(text);

@@ -118,7 +118,7 @@ describe("a config.json", () => {
 
   test.each([
     ["another architecture", { model_type: "mamba" }, 'my/config.json: model_type is "mamba", expected one of llama, '],
-    ["a field that nobody knows", { layer_skip: 2 }, 'my/config.json: unknown field "layer_skip" of a llama model'],
+    ["an unknown field", { layer_skip: 2 }, 'my/config.json: unknown field "layer_skip" of a llama model'],
     ["a size that is none", { hidden_size: "4096" }, 'my/config.json: hidden_size is "4096", expected a whole number'],
     ["a missing size", { num_hidden_layers: undefined }, "my/config.json: num_hidden_layers is missing, expected a"],
     ["heads that do not divide", { num_key_value_heads: 5 }, "32 query heads cannot share 5 KV heads"],
@@ -149,7 +149,7 @@ describe("a config.json", () => {
   test.each([
     ["moe_layer_freq", 2, "moe_layer_freq is 2, and only 1 is supported"],
     ["n_routed_experts", 4, "8 experts per token, of 4"],
-  ])("of experts, what nobody has built is an error: %s", (field, value, message) => {
+  ])("an unsupported value of %s is an error", (field, value, message) => {
     expect(() => shapeOf("own", { ...deepseekV3, [field]: value }, "c")).toThrow(message);
   });
 
