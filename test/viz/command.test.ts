@@ -27,7 +27,7 @@ function isAlive(pid: number): boolean {
   }
 }
 
-test("kvlab dashboard says where it is, and Ctrl-C ends it, what it has started and who listens", async () => {
+test("kvlab dashboard prints its address, and Ctrl-C ends it, its jobs and its connections", async () => {
   const folder = newFolder();
   const { child, end, url } = await serve(folder);
   expect(url).toMatch(/^http:\/\/127.0.0.1:\d+\/$/);
@@ -47,7 +47,7 @@ test("kvlab dashboard says where it is, and Ctrl-C ends it, what it has started 
   expect({ code, stderr }).toEqual({ code: 0, stderr: "" });
 });
 
-test("what a dashboard has left that was killed is taken away by the next, and a job of it ends", async () => {
+test("the next dashboard removes the staging folders of a killed one and ends its job", async () => {
   const folder = newFolder();
   /** Starts a job and returns its process, once it has saved a run. */
   const long = async (url: string): Promise<number> => {
@@ -81,7 +81,7 @@ test("what a dashboard has left that was killed is taken away by the next, and a
   expect(staged()).toEqual([]);
 });
 
-test("what cannot be served is refused in one line", async () => {
+test("a port or folder that cannot be served is refused in one line", async () => {
   const folder = newFolder();
   mkdirSync(join(folder, "run"));
   writeFileSync(join(folder, "run/run.json"), "{}");

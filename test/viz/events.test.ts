@@ -44,7 +44,7 @@ const until = async (isSo: () => boolean) => {
 };
 const times = (text: string, event: string) => text.split(`event: ${event}\n`).length - 1;
 
-test("a run that comes is told of when it is complete", async () => {
+test("a new run is announced when it is complete", async () => {
   const folder = newFolder();
   await kvlab(folder, ["replay", "--limit", "30", "--out", "elsewhere/one"]);
   const over = await dashboardOver(join(folder, "runs"));
@@ -60,7 +60,7 @@ test("a run that comes is told of when it is complete", async () => {
   socket.destroy();
 });
 
-test("a run that is gone before the next look is told of to whoever was shown it", async () => {
+test("a run that is removed before the next look is announced to clients that were sent it", async () => {
   const folder = newFolder();
   await kvlab(folder, ["replay", "--limit", "30", "--out", "elsewhere"]);
   mkdirSync(join(folder, "runs"));
@@ -76,7 +76,7 @@ test("a run that is gone before the next look is told of to whoever was shown it
   socket.destroy();
 });
 
-test("so is a program under way", async () => {
+test("a running program is announced", async () => {
   const folder = newFolder();
   const header = JSON.stringify({
     ...{ schema: "live/1", pid: process.pid, host: "elsewhere", command: "kvlab replay", run: null, trace: "t" },
@@ -97,7 +97,7 @@ test("so is a program under way", async () => {
   for (const { socket } of [first, second]) socket.destroy();
 });
 
-test("a job is told of while it runs and when it is done", async () => {
+test("a job is announced while it runs and when it is done", async () => {
   const over = await dashboardOver(join(newFolder(), "runs"));
   const { socket, heard } = listen(over.port);
   await over.start({ trace: "example", target: "cache", limit: 200 });
@@ -107,7 +107,7 @@ test("a job is told of while it runs and when it is done", async () => {
   socket.destroy();
 });
 
-test("a client that does not read costs one message, and in the end its connection", async () => {
+test("a client that does not read has one pending message of each kind and is finally disconnected", async () => {
   const bytes = 24_000_000;
   const { events, port, server } = await eventsOf(bytes, 30);
   const connections: Socket[] = [];
@@ -130,7 +130,7 @@ test("a client that does not read costs one message, and in the end its connecti
   events.close();
 });
 
-test("a client that reads late is told the newest state, once", async () => {
+test("a client that reads late is sent the newest state, once", async () => {
   const { events, port } = await eventsOf(24_000_000, 10_000);
   const { socket, heard } = listen(port);
   socket.pause();
@@ -146,7 +146,7 @@ test("a client that reads late is told the newest state, once", async () => {
   events.close();
 });
 
-test("so many pages can be open, and no more", async () => {
+test("the number of open pages is limited", async () => {
   const { events, port } = await eventsOf(10, 10_000);
   const all = Array.from({ length: 40 }, () => listen(port));
   await until(() => all.filter(({ heard }) => heard() !== "").length === 40);

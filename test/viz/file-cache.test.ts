@@ -22,14 +22,14 @@ function cacheOf(most: { files: number; bytes: number }) {
   return { cache, read };
 }
 
-test("a file is read once, although several ask for it at the same time, and one file after the other", async () => {
+test("concurrent reads of a file are one read, and files are read one at a time", async () => {
   const { cache, read } = cacheOf({ files: 4, bytes: 1000 });
   const asked = ["a", "b", "a", "a", "b"].map((name) => cache.read(file(name)));
   expect(await Promise.all(asked)).toEqual(["a", "b", "a", "a", "b"].map((name) => `/${name} as of 1`));
   expect(read).toEqual(["/a 1", "/b 1"]);
 });
 
-test("what has changed is read again", async () => {
+test("a changed file is read again", async () => {
   const { cache, read } = cacheOf({ files: 4, bytes: 1000 });
   for (const version of ["1", "1", "2", "2"]) expect(await cache.read(file("a", version))).toBe(`/a as of ${version}`);
   expect(read).toEqual(["/a 1", "/a 2"]);
@@ -44,7 +44,7 @@ test.each([
   expect(read).toEqual(["/a 1", "/b 1", "/c 1", "/b 1"]);
 });
 
-test("what cannot be read is asked for again, and is in nobody's way", async () => {
+test("a file that cannot be read is read again at the next request and does not delay others", async () => {
   const { cache, read } = cacheOf({ files: 4, bytes: 1000 });
   for (let i = 0; i < 2; i++) await expect(cache.read(file("bad"))).rejects.toThrow("it is damaged");
   expect(await cache.read(file("a"))).toBe("/a as of 1");

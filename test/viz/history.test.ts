@@ -157,7 +157,7 @@ function logsOf(rows: readonly Row[], own: OwnSimulation): EventLog[] {
 
 const seen = new Set<string>();
 
-describe("a history knows every block at any moment, as the books do that are kept from the beginning", () => {
+describe("a history has the block states that reading the log from its beginning gives", () => {
   test.each(presets)("%s", (_name, preset) => {
     fc.assert(
       fc.property(
@@ -176,7 +176,7 @@ describe("a history knows every block at any moment, as the books do that are ke
     );
   });
 
-  test("where an operator pins, empties and evicts meanwhile", () => {
+  test("with operator-initiated pins, resets and evictions", () => {
     const cases = fc.record({
       rows: workloads(),
       preset: fc.constantFrom(...presetRegistry.all),
@@ -209,7 +209,7 @@ describe("a history knows every block at any moment, as the books do that are ke
     );
   });
 
-  test("in logs with all that happens to blocks", () => {
+  test("the logs above contain every kind of event but swaps", () => {
     expect(eventNames.filter((name) => !seen.has(name))).toEqual(["swapOut", "swapIn"]);
   });
 });
@@ -222,7 +222,7 @@ function columnsOf(rows: readonly (readonly [EventName, ...number[]])[]) {
   return log.columns();
 }
 
-test("of more blocks than a map has cells neighbours share one, and it shows what is most in use", () => {
+test("with more blocks than cells, neighbours share a cell, which shows the block most in use", () => {
   const history = new EventHistory({ blockTokens: 4, blocks: 200_000 });
   history.append(
     columnsOf([
@@ -241,7 +241,7 @@ test("of more blocks than a map has cells neighbours share one, and it shows wha
   expect([...history.stateAt(3).counts]).toEqual([199_998, 2, 0, 0]);
 });
 
-test("an event that cannot be is refused, and what came before it stays", () => {
+test("an impossible event is refused, and the events before it stay in the log", () => {
   const history = new EventHistory({ blockTokens: 4 });
   const good = [
     ["admit", 0, 0, -1, 0, 0],

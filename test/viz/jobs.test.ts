@@ -27,7 +27,7 @@ function isAlive(pid: number): boolean {
   }
 }
 
-test("a comparison's runs come to the others, each when it is complete, and are what the program gives", async () => {
+test("the runs of a comparison are moved to the others as each is complete, and equal those of the program", async () => {
   const folder = newFolder();
   const runs = join(folder, "runs");
   const over = await dashboardOver(runs);
@@ -61,7 +61,7 @@ test("a comparison's runs come to the others, each when it is complete, and are 
   expect(readdirSync(runs).sort()).toEqual([...job.runs].sort());
 });
 
-test("a job that the program refuses says what the program says", async () => {
+test("a job that the program refuses has the program's message", async () => {
   const folder = newFolder();
   mkdirSync(join(folder, "traces"));
   writeFileSync(join(folder, "traces/bad.jsonl"), "no trace\n");
@@ -76,7 +76,7 @@ test("a job that the program refuses says what the program says", async () => {
   expect(readdirSync(join(folder, "runs"))).toEqual([]);
 });
 
-test("what a policy sends that is no progress is passed over", async () => {
+test("messages of a policy that are not progress are ignored", async () => {
   const folder = newFolder();
   const program = join(folder, "program.mjs");
   const sent = [null, "text", 7, [], {}, { doing: 1, share: "all" }, { doing: "nearly", share: 0.5 }];
@@ -86,7 +86,7 @@ test("what a policy sends that is no progress is passed over", async () => {
   expect(await over.until(id, isOver)).toMatchObject({ state: "failed", said: "nearly", progress: 0.5 });
 });
 
-test("systems at several rates are compared in time, and their logs are kept where that is asked for", async () => {
+test("presets are compared at several rates, and their event logs are saved on request", async () => {
   const folder = newFolder();
   const runs = join(folder, "runs");
   const over = await dashboardOver(runs);
@@ -118,7 +118,7 @@ test("systems at several rates are compared in time, and their logs are kept whe
   }
 });
 
-test("a real engine runs a model from the folder that was named, and one with random weights", async () => {
+test("a real engine runs a model from the given folder, and one with random weights", async () => {
   const folder = newFolder();
   const models = join(folder, "models");
   cpSync(checkpointOf(randomConfig("tiny"), randomWeights(randomConfig("tiny"), 3)), join(models, "small/llama"), {

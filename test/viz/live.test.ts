@@ -40,7 +40,7 @@ async function until(client: Client, isSo: (row: LiveRow) => boolean): Promise<L
 
 const sum = (values: readonly number[]) => values.reduce((total, value) => total + value, 0);
 
-test("a simulation under way is shown, grows, and is gone when it has ended and is saved", async () => {
+test("a running simulation is listed, grows, and is removed when it has ended and is saved", async () => {
   const folder = newFolder();
   const client = await dashboardOver(join(folder, "runs"));
   expect(await listed(client)).toEqual([]);
@@ -85,7 +85,7 @@ test("a simulation under way is shown, grows, and is gone when it has ended and 
 });
 
 describe("a program that is ended", () => {
-  test("by Ctrl-C leaves nothing", async () => {
+  test("by Ctrl-C leaves no files", async () => {
     const folder = newFolder();
     const client = await dashboardOver(join(folder, "runs"));
     const child = start(folder, [...slow, "--live"]);
@@ -96,7 +96,7 @@ describe("a program that is ended", () => {
     expect(readdirSync(folder)).toEqual([]);
   });
 
-  test("by force is shown so, until the next one begins or another dashboard does", async () => {
+  test("by SIGKILL is listed as killed until another program or dashboard starts", async () => {
     const folder = newFolder();
     const runs = join(folder, "runs");
     const client = await dashboardOver(runs);
@@ -118,7 +118,7 @@ describe("a program that is ended", () => {
   });
 });
 
-test("what is no live run is said to be none, links lead nowhere, and the others are shown", async () => {
+test("folders that are not live runs are listed as broken, links are not followed, and other runs are listed", async () => {
   const folder = newFolder();
   const live = join(folder, "runs/.live");
   mkdirSync(join(live, "empty"), { recursive: true });
@@ -203,7 +203,7 @@ test("what is no live run is said to be none, links lead nowhere, and the others
   expect(await status("whole")).toBe(404);
 });
 
-test("the log of a run is the same whether or not it is told of meanwhile", async () => {
+test("the event log of a run is the same with and without live reporting", async () => {
   const folder = newFolder();
   const how = ["replay", "example", "--limit", "200", "--target", "sim", "--blocks", "300", "--events"];
   await kvlab(folder, [...how, "--out", "alone"]);
@@ -221,7 +221,7 @@ const setup = {
   ...{ index: "i", eviction: "e", allocator: "a", scheduler: "s", victims: "any", blocks: 1, blockTokens: 1 },
 } as const;
 
-test("of steps that end later than now, intervals are told when they are over", async () => {
+test("an interval is reported when it is over, also if steps end later than now", async () => {
   const runs = newFolder();
   const series = new TimeSeries();
   const levels = { waiting: 0, running: 0, freeBlocks: 0, privateBlocks: 0, idleBlocks: 0, heldBlocks: 600, busy: 1 };
@@ -243,7 +243,7 @@ test("of steps that end later than now, intervals are told when they are over", 
   live.close();
 });
 
-test("no more than so many events are told, and how many there are is", async () => {
+test("the number of reported events is limited, the number of all events is reported", async () => {
   const runs = newFolder();
   const log = new EventLog();
   for (let i = 0; i < mostEventsTold + 5; i++) log.add(i % 20, i, 2, 3, 4.5, 6);
@@ -260,13 +260,13 @@ test("no more than so many events are told, and how many there are is", async ()
   expect(readdirSync(runs)).toEqual([]);
 });
 
-test("--live goes with one run", async () => {
+test("--live is refused with several runs", async () => {
   expect(await refusal(newFolder(), ["replay", "--live", "--repeat", "3"])).toMatch(
     /^--live and --repeat exclude each other/,
   );
 });
 
-test("what the page has started is live by itself", async () => {
+test("a job of the page reports its progress without an option", async () => {
   const folder = newFolder();
   const client = await dashboardOver(join(folder, "runs"));
   const { id: job } = await client.start({ trace: "example", target: "sim", blocks: ["1000"] });

@@ -24,7 +24,7 @@ beforeAll(async () => {
 
 const total = (values: readonly number[]) => values.reduce((sum, value) => sum + value, 0);
 
-test("the list has each run's figures, the newest first", async () => {
+test("the list has the metrics of each run, the newest first", async () => {
   const { schema, runs: rows } = await client.get<RunList>("/api/runs");
   expect(schema).toBe("runs/1");
   expect(rows.map(({ id }) => id)).toEqual(["timed", "fifo", "cached"]);
@@ -46,7 +46,7 @@ test("the list has each run's figures, the newest first", async () => {
   });
 });
 
-test("a run's page has its report, its files and the command that gives it again", async () => {
+test("a run has its report, its files and the command that reproduces it", async () => {
   const { report, command, files, row } = await client.get<RunDetail>("/api/runs/timed");
   const { command: saved, ...others } = JSON.parse(readFileSync(join(runs, "timed/run.json"), "utf8"));
   expect(report).toEqual(others);
@@ -57,7 +57,7 @@ test("a run's page has its report, its files and the command that gives it again
 });
 
 describe("a series", () => {
-  test("of a run in time counts what the report counts, in as few intervals as are asked for", async () => {
+  test("of a run with a clock has the counts of the report, in at most the requested number of intervals", async () => {
     const all = await client.get<SeriesData>("/api/runs/timed/series?bins=4096");
     const { cache } = reports["timed"];
     expect(total(all.columns["lookupTokens"])).toBe(cache.lookupTokens);
@@ -78,7 +78,7 @@ describe("a series", () => {
       });
   });
 
-  test("shows a part of the time more closely", async () => {
+  test("of a shorter range has shorter intervals", async () => {
     const all = await client.get<SeriesData>("/api/runs/timed/series?bins=4096");
     const [fromNs, toNs] = [all.startNs[10], all.endNs[19]];
     const part = await client.get<SeriesData>(`/api/runs/timed/series?bins=600&fromNs=${fromNs}&toNs=${toNs}`);
@@ -88,7 +88,7 @@ describe("a series", () => {
     expect(none.startNs).toEqual([]);
   });
 
-  test("of a run without a clock has what its requests tell, where they arrived", async () => {
+  test("of a run without a clock has the metrics of its requests by arrival", async () => {
     const { columns, startNs } = await client.get<SeriesData>("/api/runs/cached/series?bins=20");
     expect(startNs).toHaveLength(20);
     const { cache } = reports["cached"];
@@ -100,7 +100,7 @@ describe("a series", () => {
 });
 
 describe("requests", () => {
-  test("are drawn evenly, and their quantiles are the report's", async () => {
+  test("are sampled at even distances, and their quantiles are those of the report", async () => {
     const data = await client.get<RequestsData>("/api/runs/timed/requests?points=100");
     expect(data.total).toBe(400);
     expect(data.columns["request"]).toEqual(Array.from({ length: 100 }, (_, i) => 4 * i));
@@ -113,7 +113,7 @@ describe("requests", () => {
     expect(ttft).toBeCloseTo((first - arrival) / 1e6, 9);
   });
 
-  test("all of them give the report's hit ratio", async () => {
+  test("have together the hit ratio of the report", async () => {
     const { columns, quantiles } = await client.get<RequestsData>("/api/runs/cached/requests?points=20000");
     const counted = (name: string) => total(columns[name].filter((_, i) => columns["warmup"][i] === 0) as number[]);
     expect(counted("hitTokens") / counted("inputTokens")).toBe(reports["cached"].cache.hitRatio.token);
@@ -123,7 +123,7 @@ describe("requests", () => {
 });
 
 describe("pairs", () => {
-  test("are the same requests in two runs, those that differ most first", async () => {
+  test("are the same requests in two runs, the largest differences first", async () => {
     const all = await client.get<PairData>("/api/pairs?a=cached&b=fifo&metric=hitTokens&points=20000");
     expect(all.total).toBe(350);
     const differences = all.a.map((value, i) => Math.abs(value - all.b[i]));
@@ -158,7 +158,7 @@ function copyRun(from: string, to: string): void {
   for (const name of readdirSync(from)) writeFileSync(join(to, name), readFileSync(join(from, name)));
 }
 
-test("folders that are no runs are said to be none, and are in nobody's way", async () => {
+test("folders without a run are listed as broken and do not affect other runs", async () => {
   const broken = join(folder, "broken");
   const whole = readFileSync(join(runs, "fifo/run.json"), "utf8");
   const make = (name: string, report?: string) => {
@@ -208,7 +208,7 @@ test("folders that are no runs are said to be none, and are in nobody's way", as
   expect((await over.ask("/api/runs/whole/requests")).text).toBe('{"error":"the run has no requests.parquet"}');
 });
 
-test("reports that would break the page, or make its lists long, are no reports", async () => {
+test("reports that are too large or too deep for the page are refused", async () => {
   const odd = join(folder, "odd");
   const whole = JSON.parse(readFileSync(join(runs, "fifo/run.json"), "utf8"));
   const { policy, trace, cache } = whole;
@@ -250,7 +250,7 @@ test("reports that would break the page, or make its lists long, are no reports"
   for (const { id } of rows) expect((await over.ask(`/api/runs/${id}`)).status, id).toBe(id === "brackets" ? 200 : 422);
 });
 
-test("damaged tables are said to be damaged", async () => {
+test("damaged tables are reported as damaged", async () => {
   const damaged = join(folder, "damaged");
   mkdirSync(damaged);
   copyRun(join(runs, "timed"), join(damaged, "one"));
@@ -281,7 +281,7 @@ test("damaged tables are said to be damaged", async () => {
   expect((await over.get<RequestsData>("/api/runs/one/requests")).total).toBe(400);
 });
 
-test("what is not there yet, comes, is replaced or goes is seen", async () => {
+test("added, replaced and removed runs are detected", async () => {
   const later = join(folder, "later");
   const over = await dashboardOver(later);
   const ids = async () => (await over.get<RunList>("/api/runs")).runs.map(({ id }) => id);

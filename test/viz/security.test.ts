@@ -43,7 +43,7 @@ function errorOf({ status, text, headers }: Awaited<ReturnType<Client["ask"]>>):
   return [status, error];
 }
 
-describe("a name for this server that is not its own is refused", () => {
+describe("a foreign host name is refused", () => {
   test.each([
     "evil.example",
     "evil.example:PORT",
@@ -61,13 +61,13 @@ describe("a name for this server that is not its own is refused", () => {
     expect((await client.ask("/api/runs", { headers: { host: `${name}:${client.port}` } })).status).toBe(200);
   });
 
-  test("nor is a request without any answered", async () => {
+  test("a request without a host is refused", async () => {
     for (const host of ["", "Host: \r\n"])
       expect(await spoken(client.port, `GET /api/runs HTTP/1.0\r\n${host}\r\n`)).toMatch(/^HTTP\/1.1 403 /);
   });
 });
 
-describe("what another site sends is refused", () => {
+describe("requests of other sites are refused", () => {
   const job = { trace: "example", target: "cache", limit: 10 };
 
   test.each(["http://evil.example", "null", "https://127.0.0.1:PORT", "http://127.0.0.1:1", "http://localhost:PORT"])(
@@ -80,18 +80,18 @@ describe("what another site sends is refused", () => {
     },
   );
 
-  test("or from another site without one", async () => {
+  test("also without an origin", async () => {
     for (const site of ["cross-site", "same-site", "none"])
       expect(errorOf(await client.post(job, { "sec-fetch-site": site }))[0]).toBe(403);
   });
 
-  test("and so is what it loads without one, which would cost work or a connection", async () => {
+  test("also subresource requests without an origin", async () => {
     for (const site of ["cross-site", "same-site"])
       for (const path of ["/api/events", "/api/runs", "/api/runs/one/log", "/API/runs", "/Api/runs/one/log"])
         expect(errorOf(await client.ask(path, { headers: { "sec-fetch-site": site } }))[0]).toBe(403);
   });
 
-  test("but a link leads to the page, and people read what they ask for", async () => {
+  test("but links to the page and direct navigation are allowed", async () => {
     for (const [site, path] of [
       ["cross-site", "/"],
       ["none", "/"],
@@ -101,19 +101,19 @@ describe("what another site sends is refused", () => {
       expect((await client.ask(path, { headers: { "sec-fetch-site": site } })).status).toBe(200);
   });
 
-  test("and so is a question whether it may", async () => {
+  test("also preflight requests", async () => {
     const headers = { origin: "http://evil.example", "access-control-request-method": "POST" };
     const answer = await client.ask("/api/jobs", { method: "OPTIONS", headers });
     expect(errorOf(answer)[0]).toBe(403);
     expect(Object.keys(answer.headers).filter((name) => name.startsWith("access-control"))).toEqual([]);
   });
 
-  test("no job was started", async () => {
+  test("no job was started by them", async () => {
     expect(await client.get<Job[]>("/api/jobs")).toEqual([]);
   });
 });
 
-test("it can be reached from this machine only", async () => {
+test("the server is reachable from this machine only", async () => {
   const others = Object.values(networkInterfaces())
     .flatMap((each) => each ?? [])
     .filter(({ family, internal }) => family === "IPv4" && !internal);
@@ -121,7 +121,7 @@ test("it can be reached from this machine only", async () => {
   expect(await canConnect("127.0.0.1", client.port)).toBe(true);
 });
 
-test("the page is served with a policy that lets nothing else in", async () => {
+test("the page is served with a content security policy without other sources", async () => {
   const { status, headers, text } = await client.ask("/");
   expect([status, headers["content-type"]]).toEqual([200, "text/html; charset=utf-8"]);
   expect(text).toContain("a page");
@@ -135,7 +135,7 @@ test("the page is served with a policy that lets nothing else in", async () => {
   expect([script.headers["content-type"], script.text]).toEqual(["text/javascript; charset=utf-8", "let a = 1;"]);
 });
 
-describe("no way leads out of the folder of runs", () => {
+describe("no path leads out of the folder of runs", () => {
   test.each([
     ...[
       "..",
@@ -184,13 +184,13 @@ describe("no way leads out of the folder of runs", () => {
     expect([400, 404]).toContain(errorOf(await client.ask(path))[0]);
   });
 
-  test("an absolute address is as good as its path", async () => {
+  test("an absolute address is equivalent to its path", async () => {
     expect((await client.ask(`http://evil.example/api/runs/..%2fsecret`)).status).toBe(404);
   });
 });
 
-describe("a job is started with what there is to choose from, and nothing else", () => {
-  test("which are files in the folders that were named", async () => {
+describe("a job accepts the available choices and nothing else", () => {
+  test("which are files in the given folders", async () => {
     const choices = await client.get<Choices>("/api/choices");
     expect(choices.traces).toEqual(["example", join(traces, "below/chat.jsonl.gz")]);
     expect(choices.evictions).toContain("lru");
@@ -262,7 +262,7 @@ describe("a job is started with what there is to choose from, and nothing else",
     expect(await client.get<Job[]>("/api/jobs")).toEqual([]);
   });
 
-  test("in JSON, of 16 KiB at most, as it is", async () => {
+  test("in uncompressed JSON of at most 16 KiB", async () => {
     const text = JSON.stringify(good);
     for (const type of ["text/plain", "application/x-www-form-urlencoded", "multipart/form-data; boundary=a"])
       expect(errorOf(await client.post(text, { "content-type": type }))[0]).toBe(415);
@@ -288,7 +288,7 @@ test.each([
   expect(errorOf(await client.ask(path))[0]).toBe(400);
 });
 
-test("other addresses and acts are none", async () => {
+test("other addresses and methods are refused", async () => {
   for (const [method, path] of [
     ["GET", "/api"],
     ["GET", "/api/nothing"],

@@ -50,7 +50,7 @@ const moment = (run: string, query: string) => client.get<MomentData>(`/api/runs
 const bytes = (text: string) => [...Buffer.from(text, "base64")];
 const places = (run: string, event: string) => rows[run].flatMap((row, at) => (row.event === event ? [at] : []));
 
-test("a log is told in figures", async () => {
+test("a log is summarised in metrics", async () => {
   for (const run of ["lru", "cached", "trees"]) {
     const { events, kinds, overview, blocks, firstNs, lastNs } = await client.get<LogData>(`/api/runs/${run}/log`);
     expect(events).toBe(rows[run].length);
@@ -70,7 +70,7 @@ test("a log is told in figures", async () => {
 });
 
 describe("a moment", () => {
-  test("says of every block what it is, and has all that is cached in the tree", async () => {
+  test("has the state of every block, and all cached blocks in the tree", async () => {
     for (const run of ["lru", "cached", "trees"])
       for (const share of [0, 0.2, 0.5, 0.83, 1]) {
         const event = Math.floor(share * rows[run].length);
@@ -113,7 +113,7 @@ describe("a moment", () => {
     expect((await moment("lru", "timeNs=0")).event).toBe(rows["lru"].findIndex(({ timeNs }) => timeNs > 0n));
   });
 
-  test("shows as many nodes as are asked for, and the largest of them whole", async () => {
+  test("has the requested number of nodes, the largest ones unmerged", async () => {
     const { tree: all } = await moment("lru", "event=99999999");
     expect(all.merged.every((count) => count === 1)).toBe(true);
     for (const nodes of [1, 2, 7, 40]) {
@@ -149,10 +149,10 @@ test("the reason of an eviction states the victim's rank in the policy's order",
   }
 });
 
-describe("where two runs part", () => {
+describe("where two runs diverge", () => {
   const difference = (a: string, b: string) => client.get<DifferenceData>(`/api/difference?a=${a}&b=${b}`);
 
-  test("is the first event that is not the same", async () => {
+  test("is the first event that differs", async () => {
     const same = (a: Row, b: Row | undefined) =>
       b !== undefined && Object.keys(a).every((name) => a[name as keyof Row] === b[name as keyof Row]);
     const expected = rows["lru"].findIndex((row, at) => !same(row, rows["fifo"][at]));
@@ -162,13 +162,13 @@ describe("where two runs part", () => {
     expect(a!.text).not.toBe(b!.text);
   });
 
-  test("is nowhere for a run that was repeated", async () => {
+  test("is absent for a repeated run", async () => {
     const { event, ...others } = await difference("lru", "again");
     expect(others).toEqual({ identical: true, timesCompared: true });
     expect(event).toBe(rows["lru"].length);
   });
 
-  test("does not depend on times where one has no clock, and is asked only of one trace", async () => {
+  test("ignores times if one run has no clock, and is refused for different traces", async () => {
     expect(await difference("cached", "trees")).toMatchObject({ timesCompared: false, identical: false });
     expect(await difference("lru", "cached")).toMatchObject({ timesCompared: false });
     const statuses = [
@@ -181,7 +181,7 @@ describe("where two runs part", () => {
   });
 });
 
-test("prefixes save what the report says was hit, and waste no more than there was room for", async () => {
+test("prefixes save the hit tokens of the report, and waste at most the size of the cache", async () => {
   for (const run of ["lru", "fifo", "cached", "trees"]) {
     const found = await client.get<PrefixData>(`/api/runs/${run}/prefixes?most=200`);
     const { cache, policy } = reports[run];
@@ -237,7 +237,7 @@ const refusal = async (run: string, what: string) => {
   return [status, JSON.parse(text).error];
 };
 
-test("a run without a log says so", async () => {
+test("a run without an event log is refused with a message", async () => {
   for (const what of ["log", "moment?event=1", "prefixes"])
     expect(await refusal("plain", what)).toEqual([404, "the run was saved without its events (kvlab replay --events)"]);
 });
@@ -266,7 +266,7 @@ test.each([
   expect(status).toBe(400);
 });
 
-test("a log that is a link to elsewhere is none", async () => {
+test("a log that is a link out of the folder is refused", async () => {
   cpSync(join(runs, "plain"), join(runs, "linked"), { recursive: true });
   symlinkSync(join(runs, "lru/events.parquet"), join(runs, "linked/events.parquet"));
   expect((await of("linked", "log")).status).toBe(404);
@@ -274,13 +274,13 @@ test("a log that is a link to elsewhere is none", async () => {
   for (const id of ["..%2flru", "%2e%2e", "lru%2f..%2flru"]) expect([400, 404]).toContain((await of(id, "log")).status);
 });
 
-describe("a log that is damaged is said to be, in a line, and breaks nothing", () => {
+describe("a damaged log is refused in one line and does not affect other runs", () => {
   const fresh = (name: string) => {
     cpSync(join(runs, "plain"), join(runs, name), { recursive: true });
     return join(runs, name, "events.parquet");
   };
 
-  test("where bytes are missing or others", async () => {
+  test("with missing or changed bytes", async () => {
     const whole = readFileSync(join(runs, "cached/events.parquet"));
     const path = fresh("bytes");
     for (const content of [
@@ -325,7 +325,7 @@ describe("a log that is damaged is said to be, in a line, and breaks nothing", (
     rmSync(join(runs, "written"), { recursive: true });
   });
 
-  test("and the same without that is a log", async () => {
+  test("and the same log without the damage is read", async () => {
     await writeLog(fresh("good"), good);
     const { counts, running } = await moment("good", "event=3");
     expect([counts.held, running]).toEqual([1, [0]]);
@@ -333,7 +333,7 @@ describe("a log that is damaged is said to be, in a line, and breaks nothing", (
     expect(oldestNs).toBe(0);
   });
 
-  test("a report whose rules are other ones does no harm", async () => {
+  test("a report with unknown rules is read", async () => {
     await writeLog(fresh("rules"), good);
     const path = join(runs, "rules/run.json");
     const report = JSON.parse(readFileSync(path, "utf8"));
@@ -343,13 +343,13 @@ describe("a log that is damaged is said to be, in a line, and breaks nothing", (
     }
   });
 
-  test("where there are other columns", async () => {
+  test("with other columns", async () => {
     const path = fresh("columns");
     cpSync(join(runs, "lru/requests.parquet"), path);
     expect(await refusal("columns", "log")).toEqual([422, "events.parquet is damaged (it has no column event)"]);
   });
 
-  test("where it says that it is shorter than it is", async () => {
+  test("with a row count that is too small", async () => {
     mkdirSync(join(runs, "short"));
     cpSync(join(runs, "plain/run.json"), join(runs, "short/run.json"));
     const data = [...Array(50).keys()];

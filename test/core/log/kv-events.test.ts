@@ -21,7 +21,7 @@ function told(event: KvEvent, live: LiveCache): string {
 }
 
 describe.each(["hash-table", "block-trie", "radix-tree"])("of a %s", (index) => {
-  test("a prompt is one event, and what goes on behind it names what precedes it", () => {
+  test("a prompt is one event, and blocks that extend it have it as parent", () => {
     const { live, take } = start({ index });
     live.run("aabbcc");
     expect(take()).toEqual(["stored aa aabb aabbcc"]);
@@ -31,7 +31,7 @@ describe.each(["hash-table", "block-trie", "radix-tree"])("of a %s", (index) => 
     expect(take()).toEqual([]);
   });
 
-  test("blocks are told with their contents", () => {
+  test("blocks are listed with their contents", () => {
     const { live } = start({ index });
     const reader = new KvEventReader(live.log);
     const first = live.arrive("aabb", { answer: "uvwxyz" });
@@ -39,7 +39,7 @@ describe.each(["hash-table", "block-trie", "radix-tree"])("of a %s", (index) => 
     expect(reader.take()).toMatchObject([{ type: "stored", blocks: [...first.table.subarray(0, 2)] }]);
   });
 
-  test("what is evicted is removed, in the order in which it goes", () => {
+  test("evicted blocks are removed, in the order of eviction", () => {
     const { live, take } = start({ index, blocks: 3 });
     live.run("aabb");
     live.run("ccdd");
@@ -48,7 +48,7 @@ describe.each(["hash-table", "block-trie", "radix-tree"])("of a %s", (index) => 
     expect(take()).toEqual(["removed aa ccdd cc"]);
   });
 
-  test("a reset is one event, and is not told block by block", () => {
+  test("a reset is one event without an event for each block", () => {
     const { live, take } = start({ index });
     live.run("aabb");
     live.run("ccdd");
@@ -58,7 +58,7 @@ describe.each(["hash-table", "block-trie", "radix-tree"])("of a %s", (index) => 
     expect(take()).toEqual(["cleared 4", "stored aa"]);
   });
 
-  test("also in a cache without limit", () => {
+  test("also in an unlimited cache", () => {
     const { live, take } = start({ index, blocks: undefined });
     live.run("aabb");
     take();
@@ -78,7 +78,7 @@ describe.each(["hash-table", "block-trie", "radix-tree"])("of a %s", (index) => 
     expect(take()).toEqual(index === "hash-table" ? ["removed aacc aa"] : ["removed aacc"]);
   });
 
-  test("a step that does not run is taken back", () => {
+  test("blocks of a step that does not run are removed", () => {
     const { live, take } = start({ index, rules: { publish: "allocation" } });
     live.arrive("aabb");
     const plan = live.plan();
@@ -87,7 +87,7 @@ describe.each(["hash-table", "block-trie", "radix-tree"])("of a %s", (index) => 
     expect(take()).toEqual(["removed aabb aa"]);
   });
 
-  test("chunk by chunk, each names the one before; so does an answer", () => {
+  test("each chunk has the one before as parent, also for output tokens", () => {
     const { live, take } = start({ index, rules: { publish: "step", "cache-generated": "true" } });
     const sequence = live.arrive("aabbcc", { answer: "ddeef" });
     live.step((context) => context.admit(sequence, 3));
@@ -101,7 +101,7 @@ describe.each(["hash-table", "block-trie", "radix-tree"])("of a %s", (index) => 
     expect(take()).toEqual(["stored aabbccddee after aabbccdd"]);
   });
 
-  test("after a preemption what is found again is a parent, and is not told again", () => {
+  test("after a preemption, blocks that are hit again are parents and are not stored again", () => {
     const { live, take } = start({ index, rules: { publish: "step" } });
     const sequence = live.arrive("aabbcc");
     live.step((context) => context.admit(sequence, 4));
@@ -111,7 +111,7 @@ describe.each(["hash-table", "block-trie", "radix-tree"])("of a %s", (index) => 
     expect(take()).toEqual(["stored aabbcc after aabb"]);
   });
 
-  test("a tenant's contents are its own", () => {
+  test("contents of a tenant are separate", () => {
     const { live, take } = start({ index, namespaces: true });
     live.run("aabb", { namespace: 1 });
     live.run("aabb", { namespace: 2 });
@@ -119,7 +119,7 @@ describe.each(["hash-table", "block-trie", "radix-tree"])("of a %s", (index) => 
   });
 });
 
-test("two requests that compute the same are told once where one gives way, and twice where both are kept", () => {
+test("two requests with the same content store it once if the duplicate is replaced, twice if both are kept", () => {
   for (const [duplicates, expected] of [
     ["swap", ["stored aa aabb", "stored aabbcc after aabb"]],
     ["keep", ["stored aa aabb", "stored aa aabb aabbcc"]],
@@ -141,7 +141,7 @@ test("content that is stored twice is removed twice", () => {
   expect(take()).toEqual(["stored aa", "stored aa", "removed aa aa"]);
 });
 
-test("content that replaces equal content is told before it is removed, or after: a reader counts", () => {
+test("content that replaces equal content is stored before or after the removal, so that consumers count", () => {
   const { live, take } = start({ rules: { publish: "step", duplicates: "replace" } });
   live.arrive("aa");
   live.arrive("aa");
@@ -150,7 +150,7 @@ test("content that replaces equal content is told before it is removed, or after
   expect(balance).toBe(1);
 });
 
-test("a prompt table tells whole prompts, with the contents of all their blocks", () => {
+test("a prompt table stores whole prompts, with the contents of all their blocks", () => {
   const { live, take } = start({ index: "prompt-table", blocks: 4 });
   live.run("aabbc");
   expect(take()).toEqual(["stored aa aabb aabbc"]);
@@ -159,13 +159,13 @@ test("a prompt table tells whole prompts, with the contents of all their blocks"
   expect(take()).toEqual(["removed aabbc aabb aa", "stored aa aabb"]);
 });
 
-test("a prefix pool tells what is marked", () => {
+test("a prefix pool stores marked prefixes", () => {
   const { live, take } = start({ index: "prefix-pool" });
   live.run("aabbccd", { markedTokens: 5 });
   expect(take()).toEqual(["stored aa aabb"]);
 });
 
-test("nothing happens: nothing is told", () => {
+test("without changes there is no event", () => {
   const { live, take } = start();
   expect(take()).toEqual([]);
   live.hits("aabb");

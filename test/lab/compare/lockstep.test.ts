@@ -100,11 +100,11 @@ function evictions(trace: Trace, config: ReplayConfig) {
     .map((at) => ({ request: request[at], key: key[at], last: at === log!.count - 1 }));
 }
 
-describe("configurations that decide alike", () => {
+describe("configurations with the same decisions", () => {
   const trace = chats();
   const lru = configOf(trace, { blocks: 40 });
 
-  test("are identical in every event, and so much was compared", () => {
+  test("are identical in every event, and the compared events are counted", () => {
     const whole = replayed(trace, { blocks: 40, events: true });
     const [{ comparison, difference }] = compared(trace, lru, { ...lru, eviction: setLru(never) });
     expect(difference).toBeUndefined();
@@ -118,7 +118,7 @@ describe("configurations that decide alike", () => {
     });
   });
 
-  test("but hand out other blocks, are told so with the first request of it", () => {
+  test("that allocate other physical blocks have that aside, with its first request", () => {
     const [{ comparison, difference }, { comparison: same }] = compared(
       trace,
       lru,
@@ -132,7 +132,7 @@ describe("configurations that decide alike", () => {
     expect(same.noted.size).toBe(0);
   });
 
-  test("but let blocks go in another order, are told so, until the order decides who goes", () => {
+  test("that release blocks in another order have that aside until the order decides an eviction", () => {
     const forward = { ...lru, rules: { "free-order": "forward" } };
     const unlimited = compared(trace, { ...lru, blocks: undefined }, { ...forward, blocks: undefined });
     expect(unlimited[0].difference).toBeUndefined();
@@ -143,7 +143,7 @@ describe("configurations that decide alike", () => {
     expect(difference!.sides.map(({ logged }) => logged?.event.name)).toEqual(["evict", "evict"]);
   });
 
-  test("are compared without keeping what was compared", () => {
+  test("are compared without storing compared events", () => {
     const forgets = vi.spyOn(EventLog.prototype, "keepLast");
     compared(trace, lru, { ...lru, allocator: backwards });
     const logs = new Set(forgets.mock.contexts as EventLog[]);
@@ -151,7 +151,7 @@ describe("configurations that decide alike", () => {
     expect([...logs].map(({ count }) => count)).toEqual([6, 6]);
   });
 
-  test("and store what is past a hole twice for a while, are told that only block numbers differ", () => {
+  test("that store blocks past a hole twice for a while differ only in block numbers", () => {
     const holes = { ...lru, eviction: leastContent, rules: { duplicates: "swap" } };
     const [{ comparison, difference }] = compared(trace, holes, { ...holes, allocator: backwards });
     expect(difference).toBeUndefined();
@@ -189,7 +189,7 @@ describe("the first difference is found", () => {
     expect(mine.onlyHere.length).toBe(other.onlyHere.length);
   });
 
-  test("of the third configuration alone, whatever the second does, and of both in one request", () => {
+  test("for the third configuration independently of the second, and for both in one request", () => {
     const at = (nth: number) => ({ ...lru, eviction: setLru((eviction) => eviction === nth - 1) });
     const [second, third] = compared(trace, lru, { ...lru, allocator: backwards }, at(50));
     expect(second).toMatchObject({ difference: undefined, comparison: { requests: 300 } });
@@ -218,7 +218,7 @@ describe("the first difference is found", () => {
     });
   });
 
-  test("with both states, as worked out by hand", () => {
+  test("with both states, worked out by hand", () => {
     // Two blocks. When C comes, LRU gives up B, which nobody used since; FIFO gives up A, which came first.
     const trace = words(["A", "B", "A", "C", "A"]);
     const lru = configOf(trace, { blocks: 2 });
@@ -301,18 +301,18 @@ describe("two logs of one request", () => {
     [6, "step", -1, 1, 15],
     [7, "finish", -1, 2, -1],
     [9, "release", 4, -1, 0],
-  ])("part at event %i if the other has: %s", (place, ...event) => {
+  ])("diverge at event %i if the other has: %s", (place, ...event) => {
     expect(compare(changed(place, ...event))).toEqual(at(place));
   });
 
-  test("part if the same is done for another request", () => {
+  test("diverge if the same event is of another request", () => {
     const comparison = new LogComparison();
     const other = logOf(served.slice(0, 6));
     other.add(EventKind.step, 0, 8, -1, 1, 16);
     expect(comparison.request(7, logOf(served), 0, other, 0)).toEqual({ first: 6, second: 6 });
   });
 
-  test("are the same in other blocks also where blocks are copied or give way to others", () => {
+  test("have the same decisions in other blocks, also with copies and duplicates", () => {
     const events = (shift: number): Event[] => [
       ["admit", -1, 32, 2],
       ["hit", 4 + shift, 100, 0],
@@ -333,7 +333,7 @@ describe("two logs of one request", () => {
     expect([...comparison.noted]).toEqual([["block-numbers", { first: 7, requests: 2 }]]);
   });
 
-  test("differ in the order of release where blocks that others gave way to go first", () => {
+  test("differ in the order of release where duplicates are released first", () => {
     const gaveWay: Event[] = [
       ["allocate", 7, -1, 2],
       ["allocate", 9, -1, 3],
@@ -347,13 +347,13 @@ describe("two logs of one request", () => {
     expect([...comparison.noted.keys()]).toEqual(["release-order"]);
   });
 
-  test("part at the end of the shorter one", () => {
+  test("diverge at the end of the shorter one", () => {
     expect(compare(served.slice(0, -1))).toEqual(at(9));
     expect(compare([...served, ["release", 3, -1, 0]])).toEqual(at(10));
     expect(compare([])).toEqual(at(0));
   });
 
-  test("differ only in block numbers, reasons and the order of release, and part behind that all the same", () => {
+  test("differ only in block numbers, miss reasons and the order of release, and diverge after that", () => {
     const otherBlocks = served.map(
       ([name, block, key, value]): Event => [name, block < 0 ? block : block + 1, key, value],
     );
@@ -366,7 +366,7 @@ describe("two logs of one request", () => {
     expect(compare([...otherOrder.slice(0, 9), ["release", 5, -1, 0]])).toEqual(at(8, 9));
   });
 
-  test("are compared from where they begin", () => {
+  test("are compared from the given events on", () => {
     const first = logOf([["finish", -1, 3, -1], ...served]);
     const second = logOf([...served, ...served]);
     const comparison = new LogComparison();
