@@ -323,14 +323,14 @@ export interface LiveRow {
   readonly blockTokens: number;
   readonly capacityTokens: number | null;
   /** null: no request has arrived yet. */
-  readonly now: LiveFigures | null;
+  readonly now: LiveMetrics | null;
 }
 
 /**
  * Metrics so far. GET /api/live/:id/series → SeriesData, of whole intervals; 404 if it has no clock.
  * GET /api/live/:id/log and /api/live/:id/moment: as for a saved run, over the reported events.
  */
-export interface LiveFigures {
+export interface LiveMetrics {
   readonly requestsDone: number;
   /** Time of the run; null without a clock. */
   readonly timeNs: number | null;

@@ -55,7 +55,7 @@ export class EventWords {
   /** "block 4 of request 5's prompt, tokens 64–80" */
   nameOf(content: number): string {
     const { request, block, part, fromToken, toToken } = this.occurrence(content);
-    return `block ${block} of request ${request}'s ${part}, tokens ${fromToken}–${toToken}`;
+    return `block ${block} of request ${request}'s ${part === "answer" ? "output" : part}, tokens ${fromToken}–${toToken}`;
   }
 
   /** An event as a sentence about its request. */

@@ -15,7 +15,7 @@ import {
   type LiveSeries,
   liveFiles,
   liveFolder,
-  mostEventsTold,
+  mostLiveEvents,
 } from "../../viz/server/live-format.ts";
 import { sumOf, type Watched } from "./served-result.ts";
 
@@ -210,7 +210,7 @@ class LogFiles {
 
   /** The log has grown. */
   write(log: EventLog): void {
-    const to = Math.min(log.count, mostEventsTold);
+    const to = Math.min(log.count, mostLiveEvents);
     if (to === this.count) return;
     const columns = log.columns();
     for (const [name, file] of this.#files) {

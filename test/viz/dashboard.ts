@@ -42,7 +42,7 @@ export interface Answer {
   readonly text: string;
 }
 
-/** Asks a server exactly what it is told to. */
+/** Sends a server exactly the given request. */
 export class Client {
   readonly dashboard: Dashboard;
   readonly port: number;

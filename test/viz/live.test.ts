@@ -6,7 +6,7 @@ import { EventLog } from "../../core/log/event-log.ts";
 import { TimeSeries } from "../../core/serving/time-series.ts";
 import { LiveRun } from "../../lab/run/live.ts";
 import type { LiveList, LiveRow, LogData, MomentData, RunDetail, SeriesData } from "../../viz/api.ts";
-import { columnFile, eventColumns, mostEventsTold } from "../../viz/server/live-format.ts";
+import { columnFile, eventColumns, mostLiveEvents } from "../../viz/server/live-format.ts";
 import { ended, kvlab, newFolder, refusal, start } from "../cli/program.ts";
 import { LiveCache } from "../support/live-cache.ts";
 import { type Client, dashboardOver } from "./dashboard.ts";
@@ -174,7 +174,7 @@ test("folders that are not live runs are listed as broken, links are not followe
     "bad-series": "running",
     empty: "has no header.json",
     large: expect.stringMatching(/^a file has 1048578 bytes/),
-    "no-json": "header.json is no JSON",
+    "no-json": "header.json is not valid JSON",
     other: expect.stringMatching(/^header.json: schema: /),
     "short-log": "running",
     whole: "running",
@@ -246,16 +246,16 @@ test("an interval is reported when it is over, also if steps end later than now"
 test("the number of reported events is limited, the number of all events is reported", async () => {
   const runs = newFolder();
   const log = new EventLog();
-  for (let i = 0; i < mostEventsTold + 5; i++) log.add(i % 20, i, 2, 3, 4.5, 6);
+  for (let i = 0; i < mostLiveEvents + 5; i++) log.add(i % 20, i, 2, 3, 4.5, 6);
   const live = await LiveRun.open(runs, { ...setup, target: "cache" }, () => {});
   const [name] = readdirSync(join(runs, ".live"));
   const { cache } = new LiveCache();
   live.watch({ done: 0, replicas: [{ cache, log }] });
   const now = JSON.parse(readFileSync(join(runs, ".live", name, "now.json"), "utf8"));
-  expect(now).toMatchObject({ events: mostEventsTold + 5, eventsTold: mostEventsTold });
+  expect(now).toMatchObject({ events: mostLiveEvents + 5, eventsTold: mostLiveEvents });
   const files = readdirSync(join(runs, ".live", name)).filter((file) => file.endsWith(".bin"));
   const sizes = files.map((file) => statSync(join(runs, ".live", name, file)).size);
-  expect(sum(sizes)).toBe(29 * mostEventsTold);
+  expect(sum(sizes)).toBe(29 * mostLiveEvents);
   live.close();
   expect(readdirSync(runs)).toEqual([]);
 });

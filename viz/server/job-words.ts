@@ -61,7 +61,7 @@ export interface Sources {
   readonly files: ReadonlyMap<string, string>;
 }
 
-/** A command line of the program: what it is told, and what is shown. */
+/** A command line of the program: its arguments, and the text that the page shows. */
 export interface JobWords {
   readonly words: readonly string[];
   readonly command: string;

@@ -21,7 +21,7 @@ export const liveFiles = {
 } as const;
 
 /** At most so many events are written, which limits the files to 58 MB. */
-export const mostEventsTold = 2_000_000;
+export const mostLiveEvents = 2_000_000;
 
 const count = z.number().nonnegative();
 const text = z.string().max(10_000);
@@ -65,7 +65,7 @@ const now = z.object({
   throughput: z.object({ requestsPerS: count, outputTokensPerS: count }).nullable(),
   /** Number of events so far, null without an event log; and number of events in the files. */
   events: count.nullable(),
-  eventsTold: z.int().nonnegative().max(mostEventsTold),
+  eventsTold: z.int().nonnegative().max(mostLiveEvents),
 });
 export type LiveNow = z.infer<typeof now>;
 
@@ -99,7 +99,7 @@ function parsed<Document>(schema: z.ZodType<Document>, json: string, name: strin
   try {
     document = JSON.parse(json);
   } catch {
-    throw new Error(`${name} is no JSON`);
+    throw new Error(`${name} is not valid JSON`);
   }
   const found = schema.safeParse(document);
   if (found.success) return found.data;

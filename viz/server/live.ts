@@ -73,7 +73,7 @@ export class LiveRuns {
     await this.row(id);
     const folder = await this.#folder(id);
     const file = folder && (await childOf(folder.path, liveFiles.series, "file"));
-    if (!file) throw new Refusal(404, "it has no series yet, or no clock");
+    if (!file) throw new Refusal(404, "it has no time series yet, or no clock");
     try {
       const { startNs, intervalNs, count, columns } = parseSeries(await read(file));
       const starts = Float64Array.from({ length: count }, (_, i) => startNs + i * intervalNs);
@@ -89,7 +89,7 @@ export class LiveRuns {
     const { now, startedAtMs, blockTokens, blocks, eviction } = await this.row(id);
     const folder = await this.#folder(id);
     if (!folder || !now || now.events === null)
-      throw new Refusal(404, "it tells of no events: it was begun without --events, or has several replicas");
+      throw new Refusal(404, "it has no event log: it was started without --events, or has several replicas");
     const { eventsTold } = now;
     const leavesOnly = this.#headers.get(id)?.document.victims === "leaf";
     try {
@@ -161,11 +161,11 @@ async function read({ path, size }: Inside): Promise<string> {
 function rowOf(id: string, startedAtMs: number, header: LiveHeader, now: LiveNow | undefined): LiveRow {
   const { schema: _, host: __, victims: ___, ...setup } = header;
   const { blocks, blockTokens } = header;
-  const { state = "running", ...figures } = now ?? {};
+  const { state = "running", ...metrics } = now ?? {};
   return {
     ...{ id, startedAtMs, ...setup, state: isThere(header) ? state : "killed" },
     capacityTokens: blocks === null ? null : blocks * blockTokens,
-    now: now ? (figures as Omit<LiveNow, "state">) : null,
+    now: now ? (metrics as Omit<LiveNow, "state">) : null,
   };
 }
 

@@ -72,8 +72,10 @@ function checkColumns({ schema, row_groups }: FileMetaData): void {
   const found = schema.filter(({ num_children }) => num_children === undefined).map(({ name }) => name);
   const missing = names.find((name) => !found.includes(name));
   if (missing) throw new Error(`it has no column ${missing}`);
-  if (found.includes("replica")) throw new Refusal(422, "the log is of several replicas, and only one's can be shown");
-  if (row_groups.some(({ num_rows }) => num_rows < 0n)) throw new Error("a part of it has fewer than no events");
+  if (found.includes("replica"))
+    throw new Refusal(422, "the log is of several replicas; only the log of one replica can be shown");
+  if (row_groups.some(({ num_rows }) => num_rows < 0n))
+    throw new Error("it has a row group with a negative number of rows");
 }
 
 /** Rows `[from, to)`, a whole group. */

@@ -151,15 +151,16 @@ async function readReport({ path, size }: Inside): Promise<Listed> {
   const parsed = listed.safeParse(parseJson(await readFile(path, "utf8")));
   if (parsed.success) return parsed.data;
   const [{ path: field, message }] = parsed.error.issues;
-  throw new Error(`run.json is no report of a run: ${field.join(".") || "document"}: ${message}`);
+  throw new Error(`run.json is not the report of a run: ${field.join(".") || "document"}: ${message}`);
 }
 
 function parseJson(text: string): unknown {
-  if (isDeeper(text, deepest)) throw new Error(`run.json is no report of a run: it is nested over ${deepest} deep`);
+  if (isDeeper(text, deepest))
+    throw new Error(`run.json is not the report of a run: it is nested over ${deepest} deep`);
   try {
     return JSON.parse(text);
   } catch (error) {
-    throw new Error(`run.json is no JSON: ${oneLine(error)}`);
+    throw new Error(`run.json is not valid JSON: ${oneLine(error)}`);
   }
 }
 

@@ -1,4 +1,4 @@
-import type { BrokenRun, LiveFigures, LiveRow, MomentData } from "../../api.ts";
+import type { BrokenRun, LiveMetrics, LiveRow, MomentData } from "../../api.ts";
 import { ageText, type ColourMode, colourModes } from "../charts/block-colours.ts";
 import { BlockMapFigure } from "../charts/block-map.ts";
 import { Icicle } from "../charts/icicle.ts";
@@ -145,7 +145,7 @@ class LiveRun {
 
 const aboutOf = ({ target, startedAtMs }: LiveRow) => `${targetNames[target]} · started ${dateText(startedAtMs)}`;
 
-function metricsOf({ requests, blocks, blockTokens, capacityTokens }: LiveRow, now: LiveFigures): Tile[] {
+function metricsOf({ requests, blocks, blockTokens, capacityTokens }: LiveRow, now: LiveMetrics): Tile[] {
   const { requestsDone, timeNs, running, waiting, throughput, hitRatio, evictedBlocks, preemptions } = now;
   const { free, private: privateBlocks, held: referenced, idle } = now.blocks;
   const tiles: Tile[] = [
@@ -219,7 +219,7 @@ class LiveCache {
   }
 
   /** Does not redraw figures that the pointer or the keyboard is reading. */
-  async refresh({ events, eventsTold }: LiveFigures): Promise<void> {
+  async refresh({ events, eventsTold }: LiveMetrics): Promise<void> {
     const isRead =
       this.#figures.matches(":hover") || this.#figures.querySelector(".canvas-figure:focus-visible") !== null;
     if (eventsTold > 0 && !isRead) {
