@@ -20,6 +20,21 @@ export interface BatchStep {
   readonly maxBlocksPerSequence: number;
   /** Rows whose logits are wanted, [logits]. */
   readonly logitsIndices: Int32Array;
+  /** Sampling of the rows of `logitsIndices` on the device: the result then has tokens instead of logits. */
+  readonly sampling?: readonly DeviceSampling[];
+}
+
+/** How a device samples a token from logits without penalties or bias. The same seed and position sample the same token. */
+export interface DeviceSampling {
+  /** 0: the token with the largest logit, the lowest of equal ones. */
+  readonly temperature: number;
+  /** 0: all. */
+  readonly topK: number;
+  readonly topP: number;
+  readonly minP: number;
+  readonly seed: number;
+  /** Output tokens of the request before this one. */
+  readonly position: number;
 }
 
 export interface StepTiming {
@@ -29,8 +44,10 @@ export interface StepTiming {
 }
 
 export interface BatchResult {
-  /** [logits, vocabulary], in the order of `logitsIndices`; valid until the next step. */
+  /** [logits, vocabulary], in the order of `logitsIndices`; valid until the next step. Empty if the device sampled. */
   readonly logits: Float32Array;
+  /** Sampled tokens, [logits]; only if the step has `sampling`. */
+  readonly tokens?: Int32Array;
   readonly timing: StepTiming;
 }
 
@@ -42,6 +59,8 @@ export interface Executor {
   readonly blockTokens: number;
   /** How it divides and pads steps; undefined if it does not. */
   readonly calls?: StepLoadExtension;
+  /** Whether a step may have this sampling; absent: steps return logits. */
+  canSample?(sampling: DeviceSampling): boolean;
   executeStep(step: BatchStep): Promise<BatchResult>;
   /** Copies whole blocks, in order: copy-on-write. */
   copyBlocks(pairs: readonly { readonly source: number; readonly target: number }[]): Promise<void>;

@@ -18,7 +18,7 @@ export interface ModelStepsOptions {
   readonly choice?: TokenChoice;
   /**
    * Called with each output token, whether it is the request's last one, and the logits behind it, which are valid only during
-   * the call; undefined if they were stored with the prompt.
+   * the call; undefined if they were stored with the prompt. Without it the device may sample.
    */
   readonly written?: (request: Request, token: number, isLast: boolean, logits: Float32Array | undefined) => void;
 }
@@ -26,7 +26,7 @@ export interface ModelStepsOptions {
 /**
  * Steps that a model runs.
  *
- *   plan ─▶ swap out, copy, swap in ─▶ batch ─▶ executor ─▶ logits ─▶ tokens
+ *   plan ─▶ swap out, copy, swap in ─▶ batch ─▶ executor ─▶ logits or sampled tokens ─▶ tokens
  */
 export class ModelSteps implements StepRunner {
   readonly calls: StepRunner["calls"];
@@ -65,15 +65,15 @@ export class ModelSteps implements StepRunner {
     await this.#host.moveOut();
     if (plan.copies.length > 0) await executor.copyBlocks(plan.copies);
     await this.#host.moveIn();
-    const logits = await this.#computeLogits(plan);
+    const outputs = await this.#outputs(plan);
     const finished: boolean[] = [];
     for (let i = 0; i < plan.count; i++) {
       const item = plan.items[i];
       if (item.generate === 0) continue;
-      const behind = logits.get(item);
-      const { token, isLast } = this.#tokens.next(item.sequence, behind);
+      const output = outputs.get(item);
+      const { token, isLast } = this.#tokens.next(item.sequence, output);
       finished[i] = isLast;
-      this.#options.written?.(item.sequence.request, token, isLast, behind);
+      this.#options.written?.(item.sequence.request, token, isLast, typeof output === "object" ? output : undefined);
     }
     return this.decidesEnds ? finished : undefined;
   }
@@ -91,17 +91,20 @@ export class ModelSteps implements StepRunner {
     this.#tokens.ended(id);
   }
 
-  async #computeLogits(plan: StepPlan): Promise<ReadonlyMap<StepItem, Float32Array>> {
-    const { executor, blockTokens, vocabulary } = this.#options;
+  /** Logits of each item that generates a token, or the token that the device sampled. */
+  async #outputs(plan: StepPlan): Promise<ReadonlyMap<StepItem, Float32Array | number>> {
+    const { executor, blockTokens, vocabulary, written } = this.#options;
     const { step, items, sampled } = batchOf(plan, blockTokens, (sequence, from, to, into, at) =>
       this.#tokens.write(sequence, from, to, into, at),
     );
-    const logits = new Map<StepItem, Float32Array>();
-    if (items.length === 0) return logits;
-    const result = await executor.executeStep(step);
+    const outputs = new Map<StepItem, Float32Array | number>();
+    if (items.length === 0) return outputs;
+    const requests = sampled.map(({ sequence }) => sequence.request);
+    const sampling = written ? undefined : this.#tokens.onDevice(requests, executor);
+    const { tokens, logits } = await executor.executeStep(sampling ? { ...step, sampling } : step);
     sampled.forEach((item, i) => {
-      logits.set(item, result.logits.subarray(i * vocabulary, (i + 1) * vocabulary));
+      outputs.set(item, tokens ? tokens[i] : logits.subarray(i * vocabulary, (i + 1) * vocabulary));
     });
-    return logits;
+    return outputs;
   }
 }

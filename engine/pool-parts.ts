@@ -24,6 +24,7 @@ function partFrom(executor: Executor, first: number, blockCount: number): Execut
   return {
     ...{ backend, blockCount, blockTokens },
     ...(calls && { calls }),
+    ...(executor.canSample && { canSample: (sampling) => executor.canSample!(sampling) }),
     executeStep: (step) =>
       executor.executeStep({
         ...step,

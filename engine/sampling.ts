@@ -1,7 +1,7 @@
 import FlatQueue from "flatqueue";
 import { InputError } from "../core/errors.ts";
 import { chanceOf, type Random, seededRandom } from "../core/random.ts";
-import { ExecutorError } from "./executor.ts";
+import { type DeviceSampling, ExecutorError } from "./executor.ts";
 
 /** How the next token is chosen, in the order in which it is applied. */
 export interface SamplingOptions {
@@ -58,6 +58,13 @@ export class Sampler {
     const { repetitionPenalty = 1, presencePenalty = 0, frequencyPenalty = 0 } = options;
     this.#penalised = repetitionPenalty !== 1 || presencePenalty !== 0 || frequencyPenalty !== 0;
     if (repetitionPenalty !== 1) for (const token of prompt) this.#seen.set(token, 0);
+  }
+
+  /** Sampling of output token `position` on the device; undefined if penalties, a bias or logprobs need the logits. */
+  onDevice(position: number): DeviceSampling | undefined {
+    const { temperature = 0, topK = 0, topP = 1, minP = 0, seed = 0, logitBias, logprobs } = this.#options;
+    if (this.#penalised || logitBias?.size || logprobs !== undefined) return undefined;
+    return { temperature, topK, topP, minP, seed, position };
   }
 
   /** The next token for these logits, which are left as they are. @throws ExecutorError if they are no finite numbers */
@@ -139,7 +146,7 @@ function sumFrom(weights: Float64Array, least: number): number {
 }
 
 /** The first of the largest. @throws ExecutorError if that is no finite number */
-function mostLikely(scores: ArrayLike<number>): number {
+export function mostLikely(scores: ArrayLike<number>): number {
   let best = 0;
   for (let token = 1; token < scores.length; token++) if (scores[token] > scores[best]) best = token;
   if (Number.isFinite(scores[best])) return best;

@@ -3,6 +3,7 @@ import { type Request, Sequence } from "../core/cache/request.ts";
 import { assert } from "../core/errors.ts";
 import type { Trace } from "../core/trace/trace.ts";
 import { promptTokens } from "./content-tokens.ts";
+import type { DeviceSampling, Executor } from "./executor.ts";
 import { checkSampling, type SampledToken, Sampler, type SamplingOptions } from "./sampling.ts";
 
 /** What requests write. */
@@ -68,15 +69,32 @@ export class Tokens {
     for (let i = Math.max(from, prompt.length); i < to; i++) into[at + i - from] = answer[i - prompt.length];
   }
 
-  /** The next token of a sequence's answer, after these logits; without, after those that are stored for its prompt. */
-  next(sequence: Sequence, logits: Float32Array | undefined): NextToken {
+  /** Sampling of the next tokens of these requests on the device; undefined if the host needs logits, or the device cannot. */
+  onDevice(requests: readonly Request[], executor: Executor): DeviceSampling[] | undefined {
+    if (this.#logits || !executor.canSample) return undefined;
+    const all: DeviceSampling[] = [];
+    for (const request of requests) {
+      const { answer, sampler } = this.#of(request);
+      const sampling = sampler.onDevice(answer.length);
+      if (!sampling || !executor.canSample(sampling)) return undefined;
+      all.push(sampling);
+    }
+    return all;
+  }
+
+  /**
+   * The next output token of a sequence.
+   *
+   * @param output logits, or the token that the device sampled; undefined: the logits stored for the prompt are sampled
+   */
+  next(sequence: Sequence, output: Float32Array | number | undefined): NextToken {
     const { request } = sequence;
     const { answer, sampler } = this.#of(request);
-    const behind = logits ?? this.#stored(request);
-    if (logits && answer.length === 0) this.#store(request, logits);
-    const forced = this.#forced(request, answer.length);
-    if (forced !== undefined) sampler.accept(forced);
-    const sampled = forced === undefined ? sampler.sample(behind) : { token: forced };
+    const behind = output ?? this.#stored(request);
+    if (typeof output === "object" && answer.length === 0) this.#store(request, output);
+    const known = this.#forced(request, answer.length) ?? (typeof behind === "number" ? behind : undefined);
+    if (known !== undefined) sampler.accept(known);
+    const sampled = known === undefined ? sampler.sample(behind as Float32Array) : { token: known };
     answer.push(sampled.token);
     return { ...sampled, isLast: this.#isLast(request, sampled, answer.length) };
   }

@@ -1,7 +1,7 @@
 import "./no-telemetry.ts";
 import { availableParallelism } from "node:os";
 import type { ExecutorOptions, MemoryDemand } from "../backend.ts";
-import type { BatchResult, BatchStep, BlockData, Executor } from "../executor.ts";
+import type { BatchResult, BatchStep, BlockData, DeviceSampling, Executor } from "../executor.ts";
 import { modelFiles } from "../onnx/model-files.ts";
 import { callRules } from "./call-rules.ts";
 import { checkFits, withDemand } from "./memory.ts";
@@ -56,6 +56,11 @@ class CpuExecutor implements Executor {
     this.blockCount = demand.blockCount;
     this.blockTokens = demand.blockTokens;
     this.calls = new CpuStepLoads(callRules(demand.config));
+  }
+
+  /** Greedy sampling only. */
+  canSample({ temperature }: DeviceSampling): boolean {
+    return temperature === 0;
   }
 
   async executeStep(step: BatchStep): Promise<BatchResult> {

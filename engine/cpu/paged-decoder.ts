@@ -4,6 +4,7 @@ import { WallClock } from "../clock.ts";
 import type { BatchResult, BatchStep, BlockData } from "../executor.ts";
 import type { DecoderConfig } from "../model/decoder.ts";
 import { names } from "../onnx/decoder.ts";
+import { mostLikely } from "../sampling.ts";
 import { callRules } from "./call-rules.ts";
 import { CallPlanner, firstGathered, inPieces } from "./calls.ts";
 import { InferenceSession, Tensor } from "./onnxruntime.ts";
@@ -107,7 +108,9 @@ export class PagedDecoder {
     const minQueries = Math.ceil((minRows * kvHeads) / heads);
     const startNs = this.#clock.now();
     let deviceNs = 0;
-    const logits = new Float32Array(step.logitsIndices.length * vocabulary);
+    const { sampling } = step;
+    const tokens = sampling && new Int32Array(sampling.length);
+    const logits = new Float32Array(tokens ? 0 : step.logitsIndices.length * vocabulary);
     for (const sequences of this.#planner.plan(step)) {
       const call = new Call(step, sequences, this.#options, minQueries);
       const inputs = { ...this.#pool, ...this.#rotary?.inputs(call.rotaryPositions), ...call.inputs };
@@ -117,11 +120,17 @@ export class PagedDecoder {
       deviceNs += this.#clock.now() - runNs;
       this.#store(outputs, call.slots);
       call.logits.forEach((row, i) => {
-        logits.set(outputs.logits.subarray(i * vocabulary, (i + 1) * vocabulary), row * vocabulary);
+        const own = outputs.logits.subarray(i * vocabulary, (i + 1) * vocabulary);
+        if (tokens) tokens[row] = mostLikely(own);
+        else logits.set(own, row * vocabulary);
       });
     }
     const deviceMs = deviceNs / 1e6;
-    return { logits, timing: { deviceMs, hostMs: (this.#clock.now() - startNs) / 1e6 - deviceMs } };
+    return {
+      logits,
+      ...(tokens && { tokens }),
+      timing: { deviceMs, hostMs: (this.#clock.now() - startNs) / 1e6 - deviceMs },
+    };
   }
 
   copyBlocks(pairs: readonly { readonly source: number; readonly target: number }[]): void {

@@ -61,5 +61,6 @@ export class Remote {
 function errorOf({ name, message }: { readonly name: string; readonly message: string }): Error {
   if (name === "InputError") return new InputError(message);
   if (name === "InvariantError") return new InvariantError(message);
+  if (name === "ExecutorError") return new ExecutorError(message);
   return new ExecutorError(`the executor failed: ${message}`);
 }

@@ -103,6 +103,7 @@ function heard(executor: Executor): Executor {
     blockCount: executor.blockCount,
     blockTokens: executor.blockTokens,
     ...(executor.calls && { calls: executor.calls }),
+    ...(executor.canSample && { canSample: (sampling) => executor.canSample!(sampling) }),
     executeStep: (step) => pluginHost().withoutPluginCode(() => executor.executeStep(step)),
     copyBlocks: (pairs) => executor.copyBlocks(pairs),
     readBlock: (block) => executor.readBlock(block),

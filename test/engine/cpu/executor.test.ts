@@ -49,6 +49,12 @@ test("in its own thread it does what it does in this one", async () => {
   expect(logits).toEqual(expected[0]);
   expect(timing.deviceMs).toBeGreaterThan(0);
   expect(timing.hostMs).toBeGreaterThan(0);
+  const greedy = { temperature: 0, topK: 0, topP: 1, minP: 0, seed: 0, position: 0 };
+  expect(there.canSample?.(greedy)).toBe(true);
+  expect(there.canSample?.({ ...greedy, temperature: 0.5 })).toBe(false);
+  const sampled = await there.executeStep({ ...stepOf([whole]), sampling: [greedy] });
+  expect(sampled.logits).toHaveLength(0);
+  expect([...sampled.tokens!]).toEqual([logits.indexOf(Math.max(...logits))]);
   expect(await there.readBlock(5)).toEqual(here.decoder.readBlock(5));
 
   await there.copyBlocks([{ source: 5, target: 9 }]);

@@ -1,0 +1,63 @@
+import { beforeAll, expect, test } from "vitest";
+import { blockKeysFor } from "../../core/replica/compose.ts";
+import { Engine, type EngineConfig } from "../../engine/engine.ts";
+import type { BatchResult, BatchStep, DeviceSampling } from "../../engine/executor.ts";
+import { presetRegistry } from "../../policies/registry.ts";
+import { MadeUpClock, openModel, policiesOf, type Served, Through, talk } from "./serving.ts";
+
+let model: Served;
+beforeAll(async () => {
+  model = await openModel("random:tiny", 48, 4);
+});
+
+/** Counts the steps whose tokens the executor samples. */
+class Counting extends Through {
+  sampledSteps = 0;
+
+  canSample(sampling: DeviceSampling): boolean {
+    return this.to.canSample?.(sampling) ?? false;
+  }
+
+  override executeStep(step: BatchStep): Promise<BatchResult> {
+    if (step.sampling) this.sampledSteps++;
+    return super.executeStep(step);
+  }
+}
+
+/** Output tokens of each request, of which each has as many as its client allows. */
+async function outputs(own: Pick<EngineConfig, "written"> & { readonly temperature?: number }) {
+  const trace = talk({ seed: 3 });
+  const config = policiesOf({ preset: presetRegistry.get("vllm"), blocks: 40 }, 4);
+  const executor = new Counting(model.executor);
+  const tokens: number[][] = Array.from({ length: trace.requestCount }, () => []);
+  const { written, temperature = 0 } = own;
+  const engine = new Engine(trace, blockKeysFor(config, trace.unitTokens).of(trace), {
+    ...config,
+    executor,
+    clock: new MadeUpClock(),
+    vocabulary: model.vocabulary,
+    ...(written && { written }),
+    choice: {
+      sampling: { temperature },
+      endTokens: [],
+      endsWith({ id }, { token }) {
+        tokens[id].push(token);
+        return false;
+      },
+    },
+  });
+  await engine.run();
+  return { tokens, sampledSteps: executor.sampledSteps };
+}
+
+test("tokens that the executor samples are those that the host samples from its logits", async () => {
+  const device = await outputs({});
+  const host = await outputs({ written: () => {} });
+  expect(device.sampledSteps).toBeGreaterThan(0);
+  expect(host.sampledSteps).toBe(0);
+  expect(device.tokens).toEqual(host.tokens);
+});
+
+test("sampling that the executor does not support is done from its logits", async () => {
+  expect((await outputs({ temperature: 1 })).sampledSteps).toBe(0);
+});
