@@ -307,8 +307,8 @@ async function pool(slots: number): Promise<Figure[]> {
   const { wholeMs } = await stepMs(executor, decode, 60);
   const prefill = await stepMs(executor, stepOf(engine, [[0, 512]]), 10);
   // Every block is used once, so that memory for it is really there.
-  const { keys, values } = await executor.readBlock(0);
-  for (let block = 0; block < executor.blockCount; block++) await executor.writeBlock(block, { keys, values });
+  const [{ keys, values }] = await executor.readBlocks([0]);
+  for (let block = 0; block < executor.blockCount; block++) await executor.writeBlocks([block], [{ keys, values }]);
   const all = residentMiB();
   await executor.close();
   const poolMiB = (8 * config.layers * slots * config.kvHeads * config.headDim) / 2 ** 20;

@@ -64,9 +64,10 @@ export interface Executor {
   executeStep(step: BatchStep): Promise<BatchResult>;
   /** Copies whole blocks, in order: copy-on-write. */
   copyBlocks(pairs: readonly { readonly source: number; readonly target: number }[]): Promise<void>;
-  /** Keys and values of a block, [layers, block size, kv heads · head dim] each; for checks and for swapping out. */
-  readBlock(block: number): Promise<BlockData>;
-  writeBlock(block: number, data: BlockData): Promise<void>;
+  /** Keys and values of blocks, [layers, block size, kv heads · head dim] each: for swapping out and for checks. */
+  readBlocks(blocks: readonly number[]): Promise<BlockData[]>;
+  /** `data[i]` is written to block `blocks[i]`. */
+  writeBlocks(blocks: readonly number[], data: readonly BlockData[]): Promise<void>;
   close(): Promise<void>;
 }
 

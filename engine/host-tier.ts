@@ -36,9 +36,7 @@ export class HostTier {
 
   async moveOut(): Promise<void> {
     for (const { request, blocks } of this.#out.splice(0)) {
-      const stored: BlockData[] = [];
-      for (const block of blocks) stored.push(await this.#executor.readBlock(block));
-      this.#stored.set(request, stored);
+      this.#stored.set(request, await this.#executor.readBlocks([...blocks]));
     }
   }
 
@@ -48,7 +46,7 @@ export class HostTier {
       if (!sequence.inStep || sequence.request.id !== request) continue;
       const stored = this.#stored.get(request);
       assert(stored !== undefined, `request ${request} comes back from a host that has nothing of it`);
-      for (const [i, block] of blocks.entries()) await this.#executor.writeBlock(block, stored[first + i]);
+      if (blocks.length > 0) await this.#executor.writeBlocks([...blocks], stored.slice(first, first + blocks.length));
       this.#stored.delete(request);
     }
   }

@@ -34,8 +34,12 @@ function partFrom(executor: Executor, first: number, blockCount: number): Execut
       }),
     copyBlocks: (pairs) =>
       executor.copyBlocks(pairs.map(({ source, target }) => ({ source: source + first, target: target + first }))),
-    readBlock: (block) => executor.readBlock(block + first),
-    writeBlock: (block, data) => executor.writeBlock(block + first, data),
+    readBlocks: (blocks) => executor.readBlocks(blocks.map((block) => block + first)),
+    writeBlocks: (blocks, data) =>
+      executor.writeBlocks(
+        blocks.map((block) => block + first),
+        data,
+      ),
     close: async () => {},
   };
 }

@@ -75,12 +75,12 @@ class CpuExecutor implements Executor {
     return this.#remote.ask({ kind: "copy", pairs: pairs.map(({ source, target }) => ({ source, target })) });
   }
 
-  readBlock(block: number): Promise<BlockData> {
-    return this.#remote.ask({ kind: "read", block });
+  readBlocks(blocks: readonly number[]): Promise<BlockData[]> {
+    return this.#remote.ask({ kind: "read", blocks });
   }
 
-  writeBlock(block: number, data: BlockData): Promise<void> {
-    return this.#remote.ask({ kind: "write", block, data });
+  writeBlocks(blocks: readonly number[], data: readonly BlockData[]): Promise<void> {
+    return this.#remote.ask({ kind: "write", blocks, data });
   }
 
   close(): Promise<void> {

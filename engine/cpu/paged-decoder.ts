@@ -139,6 +139,16 @@ export class PagedDecoder {
       for (const { source, target } of pairs) pool.copyWithin(target * width, source * width, (source + 1) * width);
   }
 
+  readBlocks(blocks: readonly number[]): BlockData[] {
+    return blocks.map((block) => this.readBlock(block));
+  }
+
+  writeBlocks(blocks: readonly number[], data: readonly BlockData[]): void {
+    blocks.forEach((block, i) => {
+      this.writeBlock(block, data[i]);
+    });
+  }
+
   readBlock(block: number): BlockData {
     const width = this.#blockWidth;
     const read = (pools: readonly Float32Array[]) => {

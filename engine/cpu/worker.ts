@@ -8,18 +8,18 @@ export type WorkerRequest =
   | { readonly kind: "load" }
   | { readonly kind: "step"; readonly step: BatchStep }
   | { readonly kind: "copy"; readonly pairs: readonly { readonly source: number; readonly target: number }[] }
-  | { readonly kind: "read"; readonly block: number }
-  | { readonly kind: "write"; readonly block: number; readonly data: BlockData }
+  | { readonly kind: "read"; readonly blocks: readonly number[] }
+  | { readonly kind: "write"; readonly blocks: readonly number[]; readonly data: readonly BlockData[] }
   | { readonly kind: "close" };
 
 export type WorkerResponse =
-  | { readonly value: BatchResult | BlockData | undefined }
+  | { readonly value: BatchResult | BlockData[] | undefined }
   | { readonly error: { readonly name: string; readonly message: string } };
 
 const { port, source: _, ...options } = workerData as PagedDecoderOptions & { port: MessagePort; source?: string };
 let decoder: PagedDecoder | undefined;
 
-async function answer(ask: WorkerRequest): Promise<BatchResult | BlockData | undefined> {
+async function answer(ask: WorkerRequest): Promise<BatchResult | BlockData[] | undefined> {
   if (ask.kind === "load") {
     decoder = await PagedDecoder.load(options);
     return undefined;
@@ -32,9 +32,9 @@ async function answer(ask: WorkerRequest): Promise<BatchResult | BlockData | und
       decoder.copyBlocks(ask.pairs);
       return undefined;
     case "read":
-      return decoder.readBlock(ask.block);
+      return decoder.readBlocks(ask.blocks);
     case "write":
-      decoder.writeBlock(ask.block, ask.data);
+      decoder.writeBlocks(ask.blocks, ask.data);
       return undefined;
     case "close":
       await decoder.close();
@@ -45,7 +45,12 @@ async function answer(ask: WorkerRequest): Promise<BatchResult | BlockData | und
 port.on("message", async (ask: WorkerRequest) => {
   try {
     const value = await answer(ask);
-    const moved = value === undefined ? [] : "logits" in value ? [value.logits] : [value.keys, value.values];
+    const moved =
+      value === undefined
+        ? []
+        : "logits" in value
+          ? [value.logits]
+          : value.flatMap(({ keys, values }) => [keys, values]);
     port.postMessage(
       { value } satisfies WorkerResponse,
       moved.map(({ buffer }) => buffer as ArrayBuffer),

@@ -52,8 +52,8 @@ export class Engines {
     const executor = await this.executor(blockTokens);
     const random = seededRandom(7);
     const noise = ({ length }: Float32Array) => Float32Array.from({ length }, () => 4 * random.unit() - 2);
-    const { keys, values } = await executor.readBlock(0);
-    await executor.writeBlock(0, { keys: noise(keys), values: noise(values) });
+    const [{ keys, values }] = await executor.readBlocks([0]);
+    await executor.writeBlocks([0], [{ keys: noise(keys), values: noise(values) }]);
     await executor.copyBlocks(
       Array.from({ length: executor.blockCount - 1 }, (_, i) => ({ source: 0, target: i + 1 })),
     );

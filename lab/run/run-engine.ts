@@ -106,8 +106,8 @@ function heard(executor: Executor): Executor {
     ...(executor.canSample && { canSample: (sampling) => executor.canSample!(sampling) }),
     executeStep: (step) => pluginHost().withoutPluginCode(() => executor.executeStep(step)),
     copyBlocks: (pairs) => executor.copyBlocks(pairs),
-    readBlock: (block) => executor.readBlock(block),
-    writeBlock: (block, data) => executor.writeBlock(block, data),
+    readBlocks: (blocks) => executor.readBlocks(blocks),
+    writeBlocks: (blocks, data) => executor.writeBlocks(blocks, data),
     close: () => executor.close(),
   };
 }

@@ -180,17 +180,17 @@ class NoCopy extends Broken {
 }
 
 class NoSwapIn extends Broken {
-  override async writeBlock(block: number, data: BlockData): Promise<void> {
-    if (this.faults > 0) return super.writeBlock(block, data);
+  override async writeBlocks(blocks: readonly number[], data: readonly BlockData[]): Promise<void> {
+    if (this.faults > 0) return super.writeBlocks(blocks, data);
     this.faults++;
   }
 }
 
 /** Another block is swapped out. */
 class WrongSwapOut extends Broken {
-  override readBlock(block: number): Promise<BlockData> {
+  override readBlocks(blocks: readonly number[]): Promise<BlockData[]> {
     this.faults++;
-    return super.readBlock((block + 1) % this.blockCount);
+    return super.readBlocks(blocks.map((block) => (block + 1) % this.blockCount));
   }
 }
 
@@ -542,7 +542,7 @@ describe("an interrupted run", () => {
     expect(run.tokens.map(({ length }) => length)).toEqual([1, 0]);
   });
 
-  test.each(["executeStep", "copyBlocks", "writeBlock", "readBlock"] as const)(
+  test.each(["executeStep", "copyBlocks", "writeBlocks", "readBlocks"] as const)(
     "an error of an executor's %s is thrown",
     async (method) => {
       const executor = (to: Executor) => {

@@ -13,9 +13,12 @@ beforeEach(() => {
   device = [10, 11, 12, 13, 14, 15, 16, 17];
   host = new HostTier({
     blockTokens: 4,
-    readBlock: async (block: number) => ({ keys: Float32Array.of(device[block]), values: new Float32Array(1) }),
-    writeBlock: async (block: number, { keys }: BlockData) => {
-      device[block] = keys[0];
+    readBlocks: async (blocks: readonly number[]) =>
+      blocks.map((block) => ({ keys: Float32Array.of(device[block]), values: new Float32Array(1) })),
+    writeBlocks: async (blocks: readonly number[], data: readonly BlockData[]) => {
+      blocks.forEach((block, i) => {
+        device[block] = data[i].keys[0];
+      });
     },
   } as unknown as Executor);
 });

@@ -56,11 +56,11 @@ export class Through implements Executor {
   copyBlocks(pairs: Parameters<Executor["copyBlocks"]>[0]): Promise<void> {
     return this.to.copyBlocks(pairs);
   }
-  readBlock(block: number): Promise<BlockData> {
-    return this.to.readBlock(block);
+  readBlocks(blocks: readonly number[]): Promise<BlockData[]> {
+    return this.to.readBlocks(blocks);
   }
-  writeBlock(block: number, data: BlockData): Promise<void> {
-    return this.to.writeBlock(block, data);
+  writeBlocks(blocks: readonly number[], data: readonly BlockData[]): Promise<void> {
+    return this.to.writeBlocks(blocks, data);
   }
   async close(): Promise<void> {}
 }
@@ -83,9 +83,9 @@ class Recording extends Through {
     this.copies += pairs.length;
     return super.copyBlocks(pairs);
   }
-  override writeBlock(block: number, data: BlockData): Promise<void> {
-    this.writes++;
-    return super.writeBlock(block, data);
+  override writeBlocks(blocks: readonly number[], data: readonly BlockData[]): Promise<void> {
+    this.writes += blocks.length;
+    return super.writeBlocks(blocks, data);
   }
 }
 
@@ -317,9 +317,9 @@ const isSame = (a: Float32Array, b: Float32Array) =>
 
 /** Fills the pool with KV that no prompt has: reading a block that was not written changes the logits. */
 export async function spoil({ executor }: Served): Promise<void> {
-  const { keys, values } = await executor.readBlock(0);
+  const [{ keys, values }] = await executor.readBlocks([0]);
   const random = seededRandom(7);
   const noise = (length: number) => Float32Array.from({ length }, () => 4 * random.unit() - 2);
   const data = { keys: noise(keys.length), values: noise(values.length) };
-  for (let block = 0; block < executor.blockCount; block++) await executor.writeBlock(block, data);
+  for (let block = 0; block < executor.blockCount; block++) await executor.writeBlocks([block], [data]);
 }

@@ -55,13 +55,13 @@ test("in its own thread it does what it does in this one", async () => {
   const sampled = await there.executeStep({ ...stepOf([whole]), sampling: [greedy] });
   expect(sampled.logits).toHaveLength(0);
   expect([...sampled.tokens!]).toEqual([logits.indexOf(Math.max(...logits))]);
-  expect(await there.readBlock(5)).toEqual(here.decoder.readBlock(5));
+  expect(await there.readBlocks([5])).toEqual(here.decoder.readBlocks([5]));
 
   await there.copyBlocks([{ source: 5, target: 9 }]);
-  expect(await there.readBlock(9)).toEqual(here.decoder.readBlock(5));
-  await there.writeBlock(1, await there.readBlock(4));
-  expect(await there.readBlock(1)).toEqual(here.decoder.readBlock(4));
-  expect((await there.readBlock(0)).values).toEqual(new Float32Array(2 * blockTokens * config.headDim));
+  expect(await there.readBlocks([9])).toEqual(here.decoder.readBlocks([5]));
+  await there.writeBlocks([1], await there.readBlocks([4]));
+  expect(await there.readBlocks([1])).toEqual(here.decoder.readBlocks([4]));
+  expect((await there.readBlocks([0]))[0].values).toEqual(new Float32Array(2 * blockTokens * config.headDim));
 
   const later = { ...whole, from: 7, table: [1, 9, 6] };
   expect((await there.executeStep(stepOf([later]))).logits).toEqual(expected[0]);
@@ -85,8 +85,8 @@ test.each([
   const code = `import { workerData } from "node:worker_threads"; workerData.port.on("message", () => { ${program} });`;
   const file = `data:text/javascript,${encodeURIComponent(code)}`;
   const remote = new Remote(startThread({ file }, {}, { maxOldGenerationSizeMb: 16 }));
-  await expect(remote.ask({ kind: "read", block: 0 })).rejects.toThrow(cause);
-  await expect(remote.ask({ kind: "read", block: 0 })).rejects.toThrow("the executor's worker thread died");
+  await expect(remote.ask({ kind: "read", blocks: [0] })).rejects.toThrow(cause);
+  await expect(remote.ask({ kind: "read", blocks: [0] })).rejects.toThrow("the executor's worker thread died");
   await remote.close();
 });
 

@@ -27,7 +27,7 @@ afterAll(async () => {
 /** All numbers of a pool. */
 async function contents(executor: Executor): Promise<BlockData[]> {
   const blocks: BlockData[] = [];
-  for (let block = 0; block < executor.blockCount; block++) blocks.push(await executor.readBlock(block));
+  for (let block = 0; block < executor.blockCount; block++) blocks.push(...(await executor.readBlocks([block])));
   return blocks;
 }
 
@@ -42,7 +42,7 @@ test("each does what an executor of its own does, to the last bit, and nothing t
     const tokens = Array.from({ length: 11 }, (_, i) => (5 * i + shift) % config.vocabulary);
     await executor.executeStep(stepOf([{ tokens, from: 0, to: 7, table: wholeTable(2, 1) }]));
     await executor.copyBlocks([{ source: 2, target: 5 }]);
-    await executor.writeBlock(0, await executor.readBlock(1));
+    await executor.writeBlocks([0], await executor.readBlocks([1]));
   }
   expect(await contents(parts[1])).toEqual(await contents(own));
   expect(await contents(parts[0])).not.toEqual(await contents(own));
@@ -62,9 +62,9 @@ test("they have the blocks of the whole, and closing one leaves the others", asy
   expect(() => poolParts(whole, [10, 7])).toThrow("parts of 17 blocks of a pool of 16");
   expect(parts.map(({ blockCount }) => blockCount)).toEqual([6, 6, 4]);
   expect(parts[0]).toMatchObject({ backend: whole.backend, blockTokens, calls: whole.calls });
-  await parts[2].writeBlock(3, await parts[0].readBlock(2));
-  const written = await whole.readBlock(15);
-  expect(written).toEqual(await whole.readBlock(2));
+  await parts[2].writeBlocks([3], await parts[0].readBlocks([2]));
+  const written = await whole.readBlocks([15]);
+  expect(written).toEqual(await whole.readBlocks([2]));
   await parts[0].close();
-  expect(await parts[2].readBlock(3)).toEqual(written);
+  expect(await parts[2].readBlocks([3])).toEqual(written);
 });

@@ -88,12 +88,12 @@ test("whatever could not be allocated is said with what was asked for, and other
 
 test("a worker that was killed is said, and there may be another one", async () => {
   const executor = await opened();
-  await executor.readBlock(3);
+  await executor.readBlocks([3]);
   // Idle: a thread that is ended in the middle of a step would take the program with it.
   await starter?.terminate();
-  await expect(executor.readBlock(3)).rejects.toThrow("the executor's worker thread died: it exited with code 1");
-  await expect(executor.readBlock(3)).rejects.toBeInstanceOf(ExecutorError);
+  await expect(executor.readBlocks([3])).rejects.toThrow("the executor's worker thread died: it exited with code 1");
+  await expect(executor.readBlocks([3])).rejects.toBeInstanceOf(ExecutorError);
   await executor.close();
   const another = await opened();
-  expect((await another.readBlock(3)).keys[0]).toBe(0);
+  expect((await another.readBlocks([3]))[0].keys[0]).toBe(0);
 });
