@@ -51,12 +51,17 @@ export interface BatchResult {
   readonly timing: StepTiming;
 }
 
+/** Number formats of a block pool, with the bytes of an element. */
+export const poolElementBytes = { float32: 4, bfloat16: 2 } as const;
+export type PoolType = keyof typeof poolElementBytes;
+
 /** Runs a model over a paged pool of keys and values. One call at a time. */
 export interface Executor {
   /** The backend, as reports name it. */
   readonly backend: string;
   readonly blockCount: number;
   readonly blockTokens: number;
+  readonly poolType: PoolType;
   /** How it divides and pads steps; undefined if it does not. */
   readonly calls?: StepLoadExtension;
   /** Whether a step may have this sampling; absent: steps return logits. */
@@ -71,9 +76,10 @@ export interface Executor {
   close(): Promise<void>;
 }
 
+/** Keys and values of one block, in the pool's number format: float32 as Float32Array, bfloat16 as its bits in Uint16Array. */
 export interface BlockData {
-  readonly keys: Float32Array;
-  readonly values: Float32Array;
+  readonly keys: Float32Array | Uint16Array;
+  readonly values: Float32Array | Uint16Array;
 }
 
 /** An executor cannot go on, or could not begin: its thread died, or what it runs on failed. */

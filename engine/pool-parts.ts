@@ -19,10 +19,10 @@ export function poolParts(executor: Executor, blockCounts: readonly number[]): E
 }
 
 function partFrom(executor: Executor, first: number, blockCount: number): Executor {
-  const { backend, blockTokens, calls } = executor;
+  const { backend, blockTokens, poolType, calls } = executor;
   const firstSlot = first * blockTokens;
   return {
-    ...{ backend, blockCount, blockTokens },
+    ...{ backend, blockCount, blockTokens, poolType },
     ...(calls && { calls }),
     ...(executor.canSample && { canSample: (sampling) => executor.canSample!(sampling) }),
     executeStep: (step) =>

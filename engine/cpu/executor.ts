@@ -46,6 +46,7 @@ class CpuExecutor implements Executor {
   readonly backend = "onnx-cpu";
   readonly blockCount: number;
   readonly blockTokens: number;
+  readonly poolType = "float32";
   readonly calls: CpuStepLoads;
   readonly #remote: Remote;
   readonly #demand: MemoryDemand;

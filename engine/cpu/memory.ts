@@ -1,6 +1,6 @@
 import { InputError } from "../../core/errors.ts";
 import type { MemoryDemand } from "../backend.ts";
-import { ExecutorError } from "../executor.ts";
+import { ExecutorError, poolElementBytes } from "../executor.ts";
 import type { DecoderConfig } from "../model/decoder.ts";
 import { elementsOf, layerTensors, modelTensors, type TensorShape } from "../model/tensors.ts";
 import { quantizedBlock, type WeightBits } from "../onnx/quantized.ts";
@@ -26,7 +26,7 @@ function tensorBytes(bits: WeightBits, shape: readonly number[]): number {
 
 /** Bytes of the pool that a token's keys and values take. */
 export function tokenBytes({ layers, kvHeads, headDim }: DecoderConfig): number {
-  return 2 * layers * kvHeads * headDim * Float32Array.BYTES_PER_ELEMENT;
+  return 2 * layers * kvHeads * headDim * poolElementBytes.float32;
 }
 
 /** Memory that this process may use now. */

@@ -163,7 +163,8 @@ export class PagedDecoder {
 
   writeBlock(block: number, { keys, values }: BlockData): void {
     const width = this.#blockWidth;
-    const write = (pools: readonly Float32Array[], all: Float32Array) => {
+    const write = (pools: readonly Float32Array[], all: BlockData["keys"]) => {
+      assert(all instanceof Float32Array, "a float32 pool is written with float32 numbers");
       assert(all.length === pools.length * width, `${all.length} numbers for ${pools.length} layers of ${width}`);
       pools.forEach((pool, layer) => {
         pool.set(all.subarray(layer * width, (layer + 1) * width), block * width);

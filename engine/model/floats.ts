@@ -21,3 +21,7 @@ export function fromFloat16(from: Uint16Array, into: Float32Array): void {
     else into[i] *= 2 ** 112;
   }
 }
+
+/** The bits of 32-bit floats as bfloat16, rounded towards 0. */
+export const toBfloat16 = (from: Float32Array): Uint16Array =>
+  Uint16Array.from(new Uint32Array(from.buffer, from.byteOffset, from.length), (bits) => bits >>> 16);

@@ -2,7 +2,8 @@ import { seededRandom } from "../../core/random.ts";
 import type { Nanos } from "../../core/trace/trace.ts";
 import { defaultBackend } from "../../engine/backends.ts";
 import type { Clock } from "../../engine/clock.ts";
-import type { Executor } from "../../engine/executor.ts";
+import type { BlockData, Executor } from "../../engine/executor.ts";
+import { toBfloat16 } from "../../engine/model/floats.ts";
 import { loadModel } from "../../engine/model/load.ts";
 import { mostBlocks } from "./setup.ts";
 
@@ -51,7 +52,10 @@ export class Engines {
   async spoil(blockTokens: number): Promise<void> {
     const executor = await this.executor(blockTokens);
     const random = seededRandom(7);
-    const noise = ({ length }: Float32Array) => Float32Array.from({ length }, () => 4 * random.unit() - 2);
+    const noise = (like: BlockData["keys"]) => {
+      const floats = Float32Array.from({ length: like.length }, () => 4 * random.unit() - 2);
+      return like instanceof Float32Array ? floats : toBfloat16(floats);
+    };
     const [{ keys, values }] = await executor.readBlocks([0]);
     await executor.writeBlocks([0], [{ keys: noise(keys), values: noise(values) }]);
     await executor.copyBlocks(

@@ -102,6 +102,7 @@ function heard(executor: Executor): Executor {
     backend: executor.backend,
     blockCount: executor.blockCount,
     blockTokens: executor.blockTokens,
+    poolType: executor.poolType,
     ...(executor.calls && { calls: executor.calls }),
     ...(executor.canSample && { canSample: (sampling) => executor.canSample!(sampling) }),
     executeStep: (step) => pluginHost().withoutPluginCode(() => executor.executeStep(step)),

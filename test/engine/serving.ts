@@ -43,6 +43,7 @@ export class Through implements Executor {
   readonly backend = "onnx-cpu";
   readonly blockCount: number;
   readonly blockTokens: number;
+  readonly poolType = "float32";
   protected readonly to: Executor;
 
   constructor(to: Executor) {

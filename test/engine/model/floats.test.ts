@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { fromBfloat16, fromFloat16 } from "../../../engine/model/floats.ts";
+import { fromBfloat16, fromFloat16, toBfloat16 } from "../../../engine/model/floats.ts";
 
 const all = Uint16Array.from({ length: 65_536 }, (_, i) => i);
 
@@ -36,4 +36,12 @@ test("numbers that are known by heart", () => {
   expect([...found]).toEqual([1, -2, 65_504, 2 ** -24]);
   fromBfloat16(Uint16Array.of(0x3f80, 0xc000, 0x4049, 0x0001), found);
   expect([...found]).toEqual([1, -2, 3.140625, 2 ** -133]);
+});
+
+test("32-bit floats become the bfloat16 numbers that they are, or the next ones towards 0", () => {
+  const floats = new Float32Array(all.length);
+  fromBfloat16(all, floats);
+  const numbers = all.filter((_, i) => !Number.isNaN(floats[i]));
+  expect(toBfloat16(floats.filter((value) => !Number.isNaN(value)))).toEqual(numbers);
+  expect(toBfloat16(Float32Array.of(1.999, -1.999))).toEqual(Uint16Array.of(0x3fff, 0xbfff));
 });
