@@ -1,4 +1,4 @@
-/** The program is wrong: an invariant does not hold. Never caught, so that it is seen with its stack. */
+/** An invariant is violated: an error of the program. Never caught, so that its stack is printed. */
 export class InvariantError extends Error {
   override name = "InvariantError";
 }

@@ -54,7 +54,7 @@ export class ContentHistory {
       if (this.#seen[keys[at]] === computing) this.#seen[keys[at]] = never;
   }
 
-  /** Why block i was missed: `present` tells that it is resident, `matched` how many blocks the index matched. */
+  /** Miss reason of block i: `present` = it is cached, `matched` = blocks that the index matched. */
   why(request: Request, i: number, present: boolean, matched: number): number {
     if (present) return i < matched ? Miss.matchLimit : Miss.pastHole;
     const at = request.keyStart + i;

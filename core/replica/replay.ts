@@ -19,7 +19,7 @@ export interface ReplayConfig extends CacheConfig {
   readonly warmup?: number;
   /** Keep the event log. */
   readonly events?: boolean;
-  /** Told before each request is served: for what an operator does to the cache meanwhile. */
+  /** Called before each request is served: for operator-initiated operations. */
   readonly before?: (request: number, cache: KvCache, nowNs: Nanos) => void;
   /** Check every invariant in full after every step; slow. */
   readonly audit?: boolean;
@@ -159,7 +159,7 @@ export class CacheReplay {
   }
 }
 
-/** Of each request's blocks, how many can be hits; none of a request that the cache cannot hold. */
+/** By request: prompt blocks that can be hits; 0 if the cache is too small for the request. */
 export function usableBlocksOf(
   trace: Trace,
   { promptBlocks, blockTokens }: BlockColumns,

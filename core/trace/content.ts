@@ -315,7 +315,7 @@ export class BlockKeys implements BlockContents {
         const key = trace.keys[Math.min(trace.keyStart[r] + (i + 1) * m - 1, end)];
         keys[start[r] + i] = numbered ? numbered[key] : key;
       }
-      // The trace does not say what was generated: each such block is content that nobody asks for again.
+      // The trace has no output tokens: each such block is unique content.
       for (let at = start[r] + promptBlocks[r]; at < start[r + 1]; at++) keys[at] = this.#distinct++;
     }
     return { blockTokens, keys, start, promptBlocks, distinct: this.#distinct };
@@ -379,14 +379,14 @@ export class BlockKeys implements BlockContents {
       }
       if (tails && count === promptBlocks[r] && rest > 0) tails[r] = this.#tail(namespace?.[r], above, count * m, rest);
       let at = start[r] + count;
-      // A block that goes on with an answer nobody knows begins with the end of the prompt all the same.
+      // A block that ends with unknown output tokens begins with the end of the prompt.
       if (tails && unknownAnswer && rest > 0 && at < start[r + 1]) {
         this.#row[units] = firstUnknown + this.#unknownAnswers++;
         keys[at] = this.#ids.intern(above, namespace ? namespace[r] : 0, this.#row, count * m, rest + 1);
         if (plainKeys) plainKeys[at] = this.#plainIds.intern(plainAbove, 0, this.#row, count * m, rest + 1);
         at++;
       }
-      // Answers that the trace does not tell: content that nobody asks for again.
+      // Output tokens that the trace does not have: unique content.
       for (; at < start[r + 1]; at++) {
         this.#row[0] = this.#unknownAnswers++;
         keys[at] = this.#ids.intern(undefined, unknownSpace, this.#row, 0, 1);

@@ -20,7 +20,7 @@ export interface Trace {
   readonly inputTokens: Uint32Array;
   /** What was really generated. Executors may see it, schedulers may not. */
   readonly outputTokens: Uint32Array;
-  /** What the client asked for: the only output length that a scheduler may see. */
+  /** Limit that the client set: the only output length that a scheduler may read. */
   readonly maxOutputTokens: Uint32Array;
   readonly keys: Uint32Array;
   /** `requestCount + 1` offsets into `keys`. */

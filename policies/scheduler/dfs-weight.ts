@@ -4,8 +4,8 @@ import { queued } from "./queued.ts";
 import { dfsWeightOrder } from "./waiting-order.ts";
 
 /**
- * Depth first through what is cached, where most requests wait first. Of branches with as many, SGLang takes that which is
- * older in its tree; here the one whose request came first goes first, for a cache does not tell how old it is.
+ * Depth first through the cached prefixes, branches with most waiting requests first. Of branches with equally many, SGLang
+ * serves the older one in its tree first; here the one whose request arrived first, because a cache has no such order.
  */
 export const dfsWeight: SchedulerPlugin = {
   name: "dfs-weight",

@@ -17,8 +17,8 @@ const options = {
 type Options = Readonly<Record<keyof typeof options, number>>;
 
 /**
- * How long an answer may get: all that the client allows while the cache is busy; else no more than a usual length, or a
- * tenth more than it has by now. At LightLLM's own default the cache always counts as busy.
+ * Estimated length of an output: `maxOutputTokens` while the cache is busy; else at most a usual length, or a tenth more than
+ * the output has so far. With LightLLM's default the cache always counts as busy.
  */
 const outputTokens = (given: Options) => (sequence: SequenceView, context: SchedulerContext) => {
   const { maxOutputTokens } = sequence.request;

@@ -1,38 +1,38 @@
-/** A waiting request as its place in the queue depends on it. */
+/** A waiting request, as queue orders read it. */
 export interface Waiting {
   readonly tokens: ArrayLike<number>;
-  /** Tokens that the cache has of it, also if that is all of them. */
+  /** Cached tokens of its prompt, possibly all of them. */
   readonly matched: number;
   /**
-   * `tokens` are content ids instead, one for so many tokens. Where two of these are equal all before them is, so that
-   * one look says what otherwise a whole beginning does.
+   * `tokens` are content ids, one for so many tokens. Where two of these are equal, all before them are, so that one
+   * comparison replaces that of a whole prefix.
    */
   readonly blockTokens?: number;
-  /** Length of its prompt, if not all of that is in `tokens`. */
+  /** Length of its prompt, if `tokens` does not contain all of it. */
   readonly inputTokens?: number;
 }
 
 const unitOf = ({ blockTokens = 1 }: Waiting) => blockTokens;
 
-/** What of a match spares work: at least the last token is computed, for its logits. */
+/** Matched tokens that need not be computed: the last token always is, for its logits. */
 export const usableTokens = (each: Waiting) =>
   Math.min(each.matched, Math.max(0, (each.inputTokens ?? each.tokens.length * unitOf(each)) - 1));
 
 export interface LpmOptions {
-  /** Whoever has more than this cached is not compared with the queue; −1: nobody is. */
+  /** Requests with more cached tokens are not compared with the queue; −1: none is compared. */
   readonly checkThreshold: number;
-  /** Whoever shares at least this much with a request before it waits for that one to be cached. */
+  /** A request that shares at least so many tokens with an earlier one is deprioritized. */
   readonly deprioritizeThreshold: number;
-  /** A longer queue is served as it came. */
+  /** A longer queue is served in order of arrival. */
   readonly longestQueue: number;
 }
 
-/** SGLang's own figures. */
+/** SGLang's defaults. */
 export const lpmDefaults: LpmOptions = { checkThreshold: 32, deprioritizeThreshold: 32, longestQueue: 128 };
 
 /**
- * Longest prefix match: who has most in the cache goes first, of equals who came first. Of several that have little in
- * the cache but the same beginning only the first is not put off, so that the others find what it leaves.
+ * Longest prefix match: most cached tokens first, equals in order of arrival. Of several with few cached tokens and a common
+ * prefix only the first is not deprioritized, so that its prefix is a hit for the others.
  *
  * Source: SGLang, managers/schedule_policy.py (`_sort_by_longest_prefix`).
  */
@@ -44,8 +44,8 @@ export function lpmOrder<T extends Waiting>(queue: readonly T[], options: LpmOpt
 }
 
 /**
- * Who is put off until the next round, in the order of the queue: whoever has hardly anything in the cache, and a
- * beginning that it shares with a request before it. Source: SGLang, `_compute_prefix_matches`.
+ * The deprioritized requests, in queue order: those with few cached tokens and a prefix in common with an earlier request.
+ * Source: SGLang, `_compute_prefix_matches`.
  */
 export function deprioritized<T extends Waiting>(
   queue: readonly T[],
@@ -72,9 +72,9 @@ function beginningOf(each: Waiting, tokens: number): number | string | undefined
 }
 
 /**
- * Depth first through the tree of what is cached, where most requests wait first: who shares a prefix goes one after the
- * other, and who has a longer one before whoever ends above it. Of branches with as many requests the one that is older
- * in the cache goes first; `cached` holds what was cached, in its order, where that matters.
+ * Depth first through the tree of cached prefixes, branches with most waiting requests first: requests with a common prefix
+ * are adjacent, those with longer cached prefixes before those that end above. Of branches with equally many requests the
+ * older one is first; `cached` lists cached prompts by age, where that matters.
  *
  * Source: SGLang, mem_cache/base_prefix_cache.py (`_dfs_weight_order`).
  */
@@ -91,7 +91,7 @@ export function dfsWeightOrder<T extends Waiting>(queue: readonly T[], cached: r
   return order;
 }
 
-/** Somebody who waits at this depth of a path through the tree, or a path where nobody does. */
+/** A path through the tree, with the request that waits at its depth, if any. */
 interface Path<T> {
   readonly tokens: ArrayLike<number>;
   readonly depth: number;
@@ -99,7 +99,7 @@ interface Path<T> {
   readonly who: T | undefined;
 }
 
-/** Appends all who wait on these paths, which are the same down to a place: the children of that place, then itself. */
+/** Appends the requests of these paths, which are equal down to a place: those of its children, then its own. */
 function visit<T>(paths: readonly Path<T>[], waiting: readonly Path<T>[], order: T[]): void {
   const [first] = waiting;
   let place = first.depth;
@@ -122,7 +122,7 @@ function visit<T>(paths: readonly Path<T>[], waiting: readonly Path<T>[], order:
   for (const { depth, who } of waiting) if (depth === place) order.push(who!);
 }
 
-/** How far two paths are the same. */
+/** Length of the common prefix of two paths. */
 function common<T>(a: Path<T>, b: Path<T>): number {
   const end = Math.min(a.depth, b.depth);
   if (a.chained && b.chained) return commonIds(a.tokens, 0, b.tokens, 0, end);
@@ -131,7 +131,7 @@ function common<T>(a: Path<T>, b: Path<T>): number {
   return count;
 }
 
-/** Content ids that two prompts have in common from their beginning, of at most `count`: halving, for each tells all before it. */
+/** Common leading content ids of two prompts, at most `count`: by bisection, because equal ids imply equal prefixes. */
 export function commonIds(
   a: ArrayLike<number>,
   aStart: number,
@@ -149,7 +149,7 @@ export function commonIds(
   return equal;
 }
 
-/** Longest output first, of equals who came first. Source: SGLang, `_sort_by_longest_output`. */
+/** Longest output first, equals in order of arrival. Source: SGLang, `_sort_by_longest_output`. */
 export function lofOrder<T extends { readonly maxOutputTokens: number }>(queue: readonly T[]): T[] {
   return [...queue].sort((a, b) => b.maxOutputTokens - a.maxOutputTokens);
 }
