@@ -155,6 +155,7 @@ async function openFile(path: string): Promise<FileHandle> {
 export function whyUnreadable(error: unknown): string {
   const { code, message } = error as NodeJS.ErrnoException;
   if (code === "ENOENT" || code === "ENOTDIR") return "no such file";
+  if (code === "ENAMETOOLONG") return "the name is longer than the file system allows";
   if (code === "EACCES" || code === "EPERM") return "no permission to read it";
   return `cannot be read (${code ?? message})`;
 }

@@ -79,6 +79,8 @@ async function settled(path: string): Promise<Settled> {
   const target = await realpath(path).catch(() => resolve(path));
   const found = await readdir(target, { withFileTypes: true }).catch((error: NodeJS.ErrnoException) => error);
   if (found instanceof Error) {
+    if (found.code === "ENAMETOOLONG")
+      throw new InputError(`${path}: cannot be written, the name is longer than the file system allows`);
     if (found.code === "ENOENT" || (await parentIsFile(target))) return { target, what: "free" };
     return { target, what: "other", why: found.code === "ENOTDIR" ? "is no folder" : `${found.code}` };
   }
@@ -97,6 +99,38 @@ async function isRun(path: string): Promise<boolean> {
     return JSON.parse(await readFile(path, "utf8")).schema === "run/1";
   } catch {
     return false;
+  }
+}
+
+/** Names are shortened to so many characters, because a suffix could make a long name too long for the file system. */
+const longestKept = 50;
+
+/** The path of a temporary directory beside the target, without its suffix. */
+const temporaryBeside = (target: string) =>
+  join(dirname(target), `.${[...basename(target)].slice(0, longestKept).join("")}.${process.pid}`);
+
+/**
+ * Removes temporary directories that killed programs left behind. A `.old` directory is a complete run that was about to
+ * be replaced: where its replacement is missing it is renamed back.
+ */
+async function removeStale(parent: string): Promise<void> {
+  for (const name of await readdir(parent).catch(() => [])) {
+    const [, run, pid, suffix] = /^\.(.+)\.(\d+)\.(tmp|old)$/.exec(name) ?? [];
+    if (run === undefined || isAlive(Number(pid))) continue;
+    const path = join(parent, name);
+    const target = join(parent, run);
+    const isLost = suffix === "old" && (await lstat(target).catch(() => undefined)) === undefined;
+    if (!isLost) await rm(path, { recursive: true, force: true });
+    else if ([...run].length < longestKept) await rename(path, target).catch(() => {});
+  }
+}
+
+function isAlive(pid: number): boolean {
+  try {
+    process.kill(pid, 0);
+    return true;
+  } catch (error) {
+    return (error as NodeJS.ErrnoException).code !== "ESRCH";
   }
 }
 
@@ -119,7 +153,8 @@ export class RunDirectory {
   async #fill(write: (directory: string) => Promise<void>): Promise<void> {
     const parent = dirname(this.#target);
     const made = await this.#system(() => mkdir(parent, { recursive: true }));
-    const beside = join(parent, `.${basename(this.#target)}.${process.pid}`);
+    await removeStale(parent);
+    const beside = temporaryBeside(this.#target);
     const fresh = `${beside}.tmp`;
     unfinished.add(fresh);
     let complete = false;

@@ -18,6 +18,9 @@ type Identified = RunSetup &
     readonly slo?: Slo | null | undefined;
   };
 
+/** Characters of a trace's name in a run's id, which is a file name. */
+const longestName = 100;
+
 /** The same configuration over the same trace has the same id: what was run, and a hash of all the rest. */
 export function runId(input: Pick<Input, "name">, report: Identified): string {
   const { trace, policy, target, seed, warmup, operations, simulation, engine, slo, interrupted } = report;
@@ -27,7 +30,7 @@ export function runId(input: Pick<Input, "name">, report: Identified): string {
   const hash = createHash("sha256").update(JSON.stringify(configuration)).digest("hex");
   const { preset, index, eviction, blocks } = policy;
   const at = simulation ? [target, simulation.gpu] : engine ? [target, basename(engine.model)] : [];
-  const parts = [input.name, ...at, preset ?? index, eviction, blocks ?? "unlimited", hash.slice(0, 8)];
+  const parts = [input.name.slice(0, longestName), ...at, preset ?? index, eviction, blocks ?? "unlimited", hash.slice(0, 8)];
   // It does not take the place of one that is whole.
   if (interrupted) parts.push("interrupted");
   return parts
