@@ -78,6 +78,7 @@ async function filesOf(path: string): Promise<string[]> {
 
 async function textOf(file: string): Promise<string> {
   try {
+    if (!(await stat(file)).isFile()) throw new Error("is not a regular file");
     return await readFile(file, "utf8");
   } catch (error) {
     throw unreadable(file, error);

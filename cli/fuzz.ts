@@ -11,7 +11,7 @@ import { indexes } from "../lab/fuzz/indexes.ts";
 import { type FuzzKind, type KindName, kindNames } from "../lab/fuzz/kinds.ts";
 import { readSaved, saveFinding, saveTrace } from "../lab/fuzz/saved.ts";
 import type { FuzzParts } from "../lab/fuzz/setup.ts";
-import { type SideChoice, sideOf } from "../lab/fuzz/sides.ts";
+import { checkDifferent, type SideChoice, sideOf } from "../lab/fuzz/sides.ts";
 import { simEngine } from "../lab/fuzz/sim-engine.ts";
 import {
   allocatorRegistry,
@@ -139,6 +139,7 @@ async function beat(texts: readonly string[], options: FuzzOptions, command: Com
   for (const name of ["against", "replay"])
     if (command.getOptionValueSource(name) === "cli") throw new InputError(`--beat and --${name} exclude each other`);
   const choices = [parseSide(first), parseSide(second)] as const;
+  checkDifferent(...choices);
   const sides = [await sideOf(choices[0], seed), await sideOf(choices[1], seed)] as const;
   const progress = new Progress();
   const watch = new Watch(options);

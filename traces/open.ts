@@ -93,10 +93,16 @@ async function recognise(path: string): Promise<TraceFormat> {
   );
 }
 
+/** A file that begins with more blank lines is no trace, and reading all of it could take minutes. */
+const mostBlankLines = 1_000_000;
+
 /** Names of the fields of the first line that is not blank. */
 async function firstFields(path: string): Promise<string[]> {
   for await (const block of lineBlocks(path)) {
     while (block.next()) {
+      if (block.line > mostBlankLines)
+        throw new TraceError(`${path}: the first ${mostBlankLines} lines are blank, expected a trace`);
+      if (block.end === block.start) continue;
       const text = block.text().trim();
       if (text === "") continue;
       if (!text.startsWith("{")) {

@@ -1,4 +1,4 @@
-import { readFileSync } from "node:fs";
+import { readFileSync, statSync } from "node:fs";
 import { InputError } from "../../core/errors.ts";
 
 /** What reading a file failed with, without Node's own words around it. */
@@ -13,6 +13,7 @@ export function reasonOf(error: unknown): string {
 /** @throws InputError if the file cannot be read */
 export function readText(path: string): string {
   try {
+    if (statSync(path).isCharacterDevice()) throw new Error("is a device");
     return readFileSync(path, "utf8");
   } catch (error) {
     throw new InputError(`${path}: ${reasonOf(error)}`);

@@ -1,5 +1,5 @@
 import { createHash } from "node:crypto";
-import { mkdir, readFile, writeFile } from "node:fs/promises";
+import { mkdir, readFile, stat, writeFile } from "node:fs/promises";
 import { basename, dirname, join } from "node:path";
 import { InputError } from "../../core/errors.ts";
 import { readTrace, rowOf, type Trace } from "../../core/trace/trace.ts";
@@ -103,10 +103,13 @@ export async function readSaved(
 
 async function textOf(file: string): Promise<string> {
   try {
+    if (!(await stat(file)).isFile()) throw new Error("is not a regular file");
     return await readFile(file, "utf8");
   } catch (error) {
-    const { code } = error as NodeJS.ErrnoException;
-    throw new InputError(`${file}: ${code === "ENOENT" ? "no such counterexample" : `cannot be read (${code})`}`);
+    const { code, message } = error as NodeJS.ErrnoException;
+    throw new InputError(
+      `${file}: ${code === "ENOENT" ? "no such counterexample" : `cannot be read (${code ?? message})`}`,
+    );
   }
 }
 

@@ -1,3 +1,4 @@
+import { InputError } from "../../core/errors.ts";
 import { CacheReplay } from "../../core/replica/replay.ts";
 import { type PartNames, type Parts, partsNamed } from "../run/configuration.ts";
 import type { Side } from "./beat.ts";
@@ -8,6 +9,14 @@ export interface SideChoice {
   readonly label: string;
   readonly names: PartNames;
   readonly rules: Parts["rules"];
+}
+
+/** @throws InputError if both sides are one configuration, of which neither can have more hits */
+export function checkDifferent(first: SideChoice, second: SideChoice): void {
+  const parts = ({ names, rules }: SideChoice) =>
+    JSON.stringify([Object.entries(names).sort(), Object.entries(rules).sort()]);
+  if (parts(first) === parts(second))
+    throw new InputError(`--beat has ${first.label} twice, expected two configurations that differ`);
 }
 
 /** @throws InputError if a name is unknown or the parts do not fit together */

@@ -30,7 +30,14 @@ export function runId(input: Pick<Input, "name">, report: Identified): string {
   const hash = createHash("sha256").update(JSON.stringify(configuration)).digest("hex");
   const { preset, index, eviction, blocks } = policy;
   const at = simulation ? [target, simulation.gpu] : engine ? [target, basename(engine.model)] : [];
-  const parts = [input.name.slice(0, longestName), ...at, preset ?? index, eviction, blocks ?? "unlimited", hash.slice(0, 8)];
+  const parts = [
+    input.name.slice(0, longestName),
+    ...at,
+    preset ?? index,
+    eviction,
+    blocks ?? "unlimited",
+    hash.slice(0, 8),
+  ];
   // It does not take the place of one that is whole.
   if (interrupted) parts.push("interrupted");
   return parts

@@ -7,6 +7,7 @@ import { costFromText } from "../../sim/cost/cost-file.ts";
 import { Recorded, type RecordedSteps } from "../../sim/cost/recorded.ts";
 import type { SimulationConfig } from "../../sim/simulation.ts";
 import { whyUnreadable } from "../../traces/lines.ts";
+import { readTextFile } from "../../traces/read-text.ts";
 
 /**
  * Step times from a file of coefficients or recorded steps, or those of a simulated or measured run in its folder.
@@ -15,10 +16,7 @@ import { whyUnreadable } from "../../traces/lines.ts";
  */
 export async function costFrom(path: string): Promise<SimulationConfig["cost"]> {
   const found = await stat(path).catch((error: NodeJS.ErrnoException) => unreadable(path, error));
-  if (!found.isDirectory()) {
-    const text = await readFile(path, "utf8").catch((e) => unreadable(path, e));
-    return costFromText(text, path, restoreCalls);
-  }
+  if (!found.isDirectory()) return costFromText(await readTextFile(path), path, restoreCalls);
   const replicas = await stepsOf(join(path, "steps.parquet"));
   return (replica) => new Recorded(replicas[replica] ?? noSteps, `${path}: replica ${replica}`);
 }

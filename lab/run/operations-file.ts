@@ -1,4 +1,3 @@
-import { readFile } from "node:fs/promises";
 import type { KvCache } from "../../core/cache/kv-cache.ts";
 import { deletePrefix, evict, pin, reset, unpin } from "../../core/cache/operations.ts";
 import { Request, Sequence } from "../../core/cache/request.ts";
@@ -6,7 +5,7 @@ import { InputError } from "../../core/errors.ts";
 import { nearest } from "../../core/nearest.ts";
 import type { BlockColumns } from "../../core/trace/content.ts";
 import type { Nanos, Trace } from "../../core/trace/trace.ts";
-import { whyUnreadable } from "../../traces/lines.ts";
+import { readTextFile } from "../../traces/read-text.ts";
 
 /** A line of an operations file. */
 export interface Operation {
@@ -35,12 +34,7 @@ export interface OperationResult extends Operation {
 
 /** Reads a file of operations, JSON lines. @throws InputError with file, line, what was found and what was expected. */
 export async function readOperations(file: string): Promise<Operation[]> {
-  let text: string;
-  try {
-    text = await readFile(file, "utf8");
-  } catch (error) {
-    throw new InputError(`${file}: ${whyUnreadable(error)}`);
-  }
+  const text = await readTextFile(file);
   const operations = text
     .split("\n")
     .flatMap((line, i) => (line.trim() === "" ? [] : parsed(line, `${file}:${i + 1}`)));

@@ -1,4 +1,3 @@
-import { readFile } from "node:fs/promises";
 import { InputError } from "../../core/errors.ts";
 import { nearest } from "../../core/nearest.ts";
 import { createRouter, optionsOf } from "../../core/replica/compose.ts";
@@ -13,7 +12,7 @@ import type { ModelShape } from "../../sim/cost/model-shape.ts";
 import { modelNamed } from "../../sim/cost/models.ts";
 import { defaultEfficiency, type Efficiency, Roofline } from "../../sim/cost/roofline.ts";
 import type { SimulationConfig } from "../../sim/simulation.ts";
-import { whyUnreadable } from "../../traces/lines.ts";
+import { readTextFile } from "../../traces/read-text.ts";
 import type { Capacity } from "./capacity.ts";
 import type { RunConfig } from "./configuration.ts";
 import { costFrom } from "./cost-file.ts";
@@ -64,10 +63,7 @@ export async function simulatedFrom(options: SimulationOptions, trace: Trace): P
 
 async function modelFrom(given: string): Promise<ModelShape> {
   if (!given.endsWith(".json")) return modelNamed(given);
-  const text = await readFile(given, "utf8").catch((error) => {
-    throw new InputError(`${given}: ${whyUnreadable(error)}`);
-  });
-  return shapeOf(given, parsed(text, given), given);
+  return shapeOf(given, parsed(await readTextFile(given), given), given);
 }
 
 function parsed(text: string, path: string): unknown {
