@@ -9,6 +9,7 @@ import { userCodeRuns } from "../lab/user-plugins/user-code.ts";
 import { addCalibrate } from "./calibrate.ts";
 import { addCheck } from "./check.ts";
 import { addCompare } from "./compare.ts";
+import { addCompletion } from "./completion.ts";
 import { addConformance } from "./conformance.ts";
 import { addDashboard } from "./dashboard.ts";
 import { addDoctor } from "./doctor.ts";
@@ -16,6 +17,7 @@ import { addExperiment } from "./experiment.ts";
 import { addFuzz } from "./fuzz.ts";
 import { addGenerate } from "./generate.ts";
 import { addInit } from "./init.ts";
+import { refuseRepeated } from "./input/repeated.ts";
 import { endSoon, watchSignals } from "./interrupt.ts";
 import { complain, exitNow, OutputError, outputError, print, printed } from "./output/print.ts";
 import { commandLineHost } from "./plugin-host.ts";
@@ -66,6 +68,8 @@ function program(): Command {
   addCalibrate(kvlab);
   addFuzz(kvlab);
   addLaterCommands(kvlab);
+  refuseRepeated(kvlab);
+  addCompletion(kvlab);
   return kvlab;
 }
 
