@@ -56,7 +56,7 @@ interface StatsOptions extends TraceReading {
 async function describe(files: readonly string[], options: StatsOptions): Promise<void> {
   const progress = new Progress();
   try {
-    const input = await readInput(files, options, progress);
+    const input = await readInput(files, options, progress, interruption);
     const { trace } = input;
     progress.state("counting");
     const parts = await partsNamed(defaultParts, {});

@@ -4,7 +4,7 @@ import { InputError } from "../core/errors.ts";
 import { readTrace, type Trace, type TraceSource } from "../core/trace/trace.ts";
 import { chatSource } from "../traces/generate.ts";
 import { openTrace } from "../traces/open.ts";
-import { breathe } from "./control.ts";
+import { breathe, throwIfInterrupted } from "./control.ts";
 
 /** What replay and compare share: how the trace is read. */
 export interface TraceReading {
@@ -46,27 +46,35 @@ export async function readInput(
   progress: Progress,
   signal?: AbortSignal,
 ): Promise<Input> {
-  const source = await sourceOf(paths, reading);
+  const source = await sourceOf(paths, reading, signal);
   const name = nameOf(source);
-  const trace = await readTrace(watched(source, name, progress, signal), reading.limit);
+  const trace = await readTrace(watched(source, name, progress, signal), reading.limit).catch((error: unknown) => {
+    throwIfInterrupted(signal);
+    throw error;
+  });
   progress.done();
   const { files, format } = source;
   return { name, files, format, trace, inputTokens: sum(trace.inputTokens), outputTokens: sum(trace.outputTokens) };
 }
 
 /** @throws InputError if an option does not go with the trace. */
-async function sourceOf(paths: readonly string[], { format, unit }: TraceReading): Promise<TraceSource> {
+async function sourceOf(
+  paths: readonly string[],
+  { format, unit }: TraceReading,
+  signal: AbortSignal | undefined,
+): Promise<TraceSource> {
   if (paths.length === 0 || paths.includes(exampleName)) {
     if (paths.length > 1) throw new InputError(`"${exampleName}" is the built-in trace and goes with no other`);
     if (format !== undefined) throw new InputError("--format goes with a trace file, not with the built-in example");
     if (unit !== undefined) throw new InputError("--unit goes with a trace file, not with the built-in example");
     return chatSource();
   }
-  const options = { ...(format !== undefined && { format }), ...(unit !== undefined && { unitTokens: unit }) };
+  const options = { ...(format !== undefined && { format }), ...(unit !== undefined && { unitTokens: unit }), signal };
   if (paths.includes("")) throw new InputError("a TRACE is empty, expected a file");
   try {
     return await openTrace(paths, options);
   } catch (error) {
+    throwIfInterrupted(signal);
     // The reader does not know how the option is called here.
     if (!(error instanceof InputError)) throw error;
     throw new InputError(error.message.replace(/^unit tokens is/, "--unit is"));

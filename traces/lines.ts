@@ -9,6 +9,16 @@ const chunkBytes = 1 << 20;
 const packedBytes = 1 << 15;
 const longestLineBytes = 1 << 28;
 const newline = 10;
+/** A file that begins with more blank lines is no trace, and a small gzip file may unpack to minutes of them. */
+const mostBlankBytes = 1 << 24;
+/** Whether the byte is neither white space nor a control character. */
+const isInk = (byte: number) => byte > 0x20;
+
+/** Lets the event loop deliver signals. @throws The signal's reason if it is aborted */
+async function nextTurn(signal: AbortSignal): Promise<void> {
+  await new Promise((resume) => setImmediate(resume));
+  signal.throwIfAborted();
+}
 
 /**
  * Some whole lines of a file and a cursor on one of them. Valid until the next block is asked for, which overwrites
@@ -60,25 +70,31 @@ export class LineBlock {
  * Reads a text file, plain or gzip (told apart by content), block by block in bounded memory. All blocks are one object,
  * refilled.
  *
- * @throws TraceError if the file cannot be read, is empty, is not UTF-8 text, or its gzip data is damaged.
+ * @throws TraceError if the file cannot be read, is empty, begins with 16 MiB of blank lines, is not UTF-8 text, or its
+ * gzip data is damaged; the signal's reason once it is aborted
  */
-export async function* lineBlocks(path: string): AsyncGenerator<LineBlock> {
+export async function* lineBlocks(path: string, signal?: AbortSignal): AsyncGenerator<LineBlock> {
   const file = await openFile(path);
   try {
-    yield* blocksOf(path, file);
+    yield* blocksOf(path, file, signal);
   } finally {
     await file.close();
   }
 }
 
-async function* blocksOf(path: string, file: FileHandle): AsyncGenerator<LineBlock> {
+async function* blocksOf(path: string, file: FileHandle, signal?: AbortSignal): AsyncGenerator<LineBlock> {
   const lines = new LineBlock(path);
   let buffer = new Uint8Array(2 * chunkBytes + 1);
   // buffer   [0 ... kept)          [kept ... filled)      + 1 byte for the line end after a last line without one
   // holds    a line's beginning    what was just read
   let kept = 0;
   let any = false;
+  let blankBytes = 0;
   for await (const chunk of unpackedChunks(path, file, lines)) {
+    if (signal) await nextTurn(signal);
+    if (blankBytes >= 0) blankBytes = chunk.some(isInk) ? -1 : blankBytes + chunk.length;
+    if (blankBytes > mostBlankBytes)
+      throw new TraceError(`${path}: the first ${mostBlankBytes >> 20} MiB are blank lines, expected a trace`);
     if (!any && hasByteOrderMark(chunk)) chunk.fill(0x20, 0, 3);
     any = true;
     const filled = kept + chunk.length;

@@ -28,6 +28,8 @@ type FieldName = keyof typeof mooncakeFields;
 export interface MooncakeOptions {
   /** Tokens that a hash id stands for. By default 512, or the power of two that the first requests agree on. */
   readonly unitTokens?: number;
+  /** Once aborted, reading a batch throws its reason. */
+  readonly signal?: AbortSignal | undefined;
 }
 
 /**
@@ -38,14 +40,14 @@ export interface MooncakeOptions {
  * @throws InputError if `unitTokens` is not an integer of 2 or more.
  */
 export function mooncakeSource(files: readonly string[], options: MooncakeOptions = {}): TraceSource {
-  const { unitTokens } = options;
+  const { unitTokens, signal } = options;
   if (unitTokens !== undefined && !(Number.isInteger(unitTokens) && unitTokens >= 2 && unitTokens <= mostTokens))
     throw new InputError(`unit tokens is ${unitTokens}, expected an integer from 2 to ${mostTokens}`);
   return {
     format: "mooncake",
     files,
     async *batches(): AsyncGenerator<Trace> {
-      yield* requestBatches(files, new MooncakeReader(unitTokens ?? (await findUnitTokens(files[0]))));
+      yield* requestBatches(files, new MooncakeReader(unitTokens ?? (await findUnitTokens(files[0]))), signal);
     },
   };
 }

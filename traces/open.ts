@@ -11,6 +11,8 @@ export interface OpenTraceOptions {
   readonly format?: string;
   /** Tokens that a key stands for, where the format leaves that open. */
   readonly unitTokens?: number;
+  /** Once aborted, reading a batch throws its reason. */
+  readonly signal?: AbortSignal | undefined;
 }
 
 export interface TraceFormat {
@@ -35,7 +37,8 @@ export const traceFormats: readonly TraceFormat[] = [
     fields: mooncakeFields,
     // Qwen-Bailian has the same fields, but seconds instead of milliseconds and blocks of 16.
     foreignFields: ["chat_id", "parent_chat_id"],
-    open: (files, { unitTokens }) => mooncakeSource(files, unitTokens === undefined ? {} : { unitTokens }),
+    open: (files, { unitTokens, signal }) =>
+      mooncakeSource(files, unitTokens === undefined ? { signal } : { unitTokens, signal }),
   },
   {
     name: "token-ids",
@@ -43,10 +46,10 @@ export const traceFormats: readonly TraceFormat[] = [
     source: "LLMServingSim, github.com/casys-kaist/LLMServingSim",
     fields: tokenIdsFields,
     foreignFields: [],
-    open: (files, { unitTokens }) => {
+    open: (files, { unitTokens, signal }) => {
       if (unitTokens !== undefined && unitTokens !== 1)
         throw new InputError(`unit tokens is ${unitTokens}, expected 1: the keys of a token-ids trace are tokens`);
-      return tokenIdsSource(files);
+      return tokenIdsSource(files, signal);
     },
   },
 ];
@@ -61,9 +64,10 @@ const knownFormats = `known formats: ${traceFormats.map(({ name }) => name).join
 export async function openTrace(paths: readonly string[], options: OpenTraceOptions = {}): Promise<TraceSource> {
   if (paths.length === 0) throw new InputError("no trace file given");
   if (options.format !== undefined) return formatNamed(options.format).open(paths, options);
-  const first = await recognise(paths[0]);
+  const { signal } = options;
+  const first = await recognise(paths[0], signal);
   for (const path of paths.slice(1)) {
-    const { name } = await recognise(path);
+    const { name } = await recognise(path, signal);
     if (name !== first.name)
       throw new TraceError(`${path}: the format is ${name}, expected ${first.name} as in ${paths[0]}`);
   }
@@ -79,8 +83,8 @@ function formatNamed(name: string): TraceFormat {
 }
 
 /** The format that most of the first line's fields speak for, if it has more than half of those required. */
-async function recognise(path: string): Promise<TraceFormat> {
-  const names = await firstFields(path);
+async function recognise(path: string, signal?: AbortSignal): Promise<TraceFormat> {
+  const names = await firstFields(path, signal);
   const shares = traceFormats.map(({ fields, foreignFields }) => {
     if (foreignFields.some((name) => names.includes(name))) return 0;
     const required = Object.keys(fields).filter((name) => fields[name].required);
@@ -93,15 +97,10 @@ async function recognise(path: string): Promise<TraceFormat> {
   );
 }
 
-/** A file that begins with more blank lines is no trace, and reading all of it could take minutes. */
-const mostBlankLines = 1_000_000;
-
 /** Names of the fields of the first line that is not blank. */
-async function firstFields(path: string): Promise<string[]> {
-  for await (const block of lineBlocks(path)) {
+async function firstFields(path: string, signal?: AbortSignal): Promise<string[]> {
+  for await (const block of lineBlocks(path, signal)) {
     while (block.next()) {
-      if (block.line > mostBlankLines)
-        throw new TraceError(`${path}: the first ${mostBlankLines} lines are blank, expected a trace`);
       if (block.end === block.start) continue;
       const text = block.text().trim();
       if (text === "") continue;

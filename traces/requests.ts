@@ -21,12 +21,13 @@ export interface LineReader<Name extends string> {
 export async function* requestBatches<Name extends string>(
   files: readonly string[],
   reader: LineReader<Name>,
+  signal?: AbortSignal,
 ): AsyncGenerator<Trace> {
   const builder = new TraceBuilder(reader.unitTokens);
   const { scan } = reader;
   for (const file of files) {
     let any = false;
-    for await (const block of lineBlocks(file)) {
+    for await (const block of lineBlocks(file, signal)) {
       while (block.next()) {
         scan.begin(block);
         if (scan.isBlank) continue;

@@ -17,11 +17,11 @@ type FieldName = keyof typeof tokenIdsFields;
  * LLMServingSim's workloads (casys-kaist/LLMServingSim) with real token ids, one request a line:
  * `{"input_toks": n, "output_toks": n, "arrival_time_ns": ns, "input_tok_ids": […], "output_tok_ids": […]}`.
  */
-export function tokenIdsSource(files: readonly string[]): TraceSource {
+export function tokenIdsSource(files: readonly string[], signal?: AbortSignal): TraceSource {
   return {
     format: "token-ids",
     files,
-    batches: (): AsyncGenerator<Trace> => requestBatches(files, new TokenIdsReader()),
+    batches: (): AsyncGenerator<Trace> => requestBatches(files, new TokenIdsReader(), signal),
   };
 }
 
