@@ -47,7 +47,7 @@ export function mooncakeSource(files: readonly string[], options: MooncakeOption
     format: "mooncake",
     files,
     async *batches(): AsyncGenerator<Trace> {
-      yield* requestBatches(files, new MooncakeReader(unitTokens ?? (await findUnitTokens(files[0]))), signal);
+      yield* requestBatches(files, new MooncakeReader(unitTokens ?? (await findUnitTokens(files[0], signal))), signal);
     },
   };
 }
@@ -56,8 +56,8 @@ export function mooncakeSource(files: readonly string[], options: MooncakeOption
  * What `block_size` says, else 512, unless the first requests contradict it and agree on another power of two. A number
  * of ids fits at most one power of two unless it is 1, so requests of one block alone settle nothing.
  */
-async function findUnitTokens(file: string): Promise<number> {
-  const { lengths, blockSize } = await firstLengths(file);
+async function findUnitTokens(file: string, signal?: AbortSignal): Promise<number> {
+  const { lengths, blockSize } = await firstLengths(file, signal);
   if (blockSize !== undefined) return blockSize;
   const fits = (unit: number) => lengths.every(([tokens, ids]) => Math.ceil(tokens / unit) === ids);
   if (lengths.every(([, ids]) => ids <= 1)) return defaultUnitTokens;
@@ -71,13 +71,13 @@ interface FirstLengths {
 }
 
 /** Input length and number of ids of the first requests. A bad line is left to the reader proper, which comes next. */
-async function firstLengths(file: string): Promise<FirstLengths> {
+async function firstLengths(file: string, signal?: AbortSignal): Promise<FirstLengths> {
   const first: FirstLengths = { lengths: [] };
   const ids = new WideIntegers();
   const { input_length, hash_ids, block_size } = mooncakeFields;
   const scan = new JsonLineScanner({ input_length, hash_ids, block_size });
   try {
-    for await (const block of lineBlocks(file)) {
+    for await (const block of lineBlocks(file, signal)) {
       while (block.next()) {
         scan.begin(block);
         if (scan.isBlank) continue;

@@ -3,7 +3,7 @@ import { join } from "node:path";
 import { gzipSync } from "node:zlib";
 import { describe, expect, test } from "vitest";
 import { repeatable } from "../../cli/input/repeated.ts";
-import { kvlab, newFolder, refusal } from "./program.ts";
+import { ended, kvlab, newFolder, refusal, start } from "./program.ts";
 
 const line = '{"timestamp": 0, "input_length": 1000, "output_length": 10, "hash_ids": [7, 8]}\n';
 const tooLong = "n".repeat(300);
@@ -71,6 +71,16 @@ describe.concurrent("a file that never ends is refused at once", () => {
   });
 });
 
+test("a signal stops the reading of a file between two of its requests", async () => {
+  const blank = gzipSync(Buffer.alloc(200_000_000, "\n"));
+  const folder = folderWith("t.gz", Buffer.concat([gzipSync(line), blank, blank, blank, blank, blank]));
+  const child = start(folder, ["replay", "t.gz", "--format", "mooncake"]);
+  const result = ended(child);
+  await new Promise((resolve) => setTimeout(resolve, 1500));
+  child.kill("SIGINT");
+  expect(await result).toEqual({ code: 130, stdout: "", stderr: "kvlab: interrupted\n" });
+});
+
 test("a search for where a configuration beats itself is refused", async () => {
   expect(await refusal(newFolder(), ["fuzz", "--beat", "lru", "lru"])).toBe(
     "--beat has lru twice, expected two configurations that differ",
@@ -81,7 +91,7 @@ describe.concurrent("an option that takes one value is refused when it is given 
   test.each([
     ["replay --blocks 5 --blocks 9", '--blocks is given twice, as "5" and as "9", expected it once'],
     ["compare --eviction lru --eviction fifo", '--eviction is given twice, as "lru" and as "fifo", expected it once'],
-    ["trace generate --seed 1 --seed 1", '--seed is given twice, as "1" and as "1", expected it once'],
+    ["trace stats --limit 1 --limit 1", '--limit is given twice, as "1" and as "1", expected it once'],
   ])("%s", async (args, expected) => {
     expect(await refusal(newFolder(), args.split(" "))).toBe(expected);
   });
