@@ -188,7 +188,7 @@ test("a policy that reads a clock in every other way is told of each", async () 
 });
 
 describe("a policy without a fault keeps every law", () => {
-  test.each(["used-again", "aging", "comes-back"])("the example %s", async (name) => {
+  test.each(["used-again", "aging", "comes-back", "clock"])("the example %s", async (name) => {
     const { code, document } = await checked(fileOf(`../../examples/${name}.ts`));
     const other = document.laws.filter(({ result }) => result !== "holds");
     expect(other).toEqual([]);

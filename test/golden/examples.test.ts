@@ -6,7 +6,7 @@ import type { Trace } from "../../core/trace/trace.ts";
 import { replayed } from "../support/replays.ts";
 import { goldenCapacities, goldenTrace } from "./golden-trace.ts";
 
-// What the examples hit, counted a second time by caches that are arrays of blocks, searched from end to end.
+// The hits of the examples, compared with naive caches that are arrays of blocks and are searched linearly.
 
 let trace: Trace;
 let prompts: number[][];
@@ -20,7 +20,7 @@ beforeAll(async () => {
   capacities = goldenCapacities(trace);
 });
 
-/** The example as a plug-in: bundled, because its `kvlab` is this checkout. */
+/** Loads an example as a plug-in; bundled, so that `kvlab` resolves to this checkout. */
 async function example(name: string): Promise<EvictionPlugin> {
   const path = (file: string) => fileURLToPath(new URL(`../../${file}`, import.meta.url));
   const { outputFiles } = await esbuild.build({
@@ -35,10 +35,10 @@ async function example(name: string): Promise<EvictionPlugin> {
   return (await import(`data:text/javascript;base64,${code}`)).default;
 }
 
-/** A block as a naive reader keeps it: all that any of the policies wants to know. */
+/** A block of the naive cache, with the state of all naive policies. */
 interface Stored {
   readonly key: number;
-  /** Where it is in its prompt. */
+  /** Index of the block in its prompt. */
   readonly place: number;
   readonly madeAt: number;
   usedAt: number;
@@ -47,9 +47,9 @@ interface Stored {
   isKept: boolean;
 }
 
-/** A policy, told of what happens. */
+/** A naive eviction policy. */
 interface Naive {
-  /** Of blocks that may go, the one whose scores are the smallest, compared one by one, goes. */
+  /** Scores of the evictable blocks; the lexicographically smallest one is evicted. */
   scores(idle: readonly Stored[]): (block: Stored) => readonly number[];
   hit?(block: Stored): void;
   made?(block: Stored): void;
@@ -92,7 +92,7 @@ function compare(a: readonly number[], b: readonly number[]): number {
   return at < 0 ? 0 : a[at] - b[at];
 }
 
-/** Of one request's blocks the deepest goes first. */
+/** LRU; of one request's blocks the deepest is evicted first. */
 const byUse = ({ usedAt, place }: Stored) => [usedAt, -place];
 
 const usedAgain = (): Naive => ({ scores: () => (block) => [block.hits > 0 ? 1 : 0, ...byUse(block)] });
@@ -113,7 +113,7 @@ function aging(): Naive {
 }
 
 function comesBack(capacity: number): Naive {
-  /** Everything that ever went from probation, in that order. */
+  /** All content that was evicted from probation, in this order. */
   const ghosts: number[] = [];
   return {
     scores(idle) {
@@ -133,14 +133,36 @@ function comesBack(capacity: number): Naive {
   };
 }
 
+/** `ring` begins at the hand; `worth` is the reference bit. */
+function clock(): Naive {
+  let ring: Stored[] = [];
+  let evictable: readonly Stored[] = [];
+  return {
+    scores(idle) {
+      evictable = ring.filter((block) => idle.includes(block));
+      const victim = evictable.find(({ worth }) => worth === 0) ?? evictable[0];
+      return (block) => [block === victim ? 0 : 1];
+    },
+    hit: (block) => void (block.worth = 1),
+    made: (block) => void ring.push(block),
+    gone(block) {
+      const at = ring.indexOf(block);
+      const passed = block.worth === 1 ? ring : ring.slice(0, at);
+      for (const other of passed) if (evictable.includes(other)) other.worth = 0;
+      ring = [...ring.slice(at + 1), ...ring.slice(0, at)];
+    },
+  };
+}
+
 const sum = (numbers: readonly number[]) => numbers.reduce((total, n) => total + n, 0);
 
 describe.each([
   ["used-again", usedAgain, "697 3192 3982 5401 6162"],
   ["aging", aging, "584 2795 3841 5414 6181"],
   ["comes-back", comesBack, "522 2889 4016 5048 5592"],
+  ["clock", clock, "410 2240 3464 5295 6134"],
 ] as const)("%s", (name, naive, golden) => {
-  test("hits what an array of blocks hits, request by request, and has its golden counts", async () => {
+  test("hits the same blocks as a naive cache, request by request, and has its golden counts", async () => {
     const eviction = await example(name);
     const hits = capacities.map((blocks) => [...replayed(trace, { eviction, blocks }).requests.hitBlocks]);
     for (const [i, blocks] of capacities.entries())
