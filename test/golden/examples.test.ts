@@ -1,3 +1,4 @@
+import { readFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import * as esbuild from "esbuild";
 import { beforeAll, describe, expect, test } from "vitest";
@@ -169,4 +170,8 @@ describe.each([
       expect(hits[i], `${blocks} blocks`).toEqual(naiveHits(blocks, naive(blocks)));
     expect(hits.map(sum).join(" ")).toBe(golden);
   });
+});
+
+test("docs/policies.md shows examples/clock.ts as it is", () => {
+  expect(readFileSync("docs/policies.md", "utf8")).toContain(readFileSync("examples/clock.ts", "utf8"));
 });
