@@ -1,8 +1,8 @@
 import type { Trace } from "../core/trace/trace.ts";
 
 /**
- * The yardstick: an LRU over typed arrays in which nothing can be exchanged: no index, no policy, no holders, no rules,
- * one counter. Content ids address an array, recency is a linked list. Returns the hits of contiguous prefixes.
+ * The baseline of the replay benchmark: an LRU over typed arrays without plug-ins, reference counts or rules, with one
+ * counter. Content ids index an array, recency is a linked list. Returns the hits of contiguous prefixes.
  */
 export function hardCodedLru(trace: Trace, capacity: number): number {
   const { keys, keyStart, requestCount } = trace;

@@ -5,8 +5,8 @@ import { defaultBackend } from "../engine/backends.ts";
 import { type Figure, traceName } from "./measure.ts";
 
 /**
- * `npm run bench [-- PART]`: what the README claims, as ratios within one run. Every row is a process of its own, so
- * that no code is optimised for one policy and then slowed down by the next.
+ * `npm run bench [-- PART]`: the performance figures of the README, as ratios within one run. Every row is a process of its
+ * own, so that code compiled for one policy does not slow down the next.
  */
 const capacities = ["10000", "50000"];
 const replays: [index: string, eviction: string][] = [
@@ -26,7 +26,7 @@ function figures(...args: string[]): readonly Figure[] {
 
 function child(program: string, args: readonly string[]): readonly Figure[] {
   const measure = fileURLToPath(new URL(program, import.meta.url));
-  // Room for all that one pass allocates, so that no collection disturbs the counting of bytes.
+  // A large young generation, so that no garbage collection runs while bytes are counted.
   const flags = ["--expose-gc", "--max-semi-space-size=64", "--import", "tsx"];
   const { stdout, stderr, status } = spawnSync(process.execPath, [...flags, measure, ...args], { encoding: "utf8" });
   if (status !== 0) throw new Error(`${args.join(" ")} failed:\n${stderr}`);

@@ -15,7 +15,7 @@ import { chatSource } from "../traces/generate.ts";
 import { openTrace } from "../traces/open.ts";
 import { hardCodedLru } from "./hard-coded-lru.ts";
 
-/** One figure of a benchmark, as a child process prints it. */
+/** One metric of a benchmark, as printed by a child process. */
 export interface Figure {
   readonly name: string;
   readonly value: number;
@@ -39,7 +39,7 @@ function timed(work: () => void): number {
 const folder = resolve(process.env["KVLAB_TRACES"] ?? "../shared/traces");
 const recorded = join(folder, "mooncake/conversation_trace.jsonl.gz");
 
-/** What the figures are measured on: the recorded trace if this machine has it, else a generated one. */
+/** The trace of the benchmark: the recorded one if it is present, else a generated one. */
 export const traceName = existsSync(recorded) ? "conversation_trace.jsonl.gz" : "generated chat";
 
 export async function benchTrace(): Promise<Trace> {
@@ -62,7 +62,7 @@ function configOf(index: string, eviction: string, blocks: number, trace: Trace)
 
 const passes = 45;
 
-/** Replays in turn with the yardstick, so that both see the same machine; the ratio is the median of the pairs'. */
+/** Replays alternate with the baseline, so that both have the same load; the ratio is the median of the pairs. */
 async function replay(index: string, eviction: string, blocks: number): Promise<Figure[]> {
   const trace = await benchTrace();
   const config = configOf(index, eviction, blocks, trace);
@@ -120,7 +120,7 @@ async function arrayBytes(): Promise<number> {
   return process.memoryUsage().arrayBuffers;
 }
 
-/** Array bytes that a cache of many blocks takes, and what each content that it has seen adds. */
+/** Array bytes of a cache with many blocks, and per content that it has seen. */
 async function memory(index: string): Promise<Figure[]> {
   const blocks = 1_000_000;
   const contents = 4_000_000;
@@ -137,7 +137,7 @@ async function memory(index: string): Promise<Figure[]> {
   ];
 }
 
-/** A trace of content ids, one a block, made of rows of ids. */
+/** A trace of content ids, one per block, from rows of ids. */
 function contentTrace(keys: Uint32Array, rows: readonly number[], distinctKeys: number): Trace {
   const n = rows.length;
   const one = new Uint32Array(n).fill(1);
@@ -149,7 +149,7 @@ function contentTrace(keys: Uint32Array, rows: readonly number[], distinctKeys: 
   return { ...common, keys, keyStart, distinctKeys, optional: {} };
 }
 
-/** Prompts of 24 blocks; every second one shares 12 with one of the fifty before it. */
+/** Prompts of 24 blocks; every second one shares 12 blocks with one of the 50 before it. */
 function pairedPrompts(requests: number): Trace {
   const keys = new Uint32Array(24 * requests);
   let fresh = 0;
@@ -182,7 +182,7 @@ function scaling(index: string, blocks: number): Figure[] {
   ];
 }
 
-/** One prompt of 100,000 blocks, then others that leave it at every 1,000th; and 100,000 prompts that part in one block. */
+/** A prompt of 100,000 blocks and others that diverge from it at every 1,000th; and 100,000 prompts that diverge after one block. */
 function shapes(index: string): Figure[] {
   const n = 100_000;
   const cuts = Array.from({ length: 100 }, (_, k) => (k + 1) * 1000 - 1);

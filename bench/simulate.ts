@@ -28,7 +28,7 @@ function vllmOn(blockTokens: number, seed = 1): SimulationConfig {
   };
 }
 
-/** Seconds that the fastest of some simulations takes, and the simulation. */
+/** Duration in seconds of the fastest of some simulations, and the simulation. */
 function fastest(times: number, run: () => Simulation): { readonly seconds: number; readonly simulation: Simulation } {
   let seconds = Number.POSITIVE_INFINITY;
   let simulation: Simulation | undefined;
@@ -40,7 +40,7 @@ function fastest(times: number, run: () => Simulation): { readonly seconds: numb
   return { seconds, simulation: simulation! };
 }
 
-/** The conversation trace, so much slower that the replica is busy for about 0.8 of the time. */
+/** The conversation trace, slowed down so that the replica is busy for about 0.8 of the time. */
 async function conversation(): Promise<Figure[]> {
   const trace = spreadArrivals(await benchTrace());
   const config = { ...vllmOn(trace.unitTokens), arrivals: { speed: 0.15 } };
@@ -79,7 +79,7 @@ async function scale(requests: number): Promise<Figure[]> {
   ];
 }
 
-/** As many times the load on as many replicas. */
+/** `count` times the load on `count` replicas. */
 async function replicas(count: number): Promise<Figure[]> {
   const trace = await readTrace(chatSource({ requests: 12_000 }));
   const config = vllmOn(16);

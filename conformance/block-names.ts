@@ -1,38 +1,38 @@
 type Id = string | number;
 
-/** As many of a case's ids as of our blocks: each of the ids is one of the blocks, and no other id is. */
+/** A group of ids of the case and as many of our blocks: each id is one of these blocks, and no other id is. */
 interface Group {
   readonly theirs: Set<string>;
   readonly ours: Set<string>;
 }
 
 /**
- * Which of our blocks a case means by its block ids. Another system numbers blocks otherwise, so ids are compared up to
- * a one-to-one map, of which every comparison says more. What is known of it are groups of ids that are the same blocks;
- * a group of one is a pair. Two sets that are the same split each group into what is in them and what is not.
+ * Maps the block ids of a case to our blocks. Another system numbers blocks differently, so ids are compared up to a
+ * one-to-one map, which every comparison narrows. The state of the map is a partition into groups of ids and blocks; a
+ * group of one is a pair. Two equal sets split each group into the members inside and outside of the sets.
  */
 export class BlockNames {
   readonly #groupOfTheirs = new Map<string, Group>();
   readonly #groupOfOurs = new Map<string, Group>();
 
-  /** Whether the case's block can be our block, given all that was seen before. From now on it is, if so. */
+  /** Whether the case's block can be our block, given all earlier comparisons; if so, they are paired. */
   same(theirs: Id, ours: Id): boolean {
     return this.sameSet([theirs], [ours]);
   }
 
-  /** Our block for a block id in a case's inputs; undefined if more than one can be meant, or any. */
+  /** Our block for a block id in a case's inputs; undefined if it is not determined. */
   ours(theirs: Id): number | undefined {
     const group = this.#groupOfTheirs.get(String(theirs));
     return group?.ours.size === 1 ? Number([...group.ours][0]) : undefined;
   }
 
-  /** The case's id of our block, or our own number in brackets: for messages. */
+  /** For messages: the case's id of our block, or our number in brackets. */
   theirs(ours: Id): string {
     const group = this.#groupOfOurs.get(String(ours));
     return group?.theirs.size === 1 ? [...group.theirs][0] : `(${ours})`;
   }
 
-  /** Whether these can be the same blocks in any order, given all that was seen before. From now on they are, if so. */
+  /** Whether these can be the same blocks in any order, given all earlier comparisons; if so, the map is narrowed. */
   sameSet(theirs: readonly Id[], ours: readonly Id[]): boolean {
     const [a, b] = [new Set(theirs.map(String)), new Set(ours.map(String))];
     if (a.size !== theirs.length || b.size !== ours.length || a.size !== b.size) return false;
@@ -60,7 +60,7 @@ export class BlockNames {
     return known.every(([named, candidates]) => this.sameSet(named, candidates));
   }
 
-  /** Makes a group of its own of a part of a group, or of ids that are in none. */
+  /** Splits a part of a group, or ids that are in no group, off as a new group. */
   #split(from: Group | undefined, theirs: readonly string[], ours: readonly string[]): void {
     if (from?.theirs.size === theirs.length) return;
     const group: Group = { theirs: new Set(theirs), ours: new Set(ours) };
@@ -75,7 +75,7 @@ export class BlockNames {
   }
 }
 
-/** Ids by what they belong to. */
+/** Ids by group. */
 function byGroup<G>(ids: Iterable<string>, groupOf: ReadonlyMap<string, G>): Map<G | undefined, string[]> {
   const found = new Map<G | undefined, string[]>();
   for (const id of ids) {

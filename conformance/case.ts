@@ -4,20 +4,20 @@ import { type Fields, isRecord, isRemark, shown } from "./values.ts";
 /** One operation of a case. */
 export interface Operation {
   readonly name: string;
-  /** What it is given; without `op`, `expect` and remarks. */
+  /** Inputs: all fields except `op`, `expect` and remarks. */
   readonly inputs: Fields;
-  /** What must come of it; fields that are not here are not looked at. */
+  /** Expected results; only these fields are compared. */
   readonly expect: Fields;
 }
 
-/** One worked case: operations on one component of a system, and what that system's own tests or source say of them. */
+/** One case: operations on one component of a system, with the results that the system's own tests or source give. */
 export interface Case {
   readonly id: string;
   readonly family: string;
   readonly title: string;
   readonly config: Fields;
   readonly ops: readonly Operation[];
-  /** Fields beside those that a case has: whatever they mean, kvlab does not do it. */
+  /** Unknown fields; a case with any of them is skipped. */
   readonly unknown?: readonly string[];
 }
 
@@ -34,7 +34,7 @@ export const caseFields: readonly string[] = [
   "title",
 ];
 
-/** Deeper is no case, and would overflow the stack of whoever walks through it. */
+/** Deepest nesting of a case; recursive functions would overflow the stack on deeper ones. */
 const mostDepth = 100;
 
 /** Reads the text of one case file. @throws InputError naming the file, what was found and what was expected. */
@@ -50,7 +50,7 @@ export function parseCase(text: string, file: string): Case {
     if (typeof found === "string" && found !== "") return found;
     return fail(`${field} is ${found === undefined ? "missing" : shown(found)}, expected a text`);
   };
-  // A family without settings may say so with null.
+  // A family without settings may have null.
   const config = value["config"] === null ? {} : value["config"];
   if (!isRecord(config)) return fail(`config is ${missing(value["config"])}, expected an object`);
   const ops = value["ops"];

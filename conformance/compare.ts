@@ -2,7 +2,7 @@ import type { BlockNames } from "./block-names.ts";
 import type { Comparison } from "./family.ts";
 import { type Fields, isRecord } from "./values.ts";
 
-/** Whether what was found is what was expected. */
+/** Whether the found value equals the expected one. */
 export function agrees(how: Comparison, expected: unknown, found: unknown, blocks: BlockNames): boolean {
   if (how === "blocks") return sameBlocks(expected, found, blocks);
   if (how === "block-set") return areIds(expected) && areIds(found) && blocks.sameSet(expected, found);
@@ -40,7 +40,7 @@ function sameBlocks(expected: unknown, found: unknown, blocks: BlockNames): bool
   return isSame(expected, found);
 }
 
-/** Only the blocks that a case names are compared, as with every other field. */
+/** Only the blocks that the case names are compared. */
 function sameBlockKeys(expected: unknown, found: unknown, blocks: BlockNames): boolean {
   if (!isRecord(expected) || !isRecord(found)) return false;
   return blocks.sameValues(texts(expected), texts(found));

@@ -16,13 +16,13 @@ export type Comparison = "plain" | "set" | "blocks" | "block-set" | "block-keys"
 export interface OperationSpec {
   readonly inputs: readonly string[];
   readonly expects: Readonly<Record<string, Comparison>>;
-  /** Inputs that are lists of what must hold: they count as expectations. */
+  /** Inputs that are lists of conditions, which count as expectations. */
   readonly claims?: readonly string[];
 }
 
 /**
- * What an operation gave: a value for each field that may be expected, or a function from the expected value to what is
- * there instead, for fields that refer to something ("the blocks of request A").
+ * The results of an operation: a value per field, or a function from the expected value to the found one, for fields that
+ * refer to something ("the blocks of request A").
  */
 export type Found = Readonly<Record<string, unknown>>;
 
@@ -32,7 +32,7 @@ export interface Instance {
 }
 
 /**
- * A behaviour contract and how kvlab's own parts are driven to answer it.
+ * A behaviour contract, and how kvlab's plug-ins are driven to satisfy it.
  *
  * To add one: a file in `families/` that exports a `Family`, and a line in `families/index.ts`. Name every config key,
  * operation, input and expected field: whatever is not named makes a case skipped, before anything is run. Read values
@@ -43,6 +43,6 @@ export interface Family {
   readonly name: string;
   readonly configKeys: readonly string[];
   readonly ops: Readonly<Record<string, OperationSpec>>;
-  /** `ops` are all operations of the case, for those who must know all requests before the first. */
+  /** `ops`: all operations of the case, for families that need all requests in advance. */
   start(config: Fields, ops: readonly Operation[], blocks: BlockNames): Instance;
 }

@@ -10,7 +10,7 @@
 
 const words = (text: string): ReadonlySet<string> => new Set(text.split(/\s+/));
 
-/** What the invariants are about. */
+/** Words for the subjects of the invariants. */
 const topics =
   words(`free freed allocated cached held used leak leaks leaked lost conserved conservation accounted owner
   owners twice two share shared shares sharing disjoint unique distinct duplicate duplicates duplicated double overlap
@@ -28,7 +28,7 @@ const others =
   tokens text content contents hold holds contain contains match matches matched matching written asked computed common
   beyond non except zero null first remove removed removing missing gone disappear disappears most`);
 
-/** Whether all that the sentence says is checked in every trial. */
+/** Whether every trial checks the sentence. */
 export function isKnownInvariant(sentence: string): boolean {
   const said = sentence.toLowerCase().match(/[a-z]+/g) ?? [];
   return said.some((word) => topics.has(word)) && said.every((word) => topics.has(word) || others.has(word));

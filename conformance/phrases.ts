@@ -11,12 +11,11 @@ export function phrases(value: unknown, what: string): string[] {
   return said.map((phrase) => phrase.replace(/[-_\s]+/g, " ").trim()).filter((phrase) => phrase !== "");
 }
 
-/** What phrases may mean, each with a pattern for the whole phrase. */
+/** Known meanings, each with a pattern for the whole phrase. */
 export type Spellings<Meaning extends string> = Readonly<Record<Meaning, RegExp>>;
 
 /**
- * What the phrases of a setting mean, each of them something that is known. @throws Unsupported for any other phrase, or
- * if there is none.
+ * The meanings of the phrases of a setting. @throws Unsupported for an unknown phrase, or if there is none.
  */
 export function meanings<Meaning extends string>(
   value: unknown,

@@ -8,15 +8,15 @@ import { shown, Unsupported } from "./values.ts";
 
 export interface Verdict {
   readonly verdict: "passed" | "failed" | "skipped";
-  /** Of a case that did not pass: what was expected and found, or what kvlab does not know. */
+  /** For a case that did not pass: the expected and found values, or the unsupported input. */
   readonly why?: string;
   /** The operation that decided it, from 1. */
   readonly op?: number;
 }
 
 /**
- * Runs one case. What kvlab does not know makes it skipped, never passed; so does a case that expects nothing. An error
- * of the program, also a broken invariant, is a failure of this case alone.
+ * Runs one case. A case with unsupported input or without expectations is skipped, never passed. An error of the program,
+ * including a broken invariant, is a failure of this case alone.
  */
 export function runCase(worked: Case, known: readonly Family[] = families): Verdict {
   const family = known.find(({ name }) => name === worked.family);
@@ -34,11 +34,11 @@ function expectsSomething({ name, inputs, expect }: Operation, family: Family): 
   return Object.keys(expect).length > 0 || claims.some((claim) => Array.isArray(claim) && claim.length > 0);
 }
 
-/** What there is instead of something unknown. */
+/** The known names, for messages. */
 const among = (known: readonly string[]) =>
   known.length === 0 ? "there is none" : `known: ${known.toSorted().join(", ")}`;
 
-/** The first field that no case has, or setting, operation or field that the family does not have. */
+/** Skips a case with an unknown field, or with a setting, operation or field that the family does not have. */
 function unknownIn({ config, ops, unknown = [] }: Case, family: Family): Verdict | undefined {
   if (unknown.length > 0)
     return { verdict: "skipped", why: `unknown field "${unknown[0]}" of the case; ${among(caseFields)}` };
@@ -82,14 +82,14 @@ function runOn(family: Family, { config, ops }: Case): Verdict {
   }
 }
 
-/** What a part of kvlab refuses as input is as little known as what the family refuses; anything else went wrong. */
+/** Input that kvlab refuses makes a case skipped, like input that the family refuses; any other error makes it failed. */
 function judged(error: unknown): { verdict: "failed" | "skipped"; message: string } {
   if (error instanceof Unsupported || error instanceof InputError)
     return { verdict: "skipped", message: error.message };
   return { verdict: "failed", message: error instanceof Error ? `${error.name}: ${error.message}` : String(error) };
 }
 
-/** The first expected field that something else was found for. */
+/** The first field whose found value differs from the expected one. */
 function difference(family: Family, { name, expect }: Operation, all: Found, blocks: BlockNames): string | undefined {
   for (const [field, expected] of Object.entries(expect)) {
     const value = Object.hasOwn(all, field) ? all[field] : undefined;

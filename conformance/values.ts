@@ -3,7 +3,7 @@ export class Unsupported extends Error {
   override name = "Unsupported";
 }
 
-/** A value in a sentence, cut where it is long. */
+/** A value for messages, truncated if it is long. */
 export function shown(value: unknown): string {
   const text = JSON.stringify(value) ?? "nothing";
   return text.length <= 160 ? text : `${text.slice(0, 150)}… (${text.length} characters)`;
@@ -28,7 +28,7 @@ export function integer(value: unknown, what: string, least = 0): number {
 /** Any finite number. @throws Unsupported */
 export function number(value: unknown, what: string): number {
   if (typeof value !== "number") return refuse(what, value, "a number");
-  // JSON has numbers that are too large to be one here; as a text such a one would be null.
+  // JSON numbers may be too large for a double; JSON.stringify would print such a number as null.
   return Number.isFinite(value) ? value : refuse(what, String(value), "a finite number");
 }
 
@@ -48,7 +48,7 @@ export function record(value: unknown, what: string): Fields {
   return isRecord(value) ? value : refuse(what, value, "an object");
 }
 
-/** An object that has none but these fields; `comment` and `notes` do not count. @throws Unsupported */
+/** An object with these fields only, besides `comment` and `notes`. @throws Unsupported */
 export function recordOf(value: unknown, what: string, known: readonly string[]): Fields {
   const fields = record(value, what);
   const unknown = Object.keys(fields).find((key) => !known.includes(key) && !isRemark(key));

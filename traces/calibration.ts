@@ -3,48 +3,48 @@ import { seededRandom } from "../core/random.ts";
 import { type Trace, TraceBuilder } from "../core/trace/trace.ts";
 
 export interface DesignOptions {
-  /** Tokens that a content id stands for: a block of the engine. */
+  /** Tokens per content id: the engine's block size. */
   readonly unitTokens: number;
-  /** Longest prompt, what is cached of it included. */
+  /** Longest prompt in tokens, including its cached prefix. */
   readonly maxTokens: number;
-  /** Most requests at once. */
+  /** Most concurrent requests. */
   readonly maxBatch: number;
-  /** How often everything is measured, after once to warm up. */
+  /** Number of measured rounds, after one warm-up round. */
   readonly rounds: number;
   readonly seed: number;
 }
 
-/** Requests that come together, of which so many begin alike with what is cached; answers of `outputTokens`. */
+/** Requests that arrive together, each with a cached prefix and `outputTokens` output tokens. */
 interface Group {
   readonly batch: number;
   readonly cachedTokens: number;
   readonly newTokens: number;
   readonly outputTokens: number;
-  /** Comes while the others have got their first token: a step with prompts and answers. */
+  /** Arrives while the others decode, which gives a step with prefill and decode. */
   readonly thenTokens?: number;
-  /** Lengths of its requests rise evenly around what is said, as an engine may pad the short ones. */
+  /** The lengths of its requests are spread evenly around the given one, as an engine may pad short ones. */
   readonly uneven?: boolean;
 }
 
-/** Between groups: an engine that skips idle time does not wait for it, and none is under way for so long. */
+/** Time between groups: longer than any group runs; an engine that skips idle periods does not wait for it. */
 const pauseNs = 1e12;
 /**
- * Steps with answers alone, of a group that has some; fewer where many answer. After a prompt the first of them are slower, as
- * weights come back into the caches, and in serving most are not the first.
+ * Decode-only steps of a group; fewer for large batches. The first ones after a prefill are slower, as the weights are
+ * loaded into the CPU caches again; in serving most decode steps do not follow a prefill.
  */
 const decodeSteps = 40;
-/** Tokens of the longest answer. */
+/** Longest output in tokens. */
 export const longestDesignedAnswer = decodeSteps + 1;
 const fewDecodeSteps = 8;
 
 /**
- * A trace whose steps are an experiment: prompts of all lengths behind cached prefixes of all lengths, one or several at
- * once; answers of few and many requests with short and long contexts; and both in the same step. Every round has all of
- * them once, in an order of its own, so that no kind of step has a slow phase of the machine for itself.
+ * A trace of designed steps for calibration: prefill of all lengths after cached prefixes of all lengths, of one or several
+ * prompts; decode of small and large batches with short and long contexts; and both in one step. Every round contains each
+ * of them once, in random order, so that a slow phase of the machine does not affect one kind of step only.
  *
- * Sequence i of every group begins with the same prefix, which is cached from the first time on; what follows is new.
+ * Sequence i of every group begins with the same prefix, which is cached after its first use; the rest is new content.
  *
- * @throws InputError if there is no room for a single prompt
+ * @throws InputError if `maxTokens` is too small for a single prompt
  */
 export function calibrationTrace(options: DesignOptions): Trace {
   const { unitTokens, maxTokens, maxBatch, rounds, seed } = options;
@@ -82,7 +82,7 @@ export function calibrationTrace(options: DesignOptions): Trace {
   return builder.take();
 }
 
-/** When the first request of the measured rounds comes. */
+/** Arrival of the first request of the measured rounds. */
 export function measuredFromNs({ maxBatch, ...options }: DesignOptions): number {
   return (maxBatch + designedGroups({ maxBatch, ...options }).length) * pauseNs;
 }
@@ -94,7 +94,7 @@ function designedGroups({ unitTokens, maxTokens, maxBatch }: DesignOptions): Gro
   const groups: Group[] = [];
   for (const [i, cachedTokens] of [...new Set([0, whole(1 / 8), whole(1 / 3), whole(3 / 4)])].entries()) {
     const rest = maxTokens - cachedTokens;
-    // Other lengths behind every prefix: products of matrices take rows in tiles, and what is left over costs more.
+    // Different lengths after every prefix, as matrix products process rows in tiles and a partial tile costs more.
     for (const newTokens of [...powers(7 + 2 * i, rest / 1.6, 3), rest - 1])
       for (const batch of [1, 2, 4].filter((count) => count <= maxBatch && (count - 1) * newTokens <= rest))
         groups.push({ batch, cachedTokens, newTokens, outputTokens: 1, uneven: batch === 4 });
@@ -116,7 +116,7 @@ function designedGroups({ unitTokens, maxTokens, maxBatch }: DesignOptions): Gro
   return groups;
 }
 
-/** `from`, and what is `factor` times as much, up to `most`. */
+/** `from` · `factor`^i, up to `most`. */
 function powers(from: number, most: number, factor: number): number[] {
   const values: number[] = [];
   for (let value = from; Math.round(value) <= most; value *= factor) values.push(Math.round(value));

@@ -9,7 +9,7 @@ const directIds = 1 << 24;
  * than half full.
  */
 export class DenseIds {
-  /** Ids numbered so far. */
+  /** Number of distinct ids so far. */
   count = 0;
   /** Number + 1 of each id below `directIds`; 0 = none. */
   #direct = new Uint32Array(1 << 12);
@@ -49,11 +49,11 @@ export class DenseIds {
     return number;
   }
 
-  /** The slot that holds the id, or the empty one where it belongs. */
+  /** The slot of the id, or the empty slot for it. */
   #slotOf(high: number, low: number): number {
     const slots = this.#slots;
     const mask = slots.length - 1;
-    // Ids in a row get slots in a row, sixteen at a time, so that counted ids stay in the processor's cache.
+    // Sixteen consecutive ids get consecutive slots, so that ascending ids stay in the CPU cache.
     let hash = Math.imul(Math.imul(low >>> 4, 0x9e3779b1) ^ high, 0x85ebca77);
     hash ^= hash >>> 15;
     for (let slot = ((hash << 4) | (low & 15)) & mask; ; slot = (slot + 1) & mask) {

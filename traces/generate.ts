@@ -4,33 +4,33 @@ import { type Random, seededRandom } from "../core/random.ts";
 import { type Nanos, type Trace, TraceBuilder, type TraceSource } from "../core/trace/trace.ts";
 import { exponential, geometric, logNormal, zipf } from "./random.ts";
 
-/** Chat traffic. Lengths and pauses are means; all are drawn anew each time. */
+/** Options of generated chat traffic. Lengths and think times are means of distributions. */
 export interface ChatOptions {
   readonly requests: number;
   readonly seed: number;
-  /** Tokens that a content id stands for. */
+  /** Tokens per content id. */
   readonly unitTokens: number;
-  /** New sessions a second; their arrivals are independent of each other (Poisson). */
+  /** New sessions per second; a Poisson process. */
   readonly sessionsPerS: number;
-  /** Different system prompts; a session begins with one of them. */
+  /** Number of system prompts; a session begins with one of them. */
   readonly systemPrompts: number;
   readonly systemTokens: number;
-  /** The k-th system prompt is k^−zipf as popular as the first. */
+  /** Zipf exponent: the k-th system prompt is chosen k^−zipf times as often as the first. */
   readonly zipf: number;
-  /** Requests of a session (geometric). */
+  /** Turns per session (geometric distribution). */
   readonly turns: number;
-  /** What the user writes in a turn. */
+  /** Length of a user message in tokens. */
   readonly userTokens: number;
   readonly outputTokens: number;
-  /** Between the end of an answer and the user's next message. */
+  /** Time between the end of an output and the next turn. */
   readonly thinkS: number;
-  /** How fast answers are taken to come; the next turn waits for the end of the answer. */
+  /** Assumed rate of output tokens; the next turn arrives after the end of the output. */
   readonly outputTokensPerS: number;
-  /** A session whose next prompt would be longer ends before it. */
+  /** Longest prompt; a session ends before a longer one. */
   readonly maxInputTokens: number;
 }
 
-/** A few minutes of a busy service: at a tenth of its content, cache policies differ plainly. */
+/** Defaults: a few minutes of a busy service; with a cache of a tenth of the content, hit ratios of policies differ. */
 export const chatDefaults: ChatOptions = {
   requests: 4000,
   seed: 1,
@@ -47,7 +47,7 @@ export const chatDefaults: ChatOptions = {
   maxInputTokens: 32_768,
 };
 
-/** What each option may be. */
+/** Range of each option. */
 const limits: { readonly [Name in keyof ChatOptions]: { least: number; most: number; integer: boolean } } = {
   requests: { least: 1, most: 100_000_000, integer: true },
   seed: { least: 0, most: 2 ** 32 - 1, integer: true },
@@ -66,7 +66,7 @@ const limits: { readonly [Name in keyof ChatOptions]: { least: number; most: num
 
 const batchRequests = 8192;
 const nanosPerS = 1e9;
-/** Spread of the lengths: standard deviation of their logarithm. */
+/** Standard deviation of the logarithm of lengths. */
 const messageSigma = 0.8;
 const systemSigma = 0.5;
 
@@ -76,7 +76,7 @@ const systemSigma = 0.5;
  * prefix, for caches that keep such. The same options give the same
  * trace on every machine.
  *
- * @throws InputError if an option is not what it may be.
+ * @throws InputError if an option is out of range.
  */
 export function chatSource(options: Partial<ChatOptions> = {}): TraceSource {
   const complete = { ...chatDefaults, ...options };
@@ -104,7 +104,7 @@ async function* chatBatches(options: ChatOptions): AsyncGenerator<Trace> {
   if (builder.requestCount > 0) yield builder.take();
 }
 
-/** A system prompt: its length, and the content ids of its whole blocks as far as some session has sent them. */
+/** A system prompt: its length, and the content ids of its full blocks that some session has sent. */
 interface SystemPrompt {
   readonly tokens: number;
   readonly keys: number[];
@@ -115,18 +115,18 @@ interface Session {
   readonly id: number;
   readonly system: SystemPrompt;
   turnsLeft: number;
-  /** Tokens of the prompt to come: all that was said, and the new message. */
+  /** Length of the next prompt: the history and the new message. */
   inputTokens: number;
-  /** Content ids of the whole blocks of what was sent. */
+  /** Content ids of the full blocks sent so far. */
   readonly keys: number[];
   lastRow: number;
   thinkNs: Nanos;
 }
 
-/** All sessions under way, in the order of their next requests. */
+/** All active sessions, in the order of their next requests. */
 class Chat {
   readonly #options: ChatOptions;
-  /** One source of chance for each question, so that more turns, say, do not change who arrives when. */
+  /** One random generator per quantity, so that, for example, the number of turns does not change arrivals. */
   readonly #arrivals: Random;
   readonly #lengths: Random;
   readonly #systems: SystemPrompt[];
@@ -142,16 +142,16 @@ class Chat {
     this.#arrivals = seededRandom(options.seed);
     this.#lengths = seededRandom(options.seed ^ 0x5bd1e995);
     const { systemPrompts, systemTokens, maxInputTokens } = options;
-    // At least one token of a prompt is the session's own, so that no two sessions send the same.
+    // At least one token of a prompt belongs to the session alone, so that no two sessions send the same prompt.
     const tokens = () => Math.min(this.#length(systemTokens, systemSigma), maxInputTokens - 1);
     this.#systems = Array.from({ length: systemPrompts }, () => ({ tokens: tokens(), keys: [] }));
     this.#popular = zipf(this.#arrivals, systemPrompts, options.zipf);
   }
 
-  /** Appends the request that comes next. */
+  /** Appends the next request. */
   addNext(builder: TraceBuilder): void {
     const waiting = this.#next.peekValue();
-    // Of two at the same time the session under way goes first.
+    // At equal times an active session precedes a new one.
     if (waiting === undefined || waiting > this.#nextSessionNs) {
       const arrivalNs = this.#nextSessionNs;
       this.#nextSessionNs += nanos(exponential(this.#arrivals) / this.#options.sessionsPerS);
@@ -180,7 +180,7 @@ class Chat {
       arrivalNs,
       inputTokens: session.inputTokens,
       outputTokens: answer,
-      // Clients ask for round limits that they seldom use up.
+      // Clients request round limits, which outputs seldom reach.
       maxOutputTokens: Math.ceil((answer + this.#lengths.below(outputTokens) + 1) / 64) * 64,
       keys: this.#keysOf(session),
       session: session.id,
@@ -212,7 +212,7 @@ class Chat {
     return inputTokens % unitTokens === 0 ? keys : [...keys, this.#distinctKeys++];
   }
 
-  /** About `mean` tokens; 0 only if the mean is. */
+  /** A random length with this mean; 0 only if the mean is 0. */
   #length(mean: number, sigma = messageSigma): number {
     return Math.min(Math.ceil(logNormal(this.#lengths, mean, sigma)), 64 * mean);
   }

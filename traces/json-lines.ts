@@ -1,13 +1,13 @@
 import { TraceError } from "../core/errors.ts";
 import type { LineBlock } from "./lines.ts";
 
-/** What a field holds, in words for the message when it does not. */
+/** Description of a field's expected value, for messages. */
 export interface Field {
   readonly expected: string;
   readonly required?: true;
 }
 
-/** Integers of 0 .. 2^64 − 1, exactly: `high · 10^9 + low`. Grows as needed and is used again for every line. */
+/** A list of integers from 0 to 2^64 − 1, exactly: `high · 10^9 + low`. Grows as needed and is reused for every line. */
 export class WideIntegers {
   length = 0;
   high = new Float64Array(1024);
@@ -49,7 +49,7 @@ const openBrace = 0x7b;
 const closeBrace = 0x7d;
 
 /**
- * Reads one JSON object a line straight from its bytes, field by field:
+ * Reads one JSON object per line directly from its bytes, field by field:
  *
  *     scan.begin(block);
  *     for (let name = scan.next(); name; name = scan.next()) { … scan.integer(0, 100) … }
@@ -89,7 +89,7 @@ export class JsonLineScanner<Name extends string> {
     return this.#block!.line;
   }
 
-  /** Goes to the block's current line. */
+  /** Moves to the block's current line. */
   begin(block: LineBlock): void {
     this.#block = block;
     this.#bytes = block.bytes;
@@ -100,13 +100,13 @@ export class JsonLineScanner<Name extends string> {
     this.#isOpen = false;
   }
 
-  /** Whether the current line has nothing but white space. */
+  /** Whether the current line is blank. */
   get isBlank(): boolean {
     this.#skipSpace();
     return this.#at === this.#end;
   }
 
-  /** Goes to the next field that it knows; undefined at the end of the line. */
+  /** Moves to the next known field; undefined at the end of the line. */
   next(): Name | undefined {
     const bytes = this.#bytes;
     for (;;) {
@@ -211,18 +211,18 @@ export class JsonLineScanner<Name extends string> {
     into.length = count;
   }
 
-  /** The current field does not hold what it should. */
+  /** The error for a current field with an invalid value. */
   unexpected(): TraceError {
     const { name, expected } = this.#fields[this.#field];
     return this.#unexpectedAt(name, this.#valueStart, expected);
   }
 
-  /** The line says something impossible. If it is no valid JSON either, that comes first. */
+  /** An error about the contents of the line; if the line is not valid JSON, that error instead. */
   error(message: string): TraceError {
     return this.invalid() ?? new TraceError(`${this.file}:${this.line}: ${message}`);
   }
 
-  /** What is wrong with the line as JSON. */
+  /** The syntax error of the line; undefined if it is valid JSON. */
   invalid(): TraceError | undefined {
     this.#at = this.#block!.start;
     this.#skipSpace();
@@ -262,7 +262,7 @@ export class JsonLineScanner<Name extends string> {
     return this.#unexpectedAt("the line", this.#at, "a JSON object");
   }
 
-  /** Passes over a field's name, from quote to quote, and says which of the known ones it is. */
+  /** Skips a field's name, from quote to quote; returns which known field it is. */
   #name(): number | undefined {
     const bytes = this.#bytes;
     if (bytes[this.#at] !== quote) throw this.#syntaxError();
@@ -278,7 +278,7 @@ export class JsonLineScanner<Name extends string> {
     return field < 0 ? undefined : field;
   }
 
-  /** An array element that is no integer of up to nine digits. */
+  /** An array element that is not an integer of at most nine digits. */
   #wideInteger(into: WideIntegers, i: number): void {
     const bytes = this.#bytes;
     const start = this.#at;
@@ -296,7 +296,7 @@ export class JsonLineScanner<Name extends string> {
     this.#at = at;
   }
 
-  /** An array element that is an integer written otherwise, such as 5.0 or 5e3, or none at all. */
+  /** An array element that is an integer in another notation, such as 5.0 or 5e3, or not an integer. */
   #oddInteger(into: WideIntegers, i: number): void {
     const start = this.#at;
     const isNumber = isDigit(this.#bytes[start]) || this.#bytes[start] === minus;
@@ -320,7 +320,7 @@ export class JsonLineScanner<Name extends string> {
     return at;
   }
 
-  /** Passes over a value of any kind. */
+  /** Skips a value of any kind. */
   #skipValue(depth: number): void {
     const bytes = this.#bytes;
     const first = bytes[this.#at];
@@ -394,7 +394,7 @@ export class JsonLineScanner<Name extends string> {
     this.#at = at;
   }
 
-  /** The end of one digit or more. */
+  /** Skips one or more digits; returns their end. */
   #digitsFrom(start: number): number {
     let at = start;
     while (isDigit(this.#bytes[at])) at++;
@@ -435,7 +435,7 @@ function isDigit(byte: number): boolean {
   return byte >= zero && byte <= zero + 9;
 }
 
-/** A digit, a dot or the letter of an exponent: what was read so far is not the whole number. */
+/** Whether the byte is a digit, a dot or an exponent letter, so that the number continues. */
 function continuesNumber(byte: number): boolean {
   return byte === 0x2e || byte === 0x65 || byte === 0x45 || isDigit(byte);
 }

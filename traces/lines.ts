@@ -5,7 +5,7 @@ import { createGunzip } from "node:zlib";
 import { TraceError } from "../core/errors.ts";
 
 const chunkBytes = 1 << 20;
-/** Compressed bytes that are unpacked at a time: deflate unpacks at most 1,032 fold, so this bounds the memory. */
+/** Compressed bytes per call of zlib: deflate expands at most 1,032 times, so this bounds the memory. */
 const packedBytes = 1 << 15;
 const longestLineBytes = 1 << 28;
 const newline = 10;
@@ -21,12 +21,11 @@ async function nextTurn(signal: AbortSignal): Promise<void> {
 }
 
 /**
- * Some whole lines of a file and a cursor on one of them. Valid until the next block is asked for, which overwrites
- * the bytes.
+ * Some whole lines of a file and a cursor on one of them. Valid until the next block is read, which overwrites the bytes.
  */
 export class LineBlock {
   readonly file: string;
-  /** The bytes of the block; at `end` there is always a line end, so that a scanner may read one byte too far. */
+  /** The bytes of the block; at `end` there is always a line end, so that a scanner may read one byte beyond. */
   bytes: Uint8Array = new Uint8Array();
   /** The current line is `bytes[start .. end)`. */
   start = 0;
@@ -86,7 +85,7 @@ async function* blocksOf(path: string, file: FileHandle, signal?: AbortSignal): 
   const lines = new LineBlock(path);
   let buffer = new Uint8Array(2 * chunkBytes + 1);
   // buffer   [0 ... kept)          [kept ... filled)      + 1 byte for the line end after a last line without one
-  // holds    a line's beginning    what was just read
+  // content  start of a line       bytes just read
   let kept = 0;
   let any = false;
   let blankBytes = 0;
@@ -155,7 +154,7 @@ function notText(path: string, linesBefore: number, bytes: Uint8Array, at: numbe
 
 async function openFile(path: string): Promise<FileHandle> {
   try {
-    // Looked at before it is opened: opening a pipe waits for whoever writes to it.
+    // Checked before it is opened, as opening a pipe blocks until it has a writer.
     const found = await stat(path);
     if (found.isFile()) return await open(path, "r");
     if (found.isDirectory()) throw new TraceError(`${path}: is a directory, expected a file`);
@@ -164,10 +163,10 @@ async function openFile(path: string): Promise<FileHandle> {
     throw new TraceError(`${path}: ${whyUnreadable(error)}`);
   }
   // A trace is read more than once (its format is recognised first), which a pipe cannot do.
-  throw new TraceError(`${path}: is not a regular file, expected one (save what a pipe gives to a file first)`);
+  throw new TraceError(`${path}: is not a regular file, expected one (save a pipe's output to a file first)`);
 }
 
-/** In words, of an error of the file system. */
+/** Description of a file system error. */
 export function whyUnreadable(error: unknown): string {
   const { code, message } = error as NodeJS.ErrnoException;
   if (code === "ENOENT" || code === "ENOTDIR") return "no such file";
@@ -176,7 +175,7 @@ export function whyUnreadable(error: unknown): string {
   return `cannot be read (${code ?? message})`;
 }
 
-/** The file's bytes, without gzip if it is packed; each chunk is valid until the next. */
+/** The file's bytes, decompressed if it is gzip; each chunk is valid until the next. */
 async function* unpackedChunks(path: string, file: FileHandle, lines: LineBlock): AsyncGenerator<Uint8Array> {
   const magic = new Uint8Array(2);
   const { bytesRead } = await file.read(magic, 0, 2, 0).catch((error) => {
@@ -187,7 +186,7 @@ async function* unpackedChunks(path: string, file: FileHandle, lines: LineBlock)
   else yield* chunksOf(path, file, chunkBytes);
 }
 
-/** Reads without waiting: what is read next is needed at once, and files are in the system's cache or nearly. */
+/** Reads synchronously: the next bytes are needed at once, and files are usually in the page cache. */
 function* chunksOf(path: string, file: FileHandle, size: number): Generator<Uint8Array> {
   const buffer = new Uint8Array(size);
   for (;;) {
@@ -203,8 +202,8 @@ function* chunksOf(path: string, file: FileHandle, size: number): Generator<Uint
 }
 
 /**
- * Drives zlib by hand, a piece at a time: piped through a stream, what was unpacked before an error would be lost, and
- * with it the number of the line at which the data ends.
+ * Calls zlib directly, chunk by chunk: a stream would discard the data decompressed before an error, and with it the line
+ * number at which the data ends.
  */
 async function* gunzip(path: string, file: FileHandle, lines: LineBlock): AsyncGenerator<Uint8Array> {
   const stream = createGunzip({ chunkSize: 1 << 18 });

@@ -5,7 +5,7 @@ import { answerTokens, mostTokens } from "./requests.ts";
 const int32 = "an integer from -2147483648 to 2147483647";
 const text = "a string, an integer or null";
 
-/** Fields that requests of any format may have, for columns that their format has no word for. */
+/** Optional fields of requests in any format, for columns that the format itself does not have. */
 export const optionalFields = {
   max_output_length: { expected: answerTokens },
   session_id: { expected: text },
@@ -23,7 +23,7 @@ export type OptionalName = keyof typeof optionalFields;
 
 type Scanner = Pick<JsonLineScanner<string>, "integer" | "scalarText" | "unexpected" | "error">;
 
-/** Namespaces that have a salt or an adapter are numbered from here, where files seldom name one by number. */
+/** Namespaces with a salt or an adapter are numbered from here, above the numbers that files usually contain. */
 const firstNamed = 2 ** 31;
 
 /** Reads the optional fields of one trace, request by request. */
@@ -32,7 +32,7 @@ export class OptionalFields {
   readonly #namespaces = new Map<string, number>();
   #salt = "";
   #adapter = "";
-  /** Of the namespaces by number. */
+  /** Largest namespace given by number. */
   #largest = 0;
   #rows = 0;
 
@@ -71,7 +71,7 @@ export class OptionalFields {
   }
 }
 
-/** A text or a number as it is written; nothing for null. */
+/** A string or number as its JSON text; empty for null. */
 function textOf(scan: Scanner): string {
   const found = scan.scalarText();
   if (found === "null") return "";
@@ -79,7 +79,7 @@ function textOf(scan: Scanner): string {
   return found;
 }
 
-/** Numbers texts by first appearance; no text is number 0. */
+/** Numbers strings by first appearance; the empty string is number 0. */
 function numberOf(known: Map<string, number>, found: string, first: number): number {
   if (found === "") return 0;
   let number = known.get(found);

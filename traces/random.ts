@@ -5,7 +5,7 @@ import type { Random } from "../core/random.ts";
  * pow: drawn with those, the same seed could give other lengths on another version of the engine.
  */
 
-/** With mean 1, by von Neumann's method: needs comparisons only. */
+/** Exponential distribution with mean 1, by von Neumann's method, which needs comparisons only. */
 export function exponential(random: Random): number {
   for (let whole = 0; ; whole++) {
     const first = random.unit();
@@ -22,26 +22,26 @@ export function exponential(random: Random): number {
   }
 }
 
-/** Roughly standard normal: the sum of twelve uniform numbers, which never leaves ±6. */
+/** Approximately standard normal: the sum of twelve uniform numbers, within ±6. */
 export function normal(random: Random): number {
   let sum = -6;
   for (let i = 0; i < 12; i++) sum += random.unit();
   return sum;
 }
 
-/** With this mean, and `sigma` the standard deviation of its logarithm. */
+/** Log-normal distribution with this mean; `sigma` is the standard deviation of the logarithm. */
 export function logNormal(random: Random, mean: number, sigma: number): number {
   return mean * exp(sigma * normal(random) - (sigma * sigma) / 2);
 }
 
-/** 1, 2, 3, … with this mean (at least 1): after each one a coin decides whether there is another. */
+/** Geometric distribution on 1, 2, 3, … with this mean (at least 1). */
 export function geometric(random: Random, mean: number): number {
   let count = 1;
   while (random.unit() * mean >= 1) count++;
   return count;
 }
 
-/** Draws 0 .. count − 1, where k is (k + 1)^−exponent as likely as 0. */
+/** Zipf distribution on 0 .. count − 1: the probability of k is proportional to (k + 1)^−exponent. */
 export function zipf(random: Random, count: number, exponent: number): () => number {
   const upTo = new Float64Array(count);
   let sum = 0;
@@ -59,7 +59,7 @@ export function zipf(random: Random, count: number, exponent: number): () => num
   };
 }
 
-/** e^x: the series at x / 2^k, small, then squared k times. */
+/** e^x: the Taylor series at x / 2^k, then squared k times. */
 export function exp(x: number): number {
   let halvings = 0;
   for (; Math.abs(x) > 1 / 16; x /= 2) halvings++;

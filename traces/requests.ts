@@ -10,14 +10,14 @@ export const answerTokens = `an integer from 0 to ${mostTokens}`;
 
 const batchRequests = 8192;
 
-/** A line of a trace becomes a row; `scan` stands at the line's beginning. The row may be reused. */
+/** Parses a line of a trace into a row; `scan` is at the beginning of the line. The row may be reused. */
 export interface LineReader<Name extends string> {
   readonly unitTokens: number;
   readonly scan: JsonLineScanner<Name>;
   row(): TraceRow;
 }
 
-/** The requests of several files, one object a line, as batches of one trace. Blank lines are passed over. */
+/** Reads the requests of several files, one object per line, as batches of one trace. Blank lines are skipped. */
 export async function* requestBatches<Name extends string>(
   files: readonly string[],
   reader: LineReader<Name>,
@@ -41,7 +41,7 @@ export async function* requestBatches<Name extends string>(
   if (builder.requestCount > 0) yield builder.take();
 }
 
-/** Turns a file's times into nanoseconds that never go back, also from one file to the next. */
+/** Converts a file's times to nanoseconds and checks that they do not decrease, also from one file to the next. */
 export class ArrivalClock {
   readonly #nanosPerUnit: number;
   #last: number | undefined;
@@ -53,8 +53,8 @@ export class ArrivalClock {
   }
 
   /**
-   * Times of day (since 1970) are too large for integer nanoseconds, so a trace that begins with one is counted from
-   * its first request.
+   * Unix times are too large for integer nanoseconds, so the times of a trace that begins with one are relative to its
+   * first request.
    */
   arrivalNs(time: number, field: string, scan: JsonLineScanner<string>): Nanos {
     const last = this.#last;
@@ -62,7 +62,7 @@ export class ArrivalClock {
     if (last !== undefined && time < last) {
       throw scan.error(
         scan.file === this.#file
-          ? `${field} is ${time}, expected at least ${last}, that of the request before`
+          ? `${field} is ${time}, expected at least ${last}, the time of the previous request`
           : `${field} is ${time}, expected at least ${last}, where ${this.#file} ends: files are read one after the other as one trace`,
       );
     }

@@ -1,6 +1,6 @@
 /**
- * `counts[d]` repeated references had exactly d different keys between them and the last use of their key: an LRU cache
- * of more than d entries would have had it. First uses are not counted.
+ * Reuse distances: `counts[d]` repeated references have exactly d different keys between them and the previous use of their
+ * key, so an LRU cache of more than d entries hits them. First uses are not counted.
  *
  * Bennett and Kruskal's method: a mark stands at the time of each key's last use, so that the marks after it are the
  * keys used since; a Fenwick tree counts them. Times are renumbered whenever they run out, so that memory depends on
@@ -24,7 +24,7 @@ export function reuseDistances(keys: Uint32Array, distinct: number): { counts: F
   return { counts };
 }
 
-/** Marked places on a line of `length`, counted in logarithmic time. */
+/** Marks on positions 0 .. `length` − 1, counted in logarithmic time. */
 class Marks {
   readonly length: number;
   /** Node i, from 1, counts the marks on the (i & −i) places up to place i − 1. */
@@ -52,7 +52,7 @@ class Marks {
     return this.#count - before;
   }
 
-  /** Moves all marks together at the front, in their order, and writes their new places. */
+  /** Moves all marks to the front, in their order, and writes their new positions. */
   renumber(places: Int32Array): number {
     const owner = new Int32Array(this.length).fill(-1);
     for (let key = 0; key < places.length; key++) if (places[key] >= 0) owner[places[key]] = key;

@@ -2,17 +2,17 @@ import { InputError } from "../core/errors.ts";
 import type { Trace } from "../core/trace/trace.ts";
 
 /**
- * The same requests with all lengths divided, rounded up: a content of 512 tokens has 512 / `by` then. Arrivals, contents and
- * what of them is shared stay, so that an engine can serve in minutes what would take it hours.
+ * The same requests with all lengths divided by `by`, rounded up; a content of 512 tokens then has 512 / `by` tokens.
+ * Arrivals, contents and shared prefixes are unchanged, so that an engine can serve a long trace in less time.
  *
- * @throws InputError if contents cannot be divided so
+ * @throws InputError if contents cannot be divided by `by`
  */
 export function shortened(trace: Trace, by: number): Trace {
   const { unitTokens, optional } = trace;
   if (by === 1) return trace;
   if (unitTokens === 1)
     throw new InputError(`lengths cannot be divided by ${by}: the trace is of tokens, not of contents`);
-  // A content of one token would be that token, whatever precedes it.
+  // A content of one token would be a token id, which does not depend on its prefix.
   if (unitTokens % by !== 0 || by === unitTokens)
     throw new InputError(
       `lengths cannot be divided by ${by}: contents have ${unitTokens} tokens, of which 2 or more must be left`,

@@ -19,16 +19,16 @@ export interface SharedPrefix {
   readonly tokens: number;
 }
 
-/** What the blocks say about sharing. */
+/** Statistics of shared blocks. */
 export interface ContentStats {
   readonly blockTokens: number;
   readonly distinctBlocks: number;
   readonly blockReferences: number;
-  /** Share of references to blocks that were there before: the block hit ratio of an unlimited cache. */
+  /** Share of references to blocks seen before: the block hit ratio of an unlimited cache. */
   readonly repeatedShare: number;
-  /** Different blocks used between two uses of one; over all repeated references. */
+  /** Different blocks between two uses of a block, over all repeated references. */
   readonly reuseDistanceBlocks: Spread | undefined;
-  /** The most used prefixes, each as long as all its requests agree; at most ten, at least two requests each. */
+  /** The most frequent prefixes, each as long as all its requests share it; at most ten, with at least two requests each. */
   readonly sharedPrefixes: readonly SharedPrefix[];
 }
 
@@ -45,9 +45,9 @@ export interface TraceStats {
   readonly requestsPerSMean: number | undefined;
   /** Most arrivals in any window [t, t + 1 s). */
   readonly requestsPerSPeak: number;
-  /** Undefined if the trace does not say who belongs together. */
+  /** Undefined if the trace has no sessions. */
   readonly sessions: { readonly count: number; readonly turns: Spread } | undefined;
-  /** Undefined for a trace of token ids when no blocks are given. */
+  /** Undefined for a trace of token ids without `blocks`. */
   readonly content: ContentStats | undefined;
 }
 
@@ -77,7 +77,7 @@ export function traceStats(trace: Trace, blocks: BlockColumns | undefined = ownB
   };
 }
 
-/** A trace's keys as blocks, where they are content ids that hold for all requests. */
+/** A trace's keys as blocks, if they are content ids and there are no namespaces. */
 function ownBlocks(trace: Trace): BlockColumns | undefined {
   if (trace.unitTokens === 1 || trace.optional.namespace) return undefined;
   const promptBlocks = new Uint32Array(trace.requestCount);
@@ -103,7 +103,7 @@ function contentStats(trace: Trace, blocks: BlockColumns): ContentStats {
   };
 }
 
-/** All blocks of all prompts in their order, without those of answers. */
+/** All prompt blocks in order, without blocks of output tokens. */
 function promptReferences({ keys, start, promptBlocks }: BlockColumns): Uint32Array {
   const references = new Uint32Array(sum(promptBlocks));
   let at = 0;
@@ -114,7 +114,7 @@ function promptReferences({ keys, start, promptBlocks }: BlockColumns): Uint32Ar
   return references;
 }
 
-/** A prefix that is always followed by the same block says nothing that the longer one does not, and is left out. */
+/** A prefix that is always followed by the same block is left out in favour of the longer one. */
 function sharedPrefixes(trace: Trace, blocks: BlockColumns): SharedPrefix[] {
   const { keys, start, promptBlocks, blockTokens, distinct } = blocks;
   const requests = new Uint32Array(distinct);
@@ -173,7 +173,7 @@ function spreadOf(values: Uint32Array): Spread {
   return { mean, p50: rank(0.5), p90: rank(0.9), p99: rank(0.99), max: sorted[sorted.length - 1] };
 }
 
-/** `counts[v]` values are v, `total` in all. */
+/** Percentiles of `total` values, of which `counts[v]` are v. */
 function spreadOfCounts(counts: Float64Array, total: number): Spread {
   let weighted = 0;
   let max = 0;

@@ -7,13 +7,13 @@ import { InputError } from "../core/errors.ts";
 import { type Nanos, rowOf, type Trace, type TraceRow, type TraceSource } from "../core/trace/trace.ts";
 
 const linesPerChunk = 512;
-/** What a reader of the format takes the unit to be when nobody tells it. */
+/** Unit in tokens that readers of the format assume by default. */
 const usualUnitTokens = 512;
 
 /**
- * Writes a trace of content ids in the Mooncake format, packed if the name ends in `.gz`. Columns that the format has no
- * word for become extra fields, which other readers pass over; `mooncakeSource` reads all of it back. The file appears
- * under its name only when it is complete.
+ * Writes a trace of content ids in the Mooncake format, as gzip if the name ends in `.gz`. Columns that the format does not
+ * have become extra fields, which other readers ignore and `mooncakeSource` reads back. The file is renamed to its final
+ * name when it is complete.
  *
  * @throws InputError if the keys are token ids, or the file cannot be written.
  */
@@ -36,9 +36,9 @@ export async function writeMooncake(trace: Trace | TraceSource, path: string): P
 }
 
 /**
- * The file that a path means, behind links. A device or a pipe would be replaced by the file instead of written to.
+ * The target of a path, with links resolved. A device or pipe is refused, as it would be replaced instead of written to.
  *
- * @throws InputError if the path is there and no regular file.
+ * @throws InputError if the path exists and is not a regular file.
  */
 export async function replaceable(path: string): Promise<string> {
   const target = await realpath(path).catch(() => path);
@@ -66,7 +66,7 @@ async function* chunks(batches: AsyncIterable<Trace> | Iterable<Trace>): AsyncGe
   yield lines;
 }
 
-/** The fields of one request, in the order of the published files, with a space after commas and colons as there. */
+/** The fields of one request, in the order and spacing of the published files. */
 function requestFields(row: TraceRow): string {
   const { session } = row;
   const fields: [name: string, text: string | number | undefined][] = [
@@ -87,7 +87,7 @@ function requestFields(row: TraceRow): string {
   return fields.flatMap(([name, text]) => (text === undefined ? [] : `"${name}": ${text}`)).join(", ");
 }
 
-/** Nanoseconds as milliseconds, all digits and no more. */
+/** Nanoseconds as milliseconds, exactly and without trailing zeros. */
 function milliseconds(nanos: Nanos): string {
   const whole = Math.floor(nanos / 1e6);
   const fraction = String(nanos % 1e6)

@@ -19,7 +19,7 @@ export function answerAfter(
   return answer;
 }
 
-/** What is known under a name. @throws Unsupported if nothing is. */
+/** Looks up a name. @throws Unsupported if it is unknown. */
 export function known<T>(all: ReadonlyMap<string, T>, value: unknown, what: string): T {
   const found = all.get(name(value, what));
   if (found === undefined) throw new Unsupported(`${what} ${shown(value)} is not known`);
@@ -28,7 +28,7 @@ export function known<T>(all: ReadonlyMap<string, T>, value: unknown, what: stri
 
 const mostTokens = 2 ** 24;
 
-/** A number of tokens that a case can mean. @throws Unsupported */
+/** A number of tokens within the supported range. @throws Unsupported */
 export function tokenCount(value: unknown, what: string): number {
   const count = integer(value, what);
   if (count > mostTokens) throw new Unsupported(`${what} is ${count}, expected at most ${mostTokens}`);

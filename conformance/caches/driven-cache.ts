@@ -11,7 +11,7 @@ import { TraceBuilder } from "../../core/trace/trace.ts";
 import type { Preset } from "../../policies/preset.ts";
 import { name, Unsupported } from "../values.ts";
 
-/** What a system's cache is made of. */
+/** The plug-ins and sizes of a system's cache. */
 export interface CacheParts {
   readonly index: IndexPlugin;
   readonly eviction: EvictionPlugin;
@@ -29,10 +29,10 @@ export function likePreset(
   return { index, eviction, allocator, ...own, rules: { ...rules, ...own.rules } };
 }
 
-/** A request as a case tells it. */
+/** A request of a case. */
 export interface Asked {
   readonly prompt: readonly number[];
-  /** What will be added later, so that the blocks that it fills have contents. */
+  /** Tokens appended later, so that the blocks that they fill have contents. */
   readonly answer?: readonly number[];
   /** Tenant or adapter, as the case calls it; undefined or null = none. */
   readonly namespace?: unknown;
@@ -43,7 +43,7 @@ export interface Asked {
 const mostBlocks = 2 ** 22;
 const mostBlockTokens = 2 ** 15;
 
-/** A KvCache, and requests that go through it one call at a time, as a replica would make the calls. */
+/** A KvCache, and requests for which the calls of a replica are made one at a time. */
 export class DrivenCache {
   readonly cache: KvCache;
   readonly log = new EventLog();
@@ -73,7 +73,7 @@ export class DrivenCache {
     this.#rows.add({
       arrivalNs: 0,
       inputTokens: prompt.length,
-      // The last token of an answer is never computed.
+      // The last output token is never computed.
       outputTokens: answer.length + 1,
       ...(maxOutputTokens !== undefined && { maxOutputTokens }),
       keys: prompt,
@@ -87,14 +87,14 @@ export class DrivenCache {
     return new Sequence(new Request(this.#asked++, trace, 0, blocks));
   }
 
-  /** The next step computes the sequence's tokens before `end`, for which there are blocks. */
+  /** Schedules the sequence's tokens before `end`, whose blocks are allocated, in the next step. */
   schedule(sequence: Sequence, end: number): void {
     sequence.stepTokens = Math.max(0, end - sequence.computedTokens);
     sequence.inStep = true;
     this.cache.scheduled(sequence, this.now);
   }
 
-  /** The step has run. */
+  /** Commits the step. */
   computed(sequence: Sequence): void {
     this.cache.computed(sequence, sequence.generatedTokens === 0, this.now);
     this.cache.copies.length = 0;
@@ -106,7 +106,7 @@ export class DrivenCache {
     this.computed(sequence);
   }
 
-  /** Done: what the rules allow is published, and everything is let go. */
+  /** Finishes the sequence: publishes its blocks as the rules say and releases all of them. */
   finish(sequence: Sequence): void {
     sequence.inStep = false;
     sequence.stepTokens = 0;
@@ -118,7 +118,7 @@ export class DrivenCache {
     return [...sequence.table.subarray(0, sequence.blockCount)];
   }
 
-  /** Evicts until so many blocks are free that were not: the victims in order, each from its beginning. */
+  /** Evicts at least `count` blocks; returns them in order of eviction, each entry from its beginning. */
   evict(blocks: number): BlockId[][] {
     const { index } = this.cache;
     const entryOf = new Map([...index.blocks()].map((block) => [block, index.entryOf(block)]));
@@ -130,7 +130,7 @@ export class DrivenCache {
       last = entry;
       victims.at(-1)!.push(block);
     }
-    // An entry goes from its end.
+    // An entry is evicted from its end.
     for (const victim of victims) victim.reverse();
     return victims;
   }

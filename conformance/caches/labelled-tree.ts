@@ -8,11 +8,11 @@ import { DrivenCache, likePreset } from "./driven-cache.ts";
 
 export interface TreeOptions {
   readonly pageTokens: number;
-  /** Enough for all that is inserted. */
+  /** Enough blocks for all insertions. */
   readonly pages: number;
   readonly disabled?: boolean;
   readonly unit: "node" | "tail";
-  /** Who uses a part of a run renews all of it. */
+  /** Whether a use of a part of a node renews the whole node. */
   readonly renewsRuns?: boolean;
 }
 
@@ -22,7 +22,7 @@ interface Use {
   readonly tick: number;
 }
 
-/** The tokens of whoever stored a page, and where in them the page ends. */
+/** The tokens with which a page was stored, and the page's end in them. */
 interface Path {
   readonly tokens: readonly number[];
   readonly end: number;
@@ -37,7 +37,7 @@ export class LabelledTree {
   readonly #pageTokens: number;
   readonly #disabled: boolean;
   readonly #renewsRuns: boolean;
-  /** What each stored page is called, and how it is reached. */
+  /** By stored page: its label and its path. */
   readonly #labels = new Map<BlockId, readonly unknown[]>();
   readonly #paths = new Map<BlockId, Path>();
   /** Lookups and insertions, with their times. */
@@ -59,7 +59,7 @@ export class LabelledTree {
     return this.#driven.cache;
   }
 
-  /** Stored tokens, and those of them that nobody has locked. */
+  /** Stored tokens, and those of them that are not locked. */
   get total(): number {
     return this.#cache.index.blockCount * this.#pageTokens;
   }
@@ -67,7 +67,7 @@ export class LabelledTree {
     return this.#cache.index.evictableBlocks * this.#pageTokens;
   }
 
-  /** Stores whole pages; returns how many tokens were there. */
+  /** Stores full pages; returns the number of tokens that were stored before. */
   insert(tokens: readonly number[], values: unknown, namespace: unknown): number {
     const labels = this.#labelsOf(tokens, values);
     if (this.#renewsRuns) this.#renewRun(tokens, namespace);
@@ -85,26 +85,26 @@ export class LabelledTree {
     return matched * this.#pageTokens;
   }
 
-  /** Labels of the longest stored beginning, which is renewed. */
+  /** Labels of the longest match, which is renewed. */
   match(tokens: readonly number[], namespace: unknown): unknown[] {
     if (this.#renewsRuns) this.#renewRun(tokens, namespace);
     return this.#labelled(this.#use(tokens, namespace));
   }
 
-  /** Labels of the longest stored beginning. All of the run in which it ends is renewed, and stays one run. */
+  /** Labels of the longest match. The node in which it ends is renewed as a whole and not split. */
   find(tokens: readonly number[]): unknown[] {
     const found = this.#stored(tokens, undefined);
     this.#renewRun(tokens, undefined);
     return this.#labelled(found);
   }
 
-  /** All of the run in which the longest stored beginning ends was used now. */
+  /** Renews the whole node in which the longest match ends. */
   #renewRun(tokens: readonly number[], namespace: unknown): void {
     const last = this.#stored(tokens, namespace).at(-1);
     if (last !== undefined) this.#use(this.#pathOf(this.#cache.index.entryOf(last)), namespace);
   }
 
-  /** Keeps what a match finds from being evicted. */
+  /** Locks the matched path against eviction. */
   lock(handle: string, tokens: readonly number[], namespace: unknown): void {
     if (this.#locks.has(handle)) throw new Unsupported(`handle ${shown(handle)} is locked already`);
     if (this.#renewsRuns) this.#renewRun(tokens, namespace);
@@ -131,7 +131,7 @@ export class LabelledTree {
     entries.tick = latest;
   }
 
-  /** Labels of what goes, in order. */
+  /** Evicts; returns the labels of the evicted pages, in order. */
   evict(tokens: number): unknown[] {
     const victims = this.#disabled ? [] : this.#driven.evict(Math.ceil(tokens / this.#pageTokens));
     const labels = this.#labelled(victims.flat());
@@ -142,7 +142,7 @@ export class LabelledTree {
     return labels;
   }
 
-  /** Nothing is stored or locked any more. */
+  /** Removes all entries and locks. */
   reset(): void {
     for (const { sequence } of this.#locks.values()) this.#driven.finish(sequence);
     this.#locks.clear();
@@ -152,20 +152,20 @@ export class LabelledTree {
     if (!reset(this.#cache, this.#driven.now)) throw new Unsupported("a reset while something is in use");
   }
 
-  /** The run in which the longest stored beginning ends; undefined if nothing is stored of it. Changes nothing. */
+  /** The node in which the longest match ends; undefined if there is no match. No side effects. */
   runOf(tokens: readonly number[]): number | undefined {
     const last = this.#stored(tokens, undefined).at(-1);
     return last === undefined ? undefined : this.#cache.index.entryOf(last);
   }
 
-  /** Pages of the longest stored beginning. */
+  /** Pages of the longest match. */
   #stored(tokens: readonly number[], namespace: unknown): BlockId[] {
     const sequence = this.#arrive(tokens, namespace);
     sequence.blocks.reserve(sequence.request.promptBlocks);
     return [...sequence.table.subarray(0, this.#cache.lookup.match(sequence))];
   }
 
-  /** The tokens up to a run's end. */
+  /** The tokens up to the end of a node. */
   #pathOf(run: number): readonly number[] {
     let longest: Path = { tokens: [], end: 0 };
     for (const [page, path] of this.#paths)
@@ -178,7 +178,7 @@ export class LabelledTree {
     return this.#driven.arrive({ prompt: tokens.slice(0, whole), namespace });
   }
 
-  /** Holds what is stored of the tokens and lets it go: it was used. */
+  /** References and releases the match of the tokens, which renews it. */
   #use(tokens: readonly number[], namespace: unknown): BlockId[] {
     const sequence = this.#hold(tokens, namespace);
     const found = this.#driven.blocksOf(sequence);
@@ -206,7 +206,7 @@ export class LabelledTree {
     return pages.flatMap((page) => this.#labels.get(page) ?? []);
   }
 
-  /** Labels of each page; by default a token is called by its number. */
+  /** Labels of each page; by default the token ids. */
   #labelsOf(tokens: readonly number[], values: unknown): (readonly unknown[])[] {
     const labels = values === undefined || values === null ? tokens : list(values, "values");
     const pages = Math.floor(tokens.length / this.#pageTokens);

@@ -6,7 +6,7 @@ import { type CacheParts, likePreset } from "./driven-cache.ts";
 export const lmdeployTrie = (blockTokens: number, blocks: number): CacheParts =>
   likePreset(lmdeploy, { blockTokens, blocks });
 
-/** The demo that came before it (issue 1407): whole prompts may be hits, answers are not published. */
+/** The demo that preceded it (issue 1407): whole prompts may be hits, output tokens are not published. */
 export const demoTrie = (blockTokens: number, blocks: number): CacheParts =>
   likePreset(lmdeploy, {
     allocator: blockQueue,

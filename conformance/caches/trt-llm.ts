@@ -2,7 +2,7 @@ import type { RuleName, RuleValue } from "../../core/plugins/rules.ts";
 import { trtLlm } from "../../policies/presets/trt-llm.ts";
 import { type CacheParts, likePreset } from "./driven-cache.ts";
 
-/** TensorRT-LLM's block manager, whose free blocks queue. */
+/** TensorRT-LLM's block manager, with a queue of free blocks. */
 export const trtLlmCache = (
   blockTokens: number,
   blocks: number,

@@ -8,7 +8,7 @@ import { type Fields, integer, shown, Unsupported } from "../values.ts";
 import { isOn } from "./asked.ts";
 import { type CacheParts, likePreset } from "./driven-cache.ts";
 
-/** vLLM v1's block pool, or nano-vllm's block manager if blocks are found after the step only, by the settings of a case. */
+/** vLLM v1's block pool, or nano-vllm's block manager if the case's settings publish blocks after the step only. */
 export function vllmPool(config: Fields): CacheParts {
   const { block_size, caching, drop_last_hit_block, null_block, num_blocks } = config;
   const reserved = null_block === undefined || null_block === null || null_block === false ? 0 : 1;
@@ -26,7 +26,7 @@ export function vllmPool(config: Fields): CacheParts {
   } as const;
   const preset = publish === "step" ? nanoVllm : vllm;
   if (!isOn(caching, "caching", true)) {
-    // Without caching all that is free queues.
+    // Without caching there is one queue of free blocks.
     return { ...likePreset(preset, { ...size, allocator: blockQueue }), index: noIndex, rules: shared };
   }
   return likePreset(preset, {
@@ -42,7 +42,7 @@ export function vllmPool(config: Fields): CacheParts {
 
 function matchLimit({ last_block_never_looked_up: block, last_token_never_hit: token }: Fields): "all" | "l-1" {
   const limits = [block, token].filter((limit) => limit !== undefined).map((limit) => isOn(limit, "a limit"));
-  // In whole blocks both limits come to the same.
+  // In full blocks both limits are equal.
   return limits.length === 0 || limits.includes(true) ? "l-1" : "all";
 }
 

@@ -2,7 +2,7 @@ import { peakTokens, type TokenDemand } from "../../policies/scheduler/peak-toke
 import type { Family } from "../family.ts";
 import { integer, list, name, recordOf, shown, Unsupported } from "../values.ts";
 
-/** LightLLM's Efficient Router: how many tokens some requests may need at once, and whether they are let in. */
+/** LightLLM's Efficient Router: the peak number of tokens of some requests, and whether they are admitted. */
 export const admissionEstimate: Family = {
   name: "admission-estimate",
   configKeys: ["formula"],
@@ -33,7 +33,7 @@ const formulas = new RegExp(
   String.raw`^(?:${peakOf}|peak(?=[<≤(]|,))?(?:\+frozen)?(?<compared><=|<)?(?:(?<=[=<])(?:capacity|max_total_token_num|max_total_tokens))?[,;]?(?<word>\(?(?:non-?strict|notstrict|strict)\)?)?$`,
 );
 
-/** As first published a peak of exactly the capacity is let in; today's code asks for less (strict). */
+/** As first published, a peak equal to the capacity is admitted; the current code requires less (strict). */
 function isStrict(formula: string): boolean {
   const found = formulas.exec(formula.toLowerCase().replace(/\s+/g, "").replaceAll("≤", "<="))?.groups;
   const word = found?.["word"]?.replace(/[()]/g, "");

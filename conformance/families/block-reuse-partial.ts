@@ -7,7 +7,7 @@ import type { Family, Found, Instance } from "../family.ts";
 import { meanings } from "../phrases.ts";
 import { type Fields, integer, name, shown, tokens, Unsupported } from "../values.ts";
 
-/** TensorRT-LLM: whole blocks are shared; one that begins alike is taken over if nobody needs it, or copied. */
+/** TensorRT-LLM: full blocks are shared; a partly matching one is taken over if it is an idle leaf, or copied. */
 export const blockReusePartial: Family = {
   name: "block-reuse-partial",
   configKeys: ["block_size", "copy_on_partial", "num_blocks", "partial_reuse", "store"],
@@ -19,7 +19,7 @@ export const blockReusePartial: Family = {
   start: (config, ops) => new Manager(config, ops),
 };
 
-/** When blocks are stored, and what of a request is not. */
+/** When blocks are stored, and which tokens are not. */
 const storing = {
   release:
     /^(?:(?:at|on|upon|after) (?:the )?(?:release|finish|free|end)(?: of (?:a|the|each) (?:request|sequence))?|release|(?:when|once) (?:released|finished|freed)|when (?:a|the) (?:request|sequence) (?:ends|finishes|is released|is freed|is finished))$/,
@@ -73,7 +73,7 @@ class Manager implements Instance {
     if (!cache.admit(sequence, prompt.length, this.#driven.now)) return { blocks: null, prepopulated_tokens: null };
     const prepopulated = sequence.cachedTokens;
     const blocks = this.#driven.blocksOf(sequence);
-    // The last token is never stored, the prompt's no more than an answer's: from here on it counts as the answer's first.
+    // The last token is never stored, also of a prompt: it is treated as the first output token.
     const added = answerAfter(this.#ops, this.#done, "req", id, ["add"]);
     const answer = [prompt[prompt.length - 1], ...added].slice(0, added.length);
     sequence.request = this.#driven.arrive({ prompt: prompt.slice(0, -1), answer }).request;

@@ -29,7 +29,7 @@ export const blockTrieDemo: Family = {
   },
 };
 
-/** The demo, where it crashes or goes wrong: what it means to do. */
+/** The intended behaviour where the demo crashes or is wrong. */
 export const blockTrieDemoFixed: Family = {
   name: "block-trie-demo-fixed",
   configKeys: ["block_ids", "block_size", "free_list"],
@@ -78,7 +78,7 @@ function scenario(config: Fields, { num_blocks, steps }: Fields, names: BlockNam
 class Demo {
   readonly #driven: DrivenCache;
   readonly #requests = new Map<string, { readonly sequence: Sequence; readonly tokens: number[] }>();
-  /** What was put into each block. */
+  /** By block: its content. */
   readonly #contents = new Map<BlockId, readonly number[]>();
 
   constructor({ block_size, free_list, block_ids }: Fields, blocks: unknown) {

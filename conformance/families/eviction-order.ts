@@ -13,7 +13,7 @@ import { slruWith } from "../../policies/eviction/slru.ts";
 import type { Family } from "../family.ts";
 import { type Fields, integer, list, name, number, oneOf, recordOf, Unsupported } from "../values.ts";
 
-/** SGLang: in which order eviction strategies give up nodes of which the times and hits are known. */
+/** SGLang: the order in which eviction strategies evict nodes with given times and hits. */
 export const evictionOrder: Family = {
   name: "eviction-order",
   configKeys: [],
@@ -75,7 +75,7 @@ function order(plugin: EvictionPlugin, nodes: readonly Node[], now: number | und
     const { last, hits, priority, retention } = nodes[i];
     const request = requestOf(i, priority, Math.round(retention * nsPerUnit));
     policy.begin?.(request, Math.round(last * nsPerUnit));
-    // Where nothing else decides, who is named first goes first.
+    // At equal scores the node named first is evicted first.
     columns.created(i, createdAt[i], nodes.length - i, 1, i);
     policy.published?.(i, request);
     for (let hit = 0; hit < hits; hit++) {

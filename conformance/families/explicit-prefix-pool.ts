@@ -5,7 +5,7 @@ import type { Operation } from "../case.ts";
 import type { Family, Found, Instance } from "../family.ts";
 import { type Fields, integer, list, tokens, Unsupported } from "../values.ts";
 
-/** vLLM's PrefixPool (PR 1669): prefixes that users mark, used by whoever comes after the batch that computes them. */
+/** vLLM's PrefixPool (PR 1669): marked prefixes, which requests after the batch that computes them can use. */
 export const explicitPrefixPool: Family = {
   name: "explicit-prefix-pool",
   configKeys: ["block_size"],

@@ -36,7 +36,7 @@ interface Chain {
 }
 
 const begins = ["chain", "mutable"];
-/** Tick of what nobody has marked: before all times. */
+/** Tick of unmarked blocks: before all times. */
 const neverMarked = 1;
 
 class Allocator implements Instance {

@@ -6,7 +6,7 @@ import type { Family, Found, Instance } from "../family.ts";
 import { type Fields, integer, isRecord, list, shown, tokens, Unsupported } from "../values.ts";
 import { pagesOf } from "./radix-tree-locks.ts";
 
-/** SGLang: what a radix cache tells of the pages that it stores. */
+/** SGLang: the KV events of a radix cache for the pages that it stores. */
 export const kvEvents: Family = {
   name: "kv-events",
   configKeys: ["events", "page_size"],

@@ -155,7 +155,7 @@ class PartialBlocks implements Instance {
   }
 }
 
-/** The block's id or null; whoever expects true or false only wants to know whether there is one. */
+/** The block's id or null; an expected boolean is compared with whether there is one. */
 const named = (hit: Block | undefined) => (expected: unknown) =>
   typeof expected === "boolean" ? hit !== undefined : (hit?.id ?? null);
 

@@ -23,7 +23,7 @@ export const retentionRanges: Family = {
   },
 };
 
-/** The setting `null` says in words what a block has that is in no range; a number would be another notation. */
+/** The setting `null` describes the priority of a block in no range. */
 function checkNull({ null: meaning = null }: Fields): void {
   if (meaning !== null && typeof meaning !== "string")
     throw new Unsupported("null stands for a value, expected words for a block without priority");

@@ -11,7 +11,7 @@ import {
 import type { Family } from "../family.ts";
 import { type Fields, integer, isRecord, list, name, oneOf, recordOf, tokens, Unsupported } from "../values.ts";
 
-/** SGLang: in which order waiting requests are let in. */
+/** SGLang: the order in which waiting requests are admitted. */
 export const schedulerOrder: Family = {
   name: "scheduler-order",
   configKeys: ["cached_prefixes", "check_threshold", "deprioritize_threshold", "lpm_fallback_queue_len", "policy"],

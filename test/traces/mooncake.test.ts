@@ -135,7 +135,7 @@ test.each<[Record<string, unknown>, string]>([
   [{ hash_ids: undefined }, `hash_ids is missing, expected an array of integers from 0 to 18446744073709551615`],
   [{ timestamp: "12" }, 'timestamp is "12", expected a number of milliseconds, 0 or more'],
   [{ timestamp: -1 }, "timestamp is -1, expected a number of milliseconds, 0 or more"],
-  [{ timestamp: 2 }, "timestamp is 2, expected at least 3, that of the request before"],
+  [{ timestamp: 2 }, "timestamp is 2, expected at least 3, the time of the previous request"],
   [{ timestamp: 1e13 }, "timestamp is 10000000000000, expected at most 2^53 ns (104 days) after the first request"],
   [{ input_length: "many" }, `input_length is "many", expected ${tokens}`],
   [{ input_length: 0 }, `input_length is 0, expected ${tokens}`],
