@@ -17,7 +17,7 @@ function made(family: string, config: object, ops: readonly Op[]): Case {
 const verdictOf = (family: string, config: object, ops: readonly Op[]) => runCase(made(family, config, ops)).verdict;
 const whyOf = (family: string, config: object, ops: readonly Op[]) => runCase(made(family, config, ops)).why;
 
-describe("what a setting or an operation means is known, or the case is skipped", () => {
+describe("a case with an unknown setting or operation is skipped", () => {
   const lookup: Op = ["lookup", { req: "a", tokens: [1, 2, 3, 4, 5] }];
   const pool = { num_blocks: 4, block_size: 2 };
 
@@ -53,7 +53,7 @@ describe("what a setting or an operation means is known, or the case is skipped"
   });
 });
 
-test("a case may look at the free order at any time without changing it", () => {
+test("reading the free order has no side effects", () => {
   const config = { num_blocks: 6, block_size: 2, free_order: "all-to-tail" };
   const state: Op = ["state", {}, { free_order: [4, 5, 3, 2, 1, 0] }];
   const ops: Op[] = [
@@ -69,7 +69,7 @@ test("a case may look at the free order at any time without changing it", () => 
   expect(whyOf("block-pool", config, [...ops, state, ...next, state])).toContain("free_order");
 });
 
-test("steps of the demo may be told as objects, lists or words", () => {
+test("steps of the demo may be objects, lists or words", () => {
   const spellings = [
     [
       { op: "demo_allocate", req: "a", tokens: { range: [0, 4] } },
@@ -94,7 +94,7 @@ test("a step whose list is broken is not known", () => {
   expect(verdictOf("block-trie-demo-fixed", { block_size: 2 }, [scenario])).toBe("skipped");
 });
 
-test("relations between told pages may be worded in several ways, and wrong ones fail", () => {
+test("relations between pages may be written in several ways, and wrong ones fail", () => {
   const told = (relations: unknown) =>
     verdictOf("kv-events", { page_size: 2 }, [
       ["insert", { tokens: [1, 2, 1, 2, 5, 6] }],
@@ -107,7 +107,7 @@ test("relations between told pages may be worded in several ways, and wrong ones
   expect(told(["the moon is hash 0"])).toBe("skipped");
 });
 
-test("whoever finds all of its prompt or takes over a block leaves the cache in order, in every preset", () => {
+test("full hits and taken over blocks leave the cache consistent, in every preset", () => {
   for (const preset of Object.values(presets)) {
     const driven = new DrivenCache(likePreset(preset, { blockTokens: 4, blocks: 24 }));
     const prompts = [
@@ -135,7 +135,7 @@ test("whoever finds all of its prompt or takes over a block leaves the cache in 
   }
 });
 
-test("operations in any order are told from each other, and break no cache", () => {
+test("random operations keep the cache consistent", () => {
   const random = seededRandom(20261121);
   const all = casesIn(ownFolder).filter(({ family }) => family !== "property");
   const verdicts = new Set<string>();

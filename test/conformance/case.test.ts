@@ -16,7 +16,7 @@ const refused = (text: string): string => {
 const without = (field: string) => refused(JSON.stringify({ ...good, [field]: undefined }));
 const with_ = (changes: object) => refused(JSON.stringify({ ...good, ...changes }));
 
-describe("a file that is no case is refused in one line", () => {
+describe("an invalid case file is refused in one line", () => {
   test("that names the file, what was found and what was expected", () => {
     expect(refused("{")).toMatch(/^case\.json: is not JSON \(.+\), expected a case$/);
     expect(refused("[]")).toBe("case.json: found a list, expected one case, an object");

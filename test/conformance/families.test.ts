@@ -60,7 +60,7 @@ test("a case that expects anything else does not pass, and fails at that operati
   expect(failed).toBeGreaterThan(50);
 });
 
-test("whatever a family does not know makes its cases skipped, not passed", () => {
+test("unsupported input makes a case skipped, not passed", () => {
   for (const worked of own) {
     const last = worked.ops.length;
     const withLast = (change: Partial<Operation>) => ({

@@ -12,7 +12,7 @@ function verdictOf(family: string, config: object, ops: readonly Op[]) {
 const passed = { verdict: "passed" };
 const tokens = { range: [0, 100_000] };
 
-test("a radix tree takes 100,000 tokens, and gives them up again", () => {
+test("a radix tree stores and evicts 100,000 tokens", () => {
   const ops: Op[] = [
     ["insert", { tokens }, { matched_tokens: 0 }],
     ["insert", { tokens: { concat: [{ range: [0, 50_000] }, [7, 7, 7]] } }, { matched_tokens: 50_000 }],
@@ -26,7 +26,7 @@ test("a radix tree takes 100,000 tokens, and gives them up again", () => {
   expect(verdictOf("radix-tree-locks", { page_size: 1, evict_unit: "node" }, ops)).toEqual(passed);
 }, 20_000);
 
-test("a radix trie takes 100,000 tokens, and gives them up again", () => {
+test("a radix trie stores and evicts 100,000 tokens", () => {
   const values = Array.from({ length: 100_000 }, (_, i) => i);
   const ops: Op[] = [
     ["insert", { tokens, values }, { matched_tokens: 0 }],

@@ -24,7 +24,7 @@ function stepByStep(requests: readonly TokenDemand[]): number {
   return peak;
 }
 
-test("the peak is the most that is held at any step", () => {
+test("the peak is the largest number of tokens at any step", () => {
   const demand = fc.record({ runTokens: fc.nat(30), leftTokens: fc.nat(20) });
   fc.assert(
     fc.property(fc.array(demand, { maxLength: 12 }), (requests) => {
@@ -42,18 +42,18 @@ const ids = (order: readonly Named[]) => order.map(({ id }) => id);
 describe("longest prefix match", () => {
   const repeated = Array.from({ length: 129 }, (_, id) => ({ id, tokens: new Array(40).fill(1), matched: 0 }));
 
-  test("lets one of many with the same uncached beginning go first, and puts the others off in their order", () => {
+  test("admits one of several requests with the same uncached prefix first and defers the others in order", () => {
     const other = { id: 200, tokens: [2], matched: 0 };
     expect(ids(lpmOrder([...repeated.slice(0, 3), other]))).toEqual([0, 200, 1, 2]);
   });
 
-  test("serves 129 as they came, and orders 128", () => {
+  test("keeps the arrival order of 129 requests and sorts 128", () => {
     const cached = { id: 300, tokens: [5, 6, 7], matched: 2 };
     expect(ids(lpmOrder([...repeated.slice(0, 128), cached]))[0]).toBe(0);
     expect(ids(lpmOrder([...repeated.slice(0, 127), cached]))[0]).toBe(300);
   });
 
-  test("compares nobody with the queue at a threshold of -1", () => {
+  test("compares no request with the queue at a threshold of -1", () => {
     expect(ids(lpmOrder(repeated.slice(0, 3), { ...lpmDefaults, checkThreshold: -1 }))).toEqual([0, 1, 2]);
   });
 
@@ -67,7 +67,7 @@ describe("longest prefix match", () => {
   });
 });
 
-test("the longest output goes first, of equals who came first", () => {
+test("the longest output is first, of equals the first arrival", () => {
   const queue = [3, 9, 3, 9].map((maxOutputTokens, id) => ({ id, maxOutputTokens }));
   expect(lofOrder(queue).map(({ id }) => id)).toEqual([1, 3, 0, 2]);
 });
@@ -83,7 +83,7 @@ describe("depth first by weight", () => {
     return [...largestFirst.flatMap((group) => byGroups(group, depth + 1)), ...here];
   }
 
-  test("is the largest group first at every depth", () => {
+  test("orders the largest group first at every depth", () => {
     const waiting = fc
       .array(fc.nat(2), { maxLength: 6 })
       .chain((tokens) => fc.tuple(fc.constant(tokens), fc.nat(tokens.length)));

@@ -149,7 +149,7 @@ describe("relations between stored pages", () => {
     expect(told("hash[-4] != hash[1]")).toBe("skipped");
   });
 
-  test("signs that say something else are not read over", () => {
+  test("unknown operators are not ignored", () => {
     for (const term of ["hash-1", "-hash[1]", "!hash[1]", "hash[+1]", "hash[.1]", "hash[1.0]", "hash[1]-0", "hash[1:]"])
       expect(told(`${term} == hash[1]`), term).toBe("skipped");
     expect(told("hash[1] >= hash[1]")).toBe("skipped");
@@ -158,7 +158,7 @@ describe("relations between stored pages", () => {
   });
 });
 
-test("what an eviction counts is tokens, also where each page has one value", () => {
+test("evictions count tokens, also if each page has one label", () => {
   const evicted = (n: number, values?: readonly string[]) =>
     run("radix-tree-locks", { page_size: 4 }, [
       { op: "insert", tokens: { range: [0, 8] }, values, expect: { matched_tokens: 0 } },
@@ -182,7 +182,7 @@ describe("whole prompts", () => {
     expect(asked(1, 2, { evicted: ["1"] }).verdict).toBe("failed");
   });
 
-  test("of as many tokens are no hits of each other, whatever their names begin with", () => {
+  test("of equal length do not match each other, whatever their names begin with", () => {
     expect(asked(1, 12, { hit: false, evicted: [1] })).toEqual({ verdict: "passed" });
     expect(asked("a", "ab", { hit: false })).toEqual({ verdict: "passed" });
   });

@@ -19,7 +19,7 @@ function groups(given: DesignOptions): [answers: number, hasPrompt: boolean][] {
   return [...found.values()];
 }
 
-test("a prompt comes beside 1, 2, 4 answers and so on, and beside one less than the most", () => {
+test("a prefill step has 1, 2, 4, … decoding requests, and one less than the maximum", () => {
   const beside = (maxBatch: number) =>
     [...new Set(groups({ ...options, maxBatch }).flatMap(([answers, hasPrompt]) => (hasPrompt ? [answers] : [])))].sort(
       (a, b) => a - b,
@@ -31,7 +31,7 @@ test("a prompt comes beside 1, 2, 4 answers and so on, and beside one less than 
   expect(beside(1)).toEqual([]);
 });
 
-test("every round has each kind of step once, in an order of its own", () => {
+test("every round has each kind of step once, in random order", () => {
   const all = groups(options).map(String);
   const [one, two] = [all.slice(0, all.length / 2), all.slice(all.length / 2)];
   expect(one).not.toEqual(two);

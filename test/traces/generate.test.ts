@@ -22,13 +22,13 @@ test("the same options give the same trace, on every machine and in every versio
   expect(digestOf(await generate({ seed: 2 }))).not.toBe(golden);
 });
 
-test("fewer requests are the beginning of more", async () => {
+test("a trace with fewer requests is the beginning of a longer one", async () => {
   const [few, many] = [await generate({ requests: 50 }), await generate({ requests: 9000 })];
   expect([...few.keys]).toEqual([...many.keys.subarray(0, few.keys.length)]);
   expect([...few.arrivalNs]).toEqual([...many.arrivalNs.subarray(0, 50)]);
 });
 
-test("a turn sends the whole history, the answer and a new message, after the answer and a pause", async () => {
+test("a turn sends the whole history, the output and a new message, after the output and a think time", async () => {
   const trace = await generate({ requests: 500 });
   const { session, parent, thinkNs } = trace.optional;
   let continued = 0;
@@ -58,7 +58,7 @@ const someOptions = fc.record({
   maxInputTokens: fc.integer({ min: 1, max: 300 }),
 });
 
-test("a trace obeys its format whatever the options: lengths, order, dense ids, one past for each id", async () => {
+test("a trace is valid for all options: lengths, order, dense ids, one prefix per id", async () => {
   await fc.assert(
     fc.asyncProperty(someOptions, async (options) => {
       const trace = await generate(options);
@@ -98,7 +98,7 @@ function hitsOf(keys: Uint32Array, blocks: number, renew: boolean): number {
   return hits;
 }
 
-test("the built-in example tells cache policies apart at every capacity that matters", async () => {
+test("hit ratios of policies differ on the built-in example at every relevant capacity", async () => {
   const { keys, distinctKeys } = await generate();
   for (const share of [0.01, 0.05, 0.1, 0.25, 0.5]) {
     const blocks = Math.floor(share * distinctKeys);

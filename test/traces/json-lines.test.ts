@@ -28,7 +28,7 @@ async function scanned(path: string): Promise<{ a?: number; b?: string[] }[]> {
   return found;
 }
 
-test("fields are found in any order, among others, and written in any way that JSON allows", async () => {
+test("fields are read in any order, among other fields, and in every JSON notation", async () => {
   const lines = [
     '{"a":1,"b":[2,3]}',
     '\t{ "b" : [ ] , "x" : {"a": [{}, "\\"}", null]}, "a" : -1.5e2 }\r',
@@ -53,7 +53,7 @@ test("integers of 64 bits keep all their digits", async () => {
   );
 });
 
-test("numbers are what JSON.parse makes of them", async () => {
+test("numbers equal the results of JSON.parse", async () => {
   const number = fc.oneof(fc.double({ noNaN: true, noDefaultInfinity: true }), fc.integer(), fc.maxSafeInteger());
   await fc.assert(
     fc.asyncProperty(number, async (value) => {
@@ -118,7 +118,7 @@ test.each([
   expect(await failureOf(() => scanned(fileOf([line], "f")))).toBe(message);
 });
 
-test("a last line that was cut in half says so, wherever it was cut", async () => {
+test("a truncated last line is reported as such, wherever it was cut", async () => {
   const line = '{"a": -1, "b": [12, 345], "x": "y"}';
   for (let length = 1; length < line.length; length++) {
     expect(await failureOf(() => scanned(fileOf(`${line}\n${line.slice(0, length)}`, "f")))).toBe(

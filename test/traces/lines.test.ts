@@ -17,7 +17,7 @@ async function linesOf(path: string): Promise<string[]> {
   return lines;
 }
 
-test("lines are the same from a plain file and from a packed one, whatever its name", async () => {
+test("a plain file and a gzip file give the same lines, regardless of the name", async () => {
   const text = "one\n\nthree, größer\n";
   const expected = ["one", "", "three, größer"];
   expect(await linesOf(fileOf(text))).toEqual(expected);
@@ -25,7 +25,7 @@ test("lines are the same from a plain file and from a packed one, whatever its n
   expect(await linesOf(fileOf(text, "plain.gz"))).toEqual(expected);
 });
 
-test("a packed file may have several members, one after the other", async () => {
+test("a gzip file may have several members", async () => {
   expect(await linesOf(fileOf(Buffer.concat([gzipSync("a\nb"), gzipSync("c\nd\n")])))).toEqual(["a", "bc", "d"]);
 });
 
@@ -35,7 +35,7 @@ test("only a last line without a line end is not terminated", async () => {
   expect(terminated).toEqual([true, false]);
 });
 
-test("any text comes back line by line, also lines longer than what is read at once", async () => {
+test("any text is read line by line, also lines longer than the buffer", async () => {
   const line = fc.string({ unit: "grapheme" }).map((text) => text.replace(/[\n\0\uFEFF]/g, " "));
   const long = fc.integer({ min: 1_000_000, max: 2_500_000 }).map((length) => "é".repeat(length / 2));
   const lines = fc.array(fc.oneof({ weight: 9, arbitrary: line }, { weight: 1, arbitrary: long }), { minLength: 1 });
@@ -52,7 +52,7 @@ test("a byte order mark is not part of the first line", async () => {
   expect((await linesOf(fileOf("\uFEFFone\ntwo\n"))).map((line) => line.trim())).toEqual(["one", "two"]);
 });
 
-test("a file that cannot be read says why", async () => {
+test("the reason is reported for a file that cannot be read", async () => {
   mkdirSync(join(folder, "dir"));
   expect(await failureOf(() => linesOf(join(folder, "none")))).toBe("none: no such file");
   expect(await failureOf(() => linesOf(join(fileOf("x", "file"), "below")))).toBe("file/below: no such file");
@@ -73,7 +73,7 @@ test.runIf(process.getuid?.() !== 0)("a file without permission says so", async 
   expect(await failureOf(() => linesOf(path))).toBe("secret: no permission to read it");
 });
 
-test("a file that is not text says so, with the line", async () => {
+test("a file that is not text is reported with the line", async () => {
   expect(await failureOf(() => linesOf(fileOf(Uint8Array.of(80, 65, 82, 49, 10, 0, 4), "x.parquet")))).toBe(
     "x.parquet:2: the line has a zero byte, expected text, plain or gzip",
   );
@@ -82,7 +82,7 @@ test("a file that is not text says so, with the line", async () => {
   );
 });
 
-test("packed data that ends early says after which line", async () => {
+test("gzip data that ends early is reported with the line", async () => {
   // Numbers that do not pack well, so that the data is cut between lines rather than before the first.
   let state = 1;
   const lines = Array.from({ length: 20_000 }, () => String((state = Math.imul(state, 48271) >>> 1)));
@@ -101,7 +101,7 @@ test("packed data that ends early says after which line", async () => {
   );
 });
 
-test("damaged packed data says so", async () => {
+test("damaged gzip data is reported", async () => {
   const packed = gzipSync("one\ntwo\nthree\n");
   packed[packed.length - 8] ^= 1; // the checksum
   expect(await failureOf(() => linesOf(fileOf(packed, "bad.gz")))).toBe(

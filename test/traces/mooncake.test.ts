@@ -32,7 +32,7 @@ test("requests become columns, and hash ids are numbered by first appearance", a
   expect(trace.optional).toEqual({});
 });
 
-test("extra fields become columns where they are known and are passed over otherwise", async () => {
+test("known extra fields become columns and unknown ones are ignored", async () => {
   const trace = await read([
     line({ max_output_length: 64, session_id: "b", priority: -2, retention_ns: 5e9, model: { name: "x" } }),
     line({ session_id: 5, priority: 3 }),
@@ -85,7 +85,7 @@ test("batches share one numbering, and several files are one trace", async () =>
   expect(batches.map((batch) => batch.distinctKeys)).toEqual([2, 3]);
 });
 
-test("times of day count from the first request", async () => {
+test("Unix times are relative to the first request", async () => {
   const trace = await read([line({ timestamp: 1_760_587_752_017 }), line({ timestamp: 1_760_587_753_018.5 })]);
   expect([...trace.arrivalNs]).toEqual([0, 1001.5e6]);
 });

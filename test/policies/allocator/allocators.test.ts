@@ -29,14 +29,14 @@ describe("block-list", () => {
     return list;
   }
 
-  test("hands out the end of its list, in the order of the list", () => {
+  test("allocates the end of its list, in list order", () => {
     const { take, free } = listOf(11);
     expect(take(4)).toEqual([8, 9, 10, 11]);
     expect(take(2)).toEqual([6, 7]);
     expect(free()).toEqual([5, 4, 3, 2, 1]);
   });
 
-  test("what comes back is appended in the order of the prompt, and goes out first and in this order", () => {
+  test("released blocks are appended in prompt order, and allocated first and in this order", () => {
     const { take, give } = listOf(6);
     expect(take(4)).toEqual([3, 4, 5, 6]);
     expect(take(2)).toEqual([1, 2]);
@@ -44,7 +44,7 @@ describe("block-list", () => {
     expect(take(4)).toEqual([3, 4, 5, 6]);
   });
 
-  test("blocks of several lists follow each other as they came back", () => {
+  test("blocks of several releases are appended in the order of the releases", () => {
     const { take, give } = listOf(19);
     expect(take(4)).toEqual([16, 17, 18, 19]);
     give(19, 18);
@@ -58,7 +58,7 @@ describe("block-list", () => {
 });
 
 describe("token", () => {
-  test("takes the lowest free slots, scattered or not, in ascending order", () => {
+  test("allocates the lowest free slots, contiguous or not, in ascending order", () => {
     const { take, give, free } = allocatorOf("token", 8);
     expect(take(6)).toEqual([0, 1, 2, 3, 4, 5]);
     give(4, 1);
@@ -66,7 +66,7 @@ describe("token", () => {
     expect(take(3)).toEqual([1, 4, 6]);
   });
 
-  test("asked for more slots than there are, it fails and hands out none: the original silently gave fewer", () => {
+  test("fails without allocating if there are too few free slots; the original silently returned fewer", () => {
     const { take, give, allocator, free } = allocatorOf("token", 4);
     expect(take(3)).toEqual([0, 1, 2]);
     give(1);
@@ -75,7 +75,7 @@ describe("token", () => {
     expect(free()).toEqual([1, 3]);
   });
 
-  test("a slot that is given back twice is an error", () => {
+  test("releasing a slot twice is an error", () => {
     const { take, give } = allocatorOf("token", 4);
     take(2);
     give(1);
@@ -84,7 +84,7 @@ describe("token", () => {
 });
 
 describe("token-contiguous", () => {
-  test("takes the first run that is long enough, and passes over shorter ones", () => {
+  test("allocates the first run that is long enough, and skips shorter ones", () => {
     const { take, give } = allocatorOf("token-contiguous", 12);
     take(12);
     give(1, 0);
@@ -95,7 +95,7 @@ describe("token-contiguous", () => {
     expect(take(1)).toEqual([0]);
   });
 
-  test("takes the lowest slots where no run is long enough, as if there were no runs", () => {
+  test("allocates the lowest slots if no run is long enough", () => {
     const { take, give } = allocatorOf("token-contiguous", 12);
     take(12);
     give(1, 0);
@@ -116,7 +116,7 @@ describe("token-contiguous", () => {
 describe.each(["token", "token-contiguous"])("%s with a million slots", (name) => {
   const million = 1 << 20;
 
-  test("finds the one slot that is free, wherever it is", () => {
+  test("finds the only free slot, wherever it is", () => {
     const { take, give } = allocatorOf(name, million);
     expect(take(million)).toHaveLength(million);
     for (const slot of [0, 31, 32, 1023, 1024, 32_767, 32_768, 524_288, million - 1]) {
@@ -125,7 +125,7 @@ describe.each(["token", "token-contiguous"])("%s with a million slots", (name) =
     }
   });
 
-  test("goes on behind what is full", () => {
+  test("continues after full words", () => {
     const { take, give } = allocatorOf(name, million);
     take(524_288 + 33);
     expect(take(2)).toEqual([524_321, 524_322]);
@@ -136,7 +136,7 @@ describe.each(["token", "token-contiguous"])("%s with a million slots", (name) =
 });
 
 describe("fragmentation", () => {
-  test("counts the runs that lists came in, and the longest free one", () => {
+  test("counts the runs of allocations, and the longest free run", () => {
     const { take, give, allocator } = allocatorOf("token", 10);
     take(6);
     give(4, 1);
@@ -145,7 +145,7 @@ describe("fragmentation", () => {
     expect(allocator.fragmentation?.()).toEqual({ allocations: 2, blocks: 9, runs: 1 + 3, largestFreeRun: 3 });
   });
 
-  test("a run goes up: what a list has against its order is scattered", () => {
+  test("a run is ascending: descending blocks of an allocation are separate runs", () => {
     const { take, give, allocator } = allocatorOf("block-list", 4);
     expect(take(2)).toEqual([2, 3]);
     give(2);
@@ -157,13 +157,13 @@ describe("fragmentation", () => {
     expect(allocator.fragmentation?.()).toEqual({ allocations: 3, blocks: 6, runs: 1 + 1 + 2, largestFreeRun: 2 });
   });
 
-  test("an allocation of nothing is none", () => {
+  test("an allocation of no blocks is not counted", () => {
     const { take, allocator } = allocatorOf("token-contiguous", 3);
     expect(take(0)).toEqual([]);
     expect(allocator.fragmentation?.()).toEqual({ allocations: 0, blocks: 0, runs: 0, largestFreeRun: 3 });
   });
 
-  test("where the first run is looked for, fewer lists are scattered than where the lowest slots are taken", () => {
+  test("allocating the first long run gives fewer runs than allocating the lowest slots", () => {
     const runsOf = (name: string) => {
       const { take, give, allocator } = allocatorOf(name, 64);
       take(64);

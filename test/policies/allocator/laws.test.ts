@@ -224,7 +224,7 @@ function play(min: number, max: number, steps: number) {
 const leastOperations = 1_000_000;
 
 describe.each(allocatorRegistry.all.map(({ name }) => [name]))("%s", (name) => {
-  test("hands out what a plain array of free blocks would, and counts right", () => {
+  test("allocates the same blocks as a plain array of free blocks, and counts them correctly", () => {
     operations = 0;
     do {
       fc.assert(
@@ -243,7 +243,7 @@ describe.each(allocatorRegistry.all.map(({ name }) => [name]))("%s", (name) => {
     if (isLong) console.info(`${operations} operations of ${name}`);
   });
 
-  test("grown before anything went out, it is as one that was made as large", () => {
+  test("grown before the first allocation, equals one created with that size", () => {
     const sizes = fc.tuple(fc.integer({ min: 1, max: 70 }), fc.integer({ min: 1, max: 70 }));
     const { create } = allocatorRegistry.get(name);
     fc.assert(

@@ -95,7 +95,7 @@ function order(plugin: EvictionPlugin, nodes: readonly Node[], now = 0): string 
 
 const byLastUse = (nodes: readonly Node[]) => [...nodes].sort((a, b) => (a.last ?? 0) - (b.last ?? 0));
 
-describe("who goes first (SGLang, test_evict_policy.py)", () => {
+describe("eviction order (SGLang, test_evict_policy.py)", () => {
   test.each<[plugin: EvictionPlugin, nodes: Node[], order: string]>([
     [lru, ["a 5", "b 1", "c 3"].map(lastOf), "b c a"],
     [
@@ -139,12 +139,12 @@ describe("who goes first (SGLang, test_evict_policy.py)", () => {
     { id: "old", hits: 0, last: 2 },
     { id: "kept-new", hits: 3, last: 8 },
   ];
-  test("slru: what has two hits or more goes last; the number can be another one", () => {
+  test("slru evicts entries with two or more hits last; the threshold is configurable", () => {
     expect(order(slru, used)).toBe("old new kept-old kept-new");
     expect(order(slruWith(4), used)).toBe("old kept-new new kept-old");
   });
 
-  test("priority: the lowest first, then least recently used", () => {
+  test("priority evicts the lowest priority first, then the least recently used entry", () => {
     const nodes: Node[] = [
       { id: "high", prio: 5, last: 1 },
       { id: "low", prio: 1, last: 10 },
@@ -153,7 +153,7 @@ describe("who goes first (SGLang, test_evict_policy.py)", () => {
     expect(order(priority, nodes)).toBe("low-old low high");
   });
 
-  test("priority: after its retention an entry counts as 0; a retention of 0 has no end", () => {
+  test("an entry has priority 0 after its retention; a retention of 0 is unlimited", () => {
     const nodes: Node[] = [
       { id: "expired", prio: 50, last: 0, keep: 10 },
       { id: "active", prio: 20, last: 95, keep: 10 },
@@ -167,7 +167,7 @@ describe("who goes first (SGLang, test_evict_policy.py)", () => {
     expect(order(priority, [...nodes, { id: "one", prio: 1, last: 50 }], 105)).toBe("expired active one forever");
   });
 
-  test("priority: clamped to 0 .. 99, so that what is above is equal", () => {
+  test("priorities are clamped to 0 .. 99", () => {
     const nodes: Node[] = [
       { id: "clamped", prio: 500, last: 1 },
       { id: "highest", prio: 99, last: 2 },
@@ -183,15 +183,15 @@ function lastOf(text: string): Node {
   return { id, last: Number(last) };
 }
 
-describe("bugs of others that are none here", () => {
-  test("SGLang 18843: hits are counted, so what is used often stays although it was used before the others", () => {
+describe("bugs of other systems that kvlab does not have", () => {
+  test("SGLang 18843: hits are counted, so a frequently hit entry stays although it is the least recently used", () => {
     expect(served(["A", "A", "B", "C"], { policy: "lfu", blocks: 2 }).letters).toBe("AC");
     expect(served(["A", "A", "B", "C"], { policy: "lru", blocks: 2 }).letters).toBe("BC");
     for (const index of ["block-trie", "radix-tree"])
       expect(served(["A", "A", "B", "C"], { policy: "lfu", index, blocks: 2 }).letters).toBe("AC");
   });
 
-  test("a split gave the upper node fresh times and zero hits: here both halves keep them", () => {
+  test("both halves of a split node keep times and hits", () => {
     // The third request uses half of the run AB, which is cut: A is as old as B, and older than X.
     const old = ["AB", "X", "A", "PQ"];
     expect(staysIn(old, "A", { policy: "fifo", blocks: 3 })).toBe(false);
@@ -202,7 +202,7 @@ describe("bugs of others that are none here", () => {
     expect(staysIn(often, "X", { policy: "lfu", blocks: 4 })).toBe(false);
   });
 
-  test.each(["priority", "retention"])("%s: both halves of a run that is cut keep what was said of it", (policy) => {
+  test.each(["priority", "retention"])("%s: both halves of a split node keep priority and retention", (policy) => {
     // B, X and A are of one level, and were used in this order.
     const asks: Ask[] = [
       ["AB", 0, 50],
@@ -214,7 +214,7 @@ describe("bugs of others that are none here", () => {
     expect(staysIn(asks, "X", { policy, blocks: 3 })).toBe(false);
   });
 
-  test("both halves of a run that is cut keep its retention, and the one that is not used its time", () => {
+  test("both halves of a split node keep the retention, and the unused half keeps its last use", () => {
     const asks = (now: number): Ask[] => [
       ["AB", 0, 5, 100],
       ["A", 20],
@@ -229,10 +229,10 @@ describe("bugs of others that are none here", () => {
   });
 });
 
-describe("priority and retention in a replay, which goes by the arrivals", () => {
+describe("priority and retention in a clock-free replay, whose time is that of the arrivals", () => {
   const own = { policy: "priority", blocks: 2 };
 
-  test("what is more important stays, whoever came last", () => {
+  test("entries of higher priority stay, regardless of recency", () => {
     expect(
       left(
         [
@@ -280,7 +280,7 @@ describe("priority and retention in a replay, which goes by the arrivals", () =>
     ).toBe("AC");
   });
 
-  test("in TensorRT-LLM the last user says, if it says anything", () => {
+  test("in TensorRT-LLM the last request sets the priority, if it has one", () => {
     const trt = { ...own, policy: "retention" };
     expect(
       left(
@@ -306,7 +306,7 @@ describe("priority and retention in a replay, which goes by the arrivals", () =>
     ).toBe("AC");
   });
 
-  test("priority and retention are one request's: the more important one's, of equals the longer one", () => {
+  test("priority and retention are those of one request: the one with the higher priority, of equals the longer retention", () => {
     const leftOf = (first: Ask, second: Ask) => left([first, second, ["B", 2, 3], ["C", 50]], own);
     expect(leftOf(["A", 0, 9, 10], ["A", 1, 5, 300])).toBe("BC");
     expect(leftOf(["A", 0, 5, 10], ["A", 1, 5, 300])).toBe("AC");
@@ -314,7 +314,7 @@ describe("priority and retention in a replay, which goes by the arrivals", () =>
     expect(leftOf(["A", 0, 5], ["A", 1, 5, 10])).toBe("AC");
   });
 
-  test("retention runs from the last use, and out at its last nanosecond", () => {
+  test("retention begins at the last use and expires at its last nanosecond", () => {
     const at = (now: number) =>
       left(
         [
@@ -329,7 +329,7 @@ describe("priority and retention in a replay, which goes by the arrivals", () =>
     expect(at(15)).toBe("BC");
   });
 
-  test("what has expired and is used again is as important as before; not so in TensorRT-LLM", () => {
+  test("an expired entry regains its priority with its next use, but not in TensorRT-LLM", () => {
     const asks: Ask[] = [
       ["A", 0, 50, 10],
       ["A", 20],
@@ -340,7 +340,7 @@ describe("priority and retention in a replay, which goes by the arrivals", () =>
     expect(left(asks, { ...own, policy: "retention" })).toBe("BC");
   });
 
-  test("retention: what expires comes behind all others of level 35, also from below", () => {
+  test("retention: an expired entry moves to the end of level 35, also from a lower level", () => {
     const trt = { policy: "retention", blocks: 3 };
     const asks = (now: number): Ask[] => [
       ["A", 0, 50, 10],
@@ -355,7 +355,7 @@ describe("priority and retention in a replay, which goes by the arrivals", () =>
   });
 });
 
-test("a cut is no use: the new half was last used when the whole was", () => {
+test("a split is not a use: the new half has the last use of the whole node", () => {
   for (const plugin of [priority, retention]) {
     const { columns, policy } = alone(plugin, 3);
     const publish = (entry: number, user: RequestView, tick: number) => {
@@ -378,7 +378,7 @@ test("a cut is no use: the new half was last used when the whole was", () => {
   }
 });
 
-test("an entry is in use until it is let go, not until its user began", () => {
+test("the last use of an entry is its release, not the admission of its request", () => {
   for (const plugin of [priority, retention]) {
     const { columns, policy } = alone(plugin, 2);
     const publish = (entry: number, priority: number) => {
@@ -398,7 +398,7 @@ test("an entry is in use until it is let go, not until its user began", () => {
   }
 });
 
-test("rows keep their retention, in traces that have the column and in those that have not", () => {
+test("requests have their retention in traces with and without the column", () => {
   const plain = { inputTokens: 16, outputTokens: 1, keys: [0] };
   const builder = new TraceBuilder(16);
   builder.add({ ...plain, arrivalNs: 0 });
@@ -420,7 +420,7 @@ describe("levels", () => {
     return levels;
   };
 
-  test("first in first out; whoever is put in front goes first", () => {
+  test("a level is FIFO; entries added to the front precede all others", () => {
     const levels = full(3);
     levels.setLevel(0, undefined, 0);
     expect(levels.victim(0)).toBe(1);
@@ -435,7 +435,7 @@ describe("levels", () => {
     expect(levels.count).toBe(3);
   });
 
-  test("the lowest level first; an entry without a new level keeps its level", () => {
+  test("the lowest level is evicted first; an entry without a new level keeps its level", () => {
     const levels = full(4);
     levels.setLevel(2, 5, 0);
     levels.add(2, 0);
@@ -448,7 +448,7 @@ describe("levels", () => {
     expect(levels.victim(0)).toBe(0);
   });
 
-  test("a level that was given for a duration ends when that has passed since the release", () => {
+  test("a level with a duration ends that long after the release", () => {
     const levels = new Levels(2, trt);
     levels.setLevel(0, 80, 3);
     levels.setLevel(1, 50, 8);
@@ -464,7 +464,7 @@ describe("levels", () => {
     expect(levels.victim(5)).toBe(0);
   });
 
-  test("a duration of the default level ends nowhere, and does not put anyone behind others", () => {
+  test("a duration of the default level has no effect", () => {
     const levels = full(2);
     levels.setLevel(0, 35, 1);
     levels.setLevel(1, 35, 1);

@@ -28,7 +28,7 @@ describe.each([
     expect(cache.cache.freeBlocks).toBe(16 - found / 4);
   });
 
-  test("a prefix is usable after the step that computes it: within one step everybody computes it", () => {
+  test("a prefix is a hit after the step that computes it; within that step every request computes it", () => {
     const cache = start();
     const both = ["abcdx", "abcdy"].map((prompt) => cache.arrive(prompt, { ...mark(4), answer: "uvw" }));
     cache.step();
@@ -42,7 +42,7 @@ describe.each([
     expect(cache.cache.index.blockCount).toBe(1);
   });
 
-  test("a prefix is usable when all of it is there, not chunk by chunk", () => {
+  test("a prefix is a hit only after it is computed completely, not chunk by chunk", () => {
     const cache = start();
     cache.arrive("abcdefghi", mark(8));
     cache.step((context) => context.admit(context.firstWaiting!, 5));
@@ -52,7 +52,7 @@ describe.each([
     cache.finish();
   });
 
-  test("what is not marked is neither stored nor found", () => {
+  test("unmarked tokens are neither stored nor matched", () => {
     const cache = start();
     cache.run("abcdefgh");
     expect(cache.cache.index.blockCount).toBe(0);
@@ -61,21 +61,21 @@ describe.each([
     expect(cache.hits("abcdefgh", mark(4))).toBe(4);
   });
 
-  test("a prompt that is its prefix, and is found whole, computes its last token again", () => {
+  test("a prompt that equals its prefix and is cached completely recomputes its last token", () => {
     const cache = start();
     cache.run("abcdefgh", mark(8));
     cache.arrive("abcdefgh", mark(8));
     expect(cache.plan().items[0]).toMatchObject({ from: 7, tokens: 1 });
   });
 
-  test("in a trace of content ids, too", () => {
+  test("marked prefixes work in a trace of content ids", () => {
     const cache = start({ unitTokens: 4 });
     cache.run("abcdefgh", mark(8));
     expect(cache.run("abcdefghijkl", mark(8))).toBe(8);
     expect(cache.cache.index.blockCount).toBe(2);
   });
 
-  test("a prefix nobody uses makes room for running requests, so that it never starves them", () => {
+  test("an idle prefix is evicted when running requests need blocks", () => {
     const cache = start({ blocks: 3 });
     cache.run("aaaabbbb", mark(8));
     cache.run("ccccddddeeee");
@@ -85,7 +85,7 @@ describe.each([
 });
 
 describe("a prefix pool", () => {
-  test("shares nothing between prefixes of which one begins the other", () => {
+  test("shares no block between a prefix and its extension", () => {
     const cache = pool();
     cache.run("abcdefghx", mark(4));
     expect(cache.run("abcdefghy", mark(8))).toBe(0);
@@ -95,7 +95,7 @@ describe("a prefix pool", () => {
     expect(cache.hits("abcdefghijklz", mark(12))).toBe(0);
   });
 
-  test("drops the oldest prefix for a new one beyond its cap, whatever was used since", () => {
+  test("drops the oldest prefix for a new one beyond its cap, regardless of use", () => {
     const cache = pool({ rules: { "prefix-blocks": 3 } });
     cache.run("aaaabbbbx", mark(8));
     cache.run("ccccx", mark(4));
@@ -105,7 +105,7 @@ describe("a prefix pool", () => {
     expect(cache.cache.index).toMatchObject({ entryCount: 2, blockCount: 2 });
   });
 
-  test("drops as many prefixes as it takes, and none at its cap", () => {
+  test("drops as many prefixes as necessary, and none at its cap", () => {
     const cache = pool({ rules: { "prefix-blocks": 3 } });
     for (const letter of "abc") cache.run(`${letter.repeat(4)}x`, mark(4));
     expect(cache.cache.index.blockCount).toBe(3);
@@ -113,7 +113,7 @@ describe("a prefix pool", () => {
     expect(cache.stored().sort()).toEqual(["cccc", "dddd", "ddddeeee"]);
   });
 
-  test("does not keep a prefix that is larger than its cap, and serves who has it", () => {
+  test("does not store a prefix that is larger than its cap, and serves its requests", () => {
     const cache = pool({ rules: { "prefix-blocks": 1 } });
     expect(["x", "y"].map((end) => cache.run(`aaaabbbb${end}`, mark(8)))).toEqual([0, 0]);
     expect(cache.cache.index.blockCount).toBe(0);
@@ -126,7 +126,7 @@ describe("a prefix pool", () => {
     expect(cache.cache.index.blockCount).toBe(0);
   });
 
-  test("beyond its cap drops what is not in use before what is", () => {
+  test("beyond its cap drops idle prefixes before referenced ones", () => {
     const cache = pool({ rules: { "prefix-blocks": 2 } });
     const first = cache.arrive("aaaax", { ...mark(4), answer: "uvwxyz" });
     cache.step();
@@ -141,7 +141,7 @@ describe("a prefix pool", () => {
 });
 
 describe("a prefix trie", () => {
-  test("shares levels, and finds the longest that the mark covers", () => {
+  test("shares blocks, and matches the longest prefix within the mark", () => {
     const cache = trie();
     expect(cache.run("abcdefghx", mark(4))).toBe(0);
     expect(cache.run("abcdefghy", mark(8))).toBe(4);
@@ -151,7 +151,7 @@ describe("a prefix trie", () => {
     expect([4, 8, 12, 16].map((marked) => cache.hits("abcdefghijklmnopz", mark(marked)))).toEqual([4, 8, 12, 16]);
   });
 
-  test("parts where prefixes part", () => {
+  test("branches where prefixes diverge", () => {
     const cache = trie();
     cache.run("abcdefghx", mark(8));
     expect(cache.run("abcdxxxxx", mark(8))).toBe(4);
@@ -160,7 +160,7 @@ describe("a prefix trie", () => {
     expect(cache.hits("abcdefghx", mark(8))).toBe(8);
   });
 
-  test("gives up the end of a prefix before its beginning, on which others build", () => {
+  test("evicts the end of a prefix before its beginning, which other prefixes share", () => {
     const cache = trie({ blocks: 4 });
     cache.run("aaaabbbbx", mark(8));
     cache.run("aaaaccccx", mark(8));

@@ -36,7 +36,7 @@ describe.each([
     expect(cache.cache.freeBlocks).toBe(16 - blocks);
   });
 
-  test("computes the last token again where no logits are stored", () => {
+  test("recomputes the last token if no logits are stored", () => {
     for (const prompt of ["abcdefgh", "abcdefghi"]) {
       const cache = table({ "full-hit": "recompute-last" }, own);
       cache.run(prompt);
@@ -45,7 +45,7 @@ describe.each([
     }
   });
 
-  test("finds neither what goes on behind a stored prompt, nor its beginning", () => {
+  test("matches neither an extension of a stored prompt nor its beginning", () => {
     const cache = table({}, own);
     cache.run("abcdefgh");
     expect(["abcd", "abcdefg", "abcdefghijkl", "abcdefghi"].map((prompt) => cache.hits(prompt))).toEqual([0, 0, 0, 0]);
@@ -57,8 +57,8 @@ describe.each([
   });
 });
 
-describe("the same prompt twice at once", () => {
-  test("is computed twice and stored once; whole blocks are given up for those that are stored", () => {
+describe("two overlapping requests with the same prompt", () => {
+  test("compute it twice and store it once; full blocks are replaced by the stored ones", () => {
     const cache = table();
     const both = ["abcdefgh", "abcdefgh"].map((prompt) => cache.arrive(prompt, { answer: "xyz" }));
     cache.step();
@@ -69,7 +69,7 @@ describe("the same prompt twice at once", () => {
     expect(cache.cache.freeBlocks).toBe(14);
   });
 
-  test("keeps a partial last block of its own, to which each adds its answer", () => {
+  test("have a private partial last block each, to which their output is appended", () => {
     const cache = table();
     const both = ["abcdef", "abcdef"].map((prompt) => cache.arrive(prompt, { answer: "xyz" }));
     cache.step();
@@ -90,13 +90,13 @@ describe("the partial last block", () => {
     expect(cache.hits("abcdef")).toBe(6);
   });
 
-  test("is not copied for somebody who has it for himself", () => {
+  test("is not copied if its reference count is 1", () => {
     const cache = table();
     for (const answer of ["uvw", "xyz", "opqrst"]) cache.run("abcdef", { answer });
     expect(cache.cache.counters).toMatchObject({ copiedBlocks: 0, hitTokens: 12 });
   });
 
-  test("is copied when the first answer is added to it, if another one holds it, and not before", () => {
+  test("is copied before the first output token is written, if it is shared, and not earlier", () => {
     const cache = table();
     const first = cache.arrive("abcdef", { answer: "uvwxyz" });
     cache.step();
@@ -114,7 +114,7 @@ describe("the partial last block", () => {
     expect(cache.hits("abcdef")).toBe(6);
   });
 
-  test("is copied for all but the last one that holds it", () => {
+  test("is copied for all but the last request that references it", () => {
     const cache = table();
     cache.run("abcdef");
     const all = Array.from({ length: 3 }, () => cache.arrive("abcdef", { answer: "uvwx" }));
@@ -127,7 +127,7 @@ describe("the partial last block", () => {
     expect(cache.hits("abcdef")).toBe(6);
   });
 
-  test("is never copied where prompts end with a block", () => {
+  test("is never copied if prompts end at a block boundary", () => {
     const cache = table();
     cache.run("abcd");
     for (let n = 0; n < 3; n++) cache.arrive("abcd", { answer: "uvwx" });
@@ -135,7 +135,7 @@ describe("the partial last block", () => {
     expect(cache.cache.counters).toMatchObject({ copiedBlocks: 0, hitTokens: 12 });
   });
 
-  test("needs a block for its copy, and who does not get one is not served", () => {
+  test("needs a free block for its copy, without which its request is not admitted", () => {
     const cache = table({}, { blocks: 2 });
     const first = cache.arrive("abcdef", { answer: "uv" });
     cache.step();
@@ -171,19 +171,19 @@ describe("most entries of a prompt table", () => {
     expect(cache.cache.freeBlocks).toBe(16);
   });
 
-  test("1: the last one", () => {
+  test("1: the most recent prompt is stored", () => {
     const { hits, cache } = served(1, ["aaaa", "aaaa", "bbbb", "aaaa"]);
     expect(hits).toEqual([0, 4, 0, 0]);
     expect(cache.stored()).toEqual(["aaaa"]);
     expect(cache.cache.freeBlocks).toBe(15);
   });
 
-  test("2: the two that were used last", () => {
+  test("2: the two most recently used prompts are stored", () => {
     const { hits } = served(2, ["aaaa", "bbbb", "aaaa", "cccc", "aaaa", "bbbb", "cccc"]);
     expect(hits).toEqual([0, 0, 4, 0, 4, 0, 0]);
   });
 
-  test("what nobody uses goes first, then the oldest, and its blocks stay with who uses them", () => {
+  test("idle entries are dropped first, then the oldest, whose blocks stay referenced", () => {
     const cache = table({ "max-entries": 2 });
     cache.run("aaaa");
     const second = cache.arrive("bbbb", { answer: "wxyz" });
@@ -202,7 +202,7 @@ describe("most entries of a prompt table", () => {
     expect(cache.cache.freeBlocks).toBe(14);
   });
 
-  test("what is dropped in use is stored anew by whoever computes it next", () => {
+  test("an entry dropped while referenced is stored again by the next request that computes it", () => {
     const cache = table({ "max-entries": 1 });
     cache.arrive("aaaa", { answer: "wxyz" });
     cache.step();

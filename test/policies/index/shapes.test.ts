@@ -32,7 +32,7 @@ describe.each(indexRegistry.all.filter((index) => !index.none && index.unit === 
       },
     );
 
-    test("one block with 100,000 children finds each of them again, and loses them", () => {
+    test("a block with 100,000 children matches each of them, and all are evicted", () => {
       const children = from(n, (i) => [0, i + 1]);
       const others = from(n + 1, (i) => 2 * n + i);
       const trace = traceOf([...children, ...children, others, ...children.slice(0, 2)]);
@@ -45,7 +45,7 @@ describe.each(indexRegistry.all.filter((index) => !index.none && index.unit === 
   },
 );
 
-test("in a block trie with victims=any, a path of 100,000 blocks that loses its first one is gone", () => {
+test("in a block trie with victims=any, evicting the first block of a path of 100,000 evicts all of them", () => {
   const path = from(n, (i) => i);
   const rules = { victims: "any", "free-order": "forward" };
   const trace = traceOf([path, [2 * n], path]);

@@ -15,7 +15,7 @@ const watching: EvictionPlugin = {
   },
 };
 
-test("what is left of an answer's run, a prompt's partial block, ends where the prompt ends", () => {
+test("the rest of a node of output tokens, a prompt's partial block, ends where the prompt ends", () => {
   // Each prompt of 8 tokens and its answer take two blocks, of which the first one's second has to go.
   const trace = words(["A", "B"], { lastTokens: 8, outputTokens: 2 * blockTokens - 8 + 1 });
   const own = { eviction: watching, rules: { "cache-generated": "true" }, blocks: 3 };
@@ -26,7 +26,7 @@ test("what is left of an answer's run, a prompt's partial block, ends where the 
   expect(left.map((entry) => tokens[entry]).sort((a, b) => a - b)).toEqual([8, 8, blockTokens]);
 });
 
-test.each(["block-trie", "radix-tree"])("a %s forgets with a block all that extends it", (index) => {
+test.each(["block-trie", "radix-tree"])("a %s drops a block with its descendants", (index) => {
   for (const place of [0, 1]) {
     const { cache } = served(["ABC", "ABD"], { index }).result;
     const path = new Int32Array(3);

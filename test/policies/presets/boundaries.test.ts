@@ -81,7 +81,7 @@ describe.each(everyPreset)("%s", (name, { blockTokens }) => {
     expect(seen.map(([, found]) => found).join(" ")).toBe(extended);
   });
 
-  test("an answer that fills a block, in the prompt of the next turn", () => {
+  test("an output that completes a block, in the prompt of the next turn", () => {
     const found = [1, 2, 3].map((k) => {
       const cache = unlimited();
       const prompt = tokens(k * blockTokens);
@@ -93,7 +93,7 @@ describe.each(everyPreset)("%s", (name, { blockTokens }) => {
     expect(found.join(" ")).toBe(answered);
   });
 
-  test("a prompt that parts from what is cached in the middle of a block", () => {
+  test("a prompt that diverges from the cached one within a block", () => {
     const cache = unlimited();
     const prompt = tokens(3 * blockTokens);
     const common = blockTokens + Math.max(1, blockTokens / 2);

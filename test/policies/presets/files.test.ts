@@ -46,7 +46,7 @@ function logicIn(text: string): string[] {
   return found;
 }
 
-test("every system that was asked for is a preset, in a file of its name", () => {
+test("every required system is a preset, in a file of its name", () => {
   expect(everyPreset.map(([name]) => name)).toEqual(asked.split(" "));
   expect(files.map((file) => file.replace(".ts", "")).sort()).toEqual(asked.split(" "));
 });
@@ -61,7 +61,7 @@ describe.each(files)("%s", (file) => {
   });
 });
 
-test("block sizes are those that the systems have if nobody says otherwise", () => {
+test("block sizes are the systems' defaults", () => {
   const named: Record<string, string[]> = {};
   for (const [name, { blockTokens }] of everyPreset) (named[blockTokens] ??= []).push(name);
   expect(named).toEqual({
@@ -73,7 +73,7 @@ test("block sizes are those that the systems have if nobody says otherwise", () 
   });
 });
 
-test.each(everyPreset)("%s says what it is, and its rules are such that its parts support them", (name, preset) => {
+test.each(everyPreset)("%s has a description, and its plug-ins support its rules", (name, preset) => {
   const { about, source, link, scheduler, blockTokens, index, eviction, allocator } = preset;
   for (const text of [about, source, scheduler]) expect(text).not.toBe("");
   expect(new URL(link).protocol).toBe("https:");
@@ -83,7 +83,7 @@ test.each(everyPreset)("%s says what it is, and its rules are such that its part
   expect(createCache(context).rules).toEqual(rulesOf(preset));
 });
 
-test("logic is seen where there is some", () => {
+test("the check for logic detects code", () => {
   expect(logicIn("const a = { f() { return 1; } };")).toEqual(["MethodDeclaration"]);
   expect(logicIn("const a = { ...b, c: x ? 1 : 2, d: f(() => 3) };")).toEqual([
     "SpreadAssignment",

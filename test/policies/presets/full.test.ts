@@ -73,7 +73,7 @@ const names = everyPreset.map(([name]) => name);
 const queues = "nano-vllm vllm";
 const tries = "lmdeploy trt-llm turbomind";
 
-test("what was used longest ago goes, from its end, and as much as the system's unit says", () => {
+test("the least recently used entry is evicted from its end, by the system's unit", () => {
   const blocks = { tokens: 12, served: "aabbcc aaddee zz xxyy" };
   const runs = { tokens: 8, served: "abcd abef zz xyw" };
   const rows: readonly Row[] = [
@@ -109,12 +109,12 @@ test("what was used longest ago goes, from its end, and as much as the system's 
   rows.forEach(check);
 });
 
-test("a prompt goes as a whole where prompts are entries", () => {
+test("a prompt is evicted as a whole if entries are prompts", () => {
   const rest = { tokens: 12, free: 4, finds: { aabbcc: 0, aaddee: 6, zz: 2 } };
   check({ names: "roseinfer prefix-pool", served: "aabbcc aaddee zz", evicts: "aabbcc aabb aa", ...rest });
 });
 
-test("who was used again goes later, but for the pools, where who came first goes first", () => {
+test("entries that were used again are evicted later, except in the FIFO pools", () => {
   const blocks = { tokens: 12, served: "aabb ccdd ee aabb ffgg" };
   const runs = { tokens: 9, served: "abcd efgh abcd xyz" };
   const rows: readonly Row[] = [
@@ -146,7 +146,7 @@ test("who was used again goes later, but for the pools, where who came first goe
   rows.forEach(check);
 });
 
-test("a prompt that fills the cache comes again: who computes its end once more evicts it for that", () => {
+test("a repeated prompt that fills the cache evicts its own end if the last token is recomputed", () => {
   const blocks = { tokens: 4, served: "aabb aabb", finds: { aabb: 4 }, free: 0 };
   const runs = { tokens: 4, served: "abcd abcd", finds: { abcd: 4 }, free: 0 };
   const rows: readonly Row[] = [
@@ -167,7 +167,7 @@ test("a prompt that fills the cache comes again: who computes its end once more 
  * Five blocks, or ten slots, all cached: aabb was used first and is worth 80, ccdd has TensorRT-LLM's 35, ee is worth 20.
  * Then requests of one block come, each in the place of one.
  */
-test("TensorRT-LLM alone lets the lowest priority go first, then who was let go first", () => {
+test("only TensorRT-LLM evicts the lowest priority first, then in release order", () => {
   const heeding = everyPreset.filter(([name]) => {
     const cache = cacheOf(name, 10);
     ask(cache, "aabb", marked("aabb", { priority: 80 }));
@@ -194,7 +194,7 @@ function refuses(cache: LiveCache, context: SchedulerContext): void {
 }
 
 describe.each(everyPreset)("%s", (name) => {
-  test("refuses a request that is longer than the cache, which leaves no trace", () => {
+  test("refuses a request that is longer than the cache, without side effects", () => {
     const cache = cacheOf(name, 12);
     for (const prompt of ["aabbcc", "aaddee", "zz"]) ask(cache, prompt, marked(prompt));
     const before = { state: cache.state(), found: found(name, cache, "aabbcc aaddee zz") };
@@ -210,7 +210,7 @@ describe.each(everyPreset)("%s", (name) => {
     expect(cache.replica.isIdle).toBe(true);
   });
 
-  test("evicts nothing that a request uses", () => {
+  test("evicts no referenced block", () => {
     const cache = cacheOf(name, 12);
     ask(cache, "zzyyxx", marked("zzyyxx"));
     const first = cache.arrive("aabbc", marked("aabb", { answer: "12345" }));
@@ -256,7 +256,7 @@ describe.each(everyPreset)("%s", (name) => {
     "vllm-v0": 6,
   };
 
-  test("lets a preempted request come back, which finds what was stored of it", () => {
+  test("readmits a preempted request, which matches its stored blocks", () => {
     const cache = cacheOf(name, 24);
     const sequence = cache.arrive("aabbc", marked("aabbc", { answer: "123456" }));
     for (let n = 0; n < 3; n++) cache.step();
@@ -274,12 +274,12 @@ describe.each(everyPreset)("%s", (name) => {
 
 const reserving = everyPreset.filter(([, preset]) => rulesOf(preset).reserve === "worst-case");
 
-test("TGI alone reserves what the longest answer needs", () => {
+test("only TGI reserves blocks for maxOutputTokens", () => {
   expect(reserving.map(([name]) => name)).toEqual(["tgi", "tgi-simple"]);
 });
 
-describe.each(reserving)("%s, once it has admitted a request,", (name) => {
-  test("needs no block for it any more, and what waits for one waits to its end", () => {
+describe.each(reserving)("%s, after the admission of a request,", (name) => {
+  test("allocates no further block for it, and a request that needs blocks waits until it finishes", () => {
     const cache = cacheOf(name, 12);
     // 4 + 6 − 1 = 9 tokens at most; the answer ends after four.
     const first = cache.arrive("aabb", { answer: "1234", maxOutputTokens: 6 });

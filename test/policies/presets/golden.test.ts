@@ -86,7 +86,7 @@ describe.each(everyPreset)("%s", (name, { blockTokens }) => {
   });
 });
 
-describe("by their nature, one request after the other, these decide the same", () => {
+describe("these presets are equivalent when requests are served one after the other", () => {
   test.each(capacities)("in %d tokens", (capacity) => {
     const same = (a: ReturnType<typeof replay>, b: ReturnType<typeof replay>) => expect(a).toEqual(b);
     // The same cache with another scheduler.
@@ -102,7 +102,7 @@ describe("by their nature, one request after the other, these decide the same", 
   });
 });
 
-test("the requests are of every kind: long, whole blocks, said again, marked, of three tenants", () => {
+test("the trace has long, block-aligned, repeated and marked prompts of three tenants", () => {
   const lengths = talks.map(({ prompt }) => prompt.length);
   for (const size of [16, 32, 64, 256])
     expect(lengths.filter((length) => length % size === 0).length).toBeGreaterThan(2);

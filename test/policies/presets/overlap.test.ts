@@ -50,7 +50,7 @@ describe.each(everyPreset)("%s", (name, preset) => {
   const blockTokens = Math.min(2, preset.blockTokens);
   const cacheOf = () => liveOf(name, { blockTokens, blocks: 60 / blockTokens });
 
-  test("of two that begin together", () => {
+  test("two requests admitted in the same step", () => {
     const cache = cacheOf();
     const both = [cache.arrive(prompt, asked), cache.arrive(prompt, asked)];
     const plan = cache.plan();
@@ -61,7 +61,7 @@ describe.each(everyPreset)("%s", (name, preset) => {
     expect((60 / blockTokens - cache.cache.freeBlocks) * blockTokens).toBe(twins);
   });
 
-  test("of one that comes a step later", () => {
+  test("a request admitted one step later", () => {
     const cache = cacheOf();
     cache.arrive(prompt, answered);
     cache.step();
@@ -71,7 +71,7 @@ describe.each(everyPreset)("%s", (name, preset) => {
     expect(second.cachedTokens).toBe(next);
   });
 
-  test("of one that comes between two chunks of a prompt", () => {
+  test("a request admitted between two chunks of a prompt", () => {
     const cache = cacheOf();
     cache.arrive(prompt, answered);
     cache.step((context) => expect(context.admit(context.firstWaiting!, 4)).toBe(true));
@@ -79,7 +79,7 @@ describe.each(everyPreset)("%s", (name, preset) => {
     cache.finish();
   });
 
-  test("of one that goes on with the answer, while that goes on, and at its end", () => {
+  test("a prompt that includes another request's output, during its decode and after its end", () => {
     const cache = cacheOf();
     const first = cache.arrive(prompt, answered);
     for (let n = 0; n < 3; n++) cache.step();
@@ -108,7 +108,7 @@ test.each([
   expect(copies[0]).not.toBe(copies[1]);
 });
 
-test("what is taken back was never there: a step that did not run publishes nothing", () => {
+test("a rolled back step publishes no block", () => {
   for (const [name] of everyPreset) {
     const { blockTokens } = presetNamed(name);
     const cache = liveOf(name, { blockTokens: Math.min(2, blockTokens) });
@@ -127,7 +127,7 @@ test("what is taken back was never there: a step that did not run publishes noth
  * aabb is cached, and in use by a request that has just taken the last block for its answer. Whoever needs nothing but the
  * logits of aabb, or computes its last token again where it is, needs no block; the others do.
  */
-test("a prompt that is cached and in use to its end needs a block, or not", () => {
+test("whether a prompt that is cached and referenced to its end needs another block", () => {
   const needsNone = everyPreset.filter(([name, preset]) => {
     const isToken = preset.blockTokens === 1;
     const cache = liveOf(name, isToken ? { blocks: 5 } : { blockTokens: 2, blocks: 3 });
@@ -148,7 +148,7 @@ test("a prompt that is cached and in use to its end needs a block, or not", () =
   expect(needsNone.map(([name]) => name)).toEqual(["prefix-pool", "prefix-trie", "roseinfer", "tgi", "vllm-v0"]);
 });
 
-test("what another request computes in this very step takes no second block where blocks are shared before they are computed", () => {
+test("blocks computed in the same step are not allocated twice if blocks are shared before they are computed", () => {
   const shares = everyPreset.filter(([, preset]) => {
     const cache = liveOf(preset.name, preset.blockTokens === 1 ? { blocks: 6 } : { blockTokens: 2, blocks: 3 });
     for (let n = 0; n < 2; n++) cache.arrive(prompt, asked);
@@ -166,7 +166,7 @@ test("what another request computes in this very step takes no second block wher
 /** A hash of how long a prefix is, and of nothing in it. */
 const lengthOnly: ChainHash = (lanes) => void lanes.fill(lanes[0] + 1);
 
-test("vLLM alone takes equal hashes for equal contents", () => {
+test("only vLLM trusts equal hashes", () => {
   const trusting = everyPreset.filter(([name, preset]) => {
     const cache = liveOf(name, { blockTokens: Math.min(2, preset.blockTokens), hash: lengthOnly });
     cache.run("aabbcc", asked);

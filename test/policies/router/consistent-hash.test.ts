@@ -14,35 +14,35 @@ function placesOf(router: Router, replicas: readonly ReplicaView[], count: numbe
   );
 }
 
-describe("the beginning of a prompt decides", () => {
+describe("the first blocks of a prompt determine the replica", () => {
   const prompts = new Prompts();
   const router = routerOf("consistent-hash", 64, { ...unbounded, "prefix-blocks": 2 });
   const to = (letters: string) => router.route(prompts.request(letters), idle(64), 0);
 
-  test("prompts that begin with the same two blocks go to one replica", () => {
+  test("prompts with the same first two blocks are routed to one replica", () => {
     expect(new Set(["ab", "abc", "abd", "abdefgh"].map(to)).size).toBe(1);
   });
 
-  test("a shorter prompt counts with all that it has", () => {
+  test("a shorter prompt is hashed completely", () => {
     expect(to("a")).toBe(to("a"));
     // 20 prompts of one block, and 20 that go on differently behind an "a", are not all in one place of 64.
     expect(new Set(Array.from("abcdefghijklmnopqrst", to)).size).toBeGreaterThan(8);
     expect(new Set(Array.from("bcdefghijklmnopqrstu", (letter) => to(`a${letter}`))).size).toBeGreaterThan(8);
   });
 
-  test("a prompt without a whole block goes where fewest requests are", () => {
+  test("a prompt without a full block is routed to the least loaded replica", () => {
     expect(routerOf("consistent-hash", 3).route(prompts.request("", { more: 3 }), [2, 1, 1].map(replicaOf), 0)).toBe(1);
   });
 });
 
-test("each replica gets about its share of prompts", () => {
+test("prompts are distributed about evenly", () => {
   const counts = new Int32Array(8);
   for (const to of placesOf(routerOf("consistent-hash", 8, unbounded), idle(8), 16_000)) counts[to]++;
   // Shares of the ring vary by 1/√256 = 6 %, and counts of 2000 by 2 %.
   for (const count of counts) expect(Math.abs(count - 2000)).toBeLessThan(500);
 });
 
-test("one replica more takes over its share, and nothing moves between the others", () => {
+test("an additional replica receives its share, and no prompt moves between the others", () => {
   fc.assert(
     fc.property(fc.integer({ min: 1, max: 20 }), (count) => {
       const prompts = 2000;
@@ -69,7 +69,7 @@ describe("bounded loads", () => {
     return router.route(prompts.request("ab"), loads.map(replicaOf), 0);
   };
 
-  test("a replica with its share of requests gets no more", () => {
+  test("a replica at capacity gets no more requests", () => {
     expect(route(0, 0, 0)).toBe(place);
     expect(route(1, 0, 0)).not.toBe(place); // ⌈1.25 · 2 / 3⌉ = 1
     expect(route(1, 1, 0)).toBe(place); // ⌈1.25 · 3 / 3⌉ = 2
@@ -77,7 +77,7 @@ describe("bounded loads", () => {
     expect(route(5, 3, 2)).not.toBe(place); // ⌈1.25 · 11 / 3⌉ = 5
   });
 
-  test("the next on the ring that has room gets it", () => {
+  test("the next replica on the ring below capacity gets the request", () => {
     const next = route(9, 0, 0);
     expect(others).toContain(next);
     const last = others[0] === next ? others[1] : others[0];
@@ -86,7 +86,7 @@ describe("bounded loads", () => {
     expect(router.route(prompts.request("ab"), loads.map(replicaOf), 0)).toBe(last);
   });
 
-  test("no replica ever has more than its share, however popular a prompt is", () => {
+  test("no replica exceeds its capacity, however popular a prompt is", () => {
     const factor = fc.integer({ min: 100, max: 300 });
     fc.assert(
       fc.property(
@@ -106,7 +106,7 @@ describe("bounded loads", () => {
     );
   });
 
-  test("where the factor leaves nobody room, the hash decides", () => {
+  test("if no replica is below capacity, the hash decides", () => {
     const tight = routerOf("consistent-hash", 3, { "mean-load-factor": 1 });
     expect(tight.route(prompts.request("ab"), [5, 5, 5].map(replicaOf), 0)).toBe(place);
   });

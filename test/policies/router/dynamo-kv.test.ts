@@ -3,7 +3,7 @@ import { routed, routerOf } from "./replicas.ts";
 
 // Blocks of 4 tokens.
 
-test("the lowest sum of blocks to compute and blocks in use wins", () => {
+test("the replica with the lowest sum of uncached and referenced blocks is chosen", () => {
   const to = routed(routerOf("dynamo-kv", 3), [
     // 8 blocks; costs: 8 + 0 + 8 = 16, 4 + 3 + 8 = 15, 0 + 9 + 8 = 17.
     ["abcdefgh", [{}, { cachedTokens: 16, heldBlocks: 3 }, { cachedTokens: 32, heldBlocks: 9 }]],
@@ -17,7 +17,7 @@ test("the lowest sum of blocks to compute and blocks in use wins", () => {
   expect(to).toEqual([1, 2, 0, 1]);
 });
 
-test("the weight decides between a cached prefix and a replica with little to do", () => {
+test("the weight decides between a cached prefix and a replica with low load", () => {
   const loads = [{ cachedTokens: 16, heldBlocks: 6 }, {}]; // prefill 0 against 4 blocks, held 6 against 0
   const to = (weight: number) => routed(routerOf("dynamo-kv", 2, { "overlap-weight": weight }), [["abcd", loads]]);
   expect(to(1)).toEqual([1]);
@@ -25,13 +25,13 @@ test("the weight decides between a cached prefix and a replica with little to do
   expect(to(0)).toEqual([1]);
 });
 
-test("of equals each is as likely", () => {
+test("replicas of equal cost are equally likely", () => {
   const counts = [0, 0, 0];
   for (const to of routed(routerOf("dynamo-kv", 3), Array(3000).fill(["ab", [{}, {}, {}]]))) counts[to]++;
   for (const count of counts) expect(Math.abs(count - 1000)).toBeLessThan(130);
 });
 
-test("with a temperature the chance is exp(−cost / temperature) of costs scaled to [0, 1]", () => {
+test("with a temperature the probability is proportional to exp(−cost / temperature) of costs scaled to [0, 1]", () => {
   // Costs 0, 5, 10 apart: 0, 0.5, 1; at temperature 0.5 weights 1, e⁻¹, e⁻² = 1, 0.368, 0.135 of 1.503.
   const loads = [{ heldBlocks: 10 }, { heldBlocks: 0 }, { heldBlocks: 5 }];
   const counts = [0, 0, 0];
@@ -41,7 +41,7 @@ test("with a temperature the chance is exp(−cost / temperature) of costs scale
   for (const i of [0, 1, 2]) expect(Math.abs(counts[i] - expected[i])).toBeLessThan(190);
 });
 
-test("with a temperature and equal costs each is as likely", () => {
+test("with a temperature, replicas of equal cost are equally likely", () => {
   const counts = [0, 0];
   for (const to of routed(routerOf("dynamo-kv", 2, { temperature: 1 }), Array(2000).fill(["ab", [{}, {}]])))
     counts[to]++;

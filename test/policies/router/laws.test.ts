@@ -50,7 +50,7 @@ const readOnly = <T extends object>(what: T): T =>
   });
 
 describe.each(routerRegistry.all.map(({ name }) => name))("%s", (name) => {
-  test("names one of the replicas", () => {
+  test("returns one of the replicas", () => {
     fc.assert(
       fc.property(traffic, fc.integer(), (some, seed) => {
         for (const to of placesOf(name, some, seed)) {
@@ -68,7 +68,7 @@ describe.each(routerRegistry.all.map(({ name }) => name))("%s", (name) => {
     );
   });
 
-  test("has no choice with one replica", () => {
+  test("returns the only replica", () => {
     fc.assert(
       fc.property(fc.array(fc.tuple(request, fc.tuple(load))), fc.integer(), (requests, seed) => {
         expect(new Set(placesOf(name, { count: 1, requests }, seed)).size).toBeLessThan(2);
@@ -77,7 +77,7 @@ describe.each(routerRegistry.all.map(({ name }) => name))("%s", (name) => {
     );
   });
 
-  test("changes nothing in a replica", () => {
+  test("has no side effects on a replica", () => {
     fc.assert(
       fc.property(traffic, fc.integer(), (some, seed) => {
         expect(placesOf(name, some, seed, readOnly)).toEqual(placesOf(name, some, seed));
@@ -86,7 +86,7 @@ describe.each(routerRegistry.all.map(({ name }) => name))("%s", (name) => {
   });
 });
 
-test("only a router that follows what replicas store looks into their caches", () => {
+test("only dynamo-kv reads the replicas' caches", () => {
   const looks = new Set<string>();
   for (const { name } of routerRegistry.all) {
     const router = routerOf(name, 2);
@@ -105,7 +105,7 @@ test("only a router that follows what replicas store looks into their caches", (
   expect([...looks]).toEqual(["dynamo-kv"]);
 });
 
-test("a session stays with its replica, whatever happens there", () => {
+test("a session stays with its replica, regardless of load", () => {
   fc.assert(
     fc.property(traffic, (some) => {
       const places = placesOf("session-affinity", some, 1);

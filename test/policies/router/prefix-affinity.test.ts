@@ -4,7 +4,7 @@ import { blockTokens, Prompts, replicaOf, routed, routerOf } from "./replicas.ts
 
 const idle = [0, 0, 0];
 
-test("a prompt goes where more than half of it went before, else to the smallest tree", () => {
+test("a prompt is routed to a replica with a match of more than half of it, else to the smallest tree", () => {
   const to = routed(routerOf("prefix-affinity", 3), [
     ["abcd", idle], // all trees are empty: 0, whose tree has 4 blocks now
     ["abcdef", idle], // 4 of 6 known: 0 (6)
@@ -20,7 +20,7 @@ test("a prompt goes where more than half of it went before, else to the smallest
   expect(to).toEqual([0, 0, 1, 2, 1, 0, 2, 1, 2, 0]);
 });
 
-test("the match rate counts tokens, those behind the last whole block included", () => {
+test("the match rate counts tokens, including those after the last full block", () => {
   const to = routed(routerOf("prefix-affinity", 2), [
     ["ab", [0, 0]],
     ["abcd", [0, 0], { more: 0 }], // 8 of 16 tokens: not more than half, so 1, whose tree is empty
@@ -31,7 +31,7 @@ test("the match rate counts tokens, those behind the last whole block included",
   expect(to).toEqual([0, 1, 0, 0, 0]);
 });
 
-test("a prompt without a whole block goes where fewest requests are", () => {
+test("a prompt without a full block is routed to the least loaded replica", () => {
   const to = routed(routerOf("prefix-affinity", 2), [
     ["", [1, 0], { more: 3 }],
     ["", [1, 2], { more: 3 }],
@@ -41,7 +41,7 @@ test("a prompt without a whole block goes where fewest requests are", () => {
 });
 
 describe("imbalance", () => {
-  test("needs more than 32 requests more, and sends to the shortest queue", () => {
+  test("is a difference of more than 32 requests, and routes to the least loaded replica", () => {
     const to = routed(routerOf("prefix-affinity", 2), [
       ["abcd", [0, 0]], // 0
       ["abcd", [32, 0]], // 32 more are not more than 32: stays
@@ -52,7 +52,7 @@ describe("imbalance", () => {
     expect(to).toEqual([0, 0, 1, 0, 1]);
   });
 
-  test("needs more than the relative threshold, too", () => {
+  test("also requires the relative threshold", () => {
     const to = (most: number) =>
       routed(routerOf("prefix-affinity", 2, { "balance-rel-threshold": 1.5 }), [
         ["abcd", [0, 0]],
@@ -63,7 +63,7 @@ describe("imbalance", () => {
     expect(to(151)).toBe(1);
   });
 
-  test("what goes to the shortest queue is known to be there", () => {
+  test("prompts routed because of imbalance are inserted into the tree", () => {
     const to = routed(routerOf("prefix-affinity", 2, { "balance-abs-threshold": 0 }), [
       ["abcd", [1, 0]], // 1, and its tree is the larger one
       ["abcd", [0, 0]],
@@ -73,7 +73,7 @@ describe("imbalance", () => {
   });
 });
 
-test("a tree that is too large forgets what was used longest ago, the end of it first", () => {
+test("a tree above its limit evicts the least recently used prefix, from its end", () => {
   // Trees of 4 blocks; threshold 0: any known block will do.
   const router = routerOf("prefix-affinity", 2, { "max-tree-size": 16, "cache-threshold": 0 });
   const full = [0, 50]; // so that 1 is never the least loaded
@@ -90,7 +90,7 @@ test("a tree that is too large forgets what was used longest ago, the end of it 
   expect(to).toEqual([0, 0, 0, 0, 0, 1, 1, 0]);
 });
 
-test("of a prompt longer than a whole tree the beginning is known", () => {
+test("of a prompt longer than a tree the beginning is stored", () => {
   const router = routerOf("prefix-affinity", 2, { "max-tree-size": 16 });
   const to = routed(router, [
     ["abcdefgh", [0, 0]],
@@ -137,7 +137,7 @@ class Naive {
   }
 }
 
-test("it decides as the same rules written down plainly do", () => {
+test("it makes the same decisions as a naive implementation", () => {
   const request = fc.record({
     prompt: fc.string({ unit: fc.constantFrom("a", "b", "c"), maxLength: 7 }),
     loads: fc.array(fc.nat(4), { minLength: 3, maxLength: 3 }),
@@ -162,7 +162,7 @@ test("it decides as the same rules written down plainly do", () => {
   );
 });
 
-test("while replicas are out of balance only the least loaded get requests", () => {
+test("while the load is imbalanced only the least loaded replicas get requests", () => {
   const prompt = fc.string({ unit: fc.constantFrom("a", "b"), maxLength: 6 });
   fc.assert(
     fc.property(fc.array(prompt, { minLength: 1, maxLength: 30 }), fc.nat(100), (all, least) => {

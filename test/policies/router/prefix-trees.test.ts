@@ -3,7 +3,7 @@ import { PrefixTrees } from "../../../policies/router/prefix-trees.ts";
 
 const prompt = (...ids: number[]) => Uint32Array.from(ids);
 
-test("several replicas have a block, and each its own tree", () => {
+test("several replicas can have a block, each in its own tree", () => {
   const trees = new PrefixTrees(3, 100);
   const into = new Int32Array(3);
   const insert = (keys: Uint32Array, replica: number) =>
@@ -19,7 +19,7 @@ test("several replicas have a block, and each its own tree", () => {
   expect(trees.smallest()).toBe(1);
 });
 
-test("memory is bounded by the trees' limit, however much goes through them", () => {
+test("memory is bounded by the limit of the trees", () => {
   const trees = new PrefixTrees(4, 500);
   const keys = new Uint32Array(100);
   for (let round = 0, id = 0; round < 2000; round++) {

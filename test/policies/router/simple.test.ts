@@ -2,7 +2,7 @@ import { describe, expect, test } from "vitest";
 import { Prompts, replicaOf, routed, routerOf } from "./replicas.ts";
 
 describe("round-robin", () => {
-  test("goes from the first replica to the last and begins again, whatever their load", () => {
+  test("chooses the replicas in turn, regardless of load", () => {
     const [loaded, idle] = [{ waiting: 9 }, 0];
     expect(routed(routerOf("round-robin", 3), Array(7).fill(["a", [loaded, idle, idle]]))).toEqual([
       0, 1, 2, 0, 1, 2, 0,
@@ -11,7 +11,7 @@ describe("round-robin", () => {
 });
 
 describe("least-loaded", () => {
-  test("takes the fewest requests, waiting or running, and of equals the first", () => {
+  test("chooses the replica with the fewest requests, of equals the first", () => {
     const to = routed(routerOf("least-loaded", 3), [
       ["a", [0, 0, 0]],
       ["a", [1, 0, 0]],
@@ -24,7 +24,7 @@ describe("least-loaded", () => {
 });
 
 describe("random", () => {
-  test("takes each of three replicas about as often as the others", () => {
+  test("chooses three replicas about equally often", () => {
     const counts = [0, 0, 0];
     const router = routerOf("random", 3);
     for (const to of routed(router, Array(3000).fill(["a", [9, 0, 0]]))) counts[to]++;
@@ -34,7 +34,7 @@ describe("random", () => {
 });
 
 describe("power-of-two", () => {
-  test("never takes the fullest of three, and the emptiest in two of three draws", () => {
+  test("never chooses the most loaded of three, and the least loaded in two of three cases", () => {
     // Pairs {0, 1}, {0, 2}, {1, 2} are as likely: replica 2 wins in the last two, replica 1 in the first.
     const counts = [0, 0, 0];
     for (const to of routed(routerOf("power-of-two", 3), Array(3000).fill(["a", [9, 5, 0]]))) counts[to]++;
@@ -42,14 +42,14 @@ describe("power-of-two", () => {
     expect(Math.abs(counts[2] - 2000)).toBeLessThan(130);
   });
 
-  test("takes either of two equals", () => {
+  test("chooses either of two equals", () => {
     const to = new Set(routed(routerOf("power-of-two", 2), Array(50).fill(["a", [3, 3]])));
     expect(to.size).toBe(2);
   });
 });
 
 describe("session-affinity", () => {
-  test("a session stays where its first request went, the least loaded replica then", () => {
+  test("a session stays with the replica of its first request, the least loaded one at that time", () => {
     const to = routed(routerOf("session-affinity", 3), [
       ["a", [2, 1, 3], { session: 1 }], // least loaded: 1
       ["a", [0, 1, 3], { session: 2 }], // 0
@@ -62,7 +62,7 @@ describe("session-affinity", () => {
     expect(to).toEqual([1, 0, 1, 0, 2, 0, 2]);
   });
 
-  test("of equally loaded replicas the one with the fewest sessions gets the next one", () => {
+  test("of equally loaded replicas the one with the fewest sessions gets the next session", () => {
     const idle = [0, 0, 0];
     const to = routed(routerOf("session-affinity", 3), [
       ["a", idle, { session: 1 }], // 0
@@ -75,7 +75,7 @@ describe("session-affinity", () => {
     expect(to).toEqual([0, 1, 2, 1, 0, 2]);
   });
 
-  test("sessions of two namespaces have the number in common and nothing else", () => {
+  test("equal session ids of two namespaces are different sessions", () => {
     const router = routerOf("session-affinity", 2);
     const to = routed(router, [
       ["a", [0, 1], { session: 1, namespace: 1 }],
@@ -101,7 +101,7 @@ test("an option that a router does not have, or a value out of range, is refused
   );
 });
 
-test("routers draw from a stream of their own", () => {
+test("routers have a random stream of their own", () => {
   const prompts = new Prompts();
   const router = routerOf("random", 1000, { seed: 5 });
   const other = routerOf("random", 1000, { seed: 6 });
