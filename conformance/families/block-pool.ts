@@ -122,7 +122,7 @@ class Pool implements Instance {
     const sequence = this.#driven.arrive({ prompt: tokens(prompt), answer, namespace: salt });
     if (isOn(skips, "skip_lookup")) sequence.maxHitBlocks = 0;
     const { hitBlocks: hits, hitTokens } = this.#cache.lookup.look(sequence, 0);
-    // Who runs only asks again.
+    // A running request repeats its lookup only.
     if (!this.#askers.get(id)?.runs) this.#askers.set(id, { sequence, hits, runs: false });
     return { hit_blocks: [...sequence.table.subarray(0, hits)], hit_tokens: hitTokens };
   }
@@ -215,5 +215,5 @@ class Pool implements Instance {
   }
 }
 
-/** A number; whoever expects true or false only wants to know whether there was any. */
+/** A number; an expected boolean is compared with whether it is above 0. */
 const asExpected = (count: number) => (expected: unknown) => (typeof expected === "boolean" ? count > 0 : count);
