@@ -1,65 +1,82 @@
+import { existsSync } from "node:fs";
 import { writeFile } from "node:fs/promises";
+import { dirname, join, resolve } from "node:path";
+import { fileURLToPath } from "node:url";
 import type { Command } from "commander";
 import { InputError } from "../core/errors.ts";
-import { calledAs } from "../lab/package.ts";
-import { badPolicyName } from "../lab/user-plugins/user-policy.ts";
+import { calledAs, entryUrl } from "../lab/package.ts";
+import type { PluginKind } from "../lab/user-plugins/kinds.ts";
+import { badPluginName } from "../lab/user-plugins/plugin-file.ts";
 import { replaceable } from "../traces/write-mooncake.ts";
+import { templates } from "./init/templates.ts";
 import { print } from "./output/print.ts";
 
 export function addInit(program: Command): void {
   const init = program
     .command("init")
-    .description("write a file to begin with")
+    .description("write a plug-in that runs as it is")
     .helpCommand("help [COMMAND]", "print the help of a command");
-  init
-    .command("policy")
-    .description("write an eviction policy of your own that runs as it is")
-    .argument("[NAME]", "its name, and that of the file NAME.ts", "mine")
-    .option("--force", "replace the file if it exists")
-    .addHelpText("after", "\nExamples:\n  kvlab init policy\n  kvlab init policy two-touch")
-    .action(initPolicy);
+  for (const template of Object.keys(templates))
+    init
+      .command(template)
+      .description(`write ${descriptions[template]} of your own`)
+      .argument("[NAME]", "its name, and that of the file NAME.ts", "mine")
+      .option("--force", "replace the file if it exists")
+      .addHelpText("after", `\nExamples:\n  kvlab init ${template}\n  kvlab init ${template} two-touch`)
+      .action((name: string, options: { force?: boolean }) => initPlugin(template, name, options));
 }
 
-async function initPolicy(given: string, { force }: { force?: boolean }): Promise<void> {
+const descriptions: Readonly<Record<string, string>> = {
+  policy: "an eviction policy",
+  scheduler: "a scheduler",
+  allocator: "an allocator",
+  router: "a router",
+  cost: "a cost model",
+  reader: "a trace reader",
+};
+
+async function initPlugin(template: string, given: string, { force }: { force?: boolean }): Promise<void> {
   const name = given.replace(/\.ts$/, "");
-  const why = badPolicyName(name);
-  if (why !== undefined) throw new InputError(`the policy's name is "${given}", ${why}`);
+  const why = badPluginName(name, template === "policy" ? "eviction" : (template as PluginKind));
+  if (why !== undefined) throw new InputError(`the ${template}'s name is "${given}", ${why}`);
   const file = `${name}.ts`;
   await replaceable(file);
   try {
-    await writeFile(file, template(name), { flag: force ? "w" : "wx" });
+    await writeFile(file, templates[template].text(name), { flag: force ? "w" : "wx" });
   } catch (error) {
     const { code } = error as NodeJS.ErrnoException;
     throw new InputError(
       code === "EEXIST"
-        ? `${file}: exists already; give another name (kvlab init policy NAME), or --force to replace it`
+        ? `${file}: exists already; give another name (kvlab init ${template} NAME), or --force to replace it`
         : `${file}: cannot be written (${code})`,
     );
   }
+  const types = await writeTypes();
   const kvlab = calledAs();
-  print(`Wrote ${file}. Try it:\n  ${kvlab} compare --eviction lru,./${file}\n  ${kvlab} check ./${file}\n`);
+  const check = template === "reader" ? "" : `  ${kvlab} check ./${file}\n`;
+  print(`Wrote ${file}${types}. Try it:\n  ${kvlab} ${templates[template].tryWith}./${file}\n${check}`);
 }
 
-const template = (name: string) => `import { byScore, type EvictionPlugin, type EvictionPolicy } from "kvlab";
-
 /**
- * Blocks that were used again go last; of the others, and among equals, the least recently used goes first.
- *
- * A score is a column of facts about each block (lastAccess, createdAt, accessCount, depth, tokens, releaseOrder,
- * recomputeCost, key), one with a minus (from large to small), or a function. The smallest score goes first; the next
- * score decides between equals.
+ * Writes a tsconfig.json with which an editor finds the types of `kvlab`, unless there is one, or the package is installed here.
+ * Returns what to print.
  */
-const policy: EvictionPlugin = {
-  name: "${name}",
-  about: "used once goes before used again, then least recently used first",
-  source: "my own",
-  columns: ["accessCount", "lastAccess", "releaseOrder"],
-  create(context): EvictionPolicy {
-    const { accessCount } = context.columns;
-    const used = (block: number) => Math.min(accessCount[block], 1);
-    return byScore(used, "lastAccess", "releaseOrder").create(context);
-  },
-};
-
-export default policy;
-`;
+async function writeTypes(): Promise<string> {
+  for (let folder = resolve("."); ; folder = dirname(folder)) {
+    if (existsSync(join(folder, "node_modules/kvlab"))) return "";
+    if (folder === dirname(folder)) break;
+  }
+  const types = fileURLToPath(entryUrl).replace(/\.js$/, ".d.ts");
+  const nodeTypes = join(dirname(types), "node_modules/@types");
+  const compilerOptions = {
+    ...{ target: "ES2023", module: "NodeNext", strict: true, noEmit: true, skipLibCheck: true },
+    ...{ allowImportingTsExtensions: true, paths: { kvlab: [types] } },
+    ...(existsSync(join(nodeTypes, "node")) && { typeRoots: [nodeTypes], types: ["node"] }),
+  };
+  const text = `${JSON.stringify({ compilerOptions, include: ["*.ts"] }, undefined, 2)}\n`;
+  const isWritten = await writeFile("tsconfig.json", text, { flag: "wx" }).then(
+    () => true,
+    () => false,
+  );
+  return isWritten ? " and tsconfig.json, which has the types for an editor" : "";
+}

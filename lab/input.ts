@@ -5,6 +5,8 @@ import { readTrace, type Trace, type TraceSource } from "../core/trace/trace.ts"
 import { chatSource } from "../traces/generate.ts";
 import { openTrace } from "../traces/open.ts";
 import { breathe, throwIfInterrupted } from "./control.ts";
+import { isProgram } from "./user-plugins/plugin-file.ts";
+import { loadUserPlugin } from "./user-plugins/user-plugin.ts";
 
 /** What replay and compare share: how the trace is read. */
 export interface TraceReading {
@@ -72,6 +74,7 @@ async function sourceOf(
   const options = { ...(format !== undefined && { format }), ...(unit !== undefined && { unitTokens: unit }), signal };
   if (paths.includes("")) throw new InputError("a TRACE is empty, expected a file");
   try {
+    if (format !== undefined && isProgram(format)) return (await loadUserPlugin("reader", format)).open(paths, options);
     return await openTrace(paths, options);
   } catch (error) {
     throwIfInterrupted(signal);

@@ -10,7 +10,7 @@ import { blockTokensFor, partsOf, type RunConfig } from "../lab/run/configuratio
 import { engineFrom } from "../lab/run/real-engine.ts";
 import { verifyDecisions } from "../lab/verify/verification.ts";
 import type { Preset } from "../policies/preset.ts";
-import { evictionRegistry, presetRegistry } from "../policies/registry.ts";
+import { evictionRegistry, presetRegistry, schedulerRegistry } from "../policies/registry.ts";
 import { chatSource } from "../traces/generate.ts";
 
 /** A trace and the cache that it is served with. */
@@ -87,7 +87,7 @@ function configFor({ trace, blockTokens }: Workload, { preset, eviction, schedul
       preset,
       index: preset.index,
       eviction: eviction === "own" ? preset.eviction : evictionRegistry.get(eviction),
-      ...(scheduler !== "own" && { scheduler }),
+      ...(scheduler !== "own" && { scheduler: schedulerRegistry.get(scheduler) }),
     },
     {},
     defaultBackend.name,

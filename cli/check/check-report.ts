@@ -1,7 +1,6 @@
 import { counted, grouped } from "../../core/counted.ts";
-import type { EvictionPlugin, IndexPlugin } from "../../core/plugins/index.ts";
 import { calledAs, version } from "../../lab/package.ts";
-import { isIndex } from "../../lab/user-plugins/user-policy.ts";
+import { kinds, type PluginKind } from "../../lab/user-plugins/kinds.ts";
 import type { CheckResult, Finding } from "../../laws/check-plugin.ts";
 import type { Growth } from "../../laws/cost.ts";
 import type { Shape, ShapeGrowth } from "../../laws/index-cost.ts";
@@ -11,14 +10,15 @@ import { aligned, colors, wrapped } from "../output/table.ts";
 export interface Checked extends CheckResult {
   /** As the user named it. */
   readonly file: string;
-  readonly plugin: EvictionPlugin | IndexPlugin;
+  readonly kind: PluginKind;
+  readonly plugin: { readonly name: string };
   readonly runs: number;
   readonly seed: number;
 }
 
 export function checkText(checked: Checked): string {
   const { findings, plugin, file, runs, seed, growth, indexGrowth } = checked;
-  const kind = isIndex(plugin) ? "index" : "eviction policy";
+  const kind = kinds[checked.kind].called.replace(/^an? /, "");
   const broken = findings.filter(({ result }) => result === "broken");
   const named = plugin.name === file ? plugin.name : `${plugin.name} (${file})`;
   const sections = [
@@ -80,7 +80,7 @@ export function checkDocument(checked: Checked) {
     schema: "check/1",
     kvlab: version,
     file,
-    kind: isIndex(plugin) ? "index" : "eviction",
+    kind: checked.kind,
     name: plugin.name,
     runs,
     seed,

@@ -8,7 +8,7 @@ import type { Preset } from "../../policies/preset.ts";
 import { evictionRegistry, indexRegistry, presetRegistry } from "../../policies/registry.ts";
 import type { Input } from "../input.ts";
 import { blocksOf, type Capacity } from "../run/capacity.ts";
-import { evictionNamed, indexNamed, type Parts, partsOf } from "../run/configuration.ts";
+import { evictionNamed, indexNamed, type Parts, partsOf, pluginNamed } from "../run/configuration.ts";
 import type { Target } from "../run/target.ts";
 import type { Configuration } from "./comparison.ts";
 
@@ -144,12 +144,16 @@ function supports(index: IndexPlugin, rules: RuleChoice): boolean {
 async function otherParts(lists: PartLists): Promise<OtherParts[]> {
   const all: OtherParts[] = [];
   const indexes = lists.index && (await eachNamed(lists.index, indexNamed));
+  const each = async <P>(names: readonly string[] | undefined, find: (name: string) => Promise<P>) =>
+    names ? await Promise.all(names.map(find)) : [undefined];
+  const allocators = await each(lists.allocator, (name) => pluginNamed("allocator", name));
+  const schedulers = await each(lists.scheduler, (name) => pluginNamed("scheduler", name));
   for (const preset of lists.preset?.map((name) => presetRegistry.get(name)) ?? [undefined])
     for (const rules of ruleCombinations(lists.rules ?? {})) {
       const ruleTexts = Object.entries(rules).map(([name, value]) => `${name}=${value}`);
       for (const named of indexes ?? [undefined])
-        for (const allocator of lists.allocator ?? [undefined])
-          for (const scheduler of lists.scheduler ?? [undefined]) {
+        for (const allocator of allocators)
+          for (const scheduler of schedulers) {
             const index = named?.plugin ?? preset?.index;
             const parts = partsOf(
               { preset, index, eviction: preset?.eviction, allocator, scheduler },

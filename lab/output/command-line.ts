@@ -15,14 +15,15 @@ export function commandOf(
   const add = (option: string, value: string | number | undefined) => {
     if (value !== undefined) words.push(`--${option}`, String(value));
   };
-  add("format", trace.files.length === 0 ? undefined : trace.format);
+  const { format = trace.format } = given;
+  add("format", trace.files.length === 0 ? undefined : format);
   add("unit", given.unit);
   add("limit", given.limit);
   add("preset", policy.preset ?? undefined);
   add("index", policy.indexFile ?? policy.index);
   add("eviction", policy.evictionFile ?? policy.eviction);
-  add("allocator", policy.allocator);
-  add("scheduler", policy.scheduler);
+  add("allocator", policy.allocatorFile ?? policy.allocator);
+  add("scheduler", policy.schedulerFile ?? policy.scheduler);
   for (const rule of rules) add("rule", rule);
   if (target !== "cache") add("target", target);
   // What they give is the number of blocks.

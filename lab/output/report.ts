@@ -9,8 +9,7 @@ import { describeEngine } from "../run/real-engine.ts";
 import { blockReferences, type Run } from "../run/run.ts";
 import type { ServedResult } from "../run/served-result.ts";
 import { describe } from "../run/simulation.ts";
-import { isUserIndex } from "../user-plugins/user-index.ts";
-import { isUserPolicy } from "../user-plugins/user-policy.ts";
+import { isFromFile } from "../user-plugins/user-plugin.ts";
 
 /** What every document says of a trace. */
 export function traceReport({ trace, files, format, inputTokens, outputTokens }: Input) {
@@ -23,11 +22,13 @@ export function policyReport(config: RunConfig) {
   return {
     preset: preset?.name ?? null,
     index: index.name,
-    ...(isUserIndex(index) && { indexFile: index.file }),
+    ...(isFromFile(index) && { indexFile: index.file }),
     eviction: eviction.name,
-    ...(isUserPolicy(eviction) && { evictionFile: eviction.file }),
+    ...(isFromFile(eviction) && { evictionFile: eviction.file }),
     allocator: allocator.name,
+    ...(isFromFile(allocator) && { allocatorFile: allocator.file }),
     scheduler: scheduler.name,
+    ...(isFromFile(scheduler) && { schedulerFile: scheduler.file }),
     schedulerOptions: optionsOf("scheduler", scheduler, schedulerOptions),
     rules: effectiveRules(config),
     blockTokens,

@@ -1,6 +1,12 @@
 import { totalmem } from "node:os";
 import { InputError } from "../../core/errors.ts";
-import type { AllocatorPlugin, EvictionPlugin, IndexPlugin, SchedulerPlugin } from "../../core/plugins/index.ts";
+import type {
+  AllocatorPlugin,
+  EvictionPlugin,
+  IndexPlugin,
+  Plugin,
+  SchedulerPlugin,
+} from "../../core/plugins/index.ts";
 import type { RuleName, Rules, RuleValue } from "../../core/plugins/rules.ts";
 import { checkAllocator, createCache, rulesFor } from "../../core/replica/compose.ts";
 import type { ReplayConfig } from "../../core/replica/replay.ts";
@@ -11,10 +17,12 @@ import {
   evictionRegistry,
   indexRegistry,
   presetRegistry,
+  routerRegistry,
   schedulerRegistry,
 } from "../../policies/registry.ts";
-import { isUserIndex, loadUserIndex } from "../user-plugins/user-index.ts";
-import { isPolicyFile, loadUserPolicy } from "../user-plugins/user-policy.ts";
+import type { Plugins } from "../user-plugins/kinds.ts";
+import { isPluginFile } from "../user-plugins/plugin-file.ts";
+import { isFromFile, loadUserPlugin, notifying } from "../user-plugins/user-plugin.ts";
 import { builtIn } from "./built-in.ts";
 import type { RealEngine } from "./real-engine.ts";
 import type { Simulated } from "./simulated.ts";
@@ -66,11 +74,15 @@ export async function partsNamed(names: PartNames, rules: Parts["rules"], target
   const preset = names.preset === undefined ? undefined : presetRegistry.get(names.preset);
   const index = names.index === undefined ? preset?.index : await indexNamed(names.index);
   const eviction = names.eviction === undefined ? preset?.eviction : await evictionNamed(names.eviction);
-  return partsOf({ ...names, preset, index, eviction }, rules, target);
+  const allocator = names.allocator === undefined ? undefined : await pluginNamed("allocator", names.allocator);
+  const scheduler = names.scheduler === undefined ? undefined : await pluginNamed("scheduler", names.scheduler);
+  return partsOf({ preset, index, eviction, allocator, scheduler }, rules, target);
 }
 
-interface ChosenParts extends Pick<PartNames, "allocator" | "scheduler"> {
+interface ChosenParts {
   readonly preset?: Preset | undefined;
+  readonly allocator?: AllocatorPlugin | undefined;
+  readonly scheduler?: SchedulerPlugin | undefined;
   readonly index?: IndexPlugin | undefined;
   readonly eviction?: EvictionPlugin | undefined;
 }
@@ -80,10 +92,7 @@ export function partsOf(chosen: ChosenParts, rules: Parts["rules"], target: Targ
   const { preset } = chosen;
   const index = chosen.index ?? indexRegistry.get(defaultParts.index);
   const eviction = chosen.eviction ?? evictionRegistry.get(defaultParts.eviction);
-  const allocator =
-    chosen.allocator === undefined
-      ? (preset?.allocator ?? allocatorRegistry.get(defaultParts.allocator))
-      : builtIn(allocatorRegistry, "allocator", chosen.allocator);
+  const allocator = chosen.allocator ?? preset?.allocator ?? allocatorRegistry.get(defaultParts.allocator);
   const scheduler = schedulerFor(chosen, target);
   const kept = preset ? possibleRules(preset, index, allocator) : {};
   const all = { ...kept, ...rules };
@@ -93,7 +102,7 @@ export function partsOf(chosen: ChosenParts, rules: Parts["rules"], target: Targ
     index,
     eviction,
     allocator,
-    scheduler: isUserIndex(index) ? index.watching(scheduler) : scheduler,
+    scheduler: [index, allocator].filter(isFromFile).reduce((all, { guard }) => notifying(all, guard), scheduler),
     schedulerOptions: scheduler.name === preset?.scheduler ? (preset.schedulerOptions ?? {}) : {},
     rules: all,
     leftOut: preset ? ruleTexts(presetRules(preset, index)).filter((text) => !ruleTexts(all).includes(text)) : [],
@@ -104,7 +113,7 @@ const ruleTexts = (rules: Parts["rules"]): string[] => Object.entries(rules).map
 
 /** Without a clock requests do not overlap, and no scheduler makes a difference but by cutting prompts in chunks. */
 function schedulerFor({ preset, scheduler }: ChosenParts, target: Target): SchedulerPlugin {
-  if (scheduler !== undefined) return builtIn(schedulerRegistry, "scheduler", scheduler);
+  if (scheduler !== undefined) return scheduler;
   if (target === "cache") return schedulerRegistry.get(defaultParts.scheduler);
   return schedulerRegistry.get(preset?.scheduler ?? simulatedScheduler);
 }
@@ -126,16 +135,26 @@ function possibleRules(preset: Preset, index: IndexPlugin, allocator: AllocatorP
   return Object.fromEntries(Object.entries(presetRules(preset, index)).filter(isPossible));
 }
 
-/** An index of ours by its name, or a user's by its file. */
-export async function indexNamed(name: string): Promise<IndexPlugin> {
-  return isPolicyFile(name) ? await loadUserIndex(name) : builtIn(indexRegistry, "index", name);
+const registries = {
+  index: indexRegistry,
+  eviction: evictionRegistry,
+  allocator: allocatorRegistry,
+  scheduler: schedulerRegistry,
+  router: routerRegistry,
+};
+
+/** A built-in plug-in by its name, or one from a file. @throws InputError if there is none */
+export async function pluginNamed<K extends keyof typeof registries>(kind: K, name: string): Promise<Plugins[K]> {
+  if (isPluginFile(name)) return await loadUserPlugin(kind, name);
+  return builtIn<Plugin>(registries[kind], kind, name) as Plugins[K];
 }
 
-/** A policy of ours by its name, or a user's by its file. */
+export const indexNamed = (name: string): Promise<IndexPlugin> => pluginNamed("index", name);
+
+/** As `pluginNamed`; a policy that reads the future is offline. */
 export async function evictionNamed(name: string): Promise<EvictionPlugin> {
-  if (!isPolicyFile(name)) return builtIn(evictionRegistry, "eviction", name);
-  const own = await loadUserPolicy(name);
-  return readsFuture(own) ? { ...own, offline: true } : own;
+  const eviction = await pluginNamed("eviction", name);
+  return isFromFile(eviction) && readsFuture(eviction) ? { ...eviction, offline: true } : eviction;
 }
 
 /** Whether a policy is offline although it may not say so: found by making one. */

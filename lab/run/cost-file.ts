@@ -8,13 +8,20 @@ import { Recorded, type RecordedSteps } from "../../sim/cost/recorded.ts";
 import type { SimulationConfig } from "../../sim/simulation.ts";
 import { whyUnreadable } from "../../traces/lines.ts";
 import { readTextFile } from "../../traces/read-text.ts";
+import { isProgram } from "../user-plugins/plugin-file.ts";
+import { loadUserPlugin } from "../user-plugins/user-plugin.ts";
 
 /**
- * Step times from a file of coefficients or recorded steps, or those of a simulated or measured run in its folder.
+ * Step times from a cost model in TypeScript or JavaScript, from a file of coefficients or recorded steps, or from the folder of
+ * a simulated or measured run.
  *
- * @throws InputError if it cannot be read, or holds something else.
+ * @throws InputError if it cannot be read, or contains something else
  */
 export async function costFrom(path: string): Promise<SimulationConfig["cost"]> {
+  if (isProgram(path)) {
+    const cost = await loadUserPlugin("cost", path);
+    return () => cost;
+  }
   const found = await stat(path).catch((error: NodeJS.ErrnoException) => unreadable(path, error));
   if (!found.isDirectory()) return costFromText(await readTextFile(path), path, restoreCalls);
   const replicas = await stepsOf(join(path, "steps.parquet"));

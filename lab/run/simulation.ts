@@ -3,7 +3,6 @@ import { nearest } from "../../core/nearest.ts";
 import { createRouter, optionsOf } from "../../core/replica/compose.ts";
 import type { ReplayConfig } from "../../core/replica/replay.ts";
 import type { Trace } from "../../core/trace/trace.ts";
-import { routerRegistry } from "../../policies/registry.ts";
 import { cacheBytes, canShare } from "../../sim/cost/capacity.ts";
 import { hardwareNamed } from "../../sim/cost/hardware.ts";
 import { kvNumberBytes, kvTokenBytes } from "../../sim/cost/kv-bytes.ts";
@@ -14,7 +13,7 @@ import { defaultEfficiency, type Efficiency, Roofline } from "../../sim/cost/roo
 import type { SimulationConfig } from "../../sim/simulation.ts";
 import { readTextFile } from "../../traces/read-text.ts";
 import type { Capacity } from "./capacity.ts";
-import type { RunConfig } from "./configuration.ts";
+import { pluginNamed, type RunConfig } from "./configuration.ts";
 import { costFrom } from "./cost-file.ts";
 import { checkTurns, speedFrom } from "./load.ts";
 import type { Simulated } from "./simulated.ts";
@@ -31,7 +30,7 @@ export async function simulatedFrom(options: SimulationOptions, trace: Trace): P
   const hardware = hardwareNamed(options.gpu ?? simulatedDefaults.gpu);
   const tensorParallel = options.tp ?? 1;
   const kvDtype = options.kvDtype ?? "auto";
-  const router = routerRegistry.get(options.router ?? simulatedDefaults.router);
+  const router = await pluginNamed("router", options.router ?? simulatedDefaults.router);
   if ((options.replicas ?? 1) === 1) {
     if (options.router !== undefined)
       throw new InputError(`--router ${options.router} has nothing to choose from with one replica: give --replicas`);

@@ -1,18 +1,11 @@
-import { PolicyError } from "../../core/errors.ts";
 import type { ReplayConfig } from "../../core/replica/replay.ts";
-import { isFailure, isUserIndex } from "../user-plugins/user-index.ts";
-import { isUserPolicy } from "../user-plugins/user-policy.ts";
+import { withFile as namingFile } from "../user-plugins/user-plugin.ts";
 
-/** The same error, but a mistake of a user's policy or index says its file and request. */
-export function withFile(error: unknown, { index, eviction }: Pick<ReplayConfig, "index" | "eviction">): unknown {
-  if (!(error instanceof PolicyError)) return isUserIndex(index) && isFailure(error) ? index.blamedFor(error) : error;
-  const files = [index, eviction].flatMap((part) => ("file" in part ? `${part.file}: ` : []));
-  if (files.some((file) => error.message.startsWith(file))) return error;
-  if (!isUserPolicy(eviction)) return isUserIndex(index) ? index.blamedFor(error) : error;
-  const request = eviction.currentRequest();
-  const when = request === undefined ? "" : `at request ${request}: `;
-  return new PolicyError(`${eviction.file}: ${when}${error.message}`);
-}
+/** The same error; one that a plug-in from a file caused names the file and the request. */
+export const withFile = (
+  error: unknown,
+  { index, eviction, allocator, scheduler }: Pick<ReplayConfig, "index" | "eviction" | "allocator" | "scheduler">,
+): unknown => namingFile(error, [eviction, index, scheduler, allocator]);
 
-/** How long signals may wait. */
+/** Longest time between two checks for a signal, in milliseconds. */
 export const sliceMs = 40;

@@ -227,7 +227,9 @@ test("what cannot be loaded, or is not there, is refused", async () => {
   mkdirSync(join(folder, "docs"));
   expect(await refusal(folder, ["check", "docs"])).toBe("docs: is a directory, expected a file");
   writeFileSync(join(folder, "notes.md"), "# Notes");
-  expect(await refusal(folder, ["check", "./notes.md"])).toBe("./notes.md: is no program, expected a .ts or .js file");
+  expect(await refusal(folder, ["check", "./notes.md"])).toBe(
+    "./notes.md: is not a program, expected a .ts or .js file",
+  );
   expect(await refusal(folder, ["check", "lruu"])).toBe('unknown policy "lruu": did you mean "lru"?');
   expect(await refusal(folder, ["check", "./mine.ts", "--runs", "0"])).toMatch(/^--runs is "0"/);
   writeFileSync(join(folder, "half.ts"), "export default { create: () => ({ add() {} }) };");

@@ -69,10 +69,10 @@ describe("an index of one's own", () => {
 describe("mistakes in it are told as such", () => {
   test("a method is missing, or a count", async () => {
     expect(await failure("match: undefined")).toMatch(
-      /^\.\/mine\.ts: create\(\) gave no index with match\(\), expected match, insert, /,
+      /^\.\/mine\.ts: create\(\) returned no index with match\(\), expected match, insert, /,
     );
     expect(await failure("evictableBlocks: undefined")).toBe(
-      "./mine.ts: create() gave no index with evictableBlocks, expected a number",
+      "./mine.ts: create() returned no index with evictableBlocks, expected a number",
     );
   });
 
@@ -85,27 +85,27 @@ describe("mistakes in it are told as such", () => {
     const match = (then: string) =>
       `match(keys, start, count, table, found) { match.call(index, keys, start, count, table, found); ${then} }`;
     expect(await failure(match("if (found.blocks > 1) table[1] = table[0];"))).toMatch(
-      /^\.\/mine\.ts: match\(\) at request \d+ found block \d+ at place 1, which holds something else$/,
+      /^\.\/mine\.ts: match\(\) at request \d+ found block \d+ at place 1, which has other content$/,
     );
     expect(await failure(match("found.blocks = count + 1;"))).toMatch(
       /^\.\/mine\.ts: match\(\) at request 0 found \d+ of \d+ blocks$/,
     );
     const forgetful = "evict(entry) { index.evictableBlocks--; context.host.evicted(Int32Array.of(entry), 1); }";
     expect(await failure(forgetful)).toMatch(
-      /^\.\/mine\.ts: match\(\) at request \d+ found block \d+ at place \d+, which (is not stored|holds something else)$/,
+      /^\.\/mine\.ts: match\(\) at request \d+ found block \d+ at place \d+, which (is not in the index|has other content)$/,
     );
   });
 
   test("it does not tell the cache what it has done", async () => {
     expect(await failure("insert(insertion) { insert.call(index, insertion); }")).toBe(
-      "./mine.ts: insert() at request 0 gave undefined, expected true or false",
+      "./mine.ts: insert() returned undefined at request 0, expected true or false",
     );
     expect(await failure("evict(entry) { index.evictableBlocks--; }")).toMatch(
-      /^\.\/mine\.ts: evict\(\d+\) at request \d+ told host\.evicted of no block$/,
+      /^\.\/mine\.ts: evict\(\d+\) at request \d+ reported no block to host\.evicted$/,
     );
     const released = "released(blocks, count) { released.call(index, blocks, count - 1); index.evictableBlocks++; }";
     expect(await failure(released)).toMatch(
-      /^\.\/mine\.ts: released\(\) at request 0 did not tell the cache that entry \d+ may go$/,
+      /^\.\/mine\.ts: released\(\) at request 0 did not report entry \d+ as evictable to the host$/,
     );
   });
 
@@ -133,7 +133,7 @@ describe("mistakes in it are told as such", () => {
 
   test("its name is ours, or its rules make no sense", async () => {
     expect(await failure("", `name: "hash-table"`)).toBe(
-      `./mine.ts: its name is "hash-table", as one of kvlab's own is; choose another`,
+      `./mine.ts: its name is "hash-table", which is the name of a built-in one; choose another`,
     );
     expect(await failure("", `supports: { publish: "step" }`)).toBe(
       `./mine.ts: supports.publish is "step", expected "any" or a list of values`,

@@ -23,7 +23,7 @@ describe("a policy of one's own", () => {
     const { stdout, code } = await kvlab(folder, ["init", "policy", "two-touch"]);
     expect({ stdout, code }).toEqual({
       stdout:
-        "Wrote two-touch.ts. Try it:\n  kvlab compare --eviction lru,./two-touch.ts\n  kvlab check ./two-touch.ts\n",
+        "Wrote two-touch.ts and tsconfig.json, which has the types for an editor. Try it:\n  kvlab compare --eviction lru,./two-touch.ts\n  kvlab check ./two-touch.ts\n",
       code: 0,
     });
     const report = await json(folder, ["replay", "--eviction", "./two-touch.ts", ...short]);
@@ -175,7 +175,9 @@ describe("mistakes in it are told as such", () => {
   });
   test("its name is ours, or none", async () => {
     const named = (name: string) => failure(`export default { name: ${name}, create() {} };`);
-    expect(await named(`"lru"`)).toBe(`./mine.ts: its name is "lru", as one of kvlab's own is; choose another`);
+    expect(await named(`"lru"`)).toBe(
+      `./mine.ts: its name is "lru", which is the name of a built-in one; choose another`,
+    );
     const expected = "expected a letter, then letters, digits, - or _";
     expect(await named(`"a\\nb"`)).toBe(`./mine.ts: its name is "a\\nb", ${expected}`);
     expect(await named(`""`)).toBe(`./mine.ts: its name is "", ${expected}`);
@@ -186,7 +188,7 @@ describe("mistakes in it are told as such", () => {
   });
   test("it names no entry, or misspells a column", async () => {
     expect(await failure(policy("return '1' as never"))).toMatch(
-      /^\.\/mine\.ts: victim\(\) gave string at request \d+, expected an entry or undefined$/,
+      /^\.\/mine\.ts: victim\(\) returned string at request \d+, expected an entry or undefined$/,
     );
     expect(await failure(policy("return -1"))).toMatch(/^\.\/mine\.ts: at request \d+: eviction policy named entry -1/);
     expect(await failure(`import { byScore } from "kvlab";\nexport default byScore("lastAcess" as never);`)).toBe(

@@ -1,0 +1,88 @@
+import { InvariantError, PolicyError } from "../../core/errors.ts";
+import { messageOf } from "./user-code.ts";
+
+/** What the object that a plug-in creates consists of. */
+export interface Contract {
+  /** "policy", "router", … as in messages. */
+  readonly noun: string;
+  readonly required: readonly string[];
+  readonly optional?: readonly string[];
+  /** Properties that are numbers. */
+  readonly numbers?: readonly string[];
+  /** Properties that are passed on as they are. */
+  readonly flags?: readonly string[];
+}
+
+/** Errors that name the plug-in file that caused them. */
+const allReported = new WeakSet<Error>();
+
+function reported(error: PolicyError): PolicyError {
+  allReported.add(error);
+  return error;
+}
+
+type Methods = Record<string, (...args: never[]) => unknown>;
+
+/** Calls the code of one plug-in file: every exception becomes a PolicyError with file, method and request. */
+export class Guard {
+  readonly file: string;
+  /** The request that the plug-in was last called for. */
+  request: number | undefined;
+
+  constructor(file: string) {
+    this.file = file;
+  }
+
+  get when(): string {
+    return this.request === undefined ? "" : ` at request ${this.request}`;
+  }
+
+  /** An error that names the file and the request. */
+  error(method: string, why: string): PolicyError {
+    return reported(new PolicyError(`${this.file}: ${method}${this.when} ${why}`));
+  }
+
+  /** The error of a method that returned something else than expected. */
+  result(method: string, found: unknown, expected: string): PolicyError {
+    const shown = typeof found === "number" ? String(found) : found === null ? "null" : typeof found;
+    return reported(new PolicyError(`${this.file}: ${method}() returned ${shown}${this.when}, expected ${expected}`));
+  }
+
+  call<Result>(method: string, call: () => Result): Result {
+    try {
+      return call();
+    } catch (error) {
+      throw this.thrown(method, error);
+    }
+  }
+
+  /** The error to report for one that a method threw; one of another plug-in file or of the cache stays as it is. */
+  thrown(method: string, error: unknown): unknown {
+    if (error instanceof InvariantError || (error instanceof Error && allReported.has(error))) return error;
+    return reported(new PolicyError(`${this.file}: ${method}() threw${this.when}: ${messageOf(error)}`));
+  }
+
+  /** The same object, each of its methods guarded. @throws PolicyError if a required method or number is missing */
+  object<T extends object>(made: T, { noun, required, optional = [], numbers = [], flags = [] }: Contract): T {
+    const own = made as Record<string, unknown> | undefined;
+    for (const method of required) {
+      if (typeof own?.[method] === "function") continue;
+      throw new PolicyError(
+        `${this.file}: create() returned no ${noun} with ${method}(), expected ${required.join(", ")}`,
+      );
+    }
+    const guarded: Record<string, unknown> = {};
+    for (const name of numbers) {
+      if (typeof this.call(name, () => own?.[name]) !== "number")
+        throw new PolicyError(`${this.file}: create() returned no ${noun} with ${name}, expected a number`);
+      Object.defineProperty(guarded, name, { get: () => this.call(name, () => own?.[name]), enumerable: true });
+    }
+    for (const name of flags) if (own?.[name] !== undefined) guarded[name] = own[name];
+    for (const name of [...required, ...optional]) {
+      const method = (own as Methods)[name];
+      if (typeof method !== "function") continue;
+      guarded[name] = (...args: never[]) => this.call(name, () => method.apply(made, args));
+    }
+    return guarded as T;
+  }
+}

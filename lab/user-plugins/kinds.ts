@@ -1,0 +1,281 @@
+import type {
+  Allocator,
+  AllocatorPlugin,
+  EvictionPlugin,
+  IndexPlugin,
+  RouterPlugin,
+  SchedulerPlugin,
+} from "../../core/plugins/index.ts";
+import type { Trace, TraceSource } from "../../core/trace/trace.ts";
+import {
+  allocatorRegistry,
+  evictionRegistry,
+  indexRegistry,
+  routerRegistry,
+  schedulerRegistry,
+} from "../../policies/registry.ts";
+import type { CostModel } from "../../sim/cost/cost-model.ts";
+import { type OpenTraceOptions, type TraceFormat, traceFormats } from "../../traces/open.ts";
+import type { Guard } from "./guard.ts";
+import { guardedIndex } from "./guarded-index.ts";
+
+/** A cost model from a file: one for all replicas. */
+export interface CostPlugin extends CostModel {
+  readonly about?: string;
+  readonly source?: string;
+}
+
+/** A trace reader from a file; its format is not recognised, only named with `--format`. */
+export type ReaderPlugin = Pick<TraceFormat, "name" | "about" | "source" | "open">;
+
+/** The plug-ins that may come from a file. */
+export interface Plugins {
+  eviction: EvictionPlugin;
+  index: IndexPlugin;
+  allocator: AllocatorPlugin;
+  scheduler: SchedulerPlugin;
+  router: RouterPlugin;
+  cost: CostPlugin;
+  reader: ReaderPlugin;
+}
+
+export type PluginKind = keyof Plugins;
+
+/** One kind of plug-in: how a file's export is recognised, and how its calls are guarded. */
+interface Kind<P> {
+  readonly called: string;
+  readonly plural: string;
+  readonly shape: string;
+  /** The method by which it is recognised. */
+  readonly method: "create" | "stepNs" | "open";
+  isOne(value: object): boolean;
+  builtIn(): readonly string[];
+  guarded(plugin: P, guard: Guard): P;
+}
+
+const has = (value: object, name: string, type: "function" | "object") =>
+  name in value && typeof (value as Record<string, unknown>)[name] === type;
+const namesOf = (registry: { readonly all: readonly { readonly name: string }[] }) => () =>
+  registry.all.map(({ name }) => name);
+
+const createsOne = (value: object) => has(value, "create", "function") && !has(value, "supports", "object");
+
+/**
+ * All kinds. Eviction policies, allocators, schedulers and routers have the same shape: the option that
+ * names the file says which one it is, and `kvlab check` calls `create` (`createdKind`).
+ */
+export const kinds: { readonly [K in PluginKind]: Kind<Plugins[K]> } = {
+  eviction: {
+    called: "an eviction policy",
+    plural: "policies",
+    shape: "{ name, create }",
+    method: "create",
+    isOne: createsOne,
+    builtIn: namesOf(evictionRegistry),
+    guarded: (plugin, guard) => ({ ...plugin, create: (context) => guardedPolicy(plugin, context, guard) }),
+  },
+  index: {
+    called: "an index",
+    plural: "indexes",
+    shape: "{ name, supports, create }",
+    method: "create",
+    isOne: (value) => has(value, "create", "function") && has(value, "supports", "object"),
+    builtIn: namesOf(indexRegistry),
+    guarded: guardedIndex,
+  },
+  allocator: {
+    called: "an allocator",
+    plural: "allocators",
+    shape: "{ name, create }",
+    method: "create",
+    isOne: createsOne,
+    builtIn: namesOf(allocatorRegistry),
+    guarded: (plugin, guard) => ({
+      ...plugin,
+      create: (blockCount) =>
+        guardedAllocator(
+          guard.call("create", () => plugin.create(blockCount)),
+          blockCount,
+          guard,
+        ),
+    }),
+  },
+  scheduler: {
+    called: "a scheduler",
+    plural: "schedulers",
+    shape: "{ name, create }",
+    method: "create",
+    isOne: createsOne,
+    builtIn: namesOf(schedulerRegistry),
+    guarded: (plugin, guard) => ({
+      ...plugin,
+      create: (given) => {
+        const made = guard.object(
+          guard.call("create", () => plugin.create(given)),
+          {
+            noun: "scheduler",
+            required: ["plan"],
+            optional: ["arrived", "finished", "repeated"],
+          },
+        );
+        const { arrived } = made;
+        return {
+          ...made,
+          arrived(sequence, now) {
+            guard.request = sequence.request.id;
+            arrived?.(sequence, now);
+          },
+        };
+      },
+    }),
+  },
+  router: {
+    called: "a router",
+    plural: "routers",
+    shape: "{ name, create }",
+    method: "create",
+    isOne: createsOne,
+    builtIn: namesOf(routerRegistry),
+    guarded: (plugin, guard) => ({
+      ...plugin,
+      create: (given) => {
+        const made = guard.object(
+          guard.call("create", () => plugin.create(given)),
+          {
+            noun: "router",
+            required: ["route"],
+            optional: ["finished"],
+          },
+        );
+        return {
+          ...made,
+          route(request, replicas, now) {
+            guard.request = request.id;
+            const replica: unknown = made.route(request, replicas, now);
+            if (Number.isInteger(replica) && (replica as number) >= 0 && (replica as number) < replicas.length)
+              return replica as number;
+            throw guard.result("route", replica, `a replica from 0 to ${replicas.length - 1}`);
+          },
+        };
+      },
+    }),
+  },
+  cost: {
+    called: "a cost model",
+    plural: "cost models",
+    shape: "{ name, stepNs }",
+    method: "stepNs",
+    isOne: (value) => has(value, "stepNs", "function"),
+    builtIn: () => ["roofline", "fitted", "recorded"],
+    guarded: (plugin, guard) => ({
+      ...plugin,
+      stepNs(load) {
+        const ns: unknown = guard.call("stepNs", () => plugin.stepNs(load));
+        if (Number.isSafeInteger(ns) && (ns as number) >= 1) return ns as number;
+        throw guard.result("stepNs", ns, "a whole number of nanoseconds, at least 1");
+      },
+    }),
+  },
+  reader: {
+    called: "a trace reader",
+    plural: "trace readers",
+    shape: "{ name, open }",
+    method: "open",
+    isOne: (value) => has(value, "open", "function"),
+    builtIn: () => traceFormats.map(({ name }) => name),
+    guarded: (plugin, guard) => ({
+      ...plugin,
+      open: (files: readonly string[], options: OpenTraceOptions) => {
+        const made = guard.object(
+          guard.call("open", () => plugin.open(files, options)),
+          {
+            noun: "trace source",
+            required: ["batches"],
+          },
+        );
+        return { ...made, format: plugin.name, files, batches: () => guardedBatches(made, guard) };
+      },
+    }),
+  },
+};
+
+/** `victim` throws a PolicyError unless it returns an entry or undefined. */
+function guardedPolicy(plugin: EvictionPlugin, context: Parameters<EvictionPlugin["create"]>[0], guard: Guard) {
+  guard.request = undefined;
+  const made = guard.object(
+    guard.call("create", () => plugin.create(context)),
+    {
+      noun: "policy",
+      required: ["add", "remove", "victim"],
+      optional: ["published", "hit", "split", "resized", "prepare", "begin"],
+    },
+  );
+  const { begin, victim } = made;
+  made.begin = (request, now) => {
+    guard.request = request.id;
+    begin?.(request, now);
+  };
+  made.victim = (now) => {
+    const entry: unknown = victim(now);
+    if (entry === undefined || typeof entry === "number") return entry;
+    throw guard.result("victim", entry, "an entry or undefined");
+  };
+  return made;
+}
+
+/** @throws PolicyError if a block is allocated that is not free */
+function guardedAllocator(allocator: Allocator, blockCount: number, guard: Guard): Allocator {
+  const made = guard.object(allocator, {
+    noun: "allocator",
+    required: ["allocate", "release", "grow", "free", "reset"],
+    optional: ["first", "fragmentation"],
+    numbers: ["freeBlocks"],
+    flags: ["unordered"],
+  });
+  let isFree = new Uint8Array(blockCount).fill(1);
+  const { allocate, release, grow, reset } = made;
+  made.allocate = (table, from, to) => {
+    allocate(table, from, to);
+    for (let i = from; i < to; i++) {
+      if (isFree[table[i]] !== 1) throw guard.error("allocate()", `allocated block ${table[i]}, which is not free`);
+      isFree[table[i]] = 0;
+    }
+  };
+  made.release = (blocks, from, to) => {
+    release(blocks, from, to);
+    for (let i = from; i < to; i++) isFree[blocks[i]] = 1;
+  };
+  made.grow = (count) => {
+    grow(count);
+    const before = isFree;
+    isFree = new Uint8Array(count).fill(1);
+    isFree.set(before);
+  };
+  made.reset = (order) => {
+    reset(order);
+    isFree.fill(0);
+    for (const block of order) isFree[block] = 1;
+  };
+  return made;
+}
+
+const columns = ["arrivalNs", "inputTokens", "outputTokens", "maxOutputTokens", "keyStart", "keys"] as const;
+
+/** @throws PolicyError if a batch is not a trace */
+async function* guardedBatches(source: TraceSource, guard: Guard): AsyncIterable<Trace> {
+  let batches: AsyncIterator<Trace> | undefined;
+  for (;;) {
+    batches ??= guard.call("batches", () => source.batches()[Symbol.asyncIterator]());
+    const next = await batches.next().catch((error: unknown) => {
+      throw guard.thrown("batches", error);
+    });
+    if (next.done) return;
+    const batch: Partial<Trace> | undefined = next.value;
+    for (const column of columns)
+      if (!ArrayBuffer.isView(batch?.[column]))
+        throw guard.error("batches()", `yielded ${column} ${typeof batch?.[column]}, expected a column of a trace`);
+    if (!Number.isInteger(batch?.requestCount) || batch?.optional === undefined)
+      throw guard.error("batches()", "yielded no trace; TraceBuilder makes one");
+    yield batch as Trace;
+  }
+}
