@@ -7,7 +7,7 @@ const controller = new AbortController();
 setMaxListeners(0, controller.signal);
 
 /** Aborted by the first SIGINT or SIGTERM. A second one ends the program at once. */
-export const interruption = controller.signal;
+export const interruption: AbortSignal = controller.signal;
 
 /** Calls under way in which an engine's threads may compute. */
 let engineCalls = 0;

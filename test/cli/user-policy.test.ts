@@ -163,7 +163,7 @@ describe("mistakes in it are told as such", () => {
   });
   test("it never ends loading, or wants to end the program", async () => {
     expect(await failure("await new Promise(() => {});")).toBe(
-      "./mine.ts: never ends loading: it awaits what never comes",
+      "./mine.ts: never ends loading: it awaits a promise that never settles",
     );
     expect(await failure("process.exit(0);")).toBe("./mine.ts: process.exit(0) is not for policies");
     expect(await failure(policy("process.exit()"))).toMatch(
