@@ -1,33 +1,24 @@
-import { join } from "node:path";
 import { type Command, Option } from "commander";
+import { counted } from "../core/counted.ts";
 import { InputError } from "../core/errors.ts";
 import { nearest } from "../core/nearest.ts";
-import type { BlockColumns } from "../core/trace/content.ts";
 import { backendNames, defaultBackend } from "../engine/backends.ts";
-import {
-  combinations,
-  combinationsAndBounds,
-  KeysOnce,
-  type PartLists,
-  plainParts,
-  type RuleLists,
-  sizesIn,
-} from "../lab/compare/combinations.ts";
-import { type Configuration, type Metric, metrics } from "../lab/compare/comparison.ts";
-import { type Input, readInput, readingOf, type TraceReading } from "../lab/input.ts";
-import { commandOf } from "../lab/output/command-line.ts";
-import { type RunReport, runReport } from "../lab/output/report.ts";
-import { checkRunsFolder, claimRunDirectory } from "../lab/output/run-directory.ts";
-import { runId, saveRun } from "../lab/output/save.ts";
+import type { PartLists, RuleLists } from "../lab/compare/combinations.ts";
+import { compareReplays } from "../lab/compare/compare.ts";
+import { compareServed, type ServedComparisonOptions } from "../lab/compare/compare-served.ts";
+import { defaultShares, type Metric, metrics } from "../lab/compare/comparison.ts";
+import { firstDifference } from "../lab/compare/first-difference.ts";
+import { Interrupted } from "../lab/control.ts";
+import type { TraceReading } from "../lab/input.ts";
 import type { Capacity } from "../lab/run/capacity.ts";
-import { blockTokensFor, checkMemory, defaultParts, type RunConfig } from "../lab/run/configuration.ts";
-import { distinctPromptBlocks, runReplay } from "../lab/run/run.ts";
-import type { SimulationOptions } from "../lab/run/simulation-options.ts";
+import { checkTarget } from "../lab/run/check-target.ts";
+import { defaultParts } from "../lab/run/configuration.ts";
+import type { SimulationLists, SimulationOptions } from "../lab/run/simulation-options.ts";
 import type { Target } from "../lab/run/target.ts";
 import { presetRegistry } from "../policies/registry.ts";
-import { compareServed } from "./compare/compare-served.ts";
 import { comparisonTable } from "./compare/comparison-table.ts";
-import { firstDifferences } from "./compare/first-difference.ts";
+import { differenceTable } from "./compare/difference-table.ts";
+import { servedTable } from "./compare/served-table.ts";
 import {
   addBlockSize,
   addLaterOptions,
@@ -39,11 +30,10 @@ import {
   path,
   rule,
 } from "./input/options.ts";
-import { addSimulationLists, checkTarget, type SimulationLists } from "./input/simulation-options.ts";
-import { interruption } from "./interrupt.ts";
+import { addSimulationLists } from "./input/simulation-options.ts";
+import { interruption, withEngine } from "./interrupt.ts";
 import { print } from "./output/print.ts";
 import { Progress } from "./output/progress.ts";
-import { checkWarmup } from "./replay.ts";
 
 interface CompareOptions
   extends TraceReading,
@@ -63,9 +53,6 @@ interface CompareOptions
   readonly firstDifference?: boolean;
   readonly json?: boolean;
 }
-
-/** In percent of the distinct blocks. */
-const defaultShares = [1, 5, 10, 25, 50];
 
 const examples = `
 Examples:
@@ -107,10 +94,7 @@ export function addCompare(program: Command): void {
     .addOption(
       new Option("--blocks <SIZES>", "blocks, or percentages of the distinct blocks")
         .argParser(parseCapacities)
-        .default(
-          defaultShares.map((percent) => ({ share: percent / 100 })),
-          defaultShares.map((n) => `${n}%`).join(","),
-        ),
+        .default(defaultShares, "1%,5%,10%,25%,50%"),
     );
   addTraceOptions(addBlockSize(command));
   addSimulationLists(addRunOptions(command))
@@ -155,90 +139,78 @@ function parseMetric(text: string): Metric {
 
 async function compare(files: readonly string[], given: CompareOptions, command: Command): Promise<void> {
   const options = { ...given, rules: parseRuleLists(given.rule ?? []) };
-  const { replicas, router, rate, ...single } = options;
-  const first = {
-    ...single,
-    ...(replicas && { replicas: replicas[0] }),
-    ...(router && { router: router[0] }),
-    ...(rate && { rate: rate[0] }),
-  };
-  checkTarget(first, options.target === "cache" ? [] : undefined);
   if (options.events && options.out === undefined)
     throw new InputError("--events needs --out: the log is part of a saved run");
-  if (options.target !== "cache") {
-    if (options.firstDifference) throw new InputError("--first-difference goes with --target cache");
-    if (command.getOptionValueSource("blocks") === "cli") return await compareServed(files, options);
-    const { blocks: _, ...others } = options;
-    return await compareServed(files, others);
-  }
-  if (options.blocks.includes("unlimited"))
-    throw new InputError("--blocks has unlimited, which compare always shows; leave it out");
-  if (options.firstDifference) {
-    checkAlone(command);
-    return await firstDifferences(files, options, await combinations(options));
-  }
-  const configurations = await combinationsAndBounds(options);
-  if (options.out !== undefined) await checkRunsFolder(options.out);
   const progress = new Progress();
   try {
-    const input = await readInput(files, options, progress, interruption);
-    const { trace } = input;
-    checkWarmup(options.warmup, trace);
-    const runner = new Runner(input, options, progress);
-    const reports: RunReport[] = [];
-    const keys = new KeysOnce(input);
-    // Capacities are counted in blocks of one size, whatever those of the presets.
-    const blockTokens = blockTokensFor(trace, options.blockSize);
-    const plain = plainParts(options, configurations);
-    const distinctBlocks = distinctPromptBlocks(keys.of(plain, blockTokens));
-    const sizeOf = sizesIn(blockTokens, distinctBlocks);
-    for (const { blocksOf: preset } of configurations)
-      for (const capacity of options.blocks)
-        checkMemory(sizeOf(capacity, blockTokensFor(trace, options.blockSize, preset)));
-    progress.start("comparing", trace.requestCount * runCount(configurations, options.blocks.length));
-    const results: { configuration: Configuration; runs: RunReport[] }[] = [];
-    for (const configuration of configurations) {
-      const { parts, kind, blocksOf: preset } = configuration;
-      const own = blockTokensFor(trace, options.blockSize, preset);
-      const capacities = kind === "unlimited" ? (["unlimited"] as const) : options.blocks;
-      const runs: RunReport[] = [];
-      for (const capacity of capacities) {
-        const config = {
-          ...parts,
-          blockTokens: own,
-          blocks: sizeOf(capacity, own),
-          seed: options.seed,
-          warmup: options.warmup,
-          audit: options.audit ?? false,
-          events: options.events ?? false,
-        };
-        runs.push(await runner.run(config, keys.of(parts, own), configuration));
-      }
-      reports.push(...runs);
-      results.push({ configuration, runs });
+    const control = { progress: progress.follow, signal: interruption };
+    if (options.target !== "cache") await served(files, { ...withoutDefault(options, command), ...control });
+    else if (options.firstDifference) {
+      checkTarget(singleOf(options), []);
+      refuseUnlimited(options);
+      checkAlone(command);
+      const { report, input } = await firstDifference(files, { ...options, ...control });
+      progress.done();
+      print(`${options.json ? JSON.stringify(report, undefined, 2) : differenceTable(input, report)}\n`);
+      if (!report.identical) process.exitCode = different;
+    } else {
+      checkTarget(singleOf(options), []);
+      refuseUnlimited(options);
+      const { report, comparison } = await compareReplays(files, { ...options, ...control });
+      progress.done();
+      show(options, report, () => comparisonTable(comparison));
     }
-    progress.done();
-    const shown = options.json
-      ? JSON.stringify({ schema: "compare/1", runs: reports }, undefined, 2)
-      : comparisonTable({
-          input,
-          distinctBlocks,
-          blockTokens,
-          results,
-          capacities: options.blocks,
-          metric: options.metric ?? usualMetric(results),
-        });
-    print(`${shown}\n`);
-    if (options.out !== undefined && !options.json) print(`\nSaved in ${options.out}, a folder for each run.\n`);
   } finally {
     progress.done();
   }
 }
 
-/** Blocks of different sizes cannot be counted together. */
-function usualMetric(results: readonly { readonly runs: readonly RunReport[] }[]): Metric {
-  const sizes = new Set(results.map(({ runs }) => runs[0].policy.blockTokens));
-  return sizes.size > 1 || results.some(({ runs }) => runs[0].policy.preset !== null) ? "token" : "block";
+/** Exit code of `--first-difference` if decisions differ. */
+const different = 1;
+
+function show({ json, out }: Pick<CompareOptions, "json" | "out">, report: unknown, table: () => string): void {
+  print(`${json ? JSON.stringify(report, undefined, 2) : table()}\n`);
+  if (out !== undefined && !json) print(`\nSaved in ${out}, a folder for each run.\n`);
+}
+
+async function served(files: readonly string[], options: ServedOptions): Promise<void> {
+  checkTarget(singleOf(options));
+  if (options.firstDifference) throw new InputError("--first-difference goes with --target cache");
+  if (options.metric !== undefined)
+    throw new InputError(
+      `--metric chooses the ratio of a table of hit ratios; with --target ${options.target} there are several metrics`,
+    );
+  const { report, input, rows } = await withEngine(() => compareServed(files, options));
+  show(options, report, () => servedTable(input, rows));
+  const { out } = options;
+  if (report.interrupted)
+    throw new Interrupted(
+      ` after ${rows.length} of ${counted(report.interrupted.of, "run")}; ${out === undefined ? "not saved" : `those are kept in ${out}`}`,
+    );
+}
+
+type ServedOptions = Omit<CompareOptions, "blocks"> & ServedComparisonOptions;
+
+/** Without sizes that were not given: a run in time has the memory of its device. */
+function withoutDefault(options: CompareOptions, command: Command) {
+  if (command.getOptionValueSource("blocks") === "cli") return options;
+  const { blocks: _, ...others } = options;
+  return others;
+}
+
+/** The options with the first value of each list, as one run has them. */
+function singleOf({ replicas, router, rate, ...single }: ServedOptions) {
+  return {
+    ...single,
+    ...(replicas && { replicas: replicas[0] }),
+    ...(router && { router: router[0] }),
+    ...(rate && { rate: rate[0] }),
+  };
+}
+
+function refuseUnlimited({ blocks }: CompareOptions): void {
+  if (blocks.includes("unlimited"))
+    throw new InputError("--blocks has unlimited, which compare always shows; leave it out");
 }
 
 /** @throws InputError if an option that is about figures is given where none are shown. */
@@ -246,38 +218,4 @@ function checkAlone(command: Command): void {
   for (const name of ["out", "metric", "warmup"])
     if (command.getOptionValueSource(name) === "cli")
       throw new InputError(`--first-difference and --${name} exclude each other: no figures are shown or saved`);
-}
-
-const runCount = (configurations: readonly Configuration[], capacities: number) =>
-  configurations.reduce((sum, { kind }) => sum + (kind === "unlimited" ? 1 : capacities), 0);
-
-/** Runs one configuration after the other and saves each if asked to. */
-class Runner {
-  readonly #input: Input;
-  readonly #options: CompareOptions;
-  readonly #progress: Progress;
-
-  constructor(input: Input, options: CompareOptions, progress: Progress) {
-    this.#input = input;
-    this.#options = options;
-    this.#progress = progress;
-  }
-
-  async run(config: RunConfig, blocks: BlockColumns, { ruleTexts }: Configuration): Promise<RunReport> {
-    const advance = (requests: number) => this.#progress.advance(requests);
-    const run = await runReplay(this.#input.trace, blocks, config, { advance, signal: interruption });
-    const report = runReport(this.#input, blocks, run);
-    const { out, events = false } = this.#options;
-    if (out !== undefined) {
-      const directory = await claimRunDirectory(join(out, runId(this.#input, report)));
-      await saveRun(
-        directory,
-        run,
-        report,
-        commandOf(report, { ...readingOf(this.#options), events }, ruleTexts),
-        interruption,
-      );
-    }
-    return report;
-  }
 }

@@ -6,7 +6,7 @@ import { type Experiment, type Findings, type Headline, hasShape } from "../lab/
 import { experimentNamed, experiments } from "../lab/experiments/index.ts";
 import { type MetricName, type Metrics, metrics } from "../lab/experiments/metrics.ts";
 import { ExperimentRunner, usualModel } from "../lab/experiments/runner.ts";
-import { readInput } from "../lab/input.ts";
+import { openTrace } from "../lab/input.ts";
 import { percent } from "../lab/output/numbers.ts";
 import { version } from "../lab/package.ts";
 import { backendOf, type Target } from "../lab/run/target.ts";
@@ -81,7 +81,11 @@ async function experiment(name: string | undefined, options: ExperimentOptions):
     const input =
       options.trace === undefined
         ? undefined
-        : await readInput([options.trace], { ...(limit !== undefined && { limit }) }, progress, interruption);
+        : await openTrace(options.trace, {
+            ...(limit !== undefined && { limit }),
+            progress: progress.follow,
+            signal: interruption,
+          });
     const says = (what: string) => progress.state(`${name}: ${what}`);
     const laboratory = new ExperimentRunner({
       seed,

@@ -1,7 +1,8 @@
 import { InputError } from "../core/errors.ts";
+import { throwIfInterrupted } from "../lab/control.ts";
 import type { PluginHost } from "../lab/user-plugins/host.ts";
 import { fileBeingLoaded, fileOf, isOurs, messageOf } from "../lab/user-plugins/user-code.ts";
-import { releaseSignals, watchingSignals } from "./interrupt.ts";
+import { interruption, releaseSignals, watchingSignals } from "./interrupt.ts";
 import { complain, exitNow, keepStdoutClean } from "./output/print.ts";
 
 /**
@@ -10,7 +11,9 @@ import { complain, exitNow, keepStdoutClean } from "./output/print.ts";
  */
 export const commandLineHost: PluginHost = { prepare, withoutPluginCode: watchingSignals };
 
+/** @throws Interrupted if a signal has come already: none would be handled while the code runs */
 function prepare(): void {
+  throwIfInterrupted(interruption);
   releaseSignals();
   keepStdoutClean();
   process.exit = (code) => {

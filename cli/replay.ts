@@ -1,38 +1,18 @@
-import { basename, dirname, join, resolve } from "node:path";
+import { dirname } from "node:path";
 import { type Command, Option } from "commander";
 import { counted } from "../core/counted.ts";
 import { InputError } from "../core/errors.ts";
-import type { EvictionPlugin } from "../core/plugins/index.ts";
 import type { RuleName, RuleValue } from "../core/plugins/rules.ts";
-import { CacheReplay } from "../core/replica/replay.ts";
-import type { Trace } from "../core/trace/trace.ts";
 import { defaultBackend } from "../engine/backends.ts";
 import { Interrupted } from "../lab/control.ts";
 import type { TraceReading } from "../lab/input.ts";
-import { type Input, readInput } from "../lab/input.ts";
-import { commandOf } from "../lab/output/command-line.ts";
-import { machineReport, type RunReport, runReport, setupReport } from "../lab/output/report.ts";
-import { checkWritable, claimRunDirectory } from "../lab/output/run-directory.ts";
-import { runId, runsFolder, saveRun } from "../lab/output/save.ts";
-import { TimelineFile } from "../lab/output/timeline-file.ts";
-import { blocksOf, type Capacity, defaultCapacity } from "../lab/run/capacity.ts";
-import {
-  blockTokensFor,
-  checkMemory,
-  defaultParts,
-  type PartNames,
-  partsNamed,
-  type RunConfig,
-  simulatedScheduler,
-} from "../lab/run/configuration.ts";
-import type { LiveRun } from "../lab/run/live.ts";
-import { asSent } from "../lab/run/load.ts";
-import { OperationsPlayer, readOperations } from "../lab/run/operations-file.ts";
-import { engineCapacity, engineFrom } from "../lab/run/real-engine.ts";
-import { distinctPromptBlocks, runReplay, servedRequests } from "../lab/run/run.ts";
-import { capacityFrom, simulatedFrom } from "../lab/run/simulation.ts";
+import type { RunReport } from "../lab/output/report.ts";
+import { runsFolder } from "../lab/output/save.ts";
+import type { Capacity } from "../lab/run/capacity.ts";
+import { defaultParts, type PartNames, simulatedScheduler } from "../lab/run/configuration.ts";
+import { runTrace } from "../lab/run/run-trace.ts";
 import type { SimulationOptions } from "../lab/run/simulation-options.ts";
-import { isEngine, type Target } from "../lab/run/target.ts";
+import type { Target } from "../lab/run/target.ts";
 import {
   addBlockSize,
   addLaterOptions,
@@ -44,7 +24,7 @@ import {
   rule,
   wholeNumber,
 } from "./input/options.ts";
-import { addSimulationOptions, checkTarget } from "./input/simulation-options.ts";
+import { addSimulationOptions } from "./input/simulation-options.ts";
 import { interruption, withEngine } from "./interrupt.ts";
 import { complain, print } from "./output/print.ts";
 import { Progress } from "./output/progress.ts";
@@ -118,91 +98,30 @@ function part(flags: string, description: string, initial: string): Option {
   return new Option(flags, description).default(undefined, `${initial}, or the preset's`);
 }
 
-async function replay(files: readonly string[], options: ReplayOptions): Promise<void> {
-  const rules = parseRules(options.rule ?? []);
-  const parts = await partsNamed(options, rules, options.target);
-  checkTogether(options, parts.eviction);
-  checkTarget(options);
-  const operations = options.operations === undefined ? undefined : await readOperations(options.operations);
-  if (options.out !== undefined) await claimRunDirectory(options.out);
-  else if (options.save) await checkWritable(runsFolder, runsFolder);
-  const timeline =
-    options.timeline === undefined
-      ? undefined
-      : await TimelineFile.open(options.timeline, [...files, ...filesOf(options)]);
-
+async function replay(files: readonly string[], given: ReplayOptions): Promise<void> {
+  const options = { ...given, rules: parseRules(given.rule ?? []) };
+  checkTogether(options);
+  const { out, save, repeat, timeline } = options;
   const progress = new Progress();
-  let live: LiveRun | undefined;
   try {
-    const read = await readInput(files, options, progress, interruption);
-    const input = { ...read, trace: asSent(read.trace, options) };
-    const { trace } = input;
-    checkWarmup(options.warmup, trace);
-    const simulated = options.target === "sim" ? await simulatedFrom(options, trace) : undefined;
-    const engine = isEngine(options.target) ? engineFrom(options, trace) : undefined;
-    const configured = {
-      ...parts,
-      blockTokens: blockTokensFor(trace, options.blockSize, parts.preset),
-      blocks: undefined,
-      seed: options.seed,
-    };
-    const blocks = CacheReplay.blockKeys(configured, trace);
-    const distinctBlocks = distinctPromptBlocks(blocks);
-    const capacity = engine
-      ? engineCapacity(options, engine, configured.blockTokens)
-      : await capacityFrom(options, simulated, configured);
-    const player = operations && new OperationsPlayer(operations, trace, blocks);
-    const config: RunConfig = {
-      ...configured,
-      ...(player && { before: (...args) => player.before(...args) }),
-      blocks: parts.eviction.unlimited ? undefined : blocksOf(capacity ?? defaultCapacity, distinctBlocks),
-      schedulerOptions: { ...parts.schedulerOptions, ...options.schedulerOption },
-      simulated,
-      engine,
-      warmup: options.warmup,
-      events: options.events ?? false,
-      audit: options.audit ?? false,
-    };
-    checkMemory(config.blocks);
-    const { repeat, save } = options;
-    live = await liveRun(input, config, options);
-    progress.start(simulated ? "simulating" : engine ? "serving" : "replaying", servedRequests(trace, repeat));
     const run = await withEngine(() =>
-      runReplay(trace, blocks, config, {
-        repeat,
-        keepSteps: save,
-        observers: timeline ? [timeline.timeline] : [],
-        advance: (requests) => progress.advance(requests),
-        watch: (run) => live?.watch(run),
+      runTrace(files, {
+        ...options,
+        save: !save ? undefined : out === undefined ? { below: runsFolder } : { as: out },
+        live: liveFolder(options),
+        progress: progress.follow,
         signal: interruption,
       }),
     );
-    live?.saving();
-    await timeline?.close();
     progress.done();
-
-    const report = runReport(input, blocks, run, player?.results);
-    let directory: string | undefined;
-    if (save) {
-      progress.state("saving");
-      const claimed = await claimRunDirectory(options.out ?? join(runsFolder, runId(input, report)));
-      await saveRun(
-        claimed,
-        run,
-        report,
-        commandOf(report, options, options.rule ?? []),
-        report.interrupted ? undefined : interruption,
-      );
-      directory = claimed.path;
-      progress.done();
-    }
+    const { report, directory, parts } = run;
     const facts = {
-      traceName: input.name,
-      distinctBlocks,
-      byDefault: capacity === undefined && !parts.eviction.unlimited,
+      traceName: run.input.name,
+      distinctBlocks: run.distinctBlocks,
+      byDefault: run.isDefaultSize,
       directory,
-      timeline: options.timeline,
-      series: run.simulation?.series,
+      timeline,
+      series: run.series,
       repeat,
       usualBlockTokens: parts.preset?.blockTokens,
       leftOut: parts.leftOut,
@@ -212,70 +131,29 @@ async function replay(files: readonly string[], options: ReplayOptions): Promise
     const { interrupted } = report;
     if (interrupted) throw new Interrupted(afterSo(interrupted, directory));
   } finally {
-    live?.close();
     progress.done();
   }
 }
 
-/** Whoever has started this program watches the runs of this folder, whether or not it is told to let others do so. */
+/** Set by a dashboard that started this program: its folder of runs, to which the run is shown in any case. */
 const watchedRuns = process.env["KVLAB_LIVE"];
 
-/** What tells of the run while it is under way, if it is to be told of. */
-async function liveRun(input: Input, config: RunConfig, options: ReplayOptions): Promise<LiveRun | undefined> {
-  const { live, out, save, operations, repeat } = options;
+function liveFolder({ live, out }: ReplayOptions) {
   const runs = watchedRuns ?? (live ? (out === undefined ? runsFolder : dirname(out)) : undefined);
-  if (runs === undefined || repeat !== undefined) return undefined;
-  const setup = setupReport(input, config);
-  const { simulated, engine } = config;
-  const id = () =>
-    // What operations come to is part of a run's id.
-    operations === undefined
-      ? runId(input, { ...setup, ...machineReport(config), slo: (simulated ?? engine)?.slo })
-      : undefined;
-  const run = !save ? undefined : out === undefined ? id() : basename(resolve(out));
-  const { preset, index, eviction, allocator, scheduler, rules, blocks, blockTokens } = setup.policy;
-  const { LiveRun } = await import("../lab/run/live.ts");
-  return await LiveRun.open(
-    runs,
-    {
-      ...{ command: commandOf(setup, options, options.rule ?? []), run: run ?? null, trace: input.name },
-      ...{ requests: input.trace.requestCount, target: setup.target as Target },
-      ...{ preset, index, eviction, allocator, scheduler, victims: rules.victims, blocks, blockTokens },
-    },
-    (message) => complain(message, 0),
-  );
+  return runs === undefined ? undefined : { runs, warn: (message: string) => void complain(message, 0) };
 }
 
 /** How far it came, and where that is kept. */
 const afterSo = ({ requestsDone, of }: NonNullable<RunReport["interrupted"]>, directory: string | undefined) =>
   ` after ${requestsDone} of ${counted(of, "request")}; ${directory === undefined ? "not saved" : `those are kept in ${directory}`}`;
 
-/** What is read besides the trace; names that are no files do no harm. */
-const filesOf = ({ operations, cost, model }: ReplayOptions) =>
-  [operations, cost, model].filter((file) => file !== undefined);
-
-/** @throws InputError if two options contradict each other. */
-function checkTogether(
-  { out, save, events, blocks, capacity, operations, repeat, timeline, live, replicas = 1 }: ReplayOptions,
-  eviction: EvictionPlugin,
-): void {
-  if (blocks !== undefined && capacity !== undefined)
-    throw new InputError("--blocks and --capacity exclude each other: both are the size of the cache");
-  if (timeline !== undefined && repeat !== undefined)
-    throw new InputError("--timeline and --repeat exclude each other: a timeline is of one run");
+/** @throws InputError if two options of the command line contradict each other */
+function checkTogether({ out, save, events, repeat, live }: ReplayOptions): void {
   if (live && repeat !== undefined)
-    throw new InputError("--live and --repeat exclude each other: what is shown meanwhile is one run");
-  if (operations !== undefined && repeat !== undefined)
-    throw new InputError("--operations and --repeat exclude each other: operations are for one replay");
-  if (operations !== undefined && replicas > 1)
-    throw new InputError("--operations goes with one replica: it does not say which of several is meant");
+    throw new InputError("--live and --repeat exclude each other: a dashboard shows one run");
   if (out !== undefined && !save) throw new InputError("--out and --no-save exclude each other");
   if (events && !save)
     throw new InputError("--events and --no-save exclude each other: the log is part of a saved run");
-  if (eviction.unlimited && (capacity !== undefined || (blocks !== undefined && blocks !== "unlimited")))
-    throw new InputError(
-      `--${capacity === undefined ? "blocks" : "capacity"} and --eviction ${eviction.name} exclude each other: its cache has no limit`,
-    );
 }
 
 /** @throws InputError if there is no such rule, or one has several values */
@@ -287,10 +165,4 @@ export function parseRules(texts: readonly string[]): Partial<Record<RuleName, R
     rules[name] = values[0];
   }
   return rules;
-}
-
-/** @throws InputError if nothing would be left to report. */
-export function checkWarmup(warmup: number, { requestCount }: Trace): void {
-  if (warmup >= requestCount)
-    throw new InputError(`--warmup is ${warmup}, the trace has only ${requestCount} requests`);
 }

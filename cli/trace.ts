@@ -8,7 +8,7 @@ import { CacheReplay } from "../core/replica/replay.ts";
 import type { TraceSource } from "../core/trace/trace.ts";
 import { breathe } from "../lab/control.ts";
 import type { TraceReading } from "../lab/input.ts";
-import { readInput } from "../lab/input.ts";
+import { openTrace } from "../lab/input.ts";
 import { checkWritable, removeEmpty } from "../lab/output/run-directory.ts";
 import { blockTokensFor, defaultParts, partsNamed } from "../lab/run/configuration.ts";
 import { type ChatOptions, chatDefaults, chatSource } from "../traces/generate.ts";
@@ -56,7 +56,7 @@ interface StatsOptions extends TraceReading {
 async function describe(files: readonly string[], options: StatsOptions): Promise<void> {
   const progress = new Progress();
   try {
-    const input = await readInput(files, options, progress, interruption);
+    const input = await openTrace(files, { ...options, progress: progress.follow, signal: interruption });
     const { trace } = input;
     progress.state("counting");
     const parts = await partsNamed(defaultParts, {});

@@ -1,23 +1,12 @@
 import type { Command } from "commander";
 import { InputError } from "../core/errors.ts";
-import { CacheReplay } from "../core/replica/replay.ts";
-import type { Trace } from "../core/trace/trace.ts";
 import { type BackendName, defaultBackend } from "../engine/backends.ts";
-import { type Experiment, experimentOf } from "../lab/calibrate/measured-engine.ts";
 import type { TraceReading } from "../lab/input.ts";
-import { type Input, readInput } from "../lab/input.ts";
-import { blocksOf, type Capacity, defaultCapacity } from "../lab/run/capacity.ts";
-import { blockTokensFor, checkMemory, type PartNames, partsNamed, type RunConfig } from "../lab/run/configuration.ts";
-import { costFrom } from "../lab/run/cost-file.ts";
-import { asSent } from "../lab/run/load.ts";
-import { OperationsPlayer, readOperations } from "../lab/run/operations-file.ts";
-import { engineCapacity, engineFrom, type RealEngine } from "../lab/run/real-engine.ts";
-import { distinctPromptBlocks } from "../lab/run/run.ts";
+import type { Capacity } from "../lab/run/capacity.ts";
+import { ofSimulator } from "../lab/run/check-target.ts";
+import type { PartNames } from "../lab/run/configuration.ts";
 import type { SimulationOptions } from "../lab/run/simulation-options.ts";
-import { verifyDecisions } from "../lab/verify/verification.ts";
-import { verifyReport } from "../lab/verify/verify-report.ts";
-import { longestDesignedAnswer } from "../traces/calibration.ts";
-import { shortened } from "../traces/shorten.ts";
+import { verify } from "../lab/verify/verify.ts";
 import {
   addBlockSize,
   addParts,
@@ -27,7 +16,7 @@ import {
   path,
   wholeNumber,
 } from "./input/options.ts";
-import { addSimulationOptions, checkTarget, ofSimulator } from "./input/simulation-options.ts";
+import { addSimulationOptions } from "./input/simulation-options.ts";
 import { interruption, withEngine } from "./interrupt.ts";
 import { print } from "./output/print.ts";
 import { Progress } from "./output/progress.ts";
@@ -93,76 +82,26 @@ export function addVerify(program: Command): void {
     )
     .option("--json", "print one JSON document and nothing else")
     .addHelpText("after", examples)
-    .action(verify);
+    .action(verifyTrace);
   for (const option of command.options) if (refused.includes(option.attributeName())) option.hideHelp();
 }
 
 /** Options of a replay that have no meaning here. */
 const refused: readonly string[] = [...ofSimulator.filter((name) => name !== "cost"), "timeline"];
 
-async function verify(files: readonly string[], options: VerifyOptions): Promise<void> {
-  const parts = await partsNamed(options, parseRules(options.rule ?? []), options.target);
-  const { cost: _, ...others } = options;
-  checkTarget(others);
-  const cost = options.cost === undefined ? undefined : await costFrom(options.cost);
-  if (options.timeline !== undefined) throw new InputError("--timeline goes with kvlab replay");
-  if (options.calibrate !== undefined && cost !== undefined)
-    throw new InputError("--calibrate and --cost exclude each other: both say what steps take");
-  if (options.calibrate !== undefined && options.pace === "real")
-    throw new InputError("--calibrate and --pace real exclude each other: engines that take turns have no real time");
-  if (options.blocks !== undefined && options.capacity !== undefined)
-    throw new InputError("--blocks and --capacity exclude each other: both are the size of the cache");
-  const operations = options.operations === undefined ? undefined : await readOperations(options.operations);
+async function verifyTrace(files: readonly string[], given: VerifyOptions): Promise<void> {
+  const { timeline, ...options } = { ...given, rules: parseRules(given.rule ?? []) };
+  if (timeline !== undefined) throw new InputError("--timeline goes with kvlab replay");
   const progress = new Progress();
   try {
-    const read = await readInput(files, options, progress, interruption);
-    const input = withTrace(read, shortened(asSent(read.trace, options), options.shorten));
-    const { trace } = input;
-    const engine = engineFrom(options, trace);
-    const blockTokens = blockTokensFor(trace, options.blockSize, parts.preset);
-    const blocks = CacheReplay.blockKeys({ ...parts, blockTokens, blocks: undefined, seed: options.seed }, trace);
-    const capacity = engineCapacity(options, engine, blockTokens) ?? defaultCapacity;
-    const config: RunConfig = {
-      ...parts,
-      blockTokens,
-      blocks: parts.eviction.unlimited ? undefined : blocksOf(capacity, distinctPromptBlocks(blocks)),
-      schedulerOptions: { ...parts.schedulerOptions, ...options.schedulerOption },
-      seed: options.seed,
-      audit: options.audit ?? false,
-    };
-    checkMemory(config.blocks);
-    const before = () => {
-      const player = operations && new OperationsPlayer(operations, trace, blocks);
-      return player && (((...args) => player.before(...args)) satisfies RunConfig["before"]);
-    };
-    const experiment =
-      options.calibrate === undefined ? undefined : experimentFor(trace, config, engine, options.calibrate);
-    progress.start("serving", experiment ? 2 * trace.requestCount + experiment.trace.requestCount : trace.requestCount);
-    const advance = (requests: number) => progress.advance(requests);
-    const verification = await withEngine(() =>
-      verifyDecisions(trace, blocks, config, engine, { before, cost, experiment, advance, signal: interruption }),
+    const control = { progress: progress.follow, signal: interruption };
+    const { report, input } = await withEngine(() =>
+      verify(files, { ...options, ...control, backend: options.target }),
     );
     progress.done();
-    const report = verifyReport(input, blocks, config, engine, verification, options.shorten);
     print(`${options.json ? JSON.stringify(report, undefined, 2) : verifyText(input, report)}\n`);
     if (!report.identical) process.exitCode = different;
   } finally {
     progress.done();
   }
-}
-
-/** Requests of the experiment at once. Where more run at once, it is the fit that foretells them. */
-const maxBatch = 8;
-
-/** Steps like those of the trace: prompts up to the length of its longest, as far as the model has room for their answers. */
-function experimentFor(trace: Trace, { blockTokens, seed }: RunConfig, engine: RealEngine, rounds: number): Experiment {
-  const longest = trace.inputTokens.reduce((most, tokens) => Math.max(most, tokens), 0);
-  const room = engine.loaded.config.maxPositions - longestDesignedAnswer;
-  const maxTokens = Math.max(2 * blockTokens, Math.min(longest, room));
-  return experimentOf({ unitTokens: blockTokens, maxTokens, maxBatch, rounds, seed });
-}
-
-function withTrace(input: Input, trace: Trace): Input {
-  const sum = (column: Uint32Array) => column.reduce((total, tokens) => total + tokens, 0);
-  return { ...input, trace, inputTokens: sum(trace.inputTokens), outputTokens: sum(trace.outputTokens) };
 }

@@ -14,6 +14,16 @@ export interface Control {
   readonly signal?: AbortSignal | undefined;
 }
 
+/** Reports the progress of a call whose amount of work is known; returns what adds to the work done. */
+export function counting({ progress }: Control, doing: string, total: number): (work: number) => void {
+  let done = 0;
+  progress?.({ doing, done, total });
+  return (work) => {
+    done += work;
+    progress?.({ doing, done, total });
+  };
+}
+
 /** The call was stopped by its `AbortSignal`. */
 export class Interrupted extends Error {
   override name = "Interrupted";

@@ -1,10 +1,9 @@
 import { basename } from "node:path";
-import { grouped } from "../core/counted.ts";
 import { InputError } from "../core/errors.ts";
 import { readTrace, type Trace, type TraceSource } from "../core/trace/trace.ts";
 import { chatSource } from "../traces/generate.ts";
-import { openTrace } from "../traces/open.ts";
-import { breathe, throwIfInterrupted } from "./control.ts";
+import { openTrace as openSource } from "../traces/open.ts";
+import { breathe, type Control, throwIfInterrupted } from "./control.ts";
 import { isProgram } from "./user-plugins/plugin-file.ts";
 import { loadUserPlugin } from "./user-plugins/user-plugin.ts";
 
@@ -33,30 +32,34 @@ export interface Input {
   readonly outputTokens: number;
 }
 
-/** Shows what is being read. */
-interface Progress {
-  state(what: string): void;
-  done(): void;
-}
+/** A trace in memory, or the paths of its files. */
+export type TraceChoice = Input | string | readonly string[];
 
 export const exampleName = "example";
 
-/** Reads the files, or the built-in example where there is none. @throws InputError, TraceError */
-export async function readInput(
-  paths: readonly string[],
-  reading: TraceReading,
-  progress: Progress,
-  signal?: AbortSignal,
+/**
+ * Reads trace files, one after the other; without a path, or for "example", the built-in example.
+ *
+ * @throws InputError, TraceError, Interrupted
+ */
+export async function openTrace(
+  paths: string | readonly string[] = [],
+  options: TraceReading & Control = {},
 ): Promise<Input> {
-  const source = await sourceOf(paths, reading, signal);
+  const { signal } = options;
+  const source = await sourceOf(typeof paths === "string" ? [paths] : paths, options, signal);
   const name = nameOf(source);
-  const trace = await readTrace(watched(source, name, progress, signal), reading.limit).catch((error: unknown) => {
+  const trace = await readTrace(watched(source, name, options), options.limit).catch((error: unknown) => {
     throwIfInterrupted(signal);
     throw error;
   });
-  progress.done();
   const { files, format } = source;
   return { name, files, format, trace, inputTokens: sum(trace.inputTokens), outputTokens: sum(trace.outputTokens) };
+}
+
+/** The trace itself, or the one that is read from these paths. */
+export async function opened(source: TraceChoice, options: TraceReading & Control): Promise<Input> {
+  return typeof source === "object" && "trace" in source ? source : await openTrace(source, options);
 }
 
 /** @throws InputError if an option does not go with the trace. */
@@ -75,7 +78,7 @@ async function sourceOf(
   if (paths.includes("")) throw new InputError("a TRACE is empty, expected a file");
   try {
     if (format !== undefined && isProgram(format)) return (await loadUserPlugin("reader", format)).open(paths, options);
-    return await openTrace(paths, options);
+    return await openSource(paths, options);
   } catch (error) {
     throwIfInterrupted(signal);
     // The reader does not know how the option is called here.
@@ -92,17 +95,18 @@ function nameOf({ files }: TraceSource): string {
   return files.length === 1 ? first : `${first}+${files.length - 1}`;
 }
 
-/** The same source, which tells how far it is and can be interrupted. */
-function watched(source: TraceSource, name: string, progress: Progress, signal: AbortSignal | undefined): TraceSource {
+/** The same source, which reports progress and can be interrupted. */
+function watched(source: TraceSource, name: string, { progress, signal }: Control): TraceSource {
   return {
     ...source,
     async *batches() {
-      let requests = 0;
-      progress.state(`reading ${name}`);
+      let done = 0;
+      const doing = `reading ${name}`;
+      progress?.({ doing, done });
       for await (const batch of source.batches()) {
         await breathe(signal);
-        requests += batch.requestCount;
-        progress.state(`reading ${name}: ${grouped(requests)} requests`);
+        done += batch.requestCount;
+        progress?.({ doing, done });
         yield batch;
       }
     },

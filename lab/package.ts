@@ -1,11 +1,16 @@
-import { readFileSync } from "node:fs";
-import { dirname, relative } from "node:path";
+import { existsSync, readFileSync } from "node:fs";
+import { dirname, join, relative } from "node:path";
+import { fileURLToPath, pathToFileURL } from "node:url";
 
-/** From source this module is one folder below the package; built, and in a bundle of the program, two. */
-const fromSource = import.meta.url.endsWith(".ts");
+/** The nearest folder above this module that has a package.json: in a checkout, in a package, and in a bundle. */
+const packageFolder = (() => {
+  let folder = dirname(fileURLToPath(import.meta.url));
+  while (!existsSync(join(folder, "package.json"))) folder = dirname(folder);
+  return folder;
+})();
 
 const described: { readonly version: string; readonly dependencies: Readonly<Record<string, string>> } = JSON.parse(
-  readFileSync(new URL(fromSource ? "../package.json" : "../../package.json", import.meta.url), "utf8"),
+  readFileSync(join(packageFolder, "package.json"), "utf8"),
 );
 
 /** The version in package.json. */
@@ -15,7 +20,9 @@ export const { version } = described;
 export const libraries: readonly string[] = Object.keys(described.dependencies);
 
 /** The module that `import … from "kvlab"` means in a user's own policy: this very program's. */
-export const entryUrl = new URL(fromSource ? "../index.ts" : "../index.js", import.meta.url).href;
+export const entryUrl = pathToFileURL(
+  join(packageFolder, import.meta.url.endsWith(".ts") ? "index.ts" : "dist/index.js"),
+).href;
 
 /** How the user calls the program: through npm in a checkout, also from outside of it, or by its name. */
 export function calledAs(): string {

@@ -1,15 +1,10 @@
 import { counted, grouped } from "../../core/counted.ts";
-import type { Configuration } from "../../lab/compare/comparison.ts";
+import type { Row } from "../../lab/compare/compare-served.ts";
 import type { Input } from "../../lab/input.ts";
 import { approximate, duration, percent, ratio } from "../../lab/output/numbers.ts";
 import type { RunReport } from "../../lab/output/report.ts";
 import { backendOf } from "../../lab/run/target.ts";
 import { aligned, colors, wrapped } from "../output/table.ts";
-
-export interface Row {
-  readonly configuration: Configuration;
-  readonly report: RunReport;
-}
 
 /** A row for each run in time, simulated or real: what differs, then hit ratio, latency and throughput; the best of each column is marked. */
 export function servedTable(input: Input, rows: readonly Row[]): string {

@@ -1,63 +1,11 @@
 import { counted, grouped } from "../../core/counted.ts";
 import { rowOf, type Trace } from "../../core/trace/trace.ts";
-import type { FuzzCase, FuzzKind } from "../../lab/fuzz/kinds.ts";
-import type { Saved } from "../../lab/fuzz/saved.ts";
-import type { Finding, Searched } from "../../lab/fuzz/search.ts";
-import { calledAs, version } from "../../lab/package.ts";
+import { commandFor, type Fuzzed, type KindSearched, replayWords } from "../../lab/fuzz/fuzz-report.ts";
+import type { FuzzCase } from "../../lab/fuzz/kinds.ts";
+import { calledAs } from "../../lab/package.ts";
 import { colors, wrapped } from "../output/table.ts";
 
-/** One way of looking for trouble, and what came of it. */
-export interface KindSearched extends Searched {
-  readonly kind: FuzzKind;
-  saved: Saved | undefined;
-}
-
-export interface Fuzzed {
-  readonly seed: number;
-  readonly interrupted: boolean;
-  readonly wallMs: number;
-  readonly kinds: readonly KindSearched[];
-}
-
 const sum = (counts: Readonly<Record<string, number>>) => Object.values(counts).reduce((total, n) => total + n, 0);
-
-/** The document that `fuzz --json` prints: schema fuzz/1. Fields may be added, none renamed. */
-export function fuzzDocument({ seed, interrupted, wallMs, kinds }: Fuzzed) {
-  return {
-    schema: "fuzz/1",
-    kvlab: version,
-    seed,
-    interrupted,
-    cases: kinds.reduce((total, { cases }) => total + cases, 0),
-    found: kinds.filter(({ finding }) => finding).length,
-    wallMs,
-    kinds: kinds.map(({ kind, cases, refused, decisions, finding, saved }) => ({
-      name: kind.name,
-      says: kind.says,
-      cases,
-      refused,
-      decisions,
-      finding: finding
-        ? {
-            name: saved?.name ?? null,
-            message: finding.message,
-            requests: finding.trace.requestCount,
-            setup: finding.setup,
-            trace: saved?.traceFile ?? null,
-            replay: saved ? replayWords(saved) : null,
-            operations: saved?.operationsFile ?? null,
-            command: saved ? (commandFor(finding, saved) ?? null) : null,
-          }
-        : null,
-    })),
-  };
-}
-
-/** What shows it besides. */
-const commandFor = ({ kind, setup }: Finding, { traceFile, operationsFile }: Saved) =>
-  kind.command?.(setup, traceFile, operationsFile);
-
-const replayWords = ({ file }: Saved) => `kvlab fuzz --replay ${file}`;
 
 export function fuzzText(fuzzed: Fuzzed): string {
   const { seed, kinds, wallMs, interrupted } = fuzzed;

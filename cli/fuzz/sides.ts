@@ -1,6 +1,5 @@
 import { InputError } from "../../core/errors.ts";
 import type { SideChoice } from "../../lab/fuzz/sides.ts";
-import { quoted } from "../../lab/output/command-line.ts";
 import type { PartNames, Parts } from "../../lab/run/configuration.ts";
 import { commaList, parseRuleOption } from "../input/options.ts";
 
@@ -21,26 +20,4 @@ export function parseSide(text: string): SideChoice {
     } else throw new InputError(`--beat has "${item}", expected NAME=VALUE, such as index=radix-tree`);
   }
   return { label: text, names, rules };
-}
-
-/** The commands that show what a side does with a trace: one for both where `compare` can, else one each. */
-export function commandsFor(
-  sides: readonly [SideChoice, SideChoice],
-  file: string,
-  blocks: number,
-  seed: number,
-): string[] {
-  const size = `--block-size 1 --blocks ${blocks}`;
-  const draws = seed === 1 ? "" : ` --seed ${seed}`;
-  if (sides.every(({ label }) => !label.includes("=")))
-    return [
-      `kvlab compare ${quoted(file)} --eviction ${sides.map(({ label }) => quoted(label)).join(",")} ${size}${draws} --first-difference`,
-    ];
-  return sides.map(({ names, rules }) => {
-    const words = [
-      ...Object.entries(names).map(([name, value]) => `--${name} ${quoted(value!)}`),
-      ...Object.entries(rules).map(([name, value]) => `--rule ${name}=${value}`),
-    ];
-    return `kvlab replay ${quoted(file)} ${words.join(" ")} ${size}${draws}`;
-  });
 }

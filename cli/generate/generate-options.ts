@@ -1,37 +1,6 @@
 import { type Command, Option } from "commander";
 import { InputError } from "../../core/errors.ts";
-import type { WeightBits } from "../../engine/onnx/quantized.ts";
-import { checkSampling, type SamplingOptions } from "../../engine/sampling.ts";
 import { decimalNumber, wholeNumber } from "../input/options.ts";
-
-/** The options of `kvlab generate`, as given. */
-export interface GenerateOptions extends SamplingWords {
-  readonly model: string;
-  readonly bits?: WeightBits;
-  readonly chat?: boolean;
-  readonly system?: string;
-  readonly maxTokens: number;
-  readonly threads: number;
-  readonly json?: boolean;
-}
-
-/** How tokens are chosen and what ends an answer. */
-interface SamplingWords {
-  readonly temperature: number;
-  readonly topK: number;
-  readonly topP: number;
-  readonly minP: number;
-  readonly repetitionPenalty: number;
-  readonly presencePenalty: number;
-  readonly frequencyPenalty: number;
-  readonly logitBias?: ReadonlyMap<number, number>;
-  /** Of the first prompts; the last one holds for all further ones, too. */
-  readonly seed: readonly number[];
-  readonly logprobs?: number;
-  readonly stop?: readonly string[];
-  readonly stopToken?: readonly number[];
-  readonly ignoreEos?: boolean;
-}
 
 export function addSamplingOptions(command: Command): Command {
   const number = (name: string, description: string, instead: number) =>
@@ -76,36 +45,3 @@ const stopToken = (text: string, before: readonly number[] = []): number[] => [
   ...before,
   wholeNumber("--stop-token", 0)(text),
 ];
-
-/** @throws InputError naming the option that is out of its range */
-export function samplingOf(words: SamplingWords): SamplingOptions {
-  const { temperature, topK, topP, minP, repetitionPenalty, presencePenalty, frequencyPenalty } = words;
-  const { logitBias, logprobs } = words;
-  const options: SamplingOptions = {
-    ...{ temperature, topK, topP, minP, repetitionPenalty, presencePenalty, frequencyPenalty },
-    ...(logitBias && { logitBias }),
-    ...(logprobs !== undefined && { logprobs }),
-  };
-  try {
-    checkSampling(options);
-  } catch (error) {
-    if (!(error instanceof InputError)) throw error;
-    // It begins with the name of a field.
-    throw new InputError(
-      error.message.replace(/^\w+/, (name) => `--${name.replace(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`)}`),
-    );
-  }
-  return options;
-}
-
-/** @throws InputError if an option names a token that the model does not have */
-export function checkTokens({ logitBias, stopToken = [], logprobs = 0 }: SamplingWords, vocabulary: number): void {
-  const check = (option: string, token: number) => {
-    if (token < vocabulary) return;
-    throw new InputError(`${option} has token ${token}, expected one below ${vocabulary}, the model's vocabulary`);
-  };
-  for (const token of logitBias?.keys() ?? []) check("--logit-bias", token);
-  for (const token of stopToken) check("--stop-token", token);
-  if (logprobs > vocabulary)
-    throw new InputError(`--logprobs is ${logprobs}, expected at most ${vocabulary}, the model's vocabulary`);
-}

@@ -1,4 +1,6 @@
 import { Presets, SingleBar } from "cli-progress";
+import { grouped } from "../../core/counted.ts";
+import type { Progress as CallProgress } from "../../lab/control.ts";
 
 const eraseLine = "\r\x1b[K";
 
@@ -26,9 +28,20 @@ export class Progress {
   #bar: SingleBar | undefined;
   #stated = false;
 
-  /** Something of unknown length. */
+  /** Shows the progress of a call of the library. */
+  readonly follow = ({ doing, done, total }: CallProgress): void => {
+    if (total === undefined) {
+      this.state(done === 0 ? doing : `${doing}: ${grouped(done)} requests`);
+      return;
+    }
+    if (doing !== this.#doing || total !== this.#total) this.start(doing, total);
+    this.advance(done - this.#finished);
+  };
+
+  /** Work of unknown length. */
   state(what: string): void {
     tell({ doing: what, share: null });
+    this.#doing = "";
     if (!this.#shown) return;
     this.#bar?.stop();
     this.#bar = undefined;

@@ -1,4 +1,10 @@
-import type { EvictionPlugin, IndexPlugin, Plugin } from "../../core/plugins/index.ts";
+import type {
+  AllocatorPlugin,
+  EvictionPlugin,
+  IndexPlugin,
+  Plugin,
+  SchedulerPlugin,
+} from "../../core/plugins/index.ts";
 import type { RuleName, RuleValue } from "../../core/plugins/rules.ts";
 import { blockKeysFor, rulesFor } from "../../core/replica/compose.ts";
 import type { BlockColumns } from "../../core/trace/content.ts";
@@ -8,7 +14,7 @@ import type { Preset } from "../../policies/preset.ts";
 import { evictionRegistry, indexRegistry, presetRegistry } from "../../policies/registry.ts";
 import type { Input } from "../input.ts";
 import { blocksOf, type Capacity } from "../run/capacity.ts";
-import { evictionNamed, indexNamed, type Parts, partsOf, pluginNamed } from "../run/configuration.ts";
+import { evictionOf, indexOf, type Parts, partsOf, pluginNamed } from "../run/configuration.ts";
 import type { Target } from "../run/target.ts";
 import type { Configuration } from "./comparison.ts";
 
@@ -17,18 +23,18 @@ export type RuleLists = Partial<Record<RuleName, readonly RuleValue[]>>;
 
 /** The comma lists of `compare`; what is not given is the preset's or the default. */
 export interface PartLists {
-  readonly preset?: readonly string[];
-  readonly index?: readonly string[];
-  readonly eviction?: readonly string[];
-  readonly allocator?: readonly string[];
-  readonly scheduler?: readonly string[];
-  readonly rules?: RuleLists;
+  readonly preset?: readonly (string | Preset)[] | undefined;
+  readonly index?: readonly (string | IndexPlugin)[] | undefined;
+  readonly eviction?: readonly (string | EvictionPlugin)[] | undefined;
+  readonly allocator?: readonly (string | AllocatorPlugin)[] | undefined;
+  readonly scheduler?: readonly (string | SchedulerPlugin)[] | undefined;
+  readonly rules?: RuleLists | undefined;
   readonly target?: Target;
 }
 
 /** The cross product as it was given, the first of each list first; of eviction policies the preset's or the default. */
 export async function combinations(lists: PartLists): Promise<Configuration[]> {
-  const evictions = lists.eviction && (await eachNamed(lists.eviction, evictionNamed));
+  const evictions = lists.eviction && (await eachNamed(lists.eviction, evictionOf));
   return (await otherParts(lists)).flatMap((others) =>
     (evictions ?? [asNamed(others.parts.eviction)]).map((eviction) => withEviction(others, eviction)),
   );
@@ -40,7 +46,7 @@ export async function combinations(lists: PartLists): Promise<Configuration[]> {
  * that can differ there.
  */
 export async function combinationsAndBounds(lists: PartLists): Promise<Configuration[]> {
-  const named = lists.eviction ? await eachNamed(lists.eviction, evictionNamed) : evictionRegistry.all.map(asNamed);
+  const named = lists.eviction ? await eachNamed(lists.eviction, evictionOf) : evictionRegistry.all.map(asNamed);
   const chosen = named.filter(({ plugin }) => !plugin.unlimited);
   if (lists.preset) {
     const own = (await combinations(lists)).filter(({ kind }) => kind !== "unlimited");
@@ -92,16 +98,16 @@ interface Named<P> {
 
 const asNamed = (plugin: EvictionPlugin): Named<EvictionPlugin> => ({ plugin, label: plugin.name });
 
-/** A user's policy or index is named by its file if need be. */
+/** Each plug-in with its name, or with its file's name where two have the same name. */
 async function eachNamed<P extends Plugin>(
-  names: readonly string[],
-  find: (name: string) => Promise<P>,
+  choices: readonly (string | P)[],
+  find: (choice: string | P) => Promise<P>,
 ): Promise<Named<P>[]> {
   const found: Named<P>[] = [];
-  for (const name of names) {
-    const plugin = await find(name);
-    const taken = found.some(({ label }) => label === plugin.name) || names.includes(plugin.name);
-    found.push({ plugin, label: taken ? name : plugin.name });
+  for (const choice of choices) {
+    const plugin = await find(choice);
+    const taken = found.some(({ label }) => label === plugin.name) || choices.includes(plugin.name);
+    found.push({ plugin, label: taken && typeof choice === "string" ? choice : plugin.name });
   }
   return found;
 }
@@ -143,12 +149,14 @@ function supports(index: IndexPlugin, rules: RuleChoice): boolean {
 /** All but the eviction policy, which is the preset's or the default. */
 async function otherParts(lists: PartLists): Promise<OtherParts[]> {
   const all: OtherParts[] = [];
-  const indexes = lists.index && (await eachNamed(lists.index, indexNamed));
-  const each = async <P>(names: readonly string[] | undefined, find: (name: string) => Promise<P>) =>
-    names ? await Promise.all(names.map(find)) : [undefined];
-  const allocators = await each(lists.allocator, (name) => pluginNamed("allocator", name));
-  const schedulers = await each(lists.scheduler, (name) => pluginNamed("scheduler", name));
-  for (const preset of lists.preset?.map((name) => presetRegistry.get(name)) ?? [undefined])
+  const indexes = lists.index && (await eachNamed(lists.index, indexOf));
+  const each = async <C, P>(choices: readonly C[] | undefined, find: (choice: C) => Promise<P>) =>
+    choices ? await Promise.all(choices.map(find)) : [undefined];
+  const allocators = await each(lists.allocator, (choice) => pluginNamed("allocator", choice));
+  const schedulers = await each(lists.scheduler, (choice) => pluginNamed("scheduler", choice));
+  for (const preset of lists.preset?.map((choice) =>
+    typeof choice === "string" ? presetRegistry.get(choice) : choice,
+  ) ?? [undefined])
     for (const rules of ruleCombinations(lists.rules ?? {})) {
       const ruleTexts = Object.entries(rules).map(([name, value]) => `${name}=${value}`);
       for (const named of indexes ?? [undefined])

@@ -14,6 +14,9 @@ export const metrics = [
 ] as const satisfies readonly (keyof RunReport["cache"]["hitRatio"])[];
 export type Metric = (typeof metrics)[number];
 
+/** Sizes that are compared by default: 1, 5, 10, 25 and 50 % of the distinct blocks. */
+export const defaultShares: readonly Capacity[] = [0.01, 0.05, 0.1, 0.25, 0.5].map((share) => ({ share }));
+
 /** A row of the table. */
 export interface Configuration {
   readonly parts: Parts;

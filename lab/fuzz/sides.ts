@@ -1,5 +1,6 @@
 import { InputError } from "../../core/errors.ts";
 import { CacheReplay } from "../../core/replica/replay.ts";
+import { quoted } from "../output/command-line.ts";
 import { type PartNames, type Parts, partsNamed } from "../run/configuration.ts";
 import type { Side } from "./beat.ts";
 
@@ -26,4 +27,26 @@ export async function sideOf({ label, names, rules }: SideChoice, seed: number):
   // Refuses parts that cannot be combined.
   new CacheReplay(config(1));
   return { label, config };
+}
+
+/** The commands that show what a side does with a trace: one for both where `compare` can, else one each. */
+export function commandsFor(
+  sides: readonly [SideChoice, SideChoice],
+  file: string,
+  blocks: number,
+  seed: number,
+): string[] {
+  const size = `--block-size 1 --blocks ${blocks}`;
+  const draws = seed === 1 ? "" : ` --seed ${seed}`;
+  if (sides.every(({ label }) => !label.includes("=")))
+    return [
+      `kvlab compare ${quoted(file)} --eviction ${sides.map(({ label }) => quoted(label)).join(",")} ${size}${draws} --first-difference`,
+    ];
+  return sides.map(({ names, rules }) => {
+    const words = [
+      ...Object.entries(names).map(([name, value]) => `--${name} ${quoted(value!)}`),
+      ...Object.entries(rules).map(([name, value]) => `--rule ${name}=${value}`),
+    ];
+    return `kvlab replay ${quoted(file)} ${words.join(" ")} ${size}${draws}`;
+  });
 }

@@ -1,6 +1,6 @@
 import type { Slo } from "../../core/serving/metrics.ts";
 import type { TraceReading } from "../input.ts";
-import type { SimulationOptions } from "../run/simulation-options.ts";
+import { optionNames, type SimulationOptions } from "../run/simulation-options.ts";
 import type { RunSetup } from "./save.ts";
 
 /** The command that gives this report again, in full: nothing is left to defaults that may change. */
@@ -42,34 +42,6 @@ export function commandOf(
 
 /** A word as a shell takes it. */
 export const quoted = (word: string) => (/^[\w./:=%+@,-]+$/.test(word) ? word : `'${word.replaceAll("'", "'\\''")}'`);
-
-/** The command line's names of the options. */
-export const optionNames: Readonly<Record<keyof SimulationOptions, string>> = {
-  model: "model",
-  gpu: "gpu",
-  tp: "tp",
-  kvDtype: "kv-dtype",
-  gpuMemory: "gpu-memory",
-  capacity: "capacity",
-  swapSpace: "swap-space",
-  cost: "cost",
-  efficiency: "efficiency",
-  schedulerOption: "scheduler-option",
-  replicas: "replicas",
-  router: "router",
-  routerOption: "router-option",
-  loop: "loop",
-  speed: "speed",
-  rate: "rate",
-  spread: "spread",
-  maxOutput: "max-output",
-  threads: "threads",
-  bits: "bits",
-  pace: "pace",
-  answers: "answers",
-  fold: "fold",
-  slo: "slo",
-};
 
 /** The options that were given, as words of a command line. */
 function givenWords(options: SimulationOptions): string[] {

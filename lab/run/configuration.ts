@@ -57,25 +57,30 @@ export interface RunConfig extends ReplayConfig {
   readonly engine?: RealEngine | undefined;
 }
 
-/** Names as given; what is not given is the preset's or the default. */
-export interface PartNames {
-  readonly preset?: string | undefined;
-  readonly index?: string | undefined;
-  readonly eviction?: string | undefined;
-  readonly allocator?: string | undefined;
-  readonly scheduler?: string | undefined;
+/** Plug-ins of a configuration: names, files, or the plug-ins themselves. An omitted one is that of the preset, or the default. */
+export interface PartChoice {
+  readonly preset?: string | Preset | undefined;
+  readonly index?: string | IndexPlugin | undefined;
+  readonly eviction?: string | EvictionPlugin | undefined;
+  readonly allocator?: string | AllocatorPlugin | undefined;
+  readonly scheduler?: string | SchedulerPlugin | undefined;
 }
 
-/** @throws InputError if there is no such part, or the index cannot do what a rule says. */
-export async function partsNamed(names: PartNames, rules: Parts["rules"], target: Target = "cache"): Promise<Parts> {
-  for (const kind of ["preset", ...Object.keys(defaultParts)] as (keyof PartNames)[])
-    if (names[kind]?.includes(","))
-      throw new InputError(`--${kind} is "${names[kind]}", expected one name; kvlab compare takes several`);
-  const preset = names.preset === undefined ? undefined : presetRegistry.get(names.preset);
-  const index = names.index === undefined ? preset?.index : await indexNamed(names.index);
-  const eviction = names.eviction === undefined ? preset?.eviction : await evictionNamed(names.eviction);
-  const allocator = names.allocator === undefined ? undefined : await pluginNamed("allocator", names.allocator);
-  const scheduler = names.scheduler === undefined ? undefined : await pluginNamed("scheduler", names.scheduler);
+/** Names and files, as the command line has them. */
+export type PartNames = { readonly [Kind in keyof PartChoice]: Extract<PartChoice[Kind], string | undefined> };
+
+/** @throws InputError if a plug-in is unknown, or the index does not support a rule's value */
+export async function partsNamed(choice: PartChoice, rules: Parts["rules"], target: Target = "cache"): Promise<Parts> {
+  for (const kind of ["preset", ...Object.keys(defaultParts)] as (keyof PartChoice)[]) {
+    const name = choice[kind];
+    if (typeof name === "string" && name.includes(","))
+      throw new InputError(`--${kind} is "${name}", expected one name; kvlab compare takes several`);
+  }
+  const preset = typeof choice.preset === "string" ? presetRegistry.get(choice.preset) : choice.preset;
+  const index = choice.index === undefined ? preset?.index : await indexOf(choice.index);
+  const eviction = choice.eviction === undefined ? preset?.eviction : await evictionOf(choice.eviction);
+  const allocator = choice.allocator === undefined ? undefined : await pluginNamed("allocator", choice.allocator);
+  const scheduler = choice.scheduler === undefined ? undefined : await pluginNamed("scheduler", choice.scheduler);
   return partsOf({ preset, index, eviction, allocator, scheduler }, rules, target);
 }
 
@@ -143,19 +148,27 @@ const registries = {
   router: routerRegistry,
 };
 
-/** A built-in plug-in by its name, or one from a file. @throws InputError if there is none */
-export async function pluginNamed<K extends keyof typeof registries>(kind: K, name: string): Promise<Plugins[K]> {
-  if (isPluginFile(name)) return await loadUserPlugin(kind, name);
-  return builtIn<Plugin>(registries[kind], kind, name) as Plugins[K];
+/** A plug-in by its name or from its file, or the plug-in itself. @throws InputError if there is none */
+export async function pluginNamed<K extends keyof typeof registries>(
+  kind: K,
+  choice: string | Plugins[K],
+): Promise<Plugins[K]> {
+  if (typeof choice !== "string") return choice;
+  if (isPluginFile(choice)) return await loadUserPlugin(kind, choice);
+  return builtIn<Plugin>(registries[kind], kind, choice) as Plugins[K];
 }
 
-export const indexNamed = (name: string): Promise<IndexPlugin> => pluginNamed("index", name);
+export const indexOf = (choice: string | IndexPlugin): Promise<IndexPlugin> => pluginNamed("index", choice);
 
-/** As `pluginNamed`; a policy that reads the future is offline. */
-export async function evictionNamed(name: string): Promise<EvictionPlugin> {
-  const eviction = await pluginNamed("eviction", name);
-  return isFromFile(eviction) && readsFuture(eviction) ? { ...eviction, offline: true } : eviction;
+/** As `pluginNamed`; a policy of a file or a value that reads the future is offline. */
+export async function evictionOf(choice: string | EvictionPlugin): Promise<EvictionPlugin> {
+  const eviction = await pluginNamed("eviction", choice);
+  return evictionRegistry.all.includes(eviction) ? eviction : withOffline(eviction);
 }
+
+/** A policy that reads the future is offline although it does not declare it. */
+const withOffline = (eviction: EvictionPlugin): EvictionPlugin =>
+  eviction.offline !== true && readsFuture(eviction) ? { ...eviction, offline: true } : eviction;
 
 /** Whether a policy is offline although it may not say so: found by making one. */
 function readsFuture(eviction: EvictionPlugin): boolean {

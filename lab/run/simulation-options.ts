@@ -32,5 +32,40 @@ export interface SimulationOptions {
   readonly slo?: Slo;
 }
 
+/** Options of which `compare` takes several values; it runs each combination. */
+export interface SimulationLists {
+  readonly replicas?: readonly number[];
+  readonly router?: readonly string[];
+  readonly rate?: readonly number[];
+}
+
 /** Bytes. */
 export const defaultSwapSpace = 4 * 2 ** 30;
+
+/** The command line's names of the options. */
+export const optionNames: Readonly<Record<keyof SimulationOptions, string>> = {
+  model: "model",
+  gpu: "gpu",
+  tp: "tp",
+  kvDtype: "kv-dtype",
+  gpuMemory: "gpu-memory",
+  capacity: "capacity",
+  swapSpace: "swap-space",
+  cost: "cost",
+  efficiency: "efficiency",
+  schedulerOption: "scheduler-option",
+  replicas: "replicas",
+  router: "router",
+  routerOption: "router-option",
+  loop: "loop",
+  speed: "speed",
+  rate: "rate",
+  spread: "spread",
+  maxOutput: "max-output",
+  threads: "threads",
+  bits: "bits",
+  pace: "pace",
+  answers: "answers",
+  fold: "fold",
+  slo: "slo",
+};

@@ -113,7 +113,7 @@ describe.concurrent("what is written", () => {
       /^AA\n {2}token {2}text +logprob {2}most likely\n( +65 {2}"A" +-\d+\.\d{3} {2}".*" -\d+\.\d{3}\n){2}$/,
     );
     expect(stderr).toMatch(
-      /^2 prompt tokens, 0 of them cached; first token after .*, then \d+ tokens\/s\nRandom weights write nothing .*\n$/,
+      /^2 prompt tokens, 0 of them cached; first token after .*, then \d+ tokens\/s\nA model of random weights generates .*\n$/,
     );
   });
 });

@@ -1,48 +1,59 @@
 import { join } from "node:path";
-import { counted } from "../../core/counted.ts";
 import { InputError } from "../../core/errors.ts";
 import type { BlockColumns } from "../../core/trace/content.ts";
-import { combinations, KeysOnce, type PartLists, plainParts, sizesIn } from "../../lab/compare/combinations.ts";
-import type { Configuration } from "../../lab/compare/comparison.ts";
-import { Interrupted } from "../../lab/control.ts";
-import { type Input, readInput, readingOf, type TraceReading } from "../../lab/input.ts";
-import { commandOf } from "../../lab/output/command-line.ts";
-import { runReport } from "../../lab/output/report.ts";
-import { checkRunsFolder, claimRunDirectory } from "../../lab/output/run-directory.ts";
-import { runId, saveRun } from "../../lab/output/save.ts";
-import { blocksOf, type Capacity, defaultCapacity } from "../../lab/run/capacity.ts";
-import { blockTokensFor, checkMemory, type RunConfig } from "../../lab/run/configuration.ts";
-import { asSent } from "../../lab/run/load.ts";
-import { engineCapacity, engineFrom, type RealEngine } from "../../lab/run/real-engine.ts";
-import { distinctPromptBlocks, runReplay } from "../../lab/run/run.ts";
-import { checkServable } from "../../lab/run/run-engine.ts";
-import type { Simulated } from "../../lab/run/simulated.ts";
-import { capacityFrom, simulatedFrom } from "../../lab/run/simulation.ts";
-import type { SimulationOptions } from "../../lab/run/simulation-options.ts";
-import { isEngine, type Target } from "../../lab/run/target.ts";
 import { evictionRegistry } from "../../policies/registry.ts";
-import type { SimulationLists } from "../input/simulation-options.ts";
-import { interruption, withEngine } from "../interrupt.ts";
-import { print } from "../output/print.ts";
-import { Progress } from "../output/progress.ts";
-import { checkWarmup } from "../replay.ts";
-import { type Row, servedTable } from "./served-table.ts";
+import { type Control, counting, Interrupted } from "../control.ts";
+import { type Input, opened, readingOf, type TraceChoice, type TraceReading } from "../input.ts";
+import { commandOf } from "../output/command-line.ts";
+import { type RunReport, runReport } from "../output/report.ts";
+import { checkRunsFolder, claimRunDirectory } from "../output/run-directory.ts";
+import { runId, saveRun } from "../output/save.ts";
+import { blocksOf, type Capacity, defaultCapacity } from "../run/capacity.ts";
+import { blockTokensFor, checkMemory, type RunConfig } from "../run/configuration.ts";
+import { asSent } from "../run/load.ts";
+import { engineCapacity, engineFrom, type RealEngine } from "../run/real-engine.ts";
+import { distinctPromptBlocks, runReplay } from "../run/run.ts";
+import { checkServable } from "../run/run-engine.ts";
+import { checkWarmup } from "../run/run-trace.ts";
+import type { Simulated } from "../run/simulated.ts";
+import { capacityFrom, simulatedFrom } from "../run/simulation.ts";
+import type { SimulationLists, SimulationOptions } from "../run/simulation-options.ts";
+import { isEngine } from "../run/target.ts";
+import { combinations, KeysOnce, type PartLists, plainParts, sizesIn } from "./combinations.ts";
+import type { Configuration } from "./comparison.ts";
 
-export interface CompareServed
+/** Every combination of the lists is run in time. */
+export interface ServedComparisonOptions
   extends TraceReading,
     PartLists,
     Omit<SimulationOptions, keyof SimulationLists>,
-    SimulationLists {
-  readonly target: Target;
-  readonly blocks?: readonly Capacity[];
+    SimulationLists,
+    Control {
+  readonly blocks?: readonly Capacity[] | undefined;
   readonly blockSize?: number;
-  readonly metric?: string;
-  readonly warmup: number;
-  readonly seed: number;
+  readonly warmup?: number;
+  readonly seed?: number;
   readonly audit?: boolean;
   readonly events?: boolean;
+  /** Saves each run in a folder of its own below this one. */
   readonly out?: string;
-  readonly json?: boolean;
+}
+
+/** One run of a comparison. */
+export interface Row {
+  readonly configuration: Configuration;
+  readonly report: RunReport;
+}
+
+export interface ServedComparison {
+  /** The document that `kvlab compare --json` prints: schema compare/1. */
+  readonly report: {
+    readonly schema: "compare/1";
+    readonly interrupted?: { readonly runsDone: number; readonly of: number };
+    readonly runs: readonly RunReport[];
+  };
+  readonly input: Input;
+  readonly rows: readonly Row[];
 }
 
 const onlinePolicies = evictionRegistry.all
@@ -57,52 +68,44 @@ interface Planned {
   readonly blocks: BlockColumns;
 }
 
-/** One run in time, simulated or real, for each combination of everything that has several values, in one table. */
-export async function compareServed(files: readonly string[], options: CompareServed): Promise<void> {
-  if (options.metric !== undefined)
-    throw new InputError(
-      `--metric chooses the figure of a table of hit ratios; with --target ${options.target} there are several`,
-    );
+/**
+ * One run in time, simulated or real, for each combination. If it is aborted, the report has the runs that were complete, and
+ * `interrupted`.
+ *
+ * @throws InputError, and Interrupted if no run was complete
+ */
+export async function compareServed(source: TraceChoice, options: ServedComparisonOptions): Promise<ServedComparison> {
   if (options.blocks !== undefined && options.capacity !== undefined)
     throw new InputError("--blocks and --capacity exclude each other: both are the size of the cache");
-  const { preset: policy, eviction, out } = options;
-  const named = policy || eviction ? options : { ...options, eviction: onlinePolicies };
+  const { preset, eviction, out, warmup = 0, target = "sim" } = options;
+  const named = preset || eviction ? options : { ...options, eviction: onlinePolicies };
   const configurations = await combinations(named);
   const loads = loadsOf(options);
   if (out !== undefined) await checkRunsFolder(out);
-  const progress = new Progress();
-  try {
-    const read = await readInput(files, options, progress, interruption);
-    const input = { ...read, trace: asSent(read.trace, loads[0]) };
-    checkWarmup(options.warmup, input.trace);
-    const planned = await plan(input, options, configurations, loads);
-    progress.start(isEngine(options.target) ? "serving" : "simulating", input.trace.requestCount * planned.length);
-    const rows = await withEngine(() => runAll(input, options, planned, progress));
-    progress.done();
-    if (rows.length === 0) throw new Interrupted();
-    const left = rows.length < planned.length ? { interrupted: { runsDone: rows.length, of: planned.length } } : {};
-    const runs = rows.map(({ report }) => report);
-    const shown = options.json
-      ? JSON.stringify({ schema: "compare/1", ...left, runs }, undefined, 2)
-      : servedTable(input, rows);
-    print(`${shown}\n`);
-    if (out !== undefined && !options.json) print(`\nSaved in ${out}, a folder for each run.\n`);
-    if (left.interrupted)
-      throw new Interrupted(
-        ` after ${rows.length} of ${counted(planned.length, "run")}; ${out === undefined ? "not saved" : `those are kept in ${out}`}`,
-      );
-  } finally {
-    progress.done();
-  }
+  const read = await opened(source, options);
+  const input = { ...read, trace: asSent(read.trace, loads[0]) };
+  checkWarmup(warmup, input.trace);
+  const planned = await plan(input, options, configurations, loads);
+  const doing = isEngine(target) ? "serving" : "simulating";
+  const rows = await runAll(
+    input,
+    options,
+    planned,
+    counting(options, doing, input.trace.requestCount * planned.length),
+  );
+  if (rows.length === 0) throw new Interrupted();
+  const left = rows.length < planned.length ? { interrupted: { runsDone: rows.length, of: planned.length } } : {};
+  return { report: { schema: "compare/1", ...left, runs: rows.map(({ report }) => report) }, input, rows };
 }
 
 /** All that will be run; what cannot be is refused before anything is. */
 async function plan(
   input: Input,
-  options: CompareServed,
+  options: ServedComparisonOptions,
   configurations: readonly Configuration[],
   loads: readonly SimulationOptions[],
 ): Promise<Planned[]> {
+  const { target = "sim" } = options;
   const { trace } = input;
   const keys = new KeysOnce(input);
   const unit = blockTokensFor(trace, options.blockSize);
@@ -111,8 +114,8 @@ async function plan(
   const targets: { load: SimulationOptions; simulated?: Simulated; engine?: RealEngine }[] = [];
   for (const load of loads)
     targets.push(
-      isEngine(options.target)
-        ? { load, engine: engineFrom({ ...load, target: options.target }, trace, targets[0]?.engine?.loaded) }
+      isEngine(target)
+        ? { load, engine: engineFrom({ ...load, target }, trace, targets[0]?.engine?.loaded) }
         : { load, simulated: await simulatedFrom(load, trace) },
     );
   const planned: Planned[] = [];
@@ -137,8 +140,8 @@ async function plan(
           schedulerOptions: { ...parts.schedulerOptions, ...options.schedulerOption },
           simulated,
           engine,
-          seed: options.seed,
-          warmup: options.warmup,
+          seed: options.seed ?? 1,
+          warmup: options.warmup ?? 0,
           audit: options.audit ?? false,
           events: options.events ?? false,
         };
@@ -156,17 +159,13 @@ async function plan(
 /** Runs one after the other and saves each if asked to; fewer than there are if a signal comes, which only whole ones survive. */
 async function runAll(
   input: Input,
-  options: CompareServed,
+  options: ServedComparisonOptions,
   planned: readonly Planned[],
-  progress: Progress,
+  advance: (requests: number) => void,
 ): Promise<Row[]> {
-  const { out, events = false } = options;
+  const { out, events = false, signal } = options;
   const rows: Row[] = [];
-  const how = {
-    advance: (requests: number) => progress.advance(requests),
-    keepSteps: out !== undefined,
-    signal: interruption,
-  };
+  const how = { advance, keepSteps: out !== undefined, signal };
   for (const { configuration, load, config, blocks } of planned) {
     try {
       const run = await runReplay(input.trace, blocks, config, how);
@@ -175,7 +174,7 @@ async function runAll(
       if (out !== undefined) {
         const directory = await claimRunDirectory(join(out, runId(input, report)));
         const command = commandOf(report, { ...load, ...readingOf(options), events }, configuration.ruleTexts);
-        await saveRun(directory, run, report, command, interruption);
+        await saveRun(directory, run, report, command, signal);
       }
       rows.push({ configuration, report });
     } catch (error) {
@@ -187,7 +186,7 @@ async function runAll(
 }
 
 /** One set of options for each combination of replicas, router and rate. */
-function loadsOf({ replicas, router, rate, ...others }: CompareServed): SimulationOptions[] {
+function loadsOf({ replicas, router, rate, ...others }: ServedComparisonOptions): SimulationOptions[] {
   const single: SimulationOptions = others;
   // With one replica there is nothing to choose from.
   const { routerOption, ...alone } = single;

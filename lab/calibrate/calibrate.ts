@@ -1,0 +1,143 @@
+import { mkdir, rename, writeFile } from "node:fs/promises";
+import { dirname } from "node:path";
+import { InputError } from "../../core/errors.ts";
+import { type BackendName, defaultBackend } from "../../engine/backends.ts";
+import type { WeightBits } from "../../engine/onnx/quantized.ts";
+import { coefficientsOf, fitCost } from "../../sim/cost/fit.ts";
+import { fittedText } from "../../sim/cost/fitted.ts";
+import { replaceable } from "../../traces/write-mooncake.ts";
+import { type Control, counting } from "../control.ts";
+import { checkWritable } from "../output/run-directory.ts";
+import { checkMemory, type PartChoice, type Parts, partsNamed, type RunConfig } from "../run/configuration.ts";
+import { engineCapacity, engineFrom } from "../run/real-engine.ts";
+import type { NamedNumbers } from "../run/simulation-options.ts";
+import { pluginHost } from "../user-plugins/host.ts";
+import { type CalibrationDocument, calibrationDocument, type FittedSteps } from "./calibration-report.ts";
+import { fitLog } from "./logged-steps.ts";
+import { experimentOf, type MeasuredEngine, measureEngine } from "./measured-engine.ts";
+import { savedSteps } from "./measured-steps.ts";
+import { readRecordedRun } from "./recorded-run.ts";
+import { residualPlot } from "./residual-plot.ts";
+
+/** What is measured, or which recorded steps are used, and where the result is written. */
+export interface CalibrateOptions extends PartChoice, Control {
+  /** The engine backend; by default the one on the CPU. */
+  readonly backend?: BackendName;
+  readonly model?: string;
+  readonly bits?: WeightBits;
+  readonly threads?: number;
+  readonly rules?: Parts["rules"] | undefined;
+  readonly schedulerOption?: NamedNumbers;
+  readonly blockSize?: number;
+  /** Bytes of the cache. */
+  readonly capacity?: number;
+  /** Tokens of the longest prompt, cached ones included. */
+  readonly maxPrompt?: number;
+  /** Most requests at once. */
+  readonly maxBatch?: number;
+  /** Measurements of every step. */
+  readonly rounds?: number;
+  readonly seed?: number;
+  /** A saved run, or a log of vLLM's requests, instead of measuring. */
+  readonly from?: string;
+  /** The trace of the requests in such a log. */
+  readonly trace?: string | undefined;
+  /** File of the cost model, and of the plot of residuals. */
+  readonly out?: string;
+  readonly plot?: string;
+}
+
+export interface Calibrated {
+  /** The document that `kvlab calibrate --json` prints: schema calibrate/1. */
+  readonly report: CalibrationDocument;
+  readonly calls: FittedSteps["calls"];
+}
+
+/**
+ * Measures an engine's steps, or reads recorded ones, fits the simulator's cost model to them, and writes both files.
+ *
+ * @throws InputError, ExecutorError, Interrupted
+ */
+export async function calibrate(options: CalibrateOptions = {}): Promise<Calibrated> {
+  const { trace, out = "cost.json", plot = `${out.replace(/\.json$/, "")}.svg`, from, seed = 1 } = options;
+  checkTogether(options, trace);
+  const [outTarget, plotTarget] = [await replaceable(out), await replaceable(plot)];
+  if (outTarget === plotTarget)
+    throw new InputError(`--plot is ${plot}, the file of the cost model; expected another one`);
+  for (const file of [out, plot]) await checkWritable(file, dirname(file));
+  const { about, steps, calls, fit } = await fitted(options, trace);
+  await pluginHost().withoutPluginCode(async () => {
+    await written(out, outTarget, fittedText({ about, calls, picoseconds: coefficientsOf(fit) }));
+    await written(plot, plotTarget, residualPlot(about, steps, fit));
+  });
+  return { report: calibrationDocument({ about, from: from ?? null, seed, steps, calls, fit, out, plot }), calls };
+}
+
+async function fitted(options: CalibrateOptions, trace: string | undefined): Promise<FittedSteps> {
+  const { from, seed = 1 } = options;
+  if (from === undefined) {
+    const measured = await measuredByDesign(options);
+    return { ...measured, fit: fitCost(measured.steps, "the engine", { seed, calls: measured.calls }) };
+  }
+  if (trace !== undefined) {
+    const run = await readRecordedRun(trace, from);
+    return { about: `the requests of ${from}`, ...fitLog(run, from, seed) };
+  }
+  const saved = await savedSteps(from);
+  return { about: `the steps of ${from}`, ...saved, fit: fitCost(saved.steps, from, { seed, calls: saved.calls }) };
+}
+
+/** Options of an engine that is measured; a recorded run has its own. */
+const ofEngine = [
+  ...(["model", "bits", "threads", "preset", "index", "eviction", "allocator", "scheduler", "rules"] as const),
+  ...(["schedulerOption", "blockSize", "capacity"] as const),
+];
+
+/** @throws InputError if an option has nothing that it is about */
+function checkTogether(options: CalibrateOptions, trace: string | undefined): void {
+  if (options.from === undefined) {
+    if (trace === undefined) return;
+    throw new InputError(
+      `a trace (${trace}) goes with --from DIR, a log of its requests; an engine is measured without one`,
+    );
+  }
+  const given = ofEngine.find((name) => options[name] !== undefined);
+  if (given === undefined) return;
+  const name = (given === "rules" ? "rule" : given).replace(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`);
+  throw new InputError(`--${name} and --from exclude each other: a run that was measured has its own`);
+}
+
+/** @throws Interrupted */
+async function measuredByDesign(options: CalibrateOptions): Promise<MeasuredEngine> {
+  const parts = await partsNamed(options, options.rules ?? {}, options.backend ?? defaultBackend.name);
+  const { maxPrompt = 1024, maxBatch = 16, rounds = 5, seed = 1, signal } = options;
+  const unitTokens = options.blockSize ?? Math.max(usualBlockTokens, parts.preset?.blockTokens ?? 0);
+  const experiment = experimentOf({ unitTokens, maxTokens: maxPrompt, maxBatch, rounds, seed });
+  const { trace, blocks } = experiment;
+  const engine = engineFrom({ ...options, target: options.backend ?? defaultBackend.name }, trace);
+  const capacity = engineCapacity(options, engine, unitTokens);
+  const config: RunConfig = {
+    ...parts,
+    blockTokens: unitTokens,
+    blocks: typeof capacity === "object" && "blocks" in capacity ? capacity.blocks : blocks,
+    schedulerOptions: { ...parts.schedulerOptions, ...options.schedulerOption },
+    seed,
+  };
+  checkMemory(config.blocks);
+  const advance = counting(options, "measuring", trace.requestCount);
+  return await measureEngine(experiment, config, engine, { advance, signal });
+}
+
+const usualBlockTokens = 16;
+
+/** Writes a file that gets its name when it is complete. */
+async function written(path: string, target: string, text: string): Promise<void> {
+  const fresh = `${target}.${process.pid}.tmp`;
+  try {
+    await mkdir(dirname(target), { recursive: true });
+    await writeFile(fresh, text);
+    await rename(fresh, target);
+  } catch (error) {
+    throw new InputError(`${path}: cannot be written (${(error as NodeJS.ErrnoException).code})`);
+  }
+}

@@ -1,0 +1,104 @@
+import { join } from "node:path";
+import type { BlockColumns } from "../../core/trace/content.ts";
+import { type Control, counting } from "../control.ts";
+import { type Input, opened, readingOf, type TraceChoice, type TraceReading } from "../input.ts";
+import { commandOf } from "../output/command-line.ts";
+import { type RunReport, runReport } from "../output/report.ts";
+import { checkRunsFolder, claimRunDirectory } from "../output/run-directory.ts";
+import { runId, saveRun } from "../output/save.ts";
+import type { Capacity } from "../run/capacity.ts";
+import { blockTokensFor, checkMemory, type RunConfig } from "../run/configuration.ts";
+import { distinctPromptBlocks, runReplay } from "../run/run.ts";
+import { checkWarmup } from "../run/run-trace.ts";
+import { combinationsAndBounds, KeysOnce, type PartLists, plainParts, sizesIn } from "./combinations.ts";
+import { type Comparison, type Configuration, defaultShares, type Metric } from "./comparison.ts";
+
+/** Every combination of the lists is replayed at every size, and so are its bounds. */
+export interface CompareOptions extends TraceReading, Omit<PartLists, "target">, Control {
+  readonly blocks?: readonly Capacity[];
+  /** The hit ratio of the table; by default `block`, or `token` where block sizes differ. */
+  readonly metric?: Metric;
+  readonly blockSize?: number;
+  readonly warmup?: number;
+  readonly seed?: number;
+  readonly audit?: boolean;
+  readonly events?: boolean;
+  /** Saves each run in a folder of its own below this one. */
+  readonly out?: string;
+}
+
+export interface ReplayComparison {
+  /** The document that `kvlab compare --json` prints: schema compare/1. */
+  readonly report: { readonly schema: "compare/1"; readonly runs: readonly RunReport[] };
+  readonly comparison: Comparison;
+}
+
+/** Replays every combination and its bounds at every size. @throws InputError, Interrupted, PolicyError naming a plug-in's file */
+export async function compareReplays(source: TraceChoice, options: CompareOptions = {}): Promise<ReplayComparison> {
+  const { blocks: sizes = defaultShares, blockSize, warmup = 0, seed = 1, out } = options;
+  const configurations = await combinationsAndBounds(options);
+  if (out !== undefined) await checkRunsFolder(out);
+  const input = await opened(source, options);
+  const { trace } = input;
+  checkWarmup(warmup, trace);
+  const keys = new KeysOnce(input);
+  // Capacities are counted in blocks of one size, whatever those of the presets.
+  const blockTokens = blockTokensFor(trace, blockSize);
+  const distinctBlocks = distinctPromptBlocks(keys.of(plainParts(options, configurations), blockTokens));
+  const sizeOf = sizesIn(blockTokens, distinctBlocks);
+  for (const { blocksOf: preset } of configurations)
+    for (const capacity of sizes) checkMemory(sizeOf(capacity, blockTokensFor(trace, blockSize, preset)));
+  const advance = counting(options, "comparing", trace.requestCount * runCount(configurations, sizes.length));
+  const reports: RunReport[] = [];
+  const results: { configuration: Configuration; runs: RunReport[] }[] = [];
+  for (const configuration of configurations) {
+    const { parts, kind, blocksOf: preset } = configuration;
+    const own = blockTokensFor(trace, blockSize, preset);
+    const capacities = kind === "unlimited" ? (["unlimited"] as const) : sizes;
+    const runs: RunReport[] = [];
+    for (const capacity of capacities) {
+      const config = {
+        ...parts,
+        blockTokens: own,
+        blocks: sizeOf(capacity, own),
+        seed,
+        warmup,
+        audit: options.audit ?? false,
+        events: options.events ?? false,
+      };
+      runs.push(await runOne(input, config, keys.of(parts, own), configuration, options, advance));
+    }
+    reports.push(...runs);
+    results.push({ configuration, runs });
+  }
+  const metric = options.metric ?? usualMetric(results);
+  const comparison = { input, distinctBlocks, blockTokens, results, capacities: sizes, metric };
+  return { report: { schema: "compare/1", runs: reports }, comparison };
+}
+
+/** Runs a configuration, and saves it if `out` is given. */
+async function runOne(
+  input: Input,
+  config: RunConfig,
+  blocks: BlockColumns,
+  { ruleTexts }: Configuration,
+  { out, events = false, signal, ...options }: CompareOptions,
+  advance: (requests: number) => void,
+): Promise<RunReport> {
+  const run = await runReplay(input.trace, blocks, config, { advance, signal });
+  const report = runReport(input, blocks, run);
+  if (out !== undefined) {
+    const directory = await claimRunDirectory(join(out, runId(input, report)));
+    await saveRun(directory, run, report, commandOf(report, { ...readingOf(options), events }, ruleTexts), signal);
+  }
+  return report;
+}
+
+/** Blocks of different sizes cannot be counted together. */
+function usualMetric(results: readonly { readonly runs: readonly RunReport[] }[]): Metric {
+  const sizes = new Set(results.map(({ runs }) => runs[0].policy.blockTokens));
+  return sizes.size > 1 || results.some(({ runs }) => runs[0].policy.preset !== null) ? "token" : "block";
+}
+
+const runCount = (configurations: readonly Configuration[], capacities: number) =>
+  configurations.reduce((sum, { kind }) => sum + (kind === "unlimited" ? 1 : capacities), 0);

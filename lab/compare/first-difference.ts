@@ -1,0 +1,91 @@
+import { InputError } from "../../core/errors.ts";
+import type { ReplayConfig } from "../../core/replica/replay.ts";
+import type { BlockColumns } from "../../core/trace/content.ts";
+import { breathe, type Control, counting } from "../control.ts";
+import { type Input, opened, type TraceChoice, type TraceReading } from "../input.ts";
+import { blocksOf, type Capacity } from "../run/capacity.ts";
+import { blockTokensFor, checkMemory } from "../run/configuration.ts";
+import { distinctPromptBlocks } from "../run/run.ts";
+import { sliceMs, withFile } from "../run/slices.ts";
+import { combinations, KeysOnce, type PartLists } from "./combinations.ts";
+import { defaultShares } from "./comparison.ts";
+import { type ComparedAt, type DifferenceDocument, differenceDocument } from "./difference-document.ts";
+import { Lockstep, sameContents } from "./lockstep.ts";
+
+export interface DifferenceOptions extends TraceReading, PartLists, Control {
+  readonly blocks?: readonly Capacity[];
+  readonly blockSize?: number;
+  readonly seed?: number;
+  readonly audit?: boolean;
+}
+
+export interface FirstDifferences {
+  /** The document that `kvlab compare --first-difference --json` prints: schema first-difference/1. */
+  readonly report: DifferenceDocument;
+  readonly input: Input;
+}
+
+/**
+ * Runs the trace in all configurations in lockstep and finds, for each size, the first decision in which each of them differs
+ * from the first configuration.
+ *
+ * @throws InputError if the configurations cannot be compared, and Interrupted
+ */
+export async function firstDifference(source: TraceChoice, options: DifferenceOptions): Promise<FirstDifferences> {
+  const configurations = await combinations(options);
+  if (configurations.length < 2)
+    throw new InputError("--first-difference compares two combinations or more, such as --eviction lru,fifo");
+  const input = await opened(source, options);
+  const { trace } = input;
+  const { seed = 1, audit = false, blocks: capacities = defaultShares, signal } = options;
+  const keys = new KeysOnce(input);
+  const sizes = configurations.map(({ blocksOf: preset }) => blockTokensFor(trace, options.blockSize, preset));
+  const [blockTokens] = sizes;
+  const other = sizes.find((size) => size !== blockTokens);
+  if (other !== undefined)
+    throw new InputError(
+      `--first-difference compares blocks of one size, not ${blockTokens} and ${other}: --block-size`,
+    );
+  const blocks = configurations.map(({ parts }) => keys.of(parts, blockTokens));
+  checkContents(blocks);
+  const distinctBlocks = distinctPromptBlocks(blocks[0]);
+  for (const capacity of capacities) checkMemory(blocksOf(capacity, distinctBlocks));
+  const advance = counting(options, "comparing", trace.requestCount * capacities.length);
+  const results: ComparedAt[] = [];
+  for (const capacity of capacities) {
+    const size = blocksOf(capacity, distinctBlocks);
+    const configs = configurations.map(({ parts }) => ({ ...parts, blockTokens, blocks: size, seed, audit }));
+    const lockstep = new Lockstep(trace, configs, blocks);
+    await run(lockstep, configs, advance, signal);
+    results.push({ capacity, configs, compared: lockstep.compared });
+  }
+  return { report: differenceDocument(input, blocks[0], configurations, results), input };
+}
+
+/** @throws Interrupted, and PolicyError naming a user's file. */
+async function run(
+  lockstep: Lockstep,
+  configs: readonly ReplayConfig[],
+  advance: (requests: number) => void,
+  signal: AbortSignal | undefined,
+) {
+  try {
+    while (!lockstep.done) {
+      const start = performance.now();
+      let requests = 0;
+      for (; !lockstep.done && performance.now() - start < sliceMs; requests++) lockstep.serve();
+      advance(requests);
+      await breathe(signal);
+    }
+  } catch (error) {
+    throw withFile(error, configs[lockstep.serving]);
+  }
+}
+
+/** @throws InputError if the configurations do not name equal contents equally. */
+function checkContents(blocks: readonly BlockColumns[]): void {
+  if (blocks.every((columns) => sameContents(blocks[0], columns))) return;
+  throw new InputError(
+    "--first-difference compares contents, which the rules cache-generated, partial, store-tail and share, and a prompt table, number anew; give each rule one value",
+  );
+}

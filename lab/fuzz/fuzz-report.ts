@@ -1,0 +1,57 @@
+import { version } from "../package.ts";
+import type { FuzzKind } from "./kinds.ts";
+import type { Saved } from "./saved.ts";
+import type { Finding, Searched } from "./search.ts";
+
+/** One way of looking for trouble, and what came of it. */
+export interface KindSearched extends Searched {
+  readonly kind: FuzzKind;
+  saved: Saved | undefined;
+}
+
+export interface Fuzzed {
+  readonly seed: number;
+  readonly interrupted: boolean;
+  readonly wallMs: number;
+  readonly kinds: readonly KindSearched[];
+}
+
+/** The document that `fuzz --json` prints: schema fuzz/1. Fields may be added, none renamed. */
+export function fuzzDocument({ seed, interrupted, wallMs, kinds }: Fuzzed) {
+  return {
+    schema: "fuzz/1",
+    kvlab: version,
+    seed,
+    interrupted,
+    cases: kinds.reduce((total, { cases }) => total + cases, 0),
+    found: kinds.filter(({ finding }) => finding).length,
+    wallMs,
+    kinds: kinds.map(({ kind, cases, refused, decisions, finding, saved }) => ({
+      name: kind.name,
+      says: kind.says,
+      cases,
+      refused,
+      decisions,
+      finding: finding
+        ? {
+            name: saved?.name ?? null,
+            message: finding.message,
+            requests: finding.trace.requestCount,
+            setup: finding.setup,
+            trace: saved?.traceFile ?? null,
+            replay: saved ? replayWords(saved) : null,
+            operations: saved?.operationsFile ?? null,
+            command: saved ? (commandFor(finding, saved) ?? null) : null,
+          }
+        : null,
+    })),
+  };
+}
+
+/** What shows it besides. */
+export const commandFor = ({ kind, setup }: Finding, { traceFile, operationsFile }: Saved) =>
+  kind.command?.(setup, traceFile, operationsFile);
+
+export const replayWords = ({ file }: Saved) => `kvlab fuzz --replay ${file}`;
+
+export type FuzzDocument = ReturnType<typeof fuzzDocument>;

@@ -1,0 +1,190 @@
+import { InputError } from "../../core/errors.ts";
+import {
+  allocatorRegistry,
+  evictionRegistry,
+  indexRegistry,
+  presetRegistry,
+  schedulerRegistry,
+} from "../../policies/registry.ts";
+import { breathe, type Control, counting } from "../control.ts";
+import { type Beaten, searchBeaten, traceOf } from "./beat.ts";
+import { type BeatDocument, type BeatRun, beatDocument } from "./beat-report.ts";
+import { caching } from "./caching.ts";
+import { Engines } from "./engines.ts";
+import { eventLog } from "./event-log.ts";
+import { fastForward } from "./fast-forward.ts";
+import { type FuzzDocument, type Fuzzed, fuzzDocument, type KindSearched } from "./fuzz-report.ts";
+import { indexes } from "./indexes.ts";
+import { type FuzzKind, type KindName, kindNames } from "./kinds.ts";
+import { readSaved, saveFinding, saveTrace } from "./saved.ts";
+import type { FuzzParts } from "./setup.ts";
+import { checkDifferent, commandsFor, type SideChoice, sideOf } from "./sides.ts";
+import { simEngine } from "./sim-engine.ts";
+
+export interface BeatOptions extends Control {
+  /** Cases to try; of `fuzz`, of each kind. */
+  readonly cases?: number;
+  /** No case begins after so many minutes. */
+  readonly minutes?: number;
+  readonly seed?: number;
+  /** The folder of counterexamples. */
+  readonly out?: string;
+}
+
+export interface FuzzOptions extends BeatOptions {
+  /** The kinds of cases; by default all. */
+  readonly against?: readonly KindName[];
+  /** Runs this saved counterexample again instead: its name in the folder, or its file. */
+  readonly replay?: string;
+}
+
+const defaultCases = 1000;
+const defaultBeatCases = 50_000;
+const defaultFolder = "fuzz";
+
+const everyPart: FuzzParts = {
+  indexes: indexRegistry.all,
+  evictions: evictionRegistry.all,
+  allocators: allocatorRegistry.all,
+  schedulers: schedulerRegistry.all,
+  presets: presetRegistry.all,
+};
+
+/** Cases of one kind before another one has its turn. */
+const turn = 100;
+
+/**
+ * Searches for cases on which parts that must agree differ, shrinks them and saves them. If it is aborted, the report has what
+ * was searched by then.
+ *
+ * @throws InputError, ExecutorError
+ */
+export async function fuzz(
+  options: FuzzOptions = {},
+): Promise<{ readonly report: FuzzDocument; readonly fuzzed: Fuzzed }> {
+  const engines = new Engines();
+  const watch = new Watch(options);
+  try {
+    const kinds = [simEngine(engines), caching(engines), fastForward, indexes, eventLog];
+    const searched = await (options.replay === undefined
+      ? searchAll(kinds, options, () => watch.isOver)
+      : replayed(kinds, options, options.replay));
+    const { interrupted, wallMs } = watch;
+    const fuzzed = { seed: options.seed ?? 1, interrupted, wallMs, kinds: searched };
+    return { report: fuzzDocument(fuzzed), fuzzed };
+  } finally {
+    await engines.close();
+  }
+}
+
+/**
+ * Searches for the smallest trace on which the first side has fewer hits than the second. If it is aborted, the report has what
+ * was searched by then.
+ *
+ * @throws InputError
+ */
+export async function beat(
+  sides: readonly [SideChoice, SideChoice],
+  options: BeatOptions = {},
+): Promise<{ readonly report: BeatDocument; readonly run: BeatRun }> {
+  const { seed = 1, out = defaultFolder, cases = defaultBeatCases } = options;
+  checkDifferent(...sides);
+  const played = [await sideOf(sides[0], seed), await sideOf(sides[1], seed)] as const;
+  const watch = new Watch(options);
+  const advanceBy = counting(options, "searching", cases);
+  let pending = 0;
+  const advance = async () => {
+    if (++pending % turn > 0) return;
+    advanceBy(turn);
+    await breathe();
+  };
+  const searched = await searchBeaten(played, { cases, seed, stopped: () => watch.isOver, advance });
+  const labels = [sides[0].label, sides[1].label] as const;
+  const saved = searched.finding && (await saveBeaten(out, sides, searched.finding, seed));
+  const run = { ...searched, labels, seed, saved, interrupted: watch.interrupted, wallMs: watch.wallMs };
+  return { report: beatDocument(run), run };
+}
+
+async function saveBeaten(folder: string, sides: readonly [SideChoice, SideChoice], found: Beaten, seed: number) {
+  const name = `beat-${sides.map(({ label }) => label).join("-")}`.replace(/[^A-Za-z0-9.+_=-]+/g, "_");
+  const traceFile = await saveTrace(folder, name, traceOf(found.prompts));
+  return { traceFile, commands: commandsFor(sides, traceFile, found.blocks, seed) };
+}
+
+/** When a search is to begin no more. */
+class Watch {
+  readonly #startMs = performance.now();
+  readonly #mostMs: number;
+
+  readonly #signal: AbortSignal | undefined;
+
+  constructor({ minutes = Number.POSITIVE_INFINITY, signal }: BeatOptions) {
+    this.#signal = signal;
+    this.#mostMs = 60_000 * minutes;
+  }
+
+  get interrupted(): boolean {
+    return this.#signal?.aborted === true;
+  }
+
+  get wallMs(): number {
+    return performance.now() - this.#startMs;
+  }
+
+  get isOver(): boolean {
+    return this.interrupted || this.wallMs >= this.#mostMs;
+  }
+}
+
+/** Each kind in turns, until one has found something or all its cases were tried. */
+async function searchAll(
+  all: readonly FuzzKind[],
+  options: FuzzOptions,
+  stopped: () => boolean,
+): Promise<KindSearched[]> {
+  const { against = kindNames, cases = defaultCases, seed = 1, out = defaultFolder } = options;
+  // Loaded only now, for it takes time and no other command needs it.
+  const { addTo, search } = await import("./search.ts");
+  const kinds = all.filter(({ name }) => against.includes(name));
+  const searched = kinds.map(
+    (kind): KindSearched => ({ kind, cases: 0, refused: 0, decisions: {}, finding: undefined, saved: undefined }),
+  );
+  const advanceBy = counting(options, "searching", cases * kinds.length);
+  const advance = async () => {
+    advanceBy(1);
+    await breathe();
+  };
+  for (let from = 0; from < cases && !stopped(); from += turn)
+    for (const sum of searched) {
+      if (sum.finding) continue;
+      const turns = { cases: Math.min(turn, cases - from), seed: seedOf(seed, from / turn) };
+      const { finding, ...more } = await search(sum.kind, everyPart, { ...turns, stopped, advance });
+      sum.cases += more.cases;
+      sum.refused += more.refused;
+      addTo(sum.decisions, more.decisions);
+      sum.finding = finding;
+      if (finding) sum.saved = await saveFinding(out, finding, seed);
+    }
+  return searched;
+}
+
+/** Of each turn another one, that of the first turn as given. */
+const seedOf = (seed: number, turnNumber: number): number => (seed + Math.imul(turnNumber, 0x9e3779b1)) | 0;
+
+/** A case that was saved, once more. */
+async function replayed(
+  all: readonly FuzzKind[],
+  { out = defaultFolder }: FuzzOptions,
+  name: string,
+): Promise<KindSearched[]> {
+  const { tried } = await import("./search.ts");
+  const { against, saved, ...one } = await readSaved(out, name);
+  const kind = all.find((some) => some.name === against);
+  if (kind === undefined)
+    throw new InputError(`${saved.file}: is against "${against}", expected one of ${kindNames.join(", ")}`);
+  const checked = await tried(kind, one, everyPart);
+  if (checked === undefined) throw new InputError(`${saved.file}: there is no such configuration any more`);
+  const { trouble, decisions } = checked;
+  const finding = trouble && { ...one, ...trouble, kind };
+  return [{ kind, cases: 1, refused: 0, decisions, finding, saved }];
+}

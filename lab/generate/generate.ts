@@ -1,0 +1,210 @@
+import { availableParallelism } from "node:os";
+import { InputError } from "../../core/errors.ts";
+import { type LoadedModel, loadModel } from "../../engine/model/load.ts";
+import type { TextCodec } from "../../engine/model/tokenizer.ts";
+import type { WeightBits } from "../../engine/onnx/quantized.ts";
+import { checkSampling, type SampledToken, type SamplingOptions } from "../../engine/sampling.ts";
+import { type Control, throwIfInterrupted } from "../control.ts";
+import { version } from "../package.ts";
+import { generateAll, type TimedCompletion } from "./generate-all.ts";
+
+/** The model, how its tokens are chosen, and what ends an output. Omitted options have the defaults of `kvlab generate`. */
+export interface GenerateOptions extends Pick<Control, "signal"> {
+  /** A folder in the Hugging Face layout, or random:NAME. */
+  readonly model?: string;
+  readonly bits?: WeightBits;
+  /** Prompts are messages of a user, formatted with the model's chat template; `system` is the message before them. */
+  readonly chat?: boolean;
+  readonly system?: string;
+  readonly maxTokens?: number;
+  readonly threads?: number;
+  readonly temperature?: number;
+  readonly topK?: number;
+  readonly topP?: number;
+  readonly minP?: number;
+  readonly repetitionPenalty?: number;
+  readonly presencePenalty?: number;
+  readonly frequencyPenalty?: number;
+  readonly logitBias?: ReadonlyMap<number, number>;
+  /** Seeds of the first prompts; the last one is also that of all further prompts. */
+  readonly seed?: readonly number[];
+  /** Alternatives per token whose log-probabilities are reported, beside that of the token itself. */
+  readonly logprobs?: number;
+  readonly stop?: readonly string[];
+  readonly stopToken?: readonly number[];
+  readonly ignoreEos?: boolean;
+  /** Called with the text of the outputs as it is generated, and with each output that has ended. */
+  readonly onText?: ((text: string) => void) | undefined;
+  readonly onOutput?: ((output: TimedCompletion, codec: TextCodec) => void) | undefined;
+}
+
+const defaults = {
+  ...{ model: "random:tiny", maxTokens: 64, seed: [1] as readonly number[] },
+  ...{ temperature: 0, topK: 0, topP: 1, minP: 0, repetitionPenalty: 1, presencePenalty: 0, frequencyPenalty: 0 },
+} as const;
+
+type Resolved = GenerateOptions & { readonly [Name in keyof typeof defaults]: NonNullable<GenerateOptions[Name]> } & {
+  readonly threads: number;
+};
+
+export interface Generated {
+  /** The document that `kvlab generate --json` prints: schema generate/1. */
+  readonly report: ReturnType<typeof generationDocument>;
+  readonly outputs: readonly TimedCompletion[];
+  /** Outputs that were cut by the signal. */
+  readonly interrupted: readonly TimedCompletion[];
+}
+
+/**
+ * Generates an output for each prompt, one after the other; each prompt finds in the cache what it shares with those before it.
+ * If it is aborted, the report has what was generated.
+ *
+ * @param prompts the prompts, or what reads them once the options have been checked
+ * @throws InputError, ExecutorError
+ */
+export async function generate(
+  prompts: readonly string[] | (() => Promise<readonly string[]>),
+  given: GenerateOptions = {},
+): Promise<Generated> {
+  const options: Resolved = { ...defaults, threads: availableParallelism(), ...given };
+  if (options.system !== undefined && !options.chat) throw new InputError("--system goes with --chat");
+  const sampling = samplingOf(options);
+  throwIfInterrupted(options.signal);
+  const model = loadModel(options.model);
+  try {
+    checkTokens(options, model.config.vocabulary);
+    const codec = await model.tokenizer();
+    await checkStops(options, codec);
+    const texts = typeof prompts === "function" ? await prompts() : prompts;
+    const tokens = await encoded(texts, codec, model, options);
+    const { bits = 32, threads, maxTokens, seed, onText, onOutput, signal } = options;
+    const endTokens = options.ignoreEos ? [] : model.config.endTokens;
+    const outputs = await generateAll({
+      ...{ model, codec, prompts: tokens, maxTokens, bits, threads, sampling, seeds: seed },
+      ends: { stops: options.stop ?? [], stopTokens: options.stopToken ?? [], endTokens },
+      shown: (text) => onText?.(text),
+      ended: (output) => onOutput?.(output, codec),
+      signal,
+    });
+    const interrupted = outputs.filter(({ answer }) => answer.finish === "interrupted");
+    for (const output of interrupted) if (output.answer.tokens.length > 0) onOutput?.(output, codec);
+    return { report: generationDocument(options, texts, tokens, outputs, codec), outputs, interrupted };
+  } finally {
+    model.close();
+  }
+}
+
+/** @throws InputError if a stop text is nothing that an answer's text can have */
+async function checkStops({ stop = [] }: Resolved, codec: TextCodec): Promise<void> {
+  for (const text of stop) {
+    const tokens = await codec.encode(text);
+    if (text.trim() !== "" && codec.decode(tokens) === "")
+      throw new InputError(
+        `--stop "${text}" is a special token, which is left out of an answer's text; give --stop-token ${tokens.at(-1)}`,
+      );
+  }
+}
+
+/** @throws InputError naming the prompt that is empty or too long */
+async function encoded(
+  texts: readonly string[],
+  codec: TextCodec,
+  { config: { maxPositions } }: LoadedModel,
+  { chat, system, maxTokens }: Resolved,
+): Promise<Int32Array[]> {
+  const prompts: Int32Array[] = [];
+  for (const [i, text] of texts.entries()) {
+    const said = [
+      ...(system === undefined ? [] : [{ role: "system" as const, content: system }]),
+      { role: "user" as const, content: text },
+    ];
+    const tokens = await (chat ? codec.encodeChat(said) : codec.encode(text));
+    const what = texts.length === 1 ? "the prompt" : `prompt ${i + 1}`;
+    if (tokens.length === 0) throw new InputError(`${what} is empty, expected text`);
+    if (tokens.length + maxTokens > maxPositions)
+      throw new InputError(
+        `${what} has ${tokens.length} tokens, with ${maxTokens} of its answer more than the model's ${maxPositions}`,
+      );
+    prompts.push(tokens);
+  }
+  return prompts;
+}
+
+/** @throws InputError naming the option that is out of its range */
+function samplingOf(words: Resolved): SamplingOptions {
+  const { temperature, topK, topP, minP, repetitionPenalty, presencePenalty, frequencyPenalty } = words;
+  const { logitBias, logprobs } = words;
+  const options: SamplingOptions = {
+    ...{ temperature, topK, topP, minP, repetitionPenalty, presencePenalty, frequencyPenalty },
+    ...(logitBias && { logitBias }),
+    ...(logprobs !== undefined && { logprobs }),
+  };
+  try {
+    checkSampling(options);
+  } catch (error) {
+    if (!(error instanceof InputError)) throw error;
+    // It begins with the name of a field.
+    throw new InputError(
+      error.message.replace(/^\w+/, (name) => `--${name.replace(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`)}`),
+    );
+  }
+  return options;
+}
+
+/** @throws InputError if an option names a token that the model does not have */
+function checkTokens({ logitBias, stopToken = [], logprobs = 0 }: Resolved, vocabulary: number): void {
+  const check = (option: string, token: number) => {
+    if (token < vocabulary) return;
+    throw new InputError(`${option} has token ${token}, expected one below ${vocabulary}, the model's vocabulary`);
+  };
+  for (const token of logitBias?.keys() ?? []) check("--logit-bias", token);
+  for (const token of stopToken) check("--stop-token", token);
+  if (logprobs > vocabulary)
+    throw new InputError(`--logprobs is ${logprobs}, expected at most ${vocabulary}, the model's vocabulary`);
+}
+
+/** The document that `kvlab generate --json` prints: schema generate/1. Fields may be added, none renamed. */
+function generationDocument(
+  options: Resolved,
+  texts: readonly string[],
+  prompts: readonly Int32Array[],
+  answers: readonly TimedCompletion[],
+  codec: TextCodec,
+) {
+  const { model, bits = 32, threads, chat = false, system = null, maxTokens, logitBias, seed } = options;
+  const { temperature, topK, topP, minP, repetitionPenalty, presencePenalty, frequencyPenalty } = options;
+  return {
+    schema: "generate/1",
+    kvlab: version,
+    ...{ model, bits, threads, chat, system, maxTokens },
+    sampling: {
+      ...{ temperature, topK, topP, minP, repetitionPenalty, presencePenalty, frequencyPenalty },
+      logitBias: Object.fromEntries(logitBias ?? []),
+    },
+    stop: options.stop ?? [],
+    stopTokens: options.stopToken ?? [],
+    ignoreEos: options.ignoreEos === true,
+    answers: answers.map(({ row, answer, cachedTokens, ttftMs, tokensPerS }) => ({
+      prompt: texts[row],
+      promptTokens: Array.from(prompts[row]),
+      seed: seed[Math.min(row, seed.length - 1)],
+      cachedTokens,
+      text: answer.text,
+      tokens: answer.tokens.map(({ token }) => token),
+      finish: answer.finish,
+      stop: answer.stop ?? null,
+      ttftMs: ttftMs ?? null,
+      tokensPerS: tokensPerS ?? null,
+      logprobs: options.logprobs === undefined ? null : answer.tokens.map((token) => logprobsOf(token, codec)),
+    })),
+  };
+}
+
+function logprobsOf({ token, logprob, top = [] }: SampledToken, codec: TextCodec) {
+  const withText = (one: { readonly token: number; readonly logprob: number }) => ({
+    token: one.token,
+    text: codec.decode([one.token]),
+    logprob: one.logprob,
+  });
+  return { ...withText({ token, logprob: logprob! }), top: top.map(withText) };
+}

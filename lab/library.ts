@@ -1,0 +1,37 @@
+// The functions of the package. Each loads its modules when it is called, so that importing the package is cheap.
+
+type RunTrace = typeof import("./run/run-trace.ts");
+
+export const openTrace: typeof import("./input.ts").openTrace = async (...args) =>
+  (await import("./input.ts")).openTrace(...args);
+
+export const replay: RunTrace["replay"] = async (...args) => (await import("./run/run-trace.ts")).replay(...args);
+
+export const simulate: RunTrace["simulate"] = async (...args) => (await import("./run/run-trace.ts")).simulate(...args);
+
+export const serveTrace: RunTrace["serveTrace"] = async (...args) =>
+  (await import("./run/run-trace.ts")).serveTrace(...args);
+
+export const compare: typeof import("./compare/compare.ts").compareReplays = async (...args) =>
+  (await import("./compare/compare.ts")).compareReplays(...args);
+
+export const compareServed: typeof import("./compare/compare-served.ts").compareServed = async (...args) =>
+  (await import("./compare/compare-served.ts")).compareServed(...args);
+
+export const firstDifference: typeof import("./compare/first-difference.ts").firstDifference = async (...args) =>
+  (await import("./compare/first-difference.ts")).firstDifference(...args);
+
+export const verify: typeof import("./verify/verify.ts").verify = async (...args) =>
+  (await import("./verify/verify.ts")).verify(...args);
+
+export const calibrate: typeof import("./calibrate/calibrate.ts").calibrate = async (...args) =>
+  (await import("./calibrate/calibrate.ts")).calibrate(...args);
+
+export const generate: typeof import("./generate/generate.ts").generate = async (...args) =>
+  (await import("./generate/generate.ts")).generate(...args);
+
+export const fuzz: typeof import("./fuzz/fuzz.ts").fuzz = async (...args) =>
+  (await import("./fuzz/fuzz.ts")).fuzz(...args);
+
+export const beat: typeof import("./fuzz/fuzz.ts").beat = async (...args) =>
+  (await import("./fuzz/fuzz.ts")).beat(...args);

@@ -1,0 +1,116 @@
+import { InputError } from "../../core/errors.ts";
+import { CacheReplay } from "../../core/replica/replay.ts";
+import type { Trace } from "../../core/trace/trace.ts";
+import { type BackendName, defaultBackend } from "../../engine/backends.ts";
+import { longestDesignedAnswer } from "../../traces/calibration.ts";
+import { shortened } from "../../traces/shorten.ts";
+import { type Experiment, experimentOf } from "../calibrate/measured-engine.ts";
+import { type Control, counting } from "../control.ts";
+import { type Input, opened, type TraceChoice, type TraceReading } from "../input.ts";
+import { blocksOf, type Capacity, defaultCapacity } from "../run/capacity.ts";
+import { checkTarget } from "../run/check-target.ts";
+import {
+  blockTokensFor,
+  checkMemory,
+  type PartChoice,
+  type Parts,
+  partsNamed,
+  type RunConfig,
+} from "../run/configuration.ts";
+import { costFrom } from "../run/cost-file.ts";
+import { asSent } from "../run/load.ts";
+import { OperationsPlayer, readOperations } from "../run/operations-file.ts";
+import { engineCapacity, engineFrom, type RealEngine } from "../run/real-engine.ts";
+import { distinctPromptBlocks } from "../run/run.ts";
+import type { SimulationOptions } from "../run/simulation-options.ts";
+import { verifyDecisions } from "./verification.ts";
+import { verifyReport } from "./verify-report.ts";
+
+/** One configuration, which an engine and the simulator run. */
+export interface VerifyOptions extends PartChoice, TraceReading, SimulationOptions, Control {
+  /** The engine backend; by default the one on the CPU. */
+  readonly backend?: BackendName;
+  readonly rules?: Parts["rules"] | undefined;
+  readonly blocks?: Capacity;
+  readonly blockSize?: number;
+  readonly seed?: number;
+  readonly audit?: boolean;
+  readonly operations?: string;
+  /** Divides the lengths of contents and outputs by this number. */
+  readonly shorten?: number;
+  /** Compares times, too: measures step times in so many rounds, in turn with the engine. */
+  readonly calibrate?: number;
+}
+
+export interface Verified {
+  /** The document that `kvlab verify --json` prints: schema verify/1. */
+  readonly report: ReturnType<typeof verifyReport>;
+  readonly input: Input;
+}
+
+/**
+ * Serves a trace with an engine, repeats the run in the simulator with the measured step times, and compares every decision.
+ *
+ * @throws InputError, ExecutorError, PolicyError naming a plug-in's file, Interrupted
+ */
+export async function verify(source: TraceChoice, options: VerifyOptions = {}): Promise<Verified> {
+  const { rules = {}, seed = 1, shorten = 1, calibrate, signal, backend = defaultBackend.name } = options;
+  const parts = await partsNamed(options, rules, backend);
+  const { cost: _, ...others } = options;
+  checkTarget({ ...others, target: backend });
+  const cost = options.cost === undefined ? undefined : await costFrom(options.cost);
+  if (calibrate !== undefined && cost !== undefined)
+    throw new InputError("--calibrate and --cost exclude each other: both say what steps take");
+  if (calibrate !== undefined && options.pace === "real")
+    throw new InputError("--calibrate and --pace real exclude each other: engines that take turns have no real time");
+  if (options.blocks !== undefined && options.capacity !== undefined)
+    throw new InputError("--blocks and --capacity exclude each other: both are the size of the cache");
+  const operations = options.operations === undefined ? undefined : await readOperations(options.operations);
+  const read = await opened(source, options);
+  const input = withTrace(read, shortened(asSent(read.trace, options), shorten));
+  const { trace } = input;
+  const engine = engineFrom({ ...options, target: backend }, trace);
+  const blockTokens = blockTokensFor(trace, options.blockSize, parts.preset);
+  const blocks = CacheReplay.blockKeys({ ...parts, blockTokens, blocks: undefined, seed }, trace);
+  const capacity = engineCapacity(options, engine, blockTokens) ?? defaultCapacity;
+  const config: RunConfig = {
+    ...parts,
+    blockTokens,
+    blocks: parts.eviction.unlimited ? undefined : blocksOf(capacity, distinctPromptBlocks(blocks)),
+    schedulerOptions: { ...parts.schedulerOptions, ...options.schedulerOption },
+    seed,
+    audit: options.audit ?? false,
+  };
+  checkMemory(config.blocks);
+  const before = () => {
+    const player = operations && new OperationsPlayer(operations, trace, blocks);
+    return player && (((...args) => player.before(...args)) satisfies RunConfig["before"]);
+  };
+  const experiment = calibrate === undefined ? undefined : experimentFor(trace, config, engine, calibrate);
+  const requests = experiment ? 2 * trace.requestCount + experiment.trace.requestCount : trace.requestCount;
+  const advance = counting(options, "serving", requests);
+  const verification = await verifyDecisions(trace, blocks, config, engine, {
+    before,
+    cost,
+    experiment,
+    advance,
+    signal,
+  });
+  return { report: verifyReport(input, blocks, config, engine, verification, shorten), input };
+}
+
+/** Requests of the experiment at once; the fit extrapolates to larger batches. */
+const maxBatch = 8;
+
+/** Steps like those of the trace: prompts up to the length of its longest, as far as the model has room for their answers. */
+function experimentFor(trace: Trace, { blockTokens, seed }: RunConfig, engine: RealEngine, rounds: number): Experiment {
+  const longest = trace.inputTokens.reduce((most, tokens) => Math.max(most, tokens), 0);
+  const room = engine.loaded.config.maxPositions - longestDesignedAnswer;
+  const maxTokens = Math.max(2 * blockTokens, Math.min(longest, room));
+  return experimentOf({ unitTokens: blockTokens, maxTokens, maxBatch, rounds, seed });
+}
+
+function withTrace(input: Input, trace: Trace): Input {
+  const sum = (column: Uint32Array) => column.reduce((total, tokens) => total + tokens, 0);
+  return { ...input, trace, inputTokens: sum(trace.inputTokens), outputTokens: sum(trace.outputTokens) };
+}
