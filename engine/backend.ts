@@ -11,11 +11,11 @@ export interface ExecutorOptions {
   readonly threads?: number;
   /** Bits of the weights of matrix products; 32, not quantized, by default. */
   readonly bits?: WeightBits;
-  /** Folder for files that the backend makes from the weights; the user's cache folder by default. */
+  /** Folder for files that the backend derives from the weights; the user's cache folder by default. */
   readonly folder?: string;
 }
 
-/** Memory that an executor needs: weights, block pool and, while one runs, a step. */
+/** Memory that an executor needs: weights, block pool and, during a step, its activations. */
 export interface MemoryDemand {
   readonly config: DecoderConfig;
   readonly bits: WeightBits;
@@ -53,9 +53,9 @@ export interface BackendRuntime {
 export interface EngineBackend {
   /** Value of `--target`. */
   readonly name: string;
-  /** As the reports' `engine.backend` names it. */
+  /** Value of `engine.backend` in reports. */
   readonly reportName: string;
-  /** The device in messages, after "on". */
+  /** Name of the device in messages: "on the CPU". */
   readonly device: string;
   /**
    * @throws InputError if the model cannot be prepared, or does not fit in memory
@@ -63,13 +63,13 @@ export interface EngineBackend {
    */
   open(options: ExecutorOptions): Promise<Executor>;
   readonly memory: BackendMemory;
-  /** How steps of a model are divided and padded, and the same restored from a report or a cost file; absent if they are not. */
+  /** Division and padding of a model's steps, or the same restored from a report or a cost file; absent if steps are not divided. */
   readonly calls?: { of(config: DecoderConfig): StepLoadExtension; readonly restore: RestoreExtension };
   readonly runtime: BackendRuntime;
   /**
    * Runs a small model and compares its logits with known ones.
    *
-   * @returns what is wrong; undefined if nothing is
+   * @returns the failure; undefined if the check passes
    * @throws InputError or ExecutorError if the model does not run
    */
   selfCheck(): Promise<string | undefined>;

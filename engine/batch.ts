@@ -3,12 +3,12 @@ import { assert } from "../core/errors.ts";
 import type { StepItem, StepPlan } from "../core/replica/step.ts";
 import type { BatchStep } from "./executor.ts";
 
-/** The token ids of a sequence, its prompt and what was generated so far, `[from, to)`, written to `into` from `at` on. */
+/** Writes token ids `[from, to)` of a sequence (prompt, then output tokens) to `into`, starting at index `at`. */
 export type WriteTokens = (sequence: Sequence, from: number, to: number, into: Int32Array, at: number) => void;
 
 /**
- * What an executor is to run for a plan. Sequences whose logits are stored compute nothing and are not in it: `items` are
- * those that are, and `sampled` those of which the executor returns logits, in its order.
+ * The executor's input for a plan. Sequences with stored logits compute nothing and are left out. `items`: the sequences of the
+ * batch; `sampled`: those of them for which the executor returns logits, in the order of the logits.
  */
 export interface PlannedBatch {
   readonly step: BatchStep;

@@ -1,20 +1,20 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import type { Nanos } from "../core/trace/trace.ts";
 
-/** Time that passes while an engine works: the only clock of the project. */
+/** Real time: the only clock of the project. */
 export interface Clock {
-  /** Whole nanoseconds since it was made, never going back. */
+  /** Whole nanoseconds since the clock was created; never decreases. */
   now(): Nanos;
-  /** Until a time has come, or the signal says to wait no longer; at once if either is so. */
+  /** Resolves at `timeNs` or when the signal aborts; at once if either has already happened. */
   waitUntil(timeNs: Nanos, signal?: AbortSignal): Promise<void>;
 }
 
 const sinceNs = (startMs: number): Nanos => Math.round((performance.now() - startMs) * 1e6);
 
-/** Longer waits would make a timer fire at once. */
+/** Node's timers fire at once for longer delays. */
 const longestWaitMs = 2 ** 31 - 1;
 
-/** The time on the wall. */
+/** Wall-clock time. */
 export class WallClock implements Clock {
   readonly #startMs = performance.now();
 
@@ -25,13 +25,13 @@ export class WallClock implements Clock {
   async waitUntil(timeNs: Nanos, signal?: AbortSignal): Promise<void> {
     for (let left = timeNs - this.now(); left > 0 && !signal?.aborted; left = timeNs - this.now()) {
       const ms = Math.min(longestWaitMs, Math.ceil(left / 1e6));
-      // It rejects only where the signal came first.
+      // Rejects only if the signal aborts first.
       await sleep(ms, undefined, signal && { signal }).catch(() => {});
     }
   }
 }
 
-/** The time on the wall without its pauses: waiting takes none, and time is that much later then. */
+/** Wall-clock time with idle periods skipped: waiting returns at once and advances the clock by the time not waited. */
 export class BusyClock implements Clock {
   readonly #startMs = performance.now();
   #skippedNs = 0;
@@ -44,8 +44,8 @@ export class BusyClock implements Clock {
     this.#skippedNs += Math.max(0, timeNs - this.now());
   }
 
-  /** Time does not pass during this. */
-  async standStill(during: () => Promise<void>): Promise<void> {
+  /** Runs `during` without advancing the clock. */
+  async excluded(during: () => Promise<void>): Promise<void> {
     const sinceNs = this.now();
     try {
       await during();

@@ -2,21 +2,21 @@ import { assert, InputError } from "../core/errors.ts";
 import type { Trace } from "../core/trace/trace.ts";
 
 export interface PromptTokensOptions {
-  /** Token ids that the model does not have become others, id modulo vocabulary, instead of an error. */
+  /** Maps token ids outside the vocabulary to id modulo vocabulary; without it they are an error. */
   readonly fold?: boolean;
 }
 
 /**
- * The prompt of a request as token ids of a model. A trace of token ids says them; of a trace of content ids each block
- * becomes pseudo-random tokens that depend on its id alone, so that equal prefixes are equal for the model too, in
- * every run and on every machine. A partial last block takes the first tokens of its own content.
+ * The prompt of a request as token ids of a model. A trace of token ids contains them. In a trace of content ids each block
+ * is expanded to pseudo-random tokens that depend on its id alone, so that equal prefixes have equal tokens in every run and
+ * on every machine. A partial last block has the first tokens of its content.
  *
  *   keys     [    a    ] [    b    ] [  c  ]          unit 4, 10 input tokens
  *   tokens    a0 a1 a2 a3 b0 b1 b2 b3 c0 c1
  *
- * `into` is filled from its start, if it is given and long enough; the result is that part of it.
+ * The result is a view of the start of `into` if that is given and long enough; otherwise a new array.
  *
- * @throws InputError if a token id of the trace is not below `vocabulary` and is not to be folded.
+ * @throws InputError if a token id of the trace is not below `vocabulary`, without `fold`
  */
 export function promptTokens(
   trace: Trace,
@@ -41,11 +41,10 @@ export function promptTokens(
 }
 
 /**
- * Writes the first `count` tokens of a content to `into`, from place `from` on.
+ * Writes the first `count` tokens of a content to `into`, starting at index `from`.
  *
- * A content's id becomes where it starts on one long walk through all 32-bit numbers, and each number on the way is
- * mixed into a token (SplitMix, Steele et al. 2014). At any one place two contents stand on different numbers, so that
- * their tokens are alike by chance only: once in `vocabulary` places, and hardly ever all of a block.
+ * A SplitMix generator (Steele et al. 2014) seeded with the content id. At equal offsets the states of two contents differ, so
+ * that their tokens are equal only by chance: at one of `vocabulary` offsets, and practically never in a whole block.
  */
 export function contentTokens(id: number, vocabulary: number, into: Int32Array, from: number, count: number): void {
   let state = mixed(id ^ 0x5bf03635);

@@ -11,15 +11,15 @@ export interface EngineConfig extends Omit<ServingConfig, "replicas" | "router">
 }
 
 /**
- * One replica in real time, whose steps a model runs. The order of events is that of `Serving`. A step lasts from the end of the
- * step before it, or from the arrival that the engine waited for, to its own end, planning included: durations add up, and a
- * simulator whose steps have these durations must make the same decisions.
+ * One replica in real time: an executor runs its steps. The order of events is that of `Serving`. A step lasts from the end of the
+ * previous step, or from the arrival that ended an idle period, to its own end, planning included. Durations thus add up to the
+ * total time, and a simulation with the same step durations must make the same decisions.
  */
 export class Engine extends Serving<ModelSteps> {
   readonly #clock: Clock;
   readonly #stop = new AbortController();
 
-  /** @throws InputError if cache and executor have different blocks, or if cached contents would differ from those written */
+  /** @throws InputError if cache and executor disagree on the blocks, or if `checkContents` fails */
   constructor(trace: Trace, columns: BlockColumns, config: EngineConfig) {
     const { executor, blockTokens, blocks } = config;
     if (blockTokens !== executor.blockTokens || blocks === undefined || blocks > executor.blockCount)
@@ -40,12 +40,12 @@ export class Engine extends Serving<ModelSteps> {
     return this.#clock.now();
   }
 
-  /** No further step starts; `run` returns at the end of the running step, or at once if it waits for an arrival. */
+  /** Starts no further step; `run` returns at the end of the running step, or at once if idle. */
   stop(): void {
     this.#stop.abort();
   }
 
-  /** Serves all requests, or until `stop`. `between` is called after every step. */
+  /** Serves all requests, or until `stop` is called. `between` is awaited after every step. */
   async run(between: () => Promise<void> = async () => {}): Promise<void> {
     const clock = this.#clock;
     const { signal } = this.#stop;
@@ -62,19 +62,19 @@ export class Engine extends Serving<ModelSteps> {
       }
       const finished = await steps.execute();
       const endNs = Math.max(clock.now(), nowNs + 1);
-      // Requests that arrived during the step are in the queue before its end is committed, as in virtual time.
+      // Requests that arrived during the step are queued before the step is committed, as in virtual time.
       this.arriveUntil(endNs - 1);
       this.endStep(this.replica, endNs, finished);
       nowNs = endNs;
       await between();
     }
     if (!signal.aborted) this.checkAllServed();
-    // If no measured request has arrived, the steps of the warm-up are in no metric.
+    // If no measured request has arrived, no metric includes the steps of the warm-up.
     else this.beginMetrics(nowNs);
   }
 }
 
-/** @throws InputError if cached contents would differ from those written */
+/** @throws InputError if cached contents could differ from the tokens that the model generates, or have no logits */
 export function checkContents(
   trace: Trace,
   columns: BlockColumns,
@@ -82,10 +82,10 @@ export function checkContents(
 ): void {
   if (rules["full-hit"] === "stored-logits" && index.unit !== "prompt" && !index.none)
     throw new InputError(
-      `index ${index.name} matches prompts that were never computed as a whole, for which full-hit=stored-logits has no logits`,
+      `index ${index.name} also matches prompts that were never prefilled as a whole, which have no logits for full-hit=stored-logits`,
     );
   if (columns.generated && trace.optional.generatedKeys && choice?.endTokens)
     throw new InputError(
-      "the trace has output tokens, by which cache-generated=true caches them: end tokens cannot decide output lengths",
+      "cache-generated=true caches the output tokens of the trace: end tokens cannot decide output lengths",
     );
 }

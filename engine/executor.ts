@@ -1,34 +1,34 @@
 import type { StepLoadExtension } from "../core/serving/step-load.ts";
 
 /**
- * One forward pass: prompt chunks and answers of a step, packed one after the other without padding. Sequence s has rows
- * `cuSeqlensQ[s] .. cuSeqlensQ[s + 1])` and attends to its first `contextLens[s]` tokens, through its block table.
+ * One forward pass: the prefill chunks and decode tokens of a step, packed without padding. Sequence s has rows
+ * `[cuSeqlensQ[s], cuSeqlensQ[s + 1])` and attends to its first `contextLens[s]` tokens through its block table.
  */
 export interface BatchStep {
   /** Token ids, [tokens]. */
   readonly inputIds: Int32Array;
-  /** Place of each token in its sequence, [tokens]. */
+  /** Position of each token in its sequence, [tokens]. */
   readonly positions: Int32Array;
-  /** Where its keys and values go, block · block size + offset, [tokens]. */
+  /** Slot of each token's keys and values, block · block size + offset, [tokens]; −1: not stored. */
   readonly slotMapping: Int32Array;
   /** Prefix sums of query lengths, [sequences + 1]. */
   readonly cuSeqlensQ: Int32Array;
-  /** Tokens that are there after the step: cached prefix and new ones, [sequences]. */
+  /** Context length of each sequence after the step, cached prefix included, [sequences]. */
   readonly contextLens: Int32Array;
-  /** [sequences, maxBlocksPerSequence]; what is past a sequence's last block is never read. */
+  /** [sequences, maxBlocksPerSequence]; entries past a sequence's last block are never read. */
   readonly blockTables: Int32Array;
   readonly maxBlocksPerSequence: number;
-  /** Rows whose logits are wanted, [logits]. */
+  /** Rows whose logits are computed, [logits]. */
   readonly logitsIndices: Int32Array;
   /** Sampling of the rows of `logitsIndices` on the device: the result then has tokens instead of logits. */
   readonly sampling?: readonly DeviceSampling[];
 }
 
-/** How a device samples a token from logits without penalties or bias. The same seed and position sample the same token. */
+/** Parameters of sampling on the device, without penalties or bias. Equal logits, seed and position sample equal tokens. */
 export interface DeviceSampling {
-  /** 0: the token with the largest logit, the lowest of equal ones. */
+  /** 0: greedy, the lowest token id of equal logits. */
   readonly temperature: number;
-  /** 0: all. */
+  /** 0: no limit. */
   readonly topK: number;
   readonly topP: number;
   readonly minP: number;
@@ -38,8 +38,9 @@ export interface DeviceSampling {
 }
 
 export interface StepTiming {
-  /** In the model's own operators, and in all else: gathering inputs, storing rows, sampling. */
+  /** Time in the model's operators. */
   readonly deviceMs: number;
+  /** The rest: gathering inputs, storing keys and values, sampling. */
   readonly hostMs: number;
 }
 
@@ -51,7 +52,7 @@ export interface BatchResult {
   readonly timing: StepTiming;
 }
 
-/** Number formats of a block pool, with the bytes of an element. */
+/** Element types of a block pool, with the bytes of an element. */
 export const poolElementBytes = { float32: 4, bfloat16: 2 } as const;
 export type PoolType = keyof typeof poolElementBytes;
 
@@ -62,27 +63,27 @@ export interface Executor {
   readonly blockCount: number;
   readonly blockTokens: number;
   readonly poolType: PoolType;
-  /** How it divides and pads steps; undefined if it does not. */
+  /** Division and padding of steps; absent if steps run as they are. */
   readonly calls?: StepLoadExtension;
-  /** Whether a step may have this sampling; absent: steps return logits. */
+  /** Whether the device supports this sampling; absent: steps always return logits. */
   canSample?(sampling: DeviceSampling): boolean;
   executeStep(step: BatchStep): Promise<BatchResult>;
-  /** Copies whole blocks, in order: copy-on-write. */
+  /** Copies whole blocks in order, for copy-on-write. */
   copyBlocks(pairs: readonly { readonly source: number; readonly target: number }[]): Promise<void>;
-  /** Keys and values of blocks, [layers, block size, kv heads · head dim] each: for swapping out and for checks. */
+  /** Keys and values of blocks, [layers, block size, kv heads · head dim] each: for swap-out and for checks. */
   readBlocks(blocks: readonly number[]): Promise<BlockData[]>;
-  /** `data[i]` is written to block `blocks[i]`. */
+  /** Writes `data[i]` to block `blocks[i]`. */
   writeBlocks(blocks: readonly number[], data: readonly BlockData[]): Promise<void>;
   close(): Promise<void>;
 }
 
-/** Keys and values of one block, in the pool's number format: float32 as Float32Array, bfloat16 as its bits in Uint16Array. */
+/** Keys and values of one block in the pool's element type: float32 as Float32Array, bfloat16 as bits in a Uint16Array. */
 export interface BlockData {
   readonly keys: Float32Array | Uint16Array;
   readonly values: Float32Array | Uint16Array;
 }
 
-/** An executor cannot go on, or could not begin: its thread died, or what it runs on failed. */
+/** An executor failed to load or to run: its thread died, or its runtime failed. */
 export class ExecutorError extends Error {
   override name = "ExecutorError";
 }

@@ -3,8 +3,8 @@ import { assert } from "../core/errors.ts";
 import type { BlockData, Executor } from "./executor.ts";
 
 /**
- * What preempted sequences have on the host. A plan only says what is to move; it moves before the step runs: out while the
- * blocks still hold what they held, in when all copies have been made.
+ * Swapped-out blocks in host memory, by request. `swappedOut` and `swappedIn` record the swaps of a plan; they are carried out
+ * before the step runs: swap-outs before any block is overwritten, swap-ins after all block copies.
  */
 export class HostTier {
   readonly #executor: Executor;
@@ -42,16 +42,16 @@ export class HostTier {
 
   async moveIn(): Promise<void> {
     for (const { sequence, request, first, blocks } of this.#in.splice(0)) {
-      // Sent back by the very plan that admitted it: its blocks may be somebody else's now.
+      // Admitted and preempted by the same plan: its blocks may already be allocated to another sequence.
       if (!sequence.inStep || sequence.request.id !== request) continue;
       const stored = this.#stored.get(request);
-      assert(stored !== undefined, `request ${request} comes back from a host that has nothing of it`);
+      assert(stored !== undefined, `request ${request} is swapped in, but none of its blocks is in host memory`);
       if (blocks.length > 0) await this.#executor.writeBlocks([...blocks], stored.slice(first, first + blocks.length));
       this.#stored.delete(request);
     }
   }
 
-  /** The request has ended. */
+  /** Discards the blocks of a finished or refused request. */
   ended(request: number): void {
     this.#stored.delete(request);
   }

@@ -17,14 +17,14 @@ export interface ModelStepsOptions {
   /** How output tokens are chosen. */
   readonly choice?: TokenChoice;
   /**
-   * Called with each output token, whether it is the request's last one, and the logits behind it, which are valid only during
-   * the call; undefined if they were stored with the prompt. Without it the device may sample.
+   * Called with each output token, whether it is the request's last one, and its logits, which are valid only during the call;
+   * undefined if they were stored with the prompt. If this is absent, the device may sample.
    */
-  readonly written?: (request: Request, token: number, isLast: boolean, logits: Float32Array | undefined) => void;
+  readonly onToken?: (request: Request, token: number, isLast: boolean, logits: Float32Array | undefined) => void;
 }
 
 /**
- * Steps that a model runs.
+ * Runs the steps of a replica on an executor.
  *
  *   plan ─▶ swap out, copy, swap in ─▶ batch ─▶ executor ─▶ logits or sampled tokens ─▶ tokens
  */
@@ -35,7 +35,7 @@ export class ModelSteps implements StepRunner {
   readonly #tokens: Tokens;
   #plan: StepPlan | undefined;
 
-  /** @throws InputError if an option of the sampling is out of its range */
+  /** @throws InputError if a sampling option is out of range */
   constructor(options: ModelStepsOptions, trace: Trace, cache: KvCache) {
     this.#options = options;
     this.calls = options.executor.calls;
@@ -44,10 +44,10 @@ export class ModelSteps implements StepRunner {
   }
 
   get decidesEnds(): boolean {
-    return this.#tokens.decideEnds;
+    return this.#tokens.decidesEnds;
   }
 
-  /** Plans the next step; `execute` runs it, which shows when it ends. */
+  /** Plans the next step. `execute` runs it; its end is not known before. */
   start(replica: TimedReplica, nowNs: Nanos): undefined {
     this.#plan = replica.beginStep(nowNs);
   }
@@ -57,7 +57,7 @@ export class ModelSteps implements StepRunner {
     return this.#plan !== undefined;
   }
 
-  /** Runs the planned step. Returns which items end with it, if output tokens decide that. */
+  /** Runs the planned step. Returns which items finish with it, if output tokens decide that. */
   async execute(): Promise<boolean[] | undefined> {
     const plan = this.#plan!;
     this.#plan = undefined;
@@ -73,7 +73,7 @@ export class ModelSteps implements StepRunner {
       const output = outputs.get(item);
       const { token, isLast } = this.#tokens.next(item.sequence, output);
       finished[i] = isLast;
-      this.#options.written?.(item.sequence.request, token, isLast, typeof output === "object" ? output : undefined);
+      this.#options.onToken?.(item.sequence.request, token, isLast, typeof output === "object" ? output : undefined);
     }
     return this.decidesEnds ? finished : undefined;
   }
@@ -91,9 +91,9 @@ export class ModelSteps implements StepRunner {
     this.#tokens.ended(id);
   }
 
-  /** Logits of each item that generates a token, or the token that the device sampled. */
+  /** The logits of each item that generates a token, or its token if the device samples. */
   async #outputs(plan: StepPlan): Promise<ReadonlyMap<StepItem, Float32Array | number>> {
-    const { executor, blockTokens, vocabulary, written } = this.#options;
+    const { executor, blockTokens, vocabulary, onToken: written } = this.#options;
     const { step, items, sampled } = batchOf(plan, blockTokens, (sequence, from, to, into, at) =>
       this.#tokens.write(sequence, from, to, into, at),
     );

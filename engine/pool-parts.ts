@@ -2,11 +2,11 @@ import { assert } from "../core/errors.ts";
 import type { Executor } from "./executor.ts";
 
 /**
- * One executor as several, each with blocks of its own, numbered from 0: engines that have the same weights in the same memory.
- * They take turns: one call at a time among all of them, and logits are valid until the next step of any. It is the executor
- * that is to be closed; to close a part does nothing.
+ * Divides an executor's block pool among several executors, each with blocks numbered from 0, so that engines share weights in
+ * memory. Calls must not overlap, also between parts, and logits are valid until the next step of any part. Closing a part has no
+ * effect; the underlying executor must be closed.
  *
- * @param blockCounts of each; together no more than the executor has
+ * @param blockCounts blocks of each part; in total at most the executor's
  */
 export function poolParts(executor: Executor, blockCounts: readonly number[]): Executor[] {
   const total = blockCounts.reduce((sum, blocks) => sum + blocks, 0);
@@ -28,7 +28,7 @@ function partFrom(executor: Executor, first: number, blockCount: number): Execut
     executeStep: (step) =>
       executor.executeStep({
         ...step,
-        // −1 is nowhere.
+        // −1: not stored.
         slotMapping: step.slotMapping.map((slot) => (slot < 0 ? slot : slot + firstSlot)),
         blockTables: step.blockTables.map((block) => block + first),
       }),

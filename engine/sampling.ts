@@ -3,80 +3,80 @@ import { InputError } from "../core/errors.ts";
 import { chanceOf, type Random, seededRandom } from "../core/random.ts";
 import { type DeviceSampling, ExecutorError } from "./executor.ts";
 
-/** How the next token is chosen, in the order in which it is applied. */
+/** Sampling parameters, in the order in which they are applied. */
 export interface SamplingOptions {
-  /** Logits of tokens that were there before (in prompt or answer) are divided by it, negative ones multiplied. */
+  /** Logits of tokens that occur in prompt or output are divided by it; negative logits are multiplied. */
   readonly repetitionPenalty?: number;
-  /** Taken off the logits of tokens that the answer has, once. */
+  /** Subtracted from the logits of tokens that occur in the output. */
   readonly presencePenalty?: number;
-  /** Taken off for every time that the answer has them. */
+  /** Subtracted once for each occurrence in the output. */
   readonly frequencyPenalty?: number;
-  /** Added to the logits of tokens, penalties taken off. */
+  /** Added to the logits by token id, after penalties. */
   readonly logitBias?: ReadonlyMap<number, number>;
-  /** Logits are divided by it. 0: always the most likely token. */
+  /** Logits are divided by it. 0: greedy. */
   readonly temperature?: number;
-  /** Only so many of the most likely ones; 0: all. */
+  /** Samples from the K most likely tokens; 0: from all. */
   readonly topK?: number;
-  /** Only the most likely ones that have this probability together. */
+  /** Samples from the smallest set of most likely tokens whose probabilities sum to it. */
   readonly topP?: number;
-  /** Only those that are at least this share as likely as the most likely one. */
+  /** Samples from tokens with at least this fraction of the largest probability. */
   readonly minP?: number;
   readonly seed?: number;
-  /** How likely the chosen token was is wanted, and so many of the most likely ones. */
+  /** Returns the log probability of the sampled token, and of this many most likely tokens. */
   readonly logprobs?: number;
 }
 
-/** How likely a token was before penalties, bias, temperature and filters: the natural logarithm. */
+/** Natural logarithm of a token's probability before penalties, bias, temperature and filters. */
 export interface TokenLogprob {
   readonly token: number;
   readonly logprob: number;
 }
 
-/** A token that was chosen. */
+/** A sampled token. */
 export interface SampledToken {
   readonly token: number;
-  /** Where it is wanted (`logprobs`), as is `top`. */
+  /** Present with the option `logprobs`, as is `top`. */
   readonly logprob?: number;
-  /** The most likely ones first, of equal ones the lower token. */
+  /** The most likely tokens in descending order; the lower token id first of equal ones. */
   readonly top?: readonly TokenLogprob[];
 }
 
-/** Chooses a request's tokens, one after the other; the same seed chooses the same. */
+/** Samples the output tokens of a request. Equal seeds sample equal tokens. */
 export class Sampler {
   readonly #options: SamplingOptions;
   readonly #random: Random;
-  /** How often the answer has each token, and whether the prompt has it (0). */
+  /** Occurrences of each token in the output; 0 for a token that only the prompt has. */
   readonly #seen = new Map<number, number>();
   readonly #penalised: boolean;
 
-  /** @throws InputError if an option is out of its range */
+  /** @throws InputError if an option is out of range */
   constructor(options: SamplingOptions = {}, prompt: Iterable<number> = []) {
     checkSampling(options);
     this.#options = options;
-    // Mixed, for generators of neighbouring seeds begin with the same number: 0, 1, 2 … all draw 0.99… first.
+    // Hashed, because generators with neighbouring seeds start with almost equal numbers: 0, 1, 2 … all draw 0.99… first.
     this.#random = seededRandom(Math.floor(chanceOf(options.seed ?? 0, 0) * 2 ** 32));
     const { repetitionPenalty = 1, presencePenalty = 0, frequencyPenalty = 0 } = options;
     this.#penalised = repetitionPenalty !== 1 || presencePenalty !== 0 || frequencyPenalty !== 0;
     if (repetitionPenalty !== 1) for (const token of prompt) this.#seen.set(token, 0);
   }
 
-  /** Sampling of output token `position` on the device; undefined if penalties, a bias or logprobs need the logits. */
+  /** Device sampling of output token `position`; undefined if penalties, a bias or logprobs need the logits on the host. */
   onDevice(position: number): DeviceSampling | undefined {
     const { temperature = 0, topK = 0, topP = 1, minP = 0, seed = 0, logitBias, logprobs } = this.#options;
     if (this.#penalised || logitBias?.size || logprobs !== undefined) return undefined;
     return { temperature, topK, topP, minP, seed, position };
   }
 
-  /** The next token for these logits, which are left as they are. @throws ExecutorError if they are no finite numbers */
+  /** Samples the next token; does not modify `logits`. @throws ExecutorError if the largest logit is not finite */
   sample(logits: Float32Array): SampledToken {
     const scores = this.#adjusted(logits);
     const { temperature = 0, logprobs } = this.#options;
-    const token = temperature === 0 ? mostLikely(scores) : this.#draw(scores, temperature);
+    const token = temperature === 0 ? argmax(scores) : this.#draw(scores, temperature);
     this.accept(token);
     return logprobs === undefined ? { token } : { token, ...logprobsOf(logits, token, logprobs) };
   }
 
-  /** A token that came from elsewhere. */
+  /** Counts an output token that was not sampled here. */
   accept(token: number): void {
     if (this.#penalised) this.#seen.set(token, (this.#seen.get(token) ?? 0) + 1);
   }
@@ -94,9 +94,9 @@ export class Sampler {
     return scores;
   }
 
-  /** One of those that the filters leave, each with its chance; they are passed over in the order of the vocabulary. */
+  /** Draws from the filtered distribution by inverting its cumulative sum, in the order of token ids. */
   #draw(scores: ArrayLike<number>, temperature: number): number {
-    const most = scores[mostLikely(scores)];
+    const most = scores[argmax(scores)];
     const weights = new Float64Array(scores.length);
     for (let token = 0; token < weights.length; token++)
       weights[token] = Math.exp((scores[token] - most) / temperature);
@@ -114,21 +114,21 @@ export class Sampler {
     return last;
   }
 
-  /** What the filters leave: tokens above the weight `least`, the first `ofLeast` of those that have it, and their sum. */
+  /** The filtered distribution: tokens with a weight above `least`, the first `ofLeast` tokens of weight `least`, and the sum. */
   #kept(weights: Float64Array): { readonly least: number; readonly ofLeast: number; readonly total: number } {
     const { topK = 0, topP = 1, minP = 0 } = this.#options;
     if (topK === 0 && topP === 1) {
       const least = Math.max(minP, Number.MIN_VALUE);
       return { least, ofLeast: weights.length, total: sumFrom(weights, least) };
     }
-    const sorted = (topK > 0 ? atLeast(weights, leastOf(weights, topK)) : weights.slice()).sort();
+    const sorted = (topK > 0 ? filteredFrom(weights, kthLargest(weights, topK)) : weights.slice()).sort();
     const end = sorted.length - 1;
     const inTopK = topK > 0 ? Math.min(topK, sorted.length) : sorted.length;
     let sum = 0;
     for (let i = 0; i < inTopK; i++) sum += sorted[end - i];
     let total = 0;
     let count = 0;
-    // The most likely one has the weight 1, and stays.
+    // The most likely token has weight 1 and always passes.
     while (count < inTopK && total < topP * sum && sorted[end - count] >= minP) total += sorted[end - count++];
     const least = sorted[end - count + 1];
     let ofLeast = 1;
@@ -137,7 +137,7 @@ export class Sampler {
   }
 }
 
-const atLeast = (weights: Float64Array, least: number) => weights.filter((weight) => weight >= least);
+const filteredFrom = (weights: Float64Array, least: number) => weights.filter((weight) => weight >= least);
 
 function sumFrom(weights: Float64Array, least: number): number {
   let sum = 0;
@@ -145,36 +145,36 @@ function sumFrom(weights: Float64Array, least: number): number {
   return sum;
 }
 
-/** The first of the largest. @throws ExecutorError if that is no finite number */
-export function mostLikely(scores: ArrayLike<number>): number {
+/** Index of the largest score, the first of equal ones. @throws ExecutorError if that score is not finite */
+export function argmax(scores: ArrayLike<number>): number {
   let best = 0;
   for (let token = 1; token < scores.length; token++) if (scores[token] > scores[best]) best = token;
   if (Number.isFinite(scores[best])) return best;
   throw new ExecutorError(
-    `the model's largest logit is ${scores[best]}, expected a finite number: its numbers overflow`,
+    `the model's largest logit is ${scores[best]}, expected a finite number: activations overflow`,
   );
 }
 
 function logprobsOf(logits: Float32Array, token: number, count: number): Required<Omit<SampledToken, "token">> {
-  const most = logits[mostLikely(logits)];
+  const most = logits[argmax(logits)];
   let sum = 0;
   for (let i = 0; i < logits.length; i++) sum += Math.exp(logits[i] - most);
   const logprobOf = (one: number) => logits[one] - most - Math.log(sum);
-  const top = largest(logits, count).map((one) => ({ token: one, logprob: logprobOf(one) }));
+  const top = topIndices(logits, count).map((one) => ({ token: one, logprob: logprobOf(one) }));
   return { logprob: logprobOf(token), top };
 }
 
-/** The places of so many of the largest values, the largest first, of equal ones the first. */
-function largest(values: Float32Array, count: number): number[] {
+/** Indices of the `count` largest values in descending order; the lower index first of equal ones. */
+function topIndices(values: Float32Array, count: number): number[] {
   if (count === 0) return [];
-  const least = leastOf(values, count);
+  const least = kthLargest(values, count);
   const places: number[] = [];
   for (let i = 0; i < values.length; i++) if (values[i] >= least) places.push(i);
   return places.sort((a, b) => values[b] - values[a] || a - b).slice(0, count);
 }
 
-/** The least of so many of the largest values: without sorting them all, for mostly it is few of many. */
-function leastOf(values: ArrayLike<number>, count: number): number {
+/** The smallest of the `count` largest values, with a heap of `count` values instead of a full sort. */
+function kthLargest(values: ArrayLike<number>, count: number): number {
   const most = new FlatQueue<number>();
   for (let i = 0; i < values.length; i++) {
     if (most.length >= count) {
@@ -189,7 +189,7 @@ function leastOf(values: ArrayLike<number>, count: number): number {
 interface Range {
   readonly least: number;
   readonly most: number;
-  /** `least` itself is not in it. */
+  /** Excludes `least`. */
   readonly above?: true;
   readonly whole?: true;
 }
@@ -207,7 +207,7 @@ const ranges: { readonly [Name in Exclude<keyof SamplingOptions, "logitBias">]-?
   seed: { least: -MAX_SAFE_INTEGER, most: MAX_SAFE_INTEGER, whole: true },
 };
 
-/** @throws InputError if an option is out of its range */
+/** @throws InputError if an option is out of range */
 export function checkSampling(options: SamplingOptions): void {
   for (const name of Object.keys(ranges) as (keyof typeof ranges)[]) {
     const value: unknown = options[name];

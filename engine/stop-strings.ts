@@ -2,15 +2,15 @@ import { InputError } from "../core/errors.ts";
 import type { TextStream } from "./model/tokenizer.ts";
 
 /**
- * The text of an answer up to the first of its stop strings, which is left out. What may yet become a stop string is held
- * back, so the text is the same however tokens cut it:
+ * The text of an output up to the first stop string, which is excluded. A possible beginning of a stop string stays pending, so
+ * that the text does not depend on how it is split into tokens:
  *
- *   text     gone ....... | held: may be the beginning of a stop string
+ *   text     returned ....... | pending: may be the beginning of a stop string
  */
 export class StoppingText implements TextStream {
   readonly #stream: TextStream;
   readonly #stops: readonly string[];
-  #held = "";
+  #pending = "";
   #stop: string | undefined;
 
   /** @throws InputError if a stop string is empty */
@@ -29,8 +29,8 @@ export class StoppingText implements TextStream {
     if (this.#stop !== undefined) return "";
     const text = this.#upToStop(this.#stream.add(token));
     if (this.#stop !== undefined) return text;
-    const end = text.length - this.#longestBeginning(text);
-    this.#held = text.slice(end);
+    const end = text.length - this.#pendingLength(text);
+    this.#pending = text.slice(end);
     return text.slice(0, end);
   }
 
@@ -38,10 +38,10 @@ export class StoppingText implements TextStream {
     return this.#stop === undefined ? this.#upToStop(this.#stream.end()) : "";
   }
 
-  /** Of several stop strings the one that is whole first, as if characters came one by one. */
+  /** Cuts the text at the stop string that is complete first, as if characters were appended one by one. */
   #upToStop(fresh: string): string {
-    const text = this.#held + fresh;
-    this.#held = "";
+    const text = this.#pending + fresh;
+    this.#pending = "";
     let firstEnd = Number.POSITIVE_INFINITY;
     for (const stop of this.#stops) {
       const end = text.indexOf(stop) + stop.length;
@@ -53,8 +53,8 @@ export class StoppingText implements TextStream {
     return this.#stop === undefined ? text : text.slice(0, firstEnd - this.#stop.length);
   }
 
-  /** Length of the longest end of a text that a stop string begins with. */
-  #longestBeginning(text: string): number {
+  /** Length of the longest suffix of the text that is a proper prefix of a stop string. */
+  #pendingLength(text: string): number {
     const beginnings = this.#stops.map((stop) => {
       let length = Math.min(stop.length - 1, text.length);
       while (!text.endsWith(stop.slice(0, length))) length--;

@@ -6,76 +6,76 @@ import { promptTokens } from "./content-tokens.ts";
 import type { DeviceSampling, Executor } from "./executor.ts";
 import { checkSampling, type SampledToken, Sampler, type SamplingOptions } from "./sampling.ts";
 
-/** What requests write. */
+/** How the output tokens of requests are chosen. */
 export interface TokenChoice {
   readonly sampling?: SamplingOptions;
-  /** A request's own seed; if not given, that of the sampling plus the request's number. */
+  /** Seed of a request; by default the seed of `sampling` plus the request id. */
   readonly seedOf?: (request: Request) => number;
-  /** Token ids that the model does not have become others. */
+  /** Maps token ids outside the vocabulary to id modulo vocabulary. */
   readonly fold?: boolean;
-  /** Any of these ends an answer, before its longest length; absent: answers are as long as the trace says. */
+  /** A request finishes with any of these tokens, or at `maxOutputTokens`; absent: output lengths are those of the trace. */
   readonly endTokens?: readonly number[];
-  /** Where end tokens decide, told of each token as it is chosen: whether the answer ends with it, as by its text. */
-  readonly endsWith?: (request: Request, sampled: SampledToken) => boolean;
+  /** Whether a request finishes with this token for another reason, such as a stop string; called only with `endTokens`. */
+  readonly isStop?: (request: Request, sampled: SampledToken) => boolean;
 }
 
-/** A token of an answer. */
+/** An output token. */
 export interface NextToken extends SampledToken {
   readonly isLast: boolean;
 }
 
-interface Written {
+interface RequestTokens {
   readonly request: Request;
   readonly prompt: Int32Array;
-  readonly answer: number[];
+  readonly output: number[];
   readonly sampler: Sampler;
 }
 
-/** Stored logits of more prompts than this are looked through for those that are not cached any more. */
-const fewStored = 64;
+/** Stored logits of prompts that are no longer cached are pruned above this number of prompts. */
+const minStoredBeforePruning = 64;
 
 /**
- * The tokens of the requests that run: their prompts, and what they write. A trace that says what was written (token ids)
- * decides that here, too, for the cache knows answers by it; else the model does.
+ * Prompt and output tokens of the running requests. If the trace has output tokens, these are used, because the cache identifies
+ * generated blocks by them; otherwise tokens are sampled from the model's logits.
  */
 export class Tokens {
-  /** Whether tokens decide when an answer ends, rather than the trace. */
-  readonly decideEnds: boolean;
+  /** Whether output tokens, not the trace, decide output lengths. */
+  readonly decidesEnds: boolean;
   readonly #trace: Trace;
   readonly #vocabulary: number;
   readonly #cache: KvCache;
   readonly #choice: TokenChoice;
-  readonly #running = new Map<number, Written>();
-  /** Where the rules want it: the logits behind whole prompts, by the content id of their ends. */
+  readonly #running = new Map<number, RequestTokens>();
+  /** With full-hit=stored-logits: the logits of whole prompts, by the content id of the last block. */
   readonly #logits: Map<number, { readonly request: Request; readonly logits: Float32Array }> | undefined;
-  #mostStored = fewStored;
+  #mostStored = minStoredBeforePruning;
 
-  /** @throws InputError if an option of the sampling is out of its range */
+  /** @throws InputError if a sampling option is out of range */
   constructor(trace: Trace, vocabulary: number, cache: KvCache, choice: TokenChoice = {}) {
     checkSampling(choice.sampling ?? {});
     this.#trace = trace;
     this.#vocabulary = vocabulary;
     this.#cache = cache;
     this.#choice = choice;
-    this.decideEnds = choice.endTokens !== undefined;
+    this.decidesEnds = choice.endTokens !== undefined;
     this.#logits = cache.rules["full-hit"] === "stored-logits" ? new Map() : undefined;
   }
 
-  /** Tokens `[from, to)` of a sequence to `into[at ..)`. */
+  /** Writes tokens `[from, to)` of a sequence to `into`, starting at index `at`. */
   write(sequence: Sequence, from: number, to: number, into: Int32Array, at: number): void {
-    const { prompt, answer } = this.#of(sequence.request);
+    const { prompt, output } = this.#of(sequence.request);
     const promptEnd = Math.min(to, prompt.length);
     if (from < promptEnd) into.set(prompt.subarray(from, promptEnd), at);
-    for (let i = Math.max(from, prompt.length); i < to; i++) into[at + i - from] = answer[i - prompt.length];
+    for (let i = Math.max(from, prompt.length); i < to; i++) into[at + i - from] = output[i - prompt.length];
   }
 
-  /** Sampling of the next tokens of these requests on the device; undefined if the host needs logits, or the device cannot. */
+  /** Device sampling of the next token of each request; undefined if the host needs the logits or the device does not support it. */
   onDevice(requests: readonly Request[], executor: Executor): DeviceSampling[] | undefined {
     if (this.#logits || !executor.canSample) return undefined;
     const all: DeviceSampling[] = [];
     for (const request of requests) {
-      const { answer, sampler } = this.#of(request);
-      const sampling = sampler.onDevice(answer.length);
+      const { output, sampler } = this.#of(request);
+      const sampling = sampler.onDevice(output.length);
       if (!sampling || !executor.canSample(sampling)) return undefined;
       all.push(sampling);
     }
@@ -85,50 +85,50 @@ export class Tokens {
   /**
    * The next output token of a sequence.
    *
-   * @param output logits, or the token that the device sampled; undefined: the logits stored for the prompt are sampled
+   * @param result logits, or the token that the device sampled; undefined: the logits stored for the prompt are sampled
    */
-  next(sequence: Sequence, output: Float32Array | number | undefined): NextToken {
+  next(sequence: Sequence, result: Float32Array | number | undefined): NextToken {
     const { request } = sequence;
-    const { answer, sampler } = this.#of(request);
-    const behind = output ?? this.#stored(request);
-    if (typeof output === "object" && answer.length === 0) this.#store(request, output);
-    const known = this.#forced(request, answer.length) ?? (typeof behind === "number" ? behind : undefined);
-    if (known !== undefined) sampler.accept(known);
-    const sampled = known === undefined ? sampler.sample(behind as Float32Array) : { token: known };
-    answer.push(sampled.token);
-    return { ...sampled, isLast: this.#isLast(request, sampled, answer.length) };
+    const { output, sampler } = this.#of(request);
+    const source = result ?? this.#stored(request);
+    if (typeof result === "object" && output.length === 0) this.#store(request, result);
+    const chosen = this.#fromTrace(request, output.length) ?? (typeof source === "number" ? source : undefined);
+    if (chosen !== undefined) sampler.accept(chosen);
+    const sampled = chosen === undefined ? sampler.sample(source as Float32Array) : { token: chosen };
+    output.push(sampled.token);
+    return { ...sampled, isLast: this.#isLast(request, sampled, output.length) };
   }
 
   #isLast(request: Request, sampled: SampledToken, length: number): boolean {
-    const { endTokens, endsWith } = this.#choice;
+    const { endTokens, isStop: endsWith } = this.#choice;
     if (!endTokens) return length >= request.outputTokens;
     const ends = endsWith?.(request, sampled) ?? false;
     return ends || endTokens.includes(sampled.token) || length >= request.maxOutputTokens;
   }
 
-  /** It ended or was refused, and has written so many tokens. */
+  /** Discards a finished or refused request. @returns its number of output tokens */
   ended(id: number): number {
-    const count = this.#running.get(id)?.answer.length ?? 0;
+    const count = this.#running.get(id)?.output.length ?? 0;
     this.#running.delete(id);
     return count;
   }
 
-  #of(request: Request): Written {
-    let written = this.#running.get(request.id);
-    if (!written) {
+  #of(request: Request): RequestTokens {
+    let tokens = this.#running.get(request.id);
+    if (!tokens) {
       const { fold, sampling, seedOf } = this.#choice;
       const prompt = promptTokens(this.#trace, request.row, this.#vocabulary, fold ? { fold } : {});
       const seed = seedOf?.(request) ?? (sampling?.seed ?? 0) + request.id;
-      written = { request, prompt, answer: [], sampler: new Sampler({ ...sampling, seed }, prompt) };
-      this.#running.set(request.id, written);
+      tokens = { request, prompt, output: [], sampler: new Sampler({ ...sampling, seed }, prompt) };
+      this.#running.set(request.id, tokens);
     }
-    return written;
+    return tokens;
   }
 
-  /** What the trace says was written. */
-  #forced({ row }: Request, at: number): number | undefined {
+  /** Output token `at` of a trace that has output tokens. */
+  #fromTrace({ row }: Request, at: number): number | undefined {
     const { generatedKeys, generatedStart } = this.#trace.optional;
-    if (!generatedKeys || !generatedStart || this.decideEnds) return undefined;
+    if (!generatedKeys || !generatedStart || this.decidesEnds) return undefined;
     const place = generatedStart[row] + at;
     if (place >= generatedStart[row + 1]) return undefined;
     const token = generatedKeys[place];
@@ -137,7 +137,7 @@ export class Tokens {
 
   #stored(request: Request): Float32Array {
     const found = this.#logits?.get(endOf(request));
-    assert(found !== undefined, `request ${request.id} computes nothing, and no logits are stored for its prompt`);
+    assert(found !== undefined, `request ${request.id} has no tokens to compute and no stored logits`);
     return found.logits;
   }
 
@@ -145,16 +145,16 @@ export class Tokens {
     if (!this.#logits || request.promptBlocks === 0) return;
     this.#logits.set(endOf(request), { request, logits: logits.slice() });
     if (this.#logits.size <= this.#mostStored) return;
-    // Who runs may be about to store its prompt: in the step under way, or again after a preemption.
-    const running = new Set(Array.from(this.#running.values(), (written) => endOf(written.request)));
+    // A running request may still insert its prompt: at the end of this step, or again after a preemption.
+    const running = new Set(Array.from(this.#running.values(), (tokens) => endOf(tokens.request)));
     for (const [end, { request: other }] of this.#logits) {
       if (running.has(end)) continue;
       const isCached = this.#cache.cachedTokens(new Sequence(other)) === other.inputTokens;
       if (!isCached) this.#logits.delete(end);
     }
-    this.#mostStored = Math.max(fewStored, 2 * this.#logits.size);
+    this.#mostStored = Math.max(minStoredBeforePruning, 2 * this.#logits.size);
   }
 }
 
-/** Content id of a prompt's end, which stands for all of it. */
+/** Content id of a prompt's last block, which identifies the whole prompt. */
 const endOf = ({ keys, keyStart, promptBlocks }: Request) => keys[keyStart + promptBlocks - 1];

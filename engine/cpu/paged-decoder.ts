@@ -4,7 +4,7 @@ import { WallClock } from "../clock.ts";
 import type { BatchResult, BatchStep, BlockData } from "../executor.ts";
 import type { DecoderConfig } from "../model/decoder.ts";
 import { names } from "../onnx/decoder.ts";
-import { mostLikely } from "../sampling.ts";
+import { argmax } from "../sampling.ts";
 import { callRules } from "./call-rules.ts";
 import { CallPlanner, firstGathered, inPieces } from "./calls.ts";
 import { InferenceSession, Tensor } from "./onnxruntime.ts";
@@ -121,7 +121,7 @@ export class PagedDecoder {
       this.#store(outputs, call.slots);
       call.logits.forEach((row, i) => {
         const own = outputs.logits.subarray(i * vocabulary, (i + 1) * vocabulary);
-        if (tokens) tokens[row] = mostLikely(own);
+        if (tokens) tokens[row] = argmax(own);
         else logits.set(own, row * vocabulary);
       });
     }

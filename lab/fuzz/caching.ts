@@ -36,11 +36,11 @@ async function answered(
   const config = configOf(setup, parts);
   const columns = blockKeysFor(config, trace.unitTokens).of(trace);
   const answers = Array.from({ length: trace.requestCount }, (): Answer => []);
-  const written: EngineConfig["written"] = ({ id }, token, _, logits) =>
+  const onToken: EngineConfig["onToken"] = ({ id }, token, _, logits) =>
     answers[id].push({ token, logits: logits?.slice() });
-  // Whoever reads a block that was not written shows it, and the same each time.
+  // A read of a block that was never written changes the output, in every run in the same way.
   await engines.spoil(config.blockTokens);
-  return { served: await onEngine(one, setup, config, columns, engines, { choice, written }), answers };
+  return { served: await onEngine(one, setup, config, columns, engines, { choice, onToken }), answers };
 }
 
 const withoutCache = ({ blockTokens, ...setup }: Setup): Setup => ({

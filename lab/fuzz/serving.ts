@@ -27,7 +27,7 @@ export async function onEngine(
   config: ReturnType<typeof configOf>,
   columns: BlockColumns,
   engines: Engines,
-  own: Pick<EngineConfig, "choice" | "written">,
+  own: Pick<EngineConfig, "choice" | "onToken">,
 ): Promise<ServedCase> {
   const chunks = new ChunkTable();
   const steps = new StepTable();

@@ -73,12 +73,12 @@ export async function generateAll(work: GenerationOptions): Promise<readonly Tim
         sampling: work.sampling,
         seedOf: ({ row }) => seeds[Math.min(row, seeds.length - 1)],
         endTokens: [...ends.stopTokens, ...ends.endTokens],
-        endsWith({ row }, sampled) {
+        isStop({ row }, sampled) {
           shown(answers[row].add(sampled));
           return answers[row].stop !== undefined;
         },
       },
-      written({ row }, _token, isLast) {
+      onToken({ row }, _token, isLast) {
         if (isLast) shown(`${answers[row].end("length")}\n`);
       },
       observers: [

@@ -75,7 +75,7 @@ export async function runEngine(
       advance(running.done - told);
       told = running.done;
       await breathe();
-      if (turn && clock instanceof BusyClock) await clock.standStill(() => turn(running.done / trace.requestCount));
+      if (turn && clock instanceof BusyClock) await clock.excluded(() => turn(running.done / trace.requestCount));
     };
     await stoppingAt(
       signal,

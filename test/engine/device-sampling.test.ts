@@ -25,22 +25,22 @@ class Counting extends Through {
 }
 
 /** Output tokens of each request, of which each has as many as its client allows. */
-async function outputs(own: Pick<EngineConfig, "written"> & { readonly temperature?: number }) {
+async function outputs(own: Pick<EngineConfig, "onToken"> & { readonly temperature?: number }) {
   const trace = talk({ seed: 3 });
   const config = policiesOf({ preset: presetRegistry.get("vllm"), blocks: 40 }, 4);
   const executor = new Counting(model.executor);
   const tokens: number[][] = Array.from({ length: trace.requestCount }, () => []);
-  const { written, temperature = 0 } = own;
+  const { onToken: written, temperature = 0 } = own;
   const engine = new Engine(trace, blockKeysFor(config, trace.unitTokens).of(trace), {
     ...config,
     executor,
     clock: new MadeUpClock(),
     vocabulary: model.vocabulary,
-    ...(written && { written }),
+    ...(written && { onToken: written }),
     choice: {
       sampling: { temperature },
       endTokens: [],
-      endsWith({ id }, { token }) {
+      isStop({ id }, { token }) {
         tokens[id].push(token);
         return false;
       },
@@ -52,7 +52,7 @@ async function outputs(own: Pick<EngineConfig, "written"> & { readonly temperatu
 
 test("tokens that the executor samples are those that the host samples from its logits", async () => {
   const device = await outputs({});
-  const host = await outputs({ written: () => {} });
+  const host = await outputs({ onToken: () => {} });
   expect(device.sampledSteps).toBeGreaterThan(0);
   expect(host.sampledSteps).toBe(0);
   expect(device.tokens).toEqual(host.tokens);

@@ -405,7 +405,7 @@ describe("stored logits", () => {
   test("an index that matches parts of prompts is refused", async () => {
     const own = { preset: presetRegistry.get("vllm"), rules: { "full-hit": "stored-logits" }, ...tight } as const;
     await expect(serve(model, traces[0], own)).rejects.toThrow(
-      "index hash-table matches prompts that were never computed as a whole, for which full-hit=stored-logits has no logits",
+      "index hash-table also matches prompts that were never prefilled as a whole, which have no logits for full-hit=stored-logits",
     );
   });
 });
@@ -536,7 +536,7 @@ describe("an interrupted run", () => {
     const run = await serve(model, builder.take(), {
       ...own,
       clock: new WallClock(),
-      written: () => served(),
+      onToken: () => served(),
       started: (engine) => void first.then(() => setImmediate(() => engine.stop())),
     });
     expect(run.tokens.map(({ length }) => length)).toEqual([1, 0]);

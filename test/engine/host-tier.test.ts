@@ -97,5 +97,5 @@ test.each([
 
 test("who comes back without having gone is a bug", async () => {
   host.swappedIn(sequenceIn([7, 4, 5], 4), 5);
-  await expect(host.moveIn()).rejects.toThrow("request 0 comes back from a host that has nothing of it");
+  await expect(host.moveIn()).rejects.toThrow("request 0 is swapped in, but none of its blocks is in host memory");
 });

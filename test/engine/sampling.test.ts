@@ -33,7 +33,7 @@ describe("by hand", () => {
   test.each([Number.NaN, Number.POSITIVE_INFINITY, Number.NEGATIVE_INFINITY])(
     "logits of %s choose no token",
     (value) => {
-      const why = `the model's largest logit is ${value}, expected a finite number: its numbers overflow`;
+      const why = `the model's largest logit is ${value}, expected a finite number: activations overflow`;
       for (const options of [{}, { temperature: 1 }, { temperature: 1, topK: 2 }])
         expect(() => new Sampler(options).sample(logits(value, value, value))).toThrow(why);
     },

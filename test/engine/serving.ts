@@ -264,12 +264,12 @@ export async function serve(model: Served, trace: Trace, own: OwnEngine, expecte
     ...config,
     executor: recording,
     vocabulary: model.vocabulary,
-    written(request: Request, token: number, isLast: boolean, logits: Float32Array | undefined) {
+    onToken(request: Request, token: number, isLast: boolean, logits: Float32Array | undefined) {
       const { id } = request;
       written.push({ request: id, at: tokens[id].length });
       tokens[id].push(token);
       if (isLast) closed.push(id);
-      rest.written?.(request, token, isLast, logits);
+      rest.onToken?.(request, token, isLast, logits);
     },
   });
   started?.(engine);

@@ -136,7 +136,11 @@ test("answers that end by their text are the beginnings of those that do not, wi
     return text.stop !== undefined;
   };
   const preset = presetRegistry.get("vllm");
-  const { tokens, closed } = await serve(model, trace, { preset, blocks: 48, choice: { endTokens: [], endsWith } });
+  const { tokens, closed } = await serve(model, trace, {
+    preset,
+    blocks: 48,
+    choice: { endTokens: [], isStop: endsWith },
+  });
   expect([...closed].sort((a, b) => a - b)).toEqual(tokens.map((_, id) => id));
   const isStop = (token: number) => token > 256 && [0, 5, 7].includes(token % 10);
   for (const [id, written] of tokens.entries()) {
