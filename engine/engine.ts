@@ -80,7 +80,7 @@ export function checkContents(
   columns: BlockColumns,
   { index, rules, choice }: Pick<EngineConfig, "index" | "rules" | "choice">,
 ): void {
-  if (rules["full-hit"] === "stored-logits" && index.unit !== "prompt" && !index.none)
+  if (rules["full-hit"] === "stored-logits" && index.unit !== "prompt" && !index.storesNothing)
     throw new InputError(
       `index ${index.name} also matches prompts that were never prefilled as a whole, which have no logits for full-hit=stored-logits`,
     );

@@ -79,7 +79,7 @@ function allocatedIn(plugin: AllocatorPlugin, { blockCount, operations }: Case):
       listed.toSorted((a, b) => a - b),
       [...free].sort((a, b) => a - b),
     );
-    if (allocator.first && free.size > 0) same(freeList, "first()", allocator.first(), listed[0]);
+    if (allocator.peek && free.size > 0) same(freeList, "peek()", allocator.peek(), listed[0]);
   }
   return all;
 }

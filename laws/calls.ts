@@ -120,7 +120,7 @@ function shownArgs(method: (typeof optional)[number], args: readonly unknown[]):
 }
 
 const requiredOfIndex = [
-  ...["match", "matched", "referenced", "released", "insert", "evict", "forget"],
+  ...["match", "matched", "referenced", "released", "insert", "evict", "drop"],
   ...["blocks", "isEvictable", "entryOf", "grow", "expectKeys"],
 ] as (keyof PrefixIndex)[];
 

@@ -138,7 +138,7 @@ class PluginCheck {
   async index(plugin: IndexPlugin, some: readonly Law[]): Promise<CheckResult> {
     this.#first = firstOfIndex;
     const laws = await this.#tryAll(indexTrials, some);
-    const skip = plugin.none ? "it stores no blocks" : undefined;
+    const skip = plugin.storesNothing ? "it stores no blocks" : undefined;
     const indexGrowth = await this.#measure(constantIndexCost, skip, (now, ms) =>
       measureIndex(plugin, this.#parts, now, ms),
     );

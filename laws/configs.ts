@@ -47,7 +47,7 @@ export interface ConfigOptions {
 }
 
 /** Indexes that store single blocks are chosen more often, as they have more states. */
-const weightOf = ({ none, unit }: IndexPlugin): number => (none || unit !== undefined ? 1 : 4);
+const weightOf = ({ storesNothing, unit }: IndexPlugin): number => (storesNothing || unit !== undefined ? 1 : 4);
 
 /** The plug-ins that a configuration chooses from. */
 export type PluginChoices = Pick<PluginSet, "indexes" | "evictions" | "allocators">;

@@ -21,7 +21,7 @@ export const unlimitedHits: Trial = {
     if (rules.partial === "steal" || rules.partial === "steal-only") return;
     const nothing = workload.requests.map(() => 0);
     const naive = modelledUnlimitedHits(workload, config, rules);
-    const expected = config.index.none ? { blocks: nothing, tokens: nothing } : naive;
+    const expected = config.index.storesNothing ? { blocks: nothing, tokens: nothing } : naive;
     for (const eviction of parts.evictions) {
       const replay = replayOf(workload, { ...config, eviction, blocks: undefined }, parts);
       same(law, `blocks that each request hits, with ${eviction.name}`, hitsOf(replay), expected.blocks);

@@ -1,5 +1,5 @@
 import { EntryColumns, type Insertion } from "../../core/plugins/entry-columns.ts";
-import type { IndexHost, Match, PartMatch, PrefixIndex } from "../../core/plugins/index.ts";
+import type { IndexHost, Match, PartialMatch, PrefixIndex } from "../../core/plugins/index.ts";
 import { resolveRules } from "../../core/plugins/rules.ts";
 import { ContentIds } from "../../core/trace/content.ts";
 import { blockTrie } from "../../policies/index/block-trie.ts";
@@ -92,10 +92,10 @@ class PartialBlocks implements Instance {
       promptTokens: path.length * this.#blockTokens,
       lastTokens: path.length * this.#blockTokens,
       partialAt: -1,
-      instead: new Int32Array(1),
+      replacements: new Int32Array(1),
     };
     this.#trie.expectKeys(this.#ids.count);
-    const isStored = this.#trie.insert(insertion) || insertion.instead[0] === own.block;
+    const isStored = this.#trie.insert(insertion) || insertion.replacements[0] === own.block;
     if (isStored) this.#blocks.push(own);
     this.#named.set(called, isStored ? own : "not stored");
   }
@@ -125,9 +125,9 @@ class PartialBlocks implements Instance {
       if (count > most || contents.commonTokens(this.#columns.key[block], key) !== count) return false;
       return sameImages(own, startingIn(count, images, starts));
     };
-    const found: PartMatch = { block: -1, tokens: 0, maxTokens: most, isUsable };
+    const found: PartialMatch = { block: -1, tokens: 0, maxTokens: most, isUsable };
     this.#trie.expectKeys(this.#ids.count);
-    this.#trie.matchPart?.(above?.block ?? -1, key, contents, found);
+    this.#trie.matchPartial?.(above?.block ?? -1, key, contents, found);
     return found.tokens > 0 ? this.#blocks[found.block] : undefined;
   }
 
@@ -196,5 +196,5 @@ const hostOf = (columns: EntryColumns): IndexHost => ({
   split: nothing,
   resized: nothing,
   evicted: nothing,
-  forgotten: nothing,
+  blockDropped: nothing,
 });

@@ -188,7 +188,7 @@ export class CacheEntries implements IndexHost {
     this.#allocator.release(blocks, from, to);
   }
 
-  forgotten(block: BlockId): void {
+  blockDropped(block: BlockId): void {
     if (this.#log !== undefined) {
       const { key, end } = this.#books!;
       this.#log.drop(this.now, this.request.id, block, key[block], end[block]);
@@ -266,7 +266,7 @@ export class CacheEntries implements IndexHost {
     const allocator = this.#allocator;
     for (let at = from; at < to; at++) {
       const victim = this.#index.evictableBlocks === 0 ? undefined : this.#policy.victim(this.now);
-      const free = allocator.freeBlocks > 0 ? allocator.first!() : undefined;
+      const free = allocator.freeBlocks > 0 ? allocator.peek!() : undefined;
       if (free !== undefined && (victim === undefined || this.#isBefore(free, victim)))
         allocator.allocate(table, at, at + 1);
       else this.#takeVictims(table, at, at + 1);
@@ -291,7 +291,7 @@ export class CacheEntries implements IndexHost {
       } else {
         const oldest = index.oldest?.((block) => this.isPinned(block)) ?? -1;
         if (oldest < 0) return;
-        index.forget(oldest);
+        index.drop(oldest);
       }
     }
   }

@@ -249,7 +249,7 @@ export class KvCache {
     const computed = sequence.computedBlocks;
     for (let i = blocks.published - 1; i >= computed; i--) {
       const block = blocks.blocks[i];
-      if (!blocks.isShared(i) && this.pool.stateOf(block) === published) this.index.forget(block);
+      if (!blocks.isShared(i) && this.pool.stateOf(block) === published) this.index.drop(block);
     }
     blocks.unpublish(computed);
     this.lookup.history?.forgotten(
@@ -377,7 +377,7 @@ export class KvCache {
     const at = sequence.blocks.append(block);
     this.log?.adopt(this.entries.now, sequence.request.id, block, -1, at);
     this.refs.reference(block);
-    this.index.forget(block);
+    this.index.drop(block);
     if (at < sequence.request.knownBlocks) this.lookup.history?.computing(sequence.request, at, at + 1);
   }
 

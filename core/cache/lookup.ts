@@ -1,6 +1,6 @@
 import type { EventLog } from "../log/event-log.ts";
 import { Miss } from "../log/miss-reasons.ts";
-import type { BlockId, Match, PartMatch, PrefixIndex } from "../plugins/index.ts";
+import type { BlockId, Match, PartialMatch, PrefixIndex } from "../plugins/index.ts";
 import type { Rules } from "../plugins/rules.ts";
 import { noTail } from "../trace/content.ts";
 import type { Nanos } from "../trace/trace.ts";
@@ -87,7 +87,7 @@ export class Lookup {
   readonly #recomputes: boolean;
   readonly #limit: Rules["match-limit"];
   readonly #match: Match = { blocks: 0, absent: 0, evicted: 0 };
-  readonly #part: PartMatch = { block: hole, tokens: 0, maxTokens: 0, isUsable: (block) => this.#isUsable(block) };
+  readonly #part: PartialMatch = { block: hole, tokens: 0, maxTokens: 0, isUsable: (block) => this.#isUsable(block) };
   readonly #stealOnly: boolean;
   readonly #missed = new MissedBlocks();
   /** Miss reason of each block of the prompt; only with a log. */
@@ -182,7 +182,7 @@ export class Lookup {
     if (key === noTail) return 0;
     found.tokens = 0;
     found.maxTokens = most;
-    this.#index.matchPart!(hits === 0 ? hole : table[hits - 1], key, contents, found);
+    this.#index.matchPartial!(hits === 0 ? hole : table[hits - 1], key, contents, found);
     return Math.min(found.tokens, most);
   }
 

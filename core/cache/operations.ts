@@ -31,7 +31,7 @@ export function reset(cache: KvCache, now: Nanos): boolean {
 
 function forgetAll(cache: KvCache): void {
   const { index, pool } = cache;
-  for (const block of [...index.blocks()]) if (pool.stateOf(block) === BlockState.idle) index.forget(block);
+  for (const block of [...index.blocks()]) if (pool.stateOf(block) === BlockState.idle) index.drop(block);
 }
 
 export type PinResult = "pinned" | "not cached" | "over budget";
@@ -98,7 +98,7 @@ export function deletePrefix(cache: KvCache, prefix: Sequence, now: Nanos): Dele
   cache.begin(prefix, now);
   for (let i = blocks - 1; i >= 0 && areIdle(path[i]); i--) {
     if (i < blocks - 1 && isTree && !index.isLeaf!(path[i][0])) break;
-    for (const block of path[i]) index.forget(block);
+    for (const block of path[i]) index.drop(block);
   }
   return "deleted";
 }

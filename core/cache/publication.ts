@@ -31,7 +31,7 @@ export class Publication {
     promptTokens: 0,
     partialAt: -1,
     lastTokens: 0,
-    instead: new Int32Array(64),
+    replacements: new Int32Array(64),
   };
 
   constructor(
@@ -96,7 +96,7 @@ export class Publication {
     insertion.promptTokens = request.inputTokens;
     insertion.partialAt = request.partialAt;
     insertion.lastTokens = request.lastTokens;
-    if (to - from > insertion.instead.length) insertion.instead = new Int32Array(2 * (to - from));
+    if (to - from > insertion.replacements.length) insertion.replacements = new Int32Array(2 * (to - from));
     const asTheyAre = this.#index.insert(insertion);
     const { pool } = this.#refs;
     const presumed = Math.max(from, blocks.presumedTo);
@@ -105,8 +105,9 @@ export class Publication {
       this.#counters.insertedBlocks += presumed - from + publishOwn(table, presumed, to, pool.words);
     } else {
       for (let i = from; i < presumed; i++) pool.move(table[i], published, computing);
-      const { instead } = insertion;
-      for (let i = from; i < to; i++) this.#publishBlock(sequence, i, asTheyAre ? table[i] : instead[i - from], now);
+      const { replacements } = insertion;
+      for (let i = from; i < to; i++)
+        this.#publishBlock(sequence, i, asTheyAre ? table[i] : replacements[i - from], now);
     }
     blocks.publish(to);
   }

@@ -14,7 +14,7 @@ export interface Allocator {
   /** Everything is free now, and goes out in this order. */
   reset(order: Int32Array): void;
   /** The block that goes out next, where they queue. */
-  first?(): BlockId;
+  peek?(): BlockId;
   /** How scattered allocations are, where it matters. */
   fragmentation?(): Fragmentation;
   /** The order of free blocks means nothing: a victim may go to its next owner without coming back here. */
@@ -32,7 +32,7 @@ export interface Fragmentation {
 }
 
 export interface AllocatorPlugin extends Plugin {
-  /** Free blocks go out in the order in which they came: what the rule `free-queue=single` needs, and `first`. */
+  /** Free blocks go out in the order in which they came: what the rule `free-queue=single` needs, and `peek`. */
   readonly isFifo?: true;
   create(blockCount: number): Allocator;
 }

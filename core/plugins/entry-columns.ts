@@ -26,7 +26,7 @@ export interface Insertion {
   /** The prompt's partial last block, to which the answer may be added: it stays its request's own; −1 if there is none. */
   readonly partialAt: number;
   /** Out: the block that the request should use for index i, at `i − from`; −1 if it is not stored. */
-  readonly instead: Int32Array;
+  readonly replacements: Int32Array;
 }
 
 /**

@@ -38,7 +38,7 @@ export interface IndexHost {
   /** `blocks[0 .. count)` are all blocks that `evict` removes, deepest first: they are free. */
   evicted(blocks: Int32Array, count: number): void;
   /** The index has dropped the block, which was not evicted. If it is unreferenced, it is free. */
-  forgotten(block: BlockId): void;
+  blockDropped(block: BlockId): void;
 }
 
 export interface IndexContext {
@@ -57,8 +57,8 @@ export interface Match {
   evicted: number;
 }
 
-/** The block that `PrefixIndex.matchPart` found; reused between calls. */
-export interface PartMatch {
+/** The block that `PrefixIndex.matchPartial` found; reused between calls. */
+export interface PartialMatch {
   block: BlockId;
   /** Tokens from the block's beginning that match; 0 = none. */
   tokens: number;
@@ -93,7 +93,7 @@ export interface PrefixIndex {
    * Of the usable blocks that extend `above` (−1: that begin a prompt), the one with the most leading tokens in common
    * with content `key`. An index that has this, and `isLeaf`, supports the rule `partial`.
    */
-  matchPart?(above: BlockId, key: number, contents: BlockContents, found: PartMatch): void;
+  matchPartial?(above: BlockId, key: number, contents: BlockContents, found: PartialMatch): void;
   /** All stored blocks with the content of this one; absent where content is stored once. */
   duplicatesOf?(block: BlockId): Iterable<BlockId>;
   /** Whether no block extends the block. */
@@ -109,8 +109,8 @@ export interface PrefixIndex {
   /**
    * Stores blocks `table[from .. to)`, whose content is `keys[start + from .. start + to)`; the request references the
    * blocks before them, stored or not. Blocks that are stored already are skipped. Where equal content is stored in another
-   * block and the rule `duplicates` prefers that one, it is written to `instead[i − from]`; where the own block is not
-   * stored, −1; else the own block. Returns true, and need not write `instead`, if all are stored as they are.
+   * block and the rule `duplicates` prefers that one, it is written to `replacements[i − from]`; where the own block is not
+   * stored, −1; else the own block. Returns true, and need not write `replacements`, if all are stored as they are.
    */
   insert(insertion: Insertion): boolean;
   /** Evicts the entry or its tail, at least one block; the blocks are passed to `host.evicted`. */
@@ -123,7 +123,7 @@ export interface PrefixIndex {
   /** Present where only leaves are evictable, each of them a block. */
   readonly leaves?: LeafIndex | undefined;
   /** Drops a block, which may be referenced (a step that was rolled back, a prefix that an operator deletes). */
-  forget(block: BlockId): void;
+  drop(block: BlockId): void;
   /** Every stored block, for audits. */
   blocks(): Iterable<BlockId>;
   /** Whether the entry may be evicted now; also for numbers that no entry has. */
@@ -156,7 +156,7 @@ export interface IndexPlugin extends Plugin {
   readonly supports: RuleSupport;
   readonly defaults?: Partial<Record<RuleName, RuleValue>>;
   /** It stores no blocks: there are no hits. */
-  readonly none?: true;
+  readonly storesNothing?: true;
   /**
    * What it stores of a request, if not any published blocks: its prompt, the partial last block included, or the whole
    * blocks of its marked prefix, each matched only as a whole (`paths`: or by a prompt that continues it).

@@ -130,7 +130,7 @@ function blockByBlock({ parts, indexLabel, ruleTexts }: OtherParts): OtherParts 
   const rules: RuleChoice = Object.fromEntries(Object.entries(parts.rules).filter(isOther));
   const others = { ruleTexts: ruleTexts.filter((text) => isOther([text.split("=")[0], text])) };
   const can = (index: IndexPlugin) =>
-    !index.none && index.supports["victim-unit"] === undefined && supports(index, rules);
+    !index.storesNothing && index.supports["victim-unit"] === undefined && supports(index, rules);
   const own = indexRegistry.all.includes(parts.index) ? [parts.index] : [];
   const index = [...own, hashTable, blockTrie].find(can) ?? parts.index;
   const label = index === parts.index ? indexLabel : index.name;

@@ -134,8 +134,8 @@ class Auditor {
 
   /** Entries are blocks, not whole prompts or marked prefixes: every cached prefix block is a hit. */
   get #matchesBlocks(): boolean {
-    const { none, unit } = this.#config.index;
-    return !none && unit === undefined;
+    const { storesNothing, unit } = this.#config.index;
+    return !storesNothing && unit === undefined;
   }
 
   /** The hits of a request are its cached prefix, as far as the rules allow it to be used. */

@@ -27,11 +27,11 @@ export function checkRules(file: string, plugin: IndexPlugin): void {
   }
 }
 
-const plain = ["matched", "referenced", "forget", "isEvictable", "entryOf", "expectKeys"];
+const plain = ["matched", "referenced", "drop", "isEvictable", "entryOf", "expectKeys"];
 const contract = {
   noun: "index",
   required: ["match", "insert", "released", "evict", "blocks", "grow", ...plain],
-  optional: ["matchPart", "isLeaf", "cut", "stores", "oldest", "duplicatesOf", "evictMany"],
+  optional: ["matchPartial", "isLeaf", "cut", "stores", "oldest", "duplicatesOf", "evictMany"],
   numbers: ["evictableBlocks", "blockCount", "entryCount"],
   flags: ["remembersEvicted"],
 };
@@ -78,9 +78,9 @@ function checked(made: PrefixIndex, leaves: PrefixIndex["leaves"], state: IndexS
   made.insert = (insertion) => {
     const isUnchanged: unknown = insert(insertion);
     if (typeof isUnchanged !== "boolean") throw guard.result("insert", isUnchanged, "true or false");
-    const { keys, start, table, from, to, instead } = insertion;
+    const { keys, start, table, from, to, replacements } = insertion;
     for (let i = from; i < to; i++) {
-      const block = isUnchanged ? table[i] : instead[i - from];
+      const block = isUnchanged ? table[i] : replacements[i - from];
       if (block === table[i]) state.published(block, keys[start + i]);
       else if (block !== noContent && !state.has(block, keys[start + i]))
         throw guard.error("insert()", `replaced block ${table[i]} by ${block}, which ${state.fault(block)}`);
@@ -156,9 +156,9 @@ function recordingHost(host: IndexHost, state: IndexState): IndexHost {
       state.removed(blocks, 0, count);
       host.evicted(blocks, count);
     },
-    forgotten(block) {
+    blockDropped(block) {
       state.removed([block], 0, 1);
-      host.forgotten(block);
+      host.blockDropped(block);
     },
   };
 }

@@ -228,7 +228,7 @@ function guardedAllocator(allocator: Allocator, blockCount: number, guard: Guard
   const made = guard.object(allocator, {
     noun: "allocator",
     required: ["allocate", "release", "grow", "free", "reset"],
-    optional: ["first", "fragmentation"],
+    optional: ["peek", "fragmentation"],
     numbers: ["freeBlocks"],
     flags: ["unordered"],
   });

@@ -16,13 +16,13 @@ class BlockQueue implements Allocator {
   allocate(table: Int32Array, from: number, to: number): void {
     assertEnough(this.freeBlocks, to - from);
     for (let i = from; i < to; i++) {
-      table[i] = this.first();
+      table[i] = this.peek();
       this.#head = this.#place(1);
       this.freeBlocks--;
     }
   }
 
-  first(): BlockId {
+  peek(): BlockId {
     return this.#ring[this.#head];
   }
 

@@ -7,7 +7,7 @@ import type {
   Insertion,
   LeafIndex,
   Match,
-  PartMatch,
+  PartialMatch,
   PrefixIndex,
 } from "../../core/plugins/index.ts";
 import type { BlockContents } from "../../core/trace/content.ts";
@@ -70,7 +70,7 @@ class BlockTrie implements PrefixIndex, LeafIndex {
     matchPath(this.#blockOf, this.#parent, keys, start, count, table, found);
   }
 
-  matchPart(parent: BlockId, key: number, contents: BlockContents, found: PartMatch): void {
+  matchPartial(parent: BlockId, key: number, contents: BlockContents, found: PartialMatch): void {
     const keyOf = this.#keyOf;
     found.tokens = 0;
     for (
@@ -124,7 +124,7 @@ class BlockTrie implements PrefixIndex, LeafIndex {
     if (first > 0) {
       parent = table[first - 1];
       if (blockOf[keys[shift + first - 1]] !== parent) {
-        insertion.instead.fill(none, 0, to - first);
+        insertion.replacements.fill(none, 0, to - first);
         return false;
       }
     }
@@ -178,7 +178,7 @@ class BlockTrie implements PrefixIndex, LeafIndex {
     return this.#remove(entry);
   }
 
-  forget(block: BlockId): void {
+  drop(block: BlockId): void {
     // Its descendants cannot be matched any more.
     for (let end = this.#deepest(block); end !== block; ) {
       const parent = this.#parent[end];
@@ -211,8 +211,8 @@ class BlockTrie implements PrefixIndex, LeafIndex {
 
   /** Inserts blocks `[first, to)` one by one; the content of some is stored already. */
   #insertRest(insertion: Insertion, first: number): void {
-    const { keys, start, table, from, to, partialAt, instead } = insertion;
-    for (let i = from; i < first; i++) instead[i - from] = table[i];
+    const { keys, start, table, from, to, partialAt, replacements } = insertion;
+    for (let i = from; i < first; i++) replacements[i - from] = table[i];
     let parent = first === 0 ? none : table[first - 1];
     for (let i = first; i < to; i++) {
       const own = table[i];
@@ -228,10 +228,10 @@ class BlockTrie implements PrefixIndex, LeafIndex {
         this.#host.createdBlocks(insertion, i, i + 1);
       } else if (stored !== own && (i === partialAt || this.#parent[stored] !== parent)) {
         // This block and those after it stay private: the stored block is on another path, or this one is still written to.
-        instead.fill(none, i - from, to - from);
+        replacements.fill(none, i - from, to - from);
         return;
       }
-      instead[i - from] = parent = stored;
+      replacements[i - from] = parent = stored;
     }
   }
 
@@ -286,7 +286,7 @@ class BlockTrie implements PrefixIndex, LeafIndex {
     host.dropped(block, this.isEvictable(block));
     const parent = this.#remove(block);
     if (idle) this.evictableBlocks--;
-    host.forgotten(block);
+    host.blockDropped(block);
     if (parent !== none) host.evictable(parent);
   }
 }

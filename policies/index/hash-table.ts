@@ -120,12 +120,12 @@ class HashTable implements PrefixIndex {
     this.blockCount -= count;
   }
 
-  forget(block: BlockId): void {
+  drop(block: BlockId): void {
     const idle = this.#host.isIdle(block);
     this.#remove(block);
     if (idle) this.evictableBlocks--;
     this.#host.dropped(block, idle);
-    this.#host.forgotten(block);
+    this.#host.blockDropped(block);
   }
 
   *blocks(): Iterable<BlockId> {
@@ -150,10 +150,10 @@ class HashTable implements PrefixIndex {
 
   /** Inserts blocks `[first, to)` one by one; the content of some is stored already. */
   #insertRest(insertion: Insertion, first: number): void {
-    const { table, from, to, instead } = insertion;
-    for (let i = from; i < first; i++) instead[i - from] = table[i];
+    const { table, from, to, replacements } = insertion;
+    for (let i = from; i < first; i++) replacements[i - from] = table[i];
     for (let i = first; i < to; i++) {
-      instead[i - from] = table[i];
+      replacements[i - from] = table[i];
       if (!this.#insertOne(insertion, i)) continue;
       this.blockCount++;
       this.#host.createdBlocks(insertion, i, i + 1);
@@ -161,17 +161,17 @@ class HashTable implements PrefixIndex {
   }
 
   /** Inserts block i, whose content may be stored already; returns whether the block became an entry. */
-  #insertOne({ keys, start, table, from, partialAt, instead }: Insertion, i: number): boolean {
+  #insertOne({ keys, start, table, from, partialAt, replacements }: Insertion, i: number): boolean {
     const own = table[i];
     const key = keys[start + i];
     const stored = this.#blockOf[key];
     if (stored >= 0) {
       if (this.#isStored(own, stored)) return false;
       if (this.#swaps) {
-        instead[i - from] = i === partialAt ? -1 : stored;
+        replacements[i - from] = i === partialAt ? -1 : stored;
         return false;
       }
-      if (this.#duplicates === "replace" && !this.#host.isPinned(stored)) this.forget(stored);
+      if (this.#duplicates === "replace" && !this.#host.isPinned(stored)) this.drop(stored);
     }
     const first = this.#blockOf[key];
     if (first >= 0 && this.#duplicates !== "newest") {

@@ -16,14 +16,14 @@ const nothing: PrefixIndex = {
     found.absent = count;
   },
   matched: () => {},
-  insert: ({ from, to, instead }) => {
-    instead.fill(-1, 0, to - from);
+  insert: ({ from, to, replacements }) => {
+    replacements.fill(-1, 0, to - from);
     return false;
   },
   referenced: (_blocks, count) => count > 0 && unused("referenced")(),
   released: (_blocks, count) => count > 0 && unused("released")(),
   evict: unused("evict"),
-  forget: unused("forget"),
+  drop: unused("drop"),
   entryOf: unused("entryOf"),
   isEvictable: () => false,
   blocks: () => [],
@@ -35,7 +35,7 @@ export const noIndex: IndexPlugin = {
   name: "none",
   about: "no prefix caching: every prompt is computed",
   source: "baseline",
-  none: true,
+  storesNothing: true,
   supports: {
     "free-order": "any",
     reserve: "any",

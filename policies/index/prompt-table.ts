@@ -111,18 +111,18 @@ class PromptTable implements PrefixIndex {
     }
   }
 
-  insert({ keys, start, table, from, to, partialAt, promptTokens, instead }: Insertion): boolean {
+  insert({ keys, start, table, from, to, partialAt, promptTokens, replacements }: Insertion): boolean {
     const key = keys[start + to - 1];
     const stored = this.#entryOfKey[key];
     if (from > 0) {
       // The beginning of the prefix is stored as an entry of its own, and entries share no blocks.
-      instead.fill(none, 0, to - from);
+      replacements.fill(none, 0, to - from);
       return false;
     }
     if (stored >= 0) {
       let block = stored;
       for (let i = to - 1; i >= 0; i--) {
-        instead[i] = i === partialAt ? none : block;
+        replacements[i] = i === partialAt ? none : block;
         block = this.#before[block];
       }
       return false;
@@ -149,14 +149,14 @@ class PromptTable implements PrefixIndex {
     this.#host.evicted(blocks, length);
   }
 
-  forget(block: BlockId): void {
+  drop(block: BlockId): void {
     const entry = this.#entryOfBlock[block];
     const length = this.#length[entry];
     const isIdle = this.isEvictable(entry);
     this.#host.dropped(entry, isIdle);
     if (isIdle) this.evictableBlocks -= length;
     const blocks = this.#remove(entry);
-    for (let i = 0; i < length; i++) this.#host.forgotten(blocks[i]);
+    for (let i = 0; i < length; i++) this.#host.blockDropped(blocks[i]);
   }
 
   oldest(isPinned: (block: BlockId) => boolean): BlockId {

@@ -127,7 +127,7 @@ class RadixTree implements PrefixIndex {
     const { keys, start, table, from, to } = insertion;
     const parentBlock = from === 0 ? none : table[from - 1];
     if (parentBlock !== none && this.#blockOf[keys[start + from - 1]] !== parentBlock) {
-      insertion.instead.fill(none, 0, to - from);
+      insertion.replacements.fill(none, 0, to - from);
       return false;
     }
     const end = this.#insertNode(insertion, parentBlock, from);
@@ -162,7 +162,7 @@ class RadixTree implements PrefixIndex {
     }
   }
 
-  forget(block: BlockId): void {
+  drop(block: BlockId): void {
     const node = this.#nodeOf[block];
     const before = this.#before[block];
     if (this.#length[node] > 1 && this.#last[node] === block && this.#firstChild[node] === none) {
@@ -237,8 +237,8 @@ class RadixTree implements PrefixIndex {
 
   /** Inserts blocks `[first, to)`; the content of block `first` is stored already. */
   #insertRest(insertion: Insertion, first: number): void {
-    const { keys, start, table, from, to, partialAt, instead } = insertion;
-    for (let i = from; i < to; i++) instead[i - from] = table[i];
+    const { keys, start, table, from, to, partialAt, replacements } = insertion;
+    for (let i = from; i < to; i++) replacements[i - from] = table[i];
     let parentBlock = first === 0 ? none : table[first - 1];
     for (let i = first; i < to; ) {
       const stored = this.#blockOf[keys[start + i]];
@@ -249,10 +249,10 @@ class RadixTree implements PrefixIndex {
       }
       if (stored !== table[i] && (i === partialAt || this.#before[stored] !== parentBlock)) {
         // This block and those after it stay private: the stored block is on another path, or this one is still written to.
-        instead.fill(none, i - from, to - from);
+        replacements.fill(none, i - from, to - from);
         break;
       }
-      instead[i - from] = parentBlock = stored;
+      replacements[i - from] = parentBlock = stored;
       i++;
     }
     // The request references stored blocks instead of its own up to here.
@@ -387,7 +387,7 @@ class RadixTree implements PrefixIndex {
     this.blockCount--;
     if (this.#host.isIdle(block)) this.evictableBlocks--;
     else this.#referencedBlocks[node]--;
-    this.#host.forgotten(block);
+    this.#host.blockDropped(block);
   }
 }
 

@@ -130,10 +130,10 @@ class CarelessEngines extends Engines {
   }
 }
 
-/** Blocks are never forgotten when somebody asks for it. */
+/** `PrefixIndex.drop` does nothing. */
 const obstinate = (index: IndexPlugin): IndexPlugin =>
   changed(index, (real) => {
-    real.forget = () => {};
+    real.drop = () => {};
   });
 
 /** Declares every plan valid until its inputs change, although the scheduler's own state changes the next one. */

@@ -32,7 +32,7 @@ const sum = (numbers: readonly number[]) => numbers.reduce((total, n) => total +
 /** The indexes that store any blocks as they come and can do this. */
 function indexesWith(rules: Own): IndexPlugin[] {
   return indexRegistry.all.filter((index) => {
-    if (index.none || index.unit !== undefined) return false;
+    if (index.storesNothing || index.unit !== undefined) return false;
     try {
       return rulesFor(index, rules) !== undefined;
     } catch {

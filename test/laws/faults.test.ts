@@ -145,7 +145,7 @@ test("longest-match detects an index that stores blocks before they are computed
     insert: (insertion) => {
       const { to, table, promptBlocks } = insertion;
       const early = to < promptBlocks && table[to] >= 0 ? to + 1 : to;
-      return inner.insert({ ...insertion, to: early, instead: new Int32Array(64) });
+      return inner.insert({ ...insertion, to: early, replacements: new Int32Array(64) });
     },
   }));
   expect(violationsOf(planted({ index }, { publish: "chunk" }))).toMatch(
@@ -155,7 +155,7 @@ test("longest-match detects an index that stores blocks before they are computed
 
 test("conservation detects an index that still stores evicted blocks", () => {
   const index = brokenIndex((_inner, { host }) => ({
-    evict: (entry) => host.forgotten(entry),
+    evict: (entry) => host.blockDropped(entry),
   }));
   expect(violationsOf(planted({ index }))).toMatch(/stored by the index: true|notified of as evictable/);
 });
@@ -182,7 +182,7 @@ test("failed-admission detects a match with side effects", () => {
   const index = brokenIndex((inner, { host }) => ({
     match: (...lookup) => {
       const idle = [...inner.blocks()].find((stored) => host.isIdle(stored));
-      if (idle !== undefined) inner.forget(idle);
+      if (idle !== undefined) inner.drop(idle);
       inner.match(...lookup);
     },
   }));

@@ -144,7 +144,7 @@ describe("the laws detect a radix tree in which", () => {
 });
 
 /** The block trie with some methods replaced. */
-function trieWith(own: (inner: PrefixIndex) => Pick<PrefixIndex, "matchPart">): IndexPlugin {
+function trieWith(own: (inner: PrefixIndex) => Pick<PrefixIndex, "matchPartial">): IndexPlugin {
   const trie = indexRegistry.get("block-trie");
   return {
     ...trie,
@@ -175,10 +175,10 @@ describe("the laws detect a block trie in which", () => {
 
   test("a partial match is one token too long", () => {
     const index = trieWith((inner) => {
-      const matchPart = inner.matchPart!.bind(inner);
+      const matchPartial = inner.matchPartial!.bind(inner);
       return {
-        matchPart(above, key, contents, found) {
-          matchPart(above, key, contents, found);
+        matchPartial(above, key, contents, found) {
+          matchPartial(above, key, contents, found);
           if (found.tokens > 0) found.tokens++;
         },
       };
@@ -188,10 +188,10 @@ describe("the laws detect a block trie in which", () => {
 
   test("a partial match is of another namespace", () => {
     const index = trieWith((inner) => {
-      const matchPart = inner.matchPart!.bind(inner);
+      const matchPartial = inner.matchPartial!.bind(inner);
       return {
-        matchPart(above, key, contents, found) {
-          matchPart(above, key, contents, found);
+        matchPartial(above, key, contents, found) {
+          matchPartial(above, key, contents, found);
           if (above >= 0 || found.tokens > 0) return;
           // Matches any block, also those of other namespaces.
           for (const block of inner.blocks()) [found.block, found.tokens] = [block, 1];

@@ -42,18 +42,18 @@ class MapIndex implements PrefixIndex {
   }
 
   insert(insertion: Insertion): boolean {
-    const { keys, start, table, from, to, partialAt, instead } = insertion;
+    const { keys, start, table, from, to, partialAt, replacements } = insertion;
     let asTheyAre = true;
     for (let i = from; i < to; i++) {
       const key = keys[start + i];
       const stored = this.#blockOf.get(key);
-      instead[i - from] = table[i];
+      replacements[i - from] = table[i];
       if (stored === undefined) {
         this.#blockOf.set(key, table[i]);
         this.#host.columns.key[table[i]] = key;
         this.#host.createdBlocks(insertion, i, i + 1);
       } else if (stored !== table[i]) {
-        instead[i - from] = i === partialAt ? -1 : stored;
+        replacements[i - from] = i === partialAt ? -1 : stored;
         asTheyAre = false;
       }
     }
@@ -66,12 +66,12 @@ class MapIndex implements PrefixIndex {
     this.#host.evicted(Int32Array.of(entry), 1);
   }
 
-  forget(block: BlockId): void {
+  drop(block: BlockId): void {
     const isIdle = this.#host.isIdle(block);
     this.#blockOf.delete(this.#host.columns.key[block]);
     if (isIdle) this.evictableBlocks--;
     this.#host.dropped(block, isIdle);
-    this.#host.forgotten(block);
+    this.#host.blockDropped(block);
   }
 
   blocks(): Iterable<BlockId> {

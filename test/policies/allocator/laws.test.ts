@@ -193,7 +193,7 @@ class Counter {
     const order = this.#model.order();
     expect(allocator.freeBlocks).toBe(order.length);
     expect([...allocator.free()]).toEqual(order);
-    if (allocator.first && order.length > 0) expect(allocator.first()).toBe(order[0]);
+    if (allocator.peek && order.length > 0) expect(allocator.peek()).toBe(order[0]);
     const all = [...order, ...this.#held.flat(), ...this.#missing].sort((a, b) => a - b);
     expect(all).toEqual(upTo(0, this.#blockCount));
     if (allocator.fragmentation)

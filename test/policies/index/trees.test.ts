@@ -31,7 +31,7 @@ test.each(["block-trie", "radix-tree"])("a %s drops a block with its descendants
     const { cache } = served(["ABC", "ABD"], { index }).result;
     const path = new Int32Array(3);
     cache.index.match(Uint32Array.from([0, 1, 2]), 0, 3, path, { blocks: 0, absent: 0, evicted: 0 });
-    cache.index.forget(path[place]);
+    cache.index.drop(path[place]);
     audit(cache, []);
     const { blockCount, entryCount, evictableBlocks } = cache.index;
     expect({ blockCount, entryCount, evictableBlocks }).toEqual({
