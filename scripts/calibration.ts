@@ -336,7 +336,7 @@ ${withFirst(all)}
 Engines take turns because the machine, two cores that are shared with others, has phases in which everything takes up to a fifth longer
 for minutes. Measured one after the other (designed steps, then the workload twice, then designed steps again), the engine's own second
 run was up to 16 % from its first in mean latency, and 6 of 24 targets were kept; in turns it could be seen that part of it was the
-engine's own fault (docs/decisions.md, "Where the engine's memory is, and the smallest numbers"). Latencies move more than steps do, because who waits
+engine's own fault (docs/decisions.md, "Engine"). Latencies move more than steps do, because who waits
 makes others wait. Throughput tests the model only where requests come faster than the engine can serve them (*flood*); elsewhere it
 has time to spare.
 

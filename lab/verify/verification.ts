@@ -116,7 +116,7 @@ export async function verifyDecisions(
   return { engine: decided, steps, simulator, parting: firstDivergence(decided, simulator), times };
 }
 
-/** Pools of so many blocks each, with the same weights in the same memory (docs/decisions.md, "An engine is calibrated …"). */
+/** Pools of so many blocks each, with the same weights in the same memory (docs/decisions.md, "Calibration and verify"). */
 async function withPools<Result>(
   blockCounts: readonly number[],
   { blockTokens }: RunConfig,
