@@ -10,7 +10,7 @@ import { addSamplingOptions } from "./generate/generate-options.ts";
 import { answerLine, logprobTable } from "./generate/generate-report.ts";
 import { readPrompts } from "./generate/prompts.ts";
 import { bitsOption, wholeNumber } from "./input/options.ts";
-import { interruption, withEngine } from "./interrupt.ts";
+import { interruption, isEnding, withEngine } from "./interrupt.ts";
 import { print } from "./output/print.ts";
 import { colors } from "./output/table.ts";
 
@@ -65,6 +65,7 @@ async function generateTexts(words: readonly string[], options: GenerateWords): 
 }
 
 function tell(answer: TimedCompletion, codec: TextCodec): void {
+  if (isEnding()) return;
   const table = logprobTable(answer.answer.tokens, codec);
   if (table !== undefined) print(`${table}\n`);
   process.stderr.write(`${colors.dim(answerLine(answer))}\n`);

@@ -69,6 +69,9 @@ export async function withEngine<Result>(act: () => Promise<Result>): Promise<Re
   }
 }
 
+/** Whether `endSoon` was called: nothing more is shown. */
+export const isEnding = (): boolean => exitCode !== undefined;
+
 /** Ends the program: at once, or when the engine has stopped. */
 export function endSoon(code: number): void {
   if (engineCalls === 0) exitNow(code);
