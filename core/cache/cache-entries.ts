@@ -44,7 +44,7 @@ export class CacheEntries implements IndexHost {
   readonly #blockTokens: number;
   readonly #log: EventLog | undefined;
   /** Content of each stored block, for the log. */
-  #books: StoredBooks | undefined;
+  #books: StoredContents | undefined;
   /** Evicted blocks are written to `#table[#at .. #to)`, further ones are freed. */
   #table: Int32Array = new Int32Array(0);
   #at = 0;
@@ -80,7 +80,7 @@ export class CacheEntries implements IndexHost {
     this.#counters = counters;
     this.#blockTokens = blockTokens;
     this.#log = log;
-    if (log !== undefined) this.#books = new StoredBooks(pool.blockCount);
+    if (log !== undefined) this.#books = new StoredContents(pool.blockCount);
   }
 
   /** Policy and index are created after the columns that they read. */
@@ -282,7 +282,7 @@ export class CacheEntries implements IndexHost {
   }
 
   /** Enforces the rules `max-entries` and `prefix-blocks`: evicts the policy's victims, then drops the oldest entries. */
-  keepLimits(): void {
+  enforceLimits(): void {
     const index = this.#index;
     while (index.entryCount > this.#mostEntries || index.blockCount > this.#mostBlocks) {
       const victim = index.evictableBlocks > 0 ? this.#policy.victim(this.now) : undefined;
@@ -365,7 +365,7 @@ const maxBlocks = 2 ** 31 - 1;
 const limitOf = (limit: number | "unlimited") => (limit === "unlimited" ? Number.POSITIVE_INFINITY : limit);
 
 /** By stored block: content id, and its end in tokens. */
-class StoredBooks {
+class StoredContents {
   key: Uint32Array;
   end: Uint32Array;
 

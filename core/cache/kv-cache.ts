@@ -385,12 +385,12 @@ export class KvCache {
     if (to <= sequence.blocks.published) return;
     this.begin(sequence, now);
     this.#publication.publish(sequence, to, now);
-    if (this.#limits) this.entries.keepLimits();
+    if (this.#limits) this.entries.enforceLimits();
   }
 
   #release(sequence: Sequence, now: Nanos): void {
     this.begin(sequence, now);
     this.refs.release(sequence);
-    if (this.#limits) this.entries.keepLimits();
+    if (this.#limits) this.entries.enforceLimits();
   }
 }

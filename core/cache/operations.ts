@@ -74,7 +74,7 @@ export function unpin(cache: KvCache, prefix: Sequence, now: Nanos): boolean {
   cache.begin(prefix, now);
   cache.log?.unpin(now, prefix.request.id);
   cache.refs.release(prefix);
-  cache.entries.keepLimits();
+  cache.entries.enforceLimits();
   return true;
 }
 

@@ -48,13 +48,13 @@ function columnsOfScore(score: Score): ColumnName[] {
 const none = -1;
 
 /** An entry that left place p of the run because it is referenced has the place `heldAt - p`. */
-const heldAt = -(2 ** 30);
+const referencedAt = -(2 ** 30);
 
 /**
  * Orders in which the place of an entry does not change while it is stored: one operation creates entries of one request
  * only, which differ in depth.
  */
-const ownPlace = (scores: readonly Score[]) =>
+const keepsPlace = (scores: readonly Score[]) =>
   scores.length === 2 && scores[0] === "createdAt" && (scores[1] === "releaseOrder" || scores[1] === "depth");
 
 /** One level: entries compare by `sign * column[entry]`; a computed level fills its own column. */
@@ -122,7 +122,7 @@ class ScoreOrder implements EvictionPolicy {
     this.#firstSign = first.sign;
     this.#second = second.column;
     this.#secondSign = second.sign;
-    this.#fixed = ownPlace(scores);
+    this.#fixed = keepsPlace(scores);
     // A block that was dropped while it was referenced is another entry now, which has no place to return to.
     if (this.#fixed) this.published = (entry) => this.#forgetPlace(entry);
     this.#byArrival = scores.length === 0;
@@ -141,7 +141,7 @@ class ScoreOrder implements EvictionPolicy {
   }
 
   add(entry: EntryId): void {
-    if (this.#order[entry] <= heldAt && this.#returns(entry)) return;
+    if (this.#order[entry] <= referencedAt && this.#returns(entry)) return;
     if (this.#computed) this.#compute(entry);
     const first = this.#first[entry] * this.#firstSign;
     const second = this.#second[entry] * this.#secondSign;
@@ -180,7 +180,7 @@ class ScoreOrder implements EvictionPolicy {
 
   remove(entry: EntryId, why: "referenced" | "evicted" | "dropped"): void {
     const place = this.#order[entry];
-    this.#order[entry] = why === "referenced" && this.#fixed && place > none ? heldAt - place : none;
+    this.#order[entry] = why === "referenced" && this.#fixed && place > none ? referencedAt - place : none;
     if (place < none) this.#removeFromHeap(-2 - place);
   }
 
@@ -194,7 +194,7 @@ class ScoreOrder implements EvictionPolicy {
 
   /** An entry whose scores never change returns to its place, if the head has not passed it. */
   #returns(entry: EntryId): boolean {
-    const place = heldAt - this.#order[entry];
+    const place = referencedAt - this.#order[entry];
     const there =
       place >= this.#head && place < this.#end && this.#order[this.#ringAt + (place & this.#mask)] === entry;
     this.#order[entry] = there ? place : none;
@@ -270,11 +270,11 @@ class ScoreOrder implements EvictionPolicy {
     let count = 0;
     for (let place = this.#head; place < this.#end; place++) {
       const entry = order[this.#ringAt + (place & this.#mask)];
-      if (order[entry] === place || order[entry] === heldAt - place) kept[count++] = entry;
+      if (order[entry] === place || order[entry] === referencedAt - place) kept[count++] = entry;
     }
     order.set(kept, this.#ringAt);
     for (let place = 0; place < count; place++)
-      order[kept[place]] = order[kept[place]] <= heldAt ? heldAt - place : place;
+      order[kept[place]] = order[kept[place]] <= referencedAt ? referencedAt - place : place;
     this.#head = 0;
     this.#end = count;
   }

@@ -45,7 +45,7 @@ export interface CacheConfig {
 const firstBlocks = 16;
 
 /** An unlimited cache has no victims, and its columns are replaced when it grows. */
-const nothingGoes: EvictionPolicy = { add() {}, remove() {}, victim: () => undefined };
+const neverEvicts: EvictionPolicy = { add() {}, remove() {}, victim: () => undefined };
 
 /** The rules in effect for an index. @throws InputError if it does not support one of them. */
 export function rulesFor(index: IndexPlugin, own: Partial<Record<RuleName, RuleValue>>): Rules {
@@ -99,7 +99,7 @@ export function createCache(config: CacheConfig, log?: EventLog, future?: Future
   const entries = new CacheEntries(pool, freeList, counters, blockTokens, rules, columns, log);
   const policy =
     blocks === undefined
-      ? nothingGoes
+      ? neverEvicts
       : eviction.create({
           columns,
           random: seededRandom(config.seed),

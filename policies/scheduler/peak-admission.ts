@@ -177,10 +177,10 @@ export class PeakAdmission implements Scheduler {
   /** Schedules a token of every decoding request that has a block; returns false if no request is left. */
   #decode(context: SchedulerContext): boolean {
     const { running } = context;
-    while (running.length > 1 && isShortOfBlocks(context)) pauseLatest(context);
+    while (running.length > 1 && isShortOfBlocks(context)) preemptLatest(context);
     while (!decodeAll(context) && !this.#goOn(context)) {
       if (running.length > 1) {
-        pauseLatest(context);
+        preemptLatest(context);
         continue;
       }
       refuseForRoom(context, running[0]);
@@ -203,7 +203,7 @@ function isShortOfBlocks(context: SchedulerContext): boolean {
 }
 
 /** Preempts the request that arrived last to the head of the queue. */
-function pauseLatest(context: SchedulerContext): void {
+function preemptLatest(context: SchedulerContext): void {
   const { running } = context;
   let latest = running[0];
   for (const each of running) if (each.request.id > latest.request.id) latest = each;

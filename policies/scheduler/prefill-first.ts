@@ -134,7 +134,7 @@ export class PrefillFirst implements Scheduler {
     this.#openBudgets(context, cut);
     if (cut !== undefined && !this.#goOn(context, cut)) return false;
     const decoding = cut === undefined ? running.length : running.length - 1;
-    for (const sequence of this.#order(context) ?? asTheyCame(context)) {
+    for (const sequence of this.#order(context) ?? inOrderOfArrival(context)) {
       if (running.length >= mostRunning) {
         this.#isFull = true;
         break;
@@ -278,7 +278,7 @@ function fewestOutputs(running: readonly SequenceView[]): SequenceView {
   return chosen;
 }
 
-function* asTheyCame({ firstWaiting }: SchedulerContext): Generator<SequenceView> {
+function* inOrderOfArrival({ firstWaiting }: SchedulerContext): Generator<SequenceView> {
   for (let sequence = firstWaiting; sequence !== undefined; ) {
     // Once admitted it has another place.
     const { next } = sequence;

@@ -1,7 +1,7 @@
 import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
-import { haveRecordings, recording } from "../support/recordings.ts";
+import { hasRecordedTraces, recordedTracePath } from "../support/recordings.ts";
 import { ended, fromSource, json, newFolder, refusal, start } from "./program.ts";
 
 /** From source, as an engine's thread has a file of its own; models are kept in the test's folder. */
@@ -97,10 +97,10 @@ describe.concurrent("a log of requests that is broken is refused in one line", (
   });
 });
 
-test.runIf(haveRecordings)("a log of vLLM has no steps, and yet its answers come when they came", async () => {
+test.runIf(hasRecordedTraces)("a log of vLLM has no steps, and yet its answers come when they came", async () => {
   const folder = newFolder();
-  const trace = recording("sharegpt/sharegpt-llama-3.1-8b-300-sps10.jsonl.gz");
-  const log = recording("sharegpt/vllm-0.19-rtxpro6000-llama-3.1-8b");
+  const trace = recordedTracePath("sharegpt/sharegpt-llama-3.1-8b-300-sps10.jsonl.gz");
+  const log = recordedTracePath("sharegpt/vllm-0.19-rtxpro6000-llama-3.1-8b");
   const document = await json(folder, ["calibrate", trace, "--from", log, "--out", "vllm.json"]);
   const [, later] = document.residuals;
   expect(later).toMatchObject({ kind: "later tokens", steps: 300 });

@@ -3,7 +3,7 @@ import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { describe, expect, test } from "vitest";
 import { z } from "zod";
-import { haveRecordings, recording } from "../support/recordings.ts";
+import { hasRecordedTraces, recordedTracePath } from "../support/recordings.ts";
 import { ended, json, kvlab, newFolder, refusal, start } from "./program.ts";
 
 const count = z.number().int().min(0);
@@ -253,9 +253,9 @@ test("a signal ends it with 130, one line, and nothing left behind", async () =>
   expect(readdirSync(folder)).toEqual([]);
 });
 
-describe.runIf(haveRecordings)("with the recorded traces", () => {
+describe.runIf(hasRecordedTraces)("with the recorded traces", () => {
   test("rules about duplicates change nothing where requests come one at a time", async () => {
-    const file = recording("mooncake/conversation_trace.jsonl.gz");
+    const file = recordedTracePath("mooncake/conversation_trace.jsonl.gz");
     const { sizes } = await document(newFolder(), file, "--rule", "duplicates=adopt,keep", "--blocks", "10000");
     expect(sizes[0].pairs[0]).toMatchObject({
       verdict: "identical",

@@ -50,9 +50,9 @@ test("operations are carried out before their requests, and each one's fate is t
 test("in a closed loop operations are carried out before their own requests, in whatever order these come, and at their time", () => {
   // The second turn waits for the first one's answer; meanwhile the third request comes.
   const rows: Row[] = [
-    { at: 0, prompt: [1, 2, 3, 4, 5], answer: 20, session: 1 },
-    { at: 0, prompt: [1, 2, 3, 4, 6], answer: 1, session: 1 },
-    { at: 50, prompt: [7, 8, 9, 10, 11], answer: 1 },
+    { at: 0, prompt: [1, 2, 3, 4, 5], output: 20, session: 1 },
+    { at: 0, prompt: [1, 2, 3, 4, 6], output: 1, session: 1 },
+    { at: 50, prompt: [7, 8, 9, 10, 11], output: 1 },
   ];
   const [trace] = tracesOf(rows);
   const config = simulationConfigOf({ blocks: 20, cost: linearCost({ fixed: 10 }) });

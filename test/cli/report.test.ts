@@ -3,7 +3,7 @@ import { join } from "node:path";
 import { parquetReadObjects } from "hyparquet";
 import { describe, expect, test } from "vitest";
 import { z } from "zod";
-import { haveRecordings, recording } from "../support/recordings.ts";
+import { hasRecordedTraces, recordedTracePath } from "../support/recordings.ts";
 import { json, kvlab, newFolder } from "./program.ts";
 
 const count = z.number().int().min(0);
@@ -295,9 +295,9 @@ describe("compare", () => {
   });
 });
 
-describe.runIf(haveRecordings)("with the recorded traces", () => {
+describe.runIf(hasRecordedTraces)("with the recorded traces", () => {
   test("LRU over the conversation trace with 10,000 blocks hits the published 0.2116", async () => {
-    const file = recording("mooncake/conversation_trace.jsonl.gz");
+    const file = recordedTracePath("mooncake/conversation_trace.jsonl.gz");
     const args = ["replay", file, "--index", "hash-table", "--eviction", "lru", "--blocks", "10000", "--no-save"];
     const report = runSchema.parse(await json(newFolder(), args));
     expect(report.cache.hitRatio.block.toFixed(4)).toBe("0.2116");

@@ -3,7 +3,7 @@ import { blockKeysFor } from "../../core/replica/compose.ts";
 import { Engine, type EngineConfig } from "../../engine/engine.ts";
 import type { BatchResult, BatchStep, DeviceSampling } from "../../engine/executor.ts";
 import { presetRegistry } from "../../policies/registry.ts";
-import { MadeUpClock, openModel, policiesOf, type Served, Through, talk } from "./serving.ts";
+import { conversationTrace, ForwardingExecutor, openModel, policiesOf, RandomClock, type Served } from "./serving.ts";
 
 let model: Served;
 beforeAll(async () => {
@@ -11,7 +11,7 @@ beforeAll(async () => {
 });
 
 /** Counts the steps whose tokens the executor samples. */
-class Counting extends Through {
+class Counting extends ForwardingExecutor {
   sampledSteps = 0;
 
   canSample(sampling: DeviceSampling): boolean {
@@ -26,7 +26,7 @@ class Counting extends Through {
 
 /** Output tokens of each request, of which each has as many as its client allows. */
 async function outputs(own: Pick<EngineConfig, "onToken"> & { readonly temperature?: number }) {
-  const trace = talk({ seed: 3 });
+  const trace = conversationTrace({ seed: 3 });
   const config = policiesOf({ preset: presetRegistry.get("vllm"), blocks: 40 }, 4);
   const executor = new Counting(model.executor);
   const tokens: number[][] = Array.from({ length: trace.requestCount }, () => []);
@@ -34,7 +34,7 @@ async function outputs(own: Pick<EngineConfig, "onToken"> & { readonly temperatu
   const engine = new Engine(trace, blockKeysFor(config, trace.unitTokens).of(trace), {
     ...config,
     executor,
-    clock: new MadeUpClock(),
+    clock: new RandomClock(),
     vocabulary: model.vocabulary,
     ...(written && { onToken: written }),
     choice: {

@@ -19,33 +19,33 @@ import { Recorded } from "../../sim/cost/recorded.ts";
 import { simulate } from "../../sim/simulation.ts";
 import { outcomeNames } from "../support/simulated.ts";
 import {
-  type Answers,
-  answersAlone,
-  MadeUpClock,
+  conversationTrace,
+  ForwardingExecutor,
+  isolatedOutputs,
+  type Outputs,
   type OwnEngine,
   openModel,
   policiesOf,
+  RandomClock,
   type Served,
   type ServedRun,
   serve,
   spoil,
-  Through,
-  talk,
 } from "./serving.ts";
 
 const presets = presetRegistry.all.map((preset) => [preset.name, preset] as const);
 
 let model: Served;
 /** Outputs chosen by the model, and outputs given by the trace (so that later turns can hit the cached ones). */
-const traces = [talk({ seed: 3 }), talk({ seed: 4, answers: true })];
-let expected: Answers[];
+const traces = [conversationTrace({ seed: 3 }), conversationTrace({ seed: 4, outputs: true })];
+let expected: Outputs[];
 /** Outputs of the first trace at their longest lengths. */
-let longest: Answers;
+let longest: Outputs;
 beforeAll(async () => {
   model = await openModel("random:tiny", 48, 4);
   expected = [];
-  for (const trace of traces) expected.push(await answersAlone(model, trace));
-  longest = await answersAlone(model, { ...traces[0], outputTokens: traces[0].maxOutputTokens });
+  for (const trace of traces) expected.push(await isolatedOutputs(model, trace));
+  longest = await isolatedOutputs(model, { ...traces[0], outputTokens: traces[0].maxOutputTokens });
 });
 
 /** Small pools, with evictions and preemptions. */
@@ -120,8 +120,8 @@ describe("logits are bit-identical with and without hits", () => {
     "%s with blocks of %i tokens and the cache of preset %s, under every scheduler",
     async (name, blockTokens, presetName) => {
       const other = await openModel(name, 192 / blockTokens, blockTokens);
-      const trace = talk({ seed: 5, requests: 16, answers: true });
-      const answers = await answersAlone(other, trace);
+      const trace = conversationTrace({ seed: 5, requests: 16, outputs: true });
+      const answers = await isolatedOutputs(other, trace);
       const preset = presetRegistry.get(presetName);
       await spoil(other);
       for (const { name: scheduler } of schedulerRegistry.all) {
@@ -133,7 +133,7 @@ describe("logits are bit-identical with and without hits", () => {
 
   test("for content ids of units that are smaller than blocks", async () => {
     const trace = contents();
-    const answers = await answersAlone(model, trace);
+    const answers = await isolatedOutputs(model, trace);
     for (const name of ["vllm", "sglang", "trt-llm"]) {
       await spoil(model);
       const run = await serve(model, trace, { preset: presetRegistry.get(name), blocks: 30 }, answers);
@@ -155,7 +155,7 @@ function contents(): Trace {
   return builder.take();
 }
 
-abstract class Broken extends Through {
+abstract class Broken extends ForwardingExecutor {
   /** Number of faults. */
   faults = 0;
 }
@@ -271,7 +271,7 @@ describe("a simulator with the durations of the engine's steps makes the same de
     schedulers.map((scheduler) => [name, scheduler] as const),
   );
   test.each(cases)("%s under %s", async (name, scheduler) => {
-    const own = { preset: presetRegistry.get(name), scheduler, ...tight, clock: new MadeUpClock(9) };
+    const own = { preset: presetRegistry.get(name), scheduler, ...tight, clock: new RandomClock(9) };
     expectSimulatedLike(await serve(model, traces[1], own), own);
   });
 
@@ -367,7 +367,7 @@ describe("stored logits", () => {
     const trace = repeated([11, 11, 11]);
     // The executor's logits are valid until its next step.
     let last: Float32Array | undefined;
-    class Reusing extends Through {
+    class Reusing extends ForwardingExecutor {
       override async executeStep(step: BatchStep): Promise<BatchResult> {
         last?.fill(0);
         const result = await super.executeStep(step);
@@ -376,7 +376,7 @@ describe("stored logits", () => {
       }
     }
     const own = { preset: roseinfer, blocks: 40, executor: (to: Executor) => new Reusing(to) };
-    const run = await serve(model, trace, own, await answersAlone(model, trace));
+    const run = await serve(model, trace, own, await isolatedOutputs(model, trace));
     expectServed(run);
     expect(run.steps.prefillTokens.reduce((a, b) => a + b)).toBe(11);
     expect(run.tokens[1]).toEqual(run.tokens[0]);
@@ -391,7 +391,7 @@ describe("stored logits", () => {
     for (const keys of [...prompts, ...prompts]) builder.add({ arrivalNs: 0, inputTokens: 3, outputTokens: 1, keys });
     const trace = builder.take();
     const own = { preset: roseinfer, blocks: 700, schedulerOptions: { "prompts-per-step": 3 } };
-    const run = await serve(executor, trace, { ...own, audit: false }, await answersAlone(executor, trace));
+    const run = await serve(executor, trace, { ...own, audit: false }, await isolatedOutputs(executor, trace));
     expectServed(run);
     expect(run.steps.prefillTokens.reduce((a, b) => a + b)).toBe(3 * 150);
   });
@@ -427,7 +427,7 @@ describe("output tokens", () => {
     const own = { preset: presetRegistry.get("vllm"), ...tight, choice };
     const [one, two, alone] = [
       await serve(model, traces[0], own),
-      await serve(model, traces[0], { ...own, clock: new MadeUpClock(77), scheduler: "lpm" }),
+      await serve(model, traces[0], { ...own, clock: new RandomClock(77), scheduler: "lpm" }),
       await serve(model, traces[0], { index: "none", scheduler: "naive", blocks: 40, choice }),
     ];
     expect(two.tokens).toEqual(one.tokens);
@@ -472,21 +472,21 @@ describe("output tokens", () => {
     const create = () =>
       new Engine(traces[0], columns, {
         ...policiesOf({ blocks: 40 }, 4),
-        ...{ executor: model.executor, clock: new MadeUpClock(), vocabulary: model.vocabulary },
+        ...{ executor: model.executor, clock: new RandomClock(), vocabulary: model.vocabulary },
         choice: { sampling: { topP: 2 } },
       });
     expect(create).toThrow("topP is 2, expected a number above 0, at most 1");
   });
 
   test("a token outside the vocabulary is refused, or folded", async () => {
-    const trace = talk({ seed: 3, requests: 8, vocabulary: 2000 });
+    const trace = conversationTrace({ seed: 3, requests: 8, vocabulary: 2000 });
     const own = { preset: presetRegistry.get("vllm"), blocks: 40 };
     await expect(serve(model, trace, own)).rejects.toThrow(/^request \d+ has token \d+, expected one below 512/);
-    const folded = talk({ seed: 3, requests: 8, vocabulary: 2000 });
+    const folded = conversationTrace({ seed: 3, requests: 8, vocabulary: 2000 });
     folded.keys.forEach((key, i) => {
       folded.keys[i] = key % 512;
     });
-    const run = await serve(model, trace, { ...own, choice: { fold: true } }, await answersAlone(model, folded));
+    const run = await serve(model, trace, { ...own, choice: { fold: true } }, await isolatedOutputs(model, folded));
     expectServed(run);
   });
 });
@@ -497,7 +497,7 @@ describe("an interrupted run", () => {
   test("stop() returns at the end of the step, and everything until then is complete", async () => {
     let stop = () => {};
     let steps = 0;
-    class Stopping extends Through {
+    class Stopping extends ForwardingExecutor {
       override executeStep(step: BatchStep): Promise<BatchResult> {
         if (++steps === 5) stop();
         return super.executeStep(step);
@@ -547,7 +547,7 @@ describe("an interrupted run", () => {
     async (method) => {
       const executor = (to: Executor) => {
         const failing = { [method]: () => Promise.reject(new ExecutorError(`${method} failed`)) };
-        return Object.assign(new Through(to), failing);
+        return Object.assign(new ForwardingExecutor(to), failing);
       };
       const preset = presetRegistry.get("turbomind");
       const run = serve(model, traces[1], { ...servings[3], preset, executor });

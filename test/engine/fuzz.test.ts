@@ -22,7 +22,7 @@ import { sideOf } from "../../lab/fuzz/sides.ts";
 import { simEngine } from "../../lab/fuzz/sim-engine.ts";
 import { presetRegistry } from "../../policies/registry.ts";
 import { allPlugins } from "../laws/all-plugins.ts";
-import { Through } from "./serving.ts";
+import { ForwardingExecutor } from "./serving.ts";
 
 const folder = mkdtempSync(join(tmpdir(), "kvlab-fuzz-"));
 const engines = new Engines(folder);
@@ -118,7 +118,7 @@ const shortSighted = (index: IndexPlugin) =>
   });
 
 /** Copies no blocks but the first one. */
-class Careless extends Through {
+class Careless extends ForwardingExecutor {
   override copyBlocks(pairs: Parameters<Executor["copyBlocks"]>[0]): Promise<void> {
     return super.copyBlocks(pairs.filter(({ source }) => source === 0));
   }

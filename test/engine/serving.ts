@@ -39,7 +39,7 @@ export async function openModel(name: string, blockCount: number, blockTokens: n
 }
 
 /** Forwards every call; tests override methods to record or to break them. */
-export class Through implements Executor {
+export class ForwardingExecutor implements Executor {
   readonly backend = "onnx-cpu";
   readonly blockCount: number;
   readonly blockTokens: number;
@@ -67,7 +67,7 @@ export class Through implements Executor {
 }
 
 /** Counts calls, and keeps the logits of the last step. */
-class Recording extends Through {
+class Recording extends ForwardingExecutor {
   steps = 0;
   copies = 0;
   writes = 0;
@@ -91,7 +91,7 @@ class Recording extends Through {
 }
 
 /** Step durations are random with a seed; waiting takes no time. */
-export class MadeUpClock implements Clock {
+export class RandomClock implements Clock {
   readonly #random: ReturnType<typeof seededRandom>;
   #nowNs = 0;
 
@@ -107,11 +107,11 @@ export class MadeUpClock implements Clock {
   }
 }
 
-export interface TalkOptions {
+export interface ConversationOptions {
   readonly seed?: number;
   readonly requests?: number;
   /** Whether the trace has output tokens; if not, the model chooses them. */
-  readonly answers?: boolean;
+  readonly outputs?: boolean;
   readonly vocabulary?: number;
 }
 
@@ -119,17 +119,22 @@ export interface TalkOptions {
  * Conversations with common prefixes, whose later turns contain the earlier ones; some prompts are repeated, some end within a
  * block. Many arrive at one time.
  */
-export function talk({ seed = 1, requests = 24, answers = false, vocabulary = 512 }: TalkOptions = {}): Trace {
+export function conversationTrace({
+  seed = 1,
+  requests = 24,
+  outputs = false,
+  vocabulary = 512,
+}: ConversationOptions = {}): Trace {
   const random = seededRandom(seed);
   const own = (count: number) => Array.from({ length: count }, () => random.below(vocabulary));
   const builder = new TraceBuilder(1);
   const system = [own(13), own(8)];
   const prompts: number[][] = [];
-  const said: number[][] = [];
+  const histories: number[][] = [];
   let arrivalNs = 0;
   for (let i = 0; i < requests; i++) {
     const kind = i < 3 ? 0 : random.below(7);
-    const before = said[random.below(Math.max(1, said.length))];
+    const before = histories[random.below(Math.max(1, histories.length))];
     const session = 1 + random.below(5);
     let prompt: number[];
     if (kind < 3) prompt = [...system[random.below(2)], ...own(random.below(9))];
@@ -137,51 +142,51 @@ export function talk({ seed = 1, requests = 24, answers = false, vocabulary = 51
     else if (kind === 4) prompt = before.slice(0, 1 + random.below(before.length));
     else if (kind === 5) prompt = prompts[random.below(prompts.length)];
     else prompt = prompts[prompts.length - 1];
-    const answer = own(1 + random.below(9));
+    const output = own(1 + random.below(9));
     prompts.push(prompt);
-    said.push([...prompt, ...answer]);
+    histories.push([...prompt, ...output]);
     builder.add({
       arrivalNs,
       inputTokens: prompt.length,
-      outputTokens: answer.length,
-      maxOutputTokens: answer.length + random.below(3),
+      outputTokens: output.length,
+      maxOutputTokens: output.length + random.below(3),
       keys: prompt,
       session,
       priority: random.below(3),
       markedTokens: Math.min(8, prompt.length),
-      ...(answers && { generatedKeys: answer }),
+      ...(outputs && { generatedKeys: output }),
     });
     if (random.below(3) === 0) arrivalNs += random.below(4_000_000);
   }
   return builder.take();
 }
 
-/** The output of every request, and the logits behind each of its tokens. */
-export interface Answers {
+/** The output tokens of every request, and the logits that each token was chosen from. */
+export interface Outputs {
   readonly tokens: readonly (readonly number[])[];
   readonly logits: readonly (readonly Float32Array[])[];
 }
 
 /** The outputs of requests that run alone, each prompt in one step, in the first blocks: no cache, scheduler or engine. */
-export async function answersAlone({ executor, vocabulary }: Served, trace: Trace): Promise<Answers> {
+export async function isolatedOutputs({ executor, vocabulary }: Served, trace: Trace): Promise<Outputs> {
   const tokens: number[][] = [];
   const logits: Float32Array[][] = [];
   const { generatedKeys, generatedStart } = trace.optional;
   for (let row = 0; row < trace.requestCount; row++) {
     const known = [...promptTokens(trace, row, vocabulary)];
-    const answer: number[] = [];
-    const behind: Float32Array[] = [];
-    for (let from = 0; answer.length < trace.outputTokens[row]; ) {
+    const output: number[] = [];
+    const logitsOf: Float32Array[] = [];
+    for (let from = 0; output.length < trace.outputTokens[row]; ) {
       const result = await executor.executeStep(aloneStep(known, from, executor.blockTokens));
       from = known.length;
-      behind.push(result.logits.slice());
+      logitsOf.push(result.logits.slice());
       const best = result.logits.indexOf(Math.max(...result.logits));
-      const token = generatedKeys ? generatedKeys[generatedStart![row] + answer.length] : best;
-      answer.push(token);
+      const token = generatedKeys ? generatedKeys[generatedStart![row] + output.length] : best;
+      output.push(token);
       known.push(token);
     }
-    tokens.push(answer);
-    logits.push(behind);
+    tokens.push(output);
+    logits.push(logitsOf);
   }
   return { tokens, logits };
 }
@@ -245,7 +250,7 @@ export interface ServedRun {
 }
 
 /** Serves a trace, and compares every token and its logits with the outputs of requests that run alone. */
-export async function serve(model: Served, trace: Trace, own: OwnEngine, expected?: Answers): Promise<ServedRun> {
+export async function serve(model: Served, trace: Trace, own: OwnEngine, expected?: Outputs): Promise<ServedRun> {
   const { executor: wrap = (to: Executor) => to, started, ...rest } = own;
   const recording = new Recording(wrap(model.executor));
   const config = policiesOf(own, model.executor.blockTokens);
@@ -256,7 +261,7 @@ export async function serve(model: Served, trace: Trace, own: OwnEngine, expecte
   const written: { request: number; at: number }[] = [];
   let difference: string | undefined;
   const engine = new Engine(trace, columns, {
-    clock: new MadeUpClock(),
+    clock: new RandomClock(),
     observers: [steps],
     audit: true,
     events: true,
@@ -297,7 +302,7 @@ function differenceOf(
   written: readonly { readonly request: number; readonly at: number }[],
   rows: readonly Float32Array[],
   tokens: readonly (readonly number[])[],
-  expected: Answers,
+  expected: Outputs,
 ): string | undefined {
   let row = 0;
   let stored = written.length - rows.length;

@@ -8,7 +8,7 @@ import { StoppingText } from "../../engine/stop-strings.ts";
 import { presetRegistry } from "../../policies/registry.ts";
 import { folderOf } from "../support/checkpoints.ts";
 import { bytePairTokenizer, endToken, fallbackTokenizer } from "../support/tokenizers.ts";
-import { answersAlone, openModel, serve, talk } from "./serving.ts";
+import { conversationTrace, isolatedOutputs, openModel, serve } from "./serving.ts";
 
 /** A stream whose tokens are these texts. */
 const streamOf = (pieces: readonly string[], rest = ""): TextStream => ({
@@ -125,8 +125,8 @@ describe("with real tokenizers", async () => {
 
 test("answers that end by their text are the beginnings of those that do not, with cache and batches", async () => {
   const model = await openModel("random:tiny", 48, 4);
-  const trace = talk({ seed: 3 });
-  const alone = await answersAlone(model, trace);
+  const trace = conversationTrace({ seed: 3 });
+  const alone = await isolatedOutputs(model, trace);
   const texts = new Map<number, StoppingText>();
   // Tokens above the bytes are written as <300>, so that many an answer has one soon.
   const endsWith = ({ id }: Request, { token }: SampledToken) => {

@@ -17,7 +17,7 @@ import { combinations, sameAs } from "../../scripts/verify-matrix.ts";
 import type { RecordedSteps } from "../../sim/cost/recorded.ts";
 import type { SimulationConfig } from "../../sim/simulation.ts";
 import { tracesOf } from "../support/simulated.ts";
-import { type OwnEngine, openModel, type policiesOf, type Served, serve, talk } from "./serving.ts";
+import { conversationTrace, type OwnEngine, openModel, type policiesOf, type Served, serve } from "./serving.ts";
 
 let model: Served;
 beforeAll(async () => {
@@ -34,7 +34,7 @@ interface Recording {
   readonly engine: Decisions;
 }
 
-async function record(own: OwnEngine, trace = talk({ seed: 4, answers: true })): Promise<Recording> {
+async function record(own: OwnEngine, trace = conversationTrace({ seed: 4, outputs: true })): Promise<Recording> {
   const chunks = new ChunkTable();
   const steps = new StepTable();
   const { engine, columns, config } = await serve(model, trace, { ...own, observers: [steps, chunks] });
@@ -218,8 +218,8 @@ describe("a difference that is planted on one side is found where it is", () => 
 describe("a duration that is off by 1 ns", () => {
   /** Request 1 comes in the very nanosecond in which the first step ends. */
   const [trace] = tracesOf([
-    { at: 0, prompt: 9, answer: 4 },
-    { at: 1_000_000, prompt: 5, answer: 2 },
+    { at: 0, prompt: 9, output: 4 },
+    { at: 1_000_000, prompt: 5, output: 2 },
   ]);
   const everyMs = (): Clock => {
     let nowNs = 0;
@@ -293,7 +293,7 @@ describe("a duration that is off by 1 ns", () => {
 });
 
 describe("engine and simulator decide the same under every eviction policy and scheduler of the table", () => {
-  const trace = talk({ seed: 6, requests: 20, answers: true });
+  const trace = conversationTrace({ seed: 6, requests: 20, outputs: true });
 
   test.each(presetRegistry.all.map(({ name }) => name))("%s", async (name) => {
     const its = combinations().filter((one) => one.preset.name === name && !sameAs(one));

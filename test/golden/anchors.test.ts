@@ -2,16 +2,16 @@ import { beforeAll, describe, expect, test } from "vitest";
 import type { RuleName, RuleValue } from "../../core/plugins/rules.ts";
 import { readTrace, type Trace } from "../../core/trace/trace.ts";
 import { openTrace } from "../../traces/open.ts";
-import { haveRecordings, recording } from "../support/recordings.ts";
+import { hasRecordedTraces, recordedTracePath } from "../support/recordings.ts";
 import { replayed } from "../support/replays.ts";
 
 // Published figures, exact to the last printed digit. A ratio is written as in the papers, without its zero.
 const shown = (ratio: number) => ratio.toFixed(4).slice(1);
 
-describe.runIf(haveRecordings)("Mooncake's FAST'25 conversation trace", () => {
+describe.runIf(hasRecordedTraces)("Mooncake's FAST'25 conversation trace", () => {
   let trace: Trace;
   beforeAll(async () => {
-    trace = await readTrace(await openTrace([recording("mooncake/conversation_trace.jsonl.gz")]));
+    trace = await readTrace(await openTrace([recordedTracePath("mooncake/conversation_trace.jsonl.gz")]));
   });
 
   const capacities = [1_000, 5_859, 10_000, 30_000, 50_000, 100_000];
@@ -63,10 +63,10 @@ describe.runIf(haveRecordings)("Mooncake's FAST'25 conversation trace", () => {
   });
 });
 
-describe.runIf(haveRecordings)("ShareGPT-300, prompt and output cached", () => {
+describe.runIf(hasRecordedTraces)("ShareGPT-300, prompt and output cached", () => {
   let trace: Trace;
   beforeAll(async () => {
-    trace = await readTrace(await openTrace([recording("sharegpt/sharegpt-llama-3.1-8b-300-sps10.jsonl.gz")]));
+    trace = await readTrace(await openTrace([recordedTracePath("sharegpt/sharegpt-llama-3.1-8b-300-sps10.jsonl.gz")]));
   });
   const rules = { "match-limit": "l-1", "cache-generated": "true" };
 

@@ -104,7 +104,7 @@ describe("vLLM, v1", () => {
     live.arrive("aaaax");
     live.arrive("aaaay");
     live.step();
-    expect(live.stored()).toEqual(["aaaa", "aaaa"]);
+    expect(live.cachedTexts()).toEqual(["aaaa", "aaaa"]);
     evict(live.cache, 1, live.now);
     expect(live.hits("aaaaz")).toBe(4);
     evict(live.cache, 1, live.now);
@@ -121,7 +121,7 @@ describe("vLLM, v1", () => {
 
   test("25780: what a request finds again after a preemption is no hit", () => {
     const live = liveAs("vllm");
-    const only = live.arrive("aaaabbbbx", { answer: "uvw" });
+    const only = live.arrive("aaaabbbbx", { output: "uvw" });
     live.step();
     live.step((context) => context.preempt(only, "recompute"));
     live.finish();
@@ -149,7 +149,7 @@ describe("SGLang", () => {
     for (const letter of "abcd") live.run(letter.repeat(4));
     expect(evict(live.cache, 5, live.now)).toBe(8);
     expect(live.cache.freeBlocks).toBe(64 - 8);
-    expect(live.stored().sort()).toEqual(["c", "cc", "ccc", "cccc", "d", "dd", "ddd", "dddd"]);
+    expect(live.cachedTexts().sort()).toEqual(["c", "cc", "ccc", "cccc", "d", "dd", "ddd", "dddd"]);
   });
 
   test.each([
@@ -158,8 +158,8 @@ describe("SGLang", () => {
     ["room for the longest answer", 4, { reserve: "worst-case" }],
   ])("6888, 11970, sglang-jax 982: with %s every slot is given back once", (_name, blockTokens, rules) => {
     const live = bySlot({ blockTokens, rules });
-    live.arrive("abcdefg", { answer: "uvwxyz", maxOutputTokens: 12 });
-    live.arrive("abcdexx", { answer: "uvwxyz", maxOutputTokens: 12 });
+    live.arrive("abcdefg", { output: "uvwxyz", maxOutputTokens: 12 });
+    live.arrive("abcdexx", { output: "uvwxyz", maxOutputTokens: 12 });
     while (!live.replica.isIdle) {
       live.step();
       expect(conserved(live)).toBe(64);
@@ -174,7 +174,7 @@ describe("SGLang", () => {
 
   test("6888: a request that ends before its answer is as long as was reserved gives all of it back", () => {
     const live = bySlot({ blockTokens: 4, rules: { reserve: "worst-case" } });
-    live.arrive("abcdefg", { answer: "uvwxyz", maxOutputTokens: 40 });
+    live.arrive("abcdefg", { output: "uvwxyz", maxOutputTokens: 40 });
     const plan = live.plan();
     expect(live.cache.referencedBlocks).toBe(12);
     live.replica.commit(plan, { durationNs: 1, finished: [true] }, live.now);
@@ -184,7 +184,7 @@ describe("SGLang", () => {
 
   test("35270: what may be evicted is counted once, however many used it", () => {
     const live = bySlot();
-    const [first] = ["aaaab", "aaaac"].map((prompt) => live.arrive(prompt, { answer: "uvwxyz" }));
+    const [first] = ["aaaab", "aaaac"].map((prompt) => live.arrive(prompt, { output: "uvwxyz" }));
     live.step();
     const before = live.cache.index.evictableBlocks;
     live.step((context) => context.refuse(first, "given up"));
@@ -201,7 +201,7 @@ describe("SGLang", () => {
   test("bytedance 508: a match inside a run holds its beginning, and the rest may go", () => {
     const live = bySlot();
     live.run("abcdefgh");
-    live.arrive("abcdxy", { answer: "uvw" });
+    live.arrive("abcdxy", { output: "uvw" });
     live.step();
     expect(live.cache.index.evictableBlocks).toBe(4);
     evict(live.cache, 4, live.now);
@@ -220,7 +220,7 @@ describe("SGLang", () => {
     live.step();
     evict(live.cache, 1, live.now);
     evict(live.cache, 1, live.now);
-    expect(live.stored().sort()).not.toContain("zzzz");
+    expect(live.cachedTexts().sort()).not.toContain("zzzz");
     expect(live.hits("aaaax")).toBe(4);
   });
 });
@@ -232,7 +232,7 @@ describe("TGI", () => {
     const live = tgi();
     live.run("aaaabbbb");
     const before = live.state();
-    const large = live.arrive("aaaa", { answer: ".", maxOutputTokens: 14 });
+    const large = live.arrive("aaaa", { output: ".", maxOutputTokens: 14 });
     live.step((context) => {
       expect(context.admit(large)).toBe(false);
     });
@@ -241,7 +241,7 @@ describe("TGI", () => {
 
   test("2489: a block is not found before it is filled", () => {
     const live = tgi({ blocks: 32 });
-    live.arrive("aaaabbbb", { answer: "uvw" });
+    live.arrive("aaaabbbb", { output: "uvw" });
     live.step();
     expect(live.hits("aaaabbbb")).toBe(0);
     live.finish();
@@ -269,14 +269,14 @@ describe("TGI", () => {
     for (const publish of ["allocation", "step", "chunk", "finish"]) {
       const live = liveAs("tgi", { rules: { publish, reserve: "grow" } });
       live.run("aaaa");
-      const before = live.stored();
+      const before = live.cachedTexts();
       live.arrive("aaaabbbbcccc");
       live.arrive("ddddeeee");
       const plan = live.plan();
       expect(plan.count).toBe(2);
       live.replica.rollback(plan, live.now);
       live.audit();
-      expect(live.stored()).toEqual(before);
+      expect(live.cachedTexts()).toEqual(before);
       expect(live.cache.referencedBlocks).toBe(0);
       expect(live.hits("aaaabbbbcccc")).toBe(4);
       live.finish();
@@ -286,13 +286,13 @@ describe("TGI", () => {
 
   test("an admission that is dropped before its step publishes nothing", () => {
     const live = liveAs("tgi");
-    const dropped = live.arrive("aaaabbbb", { answer: "uvw" });
+    const dropped = live.arrive("aaaabbbb", { output: "uvw" });
     const plan = live.plan((context) => {
       expect(context.admit(dropped)).toBe(true);
       context.refuse(dropped, "over the step's budget");
     });
     expect(plan.isEmpty).toBe(true);
-    expect(live.stored()).toEqual([]);
+    expect(live.cachedTexts()).toEqual([]);
     expect(live.cache.freeBlocks).toBe(16);
   });
 });
@@ -343,7 +343,7 @@ describe("nano-vllm", () => {
   test("9fa256a: a cached block that was free is found a second time, and a third", () => {
     const live = liveAs("nano-vllm");
     expect(Array.from({ length: 4 }, () => live.run("aaaabbbbx"))).toEqual([0, 8, 8, 8]);
-    expect(live.stored()).toEqual(["aaaa", "aaaabbbb"]);
+    expect(live.cachedTexts()).toEqual(["aaaa", "aaaabbbb"]);
   });
 
   test("the last block is never looked up", () => {

@@ -40,7 +40,7 @@ describe("llm-d-inference-sim", () => {
     live.run("123");
     live.run("4");
     // The first one went; the second and third are resident, and of no use.
-    expect(live.stored().sort()).toEqual(["12", "123", "4"]);
+    expect(live.cachedTexts().sort()).toEqual(["12", "123", "4"]);
     expect(live.run("123")).toBe(0);
     const { hitRatio, missTokens } = cacheReport(live.cache.counters);
     expect(hitRatio.token).toBe(0);
@@ -78,7 +78,7 @@ describe.each(["hash-table", "block-trie", "radix-tree"])("with a %s", (index) =
         live.step((context) => context.admit(sequence, chunk));
         while (!live.replica.isIdle) live.step((context) => context.schedule(sequence, chunk));
         expect(live.hits(prompt)).toBe(16);
-        return live.stored().sort();
+        return live.cachedTexts().sort();
       };
       const whole = keysAfter(17);
       expect(whole).toEqual(["abcd", "abcdefgh", "abcdefghijkl", "abcdefghijklmnop"]);

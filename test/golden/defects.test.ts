@@ -36,7 +36,7 @@ function evicted(live: LiveCache): string[] {
 function evictable(live: LiveCache): string[] {
   const { index } = live.cache;
   const blocks = [...index.blocks()].sort((a, b) => a - b);
-  return live.stored().filter((_, i) => index.isEvictable(index.entryOf(blocks[i])));
+  return live.cachedTexts().filter((_, i) => index.isEvictable(index.entryOf(blocks[i])));
 }
 
 /** Everything collides. */
@@ -48,7 +48,7 @@ describe("the demo of LMDeploy's issue 1407", () => {
     live.run("aaaabbbbcccc");
     expect(evict(live.cache, 2, live.now)).toBe(2);
     expect(evicted(live)).toEqual(["aaaabbbbcccc", "aaaabbbb"]);
-    expect(live.stored()).toEqual(["aaaa"]);
+    expect(live.cachedTexts()).toEqual(["aaaa"]);
     live.audit();
   });
 
@@ -74,11 +74,11 @@ describe("the demo of LMDeploy's issue 1407", () => {
     "4: who frees gives back what it holds, not what its tokens say (publish=%s)",
     (publish) => {
       const live = demo({ rules: { publish } });
-      const grown = live.arrive("aaaabb", { answer: "bbxyz" });
+      const grown = live.arrive("aaaabb", { output: "bbxyz" });
       for (let n = 0; n < 3; n++) live.step();
       const own = grown.table[1];
       // What the first one has in its second block is now published by another, in another block.
-      const other = live.arrive("aaaabbbb", { answer: "uvwxyz" });
+      const other = live.arrive("aaaabbbb", { output: "uvwxyz" });
       live.step();
       const theirs = other.table[1];
       expect(theirs).not.toBe(own);
@@ -147,7 +147,7 @@ describe("the demo of LMDeploy's issue 1407", () => {
     expect(plan.count).toBe(2);
     shared.replica.preempt(plan.items[0].sequence, "recompute");
     expect(plan.count).toBe(0);
-    expect(shared.stored()).toEqual([]);
+    expect(shared.cachedTexts()).toEqual([]);
     shared.audit();
   });
 
@@ -176,7 +176,7 @@ describe("the demo of LMDeploy's issue 1407", () => {
   test("8: what the demo prints", () => {
     const live = demo({ blocks: 5, blockTokens: 2, allocator: "block-queue" });
     const admitted = (prompt: string) => {
-      const sequence = live.arrive(prompt, { answer: "......" });
+      const sequence = live.arrive(prompt, { output: "......" });
       live.step((context) => context.admit(sequence));
       return sequence;
     };
@@ -206,7 +206,7 @@ describe("LMDeploy, PyTorch engine", () => {
 
   test("3868: where all leaves are in use there is no victim, and no crash", () => {
     const live = liveAs("lmdeploy");
-    live.arrive("aaaabbbb", { answer: "uvwxyz" });
+    live.arrive("aaaabbbb", { output: "uvwxyz" });
     live.step();
     const before = live.state();
     expect(evict(live.cache, 4, live.now)).toBe(0);
@@ -215,7 +215,7 @@ describe("LMDeploy, PyTorch engine", () => {
 
   test("4184: a prompt is found while its first request still generates", () => {
     const live = liveAs("lmdeploy");
-    live.arrive("aaaabbbbx", { answer: "uvwxyz" });
+    live.arrive("aaaabbbbx", { output: "uvwxyz" });
     live.step();
     expect(live.hits("aaaabbbby")).toBe(8);
   });
@@ -279,7 +279,7 @@ describe("LMDeploy, TurboMind", () => {
     live.run("aaaabbbbcccc");
     // The beginning is oldest; all of it goes.
     expect(evict(live.cache, 1, live.now)).toBe(3);
-    expect(live.stored()).toEqual([]);
+    expect(live.cachedTexts()).toEqual([]);
     expect(live.cache.freeBlocks).toBe(16);
   });
 
@@ -287,17 +287,17 @@ describe("LMDeploy, TurboMind", () => {
     const live = liveAs("turbomind");
     live.run("aaaabbbbcccc");
     evict(live.cache, 2, live.now);
-    expect(live.stored()).toEqual(["aaaa"]);
+    expect(live.cachedTexts()).toEqual(["aaaa"]);
   });
 
   test("3835: the last block of an answer, which might not be full, is not stored; the full ones are", () => {
     const live = liveAs("turbomind");
-    live.run("aaaabb", { answer: "bbccdef" });
+    live.run("aaaabb", { output: "bbccdef" });
     // Twelve tokens are there: the last one of the answer is never computed.
-    expect(live.stored()).toEqual(["aaaa", "aaaabbbb", "aaaabbbbccde"]);
+    expect(live.cachedTexts()).toEqual(["aaaa", "aaaabbbb", "aaaabbbbccde"]);
     const shorter = liveAs("turbomind");
-    shorter.run("aaaabb", { answer: "bbccde" });
-    expect(shorter.stored()).toEqual(["aaaa", "aaaabbbb"]);
+    shorter.run("aaaabb", { output: "bbccde" });
+    expect(shorter.cachedTexts()).toEqual(["aaaa", "aaaabbbb"]);
     expect(shorter.hits("aaaabbbbccdex")).toBe(8);
   });
 
@@ -342,8 +342,8 @@ describe("roseinfer", () => {
 
   test("5: who has ended holds nothing, while others of its batch go on", () => {
     const live = rose();
-    const short = live.arrive("aaaab", { answer: "u" });
-    live.arrive("ccccd", { answer: "uvwxyz" });
+    const short = live.arrive("aaaab", { output: "u" });
+    live.arrive("ccccd", { output: "uvwxyz" });
     live.step();
     expect(live.replica.running.length).toBe(1);
     expect(short.blockCount).toBe(0);
@@ -353,7 +353,7 @@ describe("roseinfer", () => {
 
   test("6: a miss pays no copy of its last block", () => {
     const live = rose();
-    live.run("aaaab", { answer: "uvwxyz" });
+    live.run("aaaab", { output: "uvwxyz" });
     expect(live.cache.counters.copiedBlocks).toBe(0);
     expect(live.hits("aaaab")).toBe(5);
   });
@@ -407,7 +407,7 @@ describe("vLLM PrefixPool and PrefixTrie (PR 1669)", () => {
 
     test("a prefix in use is not deleted", () => {
       const live = liveAs(system);
-      const user = live.arrive("aaaax", { markedTokens: 4, answer: "uvwxyz" });
+      const user = live.arrive("aaaax", { markedTokens: 4, output: "uvwxyz" });
       live.step();
       const before = live.state();
       expect(deletePrefix(live.cache, live.prefix("aaaa"), live.now)).toBe("in use");

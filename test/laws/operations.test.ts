@@ -61,7 +61,7 @@ function played(one: Operated, then: (cache: OperatedCache) => void = () => {}):
     then(cache.run());
     return cache;
   } catch (error) {
-    throw new Error([(error as Error).message, ...cache.story()].join("\n"), { cause: error });
+    throw new Error([(error as Error).message, ...cache.description()].join("\n"), { cause: error });
   }
 }
 
@@ -75,9 +75,9 @@ describe.each(allPlugins.indexes.map((index) => [index.name, index] as const))("
 
   test("after a reset nothing is found, all is free, and goes out as it would have gone", () => {
     const property = fc.property(operated(index), (one) => {
-      const twin = played(one, (cache) => cache.settle());
+      const twin = played(one, (cache) => cache.finishAll());
       played(one, (cache) => {
-        cache.settle().reset();
+        cache.finishAll().reset();
         if (cache.cache.totalBlocks === undefined) return;
         // A list that gives blocks from its end, in their order, means another order for every length.
         const atOnce = one.config.allocator.name !== "block-list";

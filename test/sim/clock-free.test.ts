@@ -66,7 +66,7 @@ test.each(presets)(
   "%s: with outputs of one token, the simulator makes the decisions of target cache",
   (_name, preset) => {
     fc.assert(
-      fc.property(workloads({ answer: 1 }), sizes, (rows, size) => {
+      fc.property(workloads({ maxOutputTokens: 1 }), sizes, (rows, size) => {
         expectSame(onBothTargets(apart(rows), { preset, ...configOf(size) }, "skip"));
       }),
       runs,
@@ -147,7 +147,7 @@ test.each(atOnce)(
   (_name, preset) => {
     const blocks = fc.option(fc.integer({ min: 50, max: 90 }), { nil: undefined });
     fc.assert(
-      fc.property(workloads({ answer: 10 }), blocks, fc.constantFrom(1, 2, 4), (rows, tokens, blockTokens) => {
+      fc.property(workloads({ maxOutputTokens: 10 }), blocks, fc.constantFrom(1, 2, 4), (rows, tokens, blockTokens) => {
         const own = { preset, blockTokens, blocks: tokens && Math.ceil(tokens / blockTokens), scheduler: "naive" };
         const both = onBothTargets(apart(rows), { ...own, rules: { "cache-generated": "true" } }, "skip");
         expect(contentsOf(both.simulation.lines)).toEqual(contentsOf(both.replay.lines));

@@ -112,9 +112,9 @@ test("repeated steps are as if each had been planned, for content-id traces and 
 
 test("fuzz found: a request that waits for blocks is reconsidered in the step after a preemption", () => {
   const rows: Row[] = [
-    { at: 0, prompt: 1, answer: 16 },
-    { at: 0, prompt: 1, answer: 12 },
-    { at: 0, prompt: 1, answer: 9 },
+    { at: 0, prompt: 1, output: 16 },
+    { at: 0, prompt: 1, output: 12 },
+    { at: 0, prompt: 1, output: 9 },
   ];
   const own: OwnSimulation = {
     ...{ scheduler: "tgi-queue", schedulerOptions: { "max-batch-prefill-tokens": 3 }, blocks: 5, events: true },
@@ -127,10 +127,10 @@ test("fuzz found: a request that waits for blocks is reconsidered in the step af
 
 test("fuzz found: a waiting request is reconsidered in the step after a swap-in, whose blocks may be hits", () => {
   const rows: Row[] = [
-    { at: 0, prompt: 3, answer: 12 },
-    { at: 0, prompt: [1, 2, 3, 4], answer: 9 },
-    { at: 0, prompt: [1, 2, 3, 4], answer: 6 },
-    { at: 0, prompt: 1, answer: 1 },
+    { at: 0, prompt: 3, output: 12 },
+    { at: 0, prompt: [1, 2, 3, 4], output: 9 },
+    { at: 0, prompt: [1, 2, 3, 4], output: 6 },
+    { at: 0, prompt: 1, output: 1 },
   ];
   const own: OwnSimulation = {
     ...{ scheduler: "fcfs", schedulerOptions: { swap: 1 }, rules: { publish: "step" }, blocks: 4, hostBlocks: 8 },
@@ -144,13 +144,13 @@ test("fuzz found: a waiting request is reconsidered in the step after a swap-in,
 test.each(["fcfs-chunked", "fcfs", "past-future"])(
   "fuzz found: a request that is too long for the cache and arrives when %s runs max-num-seqs is refused before the next step",
   (scheduler) => {
-    const seats = scheduler === "past-future" ? "running-max-req-size" : "max-num-seqs";
+    const maxRunning = scheduler === "past-future" ? "running-max-req-size" : "max-num-seqs";
     const rows: Row[] = [
-      { at: 0, prompt: 1, answer: 14 },
-      { at: 15, prompt: 17, answer: 1 },
+      { at: 0, prompt: 1, output: 14 },
+      { at: 15, prompt: 17, output: 1 },
     ];
     const own: OwnSimulation = {
-      ...{ scheduler, schedulerOptions: { [seats]: 1 }, blockTokens: 16, blocks: 1, events: true },
+      ...{ scheduler, schedulerOptions: { [maxRunning]: 1 }, blockTokens: 16, blocks: 1, events: true },
       cost: linearCost({ fixed: 10 }),
     };
     const [atOnce, single] = [false, true].map((everyStep) => simulated(rows, { ...own, everyStep }));
@@ -162,9 +162,9 @@ test.each(["fcfs-chunked", "fcfs", "past-future"])(
 test("fuzz found: a request is not delayed by one that was refused in the same plan", () => {
   // The first one's output outgrows the cache; the second one, which shares its blocks, then has the whole batch and token budget.
   const rows: Row[] = [
-    { at: 0, prompt: [1, 1, 1, 1, 5, 6, 7, 8], answer: 6 },
-    { at: 0, prompt: [1, 1, 1], answer: [1, 2, 3, 4, 5] },
-    { at: 0, prompt: 1, answer: 1 },
+    { at: 0, prompt: [1, 1, 1, 1, 5, 6, 7, 8], output: 6 },
+    { at: 0, prompt: [1, 1, 1], output: [1, 2, 3, 4, 5] },
+    { at: 0, prompt: 1, output: 1 },
   ];
   const own: OwnSimulation = {
     ...{ scheduler: "fcfs", schedulerOptions: { "max-num-batched-tokens": 1 }, blocks: 3, events: true },
@@ -178,8 +178,8 @@ test("fuzz found: a request is not delayed by one that was refused in the same p
 
 test("fuzz found: a cached prompt that is evicted for an output may be admitted again in chunks", () => {
   const rows: Row[] = [
-    { at: 0, prompt: 21, answer: 31 },
-    { at: 1, prompt: 11, answer: 23 },
+    { at: 0, prompt: 21, output: 31 },
+    { at: 1, prompt: 11, output: 23 },
   ];
   const own: OwnSimulation = {
     ...{ scheduler: "tgi-queue", schedulerOptions: { "max-batch-prefill-tokens": 9 }, index: "radix-tree", blocks: 18 },
@@ -193,10 +193,10 @@ test("fuzz found: a cached prompt that is evicted for an output may be admitted 
 
 test("a request that waits for blocks is reconsidered in the step after an operator evicts blocks", () => {
   const rows: Row[] = [
-    { at: 0, prompt: 17, answer: 1 },
-    { at: 15, prompt: 1, answer: 14 },
-    { at: 40, prompt: 33, answer: 1 },
-    { at: 68, prompt: 1, answer: 1 },
+    { at: 0, prompt: 17, output: 1 },
+    { at: 15, prompt: 1, output: 14 },
+    { at: 40, prompt: 33, output: 1 },
+    { at: 68, prompt: 1, output: 1 },
   ];
   const [trace] = tracesOf(rows);
   const own: OwnSimulation = {
@@ -225,7 +225,7 @@ test("a request that waits for blocks is reconsidered in the step after an opera
 
 test("60 steps of a decode are repeated in a few events", () => {
   let notified = 0;
-  const rows = [{ prompt: 5, answer: 60 }];
+  const rows = [{ prompt: 5, output: 60 }];
   const simulation = simulated(rows, { blockTokens: 64, observers: [{ steps: () => notified++ }] });
   expect(simulation.replicas[0].stepCount).toBe(60);
   expect(notified).toBeLessThan(6);
@@ -238,8 +238,8 @@ test("the cost of a copy is in one step, not in the steps that repeat it", () =>
     cost: linearCost({ fixed: 10, copiedBlocks: 1000 }),
   };
   const rows: Row[] = [
-    { at: 0, prompt: [1, 2, 3], answer: 30 },
-    { at: 5, prompt: [1, 2, 3], answer: 30 },
+    { at: 0, prompt: [1, 2, 3], output: 30 },
+    { at: 5, prompt: [1, 2, 3], output: 30 },
   ];
   const copied = 1000;
   for (const everyStep of [false, true]) {
@@ -251,9 +251,9 @@ test("the cost of a copy is in one step, not in the steps that repeat it", () =>
 
 test("a replica repeats steps only until another replica's step may cause an arrival", () => {
   const rows: Row[] = [
-    { at: 0, prompt: 4, answer: 40 },
-    { at: 0, prompt: 4, answer: 4, session: 1 },
-    { prompt: 4, answer: 1, session: 1, thinkNs: 7 },
+    { at: 0, prompt: 4, output: 40 },
+    { at: 0, prompt: 4, output: 4, session: 1 },
+    { prompt: 4, output: 1, session: 1, thinkNs: 7 },
   ];
   const own: OwnSimulation = {
     ...{ scheduler: "fcfs-chunked", blockTokens: 64, replicas: 2, router: "round-robin", arrivals: { loop: "closed" } },

@@ -1,15 +1,15 @@
 import { beforeAll, describe, expect, test } from "vitest";
 import { type RecordedRun, type RequestTimes, readRecordedRun } from "../../lab/calibrate/recorded-run.ts";
 import { compare, simulateRecorded } from "../../scripts/recorded-run.ts";
-import { haveRecordings, recording } from "../support/recordings.ts";
+import { hasRecordedTraces, recordedTracePath } from "../support/recordings.ts";
 
-describe.runIf(haveRecordings)("a run of vLLM 0.19: Llama-3.1-8B on an RTX PRO 6000, 300 conversations", () => {
+describe.runIf(hasRecordedTraces)("a run of vLLM 0.19: Llama-3.1-8B on an RTX PRO 6000, 300 conversations", () => {
   let run: RecordedRun;
   let simulated: RequestTimes;
   beforeAll(async () => {
     run = await readRecordedRun(
-      recording("sharegpt/sharegpt-llama-3.1-8b-300-sps10.jsonl.gz"),
-      recording("sharegpt/vllm-0.19-rtxpro6000-llama-3.1-8b"),
+      recordedTracePath("sharegpt/sharegpt-llama-3.1-8b-300-sps10.jsonl.gz"),
+      recordedTracePath("sharegpt/vllm-0.19-rtxpro6000-llama-3.1-8b"),
     );
     simulated = simulateRecorded(run);
   });

@@ -61,12 +61,12 @@ test("no decision depends on an output length before that request has finished",
       ...([workloads(), costs, clusters, fc.nat(), fc.integer({ min: 1, max: 30 })] as const),
       (drafts, cost, cluster, nth, more) => {
         const longer = nth % drafts.length;
-        const lengthOf = ({ answer }: Row) => (answer as number[]).length;
+        const lengthOf = ({ output }: Row) => (output as number[]).length;
         const rows = drafts.map((row, id) =>
           id === longer ? { ...row, maxOutput: Math.max(row.maxOutput!, lengthOf(row) + more) } : row,
         );
         const others = rows.map((row, id) =>
-          id === longer ? { ...row, answer: [...(row.answer as number[]), ...Array(more).fill(0)] } : row,
+          id === longer ? { ...row, output: [...(row.output as number[]), ...Array(more).fill(0)] } : row,
         );
         const schedulerOptions = cluster.scheduler === "fcfs" ? { swap: 1 } : {};
         // Content ids are numbered by first appearance, outputs included: a longer output changes the hashes of later ids.
@@ -200,7 +200,7 @@ test("the totals of the series are those of the outcomes and of the counters", (
 
 test("the totals of the series are right in a run so long that its intervals are merged", () => {
   fc.assert(
-    fc.property(workloads({ gap: 20_000_000_000 }), clusters, (rows, own) => {
+    fc.property(workloads({ maxGapNs: 20_000_000_000 }), clusters, (rows, own) => {
       const simulation = simulated(rows, { ...own, cost: linearCost({ fixed: 70_000_001, prefillTokens: 1_234_567 }) });
       expectTotals(simulation);
       const arrival = outcome(simulation, "arrivalNs");

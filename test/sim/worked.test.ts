@@ -24,11 +24,11 @@ test("five requests, one at a time", () => {
   // A step takes 10 ns, 3 per prefill token and 1 per token that a decode reads. Blocks have 4 tokens.
   const cost = linearCost({ fixed: 10, prefillTokens: 3, decodeContextTokens: 1 });
   const rows: Row[] = [
-    { at: 0, prompt: [...shared, 20], answer: 3 },
-    { at: 5, prompt: [...shared, 21, 22], answer: 1 },
-    { at: 50, prompt: 40, answer: 1 },
-    { at: 120, prompt: [...shared], answer: 2 },
-    { at: 500, prompt: 2, answer: 2 },
+    { at: 0, prompt: [...shared, 20], output: 3 },
+    { at: 5, prompt: [...shared, 21, 22], output: 1 },
+    { at: 50, prompt: 40, output: 1 },
+    { at: 120, prompt: [...shared], output: 2 },
+    { at: 500, prompt: 2, output: 2 },
   ];
   const simulation = simulated(rows, { scheduler: "naive", blocks: 6, cost });
   expect(times(simulation)).toEqual([
@@ -54,11 +54,11 @@ test("five requests in one batch, prompts in chunks", () => {
   // A step of at most 8 tokens takes 100 ns and 1 per token.
   const cost = linearCost({ fixed: 100, prefillTokens: 1, decodeTokens: 1 });
   const rows: Row[] = [
-    { at: 0, prompt: 4, answer: 4 },
-    { at: 0, prompt: 6, answer: 2 },
-    { at: 105, prompt: 10, answer: 1 },
-    { at: 150, prompt: 1, answer: 1 },
-    { at: 900, prompt: 3, answer: 2 },
+    { at: 0, prompt: 4, output: 4 },
+    { at: 0, prompt: 6, output: 2 },
+    { at: 105, prompt: 10, output: 1 },
+    { at: 150, prompt: 1, output: 1 },
+    { at: 900, prompt: 3, output: 2 },
   ];
   const simulation = simulated(rows, {
     scheduler: "fcfs-chunked",
@@ -81,8 +81,8 @@ test("five requests in one batch, prompts in chunks", () => {
 
 test("a request that arrives when a step ends is in the next step", () => {
   const rows: Row[] = [
-    { at: 0, prompt: 1, answer: 3 },
-    { at: 20, prompt: 1, answer: 1 },
+    { at: 0, prompt: 1, output: 3 },
+    { at: 20, prompt: 1, output: 1 },
   ];
   const simulation = simulated(rows, { scheduler: "fcfs-chunked", cost: linearCost({ fixed: 10 }) });
   expect(times(simulation)).toEqual([
@@ -92,7 +92,7 @@ test("a request that arrives when a step ends is in the next step", () => {
 });
 
 test("requests that arrive at one time are in one step, also if they are fed one by one", () => {
-  const rows = Array.from({ length: 5 }, (): Row => ({ at: 7, prompt: 2, answer: 1 }));
+  const rows = Array.from({ length: 5 }, (): Row => ({ at: 7, prompt: 2, output: 1 }));
   const own = { scheduler: "fcfs-chunked", cost: linearCost({ fixed: 10, prefillTokens: 1 }) };
   for (const simulation of [simulated(rows, own), simulatedInBatches(rows, 1, own)])
     expect(times(simulation)).toEqual(rows.map(() => [7, 7, 27, 27]));
@@ -100,11 +100,11 @@ test("requests that arrive at one time are in one step, also if they are fed one
 
 test("round robin over two replicas, with turns that follow another turn of their session", () => {
   const rows: Row[] = [
-    { at: 0, prompt: 4, answer: 1, session: 1 },
-    { at: 0, prompt: 6, answer: 1, session: 2 },
-    { at: 1, prompt: 1, answer: 1, session: 1, thinkNs: 5 },
-    { at: 2, prompt: 1, answer: 1, session: 2, thinkNs: 0 },
-    { at: 3, prompt: 5, answer: 1 },
+    { at: 0, prompt: 4, output: 1, session: 1 },
+    { at: 0, prompt: 6, output: 1, session: 2 },
+    { at: 1, prompt: 1, output: 1, session: 1, thinkNs: 5 },
+    { at: 2, prompt: 1, output: 1, session: 2, thinkNs: 0 },
+    { at: 3, prompt: 5, output: 1 },
   ];
   const simulation = simulated(rows, {
     replicas: 2,
@@ -127,10 +127,10 @@ test("round robin over two replicas, with turns that follow another turn of thei
 
 test("of steps that end at one time, that of the replica with the lowest number is committed first", () => {
   const rows: Row[] = [
-    { prompt: 1, answer: 4, session: 1 },
-    { prompt: 1, answer: 1, session: 2 },
-    { prompt: 1, answer: 1, session: 2 },
-    { prompt: 1, answer: 1, session: 1 },
+    { prompt: 1, output: 4, session: 1 },
+    { prompt: 1, output: 1, session: 2 },
+    { prompt: 1, output: 1, session: 2 },
+    { prompt: 1, output: 1, session: 1 },
   ];
   const simulation = simulated(rows, {
     ...{ replicas: 2, router: "round-robin", arrivals: { loop: "closed" } },

@@ -7,14 +7,14 @@ import { layerTensors } from "../../engine/model/tensors.ts";
 
 export type FloatName = "F32" | "F16" | "BF16";
 
-/** A tensor as a safetensors file has it. */
+/** A tensor in a safetensors file. */
 export interface RawTensor {
   dtype: string;
   shape: readonly number[];
   bytes: Uint8Array;
 }
 
-/** The bytes of a safetensors file; `change` may spoil its header. */
+/** The bytes of a safetensors file; `change` may modify its header, to make it invalid. */
 export function safetensorsOf(
   tensors: Readonly<Record<string, RawTensor>>,
   change: (header: Record<string, unknown>) => unknown = (header) => header,
@@ -36,7 +36,7 @@ export function safetensorsOf(
   return file;
 }
 
-/** The nearest number that a format can say, and its bits: by its definition, a number at a time. */
+/** The nearest number that the format can represent, and its bits, computed from the format's definition. */
 export function rounded(value: number, format: FloatName): { value: number; bits: number } {
   if (format === "F32") return { value: Math.fround(value), bits: 0 };
   const [fractionBits, least, bias] = format === "F16" ? [10, -14, 15] : [7, -126, 127];
@@ -45,7 +45,7 @@ export function rounded(value: number, format: FloatName): { value: number; bits
   const exponent = size === 0 ? least : Math.max(least, Math.floor(Math.log2(size)));
   const step = 2 ** (exponent - fractionBits);
   const steps = Math.round(size / step);
-  // One more step than a fraction has carries into the exponent by itself.
+  // If the fraction overflows, the sum carries into the exponent.
   const bits = (sign << 15) | (((exponent + bias - 1) << fractionBits) + steps);
   return { value: (sign ? -1 : 1) * steps * step, bits };
 }
@@ -61,7 +61,7 @@ const root = mkdtempSync(join(tmpdir(), "kvlab-models-"));
 afterAll(() => rmSync(root, { recursive: true, force: true }));
 let folders = 0;
 
-/** A new folder with these files: bytes, or anything else as JSON. */
+/** A new folder with these files: strings and bytes are written as they are, other values as JSON. */
 export function folderOf(files: Readonly<Record<string, unknown>>): string {
   const folder = join(root, `m${folders++}`);
   mkdirSync(folder);
@@ -74,17 +74,17 @@ export function folderOf(files: Readonly<Record<string, unknown>>): string {
 
 export interface CheckpointOptions {
   readonly format?: FloatName;
-  /** Files that the tensors are dealt out to; 1 writes no index. */
+  /** Number of files that the tensors are distributed over; with 1 there is no index file. */
   readonly shards?: number;
-  /** Other or further fields of config.json. */
+  /** Fields that replace or extend those of config.json. */
   readonly config?: Readonly<Record<string, unknown>>;
-  /** Further files. */
+  /** Additional files. */
   readonly files?: Readonly<Record<string, unknown>>;
-  /** Drops, adds or changes tensors. */
+  /** Removes, adds or modifies tensors. */
   readonly change?: (tensors: Record<string, RawTensor>) => void;
 }
 
-/** A folder in the Hugging Face layout with these weights. */
+/** A model folder in the Hugging Face layout with these weights. */
 export function checkpointOf(config: DecoderConfig, weights: WeightSource, options: CheckpointOptions = {}): string {
   const tensors: Record<string, RawTensor> = {};
   for (const [name, { shape, at }] of Object.entries(storedTensors(config, weights))) {
@@ -117,7 +117,7 @@ export function shardFiles(tensors: Readonly<Record<string, RawTensor>>, shards:
   return { ...files, "model.safetensors.index.json": { metadata: { total_size: 0 }, weight_map: map } };
 }
 
-/** What the transformers library writes to config.json for such a model. */
+/** config.json of the model, as the transformers library writes it. */
 export function configJson(config: DecoderConfig): Record<string, unknown> {
   const { architecture, layers, hidden, heads, kvHeads, headDim, ffn, vocabulary, maxPositions, norm } = config;
   const common = { model_type: architecture, vocab_size: vocabulary, eos_token_id: config.endTokens };
@@ -144,11 +144,11 @@ export function configJson(config: DecoderConfig): Record<string, unknown> {
 
 interface Stored {
   shape: number[];
-  /** The number at each place of the stored tensor, counted row after row. */
+  /** Element i of the stored tensor, in row-major order. */
   at(i: number): number;
 }
 
-/** Where each number of a stored tensor comes from: written number by number, the other way round from the engine. */
+/** The stored tensors, element by element: the inverse of the conversion in engine/model. */
 function storedTensors(config: DecoderConfig, weights: WeightSource): Record<string, Stored> {
   if (config.architecture === "gpt2") return gpt2Tensors(config, weights);
   if (config.architecture === "bloom") return bloomTensors(config, weights);
@@ -157,7 +157,7 @@ function storedTensors(config: DecoderConfig, weights: WeightSource): Record<str
     "model.norm.weight": as([config.hidden], weights.model("norm.weight")),
   };
   if (!config.tiedEmbeddings)
-    stored["lm_head.weight"] = turned([config.vocabulary, config.hidden], weights.model("head"));
+    stored["lm_head.weight"] = transposed([config.vocabulary, config.hidden], weights.model("head"));
   const names: Partial<Record<LayerTensor, string>> = {
     "attentionNorm.weight": "input_layernorm.weight",
     query: "self_attn.q_proj.weight",
@@ -179,7 +179,7 @@ function storedTensors(config: DecoderConfig, weights: WeightSource): Record<str
     for (const { tensor, shape } of layerTensors(config)) {
       const values = weights.layer(layer, tensor);
       stored[`model.layers.${layer}.${names[tensor]}`] =
-        shape.length === 1 ? as(shape, values) : turned([shape[1], shape[0]], values);
+        shape.length === 1 ? as(shape, values) : transposed([shape[1], shape[0]], values);
     }
   }
   return stored;
@@ -258,13 +258,13 @@ function bloomTensors({ hidden, heads, headDim, ffn, layers, vocabulary }: Decod
           shape: [3 * hidden],
           at: (i) => biases[split(i).part][split(i).output],
         },
-        "self_attention.dense.weight": turned([hidden, hidden], of("output")),
+        "self_attention.dense.weight": transposed([hidden, hidden], of("output")),
         "self_attention.dense.bias": as([hidden], of("output.bias")),
         "post_attention_layernorm.weight": as([hidden], of("ffnNorm.weight")),
         "post_attention_layernorm.bias": as([hidden], of("ffnNorm.bias")),
-        "mlp.dense_h_to_4h.weight": turned([ffn, hidden], of("up")),
+        "mlp.dense_h_to_4h.weight": transposed([ffn, hidden], of("up")),
         "mlp.dense_h_to_4h.bias": as([ffn], of("up.bias")),
-        "mlp.dense_4h_to_h.weight": turned([hidden, ffn], of("down")),
+        "mlp.dense_4h_to_h.weight": transposed([hidden, ffn], of("down")),
         "mlp.dense_4h_to_h.bias": as([hidden], of("down.bias")),
       }),
     );
@@ -276,8 +276,8 @@ function as(shape: readonly number[], values: Float32Array): Stored {
   return { shape: [...shape], at: (i) => values[i] };
 }
 
-/** Stored as [outputs, inputs] what is [inputs, outputs]. */
-function turned([outputs, inputs]: [number, number], values: Float32Array): Stored {
+/** The transpose: an [inputs, outputs] matrix is stored as [outputs, inputs]. */
+function transposed([outputs, inputs]: [number, number], values: Float32Array): Stored {
   return { shape: [outputs, inputs], at: (i) => values[(i % inputs) * outputs + Math.floor(i / inputs)] };
 }
 

@@ -4,14 +4,14 @@ import type { Request } from "../../core/cache/request.ts";
 import type { KvEventReader } from "../../core/log/kv-events.ts";
 import type { Match } from "../../core/plugins/index.ts";
 
-/** What a reader of KV events believes is cached: a content for each block, and nothing else. */
+/** The cached blocks and their contents, derived from KV events alone. */
 export class KvMirror {
-  /** By block that the events say is stored: the content in it. */
+  /** By stored block: its content id. */
   readonly contentOf = new Map<number, number>();
   readonly #cache: KvCache;
   readonly #reader: KvEventReader;
   readonly #requests: readonly Request[];
-  /** By content, the one before it in every prompt that has it; undefined at the beginning of prompts. */
+  /** By content id: the content before it in every prompt that contains it; undefined at the beginning of prompts. */
   readonly #parentOf = new Map<number, number | undefined>();
   readonly #match: Match = { blocks: 0, absent: 0, evicted: 0 };
 
@@ -29,13 +29,13 @@ export class KvMirror {
     }
   }
 
-  /** Whole prefixes, each by itself. */
-  get isWhole(): boolean {
+  /** Whether the index stores whole prompts or marked prefixes, each on its own. */
+  get storesWholePrompts(): boolean {
     return this.#cache.index.oldest !== undefined;
   }
 
-  /** Reads what has been told since the last time. */
-  catchUp(): void {
+  /** Applies the KV events since the last call. */
+  readEvents(): void {
     for (const event of this.#reader.take()) {
       if (event.type === "cleared") {
         expect(event.blocks, "blocks that a reset clears").toBe(this.contentOf.size);
@@ -45,14 +45,14 @@ export class KvMirror {
       expect(event.contents.length).toBe(event.blocks.length);
       if (event.type === "removed") {
         event.blocks.forEach((block, i) => {
-          expect(this.contentOf.get(block), `content of block ${block}, which is removed`).toBe(event.contents[i]);
+          expect(this.contentOf.get(block), `content of block ${block}, in a removed event`).toBe(event.contents[i]);
           this.contentOf.delete(block);
         });
         continue;
       }
       let parent = event.parent;
       event.contents.forEach((content, i) => {
-        expect(this.#parentOf.get(content), `what comes before content ${content}`).toBe(parent);
+        expect(this.#parentOf.get(content), `parent of content ${content}`).toBe(parent);
         expect(this.contentOf.has(event.blocks[i]), `block ${event.blocks[i]} is stored twice`).toBe(false);
         this.contentOf.set(event.blocks[i], content);
         parent = content;
@@ -60,23 +60,23 @@ export class KvMirror {
     }
   }
 
-  /** All that any request could find is what the events tell, and the other way round. */
-  compare(): void {
+  /** The blocks stored by the events are those that lookups of all requests match. */
+  compareWithIndex(): void {
     const { index } = this.#cache;
-    expect(sorted(this.contentOf.keys()), "blocks that events tell of").toEqual(sorted(index.blocks()));
+    expect(sorted(this.contentOf.keys()), "blocks stored according to the events").toEqual(sorted(index.blocks()));
     const found = new Set<number>();
     for (const request of this.#requests) {
       const { keys, table } = this.#lookUp(request, this.#lookedUp(request));
       keys.forEach((key, i) => {
         if (table[i] < 0) return;
-        expect(this.contentOf.get(table[i]), `what block ${table[i]} is found as`).toBe(key);
+        expect(this.contentOf.get(table[i]), `content of the matched block ${table[i]}`).toBe(key);
         found.add(key);
       });
     }
-    expect(sorted(found), "contents that are found").toEqual(sorted(new Set(this.contentOf.values())));
+    expect(sorted(found), "matched contents").toEqual(sorted(new Set(this.contentOf.values())));
   }
 
-  /** The blocks of a prompt's whole blocks if all are stored. */
+  /** The physical blocks of a prompt; undefined if not all of them are stored. */
   found(request: Request): number[] | undefined {
     const count = this.#lookedUp(request, request.promptBlocks);
     if (count < request.promptBlocks || count === 0) return undefined;
@@ -84,41 +84,42 @@ export class KvMirror {
     return match === count ? table : undefined;
   }
 
-  /** All blocks with the same content as this one. */
-  alike(block: number): number[] {
+  /** All stored blocks with the content of this one. */
+  blocksWithSameContent(block: number): number[] {
     const content = this.contentOf.get(block);
     return [...this.contentOf].filter(([, other]) => other === content).map(([other]) => other);
   }
 
-  /** What has to go with a prefix that is found in these blocks: worked out from contents and holders alone. */
-  goesWith(request: Request, blocks: readonly number[], isHeld: (block: number) => boolean): number[] {
-    if (this.isWhole) return [...blocks];
+  /** The blocks that a deletion of this prefix must delete, derived from contents and reference counts alone. */
+  blocksDeletedWith(request: Request, blocks: readonly number[], isReferenced: (block: number) => boolean): number[] {
+    if (this.storesWholePrompts) return [...blocks];
     const keys = keysOf(request, request.promptBlocks);
-    const isTree = this.#cache.rules.victims === "leaf" || this.#cache.index.leaves !== undefined || this.#hangs();
-    const goes = new Set<number>();
+    const isTree =
+      this.#cache.rules.victims === "leaf" || this.#cache.index.leaves !== undefined || this.#storesChildren();
+    const deleted = new Set<number>();
     if (!isTree) {
-      // Equal contents go together; what somebody uses stays, and with it what comes before it.
+      // Blocks of equal content are deleted together; a referenced block stays, and so do the blocks before it.
       for (let i = keys.length - 1; i >= 0; i--) {
-        const same = this.alike(blocks[i]);
-        if (same.some(isHeld)) break;
-        for (const block of same) goes.add(block);
+        const same = this.blocksWithSameContent(blocks[i]);
+        if (same.some(isReferenced)) break;
+        for (const block of same) deleted.add(block);
       }
-      return [...goes];
+      return [...deleted];
     }
     const end = keys[keys.length - 1];
-    for (const [block, content] of this.contentOf) if (this.#isBelow(content, end)) goes.add(block);
-    for (let i = keys.length - 2; i >= 0 && !isHeld(blocks[i]); i--) {
+    for (const [block, content] of this.contentOf) if (this.#isBelow(content, end)) deleted.add(block);
+    for (let i = keys.length - 2; i >= 0 && !isReferenced(blocks[i]); i--) {
       const others = [...this.contentOf].some(
-        ([block, content]) => this.#parentOf.get(content) === keys[i] && !goes.has(block),
+        ([block, content]) => this.#parentOf.get(content) === keys[i] && !deleted.has(block),
       );
       if (others) break;
-      goes.add(blocks[i]);
+      deleted.add(blocks[i]);
     }
-    return [...goes];
+    return [...deleted];
   }
 
-  /** Whether the index knows what extends a block. */
-  #hangs(): boolean {
+  /** Whether the index stores which blocks extend a block. */
+  #storesChildren(): boolean {
     return this.#cache.index.isLeaf !== undefined || this.#cache.index.cut !== undefined;
   }
 

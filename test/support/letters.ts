@@ -5,8 +5,8 @@ import { type OwnConfig, replayed } from "./replays.ts";
 
 export const blockTokens = 16;
 
-/** Requests as words: each letter is a block of 16 tokens, named by its content with all that precedes it. */
-export function words(prompts: readonly string[], { lastTokens = blockTokens, outputTokens = 1 } = {}): Trace {
+/** A trace of prompts written as words: each letter is the content id of a block of 16 tokens. */
+export function letterTrace(prompts: readonly string[], { lastTokens = blockTokens, outputTokens = 1 } = {}): Trace {
   const builder = new TraceBuilder(blockTokens);
   prompts.forEach((prompt, r) => {
     builder.add({
@@ -19,8 +19,8 @@ export function words(prompts: readonly string[], { lastTokens = blockTokens, ou
   return builder.take();
 }
 
-/** Letters of the blocks that the cache holds, in order of the alphabet. */
-export function lettersIn({ cache }: ReplayResult): string {
+/** Letters of the cached blocks, in alphabetical order. */
+export function cachedLetters({ cache }: ReplayResult): string {
   const { index, entries } = cache;
   return [...index.blocks()]
     .map((block) => String.fromCharCode(65 + entries.columns.key[index.entryOf(block)]))
@@ -28,11 +28,11 @@ export function lettersIn({ cache }: ReplayResult): string {
     .join("");
 }
 
-/** What is in the cache after these requests, one at a time, and what each of them hit, in blocks. */
+/** Serves the prompts one at a time; returns the cached blocks afterwards and the hit blocks of each request. */
 export function served(prompts: readonly string[], own: OwnConfig = {}) {
-  const result = replayed(words(prompts), own);
+  const result = replayed(letterTrace(prompts), own);
   return {
-    letters: lettersIn(result),
+    letters: cachedLetters(result),
     hits: [...result.requests.hitBlocks],
     report: cacheReport(result.cache.counters),
     result,

@@ -11,7 +11,7 @@ import type { BlockKeys } from "../../core/trace/content.ts";
 import { TraceBuilder, type TraceRow } from "../../core/trace/trace.ts";
 import { allocatorRegistry, evictionRegistry, indexRegistry, presetRegistry } from "../../policies/registry.ts";
 
-/** What differs from a hash table of 16 blocks of 4 tokens under LRU; parts by name or as they are. */
+/** Settings that differ from the default: hash table, LRU, 16 blocks of 4 tokens. Plug-ins by name or as objects. */
 export interface LiveConfig {
   readonly index?: string | IndexPlugin;
   readonly eviction?: string | EvictionPlugin;
@@ -20,21 +20,21 @@ export interface LiveConfig {
   readonly blocks?: number | undefined;
   readonly rules?: CacheConfig["rules"];
   readonly hash?: NonNullable<CacheConfig["hash"]>;
-  /** Letters of a content id; 1: the trace has token ids. */
+  /** Letters per content id; 1: the trace has token ids. */
   readonly unitTokens?: number;
-  /** Every request names a namespace, 0 by default. */
+  /** Every request has a namespace, 0 by default. */
   readonly namespaces?: boolean;
 }
 
-/** What a request says besides its prompt. */
-export type Asked = Partial<
+/** Fields of a request besides its prompt. */
+export type RequestOptions = Partial<
   Pick<TraceRow, "namespace" | "session" | "markedTokens" | "priority" | "retentionNs" | "maxOutputTokens">
 > & {
-  /** What it generates; a letter is a token. */
-  readonly answer?: string;
+  /** Its output; a letter is a token. */
+  readonly output?: string;
 };
 
-/** A cache with a replica around it, for requests and operators that do what a test says. A letter is a token. */
+/** A replica with its cache, driven step by step by a test. A letter is a token. */
 export class LiveCache {
   readonly cache: KvCache;
   readonly replica: Replica;
@@ -45,8 +45,8 @@ export class LiveCache {
   readonly #spaces: boolean;
   readonly #units = new Map<string, number>();
   readonly #textOf = new Map<number, string>();
-  #schedule: (context: SchedulerContext) => void = everybody;
-  #asked = 0;
+  #schedule: (context: SchedulerContext) => void = scheduleAll;
+  #requestCount = 0;
 
   constructor(own: LiveConfig = {}) {
     const { index = "hash-table", eviction = "lru", unitTokens = 1, namespaces = false, rules = {} } = own;
@@ -70,49 +70,49 @@ export class LiveCache {
   }
 
   /** A request that is in no queue yet. */
-  request(prompt: string, { answer = ".", ...asked }: Asked = {}): Request {
-    const { namespace = 0 } = asked;
+  request(prompt: string, { output = ".", ...options }: RequestOptions = {}): Request {
+    const { namespace = 0 } = options;
     const isTokens = this.#builder.unitTokens === 1;
     this.#builder.add({
       arrivalNs: this.now,
       inputTokens: prompt.length,
-      outputTokens: answer.length,
+      outputTokens: output.length,
       keys: isTokens ? codes(prompt) : this.#contentIds(prompt),
-      ...(isTokens && { generatedKeys: codes(answer) }),
-      ...asked,
+      ...(isTokens && { generatedKeys: codes(output) }),
+      ...options,
       ...(this.#spaces && { namespace }),
     });
     const trace = this.#builder.take();
-    const request = new Request(this.#asked++, trace, 0, this.#keys.of(trace));
-    const said = prompt + answer;
+    const request = new Request(this.#requestCount++, trace, 0, this.#keys.of(trace));
+    const wholeText = prompt + output;
     for (let i = 0; i < request.knownBlocks; i++) {
       const end = (i + 1) * this.cache.blockTokens;
-      const text = said.slice(0, i < request.promptBlocks ? Math.min(end, prompt.length) : end);
+      const text = wholeText.slice(0, i < request.promptBlocks ? Math.min(end, prompt.length) : end);
       this.#textOf.set(request.keys[request.keyStart + i], this.#spaces ? `${namespace}:${text}` : text);
     }
     return request;
   }
 
-  /** The prefix as an operator names it; where only marked prefixes are stored, it is marked. */
-  prefix(text: string, asked: Asked = {}): Sequence {
-    return new Sequence(this.request(text, { markedTokens: text.length, ...asked }));
+  /** A prefix for an operator-initiated operation; it is marked, for indexes that store only marked prefixes. */
+  prefix(text: string, options: RequestOptions = {}): Sequence {
+    return new Sequence(this.request(text, { markedTokens: text.length, ...options }));
   }
 
-  /** A request enters the queue. The object may be another request's after it has ended. */
-  arrive(prompt: string, asked?: Asked): Sequence {
-    return this.replica.submit(this.request(prompt, asked), this.now);
+  /** Appends a request to the waiting queue. The sequence is reused for another request once it has finished. */
+  arrive(prompt: string, options?: RequestOptions): Sequence {
+    return this.replica.submit(this.request(prompt, options), this.now);
   }
 
-  /** A request that is served to its end by itself; returns the tokens that it found cached. */
-  run(prompt: string, asked?: Asked): number {
-    const sequence = this.arrive(prompt, asked);
+  /** Serves a request until it finishes; returns its hit tokens. */
+  run(prompt: string, options?: RequestOptions): number {
+    const sequence = this.arrive(prompt, options);
     this.step();
     const { cachedTokens } = sequence;
     this.finish();
     return cachedTokens;
   }
 
-  /** One step, of everybody unless the test says otherwise; returns the copies that it begins with. */
+  /** Plans and commits one step, of all requests unless `schedule` is given; returns the block copies before the step. */
   step(schedule?: (context: SchedulerContext) => void): BlockCopy[] {
     const plan = this.plan(schedule);
     const copies = [...plan.copies];
@@ -121,33 +121,34 @@ export class LiveCache {
     return copies;
   }
 
-  /** A step that is planned and has not run. */
-  plan(schedule: (context: SchedulerContext) => void = everybody) {
+  /** Plans a step without running it. */
+  plan(schedule: (context: SchedulerContext) => void = scheduleAll) {
     this.#schedule = schedule;
     const plan = this.replica.plan(++this.now);
     this.audit();
     return plan;
   }
 
-  /** Whatever waits or runs goes on until all have ended. */
+  /** Runs steps until no request waits or runs. */
   finish(): void {
     for (let steps = 0; !this.replica.isIdle; steps++) {
-      if (steps > 10_000) throw new Error("requests do not end: what waits needs more blocks than there are");
+      if (steps > 10_000)
+        throw new Error("requests do not finish: a waiting request needs more blocks than the cache has");
       this.step();
     }
   }
 
-  /** Tokens of a prompt that an admission would find. */
-  hits(prompt: string, asked?: Asked): number {
-    return this.replica.cachedTokens(this.request(prompt, asked));
+  /** Hit tokens that an admission of this prompt would have. */
+  hits(prompt: string, options?: RequestOptions): number {
+    return this.replica.cachedTokens(this.request(prompt, options));
   }
 
   audit(): void {
     audit(this.cache, this.replica.running);
   }
 
-  /** What each stored block holds with all before it, by the log; in order of block ids. */
-  stored(): string[] {
+  /** For each cached block, in order of block numbers, the text up to its end, from the event log. */
+  cachedTexts(): string[] {
     const inBlock = new Map<number, string>();
     for (const { block, key } of this.published()) inBlock.set(block, this.#textOf.get(key)!);
     return [...this.cache.index.blocks()].sort((a, b) => a - b).map((block) => inBlock.get(block)!);
@@ -160,12 +161,12 @@ export class LiveCache {
       if (kind[at] === EventKind.publish) yield { request: request[at], block: block[at], key: key[at] };
   }
 
-  /** The text that ends with a content. */
+  /** The text up to the end of the block with this content id. */
   textOf(key: number): string {
     return this.#textOf.get(key)!;
   }
 
-  /** State and holders of every block, free count and what is stored: all that a refused operation must leave alone. */
+  /** States and reference counts of all blocks, the free list and the cached blocks: unchanged by a refused operation. */
   state(): unknown {
     const { cache } = this;
     return {
@@ -177,7 +178,7 @@ export class LiveCache {
     };
   }
 
-  /** A number for each prefix that ends with a unit. */
+  /** Content ids of the prompt: one for each distinct prefix of whole units. */
   #contentIds(prompt: string): number[] {
     const { unitTokens } = this.#builder;
     const ids: number[] = [];
@@ -190,7 +191,7 @@ export class LiveCache {
   }
 }
 
-/** The cache of a real system, by the name of its preset, with what differs from it; blocks of four tokens. */
+/** The cache of a preset with blocks of 4 tokens, and settings that differ from the preset. */
 export function liveAs(system: string, own: LiveConfig = {}): LiveCache {
   const { index, eviction, allocator, rules } = presetRegistry.get(system);
   return new LiveCache({ index, eviction, allocator: allocator.name, ...own, rules: { ...rules, ...own.rules } });
@@ -198,8 +199,8 @@ export function liveAs(system: string, own: LiveConfig = {}): LiveCache {
 
 const codes = (text: string) => [...text].map((letter) => letter.charCodeAt(0));
 
-/** Everybody runs; who cannot go on makes room. */
-function everybody(context: SchedulerContext): void {
+/** Schedules all running requests, then admits in order; without blocks the last running request is preempted. */
+function scheduleAll(context: SchedulerContext): void {
   for (const running of [...context.running]) {
     if (!context.running.includes(running) || running.inStep || context.schedule(running)) continue;
     for (let last = context.running.at(-1); last !== undefined; last = context.running.at(-1)) {

@@ -16,7 +16,7 @@ import type { ScenarioConfig } from "../../laws/scenario.ts";
 import { traceOf, type Workload } from "../../laws/workloads.ts";
 import { KvMirror } from "./kv-mirror.ts";
 
-/** Requests, prefixes that an operator names by the row behind the requests, and what happens in turn. */
+/** A workload, of which the last rows are prefixes for operator-initiated operations, and a script of random decisions. */
 export interface Operated {
   /** The first `requests` of its requests are served; the others are prefixes. */
   readonly workload: Workload;
@@ -30,20 +30,20 @@ const duringSteps = ["arrive", "unpin", "delete", "evict", "reset"];
 const operations = ["step", "step", "step", "arrive", "arrive", "pin", "pin", "unpin", "delete", "evict", "reset"];
 
 /**
- * A cache that serves and is operated by turns, beside a model that knows rows of content ids and nothing else: which
- * blocks may hold what is told by the KV events alone.
+ * A cache that serves requests and executes operator-initiated operations in an order given by a script, beside a naive
+ * model of it: rows of content ids, and the cached blocks as the KV events state them.
  */
 export class OperatedCache {
   readonly cache: KvCache;
   readonly replica: Replica;
-  readonly told: string[] = [];
+  readonly operations: string[] = [];
   readonly #operated: Operated;
   readonly #log = new EventLog();
   readonly #columns: BlockColumns;
   readonly #requests: readonly Request[];
   readonly #policy: CheckedPolicy;
   readonly #mirror: KvMirror;
-  /** By prefix that is pinned: the blocks that it was found in. */
+  /** By pinned prefix: its blocks. */
   readonly #pinned = new Map<Sequence, number[]>();
   #at = 0;
   #arrived = 0;
@@ -65,30 +65,30 @@ export class OperatedCache {
     };
     const eviction = this.#policy.plugin;
     this.cache = createCache({ ...config, blockTokens, eviction, namespaces }, this.#log, future);
-    // The model looks requests up that have not come yet.
+    // The model looks up requests that have not arrived yet.
     this.cache.expectKeys(this.#columns.distinct);
     const plan = (context: SchedulerContext) => this.#plan(context);
     this.replica = new Replica({ cache: this.cache, scheduler: { plan }, log: this.#log, generation: "step" });
     this.#mirror = new KvMirror(this.cache, new KvEventReader(this.#log), this.#requests);
   }
 
-  /** All of the script; what it leaves running stays so. */
+  /** Executes the whole script; requests may still be running afterwards. */
   run(): this {
-    while (this.#at < this.#operated.script.length) this.#turn(operations[this.#choose(operations.length)]);
+    while (this.#at < this.#operated.script.length) this.#execute(operations[this.#choose(operations.length)]);
     return this;
   }
 
-  /** All requests end, and what is pinned is let go. */
-  settle(): this {
+  /** Runs until all requests have finished, and unpins all prefixes. */
+  finishAll(): this {
     while (this.#arrived < this.#operated.requests || !this.replica.isIdle) {
-      if (this.#arrived < this.#operated.requests) this.#turn("arrive");
-      this.#turn("step");
+      if (this.#arrived < this.#operated.requests) this.#execute("arrive");
+      this.#execute("step");
     }
     for (const prefix of [...this.#pinned.keys()]) this.#unpin(prefix);
     return this;
   }
 
-  /** The blocks in the order in which they go out to a request that has nothing in common with others. */
+  /** All blocks in the order in which a request without hits is allocated them. */
   drain(atOnce: boolean): number[] {
     const { cache } = this;
     const last = this.replica.submit(this.#requests[this.#requests.length - 1], this.#now);
@@ -99,9 +99,9 @@ export class OperatedCache {
     return [...last.table.subarray(0, blocks)];
   }
 
-  /** Empties the cache, in which nothing is held. */
+  /** Resets a cache without referenced blocks. */
   reset(): void {
-    this.#tell("reset");
+    this.#record("reset");
     expect(reset(this.cache, this.#now)).toBe(true);
     expect([...this.cache.index.blocks()]).toEqual([]);
     if (this.cache.totalBlocks !== undefined) expect(this.cache.freeBlocks).toBe(this.cache.totalBlocks);
@@ -110,8 +110,8 @@ export class OperatedCache {
     this.#check();
   }
 
-  /** Parts, requests and all that has happened, for messages. */
-  story(): string[] {
+  /** Configuration, requests and operations so far, for failure messages. */
+  description(): string[] {
     const { workload, config } = this.#operated;
     const { index, eviction, allocator, blocks, blockUnits, rules } = config;
     const parts = [
@@ -124,10 +124,10 @@ export class OperatedCache {
       ({ id, namespace, prompt, output, markedTokens }) =>
         `${id}: ${prompt.join("")} > ${output.join("")}, namespace ${namespace}, ${markedTokens} marked`,
     );
-    return [parts.join(", "), JSON.stringify(rules), ...requests, ...this.told];
+    return [parts.join(", "), JSON.stringify(rules), ...requests, ...this.operations];
   }
 
-  #turn(what: string): void {
+  #execute(what: string): void {
     this.#now++;
     switch (what) {
       case "arrive":
@@ -164,10 +164,10 @@ export class OperatedCache {
     const plan = this.replica.plan(this.#now);
     this.#check();
     if (plan.isEmpty) return;
-    // An operator may come between the plan of a step and its end.
-    if (this.#choose(4) === 1) this.#turn(duringSteps[this.#choose(duringSteps.length)]);
+    // An operation between the plan of a step and its commit.
+    if (this.#choose(4) === 1) this.#execute(duringSteps[this.#choose(duringSteps.length)]);
     const runs = this.#choose(7) !== 1;
-    this.#tell(`step of ${plan.count}${runs ? "" : ", which does not run"}`);
+    this.#record(`step of ${plan.count}${runs ? "" : ", which does not run"}`);
     if (runs) this.replica.commit(plan, { durationNs: 1 }, this.#now);
     else this.replica.rollback(plan, this.#now);
     this.#check();
@@ -176,18 +176,18 @@ export class OperatedCache {
   #plan(context: SchedulerContext): void {
     for (const sequence of [...context.running] as Sequence[]) {
       if (!this.replica.running.includes(sequence) || this.#choose(6) === 1) continue;
-      if (!context.schedule(sequence, this.#choose(3) === 1 ? 2 : undefined)) this.#makeRoom(sequence);
+      if (!context.schedule(sequence, this.#choose(3) === 1 ? 2 : undefined)) this.#preemptOrRefuse(sequence);
     }
     while (context.firstWaiting !== undefined && this.#choose(4) !== 1) {
       if (context.admit(context.firstWaiting, this.#choose(3) === 1 ? 3 : undefined)) continue;
-      // Alone, and it does not fit: it never will, or what is pinned is in its way.
+      // No request runs: it can never fit, or pinned blocks take the space.
       if (context.running.length === 0) context.refuse(context.firstWaiting, "it does not fit");
       else break;
     }
   }
 
-  /** It cannot go on: it comes again later or, when the script is over and all are to end, never. */
-  #makeRoom(sequence: Sequence): void {
+  /** A running request without blocks is preempted or, after the end of the script, refused. */
+  #preemptOrRefuse(sequence: Sequence): void {
     if (this.#at < this.#operated.script.length) this.replica.preempt(sequence, "recompute");
     else this.replica.refuse(sequence, "it does not fit");
   }
@@ -198,7 +198,7 @@ export class OperatedCache {
     const all = new Set([...this.#pinned.values(), blocks ?? []].flat());
     const expected =
       blocks === undefined ? "not cached" : all.size > this.cache.rules["pin-blocks"] ? "over budget" : "pinned";
-    this.#tell(`pin ${prefix.request.id}: ${expected}`);
+    this.#record(`pin ${prefix.request.id}: ${expected}`);
     const act = () => expect(pin(this.cache, prefix, this.#now)).toBe(expected);
     if (expected !== "pinned") {
       this.#changesNothing(act);
@@ -210,7 +210,7 @@ export class OperatedCache {
   }
 
   #unpin(prefix: Sequence): void {
-    this.#tell(`unpin ${prefix.request.id}`);
+    this.#record(`unpin ${prefix.request.id}`);
     expect(unpin(this.cache, prefix, this.#now)).toBe(true);
     this.#pinned.delete(prefix);
     this.#check();
@@ -220,46 +220,48 @@ export class OperatedCache {
   #delete(): void {
     const prefix = this.#prefix();
     const blocks = this.#mirror.found(prefix.request);
-    const isHeld = (block: number) => this.cache.pool.refCountOf(block) > 0;
-    const ends = blocks && (this.#mirror.isWhole ? blocks : this.#mirror.alike(blocks.at(-1)!));
-    const expected = ends === undefined ? "not cached" : ends.some(isHeld) ? "in use" : "deleted";
-    this.#tell(`delete ${prefix.request.id}: ${expected}`);
+    const isReferenced = (block: number) => this.cache.pool.refCountOf(block) > 0;
+    const ends =
+      blocks && (this.#mirror.storesWholePrompts ? blocks : this.#mirror.blocksWithSameContent(blocks.at(-1)!));
+    const expected = ends === undefined ? "not cached" : ends.some(isReferenced) ? "in use" : "deleted";
+    this.#record(`delete ${prefix.request.id}: ${expected}`);
     const act = () => expect(deletePrefix(this.cache, prefix, this.#now)).toBe(expected);
     if (expected !== "deleted") {
       this.#changesNothing(act);
       return;
     }
-    const goes = this.#mirror.goesWith(prefix.request, blocks!, isHeld);
+    const expectedBlocks = this.#mirror.blocksDeletedWith(prefix.request, blocks!, isReferenced);
     const before = new Set(this.cache.index.blocks());
     act();
     const lost = [...before].filter((block) => !new Set(this.cache.index.blocks()).has(block));
-    expect(sorted(lost), "blocks that are deleted").toEqual(sorted(goes));
+    expect(sorted(lost), "blocks that are deleted").toEqual(sorted(expectedBlocks));
     this.#check();
-    expect(this.#mirror.found(prefix.request), "a deleted prefix is not found").toBe(undefined);
+    expect(this.#mirror.found(prefix.request), "a deleted prefix is not matched").toBe(undefined);
   }
 
   #evict(count: number): void {
     const { cache } = this;
     const before = cache.freeBlocks;
-    const held = [...cache.pool.words.keys()].filter((block) => cache.pool.refCountOf(block) > 0);
-    const words = held.map((block) => cache.pool.words[block]);
+    const referenced = [...cache.pool.words.keys()].filter((block) => cache.pool.refCountOf(block) > 0);
+    const words = referenced.map((block) => cache.pool.words[block]);
     const freed = evict(cache, count, this.#now);
-    this.#tell(`evict ${count}: ${freed}`);
-    expect(cache.freeBlocks - before, "as many blocks as it says are free that were not").toBe(freed);
+    this.#record(`evict ${count}: ${freed}`);
+    expect(cache.freeBlocks - before, "number of blocks that became free").toBe(freed);
     if (cache.totalBlocks === undefined) expect(freed).toBe(0);
-    else if (freed < count) expect(cache.index.evictableBlocks, "it stops early only if nothing is left").toBe(0);
+    else if (freed < count)
+      expect(cache.index.evictableBlocks, "fewer blocks are freed only if no entry is evictable").toBe(0);
     if (count === 0) expect(freed).toBe(0);
     expect(
-      held.map((block) => cache.pool.words[block]),
-      "what is held stays",
+      referenced.map((block) => cache.pool.words[block]),
+      "referenced blocks are unchanged",
     ).toEqual(words);
     this.#check();
   }
 
-  /** A prefix of the workload's, as an object of its own. */
+  /** A random prefix of the workload, as a new sequence. */
   #prefix(): Sequence {
     const { workload, requests } = this.#operated;
-    // The last one is for draining.
+    // The last row is for `drain`.
     const rows = workload.requests.length - 1 - requests;
     return new Sequence(this.#requests[requests + this.#choose(rows)]);
   }
@@ -287,8 +289,8 @@ export class OperatedCache {
   #check(): void {
     const { cache } = this;
     audit(cache, this.replica.running);
-    this.#mirror.catchUp();
-    this.#mirror.compare();
+    this.#mirror.readEvents();
+    this.#mirror.compareWithIndex();
     for (const [prefix, blocks] of this.#pinned) {
       expect(this.#mirror.found(prefix.request)?.length, `blocks of prefix ${prefix.request.id}, pinned`).toBe(
         blocks.length,
@@ -302,8 +304,8 @@ export class OperatedCache {
     expect(all.size).toBeLessThanOrEqual(cache.rules["pin-blocks"]);
   }
 
-  #tell(what: string): void {
-    this.told.push(`${this.#now}: ${what}`);
+  #record(what: string): void {
+    this.operations.push(`${this.#now}: ${what}`);
   }
 
   /** The next decision, from 0 to n − 1. */

@@ -11,11 +11,11 @@ import { allocatorRegistry, evictionRegistry, indexRegistry } from "../../polici
 
 const codes = (text: string) => [...text].map((letter) => letter.charCodeAt(0));
 
-/** Requests that overlap: by default whoever has arrived is in every step. A letter is a token. */
+/** A replica whose requests run concurrently: by default all of them are in every step. A letter is a token. */
 export class Overlap {
   readonly replica: Replica;
   readonly #keys: BlockKeys;
-  #schedule: (context: SchedulerContext) => void = everybody;
+  #schedule: (context: SchedulerContext) => void = scheduleAll;
   #arrived = 0;
   #now = 0;
 
@@ -39,21 +39,21 @@ export class Overlap {
     this.replica = new Replica({ cache, generation: "step", scheduler: { plan } });
   }
 
-  arrive(prompt: string, answer = "."): Sequence {
-    return this.replica.submit(this.#request(prompt, answer), this.#now);
+  arrive(prompt: string, output = "."): Sequence {
+    return this.replica.submit(this.#request(prompt, output), this.#now);
   }
 
-  #request(prompt: string, answer: string): Request {
+  #request(prompt: string, output: string): Request {
     const builder = new TraceBuilder(1);
     const keys = codes(prompt);
-    const generatedKeys = codes(answer);
-    builder.add({ arrivalNs: 0, inputTokens: keys.length, outputTokens: answer.length, keys, generatedKeys });
+    const generatedKeys = codes(output);
+    builder.add({ arrivalNs: 0, inputTokens: keys.length, outputTokens: output.length, keys, generatedKeys });
     const trace: Trace = builder.take();
     const blocks: BlockColumns = this.#keys.of(trace);
     return new Request(this.#arrived++, trace, 0, blocks);
   }
 
-  step(schedule = everybody): void {
+  step(schedule = scheduleAll): void {
     const { replica } = this;
     this.#schedule = schedule;
     const plan = replica.plan(++this.#now);
@@ -66,13 +66,13 @@ export class Overlap {
     while (!this.replica.isIdle) this.step();
   }
 
-  /** Tokens of a prompt that are found. */
+  /** Hit tokens that an admission of this prompt would have. */
   hits(prompt: string): number {
     return this.replica.cachedTokens(this.#request(prompt, "."));
   }
 }
 
-function everybody(context: SchedulerContext): void {
+function scheduleAll(context: SchedulerContext): void {
   for (const running of context.running) context.schedule(running);
   while (context.firstWaiting !== undefined && context.admit(context.firstWaiting));
 }

@@ -3,12 +3,13 @@ import { join, resolve } from "node:path";
 
 const folder = resolve(process.env["KVLAB_TRACES"] ?? "../shared/traces");
 
-/** Whether this machine has the recorded traces at all; if it has, a missing file is a failure. */
-export const haveRecordings = existsSync(folder);
+/** Whether the folder of recorded traces exists; if it does, a missing file is a failure. */
+export const hasRecordedTraces = existsSync(folder);
 
 /** Path of a recorded trace. */
-export function recording(name: string): string {
+export function recordedTracePath(name: string): string {
   const path = join(folder, name);
-  if (!existsSync(path)) throw new Error(`${path} is missing, expected as in the folder's README.md`);
+  if (!existsSync(path))
+    throw new Error(`${path} is missing: the folder's README.md lists the files that are expected`);
   return path;
 }

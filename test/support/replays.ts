@@ -3,13 +3,13 @@ import { type ReplayConfig, type ReplayResult, replayTrace } from "../../core/re
 import type { Trace } from "../../core/trace/trace.ts";
 import { allocatorRegistry, evictionRegistry, indexRegistry, schedulerRegistry } from "../../policies/registry.ts";
 
-/** What differs from the default; policy and index by name. */
+/** Settings that differ from the default; policy and index by name. */
 export interface OwnConfig extends Partial<Omit<ReplayConfig, "index">> {
   readonly policy?: string;
   readonly index?: string;
 }
 
-/** The default configuration at a trace's own block size (16 for token traces), with what differs from it. */
+/** The default configuration with the trace's unit as block size (16 for traces of token ids), and `own` over it. */
 export function configOf(trace: Trace, own: OwnConfig = {}): ReplayConfig {
   const { policy = "lru", index = "hash-table", ...rest } = own;
   return {

@@ -16,13 +16,13 @@ import {
 import type { CostModel } from "../../sim/cost/cost-model.ts";
 import { Simulation, type SimulationConfig, simulate } from "../../sim/simulation.ts";
 
-/** A request as a test writes it, in order of arrival. Times are ns, lengths tokens. */
+/** A request in the short form of a test; rows are in order of arrival. Times in ns, lengths in tokens. */
 export interface Row {
   readonly at?: number;
-  /** The tokens of the prompt, or how many of its own it has. */
+  /** Token ids of the prompt, or its length if it shares no token with other prompts. */
   readonly prompt: number | readonly number[];
-  /** The tokens of the answer, or how many of its own it has. */
-  readonly answer?: number | readonly number[];
+  /** Token ids of the output, or its length. */
+  readonly output?: number | readonly number[];
   readonly maxOutput?: number;
   readonly session?: number;
   readonly parent?: number;
@@ -32,16 +32,16 @@ export interface Row {
   readonly namespace?: number;
 }
 
-/** The rows as a trace of token ids; `batchOf`: as traces of so many rows. */
+/** The rows as one trace of token ids, or as batches of `batchOf` rows. */
 export function tracesOf(rows: readonly Row[], batchOf = Number.POSITIVE_INFINITY): Trace[] {
   const builder = new TraceBuilder(1);
   const traces: Trace[] = [];
   let fresh = 1000;
   const tokens = (given: number | readonly number[]) =>
     typeof given === "number" ? Array.from({ length: given }, () => fresh++) : given;
-  for (const { at = 0, prompt, answer = 1, maxOutput, marked, ...rest } of rows) {
+  for (const { at = 0, prompt, output = 1, maxOutput, marked, ...rest } of rows) {
     const keys = tokens(prompt);
-    const generatedKeys = tokens(answer);
+    const generatedKeys = tokens(output);
     builder.add({
       ...rest,
       arrivalNs: at,
@@ -60,7 +60,7 @@ export function tracesOf(rows: readonly Row[], batchOf = Number.POSITIVE_INFINIT
 
 export type Coefficients = Partial<StepLoad> & { readonly fixed?: number; readonly windowTokens?: number };
 
-/** So many ns for each thing in the load, and so many for the step. */
+/** Step time = `fixed` + the sum of coefficient · load over the fields of the step load, in ns. */
 export function linearCost({ fixed = 1, windowTokens, ...coefficients }: Coefficients): CostModel {
   const each = Object.entries(coefficients) as [keyof StepLoad, number][];
   return {
@@ -70,7 +70,7 @@ export function linearCost({ fixed = 1, windowTokens, ...coefficients }: Coeffic
   };
 }
 
-/** Nothing else in the way: a hash table under LRU, blocks of 4 tokens, as many as needed. */
+/** Settings that differ from the default: hash table, LRU, unlimited blocks of 4 tokens, scheduler `naive`. */
 export interface OwnSimulation extends Partial<Omit<SimulationConfig, "scheduler" | "router" | "cost" | "index">> {
   readonly cost?: CostModel | SimulationConfig["cost"];
   readonly scheduler?: string | SchedulerPlugin;
@@ -110,7 +110,7 @@ export function simulated(rows: readonly Row[], own: OwnSimulation = {}): Simula
   return simulate(tracesOf(rows)[0], simulationConfigOf(own));
 }
 
-/** The same requests, so many at a time, each when the simulation asks for it. */
+/** The same requests, fed in batches of `batchOf` rows whenever the simulation needs more. */
 export function simulatedInBatches(rows: readonly Row[], batchOf: number, own: OwnSimulation = {}): Simulation {
   const simulation = new Simulation(simulationConfigOf(own));
   for (const trace of tracesOf(rows, batchOf)) {
@@ -122,7 +122,7 @@ export function simulatedInBatches(rows: readonly Row[], batchOf: number, own: O
   return simulation;
 }
 
-/** One column of what became of all requests. */
+/** One column of the outcomes of all requests. */
 export function outcome(
   { arrivals }: Simulation,
   name: Exclude<keyof Simulation["arrivals"]["batches"][number]["outcomes"], "session">,
@@ -135,13 +135,13 @@ export const outcomeNames = [
   ...(["finishedNs", "hitBlocks", "hitTokens", "preemptions", "replica", "refused"] as const),
 ];
 
-/** The event log of a replica, a line an event. */
+/** The event log of a replica, one line per event. */
 export const linesOf = (simulation: Simulation, replica = 0): string[] => {
   const { log } = simulation.replicas[replica];
   return Array.from({ length: log?.count ?? 0 }, (_, at) => log!.line(at));
 };
 
-/** Everything that a simulation says, for comparison with another one. */
+/** All results of a simulation, for comparison with another one. */
 export function everythingOf(simulation: Simulation) {
   const { series, replicas } = simulation;
   return {
@@ -160,7 +160,7 @@ export function everythingOf(simulation: Simulation) {
   };
 }
 
-/** What a count of the series comes to. */
+/** The sum of a count, or of a level, over all intervals of the time series. */
 export const totalOf = ({ series }: Simulation, name: (typeof countNames)[number]): number =>
   series.counts[name].reduce((sum, count) => sum + count, 0);
 export const integralOf = ({ series }: Simulation, name: (typeof levelNames)[number]): number =>
@@ -168,37 +168,43 @@ export const integralOf = ({ series }: Simulation, name: (typeof levelNames)[num
 
 const tokens = (maxLength: number) => fc.array(fc.nat(1), { minLength: 1, maxLength });
 
-/** Requests of few tokens, many with a beginning in common; some arrive together, some long after the one before. */
-export const workloads = ({ most = 25, answer = 40, gap = 3000 } = {}): fc.Arbitrary<Row[]> =>
+/** Short requests, many with a common prefix; some arrive together, some long after the previous one. */
+export const workloads = ({ maxRequests = 25, maxOutputTokens = 40, maxGapNs = 3000 } = {}): fc.Arbitrary<Row[]> =>
   fc
     .array(
       fc.record({
-        gapNs: fc.oneof(fc.constant(0), fc.nat(gap)),
-        beginning: fc.nat(4),
-        keep: fc.nat(30),
+        gapNs: fc.oneof(fc.constant(0), fc.nat(maxGapNs)),
+        parent: fc.nat(4),
+        sharedTokens: fc.nat(30),
         own: tokens(12),
-        answer: tokens(answer),
-        extra: fc.nat(5),
+        output: tokens(maxOutputTokens),
+        unusedTokens: fc.nat(5),
         session: fc.nat(4),
         thinkNs: fc.oneof(fc.constant(0), fc.nat(2000)),
         priority: fc.integer({ min: -1, max: 2 }),
         marked: fc.nat(20),
       }),
-      { minLength: 1, maxLength: most, size: "max" },
+      { minLength: 1, maxLength: maxRequests, size: "max" },
     )
     .map((all) => {
       let at = 0;
       const rows: Row[] = [];
-      for (const { gapNs, beginning, keep, own, answer, extra, ...rest } of all) {
+      for (const { gapNs, parent, sharedTokens, own, output, unusedTokens, ...rest } of all) {
         at += gapNs;
-        const before = rows[rows.length - 1 - beginning];
-        const said = before ? [...(before.prompt as number[]), ...(before.answer as number[])] : [];
-        rows.push({ at, prompt: [...said.slice(0, keep), ...own], answer, maxOutput: answer.length + extra, ...rest });
+        const before = rows[rows.length - 1 - parent];
+        const history = before ? [...(before.prompt as number[]), ...(before.output as number[])] : [];
+        rows.push({
+          at,
+          prompt: [...history.slice(0, sharedTokens), ...own],
+          output,
+          maxOutput: output.length + unusedTokens,
+          ...rest,
+        });
       }
       return rows;
     });
 
-/** Any linear cost, with and without a window, of whole coefficients. */
+/** Linear costs with integer coefficients, with and without an attention window. */
 export const costs: fc.Arbitrary<Coefficients> = fc
   .record({
     fixed: fc.integer({ min: 1, max: 100 }),

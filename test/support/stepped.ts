@@ -11,75 +11,72 @@ import { TraceBuilder } from "../../core/trace/trace.ts";
 import type { Preset } from "../../policies/preset.ts";
 import { allocatorRegistry, evictionRegistry, indexRegistry, schedulerRegistry } from "../../policies/registry.ts";
 
-/** A request as a test writes it; they must come in order of arrival. Times are steps, lengths tokens. */
+/** A request in the short form of a test, in order of arrival. Times in steps, lengths in tokens. */
 export interface SteppedRequest {
   readonly arrival?: number;
   readonly input: number;
   readonly output: number;
   readonly maxOutput?: number;
-  /** Its first so many tokens are those of everybody who names the same prefix; the others are its own. */
+  /** The first `tokens` tokens are shared by all requests with the same prefix name; the others are unique. */
   readonly prefix?: readonly [name: string, tokens: number];
-  /** All tokens of its prompt, instead. */
+  /** All token ids of the prompt, instead of `prefix`. */
   readonly keys?: readonly number[];
   readonly priority?: number;
   readonly session?: number;
-  /** Length of the prefix that its user has marked. */
+  /** Length of the marked prefix. */
   readonly marked?: number;
 }
 
-/** What is not said: a hash table under LRU, blocks of 4 tokens, nothing on the host. */
+/** Defaults: hash table, LRU, blocks of 4 tokens, no host memory. */
 export interface SteppedConfig {
   readonly scheduler: string | SchedulerPlugin;
   readonly options?: Readonly<Record<string, number>>;
   readonly blocks: number | undefined;
   readonly blockTokens?: number;
   readonly hostBlocks?: number;
-  /** Index, eviction, allocator and rules of a real system. */
+  /** Sets index, eviction policy, allocator and rules. */
   readonly preset?: Preset;
   readonly rules?: CacheConfig["rules"];
   readonly index?: string;
   readonly eviction?: string;
   readonly seed?: number;
   readonly requests: readonly SteppedRequest[];
-  /** How long a step lasts; 1 by default. */
+  /** Duration of a step; 1 by default. */
   readonly duration?: (plan: StepPlan) => number;
-  /** Steps that repeat themselves are done at once. */
+  /** Steps with the same plan are run by `Replica.repeat`. */
   readonly repeats?: boolean;
   /** Called after every arrival. */
   readonly submitted?: () => void;
-  /** Sees every step after it was planned, before it runs. */
+  /** Called with every step after its plan, before it runs. */
   readonly planned?: (plan: StepPlan, replica: Replica, now: number) => void;
-  /** Sees every commit, or repetition. */
+  /** Called after every commit and every repetition. */
   readonly committed?: (replica: Replica, now: number, repeated: number) => void;
-  /** More steps than this are taken for an endless loop. */
+  /** A run of more steps fails as an endless loop. */
   readonly mostSteps?: number;
 }
 
 export interface SteppedRun {
-  /** The time at which a step begins, what is in it, and who came or went before it: "3: A prefill 0–512, B decode". */
+  /** Start time, items and preemptions, swaps and refusals of each step: "3: A prefill 0–512, B decode · preempts C". */
   readonly steps: readonly string[];
-  /** Names in the order in which they ended. */
+  /** Names of finished requests, in order of their ends. */
   readonly finished: readonly string[];
-  /** The time at which each of them ended. */
+  /** End time of each finished request. */
   readonly ends: Readonly<Record<string, number>>;
-  /** Why, by name. */
+  /** By name of a refused request: the reason. */
   readonly refused: Readonly<Record<string, string>>;
-  /** Times at which somebody waited or ran, and the step was empty. */
+  /** Times of empty steps although requests waited or ran. */
   readonly stalls: readonly number[];
-  /** Tokens that each one's answer had, also of those refused. */
+  /** By request: number of output tokens, also of refused ones. */
   readonly generated: readonly number[];
   readonly log: EventLog;
   readonly replica: Replica;
   readonly cache: KvCache;
 }
 
-/** Requests are called A, B, C … in the order in which they come. */
+/** Requests are named A, B, C … in order of arrival. */
 export const nameOf = (id: number): string => (id < 26 ? String.fromCharCode(65 + id) : `R${id}`);
 
-/**
- * A replica step by step, in a time that counts steps. Every invariant of the cache is checked after every plan and
- * every commit.
- */
+/** Runs a replica step by step; time is a count of steps. The cache is audited after every plan and every commit. */
 export function stepped(config: SteppedConfig): SteppedRun {
   const { blockTokens = 4, requests, preset, seed = 1, duration = () => 1, mostSteps = 20_000 } = config;
   const cacheConfig: CacheConfig = {
@@ -124,21 +121,22 @@ export function stepped(config: SteppedConfig): SteppedRun {
   const stalls: number[] = [];
   const run = { steps, stalls, finished, ends, refused, generated, log, replica, cache };
   let now = 0;
-  let told = 0;
-  const asBefore = (count: number) => {
+  let loggedTo = 0;
+  const repeatLast = (count: number) => {
     const last = steps[steps.length - 1].replace(/^\d+: /, "").replace(/ · .*$/, "");
     for (let i = 0; i < count; i++) steps.push(`${now + i}: ${last}`);
   };
   for (let next = 0, count = 0; ; count++) {
-    if (count > mostSteps) throw new Error(`no end after ${mostSteps} steps:\n${steps.slice(-20).join("\n")}`);
+    if (count > mostSteps)
+      throw new Error(`requests have not finished after ${mostSteps} steps:\n${steps.slice(-20).join("\n")}`);
     for (; next < requests.length && trace.arrivalNs[next] <= now; next++) {
       replica.submit(new Request(next, trace, next, columns), now);
       config.submitted?.();
     }
     const plan = replica.plan(now);
     audit(cache, replica.running);
-    const events = happened(log, told);
-    told = log.count;
+    const events = schedulingEvents(log, loggedTo);
+    loggedTo = log.count;
     if (plan.isEmpty) {
       if (events !== "") steps.push(`${now}: nothing${events}`);
       if (!replica.isIdle) stalls.push(now);
@@ -147,31 +145,31 @@ export function stepped(config: SteppedConfig): SteppedRun {
         continue;
       }
       if (replica.isIdle) return run;
-      throw new Error(`nobody runs at ${now}, and somebody waits:\n${steps.slice(-20).join("\n")}`);
+      throw new Error(`no request runs at ${now}, although requests wait:\n${steps.slice(-20).join("\n")}`);
     }
-    steps.push(`${now}: ${inWords(plan)}${events}`);
+    steps.push(`${now}: ${itemsOf(plan)}${events}`);
     config.planned?.(plan, replica, now);
     const lasts = duration(plan);
     now += lasts;
     replica.commit(plan, { durationNs: lasts }, now);
     audit(cache, replica.running);
-    told = log.count;
+    loggedTo = log.count;
     config.committed?.(replica, now, 0);
     if (!config.repeats) continue;
     const until = next < requests.length ? Math.max(0, trace.arrivalNs[next] - now) : Number.POSITIVE_INFINITY;
     const repeated = Math.min(replica.repeatableSteps(), Math.ceil(until / lasts));
     if (repeated === 0) continue;
     const endsNs = Float64Array.from({ length: repeated }, (_, i) => now + (i + 1) * lasts);
-    asBefore(repeated);
+    repeatLast(repeated);
     replica.repeat(repeated, endsNs);
     now = endsNs[repeated - 1];
     audit(cache, replica.running);
-    told = log.count;
+    loggedTo = log.count;
     config.committed?.(replica, now, repeated);
   }
 }
 
-function inWords(plan: StepPlan): string {
+function itemsOf(plan: StepPlan): string {
   const items = plan.items.slice(0, plan.count).map(({ sequence, from, tokens, prefill }) => {
     const name = nameOf(sequence.request.id);
     return prefill ? `${name} prefill ${from}–${from + tokens}` : `${name} decode`;
@@ -186,8 +184,8 @@ const eventWords = new Map<number, string>([
   [EventKind.refuse, "refuses"],
 ]);
 
-/** Who was sent back or away, or came back from the host, since this event. */
-function happened(log: EventLog, since: number): string {
+/** Preemptions, swaps and refusals since this event. */
+function schedulingEvents(log: EventLog, since: number): string {
   const { kind, request } = log.columns();
   let words = "";
   for (let at = since; at < kind.length; at++) {

@@ -1,4 +1,4 @@
-/** Printable characters for the 256 bytes, as GPT-2 has them: bytes that are no visible Latin-1 go to U+0100 and on. */
+/** GPT-2's printable characters for the 256 bytes: bytes that are not visible Latin-1 are mapped to U+0100 and up. */
 function byteAlphabet(): string[] {
   const visible = (byte: number) => (byte >= 33 && byte <= 126) || (byte >= 161 && byte <= 172) || byte >= 174;
   let next = 256;
@@ -28,13 +28,13 @@ export const bytePairTokenizer = JSON.stringify({
   },
 });
 
-/** The ids of the special tokens that chats are written with. */
+/** Ids of the special tokens of the chat templates. */
 export const chatTokens = {
   ...{ "<|im_start|>": 261, "<|im_end|>": 262, "<|start_header_id|>": 263 },
   ...{ "<|end_header_id|>": 264, "<|eot_id|>": 265, "<|begin_of_text|>": 266 },
 } as const;
 
-/** The same with special tokens for chats in the forms of ChatML and Llama 3, and a first token that it puts before a text. */
+/** `bytePairTokenizer` with the special tokens of ChatML and Llama 3, and a BOS token that it prepends. */
 export const chatTokenizer = JSON.stringify({
   ...(JSON.parse(bytePairTokenizer) as object),
   added_tokens: Object.entries({ "<|end|>": endToken, ...chatTokens }).map(([content, id]) => special(id, content)),
@@ -50,7 +50,7 @@ function firstToken(content: string, id: number) {
   };
 }
 
-/** A tokenizer.json like that of Llama 2: a first token, spaces as ▁, bytes for what the vocabulary does not have. */
+/** A tokenizer.json like that of Llama 2: a BOS token, spaces as ▁, byte fallback for characters outside the vocabulary. */
 export const fallbackTokenizer = JSON.stringify({
   ...{ version: "1.0", truncation: null, padding: null },
   added_tokens: [special(1, "<s>"), special(265, "<|end|>")],
@@ -87,12 +87,12 @@ export const fallbackTokenizer = JSON.stringify({
   },
 });
 
-/** How Qwen and many others write a chat (ChatML). */
+/** Chat template of Qwen and others (ChatML). */
 export const chatMlTemplate =
   "{% for message in messages %}{{ '<|im_start|>' + message['role'] + '\n' + message['content'] + '<|im_end|>\n' }}{% endfor %}" +
   "{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %}";
 
-/** How Llama 3 does. */
+/** Chat template of Llama 3. */
 export const llama3Template =
   "{% for message in messages %}{% set content = '<|start_header_id|>' + message['role'] + '<|end_header_id|>\n\n' " +
   "+ message['content'] | trim + '<|eot_id|>' %}{% if loop.index0 == 0 %}{% set content = bos_token + content %}{% endif %}" +

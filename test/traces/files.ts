@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { afterAll } from "vitest";
 import { InputError } from "../../core/errors.ts";
 
-export { haveRecordings, recording } from "../support/recordings.ts";
+export { hasRecordedTraces as haveRecordings, recordedTracePath as recording } from "../support/recordings.ts";
 
 /** A folder for one test file's traces. */
 export const folder = mkdtempSync(join(tmpdir(), "kvlab-traces-"));

@@ -161,7 +161,7 @@ describe("a history has the block states that reading the log from its beginning
   test.each(presets)("%s", (_name, preset) => {
     fc.assert(
       fc.property(
-        workloads({ gap: 600 }),
+        workloads({ maxGapNs: 600 }),
         sizes,
         fc.array(fc.nat(), { minLength: 5, maxLength: 5 }),
         (rows, size, places) => {

@@ -7,7 +7,7 @@ import { Replica } from "../../../core/replica/replica.ts";
 import { BlockKeys } from "../../../core/trace/content.ts";
 import { type Trace, TraceBuilder } from "../../../core/trace/trace.ts";
 import { lru } from "../../../policies/eviction/lru.ts";
-import { blockTokens, served, words } from "../../support/letters.ts";
+import { blockTokens, letterTrace, served } from "../../support/letters.ts";
 import { configOf, replayed } from "../../support/replays.ts";
 
 type Own = Partial<Record<RuleName, RuleValue>>;
@@ -65,7 +65,7 @@ describe("one request at a time", () => {
   });
 
   test("a partial last block of a content-id trace counts as a block, with the tokens that it has", () => {
-    const { report } = replayed(words(["AB", "AB"], { lastTokens: 5 }));
+    const { report } = replayed(letterTrace(["AB", "AB"], { lastTokens: 5 }));
     expect(report).toMatchObject({ lookupBlocks: 4, lookupTokens: 42, hitBlocks: 2, hitTokens: 21 });
     expect(report.hitRatio).toMatchObject({ block: 1 / 2, token: 1 / 2, fullBlock: 1 / 2 });
   });
@@ -178,7 +178,7 @@ function replicaOf(trace: Trace, blocks: number | undefined, rules: Own = {}, ev
 
 describe("overlapping requests", () => {
   test("a prompt that is cached to its end computes its last token in a copy, if others use the block", () => {
-    const { cache, submit, run } = replicaOf(words(["AB", "AB"], { outputTokens: 3 }), 6);
+    const { cache, submit, run } = replicaOf(letterTrace(["AB", "AB"], { outputTokens: 3 }), 6);
     const first = submit(0);
     run((context) => context.admit(first));
     const second = submit(1);
@@ -209,7 +209,7 @@ describe("overlapping requests", () => {
         };
       },
     };
-    const { submit, run } = replicaOf(words(["AB", "AB"], { outputTokens: 3 }), 6, {}, counting);
+    const { submit, run } = replicaOf(letterTrace(["AB", "AB"], { outputTokens: 3 }), 6, {}, counting);
     const first = submit(0);
     run((context) => context.admit(first));
     const held = [...first.table.subarray(0, 2)];
@@ -222,7 +222,7 @@ describe("overlapping requests", () => {
   });
 
   test("with stored logits there is nothing to compute and nothing to copy", () => {
-    const { cache, submit, run } = replicaOf(words(["AB", "AB"], { outputTokens: 3 }), 6, {
+    const { cache, submit, run } = replicaOf(letterTrace(["AB", "AB"], { outputTokens: 3 }), 6, {
       "full-hit": "stored-logits",
     });
     const first = submit(0);
@@ -235,7 +235,7 @@ describe("overlapping requests", () => {
 
   test("worst-case reservation refuses what growing admits", () => {
     // One block of prompt, up to two of answer.
-    const trace = words(["A", "B"], { outputTokens: 2 * blockTokens });
+    const trace = letterTrace(["A", "B"], { outputTokens: 2 * blockTokens });
     const admitted = (rules: Own) => {
       const { submit, step } = replicaOf(trace, 4, rules);
       const results: boolean[] = [];
@@ -248,7 +248,7 @@ describe("overlapping requests", () => {
   });
 
   test("a refused admission leaves everything as it was", () => {
-    const { cache, submit, step } = replicaOf(words(["AB", "CD"]), 3);
+    const { cache, submit, step } = replicaOf(letterTrace(["AB", "CD"]), 3);
     const [first, second] = [submit(0), submit(1)];
     step((context) => context.admit(first));
     const before = [...cache.pool.words];
@@ -261,7 +261,7 @@ describe("overlapping requests", () => {
   });
 
   test("with publish=step a block can be found after the step that computes it, and not before", () => {
-    const { submit, run, cache } = replicaOf(words(["A", "A"], { outputTokens: 2 }), 4, { publish: "step" });
+    const { submit, run, cache } = replicaOf(letterTrace(["A", "A"], { outputTokens: 2 }), 4, { publish: "step" });
     const [first, second] = [submit(0), submit(1)];
     run((context) => {
       context.admit(first);
@@ -271,7 +271,7 @@ describe("overlapping requests", () => {
   });
 
   test("a step that did not happen leaves nothing to be found", () => {
-    const { submit, step, replica, cache } = replicaOf(words(["AB"]), 4);
+    const { submit, step, replica, cache } = replicaOf(letterTrace(["AB"]), 4);
     const first = submit(0);
     replica.rollback(
       step((context) => context.admit(first)),
@@ -284,7 +284,7 @@ describe("overlapping requests", () => {
 
   test("duplicates=swap frees the own copy, keep keeps both", () => {
     const stored = (duplicates: string) => {
-      const { submit, run, cache } = replicaOf(words(["A", "A"], { outputTokens: 2 }), 4, {
+      const { submit, run, cache } = replicaOf(letterTrace(["A", "A"], { outputTokens: 2 }), 4, {
         publish: "step",
         duplicates,
       });
@@ -300,7 +300,7 @@ describe("overlapping requests", () => {
   });
 
   test("adopt holds a resident block past a hole from admission on, and computes it in place", () => {
-    const trace = words(["ABC", "D", "ABC"], { outputTokens: 2 });
+    const trace = letterTrace(["ABC", "D", "ABC"], { outputTokens: 2 });
     const { submit, run, cache } = replicaOf(trace, 4, { "free-order": "forward", duplicates: "adopt" });
     for (const r of [0, 1]) {
       const sequence = submit(r);
@@ -315,7 +315,7 @@ describe("overlapping requests", () => {
   });
 
   test("a preempted request finds what it has computed", () => {
-    const { submit, run, step } = replicaOf(words(["AB"], { outputTokens: 4 }), 4);
+    const { submit, run, step } = replicaOf(letterTrace(["AB"], { outputTokens: 4 }), 4);
     const only = submit(0);
     run((context) => context.admit(only));
     step((context) => {

@@ -28,16 +28,16 @@ describe("evict", () => {
     live.run("abc");
     live.run("de");
     expect(evict(live.cache, 1, live.now)).toBe(3);
-    expect(live.stored()).toEqual(["d", "de"]);
+    expect(live.cachedTexts()).toEqual(["d", "de"]);
   });
 
   test("leaves what is in use, and says how little it could do", () => {
     const live = start();
     live.run("ab");
-    live.arrive("cd", { answer: "xyz" });
+    live.arrive("cd", { output: "xyz" });
     live.step();
     expect(evict(live.cache, 8, live.now)).toBe(2);
-    expect(live.stored().sort()).toEqual(["c", "cd"]);
+    expect(live.cachedTexts().sort()).toEqual(["c", "cd"]);
   });
 
   test("of nothing is nothing", () => {
@@ -91,7 +91,7 @@ describe("reset", () => {
     expect(reset(live.cache, live.now)).toBe(false);
     expect(live.state()).toEqual(before);
     unpin(live.cache, kept, live.now);
-    live.arrive("cd", { answer: "xyz" });
+    live.arrive("cd", { output: "xyz" });
     live.step();
     expect(reset(live.cache, live.now)).toBe(false);
     live.finish();
@@ -118,7 +118,7 @@ describe("pin and unpin", () => {
       live.run("abcd");
       expect(pin(live.cache, live.prefix("ab"), live.now)).toBe("pinned");
       evict(live.cache, 8, live.now);
-      expect(live.stored()).toEqual(["a", "ab"]);
+      expect(live.cachedTexts()).toEqual(["a", "ab"]);
     }
   });
 
@@ -189,7 +189,7 @@ describe("pin and unpin", () => {
     live.run("a");
     evict(live.cache, 8, live.now);
     expect(live.cache.pool.refCountOf(kept.table[0])).toBe(1);
-    expect(live.stored()).toEqual(["a"]);
+    expect(live.cachedTexts()).toEqual(["a"]);
   });
 
   test("limits of an index drop what is not pinned", () => {
@@ -210,7 +210,7 @@ describe("pin and unpin", () => {
     pin(live.cache, live.prefix("ab"), live.now);
     expect(live.run("abc")).toBe(2);
     evict(live.cache, 8, live.now);
-    expect(live.stored()).toEqual(["a", "ab"]);
+    expect(live.cachedTexts()).toEqual(["a", "ab"]);
   });
 
   test("a session finds only its own history", () => {
@@ -237,7 +237,7 @@ describe("deletePrefix", () => {
       const live = start({ index });
       for (const prompt of ["abcd", "abe", "abcf"]) live.run(prompt);
       expect(deletePrefix(live.cache, live.prefix("abc"), live.now)).toBe("deleted");
-      expect(live.stored().sort()).toEqual(["a", "ab", "abe"]);
+      expect(live.cachedTexts().sort()).toEqual(["a", "ab", "abe"]);
       expect(deletePrefix(live.cache, live.prefix("abe"), live.now)).toBe("deleted");
       expect(live.cache.freeBlocks).toBe(8);
       live.audit();
@@ -248,7 +248,7 @@ describe("deletePrefix", () => {
     const live = start({ index: "hash-table" });
     live.run("abcd");
     expect(deletePrefix(live.cache, live.prefix("ab"), live.now)).toBe("deleted");
-    expect(live.stored()).toEqual(["abc", "abcd"]);
+    expect(live.cachedTexts()).toEqual(["abc", "abcd"]);
     expect(live.hits("abcd")).toBe(0);
   });
 
@@ -257,9 +257,9 @@ describe("deletePrefix", () => {
     live.arrive("ab");
     live.arrive("ab");
     live.step();
-    expect(live.stored()).toEqual(["a", "ab", "a", "ab"]);
+    expect(live.cachedTexts()).toEqual(["a", "ab", "a", "ab"]);
     expect(deletePrefix(live.cache, live.prefix("ab"), live.now)).toBe("deleted");
-    expect(live.stored()).toEqual([]);
+    expect(live.cachedTexts()).toEqual([]);
   });
 
   test("in a hash table, takes the newest of equal blocks and the older one that was pinned", () => {
@@ -269,9 +269,9 @@ describe("deletePrefix", () => {
     pin(live.cache, kept, live.now);
     live.run("a");
     unpin(live.cache, kept, live.now);
-    expect(live.stored()).toEqual(["a", "a"]);
+    expect(live.cachedTexts()).toEqual(["a", "a"]);
     expect(deletePrefix(live.cache, live.prefix("a"), live.now)).toBe("deleted");
-    expect(live.stored()).toEqual([]);
+    expect(live.cachedTexts()).toEqual([]);
   });
 
   test("is refused while the end is in use or pinned, and nothing has changed", () => {
@@ -286,7 +286,7 @@ describe("deletePrefix", () => {
       expect(live.hits("abc")).toBe(3);
       // What goes on behind the pin is nobody's.
       expect(deletePrefix(live.cache, live.prefix("abc"), live.now)).toBe("deleted");
-      expect(live.stored()).toEqual(["a", "ab"]);
+      expect(live.cachedTexts()).toEqual(["a", "ab"]);
     }
   });
 
@@ -313,7 +313,7 @@ describe("deletePrefix", () => {
     live.run("abx", { markedTokens: 2 });
     pin(live.cache, live.prefix("a"), live.now);
     expect(deletePrefix(live.cache, live.prefix("ab"), live.now)).toBe("deleted");
-    expect(live.stored()).toEqual(["a"]);
+    expect(live.cachedTexts()).toEqual(["a"]);
   });
 });
 

@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import { evictionRegistry } from "../../../policies/registry.ts";
-import { words } from "../../support/letters.ts";
+import { letterTrace } from "../../support/letters.ts";
 import { Overlap } from "../../support/overlap.ts";
 import { replayed } from "../../support/replays.ts";
 
@@ -61,7 +61,12 @@ test("only a leaf is stolen, whatever may be evicted", () => {
 
 test("what goes with a victim is evicted, too", () => {
   const rules = { victims: "any", "free-order": "forward" };
-  const { report, cache } = replayed(words(["ABC", "D"]), { index: "block-trie", policy: "fifo", rules, blocks: 3 });
+  const { report, cache } = replayed(letterTrace(["ABC", "D"]), {
+    index: "block-trie",
+    policy: "fifo",
+    rules,
+    blocks: 3,
+  });
   expect(report).toMatchObject({ insertedBlocks: 4, evictedBlocks: 3 });
   expect(cache.index.blockCount).toBe(1);
 });
@@ -69,7 +74,7 @@ test("what goes with a victim is evicted, too", () => {
 test.each(evictionRegistry.all.map((plugin) => plugin.name))("a cache without limit grows under %s", (policy) => {
   const letters = Array.from({ length: 3000 }, (_, i) => String.fromCodePoint(0x4e00 + i)).join("");
   for (const index of ["hash-table", "block-trie", "radix-tree"]) {
-    const { report } = replayed(words([letters, letters]), { index, policy, blocks: undefined });
+    const { report } = replayed(letterTrace([letters, letters]), { index, policy, blocks: undefined });
     expect(report.hitBlocks).toBe(3000);
   }
 });

@@ -34,7 +34,7 @@ describe.each(["hash-table", "block-trie", "radix-tree"])("of a %s", (index) => 
   test("blocks are listed with their contents", () => {
     const { live } = start({ index });
     const reader = new KvEventReader(live.log);
-    const first = live.arrive("aabb", { answer: "uvwxyz" });
+    const first = live.arrive("aabb", { output: "uvwxyz" });
     live.step();
     expect(reader.take()).toMatchObject([{ type: "stored", blocks: [...first.table.subarray(0, 2)] }]);
   });
@@ -89,7 +89,7 @@ describe.each(["hash-table", "block-trie", "radix-tree"])("of a %s", (index) => 
 
   test("each chunk has the one before as parent, also for output tokens", () => {
     const { live, take } = start({ index, rules: { publish: "step", "cache-generated": "true" } });
-    const sequence = live.arrive("aabbcc", { answer: "ddeef" });
+    const sequence = live.arrive("aabbcc", { output: "ddeef" });
     live.step((context) => context.admit(sequence, 3));
     expect(take()).toEqual(["stored aa"]);
     live.step((context) => context.schedule(sequence, 3));

@@ -136,7 +136,7 @@ test("a trace that is fed batch by batch gives the same run as one that is fed w
 });
 
 test("a batch whose requests have ended keeps only their outcomes", () => {
-  const rows = Array.from({ length: 40 }, (_, i): Row => ({ at: 100 * i, prompt: 3, answer: 2 }));
+  const rows = Array.from({ length: 40 }, (_, i): Row => ({ at: 100 * i, prompt: 3, output: 2 }));
   const alone = simulatedInBatches(rows, 10);
   expect(alone.arrivals.batches.map(({ firstId }) => firstId)).toEqual([0, 10, 20, 30]);
   expect(alone.arrivals.batches.map(({ columns }) => columns)).toEqual([undefined, undefined, undefined, undefined]);

@@ -51,8 +51,8 @@ test("every observer of a simulation is notified of every callback, swap-out and
   // prompt is still cached when it is admitted again, so that only those are swapped in.
   simulated(
     [
-      { prompt: 8, answer: 9 },
-      { prompt: 8, answer: 9 },
+      { prompt: 8, output: 9 },
+      { prompt: 8, output: 9 },
     ],
     {
       scheduler: "fcfs",

@@ -10,7 +10,7 @@ import { type Trace, TraceBuilder } from "../../../core/trace/trace.ts";
 import { Lockstep } from "../../../lab/compare/lockstep.ts";
 import { LogComparison } from "../../../lab/compare/log-comparison.ts";
 import { evictionRegistry } from "../../../policies/registry.ts";
-import { blockTokens, words } from "../../support/letters.ts";
+import { blockTokens, letterTrace } from "../../support/letters.ts";
 import { configOf, replayed } from "../../support/replays.ts";
 
 /** Every configuration compared with the first over a whole trace. */
@@ -204,9 +204,9 @@ describe("the first difference is found", () => {
   });
 
   test("in the very first event: one refuses what the other admits", () => {
-    const own = { ...configOf(words(["AB", "AB"], { outputTokens: 40 }), { blocks: 3 }) };
+    const own = { ...configOf(letterTrace(["AB", "AB"], { outputTokens: 40 }), { blocks: 3 }) };
     const strict = { ...own, rules: { reserve: "worst-case" } };
-    const [{ comparison, difference }] = compared(words(["AB", "AB"], { outputTokens: 40 }), own, strict);
+    const [{ comparison, difference }] = compared(letterTrace(["AB", "AB"], { outputTokens: 40 }), own, strict);
     expect(comparison).toMatchObject({ requests: 0, events: 0 });
     expect(difference).toMatchObject({
       request: 0,
@@ -220,7 +220,7 @@ describe("the first difference is found", () => {
 
   test("with both states, worked out by hand", () => {
     // Two blocks. When C comes, LRU gives up B, which nobody used since; FIFO gives up A, which came first.
-    const trace = words(["A", "B", "A", "C", "A"]);
+    const trace = letterTrace(["A", "B", "A", "C", "A"]);
     const lru = configOf(trace, { blocks: 2 });
     const [{ comparison, difference }] = compared(trace, lru, { ...lru, eviction: evictionRegistry.get("fifo") });
     const before = { private: 0, cachedHeld: 0, cachedIdle: 2 };

@@ -15,7 +15,7 @@ import { mru } from "../../../policies/eviction/mru.ts";
 import { priority } from "../../../policies/eviction/priority.ts";
 import { retention } from "../../../policies/eviction/retention.ts";
 import { slru, slruWith } from "../../../policies/eviction/slru.ts";
-import { blockTokens, lettersIn, served } from "../../support/letters.ts";
+import { blockTokens, cachedLetters, served } from "../../support/letters.ts";
 import { type OwnConfig, replayed } from "../../support/replays.ts";
 
 /** What a request says: its prompt, a letter a block, when it arrives, how important it is and for how long. */
@@ -36,7 +36,7 @@ function traceOf(asks: readonly Ask[]): Trace {
 }
 
 /** Letters that are left in the cache. */
-const left = (asks: readonly Ask[], own: OwnConfig) => lettersIn(replayed(traceOf(asks), own));
+const left = (asks: readonly Ask[], own: OwnConfig) => cachedLetters(replayed(traceOf(asks), own));
 
 /** Whether a radix tree still has the beginning of this prompt, after these requests. */
 function staysIn(asks: readonly (Ask | string)[], prompt: string, own: OwnConfig): boolean {

@@ -30,7 +30,7 @@ describe.each([
 
   test("a prefix is a hit after the step that computes it; within that step every request computes it", () => {
     const cache = start();
-    const both = ["abcdx", "abcdy"].map((prompt) => cache.arrive(prompt, { ...mark(4), answer: "uvw" }));
+    const both = ["abcdx", "abcdy"].map((prompt) => cache.arrive(prompt, { ...mark(4), output: "uvw" }));
     cache.step();
     expect(both.map(({ cachedTokens }) => cachedTokens)).toEqual([0, 0]);
     // From then on they share it.
@@ -101,7 +101,7 @@ describe("a prefix pool", () => {
     cache.run("ccccx", mark(4));
     cache.run("aaaabbbby", mark(8));
     cache.run("ddddx", mark(4));
-    expect(cache.stored()).toEqual(expect.arrayContaining(["cccc", "dddd"]));
+    expect(cache.cachedTexts()).toEqual(expect.arrayContaining(["cccc", "dddd"]));
     expect(cache.cache.index).toMatchObject({ entryCount: 2, blockCount: 2 });
   });
 
@@ -110,7 +110,7 @@ describe("a prefix pool", () => {
     for (const letter of "abc") cache.run(`${letter.repeat(4)}x`, mark(4));
     expect(cache.cache.index.blockCount).toBe(3);
     cache.run("ddddeeeex", mark(8));
-    expect(cache.stored().sort()).toEqual(["cccc", "dddd", "ddddeeee"]);
+    expect(cache.cachedTexts().sort()).toEqual(["cccc", "dddd", "ddddeeee"]);
   });
 
   test("does not store a prefix that is larger than its cap, and serves its requests", () => {
@@ -128,13 +128,13 @@ describe("a prefix pool", () => {
 
   test("beyond its cap drops idle prefixes before referenced ones", () => {
     const cache = pool({ rules: { "prefix-blocks": 2 } });
-    const first = cache.arrive("aaaax", { ...mark(4), answer: "uvwxyz" });
+    const first = cache.arrive("aaaax", { ...mark(4), output: "uvwxyz" });
     cache.step();
     cache.arrive("bbbbx", mark(4));
     cache.step();
     cache.arrive("ccccx", mark(4));
     cache.step();
-    expect(cache.stored().sort()).toEqual(["aaaa", "cccc"]);
+    expect(cache.cachedTexts().sort()).toEqual(["aaaa", "cccc"]);
     expect(first.blockCount).toBeGreaterThan(0);
     cache.finish();
   });

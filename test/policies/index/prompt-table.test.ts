@@ -60,7 +60,7 @@ describe.each([
 describe("two overlapping requests with the same prompt", () => {
   test("compute it twice and store it once; full blocks are replaced by the stored ones", () => {
     const cache = table();
-    const both = ["abcdefgh", "abcdefgh"].map((prompt) => cache.arrive(prompt, { answer: "xyz" }));
+    const both = ["abcdefgh", "abcdefgh"].map((prompt) => cache.arrive(prompt, { output: "xyz" }));
     cache.step();
     expect(both.map(({ cachedTokens }) => cachedTokens)).toEqual([0, 0]);
     expect(cache.cache.index).toMatchObject({ entryCount: 1, blockCount: 2 });
@@ -71,7 +71,7 @@ describe("two overlapping requests with the same prompt", () => {
 
   test("have a private partial last block each, to which their output is appended", () => {
     const cache = table();
-    const both = ["abcdef", "abcdef"].map((prompt) => cache.arrive(prompt, { answer: "xyz" }));
+    const both = ["abcdef", "abcdef"].map((prompt) => cache.arrive(prompt, { output: "xyz" }));
     cache.step();
     const [first, second] = both.map(({ table }) => [...table.subarray(0, 2)]);
     expect(second[0]).toBe(first[0]);
@@ -85,22 +85,22 @@ describe("two overlapping requests with the same prompt", () => {
 describe("the partial last block", () => {
   test("is not copied for the request that computed it", () => {
     const cache = table();
-    cache.run("abcdef", { answer: "uvwxyz" });
+    cache.run("abcdef", { output: "uvwxyz" });
     expect(cache.cache.counters.copiedBlocks).toBe(0);
     expect(cache.hits("abcdef")).toBe(6);
   });
 
   test("is not copied if its reference count is 1", () => {
     const cache = table();
-    for (const answer of ["uvw", "xyz", "opqrst"]) cache.run("abcdef", { answer });
+    for (const answer of ["uvw", "xyz", "opqrst"]) cache.run("abcdef", { output: answer });
     expect(cache.cache.counters).toMatchObject({ copiedBlocks: 0, hitTokens: 12 });
   });
 
   test("is copied before the first output token is written, if it is shared, and not earlier", () => {
     const cache = table();
-    const first = cache.arrive("abcdef", { answer: "uvwxyz" });
+    const first = cache.arrive("abcdef", { output: "uvwxyz" });
     cache.step();
-    const second = cache.arrive("abcdef", { answer: "opqrst" });
+    const second = cache.arrive("abcdef", { output: "opqrst" });
     // Its first token comes from the stored logits.
     expect(cache.step()).toEqual([]);
     const tail = first.table[1];
@@ -117,7 +117,7 @@ describe("the partial last block", () => {
   test("is copied for all but the last request that references it", () => {
     const cache = table();
     cache.run("abcdef");
-    const all = Array.from({ length: 3 }, () => cache.arrive("abcdef", { answer: "uvwx" }));
+    const all = Array.from({ length: 3 }, () => cache.arrive("abcdef", { output: "uvwx" }));
     cache.step();
     expect(new Set(all.map(({ table }) => table[1])).size).toBe(1);
     const copies = cache.step();
@@ -130,16 +130,16 @@ describe("the partial last block", () => {
   test("is never copied if prompts end at a block boundary", () => {
     const cache = table();
     cache.run("abcd");
-    for (let n = 0; n < 3; n++) cache.arrive("abcd", { answer: "uvwx" });
+    for (let n = 0; n < 3; n++) cache.arrive("abcd", { output: "uvwx" });
     cache.finish();
     expect(cache.cache.counters).toMatchObject({ copiedBlocks: 0, hitTokens: 12 });
   });
 
   test("needs a free block for its copy, without which its request is not admitted", () => {
     const cache = table({}, { blocks: 2 });
-    const first = cache.arrive("abcdef", { answer: "uv" });
+    const first = cache.arrive("abcdef", { output: "uv" });
     cache.step();
-    const second = cache.arrive("abcdef", { answer: "op" });
+    const second = cache.arrive("abcdef", { output: "op" });
     cache.step((context) => context.admit(second));
     const before = cache.state();
     let went: boolean | undefined;
@@ -174,7 +174,7 @@ describe("most entries of a prompt table", () => {
   test("1: the most recent prompt is stored", () => {
     const { hits, cache } = served(1, ["aaaa", "aaaa", "bbbb", "aaaa"]);
     expect(hits).toEqual([0, 4, 0, 0]);
-    expect(cache.stored()).toEqual(["aaaa"]);
+    expect(cache.cachedTexts()).toEqual(["aaaa"]);
     expect(cache.cache.freeBlocks).toBe(15);
   });
 
@@ -186,15 +186,15 @@ describe("most entries of a prompt table", () => {
   test("idle entries are dropped first, then the oldest, whose blocks stay referenced", () => {
     const cache = table({ "max-entries": 2 });
     cache.run("aaaa");
-    const second = cache.arrive("bbbb", { answer: "wxyz" });
+    const second = cache.arrive("bbbb", { output: "wxyz" });
     cache.step();
-    cache.arrive("cccc", { answer: "wxyz" });
+    cache.arrive("cccc", { output: "wxyz" });
     cache.step();
-    expect(cache.stored().sort()).toEqual(["bbbb", "cccc"]);
+    expect(cache.cachedTexts().sort()).toEqual(["bbbb", "cccc"]);
     const kept = second.table[0];
-    cache.arrive("dddd", { answer: "wxyz" });
+    cache.arrive("dddd", { output: "wxyz" });
     cache.step();
-    expect(cache.stored().sort()).toEqual(["cccc", "dddd"]);
+    expect(cache.cachedTexts().sort()).toEqual(["cccc", "dddd"]);
     expect(cache.cache.pool.refCountOf(kept)).toBe(1);
     expect(cache.hits("bbbb")).toBe(0);
     cache.finish();
@@ -204,14 +204,14 @@ describe("most entries of a prompt table", () => {
 
   test("an entry dropped while referenced is stored again by the next request that computes it", () => {
     const cache = table({ "max-entries": 1 });
-    cache.arrive("aaaa", { answer: "wxyz" });
+    cache.arrive("aaaa", { output: "wxyz" });
     cache.step();
-    cache.arrive("bbbb", { answer: "wxyz" });
+    cache.arrive("bbbb", { output: "wxyz" });
     cache.step();
-    expect(cache.stored()).toEqual(["bbbb"]);
-    cache.arrive("aaaa", { answer: "wxyz" });
+    expect(cache.cachedTexts()).toEqual(["bbbb"]);
+    cache.arrive("aaaa", { output: "wxyz" });
     cache.step();
-    expect(cache.stored()).toEqual(["aaaa"]);
+    expect(cache.cachedTexts()).toEqual(["aaaa"]);
     cache.finish();
     expect(cache.hits("aaaa")).toBe(4);
     expect(cache.cache.freeBlocks).toBe(15);
@@ -224,7 +224,7 @@ test("a full prompt table evicts whole prompts, for blocks that running requests
   cache.run("cccc");
   // Two more blocks: one is free, and the older prompt gives both of its own.
   cache.run("ddddeeee");
-  expect(cache.stored().sort()).toEqual(["cccc", "dddd", "ddddeeee"]);
+  expect(cache.cachedTexts().sort()).toEqual(["cccc", "dddd", "ddddeeee"]);
   expect(cache.cache.counters.evictedBlocks).toBe(2);
   expect(cache.cache.freeBlocks).toBe(1);
 });

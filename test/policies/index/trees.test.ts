@@ -2,7 +2,7 @@ import { expect, test } from "vitest";
 import { audit } from "../../../core/cache/audit.ts";
 import type { EvictionPlugin } from "../../../core/plugins/index.ts";
 import { evictionRegistry } from "../../../policies/registry.ts";
-import { blockTokens, served, words } from "../../support/letters.ts";
+import { blockTokens, letterTrace, served } from "../../support/letters.ts";
 import { replayed } from "../../support/replays.ts";
 
 const lru = evictionRegistry.get("lru");
@@ -17,7 +17,7 @@ const watching: EvictionPlugin = {
 
 test("the rest of a node of output tokens, a prompt's partial block, ends where the prompt ends", () => {
   // Each prompt of 8 tokens and its answer take two blocks, of which the first one's second has to go.
-  const trace = words(["A", "B"], { lastTokens: 8, outputTokens: 2 * blockTokens - 8 + 1 });
+  const trace = letterTrace(["A", "B"], { lastTokens: 8, outputTokens: 2 * blockTokens - 8 + 1 });
   const own = { eviction: watching, rules: { "cache-generated": "true" }, blocks: 3 };
   const { cache } = replayed(trace, { index: "radix-tree", ...own });
   const { depth, tokens } = cache.entries.columns;

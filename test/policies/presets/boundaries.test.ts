@@ -87,7 +87,7 @@ describe.each(everyPreset)("%s", (name, { blockTokens }) => {
       const prompt = tokens(k * blockTokens);
       const answer = tokens(blockTokens + 1, 5000);
       const asked = { markedTokens: prompt.length };
-      ask(cache, prompt, { ...asked, answer });
+      ask(cache, prompt, { ...asked, output: answer });
       return ask(cache, prompt + answer + more, asked).found;
     });
     expect(found.join(" ")).toBe(answered);

@@ -1,7 +1,7 @@
 import { describe, expect, test } from "vitest";
 import { EventKind } from "../../../core/log/events.ts";
 import type { SchedulerContext } from "../../../core/plugins/index.ts";
-import type { Asked, LiveCache } from "../../support/live-cache.ts";
+import type { LiveCache, RequestOptions } from "../../support/live-cache.ts";
 import { ask, everyPreset, liveOf, presetNamed, rulesOf } from "./presets.ts";
 
 /*
@@ -16,7 +16,10 @@ const cacheOf = (name: string, tokens: number) => {
   return liveOf(name, { blockTokens, blocks: tokens / blockTokens });
 };
 
-const marked = (prompt: string, asked: Asked = {}): Asked => ({ markedTokens: prompt.length, ...asked });
+const marked = (prompt: string, asked: RequestOptions = {}): RequestOptions => ({
+  markedTokens: prompt.length,
+  ...asked,
+});
 
 /** What was evicted since the log had so many events, in order, a path from its end. */
 function evictionsSince({ log }: LiveCache, from: number) {
@@ -213,7 +216,7 @@ describe.each(everyPreset)("%s", (name) => {
   test("evicts no referenced block", () => {
     const cache = cacheOf(name, 12);
     ask(cache, "zzyyxx", marked("zzyyxx"));
-    const first = cache.arrive("aabbc", marked("aabb", { answer: "12345" }));
+    const first = cache.arrive("aabbc", marked("aabb", { output: "12345" }));
     cache.step();
     const uses = [...first.table.subarray(0, first.blockCount)];
     const second = cache.arrive("qqrrssttu", marked("qq"));
@@ -258,7 +261,7 @@ describe.each(everyPreset)("%s", (name) => {
 
   test("readmits a preempted request, which matches its stored blocks", () => {
     const cache = cacheOf(name, 24);
-    const sequence = cache.arrive("aabbc", marked("aabbc", { answer: "123456" }));
+    const sequence = cache.arrive("aabbc", marked("aabbc", { output: "123456" }));
     for (let n = 0; n < 3; n++) cache.step();
     expect(sequence).toMatchObject({ computedTokens: 7, generatedTokens: 3 });
     cache.step((context) => context.preempt(sequence, "recompute"));
@@ -282,7 +285,7 @@ describe.each(reserving)("%s, after the admission of a request,", (name) => {
   test("allocates no further block for it, and a request that needs blocks waits until it finishes", () => {
     const cache = cacheOf(name, 12);
     // 4 + 6 − 1 = 9 tokens at most; the answer ends after four.
-    const first = cache.arrive("aabb", { answer: "1234", maxOutputTokens: 6 });
+    const first = cache.arrive("aabb", { output: "1234", maxOutputTokens: 6 });
     cache.step();
     const { freeBlocks } = cache.cache;
     const held = first.blockCount;

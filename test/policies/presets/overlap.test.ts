@@ -133,7 +133,7 @@ test("whether a prompt that is cached and referenced to its end needs another bl
     const cache = liveOf(name, isToken ? { blocks: 5 } : { blockTokens: 2, blocks: 3 });
     const whole = { markedTokens: 4 };
     cache.run("aabb", whole);
-    const first = cache.arrive("aabb", { ...whole, answer: "12" });
+    const first = cache.arrive("aabb", { ...whole, output: "12" });
     cache.step();
     cache.arrive("aabb", whole);
     let admitted = false;

@@ -1,7 +1,7 @@
 import { type Rules, resolveRules } from "../../../core/plugins/rules.ts";
 import type { Preset } from "../../../policies/preset.ts";
 import { presetRegistry } from "../../../policies/registry.ts";
-import { type Asked, LiveCache, type LiveConfig } from "../../support/live-cache.ts";
+import { LiveCache, type LiveConfig, type RequestOptions } from "../../support/live-cache.ts";
 
 /** Name and preset, for `test.each`. */
 export const everyPreset = presetRegistry.all.map((preset) => [preset.name, preset] as const);
@@ -22,7 +22,7 @@ export const tokens = (count: number, first = 0): string =>
   String.fromCharCode(...Array.from({ length: count }, (_, i) => 0x4e00 + first + i));
 
 /** A request that is served by itself: the tokens that it found, and those that its first step computed. */
-export function ask(cache: LiveCache, prompt: string, asked: Asked = {}): { found: number; computed: number } {
+export function ask(cache: LiveCache, prompt: string, asked: RequestOptions = {}): { found: number; computed: number } {
   const sequence = cache.arrive(prompt, asked);
   const plan = cache.plan();
   const served = { found: sequence.cachedTokens, computed: plan.items[0].tokens };

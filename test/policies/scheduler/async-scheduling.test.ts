@@ -2,17 +2,17 @@ import fc from "fast-check";
 import { expect, test } from "vitest";
 import { costs, everythingOf, linearCost, outcome, type Row, simulated, workloads } from "../../support/simulated.ts";
 
-const run = (rows: readonly Row[], ahead: 0 | 1, seats = 8) =>
+const run = (rows: readonly Row[], ahead: 0 | 1, maxNumSeqs = 8) =>
   simulated(rows, {
     scheduler: "fcfs-chunked",
-    schedulerOptions: { "async-scheduling": ahead, "max-num-seqs": seats },
+    schedulerOptions: { "async-scheduling": ahead, "max-num-seqs": maxNumSeqs },
     cost: linearCost({ fixed: 10 }),
   });
 
 test("who comes during a step is not in the next one, which is planned already, but in the one after it", () => {
   const rows = [
-    { at: 0, prompt: 4, answer: 5 },
-    { at: 15, prompt: 4, answer: 1 },
+    { at: 0, prompt: 4, output: 5 },
+    { at: 15, prompt: 4, output: 1 },
   ];
   expect(outcome(run(rows, 0), "admittedNs")).toEqual([0, 20]);
   expect(outcome(run(rows, 1), "admittedNs")).toEqual([0, 30]);
@@ -21,7 +21,7 @@ test("who comes during a step is not in the next one, which is planned already, 
 
 test("an engine with nothing to do looks at once", () => {
   const rows = [
-    { at: 0, prompt: 4, answer: 2 },
+    { at: 0, prompt: 4, output: 2 },
     { at: 15, prompt: 4 },
     { at: 100, prompt: 4 },
   ];
@@ -30,8 +30,8 @@ test("an engine with nothing to do looks at once", () => {
 
 test("who ends keeps the seat for a step", () => {
   const rows = [
-    { at: 0, prompt: 4, answer: 2 },
-    { at: 0, prompt: 4, answer: 9 },
+    { at: 0, prompt: 4, output: 2 },
+    { at: 0, prompt: 4, output: 9 },
     { at: 0, prompt: 4 },
   ];
   expect(outcome(run(rows, 0, 2), "admittedNs")).toEqual([0, 0, 20]);
@@ -40,11 +40,11 @@ test("who ends keeps the seat for a step", () => {
 
 test("steps taken at once are as if each had been planned", () => {
   fc.assert(
-    fc.property(workloads(), costs, fc.integer({ min: 1, max: 5 }), (rows, coefficients, seats) => {
+    fc.property(workloads(), costs, fc.integer({ min: 1, max: 5 }), (rows, coefficients, maxNumSeqs) => {
       const both = [false, true].map((everyStep) =>
         simulated(rows, {
           scheduler: "fcfs-chunked",
-          schedulerOptions: { "async-scheduling": 1, "max-num-seqs": seats, "max-num-batched-tokens": 16 },
+          schedulerOptions: { "async-scheduling": 1, "max-num-seqs": maxNumSeqs, "max-num-batched-tokens": 16 },
           cost: linearCost(coefficients),
           everyStep,
           events: true,

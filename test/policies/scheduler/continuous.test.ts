@@ -253,9 +253,9 @@ describe("session-priority", () => {
 
 test("session-priority: sessions of two namespaces are two, whatever their numbers", () => {
   const rows = [
-    { at: 0, prompt: 4, answer: 3, session: 1, namespace: 1 },
-    { at: 1, prompt: 4, answer: 8, session: 2, namespace: 1 },
-    { at: 5, prompt: 4, answer: 1, session: 1, namespace: 2 },
+    { at: 0, prompt: 4, output: 3, session: 1, namespace: 1 },
+    { at: 1, prompt: 4, output: 8, session: 2, namespace: 1 },
+    { at: 5, prompt: 4, output: 1, session: 1, namespace: 2 },
   ];
   const run = (namespaces: boolean) =>
     outcome(

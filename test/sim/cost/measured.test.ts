@@ -115,7 +115,7 @@ describe("a recorded run", () => {
 
   test("the first step that differs from the recorded one is an error", () => {
     const replayed = (text: string) => () =>
-      simulated([{ prompt: 5, answer: 3 }], { ...config, cost: costFromText(text, "steps.json", restoreCalls) });
+      simulated([{ prompt: 5, output: 3 }], { ...config, cost: costFromText(text, "steps.json", restoreCalls) });
     expect(replayed(recorded([5, 0], [0, 1], [0, 1]))).not.toThrow();
     expect(replayed(recorded([5, 0], [0, 2], [0, 1]))).toThrow(
       "steps.json: replica 0: step 1 computes 0 prefill tokens and 1 decode tokens, the recorded one 0 and 2",
