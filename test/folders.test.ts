@@ -70,7 +70,7 @@ test("an import that points the wrong way is found, and so is a circle", () => {
 function namingBackend(root: string): string[] {
   const names = new RegExp(`\\b(${backendNames.join("|")})\\b`);
   const exempt = ["engine/backends.ts", "scripts/bundle-onnxruntime.ts", "sim/cost/hardware.ts"];
-  const sources = ["bench", "cli", "core", "engine", "lab", "scripts", "sim"].flatMap((folder) =>
+  const sources = folders.flatMap((folder) =>
     readdirSync(join(root, folder), { recursive: true, encoding: "utf8" }).map((file) => `${folder}/${file}`),
   );
   return sources

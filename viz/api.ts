@@ -14,7 +14,8 @@ export interface RunRow {
   /** Name of its folder, which is its id. */
   readonly id: string;
   readonly savedAtMs: number;
-  readonly target: "cache" | "sim" | "cpu";
+  /** `cache`, `sim`, or an engine target. */
+  readonly target: string;
   readonly trace: string;
   readonly requests: number;
   readonly preset: string | null;
@@ -237,7 +238,8 @@ export interface Choices {
   /** Models and hardware that can be simulated. */
   readonly models: readonly string[];
   readonly hardware: readonly string[];
-  /** Models that a real engine can run. */
+  /** The engine's targets, one for each backend, and the models that they can run. */
+  readonly engineTargets: readonly string[];
   readonly engineModels: readonly string[];
   /** Defaults. */
   readonly defaults: Readonly<Record<"model" | "gpu" | "engineModel" | "router", string>>;
@@ -250,21 +252,22 @@ export interface Choices {
  */
 export interface JobRequest {
   readonly trace: string;
-  readonly target: "cache" | "sim" | "cpu";
+  /** `cache`, `sim`, or one of `engineTargets`. */
+  readonly target: string;
   readonly presets?: readonly string[];
   readonly indexes?: readonly string[];
   /** Absent: the preset's or LRU; for a comparison without a preset, every policy that can differ. */
   readonly evictions?: readonly string[];
   readonly allocators?: readonly string[];
   readonly schedulers?: readonly string[];
-  /** For target sim one of `models`, for cpu one of `engineModels`. */
+  /** For target sim one of `models`, for an engine target one of `engineModels`. */
   readonly model?: string;
   /** Only for target sim, as the next two: one of `hardware`. */
   readonly gpu?: string;
   readonly replicas?: readonly number[];
   /** Only with several replicas. */
   readonly routers?: readonly string[];
-  /** Requests per second, for targets sim and cpu. */
+  /** Requests per second, for target sim and engine targets. */
   readonly rates?: readonly number[];
   /** Numbers of blocks, or shares such as "10%". */
   readonly blocks?: readonly string[];
@@ -311,7 +314,7 @@ export interface LiveRow {
   readonly command: string;
   /** The run that it will be saved as, with "-interrupted" appended if a signal ends it; null if it is not saved or the name is unknown. */
   readonly run: string | null;
-  readonly target: "cache" | "sim" | "cpu";
+  readonly target: string;
   readonly trace: string;
   readonly requests: number;
   readonly preset: string | null;

@@ -1,6 +1,7 @@
 import { readdir, realpath, stat } from "node:fs/promises";
 import { dirname, join, relative, sep } from "node:path";
 import { InputError } from "../../core/errors.ts";
+import { backendNames } from "../../engine/backends.ts";
 import { randomShapeNames } from "../../engine/model/random.ts";
 import {
   allocatorRegistry,
@@ -71,6 +72,7 @@ export async function sourcesIn(folders: SourceFolders): Promise<Sources> {
       routers: names(routerRegistry.all),
       models: modelNames,
       hardware: hardwareNames,
+      engineTargets: backendNames,
       engineModels: [...randomShapeNames.map((name) => `random:${name}`), ...models.map(([name]) => name)],
       defaults: { model, gpu, router, engineModel: defaultModel },
     },

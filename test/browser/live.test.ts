@@ -84,7 +84,7 @@ describe.runIf(hasBrowser)("an active run in a browser", () => {
     const end = ended(child);
     await activeRuns(page).getByText("running", { exact: true }).waitFor();
     await activeRuns(page).getByRole("link").click();
-    await page.getByText("real engine on the CPU").waitFor();
+    await page.getByText("real engine (cpu)").waitFor();
     await eventually(() => number(page, "Requests done")).toBeGreaterThan(2);
     const before = await number(page, "Requests done");
     const drawn = await series(page).getAttribute("aria-label");

@@ -92,7 +92,7 @@ test.each([
   await gone();
   await host.moveIn();
   host.swappedIn(sequenceIn([7, 4, 5], 4), 5);
-  await expect(host.moveIn()).rejects.toThrow("has nothing of it");
+  await expect(host.moveIn()).rejects.toThrow("none of its blocks is in host memory");
 });
 
 test("who comes back without having gone is a bug", async () => {

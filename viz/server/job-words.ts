@@ -42,17 +42,17 @@ const inTime = { ...everyTarget, model: name.optional(), rates: listOf(positive)
 
 /** The fields of each target; other fields are refused. */
 const targets = {
-  cache: z.strictObject({ target: z.literal("cache"), ...everyTarget }),
+  cache: z.strictObject({ target: name, ...everyTarget }),
   sim: z.strictObject({
-    target: z.literal("sim"),
+    target: name,
     ...inTime,
     gpu: name.optional(),
     replicas: listOf(wholeNumber(1, 4096)),
     routers: listOf(name),
   }),
-  cpu: z.strictObject({ target: z.literal("cpu"), ...inTime }),
+  engine: z.strictObject({ target: name, ...inTime }),
 };
-const anyTarget = z.looseObject({ target: z.enum(["cache", "sim", "cpu"]) });
+const schemaOf = (target: string) => targets[target === "cache" || target === "sim" ? target : "engine"];
 
 /** The values with which a run can be started, and the paths of those that are files. */
 export interface Sources {
@@ -69,8 +69,8 @@ export interface JobWords {
 
 /** @throws Refusal that begins with the field, if the request is none or has a name that is no choice. */
 export function parseJob(body: unknown, { choices }: Sources): JobRequest {
-  const { target } = checked(anyTarget, body);
-  const request = checked(targets[target] as z.ZodType<JobRequest>, body);
+  const { target } = checked(z.looseObject({ target: z.enum(["cache", "sim", ...choices.engineTargets]) }), body);
+  const request = checked(schemaOf(target) as z.ZodType<JobRequest>, body);
   const { trace, presets, indexes, evictions, allocators, schedulers, model, gpu, routers, replicas = [] } = request;
   checkChosen("trace", [trace], choices.traces);
   checkChosen("presets", presets, choices.presets);

@@ -26,6 +26,9 @@ export const mostLiveEvents = 2_000_000;
 const count = z.number().nonnegative();
 const text = z.string().max(10_000);
 
+/** `cache`, `sim`, or an engine target: any name, because runs may come from other versions, with other backends. */
+export const targetName = z.string().regex(/^[a-z][a-z0-9-]{0,99}$/, { error: "expected the name of a target" });
+
 const header = z.object({
   schema: z.literal("live/1"),
   pid: z.int().positive(),
@@ -35,7 +38,7 @@ const header = z.object({
   run: text.nullable(),
   trace: text,
   requests: count,
-  target: z.enum(["cache", "sim", "cpu"]),
+  target: targetName,
   preset: text.nullable(),
   index: text,
   eviction: text,

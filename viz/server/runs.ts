@@ -3,6 +3,7 @@ import { basename } from "node:path";
 import { z } from "zod";
 import type { BrokenRun, RunDetail, RunRow } from "../api.ts";
 import { childOf, type Inside, isChildName } from "./inside.ts";
+import { targetName } from "./live-format.ts";
 import { Refusal } from "./refusal.ts";
 
 const distribution = z.looseObject({ p50: z.number(), p99: z.number() }).nullable();
@@ -26,7 +27,7 @@ const listed = z.looseObject({
     blockTokens: z.int().positive(),
     blocks: z.int().positive().nullable(),
   }),
-  target: z.enum(["cache", "sim", "cpu"]),
+  target: targetName,
   cache: z.looseObject({
     hitRatio: z
       .custom((ratios) => Object.keys(Object(ratios)).length <= 100, { error: "has over 100 definitions" })

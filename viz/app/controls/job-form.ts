@@ -4,7 +4,10 @@ import { updateRoute } from "../route.ts";
 import type { ViewContext } from "../view.ts";
 import { type Choice, h } from "./dom.ts";
 
-type Target = JobRequest["target"];
+/** An engine target has the name of its backend. */
+type TargetKind = "cache" | "sim" | "engine";
+const kindOf = (target: string): TargetKind => (target === "cache" || target === "sim" ? target : "engine");
+
 type Name = Exclude<keyof JobRequest, "target">;
 
 /** A field of the form; hidden for targets that it does not apply to. */
@@ -14,8 +17,8 @@ interface Field {
   /** Name in the request, if it differs. */
   readonly requestName?: Name;
   readonly label: string;
-  readonly hint?: (target: Target) => string;
-  readonly targets?: readonly Target[];
+  readonly hint?: (target: TargetKind) => string;
+  readonly targets?: readonly TargetKind[];
   /** `one` and `many` select from `choices`; `numbers` and `texts` are lists separated by commas or spaces. */
   readonly kind: "one" | "many" | "number" | "numbers" | "texts" | "checkbox";
   readonly choices?: readonly Choice[];
@@ -34,7 +37,8 @@ const previewDelayMs = 200;
 /** A form for a replay or a comparison with a preview of its command line. The URL keeps its values. */
 export function jobForm(choices: Choices, { params, signal }: ViewContext): HTMLElement {
   const fields = fieldsOf(choices);
-  const values: Record<string, string> = { target: targetIn(params.get("target")) };
+  const targetField = targetFieldOf(choices);
+  const values: Record<string, string> = { target: valueIn(targetField, params.get("target") ?? "") };
   for (const field of fields) values[field.name] = valueIn(field, params.get(field.name) ?? "");
   const elements = fields.map((field) => buildField(field, values[field.name], (value) => change(field.name, value)));
   const command = h("code");
@@ -45,11 +49,11 @@ export function jobForm(choices: Choices, { params, signal }: ViewContext): HTML
   let timer = 0;
 
   const isShown = ({ targets, applies }: Field) =>
-    (targets?.includes(values["target"] as Target) ?? true) && (applies?.(values) ?? true);
+    (targets?.includes(kindOf(values["target"])) ?? true) && (applies?.(values) ?? true);
   const updateVisibility = () => {
     for (const { field, element, hint } of elements) {
       element.hidden = !isShown(field);
-      hint.textContent = field.hint?.(values["target"] as Target) ?? "";
+      hint.textContent = field.hint?.(kindOf(values["target"])) ?? "";
     }
   };
   const request = () => requestOf(fields.filter(isShown), values);
@@ -122,15 +126,15 @@ export function jobForm(choices: Choices, { params, signal }: ViewContext): HTML
   );
 }
 
-const targets: readonly Choice[] = [
-  { value: "cache", label: "cache: cache replay, no clock" },
-  { value: "sim", label: "sim: simulated replicas, virtual time" },
-  { value: "cpu", label: "cpu: real engine, real time" },
-];
-const targetField: Field = { name: "target", label: "Target", kind: "one", choices: targets };
-const targetIn = (text: string | null) => (targets.some(({ value }) => value === text) ? text! : "cache");
+function targetFieldOf({ engineTargets }: Choices): Field {
+  const choices = [
+    { value: "cache", label: "cache: cache replay, no clock" },
+    { value: "sim", label: "sim: simulated replicas, virtual time" },
+    ...engineTargets.map((value) => ({ value, label: `${value}: real engine, real time` })),
+  ];
+  return { name: "target", label: "Target", kind: "one", choices };
+}
 
-const timedTargets: readonly Target[] = ["sim", "cpu"];
 const choicesOf = (names: readonly string[]): Choice[] => names.map((value) => ({ value, label: value }));
 const withDefault = (names: readonly string[], defaultName: string): Choice[] => [
   { value: "", label: `${defaultName} (default)` },
@@ -153,7 +157,7 @@ function fieldsOf(choices: Choices): Field[] {
       choices: withDefault(choices.models, defaults.model),
     },
     {
-      ...{ name: "engine", requestName: "model", label: "Model", kind: "one", targets: ["cpu"] },
+      ...{ name: "engine", requestName: "model", label: "Model", kind: "one", targets: ["engine"] },
       choices: withDefault(choices.engineModels, defaults.engineModel),
     },
     {
@@ -164,7 +168,7 @@ function fieldsOf(choices: Choices): Field[] {
       choices: withDefault(choices.hardware, defaults.gpu),
     },
     {
-      ...{ name: "rates", label: "Requests/s", kind: "numbers", targets: timedTargets },
+      ...{ name: "rates", label: "Requests/s", kind: "numbers", targets: ["sim", "engine"] },
       hint: () => "one or more; empty: as in the trace",
     },
     {
@@ -186,13 +190,13 @@ function fieldsOf(choices: Choices): Field[] {
     {
       ...{ name: "blocks", label: "Cache size, blocks", kind: "texts" },
       hint: (target) =>
-        `numbers or percentages: 1000, 10%; empty: ${target === "sim" ? "the GPU memory that the model leaves" : target === "cpu" ? "10%" : "10%, or five sizes compared"}`,
+        `numbers or percentages: 1000, 10%; empty: ${target === "sim" ? "the GPU memory that the model leaves" : target === "engine" ? "10%" : "10%, or five sizes compared"}`,
     },
     {
       name: "limit",
       label: "Limit, requests",
       kind: "number",
-      hint: (target) => (target === "cpu" ? "empty: all, which takes minutes" : "empty: the whole trace"),
+      hint: (target) => (target === "engine" ? "empty: all, which takes minutes" : "empty: the whole trace"),
     },
     { name: "warmup", label: "Warm-up", kind: "number", hint: () => "first requests, not in the metrics" },
     { name: "seed", label: "Seed", kind: "number", hint: () => "random seed; empty: 1" },

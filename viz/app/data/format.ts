@@ -55,8 +55,7 @@ export const latencies: Readonly<Record<string, string>> = {
 export const policyOf = ({ preset, index, eviction }: Pick<RunRow, "preset" | "index" | "eviction">): string =>
   preset ? `${preset} · ${eviction}` : `${index} · ${eviction}`;
 
-export const targetNames: Readonly<Record<RunRow["target"], string>> = {
-  cache: "cache replay without a clock",
-  sim: "simulation",
-  cpu: "real engine on the CPU",
-};
+export function targetText(target: string): string {
+  if (target === "cache") return "cache replay without a clock";
+  return target === "sim" ? "simulation" : `real engine (${target})`;
+}

@@ -15,7 +15,7 @@ import {
   percent,
   perSecond,
   policyOf,
-  targetNames,
+  targetText,
 } from "../data/format.ts";
 import { LatestRequest } from "../data/latest-request.ts";
 import { getLiveMoment, getLiveSeries, isBroken } from "../data/server.ts";
@@ -143,7 +143,7 @@ class LiveRun {
   }
 }
 
-const aboutOf = ({ target, startedAtMs }: LiveRow) => `${targetNames[target]} · started ${dateText(startedAtMs)}`;
+const aboutOf = ({ target, startedAtMs }: LiveRow) => `${targetText(target)} · started ${dateText(startedAtMs)}`;
 
 function metricsOf({ requests, blocks, blockTokens, capacityTokens }: LiveRow, now: LiveMetrics): Tile[] {
   const { requestsDone, timeNs, running, waiting, throughput, hitRatio, evictedBlocks, preemptions } = now;

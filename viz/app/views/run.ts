@@ -14,7 +14,7 @@ import {
   percent,
   perSecond,
   policyOf,
-  targetNames,
+  targetText,
 } from "../data/format.ts";
 import { getRun, getSeries, isBroken } from "../data/server.ts";
 import { linkTo, readRoute } from "../route.ts";
@@ -110,7 +110,7 @@ function drawRun(context: ViewContext, { row, command, files }: RunDetail, repor
     h(
       "p",
       { class: "lead" },
-      `${row.trace} · ${targetNames[row.target]} · ${policyOf(row)} · saved ${dateText(row.savedAtMs)}`,
+      `${row.trace} · ${targetText(row.target)} · ${policyOf(row)} · saved ${dateText(row.savedAtMs)}`,
     ),
     ...(files.includes("events.parquet") ? [eventsLink(row.id)] : []),
     metricTiles(metricsOf(row, report)),
