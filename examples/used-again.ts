@@ -1,14 +1,14 @@
 import { byScore, type EvictionPlugin } from "kvlab";
 
 /**
- * Blocks that no second request has used go first, least recently used first; then the others. It keeps what is shared
- * (system prompts, long chats) and lets what was asked once go by, at the price of keeping what is shared no longer.
+ * Evicts blocks without a hit first, then blocks with hits, the least recently used one first in each group. Shared prefixes
+ * (system prompts, long chats) stay cached at the expense of content that was used once.
  *
- * An order, and nothing else: one score after the other, the smallest goes first.
+ * The scores are compared one after the other; the entry with the smallest ones is evicted next.
  */
 const usedAgain: EvictionPlugin = {
   name: "used-again",
-  about: "used once goes before used again, then least recently used first",
+  about: "blocks without a hit first, then least recently used",
   source: "example",
   ...byScore((entry, { accessCount }) => Math.min(accessCount[entry], 1), "lastAccess", "releaseOrder"),
 };

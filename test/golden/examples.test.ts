@@ -175,3 +175,7 @@ describe.each([
 test("docs/policies.md shows examples/clock.ts as it is", () => {
   expect(readFileSync("docs/policies.md", "utf8")).toContain(readFileSync("examples/clock.ts", "utf8"));
 });
+
+test.each(["used-again", "library"])("README.md shows examples/%s.ts as it is", (name) => {
+  expect(readFileSync("README.md", "utf8")).toContain(readFileSync(`examples/${name}.ts`, "utf8"));
+});
