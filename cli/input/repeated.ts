@@ -2,7 +2,15 @@ import type { Command } from "commander";
 import { InputError } from "../../core/errors.ts";
 
 /** Options that may be given several times, each with a value of its own. */
-export const repeatable: ReadonlySet<string> = new Set(["rule", "efficiency", "scheduler-option", "router-option"]);
+export const repeatable: ReadonlySet<string> = new Set([
+  "rule",
+  "efficiency",
+  "scheduler-option",
+  "router-option",
+  "logit-bias",
+  "stop",
+  "stop-token",
+]);
 
 /** From now on an option of these commands that takes one value is refused when it is given twice. */
 export function refuseRepeated(command: Command): void {

@@ -96,10 +96,13 @@ describe.concurrent("an option that takes one value is refused when it is given 
     expect(await refusal(newFolder(), args.split(" "))).toBe(expected);
   });
   test("but for those that the help calls repeatable", async () => {
-    const { stdout } = await kvlab(newFolder(), ["replay", "--help"]);
-    const options = stdout.replace(/\n {10,}/g, " ").split("\n");
-    const named = options.filter((text) => text.includes("(repeatable")).map((text) => /--([\w-]+)/.exec(text)![1]);
-    expect(named.sort()).toEqual([...repeatable].sort());
+    const named = new Set<string>();
+    for (const command of ["replay", "generate"]) {
+      const { stdout } = await kvlab(newFolder(), [command, "--help"]);
+      const options = stdout.replace(/\n {10,}/g, " ").split("\n");
+      for (const text of options) if (text.includes("(repeatable")) named.add(/--([\w-]+)/.exec(text)![1]);
+    }
+    expect([...named].sort()).toEqual([...repeatable].sort());
   });
 });
 
