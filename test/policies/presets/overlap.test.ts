@@ -43,7 +43,7 @@ const rows: Record<string, Row> = {
 const prompt = "aabbcc";
 const continued = "aabbcc12x";
 const asked = { markedTokens: prompt.length };
-const answered = { ...asked, answer: "12345" };
+const answered = { ...asked, output: "12345" };
 
 describe.each(everyPreset)("%s", (name, preset) => {
   const [same, next, chunk, answer, ended, twins] = rows[name];
