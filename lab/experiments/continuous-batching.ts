@@ -41,9 +41,9 @@ export const continuousBatching: Experiment = {
     for (const rate of rates) {
       const trace = traceOf(chats(laboratory.seed, rate));
       const setups = {
-        static: { policy: "tgi-simple", scheduler: "static", schedulerOptions: { "batch-size": batch } },
-        continuous: { policy: "tgi-simple" },
-        radix: { policy: "tgi" },
+        static: { preset: "tgi-simple", scheduler: "static", schedulerOptions: { "batch-size": batch } },
+        continuous: { preset: "tgi-simple" },
+        radix: { preset: "tgi" },
       } as const;
       const runs: Record<string, Measured> = {};
       for (const [name, setup] of Object.entries(setups)) {

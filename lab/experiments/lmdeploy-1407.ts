@@ -27,7 +27,7 @@ export function shareGptLike(seed: number) {
 }
 
 /** vLLM as it was then: whole prompts in steps of their own, of as many tokens as Llama 2's context has. */
-const vllm = { policy: "vllm-v0", scheduler: "fcfs", schedulerOptions: { "max-num-batched-tokens": 4096 } } as const;
+const vllm = { preset: "vllm-v0", scheduler: "fcfs", schedulerOptions: { "max-num-batched-tokens": 4096 } } as const;
 
 export const lmdeploy1407: Experiment = {
   name: "lmdeploy-1407",

@@ -73,7 +73,7 @@ export const prefixPool: Experiment = {
     const ofPlain: string[] = [];
     for (const { count, inputTokens, sharedTokens, groups, published } of measured) {
       const trace = grouping(count, groups, inputTokens, sharedTokens, outputTokens);
-      const trie = { machine: small, policy: "prefix-trie" } as const;
+      const trie = { machine: small, preset: "prefix-trie" } as const;
       const plain = add(
         `${count}: plain`,
         await laboratory.run(trace, { ...trie, index: "none", scheduler: "fcfs" }),

@@ -45,7 +45,7 @@ export const routers: Experiment = {
       const arrivals =
         given === undefined ? ({ loop: "closed" } as const) : { speed: speedFor(given, promptTokensPerS * replicas) };
       const common = {
-        policy: "vllm",
+        preset: "vllm",
         machine,
         replicas,
         arrivals,

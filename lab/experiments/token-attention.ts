@@ -21,7 +21,7 @@ export const tokenAttention: Experiment = {
       rows.push({ configuration, simulated: { ...usualMetrics(measured), wasted: measured.sums.wasted } });
       return measured;
     };
-    const plain = { index: "none", policy: "lightllm", schedulerOptions: usualAnswers } as const;
+    const plain = { index: "none", preset: "lightllm", schedulerOptions: usualAnswers } as const;
     const token = await run("by token", plain);
     const block16 = await run("blocks of 16", { ...plain, allocator: "block", blockTokens: 16 });
     const block64 = await run("blocks of 64", { ...plain, allocator: "block", blockTokens: 64 });
@@ -31,7 +31,7 @@ export const tokenAttention: Experiment = {
       schedulerOptions: { "max-batch-total-tokens": tgiTokens },
     });
     const roomy = await run("TGI, all of the memory", { preset: "tgi-simple" });
-    const lent = { policy: "tgi", allocator: "token", scheduler: "efficient-router", schedulerOptions: usualAnswers };
+    const lent = { preset: "tgi", allocator: "token", scheduler: "efficient-router", schedulerOptions: usualAnswers };
     const reserving = await run("TGI, token, router, reserving", lent);
     const both = await run("TGI, token, router", { ...lent, rules: { reserve: "grow" } });
     const grouped = laboratory.machine({ model: "llama-3.1-8b", gpu: "a100-80gb" });

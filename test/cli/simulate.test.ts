@@ -299,7 +299,7 @@ test("requests that can never fit are refused, with the reasons in words and in 
     "2 of 5 requests were refused, 1 because it needs more blocks than the cache has; " +
       "1 because its answer needs more blocks than the cache has.",
   );
-  const { stdout: none } = await kvlab(folder, [...words, "--limit", "1", "--blocks", "1"]);
+  const { stdout: none } = await kvlab(folder, "replay t.jsonl --target sim --blocks 1 --no-save --limit 1".split(" "));
   expect(none.replaceAll("\n", " ")).toContain("1 of 1 request were refused, because it needs more blocks");
   expect(none).toMatch(/TTFT +– +– +– +– +–/);
   expect(none).not.toMatch(/NaN|undefined|Infinity|null/);
