@@ -1,4 +1,4 @@
-/** 12031 as 12,031. */
+/** With thousands separators: 12,031. */
 export const grouped = (value: number) => Math.round(value).toLocaleString("en-US");
 
 /** "1 request", "2 requests". */

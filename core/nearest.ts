@@ -1,4 +1,4 @@
-/** The name that differs least, if it differs by little: for "did you mean". At most a third of its letters. */
+/** The name with the least edit distance, at most a third of its length; for "did you mean". */
 export function nearest(name: string, names: readonly string[]): string | undefined {
   let best: string | undefined;
   let least = Number.POSITIVE_INFINITY;
@@ -9,7 +9,7 @@ export function nearest(name: string, names: readonly string[]): string | undefi
   return best;
 }
 
-/** Letters added, dropped, changed or swapped with their neighbour (optimal string alignment). */
+/** Edit distance with transpositions of neighbours (optimal string alignment). */
 function editDistance(a: string, b: string): number {
   let before: number[] = [];
   let row = Array.from({ length: b.length + 1 }, (_, j) => j);

@@ -2,7 +2,7 @@ import { uniformFloat64 } from "pure-rand/distribution/uniformFloat64";
 import { uniformInt } from "pure-rand/distribution/uniformInt";
 import { xoroshiro128plus } from "pure-rand/generator/xoroshiro128plus";
 
-/** The only source of chance: seeded, and the same on every machine. */
+/** Random numbers from a seed: the same on every machine. All randomness of kvlab comes from here or from `chanceOf`. */
 export interface Random {
   /** An integer in 0 .. n − 1. */
   below(n: number): number;
@@ -10,7 +10,7 @@ export interface Random {
   unit(): number;
 }
 
-/** A number in [0, 1) that is a function of its arguments alone: chance that asking does not change. */
+/** A pseudorandom number in [0, 1), a pure function of its arguments: reading it changes no state. */
 export function chanceOf(key: number, n: number): number {
   let x = Math.imul(n ^ key, 0x9e3779b1);
   x = Math.imul(x ^ (x >>> 16) ^ (key >>> 7), 0x85ebca6b);

@@ -1,5 +1,5 @@
-// The innermost loops, as plain functions over typed arrays and integers, which a compiler turns into plain loops.
-// `words` is BlockPool.words; a negative block in a table is a hole. `| 0` says that a number is an integer.
+// The innermost loops, as plain functions over typed arrays and integers, which V8 compiles to tight loops. `words` is
+// BlockPool.words; a negative block in a table is a hole. `| 0` keeps a number an integer.
 import { BlockState, blockWord } from "./pool.ts";
 
 const free = blockWord(BlockState.free, 0);
@@ -8,7 +8,7 @@ const computingOnce = blockWord(BlockState.computing, 1);
 const idle = blockWord(BlockState.idle, 0);
 const refCount = blockWord(BlockState.reserved, 0) - 1;
 
-/** Of `table[from .. to)`, how many blocks are idle: cached and unreferenced. */
+/** Number of idle blocks (cached and unreferenced) in `table[from .. to)`. */
 export function countIdle(table: Int32Array, from: number, to: number, words: Int32Array): number {
   let count = 0;
   for (let i = from | 0; i < to; i++) {
@@ -18,14 +18,14 @@ export function countIdle(table: Int32Array, from: number, to: number, words: In
   return count;
 }
 
-/** Of `table[from .. to)`, how many are below `limit`. */
+/** Number of elements below `limit` in `table[from .. to)`. */
 export function countBelow(table: Int32Array, from: number, to: number, limit: number): number {
   let count = 0;
   for (let i = from | 0; i < to; i++) if (table[i] < limit) count++;
   return count;
 }
 
-/** References `table[from .. to)`; blocks that were idle are written to `list` from `at`. Returns its new length. */
+/** References `table[from .. to)`; writes blocks that were idle to `list` from `at`. Returns the end of the list. */
 export function reference(
   table: Int32Array,
   from: number,
@@ -50,8 +50,8 @@ export function reference(
 }
 
 /**
- * Releases `table[0 .. count)`, from its end unless `forward`. Cached blocks whose reference count becomes 0 are written to
- * `list`, whose length is returned; private blocks become free.
+ * Releases `table[0 .. count)`, from its end unless `forward`. Writes cached blocks whose reference count becomes 0 to `list`
+ * and returns their number; private blocks become free.
  */
 export function release(
   table: Int32Array,
@@ -77,8 +77,8 @@ export function release(
 }
 
 /**
- * Moves `table[from .. to)` from state `was` to `word`, private blocks of one request. Returns the place of the first block
- * that is not in state `was`, or −1.
+ * Sets the words of `table[from .. to)`, which become private blocks of one request, from `was` to `word`. Returns the place
+ * of the first block whose word is not `was`, or −1.
  */
 export function own(table: Int32Array, from: number, to: number, words: Int32Array, was: number, word: number): number {
   for (let i = from | 0; i < to; i++) {
@@ -89,7 +89,7 @@ export function own(table: Int32Array, from: number, to: number, words: Int32Arr
   return -1;
 }
 
-/** Private blocks of `table[from .. to)` that the index has stored: computing → published. Returns how many. */
+/** Moves the private blocks of `table[from .. to)`, which the index has stored, from computing to published; returns their number. */
 export function publishOwn(table: Int32Array, from: number, to: number, words: Int32Array): number {
   let count = 0;
   for (let i = from | 0; i < to; i++) {
@@ -101,9 +101,7 @@ export function publishOwn(table: Int32Array, from: number, to: number, words: I
   return count;
 }
 
-/**
- * Moves idle blocks to `table[at ..)`, free. Returns the place in `blocks` of the first that is not idle, or −1.
- */
+/** Frees idle blocks and writes them to `table[at ..)`. Returns the index in `blocks` of the first that is not idle, or −1. */
 export function handOver(blocks: Int32Array, count: number, table: Int32Array, at: number, words: Int32Array): number {
   const shift = at | 0;
   for (let i = 0; i < count; i++) {

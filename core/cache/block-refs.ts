@@ -16,13 +16,13 @@ const idleWord = blockWord(idle, 0);
 export const ownWord = {
   reserved: blockWord(reserved, 1),
   computing: blockWord(computing, 1),
-  /** The index stores it in the same operation. */
+  /** Only if the index stores the block in the same operation. */
   published: blockWord(published, 1),
 } as const;
 
 /**
- * Copy-on-write: `source` is copied to `target` before the step runs. Copies are made in order; an evicted source may be
- * its own target.
+ * Copy-on-write: `source` is copied to `target` before the step runs. Copies are made in order. If the
+ * allocation of the target evicts the source, they can be the same block.
  */
 export interface BlockCopy {
   readonly source: BlockId;
@@ -36,14 +36,14 @@ export interface BlockRefsParts {
   readonly log: EventLog | undefined;
   /** Rule `free-order`. */
   readonly forward: boolean;
-  /** The pool grows. */
+  /** The pool grows instead of evicting. */
   readonly unlimited: boolean;
 }
 
 /** The reference counts of all blocks. The index is notified when a count becomes 1 and when it becomes 0. */
 export class BlockRefs {
   readonly pool: BlockPool;
-  /** Blocks to copy before the step under way; cleared by the next plan. */
+  /** Block copies of the step under way, made before it runs; cleared by the next plan. */
   readonly copies: BlockCopy[] = [];
   readonly #index: PrefixIndex;
   readonly #entries: CacheEntries;
@@ -63,7 +63,7 @@ export class BlockRefs {
     this.#unlimited = unlimited;
   }
 
-  /** References the first `hits` blocks of the table, and those of `[past, to)` that are no holes. */
+  /** References the first `hits` blocks of the table, and the blocks in `[past, to)`, which may contain holes. */
   referenceFound(table: Int32Array, hits: number, past: number, to: number): void {
     const { words } = this.pool;
     const list = this.#listOf(Math.max(hits, to));
@@ -84,8 +84,8 @@ export class BlockRefs {
   }
 
   /**
-   * Allocates private blocks for `table[from .. to)`: free ones, then evicted ones. Those from `reservedFrom` on are not
-   * computed by the step under way.
+   * Allocates private blocks for `table[from .. to)`: free blocks first, then evicted ones. Blocks from `reservedFrom` on are
+   * not computed by the step under way.
    */
   own(table: Int32Array, from: number, to: number, word: number, reservedFrom = to): void {
     if (from >= to) return;
@@ -104,7 +104,7 @@ export class BlockRefs {
     this.pool.move(table[wrong], free, reserved);
   }
 
-  /** Grows an unlimited pool so that so many more blocks can be allocated. */
+  /** Grows an unlimited pool, if necessary, so that `blocks` more blocks can be allocated. */
   reserve(blocks: number): void {
     if (!this.#unlimited || this.#entries.freeBlocks >= blocks) return;
     const blockCount = Math.max(2 * this.pool.blockCount, this.pool.blockCount + blocks);
@@ -113,7 +113,7 @@ export class BlockRefs {
     this.#index.grow(blockCount);
   }
 
-  /** The private block at place i begins as a copy of `source`. */
+  /** Adds a copy from `source` to the private block at place i. */
   copy(sequence: Sequence, source: BlockId, i: number): void {
     const target = sequence.table[i];
     this.#counters.copiedBlocks++;
@@ -121,14 +121,14 @@ export class BlockRefs {
     this.#log?.copy(this.#entries.now, sequence.request.id, target, source, i);
   }
 
-  /** The sequence does not use the copied block any more. */
+  /** Removes the copy to `target`, which the sequence does not use any more. */
   withdrawCopy(sequence: Sequence, target: BlockId): void {
     sequence.blocks.endCopy();
     const at = this.copies.findLastIndex((copy) => copy.target === target);
     if (at >= 0) this.copies.splice(at, 1);
   }
 
-  /** Frees a private block that is in no table any more. */
+  /** Frees a private block that was replaced in its table. */
   free(block: BlockId): void {
     assert(this.pool.refCountOf(block) === 1, "a private block has two references");
     this.pool.addRefs(block, -1);
@@ -139,8 +139,8 @@ export class BlockRefs {
   }
 
   /**
-   * Releases every block of the sequence, in the order of the rule `free-order`: blocks that others reference stay, cached
-   * ones become idle, the others free.
+   * Releases all blocks of the sequence, in the order of the rule `free-order`. Of blocks without further references cached
+   * ones become idle and private ones free.
    */
   release({ blocks }: Sequence): void {
     const { blocks: table, end: count } = blocks;
@@ -153,7 +153,7 @@ export class BlockRefs {
     blocks.release();
   }
 
-  /** Frees blocks of the table in state `free`, deepest first; the list's first `kept` places are in use. */
+  /** Passes blocks of the table in state `free` to the allocator, deepest first; the list's first `kept` elements are in use. */
   #freePrivate(table: Int32Array, count: number, kept: number): void {
     const { words } = this.pool;
     const list = this.#listOf(2 * count);

@@ -10,11 +10,11 @@ export const hole = -1;
  *   blocks   [0 ..... cached)   [cached ..... count)               [count ... adoptedEnd)
  *   owner    shared, ref + 1    private; past a hole also shared   shared past a hole, or `hole`
  *
- * Loops over blocks read and write `blocks`; the marks change only by the methods, each of which keeps
- * cached ≤ count and published ≤ count while the sequence references blocks.
+ * Hot loops access `blocks` directly; the other fields change only in methods, which keep cached ≤ count and
+ * published ≤ count while the sequence references blocks.
  */
 export class BlockTable {
-  /** Grows; places from `max(count, adoptedEnd)` on are undefined. */
+  /** Replaced when it grows; elements from `max(count, adoptedEnd)` on are undefined. */
   blocks: Int32Array = new Int32Array(64);
   #count = 0;
   #adoptedEnd = 0;
@@ -35,11 +35,11 @@ export class BlockTable {
   get adoptedEnd(): number {
     return this.#adoptedEnd;
   }
-  /** Blocks that were hits at admission. They stay after a release, for reports. */
+  /** Number of hit blocks at admission. Kept after a release, for reports. */
   get cached(): number {
     return this.#cached;
   }
-  /** Blocks that were offered to the index, the cached ones included. */
+  /** Blocks before this place have been inserted into the index, or are cached. */
   get published(): number {
     return this.#published;
   }
@@ -47,7 +47,7 @@ export class BlockTable {
   get computingEnd(): number {
     return this.#computingEnd;
   }
-  /** Private blocks before this place are marked as published before the index has confirmed it; within one admission. */
+  /** Private blocks before this place are in state published although the index has not stored them yet; within one admission. */
   get presumedTo(): number {
     return this.#presumedTo;
   }
@@ -59,18 +59,18 @@ export class BlockTable {
   get copyAt(): number {
     return this.#copyAt;
   }
-  /** Places to release. */
+  /** Length of the table, with blocks past a hole. */
   get end(): number {
     return Math.max(this.#count, this.#adoptedEnd);
   }
 
-  /** Grows `blocks` to at least so many places; keeps its content. */
+  /** Grows `blocks` to at least this length; keeps its elements. */
   reserve(places: number): void {
     const { blocks } = this;
     if (places > blocks.length) this.blocks = grown(blocks, Math.max(places, blocks.length * 2));
   }
 
-  /** The first `hits` blocks are hits, and those of `[hits, adoptedEnd)` that are no holes are adopted. */
+  /** The first `hits` blocks are hits; the blocks in `[hits, adoptedEnd)`, without the holes, are adopted. */
   admit(hits: number, adoptedEnd: number): void {
     this.#count = this.#cached = this.#published = hits;
     this.#adoptedEnd = adoptedEnd;
@@ -83,7 +83,7 @@ export class BlockTable {
     return this.#count++;
   }
 
-  /** Places `[count, to)` have blocks now. */
+  /** Places `[count, to)` have been allocated blocks. */
   allocated(to: number): void {
     this.#count = to;
   }
@@ -93,12 +93,12 @@ export class BlockTable {
     this.#computingEnd = to;
   }
 
-  /** Private blocks before `to` are marked as published before they are; 0 = confirmed. */
+  /** Private blocks before `to` are in state published before the index stores them; 0 = none. */
   presume(to: number): void {
     this.#presumedTo = to;
   }
 
-  /** Blocks before `to` have been offered to the index. */
+  /** Blocks before `to` have been inserted into the index. */
   publish(to: number): void {
     this.#published = to;
   }
@@ -113,7 +113,7 @@ export class BlockTable {
     this.#copiedAt = at;
   }
 
-  /** The copy has been made, or is withdrawn. */
+  /** The copy has been made, or is not needed any more. */
   endCopy(): void {
     this.#copiedAt = hole;
   }
@@ -146,7 +146,7 @@ export class BlockTable {
     this.#shared = undefined;
   }
 
-  /** As new, but for the capacity. */
+  /** Resets the table; keeps its capacity. */
   clear(): void {
     this.release();
     this.#cached = this.#published = 0;

@@ -6,13 +6,13 @@ const never = 0;
 const computed = 1;
 const computing = 2;
 
-/** Why each missed block of a prompt was missed, counted in blocks; only the prompt's last block can be shorter. */
+/** Number of missed blocks of a prompt by miss reason; all but the prompt's last block are full. */
 export class MissedBlocks {
   readonly count = new Int32Array(missReasons.length);
-  /** Reason of the prompt's last block. */
+  /** Miss reason of the prompt's last block. */
   last = 0;
 
-  /** One block was missed for another reason than it seemed; if it is the last, that too. */
+  /** Changes the miss reason of one block, and of the last one if no other block has the reason `from`. */
   move(from: number, to: number): void {
     this.count[from]--;
     this.count[to]++;
@@ -21,8 +21,8 @@ export class MissedBlocks {
 }
 
 /**
- * Which contents have been computed before: the difference between "never seen" and "evicted". One byte a content, kept
- * by the cache for indexes that cannot tell it themselves.
+ * The contents that have been computed before, to distinguish evicted content from cold misses; one byte per content. For
+ * indexes that do not remember evicted content.
  */
 export class ContentHistory {
   #seen: Uint8Array = new Uint8Array(1 << 10);
@@ -32,7 +32,7 @@ export class ContentHistory {
     this.#seen = roomFor(this.#seen, distinct);
   }
 
-  /** Blocks `[from, to)` of the request are about to be computed. */
+  /** Blocks `[from, to)` of the request have been allocated and will be computed. */
   computing({ keys, keyStart, blocks }: Request, from: number, to: number): void {
     for (let at = keyStart + from; at < keyStart + to; at++) this.#seen[keys[at]] = computing;
     const { plainKeys } = blocks;
@@ -48,7 +48,7 @@ export class ContentHistory {
     for (let at = keyStart + from; at < keyStart + to; at++) this.#seen[keys[at]] = computed;
   }
 
-  /** Blocks `[from, to)` of the request will not be computed after all. */
+  /** Blocks `[from, to)` of the request will not be computed: their step was rolled back. */
   forgotten({ keys, keyStart }: Request, from: number, to: number): void {
     for (let at = keyStart + from; at < keyStart + to; at++)
       if (this.#seen[keys[at]] === computing) this.#seen[keys[at]] = never;

@@ -1,8 +1,8 @@
 import { missReasons } from "../log/miss-reasons.ts";
 
 /**
- * What a cache did, over the first admission of every request. Kept by the cache alone, so that a figure means the same
- * for every policy. Tokens of refused requests are in `lookupTokens` and in `refusedTokens`, but in no miss reason:
+ * Counters of a cache, over the first admission of every request. Only the cache updates them, so that a metric means the
+ * same for every policy. Tokens of refused requests are in `lookupTokens` and `refusedTokens`, but have no miss reason:
  * lookupTokens = hitTokens + sum of missTokens + refusedTokens.
  */
 export class Counters {
@@ -11,10 +11,10 @@ export class Counters {
   lookupTokens = 0;
   hitBlocks = 0;
   hitTokens = 0;
-  /** Prompt blocks without the partial last ones, and hits among them. */
+  /** Full prompt blocks, and hits among them. */
   fullLookupBlocks = 0;
   fullHitBlocks = 0;
-  /** Prompt blocks that were resident at admission, also past a hole. */
+  /** Prompt blocks that were cached at admission, past a hole or not. */
   residentBlocks = 0;
   /** Sums of per-request hit ratios. */
   blockRatioSum = 0;
@@ -25,11 +25,11 @@ export class Counters {
   refusedRequests = 0;
   refusedTokens = 0;
   preemptions = 0;
-  /** Hit tokens of requests that came back after a preemption; in no other figure. */
+  /** Hit tokens at admissions after a preemption; in no other counter. */
   rehitTokens = 0;
   readonly missTokens = new Float64Array(missReasons.length);
 
-  /** Forgets the past: the end of the warm-up. */
+  /** Sets all counters to 0, at the end of the warm-up. */
   reset(): void {
     const fresh = new Counters();
     const { missTokens, ...numbers } = fresh;

@@ -14,7 +14,7 @@ import type { Sequence } from "./request.ts";
 
 const { reserved, computing, published } = BlockState;
 
-/** Stands for the request of an operator-initiated operation. */
+/** The request of operator-initiated operations. */
 const operatorRequest: RequestView = {
   id: -1,
   arrivalNs: 0,
@@ -31,7 +31,7 @@ const operatorRequest: RequestView = {
   promptBlocks: 0,
 };
 
-/** The parts of a cache; `createCache` in core/replica/compose.ts puts them together. */
+/** The components of a cache; `createCache` in core/replica/compose.ts creates them. */
 export interface CacheParts {
   readonly blockTokens: number;
   /** undefined = unlimited: the pool grows. */
@@ -48,8 +48,8 @@ export interface CacheParts {
 }
 
 /**
- * The KV cache of one model instance: prefix index + eviction policy + allocator + reuse rules. It alone counts references
- * and hits. A request's blocks:
+ * The KV cache of one model instance: prefix index + eviction policy + allocator + reuse rules. Reference counts and hit
+ * counts are kept here only, so that they mean the same for every plug-in. The blocks of a request:
  *
  *   prompt   [0 ....... cached)  [cached ... full)   [full ... end)
  *   owner    shared, ref + 1     new, published      private, freed at release
@@ -64,7 +64,7 @@ export class KvCache {
   /** Prefixes that an operator has pinned. */
   readonly pins = new Set<Sequence>();
   readonly log: EventLog | undefined;
-  /** The half of an admission that only reads. */
+  /** The read-only part of an admission. */
   readonly lookup: Lookup;
   /** Id of the first measured request: lookups of warm-up requests are not counted, whenever they are served. */
   countFrom = 0;
@@ -115,11 +115,11 @@ export class KvCache {
   get referencedBlocks(): number {
     return this.pool.blockCount - this.#allocator.freeBlocks - this.index.evictableBlocks;
   }
-  /** Blocks to copy before the step under way; cleared by the next plan. */
+  /** Block copies of the step under way, made before it runs; cleared by the next plan. */
   get copies(): BlockCopy[] {
     return this.refs.copies;
   }
-  /** Fragmentation of the allocator's free blocks; undefined where it does not matter. */
+  /** Fragmentation of the allocator; undefined if block numbers do not matter to it. */
   get fragmentation(): Fragmentation | undefined {
     return this.#allocator.fragmentation?.();
   }
@@ -171,7 +171,7 @@ export class KvCache {
     return true;
   }
 
-  /** Allocates blocks for `tokens` of a running sequence in all. False, without any change, if there are too few. */
+  /** Allocates blocks up to token `tokens` of a running sequence. False, without any change, if there are too few. */
   extend(sequence: Sequence, tokens: number, now: Nanos): boolean {
     const target = Math.max(sequence.blockCount, sequence.blocksUpTo(tokens));
     const { blocks: table, count: blockCount, adoptedEnd, copyAt } = sequence.blocks;
@@ -193,7 +193,7 @@ export class KvCache {
     return true;
   }
 
-  /** The next step computes `sequence.stepTokens` more. */
+  /** The sequence is in the next step, which computes `sequence.stepTokens` of its tokens. */
   scheduled(sequence: Sequence, now: Nanos): void {
     const end = sequence.computedTokens + sequence.stepTokens;
     const last = sequence.blocksUpTo(end);
@@ -207,7 +207,7 @@ export class KvCache {
     if (this.#publishAtAllocation) this.#publish(sequence, this.#publication.blocksAt(sequence, end), now);
   }
 
-  /** The step has computed `sequence.stepTokens` tokens; `prefill`: they are a chunk of the prompt. */
+  /** The step has computed `sequence.stepTokens` tokens; `prefill`: as a chunk of the prompt. */
   computed(sequence: Sequence, prefill: boolean, now: Nanos): void {
     const before = sequence.computedTokens;
     sequence.computedTokens += sequence.stepTokens;
@@ -220,19 +220,19 @@ export class KvCache {
     const done = this.#publication.blocksAt(sequence, sequence.computedTokens);
     history?.computed(sequence.request, Math.floor(before / this.blockTokens), this.#computedBlocks(sequence, done));
     if (publish === "step") this.#publish(sequence, done, now);
-    // Where one step computes a prompt and its output, the output is no chunk of the prompt.
+    // With `generation: "skip"` one step computes prompt and output; only the prompt is a chunk.
     if (publish !== "chunk" || !prefill) return;
     const chunkEnd = Math.min(sequence.computedTokens, Math.max(before, sequence.request.inputTokens));
     this.#publish(sequence, this.#publication.blocksAt(sequence, chunkEnd), now);
   }
 
-  /** Computed blocks, some of which may never be published. */
+  /** Computed blocks with known content, publishable or not. */
   #computedBlocks(sequence: Sequence, publishable: number): number {
     if (this.index.stores === undefined) return publishable;
     return Math.min(sequence.request.knownBlocks, sequence.computedBlocks);
   }
 
-  /** The request has finished: publishes the blocks that the rules allow and releases all. */
+  /** The request has finished: publishes the blocks that the rules allow, then releases all blocks. */
   finish(sequence: Sequence, now: Nanos): void {
     this.#publish(sequence, this.#publication.blocksAtEnd(sequence), now);
     this.log?.finish(now, sequence.request.id, sequence.generatedTokens);
@@ -240,8 +240,8 @@ export class KvCache {
   }
 
   /**
-   * The step under way is rolled back: blocks that it would have computed are dropped from the index, where the rule
-   * `publish=allocation` has published them.
+   * The step under way is rolled back: blocks that it would have computed, and that are published already
+   * (`publish=allocation`), are dropped from the index.
    */
   cancelled(sequence: Sequence, now: Nanos): void {
     this.begin(sequence, now);
@@ -272,7 +272,7 @@ export class KvCache {
     return false;
   }
 
-  /** Preempts the request: its blocks are released, after those are published that the rules publish before the end. */
+  /** Preempts the request: releases its blocks; with `publish=finish` computed blocks are published before. */
   preempt(sequence: Sequence, now: Nanos): void {
     assert(!sequence.inStep, "a sequence is preempted inside a step");
     if (this.rules.publish === "finish") this.#publish(sequence, this.#publication.blocksDone(sequence), now);
@@ -284,7 +284,7 @@ export class KvCache {
     this.#countersOf(sequence).preemptions++;
   }
 
-  /** Refuses the request. If it was never admitted, it counts as a lookup without hits. */
+  /** Refuses the request. A request that was never admitted counts as a lookup without hits. */
   refuse(sequence: Sequence, now: Nanos): void {
     const counters = this.#countersOf(sequence);
     counters.refusedRequests++;
@@ -303,7 +303,7 @@ export class KvCache {
     this.log?.refuse(now, sequence.request.id);
   }
 
-  /** Begins an operation, of this request or (undefined) of an operator. */
+  /** Begins an operation of this request; undefined: operator-initiated. */
   begin(sequence: Sequence | undefined, now: Nanos): void {
     const tick = ++this.entries.tick;
     if (tick > 0xffff_ffff) throw new InvariantError(`${tick} operations, more than a 32-bit tick counts`);
@@ -327,8 +327,8 @@ export class KvCache {
   }
 
   /**
-   * Allocates private blocks for the holes in `[blockCount, to)` of the table, evicting where none is free. The first one
-   * begins as a copy of `source`, which may have been evicted meanwhile, but is overwritten only after the step's copies.
+   * Allocates private blocks for the holes in `[blockCount, to)` of the table, evicting if necessary. The first one begins as a
+   * copy of `source`. If this allocation evicts the source, its content is still there when the step's copies are made.
    */
   #allocateUpTo(sequence: Sequence, to: number, wholePrompt: boolean, source = hole): void {
     const { request, blocks } = sequence;
@@ -337,7 +337,7 @@ export class KvCache {
     const { refs } = this;
     if (adoptedEnd <= from) {
       const computingTo = Math.max(from, Math.min(to, computingEnd));
-      // Short path for a prompt that one step computes whole and that is published at its allocation.
+      // Fast path: a prompt that is computed in one step and published at allocation.
       const whole = wholePrompt && this.#publishAtAllocation && to === request.promptBlocks;
       if (whole) blocks.presume(to);
       refs.own(table, from, to, whole ? ownWord.published : ownWord.computing, computingTo);
@@ -372,7 +372,7 @@ export class KvCache {
     this.refs.copy(sequence, source, at);
   }
 
-  /** An idle block without children becomes the request's next private block. */
+  /** An idle block that no block extends becomes the request's next private block. */
   #steal(sequence: Sequence, block: BlockId): void {
     const at = sequence.blocks.append(block);
     this.log?.adopt(this.entries.now, sequence.request.id, block, -1, at);

@@ -5,11 +5,11 @@ import { BlockState } from "./pool.ts";
 import type { Sequence } from "./request.ts";
 
 /*
- * Operator-initiated operations. A prefix is given as a sequence that was never admitted: its prompt, in whole blocks (and a
- * partial last one where the index stores it).
+ * Operator-initiated operations. A prefix is the prompt of a sequence that was never admitted, in whole blocks (with a partial
+ * last one if the index stores it).
  */
 
-/** Evicts until `blocks` more blocks are free, or no entry is evictable; returns how many. */
+/** Evicts until `blocks` more blocks are free, or no entry is evictable; returns the number of freed blocks. */
 export function evict(cache: KvCache, blocks: number, now: Nanos): number {
   if (cache.totalBlocks === undefined) return 0;
   cache.begin(undefined, now);
@@ -17,8 +17,8 @@ export function evict(cache: KvCache, blocks: number, now: Nanos): number {
 }
 
 /**
- * Empties the cache. Blocks are allocated afterwards in the order in which they would have been: free ones, then victims.
- * Returns false, without any change, while a block is referenced or pinned.
+ * Empties the cache. The order in which blocks will be allocated does not change: free ones, then those that were cached, in
+ * the order of eviction. Returns false, without any change, if a block is referenced or pinned.
  */
 export function reset(cache: KvCache, now: Nanos): boolean {
   if (cache.pool.words.some((_, block) => cache.pool.refCountOf(block) > 0)) return false;
@@ -37,8 +37,8 @@ function forgetAll(cache: KvCache): void {
 export type PinResult = "pinned" | "not cached" | "over budget";
 
 /**
- * Keeps a cached prefix from being evicted until it is unpinned. All of it must be cached, and no more than `pin-blocks`
- * blocks may be pinned at once, each counted once; else nothing changes. A prefix may be pinned more than once.
+ * Keeps a cached prefix from being evicted until it is unpinned. The whole prefix must be cached, and at most `pin-blocks`
+ * distinct blocks may be pinned; otherwise nothing changes. A prefix may be pinned more than once.
  */
 export function pin(cache: KvCache, prefix: Sequence, now: Nanos): PinResult {
   if (cache.pins.has(prefix)) return "pinned";
@@ -62,7 +62,7 @@ export function pin(cache: KvCache, prefix: Sequence, now: Nanos): PinResult {
   return "pinned";
 }
 
-/** Unpins the prefix that was pinned with this sequence; false if it is not pinned. */
+/** Unpins the prefix that was pinned with this sequence object; false if it is not pinned. */
 export function unpin(cache: KvCache, prefix: Sequence, now: Nanos): boolean {
   if (!cache.pins.delete(prefix)) return false;
   const { pinned } = cache.entries;
@@ -82,8 +82,8 @@ export type DeleteResult = "deleted" | "not cached" | "in use";
 
 /**
  * Deletes a cached prefix: its last block, all blocks that extend it, and the blocks before it that no other block extends.
- * (A hash table stores no such relation; there all unreferenced blocks of the prefix are deleted.) Refused, without any
- * change, while the last block is referenced.
+ * (A hash table does not store which blocks extend a block; there the unreferenced blocks at the prefix's end are deleted.)
+ * Refused, without any change, if the last block is referenced.
  */
 export function deletePrefix(cache: KvCache, prefix: Sequence, now: Nanos): DeleteResult {
   const { index, pool } = cache;
@@ -103,7 +103,7 @@ export function deletePrefix(cache: KvCache, prefix: Sequence, now: Nanos): Dele
   return "deleted";
 }
 
-/** Matches all blocks of the prefix, into its table; 0 if not all are cached. */
+/** Matches the prefix, into its block table; returns its number of blocks, or 0 if not all of them are cached. */
 function matchWhole(cache: KvCache, prefix: Sequence): number {
   const { promptBlocks } = prefix.request;
   cache.expectKeys(prefix.request.blocks.distinct);

@@ -2,12 +2,12 @@ import { type MissReason, missReasons } from "../log/miss-reasons.ts";
 import type { Fragmentation } from "../plugins/index.ts";
 import type { Counters } from "./counters.ts";
 
-/** A ratio of sums; 0 where there was nothing to hit. */
+/** `part / whole`; 0 if `whole` is 0. */
 const ratio = (part: number, whole: number) => (whole === 0 ? 0 : part / whole);
 
 /**
- * The `cache` part of a report (schema run/1): what the counters mean, in the words of the JSON contract. Fragmentation is
- * null where the allocator does not count it; it counts from the first request on, those of the warm-up included.
+ * The `cache` part of the JSON report (schema run/1), from the counters. `fragmentation` is null if the allocator does not
+ * count it; unlike the other fields it includes the warm-up.
  */
 export function cacheReport(counters: Counters, fragmentation?: Fragmentation) {
   const missTokens = {} as Record<MissReason, number>;

@@ -3,7 +3,7 @@ import { type BlockColumns, knownTokens, noTail } from "../trace/content.ts";
 import type { Nanos, Trace } from "../trace/trace.ts";
 import { BlockTable, hole } from "./block-table.ts";
 
-/** Blocks of so many tokens; integer arithmetic is faster than rounding a quotient. */
+/** Number of blocks for this many tokens; integer arithmetic is faster than rounding up a quotient. */
 export function blocksOf(tokens: number, blockTokens: number): number {
   return ((tokens + blockTokens - 1) / blockTokens) | 0;
 }
@@ -15,9 +15,9 @@ export class Request implements RequestView {
   keyStart = 0;
   promptBlocks = 0;
   inputTokens = 0;
-  /** Blocks of the prompt, the last one partial or not. */
+  /** Blocks of the prompt, a partial last one included. */
   inputBlocks = 0;
-  /** Blocks whose content is known: those of the prompt and, with `cache-generated`, of the output. */
+  /** Blocks with a content id: those of the prompt and, with `cache-generated`, of the output. */
   knownBlocks = 0;
   readonly trace: Trace;
   readonly blocks: BlockColumns;
@@ -31,7 +31,7 @@ export class Request implements RequestView {
     this.reset(id, row);
   }
 
-  /** Reuses the object for another request of its trace: for replays with one request at a time. */
+  /** Reuses the object for another request of its trace: for clock-free replays. */
   reset(id: number, row: number): this {
     const { start, promptBlocks } = this.blocks;
     this.id = id;
@@ -50,19 +50,19 @@ export class Request implements RequestView {
     return Math.min(this.knownBlocks * blockTokens, knownTokens(this.trace, this.row, this.blocks.generated ?? false));
   }
 
-  /** Known blocks without an incomplete last one, which is known only when the request has finished. */
+  /** Known blocks without an incomplete last one, whose content is known only when the request has finished. */
   get wholeBlocks(): number {
     const { knownBlocks, promptBlocks, blocks } = this;
     const hasTail = blocks.storedTails === true && knownBlocks > promptBlocks;
     return hasTail && this.lastTokens < knownBlocks * blocks.blockTokens ? knownBlocks - 1 : knownBlocks;
   }
 
-  /** Content id of block i of the prompt, its incomplete end included; `noTail` where it has none. */
+  /** Content id of block i of the prompt or of the tokens after its last whole block; `noTail` if there is none. */
   keyAt(i: number): number {
     if (i < this.promptBlocks) return this.keys[this.keyStart + i];
     return i === this.promptBlocks ? (this.blocks.tails?.[this.row] ?? noTail) : noTail;
   }
-  /** Place of the prompt's partial last block, if it is known for its content; −1 if there is none. */
+  /** Place of the prompt's partial last block, if it has a content id; −1 if there is none. */
   get partialAt(): number {
     return this.promptBlocks * this.blocks.blockTokens > this.inputTokens ? this.promptBlocks - 1 : -1;
   }
@@ -96,14 +96,14 @@ export class Request implements RequestView {
   }
 }
 
-/** More blocks than any prompt has, and still a small integer. */
+/** Above the length of any prompt, and a small integer. */
 const unlimitedHits = 2 ** 29;
 
 /** A request inside a replica: its block table and its progress. */
 export class Sequence implements SequenceView {
   request: Request;
   readonly blocks = new BlockTable();
-  /** Most blocks that the lookup may use; a request for logits of its whole prompt uses none. */
+  /** Most hit blocks; 0 for requests that return logprobs of the prompt, which must be computed. */
   maxHitBlocks = unlimitedHits;
   cachedTokens = 0;
   computedTokens = 0;
@@ -111,9 +111,9 @@ export class Sequence implements SequenceView {
   preemptions = 0;
   /** Tokens whose KV is in host memory, while the sequence waits. */
   swappedTokens = 0;
-  /** Those of them that are copied back before the step that is being planned. */
+  /** Tokens that are swapped in before the step that is being planned. */
   restoredTokens = 0;
-  /** In the step that is being planned or under way. */
+  /** Whether it is in the step that is being planned or under way. */
   inStep = false;
   /** Tokens that this step computes; 0 if the logits are stored. */
   stepTokens = 0;
@@ -126,7 +126,7 @@ export class Sequence implements SequenceView {
     this.request = request;
   }
 
-  /** The physical blocks, of which the first `blockCount` are valid. */
+  /** The physical blocks; the first `blockCount` elements are valid. */
   get table(): Int32Array {
     return this.blocks.blocks;
   }
@@ -137,7 +137,7 @@ export class Sequence implements SequenceView {
     return this.blocks.cached;
   }
 
-  /** The same object for another request; the block table keeps its capacity. */
+  /** Reuses the object for another request; the block table keeps its capacity. */
   reset(request: Request): void {
     this.request = request;
     this.blocks.clear();
@@ -162,7 +162,7 @@ export class Sequence implements SequenceView {
     return copiedAt === hole ? computed : Math.min(computed, copiedAt);
   }
 
-  /** Blocks that the first `tokens` of its tokens take. */
+  /** Blocks of the first `tokens` tokens. */
   blocksUpTo(tokens: number): number {
     const { request } = this;
     return tokens === request.inputTokens ? request.inputBlocks : blocksOf(tokens, request.blocks.blockTokens);
@@ -174,7 +174,7 @@ export class SequenceQueue {
   first: Sequence | undefined;
   #last: Sequence | undefined;
   count = 0;
-  /** Known tokens of all sequences in it, which do not change while they wait. */
+  /** Known tokens of all sequences in the queue, which do not change while they wait. */
   tokens = 0;
 
   append(sequence: Sequence): void {

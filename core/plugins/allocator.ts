@@ -1,38 +1,38 @@
 import type { BlockId } from "./entry-columns.ts";
 import type { Plugin } from "./plugin.ts";
 
-/** Hands out block ids and takes them back, in lists, for some allocators care which blocks go together. */
+/** Allocates and frees physical blocks, in lists: some allocators place the blocks of one list together. */
 export interface Allocator {
   readonly freeBlocks: number;
-  /** Free blocks for `table[from .. to)`; there are enough, the caller has looked. */
+  /** Allocates free blocks for `table[from .. to)`. The caller has checked that there are enough. */
   allocate(table: Int32Array, from: number, to: number): void;
-  /** `blocks[from .. to)` are free now; one request or one entry had them, and its deepest comes first. */
+  /** Frees `blocks[from .. to)`, which belonged to one request or one entry, deepest first. */
   release(blocks: Int32Array, from: number, to: number): void;
   grow(blockCount: number): void;
-  /** The free blocks, the next one to go out first. */
+  /** The free blocks, in the order of allocation. */
   free(): Iterable<BlockId>;
-  /** Everything is free now, and goes out in this order. */
+  /** All blocks are free, and are allocated in this order. */
   reset(order: Int32Array): void;
-  /** The block that goes out next, where they queue. */
+  /** The next block to be allocated; required with `isFifo`. */
   peek?(): BlockId;
-  /** How scattered allocations are, where it matters. */
+  /** Fragmentation; absent where block numbers do not matter. */
   fragmentation?(): Fragmentation;
-  /** The order of free blocks means nothing: a victim may go to its next owner without coming back here. */
+  /** The order of free blocks does not matter: an evicted block may be reused without a call of `release`. */
   readonly unordered?: true;
 }
 
-/** How an allocator's blocks lie. A run is a row of neighbours, of consecutive numbers. */
+/** Fragmentation of an allocator. A run is a sequence of blocks with consecutive numbers. */
 export interface Fragmentation {
-  /** Lists of blocks handed out, their blocks, and the runs that these came in: as many as lists if none was scattered. */
+  /** Number of allocated lists, of their blocks, and of the runs in them; without fragmentation each list is one run. */
   readonly allocations: number;
   readonly blocks: number;
   readonly runs: number;
-  /** Of the blocks that are free now, the longest run. */
+  /** Length of the longest run of free blocks. */
   readonly largestFreeRun: number;
 }
 
 export interface AllocatorPlugin extends Plugin {
-  /** Free blocks go out in the order in which they came: what the rule `free-queue=single` needs, and `peek`. */
+  /** Free blocks are allocated in the order of their release; required by the rule `free-queue=single`. Implements `peek`. */
   readonly isFifo?: true;
   create(blockCount: number): Allocator;
 }

@@ -4,14 +4,14 @@ import { nearest } from "../nearest.ts";
 import type { Rules } from "./rules.ts";
 
 /**
- * What an index stores and a policy orders: a block in a hash table or block trie, a run of keys in a radix tree, a
- * whole prompt in a prompt table. Numbers from 0, used again after an eviction.
+ * An entry of an index, which a policy orders: a block in a hash table or block trie, a run of blocks in a radix tree, a
+ * whole prompt in a prompt table. Numbered from 0; numbers are reused after an eviction.
  */
 export type EntryId = number;
 /** A physical block of the KV cache (or a single-token slot, at block size 1). */
 export type BlockId = number;
 
-/** What `PrefixIndex.insert` gets: the request's keys and blocks, and room for the answer. Reused between calls. */
+/** Argument of `PrefixIndex.insert`: keys and blocks of a request, and the output `instead`. Reused between calls. */
 export interface Insertion {
   readonly keys: Uint32Array;
   readonly start: number;
@@ -23,20 +23,19 @@ export interface Insertion {
   readonly promptTokens: number;
   /** ... and the others at `lastTokens` at most. */
   readonly lastTokens: number;
-  /** The prompt's partial last block, to which the answer may be added: it stays its request's own; −1 if there is none. */
+  /** Index of the prompt's partial last block, to which output tokens may be added; it stays private. −1 = none. */
   readonly partialAt: number;
   /** Out: the block that the request should use for index i, at `i − from`; −1 if it is not stored. */
   readonly replacements: Int32Array;
 }
 
 /**
- * Attention work grows with what precedes a token: this many context tokens cost as much as one token's matrix
- * products. 2 · 8.03e9 FLOP a token against 4 · 32 layers · 32 heads · 128 dimensions FLOP a token and context token:
- * Llama-3.1-8B, from its config.json.
+ * The attention of a token to this many context tokens costs as much as the token's matrix products: 2 · 8.03e9 FLOP per
+ * token against 4 · 32 layers · 32 heads · 128 dimensions FLOP per token and context token (Llama-3.1-8B, config.json).
  */
 const contextTokensPerToken = (2 * 8.03e9) / (4 * 32 * 32 * 128);
 
-/** The columns that a policy may read; `key` is always kept. */
+/** The columns that a policy may declare and read; `key` is always kept. */
 export const columnNames = [
   "key",
   "lastAccess",
@@ -49,10 +48,10 @@ export const columnNames = [
 ] as const;
 export type ColumnName = (typeof columnNames)[number];
 
-/** The columns that an eviction policy reads, which may depend on the rules. */
+/** The columns that an eviction policy reads; they may depend on the rules. */
 export type ColumnNeeds = readonly ColumnName[] | ((rules: Rules) => readonly ColumnName[]);
 
-/** `name` if it is a column. @throws PolicyError, for authors in plain JavaScript, that names the most similar column. */
+/** Checks a column name, for plug-ins in plain JavaScript. @throws PolicyError with the most similar name. */
 export function columnNamed(name: string): ColumnName {
   const found = columnNames.find((column) => column === name);
   if (found !== undefined) return found;
@@ -63,16 +62,16 @@ export function columnNamed(name: string): ColumnName {
 }
 
 /**
- * Facts about each entry, one typed array per fact, indexed by entry. Policies read them, only the cache writes. Times are
- * ticks: a counter that every operation of the cache advances, so that all entries of one operation have the same tick
+ * Properties of entries, one typed array per property, indexed by entry. Policies read them, only the cache writes them.
+ * Times are ticks of a counter that every operation of the cache advances: all entries of one operation have the same tick,
  * and no order depends on a clock.
  *
  * `key` is always kept. Each of the others costs a write per block, so only the columns that the policy declares are kept.
  */
 export class EntryColumns {
-  /** Content id of the prefix that ends with the entry; the same content has the same key, also after an eviction. */
+  /** Content id at the entry's end; equal content has an equal key, also after an eviction. */
   key: Uint32Array;
-  /** Whether of entries with the same tick the first in the prompt is evicted first (rule `free-order`). */
+  /** Rule `free-order=forward`: of entries with the same tick the first in the prompt is evicted first. */
   readonly forward: boolean;
   readonly #reader: string;
   #depth: Uint32Array | undefined;
@@ -83,7 +82,7 @@ export class EntryColumns {
   #releaseOrder: Int32Array | undefined;
   #recomputeCost: Float64Array | undefined;
 
-  /** `reader` is the policy that declares the columns, for messages. @throws PolicyError if there is no such column. */
+  /** `reader` names the policy in messages. @throws PolicyError if a declared column does not exist. */
   constructor(
     entryCount: number,
     freeOrder: "reverse" | "forward",
@@ -96,7 +95,7 @@ export class EntryColumns {
     for (const name of declared) this.keep(columnNamed(name));
   }
 
-  /** Keeps the column; to be called before the first entry. */
+  /** Keeps the column; called before the first entry is created. */
   keep(name: ColumnName): void {
     const length = this.key.length;
     if (name === "depth") this.#depth ??= new Uint32Array(length);
@@ -117,7 +116,7 @@ export class EntryColumns {
     return this.#depth !== undefined;
   }
 
-  /** The entry's end, in tokens from the start of the prompt. */
+  /** The entry's end, in tokens from the beginning of the prompt. */
   get depth(): Uint32Array {
     return this.#depth ?? this.#undeclared("depth");
   }
@@ -129,7 +128,7 @@ export class EntryColumns {
   get createdAt(): Uint32Array {
     return this.#createdAt ?? this.#undeclared("createdAt");
   }
-  /** Requests that matched it since it was inserted. */
+  /** Number of requests that have matched it since it was inserted. */
   get accessCount(): Uint32Array {
     return this.#accessCount ?? this.#undeclared("accessCount");
   }
@@ -137,11 +136,11 @@ export class EntryColumns {
   get tokens(): Uint32Array {
     return this.#tokens ?? this.#undeclared("tokens");
   }
-  /** Of entries with the same tick, the smallest is evicted first; derived from the rule `free-order` alone. */
+  /** Of entries with the same tick the one with the smallest value is evicted first: depth, negated for `free-order=reverse`. */
   get releaseOrder(): Int32Array {
     return this.#releaseOrder ?? this.#undeclared("releaseOrder");
   }
-  /** Work to compute it again, in tokens' worth of matrix products: its tokens and their attention to what precedes. */
+  /** Cost of recomputing the entry: its tokens and their attention to the context, in units of one token's matrix products. */
   get recomputeCost(): Float64Array {
     return this.#recomputeCost ?? this.#undeclared("recomputeCost");
   }
@@ -168,7 +167,7 @@ export class EntryColumns {
     if (accessCount !== undefined) for (let i = from; i < to; i++) accessCount[table[i]] = 0;
   }
 
-  /** Whether a column is kept that depends on where entries end. */
+  /** Whether a kept column depends on the ends of entries. */
   get #measures(): boolean {
     return (
       this.#depth !== undefined ||
@@ -178,7 +177,7 @@ export class EntryColumns {
     );
   }
 
-  /** The entry's end and length are these now. */
+  /** The entry's end and length have changed. */
   measured(entry: EntryId, depth: number, tokens: number): void {
     if (this.#depth !== undefined) this.#depth[entry] = depth;
     if (this.#tokens !== undefined) this.#tokens[entry] = tokens;
@@ -188,7 +187,7 @@ export class EntryColumns {
     }
   }
 
-  /** The upper half of a cut run is as old and as used as the lower one. */
+  /** After a split the upper entry has the times and counts of the lower one. */
   inherited(upper: EntryId, lower: EntryId): void {
     for (const column of [this.#lastAccess, this.#createdAt, this.#accessCount])
       if (column) column[upper] = column[lower];
@@ -212,7 +211,7 @@ export class EntryColumns {
     if (this.#accessCount !== undefined) this.#accessCount[entry]++;
   }
 
-  /** Room for more entries; arrays that were read before are stale. */
+  /** Grows all columns; arrays that were read before are stale. */
   grow(entryCount: number): void {
     const larger = <T extends Uint32Array | Int32Array | Float64Array>(column: T | undefined) =>
       column && grown(column, entryCount);
@@ -233,7 +232,7 @@ export class EntryColumns {
   }
 }
 
-/** Where block i of a request ends, in tokens; the prompt's last block may be partial, and what is stored of its end. */
+/** End of block i of a request, in tokens; the last block of the prompt and the last stored block may be partial. */
 export function blockEnd(
   { promptBlocks, promptTokens, lastTokens }: Pick<Insertion, "promptBlocks" | "promptTokens" | "lastTokens">,
   i: number,

@@ -6,22 +6,22 @@ import type { FutureView, RequestView } from "./request-view.ts";
 import type { Rules } from "./rules.ts";
 
 /**
- * Orders the entries that may be evicted. Only `add`, `remove` and `victim` are required. Facts about the
- * entries are in the columns of the context.
+ * Orders the evictable entries. Only `add`, `remove` and `victim` are required. Properties of the entries are in the columns
+ * of the context.
  */
 export interface EvictionPolicy {
   /** The entry became evictable. */
   add(entry: EntryId): void;
-  /** The entry is not evictable any more: it is referenced, was this policy's victim, or was dropped by the index. */
+  /** The entry is not evictable any more: it is referenced, evicted as this policy's victim, or dropped by the index. */
   remove(entry: EntryId, why: "referenced" | "evicted" | "dropped"): void;
   /** The next eviction victim. Has no side effects: a second call returns the same entry. */
   victim(now: Nanos): EntryId | undefined;
-  /** The request has inserted the entry, which it references. An earlier entry with the same number does not exist any more. */
+  /** The request has inserted the entry and references it. The number may be that of an earlier, removed entry. */
   published?(entry: EntryId, request: RequestView): void;
-  /** The request has matched the entry, which others may reference. */
+  /** The request has matched the entry. */
   hit?(entry: EntryId, request: RequestView): void;
   /**
-   * A run was split in two: `upper` is new and referenced; both keep the history. `lower` is shorter now (`tokens`,
+   * A run was split in two. `upper` is a new, referenced entry with the same times and counts; `lower` is shorter (`tokens`,
    * `recomputeCost`) and may be evictable.
    */
   split?(lower: EntryId, upper: EntryId): void;
@@ -29,18 +29,18 @@ export interface EvictionPolicy {
   resized?(entry: EntryId): void;
   /** A request is about to be admitted, or is refused. */
   begin?(request: RequestView, now: Nanos): void;
-  /** Called before the first request with all of them. A policy that has this method is offline. */
+  /** Called once, before the first request, with the whole trace. A policy with this method is offline. */
   prepare?(future: FutureView): void;
-  /** `add` for `entries[0 .. count)`, which one request has just released. `byScore` has it; no need to write one. */
+  /** `add` for `entries[0 .. count)`, which one request has released. Optional: `byScore` implements it. */
   addMany?(entries: Int32Array, count: number): void;
   /**
    * Removes the next victims, in order, as if `victim` had returned and `remove` had been called with each, and writes
-   * them to `into[from .. to)`; returns the place behind the last one. `byScore` has it; no need to write one.
+   * them to `into[from .. to)`; returns the index after the last one. Optional: `byScore` implements it.
    */
   takeMany?(into: Int32Array, from: number, to: number): number;
   /**
    * Adds `added`, unless it is −1, then removes and returns the next victim; −1 = there is none. `added` is the parent of
-   * the leaf that this method returned before, and no other method was called in between. `byScore` has it.
+   * the leaf that the last call of this method returned; no other method was called since. Optional: `byScore` implements it.
    */
   takeNext?(added: EntryId): EntryId;
 }
@@ -48,7 +48,7 @@ export interface EvictionPolicy {
 export interface EvictionContext {
   readonly columns: EntryColumns;
   readonly random: Random;
-  /** Blocks of the cache; undefined when unlimited. */
+  /** Blocks of the cache; undefined if unlimited. */
   readonly capacityBlocks: number | undefined;
   readonly rules: Rules;
 }

@@ -1,17 +1,17 @@
-/** What all plug-ins say of themselves; `kvlab policies` prints it. */
+/** Name and description of a plug-in; `kvlab policies` prints them. */
 export interface Plugin {
   readonly name: string;
-  /** One line: what it does. */
+  /** Description in one line. */
   readonly about: string;
-  /** The paper or project that it comes from. */
+  /** The paper or project that it implements. */
   readonly source: string;
 }
 
-/** A number that a scheduler or router takes, by the name that the system itself gives it. */
+/** A numeric option of a scheduler or router, with the name that it has in the real system. */
 export interface PluginOption {
   readonly about: string;
   readonly default: number;
-  /** The least and the most that it may be; a whole number unless `fraction`. */
+  /** Allowed range; a whole number unless `fraction`. */
   readonly min?: number;
   readonly max?: number;
   readonly fraction?: true;

@@ -4,11 +4,11 @@ import type { Plugin } from "./plugin.ts";
 import type { RequestView } from "./request-view.ts";
 import type { RuleName, RuleSupport, Rules, RuleValue } from "./rules.ts";
 
-/** The cache as an index calls it. All calls are about the index's own entries. */
+/** The callbacks of the cache for a prefix index, which reports changes of its entries. */
 export interface IndexHost {
-  /** Facts about the entries, as the index has reported them. */
+  /** The columns of the index's entries. */
   readonly columns: EntryColumns;
-  /** Whether `hit` has to be called. */
+  /** Whether `hit` must be called. */
   readonly countsHits: boolean;
   /** Whether an operator has pinned the block. */
   isPinned(block: BlockId): boolean;
@@ -47,29 +47,29 @@ export interface IndexContext {
   readonly blockTokens: number;
 }
 
-/** What `PrefixIndex.match` found, in blocks; reused between calls. */
+/** Result of `PrefixIndex.match`, in blocks; reused between calls. */
 export interface Match {
   /** Length of the stored prefix. */
   blocks: number;
-  /** Of the rest, how many are not stored ... */
+  /** Blocks after it that are not stored ... */
   absent: number;
-  /** ... and how many of these were stored before (0 from an index that does not remember). */
+  /** ... and those of them that were evicted (0 unless the index `remembersEvicted`). */
   evicted: number;
 }
 
-/** The block that `PrefixIndex.matchPartial` found; reused between calls. */
+/** Result of `PrefixIndex.matchPartial`; reused between calls. */
 export interface PartialMatch {
   block: BlockId;
-  /** Tokens from the block's beginning that match; 0 = none. */
+  /** Leading tokens of the block that match; 0 = none. */
   tokens: number;
-  /** More tokens than this are of no use. */
+  /** In: most tokens that the request can use. */
   maxTokens: number;
   /** Whether the block is computed and the rules allow its use. */
   readonly isUsable: (block: BlockId) => boolean;
 }
 
 /**
- * Finds and stores prefixes. It sees content ids, one per block, and counts no references: the cache calls `referenced`
+ * Stores and matches prefixes, as content ids, one per block. It has no reference counts: the cache calls `referenced`
  * when a block's reference count becomes 1 and `released` when it becomes 0, and the index derives which of its entries are
  * evictable. Lists of blocks are the first `count` of a reused array; the blocks of one call belong to one request, in the
  * order of its prompt or in reverse order.
@@ -85,8 +85,8 @@ export interface PrefixIndex {
   readonly remembersEvicted?: true;
   /**
    * The longest stored prefix of `keys[start .. start + count)`: writes its blocks to `table` and their number to
-   * `found.blocks`. Behind it, a stored block (only a hash table finds those) is written to its place, −1 where none is
-   * stored, −2 where one was evicted and the index `remembersEvicted`. Changes nothing else.
+   * `found.blocks`. At later places it writes the stored block (only a hash table finds those), −1 if none is stored, −2 if
+   * it was evicted and the index `remembersEvicted`. Changes nothing else.
    */
   match(keys: Uint32Array, start: number, count: number, table: Int32Array, found: Match): void;
   /**
@@ -98,9 +98,9 @@ export interface PrefixIndex {
   duplicatesOf?(block: BlockId): Iterable<BlockId>;
   /** Whether no block extends the block. */
   isLeaf?(block: BlockId): boolean;
-  /** A request will reference the first `count` blocks of a match: a longer run is split there. */
+  /** A request will reference the first `count` blocks of a match: splits a run there. */
   cut?(blocks: Int32Array, count: number): void;
-  /** The hits of a request, in order; they are referenced now. */
+  /** The hit blocks of a request, in order; they are referenced. */
   matched(blocks: Int32Array, count: number): void;
   /** The reference counts of these blocks became 1. */
   referenced(blocks: Int32Array, count: number): void;
@@ -108,12 +108,12 @@ export interface PrefixIndex {
   released(blocks: Int32Array, count: number): void;
   /**
    * Stores blocks `table[from .. to)`, whose content is `keys[start + from .. start + to)`; the request references the
-   * blocks before them, stored or not. Blocks that are stored already are skipped. Where equal content is stored in another
-   * block and the rule `duplicates` prefers that one, it is written to `replacements[i − from]`; where the own block is not
-   * stored, −1; else the own block. Returns true, and need not write `replacements`, if all are stored as they are.
+   * blocks before them, stored or not. Blocks that are stored already are skipped. `replacements[i − from]` is the block that
+   * the request uses from now on: another block with equal content if the rule `duplicates` prefers it; −1 if its own block
+   * is not stored; otherwise its own block. Returns true, and need not write `replacements`, if all own blocks are stored.
    */
   insert(insertion: Insertion): boolean;
-  /** Evicts the entry or its tail, at least one block; the blocks are passed to `host.evicted`. */
+  /** Evicts the entry, or blocks at its end, at least one; calls `host.evicted` with the blocks. */
   evict(entry: EntryId, wantedBlocks: number): void;
   /**
    * Evicts these entries, each of which is a block, without notifying the host; present only where an eviction makes no
@@ -140,9 +140,9 @@ export interface PrefixIndex {
    * none. For the rule `max-entries`, which may drop referenced entries.
    */
   oldest?(isPinned: (block: BlockId) => boolean): BlockId;
-  /** More blocks than before (an unlimited cache). */
+  /** The pool has grown to `blockCount` blocks (an unlimited cache). */
   grow(blockCount: number): void;
-  /** Content ids below `distinct` may come from now on. */
+  /** Content ids below `distinct` may occur from now on. */
   expectKeys(distinct: number): void;
 }
 
@@ -158,8 +158,8 @@ export interface IndexPlugin extends Plugin {
   /** It stores no blocks: there are no hits. */
   readonly storesNothing?: true;
   /**
-   * What it stores of a request, if not any published blocks: its prompt, the partial last block included, or the whole
-   * blocks of its marked prefix, each matched only as a whole (`paths`: or by a prompt that continues it).
+   * Unit of storage, if not single published blocks: the prompt with its partial last block, or the whole blocks of the
+   * marked prefix. Each is matched only as a whole (`marked-paths`: or by a prompt that continues it).
    */
   readonly unit?: "prompt" | "marked" | "marked-paths";
   create(context: IndexContext, blockCount: number): PrefixIndex;

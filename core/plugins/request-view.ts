@@ -2,10 +2,10 @@ import type { BlockColumns } from "../trace/content.ts";
 import type { Nanos } from "../trace/trace.ts";
 
 /**
- * A request as policies read it, without its output length. Valid during the call: the object is reused for other requests.
+ * A request as policies read it, without its output length. Valid during the call only: the object is reused.
  */
 export interface RequestView {
-  /** Place in the order of arrival, from 0. */
+  /** Position in the order of arrival, from 0. */
   readonly id: number;
   readonly arrivalNs: Nanos;
   readonly inputTokens: number;

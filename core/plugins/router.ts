@@ -3,22 +3,23 @@ import type { Nanos } from "../trace/trace.ts";
 import type { Plugin, PluginOption } from "./plugin.ts";
 import type { RequestView } from "./request-view.ts";
 
-/** What a router knows of a replica. */
+/** The state of a replica that a router may read. */
 export interface ReplicaView {
   readonly waitingCount: number;
   readonly runningCount: number;
+  /** Prompt and output tokens of waiting requests. */
   readonly waitingTokens: number;
   readonly referencedBlocks: number;
   readonly totalBlocks: number | undefined;
-  /** Tokens of the request that this replica has cached. */
+  /** Hit tokens that the request would have on this replica. */
   cachedTokens(request: RequestView): number;
 }
 
-/** Chooses the replica of a request; it changes nothing in them. */
+/** Chooses the replica of each request. It does not change the replicas. */
 export interface Router {
-  /** The place in `replicas` of the one that gets this request; as many as it was created for, always in this order. */
+  /** Index in `replicas` of the replica for this request. Number and order of the replicas do not change. */
   route(request: RequestView, replicas: readonly ReplicaView[], now: Nanos): number;
-  /** A request that went to this replica has ended there. */
+  /** The request has finished on this replica, or was refused there. */
   finished?(request: RequestView, replica: number, now: Nanos): void;
 }
 

@@ -4,7 +4,7 @@ import type { Plugin, PluginOption } from "./plugin.ts";
 import type { RequestView } from "./request-view.ts";
 import type { Rules } from "./rules.ts";
 
-/** A request in a replica as a scheduler sees it. */
+/** A sequence as a scheduler reads it. */
 export interface SequenceView {
   readonly request: RequestView;
   /** Tokens whose KV is in the block table, cached or computed. */
@@ -15,11 +15,11 @@ export interface SequenceView {
   readonly knownTokens: number;
   readonly generatedTokens: number;
   readonly preemptions: number;
-  /** It is in the step that is being planned. */
+  /** Whether it is in the step that is being planned. */
   readonly inStep: boolean;
-  /** Tokens of it that this step computes or swaps in. */
+  /** Tokens that this step computes or swaps in for it. */
   readonly stepTokens: number;
-  /** Tokens whose KV is in host memory, while it waits. */
+  /** Tokens whose KV is in host memory, while the request waits. */
   readonly swappedTokens: number;
   /** Length of its block table. */
   readonly blockCount: number;
@@ -27,13 +27,13 @@ export interface SequenceView {
 }
 
 /**
- * What a scheduler decides with: the queues, lookups in the cache, the clock, and the actions that put a step together.
+ * State and actions of a replica for its scheduler: queues, cache lookups, the clock, and the actions that compose a step.
  * The replica records which of them a plan uses (see `PlanValidity`).
  */
 export interface SchedulerContext {
-  /** Time of the plan. A plan that reads it is valid for one step. */
+  /** Time of the plan. A plan that reads it is valid for one step only. */
   readonly now: Nanos;
-  /** The waiting queue, linked by `next`: preempted requests, then the others in order of arrival. */
+  /** Head of the waiting queue, linked by `next`: preempted requests, then the others in order of arrival. */
   readonly firstWaiting: SequenceView | undefined;
   readonly waitingCount: number;
   readonly running: readonly SequenceView[];
@@ -53,7 +53,7 @@ export interface SchedulerContext {
   admit(sequence: SequenceView, tokens?: number, spareBlocks?: number): boolean;
   /** Adds at most `tokens` more of a running request to the step. False, without any change, if they have no blocks. */
   schedule(sequence: SequenceView, tokens?: number): boolean;
-  /** Free blocks in host memory, which `preempt(…, "swap")` takes. */
+  /** Free blocks in host memory, for `preempt(…, "swap")`. */
   readonly freeHostBlocks: number;
   /**
    * Preempts a running request: it returns to the head or the tail of the waiting queue and its blocks are released; with
@@ -67,25 +67,26 @@ export interface SchedulerContext {
 }
 
 /**
- * How long a plan stays valid: undefined = for one step. `until-change` = with the same inputs, the next plans are this
- * one again, whatever they would change in the scheduler's own state (a count of steps, random numbers drawn).
+ * How long a plan stays valid. undefined: for one step. `until-change`: as long as its inputs are the same, because the
+ * scheduler's own state (a step counter, a random generator) does not change the plan.
  *
- * The inputs are not the scheduler's concern: the replica recorded which of them the plan used. The plan is made again
- * once a request finishes or needs a block; if it admitted, preempted or refused a request; if it read the clock; if it
- * read the cache (`availableBlocks`, `cachedTokens`, a failed `admit` …) and the cache has changed since; if it read the
- * waiting queue, or the scheduler has `arrived`, and a request has arrived.
+ * The replica records the inputs of a plan. It calls `plan` again when a request finishes or needs a block; if the plan
+ * admitted, preempted or refused a request; if it read the clock; if it read the cache (`availableBlocks`, `cachedTokens`,
+ * a failed `admit` …) and the cache has changed since; if it read the waiting queue, or the scheduler has `arrived`, and a
+ * request has arrived.
  */
 export type PlanValidity = "until-change" | undefined;
 
 /** Decides which requests, and how many of their tokens, enter the next step. */
 export interface Scheduler {
-  /** Puts the next step together with the actions of `context`; returns how long the plan stays valid. */
+  /** Composes the next step with the actions of `context`; returns how long the plan stays valid. */
   // biome-ignore lint/suspicious/noConfusingVoidType: a scheduler without a statement of validity returns nothing
   plan(context: SchedulerContext): PlanValidity | void;
-  /** So many more steps have run as the last plan put them together, without a call of `plan` for each. */
+  /** The last plan was repeated for `steps` more steps, without further calls of `plan`. */
   repeated?(steps: number): void;
   /** A request has arrived. */
   arrived?(sequence: SequenceView, now: Nanos): void;
+  /** A request has finished; not called for refused requests. */
   finished?(sequence: SequenceView, now: Nanos): void;
 }
 

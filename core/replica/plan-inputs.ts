@@ -1,15 +1,15 @@
 import type { PlanValidity } from "../plugins/index.ts";
 
 /**
- * The inputs that a plan used, to find out whether the next plan would have the same ones (`PlanValidity`). The replica
- * fills it from the scheduler's reads and actions, so that no scheduler has to derive it.
+ * Records the inputs that a plan read, to determine whether they have changed since (`PlanValidity`). The replica calls it for
+ * the scheduler's reads and actions, so schedulers need not declare them.
  */
 export class PlanInputs {
-  /** What the scheduler returned: whether its own state leaves the plan as it is. */
+  /** Return value of the scheduler's `plan`. */
   validity: PlanValidity;
   readsClock = false;
   readsQueue = false;
-  /** The plan admitted, preempted or refused a request, or deleted a prefix: it changed its own inputs. */
+  /** The inputs have changed: the plan admitted, preempted or refused a request, or deleted a prefix, or a request arrived. */
   changes = false;
   /** Tick of the cache at the first read of this plan; −1 = not read. */
   #cacheTick = -1;
@@ -29,7 +29,7 @@ export class PlanInputs {
     this.#cacheTick = -1;
   }
 
-  /** The first read counts: a later one within the plan may follow an operation that the first one did not see. */
+  /** Only the first read is recorded: operations between it and later reads of the plan have changed the cache. */
   readCache(): void {
     if (this.#cacheTick < 0) this.#cacheTick = this.#cache.tick;
   }
@@ -39,7 +39,7 @@ export class PlanInputs {
     if (this.readsQueue || this.#seesArrivals) this.changes = true;
   }
 
-  /** Whether a plan made now would read what the last one read. */
+  /** Whether all inputs of the last plan are unchanged. */
   get areUnchanged(): boolean {
     if (this.validity === undefined || this.changes || this.readsClock) return false;
     return this.#cacheTick < 0 || this.#cacheTick === this.#cache.tick;

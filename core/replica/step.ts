@@ -8,15 +8,15 @@ export interface StepItem {
   /** Tokens [from, from + tokens) are computed; the KV of those before is in the block table. */
   from: number;
   tokens: number;
-  /** Whether these are tokens of the prompt, or output tokens that are recomputed after a preemption. */
+  /** Whether these are prompt tokens, or output tokens that are recomputed after a preemption. */
   prefill: boolean;
   /** Output tokens: 0 before the end of the prompt, then 1; more with `generation: "skip"`. */
   generate: number;
 }
 
-/** One step of the model, put together by the scheduler and run by an executor. The sequences have the block tables. */
+/** One step of the model, composed by the scheduler and run by an executor. The block tables are in the sequences. */
 export class StepPlan {
-  /** The first `count` belong to this step. */
+  /** The first `count` items are in this step. */
   readonly items: StepItem[] = [];
   count = 0;
   prefillTokens = 0;

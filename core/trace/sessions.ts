@@ -1,11 +1,11 @@
 import type { Trace } from "./trace.ts";
 
-/** Numbers for sessions within their namespaces. */
+/** Numbers sessions: equal session ids in different namespaces are different sessions. */
 export class Sessions {
   readonly #known = new Map<number, Map<number, number>>();
   #count = 0;
 
-  /** A namespace for each request; those of one session share one. */
+  /** By request: the number of its session, from 1. A request without a session has a number of its own. */
   of({ requestCount, optional }: Trace): Uint32Array {
     const { namespace, session } = optional;
     return Uint32Array.from({ length: requestCount }, (_, r) => {

@@ -5,12 +5,12 @@ import { grown } from "../grown.ts";
 export type Nanos = number;
 
 /**
- * Requests as columns. Row r asks for `inputTokens[r]` prompt tokens, whose keys are
+ * Requests as columns. The prompt of row r has `inputTokens[r]` tokens, with the keys
  * `keys[keyStart[r] .. keyStart[r + 1])`.
  *
- * `unitTokens` says what a key is: 1 = a token id; more = the content id of a block of that many tokens *with all that
- * precedes it*, so that two equal ids mean two equal prefixes. A row's last key may stand for a partial unit. Content
- * ids are dense: 0 .. `distinctKeys` − 1, numbered by first appearance.
+ * `unitTokens` = 1: a key is a token id. `unitTokens` > 1: a key is the content id of a block of that many tokens *and all
+ * tokens before it*: equal ids are equal prefixes. The last key of a row may be that of a partial unit. Content ids are
+ * dense: 0 .. `distinctKeys` − 1, in order of first appearance.
  */
 export interface Trace {
   readonly unitTokens: number;
@@ -18,9 +18,9 @@ export interface Trace {
   /** Integer nanoseconds from the start of the trace, never decreasing. */
   readonly arrivalNs: Float64Array;
   readonly inputTokens: Uint32Array;
-  /** What was really generated. Executors may see it, schedulers may not. */
+  /** Number of output tokens. Executors may read it, schedulers may not. */
   readonly outputTokens: Uint32Array;
-  /** Limit that the client set: the only output length that a scheduler may read. */
+  /** The client's limit: the only output length that a scheduler may read. */
   readonly maxOutputTokens: Uint32Array;
   readonly keys: Uint32Array;
   /** `requestCount + 1` offsets into `keys`. */
@@ -30,30 +30,30 @@ export interface Trace {
   readonly optional: OptionalColumns;
 }
 
-/** Columns that only some sources have. Absent means that the source says nothing about it. */
+/** Columns that only some sources have. */
 export interface OptionalColumns {
   /** Requests of different namespaces (tenant salt, adapter) never share a block. Dense ids; 0 = none. */
   namespace?: Uint32Array;
   /** Dense ids of conversations; 0 = none. */
   session?: Uint32Array;
-  /** Row of the request that this one continues, counted over the whole source; −1 = none. */
+  /** Row, over the whole source, of the previous turn of the conversation; −1 = none. */
   parent?: Int32Array;
-  /** Pause between the end of the parent and this arrival, in nanoseconds. */
+  /** Time between the end of the parent and this arrival, in nanoseconds. */
   thinkNs?: Float64Array;
-  /** Larger is more important. */
+  /** A larger number is a higher priority. */
   priority?: Int32Array;
-  /** How long after its last use what a request stores keeps its priority, in nanoseconds; 0 = for ever. */
+  /** Time after their last use for which a request's entries keep their priority, in nanoseconds; 0 = unlimited. */
   retentionNs?: Float64Array;
   /** Dense ids of traffic classes; 0 = none. */
   category?: Uint32Array;
-  /** Length of a user-marked prefix, in tokens. */
+  /** Length of the marked prefix, in tokens. */
   markedTokens?: Uint32Array;
-  /** Token ids of what was generated (unit 1 only), with `requestCount + 1` offsets. */
+  /** Token ids of the output (unit 1 only), with `requestCount + 1` offsets. */
   generatedKeys?: Uint32Array;
   generatedStart?: Float64Array;
 }
 
-/** One request as a reader finds it; `TraceBuilder.add` turns it into columns. */
+/** One request as a record; `TraceBuilder.add` appends it to the columns. */
 export interface TraceRow {
   arrivalNs: Nanos;
   inputTokens: number;
@@ -71,11 +71,11 @@ export interface TraceRow {
   generatedKeys?: ArrayLike<number>;
 }
 
-/** Where requests come from. Batches share one numbering of keys, so that a trace larger than memory can stream. */
+/** A file or generator of requests. Batches share one numbering of keys, so that a trace larger than memory can stream. */
 export interface TraceSource {
-  /** Name of the format, as `--format` takes it. */
+  /** Name of the format, a value of `--format`. */
   readonly format: string;
-  /** Files that it reads, in order; empty for a generator. */
+  /** Input files, in order; empty for a generator. */
   readonly files: readonly string[];
   /** @throws TraceError with file, line, what was found and what was expected. */
   batches(): AsyncIterable<Trace>;
@@ -103,7 +103,7 @@ const optionalColumns = {
   markedTokens: (n: number) => new Uint32Array(n),
 } satisfies Record<RowColumn, (n: number) => Column>;
 
-/** Collects rows into columns. Readers and generators use it; it does not validate, readers do. */
+/** Appends rows to columns, without validation: readers validate. */
 export class TraceBuilder {
   readonly unitTokens: number;
   requestCount = 0;
@@ -154,7 +154,7 @@ export class TraceBuilder {
     }
   }
 
-  /** The rows so far as a trace of its own; the builder is empty afterwards and keeps its numbering. */
+  /** The rows so far as a trace; the builder is empty afterwards, and the numbering of keys continues. */
   take(): Trace {
     const n = this.requestCount;
     const optional: OptionalColumns = {};
@@ -206,7 +206,7 @@ export class TraceBuilder {
   }
 }
 
-/** Row `r` of a trace as a record; for code that is not hot. */
+/** Row `r` of a trace as a record; allocates, so not for hot loops. */
 export function rowOf(trace: Trace, r: number): TraceRow {
   const row: TraceRow = {
     arrivalNs: trace.arrivalNs[r],
@@ -225,7 +225,7 @@ export function rowOf(trace: Trace, r: number): TraceRow {
   return row;
 }
 
-/** The whole source in memory, or its first `limit` requests. */
+/** Reads the whole source, or its first `limit` requests, into memory. */
 export async function readTrace(source: TraceSource, limit = Number.POSITIVE_INFINITY): Promise<Trace> {
   let builder: TraceBuilder | undefined;
   let only: Trace | undefined;

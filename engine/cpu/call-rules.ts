@@ -8,7 +8,7 @@ import { parameterCount } from "../model/tensors.ts";
  * Costs are in one arbitrary unit.
  */
 export interface CallRules {
-  /** Most query tokens of a sequence in one call. Longer queries are cut into pieces; each piece's context includes those before it. */
+  /** Most query tokens of a sequence in one call. Longer queries are divided into chunks; the context of a chunk includes the chunks before it. */
   readonly longestQuery: number;
   /** Cost of a call. */
   readonly perCall: number;
@@ -20,7 +20,7 @@ export interface CallRules {
 
 /**
  * Most query tokens of a sequence in one call. A call's attention materializes the scores of all its queries with their whole
- * context: those of 256 queries stay in the processor's caches, and later tokens of a long prompt are no context of earlier ones.
+ * context. The scores of 256 queries stay in the processor's caches, and no chunk computes scores for later tokens of its prompt.
  */
 const longestQuery = 256;
 
@@ -40,7 +40,7 @@ export function callRules(config: DecoderConfig): CallRules {
   };
 }
 
-/** @throws InputError that begins with `where`, unless these are the rules of a report or a cost file */
+/** Validates the rules of a report or a cost file. @throws InputError that begins with `where` */
 export function checkedRules(calls: unknown, where: string): CallRules {
   const rules = (typeof calls === "object" && calls !== null ? calls : {}) as Readonly<Record<string, unknown>>;
   const longest = rules["longestQuery"];

@@ -1,6 +1,6 @@
 /**
- * ONNX Runtime sends its makers what it runs, keeps a number for this machine in the user's cache folder and leaves a log of each
- * run in the temporary folder, unless this is set before its first session. A thread cannot set it for the process: the program
- * that starts the thread does. Whoever wants it sets it to 0.
+ * Disables ONNX Runtime's telemetry, unless the user has set the variable. Otherwise the runtime sends usage data to its vendor,
+ * stores a machine id in the user's cache folder and writes a log of each run to the temporary folder. The variable must be set
+ * before the first session, and by the main thread, because worker threads have a copy of the environment.
  */
 process.env["ORT_DISABLE_TELEMETRY"] ??= "1";

@@ -1,2 +1,2 @@
-// The one import of ONNX Runtime: the packed program has its CPU files in the package (scripts/bundle-onnxruntime.ts).
+// The only import of ONNX Runtime: the package contains its files for this backend (scripts/bundle-onnxruntime.ts).
 export { env, InferenceSession, listSupportedBackends, Tensor } from "onnxruntime-node";

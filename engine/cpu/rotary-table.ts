@@ -4,7 +4,7 @@ import { Tensor } from "./onnxruntime.ts";
 
 type Rope = Positions & { readonly kind: "rope" };
 
-/** Cosines and sines of rotary embeddings, for as many positions as have been needed so far. */
+/** Cosines and sines of rotary embeddings for all positions used so far. */
 export class RotaryTable {
   readonly #rope: Rope;
   #positions = 0;
@@ -14,7 +14,7 @@ export class RotaryTable {
     this.#rope = rope;
   }
 
-  /** Tables [positions, headDim / 2] of so many positions at least. */
+  /** Tables [positions, headDim / 2] with at least this many positions. */
   inputs(positions: number): Readonly<Record<string, Tensor>> {
     if (positions > this.#positions) this.#extend(2 ** Math.ceil(Math.log2(Math.max(512, positions))));
     return this.#inputs;

@@ -2,7 +2,7 @@ import type { BatchStep } from "../executor.ts";
 import { loadModel } from "../model/load.ts";
 import { openCpuExecutor } from "./executor.ts";
 
-/** What a run of `random:tiny` over `prompt` gives by 64-bit floats: its first logits. */
+/** First logits of `random:tiny` after `prompt`, computed independently with 64-bit floats. */
 const prompt = new TextEncoder().encode("kvlab");
 const expected = [0.951124606, -1.498246144, 0.468917017, 0.186031897, 4.738621556, -1.917292348];
 const largest = 7.767306503;
@@ -11,11 +11,11 @@ const tolerance = 1e-4;
 const blockTokens = 4;
 
 /**
- * Runs the smallest model for real: writes it, loads it in its thread, and compares its logits with those it must have, and with
- * those behind a cached prefix. Another model has others, and is found at fault.
+ * Runs the smallest model with the whole stack (model files, worker thread, runtime), and compares its logits with known ones and
+ * with those after a cached prefix. Any other model fails.
  *
- * @returns what is wrong; undefined if nothing is
- * @throws InputError or ExecutorError if it does not run at all
+ * @returns the failure; undefined if the check passes
+ * @throws InputError or ExecutorError if the model does not run
  */
 export async function selfCheck(name = "random:tiny"): Promise<string | undefined> {
   const model = loadModel(name);
@@ -32,7 +32,7 @@ export async function selfCheck(name = "random:tiny"): Promise<string | undefine
   }
 }
 
-/** Tokens `[from, to)` of the prompt behind those that are there, in blocks 0, 1, …; the last one's logits. */
+/** Prefills prompt tokens `[from, to)` into blocks 0, 1, … and returns the logits of the last one; earlier tokens are cached. */
 function stepOf(from: number, to: number): BatchStep {
   const places = Int32Array.from({ length: to - from }, (_, i) => from + i);
   const blocks = Math.ceil(to / blockTokens);
