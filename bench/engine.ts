@@ -11,25 +11,25 @@ import { parameterCount } from "../engine/model/tensors.ts";
 import { modelBytes } from "../engine/onnx/proto.ts";
 import { type Figure, median } from "./measure.ts";
 
-/** As many threads as anchors of other engines were measured with, if this machine has them. */
+/** The thread count that the published numbers of other engines were measured with, if this machine has as many cores. */
 export const threads = Math.min(2, availableParallelism());
 const blockTokens = 16;
-/** Repetitions of a step between two looks at the machine, and how often it is looked at. */
+/** Repetitions of a step per round, and rounds; each round measures the machine's peak rates again. */
 const repetitions = 8;
 const rounds = 5;
 
-/** Length of a matrix that no cache holds (256 MiB), of which memory is the bound. */
+/** Rows and columns of a matrix larger than any CPU cache (256 MiB), so that memory bandwidth is the limit. */
 const rowPeak = 8192;
 
-/** What this machine can do at most, by the runtime's own operators on the same threads. */
+/** Peak rates of this machine, measured with the runtime's own operators on the same threads. */
 interface Peaks {
-  /** A product of matrices that fit into the caches' reach, GFLOP/s. */
+  /** A product of matrices that fit into the CPU caches, GFLOP/s. */
   readonly gflops: number;
-  /** A product of one row with a matrix that does not: memory's bandwidth, GB/s. */
+  /** A product of one row with a matrix that does not fit: memory bandwidth, GB/s. */
   readonly gbPerS: number;
 }
 
-/** A model and a pool that holds `sequences` of `contextTokens`. */
+/** Opens a model with a pool for `sequences` sequences of `contextTokens` tokens, or of `slots` slots if that is more. */
 export async function openEngine(config: DecoderConfig, contextTokens: number, sequences = 1, slots = 0) {
   const perSequence = Math.ceil((contextTokens + 1) / blockTokens);
   const blockCount = Math.max(perSequence * sequences, Math.ceil(slots / blockTokens));
@@ -40,7 +40,7 @@ export async function openEngine(config: DecoderConfig, contextTokens: number, s
 
 export type OpenEngine = Awaited<ReturnType<typeof openEngine>>;
 
-/** Tokens `[from, to)` of each of some sequences; only the last one's logits are wanted. */
+/** A step with tokens `[from, to)` of each sequence; returns the logits of each sequence's last token. */
 export function stepOf(
   { perSequence, vocabulary }: OpenEngine,
   parts: readonly [from: number, to: number][],
@@ -48,7 +48,7 @@ export function stepOf(
   const ends = [0];
   for (const [from, to] of parts) ends.push(ends[ends.length - 1] + to - from);
   const rows = parts.flatMap(([from, to], s) => Array.from({ length: to - from }, (_, i) => [s, from + i]));
-  // Blocks of a sequence are spread over the pool, as they are after a while.
+  // The blocks of a sequence are scattered over the pool, as after many allocations.
   const stride = parts.length;
   const block = (s: number, i: number) => i * stride + s;
   return {
@@ -66,13 +66,13 @@ export function stepOf(
   };
 }
 
-/** What a step takes as a caller sees it, and how much of it is ONNX Runtime's. */
+/** Duration of a step as measured by the caller, and the time in ONNX Runtime. */
 export interface StepMs {
   readonly wholeMs: number;
   readonly runtimeMs: number;
 }
 
-/** The fastest of some runs of a step: whatever else the machine does makes others slower. */
+/** The fastest of `times` runs of a step, which other load on the machine affects least. */
 export async function stepMs(executor: Executor, step: BatchStep, times = repetitions): Promise<StepMs> {
   let best: StepMs = { wholeMs: Number.POSITIVE_INFINITY, runtimeMs: 0 };
   for (let i = 0; i < times; i++) {
@@ -85,8 +85,8 @@ export async function stepMs(executor: Executor, step: BatchStep, times = repeti
 }
 
 /**
- * Floating-point operations of a sequence's tokens `[from, to)`, as the kernels do them: attention piece by piece over all of
- * the context that is gathered for it, masked or not; behind the last attention only the token whose logits are wanted.
+ * Floating-point operations of a sequence's tokens `[from, to)` as the kernels execute them: attention per query chunk over
+ * all of the gathered context, masked or not; after the last attention only the token whose logits are computed.
  */
 export function operations(config: DecoderConfig, from: number, to: number): number {
   const { longestQuery } = defaultBackend.calls.of(config).rules;
@@ -102,20 +102,20 @@ export function operations(config: DecoderConfig, from: number, to: number): num
   return 2 * products;
 }
 
-/** The same as other engines count them: every token through every layer, attention to what is before it, no logits. */
+/** Floating-point operations by the usual formula: all tokens in all layers, causal attention, no logits. */
 function usualOperations(config: DecoderConfig, tokens: number): number {
   const { layers, hidden, heads, headDim, kvHeads, ffn } = config;
   const perToken = layers * hidden * (headDim * (2 * heads + 2 * kvHeads) + 3 * ffn);
   return 2 * tokens * (perToken + (layers * 2 * heads * headDim * tokens) / 2);
 }
 
-/** Bytes that decoding reads at least: weights without the embeddings that are not looked up, keys and values. */
+/** Bytes that a decode step reads at least: the weights without the embedding table, and the keys and values. */
 function decodeBytes(config: DecoderConfig, batch: number, context: number): number {
   const { layers, kvHeads, headDim, vocabulary, hidden } = config;
   return 4 * (parameterCount(config) - vocabulary * hidden + batch * context * 2 * layers * kvHeads * headDim);
 }
 
-/** Best of some products, each on its own sessions, as fast as the runtime can be: its threads spin. */
+/** Measures the peak rates with one session per product; the runtime's threads spin, which is their fastest mode. */
 class Machine {
   readonly #gemm: () => Promise<number>;
   readonly #gemv: () => Promise<number>;
@@ -141,7 +141,7 @@ class Machine {
   }
 }
 
-/** Runs a product of matrices once; milliseconds. */
+/** Returns a function that runs a matrix product once and returns its duration in ms. */
 async function product(rows: number, inner: number, columns: number): Promise<() => Promise<number>> {
   const weights = Float32Array.from({ length: inner * columns }, (_, i) => (i % 13) / 13 - 0.5);
   const model = modelBytes({
@@ -164,7 +164,7 @@ async function product(rows: number, inner: number, columns: number): Promise<()
   };
 }
 
-/** Figures beside the peaks of their own round; each is the median of the rounds. */
+/** Prefill and decode rates, and their ratios to the peak rates of the same round; medians over the rounds. */
 async function speed(): Promise<Figure[]> {
   const config = randomConfig("anchors");
   const batches = [
@@ -213,7 +213,7 @@ async function speed(): Promise<Figure[]> {
   return Array.from(found, ([name, { unit, values }]) => ({ name, unit, value: median(values) }));
 }
 
-/** The model that the prototype of this engine was measured with. */
+/** The model with which the prototype of this engine was measured. */
 export const smallConfig: DecoderConfig = {
   ...randomConfig("anchors"),
   name: "random:prototype",
@@ -228,17 +228,17 @@ export const smallConfig: DecoderConfig = {
 export const cachedShares = [0, 1 / 2, 7 / 8, 15 / 16] as const;
 export const contexts = [512, 1024, 2048, 4096] as const;
 
-/** One cell of the table of prefills. */
+/** One cell of the prefill table. */
 export interface Prefill {
   readonly context: number;
   readonly share: number;
   readonly ms: number;
-  /** Times as fast as without a cache, and times as few operations. */
+  /** Speedup over no cached tokens, and the ratio of floating-point operations. */
   readonly speedup: number;
   readonly fewerOperations: number;
 }
 
-/** Prefill against the share of the context that is cached. */
+/** Prefill time by context length and cached share of the context. */
 export async function prefills(config: DecoderConfig): Promise<{ gflops: number; cells: Prefill[] }> {
   const machine = await Machine.open();
   const cells: Prefill[] = [];
@@ -276,7 +276,7 @@ async function prefillFigures(): Promise<Figure[]> {
   ];
 }
 
-/** What a step of a model takes outside ONNX Runtime: its inputs, its rows, the way to its thread and back. */
+/** Share of a step's time outside ONNX Runtime: building inputs, copying logits, the round trip to the worker thread. */
 async function overhead(): Promise<Figure[]> {
   const engine = await openEngine(randomConfig("160m"), 513, 8);
   const { executor } = engine;
@@ -295,7 +295,7 @@ async function overhead(): Promise<Figure[]> {
   return figures;
 }
 
-/** A step over a pool of so many slots, and the memory that it all takes. */
+/** Step times with a pool of `slots` slots, and the memory in use. */
 async function pool(slots: number): Promise<Figure[]> {
   const config = randomConfig("anchors");
   const before = residentMiB();
@@ -306,7 +306,7 @@ async function pool(slots: number): Promise<Figure[]> {
   await executor.executeStep(stepOf(engine, [[0, 512]]));
   const { wholeMs } = await stepMs(executor, decode, 60);
   const prefill = await stepMs(executor, stepOf(engine, [[0, 512]]), 10);
-  // Every block is used once, so that memory for it is really there.
+  // Every block is written once, so that its memory is resident.
   const [{ keys, values }] = await executor.readBlocks([0]);
   for (let block = 0; block < executor.blockCount; block++) await executor.writeBlocks([block], [{ keys, values }]);
   const all = residentMiB();
@@ -323,13 +323,13 @@ async function pool(slots: number): Promise<Figure[]> {
   ];
 }
 
-/** Memory of this process that is really there. */
+/** Resident memory of this process, MiB. */
 function residentMiB(): number {
   const [, kib] = /VmRSS:\s+(\d+)/.exec(readFileSync("/proc/self/status", "utf8"))!;
   return Number(kib) / 1024;
 }
 
-// Run as a process of its own by bench/main.ts: `engine.ts speed`.
+// bench/main.ts runs this in a separate process: `engine.ts speed`.
 if (process.argv[1] === fileURLToPath(import.meta.url)) {
   const [part, argument] = process.argv.slice(2);
   const parts: Record<string, () => Promise<Figure[]>> = {

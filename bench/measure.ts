@@ -15,14 +15,14 @@ import { chatSource } from "../traces/generate.ts";
 import { openTrace } from "../traces/open.ts";
 import { hardCodedLru } from "./hard-coded-lru.ts";
 
-/** One metric of a benchmark, as printed by a child process. */
+/** One measurement of a benchmark, as printed by a child process. */
 export interface Figure {
   readonly name: string;
   readonly value: number;
   readonly unit: string;
 }
 
-/** Keeps results alive, so that the compiler cannot drop the work. */
+/** Uses the results, so that the compiler cannot remove the measured code. */
 export let sink = 0;
 
 export function median(values: readonly number[]): number {
@@ -120,7 +120,7 @@ async function arrayBytes(): Promise<number> {
   return process.memoryUsage().arrayBuffers;
 }
 
-/** Array bytes of a cache with many blocks, and per content that it has seen. */
+/** Array bytes per cached block, and per distinct content that was ever cached. */
 async function memory(index: string): Promise<Figure[]> {
   const blocks = 1_000_000;
   const contents = 4_000_000;
@@ -229,7 +229,7 @@ function hashing(): Figure[] {
   ];
 }
 
-/** One request of all these tokens. */
+/** A trace of one request whose prompt is these tokens. */
 function tokenTrace(tokens: Uint32Array): Trace {
   const one = Uint32Array.of(1);
   return {
@@ -282,7 +282,7 @@ const benchmarks: Record<string, (...args: string[]) => Figure[] | Promise<Figur
   reading,
 };
 
-// Run as a process of its own by bench/main.ts: `measure.ts replay hash-table lru 10000`.
+// bench/main.ts runs this in a separate process: `measure.ts replay hash-table lru 10000`.
 if (process.argv[1] === fileURLToPath(import.meta.url)) {
   const [name, ...args] = process.argv.slice(2);
   console.log(JSON.stringify(await benchmarks[name](...args)));

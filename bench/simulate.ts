@@ -28,7 +28,7 @@ function vllmOn(blockTokens: number, seed = 1): SimulationConfig {
   };
 }
 
-/** Duration in seconds of the fastest of some simulations, and the simulation. */
+/** Runs a simulation `times` times; returns the duration of the fastest in seconds, and the simulation. */
 function fastest(times: number, run: () => Simulation): { readonly seconds: number; readonly simulation: Simulation } {
   let seconds = Number.POSITIVE_INFINITY;
   let simulation: Simulation | undefined;
@@ -40,7 +40,7 @@ function fastest(times: number, run: () => Simulation): { readonly seconds: numb
   return { seconds, simulation: simulation! };
 }
 
-/** The conversation trace, slowed down so that the replica is busy for about 0.8 of the time. */
+/** The conversation trace, slowed down to a utilisation of the replica of about 0.8. */
 async function conversation(): Promise<Figure[]> {
   const trace = spreadArrivals(await benchTrace());
   const config = { ...vllmOn(trace.unitTokens), arrivals: { speed: 0.15 } };
@@ -55,7 +55,7 @@ async function conversation(): Promise<Figure[]> {
   ];
 }
 
-/** Chats of a growing number of requests, batch by batch, at the same rate. */
+/** Simulates `requests` chat requests at a fixed rate, read in batches. */
 async function scale(requests: number): Promise<Figure[]> {
   const simulation = new Simulation(vllmOn(16));
   let seconds = 0;

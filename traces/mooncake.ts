@@ -12,8 +12,8 @@ const sampleRequests = 100;
 const largestUnitBits = 20;
 
 /**
- * The format's own fields, then those that other tools add and that `writeMooncake` uses for columns the format has no
- * word for. All others are passed over.
+ * The format's own fields, then fields that other tools add and that `writeMooncake` uses for columns without a field in
+ * the format. All other fields are ignored.
  */
 export const mooncakeFields = {
   timestamp: { expected: "a number of milliseconds, 0 or more", required: true },
@@ -35,7 +35,7 @@ export interface MooncakeOptions {
 /**
  * Mooncake's published traces (kvcache-ai/Mooncake, FAST '25), one request a line:
  * `{"timestamp": ms, "input_length": tokens, "output_length": tokens, "hash_ids": [block, …]}`.
- * A hash id stands for a block of 512 tokens with all that precedes it; the last one may be partial.
+ * A hash id identifies a block of 512 tokens together with all tokens before it; the last block may be partial.
  *
  * @throws InputError if `unitTokens` is not an integer of 2 or more.
  */
@@ -53,8 +53,8 @@ export function mooncakeSource(files: readonly string[], options: MooncakeOption
 }
 
 /**
- * What `block_size` says, else 512, unless the first requests contradict it and agree on another power of two. A number
- * of ids fits at most one power of two unless it is 1, so requests of one block alone settle nothing.
+ * Tokens of a hash id: the field `block_size` if present, else 512, unless the first requests contradict 512 and agree on
+ * another power of two. More than one id per request fits at most one power of two; requests of one block decide nothing.
  */
 async function findUnitTokens(file: string, signal?: AbortSignal): Promise<number> {
   const { lengths, blockSize } = await firstLengths(file, signal);
@@ -70,7 +70,7 @@ interface FirstLengths {
   blockSize?: number;
 }
 
-/** Input length and number of ids of the first requests. A bad line is left to the reader proper, which comes next. */
+/** Input length and number of ids of the first requests. Stops at an invalid line, which `MooncakeReader` reports. */
 async function firstLengths(file: string, signal?: AbortSignal): Promise<FirstLengths> {
   const first: FirstLengths = { lengths: [] };
   const ids = new WideIntegers();
@@ -105,7 +105,7 @@ class MooncakeReader implements LineReader<FieldName> {
   readonly #clock = new ArrivalClock(1e6);
   readonly #hashIds = new WideIntegers();
   readonly #ids = new DenseIds();
-  /** For each dense id the one before it. */
+  /** For each dense id, the id before it. */
   #parents = new Uint32Array(1 << 12);
   #keys = new Uint32Array(1024);
   readonly #optional = new OptionalFields();
@@ -140,7 +140,7 @@ class MooncakeReader implements LineReader<FieldName> {
     if (blockSize !== this.unitTokens) throw scan.error(`block_size is ${blockSize}, expected ${this.unitTokens}`);
   }
 
-  /** The ids renumbered, after a look at what they say: as many as the length has, and each with one past only. */
+  /** The ids as dense numbers. Checks that their number follows from the length and that each id has one predecessor. */
   #denseKeys(inputTokens: number): Uint32Array {
     const { length, high, low } = this.#hashIds;
     const expected = Math.ceil(inputTokens / this.unitTokens);
@@ -159,18 +159,18 @@ class MooncakeReader implements LineReader<FieldName> {
       if (key === known) {
         if (key === parents.length) parents = this.#growParents();
         parents[key] = previous;
-      } else if (parents[key] !== previous) throw this.#otherPast(i, key, previous);
+      } else if (parents[key] !== previous) throw this.#otherPredecessor(i, key, previous);
       keys[i] = previous = key;
     }
     return keys.subarray(0, length);
   }
 
-  /** By induction the parent says the position too: one with the same parent stands at the same place. */
-  #otherPast(i: number, key: number, previous: number): Error {
+  /** Equal parents imply equal positions, by induction, so that comparing the parent is enough. */
+  #otherPredecessor(i: number, key: number, previous: number): Error {
     const after = (parent: number) => (parent === noParent ? "at the start" : `after ${this.#ids.textOf(parent)}`);
     return this.scan.error(
       `hash_ids[${i}] is ${this.#hashIds.text(i)} ${after(previous)}, expected ${after(this.#parents[key])} as before: ` +
-        "an id stands for a block with all that precedes it",
+        "an id identifies a block and all tokens before it",
     );
   }
 

@@ -7,23 +7,23 @@ import { mooncakeFields, mooncakeSource } from "./mooncake.ts";
 import { tokenIdsFields, tokenIdsSource } from "./token-ids.ts";
 
 export interface OpenTraceOptions {
-  /** Name of the format; by default it is recognised by the fields of the first line. */
+  /** Name of the format; by default it is detected from the fields of the first line. */
   readonly format?: string;
-  /** Tokens that a key stands for, where the format leaves that open. */
+  /** Tokens per key, where the format does not fix it. */
   readonly unitTokens?: number;
   /** Once aborted, reading a batch throws its reason. */
   readonly signal?: AbortSignal | undefined;
 }
 
 export interface TraceFormat {
-  /** As `--format` takes it. */
+  /** The value of `--format`. */
   readonly name: string;
-  /** One line: what it holds. */
+  /** One line: its contents. */
   readonly about: string;
   /** The paper or project that it comes from. */
   readonly source: string;
   readonly fields: Readonly<Record<string, Field>>;
-  /** Fields of a look-alike: a file that has one of them is of another format. */
+  /** Fields of a similar format: a file that has one of them is not of this format. */
   readonly foreignFields: readonly string[];
   open(files: readonly string[], options: OpenTraceOptions): TraceSource;
 }
@@ -42,7 +42,7 @@ export const traceFormats: readonly TraceFormat[] = [
   },
   {
     name: "token-ids",
-    about: "JSON lines: arrival (ns) and the token ids of prompt and answer",
+    about: "JSON lines: arrival (ns) and the token ids of prompt and output",
     source: "LLMServingSim, github.com/casys-kaist/LLMServingSim",
     fields: tokenIdsFields,
     foreignFields: [],
@@ -57,7 +57,7 @@ export const traceFormats: readonly TraceFormat[] = [
 const knownFormats = `known formats: ${traceFormats.map(({ name }) => name).join(", ")}`;
 
 /**
- * A trace in one file or several, which are read one after the other.
+ * Opens a trace in one or several files, which are read in sequence.
  *
  * @throws InputError if there is no such format or no file; TraceError if a file cannot be read or is of no known format.
  */
@@ -82,7 +82,7 @@ function formatNamed(name: string): TraceFormat {
   throw new InputError(`unknown format "${name}"${near ? `: did you mean "${near}"?` : ""} (${knownFormats})`);
 }
 
-/** The format that most of the first line's fields speak for, if it has more than half of those required. */
+/** The format of which the first line has the largest share of required fields, which must be more than half. */
 async function recognise(path: string, signal?: AbortSignal): Promise<TraceFormat> {
   const names = await firstFields(path, signal);
   const shares = traceFormats.map(({ fields, foreignFields }) => {

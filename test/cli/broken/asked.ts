@@ -1,6 +1,6 @@
 import type { EntryId, EvictionPlugin } from "../../../index.ts";
 
-/** Names another entry each time that it is asked. */
+/** `victim` returns another entry at each call. */
 const asked: EvictionPlugin = {
   name: "asked",
   about: "",

@@ -1,6 +1,6 @@
 import { byScore, type EvictionPlugin } from "../../../index.ts";
 
-/** Any entry, by chance that nobody can repeat. */
+/** Evicts a random entry, by a generator without a seed. */
 const chance: EvictionPlugin = {
   name: "chance",
   about: "",

@@ -1,6 +1,6 @@
 import type { EntryId, EvictionPlugin } from "../../../index.ts";
 
-/** Does nothing when an entry is taken away, and so names entries that are gone. */
+/** `remove` does nothing, so that `victim` returns removed entries. */
 const forgetsRemoved: EvictionPlugin = {
   name: "forgets-removed",
   about: "",

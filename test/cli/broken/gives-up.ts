@@ -1,6 +1,6 @@
 import type { EntryId, EvictionPlugin } from "../../../index.ts";
 
-/** Keeps its last two entries, whatever is asked of it. */
+/** Returns no victim while two or fewer entries are evictable. */
 const givesUp: EvictionPlugin = {
   name: "gives-up",
   about: "",

@@ -1,9 +1,9 @@
 import { byScore, type EntryId, type EvictionPlugin } from "../../../index.ts";
 
-/** How often an entry was let go, kept from one cache to the next. */
+/** How often each entry was added; module state, shared by all caches. */
 const uses = new Map<EntryId, number>();
 
-/** Least often used, in all caches that there ever were. */
+/** LFU whose counts persist over all caches of the process. */
 const lastRun: EvictionPlugin = {
   name: "last-run",
   about: "",

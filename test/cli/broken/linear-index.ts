@@ -1,7 +1,7 @@
 import type { IndexPlugin } from "../../../index.ts";
 import { hashTable } from "../../../policies/index/hash-table.ts";
 
-/** Right, and goes through all blocks for each one that is evicted. */
+/** Correct, but every eviction scans all blocks. */
 const linearIndex: IndexPlugin = {
   ...hashTable,
   name: "linear-index",

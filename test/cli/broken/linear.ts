@@ -1,6 +1,6 @@
 import type { EntryId, EvictionPlugin } from "../../../index.ts";
 
-/** Right, and goes through all entries for each victim. */
+/** Correct, but `victim` scans all entries. */
 const linear: EvictionPlugin = {
   name: "linear",
   about: "",

@@ -1,7 +1,7 @@
 import type { IndexPlugin } from "../../../index.ts";
 import { hashTable } from "../../../policies/index/hash-table.ts";
 
-/** Right, and keeps what extends a content in a list that is gone through. */
+/** Correct, but the children of a block are in a list that is searched linearly. */
 const listOfChildren: IndexPlugin = {
   ...hashTable,
   name: "list-of-children",

@@ -1,6 +1,6 @@
 import type { EntryId, EvictionPlugin } from "../../../index.ts";
 
-/** Takes evicted entries out, and those not that a request holds. */
+/** `remove` ignores entries that became referenced; it removes evicted entries only. */
 const namesHeld: EvictionPlugin = {
   name: "names-held",
   about: "",

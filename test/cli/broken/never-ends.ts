@@ -1,6 +1,6 @@
 import type { EntryId, EvictionPlugin } from "../../../index.ts";
 
-/** Second chances without end: an entry that was used stays used. */
+/** A second-chance policy that never clears the used bit, so that `victim` does not end. */
 const neverEnds: EvictionPlugin = {
   name: "never-ends",
   about: "",

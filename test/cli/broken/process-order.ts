@@ -1,10 +1,10 @@
 import type { EntryId, EvictionPlugin } from "../../../index.ts";
 
 const buckets = 5;
-/** As a hash table with a seed of its own has: another order in every process. */
+/** A salt that differs from process to process, as of a hash table with a random seed. */
 const salt = process.pid % 1009;
 
-/** First in the order in which a salted hash table would list its entries. */
+/** Evicts the entry that is first in the order of a salted hash. */
 const processOrder: EvictionPlugin = {
   name: "process-order",
   about: "",

@@ -1,7 +1,7 @@
 import type { IndexPlugin } from "../../../index.ts";
 import { hashTable } from "../../../policies/index/hash-table.ts";
 
-/** A hash table that finds one block and looks no further. */
+/** A hash table whose matches are at most one block. */
 const shortSighted: IndexPlugin = {
   ...hashTable,
   name: "short-sighted",

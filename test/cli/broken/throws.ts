@@ -1,6 +1,6 @@
 import { byScore, type EvictionPlugin } from "../../../index.ts";
 
-/** LRU that fails at a hit. */
+/** LRU that throws at a hit. */
 const throws: EvictionPlugin = {
   name: "throws",
   about: "",

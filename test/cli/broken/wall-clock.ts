@@ -1,6 +1,6 @@
 import { byScore, type EvictionPlugin } from "../../../index.ts";
 
-/** LRU by the time of day: two entries of one millisecond change places from run to run. */
+/** LRU by wall-clock time: the order of two entries of one millisecond differs from run to run. */
 const wallClock: EvictionPlugin = {
   name: "wall-clock",
   about: "",

@@ -1,6 +1,6 @@
 import type { BlockId, EntryId, IndexContext, IndexPlugin, Insertion, Match, PrefixIndex } from "../../../index.ts";
 
-/** A Map from content to block. Of equal contents the one that was stored first is kept. */
+/** A Map from content to block. Of blocks with equal content the first is kept. */
 class MapIndex implements PrefixIndex {
   evictableBlocks = 0;
   readonly #host: IndexContext["host"];
