@@ -127,7 +127,7 @@ describe("the unit", () => {
 const tokens = "an integer from 1 to 2147483647";
 const answer = "an integer from 0 to 2147483647";
 const blockId = "an integer from 0 to 18446744073709551615";
-const whole = "an id stands for a block with all that precedes it";
+const whole = "an id identifies a block and all tokens before it";
 test.each<[Record<string, unknown>, string]>([
   [{ timestamp: undefined }, "timestamp is missing, expected a number of milliseconds, 0 or more"],
   [{ input_length: undefined }, `input_length is missing, expected ${tokens}`],
