@@ -25,7 +25,7 @@ export function addConformance(program: Command): void {
 const examples = `
 A case with an operation, setting or field that kvlab does not know is skipped,
 with the reason, and never passed; so is a case that expects nothing.
-docs/conformance.md tells what a case file may say.
+docs/conformance.md describes the format of case files.
 
 Exit code: 0 no case failed, 1 a case failed, 2 a file cannot be read as a case.
 

@@ -30,7 +30,7 @@ Exit code: 0 nothing found, 1 something found, 130 interrupted. With --beat
 what is found is an answer, and no fault: 0.
 
 A counterexample is made as small as it goes and saved as a trace, with the
-configuration beside it. docs/fuzz.md tells what is tried.
+configuration beside it. docs/fuzz.md lists the searches.
 
 Examples:
   kvlab fuzz                                  all searches, 1,000 cases each

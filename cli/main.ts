@@ -79,7 +79,7 @@ function returnToCaller(): void {
   if (INIT_CWD && name === "kvlab" && (script === "kvlab" || script === "demo")) process.chdir(INIT_CWD);
 }
 
-/** Whoever read the output (`| head`) has seen enough; any other error of it is said. */
+/** Ends when the reader of the output closes it (`| head`); any other output error is reported. */
 function endWithReader(): void {
   process.stdout.on("error", (error: NodeJS.ErrnoException) => {
     endSoon(error.code === "EPIPE" ? 0 : fail(outputError(error)));

@@ -2,7 +2,7 @@ import type { Command } from "commander";
 import { InputError } from "../core/errors.ts";
 import { defaultBackend } from "../engine/backends.ts";
 
-/** Commands of versions to come: whoever calls them is told so. */
+/** Commands that are refused by name, with the reason. */
 const laterCommands: Readonly<Record<string, string>> = {
   simulate: "is called kvlab replay --target sim",
   engine: `is called kvlab replay --target ${defaultBackend.name}`,

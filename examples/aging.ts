@@ -31,7 +31,7 @@ class Aging implements EvictionPolicy {
     this.#worth[entry] = this.#uses[entry] + this.#age;
   }
 
-  /** Both halves of a run were used as often as the whole. The order that it is built on hears of it too. */
+  /** Both halves of a run were used as often as the whole. The underlying order is notified, too. */
   split(lower: EntryId, upper: EntryId): void {
     this.#uses[upper] = this.#uses[lower];
     this.#worth[upper] = this.#worth[lower];

@@ -41,7 +41,7 @@ class ComesBack implements EvictionPolicy {
   published(entry: EntryId, request: RequestView): void {
     const wentAt = this.#wentAt.get(this.#key[entry]);
     this.#isKept[entry] = wentAt !== undefined && this.#gone - wentAt <= this.#soon ? 1 : 0;
-    // What it is built on hears of it too.
+    // The underlying order is notified, too.
     this.#probation.published?.(entry, request);
     this.#kept.published?.(entry, request);
   }

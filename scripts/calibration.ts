@@ -1,4 +1,4 @@
-// How well the simulator foretells the engine's times: docs/calibration.md.
+// The prediction error of the simulator for the engine's times: docs/calibration.md.
 //   npx tsx scripts/calibration.ts NAME …   serves these workloads with the engine, twice each, in turn with designed steps (six minutes each)
 //   npx tsx scripts/calibration.ts plot     measures designed steps alone, for the picture (three minutes)
 //   npx tsx scripts/calibration.ts write    writes the page from all that was measured
@@ -153,7 +153,7 @@ function ranges(name: string, measured: Measured): Map<string, readonly [least: 
   );
 }
 
-/** Within what a figure is to be foretold. */
+/** The largest prediction error that counts as reached. */
 const targets: Readonly<Record<string, number>> = {
   outputTokensPerS: 0.03,
   ...{ "ttftMs mean": 0.05, "e2eMs mean": 0.05 },
@@ -310,7 +310,7 @@ The last row is what no model can explain: how far steps of the very same load a
 - What no step had (copied blocks, swapped tokens in the designed steps) costs nothing: fit to a run that has it.
 - Models with sliding windows are fitted by their whole contexts, of which the engine gathers less: use them with a run's own steps.
 
-## What it foretells
+## Prediction error
 
 \`\`\`sh
 npx tsx scripts/calibration.ts ${all.map(([name]) => name).join(" ")} write

@@ -54,7 +54,7 @@ const closeBrace = 0x7d;
  *     scan.begin(block);
  *     for (let name = scan.next(); name; name = scan.next()) { … scan.integer(0, 100) … }
  *
- * `next` passes over fields that it was not told of and, at the end, misses those that are required. Unlike JSON.parse
+ * `next` skips undeclared fields and, at the end, reports missing required ones. Unlike JSON.parse
  * it builds no objects and keeps 64-bit integers exact. It takes what JSON.parse takes, except nesting deeper than 200.
  */
 export class JsonLineScanner<Name extends string> {

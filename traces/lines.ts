@@ -66,7 +66,7 @@ export class LineBlock {
 }
 
 /**
- * Reads a text file, plain or gzip (told apart by content), block by block in bounded memory. All blocks are one object,
+ * Reads a text file, plain or gzip (detected from the content), block by block in bounded memory. All blocks are one object,
  * refilled.
  *
  * @throws TraceError if the file cannot be read, is empty, begins with 16 MiB of blank lines, is not UTF-8 text, or its

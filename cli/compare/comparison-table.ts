@@ -110,7 +110,7 @@ function nameColumns(results: readonly Result[]) {
   };
 }
 
-/** A bound is nobody's preset; of several it says whose. */
+/** A bound has no preset; where several presets are compared, it names the one whose rules it has. */
 function presetName({ parts, label, kind, ruleTexts }: Configuration, several: boolean): string {
   if (parts.preset) return kind === "online" ? parts.preset.name : `${parts.preset.name} ${label}`;
   if (!several || kind === "unlimited") return label;

@@ -35,7 +35,7 @@ function kindText({ kind, cases, refused, decisions, finding, saved }: KindSearc
   return lines.join("\n");
 }
 
-/** A case as somebody would tell it. */
+/** A case in sentences. */
 function storyOf({ trace, setup, operations }: FuzzCase): string[] {
   const words = Object.entries(setup).map(([name, value]) =>
     typeof value === "object"

@@ -4,7 +4,7 @@ import type { Progress as CallProgress } from "../../lab/control.ts";
 
 const eraseLine = "\r\x1b[K";
 
-/** What a program is told that has started this one with `KVLAB_PROGRESS=ipc`, as the dashboard does. */
+/** The message to a parent process that started this one with `KVLAB_PROGRESS=ipc`, as the dashboard does. */
 interface ProgressMessage {
   readonly doing: string;
   /** 0 to 1; null: not known. */
@@ -13,13 +13,13 @@ interface ProgressMessage {
 
 const isAsked = process.env["KVLAB_PROGRESS"] === "ipc";
 
-// Nobody waits any more for what this program does: whoever has started it was killed.
+// The parent process was killed, so the result has no reader.
 if (isAsked && process.channel) {
   process.once("disconnect", () => process.kill(process.pid, "SIGTERM"));
   process.channel.unref();
 }
 
-/** What is being done, on stderr, and only where somebody watches it. Erases itself. */
+/** A progress line on stderr, only on a terminal. It is erased when the work is done. */
 export class Progress {
   readonly #shown = process.stderr.isTTY === true;
   #doing = "";
@@ -87,7 +87,7 @@ export class Progress {
   }
 }
 
-/** Whoever is gone meanwhile is told nothing. */
+/** Sends to the parent process, unless its channel is closed. */
 function tell(message: ProgressMessage): void {
   if (isAsked && process.connected) process.send?.(message, undefined, undefined, () => {});
 }

@@ -25,7 +25,7 @@ export function verifyText(input: Input, report: VerifyReport): string {
 const signed = (share: number | null) =>
   share === null ? "" : `${share < 0 ? "−" : "+"}${Math.abs(100 * share).toFixed(1)} %`;
 
-/** What a cost model foretells beside what the engine took. */
+/** A cost model's predicted times beside the engine's measured times. */
 function timesText(times: NonNullable<VerifyReport["times"]>): string {
   const number = (value: number | null) =>
     value === null ? "–" : Number(value.toPrecision(4)).toLocaleString("en-US");

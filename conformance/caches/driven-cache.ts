@@ -21,7 +21,7 @@ export interface CacheParts {
   readonly blocks: number;
 }
 
-/** A preset, but for what a case says or what cannot be told apart in it. */
+/** A preset, changed by the settings of a case. */
 export function likePreset(
   { index, eviction, allocator, rules }: Preset,
   own: Partial<CacheParts> & Pick<CacheParts, "blockTokens" | "blocks">,

@@ -112,7 +112,7 @@ export class LabelledTree {
   }
 
   /**
-   * An unlocked path is as old as its last use, not as its release, which is what a cache goes by: it is let go at the
+   * An unlocked path is as old as its last use, not as its release, which is what a cache goes by: it is released at the
    * time when it was locked, and then used again as it was since.
    */
   unlock(handle: string): void {

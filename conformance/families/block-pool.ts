@@ -75,8 +75,8 @@ class Pool implements Instance {
     this.#driven = new DrivenCache(vllmPool(config));
     const { preallocate_blocks: preallocated, events } = config;
     this.#preallocated = preallocated === undefined ? 0 : tokenCount(preallocated, "preallocate_blocks");
-    const tells = isOn(events, "events", true);
-    this.#events = tells ? new KvEventReader(this.#driven.log) : undefined;
+    const hasEvents = isOn(events, "events", true);
+    this.#events = hasEvents ? new KvEventReader(this.#driven.log) : undefined;
   }
 
   get #cache() {
@@ -110,7 +110,7 @@ class Pool implements Instance {
       case "reset":
         return { ok: reset(this.#cache, this.#driven.now) };
       case "events":
-        return this.#told();
+        return this.#reported();
       default:
         return this.#state();
     }
@@ -178,7 +178,7 @@ class Pool implements Instance {
     this.#askers.delete(id);
   }
 
-  #told(): Found {
+  #reported(): Found {
     let [stored, removed, cleared] = [0, 0, 0];
     for (const event of this.#events?.take() ?? []) {
       if (event.type === "stored") stored += event.contents.length;

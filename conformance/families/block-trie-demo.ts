@@ -55,7 +55,7 @@ function scenario(config: Fields, { num_blocks, steps }: Fields, names: BlockNam
   const evictions: BlockId[][] = [];
   for (const step of demoSteps(list(steps, "steps"))) demo.run(step, evictions);
   const evicted = evictions.flat();
-  // One eviction may be told as a list of blocks or as its only block.
+  // A case may state one eviction as a list of blocks or as its only block.
   const eviction = (i: number) => (expected: unknown) =>
     Array.isArray(expected) ? (evictions[i] ?? null) : evictions[i]?.length === 1 ? evictions[i][0] : null;
   return {

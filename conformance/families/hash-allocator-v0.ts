@@ -175,7 +175,7 @@ class Allocator implements Instance {
 
   /**
    * A cache counts a release as the last use; here each block was last used when it was marked. So what was marked at
-   * another time than what follows it is held and let go once more, at that time.
+   * another time than what follows it is referenced and released once more, at that time.
    */
   #renew(chain: Chain, blocks: number): void {
     for (let end = blocks; end > 0; end--) {

@@ -34,13 +34,13 @@ class Teller implements Instance {
   readonly #driven: DrivenCache;
   readonly #reader: KvEventReader | undefined;
 
-  constructor(driven: DrivenCache, tells: boolean) {
+  constructor(driven: DrivenCache, hasEvents: boolean) {
     this.#driven = driven;
-    this.#reader = tells ? new KvEventReader(driven.log) : undefined;
+    this.#reader = hasEvents ? new KvEventReader(driven.log) : undefined;
   }
 
   run(op: string, inputs: Fields): Found {
-    if (op === "events") return this.#told();
+    if (op === "events") return this.#reported();
     const given = tokens(inputs["tokens"]);
     const whole = given.length - (given.length % this.#driven.blockTokens);
     const sequence = this.#driven.arrive({ prompt: given.slice(0, whole) });
@@ -50,7 +50,7 @@ class Teller implements Instance {
     return {};
   }
 
-  #told(): Found {
+  #reported(): Found {
     const pages: Page[] = [];
     for (const event of this.#reader?.take() ?? []) {
       if (event.type !== "stored") continue;

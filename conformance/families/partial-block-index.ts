@@ -8,7 +8,7 @@ import { type Fields, integer, list, name, shown, tokens, Unsupported } from "..
 
 /**
  * TurboMind 2026: blocks that may be partial, found whole (`find`) or as the longest one that a block begins with
- * (`search`); blocks in which images start are told apart by these. The block trie is asked, with `match` and `matchPart`.
+ * (`search`); blocks in which images start differ in these numbers. The lookups are `match` and `matchPartial` of the block trie.
  */
 export const partialBlockIndex: Family = {
   name: "partial-block-index",
@@ -32,7 +32,7 @@ interface Block {
   readonly images: readonly string[];
 }
 
-/** Images are told after the tokens of a block, by numbers that no token has. */
+/** Images follow the tokens of a block, as numbers that no token has. */
 const firstImage = 2 ** 31;
 const mostBlockTokens = 2 ** 12;
 /** A fingerprint that was not computed equals none, itself included. */

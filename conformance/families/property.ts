@@ -53,7 +53,7 @@ const freeing = {
 /** All that an invariant may say is checked in every trial. @throws Unsupported if it says something else. */
 function checkKnown(invariant: unknown, reserved: unknown): void {
   const sentence = name(invariant, "an invariant");
-  // Blocks that are reserved are not there, so that nobody can be given them.
+  // Reserved blocks are left out of the pool, so that they cannot be allocated.
   const isEmpty = /reserved/i.test(sentence) && reservedOf(reserved) === 0;
   if (!isKnownInvariant(sentence) || isEmpty) throw new Unsupported(`the invariant ${shown(invariant)} is not known`);
 }

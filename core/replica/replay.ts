@@ -79,7 +79,7 @@ export class CacheReplay {
   }
 
   /**
-   * The next requests: rows `[from, to)` of a trace or batch, in order. Policies that read the future are told all of
+   * The next requests: rows `[from, to)` of a trace or batch, in order. Policies that read the future get all of
    * the first trace, so that must then be all there is.
    */
   feed(trace: Trace, blocks?: BlockColumns, from = 0, to = trace.requestCount): void {

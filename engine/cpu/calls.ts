@@ -77,7 +77,7 @@ export class CallPlanner {
 
   /**
    * A sequence may have found blocks that another one writes in this very step. The pool has them only after that one's
-   * call, so that it waits for the next wave. Whoever is found comes first in the batch.
+   * call, so that it waits for the next wave. Sequences that others gather from come first in the batch.
    */
   #waves({ contextLens, blockTables, maxBlocksPerSequence, slotMapping, cuSeqlensQ }: BatchStep): number[][] {
     const writtenIn = this.#writtenIn;

@@ -51,7 +51,7 @@ export class PagedDecoder {
       extra: {
         session: {
           // To wake a thread takes about as long as to run a small operator, so that they wait awake for the next one; not
-          // longer than that, and not between steps, for spinning threads take the cores from whoever shares them.
+          // longer than that, and not between steps, because spinning threads would take the cores from other processes.
           intra_op: { allow_spinning: "1", spin_duration_us: "50" },
           force_spinning_stop: "1",
           // In the threads of the runtime as in this one (starter.ts).
@@ -214,13 +214,13 @@ interface CallOutputs {
   readonly keys: readonly Float32Array[];
   readonly values: readonly Float32Array[];
   readonly logits: Float32Array;
-  /** The same, as the runtime is told where to write it. */
+  /** The same, with the buffers that the runtime writes to. */
   readonly tensors: Readonly<Record<string, Tensor>>;
 }
 
 /**
  * Where calls write their outputs: the same memory each time, that of the largest call so far. The runtime's own outputs would be kept until they are collected
- * as garbage, and what comes meanwhile would get memory that nobody has touched before.
+ * as garbage, and allocations in the meantime would get memory that was never used before.
  */
 class Outputs {
   readonly #config: DecoderConfig;

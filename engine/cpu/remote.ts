@@ -3,7 +3,7 @@ import { ExecutorError } from "../executor.ts";
 import type { Thread } from "./thread.ts";
 import type { WorkerRequest, WorkerResponse } from "./worker.ts";
 
-/** The other end of a worker thread: one question at a time, and whoever waits is told if the worker dies. */
+/** Client of a worker thread: one request at a time; a pending request is rejected if the worker dies. */
 export class Remote {
   readonly #thread: Thread;
   #waiting: { resolve(value: unknown): void; reject(error: Error): void } | undefined;

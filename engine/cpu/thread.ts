@@ -1,6 +1,6 @@
 import { MessageChannel, type MessagePort, type ResourceLimits, Worker, type WorkerOptions } from "node:worker_threads";
 
-/** A thread, as whoever talks to it needs it. */
+/** A worker thread, as its client uses it. */
 export interface Thread {
   /** What it says, and why it is gone. */
   listen(message: (value: unknown) => void, gone: (cause: string) => void): void;

@@ -83,7 +83,7 @@ export class Checkpoint implements WeightSource {
     this.#folder.close();
   }
 
-  /** A layer's tensor that nobody reads means another model than config.json says: one with biases, or with more layers. */
+  /** A tensor of a layer that is never read means that the model differs from config.json: it has biases, or more layers. */
   #checkLayers(): void {
     const config = this.#config;
     const layers = `${this.#prefix}${this.#layout.layers}`;

@@ -73,7 +73,7 @@ export type LayerTensor =
 
 /** A model's weights, each as 32-bit floats in the layout named above (rows are inputs), read when asked for. */
 export interface WeightSource {
-  /** Tells models apart that differ in any weight: a hash of the files' contents or sizes and times, or the seed. */
+  /** Distinguishes models that differ in any weight: a hash of the files' contents or sizes and times, or the seed. */
   readonly fingerprint: string;
   model(tensor: ModelTensor): Float32Array;
   layer(layer: number, tensor: LayerTensor): Float32Array;

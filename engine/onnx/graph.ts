@@ -24,7 +24,7 @@ export interface OpOptions {
   readonly attributes?: Readonly<Record<string, Attribute>>;
   /** "com.microsoft" for ONNX Runtime's own operators. */
   readonly domain?: string;
-  /** What the result is called, if somebody outside asks for it. */
+  /** The name of the result, if it is an output of the graph. */
   readonly name?: Ref;
 }
 

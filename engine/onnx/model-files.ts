@@ -23,7 +23,7 @@ interface Contents {
   readonly dataCrc32: number;
 }
 
-/** Where models are kept if nobody says otherwise. */
+/** The default folder of converted models. */
 export function modelCacheFolder(): string {
   return join(process.env["XDG_CACHE_HOME"] || join(homedir(), ".cache"), "kvlab", "models");
 }
@@ -37,7 +37,7 @@ export interface ModelFileOptions {
 
 /**
  * The ONNX model of a decoder, in a folder of its own; made if it is not there or not whole. One tensor at a time is in
- * memory. A folder gets its name when all is in it, so that whoever looks at the same time sees all or nothing.
+ * memory. A folder is renamed to its final name when it is complete, so that other processes see all files or none.
  *
  * @returns the path of the model
  * @throws InputError if it cannot be written
@@ -67,12 +67,12 @@ export async function modelFiles(
   return model;
 }
 
-/** Whoever else has made the model meanwhile may have it open; only one that is not whole has to go. */
+/** Another process may have converted the model meanwhile and may have it open; only an incomplete folder is removed. */
 async function replace(target: string, made: string): Promise<void> {
   if (await isWhole(target)) return;
   await rm(target, { recursive: true, force: true });
   await rename(made, target).catch(async (error: unknown) => {
-    // Somebody else was faster.
+    // Another process was faster.
     if (!(await isWhole(target))) throw error;
   });
 }
@@ -82,7 +82,7 @@ const longestPauseMs = 24 * 3600 * 1000;
 
 /**
  * Removes what processes have left that died while they wrote: those of this machine that are not there any more, and
- * whoever has written nothing for a day. What time it is says the folder that has just been made: its disk's clock.
+ * processes that have written nothing for a day. The present time is that of the folder just made, by the disk's clock.
  */
 async function removeLeftovers(folder: string, making: string): Promise<void> {
   const { mtimeMs: nowMs } = await stat(making);

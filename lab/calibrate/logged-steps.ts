@@ -7,9 +7,9 @@ import { type RecordedRun, rooflineOf, type SimulatedRequests, simulateRequests,
 const passes = 8;
 
 /**
- * A fit to when requests got their first and last tokens, where nobody recorded steps: a time between two of these is that of the
+ * A fit to when requests got their first and last tokens, where no steps were recorded: a time between two of these is that of the
  * steps between them, and which these are, the simulator says. It needs to know what steps take; so it begins with what data sheets
- * say, is told what was fitted, and the fit with the smallest error of latencies is taken.
+ * say, gets the fitted coefficients, and the fit with the smallest error of latencies is taken.
  *
  * @throws InputError as `fitCost` does
  */

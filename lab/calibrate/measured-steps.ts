@@ -8,7 +8,7 @@ import { restoreCalls } from "../../engine/backends.ts";
 import { amountsOf, type Measurement } from "../../sim/cost/fit.ts";
 import { whyUnreadable } from "../../traces/lines.ts";
 
-/** What a measurement is of: its residuals are told by kind. */
+/** The kind of a measurement; residuals are reported by kind. */
 export type MeasuredKind = "prompts" | "answers" | "both" | "first token" | "later tokens";
 
 export interface Measured extends Measurement {

@@ -57,7 +57,7 @@ export async function combinationsAndBounds(lists: PartLists): Promise<Configura
   const all = (await otherParts(lists)).map((others) => {
     const best = blockByBlock(others);
     const isBound = best.parts.index === others.parts.index && best.ruleTexts.length === others.ruleTexts.length;
-    // The optimum of an index of its own kind is shown to whoever asks for it.
+    // The optimum of an index of its own kind is shown only where it is named.
     const own = evictions
       .filter(({ plugin }) => plugin !== belady || !isBound)
       .map((eviction) => withEviction(others, eviction));
@@ -211,7 +211,7 @@ export const plainParts = ({ preset: policy }: PartLists, configurations: readon
 
 /**
  * What a capacity is in blocks of any size: it is said in blocks of `blockTokens`, of which the trace has so many different
- * ones, and everybody gets the same number of tokens.
+ * ones, and every preset gets the same number of tokens.
  */
 export function sizesIn(blockTokens: number, distinctBlocks: number) {
   return (capacity: Capacity, own: number): number | undefined => {

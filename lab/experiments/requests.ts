@@ -3,7 +3,7 @@ import type { Random } from "../../core/random.ts";
 import { type Nanos, type Trace, TraceBuilder } from "../../core/trace/trace.ts";
 import { logNormal } from "../../traces/random.ts";
 
-/** A request as an experiment describes it: a prefix that others may have, too, and the rest, which nobody else has. */
+/** A request as an experiment describes it: a prefix that other requests may share, and a remainder that is unique. */
 export interface Prompt {
   readonly arrivalNs?: Nanos;
   /** Which of the shared prefixes, and its length; the same number always has the same tokens. */

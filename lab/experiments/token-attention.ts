@@ -3,7 +3,7 @@ import type { Experiment, Row } from "./experiment.ts";
 import { mixedLengths, mixedLengthsText } from "./mixed-lengths.ts";
 import { type ExperimentRunner, type Measured, type Setup, usualMetrics } from "./runner.ts";
 
-/** What TGI of 2023 gave a batch unless told otherwise: `--max-batch-total-tokens`. */
+/** The default of `--max-batch-total-tokens` in TGI of 2023. */
 const tgiTokens = 16_000;
 /** As in efficient-router: answers that are mostly shorter than what clients ask for. */
 const usualAnswers = { "router-token-ratio": 0.8, "router-max-new-tokens": 256 };

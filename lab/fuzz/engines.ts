@@ -69,7 +69,7 @@ export class Engines {
   }
 }
 
-/** Steps take what a seed says, or with seed 0 a millisecond each; nobody waits. */
+/** Step times drawn from a seed, or with seed 0 a millisecond each; idle time is skipped. */
 export class SeededClock implements Clock {
   readonly #random: ReturnType<typeof seededRandom> | undefined;
   #nowNs = 0;

@@ -46,7 +46,7 @@ function troubleOf(
   otherBlocks: number | undefined,
 ): Trouble | undefined {
   if (difference) {
-    const [mine, other] = difference.sides.map(told);
+    const [mine, other] = difference.sides.map(textOf);
     const message = `at request ${difference.request}: ${reference} ${mine}, ${setup.index} ${other}`;
     return { sort: "parting", message };
   }
@@ -54,7 +54,7 @@ function troubleOf(
   return { sort: "block-numbers", message: `other physical blocks from request ${otherBlocks} on` };
 }
 
-function told({ logged, hitBlocks, refused }: DifferenceSide): string {
+function textOf({ logged, hitBlocks, refused }: DifferenceSide): string {
   if (refused) return "refuses it";
   if (!logged) return `has ${hitBlocks} hits and does "nothing more"`;
   const { block, key, value } = rowOf(logged.event);

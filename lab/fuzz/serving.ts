@@ -63,7 +63,7 @@ export function choiceOf({ answers, rules }: Setup, { optional }: Trace, { endTo
 export function divergenceOf(names: readonly [string, string], a: Side, b: Side): Trouble | undefined {
   const sides = (side: (of: Side) => unknown) => `${names[0]} ${side(a)}, ${names[1]} ${side(b)}`;
   const parting = firstDivergence(a, b);
-  if (parting) return { sort: "parting", message: told(parting, sides) };
+  if (parting) return { sort: "parting", message: textOf(parting, sides) };
   const at = a.operations.findIndex((operation, i) => !isDeepStrictEqual(operation, b.operations[i]));
   if (at < 0 && a.operations.length === b.operations.length) return undefined;
   const message = `operation ${at}: ${sides(({ operations }) => JSON.stringify(operations[at]))}`;
@@ -71,7 +71,7 @@ export function divergenceOf(names: readonly [string, string], a: Side, b: Side)
 }
 
 /** Both sides of the first difference. */
-function told(parting: Divergence, sides: (side: (of: Decisions) => unknown) => string): string {
+function textOf(parting: Divergence, sides: (side: (of: Decisions) => unknown) => string): string {
   if (parting.what === "outcome") {
     const { request, name } = parting;
     return `${name} of request ${request}: ${sides(({ outcomes }) => outcomes[name][request])}`;

@@ -7,7 +7,7 @@ import type { Checked, FuzzCase, FuzzKind } from "./kinds.ts";
 import { choiceOf, divergenceOf, onEngine } from "./serving.ts";
 import { configOf, type FuzzParts, policyOptions, type Setup } from "./setup.ts";
 
-/** The simulator against the engine whose steps it is told the durations of, with every audit on. */
+/** The simulator, which replays the engine's step durations, against the engine, with every audit on. */
 export const simEngine = (engines: Engines): FuzzKind => ({
   name: "sim-engine",
   says: "simulator and engine make the same decisions at the same times",

@@ -26,9 +26,9 @@ export interface GenerationOptions {
   /** Of the first prompts; the last one holds for all further ones, too. */
   readonly seeds: readonly number[];
   readonly ends: StopConditions;
-  /** Told of text as it comes, of one answer after the other. */
+  /** Called with text as it is generated, one completion after the other. */
   readonly shown: (text: string) => void;
-  /** Told of an answer that has come to its end. */
+  /** Called with each completion that has finished. */
   readonly ended: (answer: TimedCompletion) => void;
   readonly signal?: AbortSignal | undefined;
 }

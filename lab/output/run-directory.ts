@@ -30,7 +30,7 @@ export async function claimRunDirectory(path: string): Promise<RunDirectory> {
   return new RunDirectory(path, target);
 }
 
-/** Beside the runs: what somebody else is just writing, or replacing, or tells of while it runs. */
+/** Names beside the runs: temporary directories of other processes, and the folder of live runs. */
 const unfinishedName = /^\.(live|.+\.\d+\.(tmp|old))$/;
 
 /** @throws InputError unless runs can be saved below this path: it is free, empty, or holds runs and nothing else. */

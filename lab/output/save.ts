@@ -11,7 +11,7 @@ import { type RunDirectory, writeText } from "./run-directory.ts";
 /** The folder that runs are saved in unless `--out` says otherwise. */
 export const runsFolder = "runs";
 
-/** What a run is told by, known before it. */
+/** The identity of a run, known before it. */
 export type RunSetup = Pick<RunReport, "trace" | "policy" | "target" | "seed" | "warmup">;
 type Identified = RunSetup &
   Partial<Pick<RunReport, "operations" | "simulation" | "engine" | "interrupted">> & {

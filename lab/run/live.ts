@@ -19,7 +19,7 @@ import {
 } from "../../viz/server/live-format.ts";
 import { sumOf, type Watched } from "./served-result.ts";
 
-/** How often it tells. */
+/** Interval between two updates. */
 const everyMs = 300;
 /** Intervals of a series at most. */
 const mostIntervals = 512;
@@ -32,7 +32,7 @@ function closeAll(): void {
 }
 
 /**
- * Tells a dashboard what a run does while it does it, by files (viz/server/live-format.ts): a few times a second, between the
+ * Shows a run to a dashboard while it is in progress, through files (viz/server/live-format.ts): a few times a second, between the
  * run's steps. The run knows nothing of it.
  */
 export class LiveRun {
@@ -77,7 +77,7 @@ export class LiveRun {
     open.add(this);
   }
 
-  /** This is what it tells of from now on. */
+  /** Sets the run that is shown from now on. */
   watch(run: Watched): void {
     this.#watched = run;
     this.#tell();
@@ -137,7 +137,7 @@ function removeIfEmpty(folder: string): void {
   try {
     rmdirSync(folder);
   } catch {
-    // Somebody else has something in it.
+    // Another process has files in it.
   }
 }
 

@@ -90,7 +90,7 @@ export class OperationsPlayer {
   readonly #carriedOut: (result: OperationResult) => void;
 
   /**
-   * `carriedOut` is told of each as it is.
+   * `carriedOut` is called with each of them.
    *
    * @throws InputError if an operation names a request that the trace does not have.
    */
@@ -151,7 +151,7 @@ export class OperationsPlayer {
 
   /** The beginning of a request's prompt, in whole blocks; it never runs. */
   #prefix(at: number, row: number, tokens?: number): Sequence {
-    // Numbers below those of requests, so that a log tells them apart.
+    // Numbers below those of requests, so that a log distinguishes them.
     const request = new Request(row, this.#trace, row, this.#blocks);
     request.id = -2 - at;
     if (tokens !== undefined && tokens < request.inputTokens) {

@@ -70,10 +70,10 @@ export async function runEngine(
     });
     watch?.(running);
     const start = performance.now();
-    let told = 0;
+    let reported = 0;
     const between = async () => {
-      advance(running.done - told);
-      told = running.done;
+      advance(running.done - reported);
+      reported = running.done;
       await breathe();
       if (turn && clock instanceof BusyClock) await clock.excluded(() => turn(running.done / trace.requestCount));
     };
@@ -83,7 +83,7 @@ export async function runEngine(
       () => running.run(between),
     );
     const wallMs = performance.now() - start;
-    advance(running.done - told);
+    advance(running.done - reported);
     const result = servedResult(running, { steps, slo, warmup: config.warmup });
     if (running.done === trace.requestCount) return { result, wallMs };
     if (running.done === 0) throw new Interrupted();

@@ -16,7 +16,7 @@ export async function runSimulation(
   const steps = keepSteps ? new StepTable() : undefined;
   const simulation = new Simulation({ ...config, observers: [...(steps ? [steps] : []), ...observers] });
   let wallMs = 0;
-  let told = 0;
+  let reported = 0;
   let events = 1024;
   try {
     let start = performance.now();
@@ -28,8 +28,8 @@ export async function runSimulation(
       const took = performance.now() - start;
       wallMs += took;
       events = Math.ceil(Math.min(Math.max((events * sliceMs) / Math.max(took, 0.1), events / 4), events * 4));
-      advance(simulation.done - told);
-      told = simulation.done;
+      advance(simulation.done - reported);
+      reported = simulation.done;
       await breathe(signal);
       start = performance.now();
     }

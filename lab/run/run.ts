@@ -39,7 +39,7 @@ export interface RunOptions extends Pick<Control, "signal"> {
   /** Of a simulation: keep every step, and tell these of it. */
   readonly keepSteps?: boolean;
   readonly observers?: readonly StepObserver[];
-  /** Told of each slice of requests that is done, warm-up included. */
+  /** Called with the size of each slice of requests that is done, warm-up included. */
   readonly advance?: (requests: number) => void;
   /** Given each run when it begins. */
   readonly watch?: (run: Watched) => void;

@@ -19,7 +19,7 @@ export const userCodeRuns = () => files.length > 0;
 
 /**
  * Loads a user's code. From now on it may do what it likes without being taken for the program itself: what it prints
- * goes to stderr, it cannot end the program, and what it throws when nobody waits for it is told as its mistake.
+ * goes to stderr, it cannot end the program, and an exception that it throws outside of any call is reported with its file.
  */
 export async function loadUserCode(
   file: string,
@@ -53,7 +53,7 @@ function stackOf(error: unknown): string {
   return error instanceof Error && typeof error.stack === "string" ? error.stack : "";
 }
 
-/** The file that threw it, or all if that cannot be told. */
+/** The file that threw it, or all files if that is unknown. */
 export function fileOf(error: unknown): string {
   const stack = stackOf(error);
   const seen = files.filter(({ url }) => url !== undefined && stack.includes(url));

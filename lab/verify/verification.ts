@@ -32,7 +32,7 @@ export interface Verification {
   readonly times?: Times | undefined;
 }
 
-/** What the engine came to, and what the simulator foretells with a cost model. */
+/** The engine's metrics, and the simulator's with a cost model. */
 export interface Times {
   readonly engine: ServedResult;
   readonly simulated: ServedResult;
@@ -50,7 +50,7 @@ export interface VerificationOptions extends Pick<Control, "signal"> {
   readonly advance?: (requests: number) => void;
 }
 
-/** @throws Interrupted, and InputError if the model cannot take the trace, or the simulator could not be told its answers */
+/** @throws Interrupted, and InputError if the model cannot take the trace, or the simulator cannot get its outputs */
 export async function verifyDecisions(
   trace: Trace,
   blocks: BlockColumns,
@@ -104,15 +104,15 @@ export async function verifyDecisions(
   const simulator = await decisionsWith(steps, sent, blocks, { ...simulation, ...beforeOf(before) }, signal);
   takeWritten(simulator, result.requests);
   const decided = { log: result.logs[0], chunks, outcomes: result.requests };
-  const foretold = async (cost: SimulationConfig["cost"]) =>
+  const predicted = async (cost: SimulationConfig["cost"]) =>
     (await runSimulation(sent, blocks, { ...simulation, ...beforeOf(before), cost }, { signal })).result;
   const fitted = measured && {
     ...measured,
     fit: fitCost(measured.steps, "the engine", { seed: config.seed, calls: measured.calls }),
   };
   const times = fitted
-    ? { engine: result, simulated: await foretold(fittedTo(fitted)), again, measured: fitted }
-    : cost && { engine: result, simulated: await foretold(cost) };
+    ? { engine: result, simulated: await predicted(fittedTo(fitted)), again, measured: fitted }
+    : cost && { engine: result, simulated: await predicted(cost) };
   return { engine: decided, steps, simulator, parting: firstDivergence(decided, simulator), times };
 }
 
@@ -147,7 +147,7 @@ function fittedTo({ calls, fit }: FittedSteps): SimulationConfig["cost"] {
 export const askedTokens = (trace: Trace, { outputTokens, refused }: Pick<Outcomes, "outputTokens" | "refused">) =>
   outputTokens.map((tokens, row) => (refused[row] ? trace.maxOutputTokens[row] : tokens));
 
-/** What was written is no decision of the simulator's: it was told. */
+/** The written tokens are input of the simulator, not its decision. */
 export const takeWritten = (simulator: Decisions, { outputTokens }: Pick<Outcomes, "outputTokens">): void =>
   simulator.outcomes.outputTokens.set(outputTokens);
 

@@ -54,7 +54,7 @@ export function verifyReport(
     difference: parting ? differences.report(parting) : null,
     /** Where only a time differs first: the first decision that is another one. */
     thereupon: parting ? differences.thereupon(parting) : null,
-    /** With a cost model: what the simulator foretells of the engine's times. */
+    /** With a cost model: the simulator's predictions of the engine's times. */
     times: verification.times ? timesReport(verification.times) : null,
     /** Where steps were measured meanwhile: the cost model, and how far off it is. */
     calibration: verification.times?.measured ? calibrationReport(verification.times.measured, steps) : null,
@@ -67,10 +67,10 @@ export function verifyReport(
  */
 function timesReport({ engine, simulated, again }: Times) {
   const row = (figure: string, of: (result: ServedResult) => number | undefined) => {
-    const [first, second, foretold] = [engine, again, simulated].map((result) => (result && of(result)) ?? null);
+    const [first, second, predicted] = [engine, again, simulated].map((result) => (result && of(result)) ?? null);
     const noise = ratio(second, first);
-    const error = ratio(foretold, second === null || first === null ? first : (first + second) / 2);
-    return { figure, engine: first, again: second, noise, simulated: foretold, error };
+    const error = ratio(predicted, second === null || first === null ? first : (first + second) / 2);
+    return { figure, engine: first, again: second, noise, simulated: predicted, error };
   };
   const parts = ["mean", "p50", "p90", "p95", "p99"] as const;
   return [

@@ -3,7 +3,7 @@ import { PrefillFirst } from "./prefill-first.ts";
 
 /**
  * SGLang's scheduler in short: prompts first, in order of arrival and in chunks, with room kept for all of the longest
- * answers, so that nobody is ever retracted.
+ * outputs, so that no sequence is ever retracted.
  */
 export const miniSglangScheduler: SchedulerPlugin = {
   name: "mini-sglang",
