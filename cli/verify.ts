@@ -50,7 +50,7 @@ Examples:
   kvlab verify trace.jsonl --model random:15m --rate 2 --calibrate 1
 
 With --cost, the engine's times are shown beside those that the simulator
-foretells. With --calibrate, the trace is served twice, in turn with designed
+predicts. With --calibrate, the trace is served twice, in turn with designed
 steps of which the cost model is made, so that a machine that is slow for a
 while is slow for all of them. Exit code 1 if a decision is different. Options
 as of kvlab replay --target ${defaultBackend.name}.`;

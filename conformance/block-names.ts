@@ -44,7 +44,7 @@ export class BlockNames {
 
   /**
    * Whether each of the case's blocks can be one of ours with its value. Where ours with a value are no more than theirs,
-   * those are the same from now on; of several that nothing else tells apart, only how many there are is compared.
+   * those are the same from now on; of several that nothing else distinguishes, only the number is compared.
    */
   sameValues(theirs: ReadonlyMap<string, string>, ours: ReadonlyMap<string, string>): boolean {
     const [expected, found] = [byGroup(theirs.keys(), this.#groupOfTheirs), byGroup(ours.keys(), this.#groupOfOurs)];

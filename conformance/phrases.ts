@@ -1,7 +1,7 @@
 import { name, shown, Unsupported } from "./values.ts";
 
 /**
- * A setting that is told in words: phrases, between commas, semicolons or brackets, in lower case and with one space for
+ * A setting in words: phrases, between commas, semicolons or brackets, in lower case and with one space for
  * each hyphen, underscore or run of spaces.
  */
 export function phrases(value: unknown, what: string): string[] {

@@ -46,7 +46,7 @@ function pairLines(pair: PairReport, first: string, second: string, document: Di
 
 const asideWords = {
   "block-numbers": "block numbers",
-  "release-order": "the order in which blocks are let go",
+  "release-order": "the order in which blocks are released",
   "miss-reasons": "reasons of misses",
 } as const;
 

@@ -23,7 +23,7 @@ const missMeanings: Readonly<Record<MissReason, string>> = {
   evicted: "computed before, and not kept",
   "past-hole": "cached, but after something missing",
   "shorter-than-block": "in no whole block",
-  "other-namespace": "cached for somebody else",
+  "other-namespace": "cached in another namespace",
   "not-yet-computed": "another request is at it",
   "match-limit": "the rules allow no more",
 };

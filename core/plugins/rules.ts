@@ -47,7 +47,7 @@ export const ruleTable = {
   partial: {
     values: ["none", "copy", "steal", "steal-only"],
     about:
-      "use of a block that matches in part: none, copied, taken over if nobody uses or extends it, else copied or left",
+      "use of a partially matching block: none, copied, or taken over if it is unreferenced and a leaf, else copied or left",
   },
   "store-tail": {
     values: ["false", "true"],
@@ -61,7 +61,7 @@ export const ruleTable = {
   share: {
     values: ["all", "session"],
     everyIndex: true,
-    about: "who finds what is cached: everybody of the namespace, or only later requests of the same session",
+    about: "which requests may match cached blocks: all of the namespace, or only later requests of the same session",
   },
   "max-entries": { values: "limit", about: "most entries of a prompt table, in use or not" },
   "prefix-blocks": { values: "limit", about: "most blocks of a prefix pool" },

@@ -50,7 +50,7 @@ export const efficientRouter: Experiment = {
         { ratio: "requests/s, a shared prefix counted once ÷ for each", simulated: gain(once, counted) },
       ],
       explanations: [
-        `Room for the longest answer of everybody is mostly never used: ${none.sums.batchMean.toFixed(1)} answers run at once, ` +
+        `Room reserved for every request's longest output is mostly never used: ${none.sums.batchMean.toFixed(1)} answers run at once, ` +
           `${usual.sums.batchMean.toFixed(1)} with the router. Those who run will not be at their longest at the same time, which alone ` +
           `makes ${gain(full, none).toFixed(2)}; that most answers are shorter than asked for makes the rest.`,
         `The gain is one of memory: with 80 GB it is ${gain(largeUsual, largeNone).toFixed(2)}, for ${largeNone.sums.batchMean.toFixed(1)} answers at once already fill ` +

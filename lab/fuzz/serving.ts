@@ -51,8 +51,7 @@ export async function onEngine(
 }
 
 /**
- * What ends answers. Where the trace says what is written, end tokens cannot decide; nor is a tail stored whose end nobody
- * knew.
+ * What ends an output. Where the trace has generated keys, or unknown tails are stored, end tokens cannot decide.
  */
 export function choiceOf({ answers, rules }: Setup, { optional }: Trace, { endTokens }: Engines): TokenChoice {
   const isKnown = optional.generatedKeys !== undefined || rules["store-tail"] === "true";

@@ -56,7 +56,7 @@ function withoutRow(rows: readonly TraceRow[], gone: number): TraceRow[] {
   });
 }
 
-/** What came before it comes before the next one; what it said, nobody can name any more. */
+/** Operations before the removed request move to the next one; operations that name it are removed. */
 function withoutRequest(operations: readonly Operation[], gone: number, last: number): Operation[] {
   return operations.flatMap(({ before, like, ...operation }) => {
     if (like === gone) return [];

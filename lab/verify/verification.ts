@@ -141,8 +141,8 @@ function fittedTo({ calls, fit }: FittedSteps): SimulationConfig["cost"] {
 }
 
 /**
- * How long answers are to the simulator: as they were written. Of a request that was refused in the middle of its answer nobody
- * knows how long that would have become; it was not at its end.
+ * Output lengths for the simulator: those that the engine generated. A request that was refused during decode has an
+ * unknown length, for which the client's limit is taken.
  */
 export const askedTokens = (trace: Trace, { outputTokens, refused }: Pick<Outcomes, "outputTokens" | "refused">) =>
   outputTokens.map((tokens, row) => (refused[row] ? trace.maxOutputTokens[row] : tokens));

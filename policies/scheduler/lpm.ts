@@ -15,7 +15,7 @@ export const lpm: SchedulerPlugin = {
   options: {
     ...prefillFirstOptions,
     "in-batch-prefix-caching-check-threshold": {
-      about: "who has more tokens cached is not compared with the queue; -1: nobody is",
+      about: "a request with more cached tokens is not compared with the waiting queue; -1: none is",
       default: lpmDefaults.checkThreshold,
       min: -1,
     },

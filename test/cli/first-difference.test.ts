@@ -194,7 +194,7 @@ describe.concurrent("compare --first-difference", () => {
     const { code, stdout } = await kvlab(newFolder(), compare(...args));
     expect(code).toBe(0);
     expect(stdout.replace(/\s+/g, " ")).toMatch(
-      /free-order=forward: identical decisions; the order in which blocks are let go differs from request 0 on, in \d+ requests \(/,
+      /free-order=forward: identical decisions; the order in which blocks are released differs from request 0 on, in \d+ requests \(/,
     );
   });
 

@@ -97,7 +97,7 @@ function expectSame(log: EventLog, history: EventHistory, events: number): void 
   for (let block = 0; block < history.blocks; block++) {
     expect(states.isCached(block), `block ${block}`).toBe(cache.isCached(block));
     if (states.life[block] === BlockLife.referenced || states.life[block] === BlockLife.private) {
-      // An owner who ended while its blocks are let go has them until then.
+      // The owner's blocks count as its own until they are released.
       const all = holders.get(block);
       if (all) expect([...all], `block ${block} after ${events} events`).toContain(states.owner[block]);
     } else expect(states.owner[block]).toBe(-1);
