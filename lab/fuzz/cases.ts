@@ -78,7 +78,7 @@ function anySetups(parts: FuzzParts): fc.Arbitrary<(trace: Trace, operations: re
       const own = scheduler.name === preset?.scheduler ? preset.schedulerOptions : {};
       const of = preset ? presetRules(preset, index, drawn.kept) : {};
       const rules = { ...of, ...picked(index, drawn.rules), ...pinBudget(operations, drawn.pinBlocks) };
-      const swaps = drawn.swap && scheduler.options?.["swap"] ? { swap: 1 } : {};
+      const swaps: Readonly<Record<string, number>> = drawn.swap && scheduler.options?.["swap"] ? { swap: 1 } : {};
       return {
         index: index.name,
         eviction: drawn.eviction ?? preset?.eviction.name ?? "lru",

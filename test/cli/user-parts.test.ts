@@ -185,7 +185,7 @@ describe("kvlab check runs the laws of each kind", () => {
 
   test("and faults are found", async () => {
     expect(await checked(allocator("table[to] = 1;"))).toMatchObject({ code: 1, broken: ["writes-inside"] });
-    expect(await checked(allocator("", "first: () => -1"))).toMatchObject({ code: 1, broken: ["free-list"] });
+    expect(await checked(allocator("", "peek: () => -1"))).toMatchObject({ code: 1, broken: ["free-list"] });
     expect(await checked(scheduler("if (context.waitingCount > 2) return;"))).toMatchObject({
       code: 1,
       broken: ["no-stall"],

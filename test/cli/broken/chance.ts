@@ -1,4 +1,5 @@
-import { byScore, type EvictionPlugin } from "../../../index.ts";
+import { byScore } from "../../../core/plugins/by-score.ts";
+import type { EvictionPlugin } from "../../../core/plugins/index.ts";
 
 /** Evicts a random entry, by a generator without a seed. */
 const chance: EvictionPlugin = {

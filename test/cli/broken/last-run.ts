@@ -1,4 +1,5 @@
-import { byScore, type EntryId, type EvictionPlugin } from "../../../index.ts";
+import { byScore } from "../../../core/plugins/by-score.ts";
+import type { EntryId, EvictionPlugin } from "../../../core/plugins/index.ts";
 
 /** How often each entry was added; module state, shared by all caches. */
 const uses = new Map<EntryId, number>();

@@ -1,4 +1,5 @@
-import { byScore, type EvictionPlugin } from "../../../index.ts";
+import { byScore } from "../../../core/plugins/by-score.ts";
+import type { EvictionPlugin } from "../../../core/plugins/index.ts";
 
 /** LRU by wall-clock time: the order of two entries of one millisecond differs from run to run. */
 const wallClock: EvictionPlugin = {
