@@ -176,7 +176,7 @@ test("a second signal ends it in the middle of a step, and nothing is left", asy
 
 test("of several replays a part of one is not kept", async () => {
   const folder = newFolder();
-  const child = served(folder, [...long, "--limit", "40", "--repeat", "100000"]);
+  const child = served(folder, [...long.map((each) => (each === "400" ? "40" : each)), "--repeat", "100000"]);
   const end = ended(child);
   while (!readdirSync(folder).includes("cache")) await sleep(20);
   await sleep(4000);

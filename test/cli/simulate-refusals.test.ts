@@ -133,7 +133,7 @@ describe("what cannot be simulated is refused in one line, and nothing is writte
     ["--target cache --blocks unlimited", /^--blocks has unlimited, which compare always shows/],
     ["--blocks 10 --capacity 1GiB", /^--blocks and --capacity exclude each other/],
     ["--first-difference", "--first-difference goes with --target cache"],
-    ["--metric block", /^--metric chooses the figure of a table of hit ratios/],
+    ["--metric block", /^--metric chooses the ratio of a table of hit ratios/],
     ["--scheduler fcfs,fcfz", 'unknown scheduler "fcfz": did you mean "fcfs"?'],
   ])("kvlab compare --target sim %s", async (args, said) => {
     const target = args.includes("--target") ? [] : ["--target", "sim"];

@@ -100,7 +100,10 @@ test.each([
   const folder = newFolder();
   const picoseconds = { step: 1 };
   writeFileSync(join(folder, "cost.json"), JSON.stringify({ schema: "cost/1", picoseconds }));
-  const { code, stdout, stderr } = await verify(folder, `example --limit 5 --blocks 500 ${options}`);
+  const { code, stdout, stderr } = await verify(
+    folder,
+    `example --limit 5 ${options.includes("--blocks") ? "" : "--blocks 500 "}${options}`,
+  );
   expect([code, stdout]).toEqual([2, ""]);
   expect(stderr).toMatch(message);
 });

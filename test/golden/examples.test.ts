@@ -30,7 +30,7 @@ async function example(name: string): Promise<EvictionPlugin> {
     write: false,
     format: "esm",
     platform: "node",
-    alias: { kvlab: path("index.ts") },
+    alias: { kvlab: path("core/plugins/by-score.ts") },
   });
   const code = Buffer.from(outputFiles[0].contents).toString("base64");
   return (await import(`data:text/javascript;base64,${code}`)).default;
