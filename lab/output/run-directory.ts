@@ -1,5 +1,6 @@
 import { constants } from "node:fs";
 import { access, lstat, mkdir, readdir, readFile, realpath, rename, rm, rmdir, writeFile } from "node:fs/promises";
+import { hostname } from "node:os";
 import { basename, dirname, join, relative, resolve } from "node:path";
 import { InputError } from "../../core/errors.ts";
 import { pluginHost } from "../user-plugins/host.ts";
@@ -103,20 +104,22 @@ async function isRun(path: string): Promise<boolean> {
 }
 
 /** Names are shortened to so many characters, because a suffix could make a long name too long for the file system. */
-const longestKept = 50;
+const longestKept = 30;
 
 /** The path of a temporary directory beside the target, without its suffix. */
 const temporaryBeside = (target: string) =>
-  join(dirname(target), `.${[...basename(target)].slice(0, longestKept).join("")}.${process.pid}`);
+  join(dirname(target), `.${[...basename(target)].slice(0, longestKept).join("")}.${hostname()}.${process.pid}`);
 
 /**
- * Removes temporary directories that killed programs left behind. A `.old` directory is a complete run that was about to
+ * Removes temporary directories that killed programs on this host left behind. A `.old` directory is a complete run that was about to
  * be replaced: where its replacement is missing it is renamed back.
  */
 async function removeStale(parent: string): Promise<void> {
   for (const name of await readdir(parent).catch(() => [])) {
-    const [, run, pid, suffix] = /^\.(.+)\.(\d+)\.(tmp|old)$/.exec(name) ?? [];
-    if (run === undefined || isAlive(Number(pid))) continue;
+    const [, owner = "", pid, suffix] = /^\.(.+)\.(\d+)\.(tmp|old)$/.exec(name) ?? [];
+    const isJob = owner.startsWith("job-");
+    if (isJob || !owner.endsWith(`.${hostname()}`) || isAlive(Number(pid))) continue;
+    const run = owner.slice(0, -hostname().length - 1);
     const path = join(parent, name);
     const target = join(parent, run);
     const isLost = suffix === "old" && (await lstat(target).catch(() => undefined)) === undefined;

@@ -93,7 +93,7 @@ describe("in a checkout", () => {
     const outside = { ...env, npm_package_json: "/some/kvlab/package.json" };
     const { stdout: again } = await ended(start(folder, ["init", "policy", "--force"], outside, fromSource()));
     expect(again).toContain("\n  npm --prefix /some/kvlab run -s kvlab -- compare");
-    expect(readdirSync(join(folder, "there"))).toEqual(["mine.ts"]);
+    expect(readdirSync(join(folder, "there")).sort()).toEqual(["mine.ts", "tsconfig.json"]);
     const { code, stdout } = await run(["replay", "--eviction", "./mine.ts", "--limit", "100", "--no-save"]);
     expect(code).toBe(0);
     expect(stdout).toContain("hash-table + mine");

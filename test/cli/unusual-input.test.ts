@@ -1,4 +1,5 @@
 import { mkdirSync, readdirSync, writeFileSync } from "node:fs";
+import { hostname } from "node:os";
 import { join } from "node:path";
 import { gzipSync } from "node:zlib";
 import { describe, expect, test } from "vitest";
@@ -41,15 +42,15 @@ test("a trace and a folder with the longest possible names can be replayed and s
 test("temporary folders of killed runs are removed by the next run, and a run that was being replaced is restored", async () => {
   const folder = folderWith("t.jsonl", line);
   const noProcess = 2 ** 22 + 1;
-  mkdirSync(join(folder, "runs", `.half-written.${noProcess}.tmp`), { recursive: true });
-  mkdirSync(join(folder, "runs", `.replaced.${noProcess}.old`));
-  mkdirSync(join(folder, "runs", `.being-written.${process.pid}.tmp`));
+  mkdirSync(join(folder, "runs", `.half-written.${hostname()}.${noProcess}.tmp`), { recursive: true });
+  mkdirSync(join(folder, "runs", `.replaced.${hostname()}.${noProcess}.old`));
+  mkdirSync(join(folder, "runs", `.being-written.${hostname()}.${process.pid}.tmp`));
   expect(await kvlab(folder, ["replay", "t.jsonl", "--blocks", "1"])).toMatchObject({ code: 0 });
   const left = readdirSync(join(folder, "runs"));
-  expect(left).not.toContain(`.half-written.${noProcess}.tmp`);
-  expect(left).not.toContain(`.replaced.${noProcess}.old`);
+  expect(left).not.toContain(`.half-written.${hostname()}.${noProcess}.tmp`);
+  expect(left).not.toContain(`.replaced.${hostname()}.${noProcess}.old`);
   expect(left).toContain("replaced");
-  expect(left).toContain(`.being-written.${process.pid}.tmp`);
+  expect(left).toContain(`.being-written.${hostname()}.${process.pid}.tmp`);
 });
 
 describe.concurrent("a file that never ends is refused at once", () => {
