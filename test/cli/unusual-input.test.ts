@@ -77,7 +77,7 @@ test("a signal stops the reading of a file between two of its requests", async (
   const folder = folderWith("t.gz", Buffer.concat([gzipSync(line), blank, blank, blank, blank, blank]));
   const child = start(folder, ["replay", "t.gz", "--format", "mooncake"]);
   const result = ended(child);
-  await new Promise((resolve) => setTimeout(resolve, 1500));
+  await new Promise((resolve) => setTimeout(resolve, 4000));
   child.kill("SIGINT");
   expect(await result).toEqual({ code: 130, stdout: "", stderr: "kvlab: interrupted\n" });
 });
