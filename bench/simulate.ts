@@ -91,6 +91,11 @@ async function replicas(count: number): Promise<Figure[]> {
 }
 
 const [part, argument] = process.argv.slice(2);
-const figures =
-  part === "conversation" ? conversation() : part === "scale" ? scale(Number(argument)) : replicas(Number(argument));
+const parts: Readonly<Record<string, () => Figure[] | Promise<Figure[]>>> = {
+  conversation,
+  scale: () => scale(Number(argument)),
+  replicas: () => replicas(Number(argument)),
+};
+if (!Object.hasOwn(parts, part ?? "")) throw new Error(`"${part}" is no part: ${Object.keys(parts).join(", ")}`);
+const figures = parts[part]();
 console.log(JSON.stringify(await figures));
