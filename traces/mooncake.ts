@@ -1,11 +1,19 @@
 import { InputError } from "../core/errors.ts";
 import { grown } from "../core/grown.ts";
-import type { Trace, TraceRow, TraceSource } from "../core/trace/trace.ts";
+import type { Trace, TraceRow } from "../core/trace/trace.ts";
 import { DenseIds } from "./dense-ids.ts";
+import type { TraceFormat } from "./format.ts";
 import { type Field, JsonLineScanner, WideIntegers } from "./json-lines.ts";
 import { lineBlocks } from "./lines.ts";
 import { OptionalFields, optionalFields } from "./optional-fields.ts";
-import { ArrivalClock, answerTokens, type LineReader, mostTokens, promptTokens, requestBatches } from "./requests.ts";
+import {
+  ArrivalClock,
+  expectedOutputTokens,
+  expectedPromptTokens,
+  type LineReader,
+  mostTokens,
+  requestBatches,
+} from "./requests.ts";
 
 const defaultUnitTokens = 512;
 const sampleRequests = 100;
@@ -15,42 +23,46 @@ const largestUnitBits = 20;
  * The format's own fields, then fields that other tools add and that `writeMooncake` uses for columns without a field in
  * the format. All other fields are ignored.
  */
-export const mooncakeFields = {
+const mooncakeFields = {
   timestamp: { expected: "a number of milliseconds, 0 or more", required: true },
-  input_length: { expected: promptTokens, required: true },
-  output_length: { expected: answerTokens, required: true },
+  input_length: { expected: expectedPromptTokens, required: true },
+  output_length: { expected: expectedOutputTokens, required: true },
   hash_ids: { expected: "an array of integers from 0 to 18446744073709551615", required: true },
   ...optionalFields,
   block_size: { expected: "the tokens of a hash id, the same for all requests" },
 } satisfies Record<string, Field>;
 type FieldName = keyof typeof mooncakeFields;
 
-export interface MooncakeOptions {
-  /** Tokens that a hash id stands for. By default 512, or the power of two that the first requests agree on. */
-  readonly unitTokens?: number;
-  /** Once aborted, reading a batch throws its reason. */
-  readonly signal?: AbortSignal | undefined;
-}
-
 /**
- * Mooncake's published traces (kvcache-ai/Mooncake, FAST '25), one request a line:
+ * Mooncake's published traces, one request a line:
  * `{"timestamp": ms, "input_length": tokens, "output_length": tokens, "hash_ids": [block, …]}`.
- * A hash id identifies a block of 512 tokens together with all tokens before it; the last block may be partial.
- *
- * @throws InputError if `unitTokens` is not an integer of 2 or more.
+ * A hash id identifies a block of 512 tokens together with all tokens before it; the last block may be partial. With
+ * another block size, `unitTokens` states it (an integer of 2 or more); by default it is 512, or the power of two that the
+ * first requests agree on.
  */
-export function mooncakeSource(files: readonly string[], options: MooncakeOptions = {}): TraceSource {
-  const { unitTokens, signal } = options;
-  if (unitTokens !== undefined && !(Number.isInteger(unitTokens) && unitTokens >= 2 && unitTokens <= mostTokens))
-    throw new InputError(`unit tokens is ${unitTokens}, expected an integer from 2 to ${mostTokens}`);
-  return {
-    format: "mooncake",
-    files,
-    async *batches(): AsyncGenerator<Trace> {
-      yield* requestBatches(files, new MooncakeReader(unitTokens ?? (await findUnitTokens(files[0], signal))), signal);
-    },
-  };
-}
+export const mooncake: TraceFormat = {
+  name: "mooncake",
+  about: "JSON lines: timestamp (ms), lengths and the content ids of 512-token blocks",
+  source: "Mooncake (FAST '25), github.com/kvcache-ai/Mooncake",
+  fields: mooncakeFields,
+  // Qwen-Bailian has the same fields, but seconds instead of milliseconds and blocks of 16.
+  foreignFields: ["chat_id", "parent_chat_id"],
+  open(files, { unitTokens, signal }) {
+    if (unitTokens !== undefined && !(Number.isInteger(unitTokens) && unitTokens >= 2 && unitTokens <= mostTokens))
+      throw new InputError(`unit tokens is ${unitTokens}, expected an integer from 2 to ${mostTokens}`);
+    return {
+      format: "mooncake",
+      files,
+      async *batches(): AsyncGenerator<Trace> {
+        yield* requestBatches(
+          files,
+          new MooncakeReader(unitTokens ?? (await findUnitTokens(files[0], signal))),
+          signal,
+        );
+      },
+    };
+  },
+};
 
 /**
  * Tokens of a hash id: the field `block_size` if present, else 512, unless the first requests contradict 512 and agree on

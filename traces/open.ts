@@ -1,58 +1,13 @@
 import { InputError, TraceError } from "../core/errors.ts";
 import { nearest } from "../core/nearest.ts";
 import type { TraceSource } from "../core/trace/trace.ts";
-import { type Field, JsonLineScanner } from "./json-lines.ts";
+import type { OpenTraceOptions, TraceFormat } from "./format.ts";
+import * as formats from "./formats.ts";
+import { JsonLineScanner } from "./json-lines.ts";
 import { lineBlocks } from "./lines.ts";
-import { mooncakeFields, mooncakeSource } from "./mooncake.ts";
-import { tokenIdsFields, tokenIdsSource } from "./token-ids.ts";
 
-export interface OpenTraceOptions {
-  /** Name of the format; by default it is detected from the fields of the first line. */
-  readonly format?: string;
-  /** Tokens per key, where the format does not fix it. */
-  readonly unitTokens?: number;
-  /** Once aborted, reading a batch throws its reason. */
-  readonly signal?: AbortSignal | undefined;
-}
-
-export interface TraceFormat {
-  /** The value of `--format`. */
-  readonly name: string;
-  /** One line: its contents. */
-  readonly about: string;
-  /** The paper or project that it comes from. */
-  readonly source: string;
-  readonly fields: Readonly<Record<string, Field>>;
-  /** Fields of a similar format: a file that has one of them is not of this format. */
-  readonly foreignFields: readonly string[];
-  open(files: readonly string[], options: OpenTraceOptions): TraceSource;
-}
-
-/** All trace formats. */
-export const traceFormats: readonly TraceFormat[] = [
-  {
-    name: "mooncake",
-    about: "JSON lines: timestamp (ms), lengths and the content ids of 512-token blocks",
-    source: "Mooncake (FAST '25), github.com/kvcache-ai/Mooncake",
-    fields: mooncakeFields,
-    // Qwen-Bailian has the same fields, but seconds instead of milliseconds and blocks of 16.
-    foreignFields: ["chat_id", "parent_chat_id"],
-    open: (files, { unitTokens, signal }) =>
-      mooncakeSource(files, unitTokens === undefined ? { signal } : { unitTokens, signal }),
-  },
-  {
-    name: "token-ids",
-    about: "JSON lines: arrival (ns) and the token ids of prompt and output",
-    source: "LLMServingSim, github.com/casys-kaist/LLMServingSim",
-    fields: tokenIdsFields,
-    foreignFields: [],
-    open: (files, { unitTokens, signal }) => {
-      if (unitTokens !== undefined && unitTokens !== 1)
-        throw new InputError(`unit tokens is ${unitTokens}, expected 1: the keys of a token-ids trace are tokens`);
-      return tokenIdsSource(files, signal);
-    },
-  },
-];
+/** All trace formats, by name. */
+export const traceFormats: readonly TraceFormat[] = Object.values(formats);
 
 const knownFormats = `known formats: ${traceFormats.map(({ name }) => name).join(", ")}`;
 

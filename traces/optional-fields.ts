@@ -1,13 +1,13 @@
 import type { TraceRow } from "../core/trace/trace.ts";
 import type { Field, JsonLineScanner } from "./json-lines.ts";
-import { answerTokens, mostTokens } from "./requests.ts";
+import { expectedOutputTokens, mostTokens } from "./requests.ts";
 
 const int32 = "an integer from -2147483648 to 2147483647";
 const text = "a string, an integer or null";
 
 /** Optional fields of requests in any format, for columns that the format itself does not have. */
 export const optionalFields = {
-  max_output_length: { expected: answerTokens },
+  max_output_length: { expected: expectedOutputTokens },
   session_id: { expected: text },
   priority: { expected: int32 },
   retention_ns: { expected: "an integer of nanoseconds, 0 or more" },
@@ -17,7 +17,7 @@ export const optionalFields = {
   cache_salt: { expected: text },
   adapter: { expected: text },
   category: { expected: "an integer from 0 to 4294967295" },
-  marked_tokens: { expected: answerTokens },
+  marked_tokens: { expected: expectedOutputTokens },
 } satisfies Record<string, Field>;
 export type OptionalName = keyof typeof optionalFields;
 

@@ -5,8 +5,8 @@ import { lineBlocks } from "./lines.ts";
 
 /** Largest length in tokens, so that a length fits any signed 32-bit column. */
 export const mostTokens = 2 ** 31 - 1;
-export const promptTokens = `an integer from 1 to ${mostTokens}`;
-export const answerTokens = `an integer from 0 to ${mostTokens}`;
+export const expectedPromptTokens = `an integer from 1 to ${mostTokens}`;
+export const expectedOutputTokens = `an integer from 0 to ${mostTokens}`;
 
 const batchRequests = 8192;
 

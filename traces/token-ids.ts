@@ -1,11 +1,20 @@
-import type { Trace, TraceRow, TraceSource } from "../core/trace/trace.ts";
+import { InputError } from "../core/errors.ts";
+import type { Trace, TraceRow } from "../core/trace/trace.ts";
+import type { TraceFormat } from "./format.ts";
 import { type Field, JsonLineScanner, WideIntegers } from "./json-lines.ts";
 import { OptionalFields, optionalFields } from "./optional-fields.ts";
-import { ArrivalClock, answerTokens, type LineReader, mostTokens, promptTokens, requestBatches } from "./requests.ts";
+import {
+  ArrivalClock,
+  expectedOutputTokens,
+  expectedPromptTokens,
+  type LineReader,
+  mostTokens,
+  requestBatches,
+} from "./requests.ts";
 
-export const tokenIdsFields = {
-  input_toks: { expected: promptTokens, required: true },
-  output_toks: { expected: answerTokens, required: true },
+const tokenIdsFields = {
+  input_toks: { expected: expectedPromptTokens, required: true },
+  output_toks: { expected: expectedOutputTokens, required: true },
   arrival_time_ns: { expected: "a number of nanoseconds, 0 or more", required: true },
   input_tok_ids: { expected: "an array of token ids", required: true },
   output_tok_ids: { expected: "an array of token ids", required: true },
@@ -14,23 +23,32 @@ export const tokenIdsFields = {
 type FieldName = keyof typeof tokenIdsFields;
 
 /**
- * LLMServingSim's workloads (casys-kaist/LLMServingSim) with real token ids, one request a line:
+ * LLMServingSim's workloads with real token ids, one request a line:
  * `{"input_toks": n, "output_toks": n, "arrival_time_ns": ns, "input_tok_ids": […], "output_tok_ids": […]}`.
  */
-export function tokenIdsSource(files: readonly string[], signal?: AbortSignal): TraceSource {
-  return {
-    format: "token-ids",
-    files,
-    batches: (): AsyncGenerator<Trace> => requestBatches(files, new TokenIdsReader(), signal),
-  };
-}
+export const tokenIds: TraceFormat = {
+  name: "token-ids",
+  about: "JSON lines: arrival (ns) and the token ids of prompt and output",
+  source: "LLMServingSim, github.com/casys-kaist/LLMServingSim",
+  fields: tokenIdsFields,
+  foreignFields: [],
+  open(files, { unitTokens, signal }) {
+    if (unitTokens !== undefined && unitTokens !== 1)
+      throw new InputError(`unit tokens is ${unitTokens}, expected 1: the keys of a token-ids trace are tokens`);
+    return {
+      format: "token-ids",
+      files,
+      batches: (): AsyncGenerator<Trace> => requestBatches(files, new TokenIdsReader(), signal),
+    };
+  },
+};
 
 class TokenIdsReader implements LineReader<FieldName> {
   readonly unitTokens = 1;
   readonly scan = new JsonLineScanner<FieldName>(tokenIdsFields);
   readonly #clock = new ArrivalClock(1);
   readonly #prompt = new WideIntegers();
-  readonly #answer = new WideIntegers();
+  readonly #output = new WideIntegers();
   readonly #optional = new OptionalFields();
 
   row(): TraceRow {
@@ -44,11 +62,11 @@ class TokenIdsReader implements LineReader<FieldName> {
       } else if (name === "input_toks") row.inputTokens = scan.integer(1, mostTokens);
       else if (name === "output_toks") row.outputTokens = scan.integer(0, mostTokens);
       else if (this.#optional.isOptional(name)) this.#optional.read(name, scan, row);
-      else scan.wideIntegers(name === "input_tok_ids" ? this.#prompt : this.#answer);
+      else scan.wideIntegers(name === "input_tok_ids" ? this.#prompt : this.#output);
     }
     row.arrivalNs = this.#clock.arrivalNs(time, "arrival_time_ns", scan);
     row.keys = this.#tokens("input_tok_ids", this.#prompt, "input_toks", row.inputTokens);
-    row.generatedKeys = this.#tokens("output_tok_ids", this.#answer, "output_toks", row.outputTokens);
+    row.generatedKeys = this.#tokens("output_tok_ids", this.#output, "output_toks", row.outputTokens);
     this.#optional.end(row, scan, "output_toks");
     return row;
   }

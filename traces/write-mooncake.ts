@@ -12,7 +12,7 @@ const usualUnitTokens = 512;
 
 /**
  * Writes a trace of content ids in the Mooncake format, as gzip if the name ends in `.gz`. Columns that the format does not
- * have become extra fields, which other readers ignore and `mooncakeSource` reads back. The file is renamed to its final
+ * have become extra fields, which other readers ignore and the `mooncake` format reads back. The file is renamed to its final
  * name when it is complete.
  *
  * @throws InputError if the keys are token ids, or the file cannot be written.

@@ -15,7 +15,8 @@ import {
   schedulerRegistry,
 } from "../../policies/registry.ts";
 import type { CostModel } from "../../sim/cost/cost-model.ts";
-import { type OpenTraceOptions, type TraceFormat, traceFormats } from "../../traces/open.ts";
+import type { OpenTraceOptions, TraceFormat } from "../../traces/format.ts";
+import { traceFormats } from "../../traces/open.ts";
 import type { Guard } from "./guard.ts";
 import { guardedIndex } from "./guarded-index.ts";
 

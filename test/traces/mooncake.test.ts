@@ -1,12 +1,12 @@
 import { describe, expect, test } from "vitest";
 import { readTrace, rowOf, type Trace } from "../../core/trace/trace.ts";
-import { mooncakeSource } from "../../traces/mooncake.ts";
+import { mooncake } from "../../traces/mooncake.ts";
 import { failureOf, fileOf, haveRecordings, recording } from "./files.ts";
 
 const good = '{"timestamp": 0, "input_length": 1000, "output_length": 5, "hash_ids": [7, 9]}';
 
 function read(lines: readonly string[] | string, unitTokens?: number): Promise<Trace> {
-  return readTrace(mooncakeSource([fileOf(lines, "t.jsonl")], unitTokens === undefined ? {} : { unitTokens }));
+  return readTrace(mooncake.open([fileOf(lines, "t.jsonl")], unitTokens === undefined ? {} : { unitTokens }));
 }
 
 /** The good line with some fields changed; undefined leaves a field out. */
@@ -71,7 +71,7 @@ test("a hundred thousand ids of all sizes are numbered exactly", async () => {
 });
 
 test("a source can be read again", async () => {
-  const source = mooncakeSource([fileOf([good, good])]);
+  const source = mooncake.open([fileOf([good, good])], {});
   expect(await readTrace(source)).toEqual(await readTrace(source));
 });
 
@@ -79,7 +79,7 @@ test("batches share one numbering, and several files are one trace", async () =>
   const first = fileOf(Array.from({ length: 10_000 }, () => good));
   const second = fileOf([line({ timestamp: 4, hash_ids: [7, 8] })]);
   const batches: Trace[] = [];
-  for await (const batch of mooncakeSource([first, second]).batches()) batches.push(batch);
+  for await (const batch of mooncake.open([first, second], {}).batches()) batches.push(batch);
   expect(batches.map((batch) => batch.requestCount)).toEqual([8192, 1809]);
   expect(keysOf(batches[1]).at(-1)).toEqual([0, 2]);
   expect(batches.map((batch) => batch.distinctKeys)).toEqual([2, 3]);
@@ -170,7 +170,7 @@ test.each<[Record<string, unknown>, string]>([
 
 test("a file that begins before the one before it ends is refused", async () => {
   const files = [fileOf([line({ timestamp: 50 })], "a.jsonl"), fileOf([line({ timestamp: 49 })], "b.jsonl")];
-  expect((await failureOf(() => readTrace(mooncakeSource(files)))).replaceAll(/\S*a\.jsonl/g, "a.jsonl")).toBe(
+  expect((await failureOf(() => readTrace(mooncake.open(files, {})))).replaceAll(/\S*a\.jsonl/g, "a.jsonl")).toBe(
     "b.jsonl:1: timestamp is 49, expected at least 50, where a.jsonl ends: files are read one after the other as one trace",
   );
 });
@@ -184,7 +184,7 @@ test("a cut last line, and a file without requests, are refused", async () => {
 });
 
 test.runIf(haveRecordings)("the published conversation trace has its published totals", async () => {
-  const trace = await readTrace(mooncakeSource([recording("mooncake/conversation_trace.jsonl.gz")]));
+  const trace = await readTrace(mooncake.open([recording("mooncake/conversation_trace.jsonl.gz")], {}));
   const sum = (column: Uint32Array) => column.reduce((total, value) => total + value, 0);
   expect(trace.requestCount).toBe(12_031);
   expect(trace.unitTokens).toBe(512);

@@ -2,7 +2,7 @@ import fc from "fast-check";
 import { expect, test } from "vitest";
 import { BlockKeys } from "../../core/trace/content.ts";
 import { readTrace, TraceBuilder, type TraceRow } from "../../core/trace/trace.ts";
-import { mooncakeSource } from "../../traces/mooncake.ts";
+import { mooncake } from "../../traces/mooncake.ts";
 import { reuseDistances } from "../../traces/reuse-distance.ts";
 import { traceStats } from "../../traces/stats.ts";
 import { haveRecordings, recording } from "./files.ts";
@@ -98,7 +98,7 @@ test("reuse distances are those of a naive count, also when times are renumbered
 });
 
 test.runIf(haveRecordings)("the published conversation trace has its published sharing", async () => {
-  const trace = await readTrace(mooncakeSource([recording("mooncake/conversation_trace.jsonl.gz")]));
+  const trace = await readTrace(mooncake.open([recording("mooncake/conversation_trace.jsonl.gz")], {}));
   const { content, durationS, requestsPerSMean } = traceStats(trace);
   expect(Math.round(durationS)).toBe(3537);
   expect(requestsPerSMean).toBeCloseTo(3.4, 2);

@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import { readTrace, rowOf } from "../../core/trace/trace.ts";
-import { tokenIdsSource } from "../../traces/token-ids.ts";
+import { tokenIds } from "../../traces/token-ids.ts";
 import { failureOf, fileOf, haveRecordings, recording } from "./files.ts";
 
 const good = {
@@ -13,7 +13,7 @@ const good = {
 
 test("tokens of prompts and answers become keys", async () => {
   const short = { ...good, arrival_time_ns: 50_000_000, output_toks: 0, output_tok_ids: [] };
-  const trace = await readTrace(tokenIdsSource([fileOf([JSON.stringify(good), JSON.stringify(short)])]));
+  const trace = await readTrace(tokenIds.open([fileOf([JSON.stringify(good), JSON.stringify(short)])], {}));
   expect(trace.unitTokens).toBe(1);
   expect(trace.distinctKeys).toBe(2 ** 31);
   const rows = [rowOf(trace, 0), rowOf(trace, 1)];
@@ -33,11 +33,11 @@ test.each<[Record<string, unknown>, string]>([
   [{ input_tok_ids: "hello" }, 'input_tok_ids is "hello", expected an array of token ids'],
 ])("a request with %j is refused", async (changed, message) => {
   const path = fileOf([JSON.stringify({ ...good, ...changed })], "t.jsonl");
-  expect(await failureOf(() => readTrace(tokenIdsSource([path])))).toBe(`t.jsonl:1: ${message}`);
+  expect(await failureOf(() => readTrace(tokenIds.open([path], {})))).toBe(`t.jsonl:1: ${message}`);
 });
 
 test.runIf(haveRecordings)("the recorded ShareGPT trace has its published totals", async () => {
-  const trace = await readTrace(tokenIdsSource([recording("sharegpt/sharegpt-llama-3.1-8b-300-sps10.jsonl.gz")]));
+  const trace = await readTrace(tokenIds.open([recording("sharegpt/sharegpt-llama-3.1-8b-300-sps10.jsonl.gz")], {}));
   const sum = (column: Uint32Array) => column.reduce((total, value) => total + value, 0);
   expect(trace.requestCount).toBe(300);
   expect(sum(trace.inputTokens)).toBe(257_239);

@@ -5,20 +5,20 @@ import fc from "fast-check";
 import { expect, test } from "vitest";
 import { readTrace, type Trace, TraceBuilder, type TraceRow } from "../../core/trace/trace.ts";
 import { chatSource } from "../../traces/generate.ts";
-import { mooncakeSource } from "../../traces/mooncake.ts";
+import { mooncake } from "../../traces/mooncake.ts";
 import { writeMooncake } from "../../traces/write-mooncake.ts";
 import { failureOf, folder, haveRecordings, recording } from "./files.ts";
 
 const writtenTo = async (trace: Trace, name: string) => {
   const path = join(folder, name);
   await writeMooncake(trace, path);
-  return readTrace(mooncakeSource([path]));
+  return readTrace(mooncake.open([path], {}));
 };
 
 test.runIf(haveRecordings)("the published trace is written as it was, byte for byte", async () => {
   const original = recording("mooncake/conversation_trace.jsonl.gz");
   const path = join(folder, "again.jsonl");
-  await writeMooncake(mooncakeSource([original]), path);
+  await writeMooncake(mooncake.open([original], {}), path);
   expect(readFileSync(path).equals(gunzipSync(readFileSync(original)))).toBe(true);
 });
 

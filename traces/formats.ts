@@ -1,0 +1,2 @@
+export { mooncake } from "./mooncake.ts";
+export { tokenIds } from "./token-ids.ts";
