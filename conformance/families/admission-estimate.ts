@@ -22,9 +22,12 @@ export const admissionEstimate: Family = {
 /** `{run_len, left_len}`, or LightLLM's own tuple (run, left). */
 function demand(value: unknown): TokenDemand {
   if (Array.isArray(value) && value.length === 2)
-    return { runTokens: integer(value[0], "the first of a request"), leftTokens: integer(value[1], "the second") };
+    return {
+      currentTokens: integer(value[0], "the first of a request"),
+      remainingTokens: integer(value[1], "the second"),
+    };
   const { run_len, left_len } = recordOf(value, "a request", ["run_len", "left_len"]);
-  return { runTokens: integer(run_len, "run_len"), leftTokens: integer(left_len, "left_len") };
+  return { currentTokens: integer(run_len, "run_len"), remainingTokens: integer(left_len, "left_len") };
 }
 
 const estimate = String.raw`max_i\(left_i\*i\+sum_\{j<=i\}run_j\)`;

@@ -23,7 +23,7 @@ export const schedulerOrder: Family = {
     return {
       run(_, { queue }) {
         const waiting = list(queue, "queue").map((each) => request(each, cached));
-        const isTooLong = policy === "lpm" && waiting.length > options.longestQueue;
+        const isTooLong = policy === "lpm" && waiting.length > options.maxQueue;
         const looksUp = (policy === "lpm" || policy === "dfs-weight") && !isTooLong;
         const orders = {
           lpm: () => lpmOrder(waiting, options),
@@ -49,7 +49,7 @@ function lpmOptions(config: Fields): LpmOptions {
   return {
     checkThreshold: setting("check_threshold", -1, lpmDefaults.checkThreshold),
     deprioritizeThreshold: setting("deprioritize_threshold", 0, lpmDefaults.deprioritizeThreshold),
-    longestQueue: setting("lpm_fallback_queue_len", 0, lpmDefaults.longestQueue),
+    maxQueue: setting("lpm_fallback_queue_len", 0, lpmDefaults.maxQueue),
   };
 }
 
@@ -63,7 +63,7 @@ function request(value: unknown, cached: readonly number[][]): Request {
   const own = tokens(fields["tokens"]);
   const { id, max_new_tokens: most, output_len: output = most } = fields;
   if (typeof id !== "number") name(id, "the id of a request");
-  return { id: id as string | number, tokens: own, matched: longestCommon(own, cached), output };
+  return { id: id as string | number, tokens: own, cachedTokens: longestCommon(own, cached), output };
 }
 
 function longestCommon(own: readonly number[], cached: readonly number[][]): number {

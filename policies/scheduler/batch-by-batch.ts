@@ -1,17 +1,23 @@
 import type { PlanValidity, Scheduler, SchedulerContext } from "../../core/plugins/index.ts";
 import type { Rules } from "../../core/plugins/rules.ts";
-import { firstOutOfStep, lastAdmitted, makeRoom, refuseForRoom, refuseTooLong } from "./room.ts";
+import {
+  firstNotInStep,
+  lastAdmitted,
+  preemptUntilScheduled,
+  refuseOutOfBlocks,
+  refuseTooLong,
+} from "./out-of-blocks.ts";
 
 /**
  * One batch after the other: whole prompts of up to `batchSize` requests, `promptsPerStep` per step, in order of arrival and
- * within available blocks; then decode steps, until all of them have finished. When a request finds no block, the one
- * admitted last is preempted, for the next batch.
+ * within available blocks; then decode steps, until all of them have finished. When no block can be allocated for a request,
+ * the one admitted last is preempted and belongs to the next batch.
  */
 export class BatchByBatch implements Scheduler {
   readonly #rules: Rules;
   readonly #batchSize: number;
   readonly #promptsPerStep: number;
-  /** The last step had `promptsPerStep` prompts, and others of the batch wait. */
+  /** The last step computed `promptsPerStep` prompts, and more requests of the batch wait. */
   #isFilling = false;
 
   constructor(rules: Rules, batchSize: number, promptsPerStep = Number.POSITIVE_INFINITY) {
@@ -39,13 +45,13 @@ export class BatchByBatch implements Scheduler {
       const tokens = sequence.knownTokens - sequence.computedTokens;
       if (context.schedule(sequence, tokens)) i++;
       else {
-        makeRoom(context, sequence, tokens, lastAdmitted);
-        i = firstOutOfStep(running);
+        preemptUntilScheduled(context, sequence, tokens, lastAdmitted);
+        i = firstNotInStep(running);
       }
     }
   }
 
-  /** Admits the prompts of a step; returns how many. */
+  /** Admits the prompts of a step; returns their number. */
   #admit(context: SchedulerContext): number {
     const { running } = context;
     let prompts = 0;
@@ -59,7 +65,7 @@ export class BatchByBatch implements Scheduler {
       }
       if (context.admit(first)) prompts++;
       else if (running.length > 0) break;
-      else refuseForRoom(context, first);
+      else refuseOutOfBlocks(context, first);
     }
     return prompts;
   }

@@ -9,32 +9,40 @@ import type {
 import type { Rules } from "../../core/plugins/rules.ts";
 import {
   admittedTokens,
-  firstOutOfStep,
+  firstNotInStep,
   isTooLong,
-  makeRoom,
-  refuseForRoom,
+  preemptUntilScheduled,
+  refuseOutOfBlocks,
   refuseTooLong,
   type VictimOf,
   watermarkBlocks,
-} from "./room.ts";
+} from "./out-of-blocks.ts";
 
 /**
- * Names and meanings are vLLM's. 2048 and 128 are the defaults of its `SchedulerConfig`; its server takes larger ones that
- * depend on the GPU, so a comparison with a real run has to state them. A watermark had v0 (0.01) and have versions of
- * 2026; v1 began without.
+ * Names and meanings are vLLM's. 2048 and 128 are the defaults of its `SchedulerConfig`; its server chooses larger ones that
+ * depend on the GPU, so a comparison with a real run has to state them. vLLM has a watermark in v0 (0.01) and in versions of
+ * 2026; the first versions of v1 had none.
  */
 export const continuousOptions = {
-  "max-num-batched-tokens": { about: "most tokens of a step", default: 2048, min: 1 },
-  "max-num-seqs": { about: "most requests that run at once", default: 128, min: 1 },
-  "long-prefill-token-threshold": { about: "most tokens of one prompt in a step; 0: as many as fit", default: 0 },
-  watermark: { about: "share of all blocks that an admission leaves free", default: 0, max: 1, fraction: true },
+  "max-num-batched-tokens": { about: "maximum tokens per step", default: 2048, min: 1 },
+  "max-num-seqs": { about: "maximum running requests", default: 128, min: 1 },
+  "long-prefill-token-threshold": {
+    about: "maximum tokens of one prompt per step; 0: limited by the token budget only",
+    default: 0,
+  },
+  watermark: {
+    about: "share of all blocks that stay available after an admission",
+    default: 0,
+    max: 1,
+    fraction: true,
+  },
   "full-sequence-must-fit": {
-    about: "1: a request is admitted only if all of its prompt has room now, 0: if its first chunk has",
+    about: "1: a request is admitted only if blocks for its whole prompt are available, 0: for its first chunk",
     default: 0,
     max: 1,
   },
   "async-scheduling": {
-    about: "1: a step is planned when the one before it begins, 0: when that one has ended",
+    about: "1: a step is planned while the previous one runs, 0: when the previous one has ended",
     default: 0,
     max: 1,
   },
@@ -46,7 +54,7 @@ type ContinuousOptions = Readonly<Record<string, number>>;
 export interface Precedence {
   /** The waiting request to be admitted next. */
   first(context: SchedulerContext): SequenceView | undefined;
-  /** The running request that is preempted when another one finds no block. */
+  /** The running request that is preempted when no block can be allocated for another one. */
   readonly victimOf: VictimOf;
   /** Whether a waiting request may preempt this running one to be admitted; absent: none may. */
   mayReplace?(waiting: SequenceView, running: SequenceView): boolean;
@@ -58,14 +66,15 @@ export interface Precedence {
 /**
  * Continuous batching with chunked prefill under one token budget: running requests are scheduled first, in the order of
  * their admission, each with one token or the next chunk of its prompt; waiting requests get the rest of the budget. A
- * first waiting request that cannot be admitted blocks all others. When a running request finds no block, others are
- * preempted, to be recomputed, and no request is admitted in that step.
+ * first waiting request that cannot be admitted blocks all others. When no block can be allocated for a running request,
+ * others are preempted for recomputation, and no request is admitted in that step.
  *
  * Source: vLLM v1, `Scheduler.schedule` in vllm/v1/core/sched/scheduler.py. There, a request that is its own victim also
- * ends the step for those behind it; here they are scheduled.
+ * ends the step for the requests behind it; here they are scheduled.
  *
- * With `async-scheduling` (on by default in vLLM 0.19) the engine plans a step while the one before it runs: requests that
- * arrive during that one are not seen, and a request that finishes with it counts in `max-num-seqs` for one step more.
+ * With `async-scheduling` (on by default in vLLM 0.19) the engine plans a step while the previous one runs: requests that
+ * arrive during the previous step are not considered, and a request that finishes in it counts in `max-num-seqs` for one
+ * more step.
  */
 export class ContinuousBatching implements Scheduler {
   readonly #precedence: Precedence;
@@ -75,10 +84,10 @@ export class ContinuousBatching implements Scheduler {
   readonly #maxChunk: number;
   readonly #watermark: number;
   readonly #wholeMustFit: boolean;
-  readonly #plansAhead: boolean;
+  readonly #isAsync: boolean;
   /** With `async-scheduling`: requests that arrived since the last plan, and the number that finished. */
   readonly #unseen = new Set<SequenceView>();
-  #leaving = 0;
+  #justFinished = 0;
   /** Tokens that may be added to the step. */
   #budget = 0;
   #preempted = false;
@@ -91,12 +100,12 @@ export class ContinuousBatching implements Scheduler {
     this.#maxChunk = options["long-prefill-token-threshold"] || this.#maxTokens;
     this.#watermark = options["watermark"];
     this.#wholeMustFit = options["full-sequence-must-fit"] === 1;
-    this.#plansAhead = options["async-scheduling"] === 1;
+    this.#isAsync = options["async-scheduling"] === 1;
   }
 
   plan(context: SchedulerContext): PlanValidity {
-    // The next plan sees the requests that this one is too early to see.
-    const seesAll = (this.#unseen.size === 0 && this.#leaving === 0) || context.waitingCount === 0;
+    // The next plan considers the requests that this one ignores.
+    const considersAll = (this.#unseen.size === 0 && this.#justFinished === 0) || context.waitingCount === 0;
     this.#budget = this.#maxTokens;
     this.#preempted = false;
     const { running } = context;
@@ -107,63 +116,68 @@ export class ContinuousBatching implements Scheduler {
         this.#budget -= tokens;
         i++;
       } else {
-        const { isScheduled, preempted, freedTokens } = makeRoom(context, sequence, tokens, this.#precedence.victimOf);
+        const { isScheduled, preempted, freedTokens } = preemptUntilScheduled(
+          context,
+          sequence,
+          tokens,
+          this.#precedence.victimOf,
+        );
         this.#budget += freedTokens - (isScheduled ? tokens : 0);
         if (preempted > 0) this.#preempted = true;
-        i = firstOutOfStep(running);
+        i = firstNotInStep(running);
       }
     }
     if (!this.#preempted || running.length === 0) this.#admit(context);
-    this.#seeAll();
-    return seesAll ? "until-change" : undefined;
+    this.#resetUnseen();
+    return considersAll ? "until-change" : undefined;
   }
 
-  #seeAll(): void {
+  #resetUnseen(): void {
     this.#unseen.clear();
-    this.#leaving = 0;
+    this.#justFinished = 0;
   }
 
   arrived(sequence: SequenceView): void {
-    if (this.#plansAhead) this.#unseen.add(sequence);
+    if (this.#isAsync) this.#unseen.add(sequence);
     this.#precedence.arrived?.(sequence);
   }
 
   finished(): void {
-    if (this.#plansAhead) this.#leaving++;
+    if (this.#isAsync) this.#justFinished++;
   }
 
   /** Admits waiting requests in order, within token budget, `max-num-seqs` and available blocks. */
   #admit(context: SchedulerContext): void {
     const { running } = context;
     // With `max-num-seqs` running, the order is not needed; the plan stays valid because it does not read the clock.
-    if (this.#precedence.changesWithTime === true && this.#isClosed(context)) return;
+    if (this.#precedence.changesWithTime === true && this.#canAdmitNone(context)) return;
     while (this.#budget > 0) {
       const first = this.#precedence.first(context);
       if (first === undefined) return;
       // Without running requests no step is under way.
-      if (running.length === 0) this.#seeAll();
+      if (running.length === 0) this.#resetUnseen();
       if (this.#unseen.has(first)) return;
-      if (running.length < this.#maxRunning && running.length + this.#leaving >= this.#maxRunning) return;
+      if (running.length < this.#maxRunning && running.length + this.#justFinished >= this.#maxRunning) return;
       if (refuseTooLong(context, first, this.#rules)) continue;
       const tokens = Math.min(this.#maxChunk, this.#budget);
       const spare = this.#spareBlocks(context, first, tokens);
       if (running.length < this.#maxRunning && context.admit(first, tokens, spare)) {
         this.#budget -= first.stepTokens;
       } else if (running.length === 0) {
-        refuseForRoom(context, first);
+        refuseOutOfBlocks(context, first);
       } else if (!this.#replaceFor(context, first, tokens, spare)) return;
     }
   }
 
-  /** Whether no waiting request can be admitted or refused, whichever is first. */
-  #isClosed(context: SchedulerContext): boolean {
+  /** Whether no waiting request can be admitted or refused, whatever their order. */
+  #canAdmitNone(context: SchedulerContext): boolean {
     if (this.#precedence.mayReplace !== undefined || context.running.length < this.#maxRunning) return false;
     for (let each = context.firstWaiting; each; each = each.next)
       if (isTooLong(context, each, this.#rules)) return false;
     return true;
   }
 
-  /** Blocks that an admission leaves available: the watermark and, if the whole prompt must fit, those of its later chunks. */
+  /** Blocks that stay available after an admission: the watermark and, if the whole prompt must fit, those of its later chunks. */
   #spareBlocks(context: SchedulerContext, first: SequenceView, tokens: number): number {
     const watermark = watermarkBlocks(context, this.#watermark);
     const { knownTokens } = first;
@@ -174,8 +188,8 @@ export class ContinuousBatching implements Scheduler {
   }
 
   /**
-   * Preempts the last running request for a waiting one that may replace it, if all that it may replace free enough blocks
-   * together; their cached blocks do not count, which others may reference.
+   * Preempts the last running request for a waiting one that may replace it, if all requests that it may replace free enough
+   * blocks together. Their cached blocks do not count, because others may reference them.
    */
   #replaceFor(context: SchedulerContext, first: SequenceView, tokens: number, spareBlocks: number): boolean {
     const { mayReplace, victimOf } = this.#precedence;
@@ -199,17 +213,17 @@ export class ContinuousBatching implements Scheduler {
   }
 }
 
-/** Whether one of two requests comes before the other. */
+/** Whether request `a` precedes request `b`. */
 export type IsBefore = (a: SequenceView, b: SequenceView) => boolean;
 
-/** The waiting request that comes before all others. */
+/** The waiting request that precedes all others. */
 export function firstWaitingBy({ firstWaiting }: SchedulerContext, isBefore: IsBefore): SequenceView | undefined {
   let first = firstWaiting;
   for (let other = first?.next; other; other = other.next) if (isBefore(other, first!)) first = other;
   return first;
 }
 
-/** The running request that comes after all others. */
+/** The running request that all others precede. */
 export function lastRunningBy(running: readonly SequenceView[], isBefore: IsBefore): SequenceView {
   let last = running[0];
   for (let i = 1; i < running.length; i++) if (isBefore(last, running[i])) last = running[i];

@@ -1,14 +1,14 @@
 import type { SchedulerContext, SequenceView } from "../../core/plugins/index.ts";
 
-/** Whether a running request decodes: its prompt is computed. */
+/** Whether a running request is decoding: its prompt is computed. */
 export const isDecoding = ({ generatedTokens, knownTokens, computedTokens }: SequenceView): boolean =>
   generatedTokens > 0 && computedTokens >= knownTokens - 1;
 
 /** Schedules a token of every decoding request; returns whether one was scheduled. */
 export function decodeAll(context: SchedulerContext): boolean {
-  let isAny = false;
-  for (const sequence of context.running) if (isDecoding(sequence) && context.schedule(sequence)) isAny = true;
-  return isAny;
+  let isAnyScheduled = false;
+  for (const sequence of context.running) if (isDecoding(sequence) && context.schedule(sequence)) isAnyScheduled = true;
+  return isAnyScheduled;
 }
 
 /** Blocks to allocate for the next token of every decoding request. */

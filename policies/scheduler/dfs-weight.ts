@@ -4,12 +4,13 @@ import { queued } from "./queued.ts";
 import { dfsWeightOrder } from "./waiting-order.ts";
 
 /**
- * Depth first through the cached prefixes, branches with most waiting requests first. Of branches with equally many, SGLang
- * serves the older one in its tree first; here the one whose request arrived first, because a cache has no such order.
+ * Depth first through the cached prefixes, branches with the most waiting requests first. On a tie SGLang serves the branch
+ * first that is older in its tree; here it is the branch whose request arrived first, because the prefix index states no
+ * order of branches.
  */
 export const dfsWeight: SchedulerPlugin = {
   name: "dfs-weight",
-  about: "prompts first, depth first through what is cached, where most requests wait first",
+  about: "prefill first; depth first through the cached prefixes, branches with the most waiting requests first",
   source: "SGLang (dfs-weight)",
   options: prefillFirstOptions,
   create: ({ rules, options }) =>

@@ -4,12 +4,12 @@ import { PeakAdmission, peakAdmissionOptions } from "./peak-admission.ts";
 const options = {
   ...peakAdmissionOptions,
   "router-token-ratio": {
-    about: "share of the cache in use from which answers count in full",
+    about: "from this share of referenced blocks, an output is estimated at its maximum length",
     default: 0,
     fraction: true,
   },
   "router-max-new-tokens": {
-    about: "below that, answers count as this long, or a tenth longer than they are",
+    about: "below that share: estimated output tokens, or 1.1 times the tokens generated so far if that is more",
     default: 1024,
   },
 } as const satisfies Record<string, PluginOption>;
@@ -17,13 +17,13 @@ const options = {
 type Options = Readonly<Record<keyof typeof options, number>>;
 
 /**
- * Estimated length of an output: `maxOutputTokens` while the cache is busy; else at most a usual length, or a tenth more than
- * the output has so far. With LightLLM's default the cache always counts as busy.
+ * Estimated length of an output: `maxOutputTokens` while the cache is busy; else `router-max-new-tokens`, or 1.1 times the
+ * tokens generated so far if that is more. With LightLLM's default the cache always counts as busy.
  */
 const outputTokens = (given: Options) => (sequence: SequenceView, context: SchedulerContext) => {
   const { maxOutputTokens } = sequence.request;
-  const { totalBlocks, referencedBlocks: heldBlocks } = context;
-  const isBusy = heldBlocks / (totalBlocks ?? Number.POSITIVE_INFINITY) >= given["router-token-ratio"];
+  const { totalBlocks, referencedBlocks } = context;
+  const isBusy = referencedBlocks / (totalBlocks ?? Number.POSITIVE_INFINITY) >= given["router-token-ratio"];
   if (isBusy) return maxOutputTokens;
   return Math.min(
     maxOutputTokens,
@@ -33,17 +33,17 @@ const outputTokens = (given: Options) => (sequence: SequenceView, context: Sched
 
 export const efficientRouter: SchedulerPlugin = {
   name: "efficient-router",
-  about: "admission by the most tokens that all who run will hold at once; pause when it was wrong",
+  about: "admission by the estimated peak of tokens in use; preemption when the estimate was too low",
   source: "LightLLM (Efficient Router)",
   options,
   create: ({ rules, options: given }) =>
     new PeakAdmission({ outputTokens: outputTokens(given as Options) }, rules, given),
 };
 
-/** LightLLM counts a shared prefix for every request that shares it, and so admits fewer than fit. */
+/** LightLLM counts a shared prefix once for every request that shares it, and so admits fewer requests than fit. */
 export const efficientRouterShared: SchedulerPlugin = {
   name: "efficient-router-shared",
-  about: "as efficient-router, but a prefix that requests share counts once",
+  about: "as efficient-router, but a shared prefix counts once",
   source: "LightLLM (Efficient Router), changed here",
   options,
   create: ({ rules, options: given }) =>

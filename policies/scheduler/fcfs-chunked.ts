@@ -1,8 +1,8 @@
 import type { SchedulerPlugin } from "../../core/plugins/index.ts";
 import { ContinuousBatching, continuousOptions, type Precedence } from "./continuous.ts";
-import { lastAdmitted } from "./room.ts";
+import { lastAdmitted } from "./out-of-blocks.ts";
 
-/** First come, first served; preempted requests are first. The request admitted last is preempted. */
+/** First come, first served; preempted requests precede new ones. The request admitted last is preempted. */
 const inOrder: Precedence = {
   first: (context) => context.firstWaiting,
   victimOf: lastAdmitted,

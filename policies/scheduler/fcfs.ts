@@ -6,16 +6,23 @@ import type {
   SequenceView,
 } from "../../core/plugins/index.ts";
 import type { Rules } from "../../core/plugins/rules.ts";
-import { firstOutOfStep, lastAdmitted, makeRoom, refuseForRoom, refuseTooLong, watermarkBlocks } from "./room.ts";
+import {
+  firstNotInStep,
+  lastAdmitted,
+  preemptUntilScheduled,
+  refuseOutOfBlocks,
+  refuseTooLong,
+  watermarkBlocks,
+} from "./out-of-blocks.ts";
 
 /**
  * A step is either prefill or decode. Waiting requests are admitted first, in order of arrival and with whole prompts only,
- * within token budget, `max-num-seqs` and available blocks; if none can be admitted, all running requests decode. When one
- * finds no block, the request admitted last is preempted, to be recomputed or, with `swap`, swapped out. Swapped requests
- * are admitted before new ones, in a decode step.
+ * within token budget, `max-num-seqs` and available blocks; if none can be admitted, all running requests decode. When no
+ * block can be allocated for one, the request admitted last is preempted for recomputation or, with `swap`, swapped out.
+ * Swapped requests are admitted before new ones, in a decode step.
  *
- * A prompt that is longer than the token budget has a step of its own (vLLM refuses it, and sets the budget so that none
- * is longer). Cached tokens of a prompt do not count.
+ * A prompt that is longer than the token budget is computed in a step of its own (vLLM refuses it, and sets the budget so
+ * that no prompt is longer). Cached tokens do not count in the budget.
  *
  * Source: vLLM v0, `Scheduler._schedule_default` in vllm/core/scheduler.py.
  */
@@ -40,13 +47,13 @@ class FirstComeFirstServed implements Scheduler {
       const preempted = this.#decode(context);
       const isEmpty = context.running.length === 0;
       if (!preempted || isEmpty) this.#swapIn(context);
-      // Empty if all running requests were refused: there is room for others now.
+      // Empty if all running requests were refused: their blocks are available now.
       if (context.running.length > 0) break;
     }
     return "until-change";
   }
 
-  /** Admits whole prompts, in order; returns whether there is one. */
+  /** Admits whole prompts, in order; returns whether one was admitted. */
   #admitPrompts(context: SchedulerContext): boolean {
     const { running } = context;
     let budget = this.#maxTokens;
@@ -59,7 +66,7 @@ class FirstComeFirstServed implements Scheduler {
         budget -= first.stepTokens;
         admitted++;
       } else if (running.length === 0) {
-        refuseForRoom(context, first);
+        refuseOutOfBlocks(context, first);
       } else break;
     }
     return admitted > 0;
@@ -79,8 +86,8 @@ class FirstComeFirstServed implements Scheduler {
       const tokens = sequence.knownTokens - sequence.computedTokens;
       if (context.schedule(sequence, tokens)) i++;
       else {
-        preemptions += makeRoom(context, sequence, tokens, lastAdmitted, this.#swaps).preempted;
-        i = firstOutOfStep(running);
+        preemptions += preemptUntilScheduled(context, sequence, tokens, lastAdmitted, this.#swaps).preempted;
+        i = firstNotInStep(running);
       }
     }
     return preemptions > 0;
@@ -92,7 +99,7 @@ class FirstComeFirstServed implements Scheduler {
       if (context.running.length >= this.#maxRunning) return;
       if (context.admit(next, undefined, watermarkBlocks(context, this.#watermark))) continue;
       if (context.running.length > 0) return;
-      refuseForRoom(context, next);
+      refuseOutOfBlocks(context, next);
     }
   }
 
@@ -107,13 +114,18 @@ class FirstComeFirstServed implements Scheduler {
 
 export const fcfs: SchedulerPlugin = {
   name: "fcfs",
-  about: "continuous batching in order of arrival, whole prompts in prefill steps, which come before decode steps",
+  about: "continuous batching in order of arrival; steps are prefill (whole prompts) or decode, prefill first",
   source: "vLLM (v0), nano-vllm, LMDeploy",
   options: {
-    "max-num-batched-tokens": { about: "most tokens of a step of prompts", default: 8192, min: 1 },
-    "max-num-seqs": { about: "most requests that run at once", default: 256, min: 1 },
-    watermark: { about: "share of all blocks that an admission leaves free", default: 0.01, max: 1, fraction: true },
-    swap: { about: "1: preempted requests are swapped to host memory, 0: they are recomputed", default: 0, max: 1 },
+    "max-num-batched-tokens": { about: "maximum tokens per prefill step", default: 8192, min: 1 },
+    "max-num-seqs": { about: "maximum running requests", default: 256, min: 1 },
+    watermark: {
+      about: "share of all blocks that stay available after an admission",
+      default: 0.01,
+      max: 1,
+      fraction: true,
+    },
+    swap: { about: "1: preempted requests are swapped out to host memory, 0: they are recomputed", default: 0, max: 1 },
   },
   create: ({ rules, options }) => new FirstComeFirstServed(rules, options),
 };

@@ -3,21 +3,21 @@ import { PrefillFirst, prefillFirstOptions } from "./prefill-first.ts";
 import { queued } from "./queued.ts";
 
 /**
- * Highest response ratio next: waiting time per token that is still to be computed. Short and cached prompts are first, and
- * long ones do not starve. Equals are in order of arrival.
+ * Highest response ratio next: the most waiting time per token that is not cached. Short and cached prompts are admitted
+ * first, and long ones do not starve. Ties are broken by arrival.
  */
 export const hrrn: SchedulerPlugin = {
   name: "hrrn",
-  about: "prompts first, that which has waited longest for each token that is not cached first",
+  about: "prefill first; highest waiting time per uncached token first",
   source: "SGLang (hrrn), Brinch Hansen 1971",
   options: prefillFirstOptions,
   create: ({ rules, options }) =>
     new PrefillFirst(
       (context) => {
         const { now } = context;
-        const queue = queued(context).map(({ sequence, matched }) => ({
+        const queue = queued(context).map(({ sequence, cachedTokens }) => ({
           sequence,
-          ratio: (now - sequence.request.arrivalNs) / Math.max(1, sequence.knownTokens - matched),
+          ratio: (now - sequence.request.arrivalNs) / Math.max(1, sequence.knownTokens - cachedTokens),
         }));
         return queue.sort((a, b) => b.ratio - a.ratio).map(({ sequence }) => sequence);
       },

@@ -3,10 +3,10 @@ import { PrefillFirst, prefillFirstOptions } from "./prefill-first.ts";
 import { allWaiting } from "./queued.ts";
 import { lofOrder } from "./waiting-order.ts";
 
-/** Longest output first, by what the client allows. */
+/** Longest output first, by `maxOutputTokens`. */
 export const lof: SchedulerPlugin = {
   name: "lof",
-  about: "prompts first, that with the longest possible answer first",
+  about: "prefill first; highest `maxOutputTokens` first",
   source: "SGLang (lof)",
   options: prefillFirstOptions,
   create: ({ rules, options }) =>

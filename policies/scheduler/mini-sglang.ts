@@ -2,17 +2,17 @@ import type { SchedulerPlugin } from "../../core/plugins/index.ts";
 import { PrefillFirst } from "./prefill-first.ts";
 
 /**
- * SGLang's scheduler in short: prompts first, in order of arrival and in chunks, with room kept for all of the longest
- * outputs, so that no sequence is ever retracted.
+ * SGLang's scheduler simplified: prefill first, in order of arrival and in chunks. Blocks are reserved for `maxOutputTokens`
+ * of every request, so that none is ever retracted.
  */
 export const miniSglangScheduler: SchedulerPlugin = {
   name: "mini-sglang",
-  about: "prompts first, in order of arrival; room for all of the longest answers",
+  about: "prefill first, in order of arrival; reserves blocks for `maxOutputTokens` of every request",
   source: "mini-sglang",
   options: {
-    "max-running-requests": { about: "most requests that run", default: 256, min: 1 },
+    "max-running-requests": { about: "maximum running requests", default: 256, min: 1 },
     "max-prefill-length": {
-      about: "most prompt tokens of a step, the last request cut to fit",
+      about: "maximum prompt tokens per step; the last prompt is chunked to fit",
       default: 8192,
       min: 1,
     },

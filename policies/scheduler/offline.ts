@@ -1,15 +1,15 @@
 import type { PluginOption, SchedulerPlugin } from "../../core/plugins/index.ts";
 import { BatchByBatch } from "./batch-by-batch.ts";
 
-/** roseinfer's first version computes each prompt when its request is added, by itself, so that the next one can find it. */
+/** roseinfer's first version computes each prompt by itself when its request is added, so that the next one can match it. */
 export const promptsPerStep = {
-  "prompts-per-step": { about: "most prompts of a step; 0: as many as there are", default: 0 },
+  "prompts-per-step": { about: "maximum prompts per step; 0: no limit", default: 0 },
 } as const satisfies Record<string, PluginOption>;
 
 /** Admits all waiting requests that fit; then decodes until all of them have finished, before the next admissions. */
 export const offline: SchedulerPlugin = {
   name: "offline",
-  about: "admits all waiting requests that fit, then decodes until all have finished; then again",
+  about: "admits all waiting requests that fit, then decodes until all have finished, then repeats",
   source: "roseinfer (OfflineScheduler)",
   options: promptsPerStep,
   create: ({ rules, options }) =>

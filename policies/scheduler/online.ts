@@ -7,24 +7,24 @@ import type {
 } from "../../core/plugins/index.ts";
 import type { Rules } from "../../core/plugins/rules.ts";
 import { promptsPerStep } from "./offline.ts";
-import { lastAdmitted, makeRoom, refuseForRoom, refuseTooLong } from "./room.ts";
+import { lastAdmitted, preemptUntilScheduled, refuseOutOfBlocks, refuseTooLong } from "./out-of-blocks.ts";
 
 /**
- * Round robin: all requests are in one queue, to which arrivals are appended. A step has the first `maxBatchSize` of them,
- * new ones with whole prompts and the others with a token each; then these are moved to the end. New requests without
- * blocks are skipped. When a running request finds no block, the one admitted last is preempted, keeps its place in the
- * queue, and no request is admitted in that step.
+ * Round robin: waiting and running requests are in one queue, to which arrivals are appended. A step computes the first
+ * `maxBatchSize` of them, new ones with whole prompts and the others with one token each, and moves them to the end. New
+ * requests for which no blocks are available are skipped. When no block can be allocated for a running request, the one
+ * admitted last is preempted and keeps its place in the queue, and no request is admitted in that step.
  *
  * Source: roseinfer, OnlineScheduler. There a full cache is an error.
  */
 class RoundRobin implements Scheduler {
   readonly #rules: Rules;
   readonly #maxBatchSize: number;
-  /** Not 0: prefill steps come first, with so many prompts each. */
+  /** Not 0: prefill steps with so many prompts precede decode steps. */
   readonly #promptsPerStep: number;
   /** Place in the queue: number of the request's last move to its end. */
-  readonly #cameAs = new WeakMap<SequenceView, number>();
-  #came = 0;
+  readonly #positions = new WeakMap<SequenceView, number>();
+  #lastPosition = 0;
 
   constructor(rules: Rules, maxBatchSize: number, promptsPerStep: number) {
     this.#rules = rules;
@@ -33,51 +33,53 @@ class RoundRobin implements Scheduler {
   }
 
   plan(context: SchedulerContext): PlanValidity {
-    if (this.#promptsPerStep === 0 || !this.#admitPrompts(context)) this.#serveInTurn(context);
-    // Without waiting requests every running one has a turn in every step, and in the same order.
-    const haveTurns = context.waitingCount === 0 && context.running.length <= this.#maxBatchSize;
-    return haveTurns ? "until-change" : undefined;
+    if (this.#promptsPerStep === 0 || !this.#admitPrompts(context)) this.#scheduleInTurn(context);
+    // Without waiting requests every step computes all running ones, in the same order.
+    const allInStep = context.waitingCount === 0 && context.running.length <= this.#maxBatchSize;
+    return allInStep ? "until-change" : undefined;
   }
 
-  #serveInTurn(context: SchedulerContext): void {
+  #scheduleInTurn(context: SchedulerContext): void {
     const { running } = context;
-    const line = [...running].sort((a, b) => this.#placeOf(a) - this.#placeOf(b));
-    let seats = this.#maxBatchSize;
+    const queue = [...running].sort((a, b) => this.#positionOf(a) - this.#positionOf(b));
+    let remaining = this.#maxBatchSize;
     let mayAdmit = true;
-    let wentBack = false;
-    for (let at = 0; seats > 0; ) {
+    let hasPreempted = false;
+    for (let at = 0; remaining > 0; ) {
       const first = mayAdmit || running.length === 0 ? context.firstWaiting : undefined;
-      const next: SequenceView | undefined = line[at];
+      const next: SequenceView | undefined = queue[at];
       if (first === undefined && next === undefined) return;
-      if (first && (!next || this.#placeOf(first) < this.#placeOf(next))) {
+      if (first && (!next || this.#positionOf(first) < this.#positionOf(next))) {
         if (refuseTooLong(context, first, this.#rules)) continue;
         if (context.admit(first)) {
           this.arrived(first);
-          seats--;
-        } else if (running.length === 0) refuseForRoom(context, first);
+          remaining--;
+        } else if (running.length === 0) refuseOutOfBlocks(context, first);
         else mayAdmit = false;
         continue;
       }
       at++;
-      // It may have been preempted for a request before it.
-      if (wentBack && (next.inStep || !running.includes(next))) continue;
+      // It may have been preempted for an earlier request of this step.
+      if (hasPreempted && (next.inStep || !running.includes(next))) continue;
       const tokens = next.knownTokens - next.computedTokens;
-      const room = context.schedule(next, tokens) ? undefined : makeRoom(context, next, tokens, lastAdmitted);
-      if (room) {
-        wentBack = true;
+      const preemptions = context.schedule(next, tokens)
+        ? undefined
+        : preemptUntilScheduled(context, next, tokens, lastAdmitted);
+      if (preemptions) {
+        hasPreempted = true;
         mayAdmit = false;
       }
-      if (room?.isScheduled === false) continue;
+      if (preemptions?.isScheduled === false) continue;
       this.arrived(next);
-      seats--;
+      remaining--;
     }
   }
 
-  /** A prefill step; returns whether there is one. */
+  /** Plans a prefill step; returns whether a request was admitted. */
   #admitPrompts(context: SchedulerContext): boolean {
-    const most = Math.min(this.#promptsPerStep, this.#maxBatchSize);
+    const maxPrompts = Math.min(this.#promptsPerStep, this.#maxBatchSize);
     let prompts = 0;
-    for (let first = context.firstWaiting; first && prompts < most; first = context.firstWaiting) {
+    for (let first = context.firstWaiting; first && prompts < maxPrompts; first = context.firstWaiting) {
       if (refuseTooLong(context, first, this.#rules)) continue;
       if (!context.admit(first)) break;
       this.arrived(first);
@@ -88,18 +90,18 @@ class RoundRobin implements Scheduler {
 
   /** Moves the request to the end of the queue. */
   arrived(sequence: SequenceView): void {
-    this.#cameAs.set(sequence, ++this.#came);
+    this.#positions.set(sequence, ++this.#lastPosition);
   }
 
-  #placeOf(sequence: SequenceView): number {
-    return this.#cameAs.get(sequence) ?? 0;
+  #positionOf(sequence: SequenceView): number {
+    return this.#positions.get(sequence) ?? 0;
   }
 }
 
 export const online: SchedulerPlugin = {
   name: "online",
-  about: "round robin: up to a batch size of requests in turn, new ones with their prompts, others with a token",
+  about: "round robin over waiting and running requests; a step computes a whole prompt or one token of each",
   source: "roseinfer (OnlineScheduler)",
-  options: { "max-batch-size": { about: "most requests of a step", default: 8, min: 1 }, ...promptsPerStep },
+  options: { "max-batch-size": { about: "maximum requests per step", default: 8, min: 1 }, ...promptsPerStep },
   create: ({ rules, options }) => new RoundRobin(rules, options["max-batch-size"], options["prompts-per-step"]),
 };

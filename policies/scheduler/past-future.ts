@@ -3,30 +3,30 @@ import type { Random } from "../../core/random.ts";
 import { type Estimate, PeakAdmission, peakAdmissionOptions } from "./peak-admission.ts";
 
 /**
- * Predicts output lengths from the past: at every admission each request's length is drawn from the lengths of recent
- * outputs that are longer than its own so far; if there is none, it is `maxOutputTokens`.
+ * Predicts output lengths from recent ones: at every admission the length of each output is sampled from the lengths of
+ * recent outputs that are longer than it is so far; without any, it is `maxOutputTokens`.
  */
 class RecentLengths implements Estimate {
   readonly #random: Random;
-  readonly #most: number;
-  /** In the order of their ends, from `#oldest` round. */
+  readonly #maxRecent: number;
+  /** Ring buffer of lengths in the order in which requests finished; `#oldest` is the first. */
   readonly #recent: number[] = [];
   #oldest = 0;
-  /** The same in ascending order. */
+  /** The same lengths in ascending order. */
   readonly #sorted: number[] = [];
 
-  constructor(random: Random, most: number) {
+  constructor(random: Random, maxRecent: number) {
     this.#random = random;
-    this.#most = most;
+    this.#maxRecent = maxRecent;
   }
 
   finished({ generatedTokens }: SequenceView): void {
-    if (this.#recent.length < this.#most) {
+    if (this.#recent.length < this.#maxRecent) {
       this.#recent.push(generatedTokens);
     } else {
       this.#sorted.splice(this.#above(this.#recent[this.#oldest]) - 1, 1);
       this.#recent[this.#oldest] = generatedTokens;
-      this.#oldest = (this.#oldest + 1) % this.#most;
+      this.#oldest = (this.#oldest + 1) % this.#maxRecent;
     }
     this.#sorted.splice(this.#above(generatedTokens), 0, generatedTokens);
   }
@@ -38,7 +38,7 @@ class RecentLengths implements Estimate {
     return Math.min(request.maxOutputTokens, this.#sorted[from + this.#random.below(count)]);
   }
 
-  /** The place of the first that is longer. */
+  /** Index of the first length above `length`. */
   #above(length: number): number {
     let from = 0;
     let to = this.#sorted.length;
@@ -53,11 +53,15 @@ class RecentLengths implements Estimate {
 
 export const pastFuture: SchedulerPlugin = {
   name: "past-future",
-  about: "as efficient-router, with answers as long as recent ones were, drawn by chance",
+  about: "as efficient-router, with output lengths sampled from recent requests",
   source: "Past-Future scheduler (Gong et al., ASPLOS'25), LightLLM",
   options: {
     ...peakAdmissionOptions,
-    "history-size": { about: "recent answers that lengths are drawn from", default: 1000, min: 1 },
+    "history-size": {
+      about: "finished requests from whose output lengths predictions are sampled",
+      default: 1000,
+      min: 1,
+    },
   },
   create: ({ rules, options, random }) =>
     new PeakAdmission(new RecentLengths(random, options["history-size"]), rules, options),

@@ -7,19 +7,19 @@ import type {
 } from "../../core/plugins/index.ts";
 import type { Rules } from "../../core/plugins/rules.ts";
 import { blocksToDecode, decodeAll, isDecoding } from "./decode-steps.ts";
+import { refuseOutOfBlocks, refuseTooLong } from "./out-of-blocks.ts";
 import { peakTokens, type TokenDemand } from "./peak-tokens.ts";
-import { refuseForRoom, refuseTooLong } from "./room.ts";
 import { commonIds } from "./waiting-order.ts";
 
 /** Names and defaults are those of LightLLM's API server. */
 export const peakAdmissionOptions = {
-  "running-max-req-size": { about: "most requests that run", default: 1000, min: 1 },
-  "batch-max-tokens": { about: "most prompt tokens of a step", default: 8192, min: 1 },
+  "running-max-req-size": { about: "maximum running requests", default: 1000, min: 1 },
+  "batch-max-tokens": { about: "maximum prompt tokens per step", default: 8192, min: 1 },
   "chunked-prefill-size": {
-    about: "most tokens of one prompt in a step; 0: all of it, even if a step may not have so many",
+    about: "maximum tokens of one prompt per step; 0: whole prompts, even above batch-max-tokens",
     default: 4096,
   },
-  "router-max-wait-tokens": { about: "decode steps before prompts may be computed again", default: 1 },
+  "router-max-wait-tokens": { about: "decode steps between two prefill steps", default: 1 },
 } as const satisfies Record<string, PluginOption>;
 
 export type PeakAdmissionOptions = Readonly<Record<keyof typeof peakAdmissionOptions, number>>;
@@ -27,7 +27,7 @@ export type PeakAdmissionOptions = Readonly<Record<keyof typeof peakAdmissionOpt
 /** Steps added to the remaining output of every request, because LightLLM plans ahead. */
 const addedSteps = 6;
 
-/** How an admission is estimated. */
+/** Estimates output lengths for admission. */
 export interface Estimate {
   /** Estimated length of the output; at most `maxOutputTokens`. */
   outputTokens(sequence: SequenceView, context: SchedulerContext): number;
@@ -45,9 +45,9 @@ interface Demand extends TokenDemand {
 
 /**
  * Admission by the estimated peak of tokens in use: a waiting request is admitted if the peak with it stays below the
- * cache's capacity, else it blocks those behind it. Steps are prefill, in chunks, or decode. When a decode finds no block
- * although the estimate admitted it, the request that arrived last is preempted to the head of the queue, and its computed
- * blocks stay cached. Always admits when idle, whatever the estimate.
+ * cache's capacity, else it blocks those behind it. Steps are prefill, in chunks, or decode. When the estimate was too low
+ * and no block can be allocated for a decode, the request that arrived last is preempted to the head of the queue, and its
+ * computed blocks stay cached. Always admits when idle, whatever the estimate.
  *
  * Source: LightLLM, server/router/req_queue/chunked_prefill/impl.py, server/router/manager.py.
  */
@@ -58,7 +58,7 @@ export class PeakAdmission implements Scheduler {
   readonly #chunkTokens: number;
   /** Decode steps since a step that computed prompts. */
   #decodeSteps = 0;
-  /** The plan estimated an admission: the estimate depends on the output tokens so far, and may be drawn by chance. */
+  /** The plan estimated an admission: the estimate depends on the output tokens so far, and may be sampled. */
   #estimated = false;
 
   constructor(estimate: Estimate, rules: Rules, options: Readonly<Record<string, number>>) {
@@ -72,15 +72,15 @@ export class PeakAdmission implements Scheduler {
   plan(context: SchedulerContext): PlanValidity {
     const { running } = context;
     this.#estimated = false;
-    let isTime = true;
+    let mayPrefill = true;
     for (;;) {
-      isTime = this.#decodeSteps >= this.#options["router-max-wait-tokens"] || !running.some(isDecoding);
-      if (isTime && this.#prefill(context)) break;
+      mayPrefill = this.#decodeSteps >= this.#options["router-max-wait-tokens"] || !running.some(isDecoding);
+      if (mayPrefill && this.#prefill(context)) break;
       if (running.length === 0) break;
       if (this.#decode(context)) break;
     }
-    const hasLooked = isTime && !this.#estimated;
-    return hasLooked || context.waitingCount === 0 ? "until-change" : undefined;
+    const isAdmissionDecided = mayPrefill && !this.#estimated;
+    return isAdmissionDecided || context.waitingCount === 0 ? "until-change" : undefined;
   }
 
   repeated(steps: number): void {
@@ -91,53 +91,53 @@ export class PeakAdmission implements Scheduler {
     this.#estimate.finished?.(sequence);
   }
 
-  /** A prefill step: the next chunks of running requests, then admissions. */
+  /** Plans a prefill step: the next chunks of running requests, then admissions. Returns whether the step is not empty. */
   #prefill(context: SchedulerContext): boolean {
     const { running } = context;
     let left = this.#options["batch-max-tokens"];
-    let isAny = false;
-    let isShort = false;
+    let isAnyScheduled = false;
+    let isOutOfBlocks = false;
     for (const sequence of running) {
       if (isDecoding(sequence) || left <= 0) continue;
       const tokens = Math.min(sequence.knownTokens - sequence.computedTokens, this.#chunkTokens, left);
       if (!context.schedule(sequence, tokens)) {
-        isShort = true;
+        isOutOfBlocks = true;
         continue;
       }
       left -= tokens;
-      isAny = true;
+      isAnyScheduled = true;
     }
-    // A running request without blocks has precedence over waiting ones.
-    if (!isShort && this.#admit(context, left)) isAny = true;
-    if (isAny) this.#decodeSteps = 0;
-    return isAny;
+    // A running request that needs blocks precedes waiting ones.
+    if (!isOutOfBlocks && this.#admit(context, left)) isAnyScheduled = true;
+    if (isAnyScheduled) this.#decodeSteps = 0;
+    return isAnyScheduled;
   }
 
   #admit(context: SchedulerContext, promptTokens: number): boolean {
     const { running } = context;
     let demands: Demand[] | undefined;
     let left = promptTokens;
-    let isAny = false;
+    let isAnyScheduled = false;
     for (let first = context.firstWaiting; first !== undefined; first = context.firstWaiting) {
       if (refuseTooLong(context, first, this.#rules)) continue;
       if (running.length >= this.#options["running-max-req-size"]) break;
-      const wanted = Math.min(first.knownTokens, this.#chunkTokens);
+      const tokens = Math.min(first.knownTokens, this.#chunkTokens);
       const isStepEmpty = left === this.#options["batch-max-tokens"];
-      if (wanted > left && !isStepEmpty) break;
+      if (tokens > left && !isStepEmpty) break;
       this.#estimated = true;
       demands ??= running.map((each) => this.#demand(context, each, each.cachedTokens));
       demands.push(this.#demand(context, first, this.#estimate.sharesPrefixes ? context.cachedTokens(first) : 0));
-      const isAlone = running.length === 0;
-      if (!isAlone && !this.#fits(context, demands)) break;
+      const isIdle = running.length === 0;
+      if (!isIdle && !this.#fits(context, demands)) break;
       if (context.admit(first, this.#chunkTokens)) {
-        left -= wanted;
-        isAny = true;
-      } else if (isAlone) {
-        refuseForRoom(context, first);
+        left -= tokens;
+        isAnyScheduled = true;
+      } else if (isIdle) {
+        refuseOutOfBlocks(context, first);
         demands = undefined;
       } else break;
     }
-    return isAny;
+    return isAnyScheduled;
   }
 
   #fits({ totalBlocks, blockTokens }: SchedulerContext, demands: readonly Demand[]): boolean {
@@ -154,21 +154,23 @@ export class PeakAdmission implements Scheduler {
     return {
       sequence,
       cachedTokens,
-      runTokens: Math.max(knownTokens + 1, computedTokens + 1),
-      leftTokens:
+      currentTokens: Math.max(knownTokens + 1, computedTokens + 1),
+      remainingTokens:
         Math.max(0, output - generatedTokens - 1) +
         addedSteps +
         Math.max(0, chunks) * (this.#options["router-max-wait-tokens"] + 1),
     };
   }
 
-  /** Tokens of the common prefix that two requests have in the same blocks, because it was a hit of one of them. */
+  /** Tokens of the common prefix that two requests share in the same blocks, because it was a hit of one of them. */
   #sharedTokens(a: Demand, b: Demand, blockTokens: number): number {
     // With `publish=finish` running requests share only hits of both.
-    const isLate = this.#rules.publish === "finish";
-    const found = isLate ? Math.min(a.cachedTokens, b.cachedTokens) : Math.max(a.cachedTokens, b.cachedTokens);
+    const publishesAtFinish = this.#rules.publish === "finish";
+    const cachedTokens = publishesAtFinish
+      ? Math.min(a.cachedTokens, b.cachedTokens)
+      : Math.max(a.cachedTokens, b.cachedTokens);
     const [x, y] = [a.sequence.request, b.sequence.request];
-    const blocks = Math.min(Math.floor(found / blockTokens), x.promptBlocks, y.promptBlocks);
+    const blocks = Math.min(Math.floor(cachedTokens / blockTokens), x.promptBlocks, y.promptBlocks);
     if (blocks === 0) return 0;
     const tokens = commonIds(x.keys, x.keyStart, y.keys, y.keyStart, blocks) * blockTokens;
     return Math.min(tokens, x.inputTokens, y.inputTokens);
@@ -177,13 +179,13 @@ export class PeakAdmission implements Scheduler {
   /** Schedules a token of every decoding request that has a block; returns false if no request is left. */
   #decode(context: SchedulerContext): boolean {
     const { running } = context;
-    while (running.length > 1 && isShortOfBlocks(context)) preemptLatest(context);
-    while (!decodeAll(context) && !this.#goOn(context)) {
+    while (running.length > 1 && isOutOfBlocksOfBlocks(context)) preemptLatest(context);
+    while (!decodeAll(context) && !this.#continuePrefill(context)) {
       if (running.length > 1) {
         preemptLatest(context);
         continue;
       }
-      refuseForRoom(context, running[0]);
+      refuseOutOfBlocks(context, running[0]);
       return false;
     }
     this.#decodeSteps++;
@@ -191,13 +193,13 @@ export class PeakAdmission implements Scheduler {
   }
 
   /** Without decoding requests: schedules the next chunk of the first prompt that has blocks. */
-  #goOn(context: SchedulerContext): boolean {
+  #continuePrefill(context: SchedulerContext): boolean {
     const tokens = Math.min(this.#chunkTokens, this.#options["batch-max-tokens"]);
     return context.running.some((each) => context.schedule(each, tokens));
   }
 }
 
-function isShortOfBlocks(context: SchedulerContext): boolean {
+function isOutOfBlocksOfBlocks(context: SchedulerContext): boolean {
   const blocks = blocksToDecode(context);
   return blocks > 0 && blocks > context.availableBlocks;
 }

@@ -7,32 +7,36 @@ import type {
 } from "../../core/plugins/index.ts";
 import type { Rules } from "../../core/plugins/rules.ts";
 import { blocksToDecode, decodeAll, isDecoding } from "./decode-steps.ts";
-import { refuseForRoom, refuseTooLong } from "./room.ts";
+import { refuseOutOfBlocks, refuseTooLong } from "./out-of-blocks.ts";
 
-/** Names and figures are SGLang's, of its `ServerArgs` and (the last six) of its environment. */
+/** Names and defaults of SGLang's `ServerArgs` and (the last six) of its environment variables. */
 export const prefillFirstOptions = {
-  "max-running-requests": { about: "most requests that run", default: 2048, min: 1 },
-  "max-prefill-tokens": { about: "most prompt tokens of a step, unless it is one request's", default: 16384, min: 1 },
+  "max-running-requests": { about: "maximum running requests", default: 2048, min: 1 },
+  "max-prefill-tokens": {
+    about: "maximum prompt tokens per step, unless it has one request only",
+    default: 16384,
+    min: 1,
+  },
   "chunked-prefill-size": {
-    about: "most prompt tokens of a step, the last request cut to fit; 0: no request is cut",
+    about: "maximum prompt tokens per step, the last prompt is chunked to fit; 0: no chunks",
     default: 8192,
   },
-  "mixed-chunk": { about: "1: a step that computes prompts decodes, too", default: 0, max: 1 },
+  "mixed-chunk": { about: "1: prefill steps decode, too", default: 0, max: 1 },
   "init-new-token-ratio": {
-    about: "share of its longest answer that room is kept for, at first",
+    about: "initial share of the remaining maximum output for which blocks are reserved",
     default: 0.7,
     max: 1,
     fraction: true,
   },
   "min-new-token-ratio-factor": {
-    about: "the least share, as a part of the first one",
+    about: "minimum of that share, as a fraction of the initial one",
     default: 0.14,
     max: 1,
     fraction: true,
   },
-  "new-token-ratio-decay-steps": { about: "decode steps from the first share to the least", default: 600, min: 1 },
-  "clip-max-new-tokens": { about: "longer answers count as this long", default: 4096, min: 1 },
-  "retract-decode-steps": { about: "steps that there is to be room for after a retraction", default: 20, min: 1 },
+  "new-token-ratio-decay-steps": { about: "decode steps from the initial share to the minimum", default: 600, min: 1 },
+  "clip-max-new-tokens": { about: "maximum output tokens that are considered", default: 4096, min: 1 },
+  "retract-decode-steps": { about: "decode steps for which a retraction frees enough blocks", default: 20, min: 1 },
 } as const satisfies Record<string, PluginOption>;
 
 type PrefillFirstOptions = Readonly<Record<keyof typeof prefillFirstOptions, number>>;
@@ -41,12 +45,12 @@ type PrefillFirstOptions = Readonly<Record<keyof typeof prefillFirstOptions, num
 export type QueueOrder = (context: SchedulerContext) => Iterable<SequenceView> | undefined;
 
 /**
- * Continuous batching with prefill first: while waiting requests fit, steps compute prompts and none decodes. Budgets are
- * those of SGLang's `PrefillAdder`: prompt tokens of a step, of which those of the last request are cut to fit a chunk, and
- * the tokens that running requests may still generate. Only a share of these is reserved, the new-token ratio, which falls
- * with every decode step. When a decode finds no block, the running requests with the fewest output tokens are retracted
- * to the tail of the queue, and the ratio is set to the need of the others. A request that does not fit blocks admissions
- * until a running one finishes.
+ * Continuous batching with prefill first: while waiting requests fit, steps compute prompts and do not decode. Budgets are
+ * those of SGLang's `PrefillAdder`: prompt tokens of a step, whose last prompt is chunked to fit, and the tokens that running
+ * requests may still generate. Only a share of these is reserved, the new-token ratio, which falls with every decode step.
+ * When no block can be allocated for a decode, the running requests with the fewest output tokens are retracted to the tail
+ * of the queue, and the ratio is set to the need of the others. A request that does not fit blocks admissions until a
+ * running one finishes.
  *
  * Source: SGLang, managers/scheduler.py (`get_new_batch_prefill`, `update_running_batch`), schedule_policy.py
  * (`PrefillAdder`), schedule_batch.py (`retract_decode`).
@@ -55,7 +59,7 @@ export class PrefillFirst implements Scheduler {
   readonly #order: QueueOrder;
   readonly #rules: Rules;
   readonly #options: PrefillFirstOptions;
-  /** Share of the longest outputs that is reserved, before decode steps lower it. */
+  /** The new-token ratio when `#decodeSteps` was 0. */
   #ratio: number;
   /** Decode steps since the ratio was set. */
   #decodeSteps = 0;
@@ -87,7 +91,7 @@ export class PrefillFirst implements Scheduler {
       if (context.running.length === 0) break;
       if (this.#decode(context)) break;
     }
-    // The ratio counts, and orders may draw random numbers, only where waiting requests are looked at.
+    // Only a plan that considers waiting requests depends on the ratio and on orders that use random numbers.
     return this.#isFull || context.waitingCount === 0 ? "until-change" : undefined;
   }
 
@@ -105,7 +109,7 @@ export class PrefillFirst implements Scheduler {
     this.#isFull = false;
   }
 
-  /** Share of their longest answers that room is kept for; the same whether steps come one by one or at once. */
+  /** Share of the remaining maximum output that is reserved; repeated steps lower it as planned steps do. */
   get newTokenRatio(): number {
     const count = this.#decodeSteps;
     if (count === 0) return this.#ratio;
@@ -118,24 +122,24 @@ export class PrefillFirst implements Scheduler {
     this.#decodeSteps = 0;
   }
 
-  /** Puts a prefill step together; returns whether there is one. */
+  /** Plans a prefill step; returns whether it is not empty. */
   #prefill(context: SchedulerContext): boolean {
     const { running } = context;
-    const mostRunning = this.#options["max-running-requests"];
+    const maxRunning = this.#options["max-running-requests"];
     const last = running.length > 0 ? running[running.length - 1] : undefined;
-    const cut = last !== undefined && !isDecoding(last) ? last : undefined;
-    if (cut === undefined) {
+    const chunked = last !== undefined && !isDecoding(last) ? last : undefined;
+    if (chunked === undefined) {
       if (context.firstWaiting === undefined || this.#isFull) return false;
-      if (running.length >= mostRunning) {
+      if (running.length >= maxRunning) {
         this.#isFull = true;
         return false;
       }
     }
-    this.#openBudgets(context, cut);
-    if (cut !== undefined && !this.#goOn(context, cut)) return false;
-    const decoding = cut === undefined ? running.length : running.length - 1;
+    this.#setBudgets(context, chunked);
+    if (chunked !== undefined && !this.#continuePrefill(context, chunked)) return false;
+    const decoding = chunked === undefined ? running.length : running.length - 1;
     for (const sequence of this.#order(context) ?? inOrderOfArrival(context)) {
-      if (running.length >= mostRunning) {
+      if (running.length >= maxRunning) {
         this.#isFull = true;
         break;
       }
@@ -149,76 +153,75 @@ export class PrefillFirst implements Scheduler {
     return true;
   }
 
-  #openBudgets(context: SchedulerContext, cut: SequenceView | undefined): void {
+  #setBudgets(context: SchedulerContext, chunked: SequenceView | undefined): void {
     const { running, blockTokens } = context;
     const ratio = this.newTokenRatio;
-    let toWrite = 0;
-    for (const each of running) if (each !== cut) toWrite += this.#leftToWrite(context, each) * ratio;
-    const mixed = this.#options["mixed-chunk"] === 1 ? running.length - (cut === undefined ? 0 : 1) : 0;
+    let outputTokens = 0;
+    for (const each of running) if (each !== chunked) outputTokens += this.#remainingOutput(context, each) * ratio;
+    const mixed = this.#options["mixed-chunk"] === 1 ? running.length - (chunked === undefined ? 0 : 1) : 0;
     const chunk = this.#options["chunked-prefill-size"];
     const wholeBlocks = Math.max(blockTokens, Math.floor(chunk / blockTokens) * blockTokens);
     this.#promptTokens = this.#options["max-prefill-tokens"] - mixed;
     this.#chunkTokens = chunk === 0 ? Number.POSITIVE_INFINITY : wholeBlocks - mixed;
-    this.#reservedTokens = mixed + toWrite;
+    this.#reservedTokens = mixed + outputTokens;
     this.#added = 0;
   }
 
-  /** Schedules the next chunk of a prompt that was cut. */
-  #goOn(context: SchedulerContext, cut: SequenceView): boolean {
-    const left = cut.knownTokens - cut.computedTokens;
+  /** Schedules the next chunk of a prompt. */
+  #continuePrefill(context: SchedulerContext, chunked: SequenceView): boolean {
+    const left = chunked.knownTokens - chunked.computedTokens;
     const tokens = Math.min(left, this.#chunkTokens);
-    if (tokens <= 0 || !context.schedule(cut, tokens)) return false;
-    this.#take(context, tokens, tokens === left ? this.#leftToWrite(context, cut) : 0);
+    if (tokens <= 0 || !context.schedule(chunked, tokens)) return false;
+    this.#charge(context, tokens, tokens === left ? this.#remainingOutput(context, chunked) : 0);
     return true;
   }
 
   /** Admits a waiting request, or its first chunk; returns whether the next one may be tried. */
   #add(context: SchedulerContext, sequence: SequenceView): boolean {
     const { running, blockTokens } = context;
-    const isAlone = running.length === 0;
+    const isIdle = running.length === 0;
     const left = Math.max(1, sequence.knownTokens - context.cachedTokens(sequence));
-    const toWrite = this.#leftToWrite(context, sequence);
+    const outputTokens = this.#remainingOutput(context, sequence);
     const blocksOfLeft = Math.ceil(left / blockTokens) * blockTokens;
-    if (!isAlone) {
-      const room = context.availableBlocks * blockTokens - this.#reservedTokens;
-      if (left + toWrite >= room) return this.#close();
+    if (!isIdle) {
+      const availableTokens = context.availableBlocks * blockTokens - this.#reservedTokens;
+      if (left + outputTokens >= availableTokens) return this.#stopAdmissions();
       if (blocksOfLeft >= this.#promptTokens && this.#added > 0) return false;
     }
-    const isCut = blocksOfLeft > this.#chunkTokens;
-    if (isCut && this.#chunkTokens < blockTokens) return false;
-    const tokens = isCut ? Math.floor(this.#chunkTokens / blockTokens) * blockTokens : left;
-    // Idle blocks of its cached prefix are not available any more, and the rest of a cut prompt needs blocks, too.
-    const spare = isAlone ? 0 : Math.floor((this.#reservedTokens + toWrite + left - tokens) / blockTokens) + 1;
+    const isChunked = blocksOfLeft > this.#chunkTokens;
+    if (isChunked && this.#chunkTokens < blockTokens) return false;
+    const tokens = isChunked ? Math.floor(this.#chunkTokens / blockTokens) * blockTokens : left;
+    // Idle blocks of its cached prefix are not available any more, and the later chunks of its prompt need blocks, too.
+    const spare = isIdle ? 0 : Math.floor((this.#reservedTokens + outputTokens + left - tokens) / blockTokens) + 1;
     if (!context.admit(sequence, tokens, spare)) {
-      if (!isAlone) return this.#close();
-      refuseForRoom(context, sequence);
+      if (!isIdle) return this.#stopAdmissions();
+      refuseOutOfBlocks(context, sequence);
       this.#present--;
       return true;
     }
-    this.#take(context, tokens, isCut ? 0 : toWrite);
-    const isOut = context.availableBlocks * blockTokens <= this.#reservedTokens;
-    if (isOut) return this.#close();
-    return !isCut && this.#promptTokens > 0 && this.#chunkTokens > 0;
+    this.#charge(context, tokens, isChunked ? 0 : outputTokens);
+    const isExhausted = context.availableBlocks * blockTokens <= this.#reservedTokens;
+    if (isExhausted) return this.#stopAdmissions();
+    return !isChunked && this.#promptTokens > 0 && this.#chunkTokens > 0;
   }
 
-  #close(): false {
+  #stopAdmissions(): false {
     this.#isFull = true;
     return false;
   }
 
   /** Subtracts a request's prompt tokens and its reserved output tokens from the budgets. */
-  #take({ blockTokens }: SchedulerContext, tokens: number, toWrite: number): void {
+  #charge({ blockTokens }: SchedulerContext, tokens: number, outputTokens: number): void {
     const rounded = Math.ceil(tokens / blockTokens) * blockTokens;
     this.#promptTokens -= rounded;
     this.#chunkTokens -= rounded;
-    this.#reservedTokens += toWrite;
+    this.#reservedTokens += outputTokens;
     this.#added++;
   }
 
   /** Tokens that a request may still generate, up to `clip-max-new-tokens`. */
-  #leftToWrite({ totalBlocks, blockTokens }: SchedulerContext, { request, generatedTokens }: SequenceView): number {
-    const longest =
-      totalBlocks === undefined ? request.maxOutputTokens : mostOutput(request, totalBlocks * blockTokens);
+  #remainingOutput({ totalBlocks, blockTokens }: SchedulerContext, { request, generatedTokens }: SequenceView): number {
+    const longest = totalBlocks === undefined ? request.maxOutputTokens : maxOutput(request, totalBlocks * blockTokens);
     return Math.max(0, Math.min(longest - generatedTokens, this.#options["clip-max-new-tokens"]));
   }
 
@@ -234,7 +237,7 @@ export class PrefillFirst implements Scheduler {
         continue;
       }
       // The only request has all blocks.
-      refuseForRoom(context, running[0]);
+      refuseOutOfBlocks(context, running[0]);
       this.#present--;
       return false;
     }
@@ -250,37 +253,37 @@ export class PrefillFirst implements Scheduler {
       isFirst = false;
       context.preempt(fewestOutputs(running), "recompute", "tail");
     }
-    let written = 0;
+    let generated = 0;
     let longest = 0;
     for (const { request, generatedTokens } of running) {
-      written += generatedTokens;
+      generated += generatedTokens;
       longest += request.maxOutputTokens;
     }
-    this.#setRatio(Math.min(1, (written + steps * running.length) / Math.max(1, longest)));
+    this.#setRatio(Math.min(1, (generated + steps * running.length) / Math.max(1, longest)));
     this.#isFull = false;
   }
 }
 
 /** SGLang limits `maxOutputTokens` to the capacity of the cache. */
-const mostOutput = (
+const maxOutput = (
   { inputTokens, maxOutputTokens }: { readonly inputTokens: number; readonly maxOutputTokens: number },
   capacityTokens: number,
 ) => Math.max(0, Math.min(maxOutputTokens, capacityTokens - inputTokens - 1));
 
-/** Of those with the fewest output tokens the one with the longest prompt, of these the last. */
+/** The request with the fewest output tokens; on a tie the one with the longest prompt, then the last. */
 function fewestOutputs(running: readonly SequenceView[]): SequenceView {
   let chosen = running[0];
   for (const each of running) {
-    const fewer =
+    const difference =
       chosen.generatedTokens - each.generatedTokens || each.request.inputTokens - chosen.request.inputTokens;
-    if (fewer >= 0) chosen = each;
+    if (difference >= 0) chosen = each;
   }
   return chosen;
 }
 
 function* inOrderOfArrival({ firstWaiting }: SchedulerContext): Generator<SequenceView> {
   for (let sequence = firstWaiting; sequence !== undefined; ) {
-    // Once admitted it has another place.
+    // Its admission changes `next`.
     const { next } = sequence;
     yield sequence;
     sequence = next;

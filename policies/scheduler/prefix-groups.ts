@@ -9,7 +9,7 @@ import type {
 } from "../../core/plugins/index.ts";
 import type { Rules } from "../../core/plugins/rules.ts";
 import { decodeAll } from "./decode-steps.ts";
-import { refuseForRoom, refuseTooLong } from "./room.ts";
+import { refuseOutOfBlocks, refuseTooLong } from "./out-of-blocks.ts";
 
 /** Requests that have marked the same prefix; a request without one is a group by itself. */
 interface Group {
@@ -17,30 +17,30 @@ interface Group {
   readonly prefixBlocks: number;
   /** Its members in this batch. */
   readonly members: SequenceView[];
-  /** Blocks of the prefix, and for each member those of the rest of its prompt and of its longest answer. */
+  /** Blocks of the prefix, and for each member those of the rest of its prompt and of `maxOutputTokens`. */
   neededBlocks: number;
   /** Members that have not finished. */
-  left: number;
-  /** The prefix is computed, or is not computed by one member for the others. */
+  unfinished: number;
+  /** Members need not wait until one of them has computed the prefix. */
   isWarm: boolean;
 }
 
 /**
- * Batches of whole groups. A batch is filled with groups of waiting requests, those that need most blocks first, as far as
- * they fit. The first member of each computes the prefix for the others, which are admitted in the next step; the prefix is
- * deleted when the last of them has finished. Then the next batch is chosen from the waiting requests. Groups that do not
- * fit alone are served last, request by request.
+ * Batches of whole groups. A batch is filled with groups of waiting requests, those that need the most blocks first, as far
+ * as they fit. The first member of a group computes the prefix, the others are admitted in the next step, and the prefix is
+ * deleted when the last of them has finished. Then the next batch is chosen from the waiting requests. A group that does not
+ * fit even by itself is served last, request by request.
  *
  * Source: vLLM PrefixGroup (added to PR 1669), where all requests are known from the beginning. Here a large group can wait
  * for as long as smaller ones arrive.
  */
 class PrefixGroups implements Scheduler {
   readonly #rules: Rules;
-  /** Of the batch, by request. */
+  /** Groups of the batch, by request. */
   readonly #groupOf = new Map<number, Group>();
   /** Requests of the batch that wait. */
   readonly #waiting = new Set<number>();
-  /** The replica, whose prefixes are deleted when requests end. */
+  /** The replica, for deleting prefixes in `finished`. */
   #context: SchedulerContext | undefined;
 
   constructor(rules: Rules) {
@@ -51,7 +51,7 @@ class PrefixGroups implements Scheduler {
     const { running } = context;
     this.#context = context;
     for (;;) {
-      if (running.length === 0 && this.#waiting.size === 0 && !this.#choose(context)) break;
+      if (running.length === 0 && this.#waiting.size === 0 && !this.#chooseBatch(context)) break;
       if (this.#waiting.size > 0 && this.#prefill(context)) break;
       if (running.length > 0 && this.#decode(context)) break;
     }
@@ -59,29 +59,29 @@ class PrefixGroups implements Scheduler {
   }
 
   finished({ request }: SequenceView): void {
-    this.#end(request);
+    this.#leaveGroup(request);
   }
 
   /** Chooses the next batch; false if no request waits. */
-  #choose(context: SchedulerContext): boolean {
+  #chooseBatch(context: SchedulerContext): boolean {
     this.#groupOf.clear();
     const groups = this.#groups(context);
     if (groups.length === 0) return false;
-    let room = context.totalBlocks ?? Number.POSITIVE_INFINITY;
+    let availableBlocks = context.totalBlocks ?? Number.POSITIVE_INFINITY;
     for (const group of groups.toSorted((a, b) => b.neededBlocks - a.neededBlocks)) {
-      if (group.neededBlocks > room) continue;
-      room -= group.neededBlocks;
-      this.#take(group);
+      if (group.neededBlocks > availableBlocks) continue;
+      availableBlocks -= group.neededBlocks;
+      this.#addToBatch(group);
     }
-    // No group fits alone.
+    // No group fits by itself.
     if (this.#waiting.size === 0) {
       const [{ prefixBlocks, members, neededBlocks }] = groups;
-      this.#take({ prefixBlocks, members: [members[0]], neededBlocks, left: 1, isWarm: true });
+      this.#addToBatch({ prefixBlocks, members: [members[0]], neededBlocks, unfinished: 1, isWarm: true });
     }
     return true;
   }
 
-  #take(group: Group): void {
+  #addToBatch(group: Group): void {
     for (const { request } of group.members) {
       this.#groupOf.set(request.id, group);
       this.#waiting.add(request.id);
@@ -101,44 +101,44 @@ class PrefixGroups implements Scheduler {
       const key = groupKey(request, prefixBlocks);
       let group = groups.get(key);
       if (group === undefined) {
-        group = { prefixBlocks, members: [], neededBlocks: prefixBlocks, left: 0, isWarm: prefixBlocks === 0 };
+        group = { prefixBlocks, members: [], neededBlocks: prefixBlocks, unfinished: 0, isWarm: prefixBlocks === 0 };
         groups.set(key, group);
       }
       group.members.push(sequence);
-      group.left++;
+      group.unfinished++;
       group.neededBlocks += blocksOf(request.inputTokens + request.maxOutputTokens, blockTokens) - prefixBlocks;
     }
     return [...groups.values()];
   }
 
-  /** A prefill step: one request of a group whose prefix is not cached, of the other groups all that have blocks. */
+  /** Plans a prefill step: one request of a group whose prefix is not cached, of other groups all for which blocks are available. */
   #prefill(context: SchedulerContext): boolean {
     const { running } = context;
     const warming = new Set<Group>();
-    let left = this.#waiting.size;
-    let isAny = false;
-    for (let next = context.firstWaiting; next !== undefined && left > 0; ) {
+    let remaining = this.#waiting.size;
+    let isAnyAdmitted = false;
+    for (let next = context.firstWaiting; next !== undefined && remaining > 0; ) {
       const sequence = next;
       next = sequence.next;
       const { id } = sequence.request;
       if (!this.#waiting.has(id)) continue;
-      left--;
+      remaining--;
       const group = this.#groupOf.get(id)!;
       if (warming.has(group)) continue;
       const isCold = !group.isWarm && context.cachedTokens(sequence) < group.prefixBlocks * context.blockTokens;
       if (context.admit(sequence)) {
         this.#waiting.delete(id);
-        isAny = true;
+        isAnyAdmitted = true;
         if (isCold) warming.add(group);
         group.isWarm = true;
       } else if (running.length === 0) {
         this.#refuse(context, sequence);
       } else break;
     }
-    return isAny;
+    return isAnyAdmitted;
   }
 
-  /** Schedules a token of all running requests that have blocks; returns false if no request is left. */
+  /** Schedules a token of every running request for which a block is available; returns false if no request is left. */
   #decode(context: SchedulerContext): boolean {
     const { running } = context;
     while (!decodeAll(context)) {
@@ -155,19 +155,19 @@ class PrefixGroups implements Scheduler {
 
   #refuse(context: SchedulerContext, sequence: SequenceView): void {
     const { request } = sequence;
-    refuseForRoom(context, sequence);
+    refuseOutOfBlocks(context, sequence);
     this.#waiting.delete(request.id);
-    this.#end(request);
+    this.#leaveGroup(request);
   }
 
   /** A request of the batch has finished; the prefix is deleted with the last one, unless the group is too large and others wait. */
-  #end(request: RequestView): void {
+  #leaveGroup(request: RequestView): void {
     const group = this.#groupOf.get(request.id);
     const context = this.#context;
     this.#groupOf.delete(request.id);
-    if (group === undefined || context === undefined || --group.left > 0 || group.prefixBlocks === 0) return;
+    if (group === undefined || context === undefined || --group.unfinished > 0 || group.prefixBlocks === 0) return;
     const isTooLarge = group.neededBlocks > (context.totalBlocks ?? Number.POSITIVE_INFINITY);
-    if (isTooLarge && someWaitFor(request, group.prefixBlocks, context)) return;
+    if (isTooLarge && isPrefixAwaited(request, group.prefixBlocks, context)) return;
     context.deletePrefix(request);
   }
 }
@@ -180,7 +180,7 @@ const groupKey = ({ id, keys, keyStart }: RequestView, prefixBlocks: number) =>
   prefixBlocks === 0 ? -1 - id : keys[keyStart + prefixBlocks - 1];
 
 /** Whether other waiting requests have marked this request's prefix. */
-function someWaitFor(request: RequestView, prefixBlocks: number, context: SchedulerContext): boolean {
+function isPrefixAwaited(request: RequestView, prefixBlocks: number, context: SchedulerContext): boolean {
   const key = groupKey(request, prefixBlocks);
   for (let other = context.firstWaiting; other !== undefined; other = other.next) {
     const blocks = prefixBlocksOf(other.request, context.blockTokens);
@@ -192,7 +192,7 @@ function someWaitFor(request: RequestView, prefixBlocks: number, context: Schedu
 export const prefixGroups: SchedulerPlugin = {
   name: "prefix-groups",
   about:
-    "batches of whole groups that marked the same prefix, which is computed first and deleted with the last of them",
+    "batches of whole groups that marked the same prefix; it is computed first and deleted with the last request of the group",
   source: "vLLM PrefixGroup (added to PR 1669)",
   create: ({ rules }) => new PrefixGroups(rules),
 };

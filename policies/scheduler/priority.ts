@@ -1,7 +1,7 @@
 import type { SchedulerPlugin } from "../../core/plugins/index.ts";
 import { ContinuousBatching, continuousOptions, firstWaitingBy, type IsBefore, lastRunningBy } from "./continuous.ts";
 
-/** Higher priority first, of equals the one that arrived first. */
+/** Higher priority first; ties are broken by arrival. */
 const isBefore: IsBefore = ({ request: a }, { request: b }) =>
   a.priority !== b.priority ? a.priority > b.priority : a.id < b.id;
 

@@ -2,19 +2,19 @@ import type { SchedulerContext, SequenceView } from "../../core/plugins/index.ts
 import type { Waiting } from "./waiting-order.ts";
 
 /** A waiting request, as queue orders read it. */
-export interface Queued extends Waiting {
+export interface QueuedSequence extends Waiting {
   readonly sequence: SequenceView;
 }
 
 /** All waiting requests, with their cached tokens. */
-export function queued(context: SchedulerContext): Queued[] {
-  const all: Queued[] = [];
+export function queued(context: SchedulerContext): QueuedSequence[] {
+  const all: QueuedSequence[] = [];
   for (let sequence = context.firstWaiting; sequence !== undefined; sequence = sequence.next) {
     const { keys, keyStart, promptBlocks } = sequence.request;
     all.push({
       sequence,
       tokens: keys.subarray(keyStart, keyStart + promptBlocks),
-      matched: context.cachedTokens(sequence),
+      cachedTokens: context.cachedTokens(sequence),
       blockTokens: context.blockTokens,
       inputTokens: sequence.knownTokens,
     });

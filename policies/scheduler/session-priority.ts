@@ -9,14 +9,14 @@ import {
 } from "./continuous.ts";
 
 /**
- * All requests, waiting or running, are in one order: by priority, then by age of the session (a request without one is a
- * session of its own), then by arrival. A request without blocks preempts later ones. So turns of old conversations are
- * served before new conversations.
+ * Waiting and running requests are in one order: by priority, then by age of the session (a request without one is a
+ * session of its own), then by arrival. A request for which no block is available preempts later ones. So turns of old
+ * conversations are served before new conversations.
  */
 class SessionOrder implements Precedence {
-  /** By namespace and session: number of its first request. */
+  /** By namespace and session: id of the session's first request. */
   readonly #firstOf = new Map<number, Map<number, number>>();
-  /** By present request: number of the first request of its session. */
+  /** By waiting or running request: id of the first request of its session. */
   readonly #ageOf = new WeakMap<RequestView, number>();
 
   readonly first: Precedence["first"] = (context) => firstWaitingBy(context, this.mayReplace);
@@ -43,7 +43,7 @@ class SessionOrder implements Precedence {
 export const sessionPriority: SchedulerPlugin = {
   name: "session-priority",
   about: "continuous batching, older sessions first; they preempt requests of later ones",
-  source: "LMDeploy TurboMind (SequenceManager), in the reading of this project",
+  source: "LMDeploy TurboMind (SequenceManager), as interpreted here",
   options: continuousOptions,
   create: ({ rules, options }) => new ContinuousBatching(new SessionOrder(), rules, options),
 };

@@ -9,44 +9,45 @@ import type {
 } from "../../core/plugins/index.ts";
 import type { Rules } from "../../core/plugins/rules.ts";
 import { isDecoding } from "./decode-steps.ts";
-import { admittedTokens, refuseForRoom, refuseTooLong } from "./room.ts";
+import { admittedTokens, refuseOutOfBlocks, refuseTooLong } from "./out-of-blocks.ts";
 import { commonIds } from "./waiting-order.ts";
 
 /** Names and defaults are those of TGI's launcher. */
 const tgiOptions = {
   "max-batch-prefill-tokens": {
-    about: "most prompt tokens of a step, the last request cut to fit",
+    about: "maximum prompt tokens per step; the last prompt is chunked to fit",
     default: 4096,
     min: 1,
   },
   "max-batch-total-tokens": {
-    about: "most tokens of all that run with their longest answers, unless it is one request; 0: what the cache has",
+    about:
+      "maximum prompt and maximum output tokens of all running requests, unless it is one; 0: limited by the cache",
     default: 0,
   },
   "waiting-served-ratio": {
-    about: "decoding is interrupted once so many wait for each that runs",
+    about: "decoding is interrupted once there are so many waiting requests per running one",
     default: 0.3,
     fraction: true,
   },
   "max-waiting-tokens": {
-    about: "decoding is interrupted after so many tokens, however few wait",
+    about: "decoding is interrupted after so many steps, however few requests wait",
     default: 20,
     min: 1,
   },
-  "max-batch-size": { about: "most requests that run; 0: as many as fit", default: 0 },
+  "max-batch-size": { about: "maximum running requests; 0: as many as fit", default: 0 },
 } as const satisfies Record<string, PluginOption>;
 
-/** Most tokens of a request. */
-const longestTokens = ({ inputTokens, maxOutputTokens }: SequenceView["request"]) => inputTokens + maxOutputTokens - 1;
+/** Tokens of a request whose output has its maximum length. */
+const maxTokens = ({ inputTokens, maxOutputTokens }: SequenceView["request"]) => inputTokens + maxOutputTokens - 1;
 
 /**
  * The queue of TGI's router. Waiting requests are admitted in order, each with blocks for its longest output (rule
- * `reserve=worst-case`), until the first that does not fit, which blocks all behind it. Their prompts are a prefill step,
- * which interrupts decoding if enough requests wait, or for long enough, and enough of them fit; a decode step follows. The
- * rest of a prompt that is cut to fit is computed in the decode steps.
+ * `reserve=worst-case`), until the first that does not fit, which blocks all behind it. Their prompts are computed in a
+ * prefill step, which interrupts decoding if enough requests wait, or for long enough, and enough of them fit; a decode step
+ * follows. The later chunks of a prompt are computed in the decode steps.
  *
- * TGI counts a batch that turned out too small by dropping what it has allocated; here it is counted before. Where a model
- * can compute chunks, TGI waits for no ratio, as `waiting-served-ratio=0` says here.
+ * TGI allocates a batch, and drops it if it is too small; here the requests are counted before allocation. For models with
+ * chunked prefill TGI ignores the ratio: `waiting-served-ratio=0`.
  *
  * Source: Text Generation Inference v3, backends/v3/src/backend.rs (`batching_task`), queue.rs (`next_batch`).
  */
@@ -57,8 +58,8 @@ class TgiQueue implements Scheduler {
   #decodeSteps = 0;
   /** A prefill step has interrupted decoding; a decode step is next. */
   #isDecodeNext = false;
-  /** This plan tried to admit the first waiting request, and there was no room, however long it has waited. */
-  #isHeldUp = false;
+  /** This plan tried to admit the first waiting request, and it did not fit; it may not fit until a request finishes. */
+  #isBlocked = false;
 
   constructor(rules: Rules, options: Readonly<Record<string, number>>) {
     this.#rules = rules;
@@ -66,111 +67,114 @@ class TgiQueue implements Scheduler {
   }
 
   plan(context: SchedulerContext): PlanValidity {
-    this.#isHeldUp = false;
+    this.#isBlocked = false;
     for (;;) {
       if (context.running.length === 0) this.#isDecodeNext = false;
       if (!this.#isDecodeNext && this.#prefill(context)) break;
       if (context.running.length === 0) break;
       if (this.#decode(context)) break;
     }
-    return this.#isHeldUp || context.waitingCount === 0 ? "until-change" : undefined;
+    return this.#isBlocked || context.waitingCount === 0 ? "until-change" : undefined;
   }
 
   repeated(steps: number): void {
     this.#decodeSteps += steps;
   }
 
-  /** A prefill step, if enough requests wait and fit. */
+  /** Plans a prefill step if enough requests wait and fit; returns whether it did. */
   #prefill(context: SchedulerContext): boolean {
     const { running, waitingCount } = context;
     if (waitingCount === 0) return false;
     const before = running.length;
     const isForced = before === 0 || this.#decodeSteps + 1 >= this.#options["max-waiting-tokens"];
-    const least = isForced ? 1 : Math.max(1, Math.floor(before * this.#options["waiting-served-ratio"]));
-    if (waitingCount < least) return false;
-    if (least > 1 && this.#fitting(context, least) < least) return false;
+    const minimum = isForced ? 1 : Math.max(1, Math.floor(before * this.#options["waiting-served-ratio"]));
+    if (waitingCount < minimum) return false;
+    if (minimum > 1 && this.#fitting(context, minimum) < minimum) return false;
     const added = this.#admit(context);
-    this.#isHeldUp = added === 0 && context.waitingCount > 0;
+    this.#isBlocked = added === 0 && context.waitingCount > 0;
     if (added === 0) return false;
     this.#decodeSteps = 0;
     this.#isDecodeNext = before > 0;
     return true;
   }
 
-  /** Admits waiting requests, in order, until one does not fit; returns how many. */
+  /** Admits waiting requests, in order, until one does not fit; returns their number. */
   #admit(context: SchedulerContext): number {
     const { running } = context;
     let added = 0;
     let promptLeft = this.#options["max-batch-prefill-tokens"];
     let totalLeft = this.#totalLeft(context);
     for (let first = context.firstWaiting; first !== undefined && promptLeft > 0; first = context.firstWaiting) {
-      if (!this.#hasSeat(context, 0)) break;
+      if (!this.#isBelowBatchSize(context, 0)) break;
       if (refuseTooLong(context, first, this.#rules)) continue;
-      const longest = longestTokens(first.request);
-      const isAlone = running.length === 0;
-      if (longest > totalLeft && !isAlone) break;
+      const tokensAtMost = maxTokens(first.request);
+      const isIdle = running.length === 0;
+      if (tokensAtMost > totalLeft && !isIdle) break;
       const tokens = Math.max(1, first.knownTokens - context.cachedTokens(first));
       if (!context.admit(first, Math.min(tokens, promptLeft))) {
-        if (!isAlone) break;
-        refuseForRoom(context, first);
+        if (!isIdle) break;
+        refuseOutOfBlocks(context, first);
         continue;
       }
       added++;
       promptLeft -= tokens;
-      totalLeft -= longest;
+      totalLeft -= tokensAtMost;
     }
     return added;
   }
 
-  /** How many of the first `most` waiting requests would be admitted now; changes nothing. */
-  #fitting(context: SchedulerContext, most: number): number {
+  /** Number of the first `limit` waiting requests that would be admitted now; changes nothing. */
+  #fitting(context: SchedulerContext, limit: number): number {
     let promptLeft = this.#options["max-batch-prefill-tokens"];
     let totalLeft = this.#totalLeft(context);
     let blocks = context.availableBlocks;
-    const taken: SequenceView[] = [];
-    for (let next = context.firstWaiting; next !== undefined && taken.length < most; next = next.next) {
+    const admitted: SequenceView[] = [];
+    for (let next = context.firstWaiting; next !== undefined && admitted.length < limit; next = next.next) {
       const cached = context.cachedTokens(next);
-      const wanted = blocksOf(admittedTokens(next, this.#rules), context.blockTokens);
-      blocks -= wanted - this.#inUse(context, next, taken, Math.floor(cached / context.blockTokens));
-      totalLeft -= longestTokens(next.request);
-      if (blocks < 0 || totalLeft < 0 || promptLeft <= 0 || !this.#hasSeat(context, taken.length)) break;
+      const neededBlocks = blocksOf(admittedTokens(next, this.#rules), context.blockTokens);
+      blocks -= neededBlocks - this.#sharedBlocks(context, next, admitted, Math.floor(cached / context.blockTokens));
+      totalLeft -= maxTokens(next.request);
+      if (blocks < 0 || totalLeft < 0 || promptLeft <= 0 || !this.#isBelowBatchSize(context, admitted.length)) break;
       promptLeft -= Math.max(1, next.knownTokens - cached);
-      taken.push(next);
+      admitted.push(next);
     }
-    return taken.length;
+    return admitted.length;
   }
 
-  /** Cached blocks of a request that others reference: they need no available block. */
-  #inUse(
+  /** Cached blocks of a request that others reference: no available block is allocated for them. */
+  #sharedBlocks(
     { running, blockTokens }: SchedulerContext,
     { request }: SequenceView,
-    taken: readonly SequenceView[],
+    admitted: readonly SequenceView[],
     cachedBlocks: number,
   ): number {
-    const shared = (other: SequenceView["request"], most: number) =>
-      commonIds(request.keys, request.keyStart, other.keys, other.keyStart, Math.min(most, other.promptBlocks));
-    let inUse = 0;
+    const commonBlocks = (other: SequenceView["request"], limit: number) =>
+      commonIds(request.keys, request.keyStart, other.keys, other.keyStart, Math.min(limit, other.promptBlocks));
+    let sharedBlocks = 0;
     if (cachedBlocks === 0) return 0;
     for (const { request: other, cachedTokens, computedTokens } of running) {
-      const held = this.#rules.publish === "finish" ? cachedTokens : computedTokens;
-      inUse = Math.max(inUse, shared(other, Math.min(cachedBlocks, Math.floor(held / blockTokens))));
+      const publishedTokens = this.#rules.publish === "finish" ? cachedTokens : computedTokens;
+      sharedBlocks = Math.max(
+        sharedBlocks,
+        commonBlocks(other, Math.min(cachedBlocks, Math.floor(publishedTokens / blockTokens))),
+      );
     }
-    for (const { request: other } of taken) inUse = Math.max(inUse, shared(other, cachedBlocks));
-    return inUse;
+    for (const { request: other } of admitted) sharedBlocks = Math.max(sharedBlocks, commonBlocks(other, cachedBlocks));
+    return sharedBlocks;
   }
 
-  #hasSeat({ running }: SchedulerContext, taken: number): boolean {
-    const most = this.#options["max-batch-size"];
-    return most === 0 || running.length + taken < most;
+  #isBelowBatchSize({ running }: SchedulerContext, admitted: number): boolean {
+    const limit = this.#options["max-batch-size"];
+    return limit === 0 || running.length + admitted < limit;
   }
 
   #totalLeft({ running }: SchedulerContext): number {
-    const most = this.#options["max-batch-total-tokens"];
-    if (most === 0) return Number.POSITIVE_INFINITY;
-    return running.reduce((left, { request }) => left - longestTokens(request), most);
+    const limit = this.#options["max-batch-total-tokens"];
+    if (limit === 0) return Number.POSITIVE_INFINITY;
+    return running.reduce((left, { request }) => left - maxTokens(request), limit);
   }
 
-  /** Schedules tokens of all running requests that have blocks; returns false if no request is left. */
+  /** Schedules tokens of all running requests for which blocks are available; returns false if no request is left. */
   #decode(context: SchedulerContext): boolean {
     const { running } = context;
     while (!this.#scheduleAll(context)) {
@@ -180,7 +184,7 @@ class TgiQueue implements Scheduler {
         context.preempt(last, "recompute");
         continue;
       }
-      refuseForRoom(context, last);
+      refuseOutOfBlocks(context, last);
       return false;
     }
     this.#isDecodeNext = false;
@@ -188,27 +192,27 @@ class TgiQueue implements Scheduler {
     return true;
   }
 
-  /** Schedules a token of decoding requests and the next chunk of the others; returns whether one had blocks. */
+  /** Schedules a token of decoding requests and the next chunk of the others; returns whether any was scheduled. */
   #scheduleAll(context: SchedulerContext): boolean {
-    let isAny = false;
+    let isAnyScheduled = false;
     let promptLeft = this.#options["max-batch-prefill-tokens"];
     for (const sequence of context.running) {
       if (isDecoding(sequence)) {
-        if (context.schedule(sequence)) isAny = true;
+        if (context.schedule(sequence)) isAnyScheduled = true;
       } else if (promptLeft > 0) {
         const tokens = Math.min(promptLeft, sequence.knownTokens - sequence.computedTokens);
         if (!context.schedule(sequence, tokens)) continue;
         promptLeft -= tokens;
-        isAny = true;
+        isAnyScheduled = true;
       }
     }
-    return isAny;
+    return isAnyScheduled;
   }
 }
 
 export const tgiQueue: SchedulerPlugin = {
   name: "tgi-queue",
-  about: "first come, first served; prompts interrupt decoding when enough wait, or for long enough",
+  about: "first come, first served; prefill interrupts decoding when enough requests wait, or for long enough",
   source: "Text Generation Inference v3",
   options: tgiOptions,
   create: ({ rules, options }) => new TgiQueue(rules, options),

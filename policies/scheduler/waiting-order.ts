@@ -2,10 +2,10 @@
 export interface Waiting {
   readonly tokens: ArrayLike<number>;
   /** Cached tokens of its prompt, possibly all of them. */
-  readonly matched: number;
+  readonly cachedTokens: number;
   /**
-   * `tokens` are content ids, one for so many tokens. Where two of these are equal, all before them are, so that one
-   * comparison replaces that of a whole prefix.
+   * Present if `tokens` are content ids, each of so many tokens. Two equal ids imply equal prefixes, so that one comparison
+   * replaces that of a whole prefix.
    */
   readonly blockTokens?: number;
   /** Length of its prompt, if `tokens` does not contain all of it. */
@@ -14,9 +14,9 @@ export interface Waiting {
 
 const unitOf = ({ blockTokens = 1 }: Waiting) => blockTokens;
 
-/** Matched tokens that need not be computed: the last token always is, for its logits. */
+/** Cached tokens that need not be computed: the last token is always computed, for its logits. */
 export const usableTokens = (each: Waiting) =>
-  Math.min(each.matched, Math.max(0, (each.inputTokens ?? each.tokens.length * unitOf(each)) - 1));
+  Math.min(each.cachedTokens, Math.max(0, (each.inputTokens ?? each.tokens.length * unitOf(each)) - 1));
 
 export interface LpmOptions {
   /** Requests with more cached tokens are not compared with the queue; −1: none is compared. */
@@ -24,23 +24,23 @@ export interface LpmOptions {
   /** A request that shares at least so many tokens with an earlier one is deprioritized. */
   readonly deprioritizeThreshold: number;
   /** A longer queue is served in order of arrival. */
-  readonly longestQueue: number;
+  readonly maxQueue: number;
 }
 
 /** SGLang's defaults. */
-export const lpmDefaults: LpmOptions = { checkThreshold: 32, deprioritizeThreshold: 32, longestQueue: 128 };
+export const lpmDefaults: LpmOptions = { checkThreshold: 32, deprioritizeThreshold: 32, maxQueue: 128 };
 
 /**
- * Longest prefix match: most cached tokens first, equals in order of arrival. Of several with few cached tokens and a common
+ * Longest prefix match: most cached tokens first; ties are broken by arrival. Of several with few cached tokens and a common
  * prefix only the first is not deprioritized, so that its prefix is a hit for the others.
  *
  * Source: SGLang, managers/schedule_policy.py (`_sort_by_longest_prefix`).
  */
 export function lpmOrder<T extends Waiting>(queue: readonly T[], options: LpmOptions = lpmDefaults): T[] {
-  if (queue.length > options.longestQueue) return [...queue];
-  const putOff = deprioritized(queue, options);
-  const others = queue.filter((each) => !putOff.has(each)).sort((a, b) => usableTokens(b) - usableTokens(a));
-  return [...others, ...putOff];
+  if (queue.length > options.maxQueue) return [...queue];
+  const last = deprioritized(queue, options);
+  const others = queue.filter((each) => !last.has(each)).sort((a, b) => usableTokens(b) - usableTokens(a));
+  return [...others, ...last];
 }
 
 /**
@@ -51,20 +51,20 @@ export function deprioritized<T extends Waiting>(
   queue: readonly T[],
   { checkThreshold, deprioritizeThreshold }: LpmOptions = lpmDefaults,
 ): ReadonlySet<T> {
-  const ahead = new Set<number | string>();
+  const seen = new Set<number | string>();
   const found = new Set<T>();
   for (const each of queue) {
-    if (each.matched > checkThreshold) continue;
-    const beginning = beginningOf(each, deprioritizeThreshold);
-    if (beginning === undefined) continue;
-    if (ahead.has(beginning) || deprioritizeThreshold === 0) found.add(each);
-    else ahead.add(beginning);
+    if (each.cachedTokens > checkThreshold) continue;
+    const prefix = prefixKey(each, deprioritizeThreshold);
+    if (prefix === undefined) continue;
+    if (seen.has(prefix) || deprioritizeThreshold === 0) found.add(each);
+    else seen.add(prefix);
   }
   return found;
 }
 
-/** The same for two requests if, and only if, they begin with the same `tokens` tokens; undefined if it has fewer. */
-function beginningOf(each: Waiting, tokens: number): number | string | undefined {
+/** Equal for two requests if and only if their first `tokens` tokens are equal; undefined if there are fewer. */
+function prefixKey(each: Waiting, tokens: number): number | string | undefined {
   const count = Math.ceil(tokens / unitOf(each));
   if (each.tokens.length < count) return undefined;
   if (each.blockTokens !== undefined && count > 0) return each.tokens[count - 1];
@@ -72,60 +72,60 @@ function beginningOf(each: Waiting, tokens: number): number | string | undefined
 }
 
 /**
- * Depth first through the tree of cached prefixes, branches with most waiting requests first: requests with a common prefix
- * are adjacent, those with longer cached prefixes before those that end above. Of branches with equally many requests the
- * older one is first; `cached` lists cached prompts by age, where that matters.
+ * Depth first through the tree of cached prefixes, branches with the most waiting requests first: requests with a common
+ * prefix are adjacent, and a request precedes those whose cached prefix is a prefix of its own. On a tie the older branch is
+ * first; `cached` lists cached prompts by age, where that matters.
  *
  * Source: SGLang, mem_cache/base_prefix_cache.py (`_dfs_weight_order`).
  */
 export function dfsWeightOrder<T extends Waiting>(queue: readonly T[], cached: readonly ArrayLike<number>[] = []): T[] {
-  const older = cached.map((tokens) => ({ tokens, depth: tokens.length, chained: false, who: undefined }));
-  const waiting = queue.map((who) => ({
-    tokens: who.tokens,
-    depth: Math.min(who.tokens.length, Math.floor(who.matched / unitOf(who))),
-    chained: who.blockTokens !== undefined,
-    who,
+  const older = cached.map((tokens) => ({ tokens, depth: tokens.length, isByContentId: false, request: undefined }));
+  const waiting = queue.map((request) => ({
+    tokens: request.tokens,
+    depth: Math.min(request.tokens.length, Math.floor(request.cachedTokens / unitOf(request))),
+    isByContentId: request.blockTokens !== undefined,
+    request,
   }));
   const order: T[] = [];
   if (waiting.length > 0) visit([...older, ...waiting], waiting, order);
   return order;
 }
 
-/** A path through the tree, with the request that waits at its depth, if any. */
+/** A path through the tree, with the waiting request whose cached prefix it is, if any. */
 interface Path<T> {
   readonly tokens: ArrayLike<number>;
   readonly depth: number;
-  readonly chained: boolean;
-  readonly who: T | undefined;
+  readonly isByContentId: boolean;
+  readonly request: T | undefined;
 }
 
-/** Appends the requests of these paths, which are equal down to a place: those of its children, then its own. */
+/** Visits the node at which these paths diverge: appends the requests of its children, then its own. */
 function visit<T>(paths: readonly Path<T>[], waiting: readonly Path<T>[], order: T[]): void {
   const [first] = waiting;
-  let place = first.depth;
-  for (const each of waiting) place = Math.min(place, each.depth, common(first, each));
+  let nodeDepth = first.depth;
+  for (const each of waiting) nodeDepth = Math.min(nodeDepth, each.depth, commonLength(first, each));
   const children = new Map<number, { all: Path<T>[]; waiting: Path<T>[] }>();
   for (const each of paths) {
-    if (each.depth <= place || common(first, each) < place) continue;
-    const next = each.tokens[place];
+    if (each.depth <= nodeDepth || commonLength(first, each) < nodeDepth) continue;
+    const next = each.tokens[nodeDepth];
     let child = children.get(next);
     if (child === undefined) {
       child = { all: [], waiting: [] };
       children.set(next, child);
     }
     child.all.push(each);
-    if (each.who !== undefined) child.waiting.push(each);
+    if (each.request !== undefined) child.waiting.push(each);
   }
   const heaviest = [...children.values()].filter((child) => child.waiting.length > 0);
   heaviest.sort((a, b) => b.waiting.length - a.waiting.length);
   for (const child of heaviest) visit(child.all, child.waiting, order);
-  for (const { depth, who } of waiting) if (depth === place) order.push(who!);
+  for (const { depth, request } of waiting) if (depth === nodeDepth) order.push(request!);
 }
 
 /** Length of the common prefix of two paths. */
-function common<T>(a: Path<T>, b: Path<T>): number {
+function commonLength<T>(a: Path<T>, b: Path<T>): number {
   const end = Math.min(a.depth, b.depth);
-  if (a.chained && b.chained) return commonIds(a.tokens, 0, b.tokens, 0, end);
+  if (a.isByContentId && b.isByContentId) return commonIds(a.tokens, 0, b.tokens, 0, end);
   let count = 0;
   while (count < end && a.tokens[count] === b.tokens[count]) count++;
   return count;
@@ -149,7 +149,7 @@ export function commonIds(
   return equal;
 }
 
-/** Longest output first, equals in order of arrival. Source: SGLang, `_sort_by_longest_output`. */
+/** Longest output first; ties are broken by arrival. Source: SGLang, `_sort_by_longest_output`. */
 export function lofOrder<T extends { readonly maxOutputTokens: number }>(queue: readonly T[]): T[] {
   return [...queue].sort((a, b) => b.maxOutputTokens - a.maxOutputTokens);
 }

@@ -11,21 +11,24 @@ import {
 
 /** The same counted step by step: all write a token a step, and who has none left goes with all that it held. */
 function stepByStep(requests: readonly TokenDemand[]): number {
-  const total = (now: readonly TokenDemand[]) => now.reduce((sum, { runTokens }) => sum + runTokens, 0);
+  const total = (now: readonly TokenDemand[]) => now.reduce((sum, { currentTokens }) => sum + currentTokens, 0);
   let running = [...requests];
   // Who has written all is counted up to the moment when it goes.
   let peak = total(running);
   while (running.length > 0) {
     running = running
-      .filter(({ leftTokens }) => leftTokens > 0)
-      .map(({ runTokens, leftTokens }) => ({ runTokens: runTokens + 1, leftTokens: leftTokens - 1 }));
+      .filter(({ remainingTokens }) => remainingTokens > 0)
+      .map(({ currentTokens, remainingTokens }) => ({
+        currentTokens: currentTokens + 1,
+        remainingTokens: remainingTokens - 1,
+      }));
     peak = Math.max(peak, total(running));
   }
   return peak;
 }
 
 test("the peak is the largest number of tokens at any step", () => {
-  const demand = fc.record({ runTokens: fc.nat(30), leftTokens: fc.nat(20) });
+  const demand = fc.record({ currentTokens: fc.nat(30), remainingTokens: fc.nat(20) });
   fc.assert(
     fc.property(fc.array(demand, { maxLength: 12 }), (requests) => {
       expect(peakTokens(requests)).toBe(stepByStep(requests));
@@ -40,15 +43,15 @@ interface Named extends Waiting {
 const ids = (order: readonly Named[]) => order.map(({ id }) => id);
 
 describe("longest prefix match", () => {
-  const repeated = Array.from({ length: 129 }, (_, id) => ({ id, tokens: new Array(40).fill(1), matched: 0 }));
+  const repeated = Array.from({ length: 129 }, (_, id) => ({ id, tokens: new Array(40).fill(1), cachedTokens: 0 }));
 
   test("admits one of several requests with the same uncached prefix first and defers the others in order", () => {
-    const other = { id: 200, tokens: [2], matched: 0 };
+    const other = { id: 200, tokens: [2], cachedTokens: 0 };
     expect(ids(lpmOrder([...repeated.slice(0, 3), other]))).toEqual([0, 200, 1, 2]);
   });
 
   test("keeps the arrival order of 129 requests and sorts 128", () => {
-    const cached = { id: 300, tokens: [5, 6, 7], matched: 2 };
+    const cached = { id: 300, tokens: [5, 6, 7], cachedTokens: 2 };
     expect(ids(lpmOrder([...repeated.slice(0, 128), cached]))[0]).toBe(0);
     expect(ids(lpmOrder([...repeated.slice(0, 127), cached]))[0]).toBe(300);
   });
@@ -59,8 +62,8 @@ describe("longest prefix match", () => {
 
   test("leaves the queue as it is", () => {
     const queue = [
-      { id: 1, tokens: [1, 2], matched: 0 },
-      { id: 2, tokens: [3, 4], matched: 1 },
+      { id: 1, tokens: [1, 2], cachedTokens: 0 },
+      { id: 2, tokens: [3, 4], cachedTokens: 1 },
     ];
     for (const order of [lpmOrder(queue), dfsWeightOrder(queue)]) expect(ids(order)).toEqual([2, 1]);
     expect(ids(queue)).toEqual([1, 2]);
@@ -77,9 +80,9 @@ describe("depth first by weight", () => {
   function byGroups(queue: readonly Named[], depth = 0): Named[] {
     const groups = new Map<number, Named[]>();
     for (const each of queue)
-      if (each.matched > depth) groups.set(each.tokens[depth], [...(groups.get(each.tokens[depth]) ?? []), each]);
+      if (each.cachedTokens > depth) groups.set(each.tokens[depth], [...(groups.get(each.tokens[depth]) ?? []), each]);
     const largestFirst = [...groups.values()].sort((a, b) => b.length - a.length);
-    const here = queue.filter(({ matched }) => matched === depth);
+    const here = queue.filter(({ cachedTokens }) => cachedTokens === depth);
     return [...largestFirst.flatMap((group) => byGroups(group, depth + 1)), ...here];
   }
 
@@ -89,7 +92,7 @@ describe("depth first by weight", () => {
       .chain((tokens) => fc.tuple(fc.constant(tokens), fc.nat(tokens.length)));
     fc.assert(
       fc.property(fc.array(waiting, { maxLength: 12 }), (all) => {
-        const queue = all.map(([tokens, matched], id) => ({ id, tokens, matched }));
+        const queue = all.map(([tokens, cachedTokens], id) => ({ id, tokens, cachedTokens }));
         expect(ids(dfsWeightOrder(queue))).toEqual(ids(byGroups(queue)));
       }),
     );
@@ -97,6 +100,6 @@ describe("depth first by weight", () => {
 
   test("takes a prompt of a hundred thousand tokens", () => {
     const long = Array.from({ length: 100_000 }, (_, i) => i);
-    expect(ids(dfsWeightOrder([{ id: 1, tokens: long, matched: long.length }]))).toEqual([1]);
+    expect(ids(dfsWeightOrder([{ id: 1, tokens: long, cachedTokens: long.length }]))).toEqual([1]);
   });
 });

@@ -127,9 +127,9 @@ test("efficient-router-shared counts a prefix once that two have found in the ca
 
 test("the peak with shared tokens is that of the union, the longest to run first", () => {
   const requests = [
-    { runTokens: 10, leftTokens: 2, on: "p" },
-    { runTokens: 12, leftTokens: 5, on: "p" },
-    { runTokens: 9, leftTokens: 4, on: "q" },
+    { currentTokens: 10, remainingTokens: 2, on: "p" },
+    { currentTokens: 12, remainingTokens: 5, on: "p" },
+    { currentTokens: 9, remainingTokens: 4, on: "q" },
   ];
   const shared = (a: { on: string }, b: { on: string }) => (a.on === b.on ? 7 : 0);
   // 12 + 5; 12 + 9 + 2 · 4; 12 + 9 + 10 − 7 + 3 · 2.

@@ -2,40 +2,40 @@ import { blocksOf } from "../../core/cache/request.ts";
 import type { SchedulerContext, SequenceView } from "../../core/plugins/index.ts";
 import type { Rules } from "../../core/plugins/rules.ts";
 
-/** Chooses the running request that is preempted when another one finds no block. */
+/** Chooses the running request that is preempted when no block can be allocated for another one. */
 export type VictimOf = (running: readonly SequenceView[]) => SequenceView;
 
 /** The request admitted last. */
 export const lastAdmitted: VictimOf = (running) => running[running.length - 1];
 
 /** Result of `makeRoom`. */
-export interface MadeRoom {
+export interface Preemptions {
   /** The request is in the step. */
   readonly isScheduled: boolean;
-  /** Number of preempted requests, it itself included. */
+  /** Number of preempted requests, the request itself included. */
   readonly preempted: number;
   /** Their tokens in the step. */
   readonly freedTokens: number;
 }
 
 /**
- * For a running request whose next `tokens` have no blocks: preempts victims until they have. The request may be a victim
- * itself; the only running request is refused. With `swap` a victim is swapped out if host memory has enough free blocks,
- * else recomputed.
+ * For a running request for whose next `tokens` no blocks are available: preempts victims until it can be scheduled. The
+ * request may be a victim itself; the only running request is refused. With `swap` a victim is swapped out if host memory has
+ * enough free blocks, else recomputed.
  */
-export function makeRoom(
+export function preemptUntilScheduled(
   context: SchedulerContext,
   sequence: SequenceView,
   tokens: number,
   victimOf: VictimOf,
   swap = false,
-): MadeRoom {
+): Preemptions {
   const { running } = context;
   let preempted = 0;
   let freedTokens = 0;
   do {
     if (running.length === 1) {
-      refuseForRoom(context, sequence);
+      refuseOutOfBlocks(context, sequence);
       return { isScheduled: false, preempted, freedTokens };
     }
     const victim = victimOf(running);
@@ -49,7 +49,7 @@ export function makeRoom(
 }
 
 /** Index of the first running request that is not in the step, or the number of running requests. */
-export function firstOutOfStep(running: readonly SequenceView[]): number {
+export function firstNotInStep(running: readonly SequenceView[]): number {
   let i = 0;
   while (i < running.length && running[i].inStep) i++;
   return i;
@@ -58,7 +58,7 @@ export function firstOutOfStep(running: readonly SequenceView[]): number {
 /** Refuses a waiting request that needs more blocks than the cache has; returns whether it did. */
 export function refuseTooLong(context: SchedulerContext, sequence: SequenceView, rules: Rules): boolean {
   if (!isTooLong(context, sequence, rules)) return false;
-  refuseForRoom(context, sequence);
+  refuseOutOfBlocks(context, sequence);
   return true;
 }
 
@@ -77,13 +77,13 @@ export function admittedTokens({ request, knownTokens }: SequenceView, rules: Ru
   return Math.max(knownTokens, request.inputTokens + request.maxOutputTokens - 1);
 }
 
-/** Refuses a request that has no blocks although no other one runs. */
-export function refuseForRoom(context: SchedulerContext, sequence: SequenceView): void {
-  const whose = sequence.generatedTokens > 0 ? "its answer" : "it";
-  context.refuse(sequence, `${whose} needs more blocks than the cache has`);
+/** Refuses a request for which there are too few blocks although no other one runs. The reason is a key of the JSON report. */
+export function refuseOutOfBlocks(context: SchedulerContext, sequence: SequenceView): void {
+  const subject = sequence.generatedTokens > 0 ? "its answer" : "it";
+  context.refuse(sequence, `${subject} needs more blocks than the cache has`);
 }
 
-/** Blocks that an admission leaves available for running requests: a share of all; 0 if none runs. */
+/** Blocks that stay available for running requests after an admission: a share of all; 0 if none runs. */
 export function watermarkBlocks({ totalBlocks, running }: SchedulerContext, share: number): number {
   return totalBlocks === undefined || running.length === 0 ? 0 : Math.floor(share * totalBlocks);
 }
