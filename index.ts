@@ -7,30 +7,52 @@ export type * from "./core/plugins/index.ts";
 export type { Random } from "./core/random.ts";
 export { type Trace, TraceBuilder, type TraceRow, type TraceSource } from "./core/trace/trace.ts";
 export type { Calibrated, CalibrateOptions } from "./lab/calibrate/calibrate.ts";
+export type { Checked, CheckOptions } from "./lab/check/check.ts";
+export type { CheckDocument, CheckedLaw } from "./lab/check/check-document.ts";
 export type { CompareOptions, ReplayComparison } from "./lab/compare/compare.ts";
 export type { ServedComparison, ServedComparisonOptions } from "./lab/compare/compare-served.ts";
 export type { DifferenceOptions, FirstDifferences } from "./lab/compare/first-difference.ts";
+export type { Conformance, ConformanceDocument, RanCase } from "./lab/conformance/conformance.ts";
 export { type Control, Interrupted, type Progress } from "./lab/control.ts";
+export type { DoctorDocument, DoctorOptions } from "./lab/doctor/doctor.ts";
+export type {
+  ExperimentDocument,
+  ExperimentList,
+  ExperimentOptions,
+  ExperimentRun,
+  ExperimentTarget,
+} from "./lab/experiments/run-experiment.ts";
 export type { BeatOptions, FuzzOptions } from "./lab/fuzz/fuzz.ts";
 export type { Generated, GenerateOptions } from "./lab/generate/generate.ts";
 export type { Input, TraceChoice, TraceReading } from "./lab/input.ts";
 export {
   beat,
   calibrate,
+  checkPlugin,
   compare,
   compareServed,
+  doctor,
   firstDifference,
   fuzz,
   generate,
+  generateTrace,
+  listExperiments,
+  listPlugins,
   openTrace,
   replay,
+  runConformance,
+  runExperiment,
   serveTrace,
   simulate,
+  traceStats,
   verify,
 } from "./lab/library.ts";
 export type { RunReport } from "./lab/output/report.ts";
+export type { ListedPlugin, ListedPreset, ListedRule, PluginList } from "./lab/plugin-list.ts";
 export type { Capacity } from "./lab/run/capacity.ts";
 export type { PartChoice } from "./lab/run/configuration.ts";
 export type { ReplayOptions, ServeOptions, SimulateOptions, TraceRun, TraceRunOptions } from "./lab/run/run-trace.ts";
 export type { SimulationOptions } from "./lab/run/simulation-options.ts";
+export type { GenerateTraceOptions } from "./lab/traces/generate-trace.ts";
+export type { DescribedTrace, TraceStatsDocument, TraceStatsOptions } from "./lab/traces/trace-stats.ts";
 export type { Verified, VerifyOptions } from "./lab/verify/verify.ts";

@@ -1,12 +1,6 @@
-import { readdir, readFile, stat } from "node:fs/promises";
-import { join } from "node:path";
 import { stripVTControlCharacters } from "node:util";
 import type { Command } from "commander";
-import type { Case } from "../conformance/case.ts";
-import type { Verdict } from "../conformance/run.ts";
-import { InputError } from "../core/errors.ts";
-import { breathe } from "../lab/control.ts";
-import { version } from "../lab/package.ts";
+import { type ConformanceDocument, type RanCase, runConformance } from "../lab/conformance/conformance.ts";
 import { interruption } from "./interrupt.ts";
 import { print } from "./output/print.ts";
 import { Progress } from "./output/progress.ts";
@@ -34,65 +28,17 @@ Examples:
   kvlab conformance cases/
   kvlab conformance cases/*.json --json`;
 
-interface Ran extends Verdict {
-  readonly file: string;
-  readonly worked: Case;
-}
-
 async function conformance(paths: readonly string[], { json }: { readonly json?: boolean }): Promise<void> {
-  // Loaded only now, for no other command needs it.
-  const { parseCase } = await import("../conformance/case.ts");
-  const { runCase } = await import("../conformance/run.ts");
   const progress = new Progress();
-  const ran: Ran[] = [];
   try {
-    const cases: { file: string; worked: Case }[] = [];
-    for (const file of (await Promise.all(paths.map(filesOf))).flat()) {
-      progress.state(`reading ${file}`);
-      cases.push({ file, worked: parseCase(await textOf(file), file) });
-    }
-    for (const { file, worked } of cases) {
-      await breathe(interruption);
-      progress.state(`running ${worked.id}`);
-      ran.push({ file, worked, ...runCase(worked) });
-    }
+    const { report, cases } = await runConformance(paths, { progress: progress.follow, signal: interruption });
+    progress.done();
+    print(json ? `${JSON.stringify(report, undefined, 2)}\n` : text(cases, report));
+    if (report.failed > 0) process.exitCode = 1;
   } finally {
     progress.done();
   }
-  print(json ? `${JSON.stringify(document(ran), undefined, 2)}\n` : text(ran));
-  if (count(ran, "failed") > 0) process.exitCode = 1;
 }
-
-/** The file itself, or the case files in a folder. */
-async function filesOf(path: string): Promise<string[]> {
-  if (path === "") throw new InputError("a FILE is empty, expected a case file or a folder of them");
-  try {
-    if (!(await stat(path)).isDirectory()) return [path];
-    const names = (await readdir(path)).filter((name) => name.endsWith(".json")).sort();
-    if (names.length > 0) return names.map((name) => join(path, name));
-  } catch (error) {
-    throw unreadable(path, error);
-  }
-  throw new InputError(`${path}: no .json file is in this folder, expected case files`);
-}
-
-async function textOf(file: string): Promise<string> {
-  try {
-    if (!(await stat(file)).isFile()) throw new Error("is not a regular file");
-    return await readFile(file, "utf8");
-  } catch (error) {
-    throw unreadable(file, error);
-  }
-}
-
-function unreadable(path: string, error: unknown): InputError {
-  const { code, message } = error as NodeJS.ErrnoException;
-  const what = code === "ENOENT" ? "there is no such file" : `cannot be read (${code ?? message})`;
-  return new InputError(`${path}: ${what}, expected a case file or a folder of them`);
-}
-
-const count = (ran: readonly Ran[], verdict: Verdict["verdict"]) =>
-  ran.filter((each) => each.verdict === verdict).length;
 
 const verdicts = ["passed", "failed", "skipped"] as const;
 
@@ -106,7 +52,7 @@ const lineWidth = 80;
 /** Where all lines of a case but its first begin: behind its verdict. */
 const indent = 9;
 
-function text(ran: readonly Ran[]): string {
+function text(ran: readonly RanCase[], report: ConformanceDocument): string {
   const heads = aligned(
     ran.map(({ verdict, worked }) => [painted[verdict], ...[worked.id, worked.family].map(clipped)]),
     "lll",
@@ -116,7 +62,7 @@ function text(ran: readonly Ran[]): string {
     const titled = titledHead(heads[i].slice(2), width, worked.title);
     return why === undefined ? titled : `${titled}\n${paragraph(`${file}: ${why}`)}`;
   });
-  return `${lines.join("\n")}\n\n${verdicts.map((verdict) => `${count(ran, verdict)} ${verdict}`).join(", ")}\n`;
+  return `${lines.join("\n")}\n\n${verdicts.map((verdict) => `${report[verdict]} ${verdict}`).join(", ")}\n`;
 }
 
 const mostInColumn = 32;
@@ -144,20 +90,3 @@ const breakable = (said: string, width: number) =>
 /** Without line ends and what else would steer a terminal. */
 // biome-ignore lint/suspicious/noControlCharactersInRegex: these are what is looked for
 const oneLine = (said: string) => said.replace(/[\s\u0000-\u001f\u007f-\u009f]+/g, " ").trim();
-
-function document(ran: readonly Ran[]) {
-  return {
-    schema: "conformance/1",
-    kvlab: version,
-    cases: ran.map(({ file, worked: { id, family, title }, verdict, why, op }) => ({
-      id,
-      family,
-      title,
-      file,
-      verdict,
-      why: why ?? null,
-      op: op ?? null,
-    })),
-    ...Object.fromEntries(verdicts.map((verdict) => [verdict, count(ran, verdict)])),
-  };
-}

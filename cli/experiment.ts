@@ -1,32 +1,25 @@
 import { type Command, Option } from "commander";
 import { counted } from "../core/counted.ts";
-import { InputError } from "../core/errors.ts";
 import { backendNames, defaultBackend } from "../engine/backends.ts";
-import { type Experiment, type Findings, type Headline, hasShape } from "../lab/experiments/experiment.ts";
-import { experimentNamed, experiments } from "../lab/experiments/index.ts";
-import { type MetricName, type Metrics, metrics } from "../lab/experiments/metrics.ts";
-import { ExperimentRunner, usualModel } from "../lab/experiments/runner.ts";
-import { openTrace } from "../lab/input.ts";
+import { type Findings, type Headline, hasShape } from "../lab/experiments/experiment.ts";
+import { type MetricName, metrics } from "../lab/experiments/metrics.ts";
+import {
+  type ExperimentOptions,
+  type ExperimentRun,
+  type ExperimentVerdict,
+  listExperiments,
+  oursIn,
+  runExperiment,
+} from "../lab/experiments/run-experiment.ts";
+import { usualModel } from "../lab/experiments/runner.ts";
 import { percent } from "../lab/output/numbers.ts";
-import { version } from "../lab/package.ts";
-import { backendOf, type Target } from "../lab/run/target.ts";
 import { wholeNumber } from "./input/options.ts";
 import { interruption, withEngine } from "./interrupt.ts";
 import { print } from "./output/print.ts";
 import { Progress } from "./output/progress.ts";
 import { aligned, colors, wrapped } from "./output/table.ts";
 
-type ExperimentTarget = Exclude<Target, "cache">;
-
-interface ExperimentOptions {
-  readonly target: ExperimentTarget;
-  readonly threads?: number;
-  readonly model?: string;
-  readonly gpu?: string;
-  readonly tp?: number;
-  readonly trace?: string;
-  readonly limit?: number;
-  readonly seed: number;
+interface ExperimentWords extends ExperimentOptions {
   readonly json?: boolean;
 }
 
@@ -64,140 +57,45 @@ export function addExperiment(program: Command): void {
     .action(experiment);
 }
 
-async function experiment(name: string | undefined, options: ExperimentOptions): Promise<void> {
+async function experiment(name: string | undefined, given: ExperimentWords): Promise<void> {
+  const { json, ...options } = given;
   if (name === undefined) {
-    print(`${options.json ? JSON.stringify(listDocument(), undefined, 2) : list()}\n`);
+    print(`${json ? JSON.stringify(listExperiments(), undefined, 2) : list()}\n`);
     return;
   }
-  const chosen = experimentNamed(name);
-  const { model, gpu, tp, seed, limit, target, threads } = options;
-  checkTarget(chosen, options);
-  if (options.trace !== undefined && !chosen.takesTrace)
-    throw new InputError(`--trace does not go with experiment ${name}, which generates its requests`);
-  if (limit !== undefined && options.trace === undefined)
-    throw new InputError("--limit goes with --trace: generated requests are as many as published");
   const progress = new Progress();
   try {
-    const input =
-      options.trace === undefined
-        ? undefined
-        : await openTrace(options.trace, {
-            ...(limit !== undefined && { limit }),
-            progress: progress.follow,
-            signal: interruption,
-          });
-    const says = (what: string) => progress.state(`${name}: ${what}`);
-    const laboratory = new ExperimentRunner({
-      seed,
-      target,
-      threads,
-      model,
-      gpu,
-      tp,
-      trace: input?.trace,
-      says,
-      signal: interruption,
-    });
-    const findings = await withEngine(() => chosen.run(laboratory));
+    const control = { progress: progress.follow, signal: interruption };
+    const run = await withEngine(() => runExperiment(name, { ...options, ...control }));
     progress.done();
-    print(
-      `${options.json ? JSON.stringify(documentOf(chosen, findings, options), undefined, 2) : text(chosen, findings, target)}\n`,
-    );
+    print(`${json ? JSON.stringify(run.report, undefined, 2) : text(run)}\n`);
   } finally {
     progress.done();
   }
 }
-
-/** @throws InputError if an option does not go with the target, or the experiment not with it */
-function checkTarget({ name, takesEngine }: Experiment, { target, gpu, tp, threads }: ExperimentOptions): void {
-  if (target === "sim" && threads !== undefined)
-    throw new InputError(`--threads goes with --target ${backendNames.join(" or ")}: simulated steps have none`);
-  if (target === "sim") return;
-  if (!takesEngine) {
-    const able = experiments.filter((other) => other.takesEngine).map((other) => other.name);
-    throw new InputError(`experiment ${name} is too large for a real engine; there is: ${able.join(", ")}`);
-  }
-  if (gpu !== undefined || tp !== undefined)
-    throw new InputError(
-      `--${gpu === undefined ? "tp" : "gpu"} goes with --target sim: the engine runs on ${backendOf(target).device} of this machine`,
-    );
-}
-
-const listDocument = () => ({
-  schema: "experiments/1",
-  experiments: experiments.map(({ name, about, source }) => ({ name, about, source })),
-});
-
-/** Key and heading of our metrics. */
-const oursIn = (target: ExperimentTarget) => (target === "sim" ? "simulated" : "measured");
 
 const nameWidth = 20;
 
 const list = () =>
   [
     `${colors.bold("Experiments")} (kvlab experiment NAME)`,
-    ...experiments.map(
+    ...listExperiments().experiments.map(
       ({ name, about, source }) =>
         `  ${colors.cyan(name.padEnd(nameWidth))}${wrapped(`${about} ${colors.dim(`[${source}]`)}`, nameWidth + 2, nameWidth + 2)}`,
     ),
   ].join("\n");
 
-/** Schema experiment/1. */
-function documentOf({ name, about, source }: Experiment, findings: Findings, { seed, target }: ExperimentOptions) {
-  const { workload, rows, headlines, explanations } = findings;
-  const ours = oursIn(target);
-  return {
-    schema: "experiment/1",
-    kvlab: version,
-    name,
-    about,
-    source,
-    seed,
-    target,
-    workload,
-    rows: rows.map(({ configuration, published, simulated }) => ({
-      configuration,
-      published: published ?? null,
-      [ours]: simulated,
-      ratio: published ? quotients(simulated, published) : null,
-    })),
-    headlines: headlines.map((headline) => ({
-      ratio: headline.ratio,
-      published: headline.published ?? null,
-      [ours]: headline.simulated,
-      hasShape: hasShape(headline) ?? null,
-    })),
-    explanations,
-    verdict: verdictOf(headlines),
-  };
-}
-
-/** Simulated ÷ published, of each figure that is published. */
-const quotients = (simulated: Metrics, published: Metrics): Metrics =>
-  Object.fromEntries(
-    (Object.keys(published) as MetricName[]).map((name) => [name, simulated[name]! / published[name]!]),
-  );
-
-function verdictOf(headlines: readonly Headline[]) {
-  const compared = headlines.filter(({ published }) => published !== undefined);
-  const deviating = compared.filter((headline) => !hasShape(headline)).map(({ ratio }) => ratio);
-  return { compared: compared.length, haveShape: compared.length - deviating.length, deviating };
-}
-
-function text(
-  experiment: Experiment,
-  { workload, rows, headlines, explanations }: Findings,
-  target: ExperimentTarget,
-): string {
+function text({ experiment, findings, report }: ExperimentRun): string {
   const { name, about, source } = experiment;
+  const { workload, rows, headlines, explanations } = findings;
   const title = wrapped(`${colors.bold(name)}  ${about} ${colors.dim(`[${source}]`)}`, 2);
   return [
     title,
     `  ${wrapped(workload, 2, 2)}`,
     rowTable(rows),
-    headlineTable(headlines, oursIn(target)),
+    headlineTable(headlines, oursIn(report.target)),
     explanations.map((explanation) => `  ${wrapped(explanation, 2, 2)}`).join("\n\n"),
-    verdictText(headlines),
+    verdictText(report.verdict),
   ].join("\n\n");
 }
 
@@ -247,8 +145,7 @@ const times = (ratio: number) => (ratio >= 10 ? ratio.toFixed(0) : ratio.toFixed
 const shapeText = (has: boolean | undefined) =>
   has === undefined ? "" : has ? colors.green("same shape") : colors.yellow("deviates");
 
-function verdictText(headlines: readonly Headline[]): string {
-  const { compared, haveShape } = verdictOf(headlines);
+function verdictText({ compared, haveShape }: ExperimentVerdict): string {
   if (compared === 0) return "No figure was published.";
   return `${haveShape} of ${counted(compared, "published ratio")} with the published shape.`;
 }

@@ -1,19 +1,8 @@
-import { existsSync } from "node:fs";
-import { mkdir } from "node:fs/promises";
-import { dirname, resolve } from "node:path";
 import type { Command } from "commander";
 import { grouped } from "../core/counted.ts";
-import { InputError } from "../core/errors.ts";
-import { CacheReplay } from "../core/replica/replay.ts";
-import type { TraceSource } from "../core/trace/trace.ts";
-import { breathe } from "../lab/control.ts";
-import type { TraceReading } from "../lab/input.ts";
-import { openTrace } from "../lab/input.ts";
-import { checkWritable, removeEmpty } from "../lab/output/run-directory.ts";
-import { blockTokensFor, defaultParts, partsNamed } from "../lab/run/configuration.ts";
-import { type ChatOptions, chatDefaults, chatSource } from "../traces/generate.ts";
-import { traceStats } from "../traces/stats.ts";
-import { replaceable, writeMooncake } from "../traces/write-mooncake.ts";
+import { chatOptionNames, dashed, type GenerateTraceOptions, generateTrace } from "../lab/traces/generate-trace.ts";
+import { type TraceStatsOptions, traceStats } from "../lab/traces/trace-stats.ts";
+import { type ChatOptions, chatDefaults } from "../traces/generate.ts";
 import { addBlockSize, addTraceOptions, decimalNumber, path } from "./input/options.ts";
 import { interruption } from "./interrupt.ts";
 import { print } from "./output/print.ts";
@@ -48,29 +37,17 @@ export function addTrace(program: Command): void {
   addLaterTraceCommands(trace);
 }
 
-interface StatsOptions extends TraceReading {
-  readonly blockSize?: number;
+interface StatsWords extends TraceStatsOptions {
   readonly json?: boolean;
 }
 
-async function describe(files: readonly string[], options: StatsOptions): Promise<void> {
+async function describe(files: readonly string[], { json, ...options }: StatsWords): Promise<void> {
   const progress = new Progress();
   try {
-    const input = await openTrace(files, { ...options, progress: progress.follow, signal: interruption });
-    const { trace } = input;
-    progress.state("counting");
-    const parts = await partsNamed(defaultParts, {});
-    const blockTokens = blockTokensFor(trace, options.blockSize);
-    const stats = traceStats(
-      trace,
-      CacheReplay.blockKeys({ ...parts, blockTokens, blocks: undefined, seed: 1 }, trace),
-    );
+    const control = { progress: progress.follow, signal: interruption };
+    const { report, input, stats } = await traceStats(files, { ...options, ...control });
     progress.done();
-    const document = { schema: "trace-stats/1", files: input.files, format: input.format, ...stats };
-    const shown = options.json
-      ? JSON.stringify(document, (_, value) => (value === undefined ? null : value), 2)
-      : statsText(input, stats);
-    print(`${shown}\n`);
+    print(`${json ? JSON.stringify(report, undefined, 2) : statsText(input, stats)}\n`);
   } finally {
     progress.done();
   }
@@ -92,9 +69,6 @@ const chatOptionTexts: Readonly<Record<keyof ChatOptions, string>> = {
   maxInputTokens: "longest prompt; a session ends before it",
 };
 
-const chatOptionNames = Object.keys(chatOptionTexts) as (keyof ChatOptions)[];
-const dashed = (name: string) => `--${name.replace(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`)}`;
-
 function addChat(generate: Command): void {
   const chat = generate
     .command("chat")
@@ -107,52 +81,13 @@ function addChat(generate: Command): void {
   chat.addHelpText("after", examples).action(generateChat);
 }
 
-interface GenerateOptions extends ChatOptions {
-  readonly out: string;
-  readonly force?: boolean;
-}
-
-async function generateChat(options: GenerateOptions): Promise<void> {
-  const { out, force } = options;
-  const source = chatOf(options);
-  await checkWritable(out, dirname(out));
-  await replaceable(out);
-  if (existsSync(out) && !force) throw new InputError(`${out}: exists already; --force replaces it`);
+async function generateChat(options: GenerateTraceOptions): Promise<void> {
   const progress = new Progress();
-  const folder = resolve(dirname(out));
-  const made = await mkdir(folder, { recursive: true });
   try {
-    await writeMooncake(counted(source, progress), out);
-  } catch (error) {
-    if (made) await removeEmpty(folder, made);
-    throw error;
+    const { requests } = await generateTrace({ ...options, progress: progress.follow, signal: interruption });
+    progress.done();
+    print(`Wrote ${grouped(requests)} requests to ${options.out}\n`);
   } finally {
     progress.done();
   }
-  print(`Wrote ${grouped(options.requests)} requests to ${out}\n`);
-}
-
-/** @throws InputError naming the option as the command line has it. */
-function chatOf(options: GenerateOptions): TraceSource {
-  try {
-    return chatSource(Object.fromEntries(chatOptionNames.map((name) => [name, options[name]])));
-  } catch (error) {
-    if (!(error instanceof InputError)) throw error;
-    const name = chatOptionNames.find((option) => error.message.startsWith(`${option} `));
-    throw name ? new InputError(dashed(name) + error.message.slice(name.length)) : error;
-  }
-}
-
-function counted(source: TraceSource, progress: Progress): TraceSource {
-  return {
-    ...source,
-    async *batches() {
-      let requests = 0;
-      for await (const batch of source.batches()) {
-        await breathe(interruption);
-        yield batch;
-        progress.state(`${grouped((requests += batch.requestCount))} requests`);
-      }
-    },
-  };
 }

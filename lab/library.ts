@@ -35,3 +35,27 @@ export const fuzz: typeof import("./fuzz/fuzz.ts").fuzz = async (...args) =>
 
 export const beat: typeof import("./fuzz/fuzz.ts").beat = async (...args) =>
   (await import("./fuzz/fuzz.ts")).beat(...args);
+
+export const checkPlugin: typeof import("./check/check.ts").checkPlugin = async (...args) =>
+  (await import("./check/check.ts")).checkPlugin(...args);
+
+export const runConformance: typeof import("./conformance/conformance.ts").runConformance = async (...args) =>
+  (await import("./conformance/conformance.ts")).runConformance(...args);
+
+export const runExperiment: typeof import("./experiments/run-experiment.ts").runExperiment = async (...args) =>
+  (await import("./experiments/run-experiment.ts")).runExperiment(...args);
+
+export const listExperiments = async (): Promise<import("./experiments/run-experiment.ts").ExperimentList> =>
+  (await import("./experiments/run-experiment.ts")).listExperiments();
+
+export const traceStats: typeof import("./traces/trace-stats.ts").traceStats = async (...args) =>
+  (await import("./traces/trace-stats.ts")).traceStats(...args);
+
+export const generateTrace: typeof import("./traces/generate-trace.ts").generateTrace = async (...args) =>
+  (await import("./traces/generate-trace.ts")).generateTrace(...args);
+
+export const doctor: typeof import("./doctor/doctor.ts").doctor = async (...args) =>
+  (await import("./doctor/doctor.ts")).doctor(...args);
+
+export const listPlugins = async (): Promise<import("./plugin-list.ts").PluginList> =>
+  (await import("./plugin-list.ts")).listPlugins();

@@ -17,8 +17,8 @@ const userCode = /data:text\/javascript/;
 const firstMs = Date.UTC(2030, 0, 1);
 
 /**
- * Replaces all sources of nondeterminism (clocks, random numbers, process state) for the rest of the program, and records
- * which of them a plug-in reads in which call. Within a plug-in's call a fake clock is read, which jumps from one cache to
+ * Replaces all sources of nondeterminism (clocks, random numbers, process state) until `restore`, and records which of them a
+ * plug-in reads in which call. Within a plug-in's call a fake clock is read, which jumps from one cache to
  * the next and stands still in two of four caches; all other code reads the real one.
  */
 export class NondeterministicSources {
@@ -26,6 +26,8 @@ export class NondeterministicSources {
   reader: () => string | undefined = () => undefined;
   /** By source: the calls that read it. */
   readonly #uses = new Map<string, Set<string>>();
+  /** Puts one original back. */
+  readonly #restored: (() => void)[] = [];
   #clockMs = firstMs;
   #caches = 0;
 
@@ -48,6 +50,12 @@ export class NondeterministicSources {
     for (const name of ["hostname", "freemem", "uptime", "loadavg"] as const)
       this.#replace(os, name, "the state of the machine", `os.${name}`);
     // Updates named imports of these modules.
+    syncBuiltinESMExports();
+  }
+
+  /** Puts the originals back. */
+  restore(): void {
+    for (const restored of this.#restored.splice(0).reverse()) restored();
     syncBuiltinESMExports();
   }
 
@@ -87,12 +95,17 @@ export class NondeterministicSources {
       const read = isRead();
       return read && ours ? ours() : original.apply(this, args);
     };
-    Object.defineProperty(owner, key, {
-      value: Object.assign(replaced, original),
-      configurable: true,
-      writable: true,
-      enumerable: true,
+    const value = Object.assign(replaced, original);
+    this.#define(owner, key, { value, configurable: true, writable: true, enumerable: true });
+  }
+
+  #define(owner: object, key: string, descriptor: PropertyDescriptor): void {
+    const before = Object.getOwnPropertyDescriptor(owner, key);
+    this.#restored.push(() => {
+      if (before) Object.defineProperty(owner, key, before);
+      else delete (owner as Record<string, unknown>)[key];
     });
+    Object.defineProperty(owner, key, descriptor);
   }
 
   #replaceValue<T extends object>(owner: T, key: keyof T & string, name: string): void {
@@ -102,7 +115,7 @@ export class NondeterministicSources {
       if (userCode.test(new Error().stack?.split("\n")[2] ?? "")) this.#isRead("the state of the process", name);
       return value;
     };
-    Object.defineProperty(owner, key, { get, configurable: true, enumerable: true });
+    this.#define(owner, key, { get, configurable: true, enumerable: true });
   }
 
   #replaceHrtime(): void {
@@ -115,6 +128,9 @@ export class NondeterministicSources {
       return [Number(now / 1_000_000_000n), Number(now % 1_000_000_000n)];
     };
     process.hrtime = Object.assign(ours, { bigint });
+    this.#restored.push(() => {
+      process.hrtime = hrtime;
+    });
   }
 
   #replaceDate(): void {
@@ -122,6 +138,10 @@ export class NondeterministicSources {
     const { now } = Date;
     const isRead = (name: string) => this.#isRead("the wall clock", name);
     Date.now = () => (isRead("Date.now") ? this.#tick() : now());
+    this.#restored.push(() => {
+      Date.now = now;
+      globalThis.Date = original;
+    });
     globalThis.Date = new Proxy(original, {
       construct: (_, args: [], newTarget) =>
         args.length === 0 && isRead("new Date")

@@ -1,20 +1,11 @@
 import { counted, grouped } from "../../core/counted.ts";
-import { calledAs, version } from "../../lab/package.ts";
-import { kinds, type PluginKind } from "../../lab/user-plugins/kinds.ts";
-import type { CheckResult, Finding } from "../../laws/check-plugin.ts";
+import type { Checked } from "../../lab/check/check.ts";
+import { calledAs } from "../../lab/package.ts";
+import { kinds } from "../../lab/user-plugins/kinds.ts";
+import type { Finding } from "../../laws/check-plugin.ts";
 import type { Growth } from "../../laws/cost.ts";
 import type { Shape, ShapeGrowth } from "../../laws/index-cost.ts";
 import { aligned, colors, wrapped } from "../output/table.ts";
-
-/** What `kvlab check` found, and what it was asked. */
-export interface Checked extends CheckResult {
-  /** As the user named it. */
-  readonly file: string;
-  readonly kind: PluginKind;
-  readonly plugin: { readonly name: string };
-  readonly runs: number;
-  readonly seed: number;
-}
 
 export function checkText(checked: Checked): string {
   const { findings, plugin, file, runs, seed, growth, indexGrowth } = checked;
@@ -72,44 +63,4 @@ function blockCostText({ shape, costs, exponent }: ShapeGrowth): string {
   const rows = costs.map(({ blocks, nsPerBlock }) => [`${grouped(blocks)} blocks`, `${grouped(nsPerBlock)} ns`]);
   const grows = `with n blocks it grows as n to the power of ${exponent.toFixed(1)}`;
   return `${wrapped(`${shapes[shape]} (${grows}):`, 0)}\n${aligned(rows, "rr")}`;
-}
-
-export function checkDocument(checked: Checked) {
-  const { findings, plugin, file, runs, seed, growth, indexGrowth } = checked;
-  return {
-    schema: "check/1",
-    kvlab: version,
-    file,
-    kind: checked.kind,
-    name: plugin.name,
-    runs,
-    seed,
-    holds: findings.every(({ result }) => result !== "broken"),
-    laws: findings.map(({ law, result, message, story, calls }) => ({
-      name: law.name,
-      says: law.says,
-      result,
-      message: message ?? null,
-      story: story?.split("\n") ?? null,
-      calls: calls ?? null,
-    })),
-    cost: growth
-      ? {
-          exponent: growth.exponent,
-          sizes: growth.costs.map(({ entries, nsPerOperation, nsByMethod }) => ({
-            entries,
-            nsPerOperation,
-            nsByMethod,
-          })),
-        }
-      : null,
-    /** Of an index: of prompts of each shape, what a block costs. */
-    blockCost:
-      indexGrowth?.map(({ shape, exponent, costs, costliestMethod: dearest }) => ({
-        shape,
-        exponent,
-        dearest: dearest ?? null,
-        sizes: costs,
-      })) ?? null,
-  };
 }

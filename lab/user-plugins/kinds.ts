@@ -200,6 +200,10 @@ export const kinds: { readonly [K in PluginKind]: Kind<Plugins[K]> } = {
   },
 };
 
+/** The kind whose shape a plug-in has; `createdKind` distinguishes those with the shape of an eviction policy. */
+export const kindOf = (plugin: object): PluginKind =>
+  (Object.keys(kinds) as PluginKind[]).find((kind) => kinds[kind].isOne(plugin)) ?? "eviction";
+
 /** `victim` throws a PolicyError unless it returns an entry or undefined. */
 function guardedPolicy(plugin: EvictionPlugin, context: Parameters<EvictionPlugin["create"]>[0], guard: Guard) {
   guard.request = undefined;
