@@ -121,7 +121,7 @@ class Pool implements Instance {
     const answer = answerAfter(this.#ops, this.#done, "req", id, ["lookup"]);
     const sequence = this.#driven.arrive({ prompt: tokens(prompt), answer, namespace: salt });
     if (isOn(skips, "skip_lookup")) sequence.maxHitBlocks = 0;
-    const { hitBlocks: hits, hitTokens } = this.#cache.lookup.look(sequence, 0);
+    const { hitBlocks: hits, hitTokens } = this.#cache.lookup.planAdmission(sequence, 0);
     // A running request repeats its lookup only.
     if (!this.#askers.get(id)?.runs) this.#askers.set(id, { sequence, hits, runs: false });
     return { hit_blocks: [...sequence.table.subarray(0, hits)], hit_tokens: hitTokens };
@@ -145,7 +145,7 @@ class Pool implements Instance {
   #admit(asker: Asker, total: number): boolean {
     const { sequence, hits } = asker;
     sequence.maxHitBlocks = hits + this.#cache.rules["drop-blocks"];
-    const admission = this.#cache.lookup.look(sequence, total - hits * this.#driven.blockTokens);
+    const admission = this.#cache.lookup.planAdmission(sequence, total - hits * this.#driven.blockTokens);
     if (admission.hitBlocks !== hits) throw new Unsupported("blocks of a lookup are gone when they are to be used");
     const { neededBlocks, idleBlocks, tableEnd, hitTokens } = admission;
     const beyond = Math.max(0, blocksOf(total, this.#driven.blockTokens) - tableEnd);

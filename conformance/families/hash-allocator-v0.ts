@@ -85,7 +85,7 @@ class Allocator implements Instance {
         return {};
       case "computed_prefix": {
         const sequence = this.#driven.arrive({ prompt: tokens(inputs["tokens"]) });
-        const { hitBlocks } = this.#cache.lookup.look(sequence, 0);
+        const { hitBlocks } = this.#cache.lookup.planAdmission(sequence, 0);
         return { blocks: [...sequence.table.subarray(0, hitBlocks)] };
       }
       case "free_chain":

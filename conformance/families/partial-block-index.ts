@@ -8,7 +8,8 @@ import { type Fields, integer, list, name, shown, tokens, Unsupported } from "..
 
 /**
  * TurboMind 2026: blocks that may be partial, found whole (`find`) or as the longest one that a block begins with
- * (`search`); blocks in which images start differ in these numbers. The lookups are `match` and `matchPartial` of the block trie.
+ * (`search`); blocks in which images start differ in these numbers. The lookups are `match` and `matchPartial` of the block
+ * trie.
  */
 export const partialBlockIndex: Family = {
   name: "partial-block-index",
@@ -50,7 +51,7 @@ class PartialBlocks implements Instance {
   constructor(blockTokens: number, most: number) {
     if (blockTokens > mostBlockTokens) throw new Unsupported(`block_size is ${blockTokens}`);
     this.#blockTokens = blockTokens;
-    this.#ids = new ContentIds({ blockKeys: 2 * blockTokens, keep: true });
+    this.#ids = new ContentIds({ blockKeys: 2 * blockTokens, keepContents: true });
     const rules = resolveRules(blockTrie.defaults ?? {});
     this.#columns = new EntryColumns(most, rules["free-order"]);
     this.#trie = blockTrie.create({ host: hostOf(this.#columns), rules, blockTokens }, most);

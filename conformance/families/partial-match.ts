@@ -80,7 +80,12 @@ class Children implements Instance {
   #partial(copies: boolean, prompt: readonly number[]): Found {
     const driven = copies ? this.#copying : this.#leaving;
     const sequence = driven.arrive({ prompt });
-    const { hitBlocks, hitTokens, partTokens, part } = driven.cache.lookup.look(sequence, 0);
+    const {
+      hitBlocks,
+      hitTokens,
+      partialTokens: partTokens,
+      partialBlock: part,
+    } = driven.cache.lookup.planAdmission(sequence, 0);
     const found = hitBlocks > 0 ? sequence.table[0] : partTokens > 0 ? part : undefined;
     const child = [...this.#children.values()].find(({ block }) => block === found);
     return { block: child?.id ?? null, matched: hitTokens };

@@ -4,32 +4,32 @@ import { BlockState, blockStateNames } from "./pool.ts";
 import type { Sequence } from "./request.ts";
 
 /**
- * Checks every invariant of a cache in full: O(blocks). `holders` are all sequences that reference blocks, without the
- * pinned ones.
+ * Checks every invariant of a cache in full: O(blocks). `sequences` are all sequences that reference blocks; pinned prefixes
+ * are added here.
  *
  * 1. free + private + idle + published = all blocks; a reference count is the number of block tables with the block.
- *    A shared block has the same place in each of them.
- * 2. An idle or free block is in no table; a block in the index is published or idle.
+ *    A shared block is at the same index in each of them.
+ * 2. An idle or free block is in no block table; a block in the index is published or idle.
  */
-export function audit(cache: KvCache, holders: Iterable<Sequence>): void {
+export function audit(cache: KvCache, sequences: Iterable<Sequence>): void {
   const { pool, index } = cache;
   const total = pool.blockCount;
-  const holderCount = new Uint32Array(total);
-  const placeOf = new Int32Array(total);
-  for (const { blocks, request } of [...holders, ...cache.pins]) {
+  const refCount = new Uint32Array(total);
+  const indexOf = new Int32Array(total);
+  for (const { blocks, request } of [...sequences, ...cache.pins]) {
     const own = new Set<number>();
     for (let i = 0; i < blocks.end; i++) {
       const block = blocks.blocks[i];
       if (block < 0) continue;
-      assert(!own.has(block), () => `request ${request.id} holds block ${block} twice`);
+      assert(!own.has(block), () => `request ${request.id} references block ${block} twice`);
       own.add(block);
-      const elsewhere = holderCount[block] > 0 && placeOf[block] !== i;
+      const elsewhere = refCount[block] > 0 && indexOf[block] !== i;
       assert(
         !elsewhere,
-        () => `block ${block} is block ${i} of request ${request.id} and ${placeOf[block]} of another`,
+        () => `block ${block} is block ${i} of request ${request.id} and ${indexOf[block]} of another`,
       );
-      placeOf[block] = i;
-      holderCount[block]++;
+      indexOf[block] = i;
+      refCount[block]++;
     }
   }
   const stored = new Uint8Array(total);
@@ -49,13 +49,13 @@ export function audit(cache: KvCache, holders: Iterable<Sequence>): void {
     const state = pool.stateOf(block);
     const name = blockStateNames[state];
     count[state]++;
-    const holding = holderCount[block];
+    const references = refCount[block];
     assert(
-      pool.refCountOf(block) === holding,
-      () => `block ${block} (${name}): count ${pool.refCountOf(block)}, ${holding} holders`,
+      pool.refCountOf(block) === references,
+      () => `block ${block} (${name}): reference count ${pool.refCountOf(block)}, ${references} references`,
     );
-    const unheld = state === BlockState.free || state === BlockState.idle;
-    assert((holding === 0) === unheld, () => `block ${block} is ${name} and has ${holding} holders`);
+    const isUnreferenced = state === BlockState.free || state === BlockState.idle;
+    assert((references === 0) === isUnreferenced, () => `block ${block} is ${name} and has ${references} references`);
     const cached = state === BlockState.published || state === BlockState.idle;
     assert(
       cached === (stored[block] === 1),
@@ -63,9 +63,12 @@ export function audit(cache: KvCache, holders: Iterable<Sequence>): void {
     );
     if (!cached) continue;
     const entry = index.entryOf(block);
-    const mayGo = index.isEvictable(entry);
-    assert(!mayGo || holding === 0, () => `entry ${entry} may go while block ${block} has ${holding} holders`);
-    if (mayGo) evictable++;
+    const isEvictable = index.isEvictable(entry);
+    assert(
+      !isEvictable || references === 0,
+      () => `entry ${entry} is evictable, block ${block} has ${references} references`,
+    );
+    if (isEvictable) evictable++;
   }
   const free = count[BlockState.free];
   assert(free === cache.freeBlocks, () => `${free} blocks are free, the allocator has ${cache.freeBlocks}`);
@@ -74,13 +77,13 @@ export function audit(cache: KvCache, holders: Iterable<Sequence>): void {
     listed++;
     assert(
       pool.stateOf(block) === BlockState.free,
-      () => `block ${block} is ${blockStateNames[pool.stateOf(block)]}, and free`,
+      () => `block ${block} is ${blockStateNames[pool.stateOf(block)]}, and in the free list`,
     );
   }
   assert(listed === free, () => `${free} blocks are free, the allocator lists ${listed}`);
   const idle = count[BlockState.idle];
   assert(index.evictableBlocks <= idle, () => `${index.evictableBlocks} blocks evictable, only ${idle} idle`);
-  assert(evictable === 0 || index.evictableBlocks > 0, "entries may go, but no block would become free");
+  assert(evictable === 0 || index.evictableBlocks > 0, "entries are evictable, but no block would become free");
   assert(
     free + count[BlockState.reserved] + count[BlockState.computing] + idle + count[BlockState.published] === total,
     () => `${count.join(" + ")} blocks by state, of ${total}`,

@@ -77,7 +77,7 @@ export function release(
 }
 
 /**
- * Sets the words of `table[from .. to)`, which become private blocks of one request, from `was` to `word`. Returns the place
+ * Sets the words of `table[from .. to)`, which become private blocks of one request, from `was` to `word`. Returns the index
  * of the first block whose word is not `was`, or −1.
  */
 export function own(table: Int32Array, from: number, to: number, words: Int32Array, was: number, word: number): number {
@@ -89,7 +89,10 @@ export function own(table: Int32Array, from: number, to: number, words: Int32Arr
   return -1;
 }
 
-/** Moves the private blocks of `table[from .. to)`, which the index has stored, from computing to published; returns their number. */
+/**
+ * Moves the private blocks of `table[from .. to)`, which the index now stores, from computing to published; returns their
+ * number.
+ */
 export function publishOwn(table: Int32Array, from: number, to: number, words: Int32Array): number {
   let count = 0;
   for (let i = from | 0; i < to; i++) {
@@ -101,8 +104,17 @@ export function publishOwn(table: Int32Array, from: number, to: number, words: I
   return count;
 }
 
-/** Frees idle blocks and writes them to `table[at ..)`. Returns the index in `blocks` of the first that is not idle, or −1. */
-export function handOver(blocks: Int32Array, count: number, table: Int32Array, at: number, words: Int32Array): number {
+/**
+ * Moves evicted blocks from idle to free and writes them to `table[at ..)`. Returns the index in `blocks` of the first that
+ * is not idle, or −1.
+ */
+export function reuseEvicted(
+  blocks: Int32Array,
+  count: number,
+  table: Int32Array,
+  at: number,
+  words: Int32Array,
+): number {
   const shift = at | 0;
   for (let i = 0; i < count; i++) {
     const block = blocks[i];

@@ -89,7 +89,7 @@ export class BlockRefs {
    */
   own(table: Int32Array, from: number, to: number, word: number, reservedFrom = to): void {
     if (from >= to) return;
-    const evictedFrom = this.#entries.take(table, from, to);
+    const evictedFrom = this.#entries.allocate(table, from, to);
     this.#mark(table, from, Math.min(evictedFrom, reservedFrom), freeWord, word);
     this.#mark(table, Math.max(from, reservedFrom), evictedFrom, freeWord, ownWord.reserved);
     this.#mark(table, evictedFrom, Math.min(to, reservedFrom), idleWord, word);
@@ -100,7 +100,7 @@ export class BlockRefs {
     if (from >= to) return;
     const wrong = own(table, from, to, this.pool.words, was, word);
     if (wrong < 0) return;
-    if (was === idleWord) this.#entries.refuseVictim(table[wrong]);
+    if (was === idleWord) this.#entries.throwInvalidVictim(table[wrong]);
     this.pool.move(table[wrong], free, reserved);
   }
 
@@ -113,7 +113,7 @@ export class BlockRefs {
     this.#index.grow(blockCount);
   }
 
-  /** Adds a copy from `source` to the private block at place i. */
+  /** Adds a copy from `source` to the private block at index i. */
   copy(sequence: Sequence, source: BlockId, i: number): void {
     const target = sequence.table[i];
     this.#counters.copiedBlocks++;
@@ -121,7 +121,7 @@ export class BlockRefs {
     this.#log?.copy(this.#entries.now, sequence.request.id, target, source, i);
   }
 
-  /** Removes the copy to `target`, which the sequence does not use any more. */
+  /** Cancels the copy to `target`, which the sequence does not use any more. */
   withdrawCopy(sequence: Sequence, target: BlockId): void {
     sequence.blocks.endCopy();
     const at = this.copies.findLastIndex((copy) => copy.target === target);
@@ -139,8 +139,8 @@ export class BlockRefs {
   }
 
   /**
-   * Releases all blocks of the sequence, in the order of the rule `free-order`. Of blocks without further references cached
-   * ones become idle and private ones free.
+   * Releases all blocks of the sequence, in the order of the rule `free-order`. When a reference count becomes 0, a cached
+   * block becomes idle and a private one free.
    */
   release({ blocks }: Sequence): void {
     const { blocks: table, end: count } = blocks;
@@ -153,7 +153,9 @@ export class BlockRefs {
     blocks.release();
   }
 
-  /** Passes blocks of the table in state `free` to the allocator, deepest first; the list's first `kept` elements are in use. */
+  /**
+   * Passes blocks of the table in state `free` to the allocator, deepest first; the list's first `kept` elements are in use.
+   */
   #freePrivate(table: Int32Array, count: number, kept: number): void {
     const { words } = this.pool;
     const list = this.#listOf(2 * count);

@@ -15,7 +15,7 @@ import type {
 } from "../plugins/index.ts";
 import type { Rules } from "../plugins/rules.ts";
 import type { Nanos } from "../trace/trace.ts";
-import { handOver } from "./block-loops.ts";
+import { reuseEvicted } from "./block-loops.ts";
 import type { Counters } from "./counters.ts";
 import { type BlockPool, BlockState } from "./pool.ts";
 
@@ -26,15 +26,15 @@ const published = BlockState.published;
 const idle = BlockState.idle;
 
 /**
- * The cached entries and the facts about them. It connects the index, which reports changes of its entries, with the policy,
- * which orders the evictable ones, and checks both.
+ * The cached entries and their columns. Connects the index, which reports changes of its entries, with the policy, which
+ * orders the evictable ones, and checks both. Allocates blocks: free ones first, then those of eviction victims.
  */
 export class CacheEntries implements IndexHost {
   readonly columns: EntryColumns;
   readonly pool: BlockPool;
   /** By block that an operator has pinned: number of pins. */
   readonly pinned = new Map<BlockId, number>();
-  /** Advanced by every operation of the cache; the time that recency and age are measured in. */
+  /** Advanced by every operation of the cache; recency and age are measured in ticks. */
   tick = 0;
   now: Nanos = 0;
   /** The request of the operation under way. */
@@ -44,22 +44,22 @@ export class CacheEntries implements IndexHost {
   readonly #blockTokens: number;
   readonly #log: EventLog | undefined;
   /** Content of each stored block, for the log. */
-  #books: StoredContents | undefined;
-  /** Evicted blocks are written to `#table[#at .. #to)`, further ones are freed. */
+  #storedContents: StoredContents | undefined;
+  /** Evicted blocks are written to `#table[#at .. #to)`; any more are freed. */
   #table: Int32Array = new Int32Array(0);
   #at = 0;
   #to = 0;
   #policy!: EvictionPolicy;
   #index!: PrefixIndex;
-  #takesMany = false;
+  #evictsMany = false;
   #leaves: LeafIndex | undefined;
   /** Rule `free-queue=single`: free and idle blocks are allocated in the order of their release. */
-  readonly #oneQueue: boolean;
-  /** With it: tick of each block's release. */
+  readonly #singleQueue: boolean;
+  /** With `free-queue=single`: tick of each block's release. */
   #freedAt = new Uint32Array(0);
-  readonly #one = new Int32Array(1);
-  readonly #mostEntries: number;
-  readonly #mostBlocks: number;
+  readonly #singleBlock = new Int32Array(1);
+  readonly #maxEntries: number;
+  readonly #maxBlocks: number;
 
   constructor(
     pool: BlockPool,
@@ -72,26 +72,26 @@ export class CacheEntries implements IndexHost {
   ) {
     this.pool = pool;
     this.columns = columns;
-    this.#oneQueue = rules["free-queue"] === "single";
-    this.#mostEntries = limitOf(rules["max-entries"]);
-    this.#mostBlocks = limitOf(rules["prefix-blocks"]);
-    if (this.#oneQueue) columns.keep("lastAccess");
+    this.#singleQueue = rules["free-queue"] === "single";
+    this.#maxEntries = limitOf(rules["max-entries"]);
+    this.#maxBlocks = limitOf(rules["prefix-blocks"]);
+    if (this.#singleQueue) columns.keep("lastAccess");
     this.#allocator = allocator;
     this.#counters = counters;
     this.#blockTokens = blockTokens;
     this.#log = log;
-    if (log !== undefined) this.#books = new StoredContents(pool.blockCount);
+    if (log !== undefined) this.#storedContents = new StoredContents(pool.blockCount);
   }
 
-  /** Policy and index are created after the columns that they read. */
+  /** Called once, because policy and index are created after the columns that they read. */
   connect(policy: EvictionPolicy, index: PrefixIndex): void {
     this.#policy = policy;
     this.#index = index;
-    if (this.#oneQueue) this.#freedAt = new Uint32Array(this.pool.blockCount);
-    const direct = this.#allocator.unordered === true && this.#log === undefined && !this.#oneQueue;
+    if (this.#singleQueue) this.#freedAt = new Uint32Array(this.pool.blockCount);
+    const direct = this.#allocator.unordered === true && this.#log === undefined && !this.#singleQueue;
     if (!direct) return;
     if (policy.takeNext !== undefined) this.#leaves = index.leaves;
-    this.#takesMany = policy.takeMany !== undefined && index.evictMany !== undefined;
+    this.#evictsMany = policy.takeMany !== undefined && index.evictMany !== undefined;
   }
 
   isPinned(block: BlockId): boolean {
@@ -160,17 +160,17 @@ export class CacheEntries implements IndexHost {
     this.#policy.resized?.(entry);
   }
 
-  /** The index has stored the block; called only with a log. */
+  /** Content of a block that the index has stored; called only with a log. */
   stored(block: BlockId, key: number, end: number): void {
-    this.#books!.key[block] = key;
-    this.#books!.end[block] = end;
+    this.#storedContents!.key[block] = key;
+    this.#storedContents!.end[block] = end;
   }
 
   evicted(blocks: Int32Array, count: number): void {
     if (this.#log !== undefined) for (let i = 0; i < count; i++) this.#logEviction(blocks[i], this.#log);
     this.#counters.evictedBlocks += count;
     const taken = Math.min(count, this.#to - this.#at) | 0;
-    const wrong = handOver(blocks, taken, this.#table, this.#at, this.pool.words);
+    const wrong = reuseEvicted(blocks, taken, this.#table, this.#at, this.pool.words);
     if (wrong >= 0) this.pool.move(blocks[wrong], idle, free);
     this.#at += taken;
     for (let i = taken; i < count; i++) this.pool.move(blocks[i], idle, free);
@@ -181,44 +181,44 @@ export class CacheEntries implements IndexHost {
     return this.#allocator.freeBlocks;
   }
 
-  /** Frees blocks `[from, to)` of the list, which one request or entry has released, deepest first. */
+  /** Frees blocks `[from, to)` of the list, which belonged to one request or entry, deepest first. */
   free(blocks: Int32Array, from: number, to: number): void {
     if (from === to) return;
-    if (this.#oneQueue) for (let i = from; i < to; i++) this.#freedAt[blocks[i]] = this.tick;
+    if (this.#singleQueue) for (let i = from; i < to; i++) this.#freedAt[blocks[i]] = this.tick;
     this.#allocator.release(blocks, from, to);
   }
 
   blockDropped(block: BlockId): void {
     if (this.#log !== undefined) {
-      const { key, end } = this.#books!;
+      const { key, end } = this.#storedContents!;
       this.#log.drop(this.now, this.request.id, block, key[block], end[block]);
     }
     const { pool } = this;
     if (pool.refCountOf(block) > 0) pool.move(block, published, computing);
-    else this.#passOn(block);
+    else this.#reuseOrFree(block);
   }
 
-  /** A dropped idle block is used for the allocation under way, or freed. */
-  #passOn(block: BlockId): void {
+  /** Uses a dropped idle block for the allocation under way, or frees it. */
+  #reuseOrFree(block: BlockId): void {
     this.pool.move(block, idle, free);
     if (this.#at < this.#to) {
       this.#table[this.#at++] = block;
       return;
     }
-    this.#one[0] = block;
-    this.free(this.#one, 0, 1);
+    this.#singleBlock[0] = block;
+    this.free(this.#singleBlock, 0, 1);
   }
 
   /**
-   * Allocates `table[from .. to)`: free blocks first, then eviction victims. Returns the place from which on they are
-   * victims that are still in state `idle`.
+   * Allocates `table[from .. to)`: free blocks first, then eviction victims. Returns the index from which on the blocks are
+   * those of victims that are still in state `idle`.
    */
-  take(table: Int32Array, from: number, to: number): number {
-    if (this.#oneQueue) return this.#takeInTurn(table, from, to);
+  allocate(table: Int32Array, from: number, to: number): number {
+    if (this.#singleQueue) return this.#allocateByReleaseTime(table, from, to);
     const allocator = this.#allocator;
     if (!allocator.unordered) {
-      for (let short = to - from - this.freeBlocks; short > 0; short = to - from - this.freeBlocks)
-        this.#evictOne(short);
+      for (let missing = to - from - this.freeBlocks; missing > 0; missing = to - from - this.freeBlocks)
+        this.#evictOne(missing);
       allocator.allocate(table, from, to);
       return to;
     }
@@ -226,26 +226,29 @@ export class CacheEntries implements IndexHost {
     if (at > from) allocator.allocate(table, from, at);
     if (at === to) return to;
     if (this.#leaves !== undefined) {
-      this.#takeLeaves(this.#leaves, table, at, to);
-    } else if (this.#takesMany) {
+      this.#evictLeaves(this.#leaves, table, at, to);
+    } else if (this.#evictsMany) {
       const taken = this.#policy.takeMany!(table, at, to);
-      if (taken < to) this.refuseVictim(undefined);
+      if (taken < to) this.throwInvalidVictim(undefined);
       this.#index.evictMany!(table, at, to);
     } else {
-      this.#takeVictims(table, at, to);
+      this.#evictInto(table, at, to);
       return to;
     }
     this.#counters.evictedBlocks += to - at;
     return at;
   }
 
-  /** Victims for `table[from .. to)`, leaf by leaf: a parent that became a leaf is added before the next victim is chosen. */
-  #takeLeaves(leaves: LeafIndex, table: Int32Array, from: number, to: number): void {
+  /**
+   * Evicts leaves for `table[from .. to)`: a parent that became a leaf is added to the policy before the next victim is
+   * chosen.
+   */
+  #evictLeaves(leaves: LeafIndex, table: Int32Array, from: number, to: number): void {
     const policy = this.#policy;
     let parent = -1;
     for (let at = from | 0; at < to; at++) {
       const leaf = policy.takeNext!(parent);
-      if (leaf < 0) this.refuseVictim(undefined);
+      if (leaf < 0) this.throwInvalidVictim(undefined);
       table[at] = leaf;
       parent = leaves.evictLeaf(leaf);
     }
@@ -253,7 +256,7 @@ export class CacheEntries implements IndexHost {
   }
 
   /** Evicts blocks for `table[from .. to)`. */
-  #takeVictims(table: Int32Array, from: number, to: number): void {
+  #evictInto(table: Int32Array, from: number, to: number): void {
     this.#table = table;
     this.#at = from;
     this.#to = to;
@@ -261,20 +264,20 @@ export class CacheEntries implements IndexHost {
     this.#at = this.#to = 0;
   }
 
-  /** `take` with `free-queue=single`: the block that was released first, free or cached. */
-  #takeInTurn(table: Int32Array, from: number, to: number): number {
+  /** `allocate` with `free-queue=single`: the block that was released first, free or cached. */
+  #allocateByReleaseTime(table: Int32Array, from: number, to: number): number {
     const allocator = this.#allocator;
     for (let at = from; at < to; at++) {
       const victim = this.#index.evictableBlocks === 0 ? undefined : this.#policy.victim(this.now);
       const free = allocator.freeBlocks > 0 ? allocator.peek!() : undefined;
       if (free !== undefined && (victim === undefined || this.#isBefore(free, victim)))
         allocator.allocate(table, at, at + 1);
-      else this.#takeVictims(table, at, at + 1);
+      else this.#evictInto(table, at, at + 1);
     }
     return to;
   }
 
-  /** Of one operation, free blocks were released first: they are at the end of the block table. */
+  /** Whether the free block was released before the victim. One operation frees blocks at the end of the block table first. */
   #isBefore(block: BlockId, victim: EntryId): boolean {
     const at = this.#freedAt[block];
     const other = this.columns.lastAccess[victim];
@@ -284,10 +287,10 @@ export class CacheEntries implements IndexHost {
   /** Enforces the rules `max-entries` and `prefix-blocks`: evicts the policy's victims, then drops the oldest entries. */
   enforceLimits(): void {
     const index = this.#index;
-    while (index.entryCount > this.#mostEntries || index.blockCount > this.#mostBlocks) {
+    while (index.entryCount > this.#maxEntries || index.blockCount > this.#maxBlocks) {
       const victim = index.evictableBlocks > 0 ? this.#policy.victim(this.now) : undefined;
       if (victim !== undefined) {
-        this.#evictOne(Math.max(1, Math.min(index.blockCount - this.#mostBlocks, maxBlocks)));
+        this.#evictOne(Math.max(1, Math.min(index.blockCount - this.#maxBlocks, maxBlocks)));
       } else {
         const oldest = index.oldest?.((block) => this.isPinned(block)) ?? -1;
         if (oldest < 0) return;
@@ -300,19 +303,19 @@ export class CacheEntries implements IndexHost {
   clear(): void {
     const { evictedBlocks } = this.#counters;
     const order = new Int32Array(this.freeBlocks + this.#index.evictableBlocks);
-    if (this.#oneQueue) {
-      this.#takeInTurn(order, 0, order.length);
+    if (this.#singleQueue) {
+      this.#allocateByReleaseTime(order, 0, order.length);
     } else {
       order.set(Int32Array.from(this.#allocator.free()));
-      this.#takeVictims(order, this.freeBlocks, order.length);
+      this.#evictInto(order, this.freeBlocks, order.length);
     }
     for (const block of order) if (this.pool.stateOf(block) === idle) this.pool.move(block, idle, free);
     this.#allocator.reset(order);
     this.#counters.evictedBlocks = evictedBlocks;
   }
 
-  /** Evicts until `count` more blocks are free, or no entry is evictable; returns how many. */
-  evictSome(count: number): number {
+  /** Evicts until `count` more blocks are free, or no entry is evictable; returns the number of freed blocks. */
+  evictBlocks(count: number): number {
     const before = this.freeBlocks;
     while (this.freeBlocks - before < count && this.#index.evictableBlocks > 0)
       this.#evictOne(count - (this.freeBlocks - before));
@@ -321,38 +324,38 @@ export class CacheEntries implements IndexHost {
 
   grow(blockCount: number): void {
     this.columns.grow(blockCount);
-    this.#books?.grow(blockCount);
-    if (this.#oneQueue) this.#freedAt = grown(this.#freedAt, blockCount);
+    this.#storedContents?.grow(blockCount);
+    if (this.#singleQueue) this.#freedAt = grown(this.#freedAt, blockCount);
     this.#allocator.grow(blockCount);
   }
 
-  #evictOne(wantedBlocks: number): void {
+  #evictOne(neededBlocks: number): void {
     const victim = this.#policy.victim(this.now);
-    if (victim === undefined || !this.#index.isEvictable(victim)) this.refuseVictim(victim);
+    if (victim === undefined || !this.#index.isEvictable(victim)) this.throwInvalidVictim(victim);
     this.#policy.remove(victim, "evicted");
-    this.#index.evict(victim, wantedBlocks);
+    this.#index.evict(victim, neededBlocks);
   }
 
   #logEviction(block: BlockId, log: EventLog): void {
-    const { key, end } = this.#books!;
+    const { key, end } = this.#storedContents!;
     log.evict(this.now, this.request.id, block, key[block], end[block]);
   }
 
-  refuseVictim(victim: EntryId | undefined): never {
+  throwInvalidVictim(victim: EntryId | undefined): never {
     if (victim === undefined) {
       throw new PolicyError(
         `eviction policy has no victim although ${this.#index.evictableBlocks} blocks are evictable`,
       );
     }
-    throw new PolicyError(`eviction policy named entry ${String(victim)} as victim, ${this.#whyNot(victim)}`);
+    throw new PolicyError(`eviction policy returned entry ${String(victim)} as victim, ${this.#whyInvalid(victim)}`);
   }
 
-  #whyNot(victim: EntryId): string {
+  #whyInvalid(victim: EntryId): string {
     if (!Number.isInteger(victim) || victim < 0 || victim >= this.columns.key.length) return "which does not exist";
     let stored = false;
     for (const block of this.#index.blocks()) {
       if (this.#index.entryOf(block) !== victim) continue;
-      if (this.pool.refCountOf(block) > 0) return "which a request holds";
+      if (this.pool.refCountOf(block) > 0) return "which a request references";
       stored = true;
     }
     return stored ? "which other entries extend" : "which is not in the cache";
@@ -364,7 +367,7 @@ const maxBlocks = 2 ** 31 - 1;
 
 const limitOf = (limit: number | "unlimited") => (limit === "unlimited" ? Number.POSITIVE_INFINITY : limit);
 
-/** By stored block: content id, and its end in tokens. */
+/** By stored block: content id, and the end of the block in tokens. */
 class StoredContents {
   key: Uint32Array;
   end: Uint32Array;

@@ -21,15 +21,15 @@ export class MissedBlocks {
 }
 
 /**
- * The contents that have been computed before, to distinguish evicted content from cold misses; one byte per content. For
- * indexes that do not remember evicted content.
+ * The contents that have been computed before, to distinguish evicted content from cold misses; one byte per content. Used
+ * where the index itself does not distinguish them.
  */
 export class ContentHistory {
   #seen: Uint8Array = new Uint8Array(1 << 10);
   #seenPlain: Uint8Array | undefined;
 
   expectKeys(distinct: number): void {
-    this.#seen = roomFor(this.#seen, distinct);
+    this.#seen = grownTo(this.#seen, distinct);
   }
 
   /** Blocks `[from, to)` of the request have been allocated and will be computed. */
@@ -38,7 +38,7 @@ export class ContentHistory {
     const { plainKeys } = blocks;
     if (plainKeys === undefined) return;
     for (let at = keyStart + from; at < keyStart + to; at++) {
-      this.#seenPlain = roomFor(this.#seenPlain ?? new Uint8Array(1 << 10), plainKeys[at] + 1);
+      this.#seenPlain = grownTo(this.#seenPlain ?? new Uint8Array(1 << 10), plainKeys[at] + 1);
       this.#seenPlain[plainKeys[at]] = computed;
     }
   }
@@ -49,13 +49,13 @@ export class ContentHistory {
   }
 
   /** Blocks `[from, to)` of the request will not be computed: their step was rolled back. */
-  forgotten({ keys, keyStart }: Request, from: number, to: number): void {
+  rolledBack({ keys, keyStart }: Request, from: number, to: number): void {
     for (let at = keyStart + from; at < keyStart + to; at++)
       if (this.#seen[keys[at]] === computing) this.#seen[keys[at]] = never;
   }
 
   /** Miss reason of block i: `present` = it is cached, `matched` = blocks that the index matched. */
-  why(request: Request, i: number, present: boolean, matched: number): number {
+  missReason(request: Request, i: number, present: boolean, matched: number): number {
     if (present) return i < matched ? Miss.matchLimit : Miss.pastHole;
     const at = request.keyStart + i;
     const seen = this.#seen[request.keys[at]];
@@ -75,12 +75,12 @@ export class ContentHistory {
   ): void {
     missed.count.fill(0);
     for (let i = hits; i < blocks; i++) {
-      missed.last = this.why(request, i, table[i] >= 0, matched);
+      missed.last = this.missReason(request, i, table[i] >= 0, matched);
       missed.count[missed.last]++;
     }
   }
 }
 
-function roomFor(bytes: Uint8Array, length: number): Uint8Array {
+function grownTo(bytes: Uint8Array, length: number): Uint8Array {
   return length <= bytes.length ? bytes : grown(bytes, Math.max(length, 2 * bytes.length));
 }

@@ -14,7 +14,7 @@ import type { Sequence } from "./request.ts";
 
 const { reserved, computing, published } = BlockState;
 
-/** The request of operator-initiated operations. */
+/** Stands for the request in operator-initiated operations. */
 const operatorRequest: RequestView = {
   id: -1,
   arrivalNs: 0,
@@ -148,24 +148,24 @@ export class KvCache {
    */
   admit(sequence: Sequence, tokens: number, now: Nanos, spareBlocks = 0): boolean {
     const { lookup, refs } = this;
-    const found = lookup.look(sequence, tokens);
-    const { hitBlocks, hitTokens, neededBlocks } = found;
-    if (neededBlocks > this.availableBlocks - found.idleBlocks - spareBlocks) return false;
+    const admission = lookup.planAdmission(sequence, tokens);
+    const { hitBlocks, hitTokens, neededBlocks } = admission;
+    if (neededBlocks > this.availableBlocks - admission.idleBlocks - spareBlocks) return false;
     this.begin(sequence, now);
     this.#policy.begin?.(sequence.request, now);
     lookup.count(sequence, this.#countersOf(sequence));
     if (this.log) lookup.log(sequence, this.log, now);
-    this.#referenceFound(sequence, found);
+    this.#referenceFound(sequence, admission);
     refs.reserve(neededBlocks);
-    if (found.copyLast) this.#copyLast(sequence, hitBlocks - 1);
+    if (admission.copyLast) this.#copyLast(sequence, hitBlocks - 1);
     const { blocks } = sequence;
-    if (found.copyLater) blocks.copyOnWrite(hitBlocks - 1);
+    if (admission.copyLater) blocks.copyOnWrite(hitBlocks - 1);
     const stepEnd = Math.min(sequence.knownTokens, hitTokens + tokens);
     blocks.computing(sequence.blocksUpTo(stepEnd));
-    if (found.stealsPart) this.#steal(sequence, found.part);
-    const whole = stepEnd === sequence.request.inputTokens && !found.stealsPart;
-    const source = found.partTokens > 0 && !found.stealsPart ? found.part : hole;
-    if (found.tableEnd > blocks.count) this.#allocateUpTo(sequence, found.tableEnd, whole, source);
+    if (admission.stealsPartial) this.#steal(sequence, admission.partialBlock);
+    const wholePrompt = stepEnd === sequence.request.inputTokens && !admission.stealsPartial;
+    const source = admission.partialTokens > 0 && !admission.stealsPartial ? admission.partialBlock : hole;
+    if (admission.tableEnd > blocks.count) this.#allocateUpTo(sequence, admission.tableEnd, wholePrompt, source);
     sequence.cachedTokens = sequence.computedTokens = hitTokens;
     if (this.#recomputeLast && hitTokens === sequence.knownTokens) sequence.computedTokens--;
     return true;
@@ -252,7 +252,7 @@ export class KvCache {
       if (!blocks.isShared(i) && this.pool.stateOf(block) === published) this.index.drop(block);
     }
     blocks.unpublish(computed);
-    this.lookup.history?.forgotten(
+    this.lookup.history?.rolledBack(
       sequence.request,
       computed,
       Math.min(sequence.blockCount, sequence.request.knownBlocks),
@@ -263,11 +263,11 @@ export class KvCache {
 
   /** Whether `sequence` references blocks of `other` that the step under way computes. */
   dependsOn(sequence: Sequence, other: Sequence): boolean {
-    const [mine, theirs] = [sequence.blocks, other.blocks];
-    const end = Math.min(theirs.count, mine.end);
+    const [own, others] = [sequence.blocks, other.blocks];
+    const end = Math.min(others.count, own.end);
     for (let i = other.computedBlocks; i < end; i++) {
-      const isOthers = mine.blocks[i] === theirs.blocks[i] && !theirs.isShared(i);
-      if (isOthers && (i < mine.cached || mine.isShared(i))) return true;
+      const isComputedByOther = own.blocks[i] === others.blocks[i] && !others.isShared(i);
+      if (isComputedByOther && (i < own.cached || own.isShared(i))) return true;
     }
     return false;
   }
@@ -275,7 +275,7 @@ export class KvCache {
   /** Preempts the request: releases its blocks; with `publish=finish` computed blocks are published before. */
   preempt(sequence: Sequence, now: Nanos): void {
     assert(!sequence.inStep, "a sequence is preempted inside a step");
-    if (this.rules.publish === "finish") this.#publish(sequence, this.#publication.blocksDone(sequence), now);
+    if (this.rules.publish === "finish") this.#publish(sequence, this.#publication.blocksAtPreemption(sequence), now);
     this.log?.preempt(now, sequence.request.id);
     this.#release(sequence, now);
     sequence.blocks.clear();
@@ -315,7 +315,7 @@ export class KvCache {
     return request.id < this.countFrom ? this.#uncounted : this.counters;
   }
 
-  /** The sequence references the blocks that its lookup found. */
+  /** References the blocks that the lookup admission. */
   #referenceFound({ blocks }: Sequence, { hitBlocks, adoptedEnd, copyLast }: Admission): void {
     const table = blocks.blocks;
     const hits = copyLast ? hitBlocks - 1 : hitBlocks;
@@ -327,8 +327,9 @@ export class KvCache {
   }
 
   /**
-   * Allocates private blocks for the holes in `[blockCount, to)` of the table, evicting if necessary. The first one begins as a
-   * copy of `source`. If this allocation evicts the source, its content is still there when the step's copies are made.
+   * Allocates private blocks for the holes in `[blockCount, to)` of the table, evicting if necessary. The first one is a copy
+   * of
+   * `source`. If this allocation evicts the source, its content is not overwritten before the step's copies are made.
    */
   #allocateUpTo(sequence: Sequence, to: number, wholePrompt: boolean, source = hole): void {
     const { request, blocks } = sequence;
@@ -343,8 +344,8 @@ export class KvCache {
       refs.own(table, from, to, whole ? ownWord.published : ownWord.computing, computingTo);
     } else {
       for (let i = from; i < to; i++) {
-        const vacant = i >= adoptedEnd || table[i] < 0;
-        if (vacant) refs.own(table, i, i + 1, i < computingEnd ? ownWord.computing : ownWord.reserved);
+        const isHole = i >= adoptedEnd || table[i] < 0;
+        if (isHole) refs.own(table, i, i + 1, i < computingEnd ? ownWord.computing : ownWord.reserved);
       }
     }
     if (source !== hole) {
@@ -372,7 +373,7 @@ export class KvCache {
     this.refs.copy(sequence, source, at);
   }
 
-  /** An idle block that no block extends becomes the request's next private block. */
+  /** Makes an idle block that no block extends the request's next private block. */
   #steal(sequence: Sequence, block: BlockId): void {
     const at = sequence.blocks.append(block);
     this.log?.adopt(this.entries.now, sequence.request.id, block, -1, at);

@@ -13,7 +13,7 @@ import type { Request, Sequence } from "./request.ts";
 
 const idleWord = blockWord(BlockState.idle, 0);
 
-/** Of `found` blocks, those that the rules `match-limit` (other than `all`: limited) and `drop-blocks` leave. */
+/** Number of `found` blocks that remain under the rules `match-limit` (`limited`: any value but `all`) and `drop-blocks`. */
 export function usableBlocks(
   found: number,
   tokens: number,
@@ -25,7 +25,7 @@ export function usableBlocks(
   return Math.max(0, Math.min(found, limit) - drop);
 }
 
-/** What a lookup needs of a cache's parts. */
+/** The components of a cache that a lookup uses. */
 interface LookupParts {
   readonly blockTokens: number;
   readonly rules: Rules;
@@ -34,11 +34,14 @@ interface LookupParts {
   readonly log: EventLog | undefined;
 }
 
-/** What admitting a request would find and need: filled by `Lookup.look`, executed by `KvCache.admit`. Reused. */
+/**
+ * The hits of an admission and the blocks that it needs. Filled by `Lookup.planAdmission`, executed by `KvCache.admit`;
+ * reused.
+ */
 export class Admission {
   /** Hits, in blocks; they are in the sequence's block table. */
   hitBlocks = 0;
-  /** Hits, in tokens: those of the hit blocks, and `partTokens`. */
+  /** Hits, in tokens: those of the hit blocks and `partialTokens`. */
   hitTokens = 0;
   /** Length of the block table after admission. */
   tableEnd = 0;
@@ -48,26 +51,26 @@ export class Admission {
   idleBlocks = 0;
   /** Blocks of the prompt that are cached, past a hole or not. */
   residentBlocks = 0;
-  /** Cached blocks past a hole are referenced before this place of the table; 0 = none. */
+  /** Cached blocks past a hole are referenced before this index of the table; 0 = none. */
   adoptedEnd = 0;
-  /** The last hit block is shared, and this step writes to it: it is copied now. */
+  /** The last hit block is shared, and this step writes to it: it is copied before the step. */
   copyLast = false;
   /** The last hit block is copied when the first output token is added to it. */
   copyLater = false;
-  /** Tokens of the first block past the hits that are in block `part`; 0 = none. */
-  partTokens = 0;
-  part: BlockId = hole;
-  /** The request takes `part` over instead of copying it: it is idle and has no children. */
-  stealsPart = false;
-  /** Why `part` would be missed without the rule `partial`. */
-  partReason = 0;
+  /** Leading tokens of the first block past the hits that `partialBlock` contains; 0 = none. */
+  partialTokens = 0;
+  partialBlock: BlockId = hole;
+  /** `partialBlock` becomes the request's private block instead of being copied: it is idle and has no children. */
+  stealsPartial = false;
+  /** Miss reason that these tokens would have without the rule `partial`. */
+  partialReason = 0;
 }
 
-/** Looks up requests, by index and reuse rules: the half of an admission that only reads. */
+/** Looks up requests under the reuse rules: the part of an admission that changes nothing. */
 export class Lookup {
-  /** Of the last `look`. */
+  /** Result of the last `planAdmission`. */
   readonly #admission = new Admission();
-  /** Absent where the index remembers evicted content and every allocated block is stored. */
+  /** Absent where the index distinguishes evicted content from cold misses and stores every allocated block. */
   readonly history: ContentHistory | undefined;
   /** Whether the step that is being planned computes the block; set by the replica. */
   isBeingComputed: (block: BlockId) => boolean = () => false;
@@ -81,13 +84,18 @@ export class Lookup {
   readonly #storedLogits: boolean;
   readonly #worstCase: boolean;
   /** Whether the rules allow partial matches. */
-  readonly #parts: boolean;
+  readonly #partial: boolean;
   readonly #steal: boolean;
-  /** Blocks that the step being planned computes are referenced and computed again, but are no hits. */
+  /** Blocks that the step being planned computes are no hits: they are referenced and computed again. */
   readonly #recomputes: boolean;
   readonly #limit: Rules["match-limit"];
   readonly #match: Match = { blocks: 0, absent: 0, evicted: 0 };
-  readonly #part: PartialMatch = { block: hole, tokens: 0, maxTokens: 0, isUsable: (block) => this.#isUsable(block) };
+  readonly #partialMatch: PartialMatch = {
+    block: hole,
+    tokens: 0,
+    maxTokens: 0,
+    isUsable: (block) => this.#isUsable(block),
+  };
   readonly #stealOnly: boolean;
   readonly #missed = new MissedBlocks();
   /** Miss reason of each block of the prompt; only with a log. */
@@ -102,7 +110,7 @@ export class Lookup {
     this.#limit = rules["match-limit"];
     this.#limited = this.#limit !== "all";
     // `drop-blocks` disables partial matches.
-    this.#parts = rules.partial !== "none" && rules["drop-blocks"] === 0;
+    this.#partial = rules.partial !== "none" && rules["drop-blocks"] === 0;
     this.#stealOnly = rules.partial === "steal-only";
     this.#steal = rules.partial === "steal" || this.#stealOnly;
     this.#recomputes = rules["same-step"] === "recompute";
@@ -124,35 +132,38 @@ export class Lookup {
     if (blocks > this.#scratch.length) this.#scratch = new Int32Array(2 * blocks);
     const matched = this.#matchIn(sequence, blocks, this.#scratch);
     const hits = this.#usable(this.#computedOf(this.#scratch, matched), sequence);
-    const part = this.#parts ? this.#partOf(sequence, this.#scratch, hits, matched) : 0;
+    const part = this.#partial ? this.#matchPartial(sequence, this.#scratch, hits, matched) : 0;
     return this.#tokensOf(hits, sequence) + part;
   }
 
-  /** The longest stored prefix of the prompt, in blocks, whatever the rules allow; into `sequence.table`. */
+  /**
+   * Length in blocks of the longest stored prefix of the prompt, regardless of the rules; writes its blocks to
+   * `sequence.table`.
+   */
   match(sequence: Sequence): number {
     return this.#matchIn(sequence, sequence.request.promptBlocks, sequence.table);
   }
 
-  /** The longest stored prefix of the first `blocks` blocks, in blocks; into `table`. */
+  /** Length in blocks of the longest stored prefix of the first `blocks` blocks; writes its blocks to `table`. */
   #matchIn({ request }: Sequence, blocks: number, table: Int32Array): number {
     const { keys, keyStart } = request;
-    const looked = this.#index.stores === undefined ? blocks : Math.min(blocks, this.#index.stores(request));
-    this.#index.match(keys, keyStart, looked, table, this.#match);
-    if (looked < blocks) {
-      table.fill(hole, looked, blocks);
-      this.#match.absent += blocks - looked;
+    const lookupBlocks = this.#index.stores === undefined ? blocks : Math.min(blocks, this.#index.stores(request));
+    this.#index.match(keys, keyStart, lookupBlocks, table, this.#match);
+    if (lookupBlocks < blocks) {
+      table.fill(hole, lookupBlocks, blocks);
+      this.#match.absent += blocks - lookupBlocks;
     }
     return this.#match.blocks;
   }
 
-  /** Of these matched blocks, those before the first that is not computed yet, if the rule `same-step` excludes it. */
+  /** Number of matched blocks before the first that is not computed yet, if the rule `same-step` excludes it. */
   #computedOf(table: Int32Array, matched: number): number {
     if (!this.#recomputes) return matched;
     for (let i = 0; i < matched; i++) if (this.isBeingComputed(table[i])) return i;
     return matched;
   }
 
-  /** Whether a request may use the block partially. */
+  /** Whether a request may use a part of the block. */
   #isUsable(block: BlockId): boolean {
     if (this.#stealOnly && !this.#maySteal(block)) return false;
     return !this.isBeingComputed(block);
@@ -162,43 +173,46 @@ export class Lookup {
     return this.#pool.words[block] === idleWord && this.#index.isLeaf!(block);
   }
 
-  /** Tokens of the first block past the hits that the rule `partial` lets a request use; the block is in `#part`. */
-  #partOf(sequence: Sequence, table: Int32Array, hits: number, matched: number): number {
+  /**
+   * Leading tokens of the first block past the hits that are cached and usable under the rule `partial`; the block is in
+   * `#partialMatch`.
+   */
+  #matchPartial(sequence: Sequence, table: Int32Array, hits: number, matched: number): number {
     const { request, knownTokens } = sequence;
     const { contents } = request.blocks;
     const begin = hits * this.#blockTokens;
     if (contents === undefined || begin >= knownTokens || hits >= sequence.maxHitBlocks) return 0;
     if (this.#limit === "block-before-l" && begin + this.#blockTokens >= knownTokens) return 0;
-    const found = this.#part;
+    const found = this.#partialMatch;
     // The content of a partial block is known up to the end of the prompt.
     const end = hits < matched && hits !== request.partialAt ? begin + this.#blockTokens : request.inputTokens;
-    const most = Math.min(this.#blockTokens, end - begin, knownTokens - begin - (this.#limited ? 1 : 0));
-    if (most <= 0) return 0;
+    const maxTokens = Math.min(this.#blockTokens, end - begin, knownTokens - begin - (this.#limited ? 1 : 0));
+    if (maxTokens <= 0) return 0;
     if (hits < matched) {
       found.block = table[hits];
-      return this.#isUsable(found.block) ? most : 0;
+      return this.#isUsable(found.block) ? maxTokens : 0;
     }
     const key = request.keyAt(hits);
     if (key === noTail) return 0;
     found.tokens = 0;
-    found.maxTokens = most;
+    found.maxTokens = maxTokens;
     this.#index.matchPartial!(hits === 0 ? hole : table[hits - 1], key, contents, found);
-    return Math.min(found.tokens, most);
+    return Math.min(found.tokens, maxTokens);
   }
 
   /** Blocks of the sequence whose content is known and may be matched. */
   #knownBlocks(sequence: Sequence): number {
     const { request } = sequence;
-    // A partial last block is stored for its prompt only: no block behind it can be matched.
+    // A partial last block is stored for its prompt only: no block after it can be matched.
     if (sequence.generatedTokens === 0 || request.partialAt >= 0) return request.promptBlocks;
     const generated = Math.floor(sequence.knownTokens / this.#blockTokens);
     return Math.max(request.promptBlocks, Math.min(request.wholeBlocks, generated));
   }
 
-  /** Of `found` matched blocks, those that the rules let a request use. */
+  /** Number of `found` matched blocks that are usable under the rules. */
   #usable(found: number, sequence: Sequence): number {
-    const most = Math.min(found, sequence.maxHitBlocks);
-    return usableBlocks(most, sequence.knownTokens, this.#blockTokens, this.#limited, this.#dropBlocks);
+    const limit = Math.min(found, sequence.maxHitBlocks);
+    return usableBlocks(limit, sequence.knownTokens, this.#blockTokens, this.#limited, this.#dropBlocks);
   }
 
   /** Tokens in the first `blocks` blocks; the prompt's last block has no more than the prompt's tokens. */
@@ -207,13 +221,13 @@ export class Lookup {
     return Math.min(blocks * this.#blockTokens, blocks <= promptBlocks ? inputTokens : sequence.knownTokens);
   }
 
-  /** With `reserve=worst-case` an admission takes blocks for the longest answer. */
+  /** Tokens for which an admission allocates blocks: with `reserve=worst-case` those of the longest output. */
   reservedTokens(sequence: Sequence, tokens: number): number {
     if (!this.#worstCase) return tokens;
     return Math.max(tokens, sequence.request.inputTokens + sequence.request.maxOutputTokens - 1);
   }
 
-  /** Whether place i of the table is a partial last block to which another request may add output tokens. */
+  /** Whether block i of the table is a partial last block to which another request may add output tokens. */
   #isBeingFilled({ request, table }: Sequence, i: number): boolean {
     return i === request.partialAt && table[i] >= 0 && this.#pool.words[table[i]] !== idleWord;
   }
@@ -225,8 +239,8 @@ export class Lookup {
     return hitTokens < hits * this.#blockTokens || (this.#recomputeLast && hitTokens === sequence.knownTokens);
   }
 
-  /** The admission of a request that computes at most `tokens`; the blocks found are in the sequence's block table. */
-  look(sequence: Sequence, tokens: number): Admission {
+  /** The admission of a request that computes at most `tokens`; writes the blocks found to the sequence's block table. */
+  planAdmission(sequence: Sequence, tokens: number): Admission {
     const { request, blocks: blockTable } = sequence;
     const known = sequence.knownTokens;
     const blocks = this.#knownBlocks(sequence);
@@ -237,43 +251,44 @@ export class Lookup {
     let last = hits === 0 ? hole : sequence.table[hits - 1];
     // A shared block is copied before it is written to.
     let copies = this.#writesToLast(hits, sequence) && this.#pool.words[last] !== idleWord;
-    // A block that this step computes is still empty when copies are made, so it is computed again.
-    const unmade = copies && this.isBeingComputed(last);
-    if (unmade) {
+    // Copies are made before the step: a block that this step computes cannot be copied, and is computed again.
+    const isSourceEmpty = copies && this.isBeingComputed(last);
+    if (isSourceEmpty) {
       hits--;
       last = hits === 0 ? hole : sequence.table[hits - 1];
       copies = this.#writesToLast(hits, sequence) && this.#pool.words[last] !== idleWord;
     }
-    const partTokens = unmade || !this.#parts ? 0 : this.#partOf(sequence, sequence.table, hits, matched);
+    const partTokens =
+      isSourceEmpty || !this.#partial ? 0 : this.#matchPartial(sequence, sequence.table, hits, matched);
     const hitTokens = this.#tokensOf(hits, sequence) + partTokens;
-    const wanted = this.reservedTokens(sequence, Math.min(known, hitTokens + tokens));
-    const target = Math.max(hits, sequence.blocksUpTo(wanted));
+    const endToken = this.reservedTokens(sequence, Math.min(known, hitTokens + tokens));
+    const target = Math.max(hits, sequence.blocksUpTo(endToken));
     blockTable.reserve(target);
     const admission = this.#admission;
     const { table } = sequence;
     const { words } = this.#pool;
     let idle = countIdle(table, 0, hits, words);
-    // With stored logits the block is written to only by output tokens, but blocks may have to be reserved now.
+    // With stored logits only output tokens are written to the block, unless `worst-case` reserves its copy now.
     const isLater = this.#storedLogits && !this.#worstCase && hitTokens === known;
     admission.copyLast = copies && !isLater;
     admission.copyLater = isLater && this.#writesToLast(hits, sequence);
     const resident = blocks - this.#match.absent;
-    admission.partTokens = partTokens;
-    admission.stealsPart = false;
+    admission.partialTokens = partTokens;
+    admission.stealsPartial = false;
     if (partTokens > 0) {
-      admission.part = this.#part.block;
-      admission.partReason = hits < blocks ? this.#whyMissed(request, table, matched, hits) : Miss.shorterThanBlock;
-      admission.stealsPart = this.#steal && this.#maySteal(admission.part);
-      if (admission.stealsPart) idle++;
+      admission.partialBlock = this.#partialMatch.block;
+      admission.partialReason = hits < blocks ? this.#missReason(request, table, matched, hits) : Miss.shorterThanBlock;
+      admission.stealsPartial = this.#steal && this.#maySteal(admission.partialBlock);
+      if (admission.stealsPartial) idle++;
     }
     if (hits < blocks) this.#classify(request, table, hits, matched, blocks);
-    if (unmade) this.#missed.move(Miss.matchLimit, Miss.notYetComputed);
+    if (isSourceEmpty) this.#missed.move(Miss.matchLimit, Miss.notYetComputed);
     for (let i = matched; i < stored; i++) this.#missed.move(Miss.pastHole, Miss.notYetComputed);
     if (this.#reasons) {
       for (let i = hits; i < blocks; i++)
         this.#reasons[i] =
-          i >= matched && i < stored ? Miss.notYetComputed : this.#whyMissed(request, table, matched, i);
-      if (unmade) this.#reasons[hits] = Miss.notYetComputed;
+          i >= matched && i < stored ? Miss.notYetComputed : this.#missReason(request, table, matched, i);
+      if (isSourceEmpty) this.#reasons[hits] = Miss.notYetComputed;
     }
     let adoptedEnd = 0;
     let adopted = 0;
@@ -293,13 +308,13 @@ export class Lookup {
     admission.hitBlocks = hits;
     admission.hitTokens = hitTokens;
     admission.tableEnd = target;
-    admission.neededBlocks = target - hits - adopted + (admission.copyLast ? 1 : 0) - (admission.stealsPart ? 1 : 0);
+    admission.neededBlocks = target - hits - adopted + (admission.copyLast ? 1 : 0) - (admission.stealsPartial ? 1 : 0);
     admission.idleBlocks = idle;
     admission.adoptedEnd = adoptedEnd;
     return admission;
   }
 
-  /** Why the blocks from `hits` on were missed, into `#missed`. */
+  /** Fills `#missed` with the miss reasons of the blocks from `hits` on. */
   #classify(request: Request, table: Int32Array, hits: number, matched: number, blocks: number): void {
     if (this.history !== undefined) {
       this.history.classify(request, table, hits, matched, blocks, this.#missed);
@@ -312,18 +327,24 @@ export class Lookup {
     count[Miss.notYetComputed] = 0;
     count[Miss.matchLimit] = matched - hits;
     count[Miss.pastHole] = blocks - matched - absent;
-    this.#missed.last = this.#whyMissed(request, table, matched, blocks - 1);
+    this.#missed.last = this.#missReason(request, table, matched, blocks - 1);
   }
 
-  #whyMissed(request: Request, table: Int32Array, matched: number, i: number): number {
-    if (this.history !== undefined) return this.history.why(request, i, table[i] >= 0, matched);
+  #missReason(request: Request, table: Int32Array, matched: number, i: number): number {
+    if (this.history !== undefined) return this.history.missReason(request, i, table[i] >= 0, matched);
     if (table[i] >= 0) return i < matched ? Miss.matchLimit : Miss.pastHole;
     return table[i] < hole ? Miss.evicted : Miss.neverSeen;
   }
 
-  /** Counts the last lookup, once per request. */
+  /** Adds the last lookup to the counters, once per request. */
   count(sequence: Sequence, counters: Counters): void {
-    const { hitBlocks, hitTokens, residentBlocks, partTokens, partReason } = this.#admission;
+    const {
+      hitBlocks,
+      hitTokens,
+      residentBlocks,
+      partialTokens: partTokens,
+      partialReason: partReason,
+    } = this.#admission;
     const blockTokens = this.#blockTokens;
     if (sequence.counted) {
       counters.rehitTokens += hitTokens;

@@ -13,23 +13,23 @@ import type { Sequence } from "./request.ts";
 export function evict(cache: KvCache, blocks: number, now: Nanos): number {
   if (cache.totalBlocks === undefined) return 0;
   cache.begin(undefined, now);
-  return cache.entries.evictSome(blocks);
+  return cache.entries.evictBlocks(blocks);
 }
 
 /**
- * Empties the cache. The order in which blocks will be allocated does not change: free ones, then those that were cached, in
- * the order of eviction. Returns false, without any change, if a block is referenced or pinned.
+ * Empties the cache. The order in which blocks will be allocated does not change: free ones first, then those that were
+ * cached, in the order of eviction. Returns false, without any change, if a block is referenced or pinned.
  */
 export function reset(cache: KvCache, now: Nanos): boolean {
   if (cache.pool.words.some((_, block) => cache.pool.refCountOf(block) > 0)) return false;
   cache.begin(undefined, now);
   cache.log?.clear(now, cache.index.blockCount);
-  if (cache.totalBlocks === undefined) forgetAll(cache);
+  if (cache.totalBlocks === undefined) dropAll(cache);
   else cache.entries.clear();
   return true;
 }
 
-function forgetAll(cache: KvCache): void {
+function dropAll(cache: KvCache): void {
   const { index, pool } = cache;
   for (const block of [...index.blocks()]) if (pool.stateOf(block) === BlockState.idle) index.drop(block);
 }

@@ -7,7 +7,7 @@ import type { BlockId } from "../plugins/index.ts";
  *
  *   free ─▶ reserved ─▶ computing ─▶ published ─▶ idle ─▶ (evicted) free or reserved
  *             │            │             ▲          │
- *             └────────────┴─▶ free      └──────────┘ held again
+ *             └────────────┴─▶ free      └──────────┘ referenced again
  *
  * reserved: private and empty. computing: private, computed by the step under way or before. published: in the index and
  * referenced. idle: in the index and unreferenced.
@@ -44,12 +44,12 @@ export class BlockPool {
     return this.words[block] & refCountMask;
   }
 
-  /** Changes the reference count, in the same state. */
+  /** Changes the reference count; the state stays the same. */
   addRefs(block: BlockId, count: 1 | -1): void {
     this.words[block] += count;
   }
 
-  /** Moves a block on; fails if it is not where the caller believes it to be. */
+  /** Changes a block's state. @throws InvariantError if its state is not `from` */
   move(block: BlockId, from: number, to: number): void {
     if (this.stateOf(block) !== from) {
       const [is, was, next] = [this.stateOf(block), from, to].map((state) => blockStateNames[state]);

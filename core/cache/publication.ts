@@ -12,7 +12,7 @@ import type { Sequence } from "./request.ts";
 
 const { computing, published } = BlockState;
 
-/** Publishes blocks: inserts them into the index, from when on the rules allow. */
+/** Publishes blocks: inserts them into the index as soon as the rules allow. */
 export class Publication {
   readonly #index: PrefixIndex;
   readonly #entries: CacheEntries;
@@ -52,7 +52,7 @@ export class Publication {
     this.#storesTails = storesTails;
   }
 
-  /** Blocks of the sequence that may be published when it finishes, its last one incomplete or not. */
+  /** Blocks of the sequence that may be published when it finishes; with `store-tail` including an incomplete last one. */
   blocksAtEnd(sequence: Sequence): number {
     const { request, computedTokens } = sequence;
     return this.#storesTails && computedTokens >= request.lastTokens
@@ -60,8 +60,8 @@ export class Publication {
       : this.blocksAt(sequence, computedTokens);
   }
 
-  /** Blocks that may be published at a preemption; a copy of the last step may not have been made. */
-  blocksDone(sequence: Sequence): number {
+  /** Blocks that may be published at a preemption: without a copy-on-write that has not been made. */
+  blocksAtPreemption(sequence: Sequence): number {
     const blocks = this.blocksAt(sequence, sequence.computedTokens);
     const done = Math.min(blocks, sequence.computedBlocks);
     return this.#index.stores !== undefined && done < blocks ? 0 : done;
@@ -97,46 +97,49 @@ export class Publication {
     insertion.partialAt = request.partialAt;
     insertion.lastTokens = request.lastTokens;
     if (to - from > insertion.replacements.length) insertion.replacements = new Int32Array(2 * (to - from));
-    const asTheyAre = this.#index.insert(insertion);
+    const storesAll = this.#index.insert(insertion);
     const { pool } = this.#refs;
     const presumed = Math.max(from, blocks.presumedTo);
     blocks.presume(0);
-    if (asTheyAre && this.#log === undefined) {
+    if (storesAll && this.#log === undefined) {
       this.#counters.insertedBlocks += presumed - from + publishOwn(table, presumed, to, pool.words);
     } else {
       for (let i = from; i < presumed; i++) pool.move(table[i], published, computing);
       const { replacements } = insertion;
       for (let i = from; i < to; i++)
-        this.#publishBlock(sequence, i, asTheyAre ? table[i] : replacements[i - from], now);
+        this.#publishBlock(sequence, i, storesAll ? table[i] : replacements[i - from], now);
     }
     blocks.publish(to);
   }
 
-  /** The index has stored block i, or has `other` with the same content, or (−1) does not store it. */
+  /**
+   * Block i after its insertion: the index stores it (`other` is the block itself), stores `other` with the same content, or
+   * neither (−1).
+   */
   #publishBlock(sequence: Sequence, i: number, other: BlockId, now: Nanos): void {
-    const mine = sequence.table[i];
+    const own = sequence.table[i];
     const { pool } = this.#refs;
     if (other === hole) return;
-    if (other !== mine) {
-      this.#giveWay(sequence, i, other);
-    } else if (pool.stateOf(mine) === computing) {
-      pool.move(mine, computing, published);
+    if (other !== own) {
+      this.#replaceDuplicate(sequence, i, other);
+    } else if (pool.stateOf(own) === computing) {
+      pool.move(own, computing, published);
       this.#counters.insertedBlocks++;
       if (this.#log === undefined) return;
       const { request } = sequence;
       const key = request.keys[request.keyStart + i];
-      this.#entries.stored(mine, key, blockEnd(this.#insertion, i, this.#blockTokens));
-      this.#log.publish(now, request.id, mine, key, i);
+      this.#entries.stored(own, key, blockEnd(this.#insertion, i, this.#blockTokens));
+      this.#log.publish(now, request.id, own, key, i);
     }
   }
 
-  /** Duplicate: the sequence references `other` from now on and its own block is freed. */
-  #giveWay(sequence: Sequence, i: number, other: BlockId): void {
-    const mine = sequence.table[i];
-    if (i === sequence.blocks.copiedAt) this.#refs.withdrawCopy(sequence, mine);
-    this.#log?.duplicate(this.#entries.now, sequence.request.id, mine, other, i);
+  /** Replaces a duplicate: the sequence references `other` from now on, and its own block is freed. */
+  #replaceDuplicate(sequence: Sequence, i: number, other: BlockId): void {
+    const own = sequence.table[i];
+    if (i === sequence.blocks.copiedAt) this.#refs.withdrawCopy(sequence, own);
+    this.#log?.duplicate(this.#entries.now, sequence.request.id, own, other, i);
     this.#refs.reference(other);
     sequence.blocks.replace(i, other);
-    this.#refs.free(mine);
+    this.#refs.free(own);
   }
 }

@@ -5,15 +5,15 @@ import type { EntryId, EvictionContext, EvictionPolicy } from "./index.ts";
 import type { Rules } from "./rules.ts";
 
 /**
- * One level of an order: a column, a column from large to small (`"-depth"`), or any number computed from the columns
- * when the entry becomes evictable.
+ * One level of an order: a column, a column in descending order (`"-depth"`), or a number computed from the columns when the
+ * entry becomes evictable.
  */
 export type Score = ColumnName | `-${ColumnName}` | ((entry: EntryId, columns: EntryColumns) => number);
 
 /**
- * A policy whose victim is the entry with the smallest score; the second score decides between equals, and so on, and in
- * the end the order in which entries became evictable. Scores are computed when an entry becomes evictable: columns do not
- * change while it is unreferenced.
+ * A policy whose victim is the entry with the smallest score; ties are broken by the next score, and finally by the order in
+ * which entries became evictable. Scores are computed when an entry becomes evictable: columns do not change while it is
+ * unreferenced.
  *
  *   export const lru: EvictionPlugin = { name: "lru", …, ...byScore("lastAccess") };
  *
@@ -21,7 +21,7 @@ export type Score = ColumnName | `-${ColumnName}` | ((entry: EntryId, columns: E
  * its own `create` declares the columns itself.
  */
 export function byScore(...scores: [Score, ...Score[]]): ScoredPolicy {
-  // Where every entry is evictable once it is released, the order of releases is the order of additions.
+  // If every entry is evictable once it is released, entries are added in the order of `lastAccess`.
   const byRelease = (rules: Rules) => scores.length === 1 && scores[0] === "lastAccess" && rules.victims === "any";
   return {
     columns: (rules) =>
@@ -38,7 +38,7 @@ export interface ScoredPolicy {
 
 const isComputed = (score: Score) => typeof score === "function";
 
-/** A misspelt column is not declared; `create` refuses it. */
+/** A misspelt column is not declared here; `create` throws. */
 function columnsOfScore(score: Score): ColumnName[] {
   const name = String(score).replace(/^-/, "");
   // The release order is the depth, up or down: only one of them is kept.
@@ -47,12 +47,12 @@ function columnsOfScore(score: Score): ColumnName[] {
 
 const none = -1;
 
-/** An entry that left place p of the run because it is referenced has the place `heldAt - p`. */
+/** The place of an entry that left place p of the run because it is referenced is `referencedAt - p`. */
 const referencedAt = -(2 ** 30);
 
 /**
- * Orders in which the place of an entry does not change while it is stored: one operation creates entries of one request
- * only, which differ in depth.
+ * Whether the place of an entry does not change while it is stored. `createdAt` never changes, and one operation creates
+ * entries of one request only, which differ in depth.
  */
 const keepsPlace = (scores: readonly Score[]) =>
   scores.length === 2 && scores[0] === "createdAt" && (scores[1] === "releaseOrder" || scores[1] === "depth");
@@ -67,10 +67,10 @@ interface Level {
 /**
  * Two sorted structures; the victim is the smaller of their heads:
  *
- *   run    a queue in a ring: an entry that belongs at its end, as nearly all do when time decides, costs one write,
+ *   run    a queue in a ring buffer: an entry that belongs at its end, as nearly all do in orders by time, costs one write,
  *          and so does a removal, which leaves a gap that the head skips
- *          (the entry returns to its gap if its scores are the same, as those of a FIFO block are)
- *   heap   the others (a tree's parent that became a leaf), O(log n)
+ *          (the entry returns to its gap if its scores never change, as those of a FIFO block)
+ *   heap   all other entries (a tree's parent that became a leaf), O(log n)
  */
 class ScoreOrder implements EvictionPolicy {
   readonly #columns: EntryColumns;
@@ -87,22 +87,22 @@ class ScoreOrder implements EvictionPolicy {
   /**
    * Two tables in one array, because an access to one more array costs as much as the access itself:
    *
-   *   [0 .. ringAt)    where each evictable entry is: a place of the run, or −2 − its place in the heap; `none` = nowhere
-   *   [ringAt .. )     the run: place p is at `ringAt + (p & mask)`; it counts only while its entry says that it is there
+   *   [0 .. ringAt)    by entry: its place in the run, or −2 − its place in the heap; `none` = in neither
+   *   [ringAt .. )     the run: place p is at `ringAt + (p & mask)`; it is a gap unless p is the place of its entry
    */
   readonly #order: Int32Array;
   readonly #ringAt: number;
   readonly #mask: number;
   #head = 0;
   #end = 0;
-  /** Scores of the last entry that went into the run, even if it has left since. */
+  /** Scores of the last entry that was appended to the run, even if it was removed since. */
   #lastFirst = Number.NEGATIVE_INFINITY;
   #lastSecond = Number.NEGATIVE_INFINITY;
   /** Least first score of all entries after `takeNext`; valid until its next call, before which no other method is called. */
-  #least = Number.POSITIVE_INFINITY;
+  #leastFirst = Number.POSITIVE_INFINITY;
   #heap: Int32Array = new Int32Array(64);
   #heapLength = 0;
-  /** By place in the heap: number of the insertion of its entry, which decides between equals. */
+  /** By place in the heap: number of its entry's insertion, which breaks ties. */
   #arrival: Float64Array = new Float64Array(64);
   #arrivals = 0;
 
@@ -116,15 +116,15 @@ class ScoreOrder implements EvictionPolicy {
       if (name !== "releaseOrder" || !columns.keepsDepth) return { column: columns[name], sign, compute: undefined };
       return { column: columns.depth, sign: columns.forward ? sign : -sign, compute: undefined };
     });
-    const nothing = { column: columns.key, sign: 0 };
-    const [first = nothing, second = nothing] = this.#levels;
+    const constant = { column: columns.key, sign: 0 };
+    const [first = constant, second = constant] = this.#levels;
     this.#first = first.column;
     this.#firstSign = first.sign;
     this.#second = second.column;
     this.#secondSign = second.sign;
     this.#fixed = keepsPlace(scores);
-    // A block that was dropped while it was referenced is another entry now, which has no place to return to.
-    if (this.#fixed) this.published = (entry) => this.#forgetPlace(entry);
+    // The number of a block that was dropped while it was referenced is that of a new entry now, which has no place yet.
+    if (this.#fixed) this.published = (entry) => this.#clearPlace(entry);
     this.#byArrival = scores.length === 0;
     this.#computed = this.#levels.some((level) => level.compute);
     if (this.#computed || scores.some((score) => /^-?(tokens|recomputeCost)$/.test(String(score)))) {
@@ -134,14 +134,14 @@ class ScoreOrder implements EvictionPolicy {
         this.add(lower);
       };
     }
-    const room = 2 ** Math.ceil(Math.log2(Math.max(16, 2 * entryCount)));
-    this.#mask = room - 1;
+    const ringLength = 2 ** Math.ceil(Math.log2(Math.max(16, 2 * entryCount)));
+    this.#mask = ringLength - 1;
     this.#ringAt = entryCount;
-    this.#order = new Int32Array(entryCount + room).fill(none, 0, entryCount);
+    this.#order = new Int32Array(entryCount + ringLength).fill(none, 0, entryCount);
   }
 
   add(entry: EntryId): void {
-    if (this.#order[entry] <= referencedAt && this.#returns(entry)) return;
+    if (this.#order[entry] <= referencedAt && this.#returnsToPlace(entry)) return;
     if (this.#computed) this.#compute(entry);
     const first = this.#first[entry] * this.#firstSign;
     const second = this.#second[entry] * this.#secondSign;
@@ -188,17 +188,17 @@ class ScoreOrder implements EvictionPolicy {
   /** The lower part of a split run is shorter, which changes scores that depend on the length. */
   split?: (lower: EntryId) => void;
 
-  #forgetPlace(entry: EntryId): void {
+  #clearPlace(entry: EntryId): void {
     this.#order[entry] = none;
   }
 
   /** An entry whose scores never change returns to its place, if the head has not passed it. */
-  #returns(entry: EntryId): boolean {
+  #returnsToPlace(entry: EntryId): boolean {
     const place = referencedAt - this.#order[entry];
-    const there =
+    const isThere =
       place >= this.#head && place < this.#end && this.#order[this.#ringAt + (place & this.#mask)] === entry;
-    this.#order[entry] = there ? place : none;
-    return there;
+    this.#order[entry] = isThere ? place : none;
+    return isThere;
   }
 
   victim(): EntryId | undefined {
@@ -236,8 +236,9 @@ class ScoreOrder implements EvictionPolicy {
 
   takeNext(added: EntryId): EntryId {
     if (added !== none) {
-      // The parent of the last victim is the next one if it scores less than all others: a path is evicted from its end.
-      const isNext = this.#levels.length > 0 && !this.#computed && this.#first[added] * this.#firstSign < this.#least;
+      // The parent of the last victim is the next victim if its score is below all others: a path is evicted from its end.
+      const isNext =
+        this.#levels.length > 0 && !this.#computed && this.#first[added] * this.#firstSign < this.#leastFirst;
       if (isNext) return added;
       this.add(added);
     }
@@ -245,7 +246,7 @@ class ScoreOrder implements EvictionPolicy {
     if (victim === undefined) return none;
     this.remove(victim, "evicted");
     const other = this.victim();
-    this.#least = other === undefined ? Number.POSITIVE_INFINITY : this.#first[other] * this.#firstSign;
+    this.#leastFirst = other === undefined ? Number.POSITIVE_INFINITY : this.#first[other] * this.#firstSign;
     return victim;
   }
 
@@ -299,7 +300,7 @@ class ScoreOrder implements EvictionPolicy {
   }
 
   /** Whether an entry is evicted before the one at this place of the heap; the order is total. */
-  #goesBefore(entry: EntryId, arrival: number, at: number): boolean {
+  #precedes(entry: EntryId, arrival: number, at: number): boolean {
     const b = this.#heap[at];
     return this.#less(entry, b) || (!this.#less(b, entry) && arrival < this.#arrival[at]);
   }
@@ -317,14 +318,14 @@ class ScoreOrder implements EvictionPolicy {
     if (gap === last) return;
     const moved = this.#heap[last];
     const arrival = this.#arrival[last];
-    if (gap > 0 && this.#goesBefore(moved, arrival, (gap - 1) >> 1)) this.#up(gap, moved, arrival);
+    if (gap > 0 && this.#precedes(moved, arrival, (gap - 1) >> 1)) this.#up(gap, moved, arrival);
     else this.#down(gap, moved, arrival);
   }
 
   #up(at: number, entry: EntryId, arrival: number): void {
     while (at > 0) {
       const above = (at - 1) >> 1;
-      if (!this.#goesBefore(entry, arrival, above)) break;
+      if (!this.#precedes(entry, arrival, above)) break;
       this.#put(at, this.#heap[above], this.#arrival[above]);
       at = above;
     }
@@ -335,8 +336,8 @@ class ScoreOrder implements EvictionPolicy {
     const heap = this.#heap;
     const length = this.#heapLength;
     for (let child = 2 * at + 1; child < length; child = 2 * at + 1) {
-      if (child + 1 < length && this.#goesBefore(heap[child + 1], this.#arrival[child + 1], child)) child++;
-      if (this.#goesBefore(entry, arrival, child)) break;
+      if (child + 1 < length && this.#precedes(heap[child + 1], this.#arrival[child + 1], child)) child++;
+      if (this.#precedes(entry, arrival, child)) break;
       this.#put(at, heap[child], this.#arrival[child]);
       at = child;
     }

@@ -11,7 +11,7 @@ export type EntryId = number;
 /** A physical block of the KV cache (or a single-token slot, at block size 1). */
 export type BlockId = number;
 
-/** Argument of `PrefixIndex.insert`: keys and blocks of a request, and the output `instead`. Reused between calls. */
+/** Argument of `PrefixIndex.insert`: keys and blocks of a request, and the output `replacements`. Reused between calls. */
 export interface Insertion {
   readonly keys: Uint32Array;
   readonly start: number;
@@ -136,7 +136,9 @@ export class EntryColumns {
   get tokens(): Uint32Array {
     return this.#tokens ?? this.#undeclared("tokens");
   }
-  /** Of entries with the same tick the one with the smallest value is evicted first: depth, negated for `free-order=reverse`. */
+  /**
+   * Of entries with the same tick the one with the smallest value is evicted first: depth, negated for `free-order=reverse`.
+   */
   get releaseOrder(): Int32Array {
     return this.#releaseOrder ?? this.#undeclared("releaseOrder");
   }
@@ -239,6 +241,6 @@ export function blockEnd(
   blockTokens: number,
 ): number {
   const end = (i + 1) * blockTokens;
-  const most = i < promptBlocks ? promptTokens : lastTokens;
-  return end > most ? most : end;
+  const limit = i < promptBlocks ? promptTokens : lastTokens;
+  return end > limit ? limit : end;
 }

@@ -98,7 +98,7 @@ export interface PrefixIndex {
   duplicatesOf?(block: BlockId): Iterable<BlockId>;
   /** Whether no block extends the block. */
   isLeaf?(block: BlockId): boolean;
-  /** A request will reference the first `count` blocks of a match: splits a run there. */
+  /** A request will reference the first `count` blocks of a match: splits a run that ends after them. */
   cut?(blocks: Int32Array, count: number): void;
   /** The hit blocks of a request, in order; they are referenced. */
   matched(blocks: Int32Array, count: number): void;

@@ -1,71 +1,79 @@
 import { InputError } from "../errors.ts";
 
 /**
- * The reuse rules: every point where real systems differ that is not a plug-in. They are data. The first value is the
- * default unless an index or a preset says otherwise; `number` means any whole number from 0, and `limit` such a number or
- * `unlimited`, which is the default.
+ * The reuse rules: every difference between real systems that is not a plug-in. The first value is the default, unless an
+ * index or a preset has another one; `number` means any whole number from 0, and `limit` such a number or `unlimited`, which
+ * is the default.
  */
 export const ruleTable = {
   "match-limit": {
     values: ["all", "l-1", "block-before-l"],
-    about: "how much of a prompt of length L may be a hit: all, at most L-1 tokens, blocks that end before L",
+    about: "maximum hit of a prompt of length L: all of it, L-1 tokens, or blocks that end before L",
   },
   "full-hit": {
     values: ["recompute-last", "rewrite-last", "stored-logits"],
     about:
-      "a prompt that is cached to its end computes its last token again, in a copy if others use the block or into the block itself, or uses stored logits",
+      "a completely cached prompt: recompute its last token, in a copy of the block if it is shared; recompute it in the shared block; or use stored logits",
   },
-  "drop-blocks": { values: "number", initial: 0, about: "matched blocks given back, as for speculative decoding" },
+  "drop-blocks": {
+    values: "number",
+    initial: 0,
+    about: "matched blocks at the end that are not used, as for speculative decoding",
+  },
   publish: {
     values: ["allocation", "step", "chunk", "finish"],
     about:
-      "when a block can be found: when allocated, after the step that computes it, after each prefill chunk and at the end, at the end (or when its request is preempted)",
+      "when a block enters the index: at its allocation, after the step that computes it, after each prefill chunk and when the request finishes, or when it finishes (or is preempted)",
   },
-  "cache-generated": { values: ["false", "true"], about: "whether generated tokens are cached too" },
+  "cache-generated": { values: ["false", "true"], about: "whether output tokens are cached, too" },
   duplicates: {
     values: ["adopt", "keep", "swap", "replace", "share", "newest"],
     about:
-      "content that is resident past a hole, or is published twice: held and recomputed in place, both kept, the own copy given up, the newest kept, the first and the third of these together, both kept and the newest found",
+      "content that is cached past a hole or published twice: referenced and recomputed in place; both blocks kept; own block freed; older block replaced; adopt and swap together; both kept and the newest matched",
   },
   "same-step": {
     values: ["hit", "recompute"],
-    about: "what the step under way is still to compute: a hit, as others of it are, or held and computed once more",
+    about:
+      "blocks that the step being planned computes: a hit for other requests of the step, or referenced and recomputed",
   },
   victims: {
     values: ["any", "leaf"],
-    about: "which idle entries may be evicted: any, or only those that nothing extends",
+    about: "which idle entries are evictable: any, or only those that no other entry extends",
   },
-  "victim-unit": { values: ["block", "node", "tail"], about: "what one eviction takes of a tree's node" },
+  "victim-unit": {
+    values: ["block", "node", "tail"],
+    about: "what one eviction removes: a block, a node of the tree, or the end of a node",
+  },
   "free-order": {
     values: ["reverse", "forward"],
-    about: "of one request's blocks the deepest goes first, or the first block goes first",
+    about: "order in which one request's blocks are evicted: from the end or from the beginning of the prompt",
   },
   "free-queue": {
     values: ["free-first", "single"],
-    about: "never-published blocks are taken before victims, or all wait in one queue",
+    about: "order of allocation: free blocks before eviction victims, or both in the order of their release",
   },
   partial: {
     values: ["none", "copy", "steal", "steal-only"],
     about:
-      "use of a partially matching block: none, copied, or taken over if it is unreferenced and a leaf, else copied or left",
+      "use of a partially matching block: none; a copy; the block itself if it is an unreferenced leaf, otherwise a copy (steal) or none (steal-only)",
   },
   "store-tail": {
     values: ["false", "true"],
-    about: "whether what a finished request has in its last, incomplete block is stored, to be found in part",
+    about: "whether the incomplete last block of a finished request is stored, for partial matches",
   },
   reserve: {
     values: ["grow", "worst-case"],
-    about: "blocks for the answer: as it grows, or all of maxOutputTokens at admission",
+    about: "blocks for output tokens: allocated as needed, or for all maxOutputTokens at admission",
   },
   collision: { values: ["compare", "trust"], about: "equal hashes are confirmed by comparing content, or trusted" },
   share: {
     values: ["all", "session"],
     everyIndex: true,
-    about: "which requests may match cached blocks: all of the namespace, or only later requests of the same session",
+    about: "requests that may match cached blocks: all of the namespace, or later requests of the same session",
   },
-  "max-entries": { values: "limit", about: "most entries of a prompt table, in use or not" },
-  "prefix-blocks": { values: "limit", about: "most blocks of a prefix pool" },
-  "pin-blocks": { values: "number", initial: 0, everyIndex: true, about: "most blocks that may be pinned" },
+  "max-entries": { values: "limit", about: "maximum entries of a prompt table, referenced or not" },
+  "prefix-blocks": { values: "limit", about: "maximum blocks of a prefix pool" },
+  "pin-blocks": { values: "number", initial: 0, everyIndex: true, about: "maximum pinned blocks" },
 } as const satisfies Record<
   string,
   { values: readonly string[] | "number" | "limit"; initial?: string | number; everyIndex?: true; about: string }
@@ -85,7 +93,7 @@ export type Rules = {
 };
 export type RuleValue = string | number;
 
-/** What a part can do: for a rule, the values that it implements. A rule that is not named may keep its default only. */
+/** By rule, the values that a plug-in implements. A rule that is not listed may have its default only. */
 export type RuleSupport = { readonly [Name in RuleName]?: readonly RuleValue[] | "any" };
 
 function initialOf(name: RuleName): RuleValue {
@@ -94,7 +102,7 @@ function initialOf(name: RuleName): RuleValue {
   return rule.initial ?? (rule.values as readonly string[])[0];
 }
 
-/** Parses one value as written on the command line. @throws InputError with the values there are. */
+/** Parses one value from the command line. @throws InputError that lists the valid values. */
 export function parseRule(name: string, value: string): RuleValue {
   if (!(name in ruleTable)) throw new InputError(`unknown rule "${name}", expected one of ${ruleNames.join(", ")}`);
   const { values } = ruleTable[name as RuleName];
@@ -113,7 +121,7 @@ export function parseRule(name: string, value: string): RuleValue {
   return value;
 }
 
-/** All rules: the table's defaults, then each layer over the one before (index, preset, command line). */
+/** All rules: the table's defaults, overridden by each layer in order (index, preset, command line). */
 export function resolveRules(...layers: readonly Partial<Record<RuleName, RuleValue>>[]): Rules {
   const rules: Record<string, RuleValue> = {};
   for (const name of ruleNames) rules[name] = initialOf(name);

@@ -24,47 +24,47 @@ import { checkSupport, type RuleName, type Rules, type RuleValue, resolveRules }
 import { seededRandom } from "../random.ts";
 import { BlockKeys, type ChainHash } from "../trace/content.ts";
 
-/** Everything that decides what a cache does. */
+/** The components and settings of a cache. */
 export interface CacheConfig {
   readonly index: IndexPlugin;
   readonly eviction: EvictionPlugin;
   readonly allocator: AllocatorPlugin;
   readonly blockTokens: number;
-  /** Blocks of the pool; undefined = as many as needed, whatever the eviction policy. */
+  /** Blocks of the pool; undefined = unlimited: the pool grows instead of evicting. */
   readonly blocks: number | undefined;
   /** Rules that differ from the index's defaults. */
   readonly rules: Partial<Record<RuleName, RuleValue>>;
   readonly seed: number;
   /** Another hash than the default; tests force collisions with it. */
   readonly hash?: ChainHash;
-  /** Requests come from more than one namespace; the replay knows from the trace. */
+  /** Requests come from more than one namespace; the replay determines it from the trace. */
   readonly namespaces?: boolean;
 }
 
-/** Blocks that an unlimited pool starts with; few, so that tests exercise its growth. */
+/** Initial size of an unlimited pool; small, so that tests exercise its growth. */
 const firstBlocks = 16;
 
 /** An unlimited cache has no victims, and its columns are replaced when it grows. */
 const neverEvicts: EvictionPolicy = { add() {}, remove() {}, victim: () => undefined };
 
 /** The rules in effect for an index. @throws InputError if it does not support one of them. */
-export function rulesFor(index: IndexPlugin, own: Partial<Record<RuleName, RuleValue>>): Rules {
-  const rules = resolveRules(index.defaults ?? {}, own);
+export function rulesFor(index: IndexPlugin, given: Partial<Record<RuleName, RuleValue>>): Rules {
+  const rules = resolveRules(index.defaults ?? {}, given);
   checkSupport(rules, `index ${index.name}`, index.supports);
   return rules;
 }
 
 /** Converts traces to content ids, as index and rules need them. */
 export function blockKeysFor(
-  { index, rules: own, blockTokens, hash }: Pick<CacheConfig, "index" | "rules" | "blockTokens" | "hash">,
+  { index, rules: given, blockTokens, hash }: Pick<CacheConfig, "index" | "rules" | "blockTokens" | "hash">,
   unitTokens: number,
 ): BlockKeys {
-  const rules = resolveRules(index.defaults ?? {}, own);
+  const rules = resolveRules(index.defaults ?? {}, given);
   return new BlockKeys({
     unitTokens,
     blockTokens,
     generated: rules["cache-generated"] === "true",
-    parts: rules.partial !== "none",
+    partial: rules.partial !== "none",
     wholePrompts: index.unit === "prompt",
     storedTails: rules["store-tail"] === "true",
     bySession: rules.share === "session",
@@ -73,11 +73,11 @@ export function blockKeysFor(
   });
 }
 
-/** @throws InputError if the allocator cannot do what the rules say. */
+/** @throws InputError if the allocator does not support the rules. */
 export function checkAllocator(allocator: AllocatorPlugin, rules: Pick<Rules, "free-queue">): void {
   if (rules["free-queue"] === "single" && !allocator.isFifo)
     throw new InputError(
-      `allocator ${allocator.name} does not support rule free-queue=single: its blocks do not queue`,
+      `allocator ${allocator.name} does not support rule free-queue=single: it does not allocate free blocks in the order of their release`,
     );
 }
 
@@ -107,7 +107,7 @@ export function createCache(config: CacheConfig, log?: EventLog, future?: Future
           rules,
         });
   if (policy.prepare) {
-    if (!future) throw new InputError(`eviction ${eviction.name} reads the future, which only a whole trace has`);
+    if (!future) throw new InputError(`eviction ${eviction.name} reads the future, which requires a whole trace`);
     policy.prepare(future);
   }
   const prefixIndex = index.create({ host: entries, rules, blockTokens }, poolBlocks);
@@ -152,13 +152,16 @@ export interface RouterConfig {
 export function createRouter({ router, routerOptions, replicaCount, blockTokens, seed }: RouterConfig): Router {
   assert(replicaCount >= 1, `a router of ${replicaCount} replicas`);
   const options = optionsOf("router", router, routerOptions);
-  // A random stream of its own, whatever the number of replicas.
+  // A separate random stream, independent of the number of replicas.
   return router.create({ random: seededRandom(seed ^ routerSeed), replicaCount, blockTokens, options });
 }
 
 const routerSeed = 0x52_4f_55_54;
 
-/** All options of a plug-in, with these instead of the defaults. @throws InputError if it has none of that name and range. */
+/**
+ * All options of a plug-in: `given`, else the default. @throws InputError if there is no such option or a value is out of
+ * range.
+ */
 export function optionsOf(
   kind: "scheduler" | "router",
   { name: plugin, options = {} }: Plugin & { readonly options?: Readonly<Record<string, PluginOption>> },
@@ -168,10 +171,10 @@ export function optionsOf(
   for (const [name, value] of Object.entries(given)) {
     const option = Object.hasOwn(options, name) ? options[name] : undefined;
     if (!option) throw new InputError(`${kind} ${plugin} has no option "${name}"${hint(name, Object.keys(options))}`);
-    const { min: least = 0, max: most = Number.POSITIVE_INFINITY, fraction } = option;
-    const fits = Number.isFinite(value) && value >= least && value <= most && (fraction || Number.isSafeInteger(value));
+    const { min = 0, max = Number.POSITIVE_INFINITY, fraction } = option;
+    const fits = Number.isFinite(value) && value >= min && value <= max && (fraction || Number.isSafeInteger(value));
     if (!fits) {
-      const range = most === Number.POSITIVE_INFINITY ? `from ${least}` : `from ${least} to ${most}`;
+      const range = max === Number.POSITIVE_INFINITY ? `from ${min}` : `from ${min} to ${max}`;
       throw new InputError(`${name} is ${value}, expected a ${fraction ? "number" : "whole number"} ${range}`);
     }
     all[name] = value;

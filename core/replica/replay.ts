@@ -13,21 +13,24 @@ import type { StepResult } from "./step.ts";
 
 export interface ReplayConfig extends CacheConfig {
   readonly scheduler: SchedulerPlugin;
-  /** Of the options that the scheduler declares, those that differ from its defaults. */
+  /** Options of the scheduler that differ from the defaults. */
   readonly schedulerOptions?: Readonly<Record<string, number>> | undefined;
-  /** Requests at the start that are left out of the figures. */
+  /** Leading requests that are served but in no metric. */
   readonly warmup?: number;
-  /** Keep the event log. */
+  /** Keep an event log. */
   readonly events?: boolean;
   /** Called before each request is served: for operator-initiated operations. */
   readonly before?: (request: number, cache: KvCache, nowNs: Nanos) => void;
   /** Check every invariant in full after every step; slow. */
   readonly audit?: boolean;
-  /** `step`: answers are written token by token and take blocks as they do, as on every other target. Default: `skip`. */
+  /**
+   * `step`: output tokens are generated one per step, with blocks allocated as needed, as on every other target. Default:
+   * `skip`.
+   */
   readonly generation?: "skip" | "step";
 }
 
-/** What became of each request, in order of arrival. */
+/** The outcome of each request, in order of arrival. */
 export interface RequestResults {
   readonly arrivalNs: Float64Array;
   readonly inputTokens: Uint32Array;
@@ -44,20 +47,21 @@ export interface ReplayResult {
   readonly log: EventLog | undefined;
 }
 
-/** A trace or batch that is being fed. */
+/** A trace, or a batch of one, whose rows are being replayed. */
 interface Batch {
   readonly trace: Trace;
   readonly columns: BlockColumns;
   readonly results: RequestResults;
+  /** Rows before this one have been replayed. */
   fedTo: number;
 }
 
-/** A step that costs nothing. */
-const free: StepResult = { durationNs: 0 };
+/** There is no clock: a step takes no time. */
+const noTime: StepResult = { durationNs: 0 };
 
 /**
- * A replay without a clock: every request is served to its end before the next one comes, by the same replica that the
- * simulator and the engine run. Feed it a trace, or batch after batch.
+ * A replay without a clock: every request is served to its end before the next one is submitted, by the same replica code
+ * that the simulator and the engine run. `feed` is called with a whole trace, or with one batch after the other.
  */
 export class CacheReplay {
   readonly #config: ReplayConfig;
@@ -73,14 +77,14 @@ export class CacheReplay {
     this.#config = config;
   }
 
-  /** Content ids of a trace's blocks, as `feed` takes them: for callers that replay one trace more than once. */
+  /** Content ids of a trace's blocks, an argument of `feed`: for callers that replay one trace more than once. */
   static blockKeys(config: ReplayConfig, trace: Trace): BlockColumns {
     return blockKeysFor(config, trace.unitTokens).of(trace);
   }
 
   /**
-   * The next requests: rows `[from, to)` of a trace or batch, in order. Policies that read the future get all of
-   * the first trace, so that must then be all there is.
+   * Replays rows `[from, to)` of a trace or batch. All rows are fed in order. Policies that read the future read the first
+   * trace only, so that it must then be the whole one.
    */
   feed(trace: Trace, blocks?: BlockColumns, from = 0, to = trace.requestCount): void {
     if (this.#current?.trace !== trace) {
@@ -113,24 +117,24 @@ export class CacheReplay {
         results.hitBlocks[row] = sequence.cachedBlocks;
         results.hitTokens[row] = sequence.cachedTokens;
       }
-      // One step, but for schedulers that compute prompts in chunks.
+      // One step, unless the scheduler computes prompts in chunks.
       for (; !plan.isEmpty; plan = replica.plan(0)) {
         if (audited) audit(cache, replica.running);
-        replica.commit(plan, free, 0);
+        replica.commit(plan, noTime, 0);
         if (replica.isIdle) break;
       }
       if (cache.counters.refusedRequests > refusedRequests) results.refused[row] = 1;
       if (audited) audit(cache, replica.running);
-      assert(replica.isIdle, "a request outlives its turn in a replay without a clock");
+      assert(replica.isIdle, "a request has not ended in a replay without a clock");
     }
   }
 
-  /** As it stands, if there was a request. */
+  /** Undefined before the first request. */
   get cache(): KvCache | undefined {
     return this.#replica?.cache;
   }
 
-  /** The log so far, if one is kept and there was a request. */
+  /** The log so far; undefined without one, and before the first request. */
   get log(): EventLog | undefined {
     return this.#log;
   }
@@ -169,13 +173,13 @@ export function usableBlocksOf(
   const limited = rules["match-limit"] !== "all";
   const capacity = config.eviction.unlimited ? Number.POSITIVE_INFINITY : (config.blocks ?? Number.POSITIVE_INFINITY);
   return promptBlocks.map((blocks, r) => {
-    const answer = rules.reserve === "worst-case" ? Math.max(0, trace.maxOutputTokens[r] - 1) : 0;
-    if (Math.ceil((trace.inputTokens[r] + answer) / blockTokens) > capacity) return 0;
+    const reservedTokens = rules.reserve === "worst-case" ? Math.max(0, trace.maxOutputTokens[r] - 1) : 0;
+    if (Math.ceil((trace.inputTokens[r] + reservedTokens) / blockTokens) > capacity) return 0;
     return usableBlocks(blocks, trace.inputTokens[r], blockTokens, limited, rules["drop-blocks"]);
   });
 }
 
-/** One trace from beginning to end. */
+/** Replays a whole trace. */
 export function replayTrace(trace: Trace, config: ReplayConfig, blocks?: BlockColumns): ReplayResult {
   const replay = new CacheReplay(config);
   replay.feed(trace, blocks);
@@ -195,7 +199,7 @@ function newResults(trace: Trace, blocks: BlockColumns): RequestResults {
   };
 }
 
-/** The columns of all batches, as far as they were fed. */
+/** The columns of all batches, up to the last row that was fed. */
 function joined(batches: readonly Batch[]): RequestResults {
   const columns: Record<string, Uint32Array | Float64Array | Uint8Array> = {};
   for (const name of Object.keys(batches[0].results) as (keyof RequestResults)[]) {

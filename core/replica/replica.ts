@@ -9,16 +9,16 @@ import type { Nanos } from "../trace/trace.ts";
 import { PlanInputs } from "./plan-inputs.ts";
 import { StepPlan, type StepResult } from "./step.ts";
 
-/** More than any prompt has, and a small integer, which keeps the arithmetic of the hot path in integers. */
+/** Above the length of any prompt; a small integer keeps the arithmetic of the hot path in integers. */
 const unlimitedTokens = 2 ** 29;
 
 /** Request lifecycle callbacks. */
 export interface ReplicaListener {
   admitted?(sequence: Sequence, now: Nanos): void;
   firstToken?(sequence: Sequence, now: Nanos): void;
-  /** Its computed tokens are to be copied to the host before its blocks, which it still references, are released. */
+  /** Its first `tokens` tokens must be copied to host memory now: its blocks are released after this call. */
   swappedOut?(sequence: Sequence, tokens: number): void;
-  /** So many tokens behind the cached ones are to be copied from the host before the step, into its present blocks. */
+  /** The `tokens` tokens after the cached ones must be copied from host memory to its blocks before the step runs. */
   swappedIn?(sequence: Sequence, tokens: number): void;
   finished?(sequence: Sequence, now: Nanos): void;
   refused?(sequence: Sequence, why: string, now: Nanos): void;
@@ -31,7 +31,7 @@ export interface ReplicaOptions {
   readonly listener?: ReplicaListener;
   /**
    * `step`: one output token per step, with blocks allocated as needed. `skip`: a request finishes with the step that
-   * computes its prompt; output tokens have blocks only if the rules cache them. The clock-free replay skips: it counts
+   * computes its prompt; output tokens have blocks only if the rules cache them. Used by the clock-free replay, which counts
    * prompts.
    */
   readonly generation: "step" | "skip";
@@ -40,8 +40,8 @@ export interface ReplicaOptions {
 }
 
 /**
- * One model instance: queues, cache, scheduler. It has no clock, no file and no GPU, so that replay, simulator and
- * engine run the same code: `submit` requests, `plan` a step, run it, `commit` it.
+ * One model instance: queues, cache, scheduler. It uses no clock, file or GPU, so that replay, simulator and engine run the
+ * same code: `submit` requests, `plan` a step, run it, `commit` it.
  */
 export class Replica implements SchedulerContext, ReplicaView {
   readonly cache: KvCache;
@@ -54,9 +54,9 @@ export class Replica implements SchedulerContext, ReplicaView {
   readonly #plan: StepPlan;
   readonly #inputs: PlanInputs;
   /** Sequences of finished requests, to be reused. */
-  readonly #done: Sequence[] = [];
-  /** Stands for the request that a router looks up. */
-  #lookedUp: Sequence | undefined;
+  readonly #reusable: Sequence[] = [];
+  /** For the lookup of a request that a router has not routed yet. */
+  #routedSequence: Sequence | undefined;
   readonly hostBlocks: number;
   #usedHostBlocks = 0;
   /** All running sequences were in the last step. */
@@ -77,8 +77,8 @@ export class Replica implements SchedulerContext, ReplicaView {
 
   /** Appends a request to the waiting queue. */
   submit(request: Request, now: Nanos): Sequence {
-    // The one that finished first, so that no object references an old request, and its whole trace, for long.
-    const sequence = this.#done.shift() ?? new Sequence(request);
+    // The one that finished first: an object that is not reused would keep its old request and the whole trace in memory.
+    const sequence = this.#reusable.shift() ?? new Sequence(request);
     sequence.reset(request);
     this.cache.expectKeys(request.blocks.distinct);
     this.#waiting.append(sequence);
@@ -120,13 +120,14 @@ export class Replica implements SchedulerContext, ReplicaView {
   }
 
   /**
-   * How many steps can follow without a plan, by the validity of the last one: one token for each running request, no
-   * block to allocate or publish. `repeat` runs them at once. To be called after `commit`; 0 = plan the next step.
+   * Number of steps that can follow without a new plan, by the validity of the last one: each computes one token of every
+   * running request and neither allocates nor publishes a block. `repeat` commits them at once. Called after `commit`; 0 = plan
+   * the next step.
    */
   repeatableSteps(): number {
     const { running, cache } = this;
     const { count, decodeTokens, prefillTokens } = this.#plan;
-    // No request has finished: as many run as were in the step.
+    // If as many requests run as were in the step, none has finished.
     if (count === 0 || !this.#allInStep || count !== running.length) return 0;
     if (decodeTokens !== count || prefillTokens > 0) return 0;
     if (!this.#inputs.areUnchanged) return 0;
@@ -134,17 +135,17 @@ export class Replica implements SchedulerContext, ReplicaView {
     for (const { request, computedTokens, generatedTokens, blocks } of running) {
       if (blocks.copyAt !== hole) return 0;
       // A step is planned if it finishes a request, begins a block or fills one.
-      const left = request.outputTokens - generatedTokens - 1;
+      const remaining = request.outputTokens - generatedTokens - 1;
       const filled = computedTokens % cache.blockTokens;
-      const room = filled === 0 ? 0 : cache.blockTokens - 1 - filled;
-      if (left < steps) steps = left;
-      if (room < steps) steps = room;
+      const freeSlots = filled === 0 ? 0 : cache.blockTokens - 1 - filled;
+      if (remaining < steps) steps = remaining;
+      if (freeSlots < steps) steps = freeSlots;
       if (steps <= 0) return 0;
     }
     return steps;
   }
 
-  /** That many of these steps have run; `endsNs[0 .. steps)` are their end times. */
+  /** Commits `steps` repetitions of the last step; `endsNs[0 .. steps)` are their end times. */
   repeat(steps: number, endsNs: Float64Array): void {
     const { running } = this;
     for (let i = 0; i < steps; i++) this.#log?.step(endsNs[i], running.length, running.length);
@@ -156,8 +157,8 @@ export class Replica implements SchedulerContext, ReplicaView {
   }
 
   /**
-   * The step did not run (interrupted, out of memory): its blocks are dropped from the index, and its sequences return to
-   * the head of the waiting queue, in their order.
+   * Rolls back a step that did not run (interrupted, out of memory): its blocks are dropped from the index, and its sequences
+   * return to the head of the waiting queue, in their order.
    */
   rollback(plan: StepPlan, now: Nanos): void {
     this.#now = now;
@@ -169,7 +170,7 @@ export class Replica implements SchedulerContext, ReplicaView {
     for (const sequence of sequences) this.preempt(sequence, "recompute");
   }
 
-  // What a scheduler and a router see.
+  // State for schedulers and routers.
 
   get now(): Nanos {
     this.#inputs.readsClock = true;
@@ -211,27 +212,27 @@ export class Replica implements SchedulerContext, ReplicaView {
   cachedTokens(of: SequenceView | RequestView): number {
     this.#inputs.readCache();
     if (of instanceof Sequence) return this.cache.cachedTokens(of);
-    this.#lookedUp ??= new Sequence(of as Request);
-    this.#lookedUp.reset(of as Request);
-    return this.cache.cachedTokens(this.#lookedUp);
+    this.#routedSequence ??= new Sequence(of as Request);
+    this.#routedSequence.reset(of as Request);
+    return this.cache.cachedTokens(this.#routedSequence);
   }
 
-  // What a scheduler can do.
+  // Actions of schedulers.
 
   admit(view: SequenceView, tokens = unlimitedTokens, spareBlocks = 0): boolean {
     const sequence = view as Sequence;
     this.#inputs.readCache();
     const swapped = sequence.swappedTokens;
     // Tokens that are still cached need not be swapped in.
-    const back = swapped === 0 ? 0 : Math.max(0, swapped - this.cache.cachedTokens(sequence));
-    if (!this.cache.admit(sequence, tokens + back, this.#now, spareBlocks)) return false;
+    const restored = swapped === 0 ? 0 : Math.max(0, swapped - this.cache.cachedTokens(sequence));
+    if (!this.cache.admit(sequence, tokens + restored, this.#now, spareBlocks)) return false;
     this.#inputs.changes = true;
     this.#waiting.remove(sequence);
     this.running.push(sequence);
     this.#listener.admitted?.(sequence, this.#now);
     if (swapped > 0) this.#swapIn(sequence);
-    // More is swapped in where the last cached block is one that this step computes.
-    this.#addToStep(sequence, Math.max(0, tokens + back - sequence.restoredTokens));
+    // `#swapIn` restores more tokens than estimated above if this step computes the last cached block.
+    this.#addToStep(sequence, Math.max(0, tokens + restored - sequence.restoredTokens));
     return true;
   }
 
@@ -252,7 +253,7 @@ export class Replica implements SchedulerContext, ReplicaView {
     const sequence = view as Sequence;
     this.#inputs.changes = true;
     if (sequence.inStep) this.#removeFromStep(sequence);
-    this.#stopRunning(sequence);
+    this.#removeRunning(sequence);
     const swapped = how === "swap" ? sequence.computedTokens : 0;
     if (swapped > 0) this.#listener.swappedOut?.(sequence, swapped);
     this.cache.preempt(sequence, this.#now);
@@ -276,31 +277,31 @@ export class Replica implements SchedulerContext, ReplicaView {
     const sequence = view as Sequence;
     this.#inputs.changes = true;
     if (sequence.inStep) this.#removeFromStep(sequence);
-    if (this.running.includes(sequence)) this.#stopRunning(sequence);
+    if (this.running.includes(sequence)) this.#removeRunning(sequence);
     else this.#waiting.remove(sequence);
     this.#freeHost(sequence);
     this.cache.refuse(sequence, this.#now);
     this.#listener.refused?.(sequence, why, this.#now);
   }
 
-  /** Its computed tokens are on the host. */
+  /** Records that the computed tokens of the sequence are in host memory. */
   #swapOut(sequence: Sequence, tokens: number): void {
     if (tokens === 0) return;
     const blocks = blocksOf(tokens, this.blockTokens);
-    assert(blocks <= this.freeHostBlocks, `${blocks} blocks to swap out, ${this.freeHostBlocks} free on the host`);
+    assert(blocks <= this.freeHostBlocks, `${blocks} blocks to swap out, ${this.freeHostBlocks} free in host memory`);
     this.#usedHostBlocks += blocks;
     sequence.swappedTokens = tokens;
     this.#plan.swappedTokens += tokens;
     this.#log?.swapOut(this.#now, sequence.request.id, tokens, blocks);
   }
 
-  /** Tokens that are on the host and not cached are copied back before the step. */
+  /** Swaps in the tokens that are in host memory and not cached. */
   #swapIn(sequence: Sequence): void {
-    const back = Math.max(0, sequence.swappedTokens - sequence.computedTokens);
-    sequence.restoredTokens = back;
-    this.#listener.swappedIn?.(sequence, back);
-    this.#plan.swappedTokens += back;
-    this.#log?.swapIn(this.#now, sequence.request.id, back, blocksOf(back, this.blockTokens));
+    const restored = Math.max(0, sequence.swappedTokens - sequence.computedTokens);
+    sequence.restoredTokens = restored;
+    this.#listener.swappedIn?.(sequence, restored);
+    this.#plan.swappedTokens += restored;
+    this.#log?.swapIn(this.#now, sequence.request.id, restored, blocksOf(restored, this.blockTokens));
     this.#freeHost(sequence);
   }
 
@@ -310,8 +311,8 @@ export class Replica implements SchedulerContext, ReplicaView {
   }
 
   /**
-   * Short path for an output token that neither begins nor fills a block: no block is allocated or published. Returns
-   * whether it was taken.
+   * Fast path for an output token that neither begins nor fills a block, so that no block is allocated or published. Returns
+   * false if the token is of another kind; nothing has changed then.
    */
   #addOutputToken(sequence: Sequence): boolean {
     const { computedTokens, generatedTokens, request } = sequence;
@@ -350,29 +351,29 @@ export class Replica implements SchedulerContext, ReplicaView {
   #removeFromStep(sequence: Sequence): void {
     this.#plan.remove(sequence);
     const { items, count } = this.#plan;
-    const dependents = items.slice(0, count).map((item) => item.sequence);
-    const cut = dependents.filter((other) => this.cache.dependsOn(other, sequence));
+    const others = items.slice(0, count).map((item) => item.sequence);
+    const dependents = others.filter((other) => this.cache.dependsOn(other, sequence));
     // From the last to the first, so that they wait in order.
-    for (const other of cut.reverse()) if (other.inStep) this.preempt(other, "recompute");
+    for (const other of dependents.reverse()) if (other.inStep) this.preempt(other, "recompute");
     this.cache.cancelled(sequence, this.#now);
   }
 
   #finish(sequence: Sequence): void {
-    this.#stopRunning(sequence);
+    this.#removeRunning(sequence);
     this.cache.finish(sequence, this.#now);
     this.#listener.finished?.(sequence, this.#now);
     this.#scheduler.finished?.(sequence, this.#now);
-    this.#done.push(sequence);
+    this.#reusable.push(sequence);
   }
 
-  #stopRunning(sequence: Sequence): void {
+  #removeRunning(sequence: Sequence): void {
     const { running } = this;
     if (running[running.length - 1] === sequence) {
       running.pop();
       return;
     }
     const at = running.indexOf(sequence);
-    assert(at >= 0, "a sequence stops that is not running");
+    assert(at >= 0, "a sequence is removed that is not running");
     running.splice(at, 1);
   }
 }
@@ -382,6 +383,6 @@ function computesNow(sequence: Sequence, block: BlockId): boolean {
   const { inStep, blocks, computedBlocks } = sequence;
   if (!inStep) return false;
   const at = blocks.blocks.subarray(0, blocks.computingEnd).indexOf(block, computedBlocks);
-  // A shared block is computed by another sequence, or is already.
+  // Another sequence computes a shared block, or has computed it.
   return at >= 0 && !blocks.isShared(at);
 }

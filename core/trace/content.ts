@@ -4,44 +4,43 @@ import { Sessions } from "./sessions.ts";
 import type { Trace } from "./trace.ts";
 
 /**
- * What the blocks of every request hold, as content ids: two blocks have the same id exactly when they hold the same
- * tokens *with the same tokens before them* in the same namespace. Everything behind this line (indexes, policies,
- * counters, the optimum) compares one integer and never sees a token.
+ * The blocks of every request as content ids: two blocks have the same id if and only if their tokens, all tokens before
+ * them and their namespaces are equal. Indexes, policies, counters and the optimum compare content ids only, never tokens.
  */
 export interface BlockColumns {
   readonly blockTokens: number;
   /** Content id of each block; the blocks of request r are `keys[start[r] .. start[r + 1])`. */
   readonly keys: Uint32Array;
   readonly start: Float64Array;
-  /** How many of a request's blocks the prompt fills (its partial last block only in content-id traces). */
+  /** By request: number of prompt blocks (in content-id traces including a partial last one). */
   readonly promptBlocks: Uint32Array;
   /** One more than the largest id so far. */
   readonly distinct: number;
-  /** The same ids without regard to namespaces; only where the trace has namespaces. */
+  /** The content ids if all namespaces were one; only where the trace has namespaces. */
   readonly plainKeys?: Uint32Array;
-  /** What is in the blocks; only where parts of blocks may be used (rule `partial`). */
+  /** The tokens of the blocks, for partial matches; only with the rule `partial`. */
   readonly contents?: BlockContents;
-  /** Content id of what each prompt has behind its whole blocks, or `noTail`; with `contents`. */
+  /** By request: content id of the prompt's tokens after its last whole block, or `noTail`; with `contents`. */
   readonly tails?: Uint32Array;
-  /** Answers have content ids, too. */
+  /** Blocks of output tokens have content ids, too. */
   readonly generated?: boolean;
-  /** So has what a request has in its last, incomplete block when it ends. */
+  /** So has the incomplete last block of a finished request. */
   readonly storedTails?: boolean;
 }
 
 export const noTail = 0xffff_ffff;
 
 export interface BlockContents {
-  /** How many tokens two blocks have in common from their beginning; 0 if what precedes them differs. */
+  /** Number of leading tokens that two blocks have in common; 0 if the tokens before the blocks differ. */
   commonTokens(a: number, b: number): number;
 }
 
-/** Chains a block's tokens onto the state of its prefix: `lanes` goes in as the parent's and comes out as the block's. */
+/** Chained hash of a block: replaces the state of its prefix in `lanes` by the state that includes the block's tokens. */
 export type ChainHash = (lanes: Int32Array, tokens: Uint32Array, from: number, count: number) => void;
 
 /**
- * Four independent 32-bit multiply-xor lanes, crossed at the end of the block. Fast (the lanes overlap in the
- * processor) and well spread, but not safe against an adversary: that is why ids are confirmed by comparing content.
+ * Four independent 32-bit multiply-xor lanes, mixed at the end of the block. Fast, because the lanes run in parallel in the
+ * processor, and well distributed, but not safe against an adversary: therefore equal hashes are confirmed by content.
  */
 export const fourLanes: ChainHash = (lanes, tokens, from, count) => {
   let a = lanes[0];
@@ -69,7 +68,7 @@ export const fourLanes: ChainHash = (lanes, tokens, from, count) => {
     c = d;
     d = first;
   }
-  // Every lane gets something of all four, and of the block's length.
+  // Every lane depends on all four and on the block's length.
   let all = a ^ (b << 7) ^ (c << 13) ^ (d << 19) ^ b ^ c ^ d ^ count;
   all = Math.imul(all ^ (all >>> 15), 0x165667b1);
   all ^= all >>> 13;
@@ -89,22 +88,22 @@ export interface ContentIdsOptions {
   readonly hash?: ChainHash;
   /** `compare`: equal hashes are confirmed by content. `trust`: equal 128-bit hashes count as equal content. */
   readonly collision?: "compare" | "trust";
-  /** Keep what is in the blocks for `commonKeys`, also where hashes are trusted. */
-  readonly keep?: boolean;
+  /** Keep the keys of the blocks for `commonKeys`, even where hashes are trusted. */
+  readonly keepContents?: boolean;
 }
 
 const noParent = 0xffff_ffff;
-/** Tokens that a trace does not tell: above all that are ids of tokens. */
-const firstUnknown = 2 ** 31;
-/** Namespace of answers that a trace does not tell. */
-const unknownSpace = 0x7fff_ffff;
+/** Stands for the first output token that is not in the trace; above all token ids. */
+const firstUnknownToken = 2 ** 31;
+/** Namespace of output blocks whose tokens are not in the trace. */
+const unknownNamespace = 0x7fff_ffff;
 
 /**
- * Gives every prefix of whole blocks a number of its own. A prefix is found by its chained hash and confirmed by its
- * parent's number and its own tokens, so by induction the whole prefix is compared, at the price of one block.
+ * Numbers distinct prefixes of whole blocks. A prefix is found by its chained hash and confirmed by its parent's id and the
+ * tokens of its last block: by induction the whole prefix is compared, at the cost of one block.
  */
 export class ContentIds {
-  /** Ids given out so far: 0 .. count − 1. */
+  /** Ids so far: 0 .. count − 1. */
   count = 0;
   readonly #blockKeys: number;
   readonly #hash: ChainHash;
@@ -122,7 +121,7 @@ export class ContentIds {
     this.#blockKeys = options.blockKeys;
     this.#hash = options.hash ?? fourLanes;
     this.#compare = options.collision !== "trust";
-    this.#keeps = this.#compare || options.keep === true;
+    this.#keeps = this.#compare || options.keepContents === true;
     this.#tokens = new Uint32Array(this.#keeps ? 1024 * options.blockKeys : 0);
   }
 
@@ -137,7 +136,7 @@ export class ContentIds {
     } else {
       for (let lane = 0; lane < 4; lane++) lanes[lane] = this.#lanes[parent * 4 + lane];
     }
-    // The root of a namespace is a parent too: numbered down from the top, where no id ever gets.
+    // The root of a namespace is a parent, too: numbered from the largest integer downwards, which no id reaches.
     const above = parent ?? noParent - namespace;
     this.#hash(lanes, tokens, from, count);
     const mask = this.#slots.length - 1;
@@ -148,7 +147,7 @@ export class ContentIds {
     }
   }
 
-  /** Keys that two contents have in common from their beginning; 0 if their parents differ. */
+  /** Number of leading keys that two contents have in common; 0 if their parents differ. */
   commonKeys(a: number, b: number): number {
     if (this.#parent[a] !== this.#parent[b]) return 0;
     const [first, second] = [a * this.#blockKeys, b * this.#blockKeys];
@@ -213,27 +212,27 @@ export class ContentIds {
 export interface BlockKeysOptions {
   readonly unitTokens: number;
   readonly blockTokens: number;
-  /** Also number the blocks that generated tokens fill (rule `cache-generated`). */
+  /** Content ids also for blocks of output tokens (rule `cache-generated`). */
   readonly generated?: boolean;
-  /** Also tell what is in the blocks, and number what is behind the last whole one (rule `partial`). */
-  readonly parts?: boolean;
-  /** A prompt's partial last block counts as one of its blocks, as it always does in traces of content ids. */
+  /** Also `contents` and `tails` (rule `partial`). */
+  readonly partial?: boolean;
+  /** A prompt's partial last block is one of its blocks, as it always is in traces of content ids. */
   readonly wholePrompts?: boolean;
-  /** Also number what a finished request has in its last, incomplete block (rule `store-tail`). */
+  /** A content id also for the incomplete last block of a finished request (rule `store-tail`). */
   readonly storedTails?: boolean;
-  /** Every session is a namespace of its own (rule `share=session`), and so is a request without one. */
+  /** Every session is a separate namespace (rule `share=session`), and so is every request without a session. */
   readonly bySession?: boolean;
   readonly hash?: ChainHash;
   readonly collision?: "compare" | "trust";
 }
 
-/** Turns traces, batch after batch, into content ids at one block size. */
+/** Converts the batches of a trace to content ids at one block size. */
 export class BlockKeys implements BlockContents {
   readonly blockTokens: number;
   readonly #unitTokens: number;
   readonly #unitsPerBlock: number;
   readonly #generated: boolean;
-  readonly #parts: boolean;
+  readonly #partial: boolean;
   readonly #wholePrompts: boolean;
   readonly #storedTails: boolean;
   readonly #sessions: Sessions | undefined;
@@ -242,8 +241,8 @@ export class BlockKeys implements BlockContents {
   #row = new Uint32Array(1024);
   #distinct = 0;
   #numberOfId: Uint32Array = new Uint32Array(0);
-  #unknownAnswers = 0;
-  /** Whether ids are made here or are the trace's own; the same for all batches, or they would collide. */
+  #unknownOutputs = 0;
+  /** Whether content ids are assigned here or are the trace's own; the same for all batches, because ids would collide. */
   #interns: boolean | undefined;
 
   /** @throws InputError if the block size is not a multiple of the trace's unit. */
@@ -260,13 +259,13 @@ export class BlockKeys implements BlockContents {
     if (this.#unitsPerBlock > 0xffff)
       throw new InputError(`block size is ${this.#unitsPerBlock} units of the trace, expected at most 65535`);
     this.#generated = options.generated ?? false;
-    this.#parts = options.parts ?? false;
+    this.#partial = options.partial ?? false;
     this.#wholePrompts = options.wholePrompts ?? false;
     this.#storedTails = options.storedTails ?? false;
     this.#sessions = options.bySession ? new Sessions() : undefined;
     const { hash, collision } = options;
     const ids = { blockKeys: this.#unitsPerBlock, ...(hash && { hash }), ...(collision && { collision }) };
-    this.#ids = new ContentIds({ ...ids, keep: this.#parts });
+    this.#ids = new ContentIds({ ...ids, keepContents: this.#partial });
     this.#plainIds = new ContentIds(ids);
   }
 
@@ -274,13 +273,14 @@ export class BlockKeys implements BlockContents {
     return this.#ids.commonKeys(a, b) * this.#unitTokens;
   }
 
-  /** The block columns of one trace or batch. At the trace's own unit they are the trace's own arrays. */
+  /** The block columns of one trace or batch; the trace's own arrays if the block size is the trace's unit. */
   of(trace: Trace): BlockColumns {
     assert(trace.unitTokens === this.#unitTokens, `a trace of unit ${trace.unitTokens}, expected ${this.#unitTokens}`);
-    const apart = this.#sessions !== undefined || trace.optional.namespace !== undefined;
-    const interns = trace.unitTokens === 1 || apart || this.#parts;
+    const hasNamespaces = this.#sessions !== undefined || trace.optional.namespace !== undefined;
+    const interns = trace.unitTokens === 1 || hasNamespaces || this.#partial;
     this.#interns ??= interns;
-    if (interns !== this.#interns) throw new InputError("some parts of the trace have namespaces and others have none");
+    if (interns !== this.#interns)
+      throw new InputError("some batches of the trace have namespaces and others have none");
     const numbered = interns ? this.#interned(trace) : this.#fromContentIds(trace);
     const columns = {
       ...numbered,
@@ -289,12 +289,12 @@ export class BlockKeys implements BlockContents {
     };
     assert(
       columns.keys.length < 2 ** 31,
-      "a batch has more blocks than a 32-bit place counts; read it in smaller ones",
+      "a batch has more blocks than a 32-bit index can address; read it in smaller ones",
     );
     return columns;
   }
 
-  /** Content ids say all: a block's id is that of the last unit in it. */
+  /** Columns of a content-id trace: a block's id is that of the last unit in it. */
   #fromContentIds(trace: Trace): BlockColumns {
     const m = this.#unitsPerBlock;
     if (!this.#generated) this.#distinct = Math.max(this.#distinct, trace.distinctKeys);
@@ -308,21 +308,24 @@ export class BlockKeys implements BlockContents {
     const start = new Float64Array(n + 1);
     for (let r = 0; r < n; r++) start[r + 1] = start[r] + Math.max(promptBlocks[r], this.#allBlocks(trace, r));
     const keys = new Uint32Array(start[n]);
-    const numbered = this.#generated ? this.#numbered(trace) : undefined;
+    const numbered = this.#generated ? this.#numbersOf(trace) : undefined;
     for (let r = 0; r < n; r++) {
       const end = trace.keyStart[r + 1] - 1;
       for (let i = 0; i < promptBlocks[r]; i++) {
         const key = trace.keys[Math.min(trace.keyStart[r] + (i + 1) * m - 1, end)];
         keys[start[r] + i] = numbered ? numbered[key] : key;
       }
-      // The trace has no output tokens: each such block is unique content.
+      // The trace has no ids of output tokens: each such block is unique content.
       for (let at = start[r] + promptBlocks[r]; at < start[r + 1]; at++) keys[at] = this.#distinct++;
     }
     return { blockTokens, keys, start, promptBlocks, distinct: this.#distinct };
   }
 
-  /** Numbers of the trace's ids among those of generated blocks, which later batches must not meet. */
-  #numbered(trace: Trace): Uint32Array {
+  /**
+   * By id of the trace: its content id. Ids are renumbered, because those of output blocks must not collide with ids of later
+   * batches.
+   */
+  #numbersOf(trace: Trace): Uint32Array {
     const known = this.#numberOfId.length;
     if (trace.distinctKeys > known) {
       const larger = grown(this.#numberOfId, trace.distinctKeys);
@@ -332,7 +335,7 @@ export class BlockKeys implements BlockContents {
     return this.#numberOfId;
   }
 
-  /** Blocks that the prompt and all of the answer but its last token fill, or with their tail begin. */
+  /** Number of blocks of the prompt and of the output without its last token: full ones, or with `storedTails` all. */
   #allBlocks(trace: Trace, r: number): number {
     const blocks = knownTokens(trace, r, this.#generated) / this.blockTokens;
     if (this.#storedTails) return Math.ceil(blocks);
@@ -347,8 +350,8 @@ export class BlockKeys implements BlockContents {
     const n = trace.requestCount;
     const promptBlocks = new Uint32Array(n);
     const start = new Float64Array(n + 1);
-    const withAnswer = this.#generated && tokens && generatedKeys !== undefined && generatedStart !== undefined;
-    const unknownAnswer = this.#generated && !withAnswer;
+    const hasOutput = this.#generated && tokens && generatedKeys !== undefined && generatedStart !== undefined;
+    const isOutputUnknown = this.#generated && !hasOutput;
     for (let r = 0; r < n; r++) {
       const units = trace.keyStart[r + 1] - trace.keyStart[r];
       promptBlocks[r] = tokens && !this.#wholePrompts ? Math.floor(units / m) : Math.ceil(units / m);
@@ -356,16 +359,18 @@ export class BlockKeys implements BlockContents {
     }
     const keys = new Uint32Array(start[n]);
     const plainKeys = namespace ? new Uint32Array(start[n]) : undefined;
-    const tails = this.#parts ? new Uint32Array(n).fill(noTail) : undefined;
+    const tails = this.#partial ? new Uint32Array(n).fill(noTail) : undefined;
     for (let r = 0; r < n; r++) {
       const units = trace.keyStart[r + 1] - trace.keyStart[r];
-      const answer = withAnswer ? generatedStart[r + 1] - generatedStart[r] : 0;
-      if (units + answer >= this.#row.length) this.#row = new Uint32Array(2 * (units + answer) + 1);
+      const outputUnits = hasOutput ? generatedStart[r + 1] - generatedStart[r] : 0;
+      if (units + outputUnits >= this.#row.length) this.#row = new Uint32Array(2 * (units + outputUnits) + 1);
       this.#row.set(trace.keys.subarray(trace.keyStart[r], trace.keyStart[r + 1]));
-      if (withAnswer) this.#row.set(generatedKeys.subarray(generatedStart[r], generatedStart[r + 1]), units);
-      // In units, as far as keys and values are there: the last token of an answer is never computed.
-      const known = tokens ? Math.min(units + answer, knownTokens(trace, r, this.#generated)) : units + answer;
-      const count = unknownAnswer ? promptBlocks[r] : start[r + 1] - start[r];
+      if (hasOutput) this.#row.set(generatedKeys.subarray(generatedStart[r], generatedStart[r + 1]), units);
+      // Units whose KV is computed: that of the last output token never is.
+      const known = tokens
+        ? Math.min(units + outputUnits, knownTokens(trace, r, this.#generated))
+        : units + outputUnits;
+      const count = isOutputUnknown ? promptBlocks[r] : start[r + 1] - start[r];
       const rest = units - promptBlocks[r] * m;
       let above: number | undefined;
       let plainAbove: number | undefined;
@@ -380,30 +385,30 @@ export class BlockKeys implements BlockContents {
       if (tails && count === promptBlocks[r] && rest > 0) tails[r] = this.#tail(namespace?.[r], above, count * m, rest);
       let at = start[r] + count;
       // A block that ends with unknown output tokens begins with the end of the prompt.
-      if (tails && unknownAnswer && rest > 0 && at < start[r + 1]) {
-        this.#row[units] = firstUnknown + this.#unknownAnswers++;
+      if (tails && isOutputUnknown && rest > 0 && at < start[r + 1]) {
+        this.#row[units] = firstUnknownToken + this.#unknownOutputs++;
         keys[at] = this.#ids.intern(above, namespace ? namespace[r] : 0, this.#row, count * m, rest + 1);
         if (plainKeys) plainKeys[at] = this.#plainIds.intern(plainAbove, 0, this.#row, count * m, rest + 1);
         at++;
       }
       // Output tokens that the trace does not have: unique content.
       for (; at < start[r + 1]; at++) {
-        this.#row[0] = this.#unknownAnswers++;
-        keys[at] = this.#ids.intern(undefined, unknownSpace, this.#row, 0, 1);
-        if (plainKeys) plainKeys[at] = this.#plainIds.intern(undefined, unknownSpace, this.#row, 0, 1);
+        this.#row[0] = this.#unknownOutputs++;
+        keys[at] = this.#ids.intern(undefined, unknownNamespace, this.#row, 0, 1);
+        if (plainKeys) plainKeys[at] = this.#plainIds.intern(undefined, unknownNamespace, this.#row, 0, 1);
       }
     }
     const columns = { blockTokens: this.blockTokens, keys, start, promptBlocks, distinct: this.#ids.count };
     return { ...columns, ...(plainKeys && { plainKeys }), ...(tails && { tails, contents: this }) };
   }
 
-  /** The id of a prompt's tokens behind its last whole block. */
+  /** Content id of a prompt's tokens after its last whole block. */
   #tail(namespace: number | undefined, above: number | undefined, from: number, count: number): number {
     return this.#ids.intern(above, namespace ?? 0, this.#row, from, count);
   }
 }
 
-/** Tokens whose keys and values are there when a request ends, as far as they are cached. */
+/** Tokens of a finished request whose KV may be cached: the prompt and, with `generated`, the output without its last token. */
 export function knownTokens(trace: Trace, r: number, generated: boolean): number {
   return trace.inputTokens[r] + (generated ? Math.max(0, trace.outputTokens[r] - 1) : 0);
 }

@@ -132,7 +132,7 @@ describe("a policy with a fault is told what it is", () => {
   test("an index finds less than there is", async () => {
     const { broken } = await faulty("short-sighted");
     expect(Object.keys(broken)).toContain("conservation");
-    expect(broken["conservation"].message).toMatch(/^request \d+ holds block \d+ twice$/);
+    expect(broken["conservation"].message).toMatch(/^request \d+ references block \d+ twice$/);
   });
 });
 

@@ -227,7 +227,7 @@ describe.concurrent("compare --first-difference", () => {
     const bad = "export default { create: () => ({ add() {}, remove() {}, victim: () => 12345 }) };";
     writeFileSync(join(folder, "bad.ts"), bad);
     expect(await refusal(folder, compare("--eviction", "lru,./bad.ts", "--blocks", "500"))).toMatch(
-      /^\.\/bad\.ts: at request \d+: eviction policy named entry 12345/,
+      /^\.\/bad\.ts: at request \d+: eviction policy returned entry 12345/,
     );
   });
 

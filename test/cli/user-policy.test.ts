@@ -126,7 +126,7 @@ describe("mistakes in it are told as such", () => {
       published: (e: number) => { held.last = e; },
       victim: () => held.last }; } };`;
     expect(await failure(held)).toMatch(
-      /^\.\/mine\.ts: .*entry \d+ as victim, which (a request holds|is not (evictable|in the cache))/,
+      /^\.\/mine\.ts: .*entry \d+ as victim, which (a request references|is not (evictable|in the cache))/,
     );
   });
   test("it names nobody", async () => {
@@ -190,7 +190,9 @@ describe("mistakes in it are told as such", () => {
     expect(await failure(policy("return '1' as never"))).toMatch(
       /^\.\/mine\.ts: victim\(\) returned string at request \d+, expected an entry or undefined$/,
     );
-    expect(await failure(policy("return -1"))).toMatch(/^\.\/mine\.ts: at request \d+: eviction policy named entry -1/);
+    expect(await failure(policy("return -1"))).toMatch(
+      /^\.\/mine\.ts: at request \d+: eviction policy returned entry -1/,
+    );
     expect(await failure(`import { byScore } from "kvlab";\nexport default byScore("lastAcess" as never);`)).toBe(
       './mine.ts: create() threw: no column "lastAcess": did you mean "lastAccess"?',
     );

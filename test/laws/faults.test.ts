@@ -175,7 +175,7 @@ test("a policy that returns a referenced entry as victim is refused with a messa
     violationsOf(planted({ eviction: withoutBatchMethods(eviction) }), (scenario) =>
       runScenario({ ...scenario, checked: false }),
     ),
-  ).toMatch(/^eviction policy named entry \d+ as victim, which a request holds$/m);
+  ).toMatch(/^eviction policy returned entry \d+ as victim, which a request references$/m);
 });
 
 test("failed-admission detects a match with side effects", () => {

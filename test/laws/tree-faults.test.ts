@@ -105,7 +105,7 @@ describe("the laws detect a radix tree in which", () => {
     ],
     [
       "a released node with referenced children is evictable",
-      /evictable, although|added twice|which a request holds|notified of as evictable/,
+      /evictable, although|added twice|which a request references|notified of as evictable/,
       ["if (this.#firstChild[node] === none) this.#host.evictable(node);", "this.#host.evictable(node);"],
     ],
     [

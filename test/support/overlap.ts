@@ -24,7 +24,7 @@ export class Overlap {
       unitTokens: 1,
       blockTokens,
       generated: rules["cache-generated"] === "true",
-      parts: rules.partial !== undefined,
+      partial: rules.partial !== undefined,
     });
     const cache = createCache({
       index: indexRegistry.get(index),
