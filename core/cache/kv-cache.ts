@@ -115,6 +115,9 @@ export class KvCache {
   get referencedBlocks(): number {
     return this.pool.blockCount - this.#allocator.freeBlocks - this.index.evictableBlocks;
   }
+  /** Whether a sequence has had a copy-on-write pending; where none ever had, the hot path does not look for one. */
+  usesCopyOnWrite = false;
+
   /** Block copies of the step under way, made before it runs; cleared by the next plan. */
   get copies(): BlockCopy[] {
     return this.refs.copies;
@@ -159,7 +162,10 @@ export class KvCache {
     refs.reserve(neededBlocks);
     if (admission.copyLast) this.#copyLast(sequence, hitBlocks - 1);
     const { blocks } = sequence;
-    if (admission.copyLater) blocks.copyOnWrite(hitBlocks - 1);
+    if (admission.copyLater) {
+      blocks.copyOnWrite(hitBlocks - 1);
+      this.usesCopyOnWrite = true;
+    }
     const stepEnd = Math.min(sequence.knownTokens, hitTokens + tokens);
     blocks.computing(sequence.blocksUpTo(stepEnd));
     if (admission.stealsPartial) this.#steal(sequence, admission.partialBlock);
@@ -213,7 +219,8 @@ export class KvCache {
     sequence.computedTokens += sequence.stepTokens;
     sequence.stepTokens = 0;
     sequence.inStep = false;
-    sequence.blocks.endCopy();
+    // Most steps copy nothing, and need not load the block table of every sequence.
+    if (this.copies.length > 0) sequence.blocks.endCopy();
     const { history } = this.lookup;
     if (this.#publishAtAllocation && history === undefined) return;
     const { publish } = this.rules;

@@ -133,7 +133,7 @@ export class Replica implements SchedulerContext, ReplicaView {
     if (!this.#inputs.areUnchanged) return 0;
     let steps = unlimitedTokens;
     for (const { request, computedTokens, generatedTokens, blocks } of running) {
-      if (blocks.copyAt !== hole) return 0;
+      if (cache.usesCopyOnWrite && blocks.copyAt !== hole) return 0;
       // A step is planned if it finishes a request, begins a block or fills one.
       const remaining = request.outputTokens - generatedTokens - 1;
       const filled = computedTokens % cache.blockTokens;
@@ -316,10 +316,11 @@ export class Replica implements SchedulerContext, ReplicaView {
    */
   #addOutputToken(sequence: Sequence): boolean {
     const { computedTokens, generatedTokens, request } = sequence;
-    const { blockTokens } = this.cache;
+    const { blockTokens, usesCopyOnWrite } = this.cache;
     const filled = computedTokens % blockTokens;
     if (filled === 0 || filled + 1 === blockTokens || generatedTokens === 0 || this.#skip) return false;
-    if (computedTokens + 1 !== request.inputTokens + generatedTokens || sequence.blocks.copyAt !== hole) return false;
+    if (computedTokens + 1 !== request.inputTokens + generatedTokens) return false;
+    if (usesCopyOnWrite && sequence.blocks.copyAt !== hole) return false;
     sequence.stepTokens = 1;
     sequence.inStep = true;
     this.#plan.add(sequence, computedTokens, 1, false, 1);
