@@ -41,29 +41,37 @@ Examples:
 
 /** Adds `kvlab calibrate`. */
 export function addCalibrate(program: Command): void {
-  const described = program
+  const withModel = program
     .command("calibrate")
-    .description("measure what an engine's steps take, and fit the simulator's cost model to it")
-    .addOption(engineTargetOption("whose steps are measured"))
-    .option("--model <NAME>", "a folder, or random:NAME (default: random:tiny)")
+    .description("measure the durations of an engine's steps and fit the simulator's cost model to them")
+    .addOption(engineTargetOption("calibrate measures an engine"))
+    .option("--model <NAME>", "model folder, or random:NAME for random weights (default: random:tiny)")
     .addOption(bitsOption())
-    .option("--threads <N>", "of its operators (default: all)", wholeNumber("--threads", 1, 1024));
-  const command = addParts(described)
-    .option("--scheduler-option <NAME=N>", "such as max-num-seqs=64 (repeatable)", namedNumber("--scheduler-option"))
-    .option("--capacity <SIZE>", "memory of the cache, such as 1GiB (default: as needed)", bytes("--capacity", 1));
+    .option("--threads <N>", "threads of the engine's operators (default: all)", wholeNumber("--threads", 1, 1024));
+  const command = addParts(withModel)
+    .option(
+      "--scheduler-option <NAME=N>",
+      "option of the scheduler, such as max-num-seqs=64 (repeatable)",
+      namedNumber("--scheduler-option"),
+    )
+    .option("--capacity <SIZE>", "cache memory, such as 1GiB (default: as needed)", bytes("--capacity", 1));
   addBlockSize(command)
-    .option("--max-prompt <TOKENS>", "longest prompt, what is cached included", wholeNumber("--max-prompt", 32), 1024)
-    .option("--max-batch <N>", "most requests at once", wholeNumber("--max-batch", 1, 1024), 16)
-    .option("--rounds <N>", "how often every step is measured", wholeNumber("--rounds", 1, 1000), 5)
-    .option("--seed <N>", "for orders and samples", wholeNumber("--seed", 0, 2 ** 32 - 1), 1)
-    .argument("[TRACE]", "of --from DIR, where that is a log of vLLM's requests")
-    .option("--from <DIR>", "fit to this saved run, or log of requests, instead", path("--from", "a folder"))
+    .option("--max-prompt <TOKENS>", "longest prompt, cached tokens included", wholeNumber("--max-prompt", 32), 1024)
+    .option("--max-batch <N>", "most concurrent requests", wholeNumber("--max-batch", 1, 1024), 16)
+    .option("--rounds <N>", "measurements of each step", wholeNumber("--rounds", 1, 1000), 5)
+    .option("--seed <N>", "random seed of the order of steps and of samples", wholeNumber("--seed", 0, 2 ** 32 - 1), 1)
+    .argument("[TRACE]", "the trace that was served, if --from is a vLLM request log")
+    .option("--from <DIR>", "fit to a saved run or a vLLM request log instead of measuring", path("--from", "a folder"))
     .option(
       "--out <FILE>",
-      "the cost model, for --target sim --cost FILE (default: cost.json)",
+      "write the cost model, for --target sim --cost FILE (default: cost.json)",
       path("--out", "a file"),
     )
-    .option("--plot <FILE>", "residuals (default: beside the cost model, .svg)", path("--plot", "a file"))
+    .option(
+      "--plot <FILE>",
+      "write a plot of the residuals (default: beside the cost model, .svg)",
+      path("--plot", "a file"),
+    )
     .option("--json", "print one JSON document and nothing else")
     .addHelpText("after", examples)
     .action(calibrateEngine);

@@ -21,7 +21,7 @@ import { differenceTable } from "./compare/difference-table.ts";
 import { servedTable } from "./compare/served-table.ts";
 import {
   addBlockSize,
-  addLaterOptions,
+  addRenamedOptions,
   addRunOptions,
   addTraceOptions,
   commaList,
@@ -67,29 +67,39 @@ Examples:
   kvlab compare trace.jsonl --target ${defaultBackend.name} --model ./llama --preset vllm,sglang
 
 The offline optimum and the unlimited cache are always shown, as bounds. Where
-policies have blocks of different sizes, all get the same number of tokens:
---blocks counts blocks of --block-size, or of the trace's unit or 16 tokens.
+presets have different block sizes, all get the same capacity in tokens:
+--blocks counts blocks of --block-size tokens (default: the trace's unit or 16).
 
-With --first-difference every combination is compared with the first one,
-decision by decision (eviction: lru unless given, and no bounds). The exit code
-is 0 if all decide the same, 1 if not.
+With --first-difference, the decisions of each combination are compared with
+those of the first one (default eviction: lru; no bounds). Exit code: 0 if all
+decisions are identical, 1 if not.
 
-With --target sim or ${backendNames.join(" or ")} there is one row for each combination: hit ratio,
-latency and throughput. --blocks is then, unless given, what fits into the GPU's
-memory, or for an engine 10 % of the distinct blocks.`;
+With --target sim or ${backendNames.join(" or ")} the table has one row per combination: hit ratio,
+latency and throughput. The default of --blocks is then the memory of the GPU,
+or 10 % of the distinct blocks for an engine.`;
 
 export function addCompare(program: Command): void {
   const command = program
     .command("compare")
-    .description("run every combination of comma lists over a trace and show one table")
+    .description("run every combination of comma-separated options over a trace and show one table")
     .argument("[TRACE...]", 'trace files, read one after the other; none, or "example": the built-in example')
-    .addOption(names("--preset <NAMES>", "real systems' compositions (all: every one)", "none"))
-    .addOption(names("--index <NAMES>", "prefix indexes or files", `${defaultParts.index}, or the preset's`))
+    .addOption(listOption("--preset <NAMES>", "presets of real systems (all: every preset)", "none"))
     .addOption(
-      names("--eviction <NAMES>", "eviction policies or files", "all online ones that can differ, or the preset's"),
+      listOption("--index <NAMES>", "prefix indexes, or plug-in files", `${defaultParts.index}, or the preset's`),
     )
-    .addOption(names("--allocator <NAMES>", "allocators", `${defaultParts.allocator}, or the preset's`))
-    .addOption(names("--scheduler <NAMES>", "schedulers", `${defaultParts.scheduler}, or the preset's`))
+    .addOption(
+      listOption(
+        "--eviction <NAMES>",
+        "eviction policies, or plug-in files",
+        "online policies that can differ, or the preset's",
+      ),
+    )
+    .addOption(
+      listOption("--allocator <NAMES>", "allocators, or plug-in files", `${defaultParts.allocator}, or the preset's`),
+    )
+    .addOption(
+      listOption("--scheduler <NAMES>", "schedulers, or plug-in files", `${defaultParts.scheduler}, or the preset's`),
+    )
     .option("--rule <NAME=VALUES>", "values of a reuse rule (repeatable)", rule)
     .addOption(
       new Option("--blocks <SIZES>", "blocks, or percentages of the distinct blocks")
@@ -99,25 +109,26 @@ export function addCompare(program: Command): void {
   addTraceOptions(addBlockSize(command));
   addSimulationLists(addRunOptions(command))
     .addOption(
-      new Option("--metric <NAME>", `which hit ratio: ${metrics.join(", ")}`)
-        .argParser(parseMetric)
-        .default(undefined, "block; token where block sizes differ"),
+      new Option(
+        "--metric <NAME>",
+        `hit ratio to show: ${metrics.join(", ")} (default: block; token where block sizes differ)`,
+      ).argParser(parseMetric),
     )
-    .option("--out <DIR>", "save each run in a folder of its own below DIR", path("--out", "a folder"))
-    .option("--events", "with --out: keep the log of every decision")
-    .option("--first-difference", "show where decisions part, event by event, instead of ratios")
+    .option("--out <DIR>", "save each run in its own folder below DIR", path("--out", "a folder"))
+    .option("--events", "with --out: save the event log of each run")
+    .option("--first-difference", "show the first divergence from the first combination")
     .option("--json", "print one JSON document and nothing else")
     .addHelpText("after", examples)
     .action(compare);
-  addLaterOptions(command);
+  addRenamedOptions(command);
 }
 
-/** An option that takes a comma list. */
-function names(flags: string, description: string, initial: string): Option {
+/** An option with a comma-separated list of names. */
+function listOption(flags: string, description: string, initial: string): Option {
   const [name] = flags.split(" ");
-  return new Option(flags, description)
-    .argParser((text: string) => (name === "--preset" && text === "all" ? allPresets : commaList(name, text)))
-    .default(undefined, initial);
+  return new Option(flags, `${description} (default: ${initial})`).argParser((text: string) =>
+    name === "--preset" && text === "all" ? allPresets : commaList(name, text),
+  );
 }
 
 const allPresets = presetRegistry.all.map((preset) => preset.name);
@@ -144,17 +155,17 @@ async function compare(files: readonly string[], given: CompareOptions, command:
   const progress = new Progress();
   try {
     const control = { progress: progress.follow, signal: interruption };
-    if (options.target !== "cache") await served(files, { ...withoutDefault(options, command), ...control });
+    if (options.target !== "cache") await served(files, { ...withoutDefaultBlocks(options, command), ...control });
     else if (options.firstDifference) {
-      checkTarget(singleOf(options), []);
+      checkTarget(firstRunOf(options), []);
       refuseUnlimited(options);
-      checkAlone(command);
+      checkNoMetricOptions(command);
       const { report, input } = await firstDifference(files, { ...options, ...control });
       progress.done();
       print(`${options.json ? JSON.stringify(report, undefined, 2) : differenceTable(input, report)}\n`);
       if (!report.identical) process.exitCode = different;
     } else {
-      checkTarget(singleOf(options), []);
+      checkTarget(firstRunOf(options), []);
       refuseUnlimited(options);
       const { report, comparison } = await compareReplays(files, { ...options, ...control });
       progress.done();
@@ -170,36 +181,36 @@ const different = 1;
 
 function show({ json, out }: Pick<CompareOptions, "json" | "out">, report: unknown, table: () => string): void {
   print(`${json ? JSON.stringify(report, undefined, 2) : table()}\n`);
-  if (out !== undefined && !json) print(`\nSaved in ${out}, a folder for each run.\n`);
+  if (out !== undefined && !json) print(`\nSaved in ${out}, one folder for each run.\n`);
 }
 
 async function served(files: readonly string[], options: ServedOptions): Promise<void> {
-  checkTarget(singleOf(options));
-  if (options.firstDifference) throw new InputError("--first-difference goes with --target cache");
+  checkTarget(firstRunOf(options));
+  if (options.firstDifference) throw new InputError("--first-difference needs --target cache");
   if (options.metric !== undefined)
     throw new InputError(
-      `--metric chooses the ratio of a table of hit ratios; with --target ${options.target} there are several metrics`,
+      `--metric needs --target cache: with --target ${options.target} the table shows several metrics`,
     );
   const { report, input, rows } = await withEngine(() => compareServed(files, options));
   show(options, report, () => servedTable(input, rows));
   const { out } = options;
   if (report.interrupted)
     throw new Interrupted(
-      ` after ${rows.length} of ${counted(report.interrupted.of, "run")}; ${out === undefined ? "not saved" : `those are kept in ${out}`}`,
+      ` after ${rows.length} of ${counted(report.interrupted.of, "run")}; ${out === undefined ? "not saved" : `they are saved in ${out}`}`,
     );
 }
 
 type ServedOptions = Omit<CompareOptions, "blocks"> & ServedComparisonOptions;
 
-/** Without sizes that were not given: a run in time has the memory of its device. */
-function withoutDefault(options: CompareOptions, command: Command) {
+/** Removes the default of --blocks: the default of a timed run is the memory of its device. */
+function withoutDefaultBlocks(options: CompareOptions, command: Command) {
   if (command.getOptionValueSource("blocks") === "cli") return options;
   const { blocks: _, ...others } = options;
   return others;
 }
 
-/** The options with the first value of each list, as one run has them. */
-function singleOf({ replicas, router, rate, ...single }: ServedOptions) {
+/** The options of one run: the first value of each list. */
+function firstRunOf({ replicas, router, rate, ...single }: ServedOptions) {
   return {
     ...single,
     ...(replicas && { replicas: replicas[0] }),
@@ -210,12 +221,12 @@ function singleOf({ replicas, router, rate, ...single }: ServedOptions) {
 
 function refuseUnlimited({ blocks }: CompareOptions): void {
   if (blocks.includes("unlimited"))
-    throw new InputError("--blocks has unlimited, which compare always shows; leave it out");
+    throw new InputError("--blocks contains unlimited, which compare always shows; remove it");
 }
 
-/** @throws InputError if an option that is about figures is given where none are shown. */
-function checkAlone(command: Command): void {
+/** @throws InputError if an option about metrics is given, because --first-difference shows none */
+function checkNoMetricOptions(command: Command): void {
   for (const name of ["out", "metric", "warmup"])
     if (command.getOptionValueSource(name) === "cli")
-      throw new InputError(`--first-difference and --${name} exclude each other: no figures are shown or saved`);
+      throw new InputError(`--first-difference and --${name} exclude each other: no metrics are shown or saved`);
 }

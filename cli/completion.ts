@@ -17,7 +17,7 @@ const names = (registry: Registry<{ readonly name: string; readonly about: strin
 
 type Candidate = readonly [value: string, description: string];
 
-/** The values that an option is completed with, by the option's name, in every command that has it. */
+/** Completion values by option name, the same in every command. */
 const values: Readonly<Record<string, () => readonly Candidate[]>> = {
   preset: () => names(presetRegistry),
   index: () => names(indexRegistry),
@@ -29,7 +29,7 @@ const values: Readonly<Record<string, () => readonly Candidate[]>> = {
   model: () => modelNames.map((name) => [name, ""]),
 };
 
-/** Adds `kvlab completion SHELL`, which prints a script for the shell; it completes commands, options and their values. */
+/** Adds `kvlab completion SHELL`, which prints a script that completes commands, options and their values. */
 export function addCompletion(kvlab: Command): void {
   const completion = tab(kvlab, { completionCommandName: "completion" });
   for (const command of completion.commands.values())
@@ -48,6 +48,6 @@ export function addCompletion(kvlab: Command): void {
 
 const examples = `
 Examples:
-  source <(kvlab completion bash)              in this shell
-  kvlab completion zsh > ~/.zfunc/_kvlab       a folder of $fpath
+  source <(kvlab completion bash)              for the current shell
+  kvlab completion zsh > ~/.zfunc/_kvlab       in a folder of $fpath
   kvlab completion fish > ~/.config/fish/completions/kvlab.fish`;

@@ -2,7 +2,7 @@ import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { readdir } from "node:fs/promises";
 import { join, resolve } from "node:path";
-import type { Command } from "commander";
+import { type Command, Option } from "commander";
 import { InputError } from "../core/errors.ts";
 import { checkFolder, checkPolicies, sourcesIn } from "../lab/dashboard/sources.ts";
 import { moveRun } from "../lab/output/run-directory.ts";
@@ -26,25 +26,26 @@ const examples = `
 Examples:
   kvlab dashboard                          the runs in runs/
   kvlab dashboard runs/sweep --port 0      any free port
-  kvlab dashboard --traces data --open     runs of these can be started
-  kvlab dashboard --policies mine          and with policies of your own
+  kvlab dashboard --traces data --open     runs over these traces can be started
+  kvlab dashboard --policies mine          runs with your own policies, too
 
-Only this machine can reach it. From the page runs can be started over the
-built-in example and the traces below the folders named with --traces, with the
-policies of kvlab and those directly in the folder named with --policies, on
-models with random weights and those below the folder named with --models.
-Replays that are begun elsewhere with --live are seen while they run, too.
-Ctrl-C ends it, and what it has started.`;
+The server is reachable from this machine only. The page can start runs over the
+built-in example and the traces below the --traces folders, with the built-in
+policies and those directly in the --policies folder, on models with random
+weights and those below the --models folder. Runs of kvlab replay --live are
+shown while they run. Ctrl-C stops the server and the runs that it started.`;
 
 export function addDashboard(program: Command): void {
   program
     .command("dashboard")
     .description("show the saved runs in the browser, at localhost")
     .argument("[RUNS]", "folder of saved runs", runsFolder)
-    .option("--port <N>", "port at 127.0.0.1 (0: any that is free)", wholeNumber("--port", 0, 65_535), defaultPort)
-    .option("--traces <DIRS...>", "folders with traces that runs can be started over", [])
-    .option("--policies <DIR>", "folder with policies of your own that runs can use", path("--policies", "a folder"))
-    .option("--models <DIR>", "folder with models that a real engine can run", path("--models", "a folder"))
+    .option("--port <N>", "port on 127.0.0.1 (0: any free port)", wholeNumber("--port", 0, 65_535), defaultPort)
+    .addOption(
+      new Option("--traces <DIRS...>", "folders of traces that the page can start runs over").default([], "none"),
+    )
+    .option("--policies <DIR>", "folder of your own policies for these runs", path("--policies", "a folder"))
+    .option("--models <DIR>", "folder of models for runs on a real engine", path("--models", "a folder"))
     .option("--open", "open the page in the browser")
     .addHelpText("after", examples)
     .action(dashboard);
@@ -69,22 +70,23 @@ async function dashboard(runs: string, options: DashboardOptions): Promise<void>
   await untilSignal(served);
 }
 
-/** @throws InputError if it is no folder, or is a run instead of having some. */
+/** @throws InputError if the path is not a folder, or is the folder of a single run. */
 async function checkRuns(runs: string): Promise<void> {
   if (runs === "") throw new InputError("RUNS is empty, expected a folder");
   const found = await readdir(runs).catch((error: NodeJS.ErrnoException) => error);
   if (found instanceof Error) {
-    // The first run makes it.
+    // The first run creates the folder.
     if (found.code === "ENOENT") return;
     throw new InputError(`${runs}: ${found.code === "ENOTDIR" ? "is a file" : found.code}, expected a folder of runs`);
   }
-  if (found.includes("run.json")) throw new InputError(`${runs}: is a run, expected the folder that it is in`);
+  if (found.includes("run.json"))
+    throw new InputError(`${runs}: is a single run, expected the folder that contains it`);
 }
 
-type Served = Omit<Parameters<typeof serveDashboard>[0], "port">;
+type ServerOptions = Omit<Parameters<typeof serveDashboard>[0], "port">;
 
-/** @throws InputError if the port cannot be had. */
-async function serving(port: number, served: Served): Promise<Dashboard> {
+/** @throws InputError if the port cannot be opened. */
+async function serving(port: number, served: ServerOptions): Promise<Dashboard> {
   try {
     return await serveDashboard({ ...served, port });
   } catch (error) {
@@ -96,7 +98,7 @@ async function serving(port: number, served: Served): Promise<Dashboard> {
   }
 }
 
-/** Ctrl-C is how a dashboard ends, and no failure: the exit code is 0. */
+/** Ctrl-C is the normal end of a dashboard: exit code 0. */
 async function untilSignal(served: Dashboard): Promise<void> {
   await withEngine(async () => {
     if (!interruption.aborted) await once(interruption, "abort");

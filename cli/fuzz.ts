@@ -22,40 +22,40 @@ interface FuzzOptions {
   readonly json?: boolean;
 }
 
-const found = 1;
+const foundCode = 1;
 const interruptedCode = 130;
 
 const examples = `
-Exit code: 0 nothing found, 1 something found, 130 interrupted. With --beat
-what is found is an answer, and no fault: 0.
+Exit code: 0 no counterexample, 1 a counterexample, 130 interrupted. With --beat
+the trace that is found is the result, not a fault: 0.
 
-A counterexample is made as small as it goes and saved as a trace, with the
-configuration beside it. docs/fuzz.md lists the searches.
+Counterexamples are shrunk and saved as a trace and its configuration.
+docs/fuzz.md describes the searches.
 
 Examples:
   kvlab fuzz                                  all searches, 1,000 cases each
   kvlab fuzz --against indexes --cases 100000 --seed 7
   kvlab fuzz --minutes 30 --cases 1000000
   kvlab fuzz --replay fuzz/sim-engine-1a2b3c4d.json
-  kvlab fuzz --beat lru fifo                  where LRU has fewer hits than FIFO
+  kvlab fuzz --beat lru fifo                  traces with fewer hits for LRU
   kvlab fuzz --beat ./mine.ts lru
   kvlab fuzz --beat index=radix-tree,eviction=fifo eviction=fifo`;
 
 export function addFuzz(program: Command): void {
   program
     .command("fuzz")
-    .description("search for traces and configurations on which what must be alike differs")
+    .description("search random traces and configurations for runs that must be equivalent and are not")
     .addOption(
-      new Option("--against <KINDS>", `comma list of ${kindNames.join(", ")}`)
+      new Option("--against <KINDS>", `searches, comma-separated: ${kindNames.join(", ")}`)
         .argParser(parseKinds)
         .default(kindNames, "all"),
     )
-    .option("--beat <A B...>", "the smallest trace on which A has fewer hits than B")
-    .option("--cases <N>", "cases of each kind (default: 1,000; of --beat 50,000)", wholeNumber("--cases", 1))
-    .option("--minutes <M>", "begin no case after so many minutes", minutes)
-    .option("--seed <N>", "seed of the cases", wholeNumber("--seed", 0, 2 ** 31 - 1), 1)
-    .option("--out <DIR>", "where counterexamples are saved (default: fuzz)", path("--out", "a folder"))
-    .option("--replay <NAME>", "a counterexample again, by its name in that folder or its file")
+    .option("--beat <A B...>", "find the smallest trace on which A has fewer hits than B")
+    .option("--cases <N>", "cases of each search (default: 1,000; with --beat 50,000)", wholeNumber("--cases", 1))
+    .option("--minutes <M>", "start no case after M minutes", minutes)
+    .option("--seed <N>", "random seed of the cases", wholeNumber("--seed", 0, 2 ** 31 - 1), 1)
+    .option("--out <DIR>", "folder for counterexamples (default: fuzz)", path("--out", "a folder"))
+    .option("--replay <NAME>", "rerun a counterexample, by its name in that folder or its file")
     .option("--json", "print one JSON document and nothing else")
     .addHelpText("after", examples)
     .action(fuzzOrBeat);
@@ -90,7 +90,7 @@ async function fuzzOrBeat({ beat: texts, ...options }: FuzzOptions, command: Com
       const { report, fuzzed } = await withEngine(() => fuzz({ ...options, ...control }));
       progress.done();
       print(`${options.json ? JSON.stringify(report, undefined, 2) : fuzzText(fuzzed)}\n`);
-      if (report.found > 0) process.exitCode = found;
+      if (report.found > 0) process.exitCode = foundCode;
       else if (fuzzed.interrupted) process.exitCode = interruptedCode;
     }
   } finally {

@@ -14,13 +14,13 @@ import { print } from "./output/print.ts";
 export function addInit(program: Command): void {
   const init = program
     .command("init")
-    .description("write a plug-in that runs as it is")
+    .description("write a plug-in file from a template that runs unchanged")
     .helpCommand("help [COMMAND]", "print the help of a command");
   for (const template of Object.keys(templates))
     init
       .command(template)
       .description(`write ${descriptions[template]} of your own`)
-      .argument("[NAME]", "its name, and that of the file NAME.ts", "mine")
+      .argument("[NAME]", "name of the plug-in and of its file NAME.ts", "mine")
       .option("--force", "replace the file if it exists")
       .addHelpText("after", `\nExamples:\n  kvlab init ${template}\n  kvlab init ${template} two-touch`)
       .action((name: string, options: { force?: boolean }) => initPlugin(template, name, options));
@@ -37,8 +37,8 @@ const descriptions: Readonly<Record<string, string>> = {
 
 async function initPlugin(template: string, given: string, { force }: { force?: boolean }): Promise<void> {
   const name = given.replace(/\.ts$/, "");
-  const why = badPluginName(name, template === "policy" ? "eviction" : (template as PluginKind));
-  if (why !== undefined) throw new InputError(`the ${template}'s name is "${given}", ${why}`);
+  const problem = badPluginName(name, template === "policy" ? "eviction" : (template as PluginKind));
+  if (problem !== undefined) throw new InputError(`the ${template}'s name is "${given}", ${problem}`);
   const file = `${name}.ts`;
   await replaceable(file);
   try {
@@ -47,7 +47,7 @@ async function initPlugin(template: string, given: string, { force }: { force?: 
     const { code } = error as NodeJS.ErrnoException;
     throw new InputError(
       code === "EEXIST"
-        ? `${file}: exists already; give another name (kvlab init ${template} NAME), or --force to replace it`
+        ? `${file}: already exists; choose another name (kvlab init ${template} NAME), or --force to replace it`
         : `${file}: cannot be written (${code})`,
     );
   }
@@ -58,8 +58,8 @@ async function initPlugin(template: string, given: string, { force }: { force?: 
 }
 
 /**
- * Writes a tsconfig.json with which an editor finds the types of `kvlab`, unless there is one, or the package is installed here.
- * Returns what to print.
+ * Writes a tsconfig.json that points editors to the types of `kvlab`, unless one exists or the package is installed here.
+ * Returns the text to print.
  */
 async function writeTypes(): Promise<string> {
   for (let folder = resolve("."); ; folder = dirname(folder)) {
@@ -78,5 +78,5 @@ async function writeTypes(): Promise<string> {
     () => true,
     () => false,
   );
-  return isWritten ? " and tsconfig.json, which has the types for an editor" : "";
+  return isWritten ? " and tsconfig.json, which points editors to the types of kvlab" : "";
 }

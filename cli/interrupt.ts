@@ -3,13 +3,13 @@ import { exitNow } from "./output/print.ts";
 
 const signals = ["SIGINT", "SIGTERM"] as const;
 const controller = new AbortController();
-// Several engines may stop at one signal.
+// Several engines may listen to one signal.
 setMaxListeners(0, controller.signal);
 
 /** Aborted by the first SIGINT or SIGTERM. A second one ends the program at once. */
 export const interruption: AbortSignal = controller.signal;
 
-/** Calls under way in which an engine's threads may compute. */
+/** Active calls in which an engine's threads may compute. */
 let engineCalls = 0;
 /** Exit code that `endSoon` set. */
 let exitCode: number | undefined;
@@ -25,7 +25,7 @@ function onSignal(): void {
   exitNow(130);
 }
 
-/** Ends by signal, because `process.exit` crashes while another thread is in a step. Shells report exit code 130 for it. */
+/** Ends by a signal, because `process.exit` crashes while another thread computes a step. Shells report exit code 130. */
 function endBySystem(): never {
   process.emit("exit", 130);
   for (const signal of signals) process.off(signal, onSignal);
@@ -33,14 +33,14 @@ function endBySystem(): never {
   exitNow(130);
 }
 
-/** From now on SIGINT and SIGTERM abort `interruption`. */
+/** Makes SIGINT and SIGTERM abort `interruption`. */
 export function watchSignals(): void {
   for (const signal of signals) process.on(signal, onSignal);
 }
 
 /**
- * From now on SIGINT and SIGTERM have the system's default action, which ends the program at once: a plug-in file may loop
- * forever, and then no signal handler would run.
+ * Restores the system's default action of SIGINT and SIGTERM, which ends the program at once: plug-in code may loop
+ * forever, and no signal handler would run then.
  */
 export function releaseSignals(): void {
   if (isReleased) return;
@@ -48,7 +48,7 @@ export function releaseSignals(): void {
   for (const signal of signals) process.off(signal, onSignal);
 }
 
-/** Watches signals again during `act`, in which no plug-in file's code runs. */
+/** Handles signals again during `act`, which runs no plug-in code. */
 export async function watchingSignals<Result>(act: () => Promise<Result>): Promise<Result> {
   if (isReleased) watchSignals();
   try {
@@ -69,10 +69,10 @@ export async function withEngine<Result>(act: () => Promise<Result>): Promise<Re
   }
 }
 
-/** Whether `endSoon` was called: nothing more is shown. */
+/** True after `endSoon`: no further output is written. */
 export const isEnding = (): boolean => exitCode !== undefined;
 
-/** Ends the program: at once, or when the engine has stopped. */
+/** Ends the program at once, or as soon as the engine has stopped. */
 export function endSoon(code: number): void {
   if (engineCalls === 0) exitNow(code);
   exitCode = code;

@@ -24,25 +24,25 @@ import { commandLineHost } from "./plugin-host.ts";
 import { addPolicies } from "./policies.ts";
 import { addReplay } from "./replay.ts";
 import { addTrace } from "./trace.ts";
-import { addLaterCommands } from "./unsupported.ts";
+import { addUnsupportedCommands } from "./unsupported.ts";
 import { addVerify } from "./verify.ts";
 
-/** What the program exits with; 0 means done. */
+/** Exit codes; 0: success. */
 const Exit = { noOutput: 1, engineFailed: 1, badInput: 2, bug: 70, interrupted: 130 } as const;
 
 const about = `A laboratory for KV-cache policies of LLM serving: replays request
-traces against a prefix cache and counts what hits, what misses, and why.`;
+traces against a prefix cache and reports hits, misses and their reasons.`;
 
 const examples = `
 Examples:
   kvlab compare                               policies and sizes in one table
   kvlab replay trace.jsonl.gz --blocks 10000  one configuration, in detail
-  kvlab trace stats trace.jsonl.gz            what is in a trace
+  kvlab trace stats trace.jsonl.gz            statistics of a trace
   kvlab init policy mine && kvlab replay --eviction ./mine.ts
-  kvlab check ./mine.ts                       every law against your own policy
+  kvlab check ./mine.ts                       run all laws against a policy
   kvlab dashboard                             the saved runs, at localhost
 
-kvlab COMMAND --help says more. A TRACE left out is the built-in example.`;
+kvlab COMMAND --help describes a command. Without TRACE: the built-in example.`;
 
 function program(): Command {
   const kvlab = new Command("kvlab")
@@ -67,13 +67,13 @@ function program(): Command {
   addDashboard(kvlab);
   addCalibrate(kvlab);
   addFuzz(kvlab);
-  addLaterCommands(kvlab);
+  addUnsupportedCommands(kvlab);
   refuseRepeated(kvlab);
   addCompletion(kvlab);
   return kvlab;
 }
 
-/** In a checkout (`npm run kvlab`) npm changes to the package's folder; relative paths are meant from where it was called. */
+/** In a checkout (`npm run kvlab`) npm changes to the package's folder; relative paths refer to the caller's folder. */
 function returnToCaller(): void {
   const { INIT_CWD, npm_lifecycle_event: script, npm_package_name: name } = process.env;
   if (INIT_CWD && name === "kvlab" && (script === "kvlab" || script === "demo")) process.chdir(INIT_CWD);
@@ -90,7 +90,7 @@ function endWithReader(): void {
 function fail(error: unknown): number {
   if (error instanceof CommanderError) {
     if (error.exitCode === 0) return 0;
-    if (error.code === "commander.help") return complain(whatHelp(process.argv.slice(2)), Exit.badInput);
+    if (error.code === "commander.help") return complain(missingCommand(process.argv.slice(2)), Exit.badInput);
     const message = error.message.replace(/^error: /, "");
     const hint = error.code === "commander.unknownCommand" && !message.includes("Did you mean");
     return complain(hint ? `${message}; kvlab --help lists all` : message, Exit.badInput);
@@ -106,10 +106,10 @@ function fail(error: unknown): number {
   return Exit.bug;
 }
 
-/** What is missing, or what `help` was asked about although it is not there. */
-function whatHelp(words: readonly string[]): string {
+/** The message for a missing subcommand, or for `help` of an unknown command. */
+function missingCommand(words: readonly string[]): string {
   const at = words.indexOf("help");
-  if (at < 0) return `${words.join(" ")} what? kvlab ${words.join(" ")} --help lists it`;
+  if (at < 0) return `missing subcommand of ${words.join(" ")}; kvlab ${words.join(" ")} --help lists them`;
   const before = ["kvlab", ...words.slice(0, at)].join(" ");
   return `there is no command "${[...words.slice(0, at), words[at + 1]].join(" ")}"; ${before} --help lists them`;
 }

@@ -6,18 +6,18 @@ import { interruption, releaseSignals, watchingSignals } from "./interrupt.ts";
 import { complain, exitNow, keepStdoutClean } from "./output/print.ts";
 
 /**
- * Shields the program from plug-in files: what their code prints goes to stderr, it cannot end the program, errors that no
- * call catches are reported with the file's name, and a signal ends the program although their code loops.
+ * Shields the program from plug-in code: its output is redirected to stderr, it cannot end the program, its uncaught
+ * errors are reported with the file's name, and a signal ends the program even if the code loops.
  */
 export const commandLineHost: PluginHost = { prepare, withoutPluginCode: watchingSignals };
 
-/** @throws Interrupted if a signal has come already: none would be handled while the code runs */
+/** @throws Interrupted if a signal arrived before: none is handled while plug-in code runs */
 function prepare(): void {
   throwIfInterrupted(interruption);
   releaseSignals();
   keepStdoutClean();
   process.exit = (code) => {
-    throw new InputError(`process.exit(${code ?? ""}) is not for policies`);
+    throw new InputError(`a plug-in must not call process.exit(${code ?? ""})`);
   };
   let isReported = false;
   for (const event of ["uncaughtException", "unhandledRejection"] as const) {

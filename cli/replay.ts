@@ -15,7 +15,7 @@ import type { SimulationOptions } from "../lab/run/simulation-options.ts";
 import type { Target } from "../lab/run/target.ts";
 import {
   addBlockSize,
-  addLaterOptions,
+  addRenamedOptions,
   addRunOptions,
   addTraceOptions,
   parseCapacity,
@@ -60,47 +60,53 @@ Examples:
     --gpu h200 --rate 5 --slo ttft=500ms,tpot=50ms
   kvlab replay trace.jsonl --target ${defaultBackend.name} --pace real --live --events
 
-Without --blocks the cache has 10 % of the trace's distinct blocks; with
---target sim, what fits into the memory of the GPU beside the model.`;
+The default of --blocks is 10 % of the trace's distinct blocks; with --target
+sim, the blocks that fit into the GPU's memory beside the model.`;
 
 export function addReplay(program: Command): void {
   const command = program
     .command("replay")
-    .description("run one configuration over a trace and say what hit, what missed and why")
+    .description("run one configuration over a trace and report hits, misses and their reasons")
     .argument("[TRACE...]", 'trace files, read one after the other; none, or "example": the built-in example')
-    .option("--preset <NAME>", "a real system's composition, of which the options below change parts")
-    .addOption(part("--index <NAME>", "prefix index, or a file with one of your own", defaultParts.index))
-    .addOption(part("--eviction <NAME>", "eviction policy, or a file with one of your own", defaultParts.eviction))
-    .addOption(part("--allocator <NAME>", "allocator", defaultParts.allocator))
-    .addOption(part("--scheduler <NAME>", "scheduler", `${defaultParts.scheduler} (sim: ${simulatedScheduler})`))
-    .option("--rule <NAME=VALUE>", "a reuse rule (repeatable; kvlab policies lists them)", rule)
-    .option("--blocks <N>", "blocks of the cache, N% of the distinct blocks, or unlimited", parseCapacity);
+    .option("--preset <NAME>", "composition of a real system; the options below replace its parts")
+    .addOption(part("--index <NAME>", "prefix index, or a plug-in file", defaultParts.index))
+    .addOption(part("--eviction <NAME>", "eviction policy, or a plug-in file", defaultParts.eviction))
+    .addOption(part("--allocator <NAME>", "allocator, or a plug-in file", defaultParts.allocator))
+    .addOption(
+      part(
+        "--scheduler <NAME>",
+        "scheduler, or a plug-in file",
+        `${defaultParts.scheduler} (sim: ${simulatedScheduler})`,
+      ),
+    )
+    .option("--rule <NAME=VALUE>", "reuse rule (repeatable; kvlab policies lists them)", rule)
+    .option("--blocks <N>", "capacity in blocks, N% of the distinct blocks, or unlimited", parseCapacity);
   addTraceOptions(addBlockSize(command));
   addSimulationOptions(addRunOptions(command))
-    .option("--repeat <N>", "replay N times after a warm-up and report the median time", wholeNumber("--repeat", 1))
-    .option("--events", "keep the log of every decision")
+    .option("--repeat <N>", "replay N times after a first run and report the median time", wholeNumber("--repeat", 1))
+    .option("--events", "save the event log: every decision")
     .option(
       "--operations <FILE>",
-      "pin, unpin, delete, evict, reset meanwhile (JSON lines)",
+      "pin, unpin, delete, evict and reset during the run (JSON lines)",
       path("--operations", "a file"),
     )
-    .option("--out <DIR>", `save the run there instead of in ${runsFolder}/`, path("--out", "a folder"))
+    .option("--out <DIR>", `save the run in DIR instead of below ${runsFolder}/`, path("--out", "a folder"))
     .option("--no-save", "do not save the run")
-    .option("--live", "let a dashboard over the folder of runs show it meanwhile")
+    .option("--live", "show the run in a dashboard of its folder while it runs")
     .option("--json", "print one JSON document and nothing else")
     .addHelpText("after", examples)
     .action(replay);
-  addLaterOptions(command);
+  addRenamedOptions(command);
 }
 
-/** An option for a part of the composition. */
+/** An option for a plug-in of the composition. */
 function part(flags: string, description: string, initial: string): Option {
-  return new Option(flags, description).default(undefined, `${initial}, or the preset's`);
+  return new Option(flags, `${description} (default: ${initial}, or the preset's)`);
 }
 
 async function replay(files: readonly string[], given: ReplayOptions): Promise<void> {
   const options = { ...given, rules: parseRules(given.rule ?? []) };
-  checkTogether(options);
+  checkConflicts(options);
   const { out, save, repeat, timeline } = options;
   const progress = new Progress();
   try {
@@ -118,24 +124,24 @@ async function replay(files: readonly string[], given: ReplayOptions): Promise<v
     const facts = {
       traceName: run.input.name,
       distinctBlocks: run.distinctBlocks,
-      byDefault: run.isDefaultSize,
+      isDefaultSize: run.isDefaultSize,
       directory,
       timeline,
       series: run.series,
       repeat,
-      usualBlockTokens: parts.preset?.blockTokens,
-      leftOut: parts.leftOut,
+      presetBlockTokens: parts.preset?.blockTokens,
+      rulesNotApplied: parts.leftOut,
     };
     const shown = options.json ? JSON.stringify(report, undefined, 2) : summary(report, facts);
     print(`${shown}\n`);
     const { interrupted } = report;
-    if (interrupted) throw new Interrupted(afterSo(interrupted, directory));
+    if (interrupted) throw new Interrupted(interruptedText(interrupted, directory));
   } finally {
     progress.done();
   }
 }
 
-/** Set by a dashboard that started this program: its folder of runs, to which the run is shown in any case. */
+/** Set by a dashboard that started this program: its folder of runs, in which it shows the run. */
 const watchedRuns = process.env["KVLAB_LIVE"];
 
 function liveFolder({ live, out }: ReplayOptions) {
@@ -143,12 +149,12 @@ function liveFolder({ live, out }: ReplayOptions) {
   return runs === undefined ? undefined : { runs, warn: (message: string) => void complain(message, 0) };
 }
 
-/** How far it came, and where that is kept. */
-const afterSo = ({ requestsDone, of }: NonNullable<RunReport["interrupted"]>, directory: string | undefined) =>
-  ` after ${requestsDone} of ${counted(of, "request")}; ${directory === undefined ? "not saved" : `those are kept in ${directory}`}`;
+/** The finished requests of an interrupted run, and where they are saved. */
+const interruptedText = ({ requestsDone, of }: NonNullable<RunReport["interrupted"]>, directory: string | undefined) =>
+  ` after ${requestsDone} of ${counted(of, "request")}; ${directory === undefined ? "not saved" : `they are saved in ${directory}`}`;
 
-/** @throws InputError if two options of the command line contradict each other */
-function checkTogether({ out, save, events, repeat, live }: ReplayOptions): void {
+/** @throws InputError if two options contradict each other */
+function checkConflicts({ out, save, events, repeat, live }: ReplayOptions): void {
   if (live && repeat !== undefined)
     throw new InputError("--live and --repeat exclude each other: a dashboard shows one run");
   if (out !== undefined && !save) throw new InputError("--out and --no-save exclude each other");
@@ -156,7 +162,7 @@ function checkTogether({ out, save, events, repeat, live }: ReplayOptions): void
     throw new InputError("--events and --no-save exclude each other: the log is part of a saved run");
 }
 
-/** @throws InputError if there is no such rule, or one has several values */
+/** @throws InputError if a rule is unknown or has several values */
 export function parseRules(texts: readonly string[]): Partial<Record<RuleName, RuleValue>> {
   const rules: Partial<Record<RuleName, RuleValue>> = {};
   for (const text of texts) {

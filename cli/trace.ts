@@ -8,7 +8,7 @@ import { interruption } from "./interrupt.ts";
 import { print } from "./output/print.ts";
 import { Progress } from "./output/progress.ts";
 import { statsText } from "./trace/trace-summary.ts";
-import { addLaterTraceCommands } from "./unsupported.ts";
+import { addUnsupportedTraceCommands } from "./unsupported.ts";
 
 const examples = `
 Examples:
@@ -34,7 +34,7 @@ export function addTrace(program: Command): void {
     .description("generate a trace")
     .helpCommand("help [COMMAND]", "print the help of a command");
   addChat(generate);
-  addLaterTraceCommands(trace);
+  addUnsupportedTraceCommands(trace);
 }
 
 interface StatsWords extends TraceStatsOptions {

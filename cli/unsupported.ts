@@ -3,25 +3,25 @@ import { InputError } from "../core/errors.ts";
 import { defaultBackend } from "../engine/backends.ts";
 
 /** Commands that are refused by name, with the reason. */
-const laterCommands: Readonly<Record<string, string>> = {
+const unsupportedCommands: Readonly<Record<string, string>> = {
   simulate: "is called kvlab replay --target sim",
   engine: `is called kvlab replay --target ${defaultBackend.name}`,
   serve: "a server is not part of this version",
 };
 
-const laterTraceCommands: Readonly<Record<string, string>> = {
+const unsupportedTraceCommands: Readonly<Record<string, string>> = {
   convert: "converting traces is not part of this version",
   record: "recording traces is not part of this version",
   anonymize: "anonymizing traces is not part of this version",
 };
 
-export const addLaterCommands = (program: Command) => refuseAll(program, laterCommands, "");
-export const addLaterTraceCommands = (trace: Command) => refuseAll(trace, laterTraceCommands, "trace ");
+export const addUnsupportedCommands = (program: Command) => refuseAll(program, unsupportedCommands, "");
+export const addUnsupportedTraceCommands = (trace: Command) => refuseAll(trace, unsupportedTraceCommands, "trace ");
 
-function refuseAll(parent: Command, commands: Readonly<Record<string, string>>, called: string): void {
-  for (const [name, why] of Object.entries(commands)) {
+function refuseAll(parent: Command, commands: Readonly<Record<string, string>>, prefix: string): void {
+  for (const [name, reason] of Object.entries(commands)) {
     const refuse = () => {
-      throw new InputError(`${called}${name}: ${why}`);
+      throw new InputError(`${prefix}${name}: ${reason}`);
     };
     const command = parent
       .command(name, { hidden: true })
@@ -29,7 +29,7 @@ function refuseAll(parent: Command, commands: Readonly<Record<string, string>>, 
       .allowUnknownOption()
       .helpOption(false)
       .action(refuse);
-    // What `help NAME` asks for.
+    // Called by `help NAME`.
     command.helpInformation = refuse;
   }
 }

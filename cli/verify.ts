@@ -5,6 +5,7 @@ import type { TraceReading } from "../lab/input.ts";
 import type { Capacity } from "../lab/run/capacity.ts";
 import { ofSimulator } from "../lab/run/check-target.ts";
 import type { PartNames } from "../lab/run/configuration.ts";
+import { defaultModel } from "../lab/run/real-engine.ts";
 import type { SimulationOptions } from "../lab/run/simulation-options.ts";
 import { verify } from "../lab/verify/verify.ts";
 import {
@@ -49,49 +50,52 @@ Examples:
   kvlab calibrate --out cost.json && kvlab verify --cost cost.json
   kvlab verify trace.jsonl --model random:15m --rate 2 --calibrate 1
 
-With --cost, the engine's times are shown beside those that the simulator
-predicts. With --calibrate, the trace is served twice, in turn with designed
-steps of which the cost model is made, so that a machine that is slow for a
-while is slow for all of them. Exit code 1 if a decision is different. Options
-as of kvlab replay --target ${defaultBackend.name}.`;
+With --cost, the engine's times are shown beside the simulator's predictions.
+With --calibrate, the trace is served twice, interleaved with designed steps to
+which the cost model is fitted, so that a temporary slowdown of the machine
+affects both. Exit code: 0 if all decisions are identical, 1 if not. The options
+are those of kvlab replay --target ${defaultBackend.name}.`;
 
 export function addVerify(program: Command): void {
-  const described = program
+  const withTrace = program
     .command("verify")
-    .description("serve a trace with an engine and replay it in the simulator: do both decide the same?")
+    .description("serve a trace with an engine and in the simulator, and compare all decisions")
     .argument("[TRACE...]", 'trace files, read one after the other; none, or "example": the built-in example');
-  const command = addParts(described).option(
+  const command = addParts(withTrace).option(
     "--blocks <N>",
-    "blocks of the cache, or N% of the distinct blocks",
+    "capacity in blocks, or N% of the distinct blocks",
     parseCapacity,
   );
   addSimulationOptions(addTraceOptions(addBlockSize(command)))
-    .addOption(engineTargetOption("with which the simulator is compared"))
-    .option("--seed <N>", "for policies that draw lots", wholeNumber("--seed", 0, 2 ** 32 - 1), 1)
-    .option("--shorten <N>", "divide the lengths of contents and answers by N", wholeNumber("--shorten", 1), 1)
-    .option("--audit", "check every invariant after every step; slow")
+    .addOption(engineTargetOption("verify compares the simulator with an engine"))
+    .option("--seed <N>", "random seed of policies", wholeNumber("--seed", 0, 2 ** 32 - 1), 1)
+    .option("--shorten <N>", "divide the lengths of contents and outputs by N", wholeNumber("--shorten", 1), 1)
+    .option("--audit", "check all invariants after every step (slow)")
     .option(
       "--operations <FILE>",
-      "pin, unpin, delete, evict, reset meanwhile (JSON lines)",
+      "pin, unpin, delete, evict and reset during the run (JSON lines)",
       path("--operations", "a file"),
     )
     .option(
       "--calibrate <ROUNDS>",
-      "compare times, too: measure meanwhile what steps take, so many times",
+      "also compare times: measure designed steps in so many rounds",
       wholeNumber("--calibrate", 1, 1000),
     )
     .option("--json", "print one JSON document and nothing else")
     .addHelpText("after", examples)
     .action(verifyTrace);
-  for (const option of command.options) if (refused.includes(option.attributeName())) option.hideHelp();
+  for (const option of command.options) {
+    if (refused.includes(option.attributeName())) option.hideHelp();
+    if (option.long === "--model") option.description = `model folder, or random:NAME (default: ${defaultModel})`;
+  }
 }
 
-/** Options of a replay that have no meaning here. */
+/** Options of replay that verify refuses. */
 const refused: readonly string[] = [...ofSimulator.filter((name) => name !== "cost"), "timeline"];
 
 async function verifyTrace(files: readonly string[], given: VerifyOptions): Promise<void> {
   const { timeline, ...options } = { ...given, rules: parseRules(given.rule ?? []) };
-  if (timeline !== undefined) throw new InputError("--timeline goes with kvlab replay");
+  if (timeline !== undefined) throw new InputError("--timeline is an option of kvlab replay");
   const progress = new Progress();
   try {
     const control = { progress: progress.follow, signal: interruption };

@@ -1,20 +1,20 @@
-/** How far a long call has come. */
+/** Progress of a long call. */
 export interface Progress {
   /** Such as "reading trace" or "simulating". */
   readonly doing: string;
-  /** Units of work done; their number in all, unless it is unknown. */
+  /** Units of work done, and their total unless it is unknown. */
   readonly done: number;
   readonly total?: number;
 }
 
-/** How a caller follows and stops a long call. */
+/** Progress callback and cancellation of a long call. */
 export interface Control {
   readonly progress?: ((progress: Progress) => void) | undefined;
   /** Once aborted, the call rejects with `Interrupted`, or returns a partial result where it documents one. */
   readonly signal?: AbortSignal | undefined;
 }
 
-/** Reports the progress of a call whose amount of work is known; returns what adds to the work done. */
+/** Reports the progress of a call with a known amount of work; returns a function that adds to the work done. */
 export function counting({ progress }: Control, doing: string, total: number): (work: number) => void {
   let done = 0;
   progress?.({ doing, done, total });
@@ -48,7 +48,7 @@ export async function breathe(signal?: AbortSignal): Promise<void> {
   throwIfInterrupted(signal);
 }
 
-/** Calls `stop` if the signal is aborted while `act` runs. @throws Interrupted if it is aborted already */
+/** Calls `stop` if the signal is aborted while `act` runs. @throws Interrupted if it was aborted before */
 export async function stoppingAt<Result>(
   signal: AbortSignal | undefined,
   stop: () => void,

@@ -22,19 +22,19 @@ const outputOf = (args: readonly string[]) =>
 const shown = (command: string, args: readonly string[]) =>
   `\`\`\`sh\nnpm run -s kvlab -- experiment ${command}\n\`\`\`\n\n\`\`\`text\n${outputOf(args)}\n\`\`\``;
 
-const head = `# Published measurements, done again
+const head = `# Published measurements, repeated
 
-\`kvlab experiment NAME\` serves the requests of a published measurement on simulated engines and prints its figures beside
-ours. (\`KVLAB_TRACES=/path/to/traces npx tsx scripts/experiments.ts\` writes this file.)
+\`kvlab experiment NAME\` serves the requests of a published measurement on simulated engines and prints the published metrics
+beside ours. (\`KVLAB_TRACES=/path/to/traces npx tsx scripts/experiments.ts\` writes this file.)
 
-What is compared is ratios. The absolute figures are those of other engines, often of another year, and mostly the GPU is
-not even named; each experiment says what is assumed. Nothing is fitted to any of them: the efficiency factors of the cost
-model are the default ones everywhere, but in rows that say otherwise, which isolate a cause. A ratio has "the same shape" as
+Ratios are compared, because the absolute numbers are those of other engines, often of another year, and most sources do not
+name the GPU; each experiment states its assumptions. Nothing is fitted to the published numbers: the cost model's efficiency
+factors are the defaults, except in rows that isolate a cause and say so. A ratio has "the same shape" as
 the published one if it lies between its square root and its square, on the same side of 1: its gain is at least half and at
-most twice the published one, as a factor. Where it does not, or only just, the text below the table says why, with the row
-that shows it.
+most twice the published one, as a factor. If a ratio deviates or is close to that limit, the text below the table explains it,
+with the row that shows the cause.
 
-A "–" means that the source gives no figure.`;
+A "–" means that the source gives no number.`;
 
 const { experiments } = JSON.parse(outputOf(["--json"])) as {
   experiments: { readonly name: string; readonly about: string }[];
@@ -48,7 +48,7 @@ const parts = experiments.map(({ name, about }) =>
     shown(name, [name]),
     ...(name === "routers"
       ? [
-          "The same on Mooncake's conversation trace (FAST'25), whose sessions are not known:",
+          "The same on Mooncake's conversation trace (FAST'25), which has no session ids:",
           shown(`${name} --trace conversation_trace.jsonl.gz`, [name, "--trace", join(traces, conversation)]),
         ]
       : []),

@@ -34,8 +34,8 @@ function table(trace: string): string {
     kvlab<Run>("replay", trace, "--preset", name, "--blocks", "unlimited", "--no-save");
   const ofPreset = (name: string) => runs.filter(({ policy }) => policy.preset === name);
   const bounds = runs.filter(({ policy }) => policy.preset === null);
-  const optimum = (answers: string) =>
-    bounds.filter(({ policy }) => policy.eviction === "belady" && policy.rules["cache-generated"] === answers);
+  const optimum = (cacheGenerated: string) =>
+    bounds.filter(({ policy }) => policy.eviction === "belady" && policy.rules["cache-generated"] === cacheGenerated);
   const all = bounds.find(({ policy }) => policy.eviction === "unbounded")!;
   const sizes = optimum("false").map(({ policy }) => grouped(policy.blocks! * policy.blockTokens));
   const { requests, inputTokens } = runs[0].trace;
@@ -49,9 +49,9 @@ function table(trace: string): string {
     row(["tokens of cache", "block", ...sizes, "unlimited"]),
     row(["---", "---:", ...sizes.map(() => "---:"), "---:"]),
     ...lines,
-    ...["false", "true"].map((answers) => {
-      const runs = optimum(answers);
-      const name = `offline optimum${answers === "true" ? ", answers kept" : ""}`;
+    ...["false", "true"].map((cacheGenerated) => {
+      const runs = optimum(cacheGenerated);
+      const name = `offline optimum${cacheGenerated === "true" ? ", outputs cached" : ""}`;
       return row([name, String(runs[0].policy.blockTokens), ...runs.map(shown), shown(all)]);
     }),
   ].join("\n");

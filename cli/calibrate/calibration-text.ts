@@ -1,32 +1,33 @@
 import { counted, grouped } from "../../core/counted.ts";
 import type { StepLoadExtension } from "../../core/serving/step-load.ts";
 import type { CalibrationDocument } from "../../lab/calibrate/calibration-report.ts";
+import { kindLabels } from "../../lab/calibrate/measured-steps.ts";
 import { percent } from "../../lab/output/numbers.ts";
 import { aligned, colors, wrapped } from "../output/table.ts";
 
-/** What a coefficient is the price of. */
+/** The quantity that each coefficient multiplies. */
 const meanings: Readonly<Record<string, string>> = {
   step: "each step",
-  batchStep: "a step of more than one token, in addition",
-  prefillStep: "a step with prompts, in addition",
-  prefillSequences: "each prompt of a step",
-  logits: "each token that is written",
-  prefillTokens: "each token of a prompt",
-  decodeTokens: "each answer of a step",
-  prefillContextTokens: "each token that a prompt looks back on",
-  decodeContextTokens: "each token that an answer looks back on",
-  prefillPairs: "each pair of a prompt's query and a key",
-  copiedBlocks: "each block that is copied",
-  swappedTokens: "each token that is moved to the host or back",
+  batchStep: "each step of several tokens, in addition",
+  prefillStep: "each step with prefill, in addition",
+  prefillSequences: "each sequence in prefill",
+  logits: "each token that is sampled",
+  prefillTokens: "each prefill token",
+  decodeTokens: "each decode token",
+  prefillContextTokens: "each context token of prefill",
+  decodeContextTokens: "each context token of decode",
+  prefillPairs: "each query-key pair of prefill",
+  copiedBlocks: "each copied block",
+  swappedTokens: "each token swapped out or in",
 };
 
 const residualNote =
-  "Above 0: slower than fitted; in all: of all such steps together. Alike: of the very same load, whose spread no model can explain.";
+  "Above 0 the step was slower than the fit; total: sum over the steps of a kind. Steps of the same load: a spread that no model can explain.";
 
-/** What `calibrate` prints. `calls` says what the coefficients of calls and padding mean. */
+/** The output of `calibrate`. `calls` describes the coefficients of the backend's calls and padding. */
 export function calibrationText(document: CalibrationDocument, calls: StepLoadExtension | undefined): string {
   const { about, steps, coefficients, residuals, repeated, cost, plot } = document;
-  const ofCalls = new Map(calls?.loads.map(({ name, meaning }) => [name as string, meaning]));
+  const callMeanings = new Map(calls?.loads.map(({ name, meaning }) => [name as string, meaning]));
   const micro = (ps: number) => (ps / 1e6).toPrecision(3);
   const signed = (share: number) => `${share < 0 ? "−" : "+"}${percent(Math.abs(share))}`;
   const head = (cells: readonly string[]) => cells.map((cell) => colors.bold(cell));
@@ -37,20 +38,28 @@ export function calibrationText(document: CalibrationDocument, calls: StepLoadEx
       micro(picoseconds),
       `${micro(lowPs)} to ${micro(highPs)}`,
       name,
-      ofCalls.get(name) ?? meanings[name],
+      callMeanings.get(name) ?? meanings[name],
     ]),
   ];
   const rows = [
-    head(["measured ÷ fitted − 1", "steps", "mean ms", ...names, "in all"]),
+    head(["measured ÷ fitted − 1", "steps", "mean ms", ...names, "total"]),
     ...residuals.map((row) => [
-      row.kind,
+      kindLabels[row.kind],
       grouped(row.steps),
       row.meanMs.toPrecision(3),
       ...names.map((name) => signed(row[name])),
       signed(row.total),
     ]),
     ...(repeated
-      ? [["alike ÷ their median", `${repeated.distinct} kinds`, "", ...names.map((name) => signed(repeated[name])), ""]]
+      ? [
+          [
+            "same load ÷ its median",
+            `${repeated.distinct} loads`,
+            "",
+            ...names.map((name) => signed(repeated[name])),
+            "",
+          ],
+        ]
       : []),
   ];
   return [

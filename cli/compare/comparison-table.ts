@@ -8,7 +8,7 @@ import { aligned, colors, wrapped } from "../output/table.ts";
 
 type Result = Comparison["results"][number];
 
-/** One table: a row for each configuration, a column for each capacity; what bounds them is set apart. */
+/** One table: a row for each configuration, a column for each capacity; bounds are below the online policies. */
 export function comparisonTable(comparison: Comparison): string {
   const { metric, results, capacities } = comparison;
   const online = results.filter(({ configuration }) => configuration.kind === "online");
@@ -44,8 +44,8 @@ export function comparisonTable(comparison: Comparison): string {
     heading(comparison),
     table,
     meaning(comparison, best, optimum),
-    ...roomForAll(comparison),
-    ...leftOut(comparison),
+    ...nothingEvicted(comparison),
+    ...rulesNotApplied(comparison),
     ...largeBlocks(comparison),
     ...refusals(comparison),
   ].join("\n\n");
@@ -61,7 +61,7 @@ function heading({ input, distinctBlocks, blockTokens, results }: Comparison): s
   );
 }
 
-/** Capacities that were given as shares, and all of them in blocks below, or in tokens where blocks differ in size. */
+/** Two rows: the capacities that were given as shares; all capacities in blocks, or in tokens where block sizes differ. */
 function header(
   { capacities, distinctBlocks, blockTokens, results }: Comparison,
   names: readonly string[],
@@ -79,7 +79,7 @@ function header(
   ];
 }
 
-/** The parts in which configurations differ, presets or else the eviction policy first. */
+/** A column for each plug-in in which configurations differ; the preset, or else the eviction policy, is the first. */
 function nameColumns(results: readonly Result[]) {
   const all: [string, (result: Result) => string][] = [
     ["eviction", ({ configuration }) => configuration.label],
@@ -110,11 +110,11 @@ function nameColumns(results: readonly Result[]) {
   };
 }
 
-/** A bound has no preset; where several presets are compared, it names the one whose rules it has. */
+/** A bound has no preset; several bounds are distinguished by whether outputs are cached. */
 function presetName({ parts, label, kind, ruleTexts }: Configuration, several: boolean): string {
   if (parts.preset) return kind === "online" ? parts.preset.name : `${parts.preset.name} ${label}`;
   if (!several || kind === "unlimited") return label;
-  return `${label}, ${ruleTexts.length > 0 ? "answers kept" : "prompts only"}`;
+  return `${label}, ${ruleTexts.length > 0 ? "outputs cached" : "prompts only"}`;
 }
 
 const shareOf = (part: number, whole: number) => (whole === 0 ? "–" : `${((part / whole) * 100).toFixed(1)} %`);
@@ -122,57 +122,55 @@ const shareOf = (part: number, whole: number) => (whole === 0 ? "–" : `${((par
 function meaning({ metric, capacities }: Comparison, best: readonly number[], optimum: readonly number[]): string {
   const shares = capacities.map((_, i) => best[i] / optimum[i]).filter(Number.isFinite);
   const lines = [
-    `Figures are the hit ratio "${metric}": ${metric === "token" ? "cached prefix tokens ÷ prompt tokens" : ratioMeanings[metric]}. * marks the best online policy.`,
+    `Values are the hit ratio "${metric}": ${metric === "token" ? "cached prefix tokens ÷ prompt tokens" : ratioMeanings[metric]}. * marks the best online policy.`,
   ];
-  lines.push("belady knows the future (the offline optimum), unbounded has no limit: bounds, not choices.");
+  lines.push("Bounds: belady is the offline optimum, which reads the future; unbounded is an unlimited cache.");
   if (shares.length > 0) {
     const [least, most] = [Math.min(...shares), Math.max(...shares)].map((share) => `${(share * 100).toFixed(0)} %`);
     lines.push(`The best online policy reaches ${least === most ? least : `${least} to ${most}`} of the optimum.`);
     if (Math.max(...shares) > 1)
-      lines.push("The optimum is one in whole blocks: who uses parts of blocks can have more.");
+      lines.push("The optimum counts whole blocks; policies that reuse partial blocks can exceed it.");
   }
   return lines.map((line) => wrapped(line, 0)).join("\n");
 }
 
-/** Sizes at which there was nothing for a policy to do. */
-function roomForAll({ results, capacities, distinctBlocks }: Comparison): string[] {
+/** Capacities at which no run evicted a block. */
+function nothingEvicted({ results, capacities, distinctBlocks }: Comparison): string[] {
   const online = results.filter(({ configuration }) => configuration.kind === "online");
   const sizes = capacities.filter(
     (_, i) => online.length > 0 && online.every(({ runs }) => runs[i].cache.evictedBlocks === 0),
   );
   if (sizes.length === 0) return [];
   const blocks = sizes.map((size) => grouped(blocksOf(size, distinctBlocks) ?? 0)).join(", ");
-  return [
-    colors.yellow(wrapped(`With ${blocks} blocks nothing was evicted, so that policies could not differ there.`, 0)),
-  ];
+  return [colors.yellow(wrapped(`With ${blocks} blocks nothing was evicted, so policies cannot differ there.`, 0))];
 }
 
-/** Presets whose block is larger than a capacity: they have one all the same. */
+/** Presets whose block is larger than the capacity: their cache has one block. */
 function largeBlocks({ results, capacities, distinctBlocks, blockTokens }: Comparison): string[] {
-  const said = capacities.flatMap((capacity, i) => {
+  const lines = capacities.flatMap((capacity, i) => {
     const tokens = (blocksOf(capacity, distinctBlocks) ?? 0) * blockTokens;
     const larger = results.flatMap(({ configuration: { parts }, runs }) =>
       parts.preset && runs[i] && runs[i].policy.blockTokens > tokens ? parts.preset.name : [],
     );
     const names = [...new Set(larger)].join(", ");
-    return names === "" ? [] : [`At ${counted(tokens, "token")} ${names} has more than that: one whole block.`];
+    return names === "" ? [] : [`At ${counted(tokens, "token")} the cache of ${names} is larger: one whole block.`];
   });
-  return said.map((line) => colors.yellow(wrapped(line, 0)));
+  return lines.map((line) => colors.yellow(wrapped(line, 0)));
 }
 
-/** Rules of presets that do not hold, because another part was chosen. */
-function leftOut({ results }: Comparison): string[] {
-  const said = results.flatMap(({ configuration: { parts, ruleTexts } }) => {
+/** Rules of presets that are not in effect, because another plug-in was chosen. */
+function rulesNotApplied({ results }: Comparison): string[] {
+  const lines = results.flatMap(({ configuration: { parts, ruleTexts } }) => {
     const chosen = ruleTexts.map((text) => text.split("=")[0]);
     const others = parts.leftOut.filter((text) => !chosen.includes(text.split("=")[0]));
     return others.length === 0
       ? []
-      : [`${parts.preset!.name} with ${parts.index.name} is without ${others.join(", ")}.`];
+      : [`${parts.preset!.name} with ${parts.index.name} does not apply ${others.join(", ")}.`];
   });
-  return [...new Set(said)].map((line) => colors.yellow(wrapped(line, 0)));
+  return [...new Set(lines)].map((line) => colors.yellow(wrapped(line, 0)));
 }
 
-/** Requests that are longer than a cache of that size, with what they reserve. */
+/** Requests that reserve more tokens than the capacity. */
 function refusals({ results, capacities, distinctBlocks, blockTokens }: Comparison): string[] {
   const online = results.filter(({ configuration }) => configuration.kind !== "unlimited");
   const { lookups } = results[0].runs[0].cache;
@@ -186,6 +184,6 @@ function refusals({ results, capacities, distinctBlocks, blockTokens }: Comparis
     ];
   });
   if (counts.length === 0) return [];
-  const text = `Of ${counted(lookups, "request")} ${counts.join(", ")}: refused there, and counted as lookups without a hit.`;
+  const text = `Of ${counted(lookups, "request")}, ${counts.join(", ")}: they are refused there and count as lookups without a hit.`;
   return [colors.yellow(wrapped(text, 0))];
 }

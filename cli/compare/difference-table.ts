@@ -6,9 +6,9 @@ import { approximate, percent } from "../../lab/output/numbers.ts";
 import { aligned, colors, wrapped } from "../output/table.ts";
 
 type Size = DifferenceDocument["sizes"][number];
-type Part = NonNullable<PairReport["difference"]>;
+type Difference = NonNullable<PairReport["difference"]>;
 
-/** The document for people: a paragraph for each size and pair, a table of both sides where they part. */
+/** The document as text: a paragraph for each size and pair, and a table of both sides at their divergence. */
 export function differenceTable(input: Input, document: DifferenceDocument): string {
   const { configurations, sizes } = document;
   const built = input.files.length === 0 ? " (built-in)" : "";
@@ -20,7 +20,8 @@ export function differenceTable(input: Input, document: DifferenceDocument): str
     colors.bold(sizeOf(size)),
     ...size.pairs.flatMap((pair, i) => pairLines(pair, first, others[i], document)),
   ]);
-  const naming = "Requests and blocks count from 0; a content is named by the request and block where it comes first.";
+  const naming =
+    "Requests and blocks are numbered from 0; content is named by the request and block in which it first occurs.";
   return [wrapped(heading, 0), ...paragraphs, ...(document.identical ? [] : [wrapped(naming, 0)])].join("\n\n");
 }
 
@@ -39,12 +40,12 @@ function pairLines(pair: PairReport, first: string, second: string, document: Di
     const text = `${same}${asideText(pair)}${differingRules(document, pair)} (${amount})`;
     return [`  ${wrapped(text, 4, 2)}`];
   }
-  const verdict = `${colors.bold(second)}: ${colors.yellow(`parts from ${first} at request ${difference.request.id}`)}`;
-  const before = `${amount} are the same until then${asideText(pair)}${differingRules(document, pair)}`;
-  return [`  ${wrapped(`${verdict}; ${before}`, 4, 2)}`, ...partText(difference, first, second)];
+  const verdict = `${colors.bold(second)}: ${colors.yellow(`diverges from ${first} at request ${difference.request.id}`)}`;
+  const before = `identical until then: ${amount}${asideText(pair)}${differingRules(document, pair)}`;
+  return [`  ${wrapped(`${verdict}; ${before}`, 4, 2)}`, ...divergenceText(difference, first, second)];
 }
 
-const asideWords = {
+const asideLabels = {
   "block-numbers": "block numbers",
   "release-order": "the order in which blocks are released",
   "miss-reasons": "reasons of misses",
@@ -56,12 +57,12 @@ function asideText({ asides }: PairReport): string {
     .filter(({ requests }) => requests > 0)
     .map(({ aside, firstRequest, requests }) => {
       const verb = aside === "release-order" ? "differs" : "differ";
-      return `; ${asideWords[aside]} ${verb} from request ${firstRequest} on, in ${counted(requests, "request")}`;
+      return `; ${asideLabels[aside]} ${verb} from request ${firstRequest} on, in ${counted(requests, "request")}`;
     })
     .join("");
 }
 
-/** Rules in effect that are not the same and were not asked for, such as two indexes have by default. */
+/** Rules in effect that differ and are not in the configurations' names, such as defaults of two indexes. */
 function differingRules({ configurations }: DifferenceDocument, { first, second }: PairReport): string {
   const [mine, other] = [configurations[first], configurations[second]];
   const differing = ruleNames.filter(
@@ -72,10 +73,10 @@ function differingRules({ configurations }: DifferenceDocument, { first, second 
 }
 
 const labelWidth = 14;
-/** That `wrapped` leaves so many columns of 80. */
+/** Passed to `wrapped`, so that cells are 29 of its 80 columns wide. */
 const indent = 80 - 29;
 
-function partText({ request, context, sides }: Part, first: string, second: string): string[] {
+function divergenceText({ request, context, sides }: Difference, first: string, second: string): string[] {
   const [mine, other] = sides;
   const hits =
     mine.hitBlocks === other.hitBlocks ? grouped(mine.hitBlocks) : `${mine.hitBlocks} and ${other.hitBlocks}`;
@@ -110,7 +111,7 @@ const both = (sides: readonly SideReport[], text: (side: SideReport) => string):
 const kinds = [
   ["free", "free"],
   ["private", "private"],
-  ["cached, held", "cachedHeld"],
+  ["cached, referenced", "cachedHeld"],
   ["cached, idle", "cachedIdle"],
 ] as const satisfies [string, keyof SideReport["before"]][];
 

@@ -6,15 +6,15 @@ import type { RunReport } from "../../lab/output/report.ts";
 import { backendOf } from "../../lab/run/target.ts";
 import { aligned, colors, wrapped } from "../output/table.ts";
 
-/** A row for each run in time, simulated or real: what differs, then hit ratio, latency and throughput; the best of each column is marked. */
+/** A row for each timed run: the differing options, hit ratio, latency and throughput; the best of each column is marked. */
 export function servedTable(input: Input, rows: readonly Row[]): string {
   const first = rows[0].report;
   const { simulation, engine, trace, target } = first;
   const where = simulation
     ? `${simulation.model} on ${simulation.gpu}`
     : `${engine!.model} on ${backendOf(target).device}, ${counted(engine!.threads, "thread")}`;
-  const names = columns.filter(({ of, always }) => always?.(rows) ?? saysMore(rows, of));
-  const shown = figures.filter(({ of }) => rows.some(({ report }) => of(report) !== undefined));
+  const names = columns.filter(({ of, always }) => always?.(rows) ?? differs(rows, of));
+  const shown = metrics.filter(({ of }) => rows.some(({ report }) => of(report) !== undefined));
   const header = [...names.map(({ header }) => header), ...shown.map(({ header }) => `${header} `)];
   const best = shown.map(({ of, better }) => {
     const values = rows.flatMap(({ report }) => of(report) ?? []);
@@ -37,32 +37,34 @@ export function servedTable(input: Input, rows: readonly Row[]): string {
     "hit ratio: cached prefix tokens ÷ prompt tokens. TTFT: arrival to first token; TPOT: per token after it; " +
     "latency: arrival to last token. * marks the best.";
   const refused = rows.filter(({ report }) => report.cache.refusedRequests > 0).length;
-  const left =
-    refused === 0 ? [] : [colors.yellow(`In ${counted(refused, "row")} requests were refused; --json says why.`)];
-  // Without hits there may be no cache at all.
+  const refusals =
+    refused === 0
+      ? []
+      : [colors.yellow(`Requests were refused in ${counted(refused, "row")}; --json reports the reasons.`)];
+  // Without hits the index may be `none`.
   const everythingFits = rows.every(({ report: { cache } }) => cache.evictedBlocks === 0 && cache.hitBlocks > 0);
-  const alike = everythingFits ? [colors.yellow(wrapped(nothingEvicted, 0))] : [];
+  const sameResults = everythingFits ? [colors.yellow(wrapped(nothingEvicted, 0))] : [];
   return [
     wrapped(heading, 0),
     aligned([header.map((cell) => colors.bold(cell)), ...body], "l".repeat(names.length) + "r".repeat(shown.length)),
     wrapped(note, 0),
-    ...alike,
-    ...left,
+    ...sameResults,
+    ...refusals,
   ].join("\n\n");
 }
 
 const nothingEvicted =
-  "Nothing was evicted: all contents have room in the cache, where eviction policies cannot differ. --blocks 10% makes it smaller.";
+  "Nothing was evicted: all content fits into the cache, so eviction policies cannot differ. --blocks 10% makes it smaller.";
 
 interface NameColumn {
   readonly header: string;
   readonly of: (row: Row) => string;
-  /** Shown also where all rows say the same. */
+  /** Shown even if all rows have the same value. */
   readonly always?: (rows: readonly Row[]) => boolean | undefined;
 }
 
-/** Whether something differs that the preset in the same row does not imply. */
-function saysMore(rows: readonly Row[], of: NameColumn["of"]): boolean {
+/** True if rows of one preset have different values. */
+function differs(rows: readonly Row[], of: NameColumn["of"]): boolean {
   const values = new Map<string, string>();
   for (const row of rows) {
     const preset = hasPresets(rows) ? (row.report.policy.preset ?? "") : "";
@@ -95,20 +97,20 @@ const columns: readonly NameColumn[] = [
   { header: "rate", of: ({ report: { simulation, engine } }) => String((simulation ?? engine)!.requestsPerS ?? "–") },
 ];
 
-interface Figure {
+interface MetricColumn {
   readonly header: string;
   readonly of: (report: RunReport) => number | undefined;
   readonly text: (value: number) => string;
   readonly better: "more" | "less";
 }
 
-const figures: readonly Figure[] = [
+const metrics: readonly MetricColumn[] = [
   { header: "hit ratio", of: ({ cache }) => cache.hitRatio.token, text: ratio, better: "more" },
   { header: "TTFT p50", of: ({ latency }) => latency?.ttftMs?.p50, text: duration, better: "less" },
   { header: "p99", of: ({ latency }) => latency?.ttftMs?.p99, text: duration, better: "less" },
   { header: "TPOT", of: ({ latency }) => latency?.tpotMs?.mean, text: duration, better: "less" },
   { header: "latency", of: ({ latency }) => latency?.e2eMs?.mean, text: duration, better: "less" },
   { header: "requests/s", of: ({ throughput }) => throughput?.requestsPerS, text: approximate, better: "more" },
-  { header: "SLO kept", of: ({ slo }) => slo?.attained, text: percent, better: "more" },
+  { header: "SLO met", of: ({ slo }) => slo?.attained, text: percent, better: "more" },
   { header: "goodput/s", of: ({ slo }) => slo?.goodputRequestsPerS, text: approximate, better: "more" },
 ];

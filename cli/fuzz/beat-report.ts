@@ -8,29 +8,29 @@ export function beatText(run: BeatRun): string {
   const { labels, seed, wallMs, cases, finding, interrupted, isSmallest, allUpTo } = run;
   const [first, second] = labels;
   const end = `${counted(cases, "case")}, seed ${seed}, ${(wallMs / 1000).toFixed(1)} s${interrupted ? " (interrupted)" : ""}.`;
-  const all = `Every trace of up to ${counted(allUpTo, "request")} was tried ${small}.`;
+  const all = `All traces of up to ${counted(allUpTo, "request")} were tried, among those with ${small}.`;
   if (finding === undefined) {
-    const none = `None found in ${counted(cases, "case")} on which ${first} has fewer hits than ${second}.`;
+    const none = `In ${counted(cases, "case")}, no trace was found on which ${first} has fewer hits than ${second}.`;
     return `${wrapped(allUpTo > 0 ? `${none} ${all}` : none, 0)}\n${end}`;
   }
   const [less, more] = finding.hits.map(total);
-  const which = isSmallest
-    ? `No trace of fewer requests shows it, and none of as many requests and fewer blocks ${small}.`
-    : `It was found at random and made smaller, and need not be the smallest. ${allUpTo > 0 ? all : ""}`;
+  const minimality = isSmallest
+    ? `It is the smallest: fewest requests, then fewest blocks, among traces with ${small}.`
+    : `It was found at random and shrunk; smaller ones may exist. ${allUpTo > 0 ? all : ""}`;
   const lines = [
     `${first} has ${counted(less, "hit")} and ${second} ${more}, in a cache of ${counted(finding.blocks, "block")}:`,
     "",
     table(labels, finding),
     "",
-    `${wrapped(which.trim(), 0)}\n${end}`,
+    `${wrapped(minimality.trim(), 0)}\n${end}`,
   ];
   if (run.saved)
-    lines.push("", ...run.saved.commands.map((command) => `Shown: ${command.replace("kvlab", calledAs())}`));
+    lines.push("", ...run.saved.commands.map((command) => `Show it: ${command.replace("kvlab", calledAs())}`));
   return lines.join("\n");
 }
 
-/** What all small traces are. */
-const small = `that has prompts of up to ${longestPrompt} blocks and at most ${spareBlocks} blocks more than requests, in caches of up to ${mostBlocks}`;
+/** The traces that are enumerated. */
+const small = `prompts of up to ${longestPrompt} blocks, at most ${spareBlocks} blocks more than requests, and caches of up to ${mostBlocks} blocks`;
 
 function table(labels: readonly string[], { prompts, hits }: Beaten): string {
   const rows = words(prompts).map((prompt, i) => [String(i), prompt, String(hits[0][i]), String(hits[1][i])]);

@@ -14,48 +14,48 @@ export function fuzzText(fuzzed: Fuzzed): string {
   const end = `${counted(cases, "case")}, seed ${seed}, ${(wallMs / 1000).toFixed(1)} s`;
   return [
     kinds.map(kindText).join("\n"),
-    `${found === 0 ? "Nothing found" : `Trouble in ${found} of ${kinds.length}`}: ${end}${interrupted ? " (interrupted)" : ""}.`,
+    `${found === 0 ? "No counterexample" : `Counterexamples in ${found} of ${kinds.length} searches`}: ${end}${interrupted ? " (interrupted)" : ""}.`,
   ].join("\n\n");
 }
 
 function kindText({ kind, cases, refused, decisions, finding, saved }: KindSearched): string {
   const mark = finding ? colors.red("✗") : cases === 0 ? colors.dim("–") : colors.green("✓");
-  const left = refused > 0 ? `, ${grouped(refused)} more that no engine takes` : "";
-  const tried = `${counted(cases, "case")}${left}, ${grouped(sum(decisions))} decisions`;
+  const unserved = refused > 0 ? `, ${grouped(refused)} more that no engine takes` : "";
+  const tried = `${counted(cases, "case")}${unserved}, ${grouped(sum(decisions))} decisions`;
   const lines = [`${mark} ${wrapped(`${kind.name}: ${kind.says}`, 2, 2)}`, `  ${tried}`];
   if (finding) {
     lines.push("", `  ${wrapped(finding.message, 2, 2)}`, "");
-    lines.push(...storyOf(finding).map((line) => `  ${wrapped(line, 4, 2)}`));
+    lines.push(...caseLines(finding).map((line) => `  ${wrapped(line, 4, 2)}`));
   }
   if (finding && saved) {
-    lines.push("", `  Again: ${replayWords(saved).replace("kvlab", calledAs())}`);
+    lines.push("", `  Rerun: ${replayWords(saved).replace("kvlab", calledAs())}`);
     const command = commandFor(finding, saved);
-    if (command) lines.push(`  Shown: ${command.replace("kvlab", calledAs())}`);
+    if (command) lines.push(`  Show it: ${command.replace("kvlab", calledAs())}`);
   }
   return lines.join("\n");
 }
 
-/** A case in sentences. */
-function storyOf({ trace, setup, operations }: FuzzCase): string[] {
-  const words = Object.entries(setup).map(([name, value]) =>
+/** A case as lines of text. */
+function caseLines({ trace, setup, operations }: FuzzCase): string[] {
+  const options = Object.entries(setup).map(([name, value]) =>
     typeof value === "object"
       ? Object.entries(value as object).map(([each, of]) => `${each}=${of}`)
       : [`${name} ${value}`],
   );
   const requests = Array.from({ length: trace.requestCount }, (_, r) => requestText(trace, r));
-  return [words.flat().join(", "), ...requests, ...operations.map((operation) => JSON.stringify(operation))];
+  return [options.flat().join(", "), ...requests, ...operations.map((operation) => JSON.stringify(operation))];
 }
 
 function requestText(trace: Trace, r: number): string {
   const { arrivalNs, inputTokens, keys, generatedKeys, outputTokens, maxOutputTokens, ...others } = rowOf(trace, r);
   const prompt = trace.unitTokens === 1 ? "prompt" : `prompt of ${inputTokens} tokens, contents`;
-  const answer = generatedKeys
-    ? `answer ${Array.from(generatedKeys).join(" ") || "empty"}`
-    : `answer of ${outputTokens}`;
+  const output = generatedKeys
+    ? `output ${Array.from(generatedKeys).join(" ") || "empty"}`
+    : `output of ${outputTokens}`;
   const rest = Object.entries(others).flatMap(([name, value]) => (value > 0 ? [`${name} ${value}`] : []));
   return [
     `request ${r}: at ${arrivalNs} ns, ${prompt} ${Array.from(keys).join(" ")}`,
-    `${answer} (at most ${maxOutputTokens})`,
+    `${output} (at most ${maxOutputTokens})`,
     ...rest,
   ].join(", ");
 }

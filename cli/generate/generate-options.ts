@@ -3,24 +3,32 @@ import { InputError } from "../../core/errors.ts";
 import { decimalNumber, wholeNumber } from "../input/options.ts";
 
 export function addSamplingOptions(command: Command): Command {
-  const number = (name: string, description: string, instead: number) =>
-    command.option(`--${name}`, description, decimalNumber(`--${name.split(" ")[0]}`), instead);
-  command.optionsGroup("How tokens are chosen:");
-  number("temperature <T>", "0: always the most likely token", 0);
-  command.option("--top-k <N>", "only so many of the most likely tokens; 0: all", wholeNumber("--top-k", 0), 0);
-  number("top-p <P>", "only those that are so likely together", 1);
-  number("min-p <P>", "only those that likely, relative to the first", 0);
-  number("repetition-penalty <N>", "divides the logits of tokens that were there", 1);
-  number("presence-penalty <N>", "taken off those that were written", 0);
-  number("frequency-penalty <N>", "taken off for each time", 0);
+  const number = (name: string, description: string, initial: number) =>
+    command.option(`--${name}`, description, decimalNumber(`--${name.split(" ")[0]}`), initial);
+  command.optionsGroup("Sampling:");
+  number("temperature <T>", "sampling temperature; 0: always the most likely token", 0);
+  command.option("--top-k <N>", "sample from the N most likely tokens; 0: from all", wholeNumber("--top-k", 0), 0);
+  number("top-p <P>", "sample from the most likely tokens whose probabilities sum to P", 1);
+  number("min-p <P>", "exclude tokens less likely than P times the most likely token", 0);
+  number("repetition-penalty <N>", "divide the logits of tokens in the prompt and output by N", 1);
+  number("presence-penalty <N>", "subtract N from the logits of generated tokens", 0);
+  number("frequency-penalty <N>", "subtract N for each time that a token was generated", 0);
   return command
-    .option("--logit-bias <TOKEN=N>", "added to the logit of a token id (repeatable)", logitBias)
-    .addOption(new Option("--seed <NS>", "for drawing; of each prompt, or of all").argParser(seeds).default([1], "1"))
-    .option("--logprobs <N>", "show how likely each token and the N best were", wholeNumber("--logprobs", 0))
-    .optionsGroup("What ends an answer:")
-    .option("--stop <TEXT>", "this text, which is left out (repeatable)", stopText)
-    .option("--stop-token <ID>", "this token (repeatable)", stopToken)
-    .option("--ignore-eos", "not the model's own end of the text")
+    .option("--logit-bias <TOKEN=N>", "add N to the logit of a token id (repeatable)", logitBias)
+    .addOption(
+      new Option("--seed <NS>", "random seed, one for all prompts or a comma-separated list")
+        .argParser(seeds)
+        .default([1], "1"),
+    )
+    .option(
+      "--logprobs <N>",
+      "show the logprobs of each token and of the N most likely ones",
+      wholeNumber("--logprobs", 0),
+    )
+    .optionsGroup("Stop conditions:")
+    .option("--stop <TEXT>", "stop at this text and remove it from the output (repeatable)", stopText)
+    .option("--stop-token <ID>", "stop at this token id (repeatable)", stopToken)
+    .option("--ignore-eos", "do not stop at the model's end-of-text tokens")
     .optionsGroup("Options:");
 }
 

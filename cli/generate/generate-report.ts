@@ -5,15 +5,15 @@ import type { TimedCompletion } from "../../lab/generate/generate-all.ts";
 import { duration } from "../../lab/output/numbers.ts";
 import { aligned } from "../output/table.ts";
 
-/** What is said of an answer that has ended. */
-export function answerLine({ promptTokens, cachedTokens, ttftMs, tokensPerS, answer }: TimedCompletion): string {
+/** The status line of a finished output. */
+export function statusLine({ promptTokens, cachedTokens, ttftMs, tokensPerS, answer }: TimedCompletion): string {
   const first = ttftMs === undefined ? "" : `; first token after ${duration(ttftMs)}`;
   const more = tokensPerS === undefined ? "" : `, then ${tokensPerS.toFixed(0)} tokens/s`;
   const stop = answer.finish === "interrupted" ? "; interrupted" : "";
   return `${counted(promptTokens, "prompt token")}, ${cachedTokens} of them cached${first}${more}${stop}`;
 }
 
-/** A row for each token, where it is known how likely it was. */
+/** A row for each token, if logprobs were requested. */
 export function logprobTable(tokens: readonly SampledToken[], codec: TextCodec): string | undefined {
   if (tokens[0]?.logprob === undefined) return undefined;
   const shown = (token: number) => JSON.stringify(codec.decode([token]));

@@ -5,9 +5,9 @@ import { Interrupted, stoppingAt } from "../../lab/control.ts";
 import { interruption } from "../interrupt.ts";
 
 /**
- * The prompts of a command line, in which a dash stands for the lines of standard input that are not empty.
+ * The prompts of a command line; a dash is replaced by the non-empty lines of standard input.
  *
- * @throws InputError if it is there twice or there are no lines
+ * @throws InputError if the dash is given twice or there are no lines
  */
 export async function readPrompts(words: readonly string[]): Promise<string[]> {
   const dashes = words.filter((word) => word === "-").length;

@@ -44,7 +44,7 @@ export function parseCapacity(text: string): Capacity {
   );
 }
 
-/** The items of a comma list. @throws InputError if one is empty or there twice. */
+/** The items of a comma-separated list. @throws InputError if one is empty or given twice. */
 export function commaList(option: string, text: string): string[] {
   const items = text.split(",").map((item) => item.trim());
   if (items.includes("")) throw new InputError(`${option} is "${text}", expected names with commas between them`);
@@ -53,7 +53,7 @@ export function commaList(option: string, text: string): string[] {
   return items;
 }
 
-/** `NAME=VALUE`, or `NAME=VALUE,VALUE…`. @throws InputError with the names or values there are. */
+/** `NAME=VALUE`, or `NAME=VALUE,VALUE…`. @throws InputError that lists the known names or values. */
 export function parseRuleOption(text: string): { name: RuleName; values: RuleValue[] } {
   const at = text.indexOf("=");
   if (at < 1) throw new InputError(`--rule is "${text}", expected NAME=VALUE, such as free-order=forward`);
@@ -71,15 +71,15 @@ export function parseRuleOption(text: string): { name: RuleName; values: RuleVal
 }
 
 /** A parser for a path that is given once. @throws InputError naming the option. */
-export function path(option: string, what: "a file" | "a folder") {
+export function path(option: string, expected: "a file" | "a folder") {
   return (text: string, before: string | undefined): string => {
     if (before !== undefined) throw new InputError(`${option} is given twice, expected once`);
-    if (text === "") throw new InputError(`${option} is empty, expected ${what}`);
+    if (text === "") throw new InputError(`${option} is empty, expected ${expected}`);
     return text;
   };
 }
 
-/** A parser for `--rule`. @throws InputError if a rule comes a second time. */
+/** A parser for `--rule`. @throws InputError if a rule is given twice. */
 export function rule(text: string, before: readonly string[] = []): string[] {
   const [name] = text.split("=");
   if (before.some((other) => other.split("=")[0] === name))
@@ -87,66 +87,68 @@ export function rule(text: string, before: readonly string[] = []): string[] {
   return [...before, text];
 }
 
-/** What verify and calibrate share: the parts of one composition. */
+/** The options of one composition, for verify and calibrate. */
 export function addParts(command: Command): Command {
   return command
-    .option("--preset <NAME>", "a real system's composition, of which the options below change parts")
-    .option("--index <NAME>", "prefix index, or a file with one of your own")
-    .option("--eviction <NAME>", "eviction policy, or a file with one of your own")
-    .option("--allocator <NAME>", "allocator")
-    .option("--scheduler <NAME>", "scheduler")
-    .option("--rule <NAME=VALUE>", "a reuse rule (repeatable; kvlab policies lists them)", rule);
+    .option("--preset <NAME>", "composition of a real system; the options below replace its parts")
+    .option("--index <NAME>", "prefix index, or a plug-in file")
+    .option("--eviction <NAME>", "eviction policy, or a plug-in file")
+    .option("--allocator <NAME>", "allocator, or a plug-in file")
+    .option("--scheduler <NAME>", "scheduler, or a plug-in file")
+    .option("--rule <NAME=VALUE>", "reuse rule (repeatable; kvlab policies lists them)", rule);
 }
 
 export function addBlockSize(command: Command): Command {
   const parse = wholeNumber("--block-size", 1);
-  return command.option("--block-size <TOKENS>", "tokens of a block, a multiple of the trace's unit", parse);
+  return command.option("--block-size <TOKENS>", "tokens per block, a multiple of the trace's unit", parse);
 }
 
 export function addTraceOptions(command: Command): Command {
   return command
-    .option("--format <FORMAT>", "format of the trace, if it is not recognised")
-    .option("--unit <TOKENS>", "tokens that a content id stands for, if not 512", wholeNumber("--unit", 1))
+    .option("--format <FORMAT>", "format of the trace, or a reader plug-in (default: detected)")
+    .option("--unit <TOKENS>", "tokens per content id of the trace (default: 512)", wholeNumber("--unit", 1))
     .option("--limit <N>", "read only the first N requests", wholeNumber("--limit", 1));
 }
 
-/** What replay and compare share: how it is run. */
+/** The options of a run, for replay and compare. */
 export function addRunOptions(command: Command): Command {
   return command
-    .option("--warmup <N>", "requests at the start that are in no figure", wholeNumber("--warmup", 0), 0)
+    .option("--warmup <N>", "leading requests that are served but not measured", wholeNumber("--warmup", 0), 0)
     .option(
       "--target <TARGET>",
       `cache (no clock, hits only), sim (a cluster in virtual time) or ${backendNames.join(" or ")} (a real engine)`,
       parseTarget,
       "cache",
     )
-    .option("--seed <N>", "for policies that draw lots", wholeNumber("--seed", 0, 2 ** 32 - 1), 1)
-    .option("--audit", "check every invariant after every step; slow");
+    .option("--seed <N>", "random seed of policies", wholeNumber("--seed", 0, 2 ** 32 - 1), 1)
+    .option("--audit", "check all invariants after every step (slow)");
 }
 
-/** Options of versions to come: recognised, and refused with what there is instead. */
-const laterOptions: Readonly<Record<string, string>> = {
-  policy: "is called --preset",
+/** Former names of options, which are refused with their current name. */
+const renamedOptions: Readonly<Record<string, string>> = {
+  policy: "preset",
 };
 
-const laterTargets: Readonly<Record<string, string>> = {
+const unsupportedTargets: Readonly<Record<string, string>> = {
   cuda: "the engine on a GPU is not part of this version",
 };
 
-/** `--bits`: to which a model's weights are rounded. */
+/** `--bits`: the precision to which a model's weights are rounded. */
 export const bitsOption = (): Option =>
-  new Option("--bits <N>", "of the model's weights: 32, 8 or 4 (default: 32)").argParser((text: string): WeightBits => {
-    if (text === "32" || text === "8" || text === "4") return Number(text) as WeightBits;
-    throw new InputError(`--bits is "${text}", expected 32, 8 or 4`);
-  });
+  new Option("--bits <N>", "bits per weight of the model: 32, 8 or 4 (default: 32)").argParser(
+    (text: string): WeightBits => {
+      if (text === "32" || text === "8" || text === "4") return Number(text) as WeightBits;
+      throw new InputError(`--bits is "${text}", expected 32, 8 or 4`);
+    },
+  );
 
-/** Adds the options that are refused by name, hidden in the help. */
-export function addLaterOptions(command: Command): Command {
-  for (const [name, why] of Object.entries(laterOptions)) {
+/** Adds the former names of options, hidden in the help. */
+export function addRenamedOptions(command: Command): Command {
+  for (const [name, current] of Object.entries(renamedOptions)) {
     command.addOption(new Option(`--${name} [VALUE]`).hideHelp());
     command.on(`option:${name}`, (value: string | null) => {
       const given = value === null ? `--${name}` : `--${name} ${value}`;
-      throw new InputError(why.startsWith("needs") ? `--${name} ${why}` : `${given}: ${why}`);
+      throw new InputError(`${given}: is called --${current}`);
     });
   }
   return command;
@@ -156,18 +158,18 @@ function parseTarget(text: string): Target {
   const target = targets.find((name) => name === text);
   if (target) return target;
   const url = /^https?:\/\//.test(text);
-  const why = url ? "servers are not part of this version" : laterTargets[text];
-  if (why) throw new InputError(`--target ${text}: ${why}; there is: ${targets.join(", ")}`);
+  const reason = url ? "servers are not part of this version" : unsupportedTargets[text];
+  if (reason) throw new InputError(`--target ${text}: ${reason}; there is: ${targets.join(", ")}`);
   throw new InputError(`unknown target "${text}"; there is: ${targets.join(", ")}`);
 }
 
-/** `--target` of a command that needs an engine; `meaning` says for what. */
-export const engineTargetOption = (meaning: string): Option =>
-  new Option("--target <TARGET>", `the engine: ${backendNames.join(" or ")}`)
+/** `--target` of a command that needs an engine, for the reason `purpose`. */
+export const engineTargetOption = (purpose: string): Option =>
+  new Option("--target <TARGET>", `backend of the engine: ${backendNames.join(" or ")}`)
     .default(defaultBackend.name)
     .argParser((text: string): BackendName => {
       if (isEngine(text)) return text;
-      const why = laterTargets[text];
-      if (why) throw new InputError(`--target ${text}: ${why}; there is: ${backendNames.join(", ")}`);
-      throw new InputError(`--target is "${text}", expected ${backendNames.join(" or ")}: an engine, ${meaning}`);
+      const reason = unsupportedTargets[text];
+      if (reason) throw new InputError(`--target ${text}: ${reason}; there is: ${backendNames.join(", ")}`);
+      throw new InputError(`--target is "${text}", expected ${backendNames.join(" or ")}: ${purpose}`);
     });

@@ -1,7 +1,7 @@
 import type { Command } from "commander";
 import { InputError } from "../../core/errors.ts";
 
-/** Options that may be given several times, each with a value of its own. */
+/** Options that may be given several times. */
 export const repeatable: ReadonlySet<string> = new Set([
   "rule",
   "efficiency",
@@ -12,7 +12,7 @@ export const repeatable: ReadonlySet<string> = new Set([
   "stop-token",
 ]);
 
-/** From now on an option of these commands that takes one value is refused when it is given twice. */
+/** Makes each option of these commands that takes one value throw when it is given twice. */
 export function refuseRepeated(command: Command): void {
   for (const option of command.options) {
     const name = option.long?.slice(2);

@@ -14,59 +14,79 @@ const positive = (name: string) => (text: string) => {
 };
 const replicaCount = wholeNumber("--replicas", 1, 4096);
 
-/** Adds what says how a simulation runs. */
+/** Adds the options of simulations and of real engines. */
 export function addSimulationOptions(command: Command): Command {
   return addCommonOptions(command)
-    .option("--replicas <N>", "engines with a cache each (default: 1)", replicaCount)
-    .option("--router <NAME>", "who gets a request (default: round-robin)")
-    .option("--rate <N>", "requests a second on average, instead of --speed", positive("--rate"))
-    .option("--timeline <FILE>", "write every step and request for Perfetto", path("--timeline", "a file"))
+    .option("--replicas <N>", "replicas, each with its own cache (default: 1)", replicaCount)
+    .option("--router <NAME>", "router, or a plug-in file (default: round-robin)")
+    .option("--rate <N>", "mean requests per second, instead of --speed", positive("--rate"))
+    .option("--timeline <FILE>", "write a timeline of steps and requests for Perfetto", path("--timeline", "a file"))
     .optionsGroup("Options:");
 }
 
-/** The same for `compare`: comma lists where comparing says something. */
+/** The same for `compare`, where several options take comma-separated lists. */
 export function addSimulationLists(command: Command): Command {
   const listOf =
     <T>(option: string, parse: (text: string) => T) =>
     (text: string) =>
       commaList(option, text).map(parse);
   return addCommonOptions(command)
-    .option("--replicas <NS>", "engines with a cache each (default: 1)", listOf("--replicas", replicaCount))
+    .option("--replicas <NS>", "replicas, each with its own cache (default: 1)", listOf("--replicas", replicaCount))
     .option(
       "--router <NAMES>",
-      "who gets a request (default: round-robin)",
+      "routers, or plug-in files (default: round-robin)",
       listOf("--router", (name) => name),
     )
-    .option("--rate <NS>", "requests a second on average, instead of --speed", listOf("--rate", positive("--rate")))
+    .option("--rate <NS>", "mean requests per second, instead of --speed", listOf("--rate", positive("--rate")))
     .optionsGroup("Options:");
 }
 
 function addCommonOptions(command: Command): Command {
   return command
-    .optionsGroup("The simulator (--target sim):")
-    .option("--model <NAME>", "model, or its config.json (default: llama-3.1-8b); of a real engine see below")
-    .option("--gpu <NAME>", "its hardware (default: h200)")
-    .option("--tp <N>", "devices that share the model (default: 1)", wholeNumber("--tp", 1, 1024))
-    .option("--kv-dtype <TYPE>", "of keys and values (default: the model's)")
-    .option("--gpu-memory <SHARE>", "of a device's memory that may be used (default: 0.9)", share("--gpu-memory"))
-    .option("--capacity <SIZE>", "memory of the cache, such as 16GiB, instead of --blocks", bytes("--capacity", 1))
-    .option("--swap-space <SIZE>", "host memory for preempted requests (default: 4GiB)", bytes("--swap-space", 0))
-    .option("--cost <FILE>", "step times: fitted coefficients, or a run to repeat", path("--cost", "a file"))
-    .option("--efficiency <NAME=N>", "a factor of the roofline (repeatable)", namedNumber("--efficiency"))
-    .option("--scheduler-option <NAME=N>", "such as max-num-seqs=64 (repeatable)", namedNumber("--scheduler-option"))
-    .option("--router-option <NAME=N>", "an option of the router (repeatable)", namedNumber("--router-option"))
-    .addOption(new Option("--loop <LOOP>", "open: as recorded; closed: turns wait for answers").argParser(loop))
-    .option("--speed <N>", "times as fast as recorded (default: 1)", positive("--speed"))
-    .option("--max-output <N>", "tokens that clients ask for at least", wholeNumber("--max-output", 1))
-    .addOption(new Option("--spread <HOW>", "equal arrival times: none, or uniform until the next").argParser(spread))
-    .option("--slo <LIMITS>", "what is promised, such as ttft=500ms,tpot=50ms,e2e=10s", slo)
-    .optionsGroup(`A real engine (--target ${backendNames.join(" or ")}; --model: a folder, or random:NAME):`)
-    .option("--threads <N>", "of its operators (default: all)", wholeNumber("--threads", 1, 1024))
+    .optionsGroup("Simulator (--target sim):")
+    .option("--model <NAME>", "model, or its config.json (default: llama-3.1-8b); real engine: see below")
+    .option("--gpu <NAME>", "GPU (default: h200)")
+    .option("--tp <N>", "tensor-parallel GPUs per replica (default: 1)", wholeNumber("--tp", 1, 1024))
+    .option("--kv-dtype <TYPE>", "data type of keys and values (default: the model's)")
+    .option("--gpu-memory <SHARE>", "share of GPU memory to use (default: 0.9)", share("--gpu-memory"))
+    .option("--capacity <SIZE>", "cache memory, such as 16GiB, instead of --blocks", bytes("--capacity", 1))
+    .option("--swap-space <SIZE>", "host memory for swapped-out blocks (default: 4GiB)", bytes("--swap-space", 0))
+    .option(
+      "--cost <FILE>",
+      "step times: fitted coefficients, a recorded run, or a plug-in file",
+      path("--cost", "a file"),
+    )
+    .option(
+      "--efficiency <NAME=N>",
+      "efficiency factor of the roofline model (repeatable)",
+      namedNumber("--efficiency"),
+    )
+    .option(
+      "--scheduler-option <NAME=N>",
+      "option of the scheduler, such as max-num-seqs=64 (repeatable)",
+      namedNumber("--scheduler-option"),
+    )
+    .option("--router-option <NAME=N>", "option of the router (repeatable)", namedNumber("--router-option"))
+    .addOption(
+      new Option("--loop <LOOP>", "open: recorded arrivals; closed: a turn follows the previous output").argParser(
+        loop,
+      ),
+    )
+    .option("--speed <N>", "arrive N times as fast as recorded (default: 1)", positive("--speed"))
+    .option("--max-output <N>", "raise each request's max output tokens to at least N", wholeNumber("--max-output", 1))
+    .addOption(
+      new Option("--spread <HOW>", "distribute equal arrival times: none, or uniform until the next").argParser(spread),
+    )
+    .option("--slo <LIMITS>", "latency limits, such as ttft=500ms,tpot=50ms,e2e=10s", slo)
+    .optionsGroup(`Real engine (--target ${backendNames.join(" or ")}; --model: folder or random:NAME):`)
+    .option("--threads <N>", "threads of the engine's operators (default: all)", wholeNumber("--threads", 1, 1024))
     .addOption(bitsOption())
-    .addOption(new Option("--pace <PACE>", "busy: no idle time; real; none: all at once").argParser(pace))
+    .addOption(
+      new Option("--pace <PACE>", "busy: idle time skipped; real: as recorded; none: all at once").argParser(pace),
+    )
     .addOption(new Option("--answers <ENDS>", "trace: as long as recorded; free: the model ends them").argParser(ends))
-    .option("--fold", "token ids that the model does not have become others")
-    .optionsGroup("The simulator (--target sim):");
+    .option("--fold", "map token ids outside the model's vocabulary into it")
+    .optionsGroup("Simulator (--target sim):");
 }
 
 function oneOf<T extends string>(option: string, values: readonly T[]) {
@@ -120,8 +140,7 @@ function slo(text: string): Slo {
     const key = limitNames[name as keyof typeof limitNames];
     if (limits[key] !== undefined) throw new InputError(`--slo has ${name} twice`);
     const value = Number(number) * (unit === "s" ? 1000 : 1);
-    if (value <= 0)
-      throw new InputError(`--slo has ${name}=${number}${unit}, which nothing can keep; expected more than 0`);
+    if (value <= 0) throw new InputError(`--slo has ${name}=${number}${unit}, expected more than 0`);
     limits[key] = value;
   }
   return limits;

@@ -5,12 +5,12 @@ import { aligned, colors } from "./table.ts";
 const bars = ["▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"];
 const width = 44;
 
-/** A line of bars for each of the most telling series, from the first interval to the last; 0 is the bottom of all. */
+/** A bar chart for each of the main series, from the first interval to the last; all scales start at 0. */
 export function overTime(series: TimeSeries): string {
   const { count, intervalNs, levels, counts } = series;
   if (count < 2) return "";
   const columns = Math.min(width, count);
-  /** Sums over the intervals of each column, of which there are not the same number in all. */
+  /** Sums over the intervals of each column; columns may differ by one interval. */
   const sums = (values: Float64Array) =>
     Array.from({ length: columns }, (_, i) => {
       let sum = 0;
@@ -32,9 +32,9 @@ export function overTime(series: TimeSeries): string {
     line("running", perNs(levels.running), approximate),
     line("blocks filled", blocks, percent),
     line("hit ratio", ratios, percent),
-    line("answer tokens", tokensPerS, (value) => `${approximate(value)}/s`),
+    line("output tokens", tokensPerS, (value) => `${approximate(value)}/s`),
   ];
-  const title = `${colors.bold("Over time")} ${colors.dim(`(0 to ${duration((count * intervalNs) / 1e6)}; a bar is a mean, the figure the highest)`)}`;
+  const title = `${colors.bold("Over time")} ${colors.dim(`(0 to ${duration((count * intervalNs) / 1e6)}; bars are means, the number is the maximum)`)}`;
   return `${title}\n${aligned(rows, "llr")}`;
 }
 

@@ -1,15 +1,15 @@
-/** Where the program's own output goes, whatever happens to `process.stdout` later. */
+/** The original `process.stdout.write`: `keepStdoutClean` replaces it for plug-in code. */
 const write = process.stdout.write.bind(process.stdout);
 
-/** Ends the program, also where users' code may not. */
+/** The original `process.exit`, which is replaced for plug-in code. */
 export const exitNow: (code?: number | string | null) => never = process.exit.bind(process);
 
-/** The output could not be written, as to a full disk: not an error of the program or of its input. */
+/** The output cannot be written, for example to a full disk: neither a bug nor bad input. */
 export class OutputError extends Error {
   override name = "OutputError";
 }
 
-/** Writes to stdout. @throws OutputError, unless the error comes later and as an event (`endWithReader`). */
+/** Writes to stdout. @throws OutputError, unless the error is reported later by an event (`endWithReader`). */
 export function print(text: string): void {
   try {
     write(text);
@@ -21,15 +21,15 @@ export function print(text: string): void {
 export const outputError = ({ code, message }: NodeJS.ErrnoException) =>
   new OutputError(`the output cannot be written (${code ?? message})`);
 
-/** From now on all that is not printed with `print`, such as `console.log` in a user's policy, goes to stderr. */
+/** Redirects all output but that of `print`, such as `console.log` in a plug-in file, to stderr. */
 export function keepStdoutClean(): void {
   process.stdout.write = process.stderr.write.bind(process.stderr) as typeof process.stdout.write;
 }
 
-/** When all is written. */
+/** Resolves when all output is written. */
 export const printed = () => new Promise<void>((done) => write("", () => done()));
 
-/** One line on stderr, whatever the message. */
+/** Writes the message as one line to stderr and returns the exit code. */
 export function complain(message: string, exitCode: number): number {
   process.stderr.write(`kvlab: ${message.trim().replace(/\s*\n\s*/g, " ")}\n`);
   return exitCode;

@@ -4,17 +4,17 @@ import type { Progress as CallProgress } from "../../lab/control.ts";
 
 const eraseLine = "\r\x1b[K";
 
-/** The message to a parent process that started this one with `KVLAB_PROGRESS=ipc`, as the dashboard does. */
+/** A message to the parent process, if it set `KVLAB_PROGRESS=ipc`, as the dashboard does. */
 interface ProgressMessage {
   readonly doing: string;
-  /** 0 to 1; null: not known. */
+  /** 0 to 1; null: unknown. */
   readonly share: number | null;
 }
 
-const isAsked = process.env["KVLAB_PROGRESS"] === "ipc";
+const reportsToParent = process.env["KVLAB_PROGRESS"] === "ipc";
 
 // The parent process was killed, so the result has no reader.
-if (isAsked && process.channel) {
+if (reportsToParent && process.channel) {
   process.once("disconnect", () => process.kill(process.pid, "SIGTERM"));
   process.channel.unref();
 }
@@ -28,7 +28,7 @@ export class Progress {
   #bar: SingleBar | undefined;
   #stated = false;
 
-  /** Shows the progress of a call of the library. */
+  /** Shows the progress of a library call. */
   readonly follow = ({ doing, done, total }: CallProgress): void => {
     if (total === undefined) {
       this.state(done === 0 ? doing : `${doing}: ${grouped(done)} requests`);
@@ -39,30 +39,30 @@ export class Progress {
   };
 
   /** Work of unknown length. */
-  state(what: string): void {
-    tell({ doing: what, share: null });
+  state(doing: string): void {
+    send({ doing, share: null });
     this.#doing = "";
     if (!this.#shown) return;
     this.#bar?.stop();
     this.#bar = undefined;
-    process.stderr.write(`${eraseLine}${what}`);
+    process.stderr.write(`${eraseLine}${doing}`);
     this.#stated = true;
   }
 
   /** A bar that is full at `total`. */
-  start(what: string, total: number): void {
-    this.#doing = what;
+  start(doing: string, total: number): void {
+    this.#doing = doing;
     this.#total = total;
     this.#finished = 0;
-    tell({ doing: what, share: 0 });
+    send({ doing, share: 0 });
     if (!this.#shown) return;
     this.done();
     const options = {
-      format: `${what} {bar} {percentage} %`,
+      format: `${doing} {bar} {percentage} %`,
       barsize: 30,
       stream: process.stderr,
       hideCursor: false,
-      // Else a terminal that is left in the middle would not wrap lines any more.
+      // With false, a program that is killed would leave the terminal without line wrapping.
       linewrap: true,
       clearOnComplete: true,
       gracefulExit: false,
@@ -75,7 +75,7 @@ export class Progress {
     const percent = () => Math.floor((100 * this.#finished) / this.#total);
     const before = percent();
     this.#finished += by;
-    if (percent() > before) tell({ doing: this.#doing, share: Math.min(1, this.#finished / this.#total) });
+    if (percent() > before) send({ doing: this.#doing, share: Math.min(1, this.#finished / this.#total) });
     this.#bar?.increment(by);
   }
 
@@ -88,6 +88,6 @@ export class Progress {
 }
 
 /** Sends to the parent process, unless its channel is closed. */
-function tell(message: ProgressMessage): void {
-  if (isAsked && process.connected) process.send?.(message, undefined, undefined, () => {});
+function send(message: ProgressMessage): void {
+  if (reportsToParent && process.connected) process.send?.(message, undefined, undefined, () => {});
 }

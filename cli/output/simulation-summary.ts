@@ -5,7 +5,7 @@ import type { RunReport } from "../../lab/output/report.ts";
 import { backendOf } from "../../lab/run/target.ts";
 import { aligned, colors, wrapped } from "./table.ts";
 
-/** What was simulated, in lines of the summary's head. */
+/** The summary's rows about the engine or the simulated hardware. */
 export function engineRows(report: RunReport): [string, string][] {
   const { simulation, policy } = report;
   if (!simulation) return realEngineRows(report);
@@ -15,7 +15,7 @@ export function engineRows(report: RunReport): [string, string][] {
   const engine =
     cost === "roofline"
       ? `${colors.bold(model)} on ${devices}${cluster}`
-      : `steps take what ${colors.bold(cost)} says, memory is that of ${model} on ${devices}${cluster}`;
+      : `step times from ${colors.bold(cost)}, memory of ${model} on ${devices}${cluster}`;
   return [["engine", engine], ...stepRows(policy), ...loadRows(simulation)];
 }
 
@@ -26,38 +26,38 @@ const stepRows = ({ schedulerOptions }: RunReport["policy"]): [string, string][]
   return options.length > 0 ? [["steps", options.join(", ")]] : [];
 };
 
-/** How requests come, where it is not as they were recorded. */
+/** How arrivals differ from the recorded ones. */
 function loadRows({ loop, speed, spread, maxOutput }: Load): [string, string][] {
   const load = [
-    ...(loop === "closed" ? ["turns wait for answers (closed loop)"] : []),
-    ...(speed === 1 ? [] : [`${Number(speed.toPrecision(4))} times as fast as recorded`]),
-    ...(spread === "none" ? [] : ["equal times spread"]),
-    ...(maxOutput === 0 ? [] : [`clients ask for ${counted(maxOutput, "token")} or more`]),
+    ...(loop === "closed" ? ["a turn follows the previous output (closed loop)"] : []),
+    ...(speed === 1 ? [] : [`arrivals ${Number(speed.toPrecision(4))} times as fast as recorded`]),
+    ...(spread === "none" ? [] : ["equal arrival times distributed"]),
+    ...(maxOutput === 0 ? [] : [`max output tokens at least ${maxOutput}`]),
   ];
   return load.length > 0 ? [["load", load.join(", ")]] : [];
 }
 
-const paceWords = { busy: "without idle time", real: "in real time", none: "all requests at once" } as const;
+const paceLabels = { busy: "idle time skipped", real: "in real time", none: "all requests at once" } as const;
 
 function realEngineRows({ engine, policy, target }: RunReport): [string, string][] {
   if (!engine) return [];
   const { model, parameters, threads, bits, pace, answers } = engine;
-  const rounded = bits === 32 ? "" : `, weights of ${bits} bits`;
-  const free = answers === "trace" ? "" : "; answers end where the model ends them";
+  const rounded = bits === 32 ? "" : `, ${bits}-bit weights`;
+  const free = answers === "trace" ? "" : "; outputs end at the model's end token";
   return [
     [
       "engine",
-      `${colors.bold(model)} (${approximate(parameters)} parameters${rounded}) on ${backendOf(target).device}, ${counted(threads, "thread")}; ${paceWords[pace]}${free}`,
+      `${colors.bold(model)} (${approximate(parameters)} parameters${rounded}) on ${backendOf(target).device}, ${counted(threads, "thread")}; ${paceLabels[pace]}${free}`,
     ],
     ...stepRows(policy),
     ...loadRows(engine),
   ];
 }
 
-/** Latency, throughput, promises and replicas. */
+/** Latency, throughput, SLO and replicas. */
 export function simulationSummary(report: RunReport): string[] {
   if (!report.latency) return [];
-  return [latencies(report), throughputs(report), ...promises(report), ...replicas(report)];
+  return [latencies(report), throughputs(report), ...objectives(report), ...replicas(report)];
 }
 
 const latencyMeanings = {
@@ -87,14 +87,14 @@ function throughputs({ throughput, cluster }: RunReport): string {
   const rows = [
     ["requests", `${approximate(requestsPerS)}/s`, ""],
     ["prompt tokens", `${approximate(inputTokensPerS)}/s`, ""],
-    ["answer tokens", `${approximate(outputTokensPerS)}/s`, ""],
+    ["output tokens", `${approximate(outputTokensPerS)}/s`, ""],
     ["makespan", duration(makespanS * 1000), colors.dim("first arrival to last token")],
-    ["busy", percent(busy), colors.dim("of that time a step was under way")],
+    ["busy", percent(busy), colors.dim("share of the makespan in which a step ran")],
   ];
   return `${colors.bold("Throughput")}\n${aligned(rows, "lrl")}`;
 }
 
-function promises({ slo }: RunReport): string[] {
+function objectives({ slo }: RunReport): string[] {
   if (!slo) return [];
   const { ttftMs, tpotMs, e2eMs, attained, goodputRequestsPerS } = slo;
   const limits = Object.entries({ TTFT: ttftMs, TPOT: tpotMs, latency: e2eMs })
@@ -102,13 +102,13 @@ function promises({ slo }: RunReport): string[] {
     .join(", ");
   return [
     wrapped(
-      `${colors.bold("SLO")} ${limits}: kept for ${percent(attained)} of requests; goodput ${approximate(goodputRequestsPerS)} requests/s`,
+      `${colors.bold("SLO")} ${limits}: met by ${percent(attained)} of requests; goodput ${approximate(goodputRequestsPerS)} requests/s`,
       0,
     ),
   ];
 }
 
-/** Rows at most; of more replicas only the extremes say something. */
+/** Most rows of the table of replicas. */
 const mostRows = 16;
 
 function replicas({ cluster }: RunReport): string[] {
@@ -126,8 +126,8 @@ function replicas({ cluster }: RunReport): string[] {
   const header = ["replica", "requests", "hit ratio (token)", "busy", "steps"].map((cell) => colors.dim(cell));
   const more =
     cluster.replicas.length > mostRows ? `\n  … ${counted(cluster.replicas.length - mostRows, "more replica")}` : "";
-  const said = `The busiest has ${imbalance.toFixed(2)} times the mean of requests; ${percent(duplicated)} of cached prompt blocks are copies of another replica's.`;
+  const balance = `The busiest replica has ${imbalance.toFixed(2)} times the mean number of requests; ${percent(duplicated)} of cached prompt blocks are also cached by another replica.`;
   return [
-    `${colors.bold("Replicas")}\n${aligned([header, ...rows], "lrrrr")}${more}\n${wrapped(said, 2, 2).replace(/^/, "  ")}`,
+    `${colors.bold("Replicas")}\n${aligned([header, ...rows], "lrrrr")}${more}\n${wrapped(balance, 2, 2).replace(/^/, "  ")}`,
   ];
 }

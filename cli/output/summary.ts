@@ -8,56 +8,56 @@ import { overTime } from "./over-time.ts";
 import { engineRows, simulationSummary } from "./simulation-summary.ts";
 import { aligned, colors, lineWidth, shareBar, wrapped } from "./table.ts";
 
-/** What each hit ratio is, in few words. */
+/** The definition of each hit ratio. */
 export const ratioMeanings: Readonly<Record<keyof RunReport["cache"]["hitRatio"], string>> = {
   block: "cached prefix blocks ÷ prompt blocks",
-  token: "their tokens ÷ prompt tokens",
-  requestMeanBlock: "mean over requests of their block ratios",
-  requestMeanToken: "mean over requests of their token ratios",
-  fullBlock: "without partial last blocks",
-  anyResidentBlock: "resident blocks, also past a hole",
+  token: "cached prefix tokens ÷ prompt tokens",
+  requestMeanBlock: "mean of the requests' block ratios",
+  requestMeanToken: "mean of the requests' token ratios",
+  fullBlock: "block ratio without partial last blocks",
+  anyResidentBlock: "cached blocks, also past a hole",
 };
 
 const missMeanings: Readonly<Record<MissReason, string>> = {
   "never-seen": "not computed before",
-  evicted: "computed before, and not kept",
-  "past-hole": "cached, but after something missing",
-  "shorter-than-block": "in no whole block",
+  evicted: "computed before and evicted since",
+  "past-hole": "cached, but after a missing block",
+  "shorter-than-block": "in an incomplete block",
   "other-namespace": "cached in another namespace",
-  "not-yet-computed": "another request is at it",
-  "match-limit": "the rules allow no more",
+  "not-yet-computed": "being computed by another request",
+  "match-limit": "not allowed by the rules",
 };
 
-/** What is said of a run besides the report. */
+/** Facts about a run that are not in its report. */
 export interface SummaryFacts {
   readonly traceName: string;
   readonly distinctBlocks: number;
-  /** The capacity was not given. */
-  readonly byDefault: boolean;
-  /** Where the run was saved. */
+  /** The capacity is the default. */
+  readonly isDefaultSize: boolean;
+  /** The folder of the saved run. */
   readonly directory: string | undefined;
   readonly repeat: number | undefined;
-  /** The preset's usual block size. */
-  readonly usualBlockTokens: number | undefined;
-  /** Its rules that do not hold, because something else was chosen. */
-  readonly leftOut: readonly string[];
-  /** Of a simulation: what happened when. */
+  /** The preset's default block size. */
+  readonly presetBlockTokens: number | undefined;
+  /** The preset's rules that are not in effect, because another plug-in was chosen. */
+  readonly rulesNotApplied: readonly string[];
+  /** Metrics over time of a simulation. */
   readonly series?: TimeSeries | undefined;
-  /** Where the timeline was written. */
+  /** The file of the timeline. */
   readonly timeline?: string | undefined;
 }
 
-/** A run for people: what was run, the hit ratios, the misses, the speed. */
+/** A run as text: configuration, hit ratios, misses and speed. */
 export function summary(report: RunReport, facts: SummaryFacts): string {
   const { refusedRequests, lookups } = report.cache;
   const served = refusedRequests === lookups ? [] : [misses(report)];
   return [
-    ran(report, facts),
+    configuration(report, facts),
     ...simulationSummary(report),
     ...(facts.series ? [overTime(facts.series)] : []),
     ratios(report),
     ...served,
-    ...scatter(report),
+    ...fragmentationOf(report),
     ...refusals(report),
     ...operations(report),
     speed(report, facts),
@@ -66,9 +66,9 @@ export function summary(report: RunReport, facts: SummaryFacts): string {
     .join("\n\n");
 }
 
-function ran(
+function configuration(
   report: RunReport,
-  { traceName, distinctBlocks, byDefault, usualBlockTokens, leftOut }: SummaryFacts,
+  { traceName, distinctBlocks, isDefaultSize, presetBlockTokens, rulesNotApplied }: SummaryFacts,
 ): string {
   const { trace, policy, warmup } = report;
   const { index, eviction, allocator, scheduler, blocks, blockTokens } = policy;
@@ -81,39 +81,41 @@ function ran(
   const capacity =
     blocks === null
       ? `unlimited; the trace has ${counted(distinctBlocks, "distinct block")}`
-      : `${counted(blocks, "block")}${each}${share}${distinct}${byDefault ? " (the default; --blocks changes it)" : ""}`;
+      : `${counted(blocks, "block")}${each}${share}${distinct}${isDefaultSize ? " (the default; --blocks changes it)" : ""}`;
   const preset = policy.preset === null ? "" : `${colors.bold(policy.preset)}: `;
-  const usual =
-    usualBlockTokens === undefined || usualBlockTokens === blockTokens
+  const presetSize =
+    presetBlockTokens === undefined || presetBlockTokens === blockTokens
       ? ""
-      : ` (${policy.preset}'s own: ${usualBlockTokens})`;
+      : ` (${policy.preset}'s default: ${presetBlockTokens})`;
   const changed = changedRules(policy.rules);
   const rows: [string, string][] = [
     [
       "trace",
       `${colors.bold(traceName)}${built}: ${counted(trace.requests, "request")}, ${approximate(trace.inputTokens)} prompt tokens` +
-        (warmup > 0 ? `; the first ${grouped(warmup)} requests are in no figure` : ""),
+        (warmup > 0 ? `; the first ${grouped(warmup)} requests are warm-up and not measured` : ""),
     ],
     ...interruption(report),
     ["policy", `${preset}${colors.bold(`${index} + ${eviction}`)}, allocator ${allocator}, scheduler ${scheduler}`],
-    ["cache", `${capacity}; ${counted(blockTokens, "token")} a block${usual}`],
+    ["cache", `${capacity}; ${counted(blockTokens, "token")} a block${presetSize}`],
     ...engineRows(report),
     ...(changed ? ([["rules", changed]] as [string, string][]) : []),
-    ...(leftOut.length > 0 ? ([["not", `${leftOut.join(", ")} of ${policy.preset}`]] as [string, string][]) : []),
+    ...(rulesNotApplied.length > 0
+      ? ([["without", `${rulesNotApplied.join(", ")} of ${policy.preset}`]] as [string, string][])
+      : []),
   ];
   return rows.map(([name, text]) => `  ${name.padEnd(8)}${wrapped(text, 10, 10)}`).join("\n");
 }
 
 function interruption({ interrupted }: RunReport): [string, string][] {
   if (!interrupted) return [];
-  const ended = `${counted(interrupted.requestsDone, "request")} that had ended by then`;
-  return [["not all", colors.yellow(`interrupted: figures are of the ${ended}`)]];
+  const finished = `${counted(interrupted.requestsDone, "request")} that had finished`;
+  return [["partial", colors.yellow(`interrupted: metrics cover the ${finished}`)]];
 }
 
 function changedRules(rules: RunReport["policy"]["rules"]): string {
-  const usual = resolveRules();
+  const defaults = resolveRules();
   return ruleNames
-    .filter((name: RuleName) => rules[name] !== usual[name])
+    .filter((name: RuleName) => rules[name] !== defaults[name])
     .map((name) => `${name}=${rules[name]}`)
     .join(", ");
 }
@@ -145,8 +147,8 @@ function misses({ cache }: RunReport): string {
   return `${colors.bold(`Why ${grouped(missed)} prompt tokens had to be computed`)}\n${aligned(rows, "lrrll")}`;
 }
 
-/** Where the allocator counts it: how scattered a request's blocks are, and the free ones. */
-function scatter({ cache: { fragmentation }, warmup }: RunReport): string[] {
+/** Fragmentation of allocations and of free blocks, if the allocator measures it. */
+function fragmentationOf({ cache: { fragmentation }, warmup }: RunReport): string[] {
   if (fragmentation === null || fragmentation.allocations === 0) return [];
   const { runs, allocations, largestFreeRun } = fragmentation;
   const text =
@@ -162,13 +164,13 @@ function refusals({ cache, policy, refusals: reasons }: RunReport): string[] {
   const [only] = all;
   const why =
     reasons === undefined
-      ? `as longer than the cache of ${counted(policy.blocks ?? 0, "block")}`
+      ? `because they are longer than the cache of ${counted(policy.blocks ?? 0, "block")}`
       : all.length === 1
         ? `${only[1] === 1 ? "" : "each "}because ${only[0]}`
         : all.map(([reason, count]) => `${grouped(count)} because ${reason}`).join("; ");
   const text =
     `${grouped(refusedRequests)} of ${counted(lookups, "request")} were refused, ${why}. ` +
-    (reasons === undefined ? "They" : "Those that never ran") +
+    (reasons === undefined ? "They" : "Requests that never ran") +
     " count as lookups without a hit.";
   return [colors.yellow(wrapped(text, 0))];
 }
@@ -188,7 +190,7 @@ function speed(report: RunReport, facts: SummaryFacts): string {
   return [replayed, ...seen, ...(directory === undefined ? [] : [`Saved in ${directory}`])].join("\n");
 }
 
-/** What became of each operation. */
+/** The result of each operation. */
 function operations({ operations: all }: RunReport): string[] {
   if (all === undefined) return [];
   const rows = all.map(({ before, operation, like, tokens, name, result }) => {

@@ -1,7 +1,7 @@
 import { stripVTControlCharacters } from "node:util";
 import picocolors from "picocolors";
 
-/** Colours where a person looks at the result, unless NO_COLOR is set. */
+/** Colours if stdout is a terminal, unless NO_COLOR is set. */
 export const colors = picocolors.createColors(
   process.stdout.isTTY === true && !process.env["NO_COLOR"] && process.env["TERM"] !== "dumb",
 );
@@ -32,12 +32,12 @@ export function aligned(rows: readonly (readonly string[])[], align: string): st
 export function wrapped(text: string, indent: number, from = 0): string {
   const lines: string[] = [];
   let line = "";
-  let room = lineWidth - from;
+  let space = lineWidth - from;
   for (const word of text.split(" ")) {
-    if (line !== "" && widthOf(line) + 1 + widthOf(word) > room) {
+    if (line !== "" && widthOf(line) + 1 + widthOf(word) > space) {
       lines.push(line);
       line = word;
-      room = lineWidth - indent;
+      space = lineWidth - indent;
     } else line = line === "" ? word : `${line} ${word}`;
   }
   return [...lines, line].join(`\n${" ".repeat(indent)}`);

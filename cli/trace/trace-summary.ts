@@ -4,7 +4,7 @@ import { approximate, percent, ratio } from "../../lab/output/numbers.ts";
 import type { Spread, TraceStats } from "../../traces/stats.ts";
 import { aligned, colors } from "../output/table.ts";
 
-/** A trace for people. */
+/** Statistics of a trace as text. */
 export function statsText(input: Input, stats: TraceStats): string {
   const { format, files, name } = input;
   const made = files.length === 0 ? "built-in example, generated" : format;
@@ -27,9 +27,9 @@ const spreadCells = ({ mean, p50, p90, p99, max }: Spread) => [
 
 function lengths(stats: TraceStats): string {
   const rows = [
-    ["", "in all", ...spreadHeader].map((cell) => colors.dim(cell)),
+    ["", "total", ...spreadHeader].map((cell) => colors.dim(cell)),
     ["prompt", grouped(stats.inputTokens), ...spreadCells(stats.inputLength)],
-    ["answer", grouped(stats.outputTokens), ...spreadCells(stats.outputLength)],
+    ["output", grouped(stats.outputTokens), ...spreadCells(stats.outputLength)],
   ];
   return aligned(rows, "lrrrrrr");
 }

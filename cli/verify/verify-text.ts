@@ -4,7 +4,7 @@ import { backendOf } from "../../lab/run/target.ts";
 import type { DifferenceReport, StateReport, VerifyReport } from "../../lab/verify/verify-report.ts";
 import { aligned, colors, wrapped } from "../output/table.ts";
 
-/** The report for people: one line and the counts, or where they part and how things stood. */
+/** The report as text: one line and the counts, or the divergence and the state of both sides. */
 export function verifyText(input: Input, report: VerifyReport): string {
   const { difference, thereupon, policy, engine, target } = report;
   const built = input.files.length === 0 ? " (built-in)" : "";
@@ -12,11 +12,11 @@ export function verifyText(input: Input, report: VerifyReport): string {
   const heading =
     `${colors.bold(input.name)}${built}: ${counted(requests, "request")}${shortened === 1 ? "" : `, lengths divided by ${shortened}`}; ${policy.preset ?? policy.index} with ` +
     `${policy.eviction} and ${policy.scheduler} in ${counted(policy.blocks, "block")} of ${policy.blockTokens} tokens; ` +
-    `${engine.model} on ${backendOf(target).device}, and the simulator with the durations of its steps`;
+    `${engine.model} on ${backendOf(target).device}, and the simulator with the engine's step durations`;
   return [
     wrapped(heading, 0),
     difference ? differenceText(difference) : identicalText(report),
-    ...(thereupon ? [differenceText(thereupon, "the first decision that is another one")] : []),
+    ...(thereupon ? [differenceText(thereupon, "the first different decision")] : []),
     ...(report.times ? [timesText(report.times)] : []),
     ...(report.calibration ? [calibratedText(report.calibration)] : []),
   ].join("\n\n");
@@ -29,13 +29,13 @@ const signed = (share: number | null) =>
 function timesText(times: NonNullable<VerifyReport["times"]>): string {
   const number = (value: number | null) =>
     value === null ? "–" : Number(value.toPrecision(4)).toLocaleString("en-US");
-  const words: Readonly<Record<string, string>> = {
+  const labels: Readonly<Record<string, string>> = {
     ...{ ttftMs: "TTFT, ms:", tpotMs: "TPOT, ms:", e2eMs: "latency, ms:", requestsPerS: "requests/s" },
-    ...{ outputTokensPerS: "answer tokens/s", makespanS: "makespan, s", hitRatio: "hit ratio, by" },
+    ...{ outputTokensPerS: "output tokens/s", makespanS: "makespan, s", hitRatio: "hit ratio, by" },
   };
   const twice = times.some(({ again }) => again !== null);
   const rows = times.map(({ figure, engine, again, noise, simulated, error }) => [
-    figure.replace(/^\w+/, (name) => words[name]),
+    figure.replace(/^\w+/, (name) => labels[name]),
     number(engine),
     ...(twice ? [number(again), signed(noise)] : []),
     number(simulated),
@@ -45,7 +45,7 @@ function timesText(times: NonNullable<VerifyReport["times"]>): string {
   return aligned([head.map((label) => colors.bold(label)), ...rows], twice ? "lrrrrr" : "lrrr");
 }
 
-/** How far the fit is from the steps that it was made from. */
+/** Residuals of the fit: of the designed steps and of the trace's steps. */
 function calibratedText({
   steps,
   residuals,
@@ -54,9 +54,9 @@ function calibratedText({
 }: NonNullable<VerifyReport["calibration"]>): string {
   const quartiles = ({ p25, p75 }: { readonly p25: number; readonly p75: number }) =>
     `${signed(p25)} to ${signed(p75)}`;
-  const alike = repeated ? `; steps of the very same load ${quartiles(repeated)}` : "";
+  const sameLoad = repeated ? `; of steps of the same load ${quartiles(repeated)}` : "";
   return wrapped(
-    `Simulated with what ${counted(steps, "designed step")} took, which the engine ran in turn with the trace; quartiles of measured ÷ fitted − 1: ${quartiles(residuals.at(-1)!)}, of the trace's steps ${quartiles(traceResiduals.at(-1)!)}${alike}`,
+    `The cost model is fitted to ${counted(steps, "designed step")}, interleaved with the trace; quartiles of measured ÷ fitted − 1: ${quartiles(residuals.at(-1)!)}, of the trace's steps ${quartiles(traceResiduals.at(-1)!)}${sameLoad}`,
     0,
   );
 }
@@ -73,11 +73,11 @@ function identicalText({ decisions, steps, decisionsByKind }: VerifyReport): str
 
 function differenceText(difference: DifferenceReport, title = "the first difference"): string {
   const { steps, event, onlyTime, requests, context, sides, what } = difference;
-  const whose = requests.length === 0 ? "" : `, request ${requests.join(" and ")}`;
+  const ofRequests = requests.length === 0 ? "" : `, request ${requests.join(" and ")}`;
   const where =
     what === "outcome"
-      ? `all decisions are the same, but not what came of request ${requests[0]}`
-      : `after ${counted(steps, "step")} and ${counted(event, "event")}${whose}${onlyTime ? "; only the time is another one" : ""}`;
+      ? `in the outcome of request ${requests[0]}; all decisions are identical`
+      : `after ${counted(steps, "step")} and ${counted(event, "event")}${ofRequests}${onlyTime ? "; only its time differs" : ""}`;
   const before = context.map(({ timeNs, words }) => `      ${wrapped(`${timeText(timeNs)} ${words}`, 8, 6)}`);
   return [
     wrapped(`${colors.yellow("different")}: ${title} is ${where}`, 2),
@@ -95,14 +95,14 @@ function sideText(name: string, { timeNs, words, before, after }: DifferenceRepo
   ].join("\n");
 }
 
-/** Nanoseconds, as a difference may be one. */
+/** In nanoseconds, because a difference may be a single one. */
 const timeText = (timeNs: number) => `${grouped(timeNs)} ns`;
 
 function stateRows(before: StateReport, after: StateReport): string {
   const rows: string[][] = [
-    ["", "before", "and when it is done"],
+    ["", "before", "after"],
     ["free, private", ...[before, after].map(({ blocks }) => `${blocks.free}, ${blocks.private}`)],
-    ["cached: held, idle", ...[before, after].map(({ blocks }) => `${blocks.cachedHeld}, ${blocks.cachedIdle}`)],
+    ["cached: referenced, idle", ...[before, after].map(({ blocks }) => `${blocks.cachedHeld}, ${blocks.cachedIdle}`)],
     ["running", listed(before.running), listed(after.running)],
     ["waiting", listed(before.waiting), listed(after.waiting)],
     ...before.tables.map(({ request, blocks }, i) => [
@@ -114,7 +114,7 @@ function stateRows(before: StateReport, after: StateReport): string {
   return aligned(rows, "lll").replace(/^/gm, "      ");
 }
 
-/** Of two such columns, so that lines have 80 characters. */
+/** Width of one of two columns, so that lines have at most 80 characters. */
 const listWidth = 25;
 
 /** All numbers, or the first and the last ones and how many there are. */

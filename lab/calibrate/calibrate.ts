@@ -14,12 +14,12 @@ import type { NamedNumbers } from "../run/simulation-options.ts";
 import { pluginHost } from "../user-plugins/host.ts";
 import { type CalibrationDocument, calibrationDocument, type FittedSteps } from "./calibration-report.ts";
 import { fitLog } from "./logged-steps.ts";
-import { experimentOf, type MeasuredEngine, measureEngine } from "./measured-engine.ts";
+import { calibrationDesign, type MeasuredEngine, measureEngine } from "./measured-engine.ts";
 import { savedSteps } from "./measured-steps.ts";
 import { readRecordedRun } from "./recorded-run.ts";
 import { residualPlot } from "./residual-plot.ts";
 
-/** What is measured, or which recorded steps are used, and where the result is written. */
+/** The engine to measure, or the recorded steps to use, and the files of the result. */
 export interface CalibrateOptions extends PartChoice, Control {
   /** The engine backend; by default the one on the CPU. */
   readonly backend?: BackendName;
@@ -33,16 +33,16 @@ export interface CalibrateOptions extends PartChoice, Control {
   readonly capacity?: number;
   /** Tokens of the longest prompt, cached ones included. */
   readonly maxPrompt?: number;
-  /** Most requests at once. */
+  /** Most concurrent requests. */
   readonly maxBatch?: number;
   /** Measurements of every step. */
   readonly rounds?: number;
   readonly seed?: number;
-  /** A saved run, or a log of vLLM's requests, instead of measuring. */
+  /** A saved run, or a vLLM request log, to use instead of measuring. */
   readonly from?: string;
-  /** The trace of the requests in such a log. */
+  /** The trace whose requests are in that log. */
   readonly trace?: string | undefined;
-  /** File of the cost model, and of the plot of residuals. */
+  /** Files of the cost model and of the plot of residuals. */
   readonly out?: string;
   readonly plot?: string;
 }
@@ -60,15 +60,15 @@ export interface Calibrated {
  */
 export async function calibrate(options: CalibrateOptions = {}): Promise<Calibrated> {
   const { trace, out = "cost.json", plot = `${out.replace(/\.json$/, "")}.svg`, from, seed = 1 } = options;
-  checkTogether(options, trace);
+  checkConflicts(options, trace);
   const [outTarget, plotTarget] = [await replaceable(out), await replaceable(plot)];
   if (outTarget === plotTarget)
     throw new InputError(`--plot is ${plot}, the file of the cost model; expected another one`);
   for (const file of [out, plot]) await checkWritable(file, dirname(file));
   const { about, steps, calls, fit } = await fitted(options, trace);
   await pluginHost().withoutPluginCode(async () => {
-    await written(out, outTarget, fittedText({ about, calls, picoseconds: coefficientsOf(fit) }));
-    await written(plot, plotTarget, residualPlot(about, steps, fit));
+    await writeComplete(out, outTarget, fittedText({ about, calls, picoseconds: coefficientsOf(fit) }));
+    await writeComplete(plot, plotTarget, residualPlot(about, steps, fit));
   });
   return { report: calibrationDocument({ about, from: from ?? null, seed, steps, calls, fit, out, plot }), calls };
 }
@@ -76,7 +76,7 @@ export async function calibrate(options: CalibrateOptions = {}): Promise<Calibra
 async function fitted(options: CalibrateOptions, trace: string | undefined): Promise<FittedSteps> {
   const { from, seed = 1 } = options;
   if (from === undefined) {
-    const measured = await measuredByDesign(options);
+    const measured = await measureDesignedSteps(options);
     return { ...measured, fit: fitCost(measured.steps, "the engine", { seed, calls: measured.calls }) };
   }
   if (trace !== undefined) {
@@ -87,33 +87,33 @@ async function fitted(options: CalibrateOptions, trace: string | undefined): Pro
   return { about: `the steps of ${from}`, ...saved, fit: fitCost(saved.steps, from, { seed, calls: saved.calls }) };
 }
 
-/** Options of an engine that is measured; a recorded run has its own. */
-const ofEngine = [
+/** Options of a measured engine, which a recorded run determines. */
+const engineOptions = [
   ...(["model", "bits", "threads", "preset", "index", "eviction", "allocator", "scheduler", "rules"] as const),
   ...(["schedulerOption", "blockSize", "capacity"] as const),
 ];
 
-/** @throws InputError if an option has nothing that it is about */
-function checkTogether(options: CalibrateOptions, trace: string | undefined): void {
+/** @throws InputError if options contradict each other */
+function checkConflicts(options: CalibrateOptions, trace: string | undefined): void {
   if (options.from === undefined) {
     if (trace === undefined) return;
     throw new InputError(
-      `a trace (${trace}) goes with --from DIR, a log of its requests; an engine is measured without one`,
+      `a trace (${trace}) needs --from DIR, the log of its requests; an engine is measured without a trace`,
     );
   }
-  const given = ofEngine.find((name) => options[name] !== undefined);
+  const given = engineOptions.find((name) => options[name] !== undefined);
   if (given === undefined) return;
   const name = (given === "rules" ? "rule" : given).replace(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`);
-  throw new InputError(`--${name} and --from exclude each other: a run that was measured has its own`);
+  throw new InputError(`--${name} and --from exclude each other: the recorded run determines it`);
 }
 
 /** @throws Interrupted */
-async function measuredByDesign(options: CalibrateOptions): Promise<MeasuredEngine> {
+async function measureDesignedSteps(options: CalibrateOptions): Promise<MeasuredEngine> {
   const parts = await partsNamed(options, options.rules ?? {}, options.backend ?? defaultBackend.name);
   const { maxPrompt = 1024, maxBatch = 16, rounds = 5, seed = 1, signal } = options;
-  const unitTokens = options.blockSize ?? Math.max(usualBlockTokens, parts.preset?.blockTokens ?? 0);
-  const experiment = experimentOf({ unitTokens, maxTokens: maxPrompt, maxBatch, rounds, seed });
-  const { trace, blocks } = experiment;
+  const unitTokens = options.blockSize ?? Math.max(leastBlockTokens, parts.preset?.blockTokens ?? 0);
+  const design = calibrationDesign({ unitTokens, maxTokens: maxPrompt, maxBatch, rounds, seed });
+  const { trace, blocks } = design;
   const engine = engineFrom({ ...options, target: options.backend ?? defaultBackend.name }, trace);
   const capacity = engineCapacity(options, engine, unitTokens);
   const config: RunConfig = {
@@ -125,18 +125,18 @@ async function measuredByDesign(options: CalibrateOptions): Promise<MeasuredEngi
   };
   checkMemory(config.blocks);
   const advance = counting(options, "measuring", trace.requestCount);
-  return await measureEngine(experiment, config, engine, { advance, signal });
+  return await measureEngine(design, config, engine, { advance, signal });
 }
 
-const usualBlockTokens = 16;
+const leastBlockTokens = 16;
 
-/** Writes a file that gets its name when it is complete. */
-async function written(path: string, target: string, text: string): Promise<void> {
-  const fresh = `${target}.${process.pid}.tmp`;
+/** Writes a temporary file and renames it when it is complete. */
+async function writeComplete(path: string, target: string, text: string): Promise<void> {
+  const temporary = `${target}.${process.pid}.tmp`;
   try {
     await mkdir(dirname(target), { recursive: true });
-    await writeFile(fresh, text);
-    await rename(fresh, target);
+    await writeFile(temporary, text);
+    await rename(temporary, target);
   } catch (error) {
     throw new InputError(`${path}: cannot be written (${(error as NodeJS.ErrnoException).code})`);
   }

@@ -3,7 +3,7 @@ import { version } from "../package.ts";
 import type { MeasuredEngine } from "./measured-engine.ts";
 import type { Measured, MeasuredKind } from "./measured-steps.ts";
 
-/** Steps that were measured, and what was fitted to them. */
+/** Measured steps, and the fit to them. */
 export interface FittedSteps extends MeasuredEngine {
   readonly fit: Fit;
 }
@@ -31,7 +31,7 @@ function residuals(kind: MeasuredKind | "all", rows: readonly { readonly ns: num
     kind,
     steps: rows.length,
     ...quantiles(rows.map(({ ns, fittedNs }) => ns / fittedNs - 1)),
-    /** Of all of them together. */
+    /** Of the sums over all steps. */
     total: sum(({ ns }) => ns) / sum(({ fittedNs }) => fittedNs) - 1,
     meanMs: sum(({ ns }) => ns) / rows.length / 1e6,
   };
@@ -52,7 +52,7 @@ export function residualsByKind(steps: readonly Measured[], fittedNs: ArrayLike<
   ];
 }
 
-/** What a fit found, and how far off it is. */
+/** The coefficients of a fit and its residuals. */
 export function fitReport({ about, steps, fit }: FittedSteps) {
   return {
     about,
@@ -69,19 +69,19 @@ export function calibrationDocument({ from, seed, out, plot, ...fitted }: Calibr
 }
 export type CalibrationDocument = ReturnType<typeof calibrationDocument>;
 
-/** How far steps that are made of the same are from their median, which no model can explain; null if no two are alike. */
+/** The spread of steps of the same load around their median, which no model can explain; null if all loads differ. */
 function repeated(steps: readonly Measured[]) {
-  const alike = new Map<string, number[]>();
+  const byLoad = new Map<string, number[]>();
   for (const { amounts, ns } of steps) {
     const key = JSON.stringify(amounts);
-    const found = alike.get(key);
+    const found = byLoad.get(key);
     if (found) found.push(ns);
-    else alike.set(key, [ns]);
+    else byLoad.set(key, [ns]);
   }
-  const groups = [...alike.values()].filter((times) => times.length > 1);
+  const groups = [...byLoad.values()].filter((times) => times.length > 1);
   if (groups.length === 0) return null;
   return {
-    distinct: alike.size,
+    distinct: byLoad.size,
     ...quantiles(groups.flatMap((times) => times.map((ns) => ns / quantiles(times).p50 - 1))),
   };
 }

@@ -3,13 +3,14 @@ import { Fitted } from "../../sim/cost/fitted.ts";
 import { type Measured, type MeasuredKind, stepsFrom } from "./measured-steps.ts";
 import { type RecordedRun, rooflineOf, type SimulatedRequests, simulateRequests, timesOf } from "./recorded-run.ts";
 
-/** Fits to the times of a fit, until they stay as they are. */
+/** Rounds of simulating and fitting, after which the coefficients hardly change. */
 const passes = 8;
 
 /**
- * A fit to when requests got their first and last tokens, where no steps were recorded: a time between two of these is that of the
- * steps between them, and which these are, the simulator says. It needs to know what steps take; so it begins with what data sheets
- * say, gets the fitted coefficients, and the fit with the smallest error of latencies is taken.
+ * Fits a cost model to the times of requests' first and last tokens, for runs without recorded steps: the time between two of
+ * these is the sum of the steps between them, and a simulation determines which steps these are. The simulation needs step
+ * times itself: it starts with the roofline of the data sheets and continues with the fitted coefficients. The fit with the
+ * smallest error of latencies is returned.
  *
  * @throws InputError as `fitCost` does
  */
@@ -26,7 +27,7 @@ export function fitLog(run: RecordedRun, where: string, seed: number): { steps: 
   return best!;
 }
 
-/** How far first and last tokens are from where they were, in ms (root of the mean square). */
+/** Error of the times of first and last tokens, in ms (root mean square). */
 function errorOf(run: RecordedRun, simulated: SimulatedRequests): number {
   const { ttftMs, latencyMs } = timesOf(run, simulated);
   const sum = ttftMs.reduce(
@@ -36,20 +37,20 @@ function errorOf(run: RecordedRun, simulated: SimulatedRequests): number {
   return Math.sqrt(sum / ttftMs.length / 2);
 }
 
-/** Of each request what there was to do, and how long it took, up to its first token, and after that. */
+/** For each request, the load and the duration of the steps up to its first token, and of the steps after it. */
 function intervals({ times }: RecordedRun, simulated: SimulatedRequests): Measured[] {
   const { steps: table, queuedNs, firstTokenNs, finishedNs } = simulated;
   const steps = stepsFrom(table, 0);
-  const begun = new Map(table.startNs.map((startNs, step) => [startNs, step]));
-  const ended = new Map(table.startNs.map((startNs, step) => [startNs + table.durationNs[step], step + 1]));
+  const stepByStart = new Map(table.startNs.map((startNs, step) => [startNs, step]));
+  const firstStepAfter = new Map(table.startNs.map((startNs, step) => [startNs + table.durationNs[step], step + 1]));
   const between = (from: number, to: number, ms: number, kind: MeasuredKind): Measured[] =>
     to > from && ms > 0 ? [{ amounts: sumOf(steps.slice(from, to)), ns: ms * 1e6, kind }] : [];
   return Array.from(queuedNs, (_, row) => {
-    const [from, first] = [begun.get(queuedNs[row])!, ended.get(firstTokenNs[row])!];
+    const [from, first] = [stepByStart.get(queuedNs[row])!, firstStepAfter.get(firstTokenNs[row])!];
     const [ttftMs, latencyMs] = [times.ttftMs[row], times.latencyMs[row]];
     return [
       ...between(from, first, ttftMs, "first token"),
-      ...between(first, ended.get(finishedNs[row])!, latencyMs - ttftMs, "later tokens"),
+      ...between(first, firstStepAfter.get(finishedNs[row])!, latencyMs - ttftMs, "later tokens"),
     ];
   }).flat();
 }

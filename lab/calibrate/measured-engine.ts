@@ -8,38 +8,38 @@ import type { RealEngine } from "../run/real-engine.ts";
 import { type EngineOptions, runEngine } from "../run/run-engine.ts";
 import { type MeasuredSteps, stepsFrom } from "./measured-steps.ts";
 
-/** Steps that are designed to be measured, for an engine. */
-export interface Experiment {
+/** Requests designed so that an engine's steps cover all loads. */
+export interface CalibrationDesign {
   readonly design: DesignOptions;
   readonly trace: Trace;
-  /** Blocks in which all of it has room. */
+  /** Cache size in blocks at which no measured prefix is evicted. */
   readonly blocks: number;
 }
 
-/** @throws InputError if there is no room for a single prompt */
-export function experimentOf(design: DesignOptions): Experiment {
+/** @throws InputError if `maxTokens` is too small for a prompt */
+export function calibrationDesign(design: DesignOptions): CalibrationDesign {
   const { maxTokens, maxBatch, unitTokens } = design;
   const blocks = Math.ceil((maxTokens / unitTokens + spareBlocks) * (maxBatch + 1) * roomForTails);
   return { design, trace: calibrationTrace(design), blocks };
 }
 
-/** Of each sequence: its answer, and a block that is begun. */
+/** Further blocks of each sequence: its output, and a partial block. */
 const spareBlocks = 4;
-/** What comes after the prefixes, which are to stay, of the groups of a while. */
+/** Factor for the unique blocks after the cached prefixes, which must not evict the prefixes. */
 const roomForTails = 1.5;
 
 export interface MeasuredEngine extends MeasuredSteps {
-  /** What was measured. */
+  /** Model, device, threads and policies. */
   readonly about: string;
 }
 
 /**
- * Serves the experiment with the engine. Its share for `turn` is that of the measured rounds.
+ * Serves the designed requests with the engine. `turn` gets the completed share of the measured rounds.
  *
- * @throws Interrupted if a signal ended it, and InputError if the model cannot take it
+ * @throws Interrupted if the signal is aborted, InputError if the requests exceed the model's limits
  */
 export async function measureEngine(
-  { design, trace }: Experiment,
+  { design, trace }: CalibrationDesign,
   config: RunConfig,
   engine: RealEngine,
   { turn, ...options }: Pick<EngineOptions, "advance" | "pool" | "turn" | "signal">,
@@ -59,7 +59,7 @@ export async function measureEngine(
   return { about, steps: stepsFrom(result.steps!, fromNs), calls: backend.calls?.of(loaded.config) };
 }
 
-/** The experiment says when requests come and what they are; its contents are no tokens of any model. */
+/** The design determines arrivals and outputs; its content ids are mapped into the model's vocabulary. */
 const asDesigned = (engine: RealEngine): RealEngine => ({
   ...engine,
   ...({ pace: "busy", answers: "trace", loop: "open", speed: 1, fold: true } as const),

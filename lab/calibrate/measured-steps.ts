@@ -8,21 +8,31 @@ import { restoreCalls } from "../../engine/backends.ts";
 import { amountsOf, type Measurement } from "../../sim/cost/fit.ts";
 import { whyUnreadable } from "../../traces/lines.ts";
 
-/** The kind of a measurement; residuals are reported by kind. */
+/** The kind of a measurement, as in the report, which has residuals by kind: prefill, decode, mixed steps, or an interval. */
 export type MeasuredKind = "prompts" | "answers" | "both" | "first token" | "later tokens";
+
+/** Labels of the kinds in texts and plots. */
+export const kindLabels: Readonly<Record<MeasuredKind | "all", string>> = {
+  prompts: "prefill",
+  answers: "decode",
+  both: "mixed",
+  "first token": "first token",
+  "later tokens": "later tokens",
+  all: "all",
+};
 
 export interface Measured extends Measurement {
   readonly kind: MeasuredKind;
 }
 
-const inTotals = [
+const loadColumns = [
   ...(["sequences", "prefillTokens", "decodeTokens", "contextTokens", "prefillContextTokens"] as const),
   ...(["prefillSequences", "prefillPairs", "logits", "copiedBlocks", "swappedTokens", "durationNs"] as const),
 ] as const satisfies (keyof StepTable)[];
-const columns = [...inTotals, ...extensionLoads] as const satisfies (keyof StepTable)[];
+const columns = [...loadColumns, ...extensionLoads] as const satisfies (keyof StepTable)[];
 
 type StepRow = Readonly<
-  Record<(typeof inTotals)[number], number> & Partial<Record<(typeof extensionLoads)[number], number>>
+  Record<(typeof loadColumns)[number], number> & Partial<Record<(typeof extensionLoads)[number], number>>
 >;
 
 function measured({ durationNs, contextTokens, ...row }: StepRow): Measured {
@@ -32,7 +42,7 @@ function measured({ durationNs, contextTokens, ...row }: StepRow): Measured {
   return { amounts: amountsOf(load), ns: durationNs, kind };
 }
 
-/** The steps of a run that began at a time or later. */
+/** The steps of a run that started at `fromNs` or later. */
 export function stepsFrom(table: StepTable, fromNs: number): Measured[] {
   return table.startNs.flatMap((startNs, i) => {
     if (startNs < fromNs) return [];
@@ -40,16 +50,16 @@ export function stepsFrom(table: StepTable, fromNs: number): Measured[] {
   });
 }
 
-/** Steps that were measured; and how they were divided into calls, if their engine says. */
+/** Measured steps, and how the backend divides steps into calls if it reports that. */
 export interface MeasuredSteps {
   readonly steps: readonly Measured[];
   readonly calls?: StepLoadExtension | undefined;
 }
 
 /**
- * The steps of a run that was saved.
+ * The steps of a saved run.
  *
- * @throws InputError if it has none, or is of a version that did not save what a step is made of
+ * @throws InputError if it has no steps, or an older version saved it without their loads
  */
 export async function savedSteps(folder: string): Promise<MeasuredSteps> {
   const path = join(folder, "steps.parquet");
@@ -61,13 +71,13 @@ export async function savedSteps(folder: string): Promise<MeasuredSteps> {
   });
   const calls = await savedCalls(folder);
   const steps = rows.map((row, i) => {
-    const values = (calls ? columns : inTotals).map((name) => {
+    const values = (calls ? columns : loadColumns).map((name) => {
       const value = Number(row[name]);
       if (row[name] !== undefined && Number.isSafeInteger(value) && value >= 0) return [name, value] as const;
       if (row[name] !== undefined)
         throw new InputError(`${path}: ${name} of step ${i} is ${row[name]}, expected a number from 0`);
       throw new InputError(
-        `${path}: has no column ${name}; expected a run in time, saved by this version or a later one`,
+        `${path}: has no column ${name}; expected a timed run that this version or a later one saved`,
       );
     });
     return measured(Object.fromEntries(values) as unknown as StepRow);
@@ -75,7 +85,7 @@ export async function savedSteps(folder: string): Promise<MeasuredSteps> {
   return { steps, calls };
 }
 
-/** Only a real engine's report says it. */
+/** The division into calls, which only the report of a real engine has. */
 async function savedCalls(folder: string): Promise<StepLoadExtension | undefined> {
   const path = join(folder, "run.json");
   const text = await readFile(path, "utf8").catch((error) => {

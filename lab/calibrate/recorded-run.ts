@@ -14,17 +14,17 @@ import { simulate } from "../../sim/simulation.ts";
 import { whyUnreadable } from "../../traces/lines.ts";
 import { openTrace } from "../../traces/open.ts";
 
-/** Of each request, in the order of the trace, in milliseconds. */
+/** Times of the requests in trace order, in milliseconds. */
 export interface RequestTimes {
-  /** From when the engine takes the request from its input, which it does between steps, to the first token. */
+  /** To the first token, from the time at which the engine accepts the request, which it does between steps. */
   readonly ttftMs: Float64Array;
   /** Per token after the first. */
   readonly tpotMs: Float64Array;
-  /** To the last token. */
+  /** To the last token, from the same time. */
   readonly latencyMs: Float64Array;
 }
 
-/** What a run of vLLM was, and what came of it. */
+/** A run of vLLM: its trace, options and request times. */
 export interface RecordedRun {
   readonly trace: Trace;
   readonly model: string;
@@ -38,10 +38,10 @@ export interface RecordedRun {
 const logName = "requests.jsonl";
 
 /**
- * Reads a trace of token ids and the folder of its run: requests.jsonl (when each request was queued, and got its first and last
- * token, in seconds), meta.json (the engine's options) and config.json (its hardware).
+ * Reads a trace of token ids and the folder of its run: requests.jsonl (the times of queueing, first and last token of each
+ * request, in seconds), meta.json (the engine's options) and config.json (its hardware).
  *
- * @throws InputError if a file is missing or something else, or the requests are not those of the trace
+ * @throws InputError if a file is missing or malformed, or the requests are not those of the trace
  */
 export async function readRecordedRun(tracePath: string, folder: string): Promise<RecordedRun> {
   const engine = await jsonOf(join(folder, "meta.json"));
@@ -101,7 +101,7 @@ function requestOf(line: string, where: string): LoggedRequest {
       throw new InputError(`${where}: ${name} is ${JSON.stringify(request?.[name])}, expected a number`);
   const { queued_ts, first_token_ts, last_token_ts } = request as LoggedRequest;
   if (first_token_ts <= queued_ts || last_token_ts < first_token_ts)
-    throw new InputError(`${where}: its tokens came before it was queued, or the last one before the first`);
+    throw new InputError(`${where}: a token precedes queued_ts, or the last token precedes the first`);
   return request as LoggedRequest;
 }
 
@@ -125,15 +125,15 @@ function parsed(text: string, where: string): unknown {
 
 const blockTokens = 16;
 
-/** What the data sheets of its model and hardware say that steps take. */
+/** The roofline cost model of the run's model and hardware. */
 export function rooflineOf({ model, gpu }: RecordedRun, efficiency: Partial<Efficiency> = {}): CostModel {
   return new Roofline({ shape: modelNamed(model), hardware: hardwareNamed(gpu), blockTokens, efficiency });
 }
 
-/** The same requests on a simulated vLLM. Times in ns. */
+/** The same requests, simulated with vLLM's preset. Times in ns. */
 export interface SimulatedRequests {
   readonly steps: StepTable;
-  /** When the next step after its arrival began. */
+  /** Start of the first step after the arrival. */
   readonly queuedNs: Float64Array;
   readonly firstTokenNs: Float64Array;
   readonly finishedNs: Float64Array;
@@ -160,10 +160,10 @@ export function simulateRequests(run: RecordedRun, cost: CostModel): SimulatedRe
     observers: [steps],
   });
   const { arrivalNs, firstTokenNs, finishedNs } = arrivals.batches[0].outcomes;
-  return { steps, queuedNs: takenAt(arrivalNs, steps.startNs), firstTokenNs, finishedNs };
+  return { steps, queuedNs: nextStepStarts(arrivalNs, steps.startNs), firstTokenNs, finishedNs };
 }
 
-/** Their times as a record has them. */
+/** Their times, defined as in a recorded run. */
 export function timesOf({ trace }: RecordedRun, simulated: SimulatedRequests): RequestTimes {
   const { queuedNs, firstTokenNs, finishedNs } = simulated;
   const ms = (of: (row: number) => number) => Float64Array.from(queuedNs, (_, row) => of(row) / 1e6);
@@ -174,8 +174,8 @@ export function timesOf({ trace }: RecordedRun, simulated: SimulatedRequests): R
   };
 }
 
-/** When the next step after each arrival begins. Both are in their order. */
-function takenAt(arrivalNs: Float64Array, startNs: readonly number[]): Float64Array {
+/** The start of the next step after each arrival. Both arrays are in ascending order. */
+function nextStepStarts(arrivalNs: Float64Array, startNs: readonly number[]): Float64Array {
   let step = 0;
   return arrivalNs.map((at) => {
     while (startNs[step] < at) step++;

@@ -1,5 +1,5 @@
 import type { Fit } from "../../sim/cost/fit.ts";
-import type { Measured, MeasuredKind } from "./measured-steps.ts";
+import { kindLabels, type Measured, type MeasuredKind } from "./measured-steps.ts";
 
 const colours: Readonly<Record<MeasuredKind, string>> = {
   prompts: "#0969da",
@@ -10,10 +10,10 @@ const colours: Readonly<Record<MeasuredKind, string>> = {
 };
 const [width, height] = [760, 440];
 const margin = { top: 84, right: 24, bottom: 52, left: 64 };
-/** Points beyond are drawn at the edge: a step that took twice as long, or no time at all. */
+/** Larger residuals are drawn at the edge: ±100 %. */
 const widest = 1;
 
-/** Measured ÷ fitted − 1 of every step, by what is fitted, as an SVG. */
+/** An SVG of measured ÷ fitted − 1 against the fitted time, with a point for every step. */
 export function residualPlot(about: string, steps: readonly Measured[], { fittedNs }: Fit): string {
   const least = Math.floor(Math.log10(Math.min(...fittedNs)));
   const most = Math.max(least + 1, Math.ceil(Math.log10(Math.max(...fittedNs))));
@@ -42,7 +42,7 @@ export function residualPlot(about: string, steps: readonly Measured[], { fitted
   [...new Set(steps.map(({ kind }) => kind))].sort().forEach((kind, i) => {
     parts.push(
       `<circle cx="${margin.left + 8 + 110 * i}" cy="${margin.top - 14}" r="4" fill="${colours[kind]}"/>`,
-      `<text x="${margin.left + 18 + 110 * i}" y="${margin.top - 10}">${kind}</text>`,
+      `<text x="${margin.left + 18 + 110 * i}" y="${margin.top - 10}">${kindLabels[kind]}</text>`,
     );
   });
   const middle = (margin.left + width - margin.right) / 2;

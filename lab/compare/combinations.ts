@@ -18,10 +18,10 @@ import { evictionOf, indexOf, type Parts, partsOf, pluginNamed } from "../run/co
 import type { Target } from "../run/target.ts";
 import type { Configuration } from "./comparison.ts";
 
-/** Values of reuse rules, of which each is combined with each. */
+/** Values of reuse rules; every combination of them is run. */
 export type RuleLists = Partial<Record<RuleName, readonly RuleValue[]>>;
 
-/** The comma lists of `compare`; what is not given is the preset's or the default. */
+/** The lists of `compare`; for an absent list, the preset's plug-in or the default is used. */
 export interface PartLists {
   readonly preset?: readonly (string | Preset)[] | undefined;
   readonly index?: readonly (string | IndexPlugin)[] | undefined;
@@ -32,7 +32,7 @@ export interface PartLists {
   readonly target?: Target;
 }
 
-/** The cross product as it was given, the first of each list first; of eviction policies the preset's or the default. */
+/** The cross product in the order of the lists. Without `eviction`, each has its preset's eviction policy, or the default. */
 export async function combinations(lists: PartLists): Promise<Configuration[]> {
   const evictions = lists.eviction && (await eachNamed(lists.eviction, evictionOf));
   return (await otherParts(lists)).flatMap((others) =>
@@ -41,9 +41,9 @@ export async function combinations(lists: PartLists): Promise<Configuration[]> {
 }
 
 /**
- * The cross product of what a server could run, and its bounds. With presets these are few in all; else two with each
- * combination of scheduler, allocator and rules, the same for every index. By default all online policies
- * that can differ there.
+ * The cross product of online configurations, and their bounds. Presets share their bounds; otherwise there are two bounds
+ * for each combination of scheduler, allocator and rules, the same for every index. The default eviction policies are all
+ * online ones that can differ.
  */
 export async function combinationsAndBounds(lists: PartLists): Promise<Configuration[]> {
   const named = lists.eviction ? await eachNamed(lists.eviction, evictionOf) : evictionRegistry.all.map(asNamed);
@@ -55,9 +55,9 @@ export async function combinationsAndBounds(lists: PartLists): Promise<Configura
   const evictions = lists.eviction ? chosen : chosen.filter(({ plugin }) => !plugin.offline && !plugin.likeLru);
   const bounded = new Set<string>();
   const all = (await otherParts(lists)).map((others) => {
-    const best = blockByBlock(others);
+    const best = withSingleBlockEviction(others);
     const isBound = best.parts.index === others.parts.index && best.ruleTexts.length === others.ruleTexts.length;
-    // The optimum of an index of its own kind is shown only where it is named.
+    // belady is left out where it is the bound.
     const own = evictions
       .filter(({ plugin }) => plugin !== belady || !isBound)
       .map((eviction) => withEviction(others, eviction));
@@ -73,14 +73,16 @@ export async function combinationsAndBounds(lists: PartLists): Promise<Configura
   ];
 }
 
-/** What bounds real systems: the hash table without limits of its own, in the smallest blocks that one of them has. */
+/** The bounds of presets: a hash table without restrictions, with the smallest block size of the presets. */
 function boundsOfAll(configurations: readonly Configuration[]): Configuration[] {
   const presets = configurations.map(({ parts: { preset } }) => preset);
   const [blocksOf] = presets.sort((one, other) => one!.blockTokens - other!.blockTokens);
-  // Answers bring hits and take room: who keeps none has an optimum of its own.
-  const kept = new Set(configurations.map(({ parts }) => rulesFor(parts.index, parts.rules)["cache-generated"]));
-  const bounds = [...kept].sort().map((answers): OtherParts => {
-    const rules = answers === "true" ? { "cache-generated": answers } : {};
+  // Cached outputs bring hits and occupy blocks, so the optimum with them differs from the one without.
+  const cachesOutputs = new Set(
+    configurations.map(({ parts }) => rulesFor(parts.index, parts.rules)["cache-generated"]),
+  );
+  const bounds = [...cachesOutputs].sort().map((outputs): OtherParts => {
+    const rules = outputs === "true" ? { "cache-generated": outputs } : {};
     const parts = partsOf({}, rules);
     const ruleTexts = Object.entries(rules).map(([name, value]) => `${name}=${value}`);
     return { parts, indexLabel: parts.index.name, ruleTexts, blocksOf };
@@ -98,7 +100,7 @@ interface Named<P> {
 
 const asNamed = (plugin: EvictionPlugin): Named<EvictionPlugin> => ({ plugin, label: plugin.name });
 
-/** Each plug-in with its name, or with its file's name where two have the same name. */
+/** Each plug-in with its name, or with its file's path if two plug-ins have the same name. */
 async function eachNamed<P extends Plugin>(
   choices: readonly (string | P)[],
   find: (choice: string | P) => Promise<P>,
@@ -124,8 +126,11 @@ function withEviction(others: OtherParts, { plugin, label }: Named<EvictionPlugi
   return { ...others, parts: { ...others.parts, eviction: plugin }, label, kind };
 }
 
-/** With any victims, block by block, which is what the optimum is an optimum of: in its own index, or one that can. */
-function blockByBlock({ parts, indexLabel, ruleTexts }: OtherParts): OtherParts {
+/**
+ * The configuration that belady is optimal for: any block may be evicted on its own. The index is the same if it supports that,
+ * otherwise the hash table or the block trie.
+ */
+function withSingleBlockEviction({ parts, indexLabel, ruleTexts }: OtherParts): OtherParts {
   const isOther = ([name]: [string, unknown]) => name !== "victims" && name !== "victim-unit";
   const rules: RuleChoice = Object.fromEntries(Object.entries(parts.rules).filter(isOther));
   const others = { ruleTexts: ruleTexts.filter((text) => isOther([text.split("=")[0], text])) };
@@ -146,7 +151,7 @@ function supports(index: IndexPlugin, rules: RuleChoice): boolean {
   }
 }
 
-/** All but the eviction policy, which is the preset's or the default. */
+/** All combinations of the other lists; the eviction policy is the preset's or the default. */
 async function otherParts(lists: PartLists): Promise<OtherParts[]> {
   const all: OtherParts[] = [];
   const indexes = lists.index && (await eachNamed(lists.index, indexOf));
@@ -183,10 +188,10 @@ function ruleCombinations(lists: RuleLists): RuleChoice[] {
   return combinations;
 }
 
-/** The content ids of the trace's blocks, computed once for all configurations that agree on them. */
-export class KeysOnce {
+/** The content ids of the trace's blocks, computed once for all configurations in which they are equal. */
+export class SharedBlockKeys {
   readonly #input: Input;
-  readonly #known = new Map<string, BlockColumns>();
+  readonly #computed = new Map<string, BlockColumns>();
 
   constructor(input: Input) {
     this.#input = input;
@@ -196,26 +201,26 @@ export class KeysOnce {
     const rule = (name: RuleName) => parts.rules[name] ?? parts.index.defaults?.[name];
     const rules = (["collision", "cache-generated", "partial", "store-tail", "share"] as const).map(rule);
     const key = [blockTokens, ...rules, parts.index.unit].join();
-    let blocks = this.#known.get(key);
+    let blocks = this.#computed.get(key);
     if (!blocks) {
       const { trace } = this.#input;
-      this.#known.set(key, (blocks = blockKeysFor({ ...parts, blockTokens }, trace.unitTokens).of(trace)));
+      this.#computed.set(key, (blocks = blockKeysFor({ ...parts, blockTokens }, trace.unitTokens).of(trace)));
     }
     return blocks;
   }
 }
 
-/** Whose blocks a percentage is of: with presets, which differ in theirs, the default's. */
-export const plainParts = ({ preset: policy }: PartLists, configurations: readonly Configuration[]): Parts =>
+/** The parts whose distinct blocks percentages refer to: the default parts for presets, whose blocks differ. */
+export const referenceParts = ({ preset: policy }: PartLists, configurations: readonly Configuration[]): Parts =>
   policy ? partsOf({}, {}) : configurations[0].parts;
 
 /**
- * What a capacity is in blocks of any size: it is said in blocks of `blockTokens`, of which the trace has so many different
- * ones, and every preset gets the same number of tokens.
+ * Converts a capacity to blocks of another size, so that every preset gets the same number of tokens. Capacities are in blocks
+ * of `blockTokens` tokens, or shares of the trace's `distinctBlocks`.
  */
 export function sizesIn(blockTokens: number, distinctBlocks: number) {
-  return (capacity: Capacity, own: number): number | undefined => {
+  return (capacity: Capacity, otherBlockTokens: number): number | undefined => {
     const blocks = blocksOf(capacity, distinctBlocks);
-    return blocks === undefined ? undefined : Math.max(1, Math.floor((blocks * blockTokens) / own));
+    return blocks === undefined ? undefined : Math.max(1, Math.floor((blocks * blockTokens) / otherBlockTokens));
   };
 }

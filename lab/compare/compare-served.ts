@@ -19,10 +19,10 @@ import type { Simulated } from "../run/simulated.ts";
 import { capacityFrom, simulatedFrom } from "../run/simulation.ts";
 import type { SimulationLists, SimulationOptions } from "../run/simulation-options.ts";
 import { isEngine } from "../run/target.ts";
-import { combinations, KeysOnce, type PartLists, plainParts, sizesIn } from "./combinations.ts";
+import { combinations, type PartLists, referenceParts, SharedBlockKeys, sizesIn } from "./combinations.ts";
 import type { Configuration } from "./comparison.ts";
 
-/** Every combination of the lists is run in time. */
+/** Every combination of the lists is one timed run. */
 export interface ServedComparisonOptions
   extends TraceReading,
     PartLists,
@@ -35,7 +35,7 @@ export interface ServedComparisonOptions
   readonly seed?: number;
   readonly audit?: boolean;
   readonly events?: boolean;
-  /** Saves each run in a folder of its own below this one. */
+  /** Saves each run in its own folder below this one. */
   readonly out?: string;
 }
 
@@ -60,7 +60,7 @@ const onlinePolicies = evictionRegistry.all
   .filter(({ unlimited, offline, likeLru: asLru }) => !unlimited && !offline && !asLru)
   .map(({ name }) => name);
 
-/** What is run for one row of the table. */
+/** The run of one row of the table. */
 interface Planned {
   readonly configuration: Configuration;
   readonly load: SimulationOptions;
@@ -69,14 +69,14 @@ interface Planned {
 }
 
 /**
- * One run in time, simulated or real, for each combination. If it is aborted, the report has the runs that were complete, and
+ * One timed run, simulated or real, for each combination. If the signal is aborted, the report has the complete runs and
  * `interrupted`.
  *
  * @throws InputError, and Interrupted if no run was complete
  */
 export async function compareServed(source: TraceChoice, options: ServedComparisonOptions): Promise<ServedComparison> {
   if (options.blocks !== undefined && options.capacity !== undefined)
-    throw new InputError("--blocks and --capacity exclude each other: both are the size of the cache");
+    throw new InputError("--blocks and --capacity exclude each other: both set the size of the cache");
   const { preset, eviction, out, warmup = 0, target = "sim" } = options;
   const named = preset || eviction ? options : { ...options, eviction: onlinePolicies };
   const configurations = await combinations(named);
@@ -98,7 +98,7 @@ export async function compareServed(source: TraceChoice, options: ServedComparis
   return { report: { schema: "compare/1", ...left, runs: rows.map(({ report }) => report) }, input, rows };
 }
 
-/** All that will be run; what cannot be is refused before anything is. */
+/** All runs, checked before the first one starts. */
 async function plan(
   input: Input,
   options: ServedComparisonOptions,
@@ -107,9 +107,9 @@ async function plan(
 ): Promise<Planned[]> {
   const { target = "sim" } = options;
   const { trace } = input;
-  const keys = new KeysOnce(input);
+  const keys = new SharedBlockKeys(input);
   const unit = blockTokensFor(trace, options.blockSize);
-  const distinctBlocks = distinctPromptBlocks(keys.of(plainParts(options, configurations), unit));
+  const distinctBlocks = distinctPromptBlocks(keys.of(referenceParts(options, configurations), unit));
   const sizeOf = sizesIn(unit, distinctBlocks);
   const targets: { load: SimulationOptions; simulated?: Simulated; engine?: RealEngine }[] = [];
   for (const load of loads)
@@ -125,14 +125,14 @@ async function plan(
     const blocks = keys.of(parts, blockTokens);
     for (const given of options.blocks ?? [undefined])
       for (const { load, simulated, engine } of targets) {
-        const fitting = async () =>
+        const defaultSize = async () =>
           engine
             ? sizeOf(engineCapacity(load, engine, blockTokens) ?? defaultCapacity, blockTokens)
             : blocksOf(
                 (await capacityFrom(load, simulated, { blockTokens, eviction: parts.eviction })) ?? "unlimited",
                 0,
               );
-        const size = given === undefined ? await fitting() : sizeOf(given, blockTokens);
+        const size = given === undefined ? await defaultSize() : sizeOf(given, blockTokens);
         const config: RunConfig = {
           ...parts,
           blockTokens,
@@ -156,7 +156,7 @@ async function plan(
   return planned;
 }
 
-/** Runs one after the other and saves each if asked to; fewer than there are if a signal comes, which only whole ones survive. */
+/** Runs one after the other and saves each if `out` is given. If the signal is aborted, only complete runs are returned. */
 async function runAll(
   input: Input,
   options: ServedComparisonOptions,
@@ -188,7 +188,7 @@ async function runAll(
 /** One set of options for each combination of replicas, router and rate. */
 function loadsOf({ replicas, router, rate, ...others }: ServedComparisonOptions): SimulationOptions[] {
   const single: SimulationOptions = others;
-  // With one replica there is nothing to choose from.
+  // Router options have no effect with one replica.
   const { routerOption, ...alone } = single;
   const loads: SimulationOptions[] = [];
   for (const count of replicas ?? [undefined])
@@ -201,12 +201,10 @@ function loadsOf({ replicas, router, rate, ...others }: ServedComparisonOptions)
           ...(perS !== undefined && { rate: perS }),
         });
   if ((router ?? routerOption) !== undefined && loads.every((load) => (load.replicas ?? 1) === 1))
-    throw new InputError(
-      `--router${router ? "" : "-option"} has nothing to choose from with one replica: give --replicas`,
-    );
-  const known = new Set<string>();
+    throw new InputError(`--router${router ? "" : "-option"} has no effect with one replica; give --replicas`);
+  const seen = new Set<string>();
   return loads.filter((load) => {
     const text = JSON.stringify(load);
-    return !known.has(text) && known.add(text);
+    return !seen.has(text) && seen.add(text);
   });
 }

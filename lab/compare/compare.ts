@@ -10,7 +10,7 @@ import type { Capacity } from "../run/capacity.ts";
 import { blockTokensFor, checkMemory, type RunConfig } from "../run/configuration.ts";
 import { distinctPromptBlocks, runReplay } from "../run/run.ts";
 import { checkWarmup } from "../run/run-trace.ts";
-import { combinationsAndBounds, KeysOnce, type PartLists, plainParts, sizesIn } from "./combinations.ts";
+import { combinationsAndBounds, type PartLists, referenceParts, SharedBlockKeys, sizesIn } from "./combinations.ts";
 import { type Comparison, type Configuration, defaultShares, type Metric } from "./comparison.ts";
 
 /** Every combination of the lists is replayed at every size, and so are its bounds. */
@@ -23,7 +23,7 @@ export interface CompareOptions extends TraceReading, Omit<PartLists, "target">,
   readonly seed?: number;
   readonly audit?: boolean;
   readonly events?: boolean;
-  /** Saves each run in a folder of its own below this one. */
+  /** Saves each run in its own folder below this one. */
   readonly out?: string;
 }
 
@@ -41,10 +41,10 @@ export async function compareReplays(source: TraceChoice, options: CompareOption
   const input = await opened(source, options);
   const { trace } = input;
   checkWarmup(warmup, trace);
-  const keys = new KeysOnce(input);
-  // Capacities are counted in blocks of one size, whatever those of the presets.
+  const keys = new SharedBlockKeys(input);
+  // Capacities are counted in blocks of one size, even if the presets' sizes differ.
   const blockTokens = blockTokensFor(trace, blockSize);
-  const distinctBlocks = distinctPromptBlocks(keys.of(plainParts(options, configurations), blockTokens));
+  const distinctBlocks = distinctPromptBlocks(keys.of(referenceParts(options, configurations), blockTokens));
   const sizeOf = sizesIn(blockTokens, distinctBlocks);
   for (const { blocksOf: preset } of configurations)
     for (const capacity of sizes) checkMemory(sizeOf(capacity, blockTokensFor(trace, blockSize, preset)));
@@ -53,25 +53,25 @@ export async function compareReplays(source: TraceChoice, options: CompareOption
   const results: { configuration: Configuration; runs: RunReport[] }[] = [];
   for (const configuration of configurations) {
     const { parts, kind, blocksOf: preset } = configuration;
-    const own = blockTokensFor(trace, blockSize, preset);
+    const presetBlockTokens = blockTokensFor(trace, blockSize, preset);
     const capacities = kind === "unlimited" ? (["unlimited"] as const) : sizes;
     const runs: RunReport[] = [];
     for (const capacity of capacities) {
       const config = {
         ...parts,
-        blockTokens: own,
-        blocks: sizeOf(capacity, own),
+        blockTokens: presetBlockTokens,
+        blocks: sizeOf(capacity, presetBlockTokens),
         seed,
         warmup,
         audit: options.audit ?? false,
         events: options.events ?? false,
       };
-      runs.push(await runOne(input, config, keys.of(parts, own), configuration, options, advance));
+      runs.push(await runOne(input, config, keys.of(parts, presetBlockTokens), configuration, options, advance));
     }
     reports.push(...runs);
     results.push({ configuration, runs });
   }
-  const metric = options.metric ?? usualMetric(results);
+  const metric = options.metric ?? defaultMetric(results);
   const comparison = { input, distinctBlocks, blockTokens, results, capacities: sizes, metric };
   return { report: { schema: "compare/1", runs: reports }, comparison };
 }
@@ -94,8 +94,8 @@ async function runOne(
   return report;
 }
 
-/** Blocks of different sizes cannot be counted together. */
-function usualMetric(results: readonly { readonly runs: readonly RunReport[] }[]): Metric {
+/** `token` for presets and for different block sizes, because blocks of different sizes are not comparable. */
+function defaultMetric(results: readonly { readonly runs: readonly RunReport[] }[]): Metric {
   const sizes = new Set(results.map(({ runs }) => runs[0].policy.blockTokens));
   return sizes.size > 1 || results.some(({ runs }) => runs[0].policy.preset !== null) ? "token" : "block";
 }

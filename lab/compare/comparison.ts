@@ -14,18 +14,18 @@ export const metrics = [
 ] as const satisfies readonly (keyof RunReport["cache"]["hitRatio"])[];
 export type Metric = (typeof metrics)[number];
 
-/** Sizes that are compared by default: 1, 5, 10, 25 and 50 % of the distinct blocks. */
+/** Default capacities: 1, 5, 10, 25 and 50 % of the distinct blocks. */
 export const defaultShares: readonly Capacity[] = [0.01, 0.05, 0.1, 0.25, 0.5].map((share) => ({ share }));
 
 /** A row of the table. */
 export interface Configuration {
   readonly parts: Parts;
-  /** Whose block size it has, where the trace can have it. */
+  /** The preset whose block size it has, if the trace's unit permits that size. */
   readonly blocksOf?: Preset | undefined;
-  /** Of the eviction policy. */
+  /** Name of the eviction policy. */
   readonly label: string;
   readonly indexLabel: string;
-  /** What a server could run, what reads the future, and what has no limit. */
+  /** A policy that a server can run; one that reads the future; an unlimited cache. */
   readonly kind: "online" | "offline" | "unlimited";
   readonly ruleTexts: readonly string[];
 }
@@ -33,10 +33,10 @@ export interface Configuration {
 export interface Comparison {
   readonly input: Input;
   readonly distinctBlocks: number;
-  /** Tokens of these blocks, which capacities are counted in; configurations may have larger or smaller ones. */
+  /** Block size in which capacities are counted; those of configurations may differ. */
   readonly blockTokens: number;
   readonly capacities: readonly Capacity[];
   readonly metric: Metric;
-  /** A run for each capacity; of the unlimited cache only one. */
+  /** A run for each capacity; a single one for the unlimited cache. */
   readonly results: readonly { readonly configuration: Configuration; readonly runs: readonly RunReport[] }[];
 }

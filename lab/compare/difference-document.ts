@@ -8,7 +8,7 @@ import { policyReport, traceReport } from "../output/report.ts";
 import { version } from "../package.ts";
 import type { Capacity } from "../run/capacity.ts";
 import type { Configuration } from "./comparison.ts";
-import { EventWords } from "./event-words.ts";
+import { EventSentences } from "./event-sentences.ts";
 import type { Compared, Difference, DifferenceSide } from "./lockstep.ts";
 import { asides, type LogComparison } from "./log-comparison.ts";
 
@@ -19,7 +19,7 @@ export interface ComparedAt {
   readonly compared: readonly Compared[];
 }
 
-/** Number of contents cached on one side only that are named. */
+/** Most contents that are listed of those cached on one side only. */
 const shownContents = 5;
 
 /**
@@ -32,11 +32,11 @@ export function differenceDocument(
   configurations: readonly Configuration[],
   results: readonly ComparedAt[],
 ) {
-  const words = new EventWords(input.trace, blocks);
+  const sentences = new EventSentences(input.trace, blocks);
   const names = namesOf(configurations);
   const [{ configs }] = results;
   const sizes = results.map((result) => {
-    const pairs = result.compared.map((compared, i) => pairReport(compared, i + 1, result.configs, words, input));
+    const pairs = result.compared.map((compared, i) => pairReport(compared, i + 1, result.configs, sentences, input));
     return {
       blocks: result.configs[0].blocks ?? null,
       share: result.capacity !== "unlimited" && "share" in result.capacity ? result.capacity.share : null,
@@ -76,7 +76,7 @@ function pairReport(
   { comparison, difference }: Compared,
   second: number,
   configs: readonly ReplayConfig[],
-  words: EventWords,
+  sentences: EventSentences,
   input: Input,
 ) {
   return {
@@ -91,12 +91,12 @@ function pairReport(
       evictedBlocks: comparison.evictedBlocks,
       refusedRequests: comparison.refusedRequests,
     },
-    /** Differences that are no decisions. */
+    /** Differences that are not decisions. */
     asides: asides.map((aside) => {
       const noted = comparison.noted.get(aside);
       return { aside, firstRequest: noted?.first ?? null, requests: noted?.requests ?? 0 };
     }),
-    difference: difference ? differenceReport(difference, [configs[0], configs[second]], words, input) : null,
+    difference: difference ? differenceReport(difference, [configs[0], configs[second]], sentences, input) : null,
   };
 }
 
@@ -108,21 +108,21 @@ function verdictOf(comparison: LogComparison, difference: Difference | undefined
 function differenceReport(
   { request, sides, context }: Difference,
   configs: readonly [ReplayConfig, ReplayConfig],
-  words: EventWords,
+  sentences: EventSentences,
   { trace }: Input,
 ) {
   return {
-    request: { id: request, inputTokens: trace.inputTokens[request], promptBlocks: words.promptBlocks(request) },
-    context: context.map((event) => ({ ...eventReport(event), words: words.sentence(event) })),
-    sides: sides.map((side, i) => sideReport(side, request, configs[i], words)),
+    request: { id: request, inputTokens: trace.inputTokens[request], promptBlocks: sentences.promptBlocks(request) },
+    context: context.map((event) => ({ ...eventReport(event), words: sentences.sentence(event) })),
+    sides: sides.map((side, i) => sideReport(side, request, configs[i], sentences)),
   };
 }
 
-function sideReport(side: DifferenceSide, request: number, config: ReplayConfig, words: EventWords) {
+function sideReport(side: DifferenceSide, request: number, config: ReplayConfig, sentences: EventSentences) {
   const { logged, before, after, onlyHere, hitBlocks, refused } = side;
   return {
     event: logged ? eventReport(logged) : null,
-    words: logged ? words.sentence(logged) : `request ${request} has no further event`,
+    words: logged ? sentences.sentence(logged) : `request ${request} has no further event`,
     hitBlocks,
     refused,
     before: countsReport(before, config),
@@ -130,7 +130,7 @@ function sideReport(side: DifferenceSide, request: number, config: ReplayConfig,
     /** Contents that are cached only on this side after the request. */
     onlyHere: {
       count: onlyHere.length,
-      first: onlyHere.slice(0, shownContents).map((content) => words.occurrence(content)),
+      first: onlyHere.slice(0, shownContents).map((content) => sentences.occurrence(content)),
     },
   };
 }

@@ -7,7 +7,7 @@ import { blocksOf, type Capacity } from "../run/capacity.ts";
 import { blockTokensFor, checkMemory } from "../run/configuration.ts";
 import { distinctPromptBlocks } from "../run/run.ts";
 import { sliceMs, withFile } from "../run/slices.ts";
-import { combinations, KeysOnce, type PartLists } from "./combinations.ts";
+import { combinations, type PartLists, SharedBlockKeys } from "./combinations.ts";
 import { defaultShares } from "./comparison.ts";
 import { type ComparedAt, type DifferenceDocument, differenceDocument } from "./difference-document.ts";
 import { Lockstep, sameContents } from "./lockstep.ts";
@@ -38,14 +38,12 @@ export async function firstDifference(source: TraceChoice, options: DifferenceOp
   const input = await opened(source, options);
   const { trace } = input;
   const { seed = 1, audit = false, blocks: capacities = defaultShares, signal } = options;
-  const keys = new KeysOnce(input);
+  const keys = new SharedBlockKeys(input);
   const sizes = configurations.map(({ blocksOf: preset }) => blockTokensFor(trace, options.blockSize, preset));
   const [blockTokens] = sizes;
   const other = sizes.find((size) => size !== blockTokens);
   if (other !== undefined)
-    throw new InputError(
-      `--first-difference compares blocks of one size, not ${blockTokens} and ${other}: --block-size`,
-    );
+    throw new InputError(`--first-difference needs one block size, not ${blockTokens} and ${other}; give --block-size`);
   const blocks = configurations.map(({ parts }) => keys.of(parts, blockTokens));
   checkContents(blocks);
   const distinctBlocks = distinctPromptBlocks(blocks[0]);
@@ -62,7 +60,7 @@ export async function firstDifference(source: TraceChoice, options: DifferenceOp
   return { report: differenceDocument(input, blocks[0], configurations, results), input };
 }
 
-/** @throws Interrupted, and PolicyError naming a user's file. */
+/** @throws Interrupted, and PolicyError naming a plug-in file. */
 async function run(
   lockstep: Lockstep,
   configs: readonly ReplayConfig[],
@@ -82,10 +80,10 @@ async function run(
   }
 }
 
-/** @throws InputError if the configurations do not name equal contents equally. */
+/** @throws InputError if configurations assign different ids to the same content. */
 function checkContents(blocks: readonly BlockColumns[]): void {
   if (blocks.every((columns) => sameContents(blocks[0], columns))) return;
   throw new InputError(
-    "--first-difference compares contents, which the rules cache-generated, partial, store-tail and share, and a prompt table, number anew; give each rule one value",
+    "--first-difference compares content ids, which depend on the rules cache-generated, partial, store-tail and share, and differ in a prompt table; give each rule one value",
   );
 }

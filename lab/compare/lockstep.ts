@@ -42,7 +42,7 @@ interface Runner {
   readonly blocks: BlockColumns;
   readonly state: CacheState;
   /** Number of events in the log that precede the request being served. */
-  old: number;
+  precedingEvents: number;
 }
 
 interface Follower extends Runner, Compared {}
@@ -75,7 +75,7 @@ export class Lockstep {
         replay: new CacheReplay({ ...config, events: true }),
         blocks: blocks[number],
         state: new CacheState(),
-        old: 0,
+        precedingEvents: 0,
       }),
     );
     this.#trace = trace;
@@ -90,7 +90,7 @@ export class Lockstep {
     return this.#others;
   }
 
-  /** Whether there is nothing left to compare. */
+  /** True if nothing is left to compare. */
   get done(): boolean {
     return this.#served === this.#trace.requestCount || this.#others.every(({ difference }) => difference);
   }
@@ -104,12 +104,12 @@ export class Lockstep {
     for (const follower of this.#others) {
       if (follower.difference) continue;
       const theirs = this.#feed(follower, row);
-      const at = follower.comparison.request(row, log, first.old, theirs, follower.old);
+      const at = follower.comparison.request(row, log, first.precedingEvents, theirs, follower.precedingEvents);
       if (at) divergences.push({ follower, at });
-      else keepUp(follower, theirs);
+      else readRest(follower, theirs);
     }
     this.#diverge(divergences, log, row);
-    keepUp(first, log);
+    readRest(first, log);
   }
 
   #feed({ number, replay, blocks }: Runner, row: number): EventLog {
@@ -130,9 +130,9 @@ export class Lockstep {
     for (const { follower, at } of divergences.sort((one, other) => one.at.first - other.at.first)) {
       const theirs = follower.replay.log!;
       const context = lastEvents(log, at.first);
-      state.read(log, this.#first.old, at.first);
-      this.#first.old = at.first;
-      follower.state.read(theirs, follower.old, at.second);
+      state.read(log, this.#first.precedingEvents, at.first);
+      this.#first.precedingEvents = at.first;
+      follower.state.read(theirs, follower.precedingEvents, at.second);
       const mine = {
         ...this.#resultOf(this.#first, row),
         logged: eventAt(log, at.first, state),
@@ -161,17 +161,17 @@ export class Lockstep {
       });
     }
     if (ends.length === 0) return;
-    state.read(log, this.#first.old, log.count);
-    this.#first.old = log.count;
+    state.read(log, this.#first.precedingEvents, log.count);
+    this.#first.precedingEvents = log.count;
     for (const { end } of ends) end();
   }
 }
 
 /** Reads the rest of the request into the state and drops events that are no longer needed. */
-function keepUp(runner: Runner, log: EventLog): void {
-  runner.state.read(log, runner.old, log.count);
+function readRest(runner: Runner, log: EventLog): void {
+  runner.state.read(log, runner.precedingEvents, log.count);
   log.keepLast(contextEvents);
-  runner.old = log.count;
+  runner.precedingEvents = log.count;
 }
 
 function eventAt(log: EventLog, at: number, before?: CacheState): LoggedEvent | undefined {
@@ -188,7 +188,7 @@ function lastEvents(log: EventLog, to: number): LoggedEvent[] {
 const missingIn = (there: ReadonlySet<number>, here: ReadonlySet<number>): number[] =>
   [...here].filter((content) => !there.has(content)).sort((a, b) => a - b);
 
-/** Whether equal content ids are equal contents in both. */
+/** True if equal content ids stand for equal content in both. */
 export function sameContents(a: BlockColumns, b: BlockColumns): boolean {
   if (a === b) return true;
   if (a.blockTokens !== b.blockTokens || a.keys.length !== b.keys.length) return false;

@@ -4,7 +4,7 @@ import { EventKind, ignore, type LogEvent, type WithoutBlock } from "../../core/
 
 const { hit, evict, release, refuse } = EventKind;
 
-/** In what two logs may differ although they have the same decisions. */
+/** Differences that two logs with the same decisions may have. */
 export const asides = ["block-numbers", "release-order", "miss-reasons"] as const;
 export type Aside = (typeof asides)[number];
 
@@ -99,7 +99,7 @@ export class LogComparison {
     return first < a.log.count || second < b.log.count ? { first, second } : undefined;
   }
 
-  /** Consecutive releases are of the same places in the block table, or the logs diverge. */
+  /** Compares consecutive releases: the logs diverge unless the same places of the block table are released. */
   #releases(
     a: RequestEvents,
     first: number,
@@ -111,13 +111,13 @@ export class LogComparison {
     const released = releasedPlaces(a, first, firstEnd);
     const other = releasedPlaces(b, second, secondEnd);
     if (released.length === other.length && released.every((place, n) => place === other[n])) return undefined;
-    const notThere = firstMissing(released, other);
-    const notHere = firstMissing(other, released);
-    if (notThere === released.length && notHere === other.length) {
+    const firstOnly = firstMissing(released, other);
+    const secondOnly = firstMissing(other, released);
+    if (firstOnly === released.length && secondOnly === other.length) {
       this.#found.add("release-order");
       return undefined;
     }
-    return { first: first + notThere, second: second + notHere };
+    return { first: first + firstOnly, second: second + secondOnly };
   }
 }
 

@@ -21,13 +21,13 @@ import { simulatedDefaults } from "../run/simulation.ts";
 
 const traceFile = /\.jsonl?(\.gz)?$/;
 const policyFile = /\.[cm]?[jt]s$/;
-/** What looks like a trace or a policy and is none: parts of saved runs, and libraries. */
-const passedOver: readonly string[] = [...runFiles, "node_modules"];
-/** Below a folder of traces, or of models. */
-const deepest = 4;
-const mostFiles = 2000;
+/** Names that are skipped: files of saved runs, and libraries. */
+const skippedNames: readonly string[] = [...runFiles, "node_modules"];
+/** Depth of the search below a folder of traces or models. */
+const maxDepth = 4;
+const maxFiles = 2000;
 
-/** @throws InputError if it is none that can be read. */
+/** @throws InputError if the folder cannot be read. */
 export async function checkFolder(option: string, folder: string): Promise<void> {
   const found = await readdir(folder).catch((error: NodeJS.ErrnoException) => error);
   if (found instanceof Error)
@@ -36,28 +36,29 @@ export async function checkFolder(option: string, folder: string): Promise<void>
     );
 }
 
-/** @throws InputError if it cannot be read, or a list of its files would be parted at other commas than its own. */
+/** @throws InputError if the folder cannot be read, or its path has a comma, which separates the names in a list. */
 export async function checkPolicies(folder: string): Promise<void> {
   await checkFolder("--policies", folder);
   const path = await realpath(folder);
-  const parted = [folder, path].find((each) => each.includes(","));
-  if (parted !== undefined) throw new InputError(`--policies ${parted}: has a comma, expected a path without one`);
+  const withComma = [folder, path].find((each) => each.includes(","));
+  if (withComma !== undefined)
+    throw new InputError(`--policies ${withComma}: has a comma, expected a path without one`);
 }
 
-/** Folders that the user has named, by what they have. */
+/** Folders given by the user. */
 export interface SourceFolders {
   readonly traces: readonly string[];
   readonly policies?: string | undefined;
   readonly models?: string | undefined;
 }
 
-/** What the dashboard can start a run with: the files that are in the folders now, by paths as the user named them. */
+/** The choices for runs that the dashboard starts; files are those now in the folders, named by the user's paths. */
 export async function sourcesIn(folders: SourceFolders): Promise<Sources> {
   const found = (folder: string | undefined, pattern: RegExp, depth: number) =>
     folder === undefined ? [] : filesBelow(folder, pattern, depth);
-  const traces = (await Promise.all(folders.traces.map((folder) => found(folder, traceFile, deepest)))).flat();
+  const traces = (await Promise.all(folders.traces.map((folder) => found(folder, traceFile, maxDepth)))).flat();
   const own = await found(folders.policies, policyFile, 1);
-  const models = (await found(folders.models, /^config\.json$/, deepest)).map(folderOf);
+  const models = (await found(folders.models, /^config\.json$/, maxDepth)).map(folderOf);
   const names = (all: readonly { readonly name: string }[]) => all.map(({ name }) => name);
   const { model, gpu, router } = simulatedDefaults;
   return {
@@ -81,10 +82,10 @@ export async function sourcesIn(folders: SourceFolders): Promise<Sources> {
 
 type Found = [name: string, path: string];
 
-/** A model is the folder that its config.json is in. */
+/** A model is named by the folder of its config.json. */
 const folderOf = ([name, path]: Found): Found => [named(dirname(name)), dirname(path)];
 
-/** Files by name and by full path; none that a link leads to out of the folder, and none that a comma list would part. */
+/** Files by name and full path, without links to files outside the folder and without names that contain a comma. */
 async function filesBelow(folder: string, pattern: RegExp, depth: number): Promise<Found[]> {
   const root = await realpath(folder).catch(() => undefined);
   const found: Found[] = [];
@@ -94,8 +95,8 @@ async function filesBelow(folder: string, pattern: RegExp, depth: number): Promi
   async function add(below: string, deeper: number): Promise<void> {
     for (const entry of await readdir(below, { withFileTypes: true }).catch(() => [])) {
       const { name } = entry;
-      if (found.length >= mostFiles) return;
-      if (name.startsWith(".") || name.includes(",") || passedOver.includes(name)) continue;
+      if (found.length >= maxFiles) return;
+      if (name.startsWith(".") || name.includes(",") || skippedNames.includes(name)) continue;
       const path = join(below, name);
       if (entry.isDirectory() && deeper > 1) await add(path, deeper - 1);
       else if (pattern.test(name) && (await isFileIn(root!, path)))
@@ -109,5 +110,5 @@ async function isFileIn(root: string, path: string): Promise<boolean> {
   return real !== undefined && (real + sep).startsWith(root + sep) && (await stat(real)).isFile();
 }
 
-/** As one writes a file's path: a name without a folder would be that of a policy of kvlab. */
+/** A path that begins with a folder, because a bare name selects a built-in policy. */
 const named = (path: string) => (path.includes(sep) ? path : `.${sep}${path}`);

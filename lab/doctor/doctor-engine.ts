@@ -12,7 +12,7 @@ import { byteSize, type Finding, finding } from "./finding.ts";
 export interface Memory {
   readonly totalBytes: number;
   readonly availableBytes: number;
-  /** What a container or control group allows; null if nothing does. */
+  /** Limit of the container or control group; null if there is none. */
   readonly limitBytes: number | null;
 }
 
@@ -26,7 +26,7 @@ export function memoryNow(): Memory {
 export function machineFindings({ totalBytes, availableBytes, limitBytes }: Memory): Finding[] {
   const limit = limitBytes === null ? "" : `, ${byteSize(limitBytes)} allowed`;
   return [
-    { what: "cores", ok: true, found: `${cpus().length}, ${availableParallelism()} threads unless --threads says` },
+    { what: "cores", ok: true, found: `${cpus().length}, ${availableParallelism()} threads by default` },
     { what: "memory", ok: true, found: `${byteSize(totalBytes)}, ${byteSize(availableBytes)} available${limit}` },
   ];
 }
@@ -38,7 +38,7 @@ export interface EngineReport {
   readonly modelCache: { readonly path: string; readonly bytes: number };
 }
 
-/** Whether the engine runs, on each backend: a small model is run. */
+/** Checks the engine: runs a small model on each backend. */
 export async function engineFindings(
   signal?: AbortSignal,
 ): Promise<{ readonly findings: Finding[]; readonly report: EngineReport }> {
@@ -82,7 +82,7 @@ const selfCheckFinding = (backend: EngineBackend, signal: AbortSignal | undefine
   finding(signal, backend.name === defaultBackend.name ? "engine" : `engine, ${backend.name}`, async () => {
     const fault = await backend.selfCheck();
     if (fault !== undefined) throw new ExecutorError(`random:tiny runs, but ${fault}`);
-    return "random:tiny runs, its logits are right";
+    return "random:tiny runs, its logits are correct";
   });
 
 /** @throws ExecutorError of one line if a native library does not load */
@@ -94,7 +94,7 @@ async function loaded<Library>(load: () => Promise<Library>): Promise<Library> {
   }
 }
 
-/** What is there at the moment: others may write and remove models. */
+/** Bytes of all files below a folder; other programs may add and remove files meanwhile. */
 async function bytesBelow(folder: string): Promise<number> {
   const entries = await readdir(folder, { recursive: true, withFileTypes: true }).catch(() => []);
   let bytes = 0;

@@ -6,13 +6,13 @@ import { type LoadedModel, loadModel } from "../../engine/model/load.ts";
 import type { WeightBits } from "../../engine/onnx/quantized.ts";
 import { byteSize, type Finding, finding } from "./finding.ts";
 
-/** The model that is asked about, and the pool that it is to have. */
-export interface ModelQuestion {
+/** The model to check, and the size of its block pool. */
+export interface ModelCheck {
   readonly model: string;
   readonly bits: WeightBits;
   /** Bytes of the pool. */
   readonly capacity?: number;
-  /** Or its blocks. */
+  /** Blocks of the pool, instead of bytes. */
   readonly blocks?: number;
   readonly blockSize: number;
 }
@@ -30,23 +30,23 @@ export interface ModelReport {
   readonly maxPositions: number;
   readonly weightBytes: ByBits;
   readonly kvBytesPerToken: number;
-  /** Of the pool that fits beside the weights in the memory that is available. */
+  /** Largest pool that fits beside the weights into the available memory. */
   readonly tokensThatFit: ByBits;
   readonly bits: WeightBits;
-  /** Of the pool that was asked for; null if none was. */
+  /** Size of the requested pool; null if none is requested. */
   readonly poolBytes: number | null;
   readonly fits: boolean;
 }
 
-/** Whether a model is whole, and fits into this memory. */
+/** Checks that a model is complete and fits into memory. */
 export async function modelFindings(
-  question: ModelQuestion,
+  check: ModelCheck,
   availableBytes: number,
   signal?: AbortSignal,
 ): Promise<{ readonly findings: Finding[]; readonly report: ModelReport | null }> {
   let model: LoadedModel | undefined;
   const found = await finding(signal, "model", () => {
-    model = loadModel(question.model);
+    model = loadModel(check.model);
     const { architecture, maxPositions } = model.config;
     return `${architecture}, ${grouped(model.parameterCount)} parameters, ${grouped(maxPositions)} positions`;
   });
@@ -57,16 +57,16 @@ export async function modelFindings(
       await tokenizer();
       return "loads";
     });
-    const report = reportOf(question, model, availableBytes);
+    const report = reportOf(check, model, availableBytes);
     return { findings: [found, text, ...sizes(report), await fitFinding(report, availableBytes)], report };
   } finally {
     model.close();
   }
 }
 
-function reportOf(question: ModelQuestion, loaded: LoadedModel, availableBytes: number): ModelReport {
+function reportOf(check: ModelCheck, loaded: LoadedModel, availableBytes: number): ModelReport {
   const { config, parameterCount: parameters } = loaded;
-  const { model, bits, capacity, blocks, blockSize } = question;
+  const { model, bits, capacity, blocks, blockSize } = check;
   const weights = byBits((each) => memory.weightBytes(config, each));
   const tokens = byBits((each) => tokensThatFit(memory, config, each, availableBytes));
   const kvBytesPerToken = memory.tokenBytes(config);
@@ -80,13 +80,17 @@ function reportOf(question: ModelQuestion, loaded: LoadedModel, availableBytes: 
 }
 
 const sizes = ({ weightBytes: weights, kvBytesPerToken }: ModelReport): Finding[] => [
-  { what: "weights", ok: true, found: allBits.map((bits) => `${byteSize(weights[bits])} of ${bits} bits`).join(", ") },
+  {
+    what: "weights",
+    ok: true,
+    found: allBits.map((bits) => `${byteSize(weights[bits])} with ${bits}-bit weights`).join(", "),
+  },
   { what: "keys, values", ok: true, found: `${byteSize(kvBytesPerToken)} a token` },
 ];
 
 function fitFinding(report: ModelReport, availableBytes: number): Promise<Finding> {
   const { bits, poolBytes, tokensThatFit: tokens, weightBytes: weights, kvBytesPerToken, fits } = report;
-  const beside = `beside weights of ${bits} bits (${byteSize(weights[bits])}) in ${byteSize(availableBytes)}`;
+  const beside = `beside ${bits}-bit weights (${byteSize(weights[bits])}) in ${byteSize(availableBytes)}`;
   return finding(undefined, "fit", () => {
     if (poolBytes === null) {
       if (!fits) throw new InputError(`no token fits ${beside}`);

@@ -2,7 +2,7 @@ import { InputError } from "../../core/errors.ts";
 import { ExecutorError } from "../../engine/executor.ts";
 import { breathe } from "../control.ts";
 
-/** What `kvlab doctor` has looked at. */
+/** The result of one check of `kvlab doctor`. */
 export interface Finding {
   readonly what: string;
   readonly ok: boolean;
@@ -10,7 +10,7 @@ export interface Finding {
 }
 
 /**
- * What was found, or the one line that says why it is not so.
+ * Runs a check; the finding has its result, or the message of its error.
  *
  * @throws Interrupted if the signal is aborted
  */
@@ -28,7 +28,7 @@ export async function finding(
   }
 }
 
-/** Bytes in the largest unit that has one of them. */
+/** Bytes in the largest unit of which there is at least one. */
 export function byteSize(bytes: number): string {
   const units = ["bytes", "KiB", "MiB", "GiB", "TiB"];
   const step = Math.min(units.length - 1, Math.max(0, Math.floor(Math.log2(bytes) / 10)));

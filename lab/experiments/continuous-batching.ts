@@ -2,20 +2,20 @@ import { seededRandom } from "../../core/random.ts";
 import { exponential } from "../../traces/random.ts";
 import type { Experiment, Headline, Row } from "./experiment.ts";
 import { lengthsOf, type Prompt, traceOf } from "./requests.ts";
-import { type ExperimentRunner, type Measured, usualMetrics } from "./runner.ts";
+import { commonMetrics, type ExperimentRunner, type Measured } from "./runner.ts";
 
 const requests = 400;
 const systemTokens = 400;
 const rates = [1, 4, 8, 16] as const;
 const batch = 32;
 
-/** Chats with the same system prompt; at every rate the very same ones, sooner or later. */
+/** Chats with the same system prompt; the same chats at every rate, with scaled arrival times. */
 function chats(seed: number, perS: number): Prompt[] {
   const lengths = seededRandom(seed);
   const arrivals = seededRandom(seed ^ 0x5bd1e995);
   const spread = { sigma: 1, least: 4, most: 1024 };
   const own = lengthsOf(lengths, requests, 200 * requests, spread);
-  const answers = lengthsOf(lengths, requests, 200 * requests, spread);
+  const outputs = lengthsOf(lengths, requests, 200 * requests, spread);
   let arrivalNs = 0;
   return Array.from(own, (ownTokens, i) => {
     arrivalNs += Math.round((exponential(arrivals) / perS) * 1e9);
@@ -23,23 +23,23 @@ function chats(seed: number, perS: number): Prompt[] {
       arrivalNs,
       prefix: { id: 0, tokens: systemTokens },
       ownTokens,
-      outputTokens: answers[i],
-      maxOutputTokens: Math.min(1024, Math.ceil((answers[i] * 1.5) / 64) * 64),
+      outputTokens: outputs[i],
+      maxOutputTokens: Math.min(1024, Math.ceil((outputs[i] * 1.5) / 64) * 64),
     };
   });
 }
 
 export const continuousBatching: Experiment = {
   name: "continuous-batching",
-  about: "static against continuous batching, radix allocator on and off, from few to many requests a second",
-  source: "Text Generation Inference (continuous batching; RadixAllocator of v3); no figures are given there",
-  async run(laboratory: ExperimentRunner) {
-    const machine = laboratory.machine({ model: "llama-3.1-8b", gpu: "a100-80gb" });
+  about: "static and continuous batching, radix allocator off and on, at 1 to 16 requests a second",
+  source: "Text Generation Inference (continuous batching; RadixAllocator of v3); no numbers are published",
+  async run(runner: ExperimentRunner) {
+    const machine = runner.machine({ model: "llama-3.1-8b", gpu: "a100-80gb" });
     const rows: Row[] = [];
     const headlines: Headline[] = [];
     const all: Record<string, Measured>[] = [];
     for (const rate of rates) {
-      const trace = traceOf(chats(laboratory.seed, rate));
+      const trace = traceOf(chats(runner.seed, rate));
       const setups = {
         static: { preset: "tgi-simple", scheduler: "static", schedulerOptions: { "batch-size": batch } },
         continuous: { preset: "tgi-simple" },
@@ -47,10 +47,10 @@ export const continuousBatching: Experiment = {
       } as const;
       const runs: Record<string, Measured> = {};
       for (const [name, setup] of Object.entries(setups)) {
-        const run = await laboratory.run(trace, { machine, ...setup });
+        const run = await runner.run(trace, { machine, ...setup });
         runs[name] = run;
         const { latency } = run;
-        const { requestsPerS, hitRatioToken, batchMean } = usualMetrics(run);
+        const { requestsPerS, hitRatioToken, batchMean } = commonMetrics(run);
         rows.push({
           configuration: `${rate}/s ${name}`,
           simulated: {
@@ -77,18 +77,18 @@ export const continuousBatching: Experiment = {
     const tpot = (run: Measured) => run.latency.tpotMs!.mean;
     return {
       workload:
-        `${requests} chats at random times, ${systemTokens} tokens of system prompt, 200 of their own and answers of 200 on average; ` +
+        `${requests} chats with Poisson arrivals, a system prompt of ${systemTokens} tokens, on average 200 further prompt tokens and 200 output tokens; ` +
         `llama-3.1-8b on an A100 with 80 GB (assumed); static batches of ${batch}.`,
       rows,
       headlines,
       explanations: [
-        `A static batch makes who comes wait for its longest answer: at ${rates[0]}/s the median first token takes ` +
-          `${slow["static"].latency.ttftMs!.p50.toFixed(0)} ms instead of ${slow["continuous"].latency.ttftMs!.p50.toFixed(0)}, and as its answers end the batch empties. ` +
-          `At ${rates[rates.length - 1]}/s it serves ${perS(fast["static"]).toFixed(1)} of them a second, continuous batching ${perS(fast["continuous"]).toFixed(1)}.`,
-        `The price of continuous batching is the time between tokens: prompts interrupt answers, and steps are larger. At ${rates[rates.length - 1]}/s it is ` +
+        `With static batches, new requests wait for the longest output of the batch: at ${rates[0]}/s the median TTFT is ` +
+          `${slow["static"].latency.ttftMs!.p50.toFixed(0)} ms instead of ${slow["continuous"].latency.ttftMs!.p50.toFixed(0)}, and the batch shrinks as its shorter outputs end. ` +
+          `At ${rates[rates.length - 1]}/s static batching serves ${perS(fast["static"]).toFixed(1)} requests a second, continuous batching ${perS(fast["continuous"]).toFixed(1)}.`,
+        `The price of continuous batching is the time between tokens: prefill interrupts decode, and steps are larger. At ${rates[rates.length - 1]}/s TPOT is ` +
           `${tpot(fast["continuous"]).toFixed(1)} ms instead of ${tpot(fast["static"]).toFixed(1)}.`,
-        `The radix allocator keeps the system prompt: prompts are shorter by what hits, so first tokens come sooner and answers are ` +
-          `interrupted for less long (${tpot(fast["radix"]).toFixed(1)} ms a token at ${rates[rates.length - 1]}/s).`,
+        `The radix allocator caches the system prompt: prefill computes fewer tokens, so TTFT is shorter and decode is ` +
+          `interrupted for less time (TPOT ${tpot(fast["radix"]).toFixed(1)} ms at ${rates[rates.length - 1]}/s).`,
       ],
     };
   },

@@ -1,48 +1,48 @@
 import type { Metrics } from "./metrics.ts";
 import type { ExperimentRunner } from "./runner.ts";
 
-/** A published measurement, done again in the simulator or with the real engine. */
+/** A published measurement, repeated in the simulator or with the real engine. */
 export interface Experiment {
   readonly name: string;
-  /** One line: what is compared. */
+  /** The comparison, in one line. */
   readonly about: string;
-  /** Who measured it, and where that is published. */
+  /** The publication. */
   readonly source: string;
-  /** Any requests will do, so that `--trace` may give others. */
+  /** It can serve the requests of any trace (`--trace`). */
   readonly takesTrace?: true;
-  /** Small enough for the real engine. */
+  /** It is small enough for the real engine. */
   readonly takesEngine?: true;
-  run(laboratory: ExperimentRunner): Promise<Findings>;
+  run(runner: ExperimentRunner): Promise<Findings>;
 }
 
 export interface Findings {
-  /** What was sent, and what is assumed where the source does not say. */
+  /** The requests, and the assumptions about everything that is not published. */
   readonly workload: string;
   readonly rows: readonly Row[];
   readonly headlines: readonly Headline[];
-  /** In words and with the numbers that show it: what makes the difference, and why ours deviates where it does. */
+  /** Causes of the difference, and of deviations from the publication, with the numbers that show them. */
   readonly explanations: readonly string[];
 }
 
-/** One configuration: what was measured of it, if anything, and what the simulator gives. */
+/** One configuration: the published metrics, if any, and ours. */
 export interface Row {
   readonly configuration: string;
   readonly published?: Metrics;
   readonly simulated: Metrics;
 }
 
-/** What the source is cited for, as a ratio: that is what can be compared where hardware and engine differ. */
+/** A main result of the source as a ratio, which is comparable although hardware and engine differ. */
 export interface Headline {
-  /** What is divided by what. */
+  /** The two quantities, such as "requests/s, on ÷ off". */
   readonly ratio: string;
-  /** A figure, or the least and the most; absent where the source gives none. */
+  /** A number or a range; absent if the source gives none. */
   readonly published?: number | readonly [least: number, most: number];
   readonly simulated: number;
 }
 
 /**
- * Whether a ratio has the published shape: the same side of 1, and of the published gain (as a factor) between its square
- * root and its square; more than the published one, where only "more than" is published. Undefined where nothing is.
+ * True if a ratio has the published shape: it is on the same side of 1, and the gain as a factor is between the square root and
+ * the square of the published one, or above it if only a lower bound is published. Undefined if no ratio is published.
  */
 export function hasShape({ published, simulated }: Headline): boolean | undefined {
   if (published === undefined) return undefined;
@@ -50,6 +50,6 @@ export function hasShape({ published, simulated }: Headline): boolean | undefine
   const isGain = least >= 1;
   const gain = Math.log(isGain ? simulated : 1 / simulated);
   const [from, to] = isGain ? [Math.log(least), Math.log(most)] : [-Math.log(most), -Math.log(least)];
-  // Of what is published as "more than" nothing is known but that.
+  // A lower bound is not relaxed.
   return gain >= (to === Number.POSITIVE_INFINITY ? from : from / 2) && gain <= to * 2;
 }

@@ -1,33 +1,33 @@
-interface Figure {
+interface MetricColumn {
   readonly label: string;
   readonly digits: number;
   /** Shown as a percentage. */
   readonly share?: true;
 }
 
-/** Every column that a table may have, so that it means the same in all of them. */
+/** The columns of all tables, so that a column means the same in each of them. */
 export const metrics = {
-  promptS: { label: "prompts s", digits: 3 },
-  makespanS: { label: "all s", digits: 2 },
+  promptS: { label: "prefill s", digits: 3 },
+  makespanS: { label: "total s", digits: 2 },
   requestsPerS: { label: "req/s", digits: 2 },
   totalTokensPerS: { label: "tok/s", digits: 0 },
   outputTokensPerS: { label: "output tok/s", digits: 0 },
-  hitRatioToken: { label: "hits", digits: 1, share: true },
+  hitRatioToken: { label: "hit ratio", digits: 1, share: true },
   duplicated: { label: "duplicated", digits: 1, share: true },
   imbalance: { label: "imbalance", digits: 2 },
-  lostTokensMean: { label: "lost", digits: 1 },
-  lostTokensMax: { label: "lost most", digits: 0 },
+  lostTokensMean: { label: "lost mean", digits: 1 },
+  lostTokensMax: { label: "lost max", digits: 0 },
   wasted: { label: "wasted", digits: 1, share: true },
   batchMean: { label: "batch", digits: 1 },
   steps: { label: "steps", digits: 0 },
-  preemptions: { label: "sent back", digits: 0 },
-  computedAgain: { label: "again", digits: 1, share: true },
+  preemptions: { label: "preempted", digits: 0 },
+  computedAgain: { label: "recomputed", digits: 1, share: true },
   ttftMsP50: { label: "TTFT p50 ms", digits: 0 },
   ttftMsP99: { label: "p99 ms", digits: 0 },
   tpotMsMean: { label: "TPOT ms", digits: 1 },
-} as const satisfies Record<string, Figure>;
+} as const satisfies Record<string, MetricColumn>;
 
 export type MetricName = keyof typeof metrics;
 
-/** Figures by their names, the unit last. */
+/** Metrics by name, with the unit last. */
 export type Metrics = Partial<Record<MetricName, number>>;

@@ -3,11 +3,11 @@ import type { Trace } from "../../core/trace/trace.ts";
 import { type Prompt, traceOf } from "./requests.ts";
 
 const requests = 500;
-/** LightLLM's server of 2023 takes prompts of up to 2,048 tokens and answers of up to 1,024. */
+/** LightLLM's server of 2023 accepts prompts of up to 2,048 tokens and outputs of up to 1,024. */
 const longestPrompt = 2048;
-const longestAnswer = 1024;
+const longestOutput = 1024;
 
-/** Every fifth prompt is long, and so is every fifth answer; clients ask for the longest answer. */
+/** One fifth of the prompts and one fifth of the outputs are long; maxOutputTokens is the longest output. */
 export function mixedLengths(seed: number, sharedTokens = 0): Trace {
   const random = seededRandom(seed);
   const length = (most: number) =>
@@ -18,13 +18,13 @@ export function mixedLengths(seed: number, sharedTokens = 0): Trace {
       (): Prompt => ({
         ...(sharedTokens > 0 && { prefix: { id: 0, tokens: sharedTokens } }),
         ownTokens: length(longestPrompt),
-        outputTokens: length(longestAnswer),
-        maxOutputTokens: longestAnswer,
+        outputTokens: length(longestOutput),
+        maxOutputTokens: longestOutput,
       }),
     ),
   );
 }
 
 export const mixedLengthsText =
-  `${requests} requests at once, four fifths of the prompts of 16 to 127 tokens and one fifth of ${longestPrompt / 2 + 1} to ${longestPrompt}, ` +
-  `four fifths of the answers of 16 to 127 and one fifth of ${longestAnswer / 2 + 1} to ${longestAnswer}; clients ask for ${longestAnswer} tokens.`;
+  `${requests} requests at once; four fifths of the prompts have 16 to 127 tokens and one fifth ${longestPrompt / 2 + 1} to ${longestPrompt}; ` +
+  `four fifths of the outputs have 16 to 127 tokens and one fifth ${longestOutput / 2 + 1} to ${longestOutput}; maxOutputTokens is ${longestOutput}.`;

@@ -3,18 +3,18 @@ import type { Random } from "../../core/random.ts";
 import { type Nanos, type Trace, TraceBuilder } from "../../core/trace/trace.ts";
 import { logNormal } from "../../traces/random.ts";
 
-/** A request as an experiment describes it: a prefix that other requests may share, and a remainder that is unique. */
+/** A request of an experiment: a prefix that other requests may share, and a unique remainder. */
 export interface Prompt {
   readonly arrivalNs?: Nanos;
-  /** Which of the shared prefixes, and its length; the same number always has the same tokens. */
+  /** A shared prefix and its length; equal ids have equal tokens. */
   readonly prefix?: { readonly id: number; readonly tokens: number };
   readonly ownTokens: number;
   readonly outputTokens: number;
-  /** What the client asked for; the true length if absent. */
+  /** The length of the output if absent. */
   readonly maxOutputTokens?: number;
 }
 
-/** The prompts as a trace of token ids; prefixes are marked, for caches that keep marked ones. */
+/** The prompts as a trace of token ids; prefixes are marked, for caches that store only marked prefixes. */
 export function traceOf(prompts: readonly Prompt[]): Trace {
   const builder = new TraceBuilder(1);
   let fresh = 0;
@@ -41,7 +41,7 @@ export function traceOf(prompts: readonly Prompt[]): Trace {
   return builder.take();
 }
 
-/** Of which lengths are drawn: the standard deviation of their logarithm, the least and the most. */
+/** A log-normal distribution of lengths: standard deviation of the logarithm, minimum and maximum. */
 export interface Spread {
   readonly sigma: number;
   readonly least: number;
@@ -55,7 +55,7 @@ export function lengthsOf(random: Random, count: number, total: number, { sigma,
   const scaled = (scale: number) =>
     Uint32Array.from(drawn, (length) => Math.min(most, Math.max(least, Math.floor(length * scale))));
   const sumOf = (lengths: Uint32Array) => lengths.reduce((sum, length) => sum + length, 0);
-  // The largest scale whose lengths are not more than the total; the rest goes to one after the other.
+  // The largest scale at which the sum does not exceed the total; the rest is distributed one by one.
   let low = 0;
   for (let step = total; step > 1e-3; step /= 2) if (sumOf(scaled(low + step)) <= total) low += step;
   const lengths = scaled(low);

@@ -1,7 +1,7 @@
 import { backendOf } from "../run/target.ts";
 import type { Experiment, Headline, Row } from "./experiment.ts";
 import { traceOf } from "./requests.ts";
-import { type ExperimentRunner, type Measured, type Setup, usualMetrics } from "./runner.ts";
+import { commonMetrics, type ExperimentRunner, type Measured, type Setup } from "./runner.ts";
 
 const requests = 64;
 const promptTokens = 856;
@@ -9,7 +9,7 @@ const outputTokens = 16;
 /** roseinfer computes a prompt when its request is added. */
 const schedulerOptions = { "prompts-per-step": 1 };
 
-/** GPT-2 small, 124 million parameters: its two matrices of a feed-forward network as three of the same size together. */
+/** GPT-2 small, 124 million parameters: its feed-forward network of two matrices as three of the same total size. */
 const gpt2 = {
   name: "gpt2",
   config: {
@@ -32,11 +32,11 @@ const published = {
 
 export const roseinfer: Experiment = {
   name: "roseinfer",
-  about: "whole prompts kept or not, with roseinfer's three schedulers: 64 times the same prompt of 856 tokens",
+  about: "cache of whole prompts on and off, with roseinfer's three schedulers: 64 times the same prompt of 856 tokens",
   source: "roseinfer (rosellm), benchmark_scheduler.py",
   takesEngine: true,
-  async run(laboratory: ExperimentRunner) {
-    const machine = laboratory.machine({ model: gpt2, gpu: "rtx-4090" });
+  async run(runner: ExperimentRunner) {
+    const machine = runner.machine({ model: gpt2, gpu: "rtx-4090" });
     const prefix = { id: 0, tokens: promptTokens };
     const trace = traceOf(Array.from({ length: requests }, () => ({ prefix, ownTokens: 0, outputTokens })));
     const rows: Row[] = [];
@@ -46,8 +46,8 @@ export const roseinfer: Experiment = {
       own: Partial<Setup>,
       measuredAs?: Row["published"],
     ): Promise<Measured> => {
-      const measured = await laboratory.run(trace, { preset: "roseinfer", machine, ...own });
-      const { hitRatioToken, batchMean } = usualMetrics(measured);
+      const measured = await runner.run(trace, { preset: "roseinfer", machine, ...own });
+      const { hitRatioToken, batchMean } = commonMetrics(measured);
       const { promptS } = measured.sums;
       rows.push({
         configuration,
@@ -58,18 +58,18 @@ export const roseinfer: Experiment = {
     };
     const runs: Measured[] = [];
     for (const scheduler of ["naive", "offline", "online"] as const) {
-      const figures = published[scheduler];
+      const numbers = published[scheduler];
       const options = scheduler === "naive" ? {} : { schedulerOptions };
-      const as = (i: 0 | 1) => figures && { promptS: figures.promptS[i], totalTokensPerS: figures.totalTokensPerS[i] };
+      const as = (i: 0 | 1) => numbers && { promptS: numbers.promptS[i], totalTokensPerS: numbers.totalTokensPerS[i] };
       const off = await run(`${scheduler}, off`, { ...options, scheduler, index: "none" }, as(0));
-      if (!figures) continue;
+      if (!numbers) continue;
       const on = await run(`${scheduler}, on`, { ...options, scheduler }, as(1));
       runs.push(off, on);
-      const [promptsOff, promptsOn] = figures.promptS;
-      const [tokensOff, tokensOn] = figures.totalTokensPerS;
+      const [promptsOff, promptsOn] = numbers.promptS;
+      const [tokensOff, tokensOn] = numbers.totalTokensPerS;
       headlines.push(
         {
-          ratio: `${scheduler}: time of prompts, off ÷ on`,
+          ratio: `${scheduler}: prefill time, off ÷ on`,
           published: promptsOff / promptsOn,
           simulated: off.sums.promptS / on.sums.promptS,
         },
@@ -80,12 +80,12 @@ export const roseinfer: Experiment = {
         },
       );
     }
-    const explanations = laboratory.target === "sim" ? await whySimulated(runs, run) : whyMeasured(runs);
+    const explanations = runner.target === "sim" ? await explainSimulated(runs, run) : explainMeasured(runs);
     return {
       workload:
         `${requests} requests at once with the same prompt of ${promptTokens} tokens, ${outputTokens} tokens each, batches of 8 (online). ` +
-        `${laboratory.target === "sim" ? assumed : `Model and GPU are not published: another model, on ${backendOf(laboratory.target).device} of this machine. `}roseinfer computes a prompt when ` +
-        "its request is added, by itself: --scheduler-option prompts-per-step=1. naive has no cache.",
+        `${runner.target === "sim" ? assumed : `Model and GPU are not published: another model is served on ${backendOf(runner.target).device} of this machine. `}roseinfer computes a prompt when ` +
+        "its request is added, one prompt per step: --scheduler-option prompts-per-step=1. naive has no cache.",
       rows,
       headlines,
       explanations,
@@ -95,43 +95,43 @@ export const roseinfer: Experiment = {
 
 const assumed = "Model and GPU are not published: GPT-2 small in 16 bits on an RTX 4090 is assumed. ";
 
-/** Runs a configuration as a row of its own. */
+/** Runs a configuration and adds its row. */
 type Run = (configuration: string, own: Partial<Setup>) => Promise<Measured>;
 
-/** What the ratios depend on here. */
-function whyMeasured([off, on]: readonly Measured[]): string[] {
-  const answersS = (measured: Measured) => measured.throughput.makespanS - measured.sums.promptS;
+/** Explanation of the ratios measured with the engine. */
+function explainMeasured([off, on]: readonly Measured[]): string[] {
+  const decodeS = (measured: Measured) => measured.throughput.makespanS - measured.sums.promptS;
   return [
-    `A prompt is computed once and found ${requests - 1} times, so that the time of prompts could be ${requests} times shorter: a prompt that ` +
-      `is kept takes ${((on.sums.promptS / requests) * 1e3).toFixed(1)} of ${((off.sums.promptS / requests) * 1e3).toFixed(1)} ms, the first one included. Answers take ${answersS(off).toFixed(1)} s ` +
-      `without the cache and ${answersS(on).toFixed(1)} s with it, and with them the tokens a second gain less. As published, a prompt that is kept still costs ` +
-      `${((0.251 / requests) * 1e3).toFixed(1)} of ${((1.087 / requests) * 1e3).toFixed(1)} ms, and answers ${((requests * (promptTokens + outputTokens)) / 13_454 / 1.087 - 1).toFixed(1)} times as long as the prompts.`,
+    `A prompt is computed once and hit ${requests - 1} times, so prefill could be up to ${requests} times shorter: a cached prompt ` +
+      `takes ${((on.sums.promptS / requests) * 1e3).toFixed(1)} of ${((off.sums.promptS / requests) * 1e3).toFixed(1)} ms, the first one included. Decode takes ${decodeS(off).toFixed(1)} s ` +
+      `without the cache and ${decodeS(on).toFixed(1)} s with it, so tokens a second gain less. As published, a cached prompt still costs ` +
+      `${((0.251 / requests) * 1e3).toFixed(1)} of ${((1.087 / requests) * 1e3).toFixed(1)} ms, and decode takes ${((requests * (promptTokens + outputTokens)) / 13_454 / 1.087 - 1).toFixed(1)} times as long as prefill.`,
   ];
 }
 
-/** What the ratios depend on in the simulator, with the rows that show it. */
-async function whySimulated([off, on]: readonly Measured[], run: Run): Promise<string[]> {
+/** Explanation of the simulated ratios, with additional rows that show the causes. */
+async function explainSimulated([off, on]: readonly Measured[], run: Run): Promise<string[]> {
   const freeHost = { schedulerOptions, scheduler: "offline", efficiency: { stepUs: 0 } };
-  const freeOff = await run("offline, off, host costs nothing", { ...freeHost, index: "none" });
-  const freeOn = await run("offline, on, host costs nothing", freeHost);
+  const freeOff = await run("offline, off, no host overhead", { ...freeHost, index: "none" });
+  const freeOn = await run("offline, on, no host overhead", freeHost);
   const oneStepOff = await run("offline, off, one step", { scheduler: "offline", index: "none" });
   const oneStepOn = await run("offline, on, one step", { scheduler: "offline" });
-  // What is left of the published time, without its prompts, and of ours.
-  const answersS = (requests * (promptTokens + outputTokens)) / 13_454 - 1.087;
+  // The published time and ours without prefill.
+  const decodeS = (requests * (promptTokens + outputTokens)) / 13_454 - 1.087;
   const outputSteps = outputTokens - 1;
-  const answersOf = (measured: Measured) => measured.throughput.makespanS - measured.sums.promptS;
+  const decodeSOf = (measured: Measured) => measured.throughput.makespanS - measured.sums.promptS;
   const each = (measured: Measured) => (measured.sums.promptS / requests) * 1e3;
   return [
-    `A prompt that is kept computes nothing, so what is left of its step is the engine's own work: ${each(on).toFixed(2)} of ${each(off).toFixed(2)} ms a prompt here, ` +
-      `${((0.251 / requests) * 1e3).toFixed(1)} of ${((1.087 / requests) * 1e3).toFixed(1)} ms as published. Where the host costs nothing the ratio is ` +
-      `${(freeOff.sums.promptS / freeOn.sums.promptS).toFixed(0)}. roseinfer runs PyTorch operator by operator, and makes logits of all ${promptTokens} tokens of a prompt: a prompt ` +
-      "takes it far longer than the GPU needs, so hits spare it more. The engine that the factors are fitted on is a fast one.",
-    `Tokens a second gain less than prompts do, for answers are as slow with the cache as without. How much less depends on ` +
-      `how slow: as published, writing them took ${(answersS / 1.087).toFixed(1)} times as long as the prompts, ${((answersS / outputSteps / requests) * 1e3).toFixed(1)} ms a request and ` +
-      "step however many there are, as keys and values are gathered request by request. Here steps are batched, and it is " +
-      `${(answersOf(off) / off.sums.promptS).toFixed(1)} times. With the published share, the ${(off.sums.promptS / on.sums.promptS).toFixed(2)} of the prompts makes ` +
-      `${((1 + answersS / 1.087) / (on.sums.promptS / off.sums.promptS + answersS / 1.087)).toFixed(2)} of tokens a second.`,
-    `Put into one step, all ${requests} prompts miss, for none is there yet: ${(oneStepOff.sums.promptS / oneStepOn.sums.promptS).toFixed(2)}. (Later versions look for equal prompts in a batch.)`,
+    `A cached prompt computes nothing, so the rest of its step is the engine's overhead: ${each(on).toFixed(2)} of ${each(off).toFixed(2)} ms a prompt here, ` +
+      `${((0.251 / requests) * 1e3).toFixed(1)} of ${((1.087 / requests) * 1e3).toFixed(1)} ms as published. Without host overhead the ratio is ` +
+      `${(freeOff.sums.promptS / freeOn.sums.promptS).toFixed(0)}. roseinfer runs PyTorch operator by operator and computes logits for all ${promptTokens} tokens of a prompt: prefill ` +
+      "takes far longer than the GPU needs, so hits save more. The efficiency factors are fitted to a fast engine.",
+    `Tokens a second gain less than prefill, because decode is as slow with the cache as without. How much less depends on ` +
+      `the time of decode: as published, it took ${(decodeS / 1.087).toFixed(1)} times as long as prefill, ${((decodeS / outputSteps / requests) * 1e3).toFixed(1)} ms a request and ` +
+      "step for any batch size, because keys and values are gathered request by request. Here steps are batched, and it is " +
+      `${(decodeSOf(off) / off.sums.promptS).toFixed(1)} times. With the published share of decode, the ratio ${(off.sums.promptS / on.sums.promptS).toFixed(2)} of prefill makes ` +
+      `${((1 + decodeS / 1.087) / (on.sums.promptS / off.sums.promptS + decodeS / 1.087)).toFixed(2)} of tokens a second.`,
+    `If all ${requests} prompts are in one step, all miss, because none is cached yet: ${(oneStepOff.sums.promptS / oneStepOn.sums.promptS).toFixed(2)}. (Later versions detect equal prompts in a batch.)`,
   ];
 }
 

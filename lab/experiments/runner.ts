@@ -19,15 +19,15 @@ import { capacityFrom, simulatedFrom, simulationConfig } from "../run/simulation
 import { isEngine, type Target } from "../run/target.ts";
 import type { Metrics } from "./metrics.ts";
 
-/** On what an engine runs. A model is named, or given as the fields of its `config.json`. */
+/** Model and hardware of a run. The model is a name, or the fields of its `config.json`. */
 export interface Machine {
   readonly model: string | { readonly name: string; readonly config: ModelConfig };
   readonly gpu: string;
-  /** GPUs that share the model. */
+  /** Tensor parallelism. */
   readonly tp?: number | undefined;
 }
 
-/** What differs from the preset's, or the program's, defaults. Efficiency factors are always the default ones but to isolate a cause. */
+/** Options that differ from the preset's defaults. Efficiency factors are changed only to isolate a cause. */
 export interface Setup extends PartNames {
   readonly machine: Machine;
   readonly schedulerOptions?: Readonly<Record<string, number>>;
@@ -40,7 +40,7 @@ export interface Setup extends PartNames {
   readonly efficiency?: Partial<Efficiency>;
 }
 
-/** What a run came to: everything that a simulation says, and what its steps add up to. */
+/** The result of a run, and sums over its steps. */
 export interface Measured extends ServedResult {
   readonly sums: StepSums;
   /** Blocks of each replica's cache; undefined if it is unlimited. */
@@ -49,21 +49,21 @@ export interface Measured extends ServedResult {
 
 export interface ExperimentRunnerOptions {
   readonly seed: number;
-  /** An engine backend only where the experiment takes one. */
+  /** A simulation, or an engine backend for experiments with `takesEngine`. */
   readonly target?: Exclude<Target, "cache">;
-  /** Of the real engine. */
+  /** Threads of the real engine. */
   readonly threads?: number | undefined;
-  /** Instead of the model and the GPU of every experiment. */
+  /** They replace the model and hardware of the experiment. */
   readonly model?: string | undefined;
   readonly gpu?: string | undefined;
   readonly tp?: number | undefined;
-  /** Requests to serve instead of generated ones, where an experiment can do with any. */
+  /** Requests to serve instead of generated ones, for experiments with `takesTrace`. */
   readonly trace?: Trace | undefined;
   readonly says?: (what: string) => void;
   readonly signal?: AbortSignal | undefined;
 }
 
-/** Where experiments are run: every configuration is one that `kvlab replay` takes, too. */
+/** Runs the configurations of experiments, each of which `kvlab replay` can run, too. */
 export class ExperimentRunner {
   readonly seed: number;
   readonly target: Exclude<Target, "cache">;
@@ -77,7 +77,7 @@ export class ExperimentRunner {
     this.trace = options.trace;
   }
 
-  /** The machine of an experiment, with what the user wants instead. */
+  /** The machine of an experiment, with the user's replacements. */
   machine(published: Machine): Machine {
     const { model, gpu, tp } = this.#options;
     return { model: model ?? published.model, gpu: gpu ?? published.gpu, tp: tp ?? published.tp };
@@ -99,7 +99,7 @@ export class ExperimentRunner {
     if (isEngine(this.target)) {
       const config: RunConfig = {
         ...configured,
-        blocks: blocks ?? roomFor(trace, configured.blockTokens),
+        blocks: blocks ?? blocksForAll(trace, configured.blockTokens),
         schedulerOptions,
       };
       const { model, threads } = this.#options;
@@ -117,9 +117,9 @@ export class ExperimentRunner {
     }
     const simulated = await simulatedOn(machine, setup, trace);
     const capacity = await capacityFrom({}, simulated, configured);
-    const room =
+    const fitting =
       capacity !== undefined && capacity !== "unlimited" && "blocks" in capacity ? capacity.blocks : undefined;
-    const config: RunConfig = { ...configured, blocks: blocks ?? room, schedulerOptions, simulated };
+    const config: RunConfig = { ...configured, blocks: blocks ?? fitting, schedulerOptions, simulated };
     const columns = CacheReplay.blockKeys(config, trace);
     const simulation = await simulationConfig(config, simulated);
     const { result } = await runSimulation(trace, columns, simulation, {
@@ -130,18 +130,18 @@ export class ExperimentRunner {
   }
 }
 
-/** What a real engine runs unless `--model` says otherwise. */
+/** The default model of a real engine. */
 export const usualModel = "random:160m";
 
-/** Blocks for all requests at once. */
-function roomFor({ requestCount, inputTokens, outputTokens }: Trace, blockTokens: number): number {
+/** Blocks for all requests at the same time. */
+function blocksForAll({ requestCount, inputTokens, outputTokens }: Trace, blockTokens: number): number {
   let blocks = 0;
   for (let row = 0; row < requestCount; row++)
     blocks += Math.ceil((inputTokens[row] + outputTokens[row]) / blockTokens);
   return blocks;
 }
 
-/** What `kvlab replay --target sim` would simulate; a model that is no file is put in. */
+/** The simulated machine, as of `kvlab replay --target sim`; the model may also be given by its fields. */
 async function simulatedOn({ model, gpu, tp = 1 }: Machine, setup: Setup, trace: Trace): Promise<Simulated> {
   const { replicas, router, arrivals, efficiency } = setup;
   const options = {
@@ -158,26 +158,26 @@ async function simulatedOn({ model, gpu, tp = 1 }: Machine, setup: Setup, trace:
   return { ...(await simulatedFrom(options, trace)), model: shape, kvBytesPerToken };
 }
 
-/** What steps add up to, of all replicas. */
+/** Sums over the steps of all replicas. */
 export class StepSums implements StepObserver {
   count = 0;
-  /** Time of steps that compute prompts, or make their first tokens, and nothing else. */
+  /** Time of steps with prefill only. */
   promptS = 0;
-  /** Tokens of prompts that were computed, and of answers that were computed again. */
+  /** Computed prompt tokens, and recomputed tokens of preempted sequences. */
   promptTokens = 0;
-  /** Steps in which answers are written, and sequences in them. */
+  /** Steps with decode, and their decoding sequences. */
   #decodeSteps = 0;
   #decoding = 0;
-  /** Room in blocks of steps that only write answers, and how much of it has nothing in it. */
-  #room = 0;
+  /** Referenced slots in decode-only steps, and the empty ones among them. */
+  #slots = 0;
   #empty = 0;
 
-  /** The share of the held room that holds nothing: worth asking only where requests share no blocks. */
+  /** Share of referenced slots that are empty. Meaningful only if requests share no blocks. */
   get wasted(): number {
-    return this.#room === 0 ? 0 : this.#empty / this.#room;
+    return this.#slots === 0 ? 0 : this.#empty / this.#slots;
   }
 
-  /** Answers that are written in one step, on average. */
+  /** Mean number of decoding sequences in a step with decode. */
   get batchMean(): number {
     return this.#decodeSteps === 0 ? 0 : this.#decoding / this.#decodeSteps;
   }
@@ -199,16 +199,16 @@ export class StepSums implements StepObserver {
     this.#decodeSteps += count;
     this.#decoding += count * decodeTokens;
     if (prefillSequences > 0) return;
-    // The load is that of the last of these steps: each has so many tokens more than the one before.
-    const held = cache.referencedBlocks * cache.blockTokens;
+    // The load is that of the last of these steps; each step has `decodeTokens` more context tokens than the one before.
+    const slots = cache.referencedBlocks * cache.blockTokens;
     const filled = decodeContextTokens - ((count - 1) * decodeTokens) / 2;
-    this.#room += count * held;
-    this.#empty += count * (held - filled);
+    this.#slots += count * slots;
+    this.#empty += count * (slots - filled);
   }
 }
 
-/** The figures of a run that most tables have. */
-export function usualMetrics({ throughput, counters, sums }: Measured) {
+/** The metrics that most tables have. */
+export function commonMetrics({ throughput, counters, sums }: Measured) {
   return {
     makespanS: throughput.makespanS,
     requestsPerS: throughput.requestsPerS,

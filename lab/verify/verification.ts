@@ -11,7 +11,7 @@ import { Fitted } from "../../sim/cost/fitted.ts";
 import { NotRecorded, Recorded, type RecordedSteps } from "../../sim/cost/recorded.ts";
 import { Simulation, type SimulationConfig } from "../../sim/simulation.ts";
 import type { FittedSteps } from "../calibrate/calibration-report.ts";
-import { type Experiment, measureEngine } from "../calibrate/measured-engine.ts";
+import { type CalibrationDesign, measureEngine } from "../calibrate/measured-engine.ts";
 import { type Decisions, type Divergence, firstDivergence } from "../compare/decisions.ts";
 import { breathe, type Control, Interrupted } from "../control.ts";
 import type { RunConfig } from "../run/configuration.ts";
@@ -44,9 +44,9 @@ export interface Times {
 export interface VerificationOptions extends Pick<Control, "signal"> {
   /** What is done before a request comes, anew for each of the two. */
   readonly before?: () => SimulationConfig["before"];
-  /** What steps take, to compare times with; or an experiment that measures it, in turn with the engine. */
+  /** What steps take, to compare times with; or a design that measures it, in turn with the engine. */
   readonly cost?: SimulationConfig["cost"] | undefined;
-  readonly experiment?: Experiment | undefined;
+  readonly design?: CalibrationDesign | undefined;
   readonly advance?: (requests: number) => void;
 }
 
@@ -56,7 +56,7 @@ export async function verifyDecisions(
   blocks: BlockColumns,
   config: RunConfig,
   engine: RealEngine,
-  { before, cost, experiment, advance = () => {}, signal }: VerificationOptions = {},
+  { before, cost, design, advance = () => {}, signal }: VerificationOptions = {},
 ): Promise<Verification> {
   if (engine.answers === "free" && blocks.generated && config.rules["store-tail"] === "true")
     throw new InputError(
@@ -76,11 +76,11 @@ export async function verifyDecisions(
   };
   const blockCount = checkServable(trace, blocks, config, engine);
   const observers = [chunks];
-  const [measured, result, again] = experiment
-    ? await withPools([experiment.blocks, blockCount, blockCount], config, engine, (pools) =>
+  const [measured, result, again] = design
+    ? await withPools([design.blocks, blockCount, blockCount], config, engine, (pools) =>
         inTurn(
           (turn) =>
-            measureEngine(experiment, { ...config, blocks: pools[0].blockCount }, engine, {
+            measureEngine(design, { ...config, blocks: pools[0].blockCount }, engine, {
               turn,
               pool: pools[0],
               advance,

@@ -7,7 +7,7 @@ import { fittedNsOf } from "../../sim/cost/fit.ts";
 import { type FittedSteps, fitReport, residualsByKind } from "../calibrate/calibration-report.ts";
 import { stepsFrom } from "../calibrate/measured-steps.ts";
 import { type Decisions, type Divergence, decisionCounts, firstDivergence } from "../compare/decisions.ts";
-import { EventWords } from "../compare/event-words.ts";
+import { EventSentences } from "../compare/event-sentences.ts";
 import type { Input } from "../input.ts";
 import { policyReport, traceReport } from "../output/report.ts";
 import { version } from "../package.ts";
@@ -35,7 +35,7 @@ export function verifyReport(
   const { parting, steps } = verification;
   const decisions = decisionCounts(verification.engine);
   const { refused } = verification.engine.outcomes;
-  const differences = new Differences(verification, new EventWords(input.trace, blocks), config.blocks!);
+  const differences = new Differences(verification, new EventSentences(input.trace, blocks), config.blocks!);
   return {
     schema: "verify/1",
     kvlab: version,
@@ -101,10 +101,10 @@ export type StateReport = ReturnType<typeof stateReport>;
 /** What is to be said of places where two runs part. */
 class Differences {
   readonly #sides: readonly [engine: Decisions, simulator: Decisions];
-  readonly #words: EventWords;
+  readonly #words: EventSentences;
   readonly #blockCount: number;
 
-  constructor({ engine, simulator }: Verification, words: EventWords, blockCount: number) {
+  constructor({ engine, simulator }: Verification, words: EventSentences, blockCount: number) {
     this.#sides = [engine, simulator];
     this.#words = words;
     this.#blockCount = blockCount;

@@ -4,7 +4,7 @@ import type { Trace } from "../../core/trace/trace.ts";
 import { type BackendName, defaultBackend } from "../../engine/backends.ts";
 import { longestDesignedAnswer } from "../../traces/calibration.ts";
 import { shortened } from "../../traces/shorten.ts";
-import { type Experiment, experimentOf } from "../calibrate/measured-engine.ts";
+import { type CalibrationDesign, calibrationDesign } from "../calibrate/measured-engine.ts";
 import { type Control, counting } from "../control.ts";
 import { type Input, opened, type TraceChoice, type TraceReading } from "../input.ts";
 import { blocksOf, type Capacity, defaultCapacity } from "../run/capacity.ts";
@@ -86,28 +86,33 @@ export async function verify(source: TraceChoice, options: VerifyOptions = {}): 
     const player = operations && new OperationsPlayer(operations, trace, blocks);
     return player && (((...args) => player.before(...args)) satisfies RunConfig["before"]);
   };
-  const experiment = calibrate === undefined ? undefined : experimentFor(trace, config, engine, calibrate);
-  const requests = experiment ? 2 * trace.requestCount + experiment.trace.requestCount : trace.requestCount;
+  const design = calibrate === undefined ? undefined : designFor(trace, config, engine, calibrate);
+  const requests = design ? 2 * trace.requestCount + design.trace.requestCount : trace.requestCount;
   const advance = counting(options, "serving", requests);
   const verification = await verifyDecisions(trace, blocks, config, engine, {
     before,
     cost,
-    experiment,
+    design,
     advance,
     signal,
   });
   return { report: verifyReport(input, blocks, config, engine, verification, shorten), input };
 }
 
-/** Requests of the experiment at once; the fit extrapolates to larger batches. */
+/** Requests of the design at once; the fit extrapolates to larger batches. */
 const maxBatch = 8;
 
 /** Steps like those of the trace: prompts up to the length of its longest, as far as the model has room for their answers. */
-function experimentFor(trace: Trace, { blockTokens, seed }: RunConfig, engine: RealEngine, rounds: number): Experiment {
+function designFor(
+  trace: Trace,
+  { blockTokens, seed }: RunConfig,
+  engine: RealEngine,
+  rounds: number,
+): CalibrationDesign {
   const longest = trace.inputTokens.reduce((most, tokens) => Math.max(most, tokens), 0);
   const room = engine.loaded.config.maxPositions - longestDesignedAnswer;
   const maxTokens = Math.max(2 * blockTokens, Math.min(longest, room));
-  return experimentOf({ unitTokens: blockTokens, maxTokens, maxBatch, rounds, seed });
+  return calibrationDesign({ unitTokens: blockTokens, maxTokens, maxBatch, rounds, seed });
 }
 
 function withTrace(input: Input, trace: Trace): Input {

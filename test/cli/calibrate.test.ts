@@ -141,7 +141,7 @@ describe.concurrent("what cannot be calibrated is refused in one line", () => {
     );
     await json(folder, ["replay", "--limit", "20", "--out", "untimed"]);
     expect(await refusal(folder, ["calibrate", "--from", "untimed"])).toBe(
-      "untimed/steps.parquet: has no column sequences; expected a run in time, saved by this version or a later one",
+      "untimed/steps.parquet: has no column sequences; expected a timed run that this version or a later one saved",
     );
     writeFileSync(join(folder, "file"), "");
     expect(await refusal(folder, ["calibrate", "--out", "file/cost.json"])).toBe(

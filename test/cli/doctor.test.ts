@@ -35,7 +35,7 @@ describe.concurrent("this machine", () => {
     const runtime = createRequire(import.meta.url).resolve("onnxruntime-node/package.json");
     const { version } = JSON.parse(readFileSync(runtime, "utf8"));
     expect({ schema, ok, model }).toEqual({ schema: "doctor/1", ok: true, model: null });
-    expect(found).toMatchObject({ engine: "random:tiny runs, its logits are right", libraries: "all load" });
+    expect(found).toMatchObject({ engine: "random:tiny runs, its logits are correct", libraries: "all load" });
     expect(engine).toMatchObject({ onnxruntime: version, modelCache: { path: join(cache, "kvlab/models") } });
     expect(engine.providers).toContain("cpu");
     expect(memory.availableBytes).toBeGreaterThan(0);
@@ -73,7 +73,7 @@ describe.concurrent("a model", () => {
   test("fits with a cache of some size, or does not", async () => {
     const small = await doctor(["--model", "random:160m", "--bits", "4", "--blocks", "10", "--block-size", "8"]);
     expect(small.model).toMatchObject({ bits: 4, poolBytes: 80 * 73_728, fits: true });
-    expect(small.found["fit"]).toMatch(/^80 tokens \(5\.6 MiB\) beside weights of 4 bits \(176\.0 MiB\) in /);
+    expect(small.found["fit"]).toMatch(/^80 tokens \(5\.6 MiB\) beside 4-bit weights \(176\.0 MiB\) in /);
     const large = await doctor(["--model", "random:tiny", "--capacity", "512TiB"]);
     expect(large).toMatchObject({ ok: false, model: { poolBytes: 2 ** 49, fits: false } });
     expect(large.amiss).toEqual({ fit: expect.stringMatching(/^1,099,511,627,776 tokens \(512\.0 TiB\) do not fit /) });

@@ -86,7 +86,7 @@ test("a signal ends it, and keeps the runs that are whole", async () => {
   expect(interrupted.of).toBe(4);
   expect(interrupted.runsDone).toBe(runs.length);
   expect(runs.length).toBeLessThan(4);
-  expect(stderr).toBe(`kvlab: interrupted after ${runs.length} of 4 runs; those are kept in all\n`);
+  expect(stderr).toBe(`kvlab: interrupted after ${runs.length} of 4 runs; they are saved in all\n`);
   expect(code).toBe(130);
   const kept = readdirSync(join(folder, "all"));
   expect(kept).toHaveLength(runs.length);
@@ -104,8 +104,8 @@ describe.concurrent("what an engine cannot do is refused before anything runs", 
     ["--replicas 2", /^--replicas goes with --target sim$/],
     ["--router prefix-aware,round-robin", /^--router goes with --target sim$/],
     ["--gpu h200", /^--gpu goes with --target sim$/],
-    ["--metric token", /^--metric chooses .* with --target cpu there are several metrics$/],
-    ["--first-difference", /^--first-difference goes with --target cache$/],
+    ["--metric token", /^--metric needs --target cache: with --target cpu the table shows several metrics$/],
+    ["--first-difference", /^--first-difference needs --target cache$/],
     ["--eviction lru,unbounded", /memory has a limit/],
     ["--blocks 1000,unlimited", /memory has a limit/],
     ["--pace none --rate 1,2", /^--pace none and --rate exclude each other/],

@@ -49,7 +49,7 @@ test.each([
   const report = JSON.parse(stdout);
   const { requestsDone } = report.interrupted;
   expect(report.interrupted.of).toBe(400);
-  expect(stderr).toBe(`kvlab: interrupted after ${requestsDone} of 400 requests; those are kept in run\n`);
+  expect(stderr).toBe(`kvlab: interrupted after ${requestsDone} of 400 requests; they are saved in run\n`);
   expect(code).toBe(130);
 
   const { command, ...saved } = JSON.parse(readFileSync(join(folder, "run/run.json"), "utf8"));
@@ -111,7 +111,7 @@ test("before the end of the warm-up there are no figures, and none are made up",
   const [run, ...more] = readdirSync(join(folder, "runs"));
   expect(run).toMatch(/^example-cpu-random_tiny-hash-table-lru-3000-\w{8}-interrupted$/);
   expect(more).toEqual([]);
-  expect(stderr).toContain(`; those are kept in runs/${run}\n`);
+  expect(stderr).toContain(`; they are saved in runs/${run}\n`);
 });
 
 test("nobody waits for a request that comes in an hour", async () => {
@@ -135,7 +135,7 @@ test("nobody waits for a request that comes in an hour", async () => {
   const { code, stdout, stderr } = await end;
   expect(stderr).toBe("kvlab: interrupted after 20 of 21 requests; not saved\n");
   expect(code).toBe(130);
-  expect(stdout).toContain("interrupted: figures are of the 20 requests that had ended by then");
+  expect(stdout).toContain("interrupted: metrics cover the 20 requests that had finished");
 });
 
 test("so it is with a policy of one's own, as long as the model computes", async () => {
@@ -151,7 +151,7 @@ test("so it is with a policy of one's own, as long as the model computes", async
   await sleep(200);
   child.kill("SIGINT");
   const { code: exitCode, stdout, stderr } = await end;
-  expect(stderr).toMatch(/^(ended\n)+kvlab: interrupted after \d+ of 40 requests; those are kept in run\n$/);
+  expect(stderr).toMatch(/^(ended\n)+kvlab: interrupted after \d+ of 40 requests; they are saved in run\n$/);
   expect(exitCode).toBe(130);
   expect(stdout).toContain("Saved in run");
   expect(readdirSync(folder).sort()).toEqual(["cache", "mine.ts", "run", "trace.jsonl"]);

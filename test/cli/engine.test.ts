@@ -64,7 +64,7 @@ test("weights of 4 bits are said in the summary, and another run's folder has an
   const folder = newFolder();
   for (const bits of ["32", "4"]) {
     const { stdout } = await fromCheckout(folder, ["replay", ...few.slice(0, -1), "--target", "cpu", "--bits", bits]);
-    expect(stdout.includes("parameters, weights of 4 bits) on the CPU")).toBe(bits === "4");
+    expect(stdout.includes("parameters, 4-bit weights) on the CPU")).toBe(bits === "4");
   }
   const runs = readdirSync(join(folder, "runs"));
   expect(runs).toEqual(Array(2).fill(expect.stringMatching(/^example-cpu-random_tiny-hash-table-lru-2000-\w{8}$/)));

@@ -95,7 +95,7 @@ test.each(names)("%s prints one document, and each row has what was measured and
 describe("the shape of what is published", () => {
   test("roseinfer: a kept prompt takes a fraction of the time, tokens a second gain less, naive finds nothing", () => {
     for (const scheduler of ["offline", "online"]) {
-      const prompts = ratio("roseinfer", `${scheduler}: time of prompts, off ÷ on`);
+      const prompts = ratio("roseinfer", `${scheduler}: prefill time, off ÷ on`);
       expect(prompts).toBeGreaterThan(2);
       expect(prompts).toBeLessThan(8);
       const tokens = ratio("roseinfer", `${scheduler}: tokens/s, on ÷ off`);
@@ -138,11 +138,11 @@ describe("the shape of what is published", () => {
   });
 
   test("efficient-router: about half as many requests again as room for the longest answers allows", () => {
-    const gain = ratio("efficient-router", "requests/s, router with usual answers ÷ none");
+    const gain = ratio("efficient-router", "requests/s, router with typical outputs ÷ none");
     expect(gain).toBeGreaterThan(1.25);
     expect(gain).toBeLessThan(2);
     expect(ratio("efficient-router", "requests/s, a shared prefix counted once ÷ for each")).toBeGreaterThan(1.1);
-    expect(figure("efficient-router", "router, longest answers", "preemptions")).toBe(0);
+    expect(figure("efficient-router", "router, longest outputs", "preemptions")).toBe(0);
   });
 
   test("token-attention: nothing is wasted by token, more the larger the block; TGI gains twice and more", () => {
@@ -152,7 +152,7 @@ describe("the shape of what is published", () => {
     expect(wasted[0]).toBe(0);
     expect(wasted).toEqual(wasted.toSorted((a, b) => a - b));
     expect(wasted[3]).toBeGreaterThan(0.05);
-    expect(ratio("token-attention", "requests/s, TGI with token and router ÷ TGI as it came")).toBeGreaterThan(2);
+    expect(ratio("token-attention", "requests/s, TGI with token and router ÷ plain TGI")).toBeGreaterThan(2);
   });
 
   test("continuous-batching: first tokens come sooner and more are served; tokens after the first come later", () => {
@@ -183,7 +183,7 @@ test("a list says what there is, a table fits a screen, and the same seed gives 
   for (const name of names) expect(list.stdout).toContain(`  ${name} `);
   const { code, stdout, stderr } = await kvlab(folder, ["experiment", "roseinfer"]);
   expect({ code, stderr }).toEqual({ code: 0, stderr: "" });
-  expect(stdout).toMatch(/offline: time of prompts, off ÷ on +4\.33/);
+  expect(stdout).toMatch(/offline: prefill time, off ÷ on +4\.33/);
   expect(Math.max(...stdout.split("\n").map((line) => line.length))).toBeLessThanOrEqual(100);
   expect(await json(folder, ["experiment", "roseinfer"])).toEqual(documents.roseinfer);
 });

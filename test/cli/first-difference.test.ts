@@ -121,7 +121,7 @@ describe.concurrent("compare --first-difference", () => {
     const { code, stdout, stderr } = await kvlab(smallTrace(), args);
     expect({ code, stderr }).toEqual({ code: 1, stderr: "" });
     expect(stdout).toContain("fifo: parts from lru at request 3; 3 requests, ");
-    expect(stdout.replace(/\s+/g, " ")).toContain(" events, 1 block hit, 0 evicted are the same until then");
+    expect(stdout.replace(/\s+/g, " ")).toContain(" events, 1 block hit, 0 evicted");
     expect(stdout).toContain("request 3: 500 prompt tokens, 1 block, 0 of them hits\n");
     expect(stdout).toContain(
       "request 3 misses content 2 (block 0 of request 3's prompt, tokens 0–500):\n        never-seen\n",
@@ -232,9 +232,9 @@ describe.concurrent("compare --first-difference", () => {
   });
 
   test.each([
-    [["--out", "x"], "--first-difference and --out exclude each other: no figures are shown or saved"],
-    [["--metric", "token"], "--first-difference and --metric exclude each other: no figures are shown or saved"],
-    [["--warmup", "5"], "--first-difference and --warmup exclude each other: no figures are shown or saved"],
+    [["--out", "x"], "--first-difference and --out exclude each other: no metrics are shown or saved"],
+    [["--metric", "token"], "--first-difference and --metric exclude each other: no metrics are shown or saved"],
+    [["--warmup", "5"], "--first-difference and --warmup exclude each other: no metrics are shown or saved"],
     [[], "--first-difference compares two combinations or more, such as --eviction lru,fifo"],
     [["--rule", "cache-generated=true,false"], /^--first-difference compares contents, .*; give each rule one value$/],
   ])("refuses %j", async (args, said) => {

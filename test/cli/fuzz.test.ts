@@ -42,7 +42,7 @@ test("a case that was saved is brought back by its name or its file", async () =
   for (const args of ["--replay mine --out .", "--replay ./mine.json"]) {
     const { code, stdout } = await fuzz(folder, args);
     expect(code).toBe(0);
-    expect(stdout).toMatch(/^✓ indexes: [\s\S]*1 case, \d+ decisions[\s\S]*Nothing found: 1 case/);
+    expect(stdout).toMatch(/^✓ indexes: [\s\S]*1 case, \d+ decisions[\s\S]*No counterexample: 1 case/);
   }
   expect(readFileSync(join(folder, "mine.json"), "utf8")).toBe(JSON.stringify(document));
 });
@@ -62,7 +62,7 @@ test("the smallest trace on which LRU has fewer hits than FIFO is shown and save
   expect([shown.code, shown.stdout]).toEqual([1, expect.stringMatching(/parts from lru at request 3/)]);
   const none = await kvlab(folder, ["fuzz", "--beat", "belady", "lru", "--cases", "300"]);
   expect(none.stdout).toMatch(
-    /^None found in 300 cases on which belady has fewer hits than lru\. Every trace of\nup to 2 requests /,
+    /^In 300 cases, no trace was found on which belady has fewer hits than lru\. All\ntraces of up to 2 requests /,
   );
 });
 

@@ -87,7 +87,7 @@ describe.concurrent("options are refused by name", () => {
     ["replay --rule victims=leaf", /does not support rule victims=leaf/],
     ["replay --out x --no-save", "--out and --no-save exclude each other"],
     ["replay example other.jsonl", '"example" is the built-in trace and goes with no other'],
-    ["compare --blocks 10,unlimited", "--blocks has unlimited, which compare always shows; leave it out"],
+    ["compare --blocks 10,unlimited", "--blocks contains unlimited, which compare always shows; remove it"],
     ["compare --eviction lru,lru", '--eviction has "lru" twice'],
     ["compare --metric blok", '--metric is "blok", did you mean "block"?'],
     ["replay --preset vlm", 'unknown preset "vlm": did you mean "vllm"?'],
@@ -98,7 +98,7 @@ describe.concurrent("options are refused by name", () => {
     ["compare --preset vllm,huge", /^unknown preset "huge", expected one of lightllm, /],
     ["repaly", "unknown command 'repaly' (Did you mean replay?)"],
     ["bogus", "unknown command 'bogus'; kvlab --help lists all"],
-    ["trace", "trace what? kvlab trace --help lists it"],
+    ["trace", "missing subcommand of trace; kvlab trace --help lists them"],
     ["trace stat", "unknown command 'stat' (Did you mean stats?)"],
     ["replay --eviction lur", 'unknown eviction policy "lur": did you mean "lru"?'],
     ["replay --eviction lru,fifo", '--eviction is "lru,fifo", expected one name; kvlab compare takes several'],
@@ -197,6 +197,6 @@ describe.concurrent("nothing of the user's is overwritten", () => {
     const folder = folderWith("chat.jsonl", "precious");
     writeFileSync(join(folder, "mine.ts"), "precious");
     expect(await refusal(folder, ["trace", "generate", "chat", "--out", "chat.jsonl"])).toContain("exists already");
-    expect(await refusal(folder, ["init", "policy"])).toMatch(/^mine\.ts: exists already; .*another name.*--force/);
+    expect(await refusal(folder, ["init", "policy"])).toMatch(/^mine\.ts: already exists; .*another name.*--force/);
   });
 });

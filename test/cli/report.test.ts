@@ -139,7 +139,7 @@ describe("replay --json", () => {
     const report = await json(folder, ["replay", file, "--blocks", "3"]);
     expect(report.cache).toMatchObject({ refusedRequests: 1, lookups: 3, lookupBlocks: 8, hitBlocks: 1 });
     const { stdout } = await kvlab(folder, ["replay", file, "--blocks", "3", "--no-save"]);
-    expect(stdout).toContain("1 of 3 requests were refused, as longer than the cache of 3 blocks.");
+    expect(stdout).toContain("1 of 3 requests were refused, because they are longer than the cache of 3 blocks.");
   });
 
   test("says how scattered blocks are, in words too, where the allocator counts it", async () => {

@@ -74,7 +74,7 @@ describe("what cannot be simulated is refused in one line, and nothing is writte
     ["--efficiency memory=fast", '--efficiency memory is "fast", expected a number'],
     ["--efficiency memory", '--efficiency is "memory", expected NAME=NUMBER'],
     // What goes together.
-    ["--router random", "--router random has nothing to choose from with one replica: give --replicas"],
+    ["--router random", "--router random has no effect with one replica; give --replicas"],
     ["--router-option x=1", "--router-option has no router: with one replica there is nothing to choose from"],
     ["--rate 2 --speed 2", "--rate and --speed exclude each other: both say how fast requests come"],
     ["--cost once.jsonl --efficiency memory=1", /^--cost and --efficiency exclude each other/],
@@ -92,7 +92,7 @@ describe("what cannot be simulated is refused in one line, and nothing is writte
     ["--rate 1e308", "--rate is 1e+308, which is too fast"],
     ["--rate 1e999", '--rate is "1e999", expected a number'],
     ["--rate 1e-7", /^--rate is 1e-7, which is so slow that the trace would last longer than 104 days/],
-    ["--slo ttft=0ms", "--slo has ttft=0ms, which nothing can keep; expected more than 0"],
+    ["--slo ttft=0ms", "--slo has ttft=0ms, expected more than 0"],
     ["--slo ttft=-5ms", /^--slo has "ttft=-5ms", expected ttft, tpot or e2e with a time/],
     ["--slo ttf=5ms", /^--slo has "ttf=5ms", expected ttft, tpot or e2e with a time/],
     ["--slo ttft=5ms,ttft=6ms", "--slo has ttft twice"],
@@ -123,7 +123,7 @@ describe("what cannot be simulated is refused in one line, and nothing is writte
   });
 
   test.each([
-    ["--router random", "--router has nothing to choose from with one replica: give --replicas"],
+    ["--router random", "--router has no effect with one replica; give --replicas"],
     ["--rate 5,0", "--rate is 0, expected a number above 0"],
     ["--replicas 1,1", '--replicas has "1" twice'],
     ["--gpu h100,h200", '--gpu is "h100,h200", expected one name'],
@@ -132,7 +132,7 @@ describe("what cannot be simulated is refused in one line, and nothing is writte
     ["--target cache --first-difference --gpu h200", /^--gpu goes with --target sim/],
     ["--target cache --blocks unlimited", /^--blocks has unlimited, which compare always shows/],
     ["--blocks 10 --capacity 1GiB", /^--blocks and --capacity exclude each other/],
-    ["--first-difference", "--first-difference goes with --target cache"],
+    ["--first-difference", "--first-difference needs --target cache"],
     ["--metric block", /^--metric chooses the ratio of a table of hit ratios/],
     ["--scheduler fcfs,fcfz", 'unknown scheduler "fcfz": did you mean "fcfs"?'],
   ])("kvlab compare --target sim %s", async (args, said) => {

@@ -354,7 +354,7 @@ test("a comparison says where nothing was evicted, so that policies could not di
   const said = async (words: string) =>
     (await kvlab(folder, ["compare", ...words.split(" ")])).stdout.replaceAll("\n", " ");
   const served = "--target sim --limit 60 --eviction lru,fifo";
-  expect(await said(served)).toContain("Nothing was evicted: all contents have room in the cache");
+  expect(await said(served)).toContain("Nothing was evicted: all content fits into the cache");
   expect(await said(`${served} --blocks 5%`)).not.toContain("Nothing was evicted");
   expect(await said(`${served} --index none`)).not.toContain("Nothing was evicted");
   const replayed = await said("--limit 60 --eviction lru,fifo --blocks 5%,100%");

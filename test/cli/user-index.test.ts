@@ -62,7 +62,7 @@ describe("an index of one's own", () => {
   test("may be given by name or file, says the help", async () => {
     const helps = await Promise.all(["replay", "compare"].map((name) => kvlab(newFolder(), [name, "--help"])));
     expect(helps[0].stdout).toMatch(/--index <NAME> +prefix index, or a file with one of your\s+own/);
-    expect(helps[1].stdout).toMatch(/--index <NAMES> +prefix indexes or files/);
+    expect(helps[1].stdout).toMatch(/--index <NAMES> +prefix indexes, or plug-in files/);
   });
 });
 

@@ -23,7 +23,7 @@ describe("a policy of one's own", () => {
     const { stdout, code } = await kvlab(folder, ["init", "policy", "two-touch"]);
     expect({ stdout, code }).toEqual({
       stdout:
-        "Wrote two-touch.ts and tsconfig.json, which has the types for an editor. Try it:\n  kvlab compare --eviction lru,./two-touch.ts\n  kvlab check ./two-touch.ts\n",
+        "Wrote two-touch.ts and tsconfig.json, which points editors to the types of kvlab. Try it:\n  kvlab compare --eviction lru,./two-touch.ts\n  kvlab check ./two-touch.ts\n",
       code: 0,
     });
     const report = await json(folder, ["replay", "--eviction", "./two-touch.ts", ...short]);
@@ -165,9 +165,9 @@ describe("mistakes in it are told as such", () => {
     expect(await failure("await new Promise(() => {});")).toBe(
       "./mine.ts: never ends loading: it awaits a promise that never settles",
     );
-    expect(await failure("process.exit(0);")).toBe("./mine.ts: process.exit(0) is not for policies");
+    expect(await failure("process.exit(0);")).toBe("./mine.ts: a plug-in must not call process.exit(0)");
     expect(await failure(policy("process.exit()"))).toMatch(
-      /^\.\/mine\.ts: victim\(\) threw at request \d+: process\.exit\(\) is not for policies$/,
+      /^\.\/mine\.ts: victim\(\) threw at request \d+: a plug-in must not call process\.exit\(\)$/,
     );
     expect(await failure(`setTimeout(() => process.exit(0));\nawait new Promise(() => {});`)).toContain(
       "process.exit(0)",

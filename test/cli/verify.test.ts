@@ -69,7 +69,7 @@ test("times are compared with what designed steps take, which the engine runs in
   expect(calibration.traceResiduals.at(-1).kind).toBe("all");
   const { stdout: text } = await verify(newFolder(), args);
   expect(text).toMatch(/^ +engine +again +noise +simulated +error$/m);
-  expect(text).toMatch(/Simulated with what [\d,]+ designed steps took/);
+  expect(text).toMatch(/The cost model is fitted to [\d,]+ designed steps/);
 });
 
 test("a signal ends all engines that take turns: 130, one line, and nothing left behind", async () => {
@@ -168,7 +168,7 @@ describe.concurrent("what cannot be verified is refused in one line", () => {
   const cases: [args: string, said: RegExp][] = [
     ["verify --target sim", /^--target is "sim", expected cpu: /],
     ["verify --gpu h200", /^--gpu goes with --target sim$/],
-    ["verify --timeline t.json", /^--timeline goes with kvlab replay$/],
+    ["verify --timeline t.json", /^--timeline is an option of kvlab replay$/],
     ["verify --blocks unlimited", /memory has a limit/],
     ["verify --blocks 10 --capacity 1GiB", /exclude each other/],
     ["verify --rule publish=step,finish", /one run has one value/],

@@ -103,7 +103,7 @@ test("a port or folder that cannot be served is refused in one line", async () =
   expect(said).toEqual([
     `--port ${port}: is in use, perhaps by another dashboard; choose another one, or 0 for any`,
     '--port is "65536", expected a whole number from 0 to 65535',
-    "run: is a run, expected the folder that it is in",
+    "run: is a single run, expected the folder that contains it",
     "run/run.json: is a file, expected a folder of runs",
     "--traces nowhere: ENOENT, expected a folder",
     "--policies run/run.json: is a file, expected a folder",

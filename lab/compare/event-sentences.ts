@@ -3,7 +3,7 @@ import { type EventNames, type LoggedEvent, sentenceOf } from "../../core/log/ev
 import type { BlockColumns } from "../../core/trace/content.ts";
 import type { Trace } from "../../core/trace/trace.ts";
 
-/** The first occurrence of a content in a trace. Requests and blocks count from 0. */
+/** The first occurrence of a content id in a trace. Requests and blocks are numbered from 0. */
 export interface Occurrence {
   readonly content: number;
   readonly request: number;
@@ -13,8 +13,8 @@ export interface Occurrence {
   readonly toToken: number;
 }
 
-/** Events as sentences, in which a content is named by the request and the block of its first occurrence. */
-export class EventWords {
+/** Describes events in sentences that name content by the request and block of its first occurrence. */
+export class EventSentences {
   readonly #trace: Trace;
   readonly #blocks: BlockColumns;
   readonly #names: EventNames = {
