@@ -8,7 +8,10 @@ import { parameterCount } from "../model/tensors.ts";
  * Costs are in one arbitrary unit.
  */
 export interface CallRules {
-  /** Most query tokens of a sequence in one call. Longer queries are divided into chunks; the context of a chunk includes the chunks before it. */
+  /**
+   * Maximum query tokens of a sequence in one call. Longer queries are divided into chunks; the context of a chunk includes
+   * the chunks before it.
+   */
   readonly longestQuery: number;
   /** Cost of a call. */
   readonly perCall: number;
@@ -19,14 +22,15 @@ export interface CallRules {
 }
 
 /**
- * Most query tokens of a sequence in one call. A call's attention materializes the scores of all its queries with their whole
- * context. The scores of 256 queries stay in the processor's caches, and no chunk computes scores for later tokens of its prompt.
+ * Maximum query tokens of a sequence in one call. A call's attention materializes the scores of all its queries with their
+ * whole context. The scores of 256 queries stay in the processor's caches, and no chunk computes scores for later tokens of
+ * its prompt.
  */
 const longestQuery = 256;
 
 /**
- * The rules for a model, in rows of matrix products with all weights. Reading the weights takes as long as computing about ten
- * rows; context is read, written and read again where weights are read once.
+ * The rules for a model. The unit of cost is one row of the matrix products with all weights. Reading the weights takes as long
+ * as computing about ten rows; context is read, written and read again, weights are read once.
  */
 export function callRules(config: DecoderConfig): CallRules {
   const { layers, heads, kvHeads, headDim } = config;
@@ -55,10 +59,10 @@ export function checkedRules(calls: unknown, where: string): CallRules {
 }
 
 /** A single query row is padded to two, because the runtime sums one row in another order than several rows. */
-const leastQueries = 2;
+const minQueries = 2;
 
 /**
- * The division of sequences, sorted by query and context length, for which the sum of the calls' costs is least.
+ * Divides sequences, sorted by query and context length, into calls with the least total cost.
  *
  * @param queries query tokens of each sequence, by its number
  * @param contexts context tokens of each sequence, its queries included, by its number
@@ -72,12 +76,12 @@ export function cheapestCalls(
   sequences: readonly number[],
 ): number[][] {
   const sorted = [...sequences].sort((a, b) => queries[a] - queries[b] || contexts[a] - contexts[b]);
-  /** Least cost of the first i sequences, and where their last call begins. */
+  /** By i: least cost of the first i sequences, and index of the first sequence of their last call. */
   const least = [0];
   const begin = [0];
   for (let end = 1; end <= sorted.length; end++) {
     least[end] = Number.POSITIVE_INFINITY;
-    const longest = Math.max(leastQueries, queries[sorted[end - 1]]);
+    const longest = Math.max(minQueries, queries[sorted[end - 1]]);
     let context = 0;
     for (let from = end - 1; from >= 0; from--) {
       context = Math.max(context, contexts[sorted[from]]);

@@ -3,18 +3,19 @@ import type { DecoderConfig } from "../model/decoder.ts";
 import { type CallRules, callRules, cheapestCalls } from "./call-rules.ts";
 
 /**
- * The same step with long prompts in pieces, each of which finds those before it in the pool. Rows stay where they are.
+ * Splits long prompts of a step into several sequences, each of which reads the KV of the earlier ones from the pool. The order
+ * of rows does not change.
  *
- * @param longest most queries of a piece
+ * @param longest maximum query tokens of a sequence
  */
-export function inPieces(step: BatchStep, longest: number): BatchStep {
+export function splitPrompts(step: BatchStep, longest: number): BatchStep {
   const { cuSeqlensQ, contextLens, blockTables, maxBlocksPerSequence, slotMapping } = step;
   const owners: number[] = [];
   const ends: number[] = [0];
   const contexts: number[] = [];
   for (let sequence = 0; sequence < contextLens.length; sequence++) {
     const [from, to] = [cuSeqlensQ[sequence], cuSeqlensQ[sequence + 1]];
-    // What is stored nowhere is not found there.
+    // Keys and values that are not stored cannot be read by a later sequence.
     const length = slotMapping.subarray(from, to).includes(-1) ? to - from : longest;
     for (let end = Math.min(to, from + length); ; end = Math.min(to, end + length)) {
       owners.push(sequence);
@@ -32,7 +33,7 @@ export function inPieces(step: BatchStep, longest: number): BatchStep {
   return { ...step, cuSeqlensQ: Int32Array.from(ends), contextLens: Int32Array.from(contexts), blockTables: tables };
 }
 
-/** The runtime sums over a context in groups of so many tokens, more of them for narrower heads. */
+/** The runtime sums over a context in groups of so many tokens; the number depends on the width of heads. */
 function groupTokens(headDim: number): number {
   if (headDim > 64) return 128;
   if (headDim > 32) return 256;
@@ -40,8 +41,8 @@ function groupTokens(headDim: number): number {
 }
 
 /**
- * Where the gathered context of queries from position `begin` on begins. With a window it need not begin at position 0; where
- * it begins with a group, and with a block, sums are the same to the last bit: groups before it would add 0.
+ * First position of the gathered context of queries from position `begin` on. With an attention window it may be above 0. It is
+ * a multiple of the group and of the block size, so that sums are bit-identical: the groups before it would add 0.
  */
 export function firstGathered(
   { window, headDim }: Pick<DecoderConfig, "window" | "headDim">,
@@ -54,12 +55,12 @@ export function firstGathered(
   return Math.floor(Math.max(0, begin - window + 1) / step) * step;
 }
 
-/** Divides steps into calls of the graph, by the rules of this executor. */
+/** Divides steps into calls of the model, by the call rules of this backend. */
 export class CallPlanner {
   readonly #config: DecoderConfig;
   readonly #blockTokens: number;
   readonly #rules: CallRules;
-  /** The wave in which each block is written, by the sequences of this step. */
+  /** By block: the wave of calls in which a sequence of this step writes it; −1: in none. */
   readonly #writtenIn: Int32Array;
 
   constructor(config: DecoderConfig, blockCount: number, blockTokens: number) {
@@ -69,15 +70,15 @@ export class CallPlanner {
     this.#writtenIn = new Int32Array(blockCount).fill(-1);
   }
 
-  /** The sequences of each call, in the order in which the calls are to run. */
+  /** The sequences of each call, in the order of execution. */
   plan(step: BatchStep): number[][] {
     const waves = this.#waves(step);
     return waves.flatMap((sequences) => this.#cheapest(step, sequences));
   }
 
   /**
-   * A sequence may have found blocks that another one writes in this very step. The pool has them only after that one's
-   * call, so that it waits for the next wave. Sequences that others gather from come first in the batch.
+   * Divides the sequences into waves. A sequence may read blocks that another sequence writes in the same step; the pool has
+   * them only after the other's call, so that it must be in a later wave. In a batch the sequence that writes precedes.
    */
   #waves({ contextLens, blockTables, maxBlocksPerSequence, slotMapping, cuSeqlensQ }: BatchStep): number[][] {
     const writtenIn = this.#writtenIn;

@@ -4,14 +4,14 @@ import type { ExecutorOptions, MemoryDemand } from "../backend.ts";
 import type { BatchResult, BatchStep, BlockData, DeviceSampling, Executor } from "../executor.ts";
 import { modelFiles } from "../onnx/model-files.ts";
 import { callRules } from "./call-rules.ts";
-import { checkFits, withDemand } from "./memory.ts";
+import { checkFits, describeOutOfMemory } from "./memory.ts";
 import type { PagedDecoderOptions } from "./paged-decoder.ts";
 import { Remote } from "./remote.ts";
 import { CpuStepLoads } from "./step-loads.ts";
 import { programOf, startThread } from "./thread.ts";
 
 /**
- * Runs a model on the CPU, in a thread of its own: ONNX Runtime holds the thread that calls it until a step is done.
+ * Runs a model on the CPU, in a worker thread: ONNX Runtime blocks the thread that calls it until a step has ended.
  *
  * @throws InputError if the model cannot be written, or memory is too small for weights and pool
  * @throws ExecutorError if the model cannot be loaded
@@ -24,17 +24,17 @@ export async function openCpuExecutor(options: ExecutorOptions): Promise<Executo
   const files = folder === undefined ? { bits } : { bits, folder };
   try {
     const path = await modelFiles(config, weights, files);
-    const remote = await loaded({ model: path, config, blockCount, blockTokens, threads });
+    const remote = await loadWorker({ model: path, config, blockCount, blockTokens, threads });
     return new CpuExecutor(remote, demand);
   } catch (error) {
-    throw withDemand(error, demand);
+    throw describeOutOfMemory(error, demand);
   }
 }
 
-async function loaded(options: PagedDecoderOptions): Promise<Remote> {
+async function loadWorker(options: PagedDecoderOptions): Promise<Remote> {
   const remote = new Remote(startThread(programOf("worker"), options));
   try {
-    await remote.ask({ kind: "load" });
+    await remote.call({ kind: "load" });
   } catch (error) {
     await remote.close().catch(() => {});
     throw error;
@@ -66,22 +66,22 @@ class CpuExecutor implements Executor {
 
   async executeStep(step: BatchStep): Promise<BatchResult> {
     try {
-      return await this.#remote.ask({ kind: "step", step });
+      return await this.#remote.call({ kind: "step", step });
     } catch (error) {
-      throw withDemand(error, { ...this.#demand, stepTokens: step.inputIds.length });
+      throw describeOutOfMemory(error, { ...this.#demand, stepTokens: step.inputIds.length });
     }
   }
 
   copyBlocks(pairs: readonly { readonly source: number; readonly target: number }[]): Promise<void> {
-    return this.#remote.ask({ kind: "copy", pairs: pairs.map(({ source, target }) => ({ source, target })) });
+    return this.#remote.call({ kind: "copy", pairs: pairs.map(({ source, target }) => ({ source, target })) });
   }
 
   readBlocks(blocks: readonly number[]): Promise<BlockData[]> {
-    return this.#remote.ask({ kind: "read", blocks });
+    return this.#remote.call({ kind: "read", blocks });
   }
 
   writeBlocks(blocks: readonly number[], data: readonly BlockData[]): Promise<void> {
-    return this.#remote.ask({ kind: "write", blocks, data });
+    return this.#remote.call({ kind: "write", blocks, data });
   }
 
   close(): Promise<void> {

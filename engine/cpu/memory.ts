@@ -5,26 +5,26 @@ import type { DecoderConfig } from "../model/decoder.ts";
 import { elementsOf, layerTensors, modelTensors, type TensorShape } from "../model/tensors.ts";
 import { quantizedBlock, type WeightBits } from "../onnx/quantized.ts";
 
-/** Bytes of a model's weights as the runtime has them. */
+/** Bytes of a model's weights in the runtime's memory. */
 export function weightBytes(config: DecoderConfig, bits: WeightBits): number {
   const { hidden, vocabulary, layers, tiedEmbeddings } = config;
   const sum = (tensors: readonly TensorShape<string>[]) =>
-    tensors.reduce((bytes, { tensor, shape }) => bytes + tensorBytes(isLookedUp(tensor) ? 32 : bits, shape), 0);
-  // Embeddings are rows to look up. Where they are the head, too, and that is rounded, it is a matrix of its own.
+    tensors.reduce((bytes, { tensor, shape }) => bytes + tensorBytes(isLookupTable(tensor) ? 32 : bits, shape), 0);
+  // Embeddings are looked up by row and not quantized. If they are the head, too, a quantized head is a second matrix.
   const ownHead = tiedEmbeddings && bits !== 32 ? tensorBytes(bits, [hidden, vocabulary]) : 0;
   return sum(modelTensors(config)) + layers * sum(layerTensors(config)) + ownHead;
 }
 
-const isLookedUp = (tensor: string) => tensor === "embedding" || tensor === "positions";
+const isLookupTable = (tensor: string) => tensor === "embedding" || tensor === "positions";
 
-/** Of a rounded matrix each block of inputs has a scale. */
+/** A quantized matrix has a scale per block of inputs. */
 function tensorBytes(bits: WeightBits, shape: readonly number[]): number {
   if (bits === 32 || shape.length === 1) return 4 * elementsOf(shape);
   const [inputs, outputs] = shape;
   return outputs * Math.ceil(inputs / quantizedBlock) * ((quantizedBlock * bits) / 8 + 4);
 }
 
-/** Bytes of the pool that a token's keys and values take. */
+/** Bytes of a token's keys and values in the pool. */
 export function tokenBytes({ layers, kvHeads, headDim }: DecoderConfig): number {
   return 2 * layers * kvHeads * headDim * poolElementBytes.float32;
 }
@@ -38,12 +38,12 @@ const poolBytes = ({ config, blockCount, blockTokens }: MemoryDemand) => blockCo
 export function checkFits(demand: MemoryDemand): void {
   const free = availableBytes();
   if (weightBytes(demand.config, demand.bits) + poolBytes(demand) <= free) return;
-  throw new InputError(`${wanted(demand)}, of ${gib(free)} of free memory`);
+  throw new InputError(`${demandText(demand)}, of ${gib(free)} of free memory`);
 }
 
 const gib = (bytes: number) => `${(bytes / 2 ** 30).toFixed(1)} GiB`;
 
-function wanted(demand: MemoryDemand): string {
+function demandText(demand: MemoryDemand): string {
   const { config, bits, blockCount, blockTokens, stepTokens } = demand;
   const step = stepTokens === undefined ? "" : ` and more for a step of ${stepTokens} tokens`;
   return (
@@ -52,12 +52,12 @@ function wanted(demand: MemoryDemand): string {
   );
 }
 
-/** As ONNX Runtime, C++, V8 and WebAssembly say it. */
+/** Out-of-memory messages of ONNX Runtime, C++, V8 and WebAssembly. */
 const outOfMemory =
   /failed to allocate|bad_alloc|allocation failed|out of memory|reaching memory limit|invalid typed array length/i;
 
-/** The same error, but one of memory says what it was wanted for. */
-export function withDemand(error: unknown, demand: MemoryDemand): unknown {
+/** Adds the memory demand to the message of an out-of-memory error; returns any other error unchanged. */
+export function describeOutOfMemory(error: unknown, demand: MemoryDemand): unknown {
   if (!(error instanceof Error) || error instanceof InputError || !outOfMemory.test(error.message)) return error;
-  return new ExecutorError(`out of memory: ${wanted(demand)}: ${error.message.trim()}`);
+  return new ExecutorError(`out of memory: ${demandText(demand)}: ${error.message.trim()}`);
 }

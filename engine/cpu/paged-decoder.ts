@@ -6,7 +6,7 @@ import type { DecoderConfig } from "../model/decoder.ts";
 import { names } from "../onnx/decoder.ts";
 import { argmax } from "../sampling.ts";
 import { callRules } from "./call-rules.ts";
-import { CallPlanner, firstGathered, inPieces } from "./calls.ts";
+import { CallPlanner, firstGathered, splitPrompts } from "./calls.ts";
 import { InferenceSession, Tensor } from "./onnxruntime.ts";
 import { RotaryTable } from "./rotary-table.ts";
 
@@ -20,8 +20,8 @@ export interface PagedDecoderOptions {
 }
 
 /**
- * A decoder and its pool of keys and values, in this thread. The pool is plain memory, two arrays a layer, which the graph
- * reads where they are; new rows are stored in it here.
+ * A decoder and its pool of keys and values, in the calling thread. The pool is two arrays per layer, which the graph reads
+ * without a copy; keys and values of new tokens are written to it here.
  */
 export class PagedDecoder {
   readonly #options: PagedDecoderOptions;
@@ -31,7 +31,7 @@ export class PagedDecoder {
   readonly #rotary: RotaryTable | undefined;
   readonly #keys: Float32Array[] = [];
   readonly #values: Float32Array[] = [];
-  /** The pool as inputs. */
+  /** The pool as inputs of the graph. */
   readonly #pool: Record<string, Tensor> = {};
   readonly #outputs: Outputs;
   readonly #clock = new WallClock();
@@ -44,17 +44,17 @@ export class PagedDecoder {
     const session = await InferenceSession.create(options.model, {
       intraOpNumThreads: options.threads,
       interOpNumThreads: 1,
-      // A pattern is remembered for each combination of shapes, and nearly every step has its own.
+      // The runtime would store a memory pattern for each combination of shapes; nearly every step has another one.
       enableMemPattern: false,
-      // Errors are thrown; to print them as well would say everything twice.
+      // Errors are thrown, so they need not be logged, too.
       logSeverityLevel: 4,
       extra: {
         session: {
-          // To wake a thread takes about as long as to run a small operator, so that they wait awake for the next one; not
-          // longer than that, and not between steps, because spinning threads would take the cores from other processes.
+          // Waking a thread takes about as long as running a small operator, so that threads spin until the next one; only for
+          // a short time and not between steps, because spinning threads occupy cores that other processes need.
           intra_op: { allow_spinning: "1", spin_duration_us: "50" },
           force_spinning_stop: "1",
-          // In the threads of the runtime as in this one (starter.ts).
+          // Flushes denormals to zero in the runtime's threads; starter.ts does it for this one.
           set_denormal_as_zero: "1",
         },
       },
@@ -82,9 +82,9 @@ export class PagedDecoder {
   }
 
   /**
-   * A prompt that is stored nowhere, as long as a piece of one may be: what the runtime keeps its results in becomes as large as
-   * that, and the weights are read. Where memory is touched for the first time, a step takes up to twice as long; a step of several
-   * long prompts is still the first of its size.
+   * Runs a prompt of the maximum length of a call without storing its keys and values, so that the runtime's buffers have their
+   * size and all weights have been read. A step that touches memory for the first time takes up to twice as long; this can
+   * still happen in the first step with several long prompts.
    */
   async #warmUp(): Promise<void> {
     const { config, blockTokens } = this.#options;
@@ -103,7 +103,7 @@ export class PagedDecoder {
   }
 
   async executeStep(whole: BatchStep): Promise<BatchResult> {
-    const step = inPieces(whole, this.#longestQuery);
+    const step = splitPrompts(whole, this.#longestQuery);
     const { vocabulary, heads, kvHeads } = this.#options.config;
     const minQueries = Math.ceil((minRows * kvHeads) / heads);
     const startNs = this.#clock.now();
@@ -185,8 +185,8 @@ export class PagedDecoder {
   }
 
   /**
-   * All zeros, because what is masked is still multiplied with 0. Written and not only reserved: the system would find memory
-   * for a block when a request comes to it, and let it wait for that.
+   * All zeros, because masked values are still multiplied by 0. Written and not only reserved, because otherwise the system
+   * would allocate each page at its first use, during a step.
    */
   #poolArray(): Float32Array {
     const { config, blockCount, blockTokens } = this.#options;
@@ -209,18 +209,18 @@ export class PagedDecoder {
   }
 }
 
-/** What a call computes: of each layer the rows' keys and values, and the rows' logits that are wanted. */
+/** Outputs of a call: keys and values of the rows in each layer, and logits of the requested rows. */
 interface CallOutputs {
   readonly keys: readonly Float32Array[];
   readonly values: readonly Float32Array[];
   readonly logits: Float32Array;
-  /** The same, with the buffers that the runtime writes to. */
+  /** The same arrays as tensors, to which the runtime writes. */
   readonly tensors: Readonly<Record<string, Tensor>>;
 }
 
 /**
- * Where calls write their outputs: the same memory each time, that of the largest call so far. The runtime's own outputs would be kept until they are collected
- * as garbage, and allocations in the meantime would get memory that was never used before.
+ * Output buffers of calls, reused by every call and as large as the largest call so far. Buffers allocated by the runtime would
+ * stay until garbage collection, so that every call would touch new memory.
  */
 class Outputs {
   readonly #config: DecoderConfig;
@@ -253,7 +253,7 @@ class Outputs {
   }
 }
 
-/** Row i goes to slot i, rows of neighbouring slots at once; −1 is nowhere. */
+/** Copies row i to slot `slots[i]`, rows of consecutive slots at once; −1: not stored. */
 function copyRuns(rows: Float32Array, pool: Float32Array, slots: Int32Array, width: number): void {
   for (let from = 0, to = 0; from < slots.length; from = to) {
     for (to = from + 1; to < slots.length && slots[from] >= 0 && slots[to] === slots[to - 1] + 1; ) to++;
@@ -262,22 +262,24 @@ function copyRuns(rows: Float32Array, pool: Float32Array, slots: Int32Array, wid
 }
 
 /**
- * A matrix product of a single row takes another path through the runtime than that of several, and another path adds in
- * another order. With two rows of queries at least, padding included, all results are the same to the last bit. The heads
- * that share a key are rows of their own.
+ * The runtime computes the matrix product of a single row with another kernel, which sums in another order. With at least two
+ * query rows, padding included, all results are bit-identical. Heads that share a key are separate rows.
  */
 const minRows = 2;
 
-/** The products of queries and keys wider than 128 are summed in other groups where a context has 64 tokens or fewer. */
+/**
+ * For heads wider than 128 the runtime sums products of queries and keys in other groups if the context has 64 tokens or
+ * fewer.
+ */
 const minContext = ({ headDim }: DecoderConfig) => (headDim > 128 ? 65 : 1);
 
-/** The inputs of one call: some sequences of a step, packed; attention has them padded to the longest. */
+/** The inputs of one call: some sequences of a step, packed; only attention pads them to the longest. */
 class Call {
   readonly inputs: Readonly<Record<string, Tensor>>;
   readonly slots: Int32Array;
-  /** Which of the step's logits are computed here, in their order. */
+  /** Indices in the step's logits of those that this call computes, in their order. */
   readonly logits: readonly number[];
-  /** Which the tables of rotary embeddings must have: the runtime takes no more rows than that. */
+  /** Minimum rows of the rotary embedding tables: the runtime accepts no more rows of tokens than that. */
   readonly rotaryPositions: number;
 
   constructor(
@@ -290,10 +292,10 @@ class Call {
     const rowCount = sum(sequences, (s) => cuSeqlensQ[s + 1] - cuSeqlensQ[s]);
     const queries = Math.max(minQueries, ...sequences.map((s) => cuSeqlensQ[s + 1] - cuSeqlensQ[s]));
     const begins = sequences.map((s) => contextLens[s] - (cuSeqlensQ[s + 1] - cuSeqlensQ[s]));
-    /** Where each sequence's gathered context begins. */
+    /** By sequence: first position of its gathered context. */
     const firsts = begins.map((begin) => firstGathered(config, blockTokens, begin));
     const starts = Int32Array.from(begins, (begin, i) => begin - firsts[i]);
-    // Rows of padding are put into the context, too, behind what is seen of it.
+    // Padding rows are scattered into the context, too, after the tokens that are attended to.
     const blocks = Math.ceil(Math.max(minContext(config), Math.max(...starts) + queries) / blockTokens);
     const tokens = new Int32Array(rowCount);
     const positions = new Int32Array(rowCount);
@@ -301,8 +303,8 @@ class Call {
     const slots = new Int32Array(rowCount);
     const tables = new Int32Array(sequences.length * blocks);
     const queryRows = new Int32Array(sequences.length * queries);
-    const answerRows = new Int32Array(rowCount);
-    /** Where a row of the step is here. */
+    const unpadRows = new Int32Array(rowCount);
+    /** By row of the step: its row in this call. */
     const rowOf = new Map<number, number>();
     let row = 0;
     sequences.forEach((sequence, i) => {
@@ -317,7 +319,7 @@ class Call {
         rowOf.set(at, row);
         places[row] = step.positions[at] - firsts[i];
         queryRows[i * queries + at - from] = row;
-        answerRows[row] = i * queries + at - from;
+        unpadRows[row] = i * queries + at - from;
       }
       // Padding repeats the last query.
       queryRows.fill(row - 1, i * queries + to - from, (i + 1) * queries);
@@ -339,7 +341,7 @@ class Call {
       [names.positions]: tensor(positions, rowCount),
       [names.tables]: tensor(tables, sequences.length, blocks),
       [names.queryRows]: tensor(queryRows, sequences.length, queries),
-      [names.answerRows]: tensor(answerRows, rowCount),
+      [names.unpadRows]: tensor(unpadRows, rowCount),
       ...(config.window !== undefined && { [names.places]: tensor(places, rowCount) }),
       [names.starts]: tensor(starts, sequences.length),
       [names.logitRows]: tensor(Int32Array.from(logitRows), logitRows.length),

@@ -3,58 +3,58 @@ import { ExecutorError } from "../executor.ts";
 import type { Thread } from "./thread.ts";
 import type { WorkerRequest, WorkerResponse } from "./worker.ts";
 
-/** Client of a worker thread: one request at a time; a pending request is rejected if the worker dies. */
+/** Client of a worker thread: one call at a time; a pending call is rejected if the worker dies. */
 export class Remote {
   readonly #thread: Thread;
-  #waiting: { resolve(value: unknown): void; reject(error: Error): void } | undefined;
-  /** Why the worker is gone. */
-  #end: Error | undefined;
+  #pending: { resolve(value: unknown): void; reject(error: Error): void } | undefined;
+  /** Set when the worker has ended: the error of further calls. */
+  #failure: Error | undefined;
 
   constructor(thread: Thread) {
     this.#thread = thread;
     thread.listen(
       (message) => {
-        const answer = message as WorkerResponse;
-        const waiting = this.#take();
-        if ("value" in answer) waiting?.resolve(answer.value);
-        else waiting?.reject(errorOf(answer.error));
+        const response = message as WorkerResponse;
+        const pending = this.#takePending();
+        if ("value" in response) pending?.resolve(response.value);
+        else pending?.reject(errorOf(response.error));
       },
       (cause) => this.#died(cause),
     );
   }
 
-  /** @throws ExecutorError if the worker has died or dies meanwhile, with its cause; what the worker threw */
-  async ask<Value>(ask: WorkerRequest): Promise<Value> {
-    if (this.#end) throw this.#end;
-    assert(this.#waiting === undefined, "one call at a time");
+  /** @throws ExecutorError if the worker has died or dies during the call, with the cause; rethrows the worker's errors */
+  async call<Value>(request: WorkerRequest): Promise<Value> {
+    if (this.#failure) throw this.#failure;
+    assert(this.#pending === undefined, "one call at a time");
     return new Promise<unknown>((resolve, reject) => {
-      this.#waiting = { resolve, reject };
-      this.#thread.hold(true);
-      this.#thread.post(ask);
+      this.#pending = { resolve, reject };
+      this.#thread.keepAlive(true);
+      this.#thread.post(request);
     }) as Promise<Value>;
   }
 
   async close(): Promise<void> {
-    if (!this.#end) {
+    if (!this.#failure) {
       try {
-        await this.ask({ kind: "close" });
+        await this.call({ kind: "close" });
       } finally {
-        this.#end = new ExecutorError("the executor has been closed");
+        this.#failure = new ExecutorError("the executor has been closed");
         await this.#thread.terminate();
       }
     }
   }
 
   #died(cause: string): void {
-    this.#end ??= new ExecutorError(`the executor's worker thread died: ${cause}`);
-    this.#take()?.reject(this.#end);
+    this.#failure ??= new ExecutorError(`the executor's worker thread died: ${cause}`);
+    this.#takePending()?.reject(this.#failure);
   }
 
-  #take() {
-    const waiting = this.#waiting;
-    this.#waiting = undefined;
-    this.#thread.hold(false);
-    return waiting;
+  #takePending() {
+    const pending = this.#pending;
+    this.#pending = undefined;
+    this.#thread.keepAlive(false);
+    return pending;
   }
 }
 

@@ -4,15 +4,15 @@ import { assert } from "../../core/errors.ts";
 import { InferenceSession } from "./onnxruntime.ts";
 import { type Ended, newThread, type Start, type Stop } from "./thread.ts";
 
-/** The program of a thread that starts the threads of all executors of this process, and says when one ends. */
+/** The program of a thread that starts the worker threads of all executors of this process and reports when one ends. */
 
 const parent = parentPort;
 assert(parent !== null, "this is the program of a thread");
 
-// What is masked has a weight of 4e-39 (the runtime's exponential of −∞), and x86 processors are slow at products with such
-// numbers, unless they take them for 0. The runtime lets them do so in the thread that makes the first session of the process,
-// and in no other one: a second starter, after a first one died, cannot have it again. On Linux and macOS threads inherit it from
-// the one that starts them. Of a session that cannot be made it holds as well.
+// Masked tokens have a weight of 4e-39 (the runtime's exponential of −∞), a denormal, which makes products slow on x86 unless
+// the processor flushes denormals to zero. The runtime sets this flag only in the thread that creates the first session of
+// the process, so that a second starter, after the first one died, cannot set it again. On Linux and macOS threads inherit
+// the flag from the thread that starts them. Creating a session sets it even if the creation fails, as here.
 await InferenceSession.create(new Uint8Array(1), {
   logSeverityLevel: 4,
   extra: { session: { set_denormal_as_zero: "1" } },
@@ -20,9 +20,9 @@ await InferenceSession.create(new Uint8Array(1), {
 
 const threads = new Map<number, Worker>();
 
-parent.on("message", (ask: Start | Stop) => {
-  if ("port" in ask) start(ask);
-  else void threads.get(ask.number)?.terminate();
+parent.on("message", (request: Start | Stop) => {
+  if ("port" in request) start(request);
+  else void threads.get(request.number)?.terminate();
 });
 
 function start({ number, program, data, limits, port }: Start): void {
@@ -40,7 +40,7 @@ function start({ number, program, data, limits, port }: Start): void {
     thread.on("error", failed);
     thread.on("exit", ended);
   } catch (error) {
-    // The system has no room for another thread; those that there are go on.
+    // The system cannot start another thread; running threads continue.
     failed(error);
     ended(1);
   }

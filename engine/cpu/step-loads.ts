@@ -3,8 +3,8 @@ import type { StepLoad, StepLoadExtension } from "../../core/serving/step-load.t
 import { type CallRules, cheapestCalls } from "./call-rules.ts";
 
 /**
- * Gathered context tokens of a call that cost less than further ones, which no longer come from near caches. The limit is not
- * sharp; fitted cost files depend on it (docs/decisions.md).
+ * Gathered context tokens of a call up to this number cost less than further ones, which are not in the processor's caches. The
+ * limit is not sharp; fitted cost files depend on it (docs/decisions.md).
  */
 export const nearContextTokens = 1024;
 
@@ -27,8 +27,8 @@ export class CpuStepLoads implements StepLoadExtension {
   }
 
   /**
-   * Pieces of one prompt are in successive calls. Calls that wait for blocks computed in the same step are not modelled: a plan
-   * does not show which sequences share these blocks.
+   * Chunks of one prompt are in successive calls. The order of calls that depend on blocks computed in the same step is not
+   * modelled: a plan does not state which sequences share these blocks.
    */
   measure(load: StepLoad, { items, count }: StepPlan): void {
     const { longestQuery } = this.rules;
@@ -48,12 +48,12 @@ export class CpuStepLoads implements StepLoadExtension {
     load.calls = load.paddedContextTokens = load.farContextTokens = load.paddedPairs = 0;
     for (const wave of waves)
       for (const call of cheapestCalls(this.rules, queries, contexts, wave)) {
-        const most = (of: readonly number[]) => call.reduce((largest, sequence) => Math.max(largest, of[sequence]), 0);
-        const padded = call.length * most(contexts);
+        const maxOf = (of: readonly number[]) => call.reduce((largest, sequence) => Math.max(largest, of[sequence]), 0);
+        const padded = call.length * maxOf(contexts);
         load.calls++;
         load.paddedContextTokens += padded;
         load.farContextTokens += Math.max(0, padded - nearContextTokens);
-        load.paddedPairs += padded * most(queries);
+        load.paddedPairs += padded * maxOf(queries);
       }
   }
 }

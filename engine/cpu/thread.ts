@@ -1,24 +1,24 @@
 import { MessageChannel, type MessagePort, type ResourceLimits, Worker, type WorkerOptions } from "node:worker_threads";
 
-/** A worker thread, as its client uses it. */
+/** A worker thread, as seen by its client. */
 export interface Thread {
-  /** What it says, and why it is gone. */
-  listen(message: (value: unknown) => void, gone: (cause: string) => void): void;
+  /** Sets the callbacks for messages and for the end of the thread. */
+  listen(message: (value: unknown) => void, exited: (cause: string) => void): void;
   post(value: unknown): void;
-  /** Whether the program waits for it. */
-  hold(isHeld: boolean): void;
-  /** Until it has ended. */
+  /** Whether the thread keeps the process running. */
+  keepAlive(keptAlive: boolean): void;
+  /** Resolves when the thread has ended. */
   terminate(): Promise<void>;
 }
 
 /** The program of a thread. */
 export interface Program {
   readonly file: string;
-  /** What it reads in turn. */
+  /** The TypeScript file that `file` imports. */
   readonly source?: string;
 }
 
-/** To the starter: a thread to be started, its number, and where it is talked to. */
+/** To the starter: starts a thread with this number, which communicates through `port`. */
 export interface Start {
   readonly number: number;
   readonly program: Program;
@@ -27,17 +27,17 @@ export interface Start {
   readonly port: MessagePort;
 }
 
-/** To the starter: a thread is to end. */
+/** To the starter: terminates a thread. */
 export type Stop = Pick<Start, "number">;
 
-/** From the starter: a thread has ended; it threw something, if there is a message. */
+/** From the starter: a thread has ended; `message` is that of its error, if it threw one. */
 export interface Ended {
   readonly number: number;
   readonly code: number;
   readonly message?: string;
 }
 
-/** A program of this folder; in a checkout it is TypeScript, which a thread can read only with help. */
+/** A program of this folder. In a checkout it is TypeScript, which a thread can load only through `from-source.mjs`. */
 export const programOf = (name: string): Program =>
   import.meta.url.endsWith(".ts")
     ? { file: new URL("./from-source.mjs", import.meta.url).href, source: `./${name}.ts` }
@@ -46,10 +46,10 @@ export const programOf = (name: string): Program =>
 export const newThread = ({ file, source }: Program, data: object = {}, options: WorkerOptions = {}): Worker =>
   new Worker(new URL(file), { ...options, workerData: { ...data, source } });
 
-/** Starts a program, with `port` in its data, in a thread that takes the smallest numbers for 0 (starter.ts). */
+/** Starts a program, with `port` in its data, in a thread that flushes denormals to zero (starter.ts). */
 export function startThread(program: Program, data: object, limits: ResourceLimits = {}): Thread {
-  starter ??= new Starter((gone) => {
-    if (starter === gone) starter = undefined;
+  starter ??= new Starter((ended) => {
+    if (starter === ended) starter = undefined;
   });
   return starter.start(program, data, limits);
 }
@@ -60,30 +60,30 @@ class Starter {
   readonly #worker = newThread(programOf("starter"));
   readonly #threads = new Map<number, StartedThread>();
   #count = 0;
-  #held = 0;
+  #keptAlive = 0;
 
-  /** @param gone called when it can start no further threads */
-  constructor(gone: (starter: Starter) => void) {
+  /** @param onEnd called when the starter has ended and cannot start further threads */
+  constructor(onEnd: (starter: Starter) => void) {
     this.#worker.on("message", ({ number, code, message }: Ended) => {
       this.#threads.get(number)?.ended(message ?? `it exited with code ${code}`);
       this.#threads.delete(number);
     });
     const died = (cause: string) => {
-      gone(this);
+      onEnd(this);
       for (const thread of this.#threads.values()) thread.ended(cause);
       this.#threads.clear();
     };
     this.#worker.on("error", (error) => died(error instanceof Error ? error.message : String(error)));
     this.#worker.on("exit", (code) => died(`it exited with code ${code}`));
-    // A program that has ended otherwise does not wait for it; last, for to listen is to wait.
+    // Does not keep the process running. Called last, because `on` keeps it running.
     this.#worker.unref();
   }
 
   start(program: Program, data: object, limits: ResourceLimits): Thread {
     const { port1, port2 } = new MessageChannel();
     const number = this.#count++;
-    const ask: Start = { number, program, data, port: port2, limits };
-    this.#worker.postMessage(ask, [port2]);
+    const request: Start = { number, program, data, port: port2, limits };
+    this.#worker.postMessage(request, [port2]);
     const thread = new StartedThread(port1, this, number);
     this.#threads.set(number, thread);
     return thread;
@@ -93,10 +93,10 @@ class Starter {
     this.#worker.postMessage({ number } satisfies Stop);
   }
 
-  /** For one thread more, or less: it is this thread that says when another one has ended. */
-  hold(isHeld: boolean): void {
-    this.#held += isHeld ? 1 : -1;
-    if (this.#held > 0) this.#worker.ref();
+  /** Keeps the process running for one more thread, or one fewer: the starter reports the end of threads. */
+  keepAlive(keptAlive: boolean): void {
+    this.#keptAlive += keptAlive ? 1 : -1;
+    if (this.#keptAlive > 0) this.#worker.ref();
     else this.#worker.unref();
   }
 }
@@ -106,9 +106,9 @@ class StartedThread implements Thread {
   readonly #starter: Starter;
   readonly #number: number;
   readonly #end: Promise<void>;
-  #gone: (cause: string) => void = () => {};
+  #onExit: (cause: string) => void = () => {};
   #resolveEnd = () => {};
-  #isHeld = false;
+  #isKeptAlive = false;
   #hasEnded = false;
 
   constructor(port: MessagePort, starter: Starter, number: number) {
@@ -120,33 +120,33 @@ class StartedThread implements Thread {
     });
   }
 
-  listen(message: (value: unknown) => void, gone: (cause: string) => void): void {
+  listen(message: (value: unknown) => void, exited: (cause: string) => void): void {
     this.#port.on("message", message);
-    this.#port.on("messageerror", (error) => gone(error.message));
+    this.#port.on("messageerror", (error) => exited(error.message));
     this.#port.unref();
-    this.#gone = gone;
+    this.#onExit = exited;
   }
 
   post(value: unknown): void {
     this.#port.postMessage(value);
   }
 
-  hold(isHeld: boolean): void {
-    if (isHeld === this.#isHeld || this.#hasEnded) return;
-    this.#isHeld = isHeld;
-    this.#starter.hold(isHeld);
+  keepAlive(keptAlive: boolean): void {
+    if (keptAlive === this.#isKeptAlive || this.#hasEnded) return;
+    this.#isKeptAlive = keptAlive;
+    this.#starter.keepAlive(keptAlive);
   }
 
   terminate(): Promise<void> {
-    this.hold(true);
+    this.keepAlive(true);
     this.#starter.stop(this.#number);
     return this.#end;
   }
 
   ended(cause: string): void {
     this.#port.close();
-    this.#gone(cause);
-    this.hold(false);
+    this.#onExit(cause);
+    this.keepAlive(false);
     this.#hasEnded = true;
     this.#resolveEnd();
   }

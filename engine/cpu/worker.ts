@@ -3,7 +3,7 @@ import { assert } from "../../core/errors.ts";
 import type { BatchResult, BatchStep, BlockData } from "../executor.ts";
 import { PagedDecoder, type PagedDecoderOptions } from "./paged-decoder.ts";
 
-/** What the worker is asked for, one at a time; `load` comes first. */
+/** A call of the worker, one at a time; the first is `load`. */
 export type WorkerRequest =
   | { readonly kind: "load" }
   | { readonly kind: "step"; readonly step: BatchStep }
@@ -19,22 +19,22 @@ export type WorkerResponse =
 const { port, source: _, ...options } = workerData as PagedDecoderOptions & { port: MessagePort; source?: string };
 let decoder: PagedDecoder | undefined;
 
-async function answer(ask: WorkerRequest): Promise<BatchResult | BlockData[] | undefined> {
-  if (ask.kind === "load") {
+async function handle(request: WorkerRequest): Promise<BatchResult | BlockData[] | undefined> {
+  if (request.kind === "load") {
     decoder = await PagedDecoder.load(options);
     return undefined;
   }
-  assert(decoder !== undefined, "nothing has been loaded");
-  switch (ask.kind) {
+  assert(decoder !== undefined, "no model has been loaded");
+  switch (request.kind) {
     case "step":
-      return decoder.executeStep(ask.step);
+      return decoder.executeStep(request.step);
     case "copy":
-      decoder.copyBlocks(ask.pairs);
+      decoder.copyBlocks(request.pairs);
       return undefined;
     case "read":
-      return decoder.readBlocks(ask.blocks);
+      return decoder.readBlocks(request.blocks);
     case "write":
-      decoder.writeBlocks(ask.blocks, ask.data);
+      decoder.writeBlocks(request.blocks, request.data);
       return undefined;
     case "close":
       await decoder.close();
@@ -42,10 +42,10 @@ async function answer(ask: WorkerRequest): Promise<BatchResult | BlockData[] | u
   }
 }
 
-port.on("message", async (ask: WorkerRequest) => {
+port.on("message", async (request: WorkerRequest) => {
   try {
-    const value = await answer(ask);
-    const moved =
+    const value = await handle(request);
+    const transferred =
       value === undefined
         ? []
         : "logits" in value
@@ -53,7 +53,7 @@ port.on("message", async (ask: WorkerRequest) => {
           : value.flatMap(({ keys, values }) => [keys, values]);
     port.postMessage(
       { value } satisfies WorkerResponse,
-      moved.map(({ buffer }) => buffer as ArrayBuffer),
+      transferred.map(({ buffer }) => buffer as ArrayBuffer),
     );
   } catch (error) {
     const { name, message } = error as Error;

@@ -3,8 +3,8 @@ import { randomEndToken } from "./random.ts";
 import type { TextCodec, TextStream } from "./tokenizer.ts";
 
 /**
- * The tokenizer of random models, which needs no file: the first 256 tokens are the bytes of UTF-8, the next ends an
- * answer, and all further ones, which only a model says, are shown by their number.
+ * The tokenizer of random models, which needs no file: tokens 0 to 255 are the bytes of UTF-8, token 256 is the end token, and
+ * all further ones, which only a model generates, are decoded to their number.
  */
 export const byteCodec: TextCodec = {
   async encode(text) {

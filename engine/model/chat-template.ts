@@ -8,7 +8,7 @@ export interface ChatMessage {
   readonly content: string;
 }
 
-/** How a model wants conversations written. */
+/** Renders a conversation as the prompt format of a model. */
 export interface ChatTemplate {
   /** @throws InputError if the model has none, or it cannot be rendered. */
   render(messages: readonly ChatMessage[]): Promise<string>;
@@ -16,7 +16,7 @@ export interface ChatTemplate {
 
 /**
  * The template of a Hugging Face folder: `chat_template.jinja`, or `chat_template` of `tokenizer_config.json`, which may
- * be a list of named ones.
+ * be a list of named templates.
  */
 export function readChatTemplate(folder: string): ChatTemplate {
   const configPath = join(folder, "tokenizer_config.json");

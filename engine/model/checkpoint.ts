@@ -4,15 +4,15 @@ import type { DecoderConfig, LayerTensor, ModelTensor, WeightSource } from "./de
 import { readFloats, SafetensorsFolder, type StoredTensor } from "./safetensors.ts";
 import { layerTensors, modelTensors } from "./tensors.ts";
 
-/** What older files keep beside the weights, and can be computed: frequencies, masks. */
+/** Tensors of older files that are not weights and can be computed: frequencies, masks. */
 const buffers = /\.(rotary_emb\.inv_freq|attn\.bias|attn\.masked_bias)$/;
 
-/** Which part of which stored tensor one of a decoder's tensors is. */
-interface Place {
+/** The stored tensor, or the part of one, that contains one of a decoder's tensors. */
+interface StoredPart {
   readonly name: string;
   /** Shape of the whole stored tensor. */
   readonly shape: readonly number[];
-  /** Stored as [outputs, inputs], as torch's Linear does; GPT-2's Conv1D stores [inputs, outputs] as we want it. */
+  /** Stored as [outputs, inputs], as in torch's Linear; GPT-2's Conv1D stores [inputs, outputs], the layout used here. */
   readonly transposed?: boolean;
   /** Only these rows, each run [first, count] ... */
   readonly rows?: readonly (readonly [number, number])[];
@@ -20,14 +20,14 @@ interface Place {
   readonly columns?: readonly [number, number];
 }
 
-/** Where an architecture stores what; names are without the prefix that most files have before them. */
+/** Names of an architecture's stored tensors, without the prefix that most files add. */
 interface Layout {
   readonly prefix: string;
   readonly embedding: string;
-  /** What names of layers' tensors begin with, before the layer's number. */
+  /** Beginning of the names of layers' tensors, before the layer's number. */
   readonly layers: string;
-  model(tensor: ModelTensor, config: DecoderConfig): Place;
-  layer(tensor: LayerTensor, config: DecoderConfig): Place;
+  model(tensor: ModelTensor, config: DecoderConfig): StoredPart;
+  layer(tensor: LayerTensor, config: DecoderConfig): StoredPart;
 }
 
 /**
@@ -51,9 +51,9 @@ export class Checkpoint implements WeightSource {
     // Files of a bare decoder, without a head, have no prefix.
     this.#prefix = this.#folder.has(this.#layout.embedding) ? "" : this.#layout.prefix;
     try {
-      for (const { tensor } of modelTensors(config)) this.#ofModel(tensor);
+      for (const { tensor } of modelTensors(config)) this.#modelPart(tensor);
       for (let layer = 0; layer < config.layers; layer++)
-        for (const { tensor } of layerTensors(config)) this.#ofLayer(layer, tensor);
+        for (const { tensor } of layerTensors(config)) this.#layerPart(layer, tensor);
       this.#checkLayers();
     } catch (error) {
       this.close();
@@ -66,24 +66,26 @@ export class Checkpoint implements WeightSource {
 
   model(tensor: ModelTensor): Float32Array {
     if (tensor === "head" && this.#config.tiedEmbeddings) {
-      const { place, stored } = this.#ofModel("embedding");
-      return read(stored, { ...place, transposed: true });
+      const { part, stored } = this.#modelPart("embedding");
+      return read(stored, { ...part, transposed: true });
     }
-    const { place, stored } = this.#ofModel(tensor);
-    return read(stored, place);
+    const { part, stored } = this.#modelPart(tensor);
+    return read(stored, part);
   }
 
   layer(layer: number, tensor: LayerTensor): Float32Array {
     assert(layer >= 0 && layer < this.#config.layers, `layer ${layer} of ${this.#config.layers}`);
-    const { place, stored } = this.#ofLayer(layer, tensor);
-    return read(stored, place);
+    const { part, stored } = this.#layerPart(layer, tensor);
+    return read(stored, part);
   }
 
   close(): void {
     this.#folder.close();
   }
 
-  /** A tensor of a layer that is never read means that the model differs from config.json: it has biases, or more layers. */
+  /**
+   * Refuses tensors of layers that would not be read: the model then differs from config.json, it has biases or more layers.
+   */
   #checkLayers(): void {
     const config = this.#config;
     const layers = `${this.#prefix}${this.#layout.layers}`;
@@ -94,45 +96,43 @@ export class Checkpoint implements WeightSource {
       const isKnown = known.has(`${this.#layout.layers}#${part}`);
       if (Number(layer) < config.layers && isKnown) continue;
       const expected = isKnown ? `layers up to ${config.layers - 1}` : "none: config.json describes a model without it";
-      throw new InputError(`${this.#folder.path}: tensor ${name} is there, expected ${expected}`);
+      throw new InputError(`${this.#folder.path}: unexpected tensor ${name}, expected ${expected}`);
     }
   }
 
-  #ofModel(tensor: ModelTensor): { place: Place; stored: StoredTensor } {
-    const place = this.#layout.model(tensor, this.#config);
+  #modelPart(tensor: ModelTensor): { part: StoredPart; stored: StoredTensor } {
+    const part = this.#layout.model(tensor, this.#config);
     const prefix = tensor === "head" ? "" : this.#prefix;
-    return { place, stored: this.#folder.tensor(`${prefix}${place.name}`, place.shape) };
+    return { part, stored: this.#folder.tensor(`${prefix}${part.name}`, part.shape) };
   }
 
-  #ofLayer(layer: number, tensor: LayerTensor): { place: Place; stored: StoredTensor } {
-    const place = this.#layout.layer(tensor, this.#config);
-    const name = `${this.#prefix}${place.name.replace("#", String(layer))}`;
-    return { place, stored: this.#folder.tensor(name, place.shape) };
+  #layerPart(layer: number, tensor: LayerTensor): { part: StoredPart; stored: StoredTensor } {
+    const part = this.#layout.layer(tensor, this.#config);
+    const name = `${this.#prefix}${part.name.replace("#", String(layer))}`;
+    return { part, stored: this.#folder.tensor(name, part.shape) };
   }
 }
 
 /** Rows that are read at once, so that a transposed write fills whole cache lines. */
 const rowsAtOnce = 64;
 
-/** @throws InputError if a number of it is none, or infinite */
-function read(stored: StoredTensor, place: Place): Float32Array {
-  const values = readPart(stored, place);
+/** @throws InputError if a value is NaN or infinite */
+function read(stored: StoredTensor, part: StoredPart): Float32Array {
+  const values = readPart(stored, part);
   for (let i = 0; i < values.length; i++)
     if (!Number.isFinite(values[i]))
-      throw new InputError(
-        `${stored.file.path}: tensor ${stored.name} has ${values[i]} in it, expected finite numbers`,
-      );
+      throw new InputError(`${stored.file.path}: tensor ${stored.name} contains ${values[i]}, expected finite numbers`);
   return values;
 }
 
-/** The part of a stored tensor that is asked for, rows of inputs first. Needs 64 rows beside the result. */
-function readPart(stored: StoredTensor, { shape, transposed, rows, columns }: Place): Float32Array {
+/** Reads a part of a stored tensor as [inputs, outputs]. Needs memory for 64 rows besides the result. */
+function readPart(stored: StoredTensor, { shape, transposed, rows, columns }: StoredPart): Float32Array {
   const width = shape.length === 1 ? 1 : shape[1];
   const runs = rows ?? [[0, shape[0]]];
   const height = runs.reduce((sum, [, count]) => sum + count, 0);
-  const [left, taken] = columns ?? [0, width];
-  const result = new Float32Array(height * taken);
-  if (!transposed && taken === width) {
+  const [firstColumn, columnCount] = columns ?? [0, width];
+  const result = new Float32Array(height * columnCount);
+  if (!transposed && columnCount === width) {
     let done = 0;
     for (const [first, count] of runs) {
       readFloats(stored, first * width, result.subarray(done, done + count * width));
@@ -144,22 +144,25 @@ function readPart(stored: StoredTensor, { shape, transposed, rows, columns }: Pl
   let row = 0;
   for (const [first, count] of runs) {
     for (let from = 0; from < count; from += rowsAtOnce) {
-      const here = Math.min(rowsAtOnce, count - from);
-      readFloats(stored, (first + from) * width, chunk.subarray(0, here * width));
+      const chunkRows = Math.min(rowsAtOnce, count - from);
+      readFloats(stored, (first + from) * width, chunk.subarray(0, chunkRows * width));
       if (transposed) {
-        for (let x = 0; x < taken; x++)
-          for (let y = 0; y < here; y++) result[x * height + row + y] = chunk[y * width + left + x];
+        for (let x = 0; x < columnCount; x++)
+          for (let y = 0; y < chunkRows; y++) result[x * height + row + y] = chunk[y * width + firstColumn + x];
       } else {
-        for (let y = 0; y < here; y++)
-          result.set(chunk.subarray(y * width + left, y * width + left + taken), (row + y) * taken);
+        for (let y = 0; y < chunkRows; y++)
+          result.set(
+            chunk.subarray(y * width + firstColumn, y * width + firstColumn + columnCount),
+            (row + y) * columnCount,
+          );
       }
-      row += here;
+      row += chunkRows;
     }
   }
   return result;
 }
 
-function linear(name: string, inputs: number, outputs: number): Place {
+function linear(name: string, inputs: number, outputs: number): StoredPart {
   return { name, shape: [outputs, inputs], transposed: true };
 }
 
@@ -175,7 +178,7 @@ const llamaLayout: Layout = {
   },
   layer(tensor, { hidden, heads, kvHeads, headDim, ffn }) {
     const [queries, keys] = [heads * headDim, kvHeads * headDim];
-    const places: Partial<Record<LayerTensor, Place>> = {
+    const parts: Partial<Record<LayerTensor, StoredPart>> = {
       "attentionNorm.weight": { name: "input_layernorm.weight", shape: [hidden] },
       query: linear("self_attn.q_proj.weight", hidden, queries),
       key: linear("self_attn.k_proj.weight", hidden, keys),
@@ -192,7 +195,7 @@ const llamaLayout: Layout = {
       up: linear("mlp.up_proj.weight", hidden, ffn),
       down: linear("mlp.down_proj.weight", ffn, hidden),
     };
-    return inLayer("layers.#.", tensor, places);
+    return inLayer("layers.#.", tensor, parts);
   },
 };
 
@@ -212,7 +215,7 @@ const gpt2Layout: Layout = {
     // [hidden, query | key | value]
     const fused = { name: "attn.c_attn.weight", shape: [hidden, 3 * hidden] };
     const fusedBias = { name: "attn.c_attn.bias", shape: [3 * hidden] };
-    const places: Partial<Record<LayerTensor, Place>> = {
+    const parts: Partial<Record<LayerTensor, StoredPart>> = {
       "attentionNorm.weight": { name: "ln_1.weight", shape: [hidden] },
       "attentionNorm.bias": { name: "ln_1.bias", shape: [hidden] },
       query: { ...fused, columns: [0, hidden] },
@@ -230,7 +233,7 @@ const gpt2Layout: Layout = {
       down: { name: "mlp.c_proj.weight", shape: [ffn, hidden] },
       "down.bias": { name: "mlp.c_proj.bias", shape: [hidden] },
     };
-    return inLayer("h.#.", tensor, places);
+    return inLayer("h.#.", tensor, parts);
   },
 };
 
@@ -253,7 +256,7 @@ const bloomLayout: Layout = {
     const fusedBias = { name: "self_attention.query_key_value.bias", shape: [3 * hidden] };
     const rowsOf = (part: number) =>
       Array.from({ length: heads }, (_, head) => [(3 * head + part) * headDim, headDim] as const);
-    const places: Partial<Record<LayerTensor, Place>> = {
+    const parts: Partial<Record<LayerTensor, StoredPart>> = {
       "attentionNorm.weight": { name: "input_layernorm.weight", shape: [hidden] },
       "attentionNorm.bias": { name: "input_layernorm.bias", shape: [hidden] },
       query: { ...fused, rows: rowsOf(0) },
@@ -271,7 +274,7 @@ const bloomLayout: Layout = {
       down: linear("mlp.dense_4h_to_h.weight", ffn, hidden),
       "down.bias": { name: "mlp.dense_4h_to_h.bias", shape: [hidden] },
     };
-    return inLayer("h.#.", tensor, places);
+    return inLayer("h.#.", tensor, parts);
   },
 };
 
@@ -284,8 +287,8 @@ const layouts: Readonly<Record<DecoderConfig["architecture"], Layout>> = {
   bloom: bloomLayout,
 };
 
-function inLayer(prefix: string, tensor: LayerTensor, places: Partial<Record<LayerTensor, Place>>): Place {
-  const place = places[tensor];
-  assert(place !== undefined, `no ${tensor} in this architecture`);
-  return { ...place, name: `${prefix}${place.name}` };
+function inLayer(prefix: string, tensor: LayerTensor, parts: Partial<Record<LayerTensor, StoredPart>>): StoredPart {
+  const part = parts[tensor];
+  assert(part !== undefined, `no ${tensor} in this architecture`);
+  return { ...part, name: `${prefix}${part.name}` };
 }

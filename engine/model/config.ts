@@ -9,8 +9,8 @@ type Architecture = DecoderConfig["architecture"];
 type Described = Omit<DecoderConfig, "name" | "architecture" | "tiedEmbeddings" | "endTokens">;
 
 /**
- * What each architecture of the transformers library says in config.json. Values that a file leaves out are those of
- * that library's configuration classes, so that a file means the same here and there.
+ * By architecture of the transformers library: reads config.json. Defaults of absent fields are those of that library's
+ * configuration classes.
  */
 const architectures: Readonly<Record<Architecture, { readonly tied: boolean; describe(fields: Fields): Described }>> = {
   llama: {
@@ -70,7 +70,7 @@ const architectures: Readonly<Record<Architecture, { readonly tied: boolean; des
       return {
         ...layerNormDecoder(fields, hidden, heads),
         layers: fields.count("n_layer", "num_hidden_layers"),
-        // ALiBi has no table that ends; this is the length that it was trained with.
+        // ALiBi itself has no limit; this is the context length of the training.
         maxPositions: fields.countOr(2048, "seq_length"),
         positions: { kind: "alibi" },
         feedForward: "gelu-tanh",
@@ -83,7 +83,7 @@ const architectures: Readonly<Record<Architecture, { readonly tied: boolean; des
 /**
  * Reads `config.json` and, where there is one, `generation_config.json` of a folder in the Hugging Face layout.
  *
- * @throws InputError naming file, field, what was found and what was expected, also for what is not supported.
+ * @throws InputError with the file, the field, its value and the expected one, also for features that are not supported.
  */
 export function readConfig(folder: string): DecoderConfig {
   const fields = Fields.read(join(folder, "config.json"));
@@ -108,14 +108,14 @@ function architectureOf(fields: Fields): Architecture {
   throw fields.wrong("model_type", `one of ${Object.keys(architectures).join(", ")}`);
 }
 
-/** Tokens that end an answer. Chat models say more of them in generation_config.json than in config.json. */
+/** End tokens. For chat models generation_config.json lists more of them than config.json. */
 function endTokens(folder: string, fields: Fields): number[] {
   const path = join(folder, "generation_config.json");
   const tokens = existsSync(path) ? Fields.read(path).tokens("eos_token_id") : [];
   return [...new Set([...tokens, ...fields.tokens("eos_token_id")])];
 }
 
-/** Llama and those built like it. */
+/** Llama and similar architectures. */
 function rotaryDecoder(
   fields: Fields,
   defaults: { headDim?: number; kvHeads?: number; window?: number | undefined },
@@ -194,7 +194,7 @@ function scalingOf(rope: Fields, trained: number): Scaled {
     case "default":
       return {};
     case "dynamic":
-      // Within the trained length it scales nothing; beyond it, keys would have to be turned again with every token.
+      // It changes nothing within the trained length; beyond it, cached keys would have to be rotated again for every token.
       return { maxPositions: trained };
     case "linear": {
       const factor = rope.positive("factor");
@@ -244,7 +244,7 @@ function yarn(rope: Fields, trained: number): Scaled {
   };
 }
 
-/** Qwen's window is off unless `use_sliding_window`, and then holds from layer `max_window_layers` on. */
+/** Qwen's window applies only with `use_sliding_window`, and then to the layers from `max_window_layers` on. */
 function qwenWindow(fields: Fields): number | undefined {
   if (!fields.flag("use_sliding_window", false)) return undefined;
   const window = fields.isNull("sliding_window") ? undefined : fields.countOr(4096, "sliding_window");
@@ -256,7 +256,7 @@ function qwenWindow(fields: Fields): number | undefined {
   return window;
 }
 
-/** `layer_types` of newer files may give each layer its own attention; here all have the same. */
+/** `layer_types` of newer files may state another attention per layer; here all layers must have the same. */
 function sameInAllLayers(fields: Fields, window: number | undefined): number | undefined {
   const types = fields.raw("layer_types");
   if (types === undefined) return window;
@@ -266,7 +266,7 @@ function sameInAllLayers(fields: Fields, window: number | undefined): number | u
   throw fields.wrong("layer_types", "full_attention for all layers, or sliding_attention for all");
 }
 
-/** A feature that is there only in its usual form. */
+/** Refuses any value of the field other than the supported one. */
 function only(fields: Fields, name: string, value: boolean | number): void {
   const found = fields.raw(name);
   if (found !== undefined && found !== value) throw fields.wrong(name, `${value}`);

@@ -1,4 +1,4 @@
-/** A decoder-only transformer: all that its graph depends on. */
+/** Configuration of a decoder-only transformer, which determines its graph. */
 export interface DecoderConfig {
   readonly name: string;
   readonly architecture: "llama" | "qwen2" | "qwen3" | "mistral" | "gpt2" | "bloom";
@@ -15,17 +15,17 @@ export interface DecoderConfig {
   readonly positions: Positions;
   /** Gated: silu(x·gate) ⊙ (x·up) · down; else act(x·up) · down. */
   readonly feedForward: "silu-gated" | "gelu" | "gelu-tanh";
-  /** Biases of query, key and value; of the projection behind attention; of the feed-forward network. */
+  /** Biases of query, key and value; of the output projection of attention; of the feed-forward network. */
   readonly biases: { readonly qkv: boolean; readonly output: boolean; readonly ffn: boolean };
   /** Queries and keys of each head are normalised before positions are applied (Qwen3). */
   readonly qkNorm: boolean;
   /** Embeddings are normalised (BLOOM). */
   readonly embeddingNorm: boolean;
-  /** A token sees so many, itself included; undefined: all before it. */
+  /** Number of tokens that a token attends to, itself included; undefined: all before it. */
   readonly window: number | undefined;
-  /** Logits are made with the embeddings. */
+  /** The embedding matrix is also the output head. */
   readonly tiedEmbeddings: boolean;
-  /** Any of these ends an answer. */
+  /** A sequence finishes with any of these. */
   readonly endTokens: readonly number[];
 }
 
@@ -34,13 +34,13 @@ export type Positions =
       readonly kind: "rope";
       /** Inverse frequency of each pair of dimensions, scaling applied, [headDim / 2]. */
       readonly inverseFrequencies: Float64Array;
-      /** What scaled attention multiplies cosines and sines with (1 unless YaRN). */
+      /** Factor of cosines and sines (1 except for YaRN). */
       readonly factor: number;
     }
   | { readonly kind: "learned" }
   | { readonly kind: "alibi" };
 
-/** Names of a decoder's tensors; `layer` ones are asked for with the layer's number. */
+/** Names of a decoder's tensors outside the layers; a `LayerTensor` is identified by its layer's number, too. */
 export type ModelTensor =
   | "embedding" // [vocabulary, hidden]
   | "positions" // [maxPositions, hidden]
@@ -71,7 +71,7 @@ export type LayerTensor =
   | "down" // [ffn, hidden]
   | "down.bias"; // [hidden]
 
-/** A model's weights, each as 32-bit floats in the layout named above (rows are inputs), read when asked for. */
+/** A model's weights as 32-bit floats in the layout above (rows are inputs), read by each call. */
 export interface WeightSource {
   /** Distinguishes models that differ in any weight: a hash of the files' contents or sizes and times, or the seed. */
   readonly fingerprint: string;

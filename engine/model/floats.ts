@@ -2,15 +2,15 @@
 export const floatBytes = { F32: 4, F16: 2, BF16: 2 } as const;
 export type FloatFormat = keyof typeof floatBytes;
 
-/** bfloat16 is the upper half of a 32-bit float. `into` gets as many numbers as `from` has. */
+/** Converts bfloat16, which is the upper half of a 32-bit float. */
 export function fromBfloat16(from: Uint16Array, into: Float32Array): void {
   const bits = new Uint32Array(into.buffer, into.byteOffset, from.length);
   for (let i = 0; i < from.length; i++) bits[i] = from[i] << 16;
 }
 
 /**
- * IEEE half precision. Exponent and fraction are moved to where a 32-bit float has them, and the exponent's other bias
- * is made good by a multiplication, which is exact for subnormal numbers too; infinities and NaNs have no exponent.
+ * Converts IEEE half precision. Exponent and fraction are shifted to their positions in a 32-bit float, and a multiplication
+ * corrects the exponent's bias, which is exact for subnormal numbers, too. Infinities and NaNs are converted separately.
  */
 export function fromFloat16(from: Uint16Array, into: Float32Array): void {
   const bits = new Uint32Array(into.buffer, into.byteOffset, from.length);

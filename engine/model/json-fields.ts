@@ -1,7 +1,7 @@
 import { readFileSync, statSync } from "node:fs";
 import { InputError } from "../../core/errors.ts";
 
-/** What reading a file failed with, without Node's own words around it. */
+/** The reason why reading a file failed, without the rest of Node's message. */
 export function reasonOf(error: unknown): string {
   const code = (error as NodeJS.ErrnoException).code;
   if (code === "ENOENT") return "no such file";
@@ -20,7 +20,7 @@ export function readText(path: string): string {
   }
 }
 
-/** The fields of a JSON object, each checked when it is asked for; names after the first are older ones for the same. */
+/** The fields of a JSON object, validated when they are read. Of several names the first is current, the others are older. */
 export class Fields {
   readonly path: string;
   readonly #values: Readonly<Record<string, unknown>>;
@@ -53,13 +53,13 @@ export class Fields {
     return this.raw(...names) !== undefined;
   }
 
-  /** As it is in the file; null counts as absent. */
+  /** The value without validation; null counts as absent. */
   raw(...names: string[]): unknown {
     for (const name of names) if (this.#values[name] !== undefined) return this.#values[name] ?? undefined;
     return undefined;
   }
 
-  /** Whether the field is there and says null. */
+  /** Whether the field is present and null. */
   isNull(name: string): boolean {
     return this.#values[name] === null;
   }
@@ -68,20 +68,20 @@ export class Fields {
     return this.#checked(names, "a positive integer", (value) => Number.isSafeInteger(value) && (value as number) > 0);
   }
 
-  countOr(instead: number, ...names: string[]): number {
-    return this.has(...names) ? this.count(...names) : instead;
+  countOr(fallback: number, ...names: string[]): number {
+    return this.has(...names) ? this.count(...names) : fallback;
   }
 
   positive(...names: string[]): number {
     return this.#checked(names, "a positive number", (value) => Number.isFinite(value) && (value as number) > 0);
   }
 
-  positiveOr(instead: number, ...names: string[]): number {
-    return this.has(...names) ? this.positive(...names) : instead;
+  positiveOr(fallback: number, ...names: string[]): number {
+    return this.has(...names) ? this.positive(...names) : fallback;
   }
 
-  flag(name: string, instead: boolean): boolean {
-    if (!this.has(name)) return instead;
+  flag(name: string, fallback: boolean): boolean {
+    if (!this.has(name)) return fallback;
     return this.#checked([name], "true or false", (value) => typeof value === "boolean");
   }
 
@@ -89,11 +89,11 @@ export class Fields {
     return this.#checked(names, "a text", (value) => typeof value === "string");
   }
 
-  textOr(instead: string, ...names: string[]): string {
-    return this.has(...names) ? this.text(...names) : instead;
+  textOr(fallback: string, ...names: string[]): string {
+    return this.has(...names) ? this.text(...names) : fallback;
   }
 
-  /** One token id or several; none if absent. */
+  /** A token id or a list of them; empty if absent. */
   tokens(name: string): number[] {
     const isToken = (value: unknown) => Number.isSafeInteger(value) && (value as number) >= 0;
     const isTokens = (value: unknown) => (Array.isArray(value) ? value.every(isToken) : isToken(value));
@@ -107,7 +107,7 @@ export class Fields {
     return new Fields(this.path, value, `${this.#within}${name}.`);
   }
 
-  /** What is wrong with a field, as one line. */
+  /** The error of an invalid field, in one line. */
   wrong(name: string, expected: string): InputError {
     const value = this.#values[name];
     return new InputError(`${this.path}: ${this.#within}${name} is ${shown(value)}, expected ${expected}`);
@@ -126,7 +126,7 @@ function isObject(value: unknown): value is Record<string, unknown> {
   return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 
-/** A JSON value as part of a line. */
+/** A JSON value for a message. */
 function shown(value: unknown): string {
   const text = JSON.stringify(value) ?? "missing";
   return text.length > 60 ? `${text.slice(0, 57)}...` : text;

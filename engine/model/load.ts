@@ -9,26 +9,26 @@ import { randomConfig, randomShapeNames, randomWeights } from "./random.ts";
 import { parameterCount } from "./tensors.ts";
 import { readTokenizer, type TextCodec } from "./tokenizer.ts";
 
-/** A model that is there to be used: described, with its weights within reach but none of them read. */
+/** A model whose configuration has been read, and whose weights can be. */
 export interface LoadedModel {
   readonly config: DecoderConfig;
   readonly weights: WeightSource;
   readonly parameterCount: number;
-  /** Of the weights' files; of a random model, as if they were stored as 32-bit floats. */
+  /** Size of the weights' files; for a random model that of its weights as 32-bit floats. */
   readonly bytes: number;
-  /** Read when first asked for: traces need no text. */
+  /** Read by the first call, because serving a trace needs no text. */
   tokenizer(): Promise<TextCodec>;
   /** Closes the files. */
   close(): void;
 }
 
-/** Whether its name stands for weights that are drawn and not trained. */
+/** Whether the name is that of a model with random weights. */
 export const isRandom = (model: string): boolean => model === "random" || model.startsWith("random:");
 
 /**
  * Opens a model by `random:NAME`, `random:NAME:SEED` or the path of a folder in the Hugging Face layout.
  *
- * @throws InputError of one line: what was found in which file, and what was expected.
+ * @throws InputError of one line with the file, the value found and the expected one.
  */
 export function loadModel(model: string): LoadedModel {
   return isRandom(model) ? randomModel(model) : folderModel(model);

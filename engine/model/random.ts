@@ -5,7 +5,7 @@ import type { DecoderConfig, LayerTensor, ModelTensor, WeightSource } from "./de
 import { plainFrequencies } from "./rope.ts";
 import { elementsOf, layerTensors, modelTensors } from "./tensors.ts";
 
-/** The token that ends an answer of a random model: the first after the 256 bytes. */
+/** The end token of random models: the first one after the 256 bytes. */
 export const randomEndToken = 256;
 
 type Family = Omit<
@@ -51,7 +51,7 @@ interface Shape {
   readonly hidden: number;
   readonly heads: number;
   readonly kvHeads: number;
-  /** `hidden / heads` unless said. */
+  /** `hidden / heads` by default. */
   readonly headDim?: number;
   readonly ffn: number;
   readonly vocabulary: number;
@@ -65,11 +65,11 @@ const tiny = { layers: 2, hidden: 64, heads: 4, kvHeads: 2, ffn: 128, vocabulary
 const shapes: Readonly<Record<string, Shape>> = {
   tiny: { family: families.llama, ...tiny },
   "tiny-qwen2": { family: families.qwen2, ...tiny, layers: 3 },
-  // Heads wider than hidden / heads, as Qwen3 has them.
+  // Heads wider than hidden / heads, as in Qwen3.
   "tiny-qwen3": { family: families.qwen3, ...tiny, headDim: 32 },
   "tiny-mistral": { family: families.mistral, ...tiny, layers: 3 },
   "tiny-gpt2": { family: families.gpt2, ...tiny, kvHeads: 4, ffn: 256, maxPositions: 1024 },
-  // Six heads: the slopes of ALiBi differ where their number is no power of two.
+  // Six heads: ALiBi computes other slopes if their number is not a power of two.
   "tiny-bloom": { family: families.bloom, ...tiny, hidden: 96, heads: 6, kvHeads: 6, ffn: 384 },
   // stories15M of llama2.c.
   "15m": {
@@ -87,7 +87,7 @@ const shapes: Readonly<Record<string, Shape>> = {
     ...{ layers: 28, hidden: 1024, heads: 16, kvHeads: 8, headDim: 128, ffn: 3072, vocabulary: 151_936 },
     ...{ maxPositions: 40_960, theta: 1e6 },
   },
-  // What the engine's speed is compared with other engines on.
+  // The model of speed comparisons with other engines.
   anchors: {
     family: families.llama,
     ...{ layers: 8, hidden: 512, heads: 8, kvHeads: 4, ffn: 1408, vocabulary: 8192, maxPositions: 8192 },
@@ -99,7 +99,7 @@ export const randomShapeNames: readonly string[] = Object.keys(shapes);
 /**
  * The shape of a model with random weights.
  *
- * @throws InputError with the nearest name, or all of them.
+ * @throws InputError that suggests the nearest name, or lists all names.
  */
 export function randomConfig(name: string): DecoderConfig {
   if (!Object.hasOwn(shapes, name)) {
@@ -116,13 +116,13 @@ export function randomConfig(name: string): DecoderConfig {
 }
 
 /**
- * Weights that are a function of the seed, the tensor's name and its layer, so that any of them can be made alone, on
- * every machine to the last bit: only integers and one rounding per weight are involved.
+ * Weights that are a function of the seed, the tensor's name and its layer, so that each tensor can be generated separately and
+ * bit-identically on every machine: only integers and one rounding per weight are involved.
  *
- * They are uniform, with the spread that keeps values near 1: 1 / √inputs for a projection. Some have a multiple of it
- * (`spreads`), so that a model behaves like one that has learned something: attention picks a few of the tokens before,
- * what layers add outweighs the token itself, logits differ by several units. Norms are near 1 and biases small but no
- * zeros, so that a mistake in any of them is seen.
+ * They are uniformly distributed, with the standard deviation that keeps activations near 1: 1 / √inputs for a projection. Some
+ * have a multiple of it (`spreads`), so that a model behaves like a trained one: attention concentrates on a few tokens, the
+ * layers' outputs outweigh the embedding, logits differ by several units. Norms are near 1 and biases small but not zero, so
+ * that a wrong use of any of them changes the logits.
  */
 export function randomWeights(config: DecoderConfig, seed: number): WeightSource {
   const ofModel = new Map(modelTensors(config).map(({ tensor, shape }) => [tensor, shape]));
@@ -144,9 +144,9 @@ export function randomWeights(config: DecoderConfig, seed: number): WeightSource
 }
 
 const spreads: Partial<Record<ModelTensor | LayerTensor, number>> = { query: 2, output: 4, down: 4, head: 2.5 };
-/** Norms that are not about 1: to the same ends. */
+/** Means of norms that are not near 1, for the same reasons. */
 const means: Partial<Record<ModelTensor | LayerTensor, number>> = { queryNorm: 2, "embeddingNorm.weight": 0.25 };
-/** As the head's: they may be the head. */
+/** Equal to the head's, because embeddings may be the head. */
 const embeddingSpread = 2.5;
 
 function randomTensor(

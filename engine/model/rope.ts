@@ -1,7 +1,6 @@
 /**
- * How the frequencies of rotary position embedding are stretched to contexts longer than those of the training, as
- * `rope_scaling` of config.json says. `dynamic` is not here: it changes with the length of the sequence that is being
- * computed, so that cached keys would turn with it.
+ * Scaling of the frequencies of rotary position embedding to contexts longer than those of the training: `rope_scaling` of
+ * config.json. `dynamic` is not supported: it depends on the current length of the sequence, so that cached keys would change.
  */
 export type RopeScaling =
   | { readonly kind: "linear"; readonly factor: number }
@@ -16,10 +15,10 @@ export type RopeScaling =
       readonly kind: "yarn";
       readonly factor: number;
       readonly originalPositions: number;
-      /** Turns within the original context, above which a dimension stays and below which it is interpolated. */
+      /** Rotations within the original context: dimensions with more are kept, with fewer than `betaSlow` interpolated. */
       readonly betaFast: number;
       readonly betaSlow: number;
-      /** The range of dimensions in between begins and ends at whole ones. */
+      /** The range of dimensions between the two is rounded to integers. */
       readonly truncate: boolean;
     };
 
@@ -48,7 +47,7 @@ export function scaledFrequencies(headDim: number, theta: number, scaling: RopeS
   }
 }
 
-/** Llama 3.1: long waves are stretched, short ones stay, and those in between are partly stretched. */
+/** Llama 3.1: long wavelengths are scaled, short ones are kept, and those in between are interpolated. */
 function llama3Frequency(frequency: number, scaling: RopeScaling & { kind: "llama3" }): number {
   const { factor, lowFrequencyFactor, highFrequencyFactor, originalPositions } = scaling;
   const turns = (originalPositions * frequency) / (2 * Math.PI);
@@ -58,7 +57,7 @@ function llama3Frequency(frequency: number, scaling: RopeScaling & { kind: "llam
   return ((1 - kept) * frequency) / factor + kept * frequency;
 }
 
-/** Pairs of dimensions between which YaRN goes from kept to interpolated (Peng et al. 2023, section 3.2). */
+/** The pairs of dimensions between which YaRN changes from kept to interpolated (Peng et al. 2023, section 3.2). */
 function yarnRange(headDim: number, theta: number, scaling: RopeScaling & { kind: "yarn" }): [number, number] {
   const { originalPositions, betaFast, betaSlow, truncate } = scaling;
   const pairThatTurns = (turns: number) =>
@@ -69,7 +68,7 @@ function yarnRange(headDim: number, theta: number, scaling: RopeScaling & { kind
   return [low, high === low ? high + 0.001 : high];
 }
 
-/** YaRN's temperature: what cosines and sines are multiplied with, unless the file says a number. */
+/** YaRN's attention temperature, the factor of cosines and sines unless the file states one. */
 export function yarnTemperature(factor: number, scale = 1): number {
   return factor <= 1 ? 1 : 0.1 * scale * Math.log(factor) + 1;
 }

@@ -5,7 +5,7 @@ import { type FloatFormat, floatBytes, fromBfloat16, fromFloat16 } from "./float
 import { Fields, reasonOf } from "./json-fields.ts";
 import { elementsOf } from "./tensors.ts";
 
-/** Where a tensor's bytes are, as the header of its file says. */
+/** Location of a tensor's bytes, from the header of its file. */
 export interface StoredTensor {
   readonly name: string;
   readonly format: string;
@@ -16,24 +16,24 @@ export interface StoredTensor {
   readonly bytes: number;
 }
 
-/** Sizes of all formats that the header may name, in bits; what is not stored as floats is never read. */
+/** Sizes of all formats of the header, in bits; only float formats are read. */
 const formatBits: Readonly<Record<string, number>> = {
   ...{ F64: 64, F32: 32, F16: 16, BF16: 16, F8_E4M3: 8, F8_E5M2: 8, F8_E8M0: 8 },
   ...{ I64: 64, I32: 32, I16: 16, I8: 8, U64: 64, U32: 32, U16: 16, U8: 8, BOOL: 8, C64: 64 },
 };
 
-/** As the format's reference implementation has it. */
-const mostHeaderBytes = 100_000_000;
+/** The limit of the format's reference implementation. */
+const maxHeaderBytes = 100_000_000;
 
 /** Node reads no more than 2 GiB in one call. */
-const mostReadBytes = 2 ** 30;
+const maxReadBytes = 2 ** 30;
 
-/** Bytes that are converted at once: bounds what reading needs beside its result. */
+/** Bytes that are converted at once: bounds the memory that reading needs besides the result. */
 const chunkBytes = 1 << 20;
 
 /**
- * One safetensors file: the length of its header in 8 bytes, the header as JSON, the tensors. The header is read and
- * checked at once, tensors by position when they are asked for.
+ * One safetensors file: the length of its header in 8 bytes, the header as JSON, the tensors. The constructor reads and
+ * validates the header; tensors are read by position.
  *
  * Source: https://github.com/huggingface/safetensors, section "Format".
  */
@@ -44,7 +44,7 @@ export class SafetensorsFile {
   readonly tensors = new Map<string, StoredTensor>();
   #descriptor: number | undefined;
 
-  /** @throws InputError with the path, what was found and what was expected. */
+  /** @throws InputError with the path, the value found and the expected one. */
   constructor(path: string) {
     this.path = path;
     try {
@@ -70,7 +70,7 @@ export class SafetensorsFile {
     assert(this.#descriptor !== undefined, `${this.path} is closed`);
     let done = 0;
     while (done < into.length) {
-      const length = Math.min(into.length - done, mostReadBytes);
+      const length = Math.min(into.length - done, maxReadBytes);
       const count = readSync(this.#descriptor, into, done, length, offset + done);
       if (count === 0)
         throw new InputError(`${this.path}: ends at byte ${offset + done}, expected ${into.length - done} more`);
@@ -83,7 +83,7 @@ export class SafetensorsFile {
     const first = new Uint8Array(8);
     this.read(0, first);
     const length = new DataView(first.buffer).getBigUint64(0, true);
-    if (length > mostHeaderBytes) this.#fail(`header length is ${length}, expected at most ${mostHeaderBytes}`);
+    if (length > maxHeaderBytes) this.#fail(`header length is ${length}, expected at most ${maxHeaderBytes}`);
     const dataStart = 8 + Number(length);
     if (dataStart > this.bytes) this.#fail(`header ends at byte ${dataStart}, the file has ${this.bytes}`);
     const text = new Uint8Array(Number(length));
@@ -100,7 +100,7 @@ export class SafetensorsFile {
       if (typeof header === "object" && header !== null && !Array.isArray(header))
         return header as Record<string, unknown>;
     } catch {
-      // Falls through to the same line.
+      // Fails below.
     }
     return this.#fail("header is no JSON object");
   }
@@ -112,12 +112,13 @@ export class SafetensorsFile {
       return fail(`has dtype ${JSON.stringify(dtype)}, expected one of ${Object.keys(formatBits).join(", ")}`);
     if (!isCounts(shape)) return fail(`has shape ${JSON.stringify(shape)}, expected a list of lengths`);
     if (!isCounts(offsets) || offsets.length !== 2 || offsets[1] < offsets[0])
-      return fail(`has data_offsets ${JSON.stringify(offsets)}, expected its first byte and the one behind its last`);
+      return fail(`has data_offsets ${JSON.stringify(offsets)}, expected its first byte and the one after its last`);
     const [from, to] = offsets;
     const bytes = (elementsOf(shape) * formatBits[dtype]) / 8;
     if (to - from !== bytes)
-      fail(`takes ${to - from} bytes, expected ${bytes} for ${dtype} of shape ${JSON.stringify(shape)}`);
-    if (dataStart + to > this.bytes) fail(`ends at byte ${dataStart + to}, the file has ${this.bytes}: is it cut off?`);
+      fail(`has ${to - from} bytes, expected ${bytes} for ${dtype} of shape ${JSON.stringify(shape)}`);
+    if (dataStart + to > this.bytes)
+      fail(`ends at byte ${dataStart + to}, the file has ${this.bytes}: is it truncated?`);
     return { name, format: dtype, shape, file: this, offset: dataStart + from, bytes };
   }
 
@@ -140,15 +141,15 @@ function isCounts(value: unknown): value is number[] {
 }
 
 /**
- * The safetensors files of a folder as one: `model.safetensors`, or the shards that `model.safetensors.index.json` names.
+ * The safetensors files of a folder as one: `model.safetensors`, or the shards that `model.safetensors.index.json` lists.
  */
 export class SafetensorsFolder {
   readonly files: readonly SafetensorsFile[];
-  /** What lists the tensors: for messages about those that are missing. */
+  /** The file that lists the tensors, for messages about missing ones. */
   readonly path: string;
   readonly #tensors = new Map<string, StoredTensor>();
 
-  /** @throws InputError if a file is missing or wrong, or the index and the shards do not agree. */
+  /** @throws InputError if a file is missing or invalid, or index and shards disagree. */
   constructor(folder: string) {
     const single = join(folder, "model.safetensors");
     const index = join(folder, "model.safetensors.index.json");
@@ -185,9 +186,9 @@ export class SafetensorsFolder {
   }
 
   /**
-   * A tensor that is there, has this shape and is stored as floats.
+   * A tensor of this shape that is stored as floats.
    *
-   * @throws InputError naming file, tensor, what was found and what was expected.
+   * @throws InputError with the file, the tensor, the value found and the expected one.
    */
   tensor(name: string, shape: readonly number[]): StoredTensor {
     const stored = this.#tensors.get(name);
@@ -208,7 +209,7 @@ export class SafetensorsFolder {
   #openShards(path: string, files: SafetensorsFile[]): void {
     const index = Fields.read(path);
     const map = index.object("weight_map");
-    if (!map) throw index.wrong("weight_map", "an object that says each tensor's file");
+    if (!map) throw index.wrong("weight_map", "an object with each tensor's file");
     const shards = new Map<string, SafetensorsFile>();
     for (const name of map.names()) {
       const file = map.text(name);
@@ -222,7 +223,7 @@ export class SafetensorsFolder {
     for (const name of map.names()) {
       const shard = shards.get(map.text(name)) as SafetensorsFile;
       if (!shard.tensors.has(name))
-        throw new InputError(`${shard.path}: tensor ${name} is missing, expected because ${path} says so`);
+        throw new InputError(`${shard.path}: tensor ${name} is missing, but listed in ${path}`);
     }
   }
 
@@ -237,7 +238,7 @@ export class SafetensorsFolder {
 
 const scratch = new Uint8Array(chunkBytes);
 
-/** Reads numbers of a tensor, from element `from` on, until `into` is full; whatever it is stored as. */
+/** Reads numbers of a tensor, from element `from` on, until `into` is full; converts them to float32. */
 export function readFloats({ file, format, offset }: StoredTensor, from: number, into: Float32Array): void {
   const size = floatBytes[format as FloatFormat];
   const start = offset + from * size;
@@ -246,9 +247,9 @@ export function readFloats({ file, format, offset }: StoredTensor, from: number,
     return;
   }
   const convert = format === "BF16" ? fromBfloat16 : fromFloat16;
-  const most = chunkBytes / size;
-  for (let done = 0; done < into.length; done += most) {
-    const count = Math.min(most, into.length - done);
+  const chunkElements = chunkBytes / size;
+  for (let done = 0; done < into.length; done += chunkElements) {
+    const count = Math.min(chunkElements, into.length - done);
     file.read(start + done * size, scratch.subarray(0, count * size));
     convert(new Uint16Array(scratch.buffer, 0, count), into.subarray(done, done + count));
   }

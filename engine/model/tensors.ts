@@ -1,12 +1,12 @@
 import type { DecoderConfig, LayerTensor, ModelTensor } from "./decoder.ts";
 
-/** A tensor that a decoder has; a shape of one dimension is a vector, of two [inputs, outputs] (or [rows, hidden]). */
+/** A tensor of a decoder. A shape has one dimension (vector) or two: [inputs, outputs], or [rows, hidden] for embeddings. */
 export interface TensorShape<Name extends string> {
   readonly tensor: Name;
   readonly shape: readonly number[];
 }
 
-/** The tensors outside the layers, `head` only where it is not the embeddings again. */
+/** The tensors outside the layers; `head` only without tied embeddings. */
 export function modelTensors(config: DecoderConfig): TensorShape<ModelTensor>[] {
   const { hidden, vocabulary, maxPositions, norm } = config;
   const all: (TensorShape<ModelTensor> | false)[] = [
@@ -51,7 +51,7 @@ export function layerTensors(config: DecoderConfig): TensorShape<LayerTensor>[] 
   return all.filter((one) => one !== false);
 }
 
-/** Numbers in a shape. */
+/** Number of elements of a shape. */
 export function elementsOf(shape: readonly number[]): number {
   return shape.reduce((product, length) => product * length, 1);
 }

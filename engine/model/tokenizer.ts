@@ -4,36 +4,39 @@ import { InputError } from "../../core/errors.ts";
 import { type ChatMessage, type ChatTemplate, readChatTemplate } from "./chat-template.ts";
 import { readText } from "./json-fields.ts";
 
-/** Text to token ids of one model and back. */
+/** Converts text to token ids of one model, and token ids to text. */
 export interface TextCodec {
-  /** With the special tokens that the model puts around a prompt, such as a first one. */
+  /** Includes the special tokens that the model adds to a prompt, such as a start token. */
   encode(text: string): Promise<Int32Array>;
-  /** A conversation and the beginning of the answer to it, in the form that the model was trained on. */
+  /** A conversation in the model's chat format, with the beginning of the assistant's next message. */
   encodeChat(messages: readonly ChatMessage[]): Promise<Int32Array>;
-  /** Special tokens are left out. */
+  /** Omits special tokens. */
   decode(tokens: ArrayLike<number>): string;
   stream(): TextStream;
 }
 
-/** Text of tokens that come one by one. A character that several tokens make is held back until it is whole. */
+/**
+ * Incremental detokenization: text of tokens that are added one by one. A character of several tokens is returned when
+ * complete.
+ */
 export interface TextStream {
   add(token: number): string;
-  /** What is left, its broken characters as U+FFFD. */
+  /** The remaining text, with incomplete characters as U+FFFD. */
   end(): string;
 }
 
-/** Turns whole lists of tokens into text: what a streaming decoder is built on. */
+/** Converts a list of tokens to text. */
 type Decode = (tokens: readonly number[]) => string;
 
 /**
  * The tokenizer of a Hugging Face folder: `tokenizer.json`, run by the `tokenizers` library, and the chat template.
  *
- * @throws InputError if the file is missing or wrong.
+ * @throws InputError if the file is missing or invalid.
  */
 export async function readTokenizer(folder: string, vocabulary: number): Promise<TextCodec> {
   const path = join(folder, "tokenizer.json");
   const text = readText(path);
-  // Loaded only here, so that models without text need no native library.
+  // Imported here, so that models without text need no native library.
   const { Tokenizer } = await import("tokenizers");
   let library: Library;
   try {
@@ -46,7 +49,7 @@ export async function readTokenizer(folder: string, vocabulary: number): Promise
   return new FolderCodec(library, path, specialTokens(text, library), vocabulary, readChatTemplate(folder));
 }
 
-/** Ids that are no text, as the library numbers them. */
+/** Ids of special tokens, which are not text. */
 function specialTokens(text: string, library: Library): Set<number> {
   const { added_tokens: added } = JSON.parse(text) as {
     added_tokens?: { content: string; special?: boolean }[] | null;
@@ -83,7 +86,7 @@ class FolderCodec implements TextCodec {
   }
 
   async encodeChat(messages: readonly ChatMessage[]): Promise<Int32Array> {
-    // The template writes special tokens itself.
+    // The template includes special tokens.
     return this.#encoded(await this.#template.render(messages), false);
   }
 
@@ -104,7 +107,7 @@ class FolderCodec implements TextCodec {
     );
   }
 
-  /** What the decoder takes for a token; nothing for special ones and for the last ids of a rounded-up vocabulary. */
+  /** The vocabulary entry of a token; undefined for special tokens and for the unused last ids of a padded vocabulary. */
   #wordOf(token: number): string | undefined {
     return this.#special.has(token) ? undefined : (this.#library.idToToken(token) ?? undefined);
   }
@@ -122,27 +125,26 @@ class FolderCodec implements TextCodec {
   }
 }
 
-/** What a character that is not whole yet, or never will be, decodes to. */
-const broken = "\uFFFD";
-/** Tokens decoded together before they are given up as broken: no text waits that long. */
-const mostTokens = 64;
+/** Text of an incomplete or invalid character. */
+const replacementCharacter = "\uFFFD";
+/** Maximum tokens that stay pending: a longer incomplete sequence is invalid. */
+const maxPendingTokens = 64;
 
 /**
- * Streams through a decoder that knows only whole lists: the new tokens are decoded together with those before them,
- * because the first token of a list may lose its space, and what is new in the text is given out. As in text-generation-
- * inference and vLLM.
+ * Incremental detokenization with a decoder for whole lists: new tokens are decoded together with those before them, because
+ * the first token of a list may lose its space, and only the new text is returned. As in text-generation-inference and vLLM.
  *
- *   tokens   ...  [ context ] [ new ........................ ]
- *   text     gone   decoded     given out | held (ends in U+FFFD)
+ *   tokens   ...  [ context ] [ new ............................ ]
+ *   text            decoded     returned | pending (ends in U+FFFD)
  */
 class WindowStream implements TextStream {
   readonly #decode: Decode;
   readonly #isText: (token: number) => boolean;
   #context: number[] = [];
   #contextText = "";
-  #fresh: number[] = [];
-  /** Length of the new tokens' text that has been given out. */
-  #given = 0;
+  #newTokens: number[] = [];
+  /** Length of the new tokens' text that has been returned. */
+  #returned = 0;
 
   constructor(decode: Decode, isText: (token: number) => boolean) {
     this.#decode = decode;
@@ -151,41 +153,41 @@ class WindowStream implements TextStream {
 
   add(token: number): string {
     if (!this.#isText(token)) return "";
-    this.#fresh.push(token);
-    const text = this.#freshText();
-    const isGivenUp = this.#fresh.length >= mostTokens;
-    const end = isGivenUp ? text.length : text.length - heldLength(text);
-    const out = text.slice(this.#given, end);
-    this.#given = Math.max(this.#given, end);
-    if (end === text.length) this.#moveOn();
-    return out;
+    this.#newTokens.push(token);
+    const text = this.#newText();
+    const isInvalid = this.#newTokens.length >= maxPendingTokens;
+    const end = isInvalid ? text.length : text.length - pendingLength(text);
+    const added = text.slice(this.#returned, end);
+    this.#returned = Math.max(this.#returned, end);
+    if (end === text.length) this.#advance();
+    return added;
   }
 
   end(): string {
-    const out = this.#freshText().slice(this.#given);
-    this.#moveOn();
-    return out;
+    const added = this.#newText().slice(this.#returned);
+    this.#advance();
+    return added;
   }
 
-  #freshText(): string {
-    if (this.#fresh.length === 0) return "";
-    return this.#decode([...this.#context, ...this.#fresh]).slice(this.#contextText.length);
+  #newText(): string {
+    if (this.#newTokens.length === 0) return "";
+    return this.#decode([...this.#context, ...this.#newTokens]).slice(this.#contextText.length);
   }
 
-  #moveOn(): void {
-    this.#context = this.#fresh;
+  #advance(): void {
+    this.#context = this.#newTokens;
     this.#contextText = this.#decode(this.#context);
-    this.#fresh = [];
-    this.#given = 0;
+    this.#newTokens = [];
+    this.#returned = 0;
   }
 }
 
 /**
- * All that is broken at the end may become whole: decoders with byte fallback take a run of byte tokens for broken
- * altogether until its last character is complete.
+ * All replacement characters at the end are pending: decoders with byte fallback decode a whole run of byte tokens to
+ * replacement characters until its last character is complete.
  */
-function heldLength(text: string): number {
+function pendingLength(text: string): number {
   let length = 0;
-  while (text[text.length - 1 - length] === broken) length++;
+  while (text[text.length - 1 - length] === replacementCharacter) length++;
   return length;
 }

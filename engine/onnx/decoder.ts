@@ -3,7 +3,7 @@ import { layerTensors, modelTensors } from "../model/tensors.ts";
 import { Graph, type Ref } from "./graph.ts";
 import { type Quantized, quantize, quantizedBlock, type WeightBits } from "./quantized.ts";
 
-/** How the inputs and outputs of a decoder's graph are called. T tokens of B sequences; N logits are wanted. */
+/** Names of the inputs and outputs of a decoder's graph, with shapes for T tokens of B sequences and N rows of logits. */
 export const names = {
   /** [T] */
   tokens: "tokens",
@@ -12,22 +12,22 @@ export const names = {
   /** Cosines and sines of rotary embeddings by position, [positions, headDim / 2]. */
   cosines: "cosines",
   sines: "sines",
-  /** [B, blocks]; filled up with any blocks. */
+  /** Block tables, [B, blocks]; padded with any blocks. */
   tables: "tables",
-  /** Rows of each sequence's queries, [B, queries]; filled up with any rows. */
+  /** Rows of each sequence's queries, [B, queries]; padded with any rows. */
   queryRows: "queryRows",
-  /** Where the padded queries have each row, [T]. */
-  answerRows: "answerRows",
-  /** Where each token is in its gathered context, [T]; only with a window, where that does not begin at position 0. */
+  /** Index of each row in the padded queries, [T]. */
+  unpadRows: "unpadRows",
+  /** Index of each token in its gathered context, [T]; only with a window, where the context may begin after position 0. */
   places: "places",
-  /** Where each sequence's rows begin in its context, [B]. */
+  /** Index of each sequence's first row in its gathered context, [B]. */
   starts: "starts",
   /** [N] */
   logitRows: "logitRows",
-  /** The pool, [blocks, block tokens, kvHeads · headDim], only read. */
+  /** The pool, [blocks, block tokens, kvHeads · headDim], read-only. */
   keys: (layer: number) => `keys.${layer}`,
   values: (layer: number) => `values.${layer}`,
-  /** What is to be stored in it, [T, kvHeads · headDim]. */
+  /** Keys and values of the tokens, to be stored in the pool, [T, kvHeads · headDim]. */
   newKeys: (layer: number) => `newKeys.${layer}`,
   newValues: (layer: number) => `newValues.${layer}`,
   /** [N, vocabulary] */
@@ -35,15 +35,15 @@ export const names = {
 } as const;
 
 /**
- * A decoder over a paged pool of keys and values. Tokens are packed without padding; only attention pads. The pool is read
- * and never returned, because the runtime would copy it whole: what a step adds to it is an output of its own, and is put
- * into the gathered context here, so that a token attends to itself and to those before it in the same step.
+ * A decoder over a paged pool of keys and values. Tokens are packed without padding; only attention pads. The pool is an input
+ * but not an output, because the runtime would copy all of it: new keys and values are separate outputs, and are scattered into
+ * the gathered context, so that a token attends to itself and to earlier tokens of the same step.
  *
  *   pool ── gather by tables ─▶ context ── scatter new rows ─▶ attention
  *   x ── norm ── project, rotate ─▶ new keys, new values ──┘      │
  *                └──────────────▶ queries ────────────────────────┘
  *
- * Padding changes no bit of the results: what is masked has weight 0, and sums are taken in the order of positions.
+ * Padding does not change the results, bit for bit: masked tokens have weight 0, and sums are in the order of positions.
  */
 export function decoderGraph(
   config: DecoderConfig,
@@ -54,11 +54,11 @@ export function decoderGraph(
   return new DecoderWriter(config, weights, dataFile, bits).write();
 }
 
-/** What all layers share. */
+/** Values that all layers share. */
 interface StepRefs {
   readonly positions: Ref;
   readonly starts: Ref;
-  readonly lastAnswerRows: Ref;
+  readonly logitUnpadRows: Ref;
   /** [B, rows, kvHeads · headDim] */
   readonly rowsShape: Ref;
   readonly mask: Ref;
@@ -85,7 +85,7 @@ class DecoderWriter {
     const { layers, hidden, kvHeads, headDim, vocabulary, positions, embeddingNorm, window } = this.#config;
     const graph = this.#graph;
     const kvWidth = kvHeads * headDim;
-    for (const name of [names.tokens, names.positions, names.answerRows]) graph.input(name, "int32", ["tokens"]);
+    for (const name of [names.tokens, names.positions, names.unpadRows]) graph.input(name, "int32", ["tokens"]);
     if (window !== undefined) graph.input(names.places, "int32", ["tokens"]);
     graph.input(names.starts, "int32", ["sequences"]);
     graph.input(names.tables, "int32", ["sequences", "blocks"]);
@@ -106,7 +106,7 @@ class DecoderWriter {
       graph.output(names.newValues(layer), "float", ["tokens", kvWidth]);
       const isLast = layer === layers - 1;
       const attended = this.#attention(layer, x, step, isLast);
-      // Behind the last attention only the rows whose logits are wanted go on.
+      // After the last attention only the rows of the requested logits are computed.
       const before = isLast ? this.#rows(x, names.logitRows) : x;
       const between = graph.op("Add", [before, attended]);
       x = graph.op("Add", [between, this.#feedForward(layer, between)]);
@@ -125,15 +125,15 @@ class DecoderWriter {
     return {
       positions: graph.op("Unsqueeze", [this.#cast(names.positions), graph.ints(0)]),
       starts: this.#cast(names.starts),
-      lastAnswerRows: this.#rows(names.answerRows, names.logitRows),
+      logitUnpadRows: this.#rows(names.unpadRows, names.logitRows),
       rowsShape: graph.ints(0, -1, kvHeads * headDim),
       mask: this.#mask(),
     };
   }
 
   /**
-   * What is added to the scores of each query, [B, 1, queries · group, context]: 0, or −∞ where nothing is seen. With ALiBi
-   * it differs from head to head, [B, kvHeads, queries · group, context]: slope · distance.
+   * The attention mask, which is added to the scores, [B, 1, queries · group, context]: 0, or −∞ for masked tokens. With
+   * ALiBi it depends on the head, [B, kvHeads, queries · group, context]: slope · distance.
    */
   #mask(): Ref {
     const graph = this.#graph;
@@ -143,10 +143,10 @@ class DecoderWriter {
     const keyAt = graph.op("Range", [graph.int(0), contextLength, graph.int(1)]);
     const places = window === undefined ? names.positions : names.places;
     const queryAt = graph.op("Unsqueeze", [this.#cast(this.#rows(places, names.queryRows)), graph.ints(1, 3, 4)]);
-    let seen = graph.op("LessOrEqual", [keyAt, queryAt]);
+    let visible = graph.op("LessOrEqual", [keyAt, queryAt]);
     if (window !== undefined) {
       const first = graph.op("Sub", [queryAt, graph.int(window)]);
-      seen = graph.op("And", [seen, graph.op("Greater", [keyAt, first])]);
+      visible = graph.op("And", [visible, graph.op("Greater", [keyAt, first])]);
     }
     const isAlibi = positions.kind === "alibi";
     let added = graph.floats([group, 1], Array<number>(group).fill(0));
@@ -154,7 +154,7 @@ class DecoderWriter {
       const distance = graph.op("Cast", [graph.op("Sub", [keyAt, queryAt])], { attributes: { to: { int: 1 } } });
       added = graph.op("Mul", [distance, graph.floats([kvHeads, 1, group, 1], alibiSlopes(heads))]);
     }
-    const mask = graph.op("Where", [seen, added, graph.float(Number.NEGATIVE_INFINITY)]);
+    const mask = graph.op("Where", [visible, added, graph.float(Number.NEGATIVE_INFINITY)]);
     const shape = [graph.ints(0, isAlibi ? kvHeads : 1, -1), graph.op("Unsqueeze", [contextLength, graph.ints(0)])];
     return graph.op("Reshape", [mask, graph.op("Concat", shape, { attributes: { axis: { int: 0 } } })]);
   }
@@ -194,12 +194,12 @@ class DecoderWriter {
     );
     const packed = this.#rows(
       graph.op("Reshape", [attended, graph.ints(-1, heads * headDim)]),
-      isLast ? step.lastAnswerRows : names.answerRows,
+      isLast ? step.logitUnpadRows : names.unpadRows,
     );
     return this.#linear(layer, "output", packed, biases.output ? "output.bias" : undefined);
   }
 
-  /** The gathered blocks of each sequence one after the other, with the new rows in their places, [B, context, kvWidth]. */
+  /** The gathered context: the blocks of each sequence with its new rows scattered into them, [B, context, kvWidth]. */
   #context(pool: Ref, rows: Ref, step: StepRefs): Ref {
     const graph = this.#graph;
     const shape = ["sequences", "context", this.#config.kvHeads * this.#config.headDim];
@@ -207,7 +207,7 @@ class DecoderWriter {
     const whole = graph.op("TensorScatter", [gathered, this.#rows(rows, names.queryRows), step.starts], {
       attributes: { axis: { int: 1 } },
     });
-    // Of one shape, so that the runtime scatters in place.
+    // Declares equal shapes, so that the runtime scatters in place.
     graph.shaped(gathered, shape);
     return graph.shaped(whole, shape);
   }
@@ -255,14 +255,17 @@ class DecoderWriter {
     return this.#graph.op("Add", [product, this.#layer(layer, bias)], name === undefined ? {} : { name });
   }
 
-  /** x times a matrix of weights. Rounded weights are multiplied with rows rounded to 8 bits: only that is exact in any batch. */
+  /**
+   * x times a weight matrix. Quantized weights are multiplied by rows quantized to 8 bits: only then no result depends on the
+   * batch.
+   */
   #product(x: Ref, tensor: Ref, [inputs, outputs]: readonly number[], read: () => Float32Array, name?: Ref): Ref {
     const graph = this.#graph;
     const named = name === undefined ? {} : { name };
     const bits = this.#bits;
     if (bits === 32) return graph.op("MatMul", [x, graph.weight(tensor, "float", [inputs, outputs], read)], named);
     const blocks = Math.ceil(inputs / quantizedBlock);
-    // Both parts are written one after the other, and made at once.
+    // Values and scales are computed together, and written one after the other.
     let scales: Float32Array | undefined;
     const quantized = (): Quantized => quantize(read(), inputs, outputs, bits);
     const values = graph.weight(`${tensor}.values`, "uint8", [outputs, blocks, (quantizedBlock * bits) / 8], () => {
@@ -304,12 +307,12 @@ class DecoderWriter {
     return this.#graph.op("Gather", [table, rows], { attributes: { axis: { int: 0 } } });
   }
 
-  /** To 64-bit integers, which some operators insist on. */
+  /** Casts to 64-bit integers, which some operators require. */
   #cast(value: Ref): Ref {
     return this.#graph.op("Cast", [value], { attributes: { to: { int: 7 } } });
   }
 
-  /** A dimension's length, a scalar. */
+  /** Length of a dimension, a scalar. */
   #length(value: Ref, dimension: number): Ref {
     const shape = this.#graph.op("Shape", [value]);
     return this.#graph.op("Gather", [shape, this.#graph.int(dimension)], { attributes: { axis: { int: 0 } } });
@@ -328,8 +331,8 @@ class DecoderWriter {
   }
 
   /**
-   * The heads that share a key become rows of one query: their keys are then read once. For this, the queries' heads are not
-   * in the order of keys, but all first of their groups come first, then all second ones.
+   * Reorders the query heads for grouped-query attention: heads that share a key are rows of one query, so that the key is read
+   * once. The first heads of all groups precede the second heads of all groups, and so on.
    */
   #grouped(tensor: LayerTensor, values: Float32Array): Float32Array {
     const { heads, kvHeads, headDim, hidden } = this.#config;

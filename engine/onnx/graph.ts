@@ -8,13 +8,13 @@ import {
   type Value,
 } from "./proto.ts";
 
-/** The name of a value in a graph: what one operator makes and others take. */
+/** The name of a value in a graph: the output of an operator and input of others. */
 export type Ref = string;
 
-/** A tensor whose numbers are in a file beside the model. */
+/** A tensor whose data are in a separate file. */
 export interface StoredTensor {
   readonly name: Ref;
-  /** Where it begins; a multiple of the page size, so that it can be mapped. */
+  /** Offset in the file; a multiple of the page size, so that it can be memory-mapped. */
   readonly offset: number;
   readonly bytes: number;
   read(): Uint8Array;
@@ -29,10 +29,10 @@ export interface OpOptions {
 }
 
 const pageBytes = 4096;
-/** Numbers of fewer bytes are in the model itself, where the runtime can see them. */
+/** Smaller tensors are in the model itself, where the runtime can optimize with their values. */
 const smallBytes = 1024;
 
-/** An ONNX graph that is being written down, operator by operator. */
+/** Builder of an ONNX graph. */
 export class Graph {
   readonly stored: StoredTensor[] = [];
   readonly #file: string;
@@ -41,11 +41,11 @@ export class Graph {
   readonly #constants = new Map<string, Ref>();
   readonly #inputs: Value[] = [];
   readonly #outputs: Value[] = [];
-  readonly #between: Value[] = [];
+  readonly #intermediates: Value[] = [];
   #count = 0;
   #end = 0;
 
-  /** Large tensors go to `file`, in the model's folder. */
+  /** Large tensors are stored in `file`, in the model's folder. */
   constructor(file: string) {
     this.#file = file;
   }
@@ -64,9 +64,9 @@ export class Graph {
     this.#outputs.push({ name, type, shape });
   }
 
-  /** Says what shape a value has, where the runtime would not know that it is the same as another's. */
+  /** Declares the shape of a value, where the runtime cannot infer that it is equal to another's. */
   shaped(value: Ref, shape: Dimensions): Ref {
-    this.#between.push({ name: value, type: "float", shape });
+    this.#intermediates.push({ name: value, type: "float", shape });
     return value;
   }
 
@@ -113,12 +113,12 @@ export class Graph {
       initializers: this.#initializers,
       inputs: this.#inputs,
       outputs: this.#outputs,
-      between: this.#between,
+      between: this.#intermediates,
       opsets: { "": 24, "com.microsoft": 1 },
     });
   }
 
-  /** Each constant is there once. */
+  /** Equal constants are stored once. */
   #constant(type: DataType, shape: readonly number[], values: Float32Array | BigInt64Array): Ref {
     const key = `${type} ${shape} ${values}`;
     let name = this.#constants.get(key);

@@ -9,17 +9,17 @@ import type { DecoderConfig, WeightSource } from "../model/decoder.ts";
 import { decoderGraph } from "./decoder.ts";
 import type { WeightBits } from "./quantized.ts";
 
-/** Counts up when graphs or files change, so that older ones are not used. */
-const version = 7;
+/** Incremented when graphs or files change, so that files of older versions are not used. */
+const version = 8;
 const modelFile = "model.onnx";
 const dataFile = "weights.bin";
-/** Written last: its presence says that the others are whole. */
+/** Written last: if it exists, the other files are complete. */
 const contentsFile = "contents.json";
 
 interface Contents {
   readonly modelSha256: string;
   readonly dataBytes: number;
-  /** Cheap enough to be compared at every start; a flipped bit never goes unnoticed. */
+  /** Cheap enough to be verified at every start; detects any single flipped bit. */
   readonly dataCrc32: number;
 }
 
@@ -29,15 +29,15 @@ export function modelCacheFolder(): string {
 }
 
 export interface ModelFileOptions {
-  /** Where models are kept. */
+  /** Folder of the converted models. */
   readonly folder?: string;
-  /** 32 if not given. */
+  /** 32 by default. */
   readonly bits?: WeightBits;
 }
 
 /**
- * The ONNX model of a decoder, in a folder of its own; made if it is not there or not whole. One tensor at a time is in
- * memory. A folder is renamed to its final name when it is complete, so that other processes see all files or none.
+ * The ONNX model of a decoder, in a separate folder; converted if the folder is missing or incomplete. One tensor at a time is
+ * in memory. A complete folder is renamed to its final name, so that other processes see all files or none.
  *
  * @returns the path of the model
  * @throws InputError if it cannot be written
@@ -49,53 +49,53 @@ export async function modelFiles(
 ): Promise<string> {
   const target = join(folder, fingerprintOf(config, weights, bits));
   const model = join(target, modelFile);
-  if (await isWhole(target)) return model;
-  const making = `${target}.${hostname()}.${process.pid}.${randomUUID()}`;
+  if (await isComplete(target)) return model;
+  const temporary = `${target}.${hostname()}.${process.pid}.${randomUUID()}`;
   try {
-    await mkdir(making, { recursive: true });
-    await removeLeftovers(folder, making);
-    await write(making, config, weights, bits);
-    await replace(target, making);
+    await mkdir(temporary, { recursive: true });
+    await removeLeftovers(folder, temporary);
+    await write(temporary, config, weights, bits);
+    await replace(target, temporary);
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code === undefined) throw error;
-    // The rest of the system's message is the path once more.
+    // The rest of the system's message repeats the path.
     const [reason] = (error as Error).message.split(", ");
     throw new InputError(`${dirname(model)}: the model cannot be written: ${reason}`);
   } finally {
-    await rm(making, { recursive: true, force: true }).catch(() => {});
+    await rm(temporary, { recursive: true, force: true }).catch(() => {});
   }
   return model;
 }
 
 /** Another process may have converted the model meanwhile and may have it open; only an incomplete folder is removed. */
 async function replace(target: string, made: string): Promise<void> {
-  if (await isWhole(target)) return;
+  if (await isComplete(target)) return;
   await rm(target, { recursive: true, force: true });
   await rename(made, target).catch(async (error: unknown) => {
-    // Another process was faster.
-    if (!(await isWhole(target))) throw error;
+    // Another process has renamed its folder first.
+    if (!(await isComplete(target))) throw error;
   });
 }
 
-const makingName = /^[0-9a-f]{32}\.(?<host>.+)\.(?<pid>\d+)\.[0-9a-f-]{36}$/;
-const longestPauseMs = 24 * 3600 * 1000;
+const temporaryName = /^[0-9a-f]{32}\.(?<host>.+)\.(?<pid>\d+)\.[0-9a-f-]{36}$/;
+const maxPauseMs = 24 * 3600 * 1000;
 
 /**
- * Removes what processes have left that died while they wrote: those of this machine that are not there any more, and
- * processes that have written nothing for a day. The present time is that of the folder just made, by the disk's clock.
+ * Removes temporary folders of processes that died: those of processes of this machine that do not exist any more, and those
+ * without a write for a day. The current time is that of the folder just created, by the file system's clock.
  */
-async function removeLeftovers(folder: string, making: string): Promise<void> {
-  const { mtimeMs: nowMs } = await stat(making);
+async function removeLeftovers(folder: string, temporary: string): Promise<void> {
+  const { mtimeMs: nowMs } = await stat(temporary);
   for (const name of await readdir(folder)) {
-    const { host, pid } = makingName.exec(name)?.groups ?? {};
-    if (host === undefined || name === basename(making)) continue;
+    const { host, pid } = temporaryName.exec(name)?.groups ?? {};
+    if (host === undefined || name === basename(temporary)) continue;
     const path = join(folder, name);
     try {
       const { mtimeMs } = await stat(join(path, dataFile)).catch(() => stat(path));
       const isDead = host === hostname() && !isRunning(Number(pid));
-      if (isDead || nowMs - mtimeMs > longestPauseMs) await rm(path, { recursive: true, force: true });
+      if (isDead || nowMs - mtimeMs > maxPauseMs) await rm(path, { recursive: true, force: true });
     } catch {
-      // Gone meanwhile, or not ours to remove.
+      // Removed meanwhile, or no permission.
     }
   }
 }
@@ -114,7 +114,7 @@ function fingerprintOf(config: DecoderConfig, weights: WeightSource, bits: Weigh
   return createHash("sha256").update(described).digest("hex").slice(0, 32);
 }
 
-async function isWhole(folder: string): Promise<boolean> {
+async function isComplete(folder: string): Promise<boolean> {
   try {
     const contents = JSON.parse(await readFile(join(folder, contentsFile), "utf8")) as Contents;
     const { size } = await stat(join(folder, dataFile));
@@ -150,7 +150,7 @@ async function write(folder: string, config: DecoderConfig, weights: WeightSourc
   await writeFile(join(folder, contentsFile), JSON.stringify(contents));
 }
 
-/** Without promises: between two threads every chunk would wait as long again. */
+/** Synchronous, because promises would double the time of every chunk. */
 function crc32Of(path: string): number {
   const file = openSync(path, "r");
   const chunk = new Uint8Array(1 << 20);

@@ -1,6 +1,6 @@
 /**
- * ONNX models as bytes: the few messages of onnx.proto (onnx.ai, IR version 10) that a graph needs, in the wire format of
- * protocol buffers. Each writer below is a message; its numbers are the fields of onnx.proto.
+ * Serializes ONNX models: the messages of onnx.proto (onnx.ai, IR version 10) that a graph needs, in the wire format of
+ * protocol buffers. Each function below writes one message; the numbers are the fields of onnx.proto.
  */
 export const dataType = { float: 1, uint8: 2, int32: 6, int64: 7, bool: 9 } as const;
 export type DataType = keyof typeof dataType;
@@ -18,13 +18,13 @@ export interface Node {
   readonly type: string;
   readonly domain: string;
   readonly name: string;
-  /** An input that is left out is empty. */
+  /** An omitted input is the empty string. */
   readonly inputs: readonly string[];
   readonly outputs: readonly string[];
   readonly attributes: Readonly<Record<string, Attribute>>;
 }
 
-/** A constant, with its numbers in the model or at a place in another file of the same folder. */
+/** A constant, with its data in the model or at an offset in another file of the same folder. */
 export interface Initializer {
   readonly name: string;
   readonly type: DataType;
@@ -105,7 +105,7 @@ function valueMessage({ name, type, shape }: Value): Message {
   return new Message().text(1, name).message(2, new Message().message(1, tensor));
 }
 
-/** A message in the wire format: each field is its number and kind, then its value or its length and bytes. */
+/** A message in the wire format: for each field its number and type, then its value or its length and bytes. */
 class Message {
   readonly #parts: Uint8Array[] = [];
   #length = 0;

@@ -1,7 +1,7 @@
-/** Weights as they are stored: 32-bit floats, or integers of 8 or 4 bits with a scale for each block of them. */
+/** Bits of stored weights: 32-bit floats, or integers of 8 or 4 bits with a scale per block. */
 export type WeightBits = 32 | 8 | 4;
 
-/** Inputs that share a scale. */
+/** Number of inputs that share a scale. */
 export const quantizedBlock = 32;
 
 export interface Quantized {
@@ -12,8 +12,8 @@ export interface Quantized {
 }
 
 /**
- * Rounds a matrix [inputs, outputs] to `bits`, each block of inputs of an output to its own scale, symmetrically about the
- * middle, 2^(bits − 1), which stands for 0: the layout of ONNX Runtime's MatMulNBits.
+ * Quantizes a matrix [inputs, outputs] to `bits`, with a scale per block of inputs and output, symmetrically about 2^(bits −
+ * 1), which represents 0: the layout of ONNX Runtime's MatMulNBits.
  */
 export function quantize(matrix: Float32Array, inputs: number, outputs: number, bits: 8 | 4): Quantized {
   const blocks = Math.ceil(inputs / quantizedBlock);

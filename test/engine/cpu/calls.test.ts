@@ -3,7 +3,7 @@ import { expect, test } from "vitest";
 import type { StepPlan } from "../../../core/replica/step.ts";
 import { noLoad } from "../../../core/serving/step-load.ts";
 import { callRules } from "../../../engine/cpu/call-rules.ts";
-import { CallPlanner, firstGathered, inPieces } from "../../../engine/cpu/calls.ts";
+import { CallPlanner, firstGathered, splitPrompts } from "../../../engine/cpu/calls.ts";
 import { CpuStepLoads } from "../../../engine/cpu/step-loads.ts";
 import { randomConfig } from "../../../engine/model/random.ts";
 import { blockTokens, stepOf, wholeTable } from "./decoders.ts";
@@ -71,7 +71,7 @@ test("a simulator divides a step into the calls that the engine makes of it", ()
   const range = fc.tuple(fc.nat(3000), fc.oneof(fc.constant(1), fc.integer({ min: 1, max: 900 })));
   fc.assert(
     fc.property(fc.array(range, { minLength: 1, maxLength: 12 }), (drawn) => {
-      const step = inPieces(stepWith(drawn.map(([from, tokens]) => [from, from + tokens])), 256);
+      const step = splitPrompts(stepWith(drawn.map(([from, tokens]) => [from, from + tokens])), 256);
       const calls = planner.plan(step);
       const padded = (call: readonly number[], of: (sequence: number) => number) => Math.max(...call.map(of));
       const context = (call: readonly number[]) => call.length * padded(call, (s) => step.contextLens[s]);
@@ -111,7 +111,7 @@ test("a long prompt is cut into pieces of 256, each a sequence that finds those 
     [100, 700],
     [0, 256],
   ]);
-  const step = inPieces(whole, 256);
+  const step = splitPrompts(whole, 256);
   expect([...step.cuSeqlensQ]).toEqual([0, 1, 257, 513, 601, 857]);
   expect([...step.contextLens]).toEqual([501, 356, 612, 700, 256]);
   const { maxBlocksPerSequence: width } = whole;
@@ -130,5 +130,5 @@ test("a long prompt is cut into pieces of 256, each a sequence that finds those 
 test("a prompt that is stored nowhere is not cut: its later tokens would not find the earlier ones", () => {
   const whole = stepWith([[0, 600]]);
   whole.slotMapping[17] = -1;
-  expect(inPieces(whole, 256)).toBe(whole);
+  expect(splitPrompts(whole, 256)).toBe(whole);
 });

@@ -85,8 +85,8 @@ test.each([
   const code = `import { workerData } from "node:worker_threads"; workerData.port.on("message", () => { ${program} });`;
   const file = `data:text/javascript,${encodeURIComponent(code)}`;
   const remote = new Remote(startThread({ file }, {}, { maxOldGenerationSizeMb: 16 }));
-  await expect(remote.ask({ kind: "read", blocks: [0] })).rejects.toThrow(cause);
-  await expect(remote.ask({ kind: "read", blocks: [0] })).rejects.toThrow("the executor's worker thread died");
+  await expect(remote.call({ kind: "read", blocks: [0] })).rejects.toThrow(cause);
+  await expect(remote.call({ kind: "read", blocks: [0] })).rejects.toThrow("the executor's worker thread died");
   await remote.close();
 });
 
@@ -98,7 +98,7 @@ test.runIf(process.arch === "x64" && process.platform !== "win32")(
     const file = `data:text/javascript,${encodeURIComponent(code)}`;
     for (let i = 0; i < 3; i++) {
       const thread = startThread({ file }, {});
-      thread.hold(true);
+      thread.keepAlive(true);
       expect(await new Promise((said) => thread.listen(said, said))).toBe(0);
       await thread.terminate();
       // Nobody is waited for any more.

@@ -5,7 +5,7 @@ import { join } from "node:path";
 import type { Worker } from "node:worker_threads";
 import { afterAll, afterEach, describe, expect, test } from "vitest";
 import { openCpuExecutor } from "../../../engine/cpu/executor.ts";
-import { checkFits, withDemand } from "../../../engine/cpu/memory.ts";
+import { checkFits, describeOutOfMemory } from "../../../engine/cpu/memory.ts";
 import { type Executor, ExecutorError } from "../../../engine/executor.ts";
 import { loadModel } from "../../../engine/model/load.ts";
 import { blockTokens, stepOf } from "./decoders.ts";
@@ -74,7 +74,7 @@ test("whatever could not be allocated is said with what was asked for, and other
     try {
       return new ArrayBuffer(2 ** 50);
     } catch (error) {
-      return withDemand(error, demand);
+      return describeOutOfMemory(error, demand);
     }
   };
   expect(failed()).toEqual(
@@ -83,7 +83,7 @@ test("whatever could not be allocated is said with what was asked for, and other
     ),
   );
   const other = new ExecutorError("the executor failed: idx=4000 must be within the inclusive range");
-  expect(withDemand(other, demand)).toBe(other);
+  expect(describeOutOfMemory(other, demand)).toBe(other);
 });
 
 test("a worker that was killed is said, and there may be another one", async () => {

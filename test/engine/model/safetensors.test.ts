@@ -77,17 +77,15 @@ test("an unknown dtype, a strange shape and strange offsets are named", () => {
   expect(header(({ a }) => delete a["dtype"])).toMatch(/^t: tensor a has dtype undefined, expected/);
   expect(header(({ a }) => (a["shape"] = [2, -3]))).toBe("t: tensor a has shape [2,-3], expected a list of lengths");
   expect(header(({ a }) => (a["shape"] = 6))).toBe("t: tensor a has shape 6, expected a list of lengths");
-  const offsets = "expected its first byte and the one behind its last";
+  const offsets = "expected its first byte and the one after its last";
   expect(header(({ a }) => (a["data_offsets"] = [24, 0]))).toBe(`t: tensor a has data_offsets [24,0], ${offsets}`);
   expect(header(({ a }) => (a["data_offsets"] = [0]))).toBe(`t: tensor a has data_offsets [0], ${offsets}`);
   expect(header((tensors) => (tensors["a"] = null as never))).toMatch(/^t: tensor a has dtype undefined/);
 });
 
 test("a tensor whose bytes do not fit its shape is named with both numbers", () => {
-  expect(header(({ a }) => (a["shape"] = [3, 3]))).toBe(
-    "t: tensor a takes 24 bytes, expected 36 for F32 of shape [3,3]",
-  );
-  expect(header(({ b }) => (b["dtype"] = "F32"))).toBe("t: tensor b takes 4 bytes, expected 8 for F32 of shape [2]");
+  expect(header(({ a }) => (a["shape"] = [3, 3]))).toBe("t: tensor a has 24 bytes, expected 36 for F32 of shape [3,3]");
+  expect(header(({ b }) => (b["dtype"] = "F32"))).toBe("t: tensor b has 4 bytes, expected 8 for F32 of shape [2]");
 });
 
 test("tensors that overlap are refused", () => {
@@ -96,14 +94,14 @@ test("tensors that overlap are refused", () => {
   );
 });
 
-test("a file that is cut off is refused when it is opened ...", () => {
+test("a truncated file is refused when it is opened ...", () => {
   const file = safetensorsOf(two);
   expect(failure(file.slice(0, -1))).toBe(
-    `t: tensor b ends at byte ${file.length}, the file has ${file.length - 1}: is it cut off?`,
+    `t: tensor b ends at byte ${file.length}, the file has ${file.length - 1}: is it truncated?`,
   );
 });
 
-test("... and also when it is cut off afterwards", () => {
+test("... and also when it is truncated afterwards", () => {
   const folder = folderOf({ "model.safetensors": safetensorsOf(two) });
   const opened = new SafetensorsFolder(folder);
   truncateSync(join(folder, "model.safetensors"), 150);
@@ -117,7 +115,7 @@ test("a folder in a file's place is refused", () => {
   expect(() => new SafetensorsFile(folder)).toThrow(InputError);
 });
 
-test("whatever is cut off or overwritten, a file is read or refused in one line", () => {
+test("a truncated or overwritten file is either read or refused in one line", () => {
   const whole = safetensorsOf(two);
   const path = join(folderOf({}), "t.safetensors");
   const spoiled = fc.oneof(
