@@ -1,15 +1,15 @@
 type Id = string | number;
 
-/** A group of ids of the case and as many of our blocks: each id is one of these blocks, and no other id is. */
+/** A group of ids of the case and equally many blocks of kvlab: each of the ids stands for one of the blocks. */
 interface Group {
   readonly theirs: Set<string>;
   readonly ours: Set<string>;
 }
 
 /**
- * Maps the block ids of a case to our blocks. Another system numbers blocks differently, so ids are compared up to a
- * one-to-one map, which every comparison narrows. The state of the map is a partition into groups of ids and blocks; a
- * group of one is a pair. Two equal sets split each group into the members inside and outside of the sets.
+ * Maps the block ids of a case (`theirs`) to kvlab's blocks (`ours`). Another system numbers blocks differently, so ids are
+ * compared up to a one-to-one map, which every comparison narrows. The state of the map is a partition into groups of ids and
+ * blocks; a group of one is a pair. Two equal sets split each group into the members inside and outside of the sets.
  */
 export class BlockNames {
   readonly #groupOfTheirs = new Map<string, Group>();
@@ -43,24 +43,24 @@ export class BlockNames {
   }
 
   /**
-   * Whether each of the case's blocks can be one of ours with its value. Where ours with a value are no more than theirs,
-   * those are the same from now on; of several that nothing else distinguishes, only the number is compared.
+   * Whether each of the case's blocks can be one of ours with an equal value. If equally many of ours and of theirs have a
+   * value, they are one group from now on; if more of ours have it, only their number is compared.
    */
   sameValues(theirs: ReadonlyMap<string, string>, ours: ReadonlyMap<string, string>): boolean {
     const [expected, found] = [byGroup(theirs.keys(), this.#groupOfTheirs), byGroup(ours.keys(), this.#groupOfOurs)];
-    const known: (readonly [readonly string[], readonly string[]])[] = [];
+    const paired: (readonly [readonly string[], readonly string[]])[] = [];
     for (const [group, ids] of expected) {
-      const there = byGroup(found.get(group) ?? [], ours);
+      const foundByValue = byGroup(found.get(group) ?? [], ours);
       for (const [value, named] of byGroup(ids, theirs)) {
-        const candidates = there.get(value) ?? [];
+        const candidates = foundByValue.get(value) ?? [];
         if (candidates.length < named.length) return false;
-        if (candidates.length === named.length) known.push([named, candidates]);
+        if (candidates.length === named.length) paired.push([named, candidates]);
       }
     }
-    return known.every(([named, candidates]) => this.sameSet(named, candidates));
+    return paired.every(([named, candidates]) => this.sameSet(named, candidates));
   }
 
-  /** Splits a part of a group, or ids that are in no group, off as a new group. */
+  /** Makes a part of a group, or ids and blocks that are in no group, a new group. */
   #split(from: Group | undefined, theirs: readonly string[], ours: readonly string[]): void {
     if (from?.theirs.size === theirs.length) return;
     const group: Group = { theirs: new Set(theirs), ours: new Set(ours) };

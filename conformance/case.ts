@@ -10,7 +10,7 @@ export interface Operation {
   readonly expect: Fields;
 }
 
-/** One case: operations on one component of a system, with the results that the system's own tests or source give. */
+/** One case: operations on one component of a system, with the results of the system's own tests or source. */
 export interface Case {
   readonly id: string;
   readonly family: string;
@@ -34,17 +34,17 @@ export const caseFields: readonly string[] = [
   "title",
 ];
 
-/** Deepest nesting of a case; recursive functions would overflow the stack on deeper ones. */
-const mostDepth = 100;
+/** Maximum nesting of a case; recursive functions would overflow the stack on deeper ones. */
+const maxDepth = 100;
 
-/** Reads the text of one case file. @throws InputError naming the file, what was found and what was expected. */
+/** Reads the text of one case file. @throws InputError with the file, the value found and the expected one. */
 export function parseCase(text: string, file: string): Case {
   const fail = (what: string): never => {
     throw new InputError(`${file}: ${what}`);
   };
   const value = parseJson(text, fail);
   if (!isRecord(value)) return fail(`found ${kindOf(value)}, expected one case, an object`);
-  if (!isShallow(value)) return fail(`is nested more than ${mostDepth} deep, expected a case`);
+  if (!isShallow(value)) return fail(`is nested more than ${maxDepth} deep, expected a case`);
   const word = (field: string): string => {
     const found = value[field];
     if (typeof found === "string" && found !== "") return found;
@@ -97,7 +97,7 @@ function kindOf(value: unknown): string {
 function isShallow(value: unknown): boolean {
   let level: unknown[] = [value];
   for (let depth = 0; level.length > 0; depth++) {
-    if (depth > mostDepth) return false;
+    if (depth > maxDepth) return false;
     level = level.flatMap((each) => (typeof each === "object" && each !== null ? Object.values(each) : []));
   }
   return true;

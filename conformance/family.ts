@@ -7,7 +7,7 @@ import type { Fields } from "./values.ts";
  *
  *   plain       the same value, lists and objects element by element
  *   set         a list in any order
- *   blocks      a block id, or lists of them (null and texts stay what they are), up to a one-to-one map of ids
+ *   blocks      a block id, or lists of them, up to a one-to-one map of ids; null and text are compared as `plain`
  *   block-set   a list of block ids in any order, up to the map
  *   block-keys  an object whose keys are block ids, up to the map, with plain values
  */
@@ -32,10 +32,10 @@ export interface Instance {
 }
 
 /**
- * A behaviour contract, and how kvlab's plug-ins are driven to satisfy it.
+ * A contract of the behaviour of one component, and the code that runs its operations on kvlab's plug-ins.
  *
- * To add one: a file in `families/` that exports a `Family`, and a line in `families/index.ts`. Name every config key,
- * operation, input and expected field: whatever is not named makes a case skipped, before anything is run. Read values
+ * To add one: a file in `families/` that exports a `Family`, and a line in `families/index.ts`. List every config key,
+ * operation, input and expected field: a case with any other is skipped before it runs. Read values
  * with the functions of `values.ts`, which throw `Unsupported` (skipped, with the reason) where a value is of another
  * shape. An optional input is `undefined` where a case has none.
  */

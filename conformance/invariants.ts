@@ -1,11 +1,11 @@
 /*
- * Every trial of a `property` case is checked for all of this: free, cached and held blocks are all blocks; no block or
- * slot belongs to two but for what a shared prefix means; what a hit finds was written for the same tokens; a prefix is
- * no longer than its prompt, and in whole blocks; a request has the blocks that its tokens need; who has ended holds
- * nothing; a block's count is the number of its holders; a reserved block is never handed out.
+ * Every trial of a `property` case checks all of these invariants: free, cached and referenced blocks are all blocks; only
+ * blocks of a shared prefix are referenced by two requests; a hit block was written for the same tokens; a prefix is no
+ * longer than its prompt, and consists of whole blocks; a request has the blocks that its tokens need; a finished request
+ * references none; a reference count is the number of references; a reserved block is never allocated.
  *
- * A case says in words or in a formula which of it it means. A sentence is known if it speaks of one of these things, in
- * no word but those that one needs for it.
+ * A case states an invariant in words or as a formula. A sentence is known if it has a word for one of these subjects, and no
+ * word outside the lists below.
  */
 
 const words = (text: string): ReadonlySet<string> => new Set(text.split(/\s+/));
@@ -16,7 +16,7 @@ const topics =
   owners twice two share shared shares sharing disjoint unique distinct duplicate duplicates duplicated double overlap
   overlaps overlapping prefix hit hits ref refs reference references count counts counted reserved released returned slots`);
 
-const others =
+const otherWords =
   words(`a an the of in on at to by for with from and or as is are be been has have had it its their that this
   these those which who every each all any after before when once while during always still never no not none nor
   without cannot must can may ever only exactly either also again more than one another other both same different
@@ -30,6 +30,6 @@ const others =
 
 /** Whether every trial checks the sentence. */
 export function isKnownInvariant(sentence: string): boolean {
-  const said = sentence.toLowerCase().match(/[a-z]+/g) ?? [];
-  return said.some((word) => topics.has(word)) && said.every((word) => topics.has(word) || others.has(word));
+  const found = sentence.toLowerCase().match(/[a-z]+/g) ?? [];
+  return found.some((word) => topics.has(word)) && found.every((word) => topics.has(word) || otherWords.has(word));
 }

@@ -1,14 +1,14 @@
 import { name, shown, Unsupported } from "./values.ts";
 
 /**
- * A setting in words: phrases, between commas, semicolons or brackets, in lower case and with one space for
- * each hyphen, underscore or run of spaces.
+ * Splits a setting in words into phrases at commas, semicolons and brackets: in lower case, with one space for each hyphen,
+ * underscore or run of spaces.
  */
 export function phrases(value: unknown, what: string): string[] {
-  const said = name(value, what)
+  const text = name(value, what)
     .toLowerCase()
     .split(/[,;()[\]]/);
-  return said.map((phrase) => phrase.replace(/[-_\s]+/g, " ").trim()).filter((phrase) => phrase !== "");
+  return text.map((phrase) => phrase.replace(/[-_\s]+/g, " ").trim()).filter((phrase) => phrase !== "");
 }
 
 /** Known meanings, each with a pattern for the whole phrase. */

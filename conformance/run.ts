@@ -22,7 +22,7 @@ export function runCase(worked: Case, known: readonly Family[] = families): Verd
   const family = known.find(({ name }) => name === worked.family);
   if (family === undefined) {
     const names = known.map(({ name }) => name);
-    return { verdict: "skipped", why: `unknown family "${worked.family}"; ${among(names)}` };
+    return { verdict: "skipped", why: `unknown family "${worked.family}"; ${knownNames(names)}` };
   }
   const verdict = unknownIn(worked, family) ?? runOn(family, worked);
   const isEmpty = verdict.verdict === "passed" && !worked.ops.some((op) => expectsSomething(op, family));
@@ -35,30 +35,31 @@ function expectsSomething({ name, inputs, expect }: Operation, family: Family): 
 }
 
 /** The known names, for messages. */
-const among = (known: readonly string[]) =>
+const knownNames = (known: readonly string[]) =>
   known.length === 0 ? "there is none" : `known: ${known.toSorted().join(", ")}`;
 
 /** Skips a case with an unknown field, or with a setting, operation or field that the family does not have. */
 function unknownIn({ config, ops, unknown = [] }: Case, family: Family): Verdict | undefined {
   if (unknown.length > 0)
-    return { verdict: "skipped", why: `unknown field "${unknown[0]}" of the case; ${among(caseFields)}` };
-  const strange = (names: readonly string[], known: readonly string[]) => names.find((name) => !known.includes(name));
-  const setting = strange(Object.keys(config), family.configKeys);
+    return { verdict: "skipped", why: `unknown field "${unknown[0]}" of the case; ${knownNames(caseFields)}` };
+  const unknownName = (names: readonly string[], known: readonly string[]) =>
+    names.find((name) => !known.includes(name));
+  const setting = unknownName(Object.keys(config), family.configKeys);
   if (setting !== undefined)
     return {
       verdict: "skipped",
-      why: `unknown setting "${setting}" of ${family.name}; ${among(family.configKeys)}`,
+      why: `unknown setting "${setting}" of ${family.name}; ${knownNames(family.configKeys)}`,
     };
   for (const [i, { name, inputs, expect }] of ops.entries()) {
     const skipped = (why: string): Verdict => ({ verdict: "skipped", why: `op ${i + 1}: ${why}`, op: i + 1 });
     if (!Object.hasOwn(family.ops, name))
-      return skipped(`unknown operation "${name}" of ${family.name}; ${among(Object.keys(family.ops))}`);
+      return skipped(`unknown operation "${name}" of ${family.name}; ${knownNames(Object.keys(family.ops))}`);
     const spec = family.ops[name];
-    const input = strange(Object.keys(inputs), spec.inputs);
-    if (input !== undefined) return skipped(`unknown input "${input}" of ${name}; ${among(spec.inputs)}`);
+    const input = unknownName(Object.keys(inputs), spec.inputs);
+    if (input !== undefined) return skipped(`unknown input "${input}" of ${name}; ${knownNames(spec.inputs)}`);
     const fields = Object.keys(spec.expects);
-    const field = strange(Object.keys(expect), fields);
-    if (field !== undefined) return skipped(`unknown expectation "${field}" of ${name}; ${among(fields)}`);
+    const field = unknownName(Object.keys(expect), fields);
+    if (field !== undefined) return skipped(`unknown expectation "${field}" of ${name}; ${knownNames(fields)}`);
   }
   return undefined;
 }
@@ -75,7 +76,7 @@ function runOn(family: Family, { config, ops }: Case): Verdict {
     }
     return { verdict: "passed" };
   } catch (error) {
-    const { verdict, message } = judged(error);
+    const { verdict, message } = verdictOf(error);
     return at === 0
       ? { verdict, why: message }
       : { verdict, why: `op ${at} (${ops[at - 1].name}): ${message}`, op: at };
@@ -83,7 +84,7 @@ function runOn(family: Family, { config, ops }: Case): Verdict {
 }
 
 /** Input that kvlab refuses makes a case skipped, like input that the family refuses; any other error makes it failed. */
-function judged(error: unknown): { verdict: "failed" | "skipped"; message: string } {
+function verdictOf(error: unknown): { verdict: "failed" | "skipped"; message: string } {
   if (error instanceof Unsupported || error instanceof InputError)
     return { verdict: "skipped", message: error.message };
   return { verdict: "failed", message: error instanceof Error ? `${error.name}: ${error.message}` : String(error) };

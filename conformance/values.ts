@@ -32,7 +32,7 @@ export function number(value: unknown, what: string): number {
   return Number.isFinite(value) ? value : refuse(what, String(value), "a finite number");
 }
 
-/** A name; numbers are taken as their digits. @throws Unsupported */
+/** A name; a number is converted to its digits. @throws Unsupported */
 export function name(value: unknown, what: string): string {
   if (typeof value === "string") return value;
   return Number.isSafeInteger(value) ? String(value) : refuse(what, value, "a name");
@@ -63,7 +63,7 @@ export function oneOf<T extends string | number | boolean>(value: unknown, what:
   return all.find((each) => each === value) ?? refuse(what, value, all.map(shown).join(" or "));
 }
 
-const mostTokens = 2 ** 24;
+const maxTokens = 2 ** 24;
 
 /**
  * Tokens in the notation of the cases: a list, `{"range": [a, b)}`, `{"rle": [[token, count], …]}`, or
@@ -87,12 +87,12 @@ function collect(value: unknown, what: string, into: number[]): void {
   if (kind === "range") {
     const [from, to] = pair(items, `${what}.range`);
     if (to < from) refuse(`${what}.range`, items, "[a, b) with a up to b");
-    room(into.length + to - from, what);
+    checkTokenCount(into.length + to - from, what);
     for (let each = token(from, what); each < to; each++) into.push(each);
   } else if (kind === "rle") {
     for (const run of items) {
       const [each, count] = pair(run, `a run of ${what}.rle`);
-      room(into.length + count, what);
+      checkTokenCount(into.length + count, what);
       for (let i = 0; i < count; i++) into.push(token(each, what));
     }
   } else if (kind === "concat") {
@@ -113,6 +113,6 @@ function pair(value: unknown, what: string): [number, number] {
   return [integer(items[0], what), integer(items[1], what)];
 }
 
-function room(count: number, what: string): void {
-  if (count > mostTokens) throw new Unsupported(`${what} has ${count} tokens, expected at most ${mostTokens}`);
+function checkTokenCount(count: number, what: string): void {
+  if (count > maxTokens) throw new Unsupported(`${what} has ${count} tokens, expected at most ${maxTokens}`);
 }

@@ -21,33 +21,33 @@ const verbs: Readonly<Record<string, DemoStep["do"]>> = {
 };
 
 /**
- * Steps as objects with `op`, as lists (`["allocate", "a", [1, 2]]`, `["evict", 2]`), or as the same in words
- * (`"allocate a [1, 2]"`). @throws Unsupported
+ * Parses steps: objects with `op`, lists (`["allocate", "a", [1, 2]]`, `["evict", 2]`), or text (`"allocate a [1, 2]"`).
+ * @throws Unsupported
  */
 export function demoSteps(steps: readonly unknown[]): DemoStep[] {
   return steps.map((step) => {
     if (isRecord(step)) return fromFields(step);
     const [verb, ...given] = typeof step === "string" ? words(step) : Array.isArray(step) ? step : [];
-    const act = actOf(verb, step);
+    const action = actionOf(verb, step);
     const [first, second, ...more] = given;
-    if (more.length > 0) throw new Unsupported(`step ${shown(step)} has more than is known`);
-    if (act === "evict") return { do: act, blocks: integer(first ?? 1, "blocks to evict") };
-    if (act === "free" && second === undefined) return { do: act, req: name(first, "req") };
-    if (act === "free") throw new Unsupported(`step ${shown(step)} has more than is known`);
-    return { do: act, req: name(first, "req"), tokens: tokensOf(second) };
+    if (more.length > 0) throw new Unsupported(`step ${shown(step)} has unknown arguments`);
+    if (action === "evict") return { do: action, blocks: integer(first ?? 1, "blocks to evict") };
+    if (action === "free" && second === undefined) return { do: action, req: name(first, "req") };
+    if (action === "free") throw new Unsupported(`step ${shown(step)} has unknown arguments`);
+    return { do: action, req: name(first, "req"), tokens: tokensOf(second) };
   });
 }
 
 function fromFields(step: unknown): DemoStep {
   const { op, req, tokens: given, n, ...more } = record(step, "a step");
-  if (Object.keys(more).length > 0) throw new Unsupported(`step ${shown(step)} has more than is known`);
-  const act = actOf(op, step);
-  if (act === "evict") return { do: act, blocks: integer(n ?? 1, "n") };
-  if (act === "free") return { do: act, req: name(req, "req") };
-  return { do: act, req: name(req, "req"), tokens: tokensOf(given) };
+  if (Object.keys(more).length > 0) throw new Unsupported(`step ${shown(step)} has unknown arguments`);
+  const action = actionOf(op, step);
+  if (action === "evict") return { do: action, blocks: integer(n ?? 1, "n") };
+  if (action === "free") return { do: action, req: name(req, "req") };
+  return { do: action, req: name(req, "req"), tokens: tokensOf(given) };
 }
 
-function actOf(verb: unknown, step: unknown): DemoStep["do"] {
+function actionOf(verb: unknown, step: unknown): DemoStep["do"] {
   if (typeof verb === "string" && Object.hasOwn(verbs, verb)) return verbs[verb];
   throw new Unsupported(`step ${shown(step)} is not known`);
 }

@@ -30,20 +30,20 @@ export function likePreset(
 }
 
 /** A request of a case. */
-export interface Asked {
+export interface RequestSpec {
   readonly prompt: readonly number[];
-  /** Tokens appended later, so that the blocks that they fill have contents. */
-  readonly answer?: readonly number[];
-  /** Tenant or adapter, as the case calls it; undefined or null = none. */
+  /** Tokens that are appended later, so that their blocks have content ids. */
+  readonly output?: readonly number[];
+  /** Tenant or adapter, by its name in the case; undefined or null = none. */
   readonly namespace?: unknown;
   readonly markedTokens?: number;
   readonly maxOutputTokens?: number;
 }
 
-const mostBlocks = 2 ** 22;
-const mostBlockTokens = 2 ** 15;
+const maxBlocks = 2 ** 22;
+const maxBlockTokens = 2 ** 15;
 
-/** A KvCache, and requests for which the calls of a replica are made one at a time. */
+/** A KvCache driven by single calls, without a replica. */
 export class DrivenCache {
   readonly cache: KvCache;
   readonly log = new EventLog();
@@ -52,13 +52,13 @@ export class DrivenCache {
   readonly #rows = new TraceBuilder(1);
   readonly #namespaces = new Map<string, number>();
   #now = 0;
-  #asked = 0;
+  #requestCount = 0;
 
   /** @throws Unsupported for sizes that no case has. */
   constructor(parts: CacheParts) {
-    if (parts.blocks > mostBlocks) throw new Unsupported(`a cache of ${parts.blocks} blocks`);
+    if (parts.blocks > maxBlocks) throw new Unsupported(`a cache of ${parts.blocks} blocks`);
     if (parts.blocks < 1) throw new Unsupported("a cache without blocks");
-    if (parts.blockTokens > mostBlockTokens) throw new Unsupported(`blocks of ${parts.blockTokens} tokens`);
+    if (parts.blockTokens > maxBlockTokens) throw new Unsupported(`blocks of ${parts.blockTokens} tokens`);
     this.blockTokens = parts.blockTokens;
     this.#keys = blockKeysFor(parts, 1);
     this.cache = createCache({ ...parts, seed: 1, namespaces: true }, this.log);
@@ -69,22 +69,22 @@ export class DrivenCache {
   }
 
   /** A request that has arrived and has no blocks yet. */
-  arrive({ prompt, answer = [], namespace, markedTokens = 0, maxOutputTokens }: Asked): Sequence {
+  arrive({ prompt, output = [], namespace, markedTokens = 0, maxOutputTokens }: RequestSpec): Sequence {
     this.#rows.add({
       arrivalNs: 0,
       inputTokens: prompt.length,
       // The last output token is never computed.
-      outputTokens: answer.length + 1,
+      outputTokens: output.length + 1,
       ...(maxOutputTokens !== undefined && { maxOutputTokens }),
       keys: prompt,
-      generatedKeys: answer,
+      generatedKeys: output,
       namespace: this.#numberOf(namespace),
       markedTokens,
     });
     const trace = this.#rows.take();
     const blocks = this.#keys.of(trace);
     this.cache.expectKeys(blocks.distinct);
-    return new Sequence(new Request(this.#asked++, trace, 0, blocks));
+    return new Sequence(new Request(this.#requestCount++, trace, 0, blocks));
   }
 
   /** Schedules the sequence's tokens before `end`, whose blocks are allocated, in the next step. */
@@ -100,13 +100,13 @@ export class DrivenCache {
     this.cache.copies.length = 0;
   }
 
-  /** Computes all of the sequence's tokens before `end` in a step of its own. */
+  /** Computes all of the sequence's tokens before `end` in a separate step. */
   compute(sequence: Sequence, end = sequence.knownTokens): void {
     this.schedule(sequence, end);
     this.computed(sequence);
   }
 
-  /** Finishes the sequence: publishes its blocks as the rules say and releases all of them. */
+  /** Finishes the sequence: publishes its blocks under the rules and releases all of them. */
   finish(sequence: Sequence): void {
     sequence.inStep = false;
     sequence.stepTokens = 0;
@@ -124,7 +124,7 @@ export class DrivenCache {
     const entryOf = new Map([...index.blocks()].map((block) => [block, index.entryOf(block)]));
     const victims: BlockId[][] = [];
     let last: number | undefined;
-    for (const block of this.#goneDuring(() => evict(this.cache, blocks, this.now))) {
+    for (const block of this.#evictedDuring(() => evict(this.cache, blocks, this.now))) {
       const entry = entryOf.get(block);
       if (entry !== last) victims.push([]);
       last = entry;
@@ -135,7 +135,7 @@ export class DrivenCache {
     return victims;
   }
 
-  #goneDuring(act: () => void): BlockId[] {
+  #evictedDuring(act: () => void): BlockId[] {
     const from = this.log.count;
     act();
     const { kind, block } = this.log.columns();
@@ -144,9 +144,9 @@ export class DrivenCache {
 
   #numberOf(namespace: unknown): number {
     if (namespace === undefined || namespace === null) return 0;
-    const called = name(namespace, "a namespace");
-    const known = this.#namespaces.get(called) ?? this.#namespaces.size + 1;
-    this.#namespaces.set(called, known);
+    const label = name(namespace, "a namespace");
+    const known = this.#namespaces.get(label) ?? this.#namespaces.size + 1;
+    this.#namespaces.set(label, known);
     return known;
   }
 }

@@ -12,8 +12,8 @@ export interface TreeOptions {
   readonly pages: number;
   readonly disabled?: boolean;
   readonly unit: "node" | "tail";
-  /** Whether a use of a part of a node renews the whole node. */
-  readonly renewsRuns?: boolean;
+  /** Whether the use of a part of a node updates the last use of the whole node. */
+  readonly renewsNodes?: boolean;
 }
 
 interface Use {
@@ -29,14 +29,14 @@ interface Path {
 }
 
 /**
- * A radix tree whose contents cases call by labels: one a token, or one a page. It is a cache with a radix tree, of which
- * an insertion is a request that computes what it lacks, and a lookup one that computes nothing.
+ * A radix tree whose pages are identified by labels: one per token, or one per page. It is a cache with a radix tree index: an
+ * insertion is a request that computes the missing pages, and a lookup is a request that computes nothing.
  */
 export class LabelledTree {
   readonly #driven: DrivenCache;
   readonly #pageTokens: number;
   readonly #disabled: boolean;
-  readonly #renewsRuns: boolean;
+  readonly #renewsNodes: boolean;
   /** By stored page: its label and its path. */
   readonly #labels = new Map<BlockId, readonly unknown[]>();
   readonly #paths = new Map<BlockId, Path>();
@@ -44,12 +44,12 @@ export class LabelledTree {
   readonly #uses: Use[] = [];
   readonly #locks = new Map<string, { readonly sequence: Sequence; readonly tick: number }>();
 
-  constructor({ pageTokens, pages, disabled = false, unit, renewsRuns = false }: TreeOptions) {
-    this.#renewsRuns = renewsRuns;
+  constructor({ pageTokens, pages, disabled = false, unit, renewsNodes: renewsRuns = false }: TreeOptions) {
+    this.#renewsNodes = renewsRuns;
     this.#pageTokens = pageTokens;
     this.#disabled = disabled;
     const size = { blockTokens: pageTokens, blocks: Math.max(1, pages) };
-    // Who has the last page's content has nothing to compute: it is the caller's business to ask for one token less.
+    // A completely cached prompt computes nothing: in the original, the caller looks up one token less.
     const rules = { "match-limit": "all", "full-hit": "stored-logits" } as const;
     const parts = likePreset(sglang, { ...size, rules: { ...rules, "victim-unit": unit } });
     this.#driven = new DrivenCache(disabled ? { ...parts, index: noIndex, rules } : parts);
@@ -59,7 +59,7 @@ export class LabelledTree {
     return this.#driven.cache;
   }
 
-  /** Stored tokens, and those of them that are not locked. */
+  /** Number of stored tokens. */
   get total(): number {
     return this.#cache.index.blockCount * this.#pageTokens;
   }
@@ -70,14 +70,14 @@ export class LabelledTree {
   /** Stores full pages; returns the number of tokens that were stored before. */
   insert(tokens: readonly number[], values: unknown, namespace: unknown): number {
     const labels = this.#labelsOf(tokens, values);
-    if (this.#renewsRuns) this.#renewRun(tokens, namespace);
+    if (this.#renewsNodes) this.#renewNode(tokens, namespace);
     const sequence = this.#arrive(tokens, namespace);
-    if (!this.#cache.admit(sequence, tokens.length, this.#driven.now)) throw new Unsupported("more than fits");
+    if (!this.#cache.admit(sequence, tokens.length, this.#driven.now)) throw new Unsupported("the cache is too small");
     const blocks = this.#driven.blocksOf(sequence);
     const matched = sequence.cachedBlocks;
     this.#driven.compute(sequence);
     this.#driven.finish(sequence);
-    this.#used(tokens, namespace);
+    this.#recordUse(tokens, namespace);
     for (let i = matched; i < blocks.length && !this.#disabled; i++) {
       this.#labels.set(blocks[i], labels[i]);
       this.#paths.set(blocks[i], { tokens, end: (i + 1) * this.#pageTokens });
@@ -85,21 +85,21 @@ export class LabelledTree {
     return matched * this.#pageTokens;
   }
 
-  /** Labels of the longest match, which is renewed. */
+  /** Labels of the longest match, whose last use is updated. */
   match(tokens: readonly number[], namespace: unknown): unknown[] {
-    if (this.#renewsRuns) this.#renewRun(tokens, namespace);
+    if (this.#renewsNodes) this.#renewNode(tokens, namespace);
     return this.#labelled(this.#use(tokens, namespace));
   }
 
-  /** Labels of the longest match. The node in which it ends is renewed as a whole and not split. */
+  /** Labels of the longest match. The node in which it ends is not split, and its last use is updated as a whole. */
   find(tokens: readonly number[]): unknown[] {
     const found = this.#stored(tokens, undefined);
-    this.#renewRun(tokens, undefined);
+    this.#renewNode(tokens, undefined);
     return this.#labelled(found);
   }
 
-  /** Renews the whole node in which the longest match ends. */
-  #renewRun(tokens: readonly number[], namespace: unknown): void {
+  /** Updates the last use of the whole node in which the longest match ends. */
+  #renewNode(tokens: readonly number[], namespace: unknown): void {
     const last = this.#stored(tokens, namespace).at(-1);
     if (last !== undefined) this.#use(this.#pathOf(this.#cache.index.entryOf(last)), namespace);
   }
@@ -107,13 +107,13 @@ export class LabelledTree {
   /** Locks the matched path against eviction. */
   lock(handle: string, tokens: readonly number[], namespace: unknown): void {
     if (this.#locks.has(handle)) throw new Unsupported(`handle ${shown(handle)} is locked already`);
-    if (this.#renewsRuns) this.#renewRun(tokens, namespace);
-    this.#locks.set(handle, { sequence: this.#hold(tokens, namespace), tick: this.#cache.entries.tick });
+    if (this.#renewsNodes) this.#renewNode(tokens, namespace);
+    this.#locks.set(handle, { sequence: this.#reference(tokens, namespace), tick: this.#cache.entries.tick });
   }
 
   /**
-   * An unlocked path is as old as its last use, not as its release, which is what a cache goes by: it is released at the
-   * time when it was locked, and then used again as it was since.
+   * In the original the age of an unlocked path counts from its last use, in a cache from its release. So the path is
+   * released at the time when it was locked, and all later uses are repeated at their times.
    */
   unlock(handle: string): void {
     const lock = this.#locks.get(handle);
@@ -149,11 +149,11 @@ export class LabelledTree {
     this.#uses.length = 0;
     this.#labels.clear();
     this.#paths.clear();
-    if (!reset(this.#cache, this.#driven.now)) throw new Unsupported("a reset while something is in use");
+    if (!reset(this.#cache, this.#driven.now)) throw new Unsupported("a reset while entries are referenced");
   }
 
   /** The node in which the longest match ends; undefined if there is no match. No side effects. */
-  runOf(tokens: readonly number[]): number | undefined {
+  nodeOf(tokens: readonly number[]): number | undefined {
     const last = this.#stored(tokens, undefined).at(-1);
     return last === undefined ? undefined : this.#cache.index.entryOf(last);
   }
@@ -178,22 +178,22 @@ export class LabelledTree {
     return this.#driven.arrive({ prompt: tokens.slice(0, whole), namespace });
   }
 
-  /** References and releases the match of the tokens, which renews it. */
+  /** References and releases the match of the tokens, which updates its last use. */
   #use(tokens: readonly number[], namespace: unknown): BlockId[] {
-    const sequence = this.#hold(tokens, namespace);
+    const sequence = this.#reference(tokens, namespace);
     const found = this.#driven.blocksOf(sequence);
     this.#driven.finish(sequence);
     return found;
   }
 
-  #hold(tokens: readonly number[], namespace: unknown): Sequence {
+  #reference(tokens: readonly number[], namespace: unknown): Sequence {
     const sequence = this.#arrive(tokens, namespace);
     this.#cache.admit(sequence, 0, this.#driven.now);
-    this.#used(tokens, namespace);
+    this.#recordUse(tokens, namespace);
     return sequence;
   }
 
-  #used(tokens: readonly number[], namespace: unknown): void {
+  #recordUse(tokens: readonly number[], namespace: unknown): void {
     this.#uses.push({ tokens, namespace, tick: this.#cache.entries.tick });
   }
 

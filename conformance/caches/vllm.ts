@@ -5,7 +5,7 @@ import { vllm } from "../../policies/presets/vllm.ts";
 import { vllmV0 } from "../../policies/presets/vllm-v0.ts";
 import { meanings } from "../phrases.ts";
 import { type Fields, integer, shown, Unsupported } from "../values.ts";
-import { isOn } from "./asked.ts";
+import { isOn } from "./case-inputs.ts";
 import { type CacheParts, likePreset } from "./driven-cache.ts";
 
 /** vLLM v1's block pool, or nano-vllm's block manager if the case's settings publish blocks after the step only. */
@@ -55,15 +55,18 @@ const orders = {
   forward: /^(?:forward|in order)(?: order)?(?: (?:within|in|per)(?: an?| the| each)? request)?$/,
 } as const;
 
-/** Whether all freed blocks queue up together, or unhashed ones go to the head; and in which order those of a request. */
+/**
+ * `single`: all freed blocks are appended to one queue, otherwise unhashed ones are prepended; `within`: order of a request's
+ * blocks.
+ */
 function orderOf(order: unknown, otherwise: boolean): { single: boolean; within: "reverse" | "forward" } {
   if (order === undefined) return { single: otherwise, within: "reverse" };
-  const said = meanings(order, "free_order", orders);
-  const first = said.has("unhashed first");
-  const together = said.has("all") || said.has("unhashed last");
-  if (first === together || (said.has("reverse") && said.has("forward")))
-    throw new Unsupported(`free_order is ${shown(order)}, which says no order or two`);
-  return { single: together, within: said.has("forward") ? "forward" : "reverse" };
+  const found = meanings(order, "free_order", orders);
+  const first = found.has("unhashed first");
+  const together = found.has("all") || found.has("unhashed last");
+  if (first === together || (found.has("reverse") && found.has("forward")))
+    throw new Unsupported(`free_order is ${shown(order)}, which states no order or two`);
+  return { single: together, within: found.has("forward") ? "forward" : "reverse" };
 }
 
 const publications = {
@@ -75,7 +78,7 @@ const publications = {
 function publishOf(publish: unknown): "allocation" | "step" {
   if (publish === undefined) return "allocation";
   const [when, ...more] = meanings(publish, "publish", publications);
-  if (more.length > 0) throw new Unsupported(`publish is ${shown(publish)}, which says two times`);
+  if (more.length > 0) throw new Unsupported(`publish is ${shown(publish)}, which states two times`);
   return when;
 }
 

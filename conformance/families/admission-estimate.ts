@@ -12,8 +12,8 @@ export const admissionEstimate: Family = {
     return {
       run(_, { capacity, requests }) {
         const peak = peakTokens(list(requests, "requests").map(demand));
-        const room = () => integer(capacity, "capacity");
-        return { peak, admit: () => (strict ? peak < room() : peak <= room()) };
+        const available = () => integer(capacity, "capacity");
+        return { peak, admit: () => (strict ? peak < available() : peak <= available()) };
       },
     };
   },
@@ -41,12 +41,13 @@ function isStrict(formula: string): boolean {
   const found = formulas.exec(formula.toLowerCase().replace(/\s+/g, "").replaceAll("≤", "<="))?.groups;
   const word = found?.["word"]?.replace(/[()]/g, "");
   const compared = found?.["compared"];
-  const isSaid = word === undefined ? undefined : word === "strict";
-  const isCompared = compared === undefined ? undefined : compared === "<";
-  const disagree = isSaid !== undefined && isCompared !== undefined && isSaid !== isCompared;
+  const isStrictByWord = word === undefined ? undefined : word === "strict";
+  const isStrictByOperator = compared === undefined ? undefined : compared === "<";
+  const disagree =
+    isStrictByWord !== undefined && isStrictByOperator !== undefined && isStrictByWord !== isStrictByOperator;
   if (found === undefined || formula.trim() === "" || disagree)
     throw new Unsupported(
       `formula is ${shown(formula)}, expected max_i(left_i*i + sum_{j<=i} run_j), and "< capacity" or "<= capacity" if need be`,
     );
-  return isSaid ?? isCompared ?? false;
+  return isStrictByWord ?? isStrictByOperator ?? false;
 }

@@ -2,14 +2,14 @@ import { reset } from "../../core/cache/operations.ts";
 import { blocksOf, type Sequence } from "../../core/cache/request.ts";
 import { KvEventReader } from "../../core/log/kv-events.ts";
 import type { BlockId } from "../../core/plugins/index.ts";
-import { answerAfter, isOn, known, tokenCount } from "../caches/asked.ts";
+import { appendedTokens, isOn, lookUp, tokenCount } from "../caches/case-inputs.ts";
 import { DrivenCache } from "../caches/driven-cache.ts";
 import { vllmPool } from "../caches/vllm.ts";
 import type { Operation } from "../case.ts";
 import type { Family, Found, Instance } from "../family.ts";
 import { type Fields, integer, name, tokens, Unsupported } from "../values.ts";
 
-/** vLLM v1 and nano-vllm: lookups, allocation, and the order in which free and cached blocks are used again. */
+/** vLLM v1 and nano-vllm: lookups, allocation, and the order in which free and cached blocks are reused. */
 export const blockPool: Family = {
   name: "block-pool",
   configKeys: [
@@ -53,7 +53,7 @@ export const blockPool: Family = {
   start: (config, ops) => new Pool(config, ops),
 };
 
-interface Asker {
+interface PoolRequest {
   readonly sequence: Sequence;
   readonly hits: number;
   runs: boolean;
@@ -65,7 +65,7 @@ class Pool implements Instance {
   readonly #driven: DrivenCache;
   readonly #preallocated: number;
   readonly #events: KvEventReader | undefined;
-  readonly #askers = new Map<string, Asker>();
+  readonly #requests = new Map<string, PoolRequest>();
   /** Operations so far. */
   #done = 0;
 
@@ -95,14 +95,14 @@ class Pool implements Instance {
         return this.#lookup(inputs);
       case "allocate":
         return this.#allocate(
-          known(this.#askers, inputs["req"], "req"),
+          lookUp(this.#requests, inputs["req"], "req"),
           tokenCount(inputs["num_new_tokens"], "num_new_tokens"),
         );
       case "append":
-        known(this.#askers, inputs["req"], "req").sequence.generatedTokens += tokens(inputs["tokens"]).length;
+        lookUp(this.#requests, inputs["req"], "req").sequence.generatedTokens += tokens(inputs["tokens"]).length;
         return {};
       case "set_computed":
-        this.#setComputed(known(this.#askers, inputs["req"], "req"), integer(inputs["n"], "n"));
+        this.#setComputed(lookUp(this.#requests, inputs["req"], "req"), integer(inputs["n"], "n"));
         return {};
       case "free":
         this.#free(name(inputs["req"], "req"));
@@ -110,7 +110,7 @@ class Pool implements Instance {
       case "reset":
         return { ok: reset(this.#cache, this.#driven.now) };
       case "events":
-        return this.#reported();
+        return this.#eventCounts();
       default:
         return this.#state();
     }
@@ -118,22 +118,22 @@ class Pool implements Instance {
 
   #lookup({ req, salt, skip_lookup: skips, tokens: prompt }: Fields): Found {
     const id = name(req, "req");
-    const answer = answerAfter(this.#ops, this.#done, "req", id, ["lookup"]);
-    const sequence = this.#driven.arrive({ prompt: tokens(prompt), answer, namespace: salt });
+    const output = appendedTokens(this.#ops, this.#done, "req", id, ["lookup"]);
+    const sequence = this.#driven.arrive({ prompt: tokens(prompt), output, namespace: salt });
     if (isOn(skips, "skip_lookup")) sequence.maxHitBlocks = 0;
     const { hitBlocks: hits, hitTokens } = this.#cache.lookup.planAdmission(sequence, 0);
     // A running request repeats its lookup only.
-    if (!this.#askers.get(id)?.runs) this.#askers.set(id, { sequence, hits, runs: false });
+    if (!this.#requests.get(id)?.runs) this.#requests.set(id, { sequence, hits, runs: false });
     return { hit_blocks: [...sequence.table.subarray(0, hits)], hit_tokens: hitTokens };
   }
 
-  #allocate(asker: Asker, newTokens: number): Found {
-    const { sequence, hits } = asker;
+  #allocate(request: PoolRequest, newTokens: number): Found {
+    const { sequence, hits } = request;
     const size = this.#driven.blockTokens;
-    const cached = asker.runs ? sequence.computedTokens : hits * size;
+    const cached = request.runs ? sequence.computedTokens : hits * size;
     const total = cached + newTokens;
-    const before = asker.runs ? sequence.blockCount : hits;
-    if (asker.runs ? !this.#grow(sequence, total) : !this.#admit(asker, total))
+    const before = request.runs ? sequence.blockCount : hits;
+    if (request.runs ? !this.#grow(sequence, total) : !this.#admit(request, total))
       return { refused: true, new_blocks: null, new_block_count: null };
     if (sequence.blockCount > before) this.#preallocate(sequence);
     const blocks = this.#driven.blocksOf(sequence).slice(before);
@@ -141,17 +141,20 @@ class Pool implements Instance {
     return { refused: false, new_blocks: blocks, new_block_count: blocks.length };
   }
 
-  /** With what its lookup found, and with room for tokens that are not known yet. All of it, or nothing changes. */
-  #admit(asker: Asker, total: number): boolean {
-    const { sequence, hits } = asker;
+  /**
+   * Admits a request with the hits of its lookup, and allocates blocks for tokens that are not known yet. False, without any
+   * change, if there are too few blocks.
+   */
+  #admit(request: PoolRequest, total: number): boolean {
+    const { sequence, hits } = request;
     sequence.maxHitBlocks = hits + this.#cache.rules["drop-blocks"];
     const admission = this.#cache.lookup.planAdmission(sequence, total - hits * this.#driven.blockTokens);
-    if (admission.hitBlocks !== hits) throw new Unsupported("blocks of a lookup are gone when they are to be used");
+    if (admission.hitBlocks !== hits) throw new Unsupported("blocks of a lookup were evicted before the allocation");
     const { neededBlocks, idleBlocks, tableEnd, hitTokens } = admission;
     const beyond = Math.max(0, blocksOf(total, this.#driven.blockTokens) - tableEnd);
     if (neededBlocks + beyond > this.#cache.availableBlocks - idleBlocks) return false;
     if (!this.#cache.admit(sequence, total - hitTokens, this.#driven.now)) return false;
-    asker.runs = true;
+    request.runs = true;
     return this.#grow(sequence, total);
   }
 
@@ -164,21 +167,23 @@ class Pool implements Instance {
     if (more > 0) this.#grow(sequence, (sequence.blockCount + more) * this.#driven.blockTokens);
   }
 
-  #setComputed({ sequence, runs }: Asker, computed: number): void {
-    const room = sequence.blockCount * this.#driven.blockTokens;
-    const most = Math.min(room, sequence.knownTokens);
-    if (!runs || computed < sequence.computedTokens || computed > most)
-      throw new Unsupported(`n is ${computed} where ${sequence.computedTokens} to ${most} tokens can be computed`);
+  #setComputed({ sequence, runs }: PoolRequest, computed: number): void {
+    const slots = sequence.blockCount * this.#driven.blockTokens;
+    const maxComputed = Math.min(slots, sequence.knownTokens);
+    if (!runs || computed < sequence.computedTokens || computed > maxComputed)
+      throw new Unsupported(
+        `n is ${computed} where ${sequence.computedTokens} to ${maxComputed} tokens can be computed`,
+      );
     this.#driven.compute(sequence, computed);
   }
 
   #free(id: string): void {
-    const asker = known(this.#askers, id, "req");
-    if (asker.runs) this.#driven.finish(asker.sequence);
-    this.#askers.delete(id);
+    const request = lookUp(this.#requests, id, "req");
+    if (request.runs) this.#driven.finish(request.sequence);
+    this.#requests.delete(id);
   }
 
-  #reported(): Found {
+  #eventCounts(): Found {
     let [stored, removed, cleared] = [0, 0, 0];
     for (const event of this.#events?.take() ?? []) {
       if (event.type === "stored") stored += event.contents.length;
@@ -191,17 +196,20 @@ class Pool implements Instance {
   #state(): Found {
     const { index, pool, entries } = this.#cache;
     const stored = [...index.blocks()];
-    const holders = Array.from({ length: pool.blockCount }, (_, block) => [block, pool.refCountOf(block)]);
+    const refCounts = Array.from({ length: pool.blockCount }, (_, block) => [block, pool.refCountOf(block)]);
     return {
       num_free: this.#cache.availableBlocks,
       hashed: stored,
       distinct_hashes: new Set(stored.map((block) => entries.columns.key[block])).size,
-      ref_counts: Object.fromEntries(holders),
+      ref_counts: Object.fromEntries(refCounts),
       free_order: () => this.#freeOrder(),
     };
   }
 
-  /** The order in which blocks would go out: the same operations again, elsewhere, and then all blocks one by one. */
+  /**
+   * The order in which blocks would be allocated: repeats the operations on another pool, then allocates all blocks one by
+   * one.
+   */
   #freeOrder(): BlockId[] {
     const other = new Pool(this.#config, this.#ops);
     for (const { name: op, inputs } of this.#ops.slice(0, this.#done - 1)) other.run(op, inputs);

@@ -1,5 +1,5 @@
 import type { Sequence } from "../../core/cache/request.ts";
-import { answerAfter, isOn, known } from "../caches/asked.ts";
+import { appendedTokens, isOn, lookUp } from "../caches/case-inputs.ts";
 import { DrivenCache } from "../caches/driven-cache.ts";
 import { trtLlmCache } from "../caches/trt-llm.ts";
 import type { Operation } from "../case.ts";
@@ -7,7 +7,9 @@ import type { Family, Found, Instance } from "../family.ts";
 import { meanings } from "../phrases.ts";
 import { type Fields, integer, name, shown, tokens, Unsupported } from "../values.ts";
 
-/** TensorRT-LLM: full blocks are shared; a partly matching one is taken over if it is an idle leaf, or copied. */
+/**
+ * TensorRT-LLM: full blocks are shared; a partially matching one is reused in place if it is an idle leaf, otherwise copied.
+ */
 export const blockReusePartial: Family = {
   name: "block-reuse-partial",
   configKeys: ["block_size", "copy_on_partial", "num_blocks", "partial_reuse", "store"],
@@ -36,7 +38,7 @@ class Manager implements Instance {
   constructor(config: Fields, ops: readonly Operation[]) {
     const { block_size, copy_on_partial, num_blocks, partial_reuse, store } = config;
     if (store !== undefined && !meanings(store, "store", storing).has("release"))
-      throw new Unsupported(`store is ${shown(store)}, expected that it is at the release`);
+      throw new Unsupported(`store is ${shown(store)}, expected: at the release`);
     const copies = isOn(copy_on_partial, "copy_on_partial", true);
     const partial = !isOn(partial_reuse, "partial_reuse", true) ? "none" : copies ? "steal" : "steal-only";
     const parts = trtLlmCache(integer(block_size, "block_size", 1), integer(num_blocks, "num_blocks", 1), {
@@ -54,7 +56,7 @@ class Manager implements Instance {
 
   #run(op: string, id: string, inputs: Fields): Found {
     if (op === "add") return this.#add(id, tokens(inputs["tokens"]));
-    const sequence = known(this.#sequences, id, "req");
+    const sequence = lookUp(this.#sequences, id, "req");
     if (op === "append") {
       sequence.generatedTokens += tokens(inputs["tokens"]).length;
       this.#compute(sequence);
@@ -66,7 +68,7 @@ class Manager implements Instance {
   }
 
   #add(id: string, prompt: readonly number[]): Found {
-    if (this.#sequences.has(id)) throw new Unsupported(`req ${shown(id)} has blocks already`);
+    if (this.#sequences.has(id)) throw new Unsupported(`req ${shown(id)} already has blocks`);
     if (prompt.length === 0) throw new Unsupported("a prompt without tokens");
     const { cache } = this.#driven;
     const sequence = this.#driven.arrive({ prompt });
@@ -74,16 +76,16 @@ class Manager implements Instance {
     const prepopulated = sequence.cachedTokens;
     const blocks = this.#driven.blocksOf(sequence);
     // The last token is never stored, also of a prompt: it is treated as the first output token.
-    const added = answerAfter(this.#ops, this.#done, "req", id, ["add"]);
-    const answer = [prompt[prompt.length - 1], ...added].slice(0, added.length);
-    sequence.request = this.#driven.arrive({ prompt: prompt.slice(0, -1), answer }).request;
+    const added = appendedTokens(this.#ops, this.#done, "req", id, ["add"]);
+    const output = [prompt[prompt.length - 1], ...added].slice(0, added.length);
+    sequence.request = this.#driven.arrive({ prompt: prompt.slice(0, -1), output }).request;
     sequence.generatedTokens = 1;
     this.#compute(sequence);
     this.#sequences.set(id, sequence);
     return { blocks, prepopulated_tokens: prepopulated };
   }
 
-  /** All but the last token, which the next step would compute. */
+  /** Computes all tokens but the last, which the next step would compute. */
   #compute(sequence: Sequence): void {
     const end = sequence.knownTokens - 1;
     if (!this.#driven.cache.extend(sequence, end, this.#driven.now)) throw new Unsupported("no block is free");

@@ -1,14 +1,14 @@
 import type { Sequence } from "../../core/cache/request.ts";
 import type { BlockId } from "../../core/plugins/index.ts";
 import type { BlockNames } from "../block-names.ts";
-import { known } from "../caches/asked.ts";
+import { lookUp } from "../caches/case-inputs.ts";
 import { type DemoStep, demoSteps } from "../caches/demo-steps.ts";
 import { DrivenCache } from "../caches/driven-cache.ts";
 import { demoTrie } from "../caches/tries.ts";
 import type { Family, Found } from "../family.ts";
 import { type Fields, integer, list, name, oneOf, shown, tokens, Unsupported } from "../values.ts";
 
-/** The demo of LMDeploy's issue 1407, as it is printed. */
+/** The demo of LMDeploy's issue 1407, unchanged. */
 export const blockTrieDemo: Family = {
   name: "block-trie-demo",
   configKeys: ["block_ids", "block_size", "free_list", "full_hit_allowed", "num_blocks"],
@@ -29,7 +29,7 @@ export const blockTrieDemo: Family = {
   },
 };
 
-/** The intended behaviour where the demo crashes or is wrong. */
+/** The intended behaviour in cases in which the demo crashes or is wrong. */
 export const blockTrieDemoFixed: Family = {
   name: "block-trie-demo-fixed",
   configKeys: ["block_ids", "block_size", "free_list"],
@@ -71,7 +71,7 @@ function scenario(config: Fields, { num_blocks, steps }: Fields, names: BlockNam
       const ours = ids.map((id) => names.ours(name(id, "a block")) ?? integer(id, "a block") - first);
       return ours.length > 0 && ours.every((block) => free.has(block)) ? expected : [...free];
     },
-    ref_of_3_4: () => demo.holdersOf([3, 4]),
+    ref_of_3_4: () => demo.refCountOf([3, 4]),
   };
 }
 
@@ -99,40 +99,40 @@ class Demo {
   }
 
   allocate(req: string, given: readonly number[]): BlockId[] | null {
-    if (this.#requests.has(req)) throw new Unsupported(`req ${shown(req)} has blocks already`);
+    if (this.#requests.has(req)) throw new Unsupported(`req ${shown(req)} already has blocks`);
     const sequence = this.#driven.arrive({ prompt: given });
     if (!this.cache.admit(sequence, given.length, this.#driven.now)) return null;
     this.#driven.compute(sequence);
     this.#requests.set(req, { sequence, tokens: [...given] });
-    this.#note(req);
+    this.#recordContents(req);
     return this.#driven.blocksOf(sequence);
   }
 
   free(req: string): void {
-    const { sequence } = known(this.#requests, req, "req");
+    const { sequence } = lookUp(this.#requests, req, "req");
     this.#requests.delete(req);
     this.#driven.finish(sequence);
   }
 
-  /** Requests that use the block in which these tokens are stored; null if there is none. */
-  holdersOf(content: readonly number[]): number | null {
-    const isMeant = (block: BlockId) => JSON.stringify(this.#contents.get(block)) === JSON.stringify(content);
-    const found = [...this.cache.index.blocks()].filter(isMeant);
+  /** Reference count of the cached block with these tokens; null if there is none. */
+  refCountOf(content: readonly number[]): number | null {
+    const hasContent = (block: BlockId) => JSON.stringify(this.#contents.get(block)) === JSON.stringify(content);
+    const found = [...this.cache.index.blocks()].filter(hasContent);
     return found.length === 1 ? this.cache.pool.refCountOf(found[0]) : null;
   }
 
   #decode(req: string, given: readonly number[]): void {
-    const request = known(this.#requests, req, "req");
+    const request = lookUp(this.#requests, req, "req");
     const { sequence } = request;
     sequence.generatedTokens += given.length;
     for (const token of given) request.tokens.push(token);
     if (!this.cache.extend(sequence, sequence.knownTokens, this.#driven.now)) throw new Unsupported("no block is free");
     this.#driven.compute(sequence);
-    this.#note(req);
+    this.#recordContents(req);
   }
 
-  #note(req: string): void {
-    const { sequence, tokens: all } = known(this.#requests, req, "req");
+  #recordContents(req: string): void {
+    const { sequence, tokens: all } = lookUp(this.#requests, req, "req");
     const size = this.#driven.blockTokens;
     this.#driven.blocksOf(sequence).forEach((block, i) => {
       this.#contents.set(block, all.slice(i * size, (i + 1) * size));
@@ -140,7 +140,7 @@ class Demo {
   }
 }
 
-/** "1..5" begins with 1. */
+/** First id of a range such as "1..5". */
 function firstIdOf(ids: unknown): number {
   if (ids === undefined || ids === null) return 1;
   const parts = /^(\d+)\s*\.\.\s*(\d+|n|num_blocks)$/.exec(name(ids, "block_ids"));

@@ -42,14 +42,14 @@ interface Node {
   readonly retention: number;
 }
 
-const mostHits = 1e6;
+const maxHits = 1e6;
 
 function node(value: unknown): Node {
   const fields = recordOf(value, "a node", ["id", "last", "created", "hits", "prio", "retention"]);
   const { id, last = 0, created = 0, hits = 0, prio = 0, retention = 0 }: Fields = fields;
   name(id, "id of a node");
   const times = integer(hits, "hits of a node");
-  if (times > mostHits) throw new Unsupported(`hits of a node is ${times}, expected at most ${mostHits}`);
+  if (times > maxHits) throw new Unsupported(`hits of a node is ${times}, expected at most ${maxHits}`);
   return {
     id,
     last: number(last, "last of a node"),
@@ -60,7 +60,7 @@ function node(value: unknown): Node {
   };
 }
 
-/** Small enough that large times stay exact. */
+/** Small, so that large times are exact. */
 const nsPerUnit = 1e6;
 
 /** Stores the nodes as an index would, in the order of their last use; then evicts all. */
@@ -90,12 +90,12 @@ function order(plugin: EvictionPlugin, nodes: readonly Node[], now: number | und
 }
 
 function evicted(policy: EvictionPolicy, now: number): number[] {
-  const gone: number[] = [];
+  const victims: number[] = [];
   for (let entry = policy.victim(now); entry !== undefined; entry = policy.victim(now)) {
     policy.remove(entry, "evicted");
-    gone.push(entry);
+    victims.push(entry);
   }
-  return gone;
+  return victims;
 }
 
 /** Times as whole numbers from 1 in the same order. */

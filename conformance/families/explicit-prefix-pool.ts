@@ -1,5 +1,5 @@
 import { prefixPoolPreset } from "../../policies/presets/prefix-pool.ts";
-import { known } from "../caches/asked.ts";
+import { lookUp } from "../caches/case-inputs.ts";
 import { DrivenCache, likePreset } from "../caches/driven-cache.ts";
 import type { Operation } from "../case.ts";
 import type { Family, Found, Instance } from "../family.ts";
@@ -21,7 +21,7 @@ export const explicitPrefixPool: Family = {
 
 class Prefixes implements Instance {
   readonly #driven: DrivenCache;
-  /** By the content of its end. */
+  /** By content id of the prefix's end. */
   readonly #nameOf = new Map<number, string>();
   readonly #prefixes = new Map<string, readonly number[]>();
 
@@ -42,21 +42,21 @@ class Prefixes implements Instance {
     const blocks = cache.index.stores!(request);
     if (blocks === 0) return { prefix: null, length: 0, allocated: false, computed: false };
     const end = request.keyAt(blocks - 1);
-    const called = this.#nameOf.get(end) ?? `p${this.#nameOf.size}`;
-    this.#nameOf.set(end, called);
-    this.#prefixes.set(called, given.slice(0, blocks * blockTokens));
-    const there = cache.lookup.match(sequence) === blocks;
-    return { prefix: called, length: blocks * blockTokens, allocated: there, computed: there };
+    const label = this.#nameOf.get(end) ?? `p${this.#nameOf.size}`;
+    this.#nameOf.set(end, label);
+    this.#prefixes.set(label, given.slice(0, blocks * blockTokens));
+    const isCached = cache.lookup.match(sequence) === blocks;
+    return { prefix: label, length: blocks * blockTokens, allocated: isCached, computed: isCached };
   }
 
-  /** All requests run in one step; each goes on behind its prefix with a token of its own. */
+  /** All requests run in one step; each prompt is its prefix and one distinct token. */
   #runBatch(requests: readonly unknown[]): Found {
     const { cache } = this.#driven;
-    const batch = requests.map((called, i) => {
-      const prefix = known(this.#prefixes, called, "a prefix");
+    const batch = requests.map((label, i) => {
+      const prefix = lookUp(this.#prefixes, label, "a prefix");
       const prompt = [...prefix, 2 ** 31 + i];
       const sequence = this.#driven.arrive({ prompt, markedTokens: prefix.length });
-      if (!cache.admit(sequence, prompt.length, this.#driven.now)) throw new Unsupported("more than fits");
+      if (!cache.admit(sequence, prompt.length, this.#driven.now)) throw new Unsupported("the cache is too small");
       this.#driven.schedule(sequence, prompt.length);
       return { sequence, isReused: sequence.cachedTokens === prefix.length };
     });
@@ -66,11 +66,11 @@ class Prefixes implements Instance {
   }
 }
 
-/** Room for all prefixes and for the largest batch. */
+/** Number of blocks for all prefixes and for the largest batch. */
 function blocksFor(ops: readonly Operation[], blockTokens: number): number {
   const added = ops.filter(({ name }) => name === "add").map(({ inputs }) => tokens(inputs["tokens"]).length);
-  const most = (counts: readonly number[], least: number) => counts.reduce((a, b) => Math.max(a, b), least);
-  const longest = Math.ceil((most(added, 0) + 1) / blockTokens);
+  const max = (counts: readonly number[], minimum: number) => counts.reduce((a, b) => Math.max(a, b), minimum);
+  const longest = Math.ceil((max(added, 0) + 1) / blockTokens);
   const batches = ops.map(({ inputs: { requests } }) => (Array.isArray(requests) ? requests.length : 0));
-  return Math.ceil(added.reduce((a, b) => a + b, 0) / blockTokens) + added.length + longest * most(batches, 1);
+  return Math.ceil(added.reduce((a, b) => a + b, 0) / blockTokens) + added.length + longest * max(batches, 1);
 }

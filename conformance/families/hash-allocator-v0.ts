@@ -1,13 +1,13 @@
 import type { Sequence } from "../../core/cache/request.ts";
 import type { BlockId } from "../../core/plugins/index.ts";
-import { answerAfter, known } from "../caches/asked.ts";
+import { appendedTokens, lookUp } from "../caches/case-inputs.ts";
 import { DrivenCache } from "../caches/driven-cache.ts";
 import { vllmV0Cache } from "../caches/vllm.ts";
 import type { Operation } from "../case.ts";
 import type { Family, Found, Instance } from "../family.ts";
 import { type Fields, integer, name, number, shown, tokens, Unsupported } from "../values.ts";
 
-/** vLLM v0: chains of blocks found by hash, shared as soon as they are allocated, and used again when they are computed. */
+/** vLLM v0: chains of blocks found by hash, shared as soon as they are allocated, and reused once they are computed. */
 export const hashAllocatorV0: Family = {
   name: "hash-allocator-v0",
   configKeys: ["block_size", "num_blocks"],
@@ -45,7 +45,7 @@ class Allocator implements Instance {
   readonly #chains = new Map<string, Chain>();
   /** Blocks that were allocated and are not computed yet. */
   readonly #uncomputed = new Set<BlockId>();
-  /** When a block was last marked, as a tick. */
+  /** Tick at which a block was last marked. */
   readonly #markedAt = new Map<BlockId, number>();
   readonly #times: readonly number[];
   #done = 0;
@@ -76,9 +76,9 @@ class Allocator implements Instance {
       case "mutable":
         return this.#begin(name(inputs["id"], "id"), op === "mutable" ? [] : tokens(inputs["tokens"]));
       case "append":
-        return this.#append(known(this.#chains, inputs["id"], "id"), tokens(inputs["tokens"]).length);
+        return this.#append(lookUp(this.#chains, inputs["id"], "id"), tokens(inputs["tokens"]).length);
       case "mark_accessed":
-        this.#mark(known(this.#chains, inputs["id"], "id"), number(inputs["time"], "time"));
+        this.#mark(lookUp(this.#chains, inputs["id"], "id"), number(inputs["time"], "time"));
         return {};
       case "mark_computed":
         this.#uncomputed.clear();
@@ -89,18 +89,18 @@ class Allocator implements Instance {
         return { blocks: [...sequence.table.subarray(0, hitBlocks)] };
       }
       case "free_chain":
-        this.#free(known(this.#chains, inputs["id"], "id"));
+        this.#free(lookUp(this.#chains, inputs["id"], "id"));
         return {};
       default:
         return { num_free: this.#cache.availableBlocks };
     }
   }
 
-  /** A chain; with no tokens one block, to which they are appended. */
+  /** Begins a chain; without tokens it is one block, to which tokens are appended. */
   #begin(id: string, prompt: readonly number[]): Found {
-    if (this.#chains.get(id)?.freed === false) throw new Unsupported(`id ${shown(id)} is there already`);
-    const answer = answerAfter(this.#ops, this.#done, "id", id, begins);
-    const sequence = this.#driven.arrive({ prompt, answer });
+    if (this.#chains.get(id)?.freed === false) throw new Unsupported(`id ${shown(id)} already exists`);
+    const output = appendedTokens(this.#ops, this.#done, "id", id, begins);
+    const sequence = this.#driven.arrive({ prompt, output });
     if (!this.#cache.admit(sequence, prompt.length, this.#driven.now)) return { refused: true };
     if (prompt.length === 0 && !this.#cache.extend(sequence, 1, this.#driven.now)) return { refused: true };
     const chain: Chain = { sequence, prompt, blocks: [], freed: false };
@@ -111,7 +111,7 @@ class Allocator implements Instance {
 
   #append(chain: Chain, count: number): Found {
     const { sequence } = chain;
-    if (chain.freed) throw new Unsupported("tokens are appended to what was freed");
+    if (chain.freed) throw new Unsupported("tokens are appended to a freed chain");
     sequence.generatedTokens += count;
     if (!this.#cache.extend(sequence, sequence.knownTokens, this.#driven.now))
       throw new Unsupported("no block is free");
@@ -120,7 +120,7 @@ class Allocator implements Instance {
     return { ref_count: this.#cache.pool.refCountOf(last), ...this.#relations(chain) };
   }
 
-  /** Its blocks are in the index from now on; those that were not there are still to be computed. */
+  /** Publishes the blocks of a chain; those that were not in the index before are not computed yet. */
   #allocated(chain: Chain): void {
     const { sequence } = chain;
     const { index } = this.#cache;
@@ -137,7 +137,7 @@ class Allocator implements Instance {
   #relations(chain: Chain): Found {
     return {
       same_blocks_as: (expected: unknown) => {
-        const { blocks } = known(this.#chains, expected, "same_blocks_as");
+        const { blocks } = lookUp(this.#chains, expected, "same_blocks_as");
         const same = blocks.length === chain.blocks.length && blocks.every((block, i) => block === chain.blocks[i]);
         return same ? expected : "other blocks";
       },
@@ -150,7 +150,7 @@ class Allocator implements Instance {
   #blockNamed(expected: unknown): BlockId {
     const parts = /^(.+)\[(first|last|-?\d+)\]$/.exec(name(expected, "first_block_equals"));
     if (parts === null) throw new Unsupported(`first_block_equals is ${shown(expected)}`);
-    const { blocks } = known(this.#chains, parts[1], "first_block_equals");
+    const { blocks } = lookUp(this.#chains, parts[1], "first_block_equals");
     const at = parts[2] === "first" ? 0 : parts[2] === "last" ? -1 : Number(parts[2]);
     const found = blocks.at(at);
     if (found === undefined) throw new Unsupported(`first_block_equals is ${shown(expected)}`);
@@ -168,14 +168,14 @@ class Allocator implements Instance {
     if (chain.freed) throw new Unsupported("a chain is freed twice");
     chain.freed = true;
     const last = chain.blocks.length - 1;
-    this.#at(this.#tickOf(chain.blocks[last]), () => this.#driven.finish(chain.sequence));
+    this.#atTick(this.#tickOf(chain.blocks[last]), () => this.#driven.finish(chain.sequence));
     for (const block of chain.blocks) if (this.#cache.pool.refCountOf(block) === 0) this.#uncomputed.delete(block);
     this.#renew(chain, last);
   }
 
   /**
-   * A cache counts a release as the last use; here each block was last used when it was marked. So what was marked at
-   * another time than what follows it is referenced and released once more, at that time.
+   * In a cache the last use of a block is its release; here it is the time when it was marked. So a block that was marked at
+   * another time than the next one is referenced and released again, at that time.
    */
   #renew(chain: Chain, blocks: number): void {
     for (let end = blocks; end > 0; end--) {
@@ -183,7 +183,7 @@ class Allocator implements Instance {
       if (end < chain.blocks.length && tick === this.#tickOf(chain.blocks[end])) continue;
       const content = chain.prompt.slice(0, end * this.#driven.blockTokens);
       const sequence = this.#driven.arrive({ prompt: content });
-      this.#at(tick, () => {
+      this.#atTick(tick, () => {
         this.#cache.admit(sequence, 0, this.#driven.now);
         this.#cache.entries.tick = tick - 1;
         this.#driven.finish(sequence);
@@ -191,11 +191,11 @@ class Allocator implements Instance {
     }
   }
 
-  #at(tick: number, act: () => void): void {
+  #atTick(tick: number, action: () => void): void {
     const { entries } = this.#cache;
     const { tick: now } = entries;
     entries.tick = tick - 1;
-    act();
+    action();
     entries.tick = now;
   }
 

@@ -20,7 +20,7 @@ import { retentionRanges } from "./retention-ranges.ts";
 import { schedulerOrder } from "./scheduler-order.ts";
 import { wholePromptLru } from "./whole-prompt-lru.ts";
 
-/** Every family that kvlab knows. */
+/** All families. */
 export const families: readonly Family[] = [
   admissionEstimate,
   blockPool,

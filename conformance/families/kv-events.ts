@@ -1,6 +1,6 @@
 import { KvEventReader } from "../../core/log/kv-events.ts";
 import { sglang } from "../../policies/presets/sglang.ts";
-import { isOn } from "../caches/asked.ts";
+import { isOn } from "../caches/case-inputs.ts";
 import { DrivenCache, likePreset } from "../caches/driven-cache.ts";
 import type { Family, Found, Instance } from "../family.ts";
 import { type Fields, integer, isRecord, list, shown, tokens, Unsupported } from "../values.ts";
@@ -20,17 +20,17 @@ export const kvEvents: Family = {
     // An insertion stores whole pages up to its end.
     const rules = { "match-limit": "all", "full-hit": "stored-logits" } as const;
     const driven = new DrivenCache(likePreset(sglang, { blockTokens: pageTokens, blocks, rules }));
-    return new Teller(driven, isOn(events, "events", true));
+    return new KvEventsInstance(driven, isOn(events, "events", true));
   },
 };
 
-/** A page that was stored: its content and what it follows; undefined at the beginning of a prompt. */
+/** A page that was stored: its content and that of the page before it; undefined at the beginning of a prompt. */
 interface Page {
   readonly content: number;
   readonly parent: number | undefined;
 }
 
-class Teller implements Instance {
+class KvEventsInstance implements Instance {
   readonly #driven: DrivenCache;
   readonly #reader: KvEventReader | undefined;
 
@@ -40,17 +40,17 @@ class Teller implements Instance {
   }
 
   run(op: string, inputs: Fields): Found {
-    if (op === "events") return this.#reported();
+    if (op === "events") return this.#relations();
     const given = tokens(inputs["tokens"]);
     const whole = given.length - (given.length % this.#driven.blockTokens);
     const sequence = this.#driven.arrive({ prompt: given.slice(0, whole) });
-    if (!this.#driven.cache.admit(sequence, whole, this.#driven.now)) throw new Unsupported("more than fits");
+    if (!this.#driven.cache.admit(sequence, whole, this.#driven.now)) throw new Unsupported("the cache is too small");
     this.#driven.compute(sequence);
     this.#driven.finish(sequence);
     return {};
   }
 
-  #reported(): Found {
+  #relations(): Found {
     const pages: Page[] = [];
     for (const event of this.#reader?.take() ?? []) {
       if (event.type !== "stored") continue;
@@ -61,7 +61,7 @@ class Teller implements Instance {
     return {
       stored_blocks: (expected: unknown) => (typeof expected === "boolean" ? pages.length > 0 : pages.length),
       relations: (expected: unknown) => {
-        const broken = relationsIn(expected).filter((relation) => !holds(relation, pages));
+        const broken = relationsIn(expected).filter((relation) => !isTrue(relation, pages));
         return broken.length === 0 ? expected : { broken };
       },
     };
@@ -75,10 +75,10 @@ function relationsIn(expected: unknown): unknown[] {
 }
 
 /**
- * Whether a relation between the pages that were stored holds, such as "hash[0] != hash[1]", "parent[1] == hash[0]" or
+ * Whether a relation between the stored pages is true, such as "hash[0] != hash[1]", "parent[1] == hash[0]" or
  * "parent[0] is null".
  */
-function holds(relation: unknown, pages: readonly Page[]): boolean {
+function isTrue(relation: unknown, pages: readonly Page[]): boolean {
   if (typeof relation !== "string") return false;
   const text = relation.toLowerCase();
   const parts = /^(.+?)\s*(===?|!==?|≠|=|<>|\bdiffers from\b|\bequals\b|\bis not\b|\bis\b)\s*(.+)$/.exec(text);
@@ -90,10 +90,10 @@ function holds(relation: unknown, pages: readonly Page[]): boolean {
 const ordinals = ["first", "second", "third", "fourth", "last"];
 const nouns = ["parent", "of", "the", "block", "blocks", "page", "pages", "hash", "hashes", "content", "h", "b"];
 
-/** Names, and places as "[1]", "(1)" or "_1"; from the end only as "[-1]". Anything else would say something more. */
+/** Names, and indices as "[1]", "(1)" or "_1"; from the end only as "[-1]". Anything else may have another meaning. */
 const termPattern = /^(?:[a-z\d\s_[\]()]|\.(?=[a-z])|(?<=[a-z])-(?=[a-z])|(?<=[[(]\s*)-(?=\d))+$/;
 
-/** A content, or undefined where nothing is before a page. @throws Unsupported */
+/** A content id; undefined for the parent of a first page. @throws Unsupported */
 function termOf(term: string, pages: readonly Page[], relation: string): number | undefined {
   const words: readonly string[] = termPattern.test(term) ? (term.match(/[a-z]+|-?\d+/g) ?? []) : [];
   if (words.length === 1 && ["null", "none", "nothing", "root"].includes(words[0])) return undefined;

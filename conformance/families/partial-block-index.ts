@@ -7,9 +7,10 @@ import type { Family, Found, Instance } from "../family.ts";
 import { type Fields, integer, list, name, shown, tokens, Unsupported } from "../values.ts";
 
 /**
- * TurboMind 2026: blocks that may be partial, found whole (`find`) or as the longest one that a block begins with
- * (`search`); blocks in which images start differ in these numbers. The lookups are `match` and `matchPartial` of the block
- * trie.
+ * TurboMind 2026: an index of blocks that may be partial. `find` returns an equal block, `search` the longest block that is a
+ * prefix of the given one; the fingerprints of images that start in a block are part of its content. The lookups are `match`
+ * and
+ * `matchPartial` of the block trie.
  */
 export const partialBlockIndex: Family = {
   name: "partial-block-index",
@@ -22,10 +23,10 @@ export const partialBlockIndex: Family = {
   start: ({ block_size }, ops) => new PartialBlocks(integer(block_size, "block_size", 1), ops.length),
 };
 
-/** A block that was given to the index. */
+/** A block that was inserted into the index. */
 interface Block {
   readonly id: unknown;
-  /** Its place in the trie. */
+  /** Number of its physical block. */
   readonly block: number;
   /** Content ids of the path to it and of itself. */
   readonly path: readonly number[];
@@ -33,10 +34,10 @@ interface Block {
   readonly images: readonly string[];
 }
 
-/** Images follow the tokens of a block, as numbers that no token has. */
+/** Images are keys after the tokens of a block, numbered from this one, which is above all token ids. */
 const firstImage = 2 ** 31;
-const mostBlockTokens = 2 ** 12;
-/** A fingerprint that was not computed equals none, itself included. */
+const maxBlockTokens = 2 ** 12;
+/** A fingerprint that was not computed: it is equal to no other, and not to itself. */
 const noFingerprint = "";
 
 class PartialBlocks implements Instance {
@@ -48,13 +49,13 @@ class PartialBlocks implements Instance {
   readonly #named = new Map<string, Block | "not stored">();
   readonly #imageNumbers = new Map<string, number>();
 
-  constructor(blockTokens: number, most: number) {
-    if (blockTokens > mostBlockTokens) throw new Unsupported(`block_size is ${blockTokens}`);
+  constructor(blockTokens: number, maxBlocks: number) {
+    if (blockTokens > maxBlockTokens) throw new Unsupported(`block_size is ${blockTokens}`);
     this.#blockTokens = blockTokens;
     this.#ids = new ContentIds({ blockKeys: 2 * blockTokens, keepContents: true });
     const rules = resolveRules(blockTrie.defaults ?? {});
-    this.#columns = new EntryColumns(most, rules["free-order"]);
-    this.#trie = blockTrie.create({ host: hostOf(this.#columns), rules, blockTokens }, most);
+    this.#columns = new EntryColumns(maxBlocks, rules["free-order"]);
+    this.#trie = blockTrie.create({ host: hostOf(this.#columns), rules, blockTokens }, maxBlocks);
   }
 
   run(op: string, inputs: Fields): Found {
@@ -73,10 +74,10 @@ class PartialBlocks implements Instance {
     return { hit: named(hit), matched_tokens: hit?.tokens ?? 0 };
   }
 
-  /** The first of equal blocks stays. */
+  /** Inserts a block; of equal blocks the first is kept. */
   #index(id: unknown, above: Block | undefined, span: readonly number[], images: readonly string[]): void {
-    const called = name(id, "id");
-    if (this.#named.has(called)) throw new Unsupported(`id ${shown(id)} is there already`);
+    const label = name(id, "id");
+    if (this.#named.has(label)) throw new Unsupported(`id ${shown(id)} already exists`);
     const path = [...(above?.path ?? []), this.#contentOf(above, span, images)];
     const own: Block = { id, block: this.#blocks.length, path, tokens: span.length, images };
     const at = path.length - 1;
@@ -98,7 +99,7 @@ class PartialBlocks implements Instance {
     this.#trie.expectKeys(this.#ids.count);
     const isStored = this.#trie.insert(insertion) || insertion.replacements[0] === own.block;
     if (isStored) this.#blocks.push(own);
-    this.#named.set(called, isStored ? own : "not stored");
+    this.#named.set(label, isStored ? own : "not stored");
   }
 
   #find(above: Block | undefined, span: readonly number[], images: readonly string[]): Block | undefined {
@@ -119,14 +120,14 @@ class PartialBlocks implements Instance {
   ): Block | undefined {
     const key = this.#contentOf(above, span, []);
     const contents = { commonTokens: (a: number, b: number) => this.#ids.commonKeys(a, b) };
-    const most = Math.min(span.length, this.#blockTokens - 1);
+    const maxTokens = Math.min(span.length, this.#blockTokens - 1);
     const isUsable = (block: number) => {
       const { tokens: count, images: own } = this.#blocks[block];
-      // All of the stored block, and in it the images that start in so many tokens.
-      if (count > most || contents.commonTokens(this.#columns.key[block], key) !== count) return false;
+      // All tokens of the stored block must match, and its images those that start within these tokens.
+      if (count > maxTokens || contents.commonTokens(this.#columns.key[block], key) !== count) return false;
       return sameImages(own, startingIn(count, images, starts));
     };
-    const found: PartialMatch = { block: -1, tokens: 0, maxTokens: most, isUsable };
+    const found: PartialMatch = { block: -1, tokens: 0, maxTokens, isUsable };
     this.#trie.expectKeys(this.#ids.count);
     this.#trie.matchPartial?.(above?.block ?? -1, key, contents, found);
     return found.tokens > 0 ? this.#blocks[found.block] : undefined;
@@ -152,7 +153,7 @@ class PartialBlocks implements Instance {
     if (value === "root" && !this.#named.has("root")) return undefined;
     const found = this.#named.get(name(value, "parent"));
     if (found !== undefined && found !== "not stored") return found;
-    throw new Unsupported(`parent ${shown(value)} is ${found ?? "not there"}`);
+    throw new Unsupported(`parent ${shown(value)} is ${found ?? "unknown"}`);
   }
 }
 
@@ -160,7 +161,7 @@ class PartialBlocks implements Instance {
 const named = (hit: Block | undefined) => (expected: unknown) =>
   typeof expected === "boolean" ? hit !== undefined : (hit?.id ?? null);
 
-/** Text, or a number but 0; an empty one was not computed. */
+/** Text, or a number except 0; an empty text is a fingerprint that was not computed. */
 function fingerprint(value: unknown): string {
   if (value === null || value === "") return noFingerprint;
   if (value === 0) throw new Unsupported("a fingerprint is 0, expected a name");
@@ -179,7 +180,7 @@ const sameImages = (a: readonly string[], b: readonly string[]) =>
 
 const nothing = () => {};
 
-/** All blocks are in use, so that nothing has to be done about what may be evicted. */
+/** A host that ignores all callbacks: all blocks are referenced, so that none is evicted. */
 const hostOf = (columns: EntryColumns): IndexHost => ({
   columns,
   countsHits: false,

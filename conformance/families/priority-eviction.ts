@@ -18,30 +18,30 @@ export const priorityEviction: Family = {
   start: (config) => new PriorityQueues(config),
 };
 
-const mostBlocks = 2 ** 20;
+const maxBlocks = 2 ** 20;
 const nsPerMs = 1e6;
 
 /**
- * The blocks of the device, free at first and in order of their numbers. Blocks on the host wait in queues of their own,
- * which no operation asks about. Time limits take effect when `refresh` is called, as they do there.
+ * The blocks of the device, initially free and in the order of their numbers. Blocks in host memory are in separate queues,
+ * which no operation reads. Time limits take effect when `refresh` is called, as in the original.
  */
 class PriorityQueues implements Instance {
   readonly #levels: Levels;
   readonly #blockCount: number;
   readonly #offloadFrom: number;
-  /** Blocks by the names that the case gave them. */
+  /** By name in the case: block. */
   readonly #named = new Map<string, number>();
-  /** Blocks that the case has spoken of. */
-  readonly #spokenOf = new Set<number>();
+  /** Blocks that the case has mentioned. */
+  readonly #mentioned = new Set<number>();
   #now = 0;
   #refreshed = 0;
 
-  constructor({ primary, secondary = 0, default_priority: usual, offload_min_priority: offload = 30 }: Fields) {
+  constructor({ primary, secondary = 0, default_priority: initial, offload_min_priority: offload = 30 }: Fields) {
     this.#blockCount = integer(primary, "primary", 1);
-    if (this.#blockCount > mostBlocks) throw new Unsupported(`more than ${mostBlocks} blocks`);
+    if (this.#blockCount > maxBlocks) throw new Unsupported(`more than ${maxBlocks} blocks`);
     integer(secondary, "secondary");
     this.#offloadFrom = integer(offload, "offload_min_priority");
-    const level = usual === undefined ? defaultPriority : levelOf(usual, "default_priority");
+    const level = initial === undefined ? defaultPriority : levelOf(initial, "default_priority");
     this.#levels = new Levels(this.#blockCount, { initial: level, expired: level, expiredPlace: "end" });
     for (let block = 0; block < this.#blockCount; block++) this.#levels.add(block, 0);
   }
@@ -49,8 +49,8 @@ class PriorityQueues implements Instance {
   run(op: string, inputs: Fields): Found {
     if (op === "next") return this.#next();
     if (op === "state") return { priority: (expected: unknown) => this.#priorities(expected) };
-    if (op === "claim") this.#claim(this.#spoken(inputs["block"]), inputs);
-    else if (op === "release") this.#release(this.#spoken(inputs["block"]), inputs["at_ms"]);
+    if (op === "claim") this.#claim(this.#mention(inputs["block"]), inputs);
+    else if (op === "release") this.#release(this.#mention(inputs["block"]), inputs["at_ms"]);
     else if (op === "next_and_claim") this.#claimNext(inputs);
     else if (op === "claim_rest") this.#claimRest();
     else this.#refresh(inputs["at_ms"]);
@@ -81,7 +81,7 @@ class PriorityQueues implements Instance {
     const first = this.#first;
     if (first === undefined) throw new Unsupported("there is no free block to claim");
     if (inputs["as_"] !== undefined) this.#named.set(name(inputs["as_"], "as_"), first);
-    this.#spokenOf.add(first);
+    this.#mentioned.add(first);
     this.#claim(first, inputs);
   }
 
@@ -90,25 +90,25 @@ class PriorityQueues implements Instance {
   }
 
   #release(block: number, at: unknown): void {
-    if (this.#levels.has(block)) throw new Unsupported(`block ${this.#nameOf(block)} is free already`);
-    this.#goTo(at);
+    if (this.#levels.has(block)) throw new Unsupported(`block ${this.#nameOf(block)} is already free`);
+    this.#advanceTo(at);
     this.#levels.add(block, this.#now);
   }
 
   #refresh(at: unknown): void {
-    this.#goTo(at);
+    this.#advanceTo(at);
     this.#refreshed = this.#now;
     this.#levels.refresh(this.#now);
   }
 
-  #goTo(at: unknown): void {
+  #advanceTo(at: unknown): void {
     if (at === undefined) return;
     const now = number(at, "at_ms") * nsPerMs;
     if (now < this.#now) throw new Unsupported(`at_ms is ${shown(at)}, which is before ${this.#now / nsPerMs}`);
     this.#now = now;
   }
 
-  /** A block's number, or a name that was given to it. */
+  /** The block of a number or of a name in the case. */
   #block(value: unknown): number {
     const named = this.#named.get(name(value, "block"));
     if (named !== undefined) return named;
@@ -117,9 +117,9 @@ class PriorityQueues implements Instance {
     throw new Unsupported(`block is ${block}, expected one below ${this.#blockCount}`);
   }
 
-  #spoken(value: unknown): number {
+  #mention(value: unknown): number {
     const block = this.#block(value);
-    this.#spokenOf.add(block);
+    this.#mentioned.add(block);
     return block;
   }
 
@@ -128,9 +128,9 @@ class PriorityQueues implements Instance {
     return block;
   }
 
-  /** Of the blocks that are asked about; a single number is that of the only block that the case has spoken of. */
+  /** Priorities of the expected blocks; a single number is that of the only block that the case has mentioned. */
   #priorities(expected: unknown): unknown {
-    const [only, ...others] = this.#spokenOf;
+    const [only, ...others] = this.#mentioned;
     if (typeof expected === "number" && only !== undefined && others.length === 0) return this.#levels.levelOf(only);
     const blocks = Object.keys(record(expected, "priority"));
     return Object.fromEntries(blocks.map((block) => [block, this.#levels.levelOf(this.#block(block))]));

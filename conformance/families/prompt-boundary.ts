@@ -2,8 +2,8 @@ import type { Family } from "../family.ts";
 import { integer } from "../values.ts";
 
 /**
- * TurboMind 2026: where a prompt's reusable prefix ends, `skip` tokens before the prompt's end, and whether a node of its
- * own must be published for it. Pure geometry; source: src/turbomind/engine/prompt_boundary.h.
+ * TurboMind 2026: the end of a prompt's reusable prefix, `skip` tokens before the prompt's end, and whether a separate node
+ * must be published for it. Pure arithmetic; source: src/turbomind/engine/prompt_boundary.h.
  */
 export const promptBoundary: Family = {
   name: "prompt-boundary",
@@ -25,14 +25,14 @@ export const promptBoundary: Family = {
   }),
 };
 
-const nowhere = { valid: false, partial: false, pos: 0, block: 0, node_size: 0 };
+const noBoundary = { valid: false, partial: false, pos: 0, block: 0, node_size: 0 };
 
 function plan(end: number, blockTokens: number, firstMissBlock: number) {
-  if (end < 1) return nowhere;
+  if (end < 1) return noBoundary;
   const block = Math.floor((end - 1) / blockTokens);
   const inside = end - block * blockTokens;
   const partial = inside < blockTokens;
-  // A partial node hangs below the block before it, which must be there already; whole blocks reach the end themselves.
+  // The parent of a partial node is the block before it, which must be cached; whole blocks end at the boundary themselves.
   const valid = partial ? firstMissBlock < block : firstMissBlock <= block;
-  return valid ? { valid, partial, pos: end, block, node_size: partial ? inside : 0 } : nowhere;
+  return valid ? { valid, partial, pos: end, block, node_size: partial ? inside : 0 } : noBoundary;
 }

@@ -12,9 +12,9 @@ import { type Fields, integer, isRecord, list, name, recordOf, shown, Unsupporte
 import { reservedOf } from "./radix-block-allocator.ts";
 
 /**
- * TGI v3: requests over little text, which therefore share much, are admitted until nothing fits, and all or some of them
- * end; again and again. Everything is audited each time, and what is found is what was written there. A broken invariant
- * is an error of the program.
+ * TGI v3: prompts from a short text, which therefore share prefixes, are admitted until no more fit, and all or some of them
+ * finish; repeatedly. Each time the cache is audited, and the content of hits is compared with the content that was stored. A
+ * broken invariant is an error of the program.
  */
 export const property: Family = {
   name: "property",
@@ -50,10 +50,10 @@ const freeing = {
   some: /^(?:(?:remove|free|release) )?(?:an? |the )?(?:random )?(?:some|subset|random|half|part|partial|mixed|some at random)$/,
 } as const;
 
-/** All that an invariant may say is checked in every trial. @throws Unsupported if it says something else. */
+/** Every known invariant is checked in every trial. @throws Unsupported for any other. */
 function checkKnown(invariant: unknown, reserved: unknown): void {
   const sentence = name(invariant, "an invariant");
-  // Reserved blocks are left out of the pool, so that they cannot be allocated.
+  // Reserved blocks are not in the pool, so that they cannot be allocated.
   const isEmpty = /reserved/i.test(sentence) && reservedOf(reserved) === 0;
   if (!isKnownInvariant(sentence) || isEmpty) throw new Unsupported(`the invariant ${shown(invariant)} is not known`);
 }
@@ -63,23 +63,23 @@ interface Sizes {
   readonly blocks: number;
   readonly vocabulary: number;
   readonly dataTokens: number;
-  /** Lengths are drawn from [from, to). */
+  /** Lengths are random in [from, to). */
   readonly prefill: readonly [number, number];
   readonly decode: readonly [number, number];
   readonly iterations: number;
 }
 
-const mostIterations = 1e6;
-const mostTokens = 1e4;
-/** Blocks audited in all, which takes some ten seconds. */
-const mostAudited = 1e8;
+const maxIterations = 1e6;
+const maxTokens = 1e4;
+/** Total number of audited blocks, about ten seconds. */
+const maxAuditedBlocks = 1e8;
 
 function sizesOf(config: Fields): Sizes {
   const { block_size, num_blocks, reserved_blocks, vocab, data_len, prefill_len, decode_len, iterations } = config;
   const times = integer(iterations, "iterations", 1);
-  if (times > mostIterations) throw new Unsupported(`iterations is ${times}`);
+  if (times > maxIterations) throw new Unsupported(`iterations is ${times}`);
   const blocks = integer(num_blocks, "num_blocks", 1) - reservedOf(reserved_blocks);
-  if (times * blocks > mostAudited) throw new Unsupported(`${times} iterations over ${blocks} blocks`);
+  if (times * blocks > maxAuditedBlocks) throw new Unsupported(`${times} iterations over ${blocks} blocks`);
   return {
     blockTokens: integer(block_size ?? 1, "block_size", 1),
     blocks,
@@ -96,13 +96,13 @@ function lengths(value: unknown, what: string): readonly [number, number] {
   if (isRecord(value)) return lengths(recordOf(value, what, ["range"])["range"], what);
   const [from, to] = Array.isArray(value) ? value : [0, value];
   const range = [integer(from, what), integer(to, what, 1)] as const;
-  if (range[1] > mostTokens) throw new Unsupported(`${what} is ${shown(value)}, expected at most ${mostTokens}`);
+  if (range[1] > maxTokens) throw new Unsupported(`${what} is ${shown(value)}, expected at most ${maxTokens}`);
   if (range[1] <= range[0] || (Array.isArray(value) && value.length !== 2))
     throw new Unsupported(`${what} is ${shown(value)}, expected [a, b) or a number`);
   return range;
 }
 
-/** A prompt, and where in the data it begins. */
+/** A prompt, and its offset in the data. */
 interface Text {
   readonly offset: number;
   readonly prompt: readonly number[];
@@ -114,8 +114,8 @@ class Trial {
   readonly #random: Random = seededRandom(20251121);
   readonly #driven: DrivenCache;
   readonly #data: readonly number[];
-  #held: (Text & { readonly sequence: Sequence })[] = [];
-  /** From where in the data each block was written, and as which block of the request. */
+  #running: (Text & { readonly sequence: Sequence })[] = [];
+  /** By block: offset of its prompt in the data, and the block's index in the request. */
   readonly #written = new Map<BlockId, { readonly offset: number; readonly block: number }>();
 
   constructor(sizes: Sizes, all: boolean) {
@@ -127,8 +127,8 @@ class Trial {
 
   run(): void {
     for (let iteration = 0; iteration < this.#sizes.iterations; iteration++) {
-      // Requests that need no block of their own would be admitted for ever.
-      for (let asked = 0; asked < 2 * this.#sizes.blocks && this.#allocate(); asked++);
+      // The limit is for requests that need no private block, which could be admitted without end.
+      for (let count = 0; count < 2 * this.#sizes.blocks && this.#allocate(); count++);
       this.#audit();
       this.#free(this.#all);
       this.#audit();
@@ -150,25 +150,30 @@ class Trial {
     const { prefill, decode } = this.#sizes;
     const offset = this.#below(this.#data.length);
     const prompt = this.#data.slice(offset, offset + this.#length(prefill));
-    const answer = this.#length(decode);
-    const sequence = this.#driven.arrive({ prompt, maxOutputTokens: answer + 1 });
+    const outputTokens = this.#length(decode);
+    const sequence = this.#driven.arrive({ prompt, maxOutputTokens: outputTokens + 1 });
     if (!this.#driven.cache.admit(sequence, prompt.length, this.#driven.now)) return false;
     const { cachedTokens, cachedBlocks, blockCount } = sequence;
     const size = this.#sizes.blockTokens;
     assert(cachedTokens <= prompt.length, () => `a prefix of ${cachedTokens} tokens, of ${prompt.length}`);
-    assert(cachedTokens === cachedBlocks * size, () => `a prefix of ${cachedTokens} tokens is no whole blocks`);
-    const needed = Math.ceil((prompt.length + answer) / size);
+    assert(
+      cachedTokens === cachedBlocks * size,
+      () => `a prefix of ${cachedTokens} tokens is not a multiple of the block size`,
+    );
+    const needed = Math.ceil((prompt.length + outputTokens) / size);
     assert(blockCount === needed, () => `${blockCount} blocks where ${needed} are needed`);
     this.#check(sequence, { offset, prompt }, cachedBlocks);
     for (let i = cachedBlocks; i < blockCount; i++) this.#written.set(sequence.table[i], { offset, block: i });
     this.#driven.compute(sequence);
-    this.#held.push({ sequence, offset, prompt });
+    this.#running.push({ sequence, offset, prompt });
     return true;
   }
 
-  /** The first blocks of a request hold its prompt: each was written there, behind the same tokens. */
+  /**
+   * Checks that the first blocks of a request contain its prompt: each was written for the same tokens after the same prefix.
+   */
   #check(sequence: Sequence, { offset, prompt }: Text, blocks: number): void {
-    /** By where a block was written from: how many tokens from there are those of the prompt. */
+    /** By offset of the prompt for which a block was written: number of leading tokens in common with this prompt. */
     const common = new Map<number, number>();
     for (let i = 0; i < blocks; i++) {
       const written = this.#written.get(sequence.table[i]);
@@ -178,12 +183,15 @@ class Trial {
       while (same < end && this.#data[from + same] === this.#data[offset + same]) same++;
       common.set(from, same);
       const isSame = written?.block === i && same >= end;
-      assert(isSame, () => `block ${sequence.table[i]} does not hold tokens ${end} of the prompt at ${offset}`);
+      assert(
+        isSame,
+        () => `block ${sequence.table[i]} does not contain the tokens before ${end} of the prompt at ${offset}`,
+      );
     }
   }
 
   #free(all: boolean): void {
-    this.#held = this.#held.filter(({ sequence, ...text }) => {
+    this.#running = this.#running.filter(({ sequence, ...text }) => {
       if (!all && this.#random.below(2) === 0) return true;
       this.#check(sequence, text, Math.ceil(text.prompt.length / this.#sizes.blockTokens));
       this.#driven.finish(sequence);
@@ -191,14 +199,14 @@ class Trial {
     });
     const { availableBlocks } = this.#driven.cache;
     const { blocks } = this.#sizes;
-    const isWhole = this.#held.length > 0 || availableBlocks === blocks;
+    const isWhole = this.#running.length > 0 || availableBlocks === blocks;
     assert(isWhole, () => `${availableBlocks} of ${blocks} blocks are left when all have ended`);
   }
 
   #audit(): void {
     audit(
       this.#driven.cache,
-      this.#held.map(({ sequence }) => sequence),
+      this.#running.map(({ sequence }) => sequence),
     );
   }
 }

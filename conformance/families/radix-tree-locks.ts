@@ -1,10 +1,10 @@
-import { isOn } from "../caches/asked.ts";
+import { isOn } from "../caches/case-inputs.ts";
 import { LabelledTree } from "../caches/labelled-tree.ts";
 import type { Operation } from "../case.ts";
 import type { Family, Found } from "../family.ts";
 import { type Fields, integer, name, oneOf, tokens } from "../values.ts";
 
-/** SGLang and LightLLM: a radix tree of token runs, whose paths can be locked, and of which whole leaves are evicted. */
+/** SGLang and LightLLM: a radix tree of token runs, whose paths can be locked, and whose leaves are evicted as a whole. */
 export const radixTreeLocks: Family = {
   name: "radix-tree-locks",
   configKeys: ["disabled", "evict_unit", "page_size"],
@@ -24,8 +24,8 @@ export const radixTreeLocks: Family = {
       pageTokens,
       pages: pagesOf(ops, pageTokens),
       disabled: isOn(disabled, "disabled"),
-      // SGLang renews a node before it splits it. It evicts nodes only, and its cases do not name the unit.
-      renewsRuns: unit === undefined,
+      // SGLang updates the last use of a node before it splits it. It evicts nodes only, and its cases do not name the unit.
+      renewsNodes: unit === undefined,
       unit:
         unit === undefined ? "node" : units[oneOf(unit, "evict_unit", Object.keys(units) as (keyof typeof units)[])],
     });
@@ -33,7 +33,7 @@ export const radixTreeLocks: Family = {
   },
 };
 
-/** Pages that all insertions can take. */
+/** Upper bound of the pages of all insertions. */
 export function pagesOf(ops: readonly Operation[], pageTokens: number): number {
   const inserted = ops.filter((op) => op.name === "insert").map(({ inputs }) => tokens(inputs["tokens"]).length);
   return inserted.reduce((pages, count) => pages + Math.floor(count / pageTokens), 0);
@@ -54,7 +54,7 @@ function run(tree: LabelledTree, op: string, inputs: Fields): Found {
       return {};
     case "evict": {
       const { total } = tree;
-      // Labels may be of pages; what is counted is tokens, as is asked for.
+      // There may be one label per page, but the count is in tokens.
       return { evicted: tree.evict(integer(n, "n")), evicted_count: total - tree.total };
     }
     case "reset":

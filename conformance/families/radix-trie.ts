@@ -1,4 +1,4 @@
-import { isOn } from "../caches/asked.ts";
+import { isOn } from "../caches/case-inputs.ts";
 import { LabelledTree } from "../caches/labelled-tree.ts";
 import type { Operation } from "../case.ts";
 import type { Family, Found, Instance } from "../family.ts";
@@ -6,8 +6,8 @@ import { type Fields, integer, shown, tokens, Unsupported } from "../values.ts";
 import { pagesOf } from "./radix-tree-locks.ts";
 
 /**
- * TGI v3: a radix trie of blocks, of which leaves are evicted from their end. A lookup uses the whole node in which it
- * ends; only insertions split nodes.
+ * TGI v3: a radix trie of blocks, whose leaves are evicted from their end. A lookup updates the last use of the whole node in
+ * which it ends; only insertions split nodes.
  */
 export const radixTrie: Family = {
   name: "radix-trie",
@@ -23,7 +23,7 @@ export const radixTrie: Family = {
 class RadixTrie implements Instance {
   readonly #tree: LabelledTree;
   readonly #blockTokens: number;
-  /** Of each operation, its tokens. */
+  /** By operation: its tokens. */
   readonly #paths: readonly (readonly number[] | undefined)[];
 
   constructor({ block_size: size, evict_partial_node: partial }: Fields, ops: readonly Operation[]) {
@@ -32,7 +32,7 @@ class RadixTrie implements Instance {
     this.#tree = new LabelledTree({
       pageTokens: this.#blockTokens,
       pages: pagesOf(ops, this.#blockTokens),
-      renewsRuns: true,
+      renewsNodes: true,
       unit: isOn(partial, "evict_partial_node", true) ? "tail" : "node",
     });
   }
@@ -41,22 +41,22 @@ class RadixTrie implements Instance {
     if (op === "insert")
       return { matched_tokens: this.#tree.insert(tokens(inputs["tokens"]), inputs["values"], undefined) };
     if (op === "evict") return { evicted: this.#tree.evict(integer(inputs["n"], "n") * this.#blockTokens) };
-    const asked = tokens(inputs["tokens"]);
-    const node = this.#tree.runOf(asked);
+    const path = tokens(inputs["tokens"]);
+    const node = this.#tree.nodeOf(path);
     return {
-      values: this.#tree.find(asked),
+      values: this.#tree.find(path),
       node_is_root: node === undefined,
       same_node_as: (expected: unknown) => {
-        // A lookup splits no node, so that all are still what they were before it.
-        const others = this.#meant(expected).map((path) => this.#tree.runOf(path));
-        if (new Set(others).size > 1) throw new Unsupported(`same_node_as ${shown(expected)} has two readings`);
+        // A lookup does not split nodes, so that they are the same as before it.
+        const others = this.#pathsOf(expected).map((other) => this.#tree.nodeOf(other));
+        if (new Set(others).size > 1) throw new Unsupported(`same_node_as ${shown(expected)} is ambiguous`);
         return others.length > 0 && others[0] === node ? expected : "another node";
       },
     };
   }
 
-  /** Paths that are meant: tokens, or the number of an operation with tokens, from 0 or from 1. */
-  #meant(expected: unknown): (readonly number[])[] {
+  /** Paths of an expectation: tokens, or the number of an operation with tokens, counted from 0 or from 1. */
+  #pathsOf(expected: unknown): (readonly number[])[] {
     if (typeof expected !== "number") return [tokens(expected, "same_node_as")];
     return [this.#paths[expected - 1], this.#paths[expected]].filter((path) => path !== undefined);
   }

@@ -2,7 +2,7 @@ import { prioritiesByBlock, type RetentionRange } from "../../policies/eviction/
 import type { Family } from "../family.ts";
 import { type Fields, integer, list, number, recordOf, Unsupported } from "../values.ts";
 
-const mostBlocks = 2 ** 20;
+const maxBlocks = 2 ** 20;
 
 /** TensorRT-LLM: priorities of token ranges become priorities of blocks. */
 export const retentionRanges: Family = {
@@ -15,7 +15,7 @@ export const retentionRanges: Family = {
       run(_, { block_size, ranges, seq_len }) {
         const blockTokens = integer(block_size, "block_size", 1);
         const length = integer(seq_len, "seq_len");
-        if (length / blockTokens > mostBlocks) throw new Unsupported(`more than ${mostBlocks} blocks`);
+        if (length / blockTokens > maxBlocks) throw new Unsupported(`more than ${maxBlocks} blocks`);
         const given = list(ranges, "ranges").map(range);
         return { priorities: prioritiesByBlock(given, blockTokens, length).map((priority) => priority ?? null) };
       },
@@ -26,7 +26,7 @@ export const retentionRanges: Family = {
 /** The setting `null` describes the priority of a block in no range. */
 function checkNull({ null: meaning = null }: Fields): void {
   if (meaning !== null && typeof meaning !== "string")
-    throw new Unsupported("null stands for a value, expected words for a block without priority");
+    throw new Unsupported("null is a value, expected text that describes a block without priority");
 }
 
 /** An object, or the tuple (start, end, priority, duration). */

@@ -24,7 +24,7 @@ export const schedulerOrder: Family = {
       run(_, { queue }) {
         const waiting = list(queue, "queue").map((each) => request(each, cached));
         const isTooLong = policy === "lpm" && waiting.length > options.maxQueue;
-        const looksUp = (policy === "lpm" || policy === "dfs-weight") && !isTooLong;
+        const hasLookup = (policy === "lpm" || policy === "dfs-weight") && !isTooLong;
         const orders = {
           lpm: () => lpmOrder(waiting, options),
           "dfs-weight": () => dfsWeightOrder(waiting, cached),
@@ -33,8 +33,8 @@ export const schedulerOrder: Family = {
         };
         return {
           order: () => orders[policy]().map(({ id }) => id),
-          deprioritized: looksUp ? [...deprioritized(waiting, options)].map(({ id }) => id) : [],
-          matched: looksUp
+          deprioritized: hasLookup ? [...deprioritized(waiting, options)].map(({ id }) => id) : [],
+          matched: hasLookup
             ? Object.fromEntries(waiting.map((each) => [each.id, usableTokens(each)]))
             : (expected: unknown) => nothingMatched(expected, waiting),
         };
@@ -44,8 +44,8 @@ export const schedulerOrder: Family = {
 };
 
 function lpmOptions(config: Fields): LpmOptions {
-  const setting = (key: string, least: number, initial: number) =>
-    config[key] === undefined ? initial : integer(config[key], key, least);
+  const setting = (key: string, min: number, initial: number) =>
+    config[key] === undefined ? initial : integer(config[key], key, min);
   return {
     checkThreshold: setting("check_threshold", -1, lpmDefaults.checkThreshold),
     deprioritizeThreshold: setting("deprioritize_threshold", 0, lpmDefaults.deprioritizeThreshold),
@@ -61,7 +61,7 @@ interface Request extends Waiting {
 function request(value: unknown, cached: readonly number[][]): Request {
   const fields = recordOf(value, "a request of the queue", ["id", "tokens", "max_new_tokens", "output_len"]);
   const own = tokens(fields["tokens"]);
-  const { id, max_new_tokens: most, output_len: output = most } = fields;
+  const { id, max_new_tokens: maxOutput, output_len: output = maxOutput } = fields;
   if (typeof id !== "number") name(id, "the id of a request");
   return { id: id as string | number, tokens: own, cachedTokens: longestCommon(own, cached), output };
 }
@@ -79,10 +79,10 @@ const withOutput = (each: Request) => ({
   maxOutputTokens: integer(each.output, "max_new_tokens of a request"),
 });
 
-/** Where nothing is looked up, null and no entries say the same as 0. */
+/** Without a lookup, null and an object without entries are equal to 0. */
 function nothingMatched(expected: unknown, waiting: readonly Request[]): unknown {
   if (expected === null) return null;
-  if (!isRecord(expected)) throw new Unsupported("matched is expected to be an object");
+  if (!isRecord(expected)) throw new Unsupported("the expected value of matched is not an object");
   const zeros = Object.fromEntries(waiting.map(({ id }) => [id, 0]));
   return Object.keys(expected).length === 0 ? {} : zeros;
 }

@@ -107,7 +107,7 @@ test("relations between pages may be written in several ways, and wrong ones fai
   expect(told(["the moon is hash 0"])).toBe("skipped");
 });
 
-test("full hits and taken over blocks leave the cache consistent, in every preset", () => {
+test("full hits and blocks that are reused in place leave the cache consistent, in every preset", () => {
   for (const preset of Object.values(presets)) {
     const driven = new DrivenCache(likePreset(preset, { blockTokens: 4, blocks: 24 }));
     const prompts = [
@@ -117,14 +117,14 @@ test("full hits and taken over blocks leave the cache consistent, in every prese
       [1, 2, 3, 4, 5, 6, 7, 8],
     ];
     for (const namespace of [undefined, "a tenant"]) {
-      const held = prompts.map((prompt) => {
-        const sequence = driven.arrive({ prompt, answer: [7, 7, 7], namespace, markedTokens: 4 });
+      const sequences = prompts.map((prompt) => {
+        const sequence = driven.arrive({ prompt, output: [7, 7, 7], namespace, markedTokens: 4 });
         expect(driven.cache.admit(sequence, prompt.length, driven.now), preset.name).toBe(true);
         driven.compute(sequence);
         return sequence;
       });
-      audit(driven.cache, held);
-      for (const sequence of held) driven.finish(sequence);
+      audit(driven.cache, sequences);
+      for (const sequence of sequences) driven.finish(sequence);
       audit(driven.cache, []);
     }
     const before = driven.cache.availableBlocks;

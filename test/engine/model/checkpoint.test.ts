@@ -180,10 +180,10 @@ test("a tensor that is not stored as floats is refused", () => {
 test("a layer's tensor that the described model does not have is refused: a bias, one layer more", () => {
   const bias = rawTensor([64], upTo(64));
   expect(spoiled((tensors) => (tensors["model.layers.0.self_attn.q_proj.bias"] = bias))).toBe(
-    "model.safetensors: tensor model.layers.0.self_attn.q_proj.bias is there, expected none: config.json describes a model without it",
+    "model.safetensors: unexpected tensor model.layers.0.self_attn.q_proj.bias, expected none: config.json describes a model without it",
   );
   expect(spoiled((tensors) => (tensors["model.layers.1.input_layernorm.weight"] = bias), 2)).toBe(
-    "model.safetensors.index.json: tensor model.layers.1.input_layernorm.weight is there, expected layers up to 0",
+    "model.safetensors.index.json: unexpected tensor model.layers.1.input_layernorm.weight, expected layers up to 0",
   );
 });
 
@@ -213,7 +213,7 @@ test.each([
   ["F32", [0x7fc0_0000, 0x7f80_0000]],
   ["F16", [0x7e00, 0x7c00]],
   ["BF16", [0x7fc0, 0x7f80]],
-] as const)("a weight of %s that is no number, or infinite, is refused when it is read", (format, patterns) => {
+] as const)("a weight of %s that is NaN or infinite is refused when it is read", (format, patterns) => {
   patterns.forEach((bits, i) => {
     const folder = checkpointOf(tiny, tinyWeights, {
       format,
@@ -226,18 +226,18 @@ test.each([
     });
     const checkpoint = new Checkpoint(folder, tiny);
     expect(() => checkpoint.layer(0, "down")).toThrow(
-      `tensor model.layers.0.mlp.down_proj.weight has ${i === 0 ? "NaN" : "Infinity"} in it, expected finite numbers`,
+      `tensor model.layers.0.mlp.down_proj.weight contains ${i === 0 ? "NaN" : "Infinity"}, expected finite numbers`,
     );
     checkpoint.close();
   });
 });
 
-test("a shard that is cut off is named with its last tensor", () => {
+test("a truncated shard is refused with the name of its last tensor", () => {
   const folder = checkpointOf(tiny, tinyWeights, { shards: 3 });
   const shard = join(folder, "model-00002-of-00003.safetensors");
   truncateSync(shard, statSync(shard).size - 2);
   expect(failure(folder)).toMatch(
-    /^model-00002-of-00003\.safetensors: tensor \S+ ends at byte \d+, the file has \d+: is it cut off\?$/,
+    /^model-00002-of-00003\.safetensors: tensor \S+ ends at byte \d+, the file has \d+: is it truncated\?$/,
   );
 });
 
@@ -255,9 +255,7 @@ test("a shard that is missing, or lacks what the index says, is named", () => {
   expect(failure(folderOf(others))).toBe("model-00002-of-00002.safetensors: no such file");
   expect(
     failure(folderOf({ ...files, "model-00002-of-00002.safetensors": shardFiles({ c: a }, 1)["model.safetensors"] })),
-  ).toBe(
-    "model-00002-of-00002.safetensors: tensor b is missing, expected because model.safetensors.index.json says so",
-  );
+  ).toBe("model-00002-of-00002.safetensors: tensor b is missing, but listed in model.safetensors.index.json");
   expect(second).toBeDefined();
 });
 
@@ -276,7 +274,7 @@ test("an index that points out of the folder, or has no map, is refused", () => 
   );
   expect(index({ weight_map: { a: 3 } })).toBe("model.safetensors.index.json: weight_map.a is 3, expected a text");
   expect(index({})).toBe(
-    "model.safetensors.index.json: weight_map is missing, expected an object that says each tensor's file",
+    "model.safetensors.index.json: weight_map is missing, expected an object with each tensor's file",
   );
 });
 
