@@ -65,9 +65,9 @@ async function generateTexts(prompts: readonly string[], options: GenerateComman
     );
 }
 
-function printStatus(completion: TimedCompletion, codec: TextCodec): void {
+function printStatus(output: TimedCompletion, codec: TextCodec): void {
   if (isEnding()) return;
-  const table = logprobTable(completion.answer.tokens, codec);
+  const table = logprobTable(output.completion.tokens, codec);
   if (table !== undefined) print(`${table}\n`);
-  process.stderr.write(`${colors.dim(statusLine(completion))}\n`);
+  process.stderr.write(`${colors.dim(statusLine(output))}\n`);
 }

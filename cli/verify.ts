@@ -3,7 +3,7 @@ import { InputError } from "../core/errors.ts";
 import { type BackendName, defaultBackend } from "../engine/backends.ts";
 import type { TraceReading } from "../lab/input.ts";
 import type { Capacity } from "../lab/run/capacity.ts";
-import { ofSimulator } from "../lab/run/check-target.ts";
+import { simulatorOptions } from "../lab/run/check-target.ts";
 import type { PartNames } from "../lab/run/configuration.ts";
 import { defaultModel } from "../lab/run/real-engine.ts";
 import type { SimulationOptions } from "../lab/run/simulation-options.ts";
@@ -91,7 +91,7 @@ export function addVerify(program: Command): void {
 }
 
 /** Options of replay that verify refuses. */
-const refused: readonly string[] = [...ofSimulator.filter((name) => name !== "cost"), "timeline"];
+const refused: readonly string[] = [...simulatorOptions.filter((name) => name !== "cost"), "timeline"];
 
 async function verifyTrace(files: readonly string[], given: VerifyOptions): Promise<void> {
   const { timeline, ...options } = { ...given, rules: parseRules(given.rule ?? []) };

@@ -9,22 +9,22 @@ const packageFolder = (() => {
   return folder;
 })();
 
-const described: { readonly version: string; readonly dependencies: Readonly<Record<string, string>> } = JSON.parse(
+const manifest: { readonly version: string; readonly dependencies: Readonly<Record<string, string>> } = JSON.parse(
   readFileSync(join(packageFolder, "package.json"), "utf8"),
 );
 
 /** The version in package.json. */
-export const { version } = described;
+export const { version } = manifest;
 
-/** The packages that the program needs. */
-export const libraries: readonly string[] = Object.keys(described.dependencies);
+/** The packages that the program depends on. */
+export const libraries: readonly string[] = Object.keys(manifest.dependencies);
 
-/** The module that `import … from "kvlab"` means in a user's own policy: this very program's. */
+/** The module that `import … from "kvlab"` resolves to in a plug-in file: that of this program. */
 export const entryUrl = pathToFileURL(
   join(packageFolder, import.meta.url.endsWith(".ts") ? "index.ts" : "dist/index.js"),
 ).href;
 
-/** How the user calls the program: through npm in a checkout, also from outside of it, or by its name. */
+/** The command that starts this program: npm in a checkout, also from outside it, or `kvlab`. */
 export function calledAs(): string {
   const { INIT_CWD, npm_lifecycle_event: script, npm_package_name: name, npm_package_json: file } = process.env;
   if (name !== "kvlab" || script !== "kvlab") return "kvlab";

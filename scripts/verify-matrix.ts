@@ -56,7 +56,7 @@ export function sameAs({ preset, eviction, scheduler }: Combination): Combinatio
 export interface Verified {
   readonly steps: number;
   readonly counts: DecisionCounts;
-  readonly parting: Divergence | undefined;
+  readonly divergence: Divergence | undefined;
 }
 
 /** The reason why a combination is refused: one plug-in is incompatible with another. */
@@ -73,8 +73,8 @@ export async function verifyOne(workload: Workload, combination: Combination): P
     const pace = atOnce ? "none" : "busy";
     const engine = engineFrom({ model: "random:tiny", threads: 1, pace, ...(speed !== undefined && { speed }) }, trace);
     const sized = { ...config, blocks: Math.floor(tokens / config.blockTokens) };
-    const { engine: decisions, steps, parting } = await verifyDecisions(trace, blocks, sized, engine);
-    return { steps: steps.durationNs.length, counts: decisionCounts(decisions), parting };
+    const { engine: decisions, steps, divergence } = await verifyDecisions(trace, blocks, sized, engine);
+    return { steps: steps.durationNs.length, counts: decisionCounts(decisions), divergence };
   } catch (error) {
     if (error instanceof InputError) return { refused: error.message };
     throw error;

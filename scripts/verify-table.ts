@@ -101,7 +101,7 @@ function workloadTable(workloads: readonly Workload[], results: ReadonlyMap<stri
           grouped(sum(runs.map(({ steps }) => steps))),
         ],
         ...[count("hit"), count("evict"), count("preempt"), count("copy")],
-        runs.filter(({ parting }) => parting).length,
+        runs.filter(({ divergence }) => divergence).length,
       ]);
     }),
   ];
@@ -117,7 +117,7 @@ function cell(combination: Combination, workloads: readonly Workload[], results:
   const all = workloads.map(({ name }) => ({ name, result: results.get(keyOf(name, combination)) }));
   const refused = all.find(({ result }) => result && "refused" in result);
   if (refused) return `cannot be: ${(refused.result as Refused).refused}`;
-  const different = all.filter(({ result }) => isVerified(result) && result.parting).map(({ name }) => name);
+  const different = all.filter(({ result }) => isVerified(result) && result.divergence).map(({ name }) => name);
   if (different.length > 0) return `**different**: ${different.join(", ")}`;
   return grouped(sum(all.flatMap(({ result }) => (isVerified(result) ? [decided(result)] : []))));
 }
@@ -140,7 +140,7 @@ const names = process.argv.slice(2);
 const workloads = [...(await generated(60)), await conversation()];
 const results = await runAll(workloads, names.length > 0 ? names : presetRegistry.all.map(({ name }) => name));
 const runs = [...results.values()].filter(isVerified);
-const different = runs.filter(({ parting }) => parting).length;
+const different = runs.filter(({ divergence }) => divergence).length;
 const text = [
   `${grouped(runs.length)} runs, ${grouped(sum(runs.map(decided)))} decisions in ${grouped(sum(runs.map(({ steps }) => steps)))} steps; **${different} runs differ**.`,
   "",

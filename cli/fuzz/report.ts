@@ -1,6 +1,6 @@
 import { counted, grouped } from "../../core/counted.ts";
 import { rowOf, type Trace } from "../../core/trace/trace.ts";
-import { commandFor, type Fuzzed, type KindSearched, replayWords } from "../../lab/fuzz/fuzz-report.ts";
+import { commandFor, type Fuzzed, type KindSearched, replayCommand } from "../../lab/fuzz/fuzz-report.ts";
 import type { FuzzCase } from "../../lab/fuzz/kinds.ts";
 import { calledAs } from "../../lab/package.ts";
 import { colors, wrapped } from "../output/table.ts";
@@ -22,13 +22,13 @@ function kindText({ kind, cases, refused, decisions, finding, saved }: KindSearc
   const mark = finding ? colors.red("✗") : cases === 0 ? colors.dim("–") : colors.green("✓");
   const unserved = refused > 0 ? `, ${grouped(refused)} more that no engine takes` : "";
   const tried = `${counted(cases, "case")}${unserved}, ${grouped(sum(decisions))} decisions`;
-  const lines = [`${mark} ${wrapped(`${kind.name}: ${kind.says}`, 2, 2)}`, `  ${tried}`];
+  const lines = [`${mark} ${wrapped(`${kind.name}: ${kind.property}`, 2, 2)}`, `  ${tried}`];
   if (finding) {
     lines.push("", `  ${wrapped(finding.message, 2, 2)}`, "");
     lines.push(...caseLines(finding).map((line) => `  ${wrapped(line, 4, 2)}`));
   }
   if (finding && saved) {
-    lines.push("", `  Rerun: ${replayWords(saved).replace("kvlab", calledAs())}`);
+    lines.push("", `  Rerun: ${replayCommand(saved).replace("kvlab", calledAs())}`);
     const command = commandFor(finding, saved);
     if (command) lines.push(`  Show it: ${command.replace("kvlab", calledAs())}`);
   }

@@ -6,10 +6,10 @@ import { duration } from "../../lab/output/numbers.ts";
 import { aligned } from "../output/table.ts";
 
 /** The status line of a finished output. */
-export function statusLine({ promptTokens, cachedTokens, ttftMs, tokensPerS, answer }: TimedCompletion): string {
+export function statusLine({ promptTokens, cachedTokens, ttftMs, tokensPerS, completion }: TimedCompletion): string {
   const first = ttftMs === undefined ? "" : `; first token after ${duration(ttftMs)}`;
   const more = tokensPerS === undefined ? "" : `, then ${tokensPerS.toFixed(0)} tokens/s`;
-  const stop = answer.finish === "interrupted" ? "; interrupted" : "";
+  const stop = completion.finish === "interrupted" ? "; interrupted" : "";
   return `${counted(promptTokens, "prompt token")}, ${cachedTokens} of them cached${first}${more}${stop}`;
 }
 

@@ -154,13 +154,15 @@ export function addRenamedOptions(command: Command): Command {
   return command;
 }
 
+const targetList = `${targets.slice(0, -1).join(", ")} or ${targets.at(-1)}`;
+
 function parseTarget(text: string): Target {
   const target = targets.find((name) => name === text);
   if (target) return target;
   const url = /^https?:\/\//.test(text);
   const reason = url ? "servers are not part of this version" : unsupportedTargets[text];
-  if (reason) throw new InputError(`--target ${text}: ${reason}; there is: ${targets.join(", ")}`);
-  throw new InputError(`unknown target "${text}"; there is: ${targets.join(", ")}`);
+  if (reason) throw new InputError(`--target ${text}: ${reason}; expected ${targetList}`);
+  throw new InputError(`unknown target "${text}"; expected ${targetList}`);
 }
 
 /** `--target` of a command that needs an engine, for the reason `purpose`. */
@@ -170,6 +172,6 @@ export const engineTargetOption = (purpose: string): Option =>
     .argParser((text: string): BackendName => {
       if (isEngine(text)) return text;
       const reason = unsupportedTargets[text];
-      if (reason) throw new InputError(`--target ${text}: ${reason}; there is: ${backendNames.join(", ")}`);
+      if (reason) throw new InputError(`--target ${text}: ${reason}; expected ${backendNames.join(" or ")}`);
       throw new InputError(`--target is "${text}", expected ${backendNames.join(" or ")}: ${purpose}`);
     });

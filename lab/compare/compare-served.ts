@@ -10,7 +10,7 @@ import { checkRunsFolder, claimRunDirectory } from "../output/run-directory.ts";
 import { runId, saveRun } from "../output/save.ts";
 import { blocksOf, type Capacity, defaultCapacity } from "../run/capacity.ts";
 import { blockTokensFor, checkMemory, type RunConfig } from "../run/configuration.ts";
-import { asSent } from "../run/load.ts";
+import { withLoad } from "../run/load.ts";
 import { engineCapacity, engineFrom, type RealEngine } from "../run/real-engine.ts";
 import { distinctPromptBlocks, runReplay } from "../run/run.ts";
 import { checkServable } from "../run/run-engine.ts";
@@ -83,7 +83,7 @@ export async function compareServed(source: TraceChoice, options: ServedComparis
   const loads = loadsOf(options);
   if (out !== undefined) await checkRunsFolder(out);
   const read = await opened(source, options);
-  const input = { ...read, trace: asSent(read.trace, loads[0]) };
+  const input = { ...read, trace: withLoad(read.trace, loads[0]) };
   checkWarmup(warmup, input.trace);
   const planned = await plan(input, options, configurations, loads);
   const doing = isEngine(target) ? "serving" : "simulating";

@@ -2,13 +2,13 @@ import { version } from "../package.ts";
 import { type BeatSearched, total } from "./beat.ts";
 import type { Prompt } from "./random-traces.ts";
 
-/** What was looked for, and what came of it. */
+/** A search for a trace on which the first side has fewer hits, and its result. */
 export interface BeatRun extends BeatSearched {
   readonly labels: readonly [first: string, second: string];
   readonly seed: number;
   readonly interrupted: boolean;
   readonly wallMs: number;
-  /** Of what was found: where it is, and what shows it. */
+  /** The file of the finding, and the commands that show it. */
   readonly saved: { readonly traceFile: string; readonly commands: readonly string[] } | undefined;
 }
 
@@ -33,7 +33,7 @@ export function beatDocument(run: BeatRun) {
             requests: finding.prompts.length,
             promptBlocks: total(finding.prompts.map(({ length }) => length)),
             blocks: finding.blocks,
-            prompts: words(finding.prompts),
+            prompts: promptTexts(finding.prompts),
             hits: finding.hits,
             isSmallest,
             trace: saved?.traceFile ?? null,
@@ -44,8 +44,8 @@ export function beatDocument(run: BeatRun) {
   };
 }
 
-/** Each block a letter, or where there are too many a number; named as they come. */
-export function words(prompts: readonly Prompt[]): string[] {
+/** Prompts as text: a letter for each block in the order of first use, or a number if there are more than 26 blocks. */
+export function promptTexts(prompts: readonly Prompt[]): string[] {
   const names = new Map<number, string>();
   const all = new Set(prompts.flat());
   for (const block of all) names.set(block, all.size > 26 ? `${names.size} ` : String.fromCharCode(97 + names.size));

@@ -3,9 +3,9 @@ import type { BlockColumns } from "../../core/trace/content.ts";
 import { type Trace, TraceBuilder } from "../../core/trace/trace.ts";
 import type { BeatOptions, Prompt } from "./random-traces.ts";
 
-/** One of two sides, for a cache of so many blocks of a token each. */
+/** One of the two configurations, with blocks of one token. */
 export interface Side {
-  /** As it was given. */
+  /** The user's text. */
   readonly label: string;
   config(blocks: number): ReplayConfig;
 }
@@ -14,31 +14,34 @@ export interface Side {
 export interface Beaten {
   readonly prompts: readonly Prompt[];
   readonly blocks: number;
-  /** Of each request, on either side. */
+  /** Hit tokens of each request, for both sides. */
   readonly hits: readonly [readonly number[], readonly number[]];
 }
 
 export interface BeatSearched {
-  /** A trace in a cache of one size, served by both sides. */
+  /** Number of pairs of a trace and a cache size that were tried. */
   cases: number;
-  /** Every trace of so many requests, or fewer, was tried: those of at most `longestPrompt` and `spareBlocks` more blocks than requests. */
+  /**
+   * All traces of up to this number of requests were tried, with prompts of at most `longestPrompt` blocks and at most
+   * `spareBlocks` more blocks than requests.
+   */
   allUpTo: number;
   finding: Beaten | undefined;
-  /** No smaller one was left out. */
+  /** All smaller traces were tried before. */
   isSmallest: boolean;
 }
 
-/** What is tried one after the other: prompts of at most so many blocks, and so many more blocks in all than requests. */
+/** Limits of the enumerated traces: blocks of a prompt, and how many more blocks than requests. */
 export const longestPrompt = 3;
 export const spareBlocks = 3;
 /** Caches larger than this are tried at random only. */
 export const mostBlocks = 4;
 
-/** The total of all requests. */
+/** The sum over all requests. */
 export const total = (hits: readonly number[]) => hits.reduce((sum, n) => sum + n, 0);
 
 /** Serves one trace with both sides, in caches of any size. */
-export class Contest {
+export class Match {
   readonly #sides: readonly [Side, Side];
   readonly #prompts: readonly Prompt[];
   readonly #trace: Trace;
@@ -51,7 +54,7 @@ export class Contest {
     this.#columns = sides.map((side) => CacheReplay.blockKeys(side.config(1), this.#trace));
   }
 
-  /** Undefined unless the first has fewer hits. */
+  /** Undefined unless the first side has fewer hits. */
   beatenWith(blocks: number): Beaten | undefined {
     const [first, second] = this.#sides.map((side, i) => {
       const replay = new CacheReplay(side.config(blocks));
@@ -62,10 +65,10 @@ export class Contest {
   }
 }
 
-/** One for all, as its columns begin large. */
+/** Shared by all traces, because a new builder allocates large columns. */
 const builder = new TraceBuilder(1);
 
-/** A block is a token, and its node the token's id. */
+/** The prompts as a trace with blocks of one token; a block's number is the token's id. */
 export function traceOf(prompts: readonly Prompt[]): Trace {
   prompts.forEach((keys, row) => {
     builder.add({ arrivalNs: row * 1e6, inputTokens: keys.length, outputTokens: 1, keys, generatedKeys: [0] });
@@ -74,8 +77,8 @@ export function traceOf(prompts: readonly Prompt[]): Trace {
 }
 
 /**
- * Every trace of `requests` requests and `blocks` blocks in all, but for what its blocks are called: each request follows a
- * path that was there before, or a part of one, and goes on with blocks that are new.
+ * Every trace of `requests` requests and `blocks` blocks in total, up to renaming of blocks: each prompt extends an earlier path,
+ * or a part of one, with new blocks.
  */
 export function* everyTrace(requests: number, blocks: number): Generator<readonly Prompt[]> {
   const paths: Prompt[] = [[]];
@@ -106,7 +109,7 @@ export function* everyTrace(requests: number, blocks: number): Generator<readonl
   yield* from(blocks);
 }
 
-/** All small traces in the order of their size, then larger ones at random, made smaller. */
+/** Tries all small traces in the order of their size, then larger random ones, which are shrunk. */
 export async function searchBeaten(sides: readonly [Side, Side], options: BeatOptions): Promise<BeatSearched> {
   const searched: BeatSearched = { cases: 0, allUpTo: 0, finding: undefined, isSmallest: false };
   const half = Math.ceil(options.cases / 2);
@@ -114,14 +117,14 @@ export async function searchBeaten(sides: readonly [Side, Side], options: BeatOp
     for (let blocks = requests; blocks <= requests + spareBlocks; blocks++)
       for (const prompts of everyTrace(requests, blocks)) {
         const longest = Math.max(...prompts.map(({ length }) => length));
-        // Where all fits, a larger cache makes no difference.
+        // A cache that fits all blocks gives the same result as any larger one.
         const distinct = new Set(prompts.flat()).size;
-        const contest = new Contest(sides, prompts);
+        const match = new Match(sides, prompts);
         for (let size = longest; size <= Math.min(mostBlocks, distinct); size++) {
           if (searched.cases === half || options.stopped()) return atRandom(sides, options, searched);
           searched.cases++;
           await options.advance();
-          const finding = contest.beatenWith(size);
+          const finding = match.beatenWith(size);
           if (finding) return { ...searched, finding, isSmallest: true };
         }
       }
@@ -129,19 +132,27 @@ export async function searchBeaten(sides: readonly [Side, Side], options: BeatOp
   }
 }
 
-/** Each round looks for one of fewer requests than the last one found. */
-async function atRandom(sides: readonly [Side, Side], options: BeatOptions, so: BeatSearched): Promise<BeatSearched> {
-  // Loaded only now, for it takes time.
+/** Each round searches for a trace with fewer requests than the last finding. */
+async function atRandom(
+  sides: readonly [Side, Side],
+  options: BeatOptions,
+  previous: BeatSearched,
+): Promise<BeatSearched> {
+  // Loaded on demand, because loading takes time.
   const { findAtRandom } = await import("./random-traces.ts");
-  const searched = { ...so };
+  const searched = { ...previous };
   let mostRequests = 24;
-  for (let round = 0; mostRequests > so.allUpTo && searched.cases < options.cases && !options.stopped(); round++) {
+  for (
+    let round = 0;
+    mostRequests > previous.allUpTo && searched.cases < options.cases && !options.stopped();
+    round++
+  ) {
     const before = searched.finding;
     const drawn = { ...options, cases: options.cases - searched.cases, seed: options.seed + round };
     await findAtRandom(drawn, mostRequests, (prompts, blocks) => {
       searched.cases++;
-      const found = new Contest(sides, prompts).beatenWith(blocks);
-      if (found) searched.finding = reduced(sides, found);
+      const found = new Match(sides, prompts).beatenWith(blocks);
+      if (found) searched.finding = shrunk(sides, found);
       return found !== undefined;
     });
     if (searched.finding === undefined || searched.finding === before) break;
@@ -150,11 +161,11 @@ async function atRandom(sides: readonly [Side, Side], options: BeatOptions, so: 
   return searched;
 }
 
-/** Without each request, block of a prompt and block of the cache that is not needed. */
-function reduced(sides: readonly [Side, Side], found: Beaten): Beaten {
+/** Shrinks a finding: removes requests, prompt blocks and cache blocks while the first side still has fewer hits. */
+function shrunk(sides: readonly [Side, Side], found: Beaten): Beaten {
   for (const { prompts, blocks } of smaller(found)) {
-    const less = new Contest(sides, prompts).beatenWith(blocks);
-    if (less) return reduced(sides, less);
+    const less = new Match(sides, prompts).beatenWith(blocks);
+    if (less) return shrunk(sides, less);
   }
   return found;
 }
@@ -166,7 +177,7 @@ function* smaller({ prompts, blocks }: Beaten): Generator<Pick<Beaten, "prompts"
       for (let i = 0; i < prompts.length; i++) yield { prompts: prompts.toSpliced(i, 1), blocks: cache };
     for (const [i, prompt] of prompts.entries())
       if (prompt.length > 1) yield { prompts: prompts.with(i, prompt.slice(0, -1)), blocks: cache };
-    // A block that several prompts have, from all of them.
+    // Removes a block from all prompts that contain it.
     for (const block of new Set(prompts.flat())) {
       const without = prompts.map((prompt) => prompt.filter((other) => other !== block));
       if (without.every(({ length }) => length > 0)) yield { prompts: without, blocks: cache };

@@ -2,30 +2,30 @@ import { blockKeysFor } from "../../core/replica/compose.ts";
 import type { EngineConfig } from "../../engine/engine.ts";
 import { decisionCounts } from "../compare/decisions.ts";
 import type { Engines } from "./engines.ts";
-import type { Checked, FuzzCase, FuzzKind, Trouble } from "./kinds.ts";
+import type { Checked, Failure, FuzzCase, FuzzKind } from "./kinds.ts";
 import { choiceOf, onEngine } from "./serving.ts";
 import { configOf, type FuzzParts, mostBlocks, type Setup } from "./setup.ts";
 
-/** What a request wrote: each token, and the logits that it was chosen after, but for those stored with its prompt. */
-type Answer = { readonly token: number; readonly logits: Float32Array | undefined }[];
+/** The output of a request: each token and its logits, which are undefined for a token stored with its prompt. */
+type Output = { readonly token: number; readonly logits: Float32Array | undefined }[];
 
-/** The engine against itself without a cache, where each request is served alone and computes all of its prompt. */
+/** Compares the engine with itself without a cache, where each request is served alone and computes its whole prompt. */
 export const caching = (engines: Engines): FuzzKind => ({
   name: "caching",
-  says: "the engine writes the same answers after the same logits with its cache and without one",
+  property: "the engine generates the same tokens from the same logits with its cache and without one",
   check: (one, parts) => compared(one, parts, engines),
 });
 
 async function compared(one: FuzzCase, parts: FuzzParts, engines: Engines): Promise<Checked> {
   const { trace, setup } = one;
   const choice = choiceOf(setup, trace, engines);
-  const cached = await answered(one, setup, parts, engines, choice);
-  const alone = await answered({ ...one, operations: [] }, withoutCache(setup), parts, engines, choice);
-  const trouble = firstDifference(cached.answers, alone.answers, cached.served.outcomes.refused);
-  return { decisions: decisionCounts(cached.served), trouble };
+  const cached = await outputsOf(one, setup, parts, engines, choice);
+  const alone = await outputsOf({ ...one, operations: [] }, withoutCache(setup), parts, engines, choice);
+  const failure = firstDifference(cached.outputs, alone.outputs, cached.served.outcomes.refused);
+  return { decisions: decisionCounts(cached.served), failure };
 }
 
-async function answered(
+async function outputsOf(
   one: FuzzCase,
   setup: Setup,
   parts: FuzzParts,
@@ -35,12 +35,12 @@ async function answered(
   const { trace } = one;
   const config = configOf(setup, parts);
   const columns = blockKeysFor(config, trace.unitTokens).of(trace);
-  const answers = Array.from({ length: trace.requestCount }, (): Answer => []);
+  const outputs = Array.from({ length: trace.requestCount }, (): Output => []);
   const onToken: EngineConfig["onToken"] = ({ id }, token, _, logits) =>
-    answers[id].push({ token, logits: logits?.slice() });
+    outputs[id].push({ token, logits: logits?.slice() });
   // A read of a block that was never written changes the output, in every run in the same way.
-  await engines.spoil(config.blockTokens);
-  return { served: await onEngine(one, setup, config, columns, engines, { choice, onToken }), answers };
+  await engines.fillWithNoise(config.blockTokens);
+  return { served: await onEngine(one, setup, config, columns, engines, { choice, onToken }), outputs };
 }
 
 const withoutCache = ({ blockTokens, ...setup }: Setup): Setup => ({
@@ -52,24 +52,24 @@ const withoutCache = ({ blockTokens, ...setup }: Setup): Setup => ({
 });
 
 function firstDifference(
-  cached: readonly Answer[],
-  alone: readonly Answer[],
+  cached: readonly Output[],
+  alone: readonly Output[],
   refused: ArrayLike<number>,
-): Trouble | undefined {
-  for (const [request, answer] of cached.entries()) {
+): Failure | undefined {
+  for (const [request, output] of cached.entries()) {
     const expected = alone[request];
-    for (const [at, { token, logits }] of answer.entries()) {
+    for (const [at, { token, logits }] of output.entries()) {
       const other = expected[at];
       const where = `token ${at} of request ${request}`;
       if (logits && other?.logits && !isSame(logits, other.logits))
-        return { sort: "logits", message: `the logits behind ${where} are others than without a cache` };
+        return { category: "logits", message: `the logits of ${where} differ from those without a cache` };
       if (token !== other?.token)
-        return { sort: "token", message: `${where} is ${token}, without a cache ${other?.token ?? "not written"}` };
+        return { category: "token", message: `${where} is ${token}, without a cache ${other?.token ?? "is missing"}` };
     }
-    if (answer.length < expected.length && refused[request] === 0)
+    if (output.length < expected.length && refused[request] === 0)
       return {
-        sort: "length",
-        message: `request ${request} writes ${answer.length} tokens, without a cache ${expected.length}`,
+        category: "length",
+        message: `request ${request} generates ${output.length} tokens, without a cache ${expected.length}`,
       };
   }
   return undefined;

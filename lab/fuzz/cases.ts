@@ -8,19 +8,19 @@ import type { Operation } from "../run/operations-file.ts";
 import type { FuzzCase, KindName } from "./kinds.ts";
 import { anyOperations, operationNames } from "./operations.ts";
 import { fuzzTraces } from "./requests.ts";
-import { type FuzzParts, mostBlocks, mostCapacity, named, type OwnRules, type Setup } from "./setup.ts";
+import { type FuzzParts, mostBlocks, mostCapacity, named, type RuleChoices, type Setup } from "./setup.ts";
 
-/** Each of these, or, half as often, none; none is simpler. */
+/** One of the values, or undefined, to which it is shrunk. */
 const maybe = <T>(values: readonly T[], freq = 2) => fc.option(fc.constantFrom(...values), { nil: undefined, freq });
 
-/** Units of a trace in a block: most often a few, now and then more than any request has. */
+/** Trace units per block: mostly a few, sometimes more than any request has. */
 const blockUnits = fc.oneof(
   { withCrossShrink: true },
   { arbitrary: fc.constantFrom(1, 2, 4), weight: 6 },
   { arbitrary: fc.constantFrom(3, 16, 64), weight: 1 },
 );
 
-/** Hardly any tokens, all of a case, or just what its largest request needs. */
+/** Cache size in tokens: from hardly any to enough for a whole case, or exactly what its largest request needs. */
 const capacities = fc.oneof(
   { withCrossShrink: true },
   fc.noBias(fc.integer({ min: 2, max: mostCapacity })),
@@ -30,16 +30,16 @@ const capacities = fc.oneof(
 
 function blocksOf(capacity: number | "largest request", trace: Trace, blockTokens: number): number {
   if (capacity !== "largest request") return Math.max(1, Math.floor(capacity / blockTokens));
-  // The last token of an answer is never computed.
+  // The KV of the last output token is never computed.
   const tokens = trace.inputTokens.map((count, row) => count + Math.max(0, trace.outputTokens[row] - 1));
   return Math.min(mostBlocks(blockTokens), Math.ceil(Math.max(...tokens) / blockTokens));
 }
 
-/** Pins need a budget. */
-const pinBudget = (operations: readonly Operation[], blocks: number): OwnRules =>
+/** The rule without which pins are refused. */
+const pinBudget = (operations: readonly Operation[], blocks: number): RuleChoices =>
   operations.some(({ operation }) => operation === "pin") ? { "pin-blocks": blocks } : {};
 
-/** What any preset, part, rule and option together make. A shrunk setup has the defaults wherever they do. */
+/** Setups of any preset, plug-ins, rules and options. A shrunk setup has the defaults where they suffice. */
 function anySetups(parts: FuzzParts): fc.Arbitrary<(trace: Trace, operations: readonly Operation[]) => Setup> {
   const evictions = parts.evictions.filter(({ unlimited }) => !unlimited);
   const names = (plugins: readonly Plugin[]) => maybe(plugins.map(({ name }) => name));
@@ -47,8 +47,8 @@ function anySetups(parts: FuzzParts): fc.Arbitrary<(trace: Trace, operations: re
   return fc
     .record({
       preset: maybe(parts.presets, 4),
-      // 0: without that rule of the preset.
-      kept: fc.noBias(fc.tuple(...ruleNames.map(() => fc.nat(19)))),
+      // 0: the preset's rule is dropped.
+      ruleDraws: fc.noBias(fc.tuple(...ruleNames.map(() => fc.nat(19)))),
       index: names(parts.indexes),
       eviction: names(evictions),
       allocator: names(parts.allocators),
@@ -76,7 +76,7 @@ function anySetups(parts: FuzzParts): fc.Arbitrary<(trace: Trace, operations: re
       const allocator = named(parts.allocators, drawn.allocator ?? preset?.allocator.name ?? "block");
       const scheduler = named(parts.schedulers, drawn.scheduler ?? preset?.scheduler ?? "fcfs-chunked");
       const own = scheduler.name === preset?.scheduler ? preset.schedulerOptions : {};
-      const of = preset ? presetRules(preset, index, drawn.kept) : {};
+      const of = preset ? presetRules(preset, index, drawn.ruleDraws) : {};
       const rules = { ...of, ...picked(index, drawn.rules), ...pinBudget(operations, drawn.pinBlocks) };
       const swaps: Readonly<Record<string, number>> = drawn.swap && scheduler.options?.["swap"] ? { swap: 1 } : {};
       return {
@@ -97,13 +97,13 @@ function anySetups(parts: FuzzParts): fc.Arbitrary<(trace: Trace, operations: re
     });
 }
 
-/** Those of its rules that an index can follow. */
-function presetRules(preset: Preset, index: IndexPlugin, kept: readonly number[]): OwnRules {
-  const all: OwnRules = { ...preset.index.defaults, ...preset.rules };
+/** The preset's rules that the index supports. */
+function presetRules(preset: Preset, index: IndexPlugin, ruleDraws: readonly number[]): RuleChoices {
+  const all: RuleChoices = { ...preset.index.defaults, ...preset.rules };
   return Object.fromEntries(
     ruleNames.flatMap((name, i) => {
       const value = all[name];
-      const isKept = value !== undefined && kept[i] > 0 && valuesWith(index, name).includes(value);
+      const isKept = value !== undefined && ruleDraws[i] > 0 && valuesWith(index, name).includes(value);
       return isKept ? [[name, value]] : [];
     }),
   );
@@ -113,8 +113,8 @@ function valuesWith(index: IndexPlugin, name: RuleName): readonly RuleValue[] {
   return name === "share" ? ["all", "session"] : supportedValues(index, name);
 }
 
-/** Each rule that the index supports with one of its values. */
-function picked(index: IndexPlugin, picks: readonly (readonly [RuleName, number])[]): OwnRules {
+/** The drawn rules that the index supports, each with one of its values. */
+function picked(index: IndexPlugin, picks: readonly (readonly [RuleName, number])[]): RuleChoices {
   return Object.fromEntries(
     picks.flatMap(([name, pick]) => {
       const values = valuesWith(index, name);
@@ -123,7 +123,7 @@ function picked(index: IndexPlugin, picks: readonly (readonly [RuleName, number]
   );
 }
 
-/** Options with small values, near which steps are full and queues are long. */
+/** Scheduler options with small values, so that steps are full and queues are long. */
 function chosen({ options = {} }: SchedulerPlugin, picks: readonly (readonly [number, number])[]) {
   const names = Object.keys(options);
   return Object.fromEntries(
@@ -141,27 +141,27 @@ function smallValues({ min: least = 0, max: most = Number.POSITIVE_INFINITY, fra
   return all.filter((value) => value >= least && value <= most);
 }
 
-/** Rules that make no difference between a hash table and trees, and those without which they would differ. */
-const free: readonly RuleName[] = ["match-limit", "full-hit", "drop-blocks", "publish", "reserve", "share"];
-const alike: Readonly<Partial<Record<RuleName, RuleValue>>> = { duplicates: "swap" };
-/** What a tree may do without deciding otherwise where LRU decides. */
-const ownRules: readonly Readonly<{ index: string; rule?: readonly [RuleName, RuleValue] }>[] = [
+/** Rules that have the same effect in a hash table and in trees, and rules without which these would differ. */
+const neutralRules: readonly RuleName[] = ["match-limit", "full-hit", "drop-blocks", "publish", "reserve", "share"];
+const requiredRules: Readonly<Partial<Record<RuleName, RuleValue>>> = { duplicates: "swap" };
+/** Trees and rules of trees that are equivalent to a hash table under LRU. */
+const equivalentTrees: readonly Readonly<{ index: string; rule?: readonly [RuleName, RuleValue] }>[] = [
   { index: "block-trie" },
   { index: "radix-tree" },
   { index: "block-trie", rule: ["victims", "any"] },
   { index: "radix-tree", rule: ["victim-unit", "block"] },
 ];
 
-/** Trees where they must decide as a hash table does. */
+/** Cases in which a tree must make the decisions of a hash table. */
 function anyTreeCases(parts: FuzzParts): fc.Arbitrary<FuzzCase> {
   const allocators = parts.allocators.map(({ name }) => name);
   return fc
     .record({
       trace: fuzzTraces({ maxRequests: 24 }),
-      // Only a tree knows what extends a prefix that is deleted.
+      // No deletes: a tree also deletes the extensions of a prefix, which a hash table cannot find.
       operations: anyOperations(["evict", "reset", "pin", "unpin"]),
-      own: fc.constantFrom(...ownRules),
-      rules: fc.array(fc.tuple(fc.constantFrom(...free), fc.nat(5)), { maxLength: 3 }),
+      own: fc.constantFrom(...equivalentTrees),
+      rules: fc.array(fc.tuple(fc.constantFrom(...neutralRules), fc.nat(5)), { maxLength: 3 }),
       allocator: fc.option(fc.constantFrom(...allocators), { nil: "block" }),
       chunk: fc.option(fc.integer({ min: 1, max: 12 }), { nil: undefined }),
       units: blockUnits,
@@ -178,7 +178,7 @@ function anyTreeCases(parts: FuzzParts): fc.Arbitrary<FuzzCase> {
         schedulerOptions: chunk === undefined ? {} : { "max-num-batched-tokens": chunk },
         rules: {
           ...picked(index, rules),
-          ...alike,
+          ...requiredRules,
           ...(own.rule && { [own.rule[0]]: own.rule[1] }),
           ...pinBudget(operations, 100),
         },
@@ -194,7 +194,7 @@ function anyTreeCases(parts: FuzzParts): fc.Arbitrary<FuzzCase> {
     });
 }
 
-/** Any trace, served in any way, and whatever an operator does. */
+/** Any trace with any setup and any operations. */
 const anyServedCases =
   (size: Parameters<typeof fuzzTraces>[0] = {}) =>
   (parts: FuzzParts): fc.Arbitrary<FuzzCase> =>
@@ -203,11 +203,11 @@ const anyServedCases =
       return { trace, operations, setup: setup(trace, operations) };
     });
 
-/** For each kind of search its cases. */
+/** The cases of each search. */
 export const casesOf: Readonly<Record<KindName, (parts: FuzzParts) => fc.Arbitrary<FuzzCase>>> = {
   "sim-engine": anyServedCases(),
   caching: anyServedCases(),
-  "fast-forward": anyServedCases({ longestAnswer: 48 }),
+  "fast-forward": anyServedCases({ longestOutput: 48 }),
   indexes: anyTreeCases,
   "event-log": anyServedCases({ maxRequests: 24 }),
 };

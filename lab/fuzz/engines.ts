@@ -7,13 +7,13 @@ import { toBfloat16 } from "../../engine/model/floats.ts";
 import { loadModel } from "../../engine/model/load.ts";
 import { mostBlocks } from "./setup.ts";
 
-/** One executor for each block size, opened when it is first asked for and used for many cases, one after the other. */
+/** One executor for each block size, opened on first use and shared by all cases, which run one after the other. */
 export class Engines {
   readonly #model = loadModel("random:tiny");
   readonly #open = new Map<number, Promise<Executor>>();
   readonly #folder: string | undefined;
 
-  /** `folder`: where models are kept, if not in the user's cache. */
+  /** `folder`: the model cache, by default the user's. */
   constructor(folder?: string) {
     this.#folder = folder;
   }
@@ -22,12 +22,12 @@ export class Engines {
     return this.#model.config.vocabulary;
   }
 
-  /** Where the model decides, one in four of its tokens ends an answer. */
+  /** One in four tokens of the vocabulary, so that outputs end early if end tokens are enabled. */
   get endTokens(): number[] {
     return Array.from({ length: this.vocabulary / 4 }, (_, i) => 4 * i);
   }
 
-  /** Bytes that a token takes in the pool. */
+  /** Bytes of a token's KV in the pool. */
   get tokenBytes(): number {
     return defaultBackend.memory.tokenBytes(this.#model.config);
   }
@@ -35,21 +35,21 @@ export class Engines {
   executor(blockTokens: number): Promise<Executor> {
     let executor = this.#open.get(blockTokens);
     if (executor === undefined) {
-      const kept = this.#folder === undefined ? {} : { folder: this.#folder };
+      const cache = this.#folder === undefined ? {} : { folder: this.#folder };
       executor = defaultBackend.open({
         model: this.#model,
         blockCount: mostBlocks(blockTokens),
         blockTokens,
         threads: 1,
-        ...kept,
+        ...cache,
       });
       this.#open.set(blockTokens, executor);
     }
     return executor;
   }
 
-  /** Writes keys and values to all blocks that no token has, the same each time. */
-  async spoil(blockTokens: number): Promise<void> {
+  /** Fills all blocks with random keys and values, the same ones each time. */
+  async fillWithNoise(blockTokens: number): Promise<void> {
     const executor = await this.executor(blockTokens);
     const random = seededRandom(7);
     const noise = (like: BlockData["keys"]) => {
@@ -69,7 +69,7 @@ export class Engines {
   }
 }
 
-/** Step times drawn from a seed, or with seed 0 a millisecond each; idle time is skipped. */
+/** Random step times from a seed, or one millisecond each with seed 0; idle time is skipped. */
 export class SeededClock implements Clock {
   readonly #random: ReturnType<typeof seededRandom> | undefined;
   #nowNs = 0;

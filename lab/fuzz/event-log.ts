@@ -13,10 +13,11 @@ import type { Checked, FuzzCase, FuzzKind } from "./kinds.ts";
 import { addTo } from "./search.ts";
 import { configOf, type FuzzParts, policyOptions, type Setup } from "./setup.ts";
 
-/** The clock-free replay against the cache state that is read from its event log alone. */
+/** Compares the clock-free replay with the cache state that is read from its event log alone. */
 export const eventLog: FuzzKind = {
   name: "event-log",
-  says: "the state read from the event log alone is the cache's, and explains the results of requests and operations",
+  property:
+    "the state read from the event log is the cache's state, and explains the results of requests and operations",
   check: async (one, parts) => audited(one, parts),
   command: replayCommand,
 };
@@ -24,31 +25,31 @@ export const eventLog: FuzzKind = {
 function audited(one: FuzzCase, parts: FuzzParts): Checked {
   const decisions: Record<string, number> = {};
   for (const generation of ["skip", "step"] as const) {
-    const { counts, trouble } = replayed(one, { ...configOf(one.setup, parts), generation });
+    const { counts, failure } = replayed(one, { ...configOf(one.setup, parts), generation });
     addTo(decisions, counts);
-    if (trouble) return { decisions, trouble: { sort: trouble.replace(/\d+/g, "N"), message: trouble } };
+    if (failure) return { decisions, failure: { category: failure.replace(/\d+/g, "N"), message: failure } };
   }
-  return { decisions, trouble: undefined };
+  return { decisions, failure: undefined };
 }
 
 function replayed({ trace, operations }: FuzzCase, config: ReplayConfig) {
   const columns = CacheReplay.blockKeys(config, trace);
   const audit = new Auditor(trace, columns, config);
   let cache: KvCache;
-  let trouble: string | undefined;
+  let failure: string | undefined;
   const player = new OperationsPlayer(operations, trace, columns, (result) => {
-    trouble ??= audit.operated(result, cache);
+    failure ??= audit.operated(result, cache);
   });
   const before: ReplayConfig["before"] = (request, its, nowNs) => {
     cache = its;
     player.before(request, cache, nowNs);
   };
   const replay = new CacheReplay({ ...config, before, events: true, audit: true });
-  for (let row = 0; row < trace.requestCount && trouble === undefined; row++) {
+  for (let row = 0; row < trace.requestCount && failure === undefined; row++) {
     replay.feed(trace, columns, row, row + 1);
-    trouble ??= audit.read(replay.log!) ?? audit.compare(cache!);
+    failure ??= audit.read(replay.log!) ?? audit.compare(cache!);
   }
-  return { counts: audit.counts, trouble };
+  return { counts: audit.counts, failure };
 }
 
 /** Compares a cache with the state read from its event log, and results with what the state implies. */
@@ -86,7 +87,7 @@ class Auditor {
     return undefined;
   }
 
-  /** In what the cache differs from the state, while no request is running; undefined if they agree. */
+  /** A difference between the cache and the state, while no request is running; undefined if they agree. */
   compare({ pool, index, freeBlocks, pins }: KvCache): string | undefined {
     const { private: own, cachedHeld, cachedIdle } = this.#state.blockCounts();
     const idle = pool.words.reduce((sum, _, block) => sum + (pool.stateOf(block) === BlockState.idle ? 1 : 0), 0);
@@ -138,7 +139,7 @@ class Auditor {
     return !storesNothing && unit === undefined;
   }
 
-  /** The hits of a request are its cached prefix, as far as the rules allow it to be used. */
+  /** Checks that the hits of a request are its cached prefix, as far as the rules allow. */
   #admitted(request: number, hits: number): string | undefined {
     const { blockTokens } = this.#config;
     const cached = this.#cachedPrefix(request);
@@ -156,7 +157,7 @@ class Auditor {
       : `request ${request} hits content ${expected} in block ${block}, which has ${content ?? "none"} by the log`;
   }
 
-  /** Whether all of a prefix that is to be pinned or deleted is cached. */
+  /** True if the whole prefix of a pin or delete operation is cached. */
   #isCached({ like = 0, tokens = Number.POSITIVE_INFINITY }: OperationResult): boolean {
     const isWhole = tokens >= this.#trace.inputTokens[like];
     const blocks = isWhole ? this.#columns.promptBlocks[like] : Math.floor(tokens / this.#config.blockTokens);

@@ -8,29 +8,29 @@ import type { CostModel } from "../../sim/cost/cost-model.ts";
 import { simulate } from "../../sim/simulation.ts";
 import { decisionCounts } from "../compare/decisions.ts";
 import { OperationsPlayer } from "../run/operations-file.ts";
-import type { Checked, FuzzCase, FuzzKind, Trouble } from "./kinds.ts";
+import type { Checked, Failure, FuzzCase, FuzzKind } from "./kinds.ts";
 import { divergenceOf, type Side } from "./serving.ts";
 import { configOf, type FuzzParts } from "./setup.ts";
 
-/** The simulator, which takes steps at once where it knows that they are alike, against itself where it plans each. */
+/** Compares the simulator, which executes equal steps at once, with itself when it plans every step. */
 export const fastForward: FuzzKind = {
   name: "fast-forward",
-  says: "steps that the simulator takes at once are as if each had been planned",
+  property: "steps that the simulator executes at once have the same results as steps planned one by one",
   check: async (one, parts) => compared(one, parts),
 };
 
 interface Simulated extends Side {
-  /** Steps that were taken together with the one before. */
+  /** Steps that were executed together with the previous one. */
   readonly atOnce: number;
-  /** All else that a simulation says. */
-  readonly figures: Readonly<Record<string, unknown>>;
+  /** All other results of the simulation. */
+  readonly metrics: Readonly<Record<string, unknown>>;
 }
 
 function compared(one: FuzzCase, parts: FuzzParts): Checked {
   const atOnce = simulated(one, parts, false);
   const single = simulated(one, parts, true);
-  const trouble = divergenceOf(["at once", "each by itself"], atOnce, single) ?? otherFigures(atOnce, single);
-  return { decisions: { ...decisionCounts(atOnce), "step at once": atOnce.atOnce }, trouble };
+  const failure = divergenceOf(["at once", "one by one"], atOnce, single) ?? differingMetric(atOnce, single);
+  return { decisions: { ...decisionCounts(atOnce), "step at once": atOnce.atOnce }, failure };
 }
 
 function simulated({ trace, setup, operations }: FuzzCase, parts: FuzzParts, everyStep: boolean): Simulated {
@@ -59,24 +59,24 @@ function simulated({ trace, setup, operations }: FuzzCase, parts: FuzzParts, eve
     Object.entries(all).map(([name, column]) => [name, column.slice(0, series.count)] as const);
   return {
     log: log!,
-    // They are of planned steps only.
+    // Chunks are recorded for planned steps only, so they are not compared.
     chunks: new ChunkTable(),
     outcomes: arrivals.batches[0].outcomes,
     operations: player.results,
     atOnce,
-    figures: {
+    metrics: {
       ...{ nowNs, stepCount, busyNs, refusals, counters: cache.counters, intervalNs: series.intervalNs, table },
       ...Object.fromEntries([...columnsOf(series.levels), ...columnsOf(series.counts)]),
     },
   };
 }
 
-function otherFigures(a: Simulated, b: Simulated): Trouble | undefined {
-  const name = Object.keys(a.figures).find((key) => !isDeepStrictEqual(a.figures[key], b.figures[key]));
-  return name === undefined ? undefined : { sort: `figure ${name}`, message: `${name} are not the same` };
+function differingMetric(a: Simulated, b: Simulated): Failure | undefined {
+  const name = Object.keys(a.metrics).find((key) => !isDeepStrictEqual(a.metrics[key], b.metrics[key]));
+  return name === undefined ? undefined : { category: `metric ${name}`, message: `${name} differs` };
 }
 
-/** Steps take a millisecond, or with a seed so much for each thing in the load. */
+/** Steps take a millisecond with seed 0, otherwise a random time for each unit of the load. */
 function seededCost(seed: number): CostModel {
   if (seed === 0) return { name: "seeded", stepNs: () => 1_000_000 };
   const random = seededRandom(seed);

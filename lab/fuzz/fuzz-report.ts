@@ -3,7 +3,7 @@ import type { FuzzKind } from "./kinds.ts";
 import type { Saved } from "./saved.ts";
 import type { Finding, Searched } from "./search.ts";
 
-/** One way of looking for trouble, and what came of it. */
+/** One search and its result. */
 export interface KindSearched extends Searched {
   readonly kind: FuzzKind;
   saved: Saved | undefined;
@@ -28,7 +28,7 @@ export function fuzzDocument({ seed, interrupted, wallMs, kinds }: Fuzzed) {
     wallMs,
     kinds: kinds.map(({ kind, cases, refused, decisions, finding, saved }) => ({
       name: kind.name,
-      says: kind.says,
+      says: kind.property,
       cases,
       refused,
       decisions,
@@ -39,7 +39,7 @@ export function fuzzDocument({ seed, interrupted, wallMs, kinds }: Fuzzed) {
             requests: finding.trace.requestCount,
             setup: finding.setup,
             trace: saved?.traceFile ?? null,
-            replay: saved ? replayWords(saved) : null,
+            replay: saved ? replayCommand(saved) : null,
             operations: saved?.operationsFile ?? null,
             command: saved ? (commandFor(finding, saved) ?? null) : null,
           }
@@ -48,10 +48,10 @@ export function fuzzDocument({ seed, interrupted, wallMs, kinds }: Fuzzed) {
   };
 }
 
-/** What shows it besides. */
+/** The command that shows the finding, if there is one. */
 export const commandFor = ({ kind, setup }: Finding, { traceFile, operationsFile }: Saved) =>
   kind.command?.(setup, traceFile, operationsFile);
 
-export const replayWords = ({ file }: Saved) => `kvlab fuzz --replay ${file}`;
+export const replayCommand = ({ file }: Saved) => `kvlab fuzz --replay ${file}`;
 
 export type FuzzDocument = ReturnType<typeof fuzzDocument>;

@@ -22,9 +22,9 @@ import { checkDifferent, commandsFor, type SideChoice, sideOf } from "./sides.ts
 import { simEngine } from "./sim-engine.ts";
 
 export interface BeatOptions extends Control {
-  /** Cases to try; of `fuzz`, of each kind. */
+  /** Number of cases to try; `fuzz`: of each search. */
   readonly cases?: number;
-  /** No case begins after so many minutes. */
+  /** No case starts after this many minutes. */
   readonly minutes?: number;
   readonly seed?: number;
   /** The folder of counterexamples. */
@@ -32,9 +32,9 @@ export interface BeatOptions extends Control {
 }
 
 export interface FuzzOptions extends BeatOptions {
-  /** The kinds of cases; by default all. */
+  /** The searches to run; by default all. */
   readonly against?: readonly KindName[];
-  /** Runs this saved counterexample again instead: its name in the folder, or its file. */
+  /** Reruns a saved counterexample instead: its name in the folder, or its file. */
   readonly replay?: string;
 }
 
@@ -50,12 +50,12 @@ const everyPart: FuzzParts = {
   presets: presetRegistry.all,
 };
 
-/** Cases of one kind before another one has its turn. */
-const turn = 100;
+/** Cases of one search before the next search continues. */
+const casesPerTurn = 100;
 
 /**
- * Searches for cases on which parts that must agree differ, shrinks them and saves them. If it is aborted, the report has what
- * was searched by then.
+ * Searches for cases in which runs that must be equivalent differ, shrinks them and saves them. If the signal is aborted, the
+ * report covers the cases until then.
  *
  * @throws InputError, ExecutorError
  */
@@ -63,13 +63,13 @@ export async function fuzz(
   options: FuzzOptions = {},
 ): Promise<{ readonly report: FuzzDocument; readonly fuzzed: Fuzzed }> {
   const engines = new Engines();
-  const watch = new Watch(options);
+  const deadline = new Deadline(options);
   try {
     const kinds = [simEngine(engines), caching(engines), fastForward, indexes, eventLog];
     const searched = await (options.replay === undefined
-      ? searchAll(kinds, options, () => watch.isOver)
+      ? searchAll(kinds, options, () => deadline.isOver)
       : replayed(kinds, options, options.replay));
-    const { interrupted, wallMs } = watch;
+    const { interrupted, wallMs } = deadline;
     const fuzzed = { seed: options.seed ?? 1, interrupted, wallMs, kinds: searched };
     return { report: fuzzDocument(fuzzed), fuzzed };
   } finally {
@@ -78,8 +78,8 @@ export async function fuzz(
 }
 
 /**
- * Searches for the smallest trace on which the first side has fewer hits than the second. If it is aborted, the report has what
- * was searched by then.
+ * Searches for the smallest trace on which the first side has fewer hits than the second. If the signal is aborted, the report
+ * covers the cases until then.
  *
  * @throws InputError
  */
@@ -89,19 +89,19 @@ export async function beat(
 ): Promise<{ readonly report: BeatDocument; readonly run: BeatRun }> {
   const { seed = 1, out = defaultFolder, cases = defaultBeatCases } = options;
   checkDifferent(...sides);
-  const played = [await sideOf(sides[0], seed), await sideOf(sides[1], seed)] as const;
-  const watch = new Watch(options);
+  const configured = [await sideOf(sides[0], seed), await sideOf(sides[1], seed)] as const;
+  const deadline = new Deadline(options);
   const advanceBy = counting(options, "searching", cases);
   let pending = 0;
   const advance = async () => {
-    if (++pending % turn > 0) return;
-    advanceBy(turn);
+    if (++pending % casesPerTurn > 0) return;
+    advanceBy(casesPerTurn);
     await breathe();
   };
-  const searched = await searchBeaten(played, { cases, seed, stopped: () => watch.isOver, advance });
+  const searched = await searchBeaten(configured, { cases, seed, stopped: () => deadline.isOver, advance });
   const labels = [sides[0].label, sides[1].label] as const;
   const saved = searched.finding && (await saveBeaten(out, sides, searched.finding, seed));
-  const run = { ...searched, labels, seed, saved, interrupted: watch.interrupted, wallMs: watch.wallMs };
+  const run = { ...searched, labels, seed, saved, interrupted: deadline.interrupted, wallMs: deadline.wallMs };
   return { report: beatDocument(run), run };
 }
 
@@ -111,8 +111,8 @@ async function saveBeaten(folder: string, sides: readonly [SideChoice, SideChoic
   return { traceFile, commands: commandsFor(sides, traceFile, found.blocks, seed) };
 }
 
-/** When a search is to begin no more. */
-class Watch {
+/** The end of a search: after a time, or if the signal is aborted. */
+class Deadline {
   readonly #startMs = performance.now();
   readonly #mostMs: number;
 
@@ -136,14 +136,14 @@ class Watch {
   }
 }
 
-/** Each kind in turns, until one has found something or all its cases were tried. */
+/** The searches take turns, each until it has a finding or has tried all its cases. */
 async function searchAll(
   all: readonly FuzzKind[],
   options: FuzzOptions,
   stopped: () => boolean,
 ): Promise<KindSearched[]> {
   const { against = kindNames, cases = defaultCases, seed = 1, out = defaultFolder } = options;
-  // Loaded only now, for it takes time and no other command needs it.
+  // Loaded on demand, because loading takes time and no other command needs it.
   const { addTo, search } = await import("./search.ts");
   const kinds = all.filter(({ name }) => against.includes(name));
   const searched = kinds.map(
@@ -154,10 +154,10 @@ async function searchAll(
     advanceBy(1);
     await breathe();
   };
-  for (let from = 0; from < cases && !stopped(); from += turn)
+  for (let from = 0; from < cases && !stopped(); from += casesPerTurn)
     for (const sum of searched) {
       if (sum.finding) continue;
-      const turns = { cases: Math.min(turn, cases - from), seed: seedOf(seed, from / turn) };
+      const turns = { cases: Math.min(casesPerTurn, cases - from), seed: seedOf(seed, from / casesPerTurn) };
       const { finding, ...more } = await search(sum.kind, everyPart, { ...turns, stopped, advance });
       sum.cases += more.cases;
       sum.refused += more.refused;
@@ -168,23 +168,23 @@ async function searchAll(
   return searched;
 }
 
-/** Of each turn another one, that of the first turn as given. */
+/** Each turn has its own seed; the first has the given one. */
 const seedOf = (seed: number, turnNumber: number): number => (seed + Math.imul(turnNumber, 0x9e3779b1)) | 0;
 
-/** A case that was saved, once more. */
+/** Reruns a saved case. */
 async function replayed(
   all: readonly FuzzKind[],
   { out = defaultFolder }: FuzzOptions,
   name: string,
 ): Promise<KindSearched[]> {
-  const { tried } = await import("./search.ts");
+  const { checkCase } = await import("./search.ts");
   const { against, saved, ...one } = await readSaved(out, name);
   const kind = all.find((some) => some.name === against);
   if (kind === undefined)
-    throw new InputError(`${saved.file}: is against "${against}", expected one of ${kindNames.join(", ")}`);
-  const checked = await tried(kind, one, everyPart);
-  if (checked === undefined) throw new InputError(`${saved.file}: there is no such configuration any more`);
-  const { trouble, decisions } = checked;
-  const finding = trouble && { ...one, ...trouble, kind };
+    throw new InputError(`${saved.file}: "against" is "${against}", expected one of ${kindNames.join(", ")}`);
+  const checked = await checkCase(kind, one, everyPart);
+  if (checked === undefined) throw new InputError(`${saved.file}: this version does not support the configuration`);
+  const { failure, decisions } = checked;
+  const finding = failure && { ...one, ...failure, kind };
   return [{ kind, cases: 1, refused: 0, decisions, finding, saved }];
 }

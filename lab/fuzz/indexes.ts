@@ -2,21 +2,21 @@ import { rowOf } from "../../core/log/event-record.ts";
 import { CacheReplay, type ReplayConfig } from "../../core/replica/replay.ts";
 import { type Difference, type DifferenceSide, Lockstep } from "../compare/lockstep.ts";
 import { OperationsPlayer } from "../run/operations-file.ts";
-import type { Checked, FuzzCase, FuzzKind, Trouble } from "./kinds.ts";
+import type { Checked, Failure, FuzzCase, FuzzKind } from "./kinds.ts";
 import { configOf, type FuzzParts, type Setup } from "./setup.ts";
 
-/** What others are compared with. */
+/** The index that trees are compared with. */
 const reference = "hash-table";
 
-/** Hash table, block trie and radix tree where they must decide alike: LRU, the deepest block first, one request at a time. */
+/** Compares hash table, block trie and radix tree where they are equivalent: LRU, deepest block first, one request at a time. */
 export const indexes: FuzzKind = {
   name: "indexes",
-  says: "with LRU hash table, block trie and radix tree make the same decisions in the same blocks",
-  check: async (one, parts) => parted(one, parts),
+  property: "under LRU, hash table, block trie and radix tree make the same decisions in the same blocks",
+  check: async (one, parts) => compared(one, parts),
   command: compareCommand,
 };
 
-function parted({ trace, setup, operations }: FuzzCase, parts: FuzzParts): Checked {
+function compared({ trace, setup, operations }: FuzzCase, parts: FuzzParts): Checked {
   const own = { ...configOf(setup, parts), audit: true };
   const { victims: _, "victim-unit": __, ...rules } = setup.rules;
   const first: ReplayConfig = { ...own, index: parts.indexes.find(({ name }) => name === reference)!, rules };
@@ -34,24 +34,24 @@ function parted({ trace, setup, operations }: FuzzCase, parts: FuzzParts): Check
   const { events, hitBlocks, evictedBlocks, refusedRequests, noted } = comparison;
   const others = events - hitBlocks - evictedBlocks - refusedRequests;
   const decisions = { hit: hitBlocks, evict: evictedBlocks, refuse: refusedRequests, other: others };
-  // Victims come back a run at once, or one by one: other allocators care, and so does the next request if an operator evicts.
+  // Evicted blocks become free as a run or one by one, which changes block numbers of other allocators and after operator evictions.
   const isSame = setup.allocator === "block" && operations.every(({ operation }) => operation !== "evict");
   const otherBlocks = isSame ? noted.get("block-numbers")?.first : undefined;
-  return { decisions, trouble: troubleOf(setup, difference, otherBlocks) };
+  return { decisions, failure: failureOf(setup, difference, otherBlocks) };
 }
 
-function troubleOf(
+function failureOf(
   setup: Setup,
   difference: Difference | undefined,
   otherBlocks: number | undefined,
-): Trouble | undefined {
+): Failure | undefined {
   if (difference) {
     const [mine, other] = difference.sides.map(textOf);
     const message = `at request ${difference.request}: ${reference} ${mine}, ${setup.index} ${other}`;
-    return { sort: "parting", message };
+    return { category: "divergence", message };
   }
   if (otherBlocks === undefined) return undefined;
-  return { sort: "block-numbers", message: `other physical blocks from request ${otherBlocks} on` };
+  return { category: "block-numbers", message: `other physical blocks from request ${otherBlocks} on` };
 }
 
 function textOf({ logged, hitBlocks, refused }: DifferenceSide): string {
@@ -64,7 +64,7 @@ function textOf({ logged, hitBlocks, refused }: DifferenceSide): string {
 
 function compareCommand(setup: Setup, file: string, operationsFile?: string): string | undefined {
   if (operationsFile !== undefined) return undefined;
-  // A tree's own rules are not the hash table's: they are left out where both have to follow them.
+  // The tree's rules are left out, because `compare` applies rules to both indexes.
   const { victims: _, "victim-unit": __, ...rules } = setup.rules;
   return [
     `kvlab compare ${file} --index ${reference},${setup.index} --eviction lru --first-difference`,

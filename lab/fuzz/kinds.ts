@@ -2,38 +2,38 @@ import type { Trace } from "../../core/trace/trace.ts";
 import type { Operation } from "../run/operations-file.ts";
 import type { FuzzParts, Setup } from "./setup.ts";
 
-/** A trace, how it is served, and what an operator does meanwhile. */
+/** A trace, the configuration that serves it, and operations during the run. */
 export interface FuzzCase {
   readonly trace: Trace;
   readonly setup: Setup;
-  /** In the order of the requests before which they come. */
+  /** Ordered by the request before which they run. */
   readonly operations: readonly Operation[];
 }
 
 export const kindNames = ["sim-engine", "caching", "fast-forward", "indexes", "event-log"] as const;
 export type KindName = (typeof kindNames)[number];
 
-/** What is wrong with a case. */
-export interface Trouble {
-  /** Shrinking goes on only with trouble of the same sort. */
-  readonly sort: string;
+/** The failure of a case. */
+export interface Failure {
+  /** Shrinking continues only with failures of the same category. */
+  readonly category: string;
   readonly message: string;
 }
 
-/** What a case did, so that it can be seen that something was tried. */
+/** The result of a case. */
 export interface Checked {
-  /** Decisions that were compared, by what was decided. */
+  /** Number of compared decisions by kind, which shows that a search tests something. */
   readonly decisions: Readonly<Record<string, number>>;
-  readonly trouble: Trouble | undefined;
+  readonly failure: Failure | undefined;
 }
 
-/** A way to look for trouble. */
+/** A search for counterexamples. */
 export interface FuzzKind {
   readonly name: KindName;
-  /** What must hold, as a sentence. */
-  readonly says: string;
-  /** @throws Whatever is thrown is trouble, but InputError: there is no such configuration. */
+  /** The property that must hold, as a sentence. */
+  readonly property: string;
+  /** Any error is a failure, except InputError: the configuration is not supported. */
   check(one: FuzzCase, parts: FuzzParts): Promise<Checked>;
-  /** The command of others that shows what was found, for a trace and operations in these files, if there is one. */
+  /** Another command that shows the finding, for a trace and operations in these files. */
   command?(setup: Setup, file: string, operationsFile?: string): string | undefined;
 }

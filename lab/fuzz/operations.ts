@@ -7,7 +7,7 @@ type OperationName = Operation["operation"];
 interface Draft {
   readonly operation: OperationName;
   readonly before: number;
-  /** How many requests ago it is. */
+  /** Number of requests since the one whose prefix it names. */
   readonly ago: number;
   readonly tokens: number;
   readonly name: string;
@@ -16,7 +16,7 @@ interface Draft {
 
 export const operationNames: readonly OperationName[] = ["evict", "reset", "pin", "pin", "unpin", "delete"];
 
-/** What an operator does before some requests of a trace; nothing is simpler. */
+/** Operations before some requests of a trace; shrunk to none. */
 export const anyOperations = (names: readonly OperationName[]): fc.Arbitrary<(trace: Trace) => Operation[]> =>
   fc
     .oneof(
@@ -42,7 +42,7 @@ export const anyOperations = (names: readonly OperationName[]): fc.Arbitrary<(tr
 
 const inOrder = (a: Operation, b: Operation) => a.before - b.before;
 
-/** Of a prefix that was there before, if there was any request. */
+/** Pins and deletes name the prefix of an earlier request, if there is one. */
 function operationOf({ operation, tokens, name, blocks, ...draft }: Draft, requestCount: number): Operation {
   const before = draft.before % requestCount;
   const prefix = { like: Math.max(0, before - 1 - draft.ago), ...(tokens > 0 && { tokens }) };

@@ -1,6 +1,6 @@
 import fc from "fast-check";
 
-/** A prompt is a path from the root of a trie: each number is a node, and a block with all that precedes it. */
+/** A prompt is a path from the root of a trie: each number is a node, which identifies a block and all blocks before it. */
 export type Prompt = readonly number[];
 
 export interface BeatOptions {
@@ -12,7 +12,7 @@ export interface BeatOptions {
 
 const longestPrompt = 6;
 
-/** Each request goes on from a path that was there before, with blocks that are new. */
+/** Each prompt extends an earlier path with new blocks. */
 const anyPrompts = (mostRequests: number): fc.Arbitrary<Prompt[]> =>
   fc.array(fc.tuple(fc.nat(40), fc.nat(2)), { minLength: 1, maxLength: mostRequests, size: "max" }).map((drafts) => {
     const paths: Prompt[] = [[]];
@@ -27,7 +27,7 @@ const anyPrompts = (mostRequests: number): fc.Arbitrary<Prompt[]> =>
     });
   });
 
-/** Tries traces and sizes of caches until one `isFound`. */
+/** Tries random traces and cache sizes until `isFound` returns true. */
 export async function findAtRandom(
   { cases, seed, stopped, advance }: BeatOptions,
   mostRequests: number,

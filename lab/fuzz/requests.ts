@@ -3,14 +3,14 @@ import { type Trace, TraceBuilder } from "../../core/trace/trace.ts";
 import { contentIds } from "../../laws/workloads.ts";
 
 interface Draft {
-  /** Which earlier request it goes on from, with its answer or not, and how much of it. */
+  /** The earlier request that it extends, with or without its output, and how many of those tokens. */
   readonly from: number;
-  readonly answered: boolean;
+  readonly withOutput: boolean;
   readonly kept: number;
-  /** Waits for the one that it goes on from, where the trace says such things. */
+  /** It waits for the request that it extends, if the trace has turns. */
   readonly isTurn: boolean;
   readonly added: readonly number[];
-  readonly answer: readonly number[];
+  readonly output: readonly number[];
   readonly spare: number;
   readonly gapNs: number;
   readonly session: number;
@@ -21,25 +21,25 @@ interface Draft {
   readonly namespace: number;
 }
 
-/** Tokens of an alphabet so small that prompts meet by chance, too. */
+/** Tokens of a small alphabet, so that prompts also share prefixes by chance. */
 const tokens = (minLength: number, maxLength: number) =>
   fc.array(fc.nat(3), { minLength, maxLength, size: "max" as const });
 
 const millisecond = 1e6;
 
-/** Longer prompts show nothing that these do not. */
+/** Longer prompts cover no further cases. */
 const mostUnits = 32;
 
-const anyDraft = (longestAnswer: number): fc.Arbitrary<Draft> =>
+const anyDraft = (longestOutput: number): fc.Arbitrary<Draft> =>
   fc.record({
     from: fc.nat(7),
-    answered: fc.boolean(),
+    withOutput: fc.boolean(),
     kept: fc.oneof({ withCrossShrink: true }, fc.nat(24), fc.constant(mostUnits), fc.constant(0)),
     isTurn: fc.boolean(),
     added: fc.oneof({ arbitrary: tokens(0, 8), weight: 2 }, { arbitrary: fc.constant([]), weight: 1 }),
-    answer: fc.oneof({ arbitrary: tokens(0, longestAnswer), weight: 3 }, { arbitrary: tokens(0, 1), weight: 1 }),
+    output: fc.oneof({ arbitrary: tokens(0, longestOutput), weight: 3 }, { arbitrary: tokens(0, 1), weight: 1 }),
     spare: fc.nat(3),
-    // Bursts, arrivals that fall on the end of a step of a millisecond, and any.
+    // Bursts, arrivals at the end of a step of one millisecond, and any others.
     gapNs: fc.oneof(
       { withCrossShrink: true },
       { arbitrary: fc.constant(0), weight: 3 },
@@ -55,22 +55,22 @@ const anyDraft = (longestAnswer: number): fc.Arbitrary<Draft> =>
   });
 
 /**
- * A trace of a few requests, most of which go on from an earlier one, stop in the middle of it or ask the same again.
- * Token ids (the trace says what was answered), or content ids of two tokens.
+ * A trace of a few requests, most of which extend an earlier prompt, share a part of it or repeat it.
+ * It has token ids (also of outputs), or content ids of two tokens.
  */
-export const fuzzTraces = ({ maxRequests = 12, longestAnswer = 16 } = {}): fc.Arbitrary<Trace> =>
+export const fuzzTraces = ({ maxRequests = 12, longestOutput = 16 } = {}): fc.Arbitrary<Trace> =>
   fc
     .record({
       unitTokens: fc.constantFrom(1, 1, 2),
       spaces: fc.boolean(),
       turns: fc.boolean(),
-      drafts: fc.array(anyDraft(longestAnswer), { minLength: 1, maxLength: maxRequests, size: "max" }),
+      drafts: fc.array(anyDraft(longestOutput), { minLength: 1, maxLength: maxRequests, size: "max" }),
     })
     .map(traceOf);
 
 interface Drafts {
   readonly unitTokens: number;
-  /** Whether the trace has namespaces, and turns that wait for others. */
+  /** The trace has namespaces; it has turns that wait for others. */
   readonly spaces: boolean;
   readonly turns: boolean;
   readonly drafts: readonly Draft[];
@@ -81,28 +81,28 @@ function traceOf({ unitTokens, spaces, turns, drafts }: Drafts): Trace {
   const ids = new Map<string, number>();
   const sessions = new Map<number, number>();
   const prompts: number[][] = [];
-  const said: number[][] = [];
+  const histories: number[][] = [];
   let arrivalNs = 0;
   drafts.forEach((one, row) => {
-    const { from, answered, kept, added, answer, marked, namespace } = one;
-    const before = row === 0 ? [] : (answered ? said : prompts)[from % row];
+    const { from, withOutput, kept, added, output, marked, namespace } = one;
+    const before = row === 0 ? [] : (withOutput ? histories : prompts)[from % row];
     const prompt = [...before.slice(0, kept), ...added].slice(0, mostUnits * unitTokens);
     if (prompt.length === 0) prompt.push(0);
     prompts.push(prompt);
-    said.push(unitTokens === 1 ? [...prompt, ...answer] : prompt);
+    histories.push(unitTokens === 1 ? [...prompt, ...output] : prompt);
     if (row > 0) arrivalNs += one.gapNs;
     const session = numbered(sessions, one.session);
     builder.add({
       arrivalNs,
       inputTokens: prompt.length,
-      outputTokens: answer.length,
-      maxOutputTokens: answer.length + one.spare,
+      outputTokens: output.length,
+      maxOutputTokens: output.length + one.spare,
       keys: unitTokens === 1 ? prompt : contentIds(prompt, unitTokens, ids),
       thinkNs: one.thinkMs * millisecond,
       priority: one.priority,
       retentionNs: one.retentionMs * millisecond,
       markedTokens: Math.min(marked, prompt.length),
-      ...(unitTokens === 1 && { generatedKeys: answer }),
+      ...(unitTokens === 1 && { generatedKeys: output }),
       ...(session > 0 && { session }),
       ...(spaces && { namespace }),
       ...(turns && { parent: one.isTurn && row > 0 ? from % row : -1 }),
@@ -111,7 +111,7 @@ function traceOf({ unitTokens, spaces, turns, drafts }: Drafts): Trace {
   return builder.take();
 }
 
-/** Sessions count from 1 in the order in which they begin, as readers number them; 0 is none. */
+/** Sessions are numbered from 1 in the order of their first requests, as by trace readers; 0 is no session. */
 function numbered(known: Map<number, number>, session: number): number {
   if (session === 0) return 0;
   if (!known.has(session)) known.set(session, known.size + 1);

@@ -13,41 +13,42 @@ import type { Setup } from "./setup.ts";
 
 const schema = "fuzz-case/1";
 
-/** A counterexample in files: a trace and operations that every command reads, and beside them how they are served. */
+/** The files of a counterexample: a trace and operations that every command reads, and the setup that serves them. */
 export interface Saved {
   readonly name: string;
   readonly file: string;
   readonly traceFile: string;
-  /** If there are any. */
+  /** Undefined without operations. */
   readonly operationsFile?: string;
 }
 
-/** The same case has the same name. */
+/** Writes the files of a finding. Equal cases have equal names. */
 export async function saveFinding(folder: string, finding: Finding, seed: number): Promise<Saved> {
   const { kind, trace, setup, operations, message } = finding;
   const hash = createHash("sha256").update(JSON.stringify([setup, lines(trace), operations]));
   const name = `${kind.name}-${hash.digest("hex").slice(0, 8)}`;
   const saved = { name, file: join(folder, `${name}.json`), traceFile: await saveTrace(folder, name, trace) };
   const operationsFile = join(folder, `${name}-operations.jsonl`);
-  const acts = operations.length === 0 ? undefined : operations.map((one) => `${JSON.stringify(one)}\n`).join("");
-  if (acts !== undefined) await written(operationsFile, () => writeFile(operationsFile, acts));
+  const operationLines =
+    operations.length === 0 ? undefined : operations.map((one) => `${JSON.stringify(one)}\n`).join("");
+  if (operationLines !== undefined) await writeOrThrow(operationsFile, () => writeFile(operationsFile, operationLines));
   const found = { message, seed, kvlab: version };
-  const files = { trace: `${name}.jsonl`, ...(acts && { operations: basename(operationsFile) }) };
+  const files = { trace: `${name}.jsonl`, ...(operationLines && { operations: basename(operationsFile) }) };
   const document = { schema, against: kind.name, ...files, setup, found };
-  await written(saved.file, () => writeFile(saved.file, `${JSON.stringify(document, undefined, 2)}\n`));
-  return { ...saved, ...(acts && { operationsFile }) };
+  await writeOrThrow(saved.file, () => writeFile(saved.file, `${JSON.stringify(document, undefined, 2)}\n`));
+  return { ...saved, ...(operationLines && { operationsFile }) };
 }
 
 /** Returns the trace's file. @throws InputError if it cannot be written */
 export async function saveTrace(folder: string, name: string, trace: Trace): Promise<string> {
   const file = join(folder, `${name}.jsonl`);
-  await written(folder, () => mkdir(folder, { recursive: true }));
+  await writeOrThrow(folder, () => mkdir(folder, { recursive: true }));
   if (trace.unitTokens > 1) await writeMooncake(trace, file);
-  else await written(file, () => writeFile(file, lines(trace)));
+  else await writeOrThrow(file, () => writeFile(file, lines(trace)));
   return file;
 }
 
-async function written(path: string, write: () => Promise<unknown>): Promise<void> {
+async function writeOrThrow(path: string, write: () => Promise<unknown>): Promise<void> {
   try {
     await write();
   } catch (error) {
@@ -55,7 +56,7 @@ async function written(path: string, write: () => Promise<unknown>): Promise<voi
   }
 }
 
-/** Requests as the token-ids format has them, with the optional fields of the other columns. */
+/** Requests in the token-ids format, with the optional fields of the other columns. */
 function lines(trace: Trace): string {
   const requests = Array.from({ length: trace.requestCount }, (_, r) => {
     const row = rowOf(trace, r);
@@ -78,10 +79,10 @@ function lines(trace: Trace): string {
   return requests.map((line) => `${line}\n`).join("");
 }
 
-/** Kinds of search that have been renamed, by the name in findings that were saved before. */
+/** Former names of searches, which saved findings may have. */
 const formerNames: Readonly<Record<string, string>> = { books: "event-log" };
 
-/** By its name in the folder, or by its file. @throws InputError if it is none */
+/** Reads a finding by its name in the folder, or by its file. @throws InputError if there is none */
 export async function readSaved(
   folder: string,
   nameOrFile: string,
@@ -126,8 +127,8 @@ function parsed(file: string, text: string): SavedDocument {
   try {
     found = JSON.parse(text);
   } catch {
-    // Said below.
+    // Reported below.
   }
-  if (found?.schema !== schema) throw new InputError(`${file}: is no counterexample, expected schema ${schema}`);
+  if (found?.schema !== schema) throw new InputError(`${file}: is not a counterexample, expected schema ${schema}`);
   return found;
 }

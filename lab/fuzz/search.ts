@@ -2,19 +2,19 @@ import fc from "fast-check";
 import { InputError } from "../../core/errors.ts";
 import { ExecutorError } from "../../engine/executor.ts";
 import { casesOf } from "./cases.ts";
-import type { Checked, FuzzCase, FuzzKind, Trouble } from "./kinds.ts";
+import type { Checked, Failure, FuzzCase, FuzzKind } from "./kinds.ts";
 import type { FuzzParts } from "./setup.ts";
 import { smaller } from "./smaller.ts";
 
-/** The smallest case that was found. */
-export interface Finding extends FuzzCase, Trouble {
+/** A failing case, shrunk. */
+export interface Finding extends FuzzCase, Failure {
   readonly kind: FuzzKind;
 }
 
 export interface Searched {
-  /** Cases that were served, those that were made smaller not counted. */
+  /** Cases that were served, without those of shrinking. */
   cases: number;
-  /** Configurations that there are not, as the parts themselves say. */
+  /** Cases whose configuration the plug-ins refuse. */
   refused: number;
   decisions: Record<string, number>;
   finding: Finding | undefined;
@@ -23,15 +23,15 @@ export interface Searched {
 export interface SearchOptions {
   readonly cases: number;
   readonly seed: number;
-  /** Asked before each case: whether to begin no more. */
+  /** Called before each case; true ends the search. */
   readonly stopped?: () => boolean;
   readonly advance?: () => Promise<void>;
 }
 
-/** Attempts to make what a case is drawn from smaller, before the case itself is. */
+/** Attempts to shrink the random values of a case, before the case itself is shrunk. */
 const mostShrinks = 300;
 
-/** Tries cases at random until one shows trouble, which is then made smaller. */
+/** Tries random cases until one fails, and shrinks it. */
 export async function search(kind: FuzzKind, parts: FuzzParts, options: SearchOptions): Promise<Searched> {
   const { cases, seed, stopped = () => false, advance = async () => {} } = options;
   const searched: Searched = { cases: 0, refused: 0, decisions: {}, finding: undefined };
@@ -40,24 +40,24 @@ export async function search(kind: FuzzKind, parts: FuzzParts, options: SearchOp
     const { finding } = searched;
     if (stopped() || (finding && ++shrinks > mostShrinks)) return;
     await advance();
-    const checked = await tried(kind, one, parts);
+    const checked = await checkCase(kind, one, parts);
     if (finding === undefined) count(searched, checked);
-    const trouble = checked?.trouble;
-    if (trouble === undefined || (finding && finding.sort !== trouble.sort)) return;
-    searched.finding = { ...one, ...trouble, kind };
-    throw new Error(trouble.message);
+    const failure = checked?.failure;
+    if (failure === undefined || (finding && finding.category !== failure.category)) return;
+    searched.finding = { ...one, ...failure, kind };
+    throw new Error(failure.message);
   });
   await fc.check(property, { numRuns: cases, seed });
-  if (searched.finding && !stopped()) searched.finding = await reduced(searched.finding, parts, stopped);
+  if (searched.finding && !stopped()) searched.finding = await shrunk(searched.finding, parts, stopped);
   return searched;
 }
 
-/** Without all that the trouble does not need. */
-async function reduced(finding: Finding, parts: FuzzParts, stopped: () => boolean): Promise<Finding> {
+/** Shrinks the case itself while the failure stays in its category. */
+async function shrunk(finding: Finding, parts: FuzzParts, stopped: () => boolean): Promise<Finding> {
   for (const one of smaller(finding)) {
     if (stopped()) return finding;
-    const trouble = (await tried(finding.kind, one, parts))?.trouble;
-    if (trouble?.sort === finding.sort) return reduced({ ...finding, ...one, ...trouble }, parts, stopped);
+    const failure = (await checkCase(finding.kind, one, parts))?.failure;
+    if (failure?.category === finding.category) return shrunk({ ...finding, ...one, ...failure }, parts, stopped);
   }
   return finding;
 }
@@ -72,14 +72,14 @@ export function addTo(sum: Record<string, number>, counts: Readonly<Record<strin
   for (const [name, n] of Object.entries(counts)) sum[name] = (sum[name] ?? 0) + n;
 }
 
-/** What a case did, and what is wrong with it; undefined if there is no such configuration. */
-export async function tried(kind: FuzzKind, one: FuzzCase, parts: FuzzParts): Promise<Checked | undefined> {
+/** The result of a case; undefined if its configuration is not supported. */
+export async function checkCase(kind: FuzzKind, one: FuzzCase, parts: FuzzParts): Promise<Checked | undefined> {
   try {
     return await kind.check(one, parts);
   } catch (error) {
     if (error instanceof InputError) return undefined;
     if (!(error instanceof Error) || error instanceof ExecutorError) throw error;
     const message = `${error.name}: ${error.message}`;
-    return { decisions: {}, trouble: { sort: message.replace(/\d+/g, "N"), message } };
+    return { decisions: {}, failure: { category: message.replace(/\d+/g, "N"), message } };
   }
 }

@@ -8,10 +8,10 @@ import type { TokenChoice } from "../../engine/tokens.ts";
 import { type Decisions, type Divergence, firstDivergence } from "../compare/decisions.ts";
 import { type OperationResult, OperationsPlayer } from "../run/operations-file.ts";
 import { type Engines, SeededClock } from "./engines.ts";
-import type { FuzzCase, Trouble } from "./kinds.ts";
+import type { Failure, FuzzCase } from "./kinds.ts";
 import type { configOf, Setup } from "./setup.ts";
 
-/** What one side of a comparison came to. */
+/** The decisions of one side of a comparison, and the results of its operations. */
 export interface Side extends Decisions {
   readonly operations: readonly OperationResult[];
 }
@@ -20,7 +20,7 @@ export interface ServedCase extends Side {
   readonly steps: StepTable;
 }
 
-/** Serves a case with the tiny model, with every audit on. @throws InputError if no engine takes the configuration */
+/** Serves a case with the tiny model and all audits. @throws InputError if the engine does not support the configuration */
 export async function onEngine(
   { trace, operations }: FuzzCase,
   { hostBlocks, loop, clock }: Pick<Setup, "hostBlocks" | "loop" | "clock">,
@@ -51,34 +51,36 @@ export async function onEngine(
 }
 
 /**
- * What ends an output. Where the trace has generated keys, or unknown tails are stored, end tokens cannot decide.
+ * The end tokens of a case: none if the trace has generated keys, or tails of unknown content are stored.
  */
 export function choiceOf({ answers, rules }: Setup, { optional }: Trace, { endTokens }: Engines): TokenChoice {
   const isKnown = optional.generatedKeys !== undefined || rules["store-tail"] === "true";
   return answers === "free" && !isKnown ? { endTokens } : {};
 }
 
-/** Where two sides part, in a sentence. */
-export function divergenceOf(names: readonly [string, string], a: Side, b: Side): Trouble | undefined {
+/** The first divergence of two sides, as a sentence. */
+export function divergenceOf(names: readonly [string, string], a: Side, b: Side): Failure | undefined {
   const sides = (side: (of: Side) => unknown) => `${names[0]} ${side(a)}, ${names[1]} ${side(b)}`;
-  const parting = firstDivergence(a, b);
-  if (parting) return { sort: "parting", message: textOf(parting, sides) };
+  const divergence = firstDivergence(a, b);
+  if (divergence) return { category: "divergence", message: textOf(divergence, sides) };
   const at = a.operations.findIndex((operation, i) => !isDeepStrictEqual(operation, b.operations[i]));
   if (at < 0 && a.operations.length === b.operations.length) return undefined;
   const message = `operation ${at}: ${sides(({ operations }) => JSON.stringify(operations[at]))}`;
-  return { sort: "operation", message };
+  return { category: "operation", message };
 }
 
-/** Both sides of the first difference. */
-function textOf(parting: Divergence, sides: (side: (of: Decisions) => unknown) => string): string {
-  if (parting.what === "outcome") {
-    const { request, name } = parting;
+/** Both sides of the divergence. */
+function textOf(divergence: Divergence, sides: (side: (of: Decisions) => unknown) => string): string {
+  if (divergence.what === "outcome") {
+    const { request, name } = divergence;
     return `${name} of request ${request}: ${sides(({ outcomes }) => outcomes[name][request])}`;
   }
-  const where = `after ${parting.steps} steps and ${parting.events} events: `;
-  if (parting.what === "event")
-    return where + sides(({ log }) => (parting.events < log.count ? `"${log.line(parting.events)}"` : "nothing more"));
-  const { chunk } = parting;
+  const where = `after ${divergence.steps} steps and ${divergence.events} events: `;
+  if (divergence.what === "event")
+    return (
+      where + sides(({ log }) => (divergence.events < log.count ? `"${log.line(divergence.events)}"` : "nothing more"))
+    );
+  const { chunk } = divergence;
   return (
     where +
     sides(({ chunks }) =>

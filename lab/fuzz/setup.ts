@@ -5,34 +5,34 @@ import type { CacheConfig, SchedulerConfig } from "../../core/replica/compose.ts
 import type { PluginSet } from "../../laws/plugin-set.ts";
 import type { Preset } from "../../policies/preset.ts";
 
-export type OwnRules = Readonly<Partial<Record<RuleName, RuleValue>>>;
+export type RuleChoices = Readonly<Partial<Record<RuleName, RuleValue>>>;
 
-/** How a trace is served, as data: what a file of a counterexample has. */
+/** The configuration that serves a trace, as saved with a counterexample. */
 export interface Setup {
   readonly index: string;
   readonly eviction: string;
   readonly allocator: string;
   readonly scheduler: string;
-  /** Those that are not the defaults. */
+  /** Only options that are not defaults. */
   readonly schedulerOptions: Readonly<Record<string, number>>;
-  readonly rules: OwnRules;
+  readonly rules: RuleChoices;
   readonly blockTokens: number;
   readonly blocks: number;
   readonly hostBlocks: number;
   readonly seed: number;
   readonly loop: "open" | "closed";
-  /** Seed of how long steps take; 0: each takes a millisecond. */
+  /** Seed of the step times; 0: a millisecond each. */
   readonly clock: number;
-  /** `free`: one in four tokens of the model ends an answer. */
+  /** `free`: one in four tokens of the vocabulary ends an output. */
   readonly answers: "trace" | "free";
 }
 
-/** What setups are put together from. */
+/** The plug-ins and presets of setups. */
 export type FuzzParts = Pick<PluginSet, "indexes" | "evictions" | "allocators" | "schedulers"> & {
   readonly presets: readonly Preset[];
 };
 
-/** @throws InputError if there is no part of such a name */
+/** @throws InputError if a plug-in is unknown */
 export function configOf(setup: Setup, parts: FuzzParts): CacheConfig & SchedulerConfig {
   const { rules, blockTokens, blocks, seed, schedulerOptions } = setup;
   return {
@@ -48,7 +48,7 @@ export function configOf(setup: Setup, parts: FuzzParts): CacheConfig & Schedule
   };
 }
 
-/** The options of the commands that serve a trace so. */
+/** The setup as options of a command. */
 export function policyOptions(
   { index, eviction, allocator, scheduler, ...setup }: Setup,
   operationsFile: string | undefined,
@@ -62,13 +62,13 @@ export function policyOptions(
   ].join(" ");
 }
 
-/** @throws InputError if there is none */
+/** @throws InputError if it is unknown */
 export function named<P extends Plugin>(plugins: readonly P[], name: string): P {
   const found = plugins.find((plugin) => plugin.name === name);
   if (found) return found;
-  throw new InputError(`unknown part "${name}", expected one of ${plugins.map((plugin) => plugin.name).join(", ")}`);
+  throw new InputError(`unknown plug-in "${name}", expected one of ${plugins.map((plugin) => plugin.name).join(", ")}`);
 }
 
-/** Tokens that a cache holds: hardly any, or all of a case; of blocks larger than any request, some. */
+/** Largest cache in tokens: enough for all of a case. With blocks larger than any request, at least 4 blocks. */
 export const mostCapacity = 96;
 export const mostBlocks = (blockTokens: number): number => Math.max(4, Math.ceil(mostCapacity / blockTokens));

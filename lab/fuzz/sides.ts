@@ -12,7 +12,7 @@ export interface SideChoice {
   readonly rules: Parts["rules"];
 }
 
-/** @throws InputError if both sides are one configuration, of which neither can have more hits */
+/** @throws InputError if both sides are the same configuration */
 export function checkDifferent(first: SideChoice, second: SideChoice): void {
   const parts = ({ names, rules }: SideChoice) =>
     JSON.stringify([Object.entries(names).sort(), Object.entries(rules).sort()]);
@@ -24,12 +24,12 @@ export function checkDifferent(first: SideChoice, second: SideChoice): void {
 export async function sideOf({ label, names, rules }: SideChoice, seed: number): Promise<Side> {
   const parts = await partsNamed(names, rules);
   const config = (blocks: number) => ({ ...parts, blockTokens: 1, blocks, seed });
-  // Refuses parts that cannot be combined.
+  // Throws if the plug-ins cannot be combined.
   new CacheReplay(config(1));
   return { label, config };
 }
 
-/** The commands that show what a side does with a trace: one for both where `compare` can, else one each. */
+/** The commands that show both sides on a trace: one `compare` if it can express them, otherwise a `replay` for each. */
 export function commandsFor(
   sides: readonly [SideChoice, SideChoice],
   file: string,
@@ -37,16 +37,16 @@ export function commandsFor(
   seed: number,
 ): string[] {
   const size = `--block-size 1 --blocks ${blocks}`;
-  const draws = seed === 1 ? "" : ` --seed ${seed}`;
+  const seedOption = seed === 1 ? "" : ` --seed ${seed}`;
   if (sides.every(({ label }) => !label.includes("=")))
     return [
-      `kvlab compare ${quoted(file)} --eviction ${sides.map(({ label }) => quoted(label)).join(",")} ${size}${draws} --first-difference`,
+      `kvlab compare ${quoted(file)} --eviction ${sides.map(({ label }) => quoted(label)).join(",")} ${size}${seedOption} --first-difference`,
     ];
   return sides.map(({ names, rules }) => {
-    const words = [
+    const options = [
       ...Object.entries(names).map(([name, value]) => `--${name} ${quoted(value!)}`),
       ...Object.entries(rules).map(([name, value]) => `--rule ${name}=${value}`),
     ];
-    return `kvlab replay ${quoted(file)} ${words.join(" ")} ${size}${draws}`;
+    return `kvlab replay ${quoted(file)} ${options.join(" ")} ${size}${seedOption}`;
   });
 }

@@ -1,28 +1,28 @@
 import { blockKeysFor } from "../../core/replica/compose.ts";
 import { decisionCounts } from "../compare/decisions.ts";
 import { OperationsPlayer } from "../run/operations-file.ts";
-import { askedTokens, decisionsWith, takeWritten } from "../verify/verification.ts";
+import { copyOutputLengths, decisionsWith, simulatedLengths } from "../verify/verification.ts";
 import type { Engines } from "./engines.ts";
 import type { Checked, FuzzCase, FuzzKind } from "./kinds.ts";
 import { choiceOf, divergenceOf, onEngine } from "./serving.ts";
 import { configOf, type FuzzParts, policyOptions, type Setup } from "./setup.ts";
 
-/** The simulator, which replays the engine's step durations, against the engine, with every audit on. */
+/** Compares the engine with the simulator, which uses the engine's step durations, with all audits. */
 export const simEngine = (engines: Engines): FuzzKind => ({
   name: "sim-engine",
-  says: "simulator and engine make the same decisions at the same times",
-  check: (one, parts) => parted(one, parts, engines),
+  property: "simulator and engine make the same decisions at the same times",
+  check: (one, parts) => compared(one, parts, engines),
   command: (...args) => verifyCommand(engines.tokenBytes, ...args),
 });
 
-async function parted(one: FuzzCase, parts: FuzzParts, engines: Engines): Promise<Checked> {
+async function compared(one: FuzzCase, parts: FuzzParts, engines: Engines): Promise<Checked> {
   const { trace, setup, operations } = one;
   const config = configOf(setup, parts);
   const columns = blockKeysFor(config, trace.unitTokens).of(trace);
   const choice = choiceOf(setup, trace, engines);
   const engine = await onEngine(one, setup, config, columns, engines, { choice });
   const { steps, outcomes } = engine;
-  const written = { ...trace, outputTokens: askedTokens(trace, outcomes) };
+  const written = { ...trace, outputTokens: simulatedLengths(trace, outcomes) };
   const player = new OperationsPlayer(operations, trace, columns);
   const simulated = await decisionsWith(steps, written, columns, {
     ...config,
@@ -31,13 +31,13 @@ async function parted(one: FuzzCase, parts: FuzzParts, engines: Engines): Promis
     audit: true,
     before: (...args) => player.before(...args),
   });
-  takeWritten(simulated, outcomes);
+  copyOutputLengths(simulated, outcomes);
   const simulator = { ...simulated, operations: player.results };
-  const trouble = divergenceOf(["engine", "simulator"], engine, simulator);
-  return { decisions: decisionCounts(engine), trouble };
+  const failure = divergenceOf(["engine", "simulator"], engine, simulator);
+  return { decisions: decisionCounts(engine), failure };
 }
 
-/** Durations are then those of the machine. */
+/** `verify` measures step durations instead of drawing them, so it may decide differently. */
 function verifyCommand(tokenBytes: number, setup: Setup, file: string, operationsFile?: string): string {
   const bytes = tokenBytes * setup.blockTokens * setup.hostBlocks;
   return [

@@ -2,17 +2,17 @@ import type { TextCodec } from "../../engine/model/tokenizer.ts";
 import type { SampledToken } from "../../engine/sampling.ts";
 import { StoppingText } from "../../engine/stop-strings.ts";
 
-/** What ended an answer. */
+/** The reason why an output ended. */
 export type Finish = "end-token" | "stop-token" | "stop-string" | "length" | "interrupted";
 
 export interface StopConditions {
   readonly stops: readonly string[];
   readonly stopTokens: readonly number[];
-  /** The model's own. */
+  /** End tokens of the model. */
   readonly endTokens: readonly number[];
 }
 
-/** What is written to a prompt, as it is written. */
+/** The output of a prompt while it is generated. */
 export class Completion {
   readonly tokens: SampledToken[] = [];
   text = "";
@@ -25,28 +25,28 @@ export class Completion {
     this.#ends = ends;
   }
 
-  /** The stop string that ended it. */
+  /** The stop string that ended the output. */
   get stop(): string | undefined {
     return this.#text.stop;
   }
 
-  /** Takes a further token; returns the text that is whole with it. A token that ends the answer has no text. */
+  /** Adds a token; returns the text that it completes. A token that ends the output has no text. */
   add(sampled: SampledToken): string {
     const { stopTokens, endTokens } = this.#ends;
     this.tokens.push(sampled);
     if (stopTokens.includes(sampled.token)) this.finish = "stop-token";
     else if (endTokens.includes(sampled.token)) this.finish = "end-token";
-    return this.finish === undefined ? this.#grow(this.#text.add(sampled.token)) : "";
+    return this.finish === undefined ? this.#append(this.#text.add(sampled.token)) : "";
   }
 
-  /** No further token comes; returns the text that waited for one. */
-  end(why: "length" | "interrupted"): string {
-    const rest = this.#grow(this.#text.end());
-    this.finish ??= why;
+  /** Ends the output; returns the rest of its text. */
+  end(reason: "length" | "interrupted"): string {
+    const rest = this.#append(this.#text.end());
+    this.finish ??= reason;
     return rest;
   }
 
-  #grow(text: string): string {
+  #append(text: string): string {
     this.text += text;
     if (this.stop !== undefined) this.finish ??= "stop-string";
     return text;

@@ -14,7 +14,7 @@ import { stoppingAt, throwIfInterrupted } from "../control.ts";
 import { partsOf } from "../run/configuration.ts";
 import { Completion, type StopConditions } from "./completion.ts";
 
-/** Prompts and how they are to be answered. */
+/** Prompts, and the options of their outputs. */
 export interface GenerationOptions {
   readonly model: LoadedModel;
   readonly codec: TextCodec;
@@ -23,24 +23,24 @@ export interface GenerationOptions {
   readonly bits: WeightBits;
   readonly threads: number;
   readonly sampling: SamplingOptions;
-  /** Of the first prompts; the last one holds for all further ones, too. */
+  /** Seeds of the first prompts; the last one is also that of all further prompts. */
   readonly seeds: readonly number[];
   readonly ends: StopConditions;
   /** Called with text as it is generated, one completion after the other. */
   readonly shown: (text: string) => void;
   /** Called with each completion that has finished. */
-  readonly ended: (answer: TimedCompletion) => void;
+  readonly ended: (output: TimedCompletion) => void;
   readonly signal?: AbortSignal | undefined;
 }
 
 export interface TimedCompletion {
   readonly row: number;
-  readonly answer: Completion;
+  readonly completion: Completion;
   readonly promptTokens: number;
   readonly cachedTokens: number;
-  /** From the admission of the prompt to its first token; undefined without one. */
+  /** From the admission of the prompt to its first output token; undefined without one. */
   readonly ttftMs: number | undefined;
-  /** Of the tokens after the first; undefined without any. */
+  /** Rate of the tokens after the first; undefined without any. */
   readonly tokensPerS: number | undefined;
 }
 
@@ -48,10 +48,10 @@ const { memory } = defaultBackend;
 const blockTokens = 16;
 
 /**
- * Answers prompts one after the other; each finds in the cache what it shares with those before it. A signal ends it with what
- * has been written.
+ * Generates an output for each prompt, one after the other; each prompt reuses the prefix that it shares with earlier ones. If the
+ * signal is aborted, outputs are partial.
  *
- * @returns all answers, also those that were not begun
+ * @returns all outputs, also empty ones
  * @throws InputError if a prompt does not fit
  */
 export async function generateAll(work: GenerationOptions): Promise<readonly TimedCompletion[]> {
@@ -60,7 +60,7 @@ export async function generateAll(work: GenerationOptions): Promise<readonly Tim
   const trace = traceOf(prompts, maxTokens);
   const blocks = blockCountFor(work);
   const config = { ...partsOf({}, { "match-limit": "l-1" }), blockTokens, blocks, seed: 1 };
-  const answers = prompts.map(() => new Completion(codec, ends));
+  const completions = prompts.map(() => new Completion(codec, ends));
   throwIfInterrupted(work.signal);
   const executor = await defaultBackend.open({ model, blockCount: blocks, blockTokens, threads, bits });
   try {
@@ -74,12 +74,12 @@ export async function generateAll(work: GenerationOptions): Promise<readonly Tim
         seedOf: ({ row }) => seeds[Math.min(row, seeds.length - 1)],
         endTokens: [...ends.stopTokens, ...ends.endTokens],
         isStop({ row }, sampled) {
-          shown(answers[row].add(sampled));
-          return answers[row].stop !== undefined;
+          shown(completions[row].add(sampled));
+          return completions[row].stop !== undefined;
         },
       },
       onToken({ row }, _token, isLast) {
-        if (isLast) shown(`${answers[row].end("length")}\n`);
+        if (isLast) shown(`${completions[row].end("length")}\n`);
       },
       observers: [
         {
@@ -90,24 +90,24 @@ export async function generateAll(work: GenerationOptions): Promise<readonly Tim
         },
       ],
     });
-    const timed = (row: number) => timedAnswer(engine, row, answers[row]);
+    const timed = (row: number) => timedCompletion(engine, row, completions[row]);
     await stoppingAt(
       work.signal,
       () => engine.stop(),
       () => engine.run(),
     );
-    for (const answer of answers)
-      if (answer.finish === undefined) {
-        const rest = answer.end("interrupted");
-        if (answer.tokens.length > 0) shown(`${rest}\n`);
+    for (const completion of completions)
+      if (completion.finish === undefined) {
+        const rest = completion.end("interrupted");
+        if (completion.tokens.length > 0) shown(`${rest}\n`);
       }
-    return answers.map((_, row) => timed(row));
+    return completions.map((_, row) => timed(row));
   } finally {
     await executor.close();
   }
 }
 
-/** All at once; the scheduler serves them one after the other. */
+/** All prompts arrive at once; the scheduler serves them one after the other. */
 function traceOf(prompts: readonly Int32Array[], maxTokens: number): Trace {
   const builder = new TraceBuilder(1);
   for (const keys of prompts)
@@ -115,7 +115,7 @@ function traceOf(prompts: readonly Int32Array[], maxTokens: number): Trace {
   return builder.take();
 }
 
-/** Blocks for all prompts and answers, or as many as fit into memory, but never fewer than the longest needs. */
+/** Blocks for all prompts and outputs, or as many as fit into memory, but never fewer than the longest needs. */
 function blockCountFor({ prompts, maxTokens, model: { config }, bits }: GenerationOptions): number {
   const blocks = prompts.map(({ length }) => Math.ceil((length + maxTokens) / blockTokens));
   const all = blocks.reduce((sum, count) => sum + count, 0);
@@ -123,17 +123,17 @@ function blockCountFor({ prompts, maxTokens, model: { config }, bits }: Generati
   return Math.max(longest, Math.min(all, Math.floor(poolTokens(config, bits) / blockTokens)));
 }
 
-/** Half of what fits: the rest is for what a step needs, and for others. */
+/** Half of the tokens that fit: the rest of the memory is for the buffers of steps and for other programs. */
 const poolTokens = (config: DecoderConfig, bits: WeightBits) =>
   tokensThatFit(memory, config, bits, memory.availableBytes()) / 2;
 
-function timedAnswer(engine: Engine, row: number, answer: Completion): TimedCompletion {
+function timedCompletion(engine: Engine, row: number, completion: Completion): TimedCompletion {
   const { firstTokenNs, finishedNs, admittedNs, hitTokens, inputTokens } = engine.arrivals.batches[0].outcomes;
-  const more = answer.tokens.length - 1;
+  const more = completion.tokens.length - 1;
   const hasFirst = firstTokenNs[row] >= 0;
   return {
     row,
-    answer,
+    completion,
     promptTokens: inputTokens[row],
     cachedTokens: hitTokens[row],
     ttftMs: hasFirst ? (firstTokenNs[row] - admittedNs[row]) / 1e6 : undefined,

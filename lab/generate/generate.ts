@@ -51,15 +51,15 @@ export interface Generated {
   /** The document that `kvlab generate --json` prints: schema generate/1. */
   readonly report: ReturnType<typeof generationDocument>;
   readonly outputs: readonly TimedCompletion[];
-  /** Outputs that were cut by the signal. */
+  /** Outputs that the signal ended. */
   readonly interrupted: readonly TimedCompletion[];
 }
 
 /**
- * Generates an output for each prompt, one after the other; each prompt finds in the cache what it shares with those before it.
- * If it is aborted, the report has what was generated.
+ * Generates an output for each prompt, one after the other; each prompt reuses the prefix that it shares with earlier ones.
+ * If the signal is aborted, the report has the partial outputs.
  *
- * @param prompts the prompts, or what reads them once the options have been checked
+ * @param prompts the prompts, or a function that reads them, called after the options have been checked
  * @throws InputError, ExecutorError
  */
 export async function generate(
@@ -67,7 +67,7 @@ export async function generate(
   given: GenerateOptions = {},
 ): Promise<Generated> {
   const options: Resolved = { ...defaults, threads: availableParallelism(), ...given };
-  if (options.system !== undefined && !options.chat) throw new InputError("--system goes with --chat");
+  if (options.system !== undefined && !options.chat) throw new InputError("--system needs --chat");
   const sampling = samplingOf(options);
   throwIfInterrupted(options.signal);
   const model = loadModel(options.model);
@@ -86,21 +86,21 @@ export async function generate(
       ended: (output) => onOutput?.(output, codec),
       signal,
     });
-    const interrupted = outputs.filter(({ answer }) => answer.finish === "interrupted");
-    for (const output of interrupted) if (output.answer.tokens.length > 0) onOutput?.(output, codec);
+    const interrupted = outputs.filter(({ completion }) => completion.finish === "interrupted");
+    for (const output of interrupted) if (output.completion.tokens.length > 0) onOutput?.(output, codec);
     return { report: generationDocument(options, texts, tokens, outputs, codec), outputs, interrupted };
   } finally {
     model.close();
   }
 }
 
-/** @throws InputError if a stop text is nothing that an answer's text can have */
+/** @throws InputError if a stop text cannot occur in the text of an output */
 async function checkStops({ stop = [] }: Resolved, codec: TextCodec): Promise<void> {
   for (const text of stop) {
     const tokens = await codec.encode(text);
     if (text.trim() !== "" && codec.decode(tokens) === "")
       throw new InputError(
-        `--stop "${text}" is a special token, which is left out of an answer's text; give --stop-token ${tokens.at(-1)}`,
+        `--stop "${text}" is a special token, which is not in the text of an output; give --stop-token ${tokens.at(-1)}`,
       );
   }
 }
@@ -114,16 +114,16 @@ async function encoded(
 ): Promise<Int32Array[]> {
   const prompts: Int32Array[] = [];
   for (const [i, text] of texts.entries()) {
-    const said = [
+    const messages = [
       ...(system === undefined ? [] : [{ role: "system" as const, content: system }]),
       { role: "user" as const, content: text },
     ];
-    const tokens = await (chat ? codec.encodeChat(said) : codec.encode(text));
-    const what = texts.length === 1 ? "the prompt" : `prompt ${i + 1}`;
-    if (tokens.length === 0) throw new InputError(`${what} is empty, expected text`);
+    const tokens = await (chat ? codec.encodeChat(messages) : codec.encode(text));
+    const name = texts.length === 1 ? "the prompt" : `prompt ${i + 1}`;
+    if (tokens.length === 0) throw new InputError(`${name} is empty, expected text`);
     if (tokens.length + maxTokens > maxPositions)
       throw new InputError(
-        `${what} has ${tokens.length} tokens, with ${maxTokens} of its answer more than the model's ${maxPositions}`,
+        `${name} has ${tokens.length} tokens, which with ${maxTokens} output tokens exceed the model's ${maxPositions} positions`,
       );
     prompts.push(tokens);
   }
@@ -131,9 +131,9 @@ async function encoded(
 }
 
 /** @throws InputError naming the option that is out of its range */
-function samplingOf(words: Resolved): SamplingOptions {
-  const { temperature, topK, topP, minP, repetitionPenalty, presencePenalty, frequencyPenalty } = words;
-  const { logitBias, logprobs } = words;
+function samplingOf(resolved: Resolved): SamplingOptions {
+  const { temperature, topK, topP, minP, repetitionPenalty, presencePenalty, frequencyPenalty } = resolved;
+  const { logitBias, logprobs } = resolved;
   const options: SamplingOptions = {
     ...{ temperature, topK, topP, minP, repetitionPenalty, presencePenalty, frequencyPenalty },
     ...(logitBias && { logitBias }),
@@ -143,7 +143,7 @@ function samplingOf(words: Resolved): SamplingOptions {
     checkSampling(options);
   } catch (error) {
     if (!(error instanceof InputError)) throw error;
-    // It begins with the name of a field.
+    // The message begins with the name of a field.
     throw new InputError(
       error.message.replace(/^\w+/, (name) => `--${name.replace(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`)}`),
     );
@@ -151,7 +151,7 @@ function samplingOf(words: Resolved): SamplingOptions {
   return options;
 }
 
-/** @throws InputError if an option names a token that the model does not have */
+/** @throws InputError if an option names a token outside the model's vocabulary */
 function checkTokens({ logitBias, stopToken = [], logprobs = 0 }: Resolved, vocabulary: number): void {
   const check = (option: string, token: number) => {
     if (token < vocabulary) return;
@@ -168,7 +168,7 @@ function generationDocument(
   options: Resolved,
   texts: readonly string[],
   prompts: readonly Int32Array[],
-  answers: readonly TimedCompletion[],
+  outputs: readonly TimedCompletion[],
   codec: TextCodec,
 ) {
   const { model, bits = 32, threads, chat = false, system = null, maxTokens, logitBias, seed } = options;
@@ -184,18 +184,18 @@ function generationDocument(
     stop: options.stop ?? [],
     stopTokens: options.stopToken ?? [],
     ignoreEos: options.ignoreEos === true,
-    answers: answers.map(({ row, answer, cachedTokens, ttftMs, tokensPerS }) => ({
+    answers: outputs.map(({ row, completion, cachedTokens, ttftMs, tokensPerS }) => ({
       prompt: texts[row],
       promptTokens: Array.from(prompts[row]),
       seed: seed[Math.min(row, seed.length - 1)],
       cachedTokens,
-      text: answer.text,
-      tokens: answer.tokens.map(({ token }) => token),
-      finish: answer.finish,
-      stop: answer.stop ?? null,
+      text: completion.text,
+      tokens: completion.tokens.map(({ token }) => token),
+      finish: completion.finish,
+      stop: completion.stop ?? null,
       ttftMs: ttftMs ?? null,
       tokensPerS: tokensPerS ?? null,
-      logprobs: options.logprobs === undefined ? null : answer.tokens.map((token) => logprobsOf(token, codec)),
+      logprobs: options.logprobs === undefined ? null : completion.tokens.map((token) => logprobsOf(token, codec)),
     })),
   };
 }

@@ -3,7 +3,7 @@ import type { TraceReading } from "../input.ts";
 import { optionNames, type SimulationOptions } from "../run/simulation-options.ts";
 import type { RunSetup } from "./save.ts";
 
-/** The command that gives this report again, in full: nothing is left to defaults that may change. */
+/** The command that reproduces this report, with all defaults written out, because they may change. */
 export function commandOf(
   report: RunSetup,
   given: TraceReading & SimulationOptions & { readonly operations?: string; readonly events?: boolean },
@@ -11,9 +11,9 @@ export function commandOf(
 ): string {
   const { operations } = given;
   const { trace, policy, target, seed, warmup } = report;
-  const words = ["kvlab", "replay", ...(trace.files.length === 0 ? ["example"] : trace.files)];
+  const args = ["kvlab", "replay", ...(trace.files.length === 0 ? ["example"] : trace.files)];
   const add = (option: string, value: string | number | undefined) => {
-    if (value !== undefined) words.push(`--${option}`, String(value));
+    if (value !== undefined) args.push(`--${option}`, String(value));
   };
   const { format = trace.format } = given;
   add("format", trace.files.length === 0 ? undefined : format);
@@ -26,25 +26,26 @@ export function commandOf(
   add("scheduler", policy.schedulerFile ?? policy.scheduler);
   for (const rule of rules) add("rule", rule);
   if (target !== "cache") add("target", target);
-  // What they give is the number of blocks.
+  // The number of blocks replaces these options.
   const { capacity: _, gpuMemory: __, ...others } = given;
   const { schedulerOption, maxOutput } = others;
   const withoutClock = { ...(schedulerOption && { schedulerOption }), ...(maxOutput && { maxOutput }) };
-  words.push(...givenWords(target === "cache" ? withoutClock : others));
+  args.push(...givenArguments(target === "cache" ? withoutClock : others));
   add("blocks", policy.blocks ?? "unlimited");
   add("block-size", policy.blockTokens);
   add("warmup", warmup === 0 ? undefined : warmup);
   add("seed", seed);
   add("operations", operations);
-  if (given.events) words.push("--events");
-  return words.map(quoted).join(" ");
+  if (given.events) args.push("--events");
+  return args.map(quoted).join(" ");
 }
 
-/** A word as a shell takes it. */
-export const quoted = (word: string) => (/^[\w./:=%+@,-]+$/.test(word) ? word : `'${word.replaceAll("'", "'\\''")}'`);
+/** An argument, quoted for a shell if necessary. */
+export const quoted = (argument: string) =>
+  /^[\w./:=%+@,-]+$/.test(argument) ? argument : `'${argument.replaceAll("'", "'\\''")}'`;
 
-/** The options that were given, as words of a command line. */
-function givenWords(options: SimulationOptions): string[] {
+/** The given options as arguments of a command line. */
+function givenArguments(options: SimulationOptions): string[] {
   return (Object.entries(optionNames) as [keyof SimulationOptions, string][]).flatMap(([key, name]) => {
     const value = options[key];
     if (value === undefined) return [];
@@ -60,7 +61,7 @@ const sloText = (limits: Slo) =>
     .flatMap(([name, key]) => (limits[key] === undefined ? [] : `${name}=${limits[key]}ms`))
     .join(",");
 
-/** Limits of `--slo` by their names there. */
+/** Limits of `--slo` by their names in the option. */
 export const limitNames = { ttft: "ttftMs", tpot: "tpotMs", e2e: "e2eMs" } as const;
 
 /** Bytes of the units of sizes. */

@@ -1,6 +1,6 @@
 import { grouped } from "../../core/counted.ts";
 
-/** A ratio with the four digits of the tables in papers. */
+/** A ratio with four digits, as in papers. */
 export const ratio = (value: number) => value.toFixed(4);
 
 /** 0.0712 as 7.1 %. */
@@ -17,14 +17,16 @@ export function milliseconds(ms: number): string {
 
 /** 28850000 as 28.9 million. */
 export function approximate(value: number): string {
-  for (const [size, word] of [
+  for (const [size, suffix] of [
     [1e9, " billion"],
     [1e6, " million"],
     [1e3, ",000"],
   ] as const) {
     if (value < size) continue;
     const scaled = value / size;
-    return word === ",000" ? grouped(value) : `${scaled >= 100 ? Math.round(scaled) : scaled.toPrecision(3)}${word}`;
+    return suffix === ",000"
+      ? grouped(value)
+      : `${scaled >= 100 ? Math.round(scaled) : scaled.toPrecision(3)}${suffix}`;
   }
   return String(Number(value.toPrecision(3)));
 }

@@ -7,7 +7,7 @@ import type { StepTable } from "../../core/serving/step-table.ts";
 import { countNames, levelNames, type TimeSeries } from "../../core/serving/time-series.ts";
 import { breathe } from "../control.ts";
 
-/** A column of a table: its rows `[from, to)` as Parquet takes them. */
+/** A column of a table; `rows` returns the values of the rows `[from, to)`. */
 interface Column {
   readonly name: string;
   readonly type: "INT32" | "INT64" | "DOUBLE" | "BOOLEAN" | "STRING";
@@ -22,7 +22,7 @@ export interface TableFile {
 
 const rowsPerGroup = 100_000;
 
-/** Writes a table group by group, so that it can be interrupted and never is in memory a second time as a whole. */
+/** Writes a table group by group, so that it can be interrupted and is never copied as a whole. */
 async function writeTable({ path, signal }: TableFile, rowCount: number, columns: readonly Column[]): Promise<void> {
   const data = (from: number, to: number): ColumnSource[] =>
     columns.map(({ name, rows }) => ({ name, data: rows(from, to) }));
@@ -65,8 +65,8 @@ const boolean = (name: string, at: (row: number) => boolean): Column => ({
 const numbers = (count: number) => Uint32Array.from({ length: count }, (_, i) => i);
 
 /**
- * A row for each request, in the order of the trace; the first `warmup` of the trace are in no figure. Of a run in time it also
- * says when what happened to it, in ns, −1 where it did not happen, and if it was interrupted, it has those that had ended.
+ * A row for each request, in the order of the trace; the first `warmup` ones are marked. Timed runs also have times in ns, −1 for
+ * events that did not happen; an interrupted run has only finished requests.
  */
 export async function writeRequests(
   file: TableFile,
@@ -124,7 +124,7 @@ export async function writeSimulatedSteps(file: TableFile, steps: StepTable): Pr
   ]);
 }
 
-/** A row for each interval of a run in time: means of what was there for its duration, sums of what happened, over all replicas. */
+/** A row for each interval of a timed run: mean levels and sums of counts, over all replicas. */
 export async function writeSeries(file: TableFile, series: TimeSeries): Promise<void> {
   const { count, startNs, intervalNs, levels, counts } = series;
   const mean = (values: Float64Array) => values.subarray(0, count).map((value, i) => value / series.lengthNs(i));
@@ -142,7 +142,7 @@ export async function writeSeries(file: TableFile, series: TimeSeries): Promise<
   ]);
 }
 
-/** A row for each step. Without a clock every request that is not refused is one step, which computes what was missed. */
+/** A row for each step. Without a clock every request that is not refused is one step, which computes its misses. */
 export async function writeSteps(file: TableFile, results: RequestResults): Promise<void> {
   const { inputTokens, hitTokens, refused } = results;
   const served = numbers(refused.length).filter((row) => refused[row] === 0);
@@ -161,7 +161,7 @@ export async function writeSteps(file: TableFile, results: RequestResults): Prom
   ]);
 }
 
-/** A row for each event, in order, of one replica after the other; what an event says nothing about is −1. */
+/** A row for each event in order, one replica after the other; fields that an event does not have are −1. */
 export async function writeEvents(file: TableFile, logs: readonly EventLog[]): Promise<void> {
   const all = joined(logs);
   const { kind, timeNs, request, block, key, value } = all.log.columns();
@@ -176,7 +176,7 @@ export async function writeEvents(file: TableFile, logs: readonly EventLog[]): P
   ]);
 }
 
-/** One log after the other. */
+/** The logs of all replicas, one after the other. */
 function joined(logs: readonly EventLog[]): { readonly log: EventLog; readonly replica: Int32Array } {
   const [first] = logs;
   if (logs.length === 1) return { log: first, replica: new Int32Array(0) };

@@ -11,12 +11,12 @@ import type { ServedResult } from "../run/served-result.ts";
 import { describe } from "../run/simulation.ts";
 import { isFromFile } from "../user-plugins/user-plugin.ts";
 
-/** What every document says of a trace. */
+/** The trace, as in every document. */
 export function traceReport({ trace, files, format, inputTokens, outputTokens }: Input) {
   return { files, format, requests: trace.requestCount, inputTokens, outputTokens, unitTokens: trace.unitTokens };
 }
 
-/** What every document says of a configuration, but for its size. */
+/** The configuration without its cache size, as in every document. */
 export function policyReport(config: RunConfig) {
   const { preset, index, eviction, allocator, scheduler, schedulerOptions, blockTokens } = config;
   return {
@@ -35,7 +35,7 @@ export function policyReport(config: RunConfig) {
   };
 }
 
-/** What of a report is known before the run. */
+/** The part of a report that is known before the run. */
 export const setupReport = (input: Input, config: RunConfig) => ({
   trace: traceReport(input),
   policy: { ...policyReport(config), blocks: (config.eviction.unlimited ? undefined : config.blocks) ?? null },
@@ -44,13 +44,13 @@ export const setupReport = (input: Input, config: RunConfig) => ({
   warmup: config.warmup ?? 0,
 });
 
-/** The simulator's or the engine's part of it. */
+/** The part of a report about the simulated or the real engine, known before the run. */
 export const machineReport = ({ simulated, engine }: RunConfig) => ({
   ...(simulated && { simulation: describe(simulated) }),
   ...(engine && { engine: describeEngine(engine) }),
 });
 
-/** The document that `replay --json` prints and `run.json` holds: schema run/1. Fields may be added, none renamed. */
+/** The document that `replay --json` prints and `run.json` contains: schema run/1. Fields may be added, none renamed. */
 export function runReport(
   input: Input,
   blocks: BlockColumns,
@@ -73,7 +73,7 @@ export function runReport(
   };
 }
 
-/** What only runs in time have: promises, replicas, and why requests were refused. */
+/** Fields of timed runs only: SLO, replicas and the reasons of refusals. */
 const servedReport = ({ slo, cluster, refusals }: ServedResult) => ({ slo: slo ?? null, cluster, refusals });
 
 export type RunReport = ReturnType<typeof runReport>;

@@ -6,7 +6,7 @@ import { InputError } from "../../core/errors.ts";
 import { pluginHost } from "../user-plugins/host.ts";
 import { unfinished } from "./unfinished.ts";
 
-/** All that a run's directory holds; a directory with anything else in it is not ours to replace. */
+/** The files of a run's directory. A directory with any other file is not replaced. */
 export const runFiles = [
   "run.json",
   "requests.parquet",
@@ -17,12 +17,12 @@ export const runFiles = [
 ] as const;
 
 /**
- * Where a run will be saved, once it is known that it can be: the place is free, or holds an earlier run.
+ * The directory in which a run will be saved, checked to be free or to contain an earlier run.
  *
- * @throws InputError saying what is in the way.
+ * @throws InputError if it contains anything else or cannot be written
  */
 export async function claimRunDirectory(path: string): Promise<RunDirectory> {
-  const found = await settled(path);
+  const found = await inspect(path);
   const { target } = found;
   if (found.what === "other")
     throw new InputError(`${path}: exists and is not a run of kvlab (${found.why}), so it is not replaced`);
@@ -34,14 +34,14 @@ export async function claimRunDirectory(path: string): Promise<RunDirectory> {
 /** Names beside the runs: temporary directories of other processes, and the folder of live runs. */
 const unfinishedName = /^\.(live|.+\.\d+\.(tmp|old))$/;
 
-/** @throws InputError unless runs can be saved below this path: it is free, empty, or holds runs and nothing else. */
+/** @throws InputError unless runs can be saved below this path: it is free, empty, or contains only runs. */
 export async function checkRunsFolder(path: string): Promise<void> {
   const target = await realpath(path).catch(() => resolve(path));
   if (target === process.cwd()) throw new InputError(`${path}: is the current directory, expected one of its own`);
   await checkWritable(path, path);
   for (const name of await readdir(target).catch(() => [])) {
     if (unfinishedName.test(name)) continue;
-    const { what } = await settled(join(target, name));
+    const { what } = await inspect(join(target, name));
     if (what !== "run")
       throw new InputError(
         `${path}: has ${name} in it, which is not a run of kvlab; expected a new folder, or one of runs`,
@@ -49,7 +49,7 @@ export async function checkRunsFolder(path: string): Promise<void> {
   }
 }
 
-/** @throws InputError if nothing can be made below this path (which need not exist yet). */
+/** @throws InputError if nothing can be created below this path (which need not exist yet). */
 export async function checkWritable(shown: string, path: string): Promise<void> {
   for (let folder = resolve(path); ; folder = dirname(folder)) {
     const found = await lstat(folder).catch((error: NodeJS.ErrnoException) => {
@@ -71,12 +71,12 @@ export async function checkWritable(shown: string, path: string): Promise<void> 
   }
 }
 
-type Settled = { readonly target: string } & (
+type Inspected = { readonly target: string } & (
   | { readonly what: "free" | "run" }
   | { readonly what: "other"; readonly why: string }
 );
 
-async function settled(path: string): Promise<Settled> {
+async function inspect(path: string): Promise<Inspected> {
   const target = await realpath(path).catch(() => resolve(path));
   const found = await readdir(target, { withFileTypes: true }).catch((error: NodeJS.ErrnoException) => error);
   if (found instanceof Error) {
@@ -92,7 +92,7 @@ async function settled(path: string): Promise<Settled> {
   return { target, what: "other", why: "has no run.json of a run" };
 }
 
-/** What is in the way then is above the target, and `checkWritable` says so. */
+/** True if a file is in place of a parent folder, which `checkWritable` reports. */
 const parentIsFile = async (target: string) => !(await lstat(target).catch(() => undefined));
 
 async function isRun(path: string): Promise<boolean> {
@@ -148,7 +148,7 @@ export class RunDirectory {
     this.#target = target;
   }
 
-  /** Calls `write` with a directory to fill, and puts that in place of what was there. */
+  /** Calls `write` with a temporary directory, which then replaces the target. */
   async fill(write: (directory: string) => Promise<void>): Promise<void> {
     await pluginHost().withoutPluginCode(() => this.#fill(write));
   }
@@ -158,28 +158,28 @@ export class RunDirectory {
     const made = await this.#system(() => mkdir(parent, { recursive: true }));
     await removeStale(parent);
     const beside = temporaryBeside(this.#target);
-    const fresh = `${beside}.tmp`;
-    unfinished.add(fresh);
+    const temporary = `${beside}.tmp`;
+    unfinished.add(temporary);
     let complete = false;
     try {
-      await this.#system(() => mkdir(fresh));
-      await this.#system(() => write(fresh));
-      await this.#system(() => this.#replace(fresh, `${beside}.old`));
+      await this.#system(() => mkdir(temporary));
+      await this.#system(() => write(temporary));
+      await this.#system(() => this.#replace(temporary, `${beside}.old`));
       complete = true;
     } finally {
-      await rm(fresh, { recursive: true, force: true });
-      unfinished.delete(fresh);
+      await rm(temporary, { recursive: true, force: true });
+      unfinished.delete(temporary);
       if (!complete && made) await removeEmpty(parent, made);
     }
   }
 
-  async #replace(fresh: string, old: string): Promise<void> {
+  async #replace(temporary: string, old: string): Promise<void> {
     const before = await readdir(this.#target).catch(() => undefined);
     if (before && before.length > 0) {
       await rename(this.#target, old);
       unfinished.add(old);
     }
-    await rename(fresh, this.#target);
+    await rename(temporary, this.#target);
     await rm(old, { recursive: true, force: true });
     unfinished.delete(old);
   }
@@ -196,19 +196,19 @@ export class RunDirectory {
 }
 
 /**
- * Puts a complete run that was saved elsewhere on the same disk in its place, where an earlier run may be.
+ * Moves a complete run to `target` on the same disk, where it may replace an earlier run.
  *
- * @throws InputError if something else is there
+ * @throws InputError if the target is not a run
  */
 export async function moveRun(saved: string, target: string): Promise<void> {
   const directory = await claimRunDirectory(target);
-  await directory.fill(async (fresh) => {
-    for (const name of await readdir(saved)) await rename(join(saved, name), join(fresh, name));
+  await directory.fill(async (temporary) => {
+    for (const name of await readdir(saved)) await rename(join(saved, name), join(temporary, name));
   });
   await rmdir(saved);
 }
 
-/** Takes away the folders that were made for nothing, from `path` up to `first`. */
+/** Removes empty folders from `path` up to `first`. */
 export async function removeEmpty(path: string, first: string): Promise<void> {
   for (let folder = path; folder.length >= first.length; folder = dirname(folder)) {
     await rmdir(folder).catch(() => {});

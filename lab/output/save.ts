@@ -8,20 +8,20 @@ import { writeEvents, writeRequests, writeSeries, writeSimulatedSteps, writeStep
 import type { RunReport } from "./report.ts";
 import { type RunDirectory, writeText } from "./run-directory.ts";
 
-/** The folder that runs are saved in unless `--out` says otherwise. */
+/** The default folder of saved runs. */
 export const runsFolder = "runs";
 
-/** The identity of a run, known before it. */
+/** The part of a report that identifies a run before it starts. */
 export type RunSetup = Pick<RunReport, "trace" | "policy" | "target" | "seed" | "warmup">;
 type Identified = RunSetup &
   Partial<Pick<RunReport, "operations" | "simulation" | "engine" | "interrupted">> & {
     readonly slo?: Slo | null | undefined;
   };
 
-/** Characters of a trace's name in a run's id, which is a file name. */
+/** Most characters of a trace's name in a run's id, which is a file name. */
 const longestName = 100;
 
-/** The same configuration over the same trace has the same id: what was run, and a hash of all the rest. */
+/** The id of a run: the main options, and a hash of all options. Equal configurations over one trace have equal ids. */
 export function runId(input: Pick<Input, "name">, report: Identified): string {
   const { trace, policy, target, seed, warmup, operations, simulation, engine, slo, interrupted } = report;
   const limits = slo && { ttftMs: slo.ttftMs, tpotMs: slo.tpotMs, e2eMs: slo.e2eMs };
@@ -38,7 +38,7 @@ export function runId(input: Pick<Input, "name">, report: Identified): string {
     blocks ?? "unlimited",
     hash.slice(0, 8),
   ];
-  // It does not take the place of one that is whole.
+  // An interrupted run does not replace a complete one.
   if (interrupted) parts.push("interrupted");
   return parts
     .join("-")
@@ -46,7 +46,7 @@ export function runId(input: Pick<Input, "name">, report: Identified): string {
     .replace(/^\.+/, "");
 }
 
-/** Fills a run's directory. */
+/** Writes the files of a run. */
 export async function saveRun(
   directory: RunDirectory,
   run: Run,

@@ -6,18 +6,18 @@ import { pluginHost } from "../user-plugins/host.ts";
 import { userCodeRuns } from "../user-plugins/user-code.ts";
 import { unfinished } from "./unfinished.ts";
 
-/** Text goes to the file in pieces of about this many characters. */
+/** Text is written in pieces of about this many characters. */
 const pieceLength = 1 << 16;
 
 /**
- * A timeline on its way into a file, which has its name when it is complete. With a user's code in the program, which a signal
- * ends at once, all of it is kept until then: nothing can be left behind.
+ * Writes a timeline to a temporary file, which is renamed when it is complete. If plug-in code runs in the program, a signal ends
+ * it at once, so all text is kept in memory until then and no temporary file can remain.
  */
 export class TimelineFile {
   readonly timeline: Timeline;
   readonly #path: string;
   readonly #target: string;
-  readonly #fresh: string;
+  readonly #temporary: string;
   readonly #keepsAll = userCodeRuns();
   #pieces: string[] = [];
   #length = 0;
@@ -26,29 +26,29 @@ export class TimelineFile {
   private constructor(path: string, target: string) {
     this.#path = path;
     this.#target = target;
-    this.#fresh = `${target}.${process.pid}.tmp`;
+    this.#temporary = `${target}.${process.pid}.tmp`;
     this.#file = this.#open();
     if (this.#keepsAll) this.#remove();
     this.timeline = new Timeline((text) => this.#add(text));
   }
 
-  /** It may take the place of a file, but not of one that is read. @throws InputError if it cannot be written. */
+  /** The file may exist, unless the run reads it. @throws InputError if it cannot be written. */
   static async open(path: string, read: readonly string[]): Promise<TimelineFile> {
     const target = await replaceable(path);
     if (read.some((file) => isSame(file, target)))
-      throw new InputError(`${path}: is what this run reads, so it is not replaced`);
+      throw new InputError(`${path}: is read by this run, so it is not replaced`);
     return new TimelineFile(path, target);
   }
 
-  /** The run is complete. */
+  /** Completes the file. */
   async close(): Promise<void> {
     this.timeline.close();
     await pluginHost().withoutPluginCode(async () => {
       if (this.#keepsAll) this.#file = this.#open();
       this.#flush();
       closeSync(this.#file);
-      this.#system(() => renameSync(this.#fresh, this.#target));
-      unfinished.delete(this.#fresh);
+      this.#system(() => renameSync(this.#temporary, this.#target));
+      unfinished.delete(this.#temporary);
     });
   }
 
@@ -68,15 +68,15 @@ export class TimelineFile {
   }
 
   #open(): number {
-    const file = this.#system(() => openSync(this.#fresh, "wx"));
-    unfinished.add(this.#fresh);
+    const file = this.#system(() => openSync(this.#temporary, "wx"));
+    unfinished.add(this.#temporary);
     return file;
   }
 
   #remove(): void {
     closeSync(this.#file);
-    rmSync(this.#fresh);
-    unfinished.delete(this.#fresh);
+    rmSync(this.#temporary);
+    unfinished.delete(this.#temporary);
   }
 
   #system<Result>(act: () => Result): Result {
@@ -88,7 +88,7 @@ export class TimelineFile {
   }
 }
 
-/** Whether both are one file, behind links. */
+/** True if both paths resolve to the same file. */
 function isSame(file: string, target: string): boolean {
   try {
     return realpathSync(file) === realpathSync(target);

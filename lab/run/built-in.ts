@@ -11,10 +11,10 @@ const unsupported: Readonly<Record<string, readonly string[]>> = {
   allocator: ["radix", "page"],
 };
 
-/** A built-in plug-in by its name. @throws InputError with the names there are, and for a known algorithm that it is unsupported */
+/** A built-in plug-in by its name. @throws InputError that lists the names, or reports that a known algorithm is not supported */
 export function builtIn<P extends Plugin>(registry: Registry<P>, option: string, name: string): P {
   const names = registry.all.map((plugin) => plugin.name);
   if (!names.includes(name) && unsupported[option]?.includes(name))
-    throw new InputError(`--${option} ${name}: not part of this version; there is: ${names.join(", ")}`);
+    throw new InputError(`--${option} ${name}: not part of this version; expected one of ${names.join(", ")}`);
   return registry.get(name);
 }

@@ -1,7 +1,7 @@
 /** Size of a cache: in blocks, as a share of the trace's distinct blocks, or without limit. */
 export type Capacity = { readonly blocks: number } | { readonly share: number } | "unlimited";
 
-/** Of a cache that neither an option nor a GPU gives a size. */
+/** The size of a cache if neither an option nor a GPU's memory determines it. */
 export const defaultCapacity: Capacity = { share: 0.1 };
 
 /** Blocks that a capacity stands for; undefined without limit. */

@@ -29,29 +29,29 @@ import type { Simulated } from "./simulated.ts";
 import type { Target } from "./target.ts";
 
 export const defaultParts = { index: "hash-table", eviction: "lru", allocator: "block", scheduler: "naive" } as const;
-/** Who has a clock has requests that overlap. */
+/** The default scheduler of targets with a clock, where requests overlap. */
 export const simulatedScheduler = "fcfs-chunked";
 
-/** Everything chosen but the capacity and the block size, which depend on the trace. */
+/** A configuration without capacity and block size, which depend on the trace. */
 export interface Parts {
-  /** Where all that was not chosen comes from. */
+  /** The preset of all parts that were not chosen. */
   readonly preset?: Preset | undefined;
   readonly index: IndexPlugin;
   readonly eviction: EvictionPlugin;
   readonly allocator: AllocatorPlugin;
   readonly scheduler: SchedulerPlugin;
-  /** The preset's, if it is its scheduler. */
+  /** The preset's, if the scheduler is the preset's. */
   readonly schedulerOptions: Readonly<Record<string, number>>;
-  /** As given, or the preset's; the others are the index's defaults. */
+  /** Given rules, and the preset's; all others have the index's defaults. */
   readonly rules: Partial<Record<RuleName, RuleValue>>;
-  /** Rules of the preset that do not hold, because of a part or a rule that was chosen. */
+  /** Rules of the preset that are not in effect, because another plug-in or value was chosen. */
   readonly leftOut: readonly string[];
 }
 
-/** What is run: a replay's configuration, and the preset that it began with. */
+/** The configuration of a run, and the preset that it is based on. */
 export interface RunConfig extends ReplayConfig {
   readonly preset?: Preset | undefined;
-  /** Target sim: on what, how many, and how requests come. */
+  /** Target sim: hardware, replicas and arrivals. */
   readonly simulated?: Simulated | undefined;
   /** Target is an engine backend: model, threads, arrivals. */
   readonly engine?: RealEngine | undefined;
@@ -66,7 +66,7 @@ export interface PartChoice {
   readonly scheduler?: string | SchedulerPlugin | undefined;
 }
 
-/** Names and files, as the command line has them. */
+/** Plug-ins by name or file, as on the command line. */
 export type PartNames = { readonly [Kind in keyof PartChoice]: Extract<PartChoice[Kind], string | undefined> };
 
 /** @throws InputError if a plug-in is unknown, or the index does not support a rule's value */
@@ -99,8 +99,8 @@ export function partsOf(chosen: ChosenParts, rules: Parts["rules"], target: Targ
   const eviction = chosen.eviction ?? evictionRegistry.get(defaultParts.eviction);
   const allocator = chosen.allocator ?? preset?.allocator ?? allocatorRegistry.get(defaultParts.allocator);
   const scheduler = schedulerFor(chosen, target);
-  const kept = preset ? possibleRules(preset, index, allocator) : {};
-  const all = { ...kept, ...rules };
+  const supported = preset ? supportedRules(preset, index, allocator) : {};
+  const all = { ...supported, ...rules };
   checkAllocator(allocator, rulesFor(index, all));
   return {
     preset,
@@ -116,20 +116,20 @@ export function partsOf(chosen: ChosenParts, rules: Parts["rules"], target: Targ
 
 const ruleTexts = (rules: Parts["rules"]): string[] => Object.entries(rules).map(([name, value]) => `${name}=${value}`);
 
-/** Without a clock requests do not overlap, and no scheduler makes a difference but by cutting prompts in chunks. */
+/** Without a clock requests do not overlap, so a scheduler has no effect except by splitting prompts into chunks. */
 function schedulerFor({ preset, scheduler }: ChosenParts, target: Target): SchedulerPlugin {
   if (scheduler !== undefined) return scheduler;
   if (target === "cache") return schedulerRegistry.get(defaultParts.scheduler);
   return schedulerRegistry.get(preset?.scheduler ?? simulatedScheduler);
 }
 
-/** A preset's rules; with another index than its own also those that its own one has by default. */
+/** The rules of a preset. For another index than the preset's, they include the defaults of the preset's index. */
 const presetRules = (preset: Preset, index: IndexPlugin): Parts["rules"] =>
   index === preset.index ? preset.rules : { ...preset.index.defaults, ...preset.rules };
 
-/** Those of a preset's rules that another index or allocator than its own can follow. */
-function possibleRules(preset: Preset, index: IndexPlugin, allocator: AllocatorPlugin): Parts["rules"] {
-  const isPossible = ([name, value]: [string, RuleValue]) => {
+/** The rules of a preset that the index and the allocator support. */
+function supportedRules(preset: Preset, index: IndexPlugin, allocator: AllocatorPlugin): Parts["rules"] {
+  const isSupported = ([name, value]: [string, RuleValue]) => {
     try {
       checkAllocator(allocator, rulesFor(index, { [name]: value }));
       return true;
@@ -137,7 +137,7 @@ function possibleRules(preset: Preset, index: IndexPlugin, allocator: AllocatorP
       return false;
     }
   };
-  return Object.fromEntries(Object.entries(presetRules(preset, index)).filter(isPossible));
+  return Object.fromEntries(Object.entries(presetRules(preset, index)).filter(isSupported));
 }
 
 const registries = {
@@ -160,17 +160,17 @@ export async function pluginNamed<K extends keyof typeof registries>(
 
 export const indexOf = (choice: string | IndexPlugin): Promise<IndexPlugin> => pluginNamed("index", choice);
 
-/** As `pluginNamed`; a policy of a file or a value that reads the future is offline. */
+/** As `pluginNamed`; a user's policy that reads the future is marked as offline. */
 export async function evictionOf(choice: string | EvictionPlugin): Promise<EvictionPlugin> {
   const eviction = await pluginNamed("eviction", choice);
   return evictionRegistry.all.includes(eviction) ? eviction : withOffline(eviction);
 }
 
-/** A policy that reads the future is offline although it does not declare it. */
+/** Marks a policy that reads the future as offline. */
 const withOffline = (eviction: EvictionPlugin): EvictionPlugin =>
   eviction.offline !== true && readsFuture(eviction) ? { ...eviction, offline: true } : eviction;
 
-/** Whether a policy is offline although it may not say so: found by making one. */
+/** True if a policy reads the future, found by creating an instance. */
 function readsFuture(eviction: EvictionPlugin): boolean {
   let found = false;
   const probe: EvictionPlugin = {
@@ -190,22 +190,22 @@ function readsFuture(eviction: EvictionPlugin): boolean {
 export const effectiveRules = (config: Pick<ReplayConfig, "index" | "rules">): Rules =>
   rulesFor(config.index, config.rules);
 
-/** Block size without `--block-size`: the preset's where the trace can have it, its unit, or 16 where a key is a token. */
+/** The default block size: the preset's if it is a multiple of the trace's unit; otherwise the unit, or 16 for token ids. */
 export function defaultBlockTokens(unitTokens: number, preset?: Preset): number {
   if (preset !== undefined && preset.blockTokens % unitTokens === 0) return preset.blockTokens;
   return unitTokens === 1 ? 16 : unitTokens;
 }
 
-/** What the columns of a block take at the least. */
+/** Least number of bytes for the columns of a block. */
 const bytesPerBlock = 16;
 
-/** @throws InputError if a cache of so many blocks would fill the memory of this machine. */
+/** @throws InputError if the columns of this number of blocks exceed half of the machine's memory. */
 export function checkMemory(blocks: number | undefined): void {
   const bytes = (blocks ?? 0) * bytesPerBlock;
   if (bytes <= totalmem() / 2 && (blocks ?? 0) < 2 ** 31) return;
   throw new InputError(
     `--blocks is ${blocks}, which would take ${Math.round(bytes / 2 ** 30)} GiB of memory or more; ` +
-      "unlimited takes what the trace needs",
+      "unlimited uses only the memory that the trace needs",
   );
 }
 

@@ -15,7 +15,7 @@ import { loadUserPlugin } from "../user-plugins/user-plugin.ts";
  * Step times from a cost model in TypeScript or JavaScript, from a file of coefficients or recorded steps, or from the folder of
  * a simulated or measured run.
  *
- * @throws InputError if it cannot be read, or contains something else
+ * @throws InputError if the path cannot be read or is none of these
  */
 export async function costFrom(path: string): Promise<SimulationConfig["cost"]> {
   if (isProgram(path)) {
@@ -28,7 +28,7 @@ export async function costFrom(path: string): Promise<SimulationConfig["cost"]> 
   return (replica) => new Recorded(replicas[replica] ?? noSteps, `${path}: replica ${replica}`);
 }
 
-/** Of a replica that had nothing to do. */
+/** The steps of a replica that executed none. */
 const noSteps: RecordedSteps = { durationNs: [], prefillTokens: [], decodeTokens: [] };
 
 type Mutable = { -readonly [Name in keyof RecordedSteps]: number[] };

@@ -21,7 +21,7 @@ import { sumOf, type Watched } from "./served-result.ts";
 
 /** Interval between two updates. */
 const everyMs = 300;
-/** Intervals of a series at most. */
+/** Most intervals of a series. */
 const mostIntervals = 512;
 /** Live folders of this process. They are removed when it exits. */
 const open = new Set<LiveRun>();
@@ -33,12 +33,12 @@ function closeAll(): void {
 
 /**
  * Shows a run to a dashboard while it is in progress, through files (viz/server/live-format.ts): a few times a second, between the
- * run's steps. The run knows nothing of it.
+ * run's steps. The run itself is not affected.
  */
 export class LiveRun {
   readonly #runs: string;
   readonly #folder: string;
-  /** The first folder that was made for it. */
+  /** The topmost folder that was created for it. */
   readonly #made: string | undefined;
   readonly #log: LogFiles;
   readonly #warn: (message: string) => void;
@@ -46,7 +46,7 @@ export class LiveRun {
   #watched: Watched | undefined;
   #timer: NodeJS.Timeout | undefined;
 
-  /** Among the runs in `runs`. @throws InputError if that cannot be written */
+  /** Shows a run among those in `runs`. @throws InputError if that folder cannot be written */
   static async open(
     runs: string,
     header: Omit<LiveHeader, "schema" | "pid" | "host">,
@@ -66,32 +66,32 @@ export class LiveRun {
     this.#warn = warn;
     this.#runs = runs;
     this.#folder = join(runs, liveFolder, String(process.pid));
-    const fresh = join(runs, liveFolder, `.${process.pid}.tmp`);
-    for (const folder of [fresh, this.#folder]) rmSync(folder, { recursive: true, force: true });
-    this.#made = mkdirSync(fresh, { recursive: true });
-    writeFileSync(join(fresh, liveFiles.header), JSON.stringify(header));
-    this.#log = new LogFiles(fresh);
-    renameSync(fresh, this.#folder);
+    const temporary = join(runs, liveFolder, `.${process.pid}.tmp`);
+    for (const folder of [temporary, this.#folder]) rmSync(folder, { recursive: true, force: true });
+    this.#made = mkdirSync(temporary, { recursive: true });
+    writeFileSync(join(temporary, liveFiles.header), JSON.stringify(header));
+    this.#log = new LogFiles(temporary);
+    renameSync(temporary, this.#folder);
     if (!isRegistered) process.on("exit", closeAll);
     isRegistered = true;
     open.add(this);
   }
 
-  /** Sets the run that is shown from now on. */
+  /** Sets the run to show. */
   watch(run: Watched): void {
     this.#watched = run;
-    this.#tell();
-    this.#timer ??= setInterval(() => this.#tell(), everyMs).unref();
+    this.#publish();
+    this.#timer ??= setInterval(() => this.#publish(), everyMs).unref();
   }
 
-  /** The run has ended, and is being saved. */
+  /** Reports that the run has ended and is being saved. */
   saving(): void {
     this.#state = "saving";
-    this.#tell();
+    this.#publish();
     clearInterval(this.#timer);
   }
 
-  /** Nothing is left of it. */
+  /** Removes the live folder. */
   close(): void {
     if (!open.delete(this)) return;
     clearInterval(this.#timer);
@@ -101,14 +101,14 @@ export class LiveRun {
     if (this.#made !== undefined && this.#made.length <= this.#runs.length) removeIfEmpty(this.#runs);
   }
 
-  #tell(): void {
+  #publish(): void {
     if (!this.#watched || !open.has(this)) return;
     try {
       this.#write(this.#watched);
     } catch (error) {
       const { code, syscall } = error as NodeJS.ErrnoException;
       if (syscall === undefined) throw error;
-      this.#warn(`--live: ${this.#folder} cannot be written (${code}); the run goes on`);
+      this.#warn(`--live: ${this.#folder} cannot be written (${code}); the run continues`);
       this.close();
     }
   }
@@ -121,7 +121,7 @@ export class LiveRun {
     const over = series ? intervalsOver(series, nowNs) : 0;
     if (series) this.#replace(liveFiles.series, seriesDocument(series, over));
     this.#replace(liveFiles.now, {
-      ...{ state: this.#state, ...figures(run), throughput: series ? throughputOf(series, over) : null },
+      ...{ state: this.#state, ...metricsOf(run), throughput: series ? throughputOf(series, over) : null },
       ...{ events: log ? log.count : null, eventsTold: this.#log.count },
     } satisfies LiveNow);
   }
@@ -137,12 +137,16 @@ function removeIfEmpty(folder: string): void {
   try {
     rmdirSync(folder);
   } catch {
-    // Another process has files in it.
+    // Another process has files in the folder.
   }
 }
 
-/** Sums over the replicas. */
-function figures({ done, nowNs, replicas }: Watched): Omit<LiveNow, "state" | "throughput" | "events" | "eventsTold"> {
+/** Metrics of the run so far, over all replicas. */
+function metricsOf({
+  done,
+  nowNs,
+  replicas,
+}: Watched): Omit<LiveNow, "state" | "throughput" | "events" | "eventsTold"> {
   const counters = sumOf(replicas.map(({ cache }) => cache.counters));
   const blocks = { free: 0, private: 0, held: 0, idle: 0 };
   let [running, waiting] = [0, 0];
@@ -162,25 +166,25 @@ function figures({ done, nowNs, replicas }: Watched): Omit<LiveNow, "state" | "t
   };
 }
 
-/** With what the levels have been since they changed last; the run's own series is not touched. */
+/** A copy of the series, completed with the levels since their last change. */
 function seriesSoFar(series: TimeSeries, { replicas }: Watched, nowNs: Nanos): TimeSeries {
   const copy = series.copy();
   for (const replica of replicas) replica.settleInto?.(copy, nowNs);
   return copy;
 }
 
-/** A series may reach beyond now: of steps that are taken at once the last ends later. */
+/** Number of complete intervals. A series may extend beyond now, because steps that are executed at once end later. */
 const intervalsOver = ({ startNs, intervalNs }: TimeSeries, nowNs: Nanos) =>
   Math.max(0, Math.floor((nowNs - startNs) / intervalNs));
 
-/** Over the first `count` intervals. */
+/** Throughput over the first `count` intervals. */
 function throughputOf({ counts, intervalNs }: TimeSeries, count: number): LiveNow["throughput"] {
   const sum = (values: Float64Array) => values.subarray(0, count).reduce((total, value) => total + value, 0);
   const perS = (values: Float64Array) => (count === 0 ? 0 : sum(values) / ((count * intervalNs) / 1e9));
   return { requestsPerS: perS(counts.finished), outputTokensPerS: perS(counts.generatedTokens) };
 }
 
-/** The first `count` intervals; neighbours become one where there are many, and the last may be too few for that. */
+/** The first `count` intervals. If there are many, neighbours are merged, and an incomplete group at the end is dropped. */
 function seriesDocument({ startNs, intervalNs, levels, counts }: TimeSeries, count: number): LiveSeries {
   const each = Math.max(1, Math.ceil(count / mostIntervals));
   const whole = Math.floor(count / each);
@@ -199,7 +203,7 @@ function seriesDocument({ startNs, intervalNs, levels, counts }: TimeSeries, cou
   };
 }
 
-/** The event log, as far as it has been written. */
+/** Files of the event log's columns, which grow with the log. */
 class LogFiles {
   count = 0;
   readonly #files: readonly (readonly [name: (typeof eventColumns)[number], file: number])[];
@@ -208,7 +212,7 @@ class LogFiles {
     this.#files = eventColumns.map((name) => [name, openSync(join(folder, columnFile(name)), "w")]);
   }
 
-  /** The log has grown. */
+  /** Appends the new events of the log. */
   write(log: EventLog): void {
     const to = Math.min(log.count, mostLiveEvents);
     if (to === this.count) return;

@@ -10,24 +10,24 @@ import { readTextFile } from "../../traces/read-text.ts";
 /** A line of an operations file. */
 export interface Operation {
   readonly before: number;
-  readonly operation: keyof typeof fieldsOf;
-  /** The prefix: the first `tokens` tokens of this request's prompt; all of it if not said. */
+  readonly operation: keyof typeof operationFields;
+  /** The prefix: the first `tokens` tokens of this request's prompt, by default the whole prompt. */
   readonly like?: number;
   readonly tokens?: number;
   readonly name?: string;
   readonly blocks?: number;
 }
 
-/** What each operation needs besides `before`, and what it may have. */
-const fieldsOf = {
-  pin: { needs: ["like", "name"], may: ["tokens"] },
-  unpin: { needs: ["name"], may: [] },
-  delete: { needs: ["like"], may: ["tokens"] },
-  evict: { needs: ["blocks"], may: [] },
-  reset: { needs: [], may: [] },
+/** Required and optional fields of each operation, besides `before`. */
+const operationFields = {
+  pin: { required: ["like", "name"], optional: ["tokens"] },
+  unpin: { required: ["name"], optional: [] },
+  delete: { required: ["like"], optional: ["tokens"] },
+  evict: { required: ["blocks"], optional: [] },
+  reset: { required: [], optional: [] },
 } as const;
 
-/** What became of an operation. */
+/** An operation and its result. */
 export interface OperationResult extends Operation {
   readonly result: string;
 }
@@ -40,7 +40,7 @@ export async function readOperations(file: string): Promise<Operation[]> {
     .flatMap((line, i) => (line.trim() === "" ? [] : parsed(line, `${file}:${i + 1}`)));
   if (operations.length === 0) throw new InputError(`${file}: is empty, expected operations as JSON lines`);
   const late = operations.find(({ before }, i) => i > 0 && before < operations[i - 1].before);
-  if (late) throw new InputError(`${file}: the operation before request ${late.before} comes too late in the file`);
+  if (late) throw new InputError(`${file}: the operation before request ${late.before} is out of order in the file`);
   return operations;
 }
 
@@ -49,21 +49,21 @@ function parsed(line: string, where: string): Operation {
   try {
     value = JSON.parse(line);
   } catch {
-    throw new InputError(`${where}: is no JSON, expected such as {"before": 10, "operation": "reset"}`);
+    throw new InputError(`${where}: is not JSON, expected an object such as {"before": 10, "operation": "reset"}`);
   }
   if (typeof value !== "object" || value === null || Array.isArray(value))
     throw new InputError(`${where}: is ${JSON.stringify(value)}, expected an object`);
   const found = value as Record<string, unknown>;
-  const names = Object.keys(fieldsOf);
+  const names = Object.keys(operationFields);
   const { operation } = found;
   if (typeof operation !== "string" || !names.includes(operation)) {
     const near = typeof operation === "string" ? nearest(operation, names) : undefined;
     const expected = near ? `did you mean "${near}"?` : `expected one of ${names.join(", ")}`;
     throw new InputError(`${where}: operation is ${JSON.stringify(operation)}, ${expected}`);
   }
-  const { needs, may } = fieldsOf[operation as Operation["operation"]];
-  const all: string[] = ["before", "operation", ...needs, ...may];
-  const missing = ["before", ...needs].find((name) => found[name] === undefined);
+  const { required, optional } = operationFields[operation as Operation["operation"]];
+  const all: string[] = ["before", "operation", ...required, ...optional];
+  const missing = ["before", ...required].find((name) => found[name] === undefined);
   if (missing) throw new InputError(`${where}: ${operation} has no ${missing}, expected ${all.join(", ")}`);
   for (const [name, field] of Object.entries(found)) {
     if (!all.includes(name)) throw new InputError(`${where}: ${operation} has ${name}, expected ${all.join(", ")}`);
@@ -79,18 +79,18 @@ function parsed(line: string, where: string): Operation {
   return value as Operation;
 }
 
-/** Carries the operations of a file out in one replay, each before its request. */
+/** Executes the operations of a file in one replay, each before its request. */
 export class OperationsPlayer {
   readonly results: OperationResult[] = [];
-  /** Those before each request, with their places in the file. In a closed loop requests come in another order. */
+  /** Operations by request, with their positions in the file. In a closed loop requests arrive in another order. */
   readonly #before = new Map<number, [at: number, operation: Operation][]>();
   readonly #trace: Trace;
   readonly #blocks: BlockColumns;
   readonly #pins = new Map<string, Sequence>();
-  readonly #carriedOut: (result: OperationResult) => void;
+  readonly #onResult: (result: OperationResult) => void;
 
   /**
-   * `carriedOut` is called with each of them.
+   * `onResult` is called after each operation.
    *
    * @throws InputError if an operation names a request that the trace does not have.
    */
@@ -98,33 +98,33 @@ export class OperationsPlayer {
     operations: readonly Operation[],
     trace: Trace,
     blocks: BlockColumns,
-    carriedOut: (result: OperationResult) => void = () => {},
+    onResult: (result: OperationResult) => void = () => {},
   ) {
-    this.#carriedOut = carriedOut;
+    this.#onResult = onResult;
     for (const { before, like = 0 } of operations)
       if (Math.max(before, like) >= trace.requestCount)
         throw new InputError(
           `an operation names request ${Math.max(before, like)}, the trace has ${trace.requestCount}, from 0`,
         );
     for (const [at, operation] of operations.entries()) {
-      const together = this.#before.get(operation.before);
-      if (together) together.push([at, operation]);
+      const sameRequest = this.#before.get(operation.before);
+      if (sameRequest) sameRequest.push([at, operation]);
       else this.#before.set(operation.before, [[at, operation]]);
     }
     this.#trace = trace;
     this.#blocks = blocks;
   }
 
-  /** The next request is this one, and comes now. */
+  /** Executes the operations before `request`, which arrives now. */
   before(request: number, cache: KvCache, nowNs: Nanos): void {
     for (const [at, operation] of this.#before.get(request) ?? []) {
-      const result = { ...operation, result: this.#carryOut(operation, at, cache, nowNs) };
+      const result = { ...operation, result: this.#execute(operation, at, cache, nowNs) };
       this.results.push(result);
-      this.#carriedOut(result);
+      this.#onResult(result);
     }
   }
 
-  #carryOut({ operation, like, tokens, name, blocks }: Operation, at: number, cache: KvCache, nowNs: Nanos): string {
+  #execute({ operation, like, tokens, name, blocks }: Operation, at: number, cache: KvCache, nowNs: Nanos): string {
     switch (operation) {
       case "pin": {
         if (this.#pins.has(name!)) return "there is a pin of that name";
@@ -149,7 +149,7 @@ export class OperationsPlayer {
     }
   }
 
-  /** The beginning of a request's prompt, in whole blocks; it never runs. */
+  /** A sequence with the leading whole blocks of a request's prompt, which is never scheduled. */
   #prefix(at: number, row: number, tokens?: number): Sequence {
     // Numbers below those of requests, so that a log distinguishes them.
     const request = new Request(row, this.#trace, row, this.#blocks);

@@ -12,26 +12,26 @@ import type { OutputEnd, Pace } from "./paces.ts";
 import { defaultSwapSpace, type SimulationOptions } from "./simulation-options.ts";
 import { backendOf } from "./target.ts";
 
-/** A real engine: which model, on how many threads, and how requests come. */
+/** A real engine: model, threads and arrivals. */
 export interface RealEngine {
   readonly backend: EngineBackend;
   readonly model: string;
   readonly loaded: LoadedModel;
   readonly threads: number;
-  /** Of its weights. */
+  /** Bits per weight. */
   readonly bits: WeightBits;
   readonly pace: Pace;
   readonly answers: OutputEnd;
   readonly loop: "open" | "closed";
   readonly speed: number;
-  /** Requests a second, if that is what the speed was chosen for. */
+  /** Requests per second, if the speed was derived from it. */
   readonly rate: number | undefined;
   readonly spread: "none" | "uniform";
-  /** Tokens that clients ask for at least. */
+  /** Least `maxOutputTokens` of a request. */
   readonly maxOutput: number;
-  /** Bytes of memory for preempted requests, beside the pool. */
+  /** Bytes of host memory for swapped-out blocks, beside the pool. */
   readonly swapSpace: number;
-  /** Token ids that the model does not have become others. */
+  /** Token ids outside the model's vocabulary are mapped into it. */
   readonly fold: boolean;
   readonly slo: Slo | undefined;
 }
@@ -39,8 +39,8 @@ export interface RealEngine {
 export const defaultModel = "random:tiny";
 
 /**
- * @param loaded its model, if it is open already
- * @throws InputError if there is no such model, or it cannot be read
+ * @param loaded the model, if it is open already
+ * @throws InputError if the model is unknown or cannot be read
  */
 export function engineFrom(
   options: SimulationOptions & { readonly target?: string },
@@ -68,11 +68,11 @@ export function engineFrom(
   };
 }
 
-/** Bytes that a token's keys and values take in the engine's pool. */
+/** Bytes of a token's KV in the engine's pool. */
 export const poolBytesPerToken = ({ backend, loaded: { config } }: RealEngine): number =>
   backend.memory.tokenBytes(config);
 
-/** What a report says of it. */
+/** The engine, as in a report. */
 export function describeEngine(engine: RealEngine) {
   const { backend, model, loaded, threads, bits, pace, answers, loop } = engine;
   const { speed, rate, spread, maxOutput, swapSpace, fold } = engine;
@@ -99,7 +99,7 @@ export function describeEngine(engine: RealEngine) {
   };
 }
 
-/** The size of the pool as `--blocks` or `--capacity` give it; undefined if nothing says. */
+/** The size of the pool by `--blocks` or `--capacity`; undefined if neither is given. */
 export function engineCapacity(
   { blocks, capacity }: { readonly blocks?: Capacity; readonly capacity?: number },
   engine: RealEngine,
@@ -109,6 +109,6 @@ export function engineCapacity(
   const blockBytes = poolBytesPerToken(engine) * blockTokens;
   if (capacity >= blockBytes) return { blocks: Math.floor(capacity / blockBytes) };
   throw new InputError(
-    `--capacity is ${capacity} bytes, less than one block of ${blockTokens} tokens takes: ${blockBytes}`,
+    `--capacity is ${capacity} bytes, less than the ${blockBytes} bytes of one block of ${blockTokens} tokens`,
   );
 }

@@ -16,7 +16,7 @@ import { withFile } from "./slices.ts";
 import type { Turn } from "./turns.ts";
 
 /**
- * The engine's model with a pool of so many blocks.
+ * Opens the engine's model with a pool of `blockCount` blocks.
  *
  * @throws InputError and ExecutorError as the backend's `open`
  */
@@ -29,7 +29,7 @@ export function openPool(
 }
 
 export interface EngineOptions extends ServingOptions {
-  /** Instead of one of its own; it stays open. */
+  /** A pool to use instead of a new one; it is not closed. */
   readonly pool?: Executor;
   readonly turn?: Turn | undefined;
 }
@@ -37,10 +37,10 @@ export interface EngineOptions extends ServingOptions {
 /**
  * Serves a trace with a real model, in real time.
  *
- * A signal ends it at the end of a step; the result is then of what was done. With a `turn` others run between its steps, for
- * which its clock stands still, unless that is the one on the wall.
+ * An aborted signal ends the run after a step; the result then covers the finished requests. With a `turn`, other engines run
+ * between its steps; their time is excluded from its clock, unless that is the wall clock.
  *
- * @throws Interrupted if no request had ended by then, and InputError if the model cannot take the trace
+ * @throws Interrupted if no request had finished, and InputError if the model cannot serve the trace
  */
 export async function runEngine(
   trace: Trace,
@@ -60,7 +60,7 @@ export async function runEngine(
     const clock = pace === "real" ? new WallClock() : new BusyClock();
     const running = new Engine(sent, blocks, {
       ...config,
-      executor: heard(executor),
+      executor: withSignals(executor),
       clock,
       vocabulary: loaded.config.vocabulary,
       choice: choiceOf(engine),
@@ -95,8 +95,8 @@ export async function runEngine(
   }
 }
 
-/** The same, but where users' code runs, signals are heard while the model computes, which is nearly always. */
-function heard(executor: Executor): Executor {
+/** Handles signals while the model computes, which is most of the time, although plug-in code runs in the program. */
+function withSignals(executor: Executor): Executor {
   if (!userCodeRuns()) return executor;
   return {
     backend: executor.backend,
@@ -118,16 +118,16 @@ const choiceOf = ({ loaded, answers, fold }: RealEngine): TokenChoice => ({
   ...(answers === "free" && { endTokens: loaded.config.endTokens }),
 });
 
-/** Returns the blocks of the pool. @throws InputError if the model cannot serve the trace in this way, whatever memory there is */
+/** Returns the blocks of the pool. @throws InputError if the model cannot serve the trace in this way, regardless of memory */
 export function checkServable(trace: Trace, blocks: BlockColumns, config: RunConfig, engine: RealEngine): number {
   checkPositions(trace, engine);
   checkContents(trace, blocks, { ...config, choice: choiceOf(engine) });
   const { blocks: blockCount } = config;
-  if (blockCount === undefined) throw new InputError("an engine's memory has a limit: give --blocks or --capacity");
+  if (blockCount === undefined) throw new InputError("an engine has no unlimited cache; give --blocks or --capacity");
   return blockCount;
 }
 
-/** @throws InputError if a request is longer than what the model was made for. */
+/** @throws InputError if a request exceeds the model's positions. */
 function checkPositions(trace: Trace, { model, loaded, answers }: RealEngine): void {
   const { maxPositions } = loaded.config;
   const { requestCount, inputTokens, outputTokens, maxOutputTokens } = trace;
@@ -136,7 +136,7 @@ function checkPositions(trace: Trace, { model, loaded, answers }: RealEngine): v
     const tokens = inputTokens[row] + longest[row];
     if (tokens > maxPositions)
       throw new InputError(
-        `request ${row} has ${tokens} tokens with its answer, and ${model} has positions for ${maxPositions}`,
+        `request ${row} has ${tokens} tokens with its output, and ${model} has ${maxPositions} positions`,
       );
   }
 }

@@ -6,7 +6,7 @@ import { breathe } from "../control.ts";
 import { type ServedResult, type ServingOptions, servedResult } from "./served-result.ts";
 import { sliceMs, withFile } from "./slices.ts";
 
-/** Simulates a trace, in slices that can be interrupted. @throws Interrupted, PolicyError naming a user's file */
+/** Simulates a trace, in slices that can be interrupted. @throws Interrupted, PolicyError naming a plug-in file */
 export async function runSimulation(
   trace: Trace,
   blocks: BlockColumns,
@@ -25,9 +25,9 @@ export async function runSimulation(
     watch?.(simulation);
     for (let isMore = true; isMore; ) {
       isMore = simulation.run(events);
-      const took = performance.now() - start;
-      wallMs += took;
-      events = Math.ceil(Math.min(Math.max((events * sliceMs) / Math.max(took, 0.1), events / 4), events * 4));
+      const sliceWallMs = performance.now() - start;
+      wallMs += sliceWallMs;
+      events = Math.ceil(Math.min(Math.max((events * sliceMs) / Math.max(sliceWallMs, 0.1), events / 4), events * 4));
       advance(simulation.done - reported);
       reported = simulation.done;
       await breathe(signal);

@@ -23,7 +23,7 @@ import {
   type RunConfig,
 } from "./configuration.ts";
 import type { LiveRun } from "./live.ts";
-import { asSent } from "./load.ts";
+import { withLoad } from "./load.ts";
 import { OperationsPlayer, readOperations } from "./operations-file.ts";
 import { engineCapacity, engineFrom } from "./real-engine.ts";
 import { distinctPromptBlocks, type Run, runReplay, servedRequests } from "./run.ts";
@@ -39,10 +39,10 @@ export interface TraceRunOptions extends PartChoice, TraceReading, Control {
   readonly blocks?: Capacity;
   /** Tokens of a block, a multiple of the trace's unit. */
   readonly blockSize?: number;
-  /** Leading requests that are in no metric. */
+  /** Leading requests that are served but not measured. */
   readonly warmup?: number;
   readonly seed?: number;
-  /** Runs so many times after a run to warm up, and reports the median time. */
+  /** Runs this number of times after a first run, and reports the median time. */
   readonly repeat?: number | undefined;
   /** Checks every invariant after every step. */
   readonly audit?: boolean;
@@ -54,21 +54,21 @@ export interface TraceRunOptions extends PartChoice, TraceReading, Control {
   readonly timeline?: string;
   /** Saves the run as this folder, or below a folder of runs under its id. */
   readonly save?: { readonly as: string } | { readonly below: string } | undefined;
-  /** Shows the run while it lasts to a dashboard over this folder of runs; `warn` gets a message if that becomes impossible. */
+  /** Shows the run in dashboards of this folder while it runs; `warn` gets a message if that fails. */
   readonly live?: { readonly runs: string; readonly warn: (message: string) => void } | undefined;
 }
 
-/** Options that only runs in time have are ignored by a replay, except `maxOutput`, and `model` and others with `capacity`. */
+/** Options of a replay. Of those of timed runs, only `maxOutput`, `schedulerOption`, and `model` with `capacity` have an effect. */
 export interface ReplayOptions
   extends TraceRunOptions,
     Pick<SimulationOptions, "model" | "tp" | "kvDtype" | "capacity" | "schedulerOption" | "maxOutput"> {}
 
-/** In virtual time, on modelled hardware. */
+/** Options of a run in virtual time on modelled hardware. */
 export interface SimulateOptions
   extends TraceRunOptions,
     Omit<SimulationOptions, "threads" | "bits" | "pace" | "answers" | "fold"> {}
 
-/** In real time, on an engine. */
+/** Options of a run in real time on an engine. */
 export interface ServeOptions
   extends TraceRunOptions,
     Omit<
@@ -84,15 +84,15 @@ export interface TraceRun {
   /** The document that `kvlab replay --json` prints: schema run/1. */
   readonly report: RunReport;
   readonly input: Input;
-  /** Per-request results, event logs, counters; of a run in time also steps and the time series. */
+  /** Per-request results, event logs, counters; of a timed run also steps and the time series. */
   readonly result: Run["result"];
   readonly series: TimeSeries | undefined;
-  /** Different contents among the prompt blocks. */
+  /** Number of distinct prompt blocks. */
   readonly distinctBlocks: number;
-  /** The size of the cache was neither given nor that of a memory. */
+  /** The size of the cache is the default share of the distinct blocks. */
   readonly isDefaultSize: boolean;
   readonly parts: Parts;
-  /** The folder that the run was saved in. */
+  /** The folder of the saved run. */
   readonly directory: string | undefined;
 }
 
@@ -105,7 +105,7 @@ export const simulate = (trace: TraceChoice, options: SimulateOptions = {}): Pro
   runTrace(trace, { ...options, target: "sim" });
 
 /**
- * Serves a trace in real time with a model on an engine backend. If it is aborted after requests have finished, it returns a
+ * Serves a trace in real time with a model on an engine backend. If the signal is aborted after requests have finished, returns a
  * report of those, with `interrupted`.
  */
 export const serveTrace = (trace: TraceChoice, options: ServeOptions = {}): Promise<TraceRun> =>
@@ -122,7 +122,7 @@ export async function runTrace(
 ): Promise<TraceRun> {
   const { target, rules = {}, seed = 1, warmup = 0, repeat, save, signal } = options;
   const parts = await partsNamed(options, rules, target);
-  checkTogether(options, parts.eviction);
+  checkConflicts(options, parts.eviction);
   checkTarget(options);
   const operations = options.operations === undefined ? undefined : await readOperations(options.operations);
   if (save && "as" in save) await claimRunDirectory(save.as);
@@ -135,7 +135,7 @@ export async function runTrace(
   let live: LiveRun | undefined;
   try {
     const read = await opened(source, options);
-    const input = { ...read, trace: asSent(read.trace, options) };
+    const input = { ...read, trace: withLoad(read.trace, options) };
     const { trace } = input;
     checkWarmup(warmup, trace);
     const simulated = target === "sim" ? await simulatedFrom(options, trace) : undefined;
@@ -205,7 +205,7 @@ export async function runTrace(
 export const ruleTexts = (rules: Parts["rules"]): string[] =>
   Object.entries(rules).map(([name, value]) => `${name}=${value}`);
 
-/** The live folder of the run, if it is to be shown. Of repeated runs none is shown. */
+/** The live folder of the run, if `live` is given. Repeated runs are not shown. */
 async function liveRun(
   input: Input,
   config: RunConfig,
@@ -237,21 +237,21 @@ async function liveRun(
 const filesOf = (source: TraceChoice): readonly string[] =>
   typeof source === "string" ? [source] : "trace" in source ? source.files : source;
 
-/** Files that are read besides the trace; names that are no files do no harm. */
+/** Files that are read besides the trace; names that are not files have no effect. */
 const inputFiles = ({ operations, cost, model }: TraceRunOptions & SimulationOptions): string[] =>
   [operations, cost, model].filter((file) => typeof file === "string");
 
 /** @throws InputError if two options contradict each other */
-function checkTogether(options: TraceRunOptions & SimulationOptions, eviction: EvictionPlugin): void {
+function checkConflicts(options: TraceRunOptions & SimulationOptions, eviction: EvictionPlugin): void {
   const { blocks, capacity, operations, repeat, timeline, replicas = 1 } = options;
   if (blocks !== undefined && capacity !== undefined)
-    throw new InputError("--blocks and --capacity exclude each other: both are the size of the cache");
+    throw new InputError("--blocks and --capacity exclude each other: both set the size of the cache");
   if (timeline !== undefined && repeat !== undefined)
     throw new InputError("--timeline and --repeat exclude each other: a timeline is of one run");
   if (operations !== undefined && repeat !== undefined)
     throw new InputError("--operations and --repeat exclude each other: operations are for one replay");
   if (operations !== undefined && replicas > 1)
-    throw new InputError("--operations goes with one replica: it does not say which of several is meant");
+    throw new InputError("--operations needs a single replica, because operations do not name one");
   if (eviction.unlimited && (capacity !== undefined || (blocks !== undefined && blocks !== "unlimited")))
     throw new InputError(
       `--${capacity === undefined ? "blocks" : "capacity"} and --eviction ${eviction.name} exclude each other: its cache has no limit`,

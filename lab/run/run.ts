@@ -14,12 +14,12 @@ import type { ServedResult, Watched } from "./served-result.ts";
 import { simulationConfig } from "./simulation.ts";
 import { sliceMs, withFile } from "./slices.ts";
 
-/** What every target finds out. */
+/** The results of a run on any target. */
 export interface RunResult {
   readonly counters: Counters;
   readonly fragmentation: Fragmentation | undefined;
   readonly requests: RequestResults;
-  /** One of each replica, if they were kept. */
+  /** One log for each replica, if `events` is set. */
   readonly logs: readonly EventLog[];
 }
 
@@ -27,29 +27,29 @@ export interface RunResult {
 export interface Run {
   readonly config: RunConfig;
   readonly result: RunResult;
-  /** What only a run in time finds out, simulated or real. */
+  /** The results of a timed run, simulated or real. */
   readonly simulation?: ServedResult;
-  /** The replay alone; of several the median. */
+  /** Wall-clock time of the run itself; the median of repeated runs. */
   readonly wallMs: number;
 }
 
 export interface RunOptions extends Pick<Control, "signal"> {
-  /** Measured replays after one to warm up; undefined: a single one. */
+  /** Number of measured runs after a first one; undefined: a single run. */
   readonly repeat?: number | undefined;
-  /** Of a simulation: keep every step, and tell these of it. */
+  /** Timed runs: records every step. */
   readonly keepSteps?: boolean;
   readonly observers?: readonly StepObserver[];
-  /** Called with the size of each slice of requests that is done, warm-up included. */
+  /** Called with the size of each finished slice of requests, warm-up included. */
   readonly advance?: (requests: number) => void;
-  /** Given each run when it begins. */
+  /** Called with each run when it starts. */
   readonly watch?: (run: Watched) => void;
 }
 
-/** Requests that `runReplay` serves in all. */
+/** Number of requests that `runReplay` serves in total. */
 export const servedRequests = (trace: Trace, repeat?: number) =>
   trace.requestCount * (repeat === undefined ? 1 : repeat + 1);
 
-/** Replays a trace, each time from an empty cache. @throws Interrupted, and PolicyError naming a user's file. */
+/** Replays a trace, each time from an empty cache. @throws Interrupted, and PolicyError naming a plug-in file. */
 export async function runReplay(
   trace: Trace,
   blocks: BlockColumns,
@@ -60,7 +60,7 @@ export async function runReplay(
   const once = runner(trace, blocks, config, options, advance);
   if (repeat !== undefined) await once();
   const times: number[] = [];
-  let last: Found | undefined;
+  let last: MeasuredRun | undefined;
   for (let i = 0; i < (repeat ?? 1); i++) {
     last = await once();
     times.push(last.wallMs);
@@ -68,22 +68,22 @@ export async function runReplay(
   return { config, ...last!, wallMs: median(times) };
 }
 
-type Found = Omit<Run, "config">;
+type MeasuredRun = Omit<Run, "config">;
 
-/** What runs it once more, from an empty cache. */
+/** Returns a function that runs the trace once, from an empty cache. */
 function runner(
   trace: Trace,
   blocks: BlockColumns,
   config: RunConfig,
   { repeat, keepSteps = false, observers = [], watch = () => {}, signal }: RunOptions,
   advance: (requests: number) => void,
-): () => Promise<Found> {
+): () => Promise<MeasuredRun> {
   const { simulated, engine } = config;
   const served = { keepSteps, observers, advance, watch, signal };
   if (engine)
     return async () => {
       const { result, wallMs } = await runEngine(trace, blocks, config, engine, served);
-      // Of several runs a part of one says nothing.
+      // A partial run of several is not comparable.
       if (result.interrupted && repeat !== undefined) throw new Interrupted();
       return { result, simulation: result, wallMs };
     };
@@ -123,9 +123,9 @@ async function replayOnce(
     for (const [from, to] of slices.all()) {
       const start = performance.now();
       replay.feed(trace, blocks, from, to);
-      const took = performance.now() - start;
-      wallMs += took;
-      slices.adapt(took);
+      const sliceWallMs = performance.now() - start;
+      wallMs += sliceWallMs;
+      slices.adapt(sliceWallMs);
       done = to;
       advance(to - from);
       await breathe(signal);
@@ -138,7 +138,7 @@ async function replayOnce(
   return { result: { counters, fragmentation, requests, logs: log ? [log] : [] }, wallMs };
 }
 
-/** A trace in ranges of rows: large enough to be fast, small enough to be interrupted between them. */
+/** Ranges of a trace's rows: large enough to be fast, small enough to be interrupted between them. */
 class Slices {
   readonly trace: Trace;
   readonly blocks: BlockColumns;
@@ -149,7 +149,7 @@ class Slices {
     this.blocks = blocks;
   }
 
-  /** The last slice took so long: the next ones are of a fitting size. */
+  /** Adapts the size of slices to the wall-clock time of the last one. */
   adapt(ms: number): void {
     const fitting = (this.#rows * sliceMs) / Math.max(ms, 0.1);
     this.#rows = Math.ceil(Math.min(Math.max(fitting, this.#rows / 4), this.#rows * 4));
@@ -171,7 +171,7 @@ function median(values: readonly number[]): number {
   return sorted.length % 2 === 1 ? sorted[middle] : (sorted[middle - 1] + sorted[middle]) / 2;
 }
 
-/** Different contents among the blocks of all prompts. */
+/** Number of distinct content ids among the blocks of all prompts. */
 export function distinctPromptBlocks({ keys, start, promptBlocks, distinct }: BlockColumns): number {
   const seen = new Uint8Array(distinct);
   let count = 0;
@@ -185,7 +185,7 @@ export function distinctPromptBlocks({ keys, start, promptBlocks, distinct }: Bl
   return count;
 }
 
-/** Block references of all prompts, those of the warm-up included; of a run in time, of those that ended. */
+/** Block references of all prompts, warm-up included; in a timed run, only of finished requests. */
 export function blockReferences({ promptBlocks }: BlockColumns, finishedNs?: Float64Array): number {
   let count = 0;
   promptBlocks.forEach((blocks, row) => {

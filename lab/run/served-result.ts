@@ -18,13 +18,13 @@ import type { TimeSeries } from "../../core/serving/time-series.ts";
 import type { Nanos } from "../../core/trace/trace.ts";
 import type { Control } from "../control.ts";
 
-/** What a run in time found, simulated or real, as reports and tables need it. */
+/** The results of a timed run, simulated or real. */
 export interface ServedResult {
   readonly counters: Counters;
-  /** Of the first replica, where its allocator counts it. */
+  /** Fragmentation of the first replica, if its allocator measures it. */
   readonly fragmentation: Fragmentation | undefined;
   readonly requests: Outcomes;
-  /** One of each replica, if they were kept. */
+  /** One log for each replica, if `events` is set. */
   readonly logs: readonly EventLog[];
   readonly steps: StepTable | undefined;
   readonly series: TimeSeries;
@@ -33,26 +33,26 @@ export interface ServedResult {
   readonly slo: SloMetrics | undefined;
   readonly cluster: ClusterMetrics;
   readonly refusals: Readonly<Record<string, number>>;
-  /** A signal ended the run: all else is of requests that had ended, and of steps until then. */
+  /** The signal ended the run: all other fields cover the finished requests and the steps until then. */
   readonly interrupted?: { readonly requestsDone: number; readonly of: number };
 }
 
-/** How a run in time is watched, and what is promised. */
+/** Observers, SLO and cancellation of a timed run. */
 export interface ServingOptions extends Pick<Control, "signal"> {
   readonly slo?: Slo | undefined;
-  /** Keep every step. */
+  /** Records every step. */
   readonly keepSteps?: boolean;
   readonly observers?: readonly StepObserver[];
   readonly advance?: (requests: number) => void;
-  /** Given the run when it begins. */
+  /** Called with the run when it starts. */
   readonly watch?: (run: Watched) => void;
 }
 
-/** A run under way, as others may look at it between any two of its steps. */
+/** A run in progress, which may be read between any two of its steps. */
 export interface Watched {
-  /** Requests that ended or were refused. */
+  /** Requests that finished or were refused. */
   readonly done: number;
-  /** Of a run in time: where it is. */
+  /** The current time of a timed run. */
   readonly nowNs?: Nanos;
   readonly series?: TimeSeries;
   readonly replicas: readonly {
@@ -63,12 +63,12 @@ export interface Watched {
   }[];
 }
 
-/** The figures of a run that has ended or was stopped. */
+/** The results of a run that has ended or was stopped. */
 export function servedResult(
   run: Served & { readonly series: TimeSeries },
   { steps, slo, warmup }: { steps: StepTable | undefined; slo: Slo | undefined; warmup: number | undefined },
 ): ServedResult {
-  const figures = new Metrics(run, warmup);
+  const metrics = new Metrics(run, warmup);
   const { replicas, arrivals, series } = run;
   return {
     counters: sumOf(replicas.map(({ cache }) => cache.counters)),
@@ -77,15 +77,15 @@ export function servedResult(
     logs: replicas.flatMap(({ log }) => log ?? []),
     steps,
     series,
-    latency: figures.latency(),
-    throughput: figures.throughput(),
-    slo: slo && figures.slo(slo),
-    cluster: figures.cluster(),
+    latency: metrics.latency(),
+    throughput: metrics.throughput(),
+    slo: slo && metrics.slo(slo),
+    cluster: metrics.cluster(),
     refusals: refusalsOf(run),
   };
 }
 
-/** Of several caches, or of none. */
+/** The sum of the counters of several caches, or of none. */
 export function sumOf(all: readonly Counters[]): Counters {
   if (all.length === 1) return all[0];
   const sum = new Counters();
@@ -99,9 +99,9 @@ export function sumOf(all: readonly Counters[]): Counters {
   return sum;
 }
 
-/** Reasons and how often, of all replicas. */
+/** Number of refusals by reason, over all replicas. */
 function refusalsOf({ replicas }: Served): Record<string, number> {
   const all: Record<string, number> = {};
-  for (const { refusals } of replicas) for (const [why, count] of refusals) all[why] = (all[why] ?? 0) + count;
+  for (const { refusals } of replicas) for (const [reason, count] of refusals) all[reason] = (all[reason] ?? 0) + count;
   return all;
 }

@@ -4,7 +4,7 @@ import type { Hardware } from "../../sim/cost/hardware.ts";
 import type { ModelShape } from "../../sim/cost/model-shape.ts";
 import type { Efficiency } from "../../sim/cost/roofline.ts";
 
-/** What is simulated: an engine on its hardware, how many of them, and how requests come. */
+/** The simulated system: model, hardware, replicas and arrivals. */
 export interface Simulated {
   readonly model: ModelShape;
   readonly hardware: Hardware;
@@ -19,11 +19,11 @@ export interface Simulated {
   readonly router: Pick<RouterConfig, "router" | "routerOptions">;
   readonly loop: "open" | "closed";
   readonly spread: "none" | "uniform";
-  /** Tokens that clients ask for at least. */
+  /** Least `maxOutputTokens` of a request. */
   readonly maxOutput: number;
-  /** Times as fast as recorded. */
+  /** Speed-up over the recorded arrivals. */
   readonly speed: number;
-  /** Requests a second, if that is what the speed was chosen for. */
+  /** Requests per second, if the speed was derived from it. */
   readonly rate?: number | undefined;
   readonly slo: Slo | undefined;
 }

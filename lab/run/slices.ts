@@ -1,7 +1,7 @@
 import type { ReplayConfig } from "../../core/replica/replay.ts";
 import { withFile as namingFile } from "../user-plugins/user-plugin.ts";
 
-/** The same error; one that a plug-in from a file caused names the file and the request. */
+/** The error, with the file and the request if a plug-in from a file caused it. */
 export const withFile = (
   error: unknown,
   { index, eviction, allocator, scheduler }: Pick<ReplayConfig, "index" | "eviction" | "allocator" | "scheduler">,

@@ -1,47 +1,47 @@
 import { WallClock } from "../../engine/clock.ts";
 
 /**
- * Lets others run, if this one has run for a while; until it may go on.
+ * Lets other engines run if this one has run for a slice; resolves when it may continue.
  *
- * @param share how much of its work is done, 0 to 1
+ * @param share completed share of its work, 0 to 1
  */
 export type Turn = (share: number) => Promise<void>;
 
-/** Of each turn, at least. Shorter than the phases of a machine, and long beside what it takes to get back into its caches. */
+/** Least duration of a turn: shorter than the phases of a machine's speed, and long compared with refilling its CPU caches. */
 const sliceNs = 1e9;
 
 /**
- * Runs several engines in one process, always the one that is least far with its work, a second at a time: all of them see the
- * machine in the same state, however that changes in minutes.
+ * Runs several engines in one process, a second at a time, always the one with the smallest completed share. All of them thus run
+ * under the same conditions, although the machine's speed changes over minutes.
  *
- * @throws what the first of them throws that fails; the others end in the middle
+ * @throws the first error of an engine; the others are stopped
  */
 export async function inTurn<Results extends readonly unknown[]>(
   ...acts: { readonly [I in keyof Results]: (turn: Turn) => Promise<Results[I]> }
 ): Promise<Results> {
   const wall = new WallClock();
-  const waiting = acts.map(() => ({ share: 0, go: () => {} }));
+  const waiting = acts.map(() => ({ share: 0, start: () => {} }));
   const present = new Set(waiting);
   let sinceNs = 0;
   let failed = false;
   let failure: unknown;
 
   const least = () => [...present].reduce((a, b) => (b.share < a.share ? b : a));
-  const goOn = () => {
+  const startNext = () => {
     sinceNs = wall.now();
-    if (present.size > 0) least().go();
+    if (present.size > 0) least().start();
   };
   const run = async <Result>(act: (turn: Turn) => Promise<Result>, own: (typeof waiting)[number]) => {
-    const called = () => new Promise<void>((go) => Object.assign(own, { go }));
-    await called();
+    const started = () => new Promise<void>((start) => Object.assign(own, { start }));
+    await started();
     try {
       if (failed) throw failure;
       return await act(async (share) => {
         own.share = share;
         if (wall.now() - sinceNs < sliceNs || least() === own) return;
-        const back = called();
-        goOn();
-        await back;
+        const resumed = started();
+        startNext();
+        await resumed;
         if (failed) throw failure;
       });
     } catch (error) {
@@ -50,11 +50,11 @@ export async function inTurn<Results extends readonly unknown[]>(
       throw error;
     } finally {
       present.delete(own);
-      goOn();
+      startNext();
     }
   };
   const all = Promise.allSettled(acts.map((act, i) => run(act, waiting[i])));
-  goOn();
+  startNext();
   const ended = await all;
   if (failed) throw failure;
   return ended.map((one) => (one as PromiseFulfilledResult<unknown>).value) as unknown as Results;

@@ -4,7 +4,7 @@ import { never } from "../../core/serving/outcomes.ts";
 import type { Nanos } from "../../core/trace/trace.ts";
 import type { Decisions } from "../compare/decisions.ts";
 
-/** The state of a replica at one place of its log. */
+/** The state of a replica after some events of its log. */
 export interface ServedState extends BlockCounts {
   readonly free: number;
   /** Requests in the order of their admission. */

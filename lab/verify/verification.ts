@@ -27,8 +27,8 @@ export interface Verification {
   readonly engine: Decisions;
   readonly steps: StepTable;
   readonly simulator: Decisions;
-  /** Undefined: they decided the same at the same times. */
-  readonly parting: Divergence | undefined;
+  /** Undefined if all decisions and their times are identical. */
+  readonly divergence: Divergence | undefined;
   readonly times?: Times | undefined;
 }
 
@@ -36,21 +36,21 @@ export interface Verification {
 export interface Times {
   readonly engine: ServedResult;
   readonly simulated: ServedResult;
-  /** Where steps were measured meanwhile: the engine once more, in the same phases of the machine; and what was measured. */
+  /** With a calibration design: a second run of the engine under the same conditions, and the measured steps with their fit. */
   readonly again?: ServedResult;
   readonly measured?: FittedSteps;
 }
 
 export interface VerificationOptions extends Pick<Control, "signal"> {
-  /** What is done before a request comes, anew for each of the two. */
+  /** Creates the callback before each request, one for each run. */
   readonly before?: () => SimulationConfig["before"];
-  /** What steps take, to compare times with; or a design that measures it, in turn with the engine. */
+  /** The cost model whose times are compared, or a design to measure it in turn with serving the trace. */
   readonly cost?: SimulationConfig["cost"] | undefined;
   readonly design?: CalibrationDesign | undefined;
   readonly advance?: (requests: number) => void;
 }
 
-/** @throws Interrupted, and InputError if the model cannot take the trace, or the simulator cannot get its outputs */
+/** @throws Interrupted, and InputError if the model cannot serve the trace, or the simulator cannot get its outputs */
 export async function verifyDecisions(
   trace: Trace,
   blocks: BlockColumns,
@@ -60,7 +60,7 @@ export async function verifyDecisions(
 ): Promise<Verification> {
   if (engine.answers === "free" && blocks.generated && config.rules["store-tail"] === "true")
     throw new InputError(
-      "store-tail=true numbers the last block of an answer by its length, which --answers free leaves to the model",
+      "store-tail=true needs the lengths of outputs, which --output-lengths free leaves to the model",
     );
   const chunks = new ChunkTable();
   const serve = async (options: EngineOptions) => {
@@ -92,7 +92,7 @@ export async function verifyDecisions(
       )
     : [undefined, await serve({ observers }), undefined];
   const steps = result.steps!;
-  const outputTokens = askedTokens(trace, result.requests);
+  const outputTokens = simulatedLengths(trace, result.requests);
   const { loop, speed, pace } = engine;
   const arrivalNs = pace === "none" ? new Float64Array(trace.requestCount) : trace.arrivalNs;
   const sent = { ...trace, arrivalNs, outputTokens };
@@ -102,8 +102,8 @@ export async function verifyDecisions(
     hostBlocks: Math.floor(engine.swapSpace / (poolBytesPerToken(engine) * config.blockTokens)),
   };
   const simulator = await decisionsWith(steps, sent, blocks, { ...simulation, ...beforeOf(before) }, signal);
-  takeWritten(simulator, result.requests);
-  const decided = { log: result.logs[0], chunks, outcomes: result.requests };
+  copyOutputLengths(simulator, result.requests);
+  const engineDecisions = { log: result.logs[0], chunks, outcomes: result.requests };
   const predicted = async (cost: SimulationConfig["cost"]) =>
     (await runSimulation(sent, blocks, { ...simulation, ...beforeOf(before), cost }, { signal })).result;
   const fitted = measured && {
@@ -113,10 +113,10 @@ export async function verifyDecisions(
   const times = fitted
     ? { engine: result, simulated: await predicted(fittedTo(fitted)), again, measured: fitted }
     : cost && { engine: result, simulated: await predicted(cost) };
-  return { engine: decided, steps, simulator, parting: firstDivergence(decided, simulator), times };
+  return { engine: engineDecisions, steps, simulator, divergence: firstDivergence(engineDecisions, simulator), times };
 }
 
-/** Pools of so many blocks each, with the same weights in the same memory (docs/decisions.md, "Calibration and verify"). */
+/** Opens one pool and divides it into parts, which share the weights (docs/decisions.md, "Calibration and verify"). */
 async function withPools<Result>(
   blockCounts: readonly number[],
   { blockTokens }: RunConfig,
@@ -126,7 +126,7 @@ async function withPools<Result>(
   const total = blockCounts.reduce((sum, blocks) => sum + blocks, 0);
   const all = await openPool(engine, total, blockTokens).catch((error) => {
     if (!(error instanceof InputError)) throw error;
-    throw new InputError(`${error.message} (engines that take turns: ${blockCounts.join(" + ")} blocks)`);
+    throw new InputError(`${error.message} (three engines take turns: ${blockCounts.join(" + ")} blocks)`);
   });
   try {
     return await act(poolParts(all, blockCounts));
@@ -144,11 +144,11 @@ function fittedTo({ calls, fit }: FittedSteps): SimulationConfig["cost"] {
  * Output lengths for the simulator: those that the engine generated. A request that was refused during decode has an
  * unknown length, for which the client's limit is taken.
  */
-export const askedTokens = (trace: Trace, { outputTokens, refused }: Pick<Outcomes, "outputTokens" | "refused">) =>
+export const simulatedLengths = (trace: Trace, { outputTokens, refused }: Pick<Outcomes, "outputTokens" | "refused">) =>
   outputTokens.map((tokens, row) => (refused[row] ? trace.maxOutputTokens[row] : tokens));
 
-/** The written tokens are input of the simulator, not its decision. */
-export const takeWritten = (simulator: Decisions, { outputTokens }: Pick<Outcomes, "outputTokens">): void =>
+/** Output lengths are input of the simulator, not its decision. */
+export const copyOutputLengths = (simulator: Decisions, { outputTokens }: Pick<Outcomes, "outputTokens">): void =>
   simulator.outcomes.outputTokens.set(outputTokens);
 
 function beforeOf(make: VerificationOptions["before"]): Pick<SimulationConfig, "before"> {
@@ -157,7 +157,7 @@ function beforeOf(make: VerificationOptions["before"]): Pick<SimulationConfig, "
 }
 
 /**
- * What the simulator decides if its steps take what these took; up to the first step that computes something else, if there
+ * The decisions of the simulator with the durations of these steps, up to the first step that computes other tokens, if there
  * is one.
  */
 export async function decisionsWith(

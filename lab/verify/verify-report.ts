@@ -32,7 +32,7 @@ export function verifyReport(
   verification: Verification,
   shortened = 1,
 ) {
-  const { parting, steps } = verification;
+  const { divergence, steps } = verification;
   const decisions = decisionCounts(verification.engine);
   const { refused } = verification.engine.outcomes;
   const differences = new Differences(verification, new EventSentences(input.trace, blocks), config.blocks!);
@@ -45,25 +45,25 @@ export function verifyReport(
     target: engine.backend.name,
     seed: config.seed,
     engine: describeEngine(engine),
-    identical: parting === undefined,
+    identical: divergence === undefined,
     steps: steps.durationNs.length,
     refusedRequests: refused.reduce((sum, one) => sum + one, 0),
-    /** The engine's, in all and of each kind. */
+    /** The engine's decisions, in total and by kind. */
     decisions: Object.values(decisions).reduce((sum, count) => sum + count, 0),
     decisionsByKind: decisions,
-    difference: parting ? differences.report(parting) : null,
-    /** Where only a time differs first: the first decision that is another one. */
-    thereupon: parting ? differences.thereupon(parting) : null,
+    difference: divergence ? differences.report(divergence) : null,
+    /** If only a time differs first: the first different decision after it. */
+    thereupon: divergence ? differences.thereupon(divergence) : null,
     /** With a cost model: the simulator's predictions of the engine's times. */
     times: verification.times ? timesReport(verification.times) : null,
-    /** Where steps were measured meanwhile: the cost model, and how far off it is. */
+    /** With `--calibrate`: the cost model and its residuals. */
     calibration: verification.times?.measured ? calibrationReport(verification.times.measured, steps) : null,
   };
 }
 
 /**
- * Figures of both; `error` is simulated ÷ engine − 1, null where the engine has none. If the engine ran twice, `error` is from
- * the mean of both, and `noise` is the second ÷ the first − 1.
+ * Metrics of both; `error` is simulated ÷ engine − 1, null if the engine has none. If the engine ran twice, `error` refers to
+ * the mean of both runs, and `noise` is the second ÷ the first − 1.
  */
 function timesReport({ engine, simulated, again }: Times) {
   const row = (figure: string, of: (result: ServedResult) => number | undefined) => {
@@ -84,62 +84,62 @@ function timesReport({ engine, simulated, again }: Times) {
   ];
 }
 
-/** The fit to designed steps, and how far off it is for them and for the steps of the trace. */
+/** The fit to designed steps, and its residuals for them and for the steps of the trace. */
 function calibrationReport(measured: FittedSteps, steps: StepTable) {
   const served = stepsFrom(steps, 0);
   const fittedNs = served.map(({ amounts }) => fittedNsOf(measured.fit, amounts));
   return { ...fitReport(measured), traceResiduals: residualsByKind(served, fittedNs) };
 }
 
-/** By how much it is more; null if there is nothing to compare. */
+/** `value` ÷ `to` − 1; null if either is missing. */
 const ratio = (value: number | null, to: number | null) => (value === null || !to ? null : value / to - 1);
 
 export type VerifyReport = ReturnType<typeof verifyReport>;
 export type DifferenceReport = ReturnType<Differences["report"]>;
 export type StateReport = ReturnType<typeof stateReport>;
 
-/** What is to be said of places where two runs part. */
+/** Describes divergences of two runs. */
 class Differences {
   readonly #sides: readonly [engine: Decisions, simulator: Decisions];
-  readonly #words: EventSentences;
+  readonly #sentences: EventSentences;
   readonly #blockCount: number;
 
-  constructor({ engine, simulator }: Verification, words: EventSentences, blockCount: number) {
+  constructor({ engine, simulator }: Verification, sentences: EventSentences, blockCount: number) {
     this.#sides = [engine, simulator];
-    this.#words = words;
+    this.#sentences = sentences;
     this.#blockCount = blockCount;
   }
 
-  thereupon(parting: Divergence) {
-    if (parting.what === "outcome" || !parting.onlyTime) return null;
+  thereupon(divergence: Divergence) {
+    if (divergence.what === "outcome" || !divergence.onlyTime) return null;
     const [engine, simulator] = this.#sides;
     const decision = firstDivergence(engine, simulator, false);
     return decision ? this.report(decision) : null;
   }
 
-  report(parting: Divergence) {
+  report(divergence: Divergence) {
     const [engine, simulator] = this.#sides;
-    if (parting.what === "outcome") return this.#outcome(parting.request, parting.name);
-    const requests = [...new Set([engine, simulator].flatMap((side) => requestAt(side, parting)))];
-    const from = Math.max(0, parting.events - contextEvents);
+    if (divergence.what === "outcome") return this.#outcome(divergence.request, divergence.name);
+    const requests = [...new Set([engine, simulator].flatMap((side) => requestAt(side, divergence)))];
+    const from = Math.max(0, divergence.events - contextEvents);
     return {
-      what: parting.what,
-      steps: parting.steps,
-      event: parting.events,
-      onlyTime: parting.onlyTime,
+      what: divergence.what,
+      steps: divergence.steps,
+      event: divergence.events,
+      onlyTime: divergence.onlyTime,
       requests,
-      context: Array.from({ length: parting.events - from }, (_, i) => ({
+      context: Array.from({ length: divergence.events - from }, (_, i) => ({
         timeNs: engine.log.columns().timeNs[from + i],
         words: this.#sentence(engine, from + i),
       })),
       sides: {
-        engine: this.#side(engine, parting, requests),
-        simulator: this.#side(simulator, parting, requests),
+        engine: this.#side(engine, divergence, requests),
+        simulator: this.#side(simulator, divergence, requests),
       },
     };
   }
 
-  /** All was decided alike, and yet not the same came of a request. */
+  /** All decisions are identical, but the outcome of a request differs. */
   #outcome(request: number, name: keyof Decisions["outcomes"]) {
     const [engine, simulator] = this.#sides;
     const side = ({ outcomes }: Decisions) => ({
@@ -160,19 +160,20 @@ class Differences {
     };
   }
 
-  #side(side: Decisions, parting: Divergence & { what: "event" | "chunk" }, requests: readonly number[]) {
+  #side(side: Decisions, divergence: Divergence & { what: "event" | "chunk" }, requests: readonly number[]) {
     const { log, chunks } = side;
     const { timeNs } = log.columns();
-    const planned: number | undefined = chunks.startNs[parting.steps];
-    const next = parting.what === "chunk" ? planned : (timeNs[parting.events] ?? planned);
+    const planned: number | undefined = chunks.startNs[divergence.steps];
+    const next = divergence.what === "chunk" ? planned : (timeNs[divergence.events] ?? planned);
     const nowNs = next ?? timeNs.at(-1) ?? 0;
-    const before = stateAfter(side, parting.events, nowNs, this.#blockCount);
-    const after = stateAfter(side, endOf(timeNs, parting.events, nowNs), nowNs, this.#blockCount);
+    const before = stateAfter(side, divergence.events, nowNs, this.#blockCount);
+    const after = stateAfter(side, endOf(timeNs, divergence.events, nowNs), nowNs, this.#blockCount);
     return {
       timeNs: next ?? null,
-      words: parting.what === "chunk" ? chunkWords(chunks, parting.chunk) : this.#next(side, parting, before.cache),
+      words:
+        divergence.what === "chunk" ? chunkText(chunks, divergence.chunk) : this.#next(side, divergence, before.cache),
       before: stateReport(before.state, requests),
-      /** When all is done that this side decides at that time. */
+      /** After all events of this side at that time. */
       after: stateReport(after.state, requests),
     };
   }
@@ -180,44 +181,44 @@ class Differences {
   /** The next event of a side; where its log ends, the step that it has planned, if there is one. */
   #next(side: Decisions, { events, steps }: Divergence & { what: "event" }, before: CacheState): string {
     if (events < side.log.count) return this.#sentence(side, events, before);
-    return steps < side.chunks.startNs.length ? stepWords(side.chunks, steps) : nothing;
+    return steps < side.chunks.startNs.length ? stepText(side.chunks, steps) : nothing;
   }
 
   #sentence({ log }: Decisions, at: number, before?: CacheState): string {
     const event = log.eventAt(at);
-    return this.#words.sentence({ event, users: before?.usersOf(event.block) });
+    return this.#sentences.sentence({ event, users: before?.usersOf(event.block) });
   }
 }
 
 const nothing = "nothing more";
 
-/** Where what happens at this time ends. */
+/** Index after the last consecutive event at `nowNs`. */
 function endOf(timeNs: Float64Array, from: number, nowNs: number): number {
   let end = from;
   while (end < timeNs.length && timeNs[end] === nowNs) end++;
   return end;
 }
 
-function requestAt({ log, chunks }: Decisions, parting: Divergence): number[] {
-  assert(parting.what !== "outcome", "an outcome has no place in a log");
+function requestAt({ log, chunks }: Decisions, divergence: Divergence): number[] {
+  assert(divergence.what !== "outcome", "an outcome has no place in a log");
   const request: number | undefined =
-    parting.what === "chunk" ? chunks.request[parting.chunk] : log.columns().request[parting.events];
+    divergence.what === "chunk" ? chunks.request[divergence.chunk] : log.columns().request[divergence.events];
   return request === undefined || request < 0 ? [] : [request];
 }
 
-function stepWords({ step, request }: Decisions["chunks"], number: number): string {
+function stepText({ step, request }: Decisions["chunks"], number: number): string {
   const ids = request.filter((_, i) => step[i] === number);
   return `step ${number} begins, of ${counted(ids.length, "request")}: ${ids.join(", ")}`;
 }
 
-function chunkWords(chunks: Decisions["chunks"], at: number): string {
+function chunkText(chunks: Decisions["chunks"], at: number): string {
   if (at >= chunks.step.length) return nothing;
   const from = chunks.from[at];
-  const what = chunks.prefill[at] === 1 ? "of its prompt" : "of its answer";
+  const phase = chunks.prefill[at] === 1 ? "prefill" : "decode";
   const to = from + chunks.tokens[at];
   const checksum = (chunks.blocks[at] >>> 0).toString(16);
   return (
-    `step ${chunks.step[at]} computes tokens ${from}–${to} ${what} for request ${chunks.request[at]} ` +
+    `step ${chunks.step[at]} computes tokens ${from}–${to} of request ${chunks.request[at]} (${phase}) ` +
     `and generates ${chunks.generated[at]}; checksum of its blocks ${checksum}`
   );
 }

@@ -18,7 +18,7 @@ import {
   type RunConfig,
 } from "../run/configuration.ts";
 import { costFrom } from "../run/cost-file.ts";
-import { asSent } from "../run/load.ts";
+import { withLoad } from "../run/load.ts";
 import { OperationsPlayer, readOperations } from "../run/operations-file.ts";
 import { engineCapacity, engineFrom, type RealEngine } from "../run/real-engine.ts";
 import { distinctPromptBlocks } from "../run/run.ts";
@@ -38,7 +38,7 @@ export interface VerifyOptions extends PartChoice, TraceReading, SimulationOptio
   readonly operations?: string;
   /** Divides the lengths of contents and outputs by this number. */
   readonly shorten?: number;
-  /** Compares times, too: measures step times in so many rounds, in turn with the engine. */
+  /** Also compares times: measures designed steps in this number of rounds, in turn with serving the trace. */
   readonly calibrate?: number;
 }
 
@@ -60,14 +60,14 @@ export async function verify(source: TraceChoice, options: VerifyOptions = {}): 
   checkTarget({ ...others, target: backend });
   const cost = options.cost === undefined ? undefined : await costFrom(options.cost);
   if (calibrate !== undefined && cost !== undefined)
-    throw new InputError("--calibrate and --cost exclude each other: both say what steps take");
+    throw new InputError("--calibrate and --cost exclude each other: both set the step times");
   if (calibrate !== undefined && options.pace === "real")
     throw new InputError("--calibrate and --pace real exclude each other: engines that take turns have no real time");
   if (options.blocks !== undefined && options.capacity !== undefined)
-    throw new InputError("--blocks and --capacity exclude each other: both are the size of the cache");
+    throw new InputError("--blocks and --capacity exclude each other: both set the size of the cache");
   const operations = options.operations === undefined ? undefined : await readOperations(options.operations);
   const read = await opened(source, options);
-  const input = withTrace(read, shortened(asSent(read.trace, options), shorten));
+  const input = withTrace(read, shortened(withLoad(read.trace, options), shorten));
   const { trace } = input;
   const engine = engineFrom({ ...options, target: backend }, trace);
   const blockTokens = blockTokensFor(trace, options.blockSize, parts.preset);
@@ -99,10 +99,10 @@ export async function verify(source: TraceChoice, options: VerifyOptions = {}): 
   return { report: verifyReport(input, blocks, config, engine, verification, shorten), input };
 }
 
-/** Requests of the design at once; the fit extrapolates to larger batches. */
+/** Largest batch of designed steps; the fit extrapolates to larger ones. */
 const maxBatch = 8;
 
-/** Steps like those of the trace: prompts up to the length of its longest, as far as the model has room for their answers. */
+/** Designed steps that resemble the trace: prompts up to its longest one, limited by the model's positions. */
 function designFor(
   trace: Trace,
   { blockTokens, seed }: RunConfig,
@@ -110,8 +110,8 @@ function designFor(
   rounds: number,
 ): CalibrationDesign {
   const longest = trace.inputTokens.reduce((most, tokens) => Math.max(most, tokens), 0);
-  const room = engine.loaded.config.maxPositions - longestDesignedAnswer;
-  const maxTokens = Math.max(2 * blockTokens, Math.min(longest, room));
+  const longestPrompt = engine.loaded.config.maxPositions - longestDesignedAnswer;
+  const maxTokens = Math.max(2 * blockTokens, Math.min(longest, longestPrompt));
   return calibrationDesign({ unitTokens: blockTokens, maxTokens, maxBatch, rounds, seed });
 }
 

@@ -125,7 +125,7 @@ describe.concurrent("what cannot be calibrated is refused in one line", () => {
     ["calibrate --model random:tiny-gpt2 --max-prompt 4096", /positions for 1024$/],
     ["calibrate --from nowhere", /^nowhere\/steps\.parquet: no such file; expected the folder of a run$/],
     ["calibrate --from nowhere --model random:tiny", /^--model and --from exclude each other: /],
-    ["calibrate trace.jsonl", /^a trace \(trace\.jsonl\) goes with --from DIR, /],
+    ["calibrate trace.jsonl", /^a trace \(trace\.jsonl\) needs --from DIR, /],
     ["calibrate --out a.json --plot a.json", /^--plot is a\.json, the file of the cost model; expected another one$/],
   ];
   test.each(cases)("kvlab %s", async (args, said) => {

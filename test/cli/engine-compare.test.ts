@@ -101,9 +101,9 @@ test("a signal ends it, and keeps the runs that are whole", async () => {
 
 describe.concurrent("what an engine cannot do is refused before anything runs", () => {
   const cases: [args: string, said: RegExp][] = [
-    ["--replicas 2", /^--replicas goes with --target sim$/],
-    ["--router prefix-aware,round-robin", /^--router goes with --target sim$/],
-    ["--gpu h200", /^--gpu goes with --target sim$/],
+    ["--replicas 2", /^--replicas needs --target sim$/],
+    ["--router prefix-aware,round-robin", /^--router needs --target sim$/],
+    ["--gpu h200", /^--gpu needs --target sim$/],
     ["--metric token", /^--metric needs --target cache: with --target cpu the table shows several metrics$/],
     ["--first-difference", /^--first-difference needs --target cache$/],
     ["--eviction lru,unbounded", /memory has a limit/],

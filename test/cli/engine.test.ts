@@ -81,12 +81,12 @@ test("generate writes text, and a second prompt finds the beginning that it shar
 
 describe.concurrent("what an engine cannot do is refused in one line", () => {
   const cases: [args: string, said: RegExp][] = [
-    ["replay --target cpu --gpu h200", /^--gpu goes with --target sim$/],
-    ["replay --target sim --threads 1", /^--threads goes with --target cpu$/],
+    ["replay --target cpu --gpu h200", /^--gpu needs --target sim$/],
+    ["replay --target sim --threads 1", /^--threads needs --target cpu$/],
     ["replay --target cpu --model random:tny", /random:tiny/],
     ["replay --target cpu --model nowhere", /^no model folder nowhere; /],
-    ["replay --target sim --bits 8", /^--bits goes with --target cpu$/],
-    ["replay --answers free", /^--answers goes with --target cpu$/],
+    ["replay --target sim --bits 8", /^--bits needs --target cpu$/],
+    ["replay --answers free", /^--answers needs --target cpu$/],
     ["replay --target cpu --bits 16", /^--bits is "16", expected 32, 8 or 4$/],
     ["replay --target cpu --answers long", /^--answers is "long", expected trace or free$/],
     ["replay --target cpu --answers free --max-output 999999", /^request 0 has \d+ tokens with its answer, /],

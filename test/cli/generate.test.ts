@@ -142,7 +142,7 @@ describe.concurrent("a model in a folder", () => {
     const folder = newFolder();
     const args = ["generate", "hi", "--model", chatModel(), "--stop", "<|im_end|>"];
     expect(await refusal(folder, args)).toBe(
-      `--stop "<|im_end|>" is a special token, which is left out of an answer's text; give --stop-token ${chatTokens["<|im_end|>"]}`,
+      `--stop "<|im_end|>" is a special token, which is not in the text of an output; give --stop-token ${chatTokens["<|im_end|>"]}`,
     );
     expect(endToken).toBeLessThan(config.vocabulary);
   });
@@ -172,12 +172,12 @@ describe.concurrent("what cannot be is refused before anything is written", () =
     [["hi", "--logprobs", "513"], "--logprobs is 513, expected at most 512, the model's vocabulary"],
     [["hi", "--seed", "1,x"], '--seed is "x", expected a whole number from 0 to 4294967295'],
     [["hi", "--bits", "16"], '--bits is "16", expected 32, 8 or 4'],
-    [["hi", "--system", "Be brief."], "--system goes with --chat"],
+    [["hi", "--system", "Be brief."], "--system needs --chat"],
     [["hi", "--chat"], "random models have no chat template; give a plain prompt"],
     [["-", "-"], "- is given twice, expected once: standard input is read once"],
     [
       ["hi", "--max-tokens", "1000000000"],
-      "the prompt has 2 tokens, with 1000000000 of its answer more than the model's 131072",
+      "the prompt has 2 tokens, which with 1000000000 output tokens exceed the model's 131072 positions",
     ],
   ];
   test.each(cases)("kvlab generate %j", async (args, said) => {

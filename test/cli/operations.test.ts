@@ -92,7 +92,7 @@ test("a run with events is saved with what a router would have been told, and th
 
 describe("a file of operations that cannot be carried out is one line", () => {
   const cases: [lines: readonly unknown[], said: string | RegExp][] = [
-    [["{"], 'ops.jsonl:1: is no JSON, expected such as {"before": 10, "operation": "reset"}'],
+    [["{"], 'ops.jsonl:1: is not JSON, expected an object such as {"before": 10, "operation": "reset"}'],
     [["3"], "ops.jsonl:1: is 3, expected an object"],
     [[{ before: 1, operation: "pinn" }], 'ops.jsonl:1: operation is "pinn", did you mean "pin"?'],
     [[{ before: 1 }], "ops.jsonl:1: operation is undefined, expected one of pin, unpin, delete, evict, reset"],
@@ -105,7 +105,7 @@ describe("a file of operations that cannot be carried out is one line", () => {
     [[{ before: 1, operation: "evict", blocks: 0 }], "ops.jsonl:1: blocks is 0, expected a whole number from 1"],
     [
       [{ before: 5, operation: "reset" }, "", { before: 4, operation: "reset" }],
-      "ops.jsonl: the operation before request 4 comes too late in the file",
+      "ops.jsonl: the operation before request 4 is out of order in the file",
     ],
     [[""], "ops.jsonl: is empty, expected operations as JSON lines"],
     [[{ before: 300, operation: "reset" }], "an operation names request 300, the trace has 300, from 0"],

@@ -124,7 +124,7 @@ describe.concurrent("what later versions bring is refused by name", () => {
   const cases: [args: string, said: string][] = [
     [
       "replay --target cuda",
-      "--target cuda: the engine on a GPU is not part of this version; there is: cache, sim, cpu",
+      "--target cuda: the engine on a GPU is not part of this version; expected cache, sim or cpu",
     ],
     ["replay --target http://localhost:8000", "--target http://localhost:8000: servers are not part of this version"],
     ["replay --policy vllm", "--policy vllm: is called --preset"],
@@ -140,7 +140,7 @@ describe.concurrent("what later versions bring is refused by name", () => {
     const parts = ["eviction arc", "eviction s3fifo", "allocator page"];
     const said = await Promise.all(parts.map((part) => refusal(newFolder(), ["compare", ...`--${part}`.split(" ")])));
     for (const [i, text] of said.entries())
-      expect(text).toContain(`--${parts[i]}: not part of this version; there is: `);
+      expect(text).toContain(`--${parts[i]}: not part of this version; expected one of `);
   });
 
   test("and every such command says so, not that it is unknown", async () => {

@@ -90,10 +90,10 @@ test.each([
     "--calibrate 1 --pace real",
     "--calibrate and --pace real exclude each other: engines that take turns have no real time",
   ],
-  ["--calibrate 1 --cost cost.json", "--calibrate and --cost exclude each other: both say what steps take"],
+  ["--calibrate 1 --cost cost.json", "--calibrate and --cost exclude each other: both set the step times"],
   [
     "--calibrate 1 --blocks 20000000",
-    /of free memory \(engines that take turns: \d+ \+ 20000000 \+ 20000000 blocks\)$/m,
+    /of free memory \(three engines take turns: \d+ \+ 20000000 \+ 20000000 blocks\)$/m,
   ],
   ["--calibrate 0", '--calibrate is "0", expected a whole number from 1 to 1000'],
 ])("%s is refused", async (options, message) => {
@@ -167,7 +167,7 @@ test("a trace may be shortened, which is said", async () => {
 describe.concurrent("what cannot be verified is refused in one line", () => {
   const cases: [args: string, said: RegExp][] = [
     ["verify --target sim", /^--target is "sim", expected cpu: /],
-    ["verify --gpu h200", /^--gpu goes with --target sim$/],
+    ["verify --gpu h200", /^--gpu needs --target sim$/],
     ["verify --timeline t.json", /^--timeline is an option of kvlab replay$/],
     ["verify --blocks unlimited", /memory has a limit/],
     ["verify --blocks 10 --capacity 1GiB", /exclude each other/],

@@ -16,7 +16,7 @@ import { fastForward } from "../../lab/fuzz/fast-forward.ts";
 import { indexes } from "../../lab/fuzz/indexes.ts";
 import type { FuzzKind } from "../../lab/fuzz/kinds.ts";
 import { readSaved, saveFinding } from "../../lab/fuzz/saved.ts";
-import { search, tried } from "../../lab/fuzz/search.ts";
+import { checkCase, search } from "../../lab/fuzz/search.ts";
 import type { FuzzParts } from "../../lab/fuzz/setup.ts";
 import { sideOf } from "../../lab/fuzz/sides.ts";
 import { simEngine } from "../../lab/fuzz/sim-engine.ts";
@@ -157,7 +157,7 @@ describe("planted faults are found, and made small", () => {
   test("a scheduler that does not do the same twice", async () => {
     const broken = { ...parts, schedulers: replacing(parts.schedulers, "fcfs-chunked", everySecondOther) };
     const { finding } = await search(simEngine(engines), broken, { cases: 200, seed: 1 });
-    expect(finding?.sort).toBe("parting");
+    expect(finding?.category).toBe("divergence");
     expect(finding?.trace.requestCount).toBe(2);
     expect(finding?.setup).toMatchObject({ index: "hash-table", eviction: "lru", rules: {}, schedulerOptions: {} });
     expect(finding?.message).toMatch(/^after 0 steps and \d+ events: engine /);
@@ -173,8 +173,8 @@ describe("planted faults are found, and made small", () => {
     const { trace, setup, operations } = await readSaved(folder, saved.name);
     const { trace: mine, setup: its, operations: acts } = finding!;
     expect({ trace, setup, operations }).toEqual({ trace: mine, setup: its, operations: acts });
-    expect((await tried(indexes, { trace, setup, operations }, broken))?.trouble?.message).toBe(finding?.message);
-    expect((await tried(indexes, { trace, setup, operations }, parts))?.trouble).toBeUndefined();
+    expect((await checkCase(indexes, { trace, setup, operations }, broken))?.failure?.message).toBe(finding?.message);
+    expect((await checkCase(indexes, { trace, setup, operations }, parts))?.failure).toBeUndefined();
   });
 
   const careless = new CarelessEngines(folder);
@@ -184,14 +184,14 @@ describe("planted faults are found, and made small", () => {
       "an engine that does not make the copies that it is told to make",
       caching(careless),
       parts,
-      /^the logits behind token \d+ of request \d+ are others than without a cache$/,
+      /^the logits of token \d+ of request \d+ differ from those without a cache$/,
       caching(engines),
     ],
     [
       "a scheduler that declares every plan valid although its own state changes the next one",
       fastForward,
       { ...parts, schedulers: parts.schedulers.map(hasty) },
-      /^after \d+ steps and \d+ events: at once .*, each by itself /,
+      /^after \d+ steps and \d+ events: at once .*, one by one /,
     ],
     [
       "an index that overlooks a block",
@@ -212,15 +212,15 @@ describe("planted faults are found, and made small", () => {
     expect(finding!.trace.requestCount + finding!.operations.length).toBeLessThanOrEqual(4);
     const saved = await saveFinding(folder, finding!, 1);
     const { trace, setup, operations } = await readSaved(folder, saved.name);
-    expect((await tried(kind, { trace, setup, operations }, broken))?.trouble?.message).toBe(finding?.message);
-    expect((await tried(sound, { trace, setup, operations }, parts))?.trouble).toBeUndefined();
+    expect((await checkCase(kind, { trace, setup, operations }, broken))?.failure?.message).toBe(finding?.message);
+    expect((await checkCase(sound, { trace, setup, operations }, parts))?.failure).toBeUndefined();
   });
 });
 
 test.each([1, 2])("a trace in units of %i is saved and read back as it was", async (unitTokens) => {
   const cases = fc.sample(casesOf["sim-engine"](parts), { numRuns: 30, seed: 1 });
   for (const one of cases.filter(({ trace }) => trace.unitTokens === unitTokens)) {
-    const saved = await saveFinding(folder, { ...one, kind: indexes, sort: "", message: "" }, 1);
+    const saved = await saveFinding(folder, { ...one, kind: indexes, category: "", message: "" }, 1);
     const { trace, setup, operations } = await readSaved(folder, saved.file);
     expect({ trace, setup, operations }).toEqual(one);
   }

@@ -50,8 +50,8 @@ const simulate = (
   durations: RecordedSteps = steps,
 ): Promise<Decisions> => decisionsWith(durations, trace, columns, { ...config, hostBlocks, ...planted });
 
-function expectEvents(parting: Divergence | undefined): asserts parting is Divergence & { what: "event" } {
-  expect(parting?.what).toBe("event");
+function expectEvents(divergence: Divergence | undefined): asserts divergence is Divergence & { what: "event" } {
+  expect(divergence?.what).toBe("event");
 }
 
 /** An event as its kind, request, block and value. */
@@ -128,23 +128,23 @@ describe("a difference that is planted on one side is found where it is", () => 
     const recording = await record(tight);
     const { engine, config } = recording;
     const simulator = await simulate(recording, { allocator: swapsTwoBlocks(config.allocator) });
-    const parting = firstDivergence(engine, simulator);
-    expectEvents(parting);
-    const [mine, other] = [engine, simulator].map((side) => eventAt(side, parting.events));
+    const divergence = firstDivergence(engine, simulator);
+    expectEvents(divergence);
+    const [mine, other] = [engine, simulator].map((side) => eventAt(side, divergence.events));
     expect(mine).toMatchObject({ kind: "allocate", request: other.request, value: other.value });
     // What the engine has there, the simulator has next.
-    expect(eventAt(simulator, parting.events + 1).block).toBe(mine.block);
-    expect(other.block).toBe(eventAt(engine, parting.events + 1).block);
+    expect(eventAt(simulator, divergence.events + 1).block).toBe(mine.block);
+    expect(other.block).toBe(eventAt(engine, divergence.events + 1).block);
   });
 
   test("an eviction out of order", async () => {
     const recording = await record({ blocks: 18, scheduler: "fcfs-chunked" });
     const { engine, config } = recording;
     const simulator = await simulate(recording, { eviction: skipsAVictim(config.eviction) });
-    const parting = firstDivergence(engine, simulator);
-    expectEvents(parting);
-    expect(parting.events).toBe(placesOf(engine, "evict")[2]);
-    const [mine, other] = [engine, simulator].map((side) => eventAt(side, parting.events));
+    const divergence = firstDivergence(engine, simulator);
+    expectEvents(divergence);
+    expect(divergence.events).toBe(placesOf(engine, "evict")[2]);
+    const [mine, other] = [engine, simulator].map((side) => eventAt(side, divergence.events));
     expect([mine.kind, other.kind]).toEqual(["evict", "evict"]);
     expect(mine.block).not.toBe(other.block);
   });
@@ -157,17 +157,17 @@ describe("a difference that is planted on one side is found where it is", () => 
     const order = Array.from({ length: simulator.log.count }, (_, at) => at);
     order.splice(publish, 1);
     order.splice(step, 0, publish);
-    const parting = firstDivergence(recording.engine, reordered(simulator, order));
-    expect(parting).toEqual({ what: "event", events: step, steps: 3, onlyTime: false });
+    const divergence = firstDivergence(recording.engine, reordered(simulator, order));
+    expect(divergence).toEqual({ what: "event", events: step, steps: 3, onlyTime: false });
   });
 
   test("publishing as blocks are allocated, rather than when the step has run", async () => {
     const recording = await record({ ...tight, rules: { publish: "step" } });
     const simulator = await simulate(recording, { rules: { ...recording.config.rules, publish: "allocation" } });
-    const parting = firstDivergence(recording.engine, simulator);
-    expectEvents(parting);
-    expect(parting.steps).toBe(0);
-    expect(eventAt(simulator, parting.events)).toMatchObject({ kind: "publish", request: 0, value: 0 });
+    const divergence = firstDivergence(recording.engine, simulator);
+    expectEvents(divergence);
+    expect(divergence.steps).toBe(0);
+    expect(eventAt(simulator, divergence.events)).toMatchObject({ kind: "publish", request: 0, value: 0 });
   });
 
   test("a missing copy", async () => {
@@ -176,16 +176,16 @@ describe("a difference that is planted on one side is found where it is", () => 
     expect(firstDivergence(recording.engine, simulator)).toBeUndefined();
     const [, missing] = placesOf(simulator, "copy");
     const order = Array.from({ length: simulator.log.count }, (_, at) => at).filter((at) => at !== missing);
-    const parting = firstDivergence(recording.engine, reordered(simulator, order));
-    expect(parting).toMatchObject({ what: "event", events: missing, onlyTime: false });
+    const divergence = firstDivergence(recording.engine, reordered(simulator, order));
+    expect(divergence).toMatchObject({ what: "event", events: missing, onlyTime: false });
   });
 
   test("a preemption that throws away what the other one swaps out", async () => {
     const recording = await record({ ...tight, hostBlocks: 24, scheduler: "fcfs", schedulerOptions: { swap: 1 } });
     const simulator = await simulate(recording, { schedulerOptions: { swap: 0 } });
-    const parting = firstDivergence(recording.engine, simulator);
-    expectEvents(parting);
-    expect(parting.events).toBe(placesOf(recording.engine, "swapOut")[0]);
+    const divergence = firstDivergence(recording.engine, simulator);
+    expectEvents(divergence);
+    expect(divergence.events).toBe(placesOf(recording.engine, "swapOut")[0]);
   });
 
   test("a token that another request of the same step computes", async () => {
@@ -196,8 +196,8 @@ describe("a difference that is planted on one side is found where it is", () => 
     const at = step.findIndex((number, i) => number === step[i + 1] && prefill[i] + prefill[i + 1] === 2);
     tokens[at]--;
     tokens[at + 1]++;
-    const parting = firstDivergence(recording.engine, simulator);
-    expect(parting).toMatchObject({ what: "chunk", chunk: at, steps: step[at], onlyTime: false });
+    const divergence = firstDivergence(recording.engine, simulator);
+    expect(divergence).toMatchObject({ what: "chunk", chunk: at, steps: step[at], onlyTime: false });
   });
 
   test("a chunk that runs through another block", async () => {
@@ -255,10 +255,10 @@ describe("a duration that is off by 1 ns", () => {
     const recording = await recorded();
     const { columns, config, steps, engine } = recording;
     const simulator = await simulate(recording, {}, offBy(recording, -1));
-    const parting = firstDivergence(engine, simulator);
+    const divergence = firstDivergence(engine, simulator);
     const input = { name: "two", files: ["two"], format: "made", trace, inputTokens: 14, outputTokens: 6 };
     const real = engineFrom({ model: "random:tiny" }, trace);
-    const report = verifyReport(input, columns, config, real, { engine, steps, simulator, parting });
+    const report = verifyReport(input, columns, config, real, { engine, steps, simulator, divergence });
     expect(report).toMatchObject({ identical: false, difference: { onlyTime: true, steps: 0, what: "event" } });
     expect(report.difference!.sides).toMatchObject({
       engine: {
