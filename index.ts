@@ -1,10 +1,11 @@
 // What programs import from "kvlab": the contracts of plug-ins, and a function for each command.
 
-export { InputError, InvariantError, PolicyError } from "./core/errors.ts";
+export { InputError, InvariantError, PolicyError, TraceError } from "./core/errors.ts";
 export { byScore, type Score } from "./core/plugins/by-score.ts";
 export type { EntryColumns } from "./core/plugins/entry-columns.ts";
 export type * from "./core/plugins/index.ts";
 export type { Random } from "./core/random.ts";
+export type { StepLoad, StepLoadExtension } from "./core/serving/step-load.ts";
 export { type Trace, TraceBuilder, type TraceRow, type TraceSource } from "./core/trace/trace.ts";
 export type { Calibrated, CalibrateOptions } from "./lab/calibrate/calibrate.ts";
 export type { Checked, CheckOptions } from "./lab/check/check.ts";
@@ -23,7 +24,9 @@ export type {
   ExperimentTarget,
 } from "./lab/experiments/run-experiment.ts";
 export type { BeatOptions, FuzzOptions } from "./lab/fuzz/fuzz.ts";
+export type { SideChoice } from "./lab/fuzz/sides.ts";
 export type { Generated, GenerateOptions } from "./lab/generate/generate.ts";
+export type { TimedCompletion } from "./lab/generate/generate-all.ts";
 export type { Input, TraceChoice, TraceReading } from "./lab/input.ts";
 export {
   beat,
@@ -55,4 +58,9 @@ export type { ReplayOptions, ServeOptions, SimulateOptions, TraceRun, TraceRunOp
 export type { SimulationOptions } from "./lab/run/simulation-options.ts";
 export type { GenerateTraceOptions } from "./lab/traces/generate-trace.ts";
 export type { DescribedTrace, TraceStatsDocument, TraceStatsOptions } from "./lab/traces/trace-stats.ts";
+export type { CostPlugin, PluginKind, Plugins, ReaderPlugin } from "./lab/user-plugins/kinds.ts";
 export type { Verified, VerifyOptions } from "./lab/verify/verify.ts";
+export type { Preset } from "./policies/preset.ts";
+export type { CostModel } from "./sim/cost/cost-model.ts";
+export type { OpenTraceOptions } from "./traces/format.ts";
+export type { ChatOptions } from "./traces/generate.ts";

@@ -4,13 +4,17 @@ import { readTrace, type Trace, type TraceSource } from "../core/trace/trace.ts"
 import { chatSource } from "../traces/generate.ts";
 import { openTrace as openSource } from "../traces/open.ts";
 import { breathe, type Control, throwIfInterrupted } from "./control.ts";
+import type { ReaderPlugin } from "./user-plugins/kinds.ts";
 import { isProgram } from "./user-plugins/plugin-file.ts";
-import { loadUserPlugin } from "./user-plugins/user-plugin.ts";
+import { guardedValue, loadUserPlugin } from "./user-plugins/user-plugin.ts";
 
-/** What replay and compare share: how the trace is read. */
+/** How a trace is read. */
 export interface TraceReading {
-  readonly format?: string;
+  /** A format's name, a plug-in file, or a trace reader; by default the format is detected. */
+  readonly format?: string | ReaderPlugin;
+  /** Tokens per key, where the format does not fix it. */
   readonly unit?: number;
+  /** Most requests that are read. */
   readonly limit?: number;
 }
 
@@ -74,10 +78,15 @@ async function sourceOf(
     if (unit !== undefined) throw new InputError("--unit goes with a trace file, not with the built-in example");
     return chatSource();
   }
-  const options = { ...(format !== undefined && { format }), ...(unit !== undefined && { unitTokens: unit }), signal };
+  const options = {
+    ...(typeof format === "string" && { format }),
+    ...(unit !== undefined && { unitTokens: unit }),
+    signal,
+  };
   if (paths.includes("")) throw new InputError("a TRACE is empty, expected a file");
   try {
-    if (format !== undefined && isProgram(format)) return (await loadUserPlugin("reader", format)).open(paths, options);
+    const reader = await readerOf(format);
+    if (reader) return { format: reader.name, files: paths, batches: reader.open(paths, options).batches };
     return await openSource(paths, options);
   } catch (error) {
     throwIfInterrupted(signal);
@@ -85,6 +94,12 @@ async function sourceOf(
     if (!(error instanceof InputError)) throw error;
     throw new InputError(error.message.replace(/^unit tokens is/, "--unit is"));
   }
+}
+
+/** The user's reader, if the format is one. */
+async function readerOf(format: TraceReading["format"]): Promise<ReaderPlugin | undefined> {
+  if (typeof format === "object") return guardedValue("reader", format);
+  return format !== undefined && isProgram(format) ? await loadUserPlugin("reader", format) : undefined;
 }
 
 function nameOf({ files }: TraceSource): string {

@@ -11,10 +11,10 @@ import type { BlockColumns } from "../../core/trace/content.ts";
 import { belady, unbounded } from "../../policies/eviction/index.ts";
 import { blockTrie, hashTable } from "../../policies/index/index.ts";
 import type { Preset } from "../../policies/preset.ts";
-import { evictionRegistry, indexRegistry, presetRegistry } from "../../policies/registry.ts";
+import { evictionRegistry, indexRegistry } from "../../policies/registry.ts";
 import type { Input } from "../input.ts";
 import { blocksOf, type Capacity } from "../run/capacity.ts";
-import { evictionOf, indexOf, type Parts, partsOf, pluginNamed } from "../run/configuration.ts";
+import { evictionOf, indexOf, type Parts, partsOf, pluginNamed, presetOf } from "../run/configuration.ts";
 import type { Target } from "../run/target.ts";
 import type { Configuration } from "./comparison.ts";
 
@@ -159,9 +159,7 @@ async function otherParts(lists: PartLists): Promise<OtherParts[]> {
     choices ? await Promise.all(choices.map(find)) : [undefined];
   const allocators = await each(lists.allocator, (choice) => pluginNamed("allocator", choice));
   const schedulers = await each(lists.scheduler, (choice) => pluginNamed("scheduler", choice));
-  for (const preset of lists.preset?.map((choice) =>
-    typeof choice === "string" ? presetRegistry.get(choice) : choice,
-  ) ?? [undefined])
+  for (const preset of lists.preset?.map(presetOf) ?? [undefined])
     for (const rules of ruleCombinations(lists.rules ?? {})) {
       const ruleTexts = Object.entries(rules).map(([name, value]) => `${name}=${value}`);
       for (const named of indexes ?? [undefined])

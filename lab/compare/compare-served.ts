@@ -204,7 +204,8 @@ function loadsOf({ replicas, router, rate, ...others }: ServedComparisonOptions)
     throw new InputError(`--router${router ? "" : "-option"} has no effect with one replica; give --replicas`);
   const seen = new Set<string>();
   return loads.filter((load) => {
-    const text = JSON.stringify(load);
+    // Routers that were passed as values are distinguished by identity.
+    const text = JSON.stringify({ ...load, router: load.router && router?.indexOf(load.router) });
     return !seen.has(text) && seen.add(text);
   });
 }

@@ -1,23 +1,27 @@
 import { InputError } from "../../core/errors.ts";
 import { CacheReplay } from "../../core/replica/replay.ts";
 import { quoted } from "../output/command-line.ts";
-import { type PartNames, type Parts, partsNamed } from "../run/configuration.ts";
+import { type PartChoice, type Parts, partsNamed } from "../run/configuration.ts";
+import { nameOf } from "../run/simulation-options.ts";
 import type { Side } from "./beat.ts";
 
 /** The parts of one side of `fuzz --beat`; all others are the defaults. */
 export interface SideChoice {
   /** The name of the side in reports. */
   readonly label: string;
-  readonly names: PartNames;
+  readonly names: PartChoice;
   readonly rules: Parts["rules"];
 }
 
 /** @throws InputError if both sides are the same configuration */
 export function checkDifferent(first: SideChoice, second: SideChoice): void {
-  const parts = ({ names, rules }: SideChoice) =>
-    JSON.stringify([Object.entries(names).sort(), Object.entries(rules).sort()]);
-  if (parts(first) === parts(second))
+  if (hasSame(first.names, second.names) && hasSame(first.rules, second.rules))
     throw new InputError(`--beat has ${first.label} twice, expected two configurations that differ`);
+}
+
+function hasSame<T extends object>(one: T, other: T): boolean {
+  const keys = Object.keys({ ...one, ...other }) as (keyof T)[];
+  return keys.every((key) => one[key] === other[key]);
 }
 
 /** @throws InputError if a name is unknown or the parts do not fit together */
@@ -44,7 +48,7 @@ export function commandsFor(
     ];
   return sides.map(({ names, rules }) => {
     const options = [
-      ...Object.entries(names).map(([name, value]) => `--${name} ${quoted(value!)}`),
+      ...Object.entries(names).map(([name, value]) => `--${name} ${quoted(nameOf(value!))}`),
       ...Object.entries(rules).map(([name, value]) => `--rule ${name}=${value}`),
     ];
     return `kvlab replay ${quoted(file)} ${options.join(" ")} ${size}${seedOption}`;

@@ -1,6 +1,6 @@
 import type { Slo } from "../../core/serving/metrics.ts";
 import type { TraceReading } from "../input.ts";
-import { optionNames, type SimulationOptions } from "../run/simulation-options.ts";
+import { nameOf, optionNames, type SimulationOptions } from "../run/simulation-options.ts";
 import type { RunSetup } from "./save.ts";
 
 /** The command that reproduces this report, with all defaults written out, because they may change. */
@@ -16,7 +16,7 @@ export function commandOf(
     if (value !== undefined) args.push(`--${option}`, String(value));
   };
   const { format = trace.format } = given;
-  add("format", trace.files.length === 0 ? undefined : format);
+  add("format", trace.files.length === 0 ? undefined : nameOf(format));
   add("unit", given.unit);
   add("limit", given.limit);
   add("preset", policy.preset ?? undefined);
@@ -49,6 +49,7 @@ function givenArguments(options: SimulationOptions): string[] {
   return (Object.entries(optionNames) as [keyof SimulationOptions, string][]).flatMap(([key, name]) => {
     const value = options[key];
     if (value === undefined) return [];
+    if (key === "cost" || key === "router") return [`--${name}`, nameOf(options[key]!)];
     if (key === "slo") return [`--${name}`, sloText(options.slo!)];
     if (key === "capacity" || key === "swapSpace") return [`--${name}`, `${(value as number) / units["kib"]}KiB`];
     if (typeof value !== "object") return [`--${name}`, String(value)];

@@ -22,7 +22,7 @@ import {
 } from "../../policies/registry.ts";
 import type { Plugins } from "../user-plugins/kinds.ts";
 import { isPluginFile } from "../user-plugins/plugin-file.ts";
-import { isFromFile, loadUserPlugin, notifying } from "../user-plugins/user-plugin.ts";
+import { guardedValue, isUserPlugin, loadUserPlugin, notifying } from "../user-plugins/user-plugin.ts";
 import { builtIn } from "./built-in.ts";
 import type { RealEngine } from "./real-engine.ts";
 import type { Simulated } from "./simulated.ts";
@@ -76,7 +76,7 @@ export async function partsNamed(choice: PartChoice, rules: Parts["rules"], targ
     if (typeof name === "string" && name.includes(","))
       throw new InputError(`--${kind} is "${name}", expected one name; kvlab compare takes several`);
   }
-  const preset = typeof choice.preset === "string" ? presetRegistry.get(choice.preset) : choice.preset;
+  const preset = choice.preset === undefined ? undefined : presetOf(choice.preset);
   const index = choice.index === undefined ? preset?.index : await indexOf(choice.index);
   const eviction = choice.eviction === undefined ? preset?.eviction : await evictionOf(choice.eviction);
   const allocator = choice.allocator === undefined ? undefined : await pluginNamed("allocator", choice.allocator);
@@ -107,7 +107,7 @@ export function partsOf(chosen: ChosenParts, rules: Parts["rules"], target: Targ
     index,
     eviction,
     allocator,
-    scheduler: [index, allocator].filter(isFromFile).reduce((all, { guard }) => notifying(all, guard), scheduler),
+    scheduler: [index, allocator].filter(isUserPlugin).reduce((all, { guard }) => notifying(all, guard), scheduler),
     schedulerOptions: scheduler.name === preset?.scheduler ? (preset.schedulerOptions ?? {}) : {},
     rules: all,
     leftOut: preset ? ruleTexts(presetRules(preset, index)).filter((text) => !ruleTexts(all).includes(text)) : [],
@@ -148,14 +148,27 @@ const registries = {
   router: routerRegistry,
 };
 
-/** A plug-in by its name or from its file, or the plug-in itself. @throws InputError if there is none */
+/** A plug-in by its name, from its file, or as a value. @throws InputError if there is none */
 export async function pluginNamed<K extends keyof typeof registries>(
   kind: K,
   choice: string | Plugins[K],
 ): Promise<Plugins[K]> {
-  if (typeof choice !== "string") return choice;
+  if (typeof choice !== "string") return guardedValue(kind, choice);
   if (isPluginFile(choice)) return await loadUserPlugin(kind, choice);
   return builtIn<Plugin>(registries[kind], kind, choice) as Plugins[K];
+}
+
+/** A preset by its name, or a user's with guarded plug-ins. @throws InputError if there is none */
+export function presetOf(choice: string | Preset): Preset {
+  if (typeof choice === "string") return presetRegistry.get(choice);
+  if (presetRegistry.all.includes(choice)) return choice;
+  const { index, eviction, allocator } = choice;
+  return {
+    ...choice,
+    index: guardedValue("index", index),
+    eviction: guardedValue("eviction", eviction),
+    allocator: guardedValue("allocator", allocator),
+  };
 }
 
 export const indexOf = (choice: string | IndexPlugin): Promise<IndexPlugin> => pluginNamed("index", choice);

@@ -8,16 +8,21 @@ import { Recorded, type RecordedSteps } from "../../sim/cost/recorded.ts";
 import type { SimulationConfig } from "../../sim/simulation.ts";
 import { whyUnreadable } from "../../traces/lines.ts";
 import { readTextFile } from "../../traces/read-text.ts";
+import type { CostPlugin } from "../user-plugins/kinds.ts";
 import { isProgram } from "../user-plugins/plugin-file.ts";
-import { loadUserPlugin } from "../user-plugins/user-plugin.ts";
+import { guardedValue, loadUserPlugin } from "../user-plugins/user-plugin.ts";
 
 /**
- * Step times from a cost model in TypeScript or JavaScript, from a file of coefficients or recorded steps, or from the folder of
- * a simulated or measured run.
+ * Step times from a cost model, as a value or in TypeScript or JavaScript, from a file of coefficients or recorded steps, or from
+ * the folder of a simulated or measured run.
  *
  * @throws InputError if the path cannot be read or is none of these
  */
-export async function costFrom(path: string): Promise<SimulationConfig["cost"]> {
+export async function costFrom(path: string | CostPlugin): Promise<SimulationConfig["cost"]> {
+  if (typeof path !== "string") {
+    const cost = guardedValue("cost", path);
+    return () => cost;
+  }
   if (isProgram(path)) {
     const cost = await loadUserPlugin("cost", path);
     return () => cost;

@@ -1,5 +1,6 @@
 import type { RouterConfig } from "../../core/replica/compose.ts";
 import type { Slo } from "../../core/serving/metrics.ts";
+import type { CostModel } from "../../sim/cost/cost-model.ts";
 import type { Hardware } from "../../sim/cost/hardware.ts";
 import type { ModelShape } from "../../sim/cost/model-shape.ts";
 import type { Efficiency } from "../../sim/cost/roofline.ts";
@@ -14,7 +15,8 @@ export interface Simulated {
   readonly kvBytesPerToken: number;
   readonly gpuMemory: number;
   readonly swapSpace: number;
-  readonly costFile: string | undefined;
+  /** A file of step times, or a cost model; undefined: the roofline model. */
+  readonly cost: string | CostModel | undefined;
   readonly replicas: number;
   readonly router: Pick<RouterConfig, "router" | "routerOptions">;
   readonly loop: "open" | "closed";

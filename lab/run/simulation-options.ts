@@ -1,5 +1,7 @@
+import type { RouterPlugin } from "../../core/plugins/index.ts";
 import type { Slo } from "../../core/serving/metrics.ts";
 import type { WeightBits } from "../../engine/onnx/quantized.ts";
+import type { CostPlugin } from "../user-plugins/kinds.ts";
 import type { OutputEnd, Pace } from "./paces.ts";
 
 export type NamedNumbers = Readonly<Record<string, number>>;
@@ -13,11 +15,13 @@ export interface SimulationOptions {
   readonly gpuMemory?: number;
   readonly capacity?: number;
   readonly swapSpace?: number;
-  readonly cost?: string;
+  /** A file of coefficients, a saved run, a plug-in file, or a cost model. */
+  readonly cost?: string | CostPlugin;
   readonly efficiency?: NamedNumbers;
   readonly schedulerOption?: NamedNumbers;
   readonly replicas?: number;
-  readonly router?: string;
+  /** A name, a plug-in file, or a router. */
+  readonly router?: string | RouterPlugin;
   readonly routerOption?: NamedNumbers;
   readonly loop?: "open" | "closed";
   readonly speed?: number;
@@ -35,9 +39,13 @@ export interface SimulationOptions {
 /** Options of which `compare` takes several values; it runs each combination. */
 export interface SimulationLists {
   readonly replicas?: readonly number[];
-  readonly router?: readonly string[];
+  readonly router?: readonly (string | RouterPlugin)[];
   readonly rate?: readonly number[];
 }
+
+/** A choice as reports and messages state it: a name or file as given; of a plug-in passed as a value its name. */
+export const nameOf = (choice: string | { readonly name: string }): string =>
+  typeof choice === "string" ? choice : choice.name;
 
 /** Bytes. */
 export const defaultSwapSpace = 4 * 2 ** 30;

@@ -17,7 +17,7 @@ import { pluginNamed, type RunConfig } from "./configuration.ts";
 import { costFrom } from "./cost-file.ts";
 import { checkTurns, speedFrom } from "./load.ts";
 import type { Simulated } from "./simulated.ts";
-import { defaultSwapSpace, type NamedNumbers, type SimulationOptions } from "./simulation-options.ts";
+import { defaultSwapSpace, type NamedNumbers, nameOf, type SimulationOptions } from "./simulation-options.ts";
 
 /** What is simulated where nothing is said. */
 export const simulatedDefaults = { model: "llama-3.1-8b", gpu: "h200", router: "round-robin", gpuMemory: 0.9 };
@@ -33,7 +33,9 @@ export async function simulatedFrom(options: SimulationOptions, trace: Trace): P
   const router = await pluginNamed("router", options.router ?? simulatedDefaults.router);
   if ((options.replicas ?? 1) === 1) {
     if (options.router !== undefined)
-      throw new InputError(`--router ${options.router} has nothing to choose from with one replica: give --replicas`);
+      throw new InputError(
+        `--router ${nameOf(options.router)} has nothing to choose from with one replica: give --replicas`,
+      );
     if (options.routerOption !== undefined)
       throw new InputError("--router-option has no router: with one replica there is nothing to choose from");
   }
@@ -48,7 +50,7 @@ export async function simulatedFrom(options: SimulationOptions, trace: Trace): P
     kvBytesPerToken: kvTokenBytes(model, kvNumberBytes(kvDtype, model), tensorParallel),
     gpuMemory: options.gpuMemory ?? simulatedDefaults.gpuMemory,
     swapSpace: options.swapSpace ?? defaultSwapSpace,
-    costFile: options.cost,
+    cost: options.cost,
     replicas: options.replicas ?? 1,
     router: { router, routerOptions: options.routerOption },
     loop: options.loop ?? "open",
@@ -136,8 +138,8 @@ export async function simulationConfig(config: RunConfig, simulated: Simulated):
 }
 
 async function costOf(simulated: Simulated, blockTokens: number): Promise<SimulationConfig["cost"]> {
-  const { model: shape, hardware, tensorParallel, efficiency, kvDtype, costFile } = simulated;
-  if (costFile !== undefined) return await costFrom(costFile);
+  const { model: shape, hardware, tensorParallel, efficiency, kvDtype, cost } = simulated;
+  if (cost !== undefined) return await costFrom(cost);
   const kvBytes = kvNumberBytes(kvDtype, shape);
   const roofline = new Roofline({ shape, hardware, blockTokens, tensorParallel, kvNumberBytes: kvBytes, efficiency });
   return () => roofline;
@@ -145,14 +147,14 @@ async function costOf(simulated: Simulated, blockTokens: number): Promise<Simula
 
 /** What a report says of it. */
 export function describe(simulated: Simulated) {
-  const { model, hardware, tensorParallel, efficiency, costFile, replicas, router, loop, speed, spread, maxOutput } =
+  const { model, hardware, tensorParallel, efficiency, cost, replicas, router, loop, speed, spread, maxOutput } =
     simulated;
   return {
     model: model.name,
     gpu: hardware.name,
     tensorParallel,
-    cost: costFile ?? "roofline",
-    efficiency: costFile === undefined ? efficiency : null,
+    cost: cost === undefined ? "roofline" : nameOf(cost),
+    efficiency: cost === undefined ? efficiency : null,
     kvBytesPerToken: simulated.kvBytesPerToken,
     swapSpaceBytes: simulated.swapSpace,
     replicas,

@@ -1,4 +1,4 @@
-import { InvariantError, PolicyError } from "../../core/errors.ts";
+import { InvariantError, PolicyError, TraceError } from "../../core/errors.ts";
 import { messageOf } from "./user-code.ts";
 
 /** What the object that a plug-in creates consists of. */
@@ -13,7 +13,7 @@ export interface Contract {
   readonly flags?: readonly string[];
 }
 
-/** Errors that name the plug-in file that caused them. */
+/** Errors that name the plug-in that caused them. */
 const allReported = new WeakSet<Error>();
 
 function reported(error: PolicyError): PolicyError {
@@ -23,8 +23,9 @@ function reported(error: PolicyError): PolicyError {
 
 type Methods = Record<string, (...args: never[]) => unknown>;
 
-/** Calls the code of one plug-in file: every exception becomes a PolicyError with file, method and request. */
+/** Calls the code of a user's plug-in: every exception becomes a PolicyError with file, method and request. */
 export class Guard {
+  /** The plug-in's file, or the name of one that was passed as a value. */
   readonly file: string;
   /** The request that the plug-in was last called for. */
   request: number | undefined;
@@ -56,9 +57,16 @@ export class Guard {
     }
   }
 
-  /** The error to report for one that a method threw; one of another plug-in file or of the cache stays as it is. */
+  /**
+   * The error to report for one that a method threw; one of another plug-in, of the cache or of a trace file stays as it is.
+   */
   thrown(method: string, error: unknown): unknown {
-    if (error instanceof InvariantError || (error instanceof Error && allReported.has(error))) return error;
+    if (
+      error instanceof InvariantError ||
+      error instanceof TraceError ||
+      (error instanceof Error && allReported.has(error))
+    )
+      return error;
     return reported(new PolicyError(`${this.file}: ${method}() threw${this.when}: ${messageOf(error)}`));
   }
 

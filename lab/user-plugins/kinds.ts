@@ -15,21 +15,31 @@ import {
   schedulerRegistry,
 } from "../../policies/registry.ts";
 import type { CostModel } from "../../sim/cost/cost-model.ts";
-import type { OpenTraceOptions, TraceFormat } from "../../traces/format.ts";
+import type { OpenTraceOptions } from "../../traces/format.ts";
 import { traceFormats } from "../../traces/open.ts";
 import type { Guard } from "./guard.ts";
 import { guardedIndex } from "./guarded-index.ts";
 
-/** A cost model from a file: one for all replicas. */
+/** A cost model of a user: one for all replicas. */
 export interface CostPlugin extends CostModel {
   readonly about?: string;
   readonly source?: string;
 }
 
-/** A trace reader from a file; its format is not recognised, only named with `--format`. */
-export type ReaderPlugin = Pick<TraceFormat, "name" | "about" | "source" | "open">;
+/** A trace reader of a user. Its format is not detected: the reader is passed as the option `format`. */
+export interface ReaderPlugin {
+  /** The format in reports. */
+  readonly name: string;
+  readonly about?: string;
+  readonly source?: string;
+  /**
+   * Opens files that are read in order, as one trace. `batches` yields traces that one `TraceBuilder` makes; an error in a file is
+   * thrown as a TraceError that names file and line.
+   */
+  open(files: readonly string[], options: OpenTraceOptions): Pick<TraceSource, "batches">;
+}
 
-/** The plug-ins that may come from a file. */
+/** The kinds of plug-ins that users may write, each in a file or as a value. */
 export interface Plugins {
   eviction: EvictionPlugin;
   index: IndexPlugin;
@@ -50,14 +60,12 @@ interface Kind<P> {
   /** The method by which it is recognised. */
   readonly method: "create" | "stepNs" | "open";
   isOne(value: object): boolean;
-  builtIn(): readonly string[];
+  builtIn(): readonly { readonly name: string }[];
   guarded(plugin: P, guard: Guard): P;
 }
 
 const has = (value: object, name: string, type: "function" | "object") =>
   name in value && typeof (value as Record<string, unknown>)[name] === type;
-const namesOf = (registry: { readonly all: readonly { readonly name: string }[] }) => () =>
-  registry.all.map(({ name }) => name);
 
 const createsOne = (value: object) => has(value, "create", "function") && !has(value, "supports", "object");
 
@@ -72,7 +80,7 @@ export const kinds: { readonly [K in PluginKind]: Kind<Plugins[K]> } = {
     shape: "{ name, create }",
     method: "create",
     isOne: createsOne,
-    builtIn: namesOf(evictionRegistry),
+    builtIn: () => evictionRegistry.all,
     guarded: (plugin, guard) => ({ ...plugin, create: (context) => guardedPolicy(plugin, context, guard) }),
   },
   index: {
@@ -81,7 +89,7 @@ export const kinds: { readonly [K in PluginKind]: Kind<Plugins[K]> } = {
     shape: "{ name, supports, create }",
     method: "create",
     isOne: (value) => has(value, "create", "function") && has(value, "supports", "object"),
-    builtIn: namesOf(indexRegistry),
+    builtIn: () => indexRegistry.all,
     guarded: guardedIndex,
   },
   allocator: {
@@ -90,7 +98,7 @@ export const kinds: { readonly [K in PluginKind]: Kind<Plugins[K]> } = {
     shape: "{ name, create }",
     method: "create",
     isOne: createsOne,
-    builtIn: namesOf(allocatorRegistry),
+    builtIn: () => allocatorRegistry.all,
     guarded: (plugin, guard) => ({
       ...plugin,
       create: (blockCount) =>
@@ -107,7 +115,7 @@ export const kinds: { readonly [K in PluginKind]: Kind<Plugins[K]> } = {
     shape: "{ name, create }",
     method: "create",
     isOne: createsOne,
-    builtIn: namesOf(schedulerRegistry),
+    builtIn: () => schedulerRegistry.all,
     guarded: (plugin, guard) => ({
       ...plugin,
       create: (given) => {
@@ -136,7 +144,7 @@ export const kinds: { readonly [K in PluginKind]: Kind<Plugins[K]> } = {
     shape: "{ name, create }",
     method: "create",
     isOne: createsOne,
-    builtIn: namesOf(routerRegistry),
+    builtIn: () => routerRegistry.all,
     guarded: (plugin, guard) => ({
       ...plugin,
       create: (given) => {
@@ -167,7 +175,7 @@ export const kinds: { readonly [K in PluginKind]: Kind<Plugins[K]> } = {
     shape: "{ name, stepNs }",
     method: "stepNs",
     isOne: (value) => has(value, "stepNs", "function"),
-    builtIn: () => ["roofline", "fitted", "recorded"],
+    builtIn: () => [{ name: "roofline" }, { name: "fitted" }, { name: "recorded" }],
     guarded: (plugin, guard) => ({
       ...plugin,
       stepNs(load) {
@@ -183,7 +191,7 @@ export const kinds: { readonly [K in PluginKind]: Kind<Plugins[K]> } = {
     shape: "{ name, open }",
     method: "open",
     isOne: (value) => has(value, "open", "function"),
-    builtIn: () => traceFormats.map(({ name }) => name),
+    builtIn: () => traceFormats,
     guarded: (plugin, guard) => ({
       ...plugin,
       open: (files: readonly string[], options: OpenTraceOptions) => {
@@ -194,7 +202,7 @@ export const kinds: { readonly [K in PluginKind]: Kind<Plugins[K]> } = {
             required: ["batches"],
           },
         );
-        return { ...made, format: plugin.name, files, batches: () => guardedBatches(made, guard) };
+        return { batches: () => guardedBatches(made, guard) };
       },
     }),
   },
@@ -267,7 +275,7 @@ function guardedAllocator(allocator: Allocator, blockCount: number, guard: Guard
 const columns = ["arrivalNs", "inputTokens", "outputTokens", "maxOutputTokens", "keyStart", "keys"] as const;
 
 /** @throws PolicyError if a batch is not a trace */
-async function* guardedBatches(source: TraceSource, guard: Guard): AsyncIterable<Trace> {
+async function* guardedBatches(source: Pick<TraceSource, "batches">, guard: Guard): AsyncIterable<Trace> {
   let batches: AsyncIterator<Trace> | undefined;
   for (;;) {
     batches ??= guard.call("batches", () => source.batches()[Symbol.asyncIterator]());

@@ -144,7 +144,8 @@ export function badPluginName(name: unknown, kind: PluginKind): string | undefin
   if (typeof name !== "string" || !/^[A-Za-z][A-Za-z0-9_-]*$/.test(name))
     return "expected a letter, then letters, digits, - or _";
   if (name.length > longestName) return `expected at most ${longestName} letters`;
-  if (kinds[kind].builtIn().includes(name)) return "which is the name of a built-in one; choose another";
+  if (kinds[kind].builtIn().some((plugin) => plugin.name === name))
+    return "which is the name of a built-in one; choose another";
   return undefined;
 }
 

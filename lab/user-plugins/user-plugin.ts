@@ -1,21 +1,25 @@
-import { InvariantError, PolicyError } from "../../core/errors.ts";
+import { InputError, InvariantError, PolicyError } from "../../core/errors.ts";
 import type { SchedulerPlugin } from "../../core/plugins/index.ts";
 import { calledAs } from "../package.ts";
 import { Guard } from "./guard.ts";
 import { kinds, type PluginKind, type Plugins } from "./kinds.ts";
-import { loadPlugin } from "./plugin-file.ts";
+import { badPluginName, loadPlugin } from "./plugin-file.ts";
 import { messageOf } from "./user-code.ts";
 
-/** What every plug-in from a file has beside its contract. */
-export interface FromFile {
-  /** As the user named it. */
-  readonly file: string;
+/** The fields of a user's plug-in in addition to its contract. */
+export interface UserPlugin {
+  /** The file as the user named it; undefined for a plug-in that was passed as a value. */
+  readonly file: string | undefined;
   readonly kind: PluginKind;
   readonly guard: Guard;
 }
 
-/** Whether a plug-in is one from a file. */
-export const isFromFile = <P extends object>(plugin: P): plugin is P & FromFile => "guard" in plugin;
+/** Whether a plug-in is a user's, from a file or a value, whose calls are guarded. */
+export const isUserPlugin = <P extends object>(plugin: P): plugin is P & UserPlugin => "guard" in plugin;
+
+/** Whether a plug-in comes from a file. */
+export const isFromFile = <P extends object>(plugin: P): plugin is P & UserPlugin & { readonly file: string } =>
+  isUserPlugin(plugin) && plugin.file !== undefined;
 
 /**
  * Loads a plug-in of one kind from a file, in TypeScript or JavaScript, in any folder. Every call of it is guarded, so that
@@ -23,10 +27,27 @@ export const isFromFile = <P extends object>(plugin: P): plugin is P & FromFile 
  *
  * @throws InputError if the file does not exist, cannot be read as a program, or exports no plug-in of this kind
  */
-export async function loadUserPlugin<K extends PluginKind>(kind: K, file: string): Promise<Plugins[K] & FromFile> {
+export async function loadUserPlugin<K extends PluginKind>(kind: K, file: string): Promise<Plugins[K] & UserPlugin> {
   const plugin = await loadPlugin(file, kind);
   const guard = new Guard(file);
   return { ...kinds[kind].guarded(plugin, guard), file, kind, guard };
+}
+
+/**
+ * A plug-in that a program passes as a value, guarded like one from a file: its errors begin with its name. A built-in one, and one
+ * that is guarded already, is returned as it is.
+ *
+ * @throws InputError if it has not the shape of its kind, or a wrong name
+ */
+export function guardedValue<K extends PluginKind>(kind: K, plugin: Plugins[K]): Plugins[K] {
+  const { isOne, builtIn, guarded, called, shape } = kinds[kind];
+  if (typeof plugin !== "object" || plugin === null || !isOne(plugin))
+    throw new InputError(`a plug-in that was passed is not ${called}, expected ${shape}`);
+  if (isUserPlugin(plugin) || (builtIn() as readonly object[]).includes(plugin)) return plugin;
+  const why = badPluginName(plugin.name, kind);
+  if (why !== undefined) throw new InputError(`${called}'s name is ${JSON.stringify(plugin.name)}, ${why}`);
+  const guard = new Guard(plugin.name);
+  return { ...guarded(plugin, guard), name: plugin.name, file: undefined, kind, guard };
 }
 
 /** Whether a cache with correct plug-ins cannot fail in this way. */
@@ -34,20 +55,21 @@ const isFailure = (error: unknown): error is Error =>
   error instanceof InvariantError || error instanceof TypeError || error instanceof RangeError;
 
 /**
- * The same error; an error that a plug-in from a file caused names the file and the request. Where several are in use, the
- * first one in `plugins` is named.
+ * The same error; an error that a user's plug-in caused names its file, or the plug-in, and the request. Where several are in
+ * use, the first one in `plugins` is named.
  */
 export function withFile(error: unknown, plugins: readonly object[]): unknown {
-  const own = plugins.filter(isFromFile);
+  const own = plugins.filter(isUserPlugin);
   if (own.length === 0 || !(error instanceof PolicyError || isFailure(error))) return error;
-  if (own.some(({ file }) => error.message.startsWith(`${file}: `))) return error;
+  if (own.some(({ guard }) => error.message.startsWith(`${guard.file}: `))) return error;
   // The cache names an eviction policy's errors in full; of all other plug-ins `check` reports the cause.
   const [suspect] = error instanceof PolicyError ? own : own.filter(({ kind }) => kind !== "eviction");
   if (suspect === undefined) return error;
   const { file, kind, guard } = suspect;
   const where = guard.request === undefined ? "" : `at request ${guard.request}: `;
-  const hint = kind === "eviction" ? "" : `; ${calledAs()} check ${file} says more`;
-  return new PolicyError(`${file}: ${where}${messageOf(error)}${hint}`);
+  const check = file === undefined ? "checkPlugin" : `${calledAs()} check ${file}`;
+  const hint = kind === "eviction" ? "" : `; ${check} says more`;
+  return new PolicyError(`${guard.file}: ${where}${messageOf(error)}${hint}`);
 }
 
 /** The scheduler, which also sets the request that errors of a guarded index or allocator name. */
