@@ -171,7 +171,7 @@ describe("calibrate", () => {
 
 test("generate gives the report of kvlab generate --json, and calls back with each output", async () => {
   const outputs: number[] = [];
-  const onOutput = ({ answer }: TimedCompletion) => void outputs.push(answer.tokens.length);
+  const onOutput = ({ completion }: TimedCompletion) => void outputs.push(completion.tokens.length);
   const options = { maxTokens: 5, threads: 1, onOutput };
   const { report } = await generate(["one", "one two"], options);
   const args = ["generate", "one", "one two", "--max-tokens", "5", "--threads", "1"];
