@@ -1,12 +1,13 @@
 // The prediction error of the simulator for the engine's times: docs/calibration.md.
 //   npx tsx scripts/calibration.ts NAME …   serves these workloads with the engine, twice each, in turn with designed steps (six minutes each)
-//   npx tsx scripts/calibration.ts plot     measures designed steps alone, for the picture (three minutes)
-//   npx tsx scripts/calibration.ts write    writes the page from all that was measured
+//   npx tsx scripts/calibration.ts plot     measures designed steps alone, for the plot (three minutes)
+//   npx tsx scripts/calibration.ts write    writes the page from all measurements
 import { execFileSync } from "node:child_process";
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import { defaultBackend } from "../engine/backends.ts";
 import { randomConfig } from "../engine/model/random.ts";
+import { kindLabels } from "../lab/calibrate/measured-steps.ts";
 import type { RunReport } from "../lab/output/report.ts";
 import type { VerifyReport } from "../lab/verify/verify-report.ts";
 import type { ChatOptions } from "../traces/generate.ts";
@@ -22,12 +23,12 @@ interface Workload {
 
 const [, , farContextTokens] = defaultBackend.calls.of(randomConfig("160m")).loads;
 const model = ["--model", "random:160m", "--threads", "1"];
-/** Of designed steps: in a single one, a phase of some seconds falls on some kinds of step and not on others. */
+/** Rounds of designed steps; in a single round, a slow phase of some seconds would affect only some kinds of steps. */
 const rounds = 2;
-/** Tokens. */
+/** Tokens of the longest prompt. */
 const longestPrompt = 480;
 const chatRequests = 100;
-const usual: Partial<ChatOptions> = {
+const common: Partial<ChatOptions> = {
   ...{
     requests: chatRequests,
     seed: 17,
@@ -41,28 +42,28 @@ const usual: Partial<ChatOptions> = {
 };
 const vllm = ["--preset", "vllm", "--blocks", "2000"];
 const workloads: Readonly<Record<string, Workload>> = {
-  base: { about: "vLLM's policy, 0.7 requests a second", chat: usual, rate: 0.7, options: vllm },
+  base: { about: "vLLM's policy, 0.7 requests a second", chat: common, rate: 0.7, options: vllm },
   longer: {
-    about: "prompts twice as long, answers half as long",
-    chat: { ...usual, seed: 19, systemTokens: 200, userTokens: 100, outputTokens: 8 },
+    about: "prompts twice as long, outputs half as long",
+    chat: { ...common, seed: 19, systemTokens: 200, userTokens: 100, outputTokens: 8 },
     rate: 0.8,
     options: vllm,
   },
   sglang: {
-    about: "SGLang's policy, a cache that is too small",
-    chat: { ...usual, seed: 20 },
+    about: "SGLang's policy, a small cache",
+    chat: { ...common, seed: 20 },
     rate: 0.8,
     options: ["--preset", "sglang", "--blocks", "300"],
   },
   knee: {
-    about: "2 requests a second, nearly all that the engine can serve, 8 at once",
-    chat: { ...usual, seed: 21 },
+    about: "2 requests a second, close to the engine's limit, batches of up to 8",
+    chat: { ...common, seed: 21 },
     rate: 2,
     options: [...vllm, "--scheduler-option", "max-num-seqs=8"],
   },
   flood: {
-    about: "4 requests a second, more than the engine can serve, 8 at once",
-    chat: { ...usual, seed: 22 },
+    about: "4 requests a second, above the engine's limit, batches of up to 8",
+    chat: { ...common, seed: 22 },
     rate: 4,
     options: [...vllm, "--scheduler-option", "max-num-seqs=8"],
   },
@@ -80,7 +81,7 @@ const kvlab = (...args: readonly string[]) =>
     maxBuffer: 2 ** 28,
   });
 
-/** Jiffies of all programs, and of those that this one has started and that have ended (proc(5)). */
+/** Jiffies of all programs, and of this program's ended children (proc(5)). */
 function usedJiffies(): { readonly all: number; readonly own: number } {
   const [user, nice, system] = readFileSync("/proc/stat", "utf8")
     .split("\n")[0]
@@ -93,7 +94,7 @@ function usedJiffies(): { readonly all: number; readonly own: number } {
 }
 
 interface Measured extends VerifyReport {
-  /** Of the processor time that was used meanwhile, that of other programs. */
+  /** Share of other programs in the processor time that was used during the run. */
   readonly foreignShare: number;
 }
 
@@ -123,10 +124,10 @@ async function serve(name: string): Promise<void> {
   );
 }
 
-/** By how much all steps are made longer, to see which figures hang on less than what single steps are off by. */
+/** Factors on all step durations, which show the metrics that depend on the errors of single steps. */
 const factors = [0.97, 0.98, 0.99, 1, 1.01, 1.02, 1.03];
 
-/** A workload's figures, simulated with what was fitted to the designed steps beside any of them. */
+/** A workload's metrics, simulated with the cost model that was fitted during any of the workloads. */
 function simulated(name: string, { engine, calibration }: Measured, factor = 1): (figure: string) => number {
   const { rate, options } = workloads[name];
   const picoseconds = Object.fromEntries(
@@ -142,7 +143,7 @@ function simulated(name: string, { engine, calibration }: Measured, factor = 1):
   };
 }
 
-/** Of each figure, between what the simulator's are with steps that take so much less or more. */
+/** The range of each simulated metric over these factors. */
 function ranges(name: string, measured: Measured): Map<string, readonly [least: number, most: number]> {
   const found = factors.map((factor) => simulated(name, measured, factor));
   return new Map(
@@ -153,14 +154,14 @@ function ranges(name: string, measured: Measured): Map<string, readonly [least: 
   );
 }
 
-/** The largest prediction error that counts as reached. */
+/** The largest prediction error that reaches the target. */
 const targets: Readonly<Record<string, number>> = {
   outputTokensPerS: 0.03,
   ...{ "ttftMs mean": 0.05, "e2eMs mean": 0.05 },
   ...{ "ttftMs p99": 0.1, "tpotMs p99": 0.1, "e2eMs p99": 0.1 },
 };
 
-const words: Readonly<Record<string, string>> = {
+const labels: Readonly<Record<string, string>> = {
   ...{ ttftMs: "TTFT, ms:", tpotMs: "TPOT, ms:", e2eMs: "latency, ms:", requestsPerS: "requests/s" },
   ...{ outputTokensPerS: "output tokens/s", makespanS: "makespan, s", hitRatio: "hit ratio, by" },
 };
@@ -177,7 +178,7 @@ function table(name: string, measured: Measured): string {
     const isMissed = target !== undefined && Math.abs(error!) > target;
     const [least, most] = between.get(figure)!;
     return row([
-      figure.replace(/^\w+/, (word) => words[word]),
+      figure.replace(/^\w+/, (word) => labels[word]),
       ...[engine, again].map((value) => number(value!)),
       signed(noise!),
       number(simulated!),
@@ -191,12 +192,12 @@ function table(name: string, measured: Measured): string {
     row(["", "engine", "again", "noise", "simulated", "error", "± 3 %", "target"]),
     row(["---", ...Array(7).fill("---:")]),
     ...rows,
-    `\nWith the durations of the engine's steps, ${identical ? "all" : "NOT all"} ${decisions.toLocaleString("en-US")} decisions in ${steps.toLocaleString("en-US")} steps are identical. Other programs took ${(100 * foreignShare).toFixed(0)} % of the processor time that was used.`,
+    `\nWith the durations of the engine's steps, ${identical ? "all" : "NOT all"} ${decisions.toLocaleString("en-US")} decisions in ${steps.toLocaleString("en-US")} steps are identical. Other programs took ${(100 * foreignShare).toFixed(0)} % of the used processor time.`,
   ].join("\n");
 }
 
-/** Of the targets, how many are kept, and which of the others are no further off than the engine's second run is from its first. */
-function kept(all: readonly Measured[]) {
+/** The number of targets, of those reached, and of missed ones whose error is within the noise. */
+function reached(all: readonly Measured[]) {
   const wanted = all.flatMap(({ times }) => times!.filter(({ figure }) => targets[figure] !== undefined));
   const missed = wanted.filter(({ figure, error }) => Math.abs(error!) > targets[figure]);
   return {
@@ -229,71 +230,70 @@ function coefficients(fits: readonly (readonly [name: string, fit: FitReport])[]
 function residuals({ residuals: found, repeated }: FitReport): string {
   const names = ["p5", "p25", "p50", "p75", "p95"] as const;
   return [
-    row(["measured ÷ fitted − 1", "steps", "mean, ms", ...names, "in all"]),
+    row(["measured ÷ fitted − 1", "steps", "mean, ms", ...names, "total"]),
     row(["---", ...Array(8).fill("---:")]),
     ...found.map((one) =>
       row([
-        one.kind,
+        kindLabels[one.kind],
         String(one.steps),
         number(one.meanMs),
         ...names.map((name) => signed(one[name])),
         signed(one.total),
       ]),
     ),
-    row(["alike ÷ their median", "", "", ...names.map((name) => signed(repeated![name])), ""]),
+    row(["same load ÷ its median", "", "", ...names.map((name) => signed(repeated![name])), ""]),
   ].join("\n");
 }
 
 const page = (all: readonly (readonly [name: string, measured: Measured])[]) => {
   const fits = all.map(([name, { calibration }]) => [name, calibration!] as const);
   const [, designed] = fits.at(-1)!;
-  const { targets: wanted, within, withinNoise } = kept(all.map(([, measured]) => measured));
+  const { targets: wanted, within, withinNoise } = reached(all.map(([, measured]) => measured));
   const picture = existsSync(`${root}docs/calibration.svg`)
     ? "\n\n![Residuals of kvlab calibrate by itself](calibration.svg)"
     : "";
   return `# Calibration
 
-\`kvlab calibrate\` measures what an engine's steps take and fits the simulator's cost model to it:
+\`kvlab calibrate\` measures the durations of an engine's steps and fits the simulator's cost model to them:
 
 \`\`\`sh
 kvlab calibrate --model random:160m --preset vllm --out cost.json
 kvlab replay trace.jsonl --target sim --preset vllm --blocks 2000 --cost cost.json
 \`\`\`
 
-\`kvlab verify --calibrate\` does that in turn with the trace itself, a second each, and says how far off the simulator is.
+\`kvlab verify --calibrate\` does this in turn with serving a trace, a second each, and reports the simulator's prediction error.
 
-This page was written by \`npx tsx scripts/calibration.ts write\`, from measurements of one machine and one day.
+This page was written by \`npx tsx scripts/calibration.ts write\`, from measurements on one machine on one day.
 
-## What is measured
+## Measured steps
 
-The experiment is a trace (\`traces/calibration.ts\`), which the engine serves as any other, with all of a step's time in it: planning,
-gathering the batch, the model, committing. Every round has all groups once, in an order of its own, after a first round that
-is left out:
+The designed steps come from a trace (\`traces/calibration.ts\`) that the engine serves as any other trace. A duration includes the
+whole step: planning, gathering the batch, the model, committing. Every round contains all groups once, in a random order, after a
+first round that is not measured:
 
-- prompts from 7 tokens to one less than the longest of the trace (at most ${longestPrompt}) behind nothing, an eighth, a third and three quarters cached, one, two and
-  four of them at once, the four of different lengths;
-- answers of 1, 2, 4 and 8 requests behind short and long contexts, all alike and of different lengths, because attention pads short
+- prompts from 7 tokens to one less than the longest of the trace (at most ${longestPrompt}), with nothing, an eighth, a third or three quarters of them cached;
+  one, two and four at once, the four of different lengths;
+- decode of 1, 2, 4 and 8 requests with short and long contexts, of equal and of different lengths, because attention pads short
   ones;
-- a prompt that comes while 1, 2, 4 or 7 answers are under way: steps with both.
+- a prompt that arrives while 1, 2, 4 or 7 requests decode: mixed steps.
 
-What requests share is the same prefix for each place in a group, so that contexts are different memory, as in serving.
+Each place in a group has its own shared prefix, so that the contexts of a batch are in different memory, as in serving.
 
 ## The model
 
-A step takes the sum of what its parts cost, none of which is negative. The engine divides a step into calls of the model, each of
-which reads all weights; attention pads the sequences of a call to the longest. The file of coefficients says how steps are divided,
-and the simulator divides its own in the same way with the backend's own \`StepLoadExtension\`, so that calls and padding are parts like the others.
-What a call gathers costs more for each token the more it is, as it comes from caches that are further away: those after the
-first ${farContextTokens.least.toLocaleString("en-US")} are a part of their own, so that the cost still rises in a straight line beyond what was measured.
+The duration of a step is a sum of terms, none of which is negative. The engine divides a step into calls of the model, each of
+which reads all weights; attention pads the sequences of a call to the longest one. The file of coefficients contains the rules of
+this division, and the simulator applies them to its steps with the backend's \`StepLoadExtension\`, so calls and padding are terms,
+too. The cost of gathering a context token rises with the number of tokens in a call, because they come from slower levels of the
+CPU cache: those after the first ${farContextTokens.least.toLocaleString("en-US")} are a separate term, so that the cost stays linear beyond the measured range.
 
-Least squares of relative errors (weights are 1 ÷ fitted²,
-found again eight times), with residuals larger than three times the usual one bounded; then all coefficients are scaled so that all
-steps together take what they took, but for pauses (more than twice what is fitted). Intervals
-hold 95 % of 400 samples of a bootstrap with a seed, over 40 stretches of successive steps, because a slow phase of the machine
-lasts for many steps. Single coefficients are less sure than their sum: \`step\` and \`calls\` are one each in nearly every step
-of answers, and either may carry both.
+The fit minimizes squared relative errors (weights 1 ÷ fitted², iterated eight times), with residuals above three times the
+typical one bounded; then all coefficients are scaled so that the sum of all steps is the measured one, except pauses (more than twice the fitted
+time). The intervals contain 95 % of 400 samples of a seeded bootstrap over 40 stretches of successive steps, because a slow phase of
+the machine lasts for many steps. Single coefficients are less certain than their sum: \`step\` and \`calls\` both count 1 in nearly
+every decode step, so either may include the other.
 
-${designed.about}; ${designed.steps.toLocaleString("en-US")} steps, as many for each of the workloads below but for a few, with its policy.
+${designed.about}; ${designed.steps.toLocaleString("en-US")} steps, and nearly as many for each of the workloads below, with its policy.
 
 ${coefficients(fits)}
 
@@ -301,14 +301,14 @@ Residuals of the fit for *${fits.at(-1)![0]}*:
 
 ${residuals(designed)}
 
-The last row is what no model can explain: how far steps of the very same load are from their median.${picture}
+The last row is the spread of steps of the same load around their median, which no model can explain.${picture}
 
 - \`--from RUN\` fits to the steps of a saved run instead, of the engine or of the simulator, with its own mix of loads.
 - \`kvlab calibrate TRACE --from LOG\` fits to a log of vLLM's requests (requests.jsonl, meta.json, config.json), which has no steps:
-  a time between two tokens is that of the steps between them, and which these are, the simulator says, again and again with
-  what was fitted.
-- What no step had (copied blocks, swapped tokens in the designed steps) costs nothing: fit to a run that has it.
-- Models with sliding windows are fitted by their whole contexts, of which the engine gathers less: use them with a run's own steps.
+  the time between two tokens is the sum of the steps between them, and a simulation determines these steps, repeatedly with the
+  fitted coefficients.
+- Loads that no measured step has (in the designed steps: copied blocks, swapped tokens) cost nothing; fit to a run that has them.
+- Models with sliding windows are fitted to their whole contexts, of which the engine gathers only a part; fit to the steps of a run.
 
 ## Prediction error
 
@@ -317,34 +317,34 @@ npx tsx scripts/calibration.ts ${all.map(([name]) => name).join(" ")} write
 \`\`\`
 
 Each workload is served twice, by two engines in one process that take turns with a third one, which serves the designed steps
-(\`kvlab verify TRACE --calibrate ${rounds}\`): always the one that is least far with its work goes on, for a second or a little more. All three have the same weights in the same memory. *Noise*
-is the second run ÷ the first − 1. *Simulated* is what the simulator makes of the trace with what was fitted to the designed steps
-alone, and *error* its quotient with the mean of both runs − 1, in bold where it misses its target. *± 3 %* is between what the simulator's
-figure is if all steps take 3 % less to 3 % more, in seven simulations: single steps are off by that much, and where it makes a large
-difference, a figure hangs on which request came just before or just after a step began, as P99 of ${chatRequests} requests does. The workloads are ${chatRequests} requests of chat
-sessions (\`scripts/calibration.ts\` has the options); arrival rate, lengths, policy, size of the cache and limit of the batch
+(\`kvlab verify TRACE --calibrate ${rounds}\`): the engine with the smallest completed share runs next, for a second or a little more. All three share the weights. *Noise*
+is the second run ÷ the first − 1. *Simulated* is the simulation with the cost model that is fitted to the designed steps alone, and
+*error* is simulated ÷ the mean of both runs − 1, in bold if it misses its target. *± 3 %* is the range of the simulated metric if
+all steps take 3 % less to 3 % more, in seven simulations: single steps have errors of that size. If the range is wide, the metric
+depends on whether a request arrived just before or just after the start of a step, as P99 of ${chatRequests} requests does. The workloads are ${chatRequests} requests of chat
+sessions (\`scripts/calibration.ts\` has the options); arrival rate, lengths, policy, cache size and batch limit
 differ, while the designed steps are measured with the policy of the workload.
 
-**The simulator keeps ${within} of ${wanted} targets${withinNoise === 0 ? "" : `; ${withinNoise} of the others are no further off than the engine's second run is from its first`}.**
+**The simulator reaches ${within} of ${wanted} targets${withinNoise === 0 ? "" : `; ${withinNoise} of the others are within the noise between the two runs`}.**
 
-The same with what was fitted beside *${all[0][0]}* alone, for all of them, minutes apart. The last column is what the same designed
-steps with answers took beside each, which the machine decides and no model; where requests wait for each other, every percent of
-it is several of their times:
+The same errors with the cost model that was fitted during *${all[0][0]}* for all workloads, minutes apart. The last column is the mean duration of the same
+designed decode steps during each workload, which varies with the machine; where requests queue, each percent of it changes their
+times by several percent:
 
 ${withFirst(all)}
 
-Engines take turns because the machine, two cores that are shared with others, has phases in which everything takes up to a fifth longer
-for minutes. Measured one after the other (designed steps, then the workload twice, then designed steps again), the engine's own second
-run was up to 16 % from its first in mean latency, and 6 of 24 targets were kept; in turns it could be seen that part of it was the
-engine's own fault (docs/decisions.md, "Engine"). Latencies move more than steps do, because who waits
-makes others wait. Throughput tests the model only where requests come faster than the engine can serve them (*flood*); elsewhere it
-has time to spare.
+Engines take turns because the machine, two cores that are shared with other programs, has phases of minutes in which everything
+takes up to a fifth longer. Measured one after the other (designed steps, then the workload twice, then designed steps again), the
+second run of the engine differed by up to 16 % from the first in mean latency, and 6 of 24 targets were reached; taking turns showed
+that the engine itself caused a part of it (docs/decisions.md, "Engine"). Latencies vary more than step durations, because waiting
+requests delay others. Throughput tests the model only if requests arrive faster than the engine can serve them (*flood*); otherwise
+the engine has idle time.
 
 ${all.map(([name, measured]) => table(name, measured)).join("\n\n")}
 `;
 };
 
-/** How far off all workloads are with what was fitted beside the first of them. */
+/** The errors of all workloads with the cost model that was fitted during the first. */
 function withFirst(all: readonly (readonly [name: string, measured: Measured])[]): string {
   const [, fitted] = all[0];
   const names = Object.keys(targets);
@@ -355,14 +355,14 @@ function withFirst(all: readonly (readonly [name: string, measured: Measured])[]
       const error = of(wanted) / ((engine! + again!) / 2) - 1;
       return Math.abs(error) > targets[wanted] ? `**${signed(error)}**` : signed(error);
     });
-    const answers = calibration!.residuals.find(({ kind }) => kind === "answers")!;
-    return row([name, ...errors, number(answers.meanMs)]);
+    const decode = calibration!.residuals.find(({ kind }) => kind === "answers")!;
+    return row([name, ...errors, number(decode.meanMs)]);
   });
-  const heads = [...names.map((figure) => figure.replace(/^\w+/, (word) => words[word])), "designed answers, ms: mean"];
+  const heads = [...names.map((figure) => figure.replace(/^\w+/, (word) => labels[word])), "designed decode, ms: mean"];
   return [row(["", ...heads]), row(["---", ...heads.map(() => "---:")]), ...rows].join("\n");
 }
 
-/** Residuals as a picture, of a measurement of its own. */
+/** Writes the plot of residuals, from a separate measurement. */
 function plot(): void {
   const options = [
     "--max-prompt",

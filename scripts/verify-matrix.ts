@@ -105,19 +105,19 @@ export async function generated(requests: number): Promise<Workload[]> {
   return [
     {
       name: "chat",
-      about: "sessions with system prompts, contents of 4 tokens; a third of them fit",
+      about: "sessions with system prompts, content ids of 4 tokens; a third of them fits",
       trace: await readTrace(chatSource(chat)),
       tokens: 512,
     },
     {
       name: "tokens",
-      about: "token ids, recorded answers that later turns repeat, priorities; blocks as the preset has them",
+      about: "token ids, recorded outputs that later turns repeat, priorities; the preset's block size",
       trace: conversations(requests, 1),
       tokens: 768,
     },
     {
       name: "burst",
-      about: "all requests at once, long answers, a cache with a tenth of the room that they all need",
+      about: "all requests at once, long outputs, a cache for a tenth of the tokens that they need",
       trace: burst,
       tokens: Math.floor(neededTokens(burst) / 10),
       blockTokens: 4,

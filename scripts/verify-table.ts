@@ -148,7 +148,7 @@ const text = [
   "",
   ...workloadTable(workloads, results),
   "",
-  "Decisions of the four workloads together, all the same in engine and simulator unless it says so:",
+  "Number of decisions in all four workloads, identical in engine and simulator unless marked as different:",
   "",
   ...combinationTable(workloads, results),
   "",

@@ -115,7 +115,7 @@ function stateRows(before: StateReport, after: StateReport): string {
 }
 
 /** Width of one of two columns, so that lines have at most 80 characters. */
-const listWidth = 25;
+const listWidth = 22;
 
 /** All numbers, or the first and the last ones and how many there are. */
 function listed(numbers: readonly number[] | null): string {

@@ -285,7 +285,7 @@ describe("a duration that is off by 1 ns", () => {
     const text = verifyText(input, report);
     expect(text).toContain("different: the first difference is after 0 steps and");
     expect(text).toContain("999,999 ns a step computes 9 tokens of 1 request");
-    expect(text).toMatch(/different: the first different decision is after 1 step and \d+ events,\n {2}request 1\n/);
+    expect(text).toMatch(/different: the first different decision is after 1 step and \d+ events,\s+request 1\n/);
     for (const line of text.split("\n")) expect(line.length).toBeLessThanOrEqual(80);
   });
 });
