@@ -15,10 +15,10 @@ interface CheckOptions {
 export function addCheck(program: Command): void {
   program
     .command("check")
-    .description("run every law against a plug-in of your own, and measure what its operations cost")
-    .argument("<PLUG-IN>", "a file that exports it, or the name of a built-in policy or index")
-    .option("--runs <N>", "cases of the longest trial", wholeNumber("--runs", 1), defaultRuns)
-    .option("--seed <N>", "seed of the cases", wholeNumber("--seed", 0, 2 ** 31 - 1), 1)
+    .description("check a plug-in against all laws, and measure the cost of its operations")
+    .argument("<PLUG-IN>", "plug-in file, or the name of a built-in policy or index")
+    .option("--runs <N>", "cases of the longest trial; others have a share", wholeNumber("--runs", 1), defaultRuns)
+    .option("--seed <N>", "random seed of the cases", wholeNumber("--seed", 0, 2 ** 31 - 1), 1)
     .option("--json", "print one JSON document and nothing else")
     .addHelpText("after", examples)
     .action(check);

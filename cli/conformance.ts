@@ -9,7 +9,7 @@ import { aligned, colors, wrapped } from "./output/table.ts";
 export function addConformance(program: Command): void {
   program
     .command("conformance")
-    .description("run worked cases: operations on a part of a system, and what that system's own tests expect of them")
+    .description("run worked cases: operations on a part of a system, with the results that its own tests expect")
     .argument("<FILE...>", "case files (JSON), or folders of them")
     .option("--json", "print one JSON document and nothing else")
     .addHelpText("after", examples)
@@ -17,9 +17,9 @@ export function addConformance(program: Command): void {
 }
 
 const examples = `
-A case with an operation, setting or field that kvlab does not know is skipped,
-with the reason, and never passed; so is a case that expects nothing.
-docs/conformance.md describes the format of case files.
+A case with an unsupported operation, setting or field is skipped, with the
+reason, and never passed; so is a case without expectations.
+docs/conformance.md describes case files.
 
 Exit code: 0 no case failed, 1 a case failed, 2 a file cannot be read as a case.
 
@@ -42,19 +42,19 @@ async function conformance(paths: readonly string[], { json }: { readonly json?:
 
 const verdicts = ["passed", "failed", "skipped"] as const;
 
-const painted = {
+const coloured = {
   passed: colors.green("passed"),
   failed: colors.red("failed"),
   skipped: colors.yellow("skipped"),
 } as const;
 
 const lineWidth = 80;
-/** Where all lines of a case but its first begin: behind its verdict. */
+/** Indentation of a case's further lines: the width of its verdict. */
 const indent = 9;
 
 function text(ran: readonly RanCase[], report: ConformanceDocument): string {
   const heads = aligned(
-    ran.map(({ verdict, worked }) => [painted[verdict], ...[worked.id, worked.family].map(clipped)]),
+    ran.map(({ verdict, worked }) => [coloured[verdict], ...[worked.id, worked.family].map(clipped)]),
     "lll",
   ).split("\n");
   const width = Math.max(...heads.map((head) => stripVTControlCharacters(head).length)) - 2;
@@ -65,14 +65,14 @@ function text(ran: readonly RanCase[], report: ConformanceDocument): string {
   return `${lines.join("\n")}\n\n${verdicts.map((verdict) => `${report[verdict]} ${verdict}`).join(", ")}\n`;
 }
 
-const mostInColumn = 32;
+const columnWidth = 32;
 
 function clipped(cell: string): string {
-  const said = oneLine(cell);
-  return said.length <= mostInColumn ? said : `${said.slice(0, mostInColumn - 1)}…`;
+  const line = oneLine(cell);
+  return line.length <= columnWidth ? line : `${line.slice(0, columnWidth - 1)}…`;
 }
 
-/** The title goes on behind the columns, or begins a line where these leave too little room. */
+/** The title follows the columns, or starts a new line if they leave too little space. */
 function titledHead(head: string, width: number, title: string): string {
   const from = width + 2;
   if (from > lineWidth / 2 + indent) return `${head}\n${paragraph(title)}`;
@@ -80,13 +80,13 @@ function titledHead(head: string, width: number, title: string): string {
   return `${head}${space}${wrapped(breakable(title, lineWidth - from), indent, from)}`.trimEnd();
 }
 
-const paragraph = (said: string) =>
-  `${" ".repeat(indent)}${wrapped(breakable(said, lineWidth - indent), indent, indent)}`;
+const paragraph = (text: string) =>
+  `${" ".repeat(indent)}${wrapped(breakable(text, lineWidth - indent), indent, indent)}`;
 
-/** On one line, and without words that are longer than a line. */
-const breakable = (said: string, width: number) =>
-  oneLine(said).replace(new RegExp(`\\S{${width}}(?=\\S)`, "gu"), "$& ");
+/** The text on one line, with words split that are longer than a line. */
+const breakable = (text: string, width: number) =>
+  oneLine(text).replace(new RegExp(`\\S{${width}}(?=\\S)`, "gu"), "$& ");
 
-/** Without line ends and what else would steer a terminal. */
-// biome-ignore lint/suspicious/noControlCharactersInRegex: these are what is looked for
-const oneLine = (said: string) => said.replace(/[\s\u0000-\u001f\u007f-\u009f]+/g, " ").trim();
+/** The text without line ends and terminal control characters. */
+// biome-ignore lint/suspicious/noControlCharactersInRegex: control characters are removed
+const oneLine = (text: string) => text.replace(/[\s\u0000-\u001f\u007f-\u009f]+/g, " ").trim();

@@ -7,7 +7,7 @@ import { interruption } from "./interrupt.ts";
 import { print } from "./output/print.ts";
 import { colors } from "./output/table.ts";
 
-interface DoctorWords extends DoctorOptions {
+interface DoctorCommandOptions extends DoctorOptions {
   readonly json?: boolean;
 }
 
@@ -20,18 +20,18 @@ Examples:
 export function addDoctor(program: Command): void {
   const command = program
     .command("doctor")
-    .description("say whether this machine can run kvlab; exits with 1 if it cannot")
-    .option("--model <MODEL>", "whether this model is whole and fits into memory")
+    .description("check whether this machine can run kvlab; exit code 1 if it cannot")
+    .option("--model <MODEL>", "also check that this model is complete and fits into memory")
     .addOption(bitsOption())
-    .option("--capacity <SIZE>", "with a cache of this size, such as 4GiB", bytes("--capacity", 1))
-    .option("--blocks <N>", "with a cache of so many blocks", wholeNumber("--blocks", 1));
+    .option("--capacity <SIZE>", "size of the model's cache, such as 4GiB", bytes("--capacity", 1))
+    .option("--blocks <N>", "size of the model's cache in blocks", wholeNumber("--blocks", 1));
   addBlockSize(command)
     .option("--json", "print one JSON document and nothing else")
     .addHelpText("after", examples)
     .action(examine);
 }
 
-async function examine(options: DoctorWords): Promise<void> {
+async function examine(options: DoctorCommandOptions): Promise<void> {
   const { report } = await doctor({ ...options, signal: interruption });
   print(`${options.json ? JSON.stringify(report, undefined, 2) : text(report.findings, report.ok)}\n`);
   if (!report.ok) process.exitCode = 1;
@@ -41,6 +41,6 @@ function text(findings: readonly Finding[], ok: boolean): string {
   const lines = findings.map(
     ({ what, ok: fine, found }) => `  ${fine ? colors.green("✓") : colors.red("✗")} ${what.padEnd(14)}${found}`,
   );
-  const verdict = ok ? "This machine can run all of this version." : "Something is amiss: see ✗.";
+  const verdict = ok ? "All checks passed." : "Some checks failed: see ✗.";
   return [...lines, "", verdict].join("\n");
 }

@@ -11,7 +11,7 @@ import {
   oursIn,
   runExperiment,
 } from "../lab/experiments/run-experiment.ts";
-import { usualModel } from "../lab/experiments/runner.ts";
+import { defaultEngineModel } from "../lab/experiments/runner.ts";
 import { percent } from "../lab/output/numbers.ts";
 import { wholeNumber } from "./input/options.ts";
 import { interruption, withEngine } from "./interrupt.ts";
@@ -19,45 +19,45 @@ import { print } from "./output/print.ts";
 import { Progress } from "./output/progress.ts";
 import { aligned, colors, wrapped } from "./output/table.ts";
 
-interface ExperimentWords extends ExperimentOptions {
+interface ExperimentCommandOptions extends ExperimentOptions {
   readonly json?: boolean;
 }
 
 const help = `
 Examples:
-  kvlab experiment                       what there is
+  kvlab experiment                       list all experiments
   kvlab experiment lmdeploy-1407
   kvlab experiment block-size --gpu h100 --json
   kvlab experiment roseinfer --target ${defaultBackend.name} --model random:15m
 
-Without --model and --gpu an experiment runs on what its source names, or on
-what is assumed where it names nothing. Efficiency factors are the default ones
-in all of them. A ratio has the published shape if it lies between the square
-root and the square of the published one.`;
+The default model and GPU are those of the experiment's source, or assumed ones
+if it names none. Efficiency factors always have their defaults. A ratio has the
+published shape if it lies between the square root and the square of the
+published one.`;
 
 export function addExperiment(program: Command): void {
   program
     .command("experiment")
-    .description("do a published measurement again, simulated or with the real engine: its figures beside ours")
-    .argument("[NAME]", "which one; none: a list of all")
+    .description("repeat a published measurement, simulated or with a real engine, and compare the metrics")
+    .argument("[NAME]", "the experiment (default: list all)")
     .addOption(
-      new Option("--target <TARGET>", "simulated, or measured with the real engine")
+      new Option("--target <TARGET>", "sim: simulated; otherwise measured with a real engine")
         .choices(["sim", ...backendNames])
         .default("sim"),
     )
-    .option("--threads <N>", "of the real engine's operators (default: all)", wholeNumber("--threads", 1, 1024))
-    .option("--model <NAME>", `another model than that of the experiment (engine: ${usualModel})`)
-    .option("--gpu <NAME>", "another GPU than that of the experiment")
-    .option("--tp <N>", "GPUs that share the model", wholeNumber("--tp", 1, 1024))
-    .option("--trace <FILE>", "serve these requests where any will do (routers)")
+    .option("--threads <N>", "threads of the real engine's operators (default: all)", wholeNumber("--threads", 1, 1024))
+    .option("--model <NAME>", `model (default: the experiment's; real engine: ${defaultEngineModel})`)
+    .option("--gpu <NAME>", "GPU (default: the experiment's)")
+    .option("--tp <N>", "tensor-parallel GPUs (default: the experiment's)", wholeNumber("--tp", 1, 1024))
+    .option("--trace <FILE>", "serve the requests of this trace instead of generated ones (routers)")
     .option("--limit <N>", "read only the first N requests of the trace", wholeNumber("--limit", 1))
-    .option("--seed <N>", "for the generated requests", wholeNumber("--seed", 0, 2 ** 32 - 1), 1)
+    .option("--seed <N>", "random seed of generated requests", wholeNumber("--seed", 0, 2 ** 32 - 1), 1)
     .option("--json", "print one JSON document and nothing else")
     .addHelpText("after", help)
     .action(experiment);
 }
 
-async function experiment(name: string | undefined, given: ExperimentWords): Promise<void> {
+async function experiment(name: string | undefined, given: ExperimentCommandOptions): Promise<void> {
   const { json, ...options } = given;
   if (name === undefined) {
     print(`${json ? JSON.stringify(listExperiments(), undefined, 2) : list()}\n`);
@@ -99,18 +99,23 @@ function text({ experiment, findings, report }: ExperimentRun): string {
   ].join("\n\n");
 }
 
-/** A column for each figure, and beside it what was published, where something was. */
+/** A column for each metric, followed by the published values if there are any. */
 function rowTable(rows: Findings["rows"]): string {
   const names = (Object.keys(metrics) as MetricName[]).filter((name) =>
     rows.some((row) => row.simulated[name] !== undefined),
   );
-  const columns = names.map((name) => ({ name, has: rows.some(({ published }) => published?.[name] !== undefined) }));
-  const head = columns.flatMap(({ name, has }) => (has ? [metrics[name].label, "published"] : [metrics[name].label]));
+  const columns = names.map((name) => ({
+    name,
+    isPublished: rows.some(({ published }) => published?.[name] !== undefined),
+  }));
+  const head = columns.flatMap(({ name, isPublished }) =>
+    isPublished ? [metrics[name].label, "published"] : [metrics[name].label],
+  );
   const lines = rows.map(({ configuration, published, simulated }) => [
     configuration,
-    ...columns.flatMap(({ name, has }) => {
+    ...columns.flatMap(({ name, isPublished }) => {
       const ours = shown(name, simulated[name]);
-      return has ? [ours, colors.dim(shown(name, published?.[name]))] : [ours];
+      return isPublished ? [ours, colors.dim(shown(name, published?.[name]))] : [ours];
     }),
   ]);
   return aligned([["", ...head.map((label) => colors.bold(label))], ...lines], `l${"r".repeat(head.length)}`);
@@ -118,8 +123,8 @@ function rowTable(rows: Findings["rows"]): string {
 
 function shown(name: MetricName, value: number | undefined): string {
   if (value === undefined) return "";
-  const { digits, ...figure } = metrics[name];
-  if ("share" in figure) return percent(value);
+  const { digits, ...metric } = metrics[name];
+  if ("share" in metric) return percent(value);
   return value.toLocaleString("en-US", { minimumFractionDigits: digits, maximumFractionDigits: digits });
 }
 
@@ -146,6 +151,6 @@ const shapeText = (has: boolean | undefined) =>
   has === undefined ? "" : has ? colors.green("same shape") : colors.yellow("deviates");
 
 function verdictText({ compared, haveShape }: ExperimentVerdict): string {
-  if (compared === 0) return "No figure was published.";
+  if (compared === 0) return "No published numbers to compare with.";
   return `${haveShape} of ${counted(compared, "published ratio")} with the published shape.`;
 }

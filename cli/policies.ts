@@ -7,7 +7,7 @@ import { aligned, colors, wrapped } from "./output/table.ts";
 export function addPolicies(program: Command): void {
   program
     .command("policies")
-    .description("list what there is to choose from: real systems, plug-ins and reuse rules")
+    .description("list presets, plug-ins, reuse rules, models and GPUs")
     .option("--json", "print one JSON document and nothing else")
     .addHelpText("after", "\nExamples:\n  kvlab policies\n  kvlab policies --json")
     .action(({ json }: { json?: boolean }) => {
@@ -25,8 +25,8 @@ function text(list: PluginList): string {
       .filter((plugin) => plugin.kind === kind)
       .map(({ name, about, source, options = {} }) => {
         const numbers = Object.entries(options).map(([option, { default: initial }]) => `${option}=${initial}`);
-        const words = [about, colors.dim(`[${source}]`), ...numbers.map((text) => colors.cyan(text))];
-        return entry(name, words.join(" "));
+        const texts = [about, colors.dim(`[${source}]`), ...numbers.map((text) => colors.cyan(text))];
+        return entry(name, texts.join(" "));
       });
     return [`${colors.bold(kind)} (--${kind})`, ...lines].join("\n");
   });
@@ -41,15 +41,17 @@ function presets({ presets }: PluginList): string {
     String(blockTokens),
   ]);
   const [head, ...lines] = aligned([header, ...rows], "lllllr").split("\n");
-  const usual = resolveRules();
+  const defaults = resolveRules();
   const table = presets.flatMap(({ rules }, i) => {
-    const differing = ruleNames.filter((name) => rules[name] !== usual[name]).map((name) => `${name}=${rules[name]}`);
-    const words = differing.length === 0 ? [] : [`    ${colors.dim(wrapped(differing.join(" "), 4, 4))}`];
-    return [lines[i], ...words];
+    const differing = ruleNames
+      .filter((name) => rules[name] !== defaults[name])
+      .map((name) => `${name}=${rules[name]}`);
+    const ruleLines = differing.length === 0 ? [] : [`    ${colors.dim(wrapped(differing.join(" "), 4, 4))}`];
+    return [lines[i], ...ruleLines];
   });
   const note =
-    "Real systems (--preset NAME; kvlab replay --preset vllm --eviction lfu changes one axis). " +
-    "Blocks are in tokens. Schedulers decide where requests overlap: --target sim.";
+    "Presets of real systems; kvlab replay --preset vllm --eviction lfu replaces one part. " +
+    "Block sizes are in tokens. Schedulers have an effect if requests overlap: --target sim.";
   return [
     `${colors.bold("preset")} (--preset)`,
     head,
@@ -65,7 +67,7 @@ function machines({ models, gpus }: PluginList): string {
   return [list("models", "--model", models), list("hardware", "--gpu", gpus)].join("\n\n");
 }
 
-const entry = (name: string, words: string) => `  ${name.padEnd(nameWidth)}  ${wrapped(words, indent, indent)}`;
+const entry = (name: string, text: string) => `  ${name.padEnd(nameWidth)}  ${wrapped(text, indent, indent)}`;
 
 const marked = (value: string, isSupported: boolean) => (isSupported ? value : colors.dim(`[${value}]`));
 
@@ -74,7 +76,7 @@ function rules({ rules }: PluginList): string {
     const { name, about } = rule;
     return `  ${colors.cyan(name)} = ${valuesText(rule)}\n      ${wrapped(about, 6, 6)}`;
   });
-  const title = `${colors.bold("rules")} (--rule NAME=VALUE; the first value is the default unless an index says otherwise; no index of this version has the values in brackets)`;
+  const title = `${colors.bold("rules")} (--rule NAME=VALUE; the first value is the default unless an index has another; values in brackets are not supported by any index of this version)`;
   return [wrapped(title, 0), ...lines].join("\n");
 }
 

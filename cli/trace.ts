@@ -18,12 +18,12 @@ Examples:
 export function addTrace(program: Command): void {
   const trace = program
     .command("trace")
-    .description("look into traces and generate them")
+    .description("describe and generate traces")
     .helpCommand("help [COMMAND]", "print the help of a command")
     .addHelpText("after", examples);
   const stats = trace
     .command("stats")
-    .description("describe a trace: lengths, arrivals, sessions, and how much of it is shared")
+    .description("statistics of a trace: lengths, arrivals, sessions and shared content")
     .argument("[TRACE...]", 'trace files; none, or "example": the built-in example');
   addTraceOptions(addBlockSize(stats))
     .option("--json", "print one JSON document and nothing else")
@@ -37,11 +37,11 @@ export function addTrace(program: Command): void {
   addUnsupportedTraceCommands(trace);
 }
 
-interface StatsWords extends TraceStatsOptions {
+interface StatsCommandOptions extends TraceStatsOptions {
   readonly json?: boolean;
 }
 
-async function describe(files: readonly string[], { json, ...options }: StatsWords): Promise<void> {
+async function describe(files: readonly string[], { json, ...options }: StatsCommandOptions): Promise<void> {
   const progress = new Progress();
   try {
     const control = { progress: progress.follow, signal: interruption };
@@ -54,26 +54,26 @@ async function describe(files: readonly string[], { json, ...options }: StatsWor
 }
 
 const chatOptionTexts: Readonly<Record<keyof ChatOptions, string>> = {
-  requests: "requests in all",
-  seed: "another seed, another trace",
-  unitTokens: "tokens that a content id stands for",
-  sessionsPerS: "new sessions a second",
-  systemPrompts: "different system prompts",
-  systemTokens: "mean length of a system prompt",
-  zipf: "the k-th system prompt is k^-zipf as popular as the first",
-  turns: "mean requests of a session",
-  userTokens: "mean length of a user's message",
-  outputTokens: "mean length of an answer",
-  thinkS: "mean pause before the user's next message",
-  outputTokensPerS: "how fast answers come",
-  maxInputTokens: "longest prompt; a session ends before it",
+  requests: "number of requests",
+  seed: "random seed",
+  unitTokens: "tokens per content id",
+  sessionsPerS: "new sessions per second",
+  systemPrompts: "number of system prompts",
+  systemTokens: "mean tokens of a system prompt",
+  zipf: "exponent of their popularity: the k-th is used k^-zipf as often as the first",
+  turns: "mean requests per session",
+  userTokens: "mean tokens of a user message",
+  outputTokens: "mean output tokens",
+  thinkS: "mean think time between an output and the next request, in seconds",
+  outputTokensPerS: "output tokens per second, which delay the next request",
+  maxInputTokens: "longest prompt in tokens; a session ends before exceeding it",
 };
 
 function addChat(generate: Command): void {
   const chat = generate
     .command("chat")
-    .description("chat sessions that share system prompts and send their history again each turn (Mooncake format)")
-    .requiredOption("--out <FILE>", "file to write; packed if its name ends in .gz", path("--out", "a file"))
+    .description("chat sessions that share system prompts and repeat their history in each turn (Mooncake format)")
+    .requiredOption("--out <FILE>", "file to write; compressed if its name ends in .gz", path("--out", "a file"))
     .option("--force", "replace the file if it exists");
   for (const name of chatOptionNames) {
     chat.option(`${dashed(name)} <N>`, chatOptionTexts[name], decimalNumber(dashed(name)), chatDefaults[name]);

@@ -42,7 +42,7 @@ export interface ListedRule {
   readonly values: readonly string[] | "number" | "limit";
   /** The value unless an index has another default. */
   readonly default: string | number;
-  /** Values that no index of this version supports; of a number whether none supports it. */
+  /** Values that no index of this version supports; for a number, true if no index supports one. */
   readonly later: boolean | readonly string[];
   readonly about: string;
 }
@@ -53,7 +53,7 @@ export interface PluginList {
   readonly plugins: readonly ListedPlugin[];
   readonly presets: readonly ListedPreset[];
   readonly rules: readonly ListedRule[];
-  /** Models and GPUs that the simulator knows by name. */
+  /** Names of the simulator's models and GPUs. */
   readonly models: readonly string[];
   readonly gpus: readonly string[];
 }

@@ -11,16 +11,16 @@ export function checkText(checked: Checked): string {
   const { findings, plugin, file, runs, seed, growth, indexGrowth } = checked;
   const kind = kinds[checked.kind].called.replace(/^an? /, "");
   const broken = findings.filter(({ result }) => result === "broken");
-  const named = plugin.name === file ? plugin.name : `${plugin.name} (${file})`;
+  const shownName = plugin.name === file ? plugin.name : `${plugin.name} (${file})`;
   const sections = [
-    `${kind} ${named}, ${counted(runs, "case")}, seed ${seed}`,
+    `${kind} ${shownName}, ${counted(runs, "case")}, seed ${seed}`,
     findings.map(row).join("\n"),
     ...(growth ? [costText(growth)] : []),
     ...(indexGrowth ?? []).map(blockCostText),
     ...broken.map(failure),
     broken.length === 0
-      ? "All laws hold that could be tried."
-      : `${counted(broken.length, "law")} broken. Again: ${calledAs()} check ${file} --runs ${runs} --seed ${seed}`,
+      ? "All tried laws hold."
+      : `${counted(broken.length, "law")} broken. Rerun: ${calledAs()} check ${file} --runs ${runs} --seed ${seed}`,
   ];
   return `${sections.join("\n\n")}\n`;
 }
@@ -28,8 +28,8 @@ export function checkText(checked: Checked): string {
 const marks = { holds: colors.green("✓"), broken: colors.red("✗"), "not-tried": colors.dim("–") } as const;
 
 function row({ law, result, message }: Finding): string {
-  const why = result === "not-tried" ? ` (not tried: ${message})` : "";
-  return `  ${marks[result]} ${wrapped(law.says + why, 4, 4)}`;
+  const reason = result === "not-tried" ? ` (not tried: ${message})` : "";
+  return `  ${marks[result]} ${wrapped(law.says + reason, 4, 4)}`;
 }
 
 function failure({ law, message = "", story, calls = [] }: Finding): string {
@@ -38,7 +38,7 @@ function failure({ law, message = "", story, calls = [] }: Finding): string {
     lines.push("");
     for (const line of story.split("\n")) lines.push(`  ${wrapped(line, 4, 2)}`);
   }
-  const titles = calls.length > 1 ? ["calls, once:      ", "calls, otherwise: "] : ["calls: "];
+  const titles = calls.length > 1 ? ["calls, first run:  ", "calls, second run: "] : ["calls: "];
   calls.forEach((text, i) => {
     lines.push(`  ${titles[i]}${wrapped(text, 4, 2 + titles[i].length)}`);
   });
@@ -50,17 +50,17 @@ function costText({ costs, exponent }: Growth): string {
     `${grouped(entries)} entries`,
     `${grouped(nsPerOperation)} ns`,
   ]);
-  const grows = `with n entries it grows as n to the power of ${exponent.toFixed(1)}`;
-  return `${wrapped(`One operation costs, on this machine (${grows}):`, 0)}\n${aligned(rows, "rr")}`;
+  const growthText = `with n entries proportional to n^${exponent.toFixed(1)}`;
+  return `${wrapped(`Cost of an operation on this machine (${growthText}):`, 0)}\n${aligned(rows, "rr")}`;
 }
 
 const shapes: Readonly<Record<Shape, string>> = {
-  prompts: "A block of a prompt costs, in a full cache on this machine",
-  siblings: "The same where all prompts part behind their first block",
+  prompts: "Cost of a prompt block in a full cache on this machine",
+  siblings: "The same, if all prompts diverge after their first block",
 };
 
 function blockCostText({ shape, costs, exponent }: ShapeGrowth): string {
   const rows = costs.map(({ blocks, nsPerBlock }) => [`${grouped(blocks)} blocks`, `${grouped(nsPerBlock)} ns`]);
-  const grows = `with n blocks it grows as n to the power of ${exponent.toFixed(1)}`;
-  return `${wrapped(`${shapes[shape]} (${grows}):`, 0)}\n${aligned(rows, "rr")}`;
+  const growthText = `with n blocks proportional to n^${exponent.toFixed(1)}`;
+  return `${wrapped(`${shapes[shape]} (${growthText}):`, 0)}\n${aligned(rows, "rr")}`;
 }

@@ -28,7 +28,7 @@ export interface CheckDocument {
   /** No law is broken. */
   readonly holds: boolean;
   readonly laws: readonly CheckedLaw[];
-  /** Of an eviction policy: with n entries an operation takes time in proportion to n to the power of `exponent`. */
+  /** For an eviction policy: with n entries, the time of an operation is proportional to n to the power of `exponent`. */
   readonly cost: {
     readonly exponent: number;
     readonly sizes: readonly {
@@ -37,7 +37,7 @@ export interface CheckDocument {
       readonly nsByMethod: Readonly<Record<string, number>>;
     }[];
   } | null;
-  /** Of an index, by shape of the prompts: the time per block of a prompt; `dearest` is the method that takes most of it. */
+  /** For an index, by shape of the prompts: the time per block of a prompt; `dearest` is the method with the largest share of it. */
   readonly blockCost:
     | readonly {
         readonly shape: string;

@@ -28,7 +28,7 @@ export interface CheckOptions extends Control {
 
 /** The results of checking one plug-in. */
 export interface Checked extends CheckResult {
-  /** The file or name as given; of a plug-in that was passed as a value its name. */
+  /** The given file or name; the name of a plug-in that was passed as a value. */
   readonly file: string;
   readonly kind: PluginKind;
   readonly plugin: { readonly name: string };
@@ -53,7 +53,7 @@ let isChecking = false;
  * @throws InputError if the plug-in cannot be loaded, or another check is running; Interrupted
  */
 export async function checkPlugin(given: string | Plugins[PluginKind], options: CheckOptions = {}): Promise<Checked> {
-  if (isChecking) throw new InputError("a plug-in is being checked already, expected one check at a time");
+  if (isChecking) throw new InputError("another plug-in is being checked; only one check can run at a time");
   isChecking = true;
   const sources = new NondeterministicSources();
   try {
@@ -72,8 +72,8 @@ async function checked(
   const file = typeof given === "string" ? given : given.name;
   progress?.({ doing: `loading ${file}`, done: 0 });
   const found = typeof given === "string" ? await pluginNamed(given, sources) : ofKind(given, kindOf(given));
-  const advance = async (what: string) => {
-    progress?.({ doing: `trying: ${what}`, done: 0 });
+  const advance = async (trial: string) => {
+    progress?.({ doing: `trying: ${trial}`, done: 0 });
     await breathe(signal);
   };
   const checker = { runs, seed, sources, stopwatch: () => performance.now(), describe: messageOf, advance };
@@ -85,7 +85,7 @@ async function checked(
   }
 }
 
-/** Checks the laws of its kind. */
+/** Checks the laws of the plug-in's kind. */
 async function checkedBy({ kind, plugin }: Found, checker: Checker): Promise<CheckResult> {
   // Loaded on demand, since no other command needs them.
   const { checkIndex, checkPolicy } = await import("../../laws/check-plugin.ts");
@@ -113,9 +113,7 @@ async function checkedBy({ kind, plugin }: Found, checker: Checker): Promise<Che
       return await checkPart(costTrials(recorded(plugin, sources)), checker);
     }
     case "reader":
-      throw new InputError(
-        "is a trace reader, whose only check is to read a trace: kvlab trace stats TRACE --format FILE",
-      );
+      throw new InputError("is a trace reader, which has no laws; test it with kvlab trace stats TRACE --format FILE");
   }
 }
 

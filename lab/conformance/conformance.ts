@@ -22,7 +22,7 @@ export interface ConformanceDocument {
     readonly title: string;
     readonly file: string;
     readonly verdict: Verdict["verdict"];
-    /** Of a case that did not pass: the expected and found values, or the unsupported input. */
+    /** For a case that did not pass: the expected and found values, or the unsupported input. */
     readonly why: string | null;
     /** The operation that decided it, from 1. */
     readonly op: number | null;
@@ -77,7 +77,7 @@ async function filesOf(path: string): Promise<string[]> {
   } catch (error) {
     throw unreadable(path, error);
   }
-  throw new InputError(`${path}: no .json file is in this folder, expected case files`);
+  throw new InputError(`${path}: has no .json file, expected case files`);
 }
 
 async function textOf(file: string): Promise<string> {
@@ -91,8 +91,8 @@ async function textOf(file: string): Promise<string> {
 
 function unreadable(path: string, error: unknown): InputError {
   const { code, message } = error as NodeJS.ErrnoException;
-  const what = code === "ENOENT" ? "there is no such file" : `cannot be read (${code ?? message})`;
-  return new InputError(`${path}: ${what}, expected a case file or a folder of them`);
+  const problem = code === "ENOENT" ? "no such file" : `cannot be read (${code ?? message})`;
+  return new InputError(`${path}: ${problem}, expected a case file or a folder of them`);
 }
 
 function documentOf(ran: readonly RanCase[]): ConformanceDocument {

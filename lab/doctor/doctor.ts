@@ -53,7 +53,7 @@ export async function doctor(options: DoctorOptions = {}): Promise<{ readonly re
     ...machineFindings(memory),
     await finding(signal, `${runsFolder}/`, runsWritable),
     await finding(signal, "libraries", librariesLoad),
-    await finding(signal, "own policies", policiesLoad),
+    await finding(signal, "plug-in files", policiesLoad),
     ...engine.findings,
     ...(checked?.findings ?? []),
   ];
@@ -67,16 +67,16 @@ function checkOptions({ model, bits, capacity, blocks, blockSize }: DoctorOption
   const given = Object.entries({ bits, capacity, blocks, "block-size": blockSize }).find(
     ([, value]) => value !== undefined,
   );
-  if (model === undefined && given) throw new InputError(`--${given[0]} needs --model, whose cache it is about`);
+  if (model === undefined && given) throw new InputError(`--${given[0]} needs --model`);
   if (capacity !== undefined && blocks !== undefined)
-    throw new InputError("--capacity and --blocks exclude each other: both say how large the cache is");
+    throw new InputError("--capacity and --blocks exclude each other: both set the size of the cache");
 }
 
 function nodeVersion(): Finding {
   const [major, minor] = process.versions.node.split(".").map(Number);
   const ok = major > leastNode[0] || (major === leastNode[0] && minor >= leastNode[1]);
-  const wanted = ok ? "" : `, expected ${leastNode.join(".")} or later`;
-  return { what: "Node", ok, found: process.versions.node + wanted };
+  const expected = ok ? "" : `, expected ${leastNode.join(".")} or later`;
+  return { what: "Node", ok, found: process.versions.node + expected };
 }
 
 async function runsWritable(): Promise<string> {

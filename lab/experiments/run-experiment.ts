@@ -20,7 +20,7 @@ export interface ExperimentOptions extends Control {
   /** Model and GPU; by default those of the experiment's source. */
   readonly model?: string | undefined;
   readonly gpu?: string | undefined;
-  /** GPUs that share the model. */
+  /** Tensor parallelism. */
   readonly tp?: number | undefined;
   /** Requests to serve instead of generated ones, if the experiment accepts any. */
   readonly trace?: TraceChoice | undefined;
@@ -59,7 +59,7 @@ export interface ExperimentDocument {
   readonly verdict: ExperimentVerdict;
 }
 
-/** How many published ratios there are, how many of ours have their shape, and which do not. */
+/** The number of published ratios, the number of ours that have their shape, and the names of the others. */
 export interface ExperimentVerdict {
   readonly compared: number;
   readonly haveShape: number;
@@ -100,7 +100,7 @@ export async function runExperiment(name: string, options: ExperimentOptions = {
       : await opened(trace, { ...(limit !== undefined && { limit }), ...(progress && { progress }), signal });
   const runner = new ExperimentRunner({
     ...{ seed, target, threads, model, gpu, tp, trace: input?.trace, signal },
-    says: (what) => progress?.({ doing: `${name}: ${what}`, done: 0 }),
+    onRun: (description) => progress?.({ doing: `${name}: ${description}`, done: 0 }),
   });
   const findings = await experiment.run(runner);
   return { report: documentOf(experiment, findings, seed, target), experiment, findings };
@@ -112,19 +112,19 @@ function checkOptions(
   { target = "sim", gpu, tp, threads, trace, limit }: ExperimentOptions,
 ): void {
   if (target === "sim" && threads !== undefined)
-    throw new InputError(`--threads goes with --target ${backendNames.join(" or ")}: simulated steps have none`);
+    throw new InputError(`--threads needs --target ${backendNames.join(" or ")}: simulated steps have none`);
   if (target !== "sim" && !takesEngine) {
-    const able = experiments.filter((other) => other.takesEngine).map((other) => other.name);
-    throw new InputError(`experiment ${name} is too large for a real engine; there is: ${able.join(", ")}`);
+    const suitable = experiments.filter((other) => other.takesEngine).map((other) => other.name);
+    throw new InputError(`experiment ${name} is too large for a real engine; expected one of ${suitable.join(", ")}`);
   }
   if (target !== "sim" && (gpu !== undefined || tp !== undefined))
     throw new InputError(
-      `--${gpu === undefined ? "tp" : "gpu"} goes with --target sim: the engine runs on ${backendOf(target).device} of this machine`,
+      `--${gpu === undefined ? "tp" : "gpu"} needs --target sim: the engine runs on ${backendOf(target).device} of this machine`,
     );
   if (trace !== undefined && !takesTrace)
-    throw new InputError(`--trace does not go with experiment ${name}, which generates its requests`);
+    throw new InputError(`--trace is not an option of experiment ${name}, which generates its requests`);
   if (limit !== undefined && trace === undefined)
-    throw new InputError("--limit goes with --trace: generated requests are as many as published");
+    throw new InputError("--limit needs --trace: the number of generated requests is the published one");
 }
 
 /** The key of our metrics in the report. */

@@ -59,7 +59,7 @@ export interface ExperimentRunnerOptions {
   readonly tp?: number | undefined;
   /** Requests to serve instead of generated ones, for experiments with `takesTrace`. */
   readonly trace?: Trace | undefined;
-  readonly says?: (what: string) => void;
+  readonly onRun?: (description: string) => void;
   readonly signal?: AbortSignal | undefined;
 }
 
@@ -86,8 +86,8 @@ export class ExperimentRunner {
   /** @throws InputError if the model does not fit the GPU, or this machine. */
   async run(trace: Trace, setup: Setup): Promise<Measured> {
     const { machine, rules = {}, blocks, schedulerOptions } = setup;
-    const what = this.target === "sim" ? "simulating" : "serving with";
-    this.#options.says?.(`${what} ${[setup.preset, setup.scheduler, setup.router].filter(Boolean).join(" ")}`);
+    const verb = this.target === "sim" ? "simulating" : "serving with";
+    this.#options.onRun?.(`${verb} ${[setup.preset, setup.scheduler, setup.router].filter(Boolean).join(" ")}`);
     const parts = await partsNamed(setup, rules, this.target);
     const configured = {
       ...parts,
@@ -104,7 +104,13 @@ export class ExperimentRunner {
       };
       const { model, threads } = this.#options;
       const engine = engineFrom(
-        { target: this.target, model: model ?? usualModel, pace: "none", fold: true, ...(threads && { threads }) },
+        {
+          target: this.target,
+          model: model ?? defaultEngineModel,
+          pace: "none",
+          fold: true,
+          ...(threads && { threads }),
+        },
         trace,
       );
       const columns = CacheReplay.blockKeys(config, trace);
@@ -131,7 +137,7 @@ export class ExperimentRunner {
 }
 
 /** The default model of a real engine. */
-export const usualModel = "random:160m";
+export const defaultEngineModel = "random:160m";
 
 /** Blocks for all requests at the same time. */
 function blocksForAll({ requestCount, inputTokens, outputTokens }: Trace, blockTokens: number): number {

@@ -18,7 +18,7 @@ export interface GenerateTraceOptions extends Partial<ChatOptions>, Control {
 /** The options of the chat generator. */
 export const chatOptionNames = Object.keys(chatDefaults) as (keyof ChatOptions)[];
 
-/** An option as the command line has it. */
+/** The command line's name of an option. */
 export const dashed = (name: string) => `--${name.replace(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`)}`;
 
 /**
@@ -31,7 +31,7 @@ export async function generateTrace(options: GenerateTraceOptions): Promise<{ re
   const source = chatOf(options);
   await checkWritable(out, dirname(out));
   await replaceable(out);
-  if (existsSync(out) && !force) throw new InputError(`${out}: exists already; --force replaces it`);
+  if (existsSync(out) && !force) throw new InputError(`${out}: already exists; --force replaces it`);
   const folder = resolve(dirname(out));
   const made = await mkdir(folder, { recursive: true });
   try {
@@ -43,7 +43,7 @@ export async function generateTrace(options: GenerateTraceOptions): Promise<{ re
   return { requests };
 }
 
-/** @throws InputError naming the option as the command line has it. */
+/** @throws InputError with the command line's name of the option. */
 function chatOf(options: GenerateTraceOptions): TraceSource {
   const given = chatOptionNames.filter((name) => options[name] !== undefined).map((name) => [name, options[name]]);
   try {

@@ -9,7 +9,7 @@ export interface TraceStatsOptions extends TraceReading, Control {
   readonly blockSize?: number;
 }
 
-/** Schema trace-stats/1: the statistics, with null for what the trace does not have. */
+/** Schema trace-stats/1: the statistics, with null for absent ones. */
 export interface TraceStatsDocument extends Omit<TraceStats, "requestsPerSMean" | "sessions" | "content"> {
   readonly schema: "trace-stats/1";
   readonly files: readonly string[];

@@ -103,8 +103,8 @@ describe.concurrent("a model", () => {
 });
 
 test.each([
-  ["--bits 8", "--bits needs --model, whose cache it is about"],
-  ["--block-size 8", "--block-size needs --model, whose cache it is about"],
+  ["--bits 8", "--bits needs --model"],
+  ["--block-size 8", "--block-size needs --model"],
   ["--model random:tiny --blocks 1 --capacity 1GiB", /^--capacity and --blocks exclude each other/],
   ["--model random:tiny --capacity 4", '--capacity is "4", expected a size such as 16GiB or 500MB'],
   ["--model random:tiny --bits 5", '--bits is "5", expected 32, 8 or 4'],

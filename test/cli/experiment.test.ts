@@ -212,7 +212,7 @@ test("bad use is refused with one line", async () => {
   );
   expect(await refusal(folder, ["experiment", "nothing-like-it"])).toMatch(/expected one of roseinfer, lmdeploy-1407/);
   expect(await refusal(folder, ["experiment", "block-size", "--trace", "x"])).toMatch(/generates its requests/);
-  expect(await refusal(folder, ["experiment", "routers", "--limit", "5"])).toMatch(/--limit goes with --trace/);
+  expect(await refusal(folder, ["experiment", "routers", "--limit", "5"])).toMatch(/--limit needs --trace/);
   expect(await refusal(folder, ["experiment", "routers", "--trace", "none.jsonl"])).toMatch(/none\.jsonl/);
   expect(await refusal(folder, ["experiment", "block-size", "--gpu", "h20000"])).toMatch(/no GPU "h20000"/);
   expect(await refusal(folder, ["experiment", "lmdeploy-1407", "--gpu", "rtx-4090"])).toMatch(/does not fit/);
@@ -281,12 +281,15 @@ test("roseinfer's requests are served by the real engine: prompts are found as t
 });
 
 test.each([
-  [["block-size", "--target", "cpu"], "experiment block-size is too large for a real engine; there is: roseinfer"],
+  [
+    ["block-size", "--target", "cpu"],
+    "experiment block-size is too large for a real engine; expected one of roseinfer",
+  ],
   [
     ["roseinfer", "--target", "cpu", "--gpu", "h100"],
-    "--gpu goes with --target sim: the engine runs on the CPU of this machine",
+    "--gpu needs --target sim: the engine runs on the CPU of this machine",
   ],
-  [["roseinfer", "--threads", "2"], "--threads goes with --target cpu: simulated steps have none"],
+  [["roseinfer", "--threads", "2"], "--threads needs --target cpu: simulated steps have none"],
 ])("%j is refused", async (words, said) => {
   expect(await refusal(newFolder(), ["experiment", ...words])).toBe(said);
 });

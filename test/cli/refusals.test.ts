@@ -196,7 +196,7 @@ describe.concurrent("nothing of the user's is overwritten", () => {
   test("trace generate does not replace a file, init policy neither", async () => {
     const folder = folderWith("chat.jsonl", "precious");
     writeFileSync(join(folder, "mine.ts"), "precious");
-    expect(await refusal(folder, ["trace", "generate", "chat", "--out", "chat.jsonl"])).toContain("exists already");
+    expect(await refusal(folder, ["trace", "generate", "chat", "--out", "chat.jsonl"])).toContain("already exists");
     expect(await refusal(folder, ["init", "policy"])).toMatch(/^mine\.ts: already exists; .*another name.*--force/);
   });
 });

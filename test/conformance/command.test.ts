@@ -107,8 +107,8 @@ describe.concurrent("kvlab conformance", () => {
     const said = (...args: string[]) => refusal(folder, ["conformance", ...args]);
     expect(await said("a.json", "b.json")).toMatch(/^b\.json: is not JSON \(.*\), expected a case$/);
     expect(await said("c.json")).toBe("c.json: ops is 3, expected a list of operations");
-    expect(await said("d.json")).toBe("d.json: there is no such file, expected a case file or a folder of them");
-    expect(await said("empty")).toBe("empty: no .json file is in this folder, expected case files");
+    expect(await said("d.json")).toBe("d.json: no such file, expected a case file or a folder of them");
+    expect(await said("empty")).toBe("empty: has no .json file, expected case files");
     expect(await said("")).toBe("a FILE is empty, expected a case file or a folder of them");
     expect(await said()).toBe("missing required argument 'FILE'");
   });
