@@ -1,8 +1,18 @@
 import { spawnSync } from "node:child_process";
-import { mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
+import {
+  copyFileSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  writeFileSync,
+} from "node:fs";
 import { tmpdir } from "node:os";
-import { join } from "node:path";
-import { afterAll, beforeAll, expect, test } from "vitest";
+import { basename, join } from "node:path";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { templates } from "../../cli/init/templates.ts";
 
 // The packed package in an empty folder, installed with npm's default settings: neither this checkout's .npmrc nor its
 // node_modules. The npm registry must be reachable.
@@ -72,3 +82,61 @@ test("the installed program runs the CPU engine", () => {
   expect(cache.lookups).toBe(2);
   expect(cache.hitTokens).toBe(512);
 });
+
+describe("TypeScript programs and plug-in files compile against the installed package's types, and run", () => {
+  const sources = join(home, "src");
+  const examples = readdirSync(join(root, "examples")).filter((name) => name.endsWith(".ts"));
+  const programs = examples.filter((name) => ["library.ts", "engine.ts"].includes(name));
+
+  beforeAll(() => {
+    mkdirSync(sources);
+    for (const name of examples) copyFileSync(join(root, "examples", name), join(sources, name));
+    for (const file of ["README.md", "docs/policies.md"])
+      codeBlocks(file).forEach((text, i) => {
+        writeFileSync(join(sources, `${basename(file, ".md").toLowerCase()}-${i}.ts`), text);
+      });
+    for (const kind of Object.keys(templates))
+      ran(join(home, "node_modules/.bin/kvlab"), ["init", kind, kind], sources);
+    writeFileSync(join(home, "package.json"), JSON.stringify({ ...packageOf(home), type: "module" }));
+    // As a user would, but for the folder of @types/node.
+    const compilerOptions = {
+      ...{ target: "ES2023", module: "NodeNext", strict: true, skipLibCheck: false },
+      ...{ rootDir: "src", outDir: "out", types: ["node"], typeRoots: [join(root, "node_modules/@types")] },
+    };
+    writeFileSync(join(home, "tsconfig.json"), JSON.stringify({ compilerOptions, include: ["src"] }));
+    ran(process.execPath, [join(root, "node_modules/typescript/lib/tsc.js"), "-p", "."]);
+  }, 4 * minutes);
+
+  test("the example programs run: replay, simulation, comparison and CPU engine", () => {
+    expect(ran(process.execPath, ["out/library.js"])).toMatch(/^hit ratio by token 0\.\d+\nmean TTFT in ms \d/);
+    const lines = ran(process.execPath, ["out/engine.js"]).trim().split("\n");
+    expect(lines.map((line) => line.split(" ").slice(0, 3))).toEqual([
+      ["cache", "cheapest", "in-order"],
+      ["sim", "cheapest", "in-order"],
+      ["cpu", "cheapest", "in-order"],
+    ]);
+    // The same policies decide the same on every target.
+    expect(new Set(lines.map((line) => /hit tokens (\d+)/.exec(line)?.[1])).size).toBe(1);
+  });
+
+  test("every file that exports an eviction policy runs in one comparison", () => {
+    const files = readdirSync(sources).filter((name) => {
+      const text = readFileSync(join(sources, name), "utf8");
+      return /\bEvictionPlugin\b/.test(text) && /^export /m.test(text);
+    });
+    expect(files).toEqual(expect.arrayContaining(examples.filter((name) => !programs.includes(name))));
+    const evictions = files.map((name) => `./src/${name}`);
+    const compared = ["compare", "example", "--limit", "50", "--eviction", evictions.join(), "--json"];
+    const { runs } = JSON.parse(installed(...compared));
+    const seen = new Set(runs.map(({ policy }: { policy: { evictionFile?: string } }) => policy.evictionFile));
+    expect(evictions.filter((file) => !seen.has(file))).toEqual([]);
+  });
+});
+
+/** The TypeScript blocks of a document that are a whole program or plug-in file. */
+const codeBlocks = (file: string): string[] =>
+  [...readFileSync(join(root, file), "utf8").matchAll(/^```ts\n(.*?)^```/gms)]
+    .map(([, text]) => text)
+    .filter((text) => text.includes('from "kvlab"'));
+
+const packageOf = (folder: string) => JSON.parse(readFileSync(join(folder, "package.json"), "utf8"));
