@@ -66,6 +66,6 @@ function ownToken(token: number, row: number, vocabulary: number, fold: boolean)
   if (token < vocabulary) return token;
   if (fold) return token % vocabulary;
   throw new InputError(
-    `request ${row + 1} has token ${token}, expected one below ${vocabulary}, the model's vocabulary (tokens may be folded)`,
+    `request ${row} has token ${token}, expected one below ${vocabulary}, the model's vocabulary (--fold maps token ids modulo the vocabulary)`,
   );
 }

@@ -47,7 +47,7 @@ export class ModelSteps implements StepRunner {
     return this.#tokens.decidesEnds;
   }
 
-  /** Plans the next step. `execute` runs it; its end is not known before. */
+  /** Plans the next step. `execute` runs it; its end time is known only afterwards. */
   start(replica: TimedReplica, nowNs: Nanos): undefined {
     this.#plan = replica.beginStep(nowNs);
   }
@@ -93,14 +93,14 @@ export class ModelSteps implements StepRunner {
 
   /** The logits of each item that generates a token, or its token if the device samples. */
   async #outputs(plan: StepPlan): Promise<ReadonlyMap<StepItem, Float32Array | number>> {
-    const { executor, blockTokens, vocabulary, onToken: written } = this.#options;
+    const { executor, blockTokens, vocabulary, onToken } = this.#options;
     const { step, items, sampled } = batchOf(plan, blockTokens, (sequence, from, to, into, at) =>
       this.#tokens.write(sequence, from, to, into, at),
     );
     const outputs = new Map<StepItem, Float32Array | number>();
     if (items.length === 0) return outputs;
     const requests = sampled.map(({ sequence }) => sequence.request);
-    const sampling = written ? undefined : this.#tokens.onDevice(requests, executor);
+    const sampling = onToken ? undefined : this.#tokens.onDevice(requests, executor);
     const { tokens, logits } = await executor.executeStep(sampling ? { ...step, sampling } : step);
     sampled.forEach((item, i) => {
       outputs.set(item, tokens ? tokens[i] : logits.subarray(i * vocabulary, (i + 1) * vocabulary));

@@ -100,9 +100,9 @@ export class Tokens {
   }
 
   #isLast(request: Request, sampled: SampledToken, length: number): boolean {
-    const { endTokens, isStop: endsWith } = this.#choice;
+    const { endTokens, isStop } = this.#choice;
     if (!endTokens) return length >= request.outputTokens;
-    const ends = endsWith?.(request, sampled) ?? false;
+    const ends = isStop?.(request, sampled) ?? false;
     return ends || endTokens.includes(sampled.token) || length >= request.maxOutputTokens;
   }
 

@@ -4,7 +4,7 @@ import { byScore, type EvictionPlugin } from "kvlab";
  * Evicts blocks without a hit first, then blocks with hits, the least recently used one first in each group. Shared prefixes
  * (system prompts, long chats) stay cached at the expense of content that was used once.
  *
- * The scores are compared one after the other; the entry with the smallest ones is evicted next.
+ * Scores are compared lexicographically; the entry with the smallest score tuple is evicted next.
  */
 const usedAgain: EvictionPlugin = {
   name: "used-again",

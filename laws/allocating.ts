@@ -6,12 +6,15 @@ import { type Law, require, same } from "./law.ts";
 
 const allocatesFree: Law = {
   name: "allocates-free",
-  says: "an allocated block is free, exists, and is allocated once",
+  statement: "an allocated block is free, exists, and is allocated once",
 };
-const writesInside: Law = { name: "writes-inside", says: "allocate writes table[from .. to) and nothing else" };
-const freeList: Law = { name: "free-list", says: "free() and freeBlocks are the blocks that are not allocated" };
-const grows: Law = { name: "grows", says: "a grown pool has the new blocks free, and reset frees the blocks it lists" };
-const repeats: Law = { name: "determinism", says: "the same calls allocate the same blocks" };
+const writesInside: Law = { name: "writes-inside", statement: "allocate writes table[from .. to) and nothing else" };
+const freeList: Law = { name: "free-list", statement: "free() and freeBlocks are the blocks that are not allocated" };
+const grows: Law = {
+  name: "grows",
+  statement: "a grown pool has the new blocks free, and reset frees the blocks it lists",
+};
+const repeats: Law = { name: "determinism", statement: "the same calls allocate the same blocks" };
 
 const operation = fc.record({ what: fc.nat(9), share: fc.double({ min: 0, max: 1, noNaN: true }) });
 const cases = fc.record({

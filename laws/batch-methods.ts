@@ -6,7 +6,7 @@ import type { Trial } from "./trial.ts";
 
 export const batchMethodsLaw: Law = {
   name: "batch-methods",
-  says: "addMany(), takeMany() and takeNext(), if present, are equivalent to add(), victim() and remove()",
+  statement: "addMany(), takeMany() and takeNext(), if present, are equivalent to add(), victim() and remove()",
 };
 
 /** Compares the decisions with and without the batch methods. */

@@ -24,7 +24,7 @@ export async function checkPart(trials: readonly PartTrial[], checker: Checker):
   const { runs, seed, sources, describe, advance } = checker;
   const findings = new Map<Law, Finding>();
   for (const { laws, cases, check } of trials) {
-    await advance(laws[0].says);
+    await advance(laws[0].statement);
     for (const law of laws) if (!findings.has(law)) findings.set(law, { law, result: "holds" });
     const property = fc.property(cases, (one) => {
       if (withinTime(caseMs, () => check(one))) return;
@@ -35,7 +35,12 @@ export async function checkPart(trials: readonly PartTrial[], checker: Checker):
     const error = found.errorInstance;
     const law = error instanceof LawBroken ? error.law : callsReturn;
     const message = error instanceof LawBroken ? error.message : `threw: ${describe(error)}`;
-    findings.set(law, { law, result: "broken", message, story: `case: ${fc.stringify(found.counterexample[0])}` });
+    findings.set(law, {
+      law,
+      result: "broken",
+      message,
+      counterexample: `case: ${fc.stringify(found.counterexample[0])}`,
+    });
   }
   const uses = sources.uses();
   findings.set(

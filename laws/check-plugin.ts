@@ -29,7 +29,7 @@ export interface Finding {
   /** The violation, or the reason why the law was not tried. */
   readonly message?: string;
   /** The smallest counterexample as text: cache, requests and decisions. */
-  readonly story?: string;
+  readonly counterexample?: string;
   /** The calls of the plug-in in that case; if two caches are compared, the calls around their first difference. */
   readonly calls?: readonly string[];
 }
@@ -72,19 +72,19 @@ const firstOfPolicy: readonly Law[] = [callsReturn, victimIsEvictable, alwaysVic
 const firstOfIndex: readonly Law[] = [callsReturn, addRemoveAlternate, conservation, longestMatch];
 
 /** Checks every law for an eviction policy. */
-export function checkPolicy(plugin: EvictionPlugin, parts: PluginSet, examiner: Checker): Promise<CheckResult> {
-  const log = logFor(examiner);
+export function checkPolicy(plugin: EvictionPlugin, parts: PluginSet, checker: Checker): Promise<CheckResult> {
+  const log = logFor(checker);
   const own = { ...parts, evictions: [recordedPolicy(plugin, log)] };
   const laws = [...firstOfPolicy, victimIsPure, conservation, longestMatch, failedAdmission];
   const share = plugin.unlimited ? 0.2 : 1;
-  return new PluginCheck(own, log, { ...examiner, runs: examiner.runs * share }).policy(plugin, laws);
+  return new PluginCheck(own, log, { ...checker, runs: checker.runs * share }).policy(plugin, laws);
 }
 
 /** Checks every law for an index. */
-export function checkIndex(plugin: IndexPlugin, parts: PluginSet, examiner: Checker): Promise<CheckResult> {
-  const log = logFor(examiner);
+export function checkIndex(plugin: IndexPlugin, parts: PluginSet, checker: Checker): Promise<CheckResult> {
+  const log = logFor(checker);
   const own = { ...parts, indexes: [recordedIndex(plugin, log)] };
-  return new PluginCheck(own, log, examiner).index(plugin, [...firstOfIndex, failedAdmission]);
+  return new PluginCheck(own, log, checker).index(plugin, [...firstOfIndex, failedAdmission]);
 }
 
 function logFor({ describe, sources }: Checker): CallLog {
@@ -102,17 +102,17 @@ interface FailureDetails {
 class PluginCheck {
   readonly #parts: PluginSet;
   readonly #log: CallLog;
-  readonly #examiner: Checker;
+  readonly #checker: Checker;
   readonly #broken = new Map<Law, Finding>();
   readonly #skipped = new Map<Law, string>();
   #first: readonly Law[] = [];
   /** Time of the first call that did not return, in ms. */
   #hangsSince: number | undefined;
 
-  constructor(parts: PluginSet, log: CallLog, examiner: Checker) {
+  constructor(parts: PluginSet, log: CallLog, checker: Checker) {
     this.#parts = parts;
     this.#log = log;
-    this.#examiner = examiner;
+    this.#checker = checker;
   }
 
   async policy(plugin: EvictionPlugin, some: readonly Law[]): Promise<CheckResult> {
@@ -126,7 +126,7 @@ class PluginCheck {
       return again.exponent < once.exponent ? again : once;
     });
     this.#judge(constantCost, growth, requireConstantCost);
-    // This law is mainly about the index; for a policy it is listed only if it is broken.
+    // `add-remove-alternate` mainly tests the index; for a policy it is listed only if it is violated.
     const findings = this.#findings([...laws, noHiddenInputs, everyRule, constantCost]);
     return {
       findings: findings.filter(({ law, result }) => law !== addRemoveAlternate || result === "broken"),
@@ -158,7 +158,7 @@ class PluginCheck {
   }
 
   #findings(laws: readonly Law[]): Finding[] {
-    const uses = this.#examiner.sources.uses();
+    const uses = this.#checker.sources.uses();
     if (uses.length > 0)
       this.#broken.set(noHiddenInputs, { law: noHiddenInputs, result: "broken", message: uses.join("; ") });
     return [...new Set([...laws, ...this.#broken.keys()])].map((law) => this.#findingOf(law));
@@ -174,9 +174,9 @@ class PluginCheck {
   /** The reason why a trial cannot be run; undefined if it can. */
   #stopped(trial?: Trial): string | undefined {
     if (this.#hangsSince !== undefined) return "a call does not return";
-    if (this.#first.some((law) => this.#broken.has(law))) return "a law above is broken";
+    if (this.#first.some((law) => this.#broken.has(law))) return "an earlier law is violated";
     if (!trial?.compares || trial === determinism) return undefined;
-    const repeats = !this.#broken.has(deterministic) && this.#examiner.sources.uses().length === 0;
+    const repeats = !this.#broken.has(deterministic) && this.#checker.sources.uses().length === 0;
     return repeats ? undefined : "its decisions are not deterministic";
   }
 
@@ -186,8 +186,8 @@ class PluginCheck {
       for (const law of trial.laws) this.#skipped.set(law, stopped);
       return;
     }
-    const { runs, seed, advance } = this.#examiner;
-    await advance(trial.laws[0].says);
+    const { runs, seed, advance } = this.#checker;
+    await advance(trial.laws[0].statement);
     // Small cases first: their counterexamples are easier to read.
     for (const small of [true, false]) {
       if (this.#hangsSince !== undefined) break;
@@ -204,7 +204,7 @@ class PluginCheck {
   }
 
   #watch(check: () => void): void {
-    const now = this.#examiner.stopwatch();
+    const now = this.#checker.stopwatch();
     const hangsMs = this.#hangsSince === undefined ? undefined : now - this.#hangsSince;
     if (hangsMs !== undefined && hangsMs > shrinkingMs) return;
     const log = this.#log;
@@ -223,7 +223,7 @@ class PluginCheck {
     const call = log.open === undefined ? "a case" : `${log.open}()`;
     const calls = log.created;
     log.open = undefined;
-    this.#hangsSince ??= this.#examiner.stopwatch();
+    this.#hangsSince ??= this.#checker.stopwatch();
     throw Object.assign(new LawBroken(callsReturn, `${call} did not return within ${caseMs / 1000} s`), {
       calls,
     });
@@ -237,8 +237,8 @@ class PluginCheck {
   ): Promise<Found | undefined> {
     const stopped = this.#stopped() ?? skip;
     if (stopped !== undefined) return void this.#skipped.set(law, stopped);
-    await this.#examiner.advance(law.says);
-    const { stopwatch, describe, runs } = this.#examiner;
+    await this.#checker.advance(law.statement);
+    const { stopwatch, describe, runs } = this.#checker;
     const measureMs = Math.min(Math.max(runs, leastMeasureMs), mostMeasureMs);
     let found: Found | undefined;
     try {
@@ -267,7 +267,7 @@ class PluginCheck {
 
 function findingOf({ law, trial, message, error, case: one }: Violation): Finding {
   const { calls = [], decisions } = error as FailureDetails;
-  return { law, result: "broken", message, story: caseText(one, decisions), calls: shownCalls(calls, trial) };
+  return { law, result: "broken", message, counterexample: caseText(one, decisions), calls: shownCalls(calls, trial) };
 }
 
 function shownCalls(calls: readonly (readonly Call[])[], { compares }: Trial): string[] {

@@ -21,18 +21,18 @@ export function checkedPolicy(plugin: EvictionPlugin): CheckedPolicy {
   let inner: EvictionPolicy;
   let request: RequestView["id"] | undefined;
   const victim = (now: number) => {
-    const named = inner.victim(now);
+    const victim = inner.victim(now);
     const again = inner.victim(now);
-    require(victimIsPure, named === again, () => `victim() returned ${named}, and ${again} when called again`);
-    if (named === undefined) {
+    require(victimIsPure, victim === again, () => `victim() returned ${victim}, and ${again} when called again`);
+    if (victim === undefined) {
       require(alwaysVictim, added.size === 0, () => `victim() returned none although ${evictable(added)}`);
     } else {
-      require(victimIsEvictable, added.has(named), () => {
+      require(victimIsEvictable, added.has(victim), () => {
         const others = added.size === 0 ? "no entry is evictable" : evictable(added);
-        return `victim() returned ${named}, which ${reasons.get(named) ?? "was never evictable"}; ${others}`;
+        return `victim() returned ${victim}, which ${reasons.get(victim) ?? "was never evictable"}; ${others}`;
       });
     }
-    return named;
+    return victim;
   };
   return {
     added,
@@ -50,7 +50,10 @@ export function checkedPolicy(plugin: EvictionPlugin): CheckedPolicy {
           remove(entry, why) {
             require(addRemoveAlternate, added.delete(entry), () =>
               `entry ${entry} was removed (${why}) without having been added`);
-            reasons.set(entry, why === "referenced" ? `is referenced since request ${request}` : removalReason[why]);
+            reasons.set(
+              entry,
+              why === "referenced" ? `has been referenced since request ${request}` : removalReason[why],
+            );
             inner.remove(entry, why);
           },
           victim,

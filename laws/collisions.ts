@@ -7,7 +7,7 @@ import type { Trial } from "./trial.ts";
 
 const law: Law = {
   name: "collisions",
-  says: "with a hash of which nearly all values collide, every decision is the same",
+  statement: "with a hash of which nearly all values collide, every decision is the same",
 };
 
 /** Overlapping requests, with a hash of two bits. */

@@ -5,7 +5,7 @@ import type { Trial } from "./trial.ts";
 
 const law: Law = {
   name: "content-ids",
-  says: "a trace of content ids hits the same full blocks as the corresponding trace of tokens",
+  statement: "a trace of content ids hits the same full blocks as the corresponding trace of tokens",
 };
 
 /** Compares replays of the same requests as tokens and as content ids. */

@@ -4,40 +4,40 @@ import type { Law } from "./law.ts";
 
 export const victimIsEvictable: Law = {
   name: "victim-is-evictable",
-  says: "victim() returns an evictable entry: one that was added and has not been removed since",
+  statement: "victim() returns an evictable entry: one that was added and has not been removed since",
 };
 
 export const alwaysVictim: Law = {
   name: "always-a-victim",
-  says: "victim() returns an entry whenever one is evictable",
+  statement: "victim() returns an entry whenever one is evictable",
 };
 
 export const victimIsPure: Law = {
   name: "victim-is-pure",
-  says: "victim() has no side effects",
+  statement: "victim() has no side effects",
 };
 
 export const callsReturn: Law = {
   name: "calls-return",
-  says: "every call returns and none throws",
+  statement: "every call returns and none throws",
 };
 
 export const conservation: Law = {
   name: "conservation",
-  says: "every block is either free, private or cached, and no block is in two of these states",
+  statement: "every block is either free, private or cached, and no block is in two of these states",
 };
 
 export const longestMatch: Law = {
   name: "longest-match",
-  says: "a request matches the longest prefix that the rules allow, and attends to its own tokens only",
+  statement: "a request matches the longest prefix that the rules allow, and attends to its own tokens only",
 };
 
 export const addRemoveAlternate: Law = {
   name: "add-remove-alternate",
-  says: "add() and remove() of an entry alternate, and the added entries are the evictable ones",
+  statement: "add() and remove() of an entry alternate, and the added entries are the evictable ones",
 };
 
 export const failedAdmission: Law = {
   name: "failed-admission",
-  says: "a failed admission has no side effects, however often it is retried",
+  statement: "a failed admission has no side effects, however often it is retried",
 };

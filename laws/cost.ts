@@ -6,7 +6,7 @@ import { type Law, require } from "./law.ts";
 
 export const constantCost: Law = {
   name: "constant-cost",
-  says: "the cost of an operation does not grow with the number of entries",
+  statement: "the cost of an operation does not grow with the number of entries",
 };
 
 /** A clock in milliseconds, which the measured plug-in does not read. */

@@ -4,9 +4,9 @@ import { type PartTrial, partTrial } from "./check-part.ts";
 import { callsReturn } from "./contract-laws.ts";
 import { type Law, require, same } from "./law.ts";
 
-const wholeNs: Law = { name: "whole-nanoseconds", says: "a step takes a whole number of nanoseconds, at least 1" };
-const repeats: Law = { name: "determinism", says: "equal loads take equal times" };
-const unchanged: Law = { name: "reads-only", says: "stepNs does not change the load" };
+const wholeNs: Law = { name: "whole-nanoseconds", statement: "a step takes a whole number of nanoseconds, at least 1" };
+const repeats: Law = { name: "determinism", statement: "equal loads take equal times" };
+const unchanged: Law = { name: "reads-only", statement: "stepNs does not change the load" };
 
 /** One amount of a step; amounts that exclude each other do not matter to these laws. */
 const amount = fc.oneof(fc.constant(0), fc.nat(100_000));

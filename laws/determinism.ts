@@ -4,7 +4,7 @@ import { linesOf } from "./log-lines.ts";
 import { replayOf } from "./replay-of.ts";
 import type { Trial } from "./trial.ts";
 
-export const deterministic: Law = { name: "determinism", says: "the same requests give the same decisions" };
+export const deterministic: Law = { name: "determinism", statement: "the same requests give the same decisions" };
 
 /** Repeats a replay after a replay of other requests, which must not leave any state behind. */
 export const determinism: Trial = {

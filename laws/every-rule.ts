@@ -8,7 +8,7 @@ import type { Trial } from "./trial.ts";
 
 export const everyRule: Law = {
   name: "every-rule",
-  says: "the laws above hold with every index and every value of every rule",
+  statement: "the laws above hold with every index and every value of every rule",
 };
 
 /** One trial per index and supported value of each rule, with the other rules at their defaults. */

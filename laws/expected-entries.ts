@@ -8,7 +8,8 @@ import type { WorkloadRequest } from "./workloads.ts";
 
 export const entriesLaw: Law = {
   name: "entries",
-  says: "an entry's columns agree with its blocks, and it is evictable exactly if it is unreferenced and the rules allow it",
+  statement:
+    "an entry's columns agree with its blocks, and it is evictable exactly if it is unreferenced and the rules allow it",
 };
 
 /** The tick of an operation: later than `after`, at most `by`. Ticks are read between checks only. */

@@ -7,7 +7,7 @@ import type { PluginSet } from "./plugin-set.ts";
 
 export const constantIndexCost: Law = {
   name: "constant-cost",
-  says: "the cost per prompt block does not grow with the number of cached blocks",
+  statement: "the cost per prompt block does not grow with the number of cached blocks",
 };
 
 /** `prompts`: half of a prompt is shared with an earlier one. `siblings`: all prompts diverge after the first block. */

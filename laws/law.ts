@@ -5,7 +5,7 @@ export interface Law {
   /** Identifier, as in the `--json` output. */
   readonly name: string;
   /** The property, as a sentence. */
-  readonly says: string;
+  readonly statement: string;
 }
 
 /** A law does not hold; the message states the place and the numbers. */

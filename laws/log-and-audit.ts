@@ -3,7 +3,7 @@ import { type Law, same } from "./law.ts";
 import { hitsOf, replayOf } from "./replay-of.ts";
 import type { Trial } from "./trial.ts";
 
-const law: Law = { name: "log-and-audit", says: "event log and audit do not change hits or metrics" };
+const law: Law = { name: "log-and-audit", statement: "event log and audit do not change hits or metrics" };
 
 /** Compares a replay without event log and audit with one that has both. */
 export const logAndAudit: Trial = {

@@ -4,7 +4,7 @@ import { type Law, near, require, same } from "./law.ts";
 import { hitsOf, replayOf, sum } from "./replay-of.ts";
 import type { Trial } from "./trial.ts";
 
-const law: Law = { name: "metrics", says: "all invariants hold after every step, and the metrics add up" };
+const law: Law = { name: "metrics", statement: "all invariants hold after every step, and the metrics add up" };
 
 const ratio = (part: number, whole: number) => (whole === 0 ? 0 : part / whole);
 

@@ -5,7 +5,7 @@ import type { Law } from "./law.ts";
 
 export const noHiddenInputs: Law = {
   name: "no-hidden-inputs",
-  says: "it reads no clock, no random source other than context.random, and no state of the process",
+  statement: "it reads no clock, no random source other than context.random, and no state of the process",
 };
 
 type Call = (...args: never[]) => unknown;

@@ -3,7 +3,10 @@ import { type Law, require } from "./law.ts";
 import { hitsOf, replayOf, sum } from "./replay-of.ts";
 import type { Trial } from "./trial.ts";
 
-export const belowOptimumLaw: Law = { name: "below-optimum", says: "it never has more hits than the offline optimum" };
+export const belowOptimumLaw: Law = {
+  name: "below-optimum",
+  statement: "it never has more hits than the offline optimum",
+};
 
 /** Compares the hits with those of the offline optimum. */
 export const belowOptimum: Trial = {

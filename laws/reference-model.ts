@@ -81,8 +81,8 @@ export class ReferenceModel {
     const known = request.prompt.length + generated;
     // A partial block is matched by its prompt alone: behind it, the block may contain output tokens of any request.
     const isPartial = this.#partialBlocks && request.prompt.length % this.blockTokens > 0;
-    const withAnswer = this.rules["cache-generated"] === "true" && !isPartial;
-    const all = Math.max(this.promptBlocks(request), withAnswer ? Math.floor(known / this.blockTokens) : 0);
+    const withOutput = this.rules["cache-generated"] === "true" && !isPartial;
+    const all = Math.max(this.promptBlocks(request), withOutput ? Math.floor(known / this.blockTokens) : 0);
     const blocks = this.#unit === undefined ? all : this.#wholePrefixBlocks(request);
     let matched = 0;
     if (this.#unit === "prompt" || this.#unit === "marked") {

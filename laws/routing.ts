@@ -5,12 +5,12 @@ import { type PartTrial, partTrial } from "./check-part.ts";
 import { callsReturn } from "./contract-laws.ts";
 import { type Law, require, same } from "./law.ts";
 
-const inRange: Law = { name: "in-range", says: "route returns one of the replicas" };
+const inRange: Law = { name: "in-range", statement: "route returns one of the replicas" };
 const repeats: Law = {
   name: "determinism",
-  says: "the same requests and loads are routed the same way with the same seed",
+  statement: "the same requests and loads are routed the same way with the same seed",
 };
-const readsOnly: Law = { name: "reads-only", says: "routing changes nothing in a replica" };
+const readsOnly: Law = { name: "reads-only", statement: "routing changes nothing in a replica" };
 
 const load = fc.record({
   waitingCount: fc.nat(40),

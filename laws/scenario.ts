@@ -135,7 +135,7 @@ class ScenarioRun implements Scheduler {
         continue;
       }
       if (this.#isScripted && this.#choose(6) === 1) {
-        this.#decisions.push(`step ${this.#now}: it does not run`);
+        this.#decisions.push(`step ${this.#now}: rolled back`);
         this.#memory.discardStep();
         this.#replica.rollback(plan, this.#now);
       } else {
@@ -257,7 +257,7 @@ class ScenarioRun implements Scheduler {
   #decide(what: string, sequence: Sequence): void {
     const { request, table, blockCount, computedTokens, stepTokens } = sequence;
     this.#decisions.push(
-      `step ${this.#now}: ${what} request ${request.id}, ${computedTokens} tokens there, ${stepTokens} to compute, ` +
+      `step ${this.#now}: ${what} request ${request.id}, ${computedTokens} tokens cached or computed, ${stepTokens} to compute, ` +
         `blocks ${table.subarray(0, blockCount).join(" ")}`,
     );
   }
@@ -310,8 +310,8 @@ class ScenarioRun implements Scheduler {
     if (hitTokens % blockTokens === 0 && !(isFull && rules["full-hit"] === "recompute-last")) return [full];
     const content = this.#model.contentOf(request, hitBlocks - 1);
     const same = [...this.#cache.index.blocks()].filter((block) => {
-      const is = this.#contents.get(block)!;
-      return this.#model.contentOf(is.request, is.place) === content;
+      const stored = this.#contents.get(block)!;
+      return this.#model.contentOf(stored.request, stored.place) === content;
     });
     if (!same.some((block) => this.#isComputed(block))) return [less];
     return same.some((block) => this.#isWritten(block)) ? [full, less] : [full];
@@ -325,7 +325,7 @@ class ScenarioRun implements Scheduler {
     const written = [...this.#cache.index.blocks()].filter((block) => this.#isWritten(block));
     const contents = written
       .map((block) => this.#contents.get(block)!)
-      .map((is) => this.#model.contentOf(is.request, is.place));
+      .map((each) => this.#model.contentOf(each.request, each.place));
     // A full match that the rules allow in part only.
     if (hitBlocks < matched && contents.includes(this.#model.contentOf(request, hitBlocks))) return 0;
     for (const content of contents) stored.delete(content);
@@ -379,7 +379,7 @@ class ScenarioRun implements Scheduler {
     if (this.#cache.totalBlocks !== undefined)
       same(
         addRemoveAlternate,
-        "entries that the policy was notified of as evictable",
+        "entries reported to the policy as evictable",
         sorted(this.#policy.added),
         sorted(evictable),
       );

@@ -13,12 +13,12 @@ import { traceOf, type Workload, workloads } from "./workloads.ts";
 
 const ends: Law = {
   name: "every-request-ends",
-  says: "every request generates all its output tokens, or is refused with a reason and cannot fit in the cache",
+  statement: "every request generates all its output tokens, or is refused with a reason and cannot fit in the cache",
 };
-const noStall: Law = { name: "no-stall", says: "no step is empty while a request is waiting or running" };
-const onceAStep: Law = { name: "once-a-step", says: "a step contains only running requests, each once" };
-const releases: Law = { name: "releases", says: "after the last request no block is referenced" };
-const repeats: Law = { name: "determinism", says: "the same requests are served in the same steps" };
+const noStall: Law = { name: "no-stall", statement: "no step is empty while a request is waiting or running" };
+const onceAStep: Law = { name: "once-a-step", statement: "a step contains only running requests, each once" };
+const releases: Law = { name: "releases", statement: "after the last request no block is referenced" };
+const repeats: Law = { name: "determinism", statement: "the same requests are served in the same steps" };
 
 const mostSteps = 5_000;
 

@@ -6,7 +6,10 @@ import { hitsOf, replayOf } from "./replay-of.ts";
 import type { Trial } from "./trial.ts";
 import { traceOf } from "./workloads.ts";
 
-const law: Law = { name: "trace-batches", says: "a trace that is fed in batches gives the same hits as in one piece" };
+const law: Law = {
+  name: "trace-batches",
+  statement: "a trace that is fed in batches gives the same hits as in one piece",
+};
 
 /** Compares a replay of a trace in batches with one of the whole trace; offline policies need the whole trace. */
 export const traceBatches: Trial = {

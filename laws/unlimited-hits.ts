@@ -6,7 +6,7 @@ import type { Trial } from "./trial.ts";
 
 const law: Law = {
   name: "unlimited-hits",
-  says: "in an unlimited cache every request hits all of its prefix that was computed before",
+  statement: "in an unlimited cache every request hits all of its prefix that was computed before",
 };
 
 /** Compares every policy, in a cache that never evicts, with the reference model. */

@@ -8,7 +8,7 @@ const plenty = 2000;
 
 const law: Law = {
   name: "unlimited-same-hits",
-  says: "in a cache that never evicts, it has the same hits as every other policy",
+  statement: "in a cache that never evicts, it has the same hits as every other policy",
 };
 
 /** Compares a cache that never evicts with the same cache under the reference policy. */

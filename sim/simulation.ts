@@ -18,7 +18,7 @@ export interface SimulationConfig extends ServingConfig {
  */
 export class Simulation extends Serving<VirtualSteps> {
   nowNs: Nanos = 0;
-  #isFedAll = false;
+  #allFed = false;
 
   constructor(config: SimulationConfig) {
     super(config, (replica) => new VirtualSteps(config.cost(replica), config.everyStep ?? false));
@@ -26,13 +26,13 @@ export class Simulation extends Serving<VirtualSteps> {
 
   /** Declares that all requests have been fed. */
   end(): void {
-    this.#isFedAll = true;
+    this.#allFed = true;
   }
 
   /**
-   * Processes up to `events` further times. Returns false when all requests have ended, or when the next request must be fed
-   * first; true if it is to be called again. A closed loop begins when all requests have been fed: arrivals must not depend on
-   * the size of the batches.
+   * Processes up to `events` further event times. Returns false when all requests have ended, or when the next request must be
+   * fed first; true if it is to be called again. A closed loop begins when all requests have been fed: arrivals must not depend
+   * on the size of the batches.
    */
   run(events = Number.POSITIVE_INFINITY): boolean {
     for (let i = 0; i < events; i++) {
@@ -40,7 +40,7 @@ export class Simulation extends Serving<VirtualSteps> {
       const nowNs = this.isReady ? this.nowNs : this.nextNs;
       if (nowNs === Number.POSITIVE_INFINITY) {
         this.checkAllServed();
-        for (const replica of this.replicas) replica.settle(this.nowNs);
+        for (const replica of this.replicas) replica.addLevelsUntil(this.nowNs);
         return false;
       }
       assert(nowNs >= this.nowNs, `an event at ${nowNs} ns is before the present time, ${this.nowNs} ns`);
@@ -58,7 +58,7 @@ export class Simulation extends Serving<VirtualSteps> {
 
   /** Whether the next request has not been fed yet. */
   get #isNextUnknown(): boolean {
-    return !this.#isFedAll && (this.arrivals.isClosed || this.arrivals.nextNs === Number.POSITIVE_INFINITY);
+    return !this.#allFed && (this.arrivals.isClosed || this.arrivals.nextNs === Number.POSITIVE_INFINITY);
   }
 }
 

@@ -8,7 +8,7 @@ import type { CostModel } from "./cost/cost-model.ts";
 /** Most steps that are repeated at once: the length of the buffer of their ends. */
 const mostRepeated = 4096;
 
-/** Steps in virtual time: a cost model says how long each of them takes, and decode steps that repeat are fast-forwarded. */
+/** Steps in virtual time: a cost model computes the duration of each, and repeated decode steps are fast-forwarded. */
 export class VirtualSteps implements StepRunner {
   readonly windowTokens: number | undefined;
   readonly calls: StepRunner["calls"];
@@ -81,7 +81,7 @@ export class VirtualSteps implements StepRunner {
     const cost = this.#cost;
     const durationNs = cost.stepNs(load);
     if (durationNs > Number.MAX_SAFE_INTEGER)
-      throw new InputError(`by its ${cost.name} costs a step takes ${durationNs} ns, more than 2^53 (104 days)`);
+      throw new InputError(`cost model ${cost.name}: a step takes ${durationNs} ns, more than 2^53 ns (104 days)`);
     assert(Number.isInteger(durationNs) && durationNs > 0, () => `a step takes ${durationNs} ns`);
     return durationNs;
   }

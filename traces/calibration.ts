@@ -20,7 +20,7 @@ interface Group {
   readonly cachedTokens: number;
   readonly newTokens: number;
   readonly outputTokens: number;
-  /** Arrives while the others decode, which gives a step with prefill and decode. */
+  /** Length of one more prompt that arrives while the group decodes, so that a step has prefill and decode. */
   readonly thenTokens?: number;
   /** The lengths of its requests are spread evenly around the given one, as an engine may pad short ones. */
   readonly uneven?: boolean;
@@ -34,7 +34,7 @@ const pauseNs = 1e12;
  */
 const decodeSteps = 40;
 /** Longest output in tokens. */
-export const longestDesignedAnswer = decodeSteps + 1;
+export const longestDesignedOutput = decodeSteps + 1;
 const fewDecodeSteps = 8;
 
 /**
@@ -100,11 +100,11 @@ function designedGroups({ unitTokens, maxTokens, maxBatch }: DesignOptions): Gro
         groups.push({ batch, cachedTokens, newTokens, outputTokens: 1, uneven: batch === 4 });
     for (const batch of batches) {
       const steps = Math.max(fewDecodeSteps, Math.floor(decodeSteps / batch));
-      const answers = { batch, cachedTokens, newTokens: tail, outputTokens: 1 + steps };
-      groups.push(answers);
-      if (batch > 1 && cachedTokens > 0) groups.push({ ...answers, uneven: true });
+      const decodes = { batch, cachedTokens, newTokens: tail, outputTokens: 1 + steps };
+      groups.push(decodes);
+      if (batch > 1 && cachedTokens > 0) groups.push({ ...decodes, uneven: true });
     }
-    // Beside the most answers no prompt may have a place.
+    // With `maxBatch` decoding requests a step may have no room for a prompt.
     const others = maxBatch - 1;
     for (const batch of new Set([...powers(1, others, 2), ...(others > 0 ? [others] : [])]))
       for (const share of [1 / 20, 1 / 3])

@@ -55,7 +55,7 @@ const closeBrace = 0x7d;
  *     for (let name = scan.next(); name; name = scan.next()) { … scan.integer(0, 100) … }
  *
  * `next` skips undeclared fields and, at the end, reports missing required ones. Unlike JSON.parse
- * it builds no objects and keeps 64-bit integers exact. It takes what JSON.parse takes, except nesting deeper than 200.
+ * it builds no objects and keeps 64-bit integers exact. It accepts what JSON.parse accepts, except nesting deeper than 200.
  */
 export class JsonLineScanner<Name extends string> {
   readonly #fields: readonly (Field & { readonly name: Name; readonly bytes: Uint8Array })[];
@@ -65,7 +65,7 @@ export class JsonLineScanner<Name extends string> {
   #end = 0;
   #valueStart = 0;
   #field = 0;
-  /** Fields come in the same order on every line, so this one is compared first. */
+  /** Index of the field that is expected next: fields usually have the same order on every line, so it is compared first. */
   #guess = 0;
   /** One bit for each field. */
   #seen = 0;
@@ -217,7 +217,7 @@ export class JsonLineScanner<Name extends string> {
     return this.#unexpectedAt(name, this.#valueStart, expected);
   }
 
-  /** An error about the contents of the line; if the line is not valid JSON, that error instead. */
+  /** An error about the contents of the line, or its syntax error if the line is not valid JSON. */
   error(message: string): TraceError {
     return this.invalid() ?? new TraceError(`${this.file}:${this.line}: ${message}`);
   }

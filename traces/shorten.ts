@@ -11,11 +11,11 @@ export function shortened(trace: Trace, by: number): Trace {
   const { unitTokens, optional } = trace;
   if (by === 1) return trace;
   if (unitTokens === 1)
-    throw new InputError(`lengths cannot be divided by ${by}: the trace is of tokens, not of contents`);
+    throw new InputError(`lengths cannot be divided by ${by}: the trace has token ids, expected content ids`);
   // A content of one token would be a token id, which does not depend on its prefix.
   if (unitTokens % by !== 0 || by === unitTokens)
     throw new InputError(
-      `lengths cannot be divided by ${by}: contents have ${unitTokens} tokens, of which 2 or more must be left`,
+      `lengths cannot be divided by ${by}: expected a divisor of the unit of ${unitTokens} tokens that leaves at least 2 tokens`,
     );
   const divided = (tokens: Uint32Array) => tokens.map((count) => Math.ceil(count / by));
   return {

@@ -28,7 +28,9 @@ export interface ContentStats {
   readonly repeatedShare: number;
   /** Different blocks between two uses of a block, over all repeated references. */
   readonly reuseDistanceBlocks: Spread | undefined;
-  /** The most frequent prefixes, each as long as all its requests share it; at most ten, with at least two requests each. */
+  /**
+   * The most frequent prefixes, each extended as far as all its requests agree; at most ten, each with at least two requests.
+   */
   readonly sharedPrefixes: readonly SharedPrefix[];
 }
 

@@ -291,7 +291,7 @@ export interface Job {
   /** 0 to 1; null: not known. */
   readonly progress: number | null;
   /** The last line that the program printed. */
-  readonly said: string;
+  readonly lastOutput: string;
   /** Its process id while it runs; the `LiveRow` of a replay has the same. */
   readonly pid: number | null;
   readonly runs: readonly string[];
@@ -350,7 +350,7 @@ export interface LiveMetrics {
   readonly throughput: { readonly requestsPerS: number; readonly outputTokensPerS: number } | null;
   /** Number of events so far (null: there is no log, `--events`), and number of reported ones, at most 2,000,000. */
   readonly events: number | null;
-  readonly eventsTold: number;
+  readonly eventsWritten: number;
 }
 
 /** GET /api/events: server-sent events; `runs` (the list has changed), `jobs` (data: Job[]), `live` (data: as in LiveList). */

@@ -29,14 +29,14 @@ const marks = { holds: colors.green("✓"), broken: colors.red("✗"), "not-trie
 
 function row({ law, result, message }: Finding): string {
   const reason = result === "not-tried" ? ` (not tried: ${message})` : "";
-  return `  ${marks[result]} ${wrapped(law.says + reason, 4, 4)}`;
+  return `  ${marks[result]} ${wrapped(law.statement + reason, 4, 4)}`;
 }
 
-function failure({ law, message = "", story, calls = [] }: Finding): string {
-  const lines = [`${marks.broken} ${colors.bold(wrapped(law.says, 2, 2))}`, `  ${wrapped(message, 2, 2)}`];
-  if (story !== undefined) {
+function failure({ law, message = "", counterexample, calls = [] }: Finding): string {
+  const lines = [`${marks.broken} ${colors.bold(wrapped(law.statement, 2, 2))}`, `  ${wrapped(message, 2, 2)}`];
+  if (counterexample !== undefined) {
     lines.push("");
-    for (const line of story.split("\n")) lines.push(`  ${wrapped(line, 4, 2)}`);
+    for (const line of counterexample.split("\n")) lines.push(`  ${wrapped(line, 4, 2)}`);
   }
   const titles = calls.length > 1 ? ["calls, first run:  ", "calls, second run: "] : ["calls: "];
   calls.forEach((text, i) => {

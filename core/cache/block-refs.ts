@@ -13,10 +13,10 @@ const freeWord = blockWord(free, 0);
 const idleWord = blockWord(idle, 0);
 
 /** States of a private block of one request, with a reference count of 1. */
-export const ownWord = {
+export const privateWord = {
   reserved: blockWord(reserved, 1),
   computing: blockWord(computing, 1),
-  /** Only if the index stores the block in the same operation. */
+  /** Valid only if the block is inserted into the index within the same operation. */
   published: blockWord(published, 1),
 } as const;
 
@@ -87,13 +87,13 @@ export class BlockRefs {
    * Allocates private blocks for `table[from .. to)`: free blocks first, then evicted ones. Blocks from `reservedFrom` on are
    * not computed by the step under way.
    */
-  own(table: Int32Array, from: number, to: number, word: number, reservedFrom = to): void {
+  allocatePrivate(table: Int32Array, from: number, to: number, word: number, reservedFrom = to): void {
     if (from >= to) return;
     const evictedFrom = this.#entries.allocate(table, from, to);
     this.#mark(table, from, Math.min(evictedFrom, reservedFrom), freeWord, word);
-    this.#mark(table, Math.max(from, reservedFrom), evictedFrom, freeWord, ownWord.reserved);
+    this.#mark(table, Math.max(from, reservedFrom), evictedFrom, freeWord, privateWord.reserved);
     this.#mark(table, evictedFrom, Math.min(to, reservedFrom), idleWord, word);
-    this.#mark(table, Math.max(evictedFrom, reservedFrom), to, idleWord, ownWord.reserved);
+    this.#mark(table, Math.max(evictedFrom, reservedFrom), to, idleWord, privateWord.reserved);
   }
 
   #mark(table: Int32Array, from: number, to: number, was: number, word: number): void {

@@ -150,13 +150,13 @@ export class CacheEntries implements IndexHost {
 
   split(lower: EntryId, upper: EntryId, depth: number, tokens: number): void {
     this.columns.inherited(upper, lower);
-    this.columns.measured(lower, depth, tokens);
+    this.columns.setExtent(lower, depth, tokens);
     this.#policy.split?.(lower, upper);
   }
 
   resized(entry: EntryId, depth: number, tokens: number, key: number): void {
     this.columns.key[entry] = key;
-    this.columns.measured(entry, depth, tokens);
+    this.columns.setExtent(entry, depth, tokens);
     this.#policy.resized?.(entry);
   }
 

@@ -3,7 +3,7 @@ import type { EventLog } from "../log/event-log.ts";
 import type { Allocator, BlockId, EvictionPolicy, Fragmentation, PrefixIndex, RequestView } from "../plugins/index.ts";
 import type { Rules } from "../plugins/rules.ts";
 import type { Nanos } from "../trace/trace.ts";
-import { type BlockCopy, BlockRefs, ownWord } from "./block-refs.ts";
+import { type BlockCopy, BlockRefs, privateWord } from "./block-refs.ts";
 import { hole } from "./block-table.ts";
 import type { CacheEntries } from "./cache-entries.ts";
 import { Counters } from "./counters.ts";
@@ -322,7 +322,7 @@ export class KvCache {
     return request.id < this.countFrom ? this.#uncounted : this.counters;
   }
 
-  /** References the blocks that the lookup admission. */
+  /** References the blocks that the lookup found. */
   #referenceFound({ blocks }: Sequence, { hitBlocks, adoptedEnd, copyLast }: Admission): void {
     const table = blocks.blocks;
     const hits = copyLast ? hitBlocks - 1 : hitBlocks;
@@ -335,8 +335,7 @@ export class KvCache {
 
   /**
    * Allocates private blocks for the holes in `[blockCount, to)` of the table, evicting if necessary. The first one is a copy
-   * of
-   * `source`. If this allocation evicts the source, its content is not overwritten before the step's copies are made.
+   * of `source`. If this allocation evicts the source, its content is not overwritten before the step's copies are made.
    */
   #allocateUpTo(sequence: Sequence, to: number, wholePrompt: boolean, source = hole): void {
     const { request, blocks } = sequence;
@@ -348,11 +347,12 @@ export class KvCache {
       // Fast path: a prompt that is computed in one step and published at allocation.
       const whole = wholePrompt && this.#publishAtAllocation && to === request.promptBlocks;
       if (whole) blocks.presume(to);
-      refs.own(table, from, to, whole ? ownWord.published : ownWord.computing, computingTo);
+      refs.allocatePrivate(table, from, to, whole ? privateWord.published : privateWord.computing, computingTo);
     } else {
       for (let i = from; i < to; i++) {
         const isHole = i >= adoptedEnd || table[i] < 0;
-        if (isHole) refs.own(table, i, i + 1, i < computingEnd ? ownWord.computing : ownWord.reserved);
+        if (isHole)
+          refs.allocatePrivate(table, i, i + 1, i < computingEnd ? privateWord.computing : privateWord.reserved);
       }
     }
     if (source !== hole) {
@@ -376,7 +376,7 @@ export class KvCache {
   /** Copy-on-write of a shared block. */
   #copyLast(sequence: Sequence, at: number): void {
     const source = sequence.table[at];
-    this.refs.own(sequence.table, at, at + 1, ownWord.computing);
+    this.refs.allocatePrivate(sequence.table, at, at + 1, privateWord.computing);
     this.refs.copy(sequence, source, at);
   }
 

@@ -60,7 +60,9 @@ export class Publication {
       : this.blocksAt(sequence, computedTokens);
   }
 
-  /** Blocks that may be published at a preemption: without a copy-on-write that has not been made. */
+  /**
+   * Number of blocks that may be published at a preemption, excluding a block whose copy-on-write copy has not been executed.
+   */
   blocksAtPreemption(sequence: Sequence): number {
     const blocks = this.blocksAt(sequence, sequence.computedTokens);
     const done = Math.min(blocks, sequence.computedBlocks);

@@ -1,5 +1,5 @@
 import { grown } from "../grown.ts";
-import { BlockLife, BlockLives } from "./block-lives.ts";
+import { LoggedBlockStates, LoggedState } from "./block-lives.ts";
 import type { EventLog } from "./event-log.ts";
 import type { BlockUsers } from "./event-text.ts";
 import { ignore, type LogEvent, type WithoutBlock } from "./events.ts";
@@ -15,18 +15,18 @@ export interface BlockCounts {
  * The state of a cache, read from its event log alone and for any index: the state of each block, its content and the
  * requests that used it.
  */
-export class CacheState extends BlockLives {
+export class CacheState extends LoggedBlockStates {
   #content = new Float64Array(0);
   #cachedBy = new Int32Array(0);
   #usedBy = new Int32Array(0);
 
   blockCounts(): BlockCounts {
-    const [, own, cachedHeld, cachedIdle] = this.counts;
-    return { private: own, cachedHeld, cachedIdle };
+    const [, own, cachedReferenced, cachedIdle] = this.counts;
+    return { private: own, cachedHeld: cachedReferenced, cachedIdle };
   }
 
   get cachedBlocks(): number {
-    return this.counts[BlockLife.referenced] + this.counts[BlockLife.idle];
+    return this.counts[LoggedState.referenced] + this.counts[LoggedState.idle];
   }
 
   /** The content id of a cached block; undefined if the block is not cached. */
@@ -46,7 +46,7 @@ export class CacheState extends BlockLives {
     return contents;
   }
 
-  /** Applies events `[from, to)` of the log, which follow on those applied before. */
+  /** Applies events `[from, to)` of the log; they must directly follow the events applied so far. */
   read(log: EventLog, from: number, to: number): void {
     for (const event of log.events(from, to)) this.apply(event);
   }

@@ -143,7 +143,7 @@ export function rowOf(event: LogEvent): EventRow {
   }
 }
 
-/** Why a row that was read from a file is no event; undefined if it can be decoded. */
+/** The reason why a row read from a file cannot be decoded; undefined if it can. */
 export function problemInRow(kind: number, key: number, value: number): string | undefined {
   if (!(kind < eventNames.length)) return `its kind is ${kind}, expected 0 to ${eventNames.length - 1}`;
   if (kind === EventKind.miss && !(value >= 0 && value < missReasons.length))

@@ -1,7 +1,7 @@
 import type { Nanos } from "../trace/trace.ts";
 import type { MissReason } from "./miss-reasons.ts";
 
-/** Codes of the kinds of events in a log's column `kind`; about the order in which a request causes them. */
+/** Codes of the kinds of events in a log's column `kind`, roughly in the order in which a request causes them. */
 export const EventKind = {
   admit: 0,
   hit: 1,

@@ -4,9 +4,9 @@ import type { EventLog } from "./event-log.ts";
 import { type EventOf, ignore } from "./events.ts";
 
 /**
- * A change of a cache's contents for an external router or indexer: contents that can be matched from now on, or no longer.
- * Contents are content ids, which stand for a block and all tokens before it; `parent` is the content before the first
- * one, absent at the beginning of a prompt. The names are those of vLLM's and SGLang's KV events.
+ * A change of a cache's contents for an external router or indexer: contents that became matchable, or stopped being matchable.
+ * Contents are content ids, which stand for a block and all tokens before it; `parent` is the content before the first one,
+ * absent at the beginning of a prompt. The names are those of vLLM's and SGLang's KV events.
  */
 export type KvEvent =
   | { readonly type: "stored"; readonly contents: number[]; readonly blocks: number[]; readonly parent?: number }

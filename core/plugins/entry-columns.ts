@@ -18,14 +18,17 @@ export interface Insertion {
   readonly table: Int32Array;
   readonly from: number;
   readonly to: number;
-  /** Block i of the first `promptBlocks` ends at token `min((i + 1) * blockTokens, promptTokens)` ... */
+  /** Blocks before this index are prompt blocks; block i of them ends at token `min((i + 1) * blockTokens, promptTokens)`. */
   readonly promptBlocks: number;
   readonly promptTokens: number;
-  /** ... and the others at `lastTokens` at most. */
+  /** Largest end of the blocks from `promptBlocks` on, in tokens. */
   readonly lastTokens: number;
   /** Index of the prompt's partial last block, to which output tokens may be added; it stays private. −1 = none. */
   readonly partialAt: number;
-  /** Out: the block that the request should use for index i, at `i − from`; −1 if it is not stored. */
+  /**
+   * Output: element `i − from` is the block that the request uses at place i of its block table; −1 if the index does not store
+   * that content.
+   */
   readonly replacements: Int32Array;
 }
 
@@ -136,9 +139,7 @@ export class EntryColumns {
   get tokens(): Uint32Array {
     return this.#tokens ?? this.#undeclared("tokens");
   }
-  /**
-   * Of entries with the same tick the one with the smallest value is evicted first: depth, negated for `free-order=reverse`.
-   */
+  /** Breaks ties of ticks: the entry with the smallest value is evicted first. The depth, negated for `free-order=reverse`. */
   get releaseOrder(): Int32Array {
     return this.#releaseOrder ?? this.#undeclared("releaseOrder");
   }
@@ -151,7 +152,7 @@ export class EntryColumns {
     this.key[entry] = key;
     if (this.#createdAt !== undefined) this.#createdAt[entry] = tick;
     if (this.#accessCount !== undefined) this.#accessCount[entry] = 0;
-    this.measured(entry, depth, tokens);
+    this.setExtent(entry, depth, tokens);
   }
 
   /** `created` for blocks `[from, to)` of an insertion, which are entries of their own; `key` is written already. */
@@ -160,7 +161,7 @@ export class EntryColumns {
     if (this.#measures) {
       for (let i = from; i < to; i++) {
         const end = blockEnd(insertion, i, blockTokens);
-        this.measured(table[i], end, end - i * blockTokens);
+        this.setExtent(table[i], end, end - i * blockTokens);
       }
     }
     const createdAt = this.#createdAt;
@@ -180,7 +181,7 @@ export class EntryColumns {
   }
 
   /** The entry's end and length have changed. */
-  measured(entry: EntryId, depth: number, tokens: number): void {
+  setExtent(entry: EntryId, depth: number, tokens: number): void {
     if (this.#depth !== undefined) this.#depth[entry] = depth;
     if (this.#tokens !== undefined) this.#tokens[entry] = tokens;
     if (this.#releaseOrder !== undefined) this.#releaseOrder[entry] = this.forward ? depth : -depth;

@@ -4,7 +4,7 @@ import type { Plugin } from "./plugin.ts";
 import type { RequestView } from "./request-view.ts";
 import type { RuleName, RuleSupport, Rules, RuleValue } from "./rules.ts";
 
-/** The callbacks of the cache for a prefix index, which reports changes of its entries. */
+/** Callbacks with which a prefix index reports changes of its entries to the cache. */
 export interface IndexHost {
   /** The columns of the index's entries. */
   readonly columns: EntryColumns;
@@ -51,9 +51,9 @@ export interface IndexContext {
 export interface Match {
   /** Length of the stored prefix. */
   blocks: number;
-  /** Blocks after it that are not stored ... */
+  /** Number of looked-up blocks after the stored prefix that are not stored. */
   absent: number;
-  /** ... and those of them that were evicted (0 unless the index `remembersEvicted`). */
+  /** Number of `absent` blocks that were stored and evicted; 0 unless the index `remembersEvicted`. */
   evicted: number;
 }
 
@@ -85,8 +85,8 @@ export interface PrefixIndex {
   readonly remembersEvicted?: true;
   /**
    * The longest stored prefix of `keys[start .. start + count)`: writes its blocks to `table` and their number to
-   * `found.blocks`. At later places it writes the stored block (only a hash table finds those), −1 if none is stored, −2 if
-   * it was evicted and the index `remembersEvicted`. Changes nothing else.
+   * `found.blocks`. For blocks after that prefix it writes the stored block (only a hash table can find one past a hole), −1 if
+   * the content is not stored, −2 if it was evicted and the index `remembersEvicted`. Changes nothing else.
    */
   match(keys: Uint32Array, start: number, count: number, table: Int32Array, found: Match): void;
   /**
@@ -98,7 +98,7 @@ export interface PrefixIndex {
   duplicatesOf?(block: BlockId): Iterable<BlockId>;
   /** Whether no block extends the block. */
   isLeaf?(block: BlockId): boolean;
-  /** A request will reference the first `count` blocks of a match: splits a run that ends after them. */
+  /** A request will reference the first `count` blocks of a match: splits the run that extends past them. */
   cut?(blocks: Int32Array, count: number): void;
   /** The hit blocks of a request, in order; they are referenced. */
   matched(blocks: Int32Array, count: number): void;
@@ -131,8 +131,8 @@ export interface PrefixIndex {
   /** The entry that a stored block belongs to. */
   entryOf(block: BlockId): EntryId;
   /**
-   * Number of leading blocks of a request that the index stores, all at once, and matches; 0 = none. Absent: it stores
-   * any number of blocks, as they are published.
+   * Number of leading blocks of a request that the index stores, all at once, and matches; 0 = none. If absent, the index
+   * stores blocks one by one, as they are published.
    */
   stores?(request: RequestView): number;
   /**

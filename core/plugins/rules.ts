@@ -13,7 +13,7 @@ export const ruleTable = {
   "full-hit": {
     values: ["recompute-last", "rewrite-last", "stored-logits"],
     about:
-      "a completely cached prompt: recompute its last token, in a copy of the block if it is shared; recompute it in the shared block; or use stored logits",
+      "logits of a fully cached prompt: recompute its last token, in a copy of the block if it is shared; recompute it in the shared block; or use stored logits",
   },
   "drop-blocks": {
     values: "number",
@@ -29,7 +29,7 @@ export const ruleTable = {
   duplicates: {
     values: ["adopt", "keep", "swap", "replace", "share", "newest"],
     about:
-      "content that is cached past a hole or published twice: referenced and recomputed in place; both blocks kept; own block freed; older block replaced; adopt and swap together; both kept and the newest matched",
+      "content that is published twice or cached past a hole. adopt: blocks past a hole are referenced and recomputed in place; keep: both stay cached; swap: the request uses the cached block, its own is freed; replace: the older block is dropped; share: adopt and swap; newest: both stay cached, the newest is matched",
   },
   "same-step": {
     values: ["hit", "recompute"],

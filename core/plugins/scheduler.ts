@@ -80,7 +80,7 @@ export type PlanValidity = "until-change" | undefined;
 /** Decides which requests, and how many of their tokens, enter the next step. */
 export interface Scheduler {
   /** Composes the next step with the actions of `context`; returns how long the plan stays valid. */
-  // biome-ignore lint/suspicious/noConfusingVoidType: a scheduler without a statement of validity returns nothing
+  // biome-ignore lint/suspicious/noConfusingVoidType: a scheduler that omits the validity returns undefined
   plan(context: SchedulerContext): PlanValidity | void;
   /** The last plan was repeated for `steps` more steps, without further calls of `plan`. */
   repeated?(steps: number): void;

@@ -76,8 +76,8 @@ export interface ArrivalOptions {
 }
 
 /**
- * The arrival process. `take` returns the requests that arrive at a recorded time, in their order; turns of a closed loop that
- * follow another turn are scheduled by `ended`.
+ * The arrival process. `take` returns the requests that arrive at a recorded time, in their order; in a closed loop, every
+ * later turn of a session is scheduled when `ended` is called for the turn before it.
  */
 export class Arrivals {
   readonly #closed: boolean;

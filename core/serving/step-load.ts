@@ -23,8 +23,9 @@ export interface StepLoad {
   decodeWindowTokens: number;
   prefillWindowPairs: number;
   /**
-   * Set by the backend's `StepLoadExtension`, else 0: calls of the model and, summed over the calls and padding included, the
-   * context tokens that are gathered, those of them that cost more because a call gathers many, and the pairs of query and key.
+   * Set by the backend's `StepLoadExtension`, else 0. `calls`: calls of the model. The others are sums over calls, padding
+   * included: gathered context tokens; gathered context tokens beyond the first 1,024 of a call, which cost more; query-key
+   * pairs.
    */
   calls: number;
   paddedContextTokens: number;
@@ -50,7 +51,9 @@ export const extensionLoads = [
 export interface StepLoadExtension {
   /** JSON from which the backend restores this object, written to reports and cost files as `calls`. */
   readonly rules: object;
-  /** The loads that it sets: they replace the totals in a fit, each where a step has `least` of it or more. */
+  /**
+   * The loads that it sets: in a fit they replace the totals; a load is fitted only if some step has at least `least` of it.
+   */
   readonly loads: readonly {
     readonly name: (typeof extensionLoads)[number];
     readonly least: number;

@@ -33,7 +33,7 @@ export interface TimedReplicaParts {
 
 /**
  * A replica that records request and step times, in virtual or real time: into the outcomes of its requests, the time series and
- * the observers. A `StepRunner` calls `beginStep` and says when the step ends.
+ * the observers. A `StepRunner` calls `beginStep` and determines the end of the step.
  */
 export class TimedReplica {
   readonly number: number;
@@ -63,7 +63,7 @@ export class TimedReplica {
   readonly #reported = { lookupTokens: 0, hitTokens: 0, evictedBlocks: 0, preemptions: 0 };
   readonly #endNs = new Float64Array(1);
   #plan: StepPlan | undefined;
-  /** Whether nothing has arrived since the last step ended, so that the next step may repeat it. */
+  /** Whether no request has arrived since the last step ended; only then the next step may repeat that step. */
   isUndisturbed = false;
   #startedNs = 0;
 
@@ -87,7 +87,7 @@ export class TimedReplica {
 
   submit(request: Request, nowNs: Nanos): void {
     const { before } = this.#parts;
-    this.settle(nowNs);
+    this.addLevelsUntil(nowNs);
     before?.(request.id, this.cache, nowNs);
     this.replica.submit(request, nowNs);
     this.#parts.observer?.arrived?.(request, this.number, nowNs);
@@ -97,7 +97,7 @@ export class TimedReplica {
 
   /** Resets the counters: the first measured request arrives. */
   beginMetrics(nowNs: Nanos): void {
-    this.settle(nowNs);
+    this.addLevelsUntil(nowNs);
     this.cache.counters.reset();
     this.stepCount = 0;
     // The whole duration of a running step is added at its end; the part before `nowNs` is subtracted here.
@@ -107,7 +107,7 @@ export class TimedReplica {
 
   /** Plans the next step, which then runs; undefined if the plan is empty. */
   beginStep(nowNs: Nanos): StepPlan | undefined {
-    this.settle(nowNs);
+    this.addLevelsUntil(nowNs);
     const plan = this.replica.plan(nowNs);
     this.#parts.audit?.(this.replica);
     this.#readLevels(nowNs);
@@ -131,7 +131,7 @@ export class TimedReplica {
     // Repeated steps are committed already.
     if (plan === undefined) return;
     this.#plan = undefined;
-    this.settle(nowNs);
+    this.addLevelsUntil(nowNs);
     const { observer, audit } = this.#parts;
     this.#endNs[0] = nowNs;
     this.#count(this.#startedNs, 1, this.#endNs);
@@ -145,7 +145,7 @@ export class TimedReplica {
 
   /** Repeats the last step `steps` times from `nowNs` on: step i ends at `endsNs[i]`, and `load` is that of the last one. */
   repeatStep(nowNs: Nanos, steps: number, endsNs: Float64Array): void {
-    this.settle(nowNs);
+    this.addLevelsUntil(nowNs);
     this.replica.repeat(steps, endsNs);
     this.#count(nowNs, steps, endsNs);
     this.#parts.observer?.steps?.(this, this.load, nowNs, steps, endsNs);
@@ -199,13 +199,13 @@ export class TimedReplica {
   }
 
   /** Adds the levels since the last sample to the series. */
-  settle(nowNs: Nanos): void {
+  addLevelsUntil(nowNs: Nanos): void {
     this.#parts.series.addLevels(this.#levels, this.#levelsSinceNs, nowNs);
     this.#levelsSinceNs = nowNs;
   }
 
   /** Adds the levels since the last sample to another series: for snapshots of a run. */
-  settleInto(series: TimeSeries, nowNs: Nanos): void {
+  addLevelsTo(series: TimeSeries, nowNs: Nanos): void {
     series.addLevels(this.#levels, this.#levelsSinceNs, nowNs);
   }
 

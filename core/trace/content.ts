@@ -16,7 +16,9 @@ export interface BlockColumns {
   readonly promptBlocks: Uint32Array;
   /** One more than the largest id so far. */
   readonly distinct: number;
-  /** The content ids if all namespaces were one; only where the trace has namespaces. */
+  /**
+   * Content ids computed without namespaces, to detect misses that are caused by a namespace; only if the trace has namespaces.
+   */
   readonly plainKeys?: Uint32Array;
   /** The tokens of the blocks, for partial matches; only with the rule `partial`. */
   readonly contents?: BlockContents;
@@ -24,7 +26,7 @@ export interface BlockColumns {
   readonly tails?: Uint32Array;
   /** Blocks of output tokens have content ids, too. */
   readonly generated?: boolean;
-  /** So has the incomplete last block of a finished request. */
+  /** The incomplete last block of a finished request has a content id too (rule `store-tail`). */
   readonly storedTails?: boolean;
 }
 
@@ -212,13 +214,13 @@ export class ContentIds {
 export interface BlockKeysOptions {
   readonly unitTokens: number;
   readonly blockTokens: number;
-  /** Content ids also for blocks of output tokens (rule `cache-generated`). */
+  /** Assign content ids to blocks of output tokens too (rule `cache-generated`). */
   readonly generated?: boolean;
-  /** Also `contents` and `tails` (rule `partial`). */
+  /** Provide `contents` and `tails` too (rule `partial`). */
   readonly partial?: boolean;
   /** A prompt's partial last block is one of its blocks, as it always is in traces of content ids. */
   readonly wholePrompts?: boolean;
-  /** A content id also for the incomplete last block of a finished request (rule `store-tail`). */
+  /** Assign a content id to the incomplete last block of a finished request too (rule `store-tail`). */
   readonly storedTails?: boolean;
   /** Every session is a separate namespace (rule `share=session`), and so is every request without a session. */
   readonly bySession?: boolean;
@@ -240,7 +242,7 @@ export class BlockKeys implements BlockContents {
   readonly #plainIds: ContentIds;
   #row = new Uint32Array(1024);
   #distinct = 0;
-  #numberOfId: Uint32Array = new Uint32Array(0);
+  #idOfTraceId: Uint32Array = new Uint32Array(0);
   #unknownOutputs = 0;
   /** Whether content ids are assigned here or are the trace's own; the same for all batches, because ids would collide. */
   #interns: boolean | undefined;
@@ -315,7 +317,7 @@ export class BlockKeys implements BlockContents {
         const key = trace.keys[Math.min(trace.keyStart[r] + (i + 1) * m - 1, end)];
         keys[start[r] + i] = numbered ? numbered[key] : key;
       }
-      // The trace has no ids of output tokens: each such block is unique content.
+      // The trace has no ids of output tokens: every output block gets a content id of its own.
       for (let at = start[r] + promptBlocks[r]; at < start[r + 1]; at++) keys[at] = this.#distinct++;
     }
     return { blockTokens, keys, start, promptBlocks, distinct: this.#distinct };
@@ -326,13 +328,13 @@ export class BlockKeys implements BlockContents {
    * batches.
    */
   #numbersOf(trace: Trace): Uint32Array {
-    const known = this.#numberOfId.length;
+    const known = this.#idOfTraceId.length;
     if (trace.distinctKeys > known) {
-      const larger = grown(this.#numberOfId, trace.distinctKeys);
+      const larger = grown(this.#idOfTraceId, trace.distinctKeys);
       for (let id = known; id < larger.length; id++) larger[id] = this.#distinct++;
-      this.#numberOfId = larger;
+      this.#idOfTraceId = larger;
     }
-    return this.#numberOfId;
+    return this.#idOfTraceId;
   }
 
   /** Number of blocks of the prompt and of the output without its last token: full ones, or with `storedTails` all. */
@@ -384,7 +386,7 @@ export class BlockKeys implements BlockContents {
       }
       if (tails && count === promptBlocks[r] && rest > 0) tails[r] = this.#tail(namespace?.[r], above, count * m, rest);
       let at = start[r] + count;
-      // A block that ends with unknown output tokens begins with the end of the prompt.
+      // The block that contains the end of the prompt and output tokens that are not in the trace.
       if (tails && isOutputUnknown && rest > 0 && at < start[r + 1]) {
         this.#row[units] = firstUnknownToken + this.#unknownOutputs++;
         keys[at] = this.#ids.intern(above, namespace ? namespace[r] : 0, this.#row, count * m, rest + 1);

@@ -18,7 +18,7 @@ export interface Trace {
   /** Integer nanoseconds from the start of the trace, never decreasing. */
   readonly arrivalNs: Float64Array;
   readonly inputTokens: Uint32Array;
-  /** Number of output tokens. Executors may read it, schedulers may not. */
+  /** Number of output tokens. Only the code that executes steps reads it; schedulers and policies must not. */
   readonly outputTokens: Uint32Array;
   /** The client's limit: the only output length that a scheduler may read. */
   readonly maxOutputTokens: Uint32Array;

@@ -67,12 +67,12 @@ export function checkDocument(results: Results): CheckDocument {
     runs,
     seed,
     holds: findings.every(({ result }) => result !== "broken"),
-    laws: findings.map(({ law, result, message, story, calls }) => ({
+    laws: findings.map(({ law, result, message, counterexample, calls }) => ({
       name: law.name,
-      says: law.says,
+      says: law.statement,
       result,
       message: message ?? null,
-      story: story?.split("\n") ?? null,
+      story: counterexample?.split("\n") ?? null,
       calls: calls ?? null,
     })),
     cost: growth

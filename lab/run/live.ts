@@ -122,7 +122,7 @@ export class LiveRun {
     if (series) this.#replace(liveFiles.series, seriesDocument(series, over));
     this.#replace(liveFiles.now, {
       ...{ state: this.#state, ...metricsOf(run), throughput: series ? throughputOf(series, over) : null },
-      ...{ events: log ? log.count : null, eventsTold: this.#log.count },
+      ...{ events: log ? log.count : null, eventsWritten: this.#log.count },
     } satisfies LiveNow);
   }
 
@@ -146,7 +146,7 @@ function metricsOf({
   done,
   nowNs,
   replicas,
-}: Watched): Omit<LiveNow, "state" | "throughput" | "events" | "eventsTold"> {
+}: Watched): Omit<LiveNow, "state" | "throughput" | "events" | "eventsWritten"> {
   const counters = sumOf(replicas.map(({ cache }) => cache.counters));
   const blocks = { free: 0, private: 0, held: 0, idle: 0 };
   let [running, waiting] = [0, 0];

@@ -2,7 +2,7 @@ import { InputError } from "../../core/errors.ts";
 import { CacheReplay } from "../../core/replica/replay.ts";
 import type { Trace } from "../../core/trace/trace.ts";
 import { type BackendName, defaultBackend } from "../../engine/backends.ts";
-import { longestDesignedAnswer } from "../../traces/calibration.ts";
+import { longestDesignedOutput } from "../../traces/calibration.ts";
 import { shortened } from "../../traces/shorten.ts";
 import { type CalibrationDesign, calibrationDesign } from "../calibrate/measured-engine.ts";
 import { type Control, counting } from "../control.ts";
@@ -110,7 +110,7 @@ function designFor(
   rounds: number,
 ): CalibrationDesign {
   const longest = trace.inputTokens.reduce((most, tokens) => Math.max(most, tokens), 0);
-  const longestPrompt = engine.loaded.config.maxPositions - longestDesignedAnswer;
+  const longestPrompt = engine.loaded.config.maxPositions - longestDesignedOutput;
   const maxTokens = Math.max(2 * blockTokens, Math.min(longest, longestPrompt));
   return calibrationDesign({ unitTokens: blockTokens, maxTokens, maxBatch, rounds, seed });
 }

@@ -4,10 +4,10 @@ import { AllocationStats, assertEnough } from "./allocation-stats.ts";
 import { FreeSlots } from "./free-slots.ts";
 
 /**
- * A list of free blocks: allocation cuts the end off without reversing it, so of 1 .. 11 the next four are 8, 9, 10, 11 in
- * this order. Released blocks are appended in the order of the prompt. So the blocks of an allocation stay together, and
- * the blocks released last are allocated first.
- * Source: `SimpleAllocator` and `RadixAllocator` of TGI v3, where block 0 is never free.
+ * A list of free blocks: allocation removes the last n blocks and keeps their order: from the list 1 .. 11, four blocks are 8,
+ * 9, 10, 11. Released blocks are appended in the order of the prompt. So the blocks of one allocation stay consecutive in the
+ * list, and the blocks released last are allocated first. Source: `SimpleAllocator` and `RadixAllocator` of TGI v3, where block
+ * 0 is never free.
  */
 class BlockList implements Allocator {
   freeBlocks: number;

@@ -42,8 +42,8 @@ class BlockQueue implements Allocator {
 
   grow(blockCount: number): void {
     const before = this.#ring.length;
-    const waiting = Int32Array.from(this.free());
-    this.#ring = grown(waiting, blockCount);
+    const freeBlocks = Int32Array.from(this.free());
+    this.#ring = grown(freeBlocks, blockCount);
     this.#head = 0;
     for (let block = before; block < blockCount; block++) this.#ring[this.freeBlocks++] = block;
   }

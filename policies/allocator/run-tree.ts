@@ -10,7 +10,7 @@ export class RunTree {
   readonly #leaves: number;
   readonly #low: Int32Array;
   readonly #high: Int32Array;
-  readonly #most: Int32Array;
+  readonly #longest: Int32Array;
 
   /** Builds the tree of these words; later changes of a word need `update`. */
   constructor(words: Int32Array) {
@@ -20,12 +20,12 @@ export class RunTree {
     this.#leaves = leaves;
     this.#low = new Int32Array(2 * leaves);
     this.#high = new Int32Array(2 * leaves);
-    this.#most = new Int32Array(2 * leaves);
+    this.#longest = new Int32Array(2 * leaves);
     this.rebuild();
   }
 
   get longest(): number {
-    return this.#most[1];
+    return this.#longest[1];
   }
 
   /** Recomputes all nodes. */
@@ -50,7 +50,7 @@ export class RunTree {
 
   /** First slot of the lowest run of at least `wanted` slots. */
   first(wanted: number): number | undefined {
-    if (this.#most[1] < wanted) return undefined;
+    if (this.#longest[1] < wanted) return undefined;
     let node = 1;
     let begin = 0;
     let slots = 32 * this.#leaves;
@@ -58,7 +58,7 @@ export class RunTree {
       const left = 2 * node;
       slots /= 2;
       const across = this.#high[left] + this.#low[left + 1];
-      if (this.#most[left] >= wanted) node = left;
+      if (this.#longest[left] >= wanted) node = left;
       else if (across >= wanted) return begin + slots - this.#high[left];
       else {
         node = left + 1;
@@ -82,7 +82,7 @@ export class RunTree {
     const leaf = this.#leaves + w;
     this.#low[leaf] = word === -1 ? 32 : lowestBit(~word);
     this.#high[leaf] = Math.clz32(~word);
-    this.#most[leaf] = longestInWord(word);
+    this.#longest[leaf] = longestInWord(word);
   }
 
   /** Computes a node from its children, which cover `slots` slots each. */
@@ -91,7 +91,7 @@ export class RunTree {
     const right = left + 1;
     const low = this.#low;
     const high = this.#high;
-    const most = this.#most;
+    const most = this.#longest;
     low[node] = low[left] === slots ? slots + low[right] : low[left];
     high[node] = high[right] === slots ? slots + high[left] : high[right];
     most[node] = Math.max(most[left], most[right], high[left] + low[right]);

@@ -2,9 +2,9 @@ import type { EntryId, RequestView } from "../../core/plugins/index.ts";
 import type { Nanos } from "../../core/trace/trace.ts";
 
 /**
- * The time of each entry's last use, in nanoseconds. A policy learns the time only at the admission of a request, so an
- * entry released now was last used at the latest admission. An entry that becomes evictable after its release (an inner
- * node of a radix tree, when its last child is evicted) was last used at the admission of the last request that used it.
+ * The time of each entry's last use, in nanoseconds. A policy gets the time only at admissions (`begin`), so the release of an
+ * entry is dated to the latest admission. An entry that becomes evictable after its release (an inner node of a radix tree,
+ * when its last child is evicted) was last used at the admission of the last request that used it.
  *
  * Without a clock `now` is always 0; then a request is admitted at its arrival time.
  */

@@ -10,9 +10,9 @@ export const defaultPriority = 35;
 export interface LevelOptions {
   /** Level of an entry that no request gave a level. */
   readonly initial: number;
-  /** Level of an entry whose duration has expired ... */
+  /** Level of an entry after its duration has expired. */
   readonly expired: number;
-  /** ... and its position in that level: after all present entries, or unchanged. */
+  /** Position of an expired entry in level `expired`: after the entries that are in it, or the position that it had. */
   readonly expiredPlace: "end" | "own";
 }
 
@@ -44,7 +44,7 @@ export class Levels {
   readonly #pending: EntryHeap;
   readonly #lapsed: EntryHeap;
   #arrivals = 0;
-  #fronts = 0;
+  #frontArrivals = 0;
   #lastPlace = 0;
 
   constructor(entryCount: number, options: LevelOptions) {
@@ -96,7 +96,7 @@ export class Levels {
 
   /** Adds the entry before all others of its level. */
   addToFront(entry: EntryId, sinceNs: Nanos): void {
-    this.#add(entry, sinceNs, Number.NEGATIVE_INFINITY, --this.#fronts);
+    this.#add(entry, sinceNs, Number.NEGATIVE_INFINITY, --this.#frontArrivals);
   }
 
   remove(entry: EntryId): void {
@@ -129,12 +129,12 @@ export class Levels {
 
   #add(entry: EntryId, sinceNs: Nanos, place: number, arrival: number): void {
     assert(!this.has(entry), `entry ${entry} is in a queue already`);
-    const lasts = this.#durationNs[entry] === 0 || this.#level[entry] === this.#options.expired;
-    this.#expiresNs[entry] = lasts ? never : sinceNs + this.#durationNs[entry];
+    const neverExpires = this.#durationNs[entry] === 0 || this.#level[entry] === this.#options.expired;
+    this.#expiresNs[entry] = neverExpires ? never : sinceNs + this.#durationNs[entry];
     this.#ownPlace[entry] = place;
     this.#arrival[entry] = arrival;
     this.#putAt(entry, this.#level[entry], place);
-    if (!lasts) this.#pending.add(entry);
+    if (!neverExpires) this.#pending.add(entry);
   }
 
   #putAt(entry: EntryId, level: number, place: number): void {

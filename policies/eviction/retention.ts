@@ -8,11 +8,11 @@ const levelOf = ({ priority }: RequestView) =>
   priority === 0 ? undefined : Math.min(highestPriority, Math.max(0, priority));
 
 /**
- * Evicts from the lowest non-empty of 101 levels, in release order within a level (TensorRT-LLM). The last request that
- * used the entry sets its level, if it has a priority, and the duration, which begins at the release. After that the entry
- * moves to the end of level 35, the level of entries without a priority. After a split both halves keep both.
+ * Evicts from the lowest non-empty of 101 levels, in release order within a level (TensorRT-LLM). The last request that used
+ * the entry sets its level, if it has a priority, and the duration, which begins at the release. After that the entry moves to
+ * the end of level 35, the level of entries without a priority. After a split both halves have the same level and duration.
  *
- * Where we differ: a request has one priority; TensorRT-LLM has one per range of its tokens (`prioritiesByBlock`).
+ * Difference to TensorRT-LLM: a request has one priority; TensorRT-LLM has one per range of its tokens (`prioritiesByBlock`).
  */
 class Retention extends ByLevel {
   constructor(context: EvictionContext) {

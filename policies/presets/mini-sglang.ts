@@ -8,7 +8,7 @@ import type { Preset } from "../preset.ts";
  */
 export const miniSglang: Preset = {
   name: "mini-sglang",
-  about: "radix tree with pages of 1 token, LRU by whole leaves; FCFS scheduling",
+  about: "radix tree with pages of 1 token; LRU evicts whole leaf nodes; FCFS scheduling",
   source: "mini-sglang",
   link: "https://github.com/sgl-project/mini-sglang",
   index: radixTree,

@@ -9,7 +9,8 @@ import type { Preset } from "../preset.ts";
  */
 export const trtLlm: Preset = {
   name: "trt-llm",
-  about: "block trie, leaves by priority, then by release; partly matching blocks are taken over or copied",
+  about:
+    "block trie; evicts leaves by priority, then in release order; partially matching blocks are taken over or copied",
   source: "TensorRT-LLM",
   link: "https://github.com/NVIDIA/TensorRT-LLM/blob/main/cpp/tensorrt_llm/batch_manager/kvCacheManager.cpp",
   index: blockTrie,

@@ -10,7 +10,8 @@ import type { Preset } from "../preset.ts";
  */
 export const turbomind: Preset = {
   name: "turbomind",
-  about: "block trie, LRU by any block with its descendants; partly matching blocks are copied",
+  about:
+    "block trie; LRU evicts any unreferenced block together with its descendants; partially matching blocks are copied",
   source: "LMDeploy, TurboMind engine (PR 1450, 3835, 4717)",
   link: "https://github.com/InternLM/lmdeploy/pull/1450",
   index: blockTrie,

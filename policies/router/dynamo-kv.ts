@@ -10,12 +10,12 @@ import { loadOf } from "./load.ts";
  *   prefill blocks   uncached tokens of this prompt and prompt tokens of waiting requests, divided by the block size
  *   decode blocks    referenced blocks, and the prompt blocks of this request and of waiting requests
  *
- * Of equals it chooses one with the fewest requests, of these one at random. With a temperature it samples: costs are
+ * Ties are broken by the number of requests (fewest first), then at random. With a temperature it samples: costs are
  * scaled to [0, 1], and the probability of each replica is proportional to exp(−cost / temperature).
  *
- * Where we differ: cached tokens are looked up in the replica's cache; Dynamo derives them from the replica's KV events.
+ * Difference to Dynamo: cached tokens are looked up in the replica's cache; Dynamo derives them from the replica's KV events.
  * Dynamo counts the requests that it has routed itself, so it also subtracts the cached part of waiting prompts and the
- * finished part of chunked prefills. Of equals Dynamo chooses the replica with the smallest tree.
+ * finished part of chunked prefills. Dynamo breaks ties by the smallest tree.
  *
  * Source: NVIDIA Dynamo, lib/kv-router (`DefaultWorkerSelector`).
  */

@@ -3,7 +3,7 @@ import type { ReplicaView } from "../../core/plugins/index.ts";
 /** Unfinished requests of a replica. */
 export const loadOf = (replica: ReplicaView): number => replica.waitingCount + replica.runningCount;
 
-/** The replica with the fewest requests; of equals the first. */
+/** The replica with the fewest requests; the first one on a tie. */
 export function leastLoadedOf(replicas: readonly ReplicaView[]): number {
   let least = 0;
   let leastLoad = loadOf(replicas[0]);

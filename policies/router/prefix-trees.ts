@@ -64,18 +64,18 @@ export class PrefixTrees {
     return count;
   }
 
-  /** The replica with the smallest tree; of equals the first. */
+  /** The replica with the smallest tree; the first one on a tie. */
   smallest(): number {
     let smallest = 0;
     for (let i = 1; i < this.#blocks.length; i++) if (this.#blocks[i] < this.#blocks[smallest]) smallest = i;
     return smallest;
   }
 
-  /** Inserts `keys[start .. start + count)` into the replica's tree; the first `known` are in the tree of some replica. */
-  insert(keys: Uint32Array, start: number, count: number, known: number, replica: number): void {
+  /** Inserts `keys[start .. start + count)` into the replica's tree; the first `matched` are in the tree of some replica. */
+  insert(keys: Uint32Array, start: number, count: number, matched: number, replica: number): void {
     // Blocks beyond the size of a whole tree would be evicted at once.
     const end = Math.min(count, this.#maxBlocks);
-    const own = this.#ownBlocks(keys, start, Math.min(known, end), replica);
+    const own = this.#ownBlocks(keys, start, Math.min(matched, end), replica);
     let last = own === 0 ? none : this.#find(keys[start + own - 1], replica);
     for (let i = own; i < end; i++) last = this.#create(keys[start + i], replica, last);
     for (let entry = last; entry !== none; entry = this.#parent[entry]) {
@@ -85,12 +85,15 @@ export class PrefixTrees {
     while (this.#blocks[replica] > this.#maxBlocks) this.#remove(this.#oldest[replica], replica);
   }
 
-  /** Length of the prefix of the first `known` blocks in this replica's tree; binary search, as it has all blocks before any. */
-  #ownBlocks(keys: Uint32Array, start: number, known: number, replica: number): number {
+  /**
+   * Number of the first `matched` blocks that are in this replica's tree. Binary search is valid because a tree that contains a
+   * block contains all blocks before it.
+   */
+  #ownBlocks(keys: Uint32Array, start: number, matched: number, replica: number): number {
     let from = 0;
-    let to = known;
+    let to = matched;
     // The whole prefix is tried first: most requests go to a replica that has it.
-    for (let middle = known; from < to; middle = (from + to + 1) >>> 1) {
+    for (let middle = matched; from < to; middle = (from + to + 1) >>> 1) {
       if (this.#find(keys[start + middle - 1], replica) !== none) from = middle;
       else to = middle - 1;
     }

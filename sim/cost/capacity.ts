@@ -16,10 +16,10 @@ export interface CapacityOptions {
 }
 
 /**
- * Bytes of a device that are left for KV: the share it may use, less its part of the weights, the activations of the largest step
- * (which vLLM measures by running it) and the runtime.
+ * Bytes of a device that are left for KV: the share it may use, less its part of the weights, the activations of the largest
+ * step (which vLLM measures by running it) and the runtime.
  *
- * @throws InputError if nothing is left, with a number of devices that is enough
+ * @throws InputError if nothing is left; the message names a sufficient `--tp` if there is one
  */
 export function cacheBytes(options: CapacityOptions): number {
   const left = leftBytes(options, options.tensorParallel ?? 1);

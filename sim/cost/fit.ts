@@ -35,14 +35,14 @@ export interface Fit {
 
 /** The fitted quantities, which are linearly independent. (`sequences` is the sum of two of them.) */
 const always = ["step", "batchStep", "prefillSequences", "logits", "prefillTokens", "decodeTokens"] as const;
-const moved = ["copiedBlocks", "swappedTokens"] as const;
+const transferred = ["copiedBlocks", "swappedTokens"] as const;
 const inTotals = ["prefillStep", "prefillContextTokens", "decodeContextTokens", "prefillPairs"] as const;
 /** The loads of `calls`, where the engine's division of steps is known, replace the totals. */
 function fittedNames(measurements: readonly Measurement[], calls: StepLoadExtension | undefined): CoefficientName[] {
   const leastOf = new Map<CoefficientName, number>(calls?.loads.map(({ name, least }) => [name, least]));
   const has = (name: CoefficientName) =>
     measurements.some(({ amounts }) => (amounts[name] ?? 0) >= (leastOf.get(name) ?? 1));
-  const names: readonly CoefficientName[] = [...always, ...(calls ? leastOf.keys() : inTotals), ...moved];
+  const names: readonly CoefficientName[] = [...always, ...(calls ? leastOf.keys() : inTotals), ...transferred];
   return names.filter(has);
 }
 
@@ -52,7 +52,7 @@ const leastEach = 3;
 const outlier = 3;
 const passes = 8;
 /** Blocks of the bootstrap: successive measurements are drawn together, because a slow phase of the machine spans many of them. */
-const stretches = 40;
+const bootstrapBlocks = 40;
 const samples = 400;
 
 /**
@@ -160,7 +160,7 @@ function equations(
 
 /** The 95 % bootstrap interval of each coefficient. */
 function intervals(rows: readonly Float64Array[], observed: Float64Array, weights: Float64Array, seed: number) {
-  const count = Math.min(stretches, rows.length);
+  const count = Math.min(bootstrapBlocks, rows.length);
   const bound = (i: number) => Math.round((i * rows.length) / count);
   const parts = Array.from({ length: count }, (_, i) => equations(rows, observed, weights, bound(i), bound(i + 1)));
   const random = seededRandom(seed);

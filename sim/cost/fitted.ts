@@ -30,9 +30,12 @@ export const coefficientNames = [
 export interface FittedCost {
   /** What was measured, and how. */
   readonly about?: string;
-  /** For loads that count windows: tokens that layers with a window see. */
+  /** Attention window of sliding-window layers in tokens; needed by the coefficients of window loads. */
   readonly windowTokens?: number;
-  /** For coefficients of calls and padding: the engine's division of steps, of which the file has the rules. */
+  /**
+   * Needed by the coefficients of calls and padding: how the engine divides steps into calls, restored from the rules in the
+   * file.
+   */
   readonly calls?: StepLoadExtension | undefined;
   readonly picoseconds: Partial<Coefficients>;
 }
@@ -93,7 +96,7 @@ export function fittedFrom(
   const { schema: _, about, windowTokens, calls: rules, picoseconds, ...rest } = file;
   const [unknown] = Object.keys(rest);
   if (unknown !== undefined) throw new InputError(`${where}: unknown field "${unknown}"`);
-  if (about !== undefined && typeof about !== "string") throw new InputError(`${where}: about is no text`);
+  if (about !== undefined && typeof about !== "string") throw new InputError(`${where}: about is not a string`);
   if (windowTokens !== undefined) checkCount(windowTokens, "windowTokens", 1, where);
   const calls = rules === undefined ? undefined : restore(rules, where);
   if (typeof picoseconds !== "object" || picoseconds === null || Array.isArray(picoseconds))

@@ -22,8 +22,8 @@ export class NotRecorded extends InputError {
 }
 
 /**
- * Step times of a recorded run. With the same step times another program must make the same decisions; each step must compute as
- * many tokens as the recorded one.
+ * Step durations of a recorded run. Given these durations, a simulation must make the same decisions as the recorded run; every
+ * step must have as many tokens as the recorded one.
  */
 export class Recorded implements CostModel {
   readonly name = "recorded";

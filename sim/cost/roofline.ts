@@ -14,7 +14,9 @@ export interface Efficiency {
   readonly memory: number;
   /** Share of matrix throughput in the layers' matrices: 0.5 to 0.9. */
   readonly matrices: number;
-  /** Share of the shorter one of arithmetic and memory traffic that overlaps with the longer one, in matrices: 0.2 to 0.9. */
+  /**
+   * In matrix products: fraction of the shorter of compute time and memory time that is hidden behind the longer: 0.2 to 0.9.
+   */
   readonly overlap: number;
   /** Share of matrix throughput in attention: 0.25 to 0.7. */
   readonly attention: number;
@@ -69,12 +71,15 @@ const attentionRows = 64;
 export class Roofline implements CostModel {
   readonly name = "roofline";
   readonly windowTokens: number | undefined;
-  // All in nanoseconds per unit in the name.
+  // All in nanoseconds per the unit that the name begins with (token, pair, …).
   readonly #stepNs: number;
   readonly #weightsNs: number;
   readonly #tokenNs: number;
   readonly #vectorNs: number;
-  /** Expected number of distinct experts per layer, by tokens, if all are equally likely; the last one is for all more. */
+  /**
+   * Expected number of distinct experts per layer by number of tokens, with uniform routing; the last element applies to all
+   * larger numbers.
+   */
   readonly #touched: Float64Array;
   readonly #expertWeightsNs: number;
   readonly #expertTokenNs: number;
@@ -153,10 +158,10 @@ export class Roofline implements CostModel {
     let ns = this.#stepNs + load.copiedBlocks * this.#copyNs + load.swappedTokens * this.#swapNs;
     if (tokens > 0) {
       const rows = tokens <= smallTileTokens ? smallTileTokens : Math.ceil(tokens / tileTokens) * tileTokens;
-      ns += this.#longer(this.#weightsNs, rows * this.#tokenNs) + tokens * this.#vectorNs;
+      ns += this.#overlapped(this.#weightsNs, rows * this.#tokenNs) + tokens * this.#vectorNs;
       if (this.#expertWeightsNs > 0) {
         const touched = this.#touched[Math.min(tokens, this.#touched.length - 1)];
-        ns += this.#longer(touched * this.#expertWeightsNs, tokens * this.#expertTokenNs);
+        ns += this.#overlapped(touched * this.#expertWeightsNs, tokens * this.#expertTokenNs);
       }
     }
     if (prefillTokens > 0) {
@@ -167,12 +172,12 @@ export class Roofline implements CostModel {
     } else {
       ns += decodeContextTokens * this.#decodeNs + decodeWindowTokens * this.#decodeWindowNs;
     }
-    if (logits > 0) ns += this.#longer(this.#headNs, logits * this.#logitsNs) + logits * this.#samplingNs;
+    if (logits > 0) ns += this.#overlapped(this.#headNs, logits * this.#logitsNs) + logits * this.#samplingNs;
     return Math.max(1, Math.round(ns));
   }
 
   /** Duration of two overlapping activities: the longer one, plus the exposed share of the shorter one. */
-  #longer(a: number, b: number): number {
+  #overlapped(a: number, b: number): number {
     return a > b ? a + this.#exposed * b : b + this.#exposed * a;
   }
 }

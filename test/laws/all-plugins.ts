@@ -71,6 +71,8 @@ export function holds(trial: Trial, parts: PluginSet, share = 1): void {
 /** Fails with what was found, told as `where`. */
 export function report(found: ReturnType<typeof violations>, where = ""): void {
   if (found.length === 0) return;
-  const told = found.map((one) => `${where}${one.law.says}: ${one.message}\n${caseText(one.case)}\nseed ${one.seed}`);
+  const told = found.map(
+    (one) => `${where}${one.law.statement}: ${one.message}\n${caseText(one.case)}\nseed ${one.seed}`,
+  );
   throw new Error(told.join("\n\n"), { cause: found[0].error });
 }

@@ -139,7 +139,7 @@ const short = () => {
     expect(happened[what as keyof typeof happened]).toBeGreaterThan(20);
   });
 
-  test.each(oneAtATime.map((trial) => [trial.laws[0].says, trial] as const))("%s", (_, trial) => {
+  test.each(oneAtATime.map((trial) => [trial.laws[0].statement, trial] as const))("%s", (_, trial) => {
     for (const [n, row] of rows.entries()) holdsIn(row, trial, 2, drawn(n));
   });
 };

@@ -3,7 +3,7 @@ import { describe, expect, test } from "vitest";
 import type { KvCache } from "../../core/cache/kv-cache.ts";
 import { evict, pin, reset, unpin } from "../../core/cache/operations.ts";
 import { Request, Sequence } from "../../core/cache/request.ts";
-import { BlockLife } from "../../core/log/block-lives.ts";
+import { LoggedState } from "../../core/log/block-lives.ts";
 import { EventLog } from "../../core/log/event-log.ts";
 import { EventKind, type EventName, eventNames } from "../../core/log/events.ts";
 import { blockKeysFor } from "../../core/replica/compose.ts";
@@ -96,7 +96,7 @@ function expectSame(log: EventLog, history: EventHistory, events: number): void 
   const { request } = log.columns();
   for (let block = 0; block < history.blocks; block++) {
     expect(states.isCached(block), `block ${block}`).toBe(cache.isCached(block));
-    if (states.life[block] === BlockLife.referenced || states.life[block] === BlockLife.private) {
+    if (states.life[block] === LoggedState.referenced || states.life[block] === LoggedState.private) {
       // The owner's blocks count as its own until they are released.
       const all = holders.get(block);
       if (all) expect([...all], `block ${block} after ${events} events`).toContain(states.owner[block]);
@@ -134,7 +134,7 @@ function expectTree(history: EventHistory, states: BlockStates, cached: ReturnTy
     expect(parents.every((node, i) => node < i)).toBe(true);
     const sum = (values: readonly number[]) => values.reduce((all, value) => all + value, 0);
     expect(sum(tokens)).toBe(4 * cached.size);
-    expect([sum(merged), sum(heldBlocks)]).toEqual([count, states.counts[BlockLife.referenced]]);
+    expect([sum(merged), sum(heldBlocks)]).toEqual([count, states.counts[LoggedState.referenced]]);
     expect(sum(hits)).toBe(sum([...cached.values()].map((one) => one.hits)));
   }
 }
@@ -235,7 +235,7 @@ test("with more blocks than cells, neighbours share a cell, which shows the bloc
   const { blocksPerCell, cells, life, owner } = blockMapOf(history, history.stateAt(4));
   expect([blocksPerCell, cells]).toEqual([4, 50_000]);
   const lives = Buffer.from(life, "base64");
-  expect([lives.length, lives[25_000], lives[25_001]]).toEqual([50_000, BlockLife.referenced, BlockLife.free]);
+  expect([lives.length, lives[25_000], lives[25_001]]).toEqual([50_000, LoggedState.referenced, LoggedState.free]);
   const owners = Buffer.from(owner, "base64");
   expect([owners.readInt32LE(100_000), owners.readInt32LE(100_004)]).toEqual([7, -1]);
   expect([...history.stateAt(3).counts]).toEqual([199_998, 2, 0, 0]);

@@ -39,7 +39,7 @@ test("the runs of a comparison are moved to the others as each is complete, and 
     "kvlab compare example --target cache --eviction lru,fifo --blocks 200,5% --limit 300 --out runs",
   );
   const job = await over.until(id, isOver);
-  expect(job).toMatchObject({ state: "done", progress: 1, said: "" });
+  expect(job).toMatchObject({ state: "done", progress: 1, lastOutput: "" });
   expect([...job.runs].sort()).toEqual(readdirSync(runs).sort());
   const rows = (await over.get<RunList>("/api/runs")).runs as RunRow[];
   expect(rows.map(({ eviction }) => eviction).sort()).toEqual([
@@ -71,7 +71,7 @@ test("a job that the program refuses has the program's message", async () => {
   expect(job).toMatchObject({
     state: "failed",
     runs: [],
-    said: expect.stringMatching(/^kvlab: .*bad.jsonl: unknown format/),
+    lastOutput: expect.stringMatching(/^kvlab: .*bad.jsonl: unknown format/),
   });
   expect(readdirSync(join(folder, "runs"))).toEqual([]);
 });
@@ -83,7 +83,7 @@ test("messages of a policy that are not progress are ignored", async () => {
   writeFileSync(program, `for (const each of ${JSON.stringify(sent)}) process.send(each); process.exitCode = 2;`);
   const over = await dashboardOver(join(folder, "runs"), { program: [process.execPath, program] });
   const { id } = await over.start({ trace: "example", target: "cache" });
-  expect(await over.until(id, isOver)).toMatchObject({ state: "failed", said: "nearly", progress: 0.5 });
+  expect(await over.until(id, isOver)).toMatchObject({ state: "failed", lastOutput: "nearly", progress: 0.5 });
 });
 
 test("presets are compared at several rates, and their event logs are saved on request", async () => {
@@ -108,7 +108,7 @@ test("presets are compared at several rates, and their event logs are saved on r
       "--rate 1.5,3 --blocks 600 --limit 60 --warmup 5 --seed 7 --events --out runs",
   );
   const job = await over.until(id, isOver);
-  expect(job).toMatchObject({ state: "done", said: "" });
+  expect(job).toMatchObject({ state: "done", lastOutput: "" });
   expect(job.runs).toHaveLength(4);
   for (const run of job.runs) {
     expect(readdirSync(join(runs, run))).toContain("events.parquet");
@@ -132,8 +132,8 @@ test("a real engine runs a model from the given folder, and one with random weig
   expect(engineModels.filter((name) => name.includes("/"))).toEqual([model]);
   for (const each of [model, "random:tiny"]) {
     const { id } = await over.start({ trace: "example", target: "cpu", model: each, blocks: ["2000"], limit: 2 });
-    const { state, said, runs } = await over.until(id, isOver);
-    expect({ state, said }).toEqual({ state: "done", said: "" });
+    const { state, lastOutput, runs } = await over.until(id, isOver);
+    expect({ state, lastOutput }).toEqual({ state: "done", lastOutput: "" });
     const report = JSON.parse(readFileSync(join(folder, "runs", runs[0], "run.json"), "utf8"));
     expect(report.engine.model).toBe(each);
   }
@@ -163,7 +163,7 @@ describe("a job that is cancelled", () => {
       endless(before).replace("process.env.PID_FILE", JSON.stringify(pidFile)),
     );
     const policies = join(folder, "mine");
-    const over = await dashboardOver(join(folder, "runs"), { policies, patienceMs: 200 });
+    const over = await dashboardOver(join(folder, "runs"), { policies, killAfterMs: 200 });
     const job = { trace: "example", target: "cache", limit: 200, blocks: ["20"] };
     const { id } = await over.start({ ...job, evictions: [join(policies, "endless.ts")] });
     while (!existsSync(pidFile) || readFileSync(pidFile, "utf8") === "") await sleep(20);

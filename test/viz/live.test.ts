@@ -57,7 +57,7 @@ test("a running simulation is listed, grows, and is removed when it has ended an
   expect(now!.timeNs).toBeGreaterThan(early.now!.timeNs!);
   expect(now!.hitRatio["token"]).toBeCloseTo(now!.hitTokens / now!.lookupTokens);
   expect(now!.throughput!.requestsPerS).toBeGreaterThan(0);
-  expect(now!.eventsTold).toBe(now!.events);
+  expect(now!.eventsWritten).toBe(now!.events);
   expect(sum(Object.values(now!.blocks))).toBe(600);
   const series = await client.get<SeriesData>(`/api/live/${early.id}/series?bins=50`);
   expect(series.startNs.length).toBeGreaterThan(10);
@@ -66,10 +66,10 @@ test("a running simulation is listed, grows, and is removed when it has ended an
   for (let i = 0; i < series.startNs.length; i++) expect(sum(filled.map((values) => values[i]))).toBeCloseTo(600, 1);
   const moment = (path: string, event: number) => client.get<MomentData>(`/api/${path}/moment?event=${event}`);
   const newest = await moment(`live/${early.id}`, Number.MAX_SAFE_INTEGER);
-  expect(newest.event).toBeGreaterThanOrEqual(now!.eventsTold);
+  expect(newest.event).toBeGreaterThanOrEqual(now!.eventsWritten);
   expect(sum(Object.values(newest.counts))).toBe(600);
   const { event } = newest;
-  await until(client, (row) => row.now!.eventsTold > event + 12);
+  await until(client, (row) => row.now!.eventsWritten > event + 12);
   const then = await moment(`live/${early.id}`, event);
   expect((await client.get<LogData>(`/api/live/${early.id}/log`)).events).toBeGreaterThan(event);
 
@@ -157,7 +157,7 @@ test("folders that are not live runs are listed as broken, links are not followe
   const more = { evictedBlocks: 0, preemptions: 0, hitRatio: {}, throughput: null };
   for (const name of ["short-log", "bad-log"]) {
     write(name, "header.json", header);
-    write(name, "now.json", JSON.stringify({ ...now, blocks, ...more, events: 2, eventsTold: 2 }));
+    write(name, "now.json", JSON.stringify({ ...now, blocks, ...more, events: 2, eventsWritten: 2 }));
     // Two events of kind 255: sixteen bytes are enough for any column.
     for (const column of eventColumns)
       writeFileSync(
@@ -252,7 +252,7 @@ test("the number of reported events is limited, the number of all events is repo
   const { cache } = new LiveCache();
   live.watch({ done: 0, replicas: [{ cache, log }] });
   const now = JSON.parse(readFileSync(join(runs, ".live", name, "now.json"), "utf8"));
-  expect(now).toMatchObject({ events: mostLiveEvents + 5, eventsTold: mostLiveEvents });
+  expect(now).toMatchObject({ events: mostLiveEvents + 5, eventsWritten: mostLiveEvents });
   const files = readdirSync(join(runs, ".live", name)).filter((file) => file.endsWith(".bin"));
   const sizes = files.map((file) => statSync(join(runs, ".live", name, file)).size);
   expect(sum(sizes)).toBe(29 * mostLiveEvents);

@@ -303,7 +303,7 @@ describe("a damaged log is refused in one line and does not affect other runs", 
     ["release", 9, 0, 5, -1, 1],
   ] as const;
   test.each<[string, readonly (readonly [string, ...number[]])[], RegExp]>([
-    ["an event of no name", [["explode", 9, 0, 5, -1, 1]], /event 4 is "explode", which is none/],
+    ["an event of no name", [["explode", 9, 0, 5, -1, 1]], /event 4 is "explode", which is not a kind of event/],
     ["a name that objects have", [["constructor", 9, 0, 5, -1, 1]], /event 4 is "constructor"/],
     [
       "a block that no cache has",

@@ -1,4 +1,4 @@
-import { BlockLife } from "../../core/log/block-lives.ts";
+import { LoggedState } from "../../core/log/block-lives.ts";
 import type { BlockMap } from "../api.ts";
 import type { BlockStates } from "./block-states.ts";
 import type { EventHistory } from "./event-history.ts";
@@ -29,8 +29,8 @@ export function blockMapOf(history: EventHistory, states: BlockStates): BlockMap
     const block = blocksPerCell === 1 ? cell : shownOf(states, cell * blocksPerCell, blocksPerCell);
     life[cell] = states.life[block];
     owner[cell] = states.owner[block];
-    if (life[cell] >= BlockLife.referenced) hits[cell] = Math.min(255, states.hits[block]);
-    if (life[cell] !== BlockLife.idle) continue;
+    if (life[cell] >= LoggedState.referenced) hits[cell] = Math.min(255, states.hits[block]);
+    if (life[cell] !== LoggedState.idle) continue;
     owner[cell] = history.publications.request(publication[block]);
     ages[cell] = ageOf(usedAt[block]);
     if (ages[cell] > oldest) oldest = ages[cell];

@@ -1,5 +1,5 @@
 import { grown } from "../../core/grown.ts";
-import { BlockLife, BlockLives } from "../../core/log/block-lives.ts";
+import { LoggedBlockStates, LoggedState } from "../../core/log/block-lives.ts";
 import type { EventLog } from "../../core/log/event-log.ts";
 import { ignore, type LogEvent } from "../../core/log/events.ts";
 
@@ -27,7 +27,7 @@ export class OwnerChanges {
  * The blocks after the first `events` of a log: their states, use and owners. A state is copied and advanced in place, so
  * that the next one costs only the events in between.
  */
-export class BlockStates extends BlockLives {
+export class BlockStates extends LoggedBlockStates {
   events = 0;
   steps = 0;
   evicted = 0;
@@ -68,11 +68,11 @@ export class BlockStates extends BlockLives {
     this.ownerChanges = other.ownerChanges;
     for (const name of ["publication", "life", "usedAt", "hits", "owner"] as const)
       this[name].set(other[name].subarray(0, blocks));
-    this.life.fill(BlockLife.free, blocks);
+    this.life.fill(LoggedState.free, blocks);
     this.usedAt.fill(-1, blocks);
     this.owner.fill(-1, blocks);
     this.counts.set(other.counts);
-    this.counts[BlockLife.free] += this.blocks - blocks;
+    this.counts[LoggedState.free] += this.blocks - blocks;
     this.running = new Set(other.running);
   }
 

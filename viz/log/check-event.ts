@@ -1,4 +1,4 @@
-import { BlockLife } from "../../core/log/block-lives.ts";
+import { LoggedState } from "../../core/log/block-lives.ts";
 import { ignore, type LogEvent, type WithoutBlock } from "../../core/log/events.ts";
 import type { BlockStates } from "./block-states.ts";
 
@@ -6,13 +6,13 @@ import type { BlockStates } from "./block-states.ts";
 const mostPlaces = 2 ** 22;
 
 /** Sets of states of a block: a bit for each. */
-const free = 1 << BlockLife.free;
-const own = 1 << BlockLife.private;
-const referenced = 1 << BlockLife.referenced;
-const idle = 1 << BlockLife.idle;
+const free = 1 << LoggedState.free;
+const own = 1 << LoggedState.private;
+const referenced = 1 << LoggedState.referenced;
+const idle = 1 << LoggedState.idle;
 const cached = referenced | idle;
 const any = free | own | cached;
-const lifeNames = Object.keys(BlockLife);
+const lifeNames = Object.keys(LoggedState);
 
 /** Why an event is impossible in these states, as a message; undefined if it is possible. */
 export function problemOf(states: BlockStates, event: LogEvent): string | undefined {

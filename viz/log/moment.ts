@@ -1,4 +1,4 @@
-import { BlockLife } from "../../core/log/block-lives.ts";
+import { LoggedState } from "../../core/log/block-lives.ts";
 import { eventNames } from "../../core/log/events.ts";
 import type { LogData, MomentData } from "../api.ts";
 import { blockMapOf } from "./block-map.ts";
@@ -29,10 +29,10 @@ export function momentOf(history: EventHistory, event: number, mostNodes: number
     timeNs: event === 0 ? (timeNs[0] ?? 0) : timeNs[event - 1],
     steps,
     counts: {
-      free: counts[BlockLife.free],
-      private: counts[BlockLife.private],
-      held: counts[BlockLife.referenced],
-      idle: counts[BlockLife.idle],
+      free: counts[LoggedState.free],
+      private: counts[LoggedState.private],
+      held: counts[LoggedState.referenced],
+      idle: counts[LoggedState.idle],
     },
     running: [...running],
     blocks: blockMapOf(history, states),
@@ -65,9 +65,9 @@ export function logOf(history: EventHistory): LogData {
   const columns: Record<"private" | "held" | "idle" | "evicted", number[]> = overview;
   for (const end of ends) {
     history.advance(states, end);
-    columns.private.push(states.counts[BlockLife.private]);
-    columns.held.push(states.counts[BlockLife.referenced]);
-    columns.idle.push(states.counts[BlockLife.idle]);
+    columns.private.push(states.counts[LoggedState.private]);
+    columns.held.push(states.counts[LoggedState.referenced]);
+    columns.idle.push(states.counts[LoggedState.idle]);
     columns.evicted.push(states.evicted - evicted);
     evicted = states.evicted;
   }

@@ -1,4 +1,4 @@
-import { BlockLife } from "../../core/log/block-lives.ts";
+import { LoggedState } from "../../core/log/block-lives.ts";
 import type { TreeData } from "../api.ts";
 import { ageAt, cachedBy } from "./block-map.ts";
 import type { BlockStates } from "./block-states.ts";
@@ -56,7 +56,7 @@ export function runsOf({ publications }: EventHistory, states: BlockStates): Run
       }
     }
   const { counts } = states;
-  return inOrder(counts[BlockLife.referenced] + counts[BlockLife.idle], root, child, sibling, children);
+  return inOrder(counts[LoggedState.referenced] + counts[LoggedState.idle], root, child, sibling, children);
 }
 
 function inOrder(count: number, root: number, child: Int32Array, sibling: Int32Array, children: Int32Array): Runs {
@@ -174,7 +174,7 @@ function treeColumns(
     for (let at = runs.start[run]; at < runs.start[run + 1]; at++) {
       const one = runs.order[at];
       if (one === nextBlock) next = node;
-      if (life[one] === BlockLife.referenced) heldBlocks[node]++;
+      if (life[one] === LoggedState.referenced) heldBlocks[node]++;
       found[node] += hits[one];
       if (usedAt[one] > usedLast[node]) usedLast[node] = usedAt[one];
     }

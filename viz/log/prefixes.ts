@@ -9,7 +9,7 @@ export const mostPrefixes = 200;
 class ContentTotals {
   readonly hits: Int32Array;
   readonly savedTokens: Float64Array;
-  /** Blocks × time in the cache, and its part after the last hit. */
+  /** Block-time in the cache, and the part of it after the last hit of the block. */
   readonly time: Float64Array;
   readonly wasted: Float64Array;
   readonly timesCached: Int32Array;
@@ -102,7 +102,10 @@ function totalsOf(history: EventHistory): ContentTotals {
   return totals;
 }
 
-/** Runs of contents, each of which is the only one that ever followed the one before; −1: the last of its run. */
+/**
+ * By content, the next content of its run; −1 at the end of a run. A run is a chain of contents in which each is the only one
+ * that was ever published after the one before.
+ */
 function nextInRun({ publications }: EventHistory): { next: Int32Array; isFirst: Uint8Array } {
   const { count, contents, parent, content } = publications;
   const none = -1;

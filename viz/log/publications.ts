@@ -15,7 +15,7 @@ export class Publications {
   parent = new Int32Array(1024);
   /** Number of the content. */
   content = new Int32Array(1024);
-  /** Equal for the blocks that one request published at one time. */
+  /** Number of the group of blocks that one request published at the same time. */
   batch = new Int32Array(1024);
   readonly #numbers = new Map<number, number>();
   readonly #log: EventLog;

@@ -5,8 +5,9 @@ import type { BlockStates, OwnerChanges } from "./block-states.ts";
 import type { Publications } from "./publications.ts";
 
 /**
- * Block tables and reference counts at the end of a log. They are not stored for earlier events. What a later reader needs
- * from them is recorded when it happens: the publication before each publication, and owner changes.
+ * Block tables and reference counts at the end of a log. They are not stored for earlier events. Two things that depend on them
+ * are recorded for every event instead: the publication that precedes each publication in its prompt, and changes of block
+ * owners.
  */
 export class References {
   readonly #publications: Publications;

@@ -1,16 +1,16 @@
 import { grouped } from "../../core/counted.ts";
-import { BlockLife } from "../../core/log/block-lives.ts";
+import { LoggedState } from "../../core/log/block-lives.ts";
 import type { BlockStates } from "./block-states.ts";
 import type { EventHistory } from "./event-history.ts";
 
-/** What the event log does not show of a cache. */
+/** Configuration of a cache that is not in its event log. */
 export interface Policy {
   readonly eviction: string;
   /** Only leaves are evictable: blocks that no cached block extends. */
   readonly leavesOnly: boolean;
 }
 
-/** The rank of an eviction victim among the evictable blocks; by the metric of its policy first. */
+/** The rank of an eviction victim among the evictable blocks; the first criterion is the one that its policy orders by. */
 export function rankOf(
   history: EventHistory,
   states: BlockStates,
@@ -56,7 +56,7 @@ function candidates({ publications }: EventHistory, states: BlockStates, leavesO
     }
   const found: number[] = [];
   for (let block = 0; block < blocks; block++)
-    if (life[block] === BlockLife.idle && extended[block] === 0) found.push(block);
+    if (life[block] === LoggedState.idle && extended[block] === 0) found.push(block);
   return found;
 }
 

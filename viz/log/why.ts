@@ -1,5 +1,5 @@
 import { counted, grouped } from "../../core/counted.ts";
-import { BlockLife } from "../../core/log/block-lives.ts";
+import { LoggedState } from "../../core/log/block-lives.ts";
 import { EventKind, ignore, type LogEvent } from "../../core/log/events.ts";
 import type { MissReason } from "../../core/log/miss-reasons.ts";
 import { ageAt, cachedBy } from "./block-map.ts";
@@ -12,10 +12,10 @@ const { evict, allocate, copy, drop, clear } = EventKind;
 
 /** Why the event after those of `states` happens, as far as the log shows; undefined: the log does not show it. */
 export function whyOf(history: EventHistory, states: BlockStates, policy: Policy): string | undefined {
-  return new Why(history, states).of(policy);
+  return new EventExplanation(history, states).of(policy);
 }
 
-class Why {
+class EventExplanation {
   readonly #history: EventHistory;
   readonly #states: BlockStates;
   readonly #event: LogEvent;
@@ -59,7 +59,7 @@ class Why {
       case "preempt":
         return `${this.#occupancy()}; ${this.#admissionOrder(event.request)}`;
       case "drop":
-        return life[event.block] === BlockLife.referenced
+        return life[event.block] === LoggedState.referenced
           ? `request ${owner[event.block]} references the block, which becomes private`
           : "no request references the block";
       default:
@@ -80,8 +80,8 @@ class Why {
 
   #occupancy(): string {
     const { counts } = this.#states;
-    const inUse = counts[BlockLife.private] + counts[BlockLife.referenced];
-    return `${counted(counts[BlockLife.free], "block")} free, ${grouped(counts[BlockLife.idle])} idle, ${grouped(inUse)} in use`;
+    const inUse = counts[LoggedState.private] + counts[LoggedState.referenced];
+    return `${counted(counts[LoggedState.free], "block")} free, ${grouped(counts[LoggedState.idle])} idle, ${grouped(inUse)} in use`;
   }
 
   #admissionOrder(request: number): string {
@@ -135,7 +135,7 @@ class Why {
     const from = at;
     while ((kind[at] === allocate || kind[at] === copy) && requests[at] === request) at++;
     if (at === from) return "more blocks are cached than the rules allow";
-    const free = this.#states.counts[BlockLife.free];
+    const free = this.#states.counts[LoggedState.free];
     const are = free === 0 ? "none is" : free === 1 ? "1 is" : `${grouped(free)} are`;
     return `request ${request} needs ${counted(at - from, "block")}, ${are} free`;
   }

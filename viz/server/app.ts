@@ -5,7 +5,7 @@ import { guard, headers } from "./guard.ts";
 import type { Sources } from "./job-words.ts";
 import type { Jobs } from "./jobs.ts";
 import type { LiveRuns } from "./live.ts";
-import { asked, between, wholeNumber } from "./query.ts";
+import { between, queryOf, wholeNumber } from "./query.ts";
 import { Refusal } from "./refusal.ts";
 import { pairsOf, Requests } from "./requests.ts";
 import { checkSameTrace, type Runs } from "./runs.ts";
@@ -70,7 +70,7 @@ export function dashboardApp({ page, runs, tables, jobs, live, events, sources }
   });
   app.get("/api/runs/:id/series", async (request, response) => {
     const { id } = request.params;
-    const range = asked(seriesQuery, request);
+    const range = queryOf(seriesQuery, request);
     const series = await tableOf(id, "series.parquet");
     if (series) return void response.json(seriesOf(series, range));
     const requests = await tableOf(id, "requests.parquet");
@@ -78,11 +78,11 @@ export function dashboardApp({ page, runs, tables, jobs, live, events, sources }
     response.json(arrivalSeriesOf(requests, range));
   });
   app.get("/api/runs/:id/requests", async (request, response) => {
-    const { points } = asked(requestsQuery, request);
+    const { points } = queryOf(requestsQuery, request);
     response.json((await requestsOf(request.params.id)).drawn(points));
   });
   app.get("/api/pairs", async (request, response) => {
-    const { a, b, metric, points } = asked(pairsQuery, request);
+    const { a, b, metric, points } = queryOf(pairsQuery, request);
     const [left, right] = [(await runs.detail(a)).row, (await runs.detail(b)).row];
     checkSameTrace(left, right);
     response.json(pairsOf(await requestsOf(a), await requestsOf(b), metric, points));
@@ -107,19 +107,19 @@ export function dashboardApp({ page, runs, tables, jobs, live, events, sources }
     response.status(202).json(jobs.cancel(Number(id)));
   });
   app.get("/api/live", async (_request, response) => {
-    response.json({ schema: "live/1", live: await live.look() });
+    response.json({ schema: "live/1", live: await live.refresh() });
   });
   app.get("/api/live/:id", async (request, response) => {
     response.json(await live.row(request.params.id));
   });
   app.get("/api/live/:id/series", async (request, response) => {
-    const range = asked(seriesQuery, request);
+    const range = queryOf(seriesQuery, request);
     response.json(seriesOf(await live.series(request.params.id), range));
   });
   app.get("/api/events", async (request, response) => {
     if (request.method === "HEAD") return void response.end();
     // The first message is not older than the request.
-    await live.look();
+    await live.refresh();
     if (request.socket.destroyed) return;
     events.add(request, response);
   });

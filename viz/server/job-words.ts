@@ -21,8 +21,8 @@ const size = z.string().refine(isSize, { error: "expected a number of blocks, a 
 const listOf = <Value extends z.ZodType>(value: Value) =>
   z
     .array(value)
-    .max(mostValues, { error: `expected ${mostValues} at most` })
-    .refine((all) => new Set(all).size === all.length, { error: "expected each once" })
+    .max(mostValues, { error: `expected at most ${mostValues} values` })
+    .refine((all) => new Set(all).size === all.length, { error: "expected distinct values" })
     .optional();
 
 const everyTarget = {
@@ -62,12 +62,12 @@ export interface Sources {
 }
 
 /** A command line of the program: its arguments, and the text that the page shows. */
-export interface JobWords {
+export interface JobCommandLine {
   readonly words: readonly string[];
   readonly command: string;
 }
 
-/** @throws Refusal that begins with the field, if the request is none or has a name that is no choice. */
+/** @throws Refusal that begins with the field, if the body is not a job request or a name is not among the choices */
 export function parseJob(body: unknown, { choices }: Sources): JobRequest {
   const { target } = checked(z.looseObject({ target: z.enum(["cache", "sim", ...choices.engineTargets]) }), body);
   const request = checked(schemaOf(target) as z.ZodType<JobRequest>, body);
@@ -82,9 +82,9 @@ export function parseJob(body: unknown, { choices }: Sources): JobRequest {
   checkChosen("gpu", gpu === undefined ? [] : [gpu], choices.hardware);
   checkChosen("routers", routers, choices.routers);
   if (routers && routers.length > 0 && !replicas.some((count) => count > 1))
-    throw new Refusal(400, "routers: there is nothing to choose from with one replica, expected more replicas");
+    throw new Refusal(400, "routers: a router needs more than one replica, expected `replicas` above 1");
   if (target === "cache" && request.blocks?.includes("unlimited") && isComparison(request))
-    throw new Refusal(400, "blocks: a comparison always shows the unlimited cache, expected sizes alone");
+    throw new Refusal(400, "blocks: a comparison always includes the unlimited cache, expected limited sizes only");
   return request;
 }
 
@@ -96,7 +96,7 @@ function checked<Value>(schema: z.ZodType<Value>, body: unknown): Value {
   if (parsed.success) return parsed.data;
   const [issue] = parsed.error.issues;
   if (issue.code === "unrecognized_keys")
-    throw new Refusal(400, `${issue.keys[0].slice(0, 100)}: is no field of this target`);
+    throw new Refusal(400, `${issue.keys[0].slice(0, 100)}: is not a field of this target`);
   const field = issue.path.filter((part) => typeof part === "string").join(".");
   throw new Refusal(400, `${field || "the request"}: ${foundAt(body, issue.path)}${issue.message}`);
 }
@@ -111,7 +111,7 @@ function foundAt(body: unknown, path: readonly PropertyKey[]): string {
 function checkChosen(field: string, given: readonly string[] = [], choices: readonly string[]): void {
   for (const each of given)
     if (!choices.includes(each))
-      throw new Refusal(400, `${field}: is ${shown(each)}, expected what /api/choices lists`);
+      throw new Refusal(400, `${field}: is ${shown(each)}, expected a value that /api/choices lists`);
 }
 
 const shown = (value: string | number) => JSON.stringify(typeof value === "string" ? value.slice(0, 100) : value);
@@ -134,7 +134,7 @@ const options = {
   seed: "seed",
 } as const satisfies Partial<Record<keyof JobRequest, string>>;
 
-export function wordsOf(request: JobRequest, { files }: Sources): JobWords {
+export function commandLineOf(request: JobRequest, { files }: Sources): JobCommandLine {
   const given = Object.entries(options).flatMap(([field, option]) => {
     const value = request[field as keyof typeof options];
     const values = (Array.isArray(value) ? value : [value]).filter((each) => each !== undefined).map(String);

@@ -4,8 +4,8 @@ import { hostname } from "node:os";
 import { join } from "node:path";
 import type { Job, JobCommand } from "../api.ts";
 import { isChildName } from "./inside.ts";
-import { type JobWords, parseJob, type Sources, wordsOf } from "./job-words.ts";
-import { clearLeft, isThere } from "./live-format.ts";
+import { commandLineOf, type JobCommandLine, parseJob, type Sources } from "./job-words.ts";
+import { clearLeft, isAlive } from "./live-format.ts";
 import { Refusal } from "./refusal.ts";
 
 export interface JobsOptions {
@@ -18,16 +18,16 @@ export interface JobsOptions {
   /** Moves a saved run from a staging folder to its place. */
   readonly keep: (saved: string, id: string) => Promise<void>;
   /** Time between SIGINT and SIGKILL. */
-  readonly patienceMs?: number;
+  readonly killAfterMs?: number;
 }
 
 interface Entry {
   readonly id: number;
-  readonly words: readonly string[];
+  readonly args: readonly string[];
   readonly command: string;
   state: Job["state"];
   progress: number | null;
-  said: string;
+  lastOutput: string;
   readonly runs: string[];
   child: ChildProcess | undefined;
   isCancelled: boolean;
@@ -38,7 +38,7 @@ const mostWaiting = 20;
 const mostKnown = 50;
 /** Interval between checks for complete runs. */
 const lookMs = 500;
-const longestSaid = 500;
+const maxOutputLength = 500;
 
 /** Staging folder of a job until its runs are complete; names the process that removes it. */
 const stagingName = (id: number) => `.job-${id}.${hostname()}.${process.pid}.tmp`;
@@ -69,21 +69,22 @@ export class Jobs {
 
   /** The command line of a request. @throws Refusal if the request is invalid */
   async command(body: unknown): Promise<JobCommand> {
-    const { command } = await this.#wordsOf(body);
+    const { command } = await this.#commandLineOf(body);
     return { command };
   }
 
   /** @throws Refusal if the request is invalid or too many jobs are waiting */
   async submit(body: unknown): Promise<Job> {
-    const { words, command } = await this.#wordsOf(body);
-    if (this.#isClosed) throw new Refusal(503, "the dashboard is ending");
-    if (this.#count("waiting") >= mostWaiting) throw new Refusal(429, `${mostWaiting} jobs are waiting, no more can`);
+    const { words, command } = await this.#commandLineOf(body);
+    if (this.#isClosed) throw new Refusal(503, "the dashboard is shutting down");
+    if (this.#count("waiting") >= mostWaiting)
+      throw new Refusal(429, `${mostWaiting} jobs are waiting, which is the limit`);
     const entry: Entry = {
-      ...{ id: ++this.#lastId, words, command, state: "waiting", progress: null, said: "", runs: [] },
+      ...{ id: ++this.#lastId, args: words, command, state: "waiting", progress: null, lastOutput: "", runs: [] },
       ...{ child: undefined, isCancelled: false },
     };
     this.#entries.push(entry);
-    this.#forgetOld();
+    this.#dropOldest();
     this.#startNext();
     this.onChange();
     return shown(entry);
@@ -105,9 +106,9 @@ export class Jobs {
     await Promise.all(this.#running);
   }
 
-  async #wordsOf(body: unknown): Promise<JobWords> {
+  async #commandLineOf(body: unknown): Promise<JobCommandLine> {
     const sources = await this.#options.sources();
-    return wordsOf(parseJob(body, sources), sources);
+    return commandLineOf(parseJob(body, sources), sources);
   }
 
   /** Removes the staging folders of killed dashboards. */
@@ -115,7 +116,7 @@ export class Jobs {
     const { folder } = this.#options;
     for (const name of await readdir(folder).catch(() => [])) {
       const [, host, pid] = staged.exec(name) ?? [];
-      if (host !== undefined && !isThere({ host, pid: Number(pid) }))
+      if (host !== undefined && !isAlive({ host, pid: Number(pid) }))
         await rm(join(folder, name), { recursive: true, force: true }).catch(() => {});
     }
   }
@@ -127,7 +128,7 @@ export class Jobs {
     const { child } = entry;
     if (!child) return;
     child.kill("SIGINT");
-    const timer = setTimeout(() => child.kill("SIGKILL"), this.#options.patienceMs ?? 5000);
+    const timer = setTimeout(() => child.kill("SIGKILL"), this.#options.killAfterMs ?? 5000);
     child.once("close", () => clearTimeout(timer));
   }
 
@@ -135,7 +136,7 @@ export class Jobs {
     return this.#entries.filter((entry) => entry.state === state).length;
   }
 
-  #forgetOld(): void {
+  #dropOldest(): void {
     const isOver = ({ state }: Entry) => state !== "waiting" && state !== "running";
     while (this.#entries.length > mostKnown && this.#entries.some(isOver))
       this.#entries.splice(this.#entries.findIndex(isOver), 1);
@@ -162,19 +163,19 @@ export class Jobs {
       await mkdir(staging, { recursive: true });
       if (!entry.isCancelled) code = await this.#runIn(staging, entry);
     } catch (error) {
-      entry.said = lastLine(error instanceof Error ? error.message : String(error));
+      entry.lastOutput = lastLine(error instanceof Error ? error.message : String(error));
     }
     await rm(staging, { recursive: true, force: true }).catch(() => {});
     await clearLeft(this.#options.folder);
     entry.state = code === 0 ? "done" : entry.isCancelled ? "cancelled" : "failed";
-    if (code === 0) Object.assign(entry, { progress: 1, said: "" });
+    if (code === 0) Object.assign(entry, { progress: 1, lastOutput: "" });
   }
 
   /** The exit code; null if a signal ended it. */
   async #runIn(staging: string, entry: Entry): Promise<number | null> {
     const [executable, ...before] = this.#options.program;
     const { INIT_CWD: _, FORCE_COLOR: __, ...env } = process.env;
-    const child = spawn(executable, [...before, ...entry.words], {
+    const child = spawn(executable, [...before, ...entry.args], {
       cwd: staging,
       env: { ...env, KVLAB_PROGRESS: "ipc", KVLAB_LIVE: this.#options.folder },
       stdio: ["ignore", "pipe", "pipe", "ipc"],
@@ -202,7 +203,7 @@ export class Jobs {
   #receive(entry: Entry, message: unknown): void {
     if (typeof message !== "object" || message === null) return;
     const { doing, share } = message as { doing?: unknown; share?: unknown };
-    if (typeof doing === "string") entry.said = lastLine(doing);
+    if (typeof doing === "string") entry.lastOutput = lastLine(doing);
     entry.progress = typeof share === "number" ? share : null;
     this.onChange();
   }
@@ -212,9 +213,9 @@ export class Jobs {
     stdout!.resume();
     let tail = "";
     stderr!.setEncoding("utf8").on("data", (text: string) => {
-      tail = (tail + text).slice(-2 * longestSaid);
-      const said = lastLine(tail);
-      if (said !== "") entry.said = said;
+      tail = (tail + text).slice(-2 * maxOutputLength);
+      const output = lastLine(tail);
+      if (output !== "") entry.lastOutput = output;
       this.onChange();
     });
   }
@@ -236,8 +237,8 @@ export class Jobs {
   }
 }
 
-const shown = ({ id, command, state, progress, said, runs, child }: Entry): Job => ({
-  ...{ id, command, state, progress, said, runs: [...runs], pid: child?.pid ?? null },
+const shown = ({ id, command, state, progress, lastOutput, runs, child }: Entry): Job => ({
+  ...{ id, command, state, progress, lastOutput, runs: [...runs], pid: child?.pid ?? null },
 });
 
-const lastLine = (text: string) => (text.trimEnd().split("\n").at(-1) ?? "").trim().slice(0, longestSaid);
+const lastLine = (text: string) => (text.trimEnd().split("\n").at(-1) ?? "").trim().slice(0, maxOutputLength);

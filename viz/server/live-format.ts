@@ -68,7 +68,7 @@ const now = z.object({
   throughput: z.object({ requestsPerS: count, outputTokensPerS: count }).nullable(),
   /** Number of events so far, null without an event log; and number of events in the files. */
   events: count.nullable(),
-  eventsTold: z.int().nonnegative().max(mostLiveEvents),
+  eventsWritten: z.int().nonnegative().max(mostLiveEvents),
 });
 export type LiveNow = z.infer<typeof now>;
 
@@ -111,7 +111,7 @@ function parsed<Document>(schema: z.ZodType<Document>, json: string, name: strin
 }
 
 /** Whether the program that wrote this is still running; assumed for a program on another machine. */
-export function isThere({ pid, host }: Pick<LiveHeader, "pid" | "host">): boolean {
+export function isAlive({ pid, host }: Pick<LiveHeader, "pid" | "host">): boolean {
   if (host !== hostname()) return true;
   try {
     process.kill(pid, 0);
@@ -129,7 +129,7 @@ export async function clearLeft(runs: string): Promise<void> {
     const left = await readFile(join(folder, liveFiles.header), "utf8")
       .then(parseHeader)
       .catch(() => undefined);
-    if (left && !isThere(left)) await rm(folder, { recursive: true, force: true }).catch(() => {});
+    if (left && !isAlive(left)) await rm(folder, { recursive: true, force: true }).catch(() => {});
   }
   await rmdir(root).catch(() => {});
 }

@@ -21,7 +21,7 @@ interface Kept {
 export interface LiveLog {
   /** Process and start: another program may use the same folder later. */
   readonly version: string;
-  readonly eventsTold: number;
+  readonly eventsWritten: number;
   readonly blockTokens: number;
   readonly blocks: number | null;
 }
@@ -40,7 +40,7 @@ export class LiveLogs {
     const kept = known?.version === version ? known : { version, history: fresh(), reading: Promise.resolve() };
     this.#kept.set(path, kept);
     while (this.#kept.size > mostKept) this.#kept.delete(this.#kept.keys().next().value!);
-    kept.reading = kept.reading.then(() => readOn(kept.history, path, log.eventsTold));
+    kept.reading = kept.reading.then(() => readOn(kept.history, path, log.eventsWritten));
     try {
       await kept.reading;
     } catch (error) {

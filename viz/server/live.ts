@@ -5,7 +5,7 @@ import type { EventHistory } from "../log/event-history.ts";
 import type { Policy } from "../log/victim.ts";
 import { childOf, type Inside, isChildName } from "./inside.ts";
 import {
-  isThere,
+  isAlive,
   type LiveHeader,
   type LiveNow,
   liveFiles,
@@ -20,7 +20,7 @@ import type { Table } from "./tables.ts";
 
 type Row = LiveRow | BrokenRun;
 
-/** At most so many programs are listed. */
+/** Maximum number of listed programs. */
 const mostListed = 50;
 const mostBytes = 1 << 20;
 
@@ -32,9 +32,9 @@ interface Kept<Document> {
 
 /** Running programs that report their progress in a hidden folder beside the runs. */
 export class LiveRuns {
-  /** Their rows at the last look, the newest first. */
+  /** The rows as of the last refresh, the newest first. */
   rows: readonly Row[] = [];
-  /** Number of looks at which the rows had changed. */
+  /** Number of refreshes that changed the rows. */
   changes = 0;
   readonly #runs: string;
   readonly #headers = new Map<string, Kept<LiveHeader>>();
@@ -46,7 +46,7 @@ export class LiveRuns {
   }
 
   /** Reads changed files. */
-  async look(): Promise<readonly Row[]> {
+  async refresh(): Promise<readonly Row[]> {
     const root = await this.#root();
     const entries = root === undefined ? [] : await readdir(root, { withFileTypes: true }).catch(() => []);
     const ids = entries.filter((entry) => entry.isDirectory() && isChildName(entry.name)).map(({ name }) => name);
@@ -63,7 +63,7 @@ export class LiveRuns {
   async row(id: string): Promise<LiveRow> {
     const root = await this.#root();
     const row = root === undefined || !isChildName(id) ? undefined : await this.#row(root, id);
-    if (!row) throw new Refusal(404, `there is no program under way ${JSON.stringify(id.slice(0, 100))}`);
+    if (!row) throw new Refusal(404, `there is no running program ${JSON.stringify(id.slice(0, 100))}`);
     if ("problem" in row) throw new Refusal(422, `${JSON.stringify(id)}: ${row.problem}`);
     return row;
   }
@@ -73,7 +73,7 @@ export class LiveRuns {
     await this.row(id);
     const folder = await this.#folder(id);
     const file = folder && (await childOf(folder.path, liveFiles.series, "file"));
-    if (!file) throw new Refusal(404, "it has no time series yet, or no clock");
+    if (!file) throw new Refusal(404, "the run has no time series: it has just started, or it has no clock");
     try {
       const { startNs, intervalNs, count, columns } = parseSeries(await read(file));
       const starts = Float64Array.from({ length: count }, (_, i) => startNs + i * intervalNs);
@@ -89,12 +89,12 @@ export class LiveRuns {
     const { now, startedAtMs, blockTokens, blocks, eviction } = await this.row(id);
     const folder = await this.#folder(id);
     if (!folder || !now || now.events === null)
-      throw new Refusal(404, "it has no event log: it was started without --events, or has several replicas");
-    const { eventsTold } = now;
+      throw new Refusal(404, "the run has no event log: it was started without --events, or has several replicas");
+    const { eventsWritten } = now;
     const leavesOnly = this.#headers.get(id)?.document.victims === "leaf";
     try {
       const version = `${startedAtMs}`;
-      const history = await this.#logs.read(folder, { version, eventsTold, blockTokens, blocks });
+      const history = await this.#logs.read(folder, { version, eventsWritten, blockTokens, blocks });
       return { history, policy: { eviction, leavesOnly } };
     } catch (error) {
       throw new Refusal(422, `${JSON.stringify(id)}: ${(error as Error).message}`);
@@ -163,7 +163,7 @@ function rowOf(id: string, startedAtMs: number, header: LiveHeader, now: LiveNow
   const { blocks, blockTokens } = header;
   const { state = "running", ...metrics } = now ?? {};
   return {
-    ...{ id, startedAtMs, ...setup, state: isThere(header) ? state : "killed" },
+    ...{ id, startedAtMs, ...setup, state: isAlive(header) ? state : "killed" },
     capacityTokens: blocks === null ? null : blocks * blockTokens,
     now: now ? (metrics as Omit<LiveNow, "state">) : null,
   };

@@ -53,7 +53,7 @@ async function readHistory({ path }: Inside, { blockTokens, blocks }: CacheShape
     if (events > most) throw new Refusal(413, `${name} has ${events} events, too many to show (${most} at most)`);
     checkColumns(metadata);
     const history = new EventHistory({ blockTokens, blocks: blocks ?? undefined });
-    // Group by group: other requests are handled in between, and at most one group is in memory in the file's form.
+    // Row group by row group: other requests are handled in between, and at most one group is decoded at a time.
     let from = 0;
     for (const { num_rows } of metadata.row_groups) {
       const to = from + Number(num_rows);
@@ -120,7 +120,8 @@ async function readGroup(
 function fillKinds(column: Uint8Array, data: ArrayLike<unknown>, row: number, at: number): string | undefined {
   for (let i = 0; i < data.length; i++) {
     const code = codes.get(data[i]);
-    if (code === undefined) return `event ${row + i} is ${JSON.stringify(String(data[i]).slice(0, 50))}, which is none`;
+    if (code === undefined)
+      return `event ${row + i} is ${JSON.stringify(String(data[i]).slice(0, 50))}, which is not a kind of event`;
     column[at + i] = code;
   }
   return undefined;

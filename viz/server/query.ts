@@ -12,7 +12,7 @@ export const between = (least: number, most: number, initial: number) =>
   wholeNumber.pipe(z.number().min(least).max(most)).default(initial);
 
 /** The parsed query. @throws Refusal if it is invalid */
-export function asked<Query>(query: z.ZodType<Query>, request: Request): Query {
+export function queryOf<Query>(query: z.ZodType<Query>, request: Request): Query {
   const parsed = query.safeParse(request.query);
   if (parsed.success) return parsed.data;
   const [{ path, message }] = parsed.error.issues;

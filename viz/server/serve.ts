@@ -74,7 +74,7 @@ function watch(runs: Runs, live: LiveRuns, events: Events): () => void {
       }
     }
     if (events.clientCount > 0) {
-      await live.look();
+      await live.refresh();
       if (live.changes !== toldLive) events.changed("live");
       toldLive = live.changes;
     }

@@ -9,7 +9,7 @@ import { mostPrefixes, prefixesOf } from "../log/prefixes.ts";
 import type { Policy } from "../log/victim.ts";
 import type { LiveRuns } from "./live.ts";
 import { Logs } from "./logs.ts";
-import { asked, between, wholeNumber } from "./query.ts";
+import { between, queryOf, wholeNumber } from "./query.ts";
 import { Refusal } from "./refusal.ts";
 import { checkSameTrace, type Runs } from "./runs.ts";
 
@@ -39,7 +39,7 @@ type MomentQuery = z.infer<typeof momentQuery>;
 export function travelRoutes(runs: Runs, live: LiveRuns): RequestHandler {
   const logs = new Logs();
   const prefixes = new WeakMap<EventHistory, PrefixData>();
-  const sideOf = async (id: string) => {
+  const savedLogOf = async (id: string) => {
     const file = await runs.file(id, "events.parquet");
     if (!file) throw new Refusal(404, "the run was saved without its events (kvlab replay --events)");
     const { row, report } = await runs.detail(id);
@@ -47,33 +47,33 @@ export function travelRoutes(runs: Runs, live: LiveRuns): RequestHandler {
   };
   const routes = Router();
   routes.get("/runs/:id/log", async (request, response) => {
-    asked(z.strictObject({}), request);
-    response.json(logOf((await sideOf(request.params.id)).history));
+    queryOf(z.strictObject({}), request);
+    response.json(logOf((await savedLogOf(request.params.id)).history));
   });
   routes.get("/runs/:id/moment", async (request, response) => {
-    const query = asked(momentQuery, request);
-    const { history, policy } = await sideOf(request.params.id);
+    const query = queryOf(momentQuery, request);
+    const { history, policy } = await savedLogOf(request.params.id);
     response.json(momentOf(history, eventOf(history, query), query.nodes, policy));
   });
   routes.get("/live/:id/log", async (request, response) => {
-    asked(z.strictObject({}), request);
+    queryOf(z.strictObject({}), request);
     response.json(logOf((await live.log(request.params.id)).history));
   });
   routes.get("/live/:id/moment", async (request, response) => {
-    const query = asked(momentQuery, request);
+    const query = queryOf(momentQuery, request);
     const { history, policy } = await live.log(request.params.id);
     response.json(momentOf(history, eventOf(history, query), query.nodes, policy));
   });
   routes.get("/runs/:id/prefixes", async (request, response) => {
-    const { most } = asked(prefixesQuery, request);
-    const { history } = await sideOf(request.params.id);
+    const { most } = queryOf(prefixesQuery, request);
+    const { history } = await savedLogOf(request.params.id);
     const found = prefixes.get(history) ?? prefixesOf(history);
     prefixes.set(history, found);
     response.json({ ...found, valuable: found.valuable.slice(0, most), wasted: found.wasted.slice(0, most) });
   });
   routes.get("/difference", async (request, response) => {
-    const query = asked(differenceQuery, request);
-    const [a, b] = [await sideOf(query.a), await sideOf(query.b)];
+    const query = queryOf(differenceQuery, request);
+    const [a, b] = [await savedLogOf(query.a), await savedLogOf(query.b)];
     checkSameTrace(a.row, b.row);
     // The times of a real engine differ between runs.
     response.json(differenceOf(a, b, a.row.target === "sim" && b.row.target === "sim"));

@@ -73,7 +73,7 @@ export class Icicle {
     host.addEventListener("keydown", (event) => this.#key(event));
   }
 
-  /** `oldest`: the age of the last colour of the age scale. */
+  /** `oldest`: the age that the last colour of the scale stands for. */
   show(tree: TreeData, oldest: number, colourMode: ColourMode): void {
     this.#tree = tree;
     this.#colourMode = colourMode;
@@ -266,7 +266,7 @@ const referencedShare = (tree: TreeData, node: number) => Math.min(1, tree.heldB
 
 const labelOf = ({ merged, owner, tokens }: TreeData, node: number) =>
   owner[node] < 0
-    ? `${integer(merged[node])} small · ${approximate(tokens[node])}`
+    ? `${integer(merged[node])} merged · ${approximate(tokens[node])}`
     : `#${owner[node]} · ${approximate(tokens[node])}`;
 
 function describe(tree: TreeData, node: number, ages: AgeText): string[] {

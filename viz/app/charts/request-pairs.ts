@@ -39,11 +39,11 @@ export function requestPairsFigure({ params, signal }: ViewContext): ComparisonF
       const { total, request } = pairs;
       note(
         `${integer(total)} requests are in both runs; the ${integer(request.length)} with the largest differences are shown. ` +
-          "Values on the line are equal.",
+          "On the dashed diagonal both runs have equal values.",
       );
       const table = differencesTable(pairs, pair);
       tableHost.replaceChildren(
-        h("div", { class: "cardhead" }, h("h3", {}, "Most different requests"), table.csvButton()),
+        h("div", { class: "cardhead" }, h("h3", {}, "Requests with the largest differences"), table.csvButton()),
         table.element,
       );
       draw();
@@ -126,7 +126,7 @@ const textOf = (metric: string) => (metric === "hitTokens" ? integer : milliseco
 function differencesTable({ metric, request, a, b }: PairData, pair: Pair): Table<RequestValues> {
   const text = textOf(metric);
   const table = new Table<RequestValues>({
-    title: "Most different requests",
+    title: "Requests with the largest differences",
     columns: [
       { name: "request", label: "Request", value: (each) => each.request, show: (each) => `#${each.request}` },
       { name: "a", label: pair.a.name, value: (each) => each.a, show: (each) => text(each.a) },

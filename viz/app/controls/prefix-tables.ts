@@ -55,7 +55,7 @@ function tablesOf(id: string, { valuable, wasted, tokenSeconds, wastedTokenSecon
     h(
       "p",
       { class: "hint waste" },
-      `${percent(share)} of the cache occupancy is unused, after the last hit of a block: ` +
+      `${percent(share)} of the cache occupancy (tokens × time) is after the last hit of a block, hence unused: ` +
         `${approximate(wastedTokenSeconds)} of ${approximate(tokenSeconds)} token-seconds.`,
     ),
     h(

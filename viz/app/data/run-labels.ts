@@ -64,7 +64,7 @@ export function runLabels(
 /** Settings that are always in a label if they distinguish runs. */
 const alwaysShown = ["trace", "preset", "eviction", "index", "scheduler", "allocator"];
 
-/** Texts of the other settings that most runs share, and that labels can omit and still be distinct. */
+/** Values of the other settings that most runs share and that can be omitted without making two labels equal. */
 function commonTexts(all: readonly Settings[], distinguishing: readonly string[]): ReadonlySet<string> {
   const common = new Set<string>();
   const groups = () =>

@@ -219,15 +219,15 @@ class LiveCache {
   }
 
   /** Does not redraw figures that the pointer or the keyboard is reading. */
-  async refresh({ events, eventsTold }: LiveMetrics): Promise<void> {
+  async refresh({ events, eventsWritten }: LiveMetrics): Promise<void> {
     const isRead =
       this.#figures.matches(":hover") || this.#figures.querySelector(".canvas-figure:focus-visible") !== null;
-    if (eventsTold > 0 && !isRead) {
+    if (eventsWritten > 0 && !isRead) {
       this.#moment = await getLiveMoment(this.#id, this.#signal);
       this.#figures.hidden = false;
       this.#draw();
     }
-    this.note(noteOf(events, eventsTold));
+    this.note(noteOf(events, eventsWritten));
   }
 
   note(text: string): void {

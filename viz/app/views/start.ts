@@ -41,8 +41,8 @@ const jobColumns = ({ server }: ViewContext): Column<Job>[] => [
   {
     name: "output",
     label: "Last output",
-    value: ({ said }: Job) => said,
-    show: ({ said }: Job) => h("span", { class: "id" }, said),
+    value: ({ lastOutput }: Job) => lastOutput,
+    show: ({ lastOutput }: Job) => h("span", { class: "id" }, lastOutput),
   },
   {
     name: "runs",
@@ -66,8 +66,8 @@ function progressOf({ id, state, progress }: Job): Node {
 }
 
 /** A link to the live view of the job's process. */
-function liveOf({ pid }: Job, { activeRuns: underWay }: ViewContext["server"]): Node | undefined {
-  const row = underWay.find((each) => !isBroken(each) && each.pid === pid);
+function liveOf({ pid }: Job, { activeRuns }: ViewContext["server"]): Node | undefined {
+  const row = activeRuns.find((each) => !isBroken(each) && each.pid === pid);
   return row && h("a", { href: linkTo("live", { id: row.id }) }, "live");
 }
 
