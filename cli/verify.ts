@@ -11,6 +11,7 @@ import { verify } from "../lab/verify/verify.ts";
 import {
   addBlockSize,
   addParts,
+  addRenamedOptions,
   addTraceOptions,
   engineTargetOption,
   parseCapacity,
@@ -84,6 +85,7 @@ export function addVerify(program: Command): void {
     .option("--json", "print one JSON document and nothing else")
     .addHelpText("after", examples)
     .action(verifyTrace);
+  addRenamedOptions(command);
   for (const option of command.options) {
     if (refused.includes(option.attributeName())) option.hideHelp();
     if (option.long === "--model") option.description = `model folder, or random:NAME (default: ${defaultModel})`;

@@ -18,16 +18,16 @@ export interface TraceReading {
   readonly limit?: number;
 }
 
-/** Only these of many options. */
+/** The reading options among others. */
 export const readingOf = ({ format, unit, limit }: TraceReading): TraceReading => ({
   ...(format !== undefined && { format }),
   ...(unit !== undefined && { unit }),
   ...(limit !== undefined && { limit }),
 });
 
-/** A trace in memory and what is said of it. */
+/** A trace in memory, with its name, files and format. */
 export interface Input {
-  /** Short, from the first file's name. */
+  /** Short name, derived from the first file's name. */
   readonly name: string;
   readonly files: readonly string[];
   readonly format: string;
@@ -66,16 +66,18 @@ export async function opened(source: TraceChoice, options: TraceReading & Contro
   return typeof source === "object" && "trace" in source ? source : await openTrace(source, options);
 }
 
-/** @throws InputError if an option does not go with the trace. */
+/** @throws InputError if an option does not apply to the trace. */
 async function sourceOf(
   paths: readonly string[],
   { format, unit }: TraceReading,
   signal: AbortSignal | undefined,
 ): Promise<TraceSource> {
   if (paths.length === 0 || paths.includes(exampleName)) {
-    if (paths.length > 1) throw new InputError(`"${exampleName}" is the built-in trace and goes with no other`);
-    if (format !== undefined) throw new InputError("--format goes with a trace file, not with the built-in example");
-    if (unit !== undefined) throw new InputError("--unit goes with a trace file, not with the built-in example");
+    if (paths.length > 1)
+      throw new InputError(`"${exampleName}" is the built-in trace and cannot be combined with files`);
+    if (format !== undefined)
+      throw new InputError("--format needs a trace file; the built-in example has a fixed format");
+    if (unit !== undefined) throw new InputError("--unit needs a trace file; the built-in example has a fixed unit");
     return chatSource();
   }
   const options = {
@@ -90,7 +92,7 @@ async function sourceOf(
     return await openSource(paths, options);
   } catch (error) {
     throwIfInterrupted(signal);
-    // The reader does not know how the option is called here.
+    // The reader's message names its own option.
     if (!(error instanceof InputError)) throw error;
     throw new InputError(error.message.replace(/^unit tokens is/, "--unit is"));
   }
@@ -110,7 +112,7 @@ function nameOf({ files }: TraceSource): string {
   return files.length === 1 ? first : `${first}+${files.length - 1}`;
 }
 
-/** The same source, which reports progress and can be interrupted. */
+/** The source with progress reports and cancellation. */
 function watched(source: TraceSource, name: string, { progress, signal }: Control): TraceSource {
   return {
     ...source,

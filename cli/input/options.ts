@@ -127,6 +127,7 @@ export function addRunOptions(command: Command): Command {
 /** Former names of options, which are refused with their current name. */
 const renamedOptions: Readonly<Record<string, string>> = {
   policy: "preset",
+  answers: "output-lengths",
 };
 
 const unsupportedTargets: Readonly<Record<string, string>> = {

@@ -3,7 +3,7 @@ import { InputError } from "../../core/errors.ts";
 import type { Slo } from "../../core/serving/metrics.ts";
 import { backendNames } from "../../engine/backends.ts";
 import { limitNames, units } from "../../lab/output/command-line.ts";
-import { outputEnds, paces } from "../../lab/run/paces.ts";
+import { outputLengths, paces } from "../../lab/run/paces.ts";
 import type { NamedNumbers } from "../../lab/run/simulation-options.ts";
 import { bitsOption, commaList, decimalNumber, path, wholeNumber } from "./options.ts";
 
@@ -84,7 +84,9 @@ function addCommonOptions(command: Command): Command {
     .addOption(
       new Option("--pace <PACE>", "busy: idle time skipped; real: as recorded; none: all at once").argParser(pace),
     )
-    .addOption(new Option("--answers <ENDS>", "trace: as long as recorded; free: the model ends them").argParser(ends))
+    .addOption(
+      new Option("--output-lengths <FROM>", "trace: as recorded; free: until the model's end token").argParser(lengths),
+    )
     .option("--fold", "map token ids outside the model's vocabulary into it")
     .optionsGroup("Simulator (--target sim):");
 }
@@ -100,7 +102,7 @@ function oneOf<T extends string>(option: string, values: readonly T[]) {
 const loop = oneOf("--loop", ["open", "closed"]);
 const spread = oneOf("--spread", ["none", "uniform"]);
 const pace = oneOf("--pace", paces);
-const ends = oneOf("--answers", outputEnds);
+const lengths = oneOf("--output-lengths", outputLengths);
 
 function share(option: string) {
   return (text: string): number => {

@@ -62,5 +62,5 @@ export async function measureEngine(
 /** The design determines arrivals and outputs; its content ids are mapped into the model's vocabulary. */
 const asDesigned = (engine: RealEngine): RealEngine => ({
   ...engine,
-  ...({ pace: "busy", answers: "trace", loop: "open", speed: 1, fold: true } as const),
+  ...({ pace: "busy", outputLengths: "trace", loop: "open", speed: 1, fold: true } as const),
 });

@@ -45,6 +45,6 @@ function verifyCommand(tokenBytes: number, setup: Setup, file: string, operation
     policyOptions(setup, operationsFile),
     `--swap-space ${bytes / 1024}KiB`,
     ...(setup.loop === "closed" ? ["--loop closed"] : []),
-    ...(setup.answers === "free" ? ["--answers free"] : []),
+    ...(setup.answers === "free" ? ["--output-lengths free"] : []),
   ].join(" ");
 }

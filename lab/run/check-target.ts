@@ -17,7 +17,7 @@ const withoutClock: readonly (keyof SimulationOptions)[] = [
 export const simulatorOptions: readonly (keyof SimulationOptions)[] = [
   ...(["gpu", "tp", "kvDtype", "gpuMemory", "cost", "efficiency", "replicas", "router", "routerOption"] as const),
 ];
-const engineOptions: readonly (keyof SimulationOptions)[] = ["threads", "bits", "pace", "answers", "fold"];
+const engineOptions: readonly (keyof SimulationOptions)[] = ["threads", "bits", "pace", "outputLengths", "fold"];
 
 /**
  * `used` are the options that have an effect without a clock.

@@ -8,7 +8,7 @@ import { type LoadedModel, loadModel } from "../../engine/model/load.ts";
 import type { WeightBits } from "../../engine/onnx/quantized.ts";
 import type { Capacity } from "./capacity.ts";
 import { checkTurns, speedFrom } from "./load.ts";
-import type { OutputEnd, Pace } from "./paces.ts";
+import type { OutputLengths, Pace } from "./paces.ts";
 import { defaultSwapSpace, type SimulationOptions } from "./simulation-options.ts";
 import { backendOf } from "./target.ts";
 
@@ -21,7 +21,7 @@ export interface RealEngine {
   /** Bits per weight. */
   readonly bits: WeightBits;
   readonly pace: Pace;
-  readonly answers: OutputEnd;
+  readonly outputLengths: OutputLengths;
   readonly loop: "open" | "closed";
   readonly speed: number;
   /** Requests per second, if the speed was derived from it. */
@@ -56,7 +56,7 @@ export function engineFrom(
     threads: options.threads ?? availableParallelism(),
     bits: options.bits ?? 32,
     pace: options.pace ?? "busy",
-    answers: options.answers ?? "trace",
+    outputLengths: options.outputLengths ?? "trace",
     loop: options.loop ?? "open",
     speed: speedFrom(options, trace),
     rate: options.rate,
@@ -74,7 +74,7 @@ export const poolBytesPerToken = ({ backend, loaded: { config } }: RealEngine): 
 
 /** The engine, as in a report. */
 export function describeEngine(engine: RealEngine) {
-  const { backend, model, loaded, threads, bits, pace, answers, loop } = engine;
+  const { backend, model, loaded, threads, bits, pace, outputLengths, loop } = engine;
   const { speed, rate, spread, maxOutput, swapSpace, fold } = engine;
   const { config, parameterCount } = loaded;
   const { architecture, vocabulary } = config;
@@ -87,7 +87,7 @@ export function describeEngine(engine: RealEngine) {
     threads,
     bits,
     pace,
-    answers,
+    answers: outputLengths,
     loop,
     speed,
     requestsPerS: rate ?? null,

@@ -113,9 +113,9 @@ function withSignals(executor: Executor): Executor {
   };
 }
 
-const choiceOf = ({ loaded, answers, fold }: RealEngine): TokenChoice => ({
+const choiceOf = ({ loaded, outputLengths, fold }: RealEngine): TokenChoice => ({
   fold,
-  ...(answers === "free" && { endTokens: loaded.config.endTokens }),
+  ...(outputLengths === "free" && { endTokens: loaded.config.endTokens }),
 });
 
 /** Returns the blocks of the pool. @throws InputError if the model cannot serve the trace in this way, regardless of memory */
@@ -128,10 +128,10 @@ export function checkServable(trace: Trace, blocks: BlockColumns, config: RunCon
 }
 
 /** @throws InputError if a request exceeds the model's positions. */
-function checkPositions(trace: Trace, { model, loaded, answers }: RealEngine): void {
+function checkPositions(trace: Trace, { model, loaded, outputLengths }: RealEngine): void {
   const { maxPositions } = loaded.config;
   const { requestCount, inputTokens, outputTokens, maxOutputTokens } = trace;
-  const longest = answers === "free" ? maxOutputTokens : outputTokens;
+  const longest = outputLengths === "free" ? maxOutputTokens : outputTokens;
   for (let row = 0; row < requestCount; row++) {
     const tokens = inputTokens[row] + longest[row];
     if (tokens > maxPositions)

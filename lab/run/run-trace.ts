@@ -66,7 +66,7 @@ export interface ReplayOptions
 /** Options of a run in virtual time on modelled hardware. */
 export interface SimulateOptions
   extends TraceRunOptions,
-    Omit<SimulationOptions, "threads" | "bits" | "pace" | "answers" | "fold"> {}
+    Omit<SimulationOptions, "threads" | "bits" | "pace" | "outputLengths" | "fold"> {}
 
 /** Options of a run in real time on an engine. */
 export interface ServeOptions

@@ -2,21 +2,28 @@ import type { RouterPlugin } from "../../core/plugins/index.ts";
 import type { Slo } from "../../core/serving/metrics.ts";
 import type { WeightBits } from "../../engine/onnx/quantized.ts";
 import type { CostPlugin } from "../user-plugins/kinds.ts";
-import type { OutputEnd, Pace } from "./paces.ts";
+import type { OutputLengths, Pace } from "./paces.ts";
 
 export type NamedNumbers = Readonly<Record<string, number>>;
 
-/** What only a simulation has, as given. */
+/** Options of timed runs, as on the command line: of the simulator, of a real engine, or of both. */
 export interface SimulationOptions {
+  /** Simulator: a model's name or its config.json. Engine: a model folder, or `random:NAME`. */
   readonly model?: string;
   readonly gpu?: string;
+  /** Tensor parallelism: GPUs of a replica. */
   readonly tp?: number;
+  /** Data type of keys and values. */
   readonly kvDtype?: string;
+  /** Share of the GPU's memory to use, above 0, up to 1. */
   readonly gpuMemory?: number;
+  /** Bytes of a replica's cache. */
   readonly capacity?: number;
+  /** Bytes of host memory for swapped-out blocks. */
   readonly swapSpace?: number;
   /** A file of coefficients, a saved run, a plug-in file, or a cost model. */
   readonly cost?: string | CostPlugin;
+  /** Factors of the roofline model. */
   readonly efficiency?: NamedNumbers;
   readonly schedulerOption?: NamedNumbers;
   readonly replicas?: number;
@@ -24,30 +31,37 @@ export interface SimulationOptions {
   readonly router?: string | RouterPlugin;
   readonly routerOption?: NamedNumbers;
   readonly loop?: "open" | "closed";
+  /** Speed-up over the recorded arrivals. */
   readonly speed?: number;
+  /** Mean requests per second, instead of `speed`. */
   readonly rate?: number;
+  /** Distribution of requests with equal arrival times: none, or uniform until the next time. */
   readonly spread?: "none" | "uniform";
+  /** Least `maxOutputTokens` of a request. */
   readonly maxOutput?: number;
+  /** Threads of the engine's operators. */
   readonly threads?: number;
+  /** Bits per weight of the engine's model. */
   readonly bits?: WeightBits;
   readonly pace?: Pace;
-  readonly answers?: OutputEnd;
+  readonly outputLengths?: OutputLengths;
+  /** Maps token ids outside the model's vocabulary into it. */
   readonly fold?: boolean;
   readonly slo?: Slo;
 }
 
-/** Options of which `compare` takes several values; it runs each combination. */
+/** Options for which `compare` accepts several values; it runs each combination. */
 export interface SimulationLists {
   readonly replicas?: readonly number[];
   readonly router?: readonly (string | RouterPlugin)[];
   readonly rate?: readonly number[];
 }
 
-/** A choice as reports and messages state it: a name or file as given; of a plug-in passed as a value its name. */
+/** The name of a choice in reports and messages: the given name or file, or the name of a plug-in passed as a value. */
 export const nameOf = (choice: string | { readonly name: string }): string =>
   typeof choice === "string" ? choice : choice.name;
 
-/** Bytes. */
+/** Default bytes of host memory for swapped-out blocks. */
 export const defaultSwapSpace = 4 * 2 ** 30;
 
 /** The command line's names of the options. */
@@ -73,7 +87,7 @@ export const optionNames: Readonly<Record<keyof SimulationOptions, string>> = {
   threads: "threads",
   bits: "bits",
   pace: "pace",
-  answers: "answers",
+  outputLengths: "output-lengths",
   fold: "fold",
   slo: "slo",
 };

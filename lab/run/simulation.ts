@@ -19,10 +19,10 @@ import { checkTurns, speedFrom } from "./load.ts";
 import type { Simulated } from "./simulated.ts";
 import { defaultSwapSpace, type NamedNumbers, nameOf, type SimulationOptions } from "./simulation-options.ts";
 
-/** What is simulated where nothing is said. */
+/** Defaults of a simulation. */
 export const simulatedDefaults = { model: "llama-3.1-8b", gpu: "h200", router: "round-robin", gpuMemory: 0.9 };
 
-/** @throws InputError if there is no such model, hardware, router or factor. */
+/** @throws InputError if a model, GPU, router or efficiency factor is unknown. */
 export async function simulatedFrom(options: SimulationOptions, trace: Trace): Promise<Simulated> {
   for (const name of ["model", "gpu"] as const)
     if (options[name]?.includes(",")) throw new InputError(`--${name} is "${options[name]}", expected one name`);
@@ -33,11 +33,9 @@ export async function simulatedFrom(options: SimulationOptions, trace: Trace): P
   const router = await pluginNamed("router", options.router ?? simulatedDefaults.router);
   if ((options.replicas ?? 1) === 1) {
     if (options.router !== undefined)
-      throw new InputError(
-        `--router ${nameOf(options.router)} has nothing to choose from with one replica: give --replicas`,
-      );
+      throw new InputError(`--router ${nameOf(options.router)} has no effect with one replica; give --replicas`);
     if (options.routerOption !== undefined)
-      throw new InputError("--router-option has no router: with one replica there is nothing to choose from");
+      throw new InputError("--router-option has no effect with one replica; give --replicas");
   }
   checkShared(model, tensorParallel);
   if (options.loop === "closed") checkTurns(trace);
@@ -75,7 +73,7 @@ function parsed(text: string, path: string): unknown {
   }
 }
 
-/** @throws InputError if there is no such factor, or it is no share. */
+/** @throws InputError if a factor is unknown or out of range. */
 function efficiencyFrom(given: NamedNumbers): Efficiency {
   const names = Object.keys(defaultEfficiency);
   for (const [name, value] of Object.entries(given)) {
@@ -95,9 +93,9 @@ function efficiencyFrom(given: NamedNumbers): Efficiency {
 }
 
 /**
- * The size of the cache as `--blocks` or `--capacity` give it, or what a simulated GPU has room for; undefined if nothing says.
+ * The size of the cache by `--blocks` or `--capacity`, or what fits into a simulated GPU's memory; undefined without any of these.
  *
- * @throws InputError if the model does not fit, or not one block.
+ * @throws InputError if the model or a single block does not fit
  */
 export async function capacityFrom(
   { blocks, capacity, model, tp, kvDtype }: SimulationOptions & { readonly blocks?: Capacity },
@@ -119,11 +117,11 @@ function blocksWithin(bytes: number, tokenBytes: number, blockTokens: number): C
   const blocks = Math.floor(bytes / (tokenBytes * blockTokens));
   if (blocks > 0) return { blocks };
   throw new InputError(
-    `${bytes} bytes are less than one block of ${blockTokens} tokens takes: ${tokenBytes * blockTokens}`,
+    `${bytes} bytes are less than the ${tokenBytes * blockTokens} bytes of one block of ${blockTokens} tokens`,
   );
 }
 
-/** One simulation of a configuration. @throws InputError if an option or the cost file is wrong. */
+/** The simulator's configuration. @throws InputError if an option or the cost file is invalid. */
 export async function simulationConfig(config: RunConfig, simulated: Simulated): Promise<SimulationConfig> {
   const { replicas, router, loop, speed, kvBytesPerToken, swapSpace } = simulated;
   const { blockTokens, seed } = config;
@@ -145,7 +143,7 @@ async function costOf(simulated: Simulated, blockTokens: number): Promise<Simula
   return () => roofline;
 }
 
-/** What a report says of it. */
+/** The simulated system, as in a report. */
 export function describe(simulated: Simulated) {
   const { model, hardware, tensorParallel, efficiency, cost, replicas, router, loop, speed, spread, maxOutput } =
     simulated;
@@ -168,7 +166,7 @@ export function describe(simulated: Simulated) {
   };
 }
 
-/** @throws InputError if so many devices cannot have equal shares of the heads. */
+/** @throws InputError if the heads cannot be divided equally among this number of devices. */
 function checkShared(model: ModelShape, devices: number): void {
   if (canShare(model, devices)) return;
   const possible = Array.from({ length: 1024 }, (_, i) => i + 1).filter((count) => canShare(model, count));

@@ -55,7 +55,7 @@ function chatOf(options: GenerateTraceOptions): TraceSource {
   }
 }
 
-/** The same source, which reports progress and can be interrupted. */
+/** The source with progress reports and cancellation. */
 function watched(source: TraceSource, requests: number, control: Control): TraceSource {
   return {
     ...source,

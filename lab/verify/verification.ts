@@ -58,7 +58,7 @@ export async function verifyDecisions(
   engine: RealEngine,
   { before, cost, design, advance = () => {}, signal }: VerificationOptions = {},
 ): Promise<Verification> {
-  if (engine.answers === "free" && blocks.generated && config.rules["store-tail"] === "true")
+  if (engine.outputLengths === "free" && blocks.generated && config.rules["store-tail"] === "true")
     throw new InputError(
       "store-tail=true needs the lengths of outputs, which --output-lengths free leaves to the model",
     );

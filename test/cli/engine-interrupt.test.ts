@@ -38,7 +38,7 @@ const sum = (values: readonly number[]) => values.reduce((total, value) => total
 
 test.each([
   ["SIGINT", ["--warmup", "2", "--slo", "ttft=1s"]],
-  ["SIGTERM", ["--loop", "closed", "--preset", "sglang", "--answers", "free"]],
+  ["SIGTERM", ["--loop", "closed", "--preset", "sglang", "--output-lengths", "free"]],
 ] as const)("%s keeps what was done, in figures and files of the requests that had ended", async (signal, how) => {
   const folder = newFolder();
   const child = served(folder, [...long, ...how, "--timeline", "time.json", "--out", "run", "--json"]);

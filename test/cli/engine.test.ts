@@ -43,12 +43,12 @@ test("a saved run has its steps, and a summary says what the engine was", async 
 
 test("answers may end where the model ends them, and all figures are of what it wrote", async () => {
   const folder = newFolder();
-  const free = ["--target", "cpu", "--answers", "free", "--max-output", "40", "--bits", "8"];
+  const free = ["--target", "cpu", "--output-lengths", "free", "--max-output", "40", "--bits", "8"];
   const { stdout } = await fromCheckout(folder, ["replay", ...few.slice(0, -1), ...free, "--out", "run", "--json"]);
   const report = JSON.parse(stdout);
   expect(report.engine).toMatchObject({ bits: 8, answers: "free", maxOutput: 40 });
   const { command } = JSON.parse(readFileSync(join(folder, "run/run.json"), "utf8"));
-  expect(command).toContain(" --max-output 40 --bits 8 --answers free ");
+  expect(command).toContain(" --max-output 40 --bits 8 --output-lengths free ");
   const file = new Uint8Array(readFileSync(join(folder, "run/requests.parquet"))).buffer as ArrayBuffer;
   const written = (await parquetReadObjects({ file })).map((row) => Number(row["outputTokens"]));
   const total = written.reduce((sum, count) => sum + count, 0);
@@ -86,10 +86,10 @@ describe.concurrent("what an engine cannot do is refused in one line", () => {
     ["replay --target cpu --model random:tny", /random:tiny/],
     ["replay --target cpu --model nowhere", /^no model folder nowhere; /],
     ["replay --target sim --bits 8", /^--bits needs --target cpu$/],
-    ["replay --answers free", /^--answers needs --target cpu$/],
+    ["replay --output-lengths free", /^--output-lengths needs --target cpu$/],
     ["replay --target cpu --bits 16", /^--bits is "16", expected 32, 8 or 4$/],
-    ["replay --target cpu --answers long", /^--answers is "long", expected trace or free$/],
-    ["replay --target cpu --answers free --max-output 999999", /^request 0 has \d+ tokens with its answer, /],
+    ["replay --target cpu --output-lengths long", /^--output-lengths is "long", expected trace or free$/],
+    ["replay --target cpu --output-lengths free --max-output 999999", /^request 0 has \d+ tokens with its output, /],
     ["replay --target cpu --pace fast", /^--pace is "fast", expected busy or real or none$/],
     ["replay --target cpu --blocks unlimited", /memory has a limit/],
     ["replay --target cpu --capacity 1KiB", /less than one block/],
@@ -107,7 +107,7 @@ describe.concurrent("what an engine cannot do is refused in one line", () => {
     const folder = newFolder();
     const request = { input_toks: 2, output_toks: 1, arrival_time_ns: 0, input_tok_ids: [1, 2], output_tok_ids: [3] };
     writeFileSync(join(folder, "said.jsonl"), JSON.stringify(request));
-    const args = "replay said.jsonl --target cpu --preset vllm --answers free --blocks 10".split(" ");
+    const args = "replay said.jsonl --target cpu --preset vllm --output-lengths free --blocks 10".split(" ");
     expect(await refusal(folder, args)).toMatch(/^cache-generated=true caches the output tokens of the trace/);
   });
   test("a folder that is no model", async () => {

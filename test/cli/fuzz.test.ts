@@ -23,7 +23,7 @@ test("fuzz found: a request that is refused in the middle of an answer that the 
   const folder = newFolder();
   const request = { timestamp: 0, input_length: 5, output_length: 1, hash_ids: [0, 1, 2], max_output_length: 3 };
   writeFileSync(join(folder, "refused.jsonl"), JSON.stringify({ ...request, block_size: 2 }));
-  const args = "verify refused.jsonl --block-size 2 --blocks 3 --answers free --json".split(" ");
+  const args = "verify refused.jsonl --block-size 2 --blocks 3 --output-lengths free --json".split(" ");
   const { code, stdout } = await ended(start(folder, args, { XDG_CACHE_HOME: folder }, fromSource()));
   expect([code, JSON.parse(stdout)]).toEqual([0, expect.objectContaining({ identical: true, refusedRequests: 1 })]);
 });

@@ -52,7 +52,7 @@ describe("what cannot be simulated is refused in one line, and nothing is writte
     ["--tp 0", '--tp is "0", expected a whole number from 1 to 1024'],
     ["--kv-dtype fp4", /^no type "fp4" for keys and values: expected auto/],
     ["--gpu-memory 1.5", "--gpu-memory is 1.5, expected a share above 0, up to 1"],
-    ["--capacity 1KiB", "1024 bytes are less than one block of 16 tokens takes: 2097152"],
+    ["--capacity 1KiB", "1024 bytes are less than the 2097152 bytes of one block of 16 tokens"],
     ["--capacity 1GiB --blocks 10", /^--blocks and --capacity exclude each other/],
     ["--capacity 16", '--capacity is "16", expected a size such as 16GiB or 500MB'],
     ["--swap-space -1GiB", /^--swap-space is "-1GiB", expected a size/],
@@ -75,7 +75,7 @@ describe("what cannot be simulated is refused in one line, and nothing is writte
     ["--efficiency memory", '--efficiency is "memory", expected NAME=NUMBER'],
     // What goes together.
     ["--router random", "--router random has no effect with one replica; give --replicas"],
-    ["--router-option x=1", "--router-option has no router: with one replica there is nothing to choose from"],
+    ["--router-option x=1", "--router-option has no effect with one replica; give --replicas"],
     ["--rate 2 --speed 2", "--rate and --speed exclude each other: both set the arrival rate"],
     ["--cost once.jsonl --efficiency memory=1", /^--cost and --efficiency exclude each other/],
     ["--timeline t.json --repeat 2", /^--timeline and --repeat exclude each other/],
@@ -98,7 +98,7 @@ describe("what cannot be simulated is refused in one line, and nothing is writte
     ["--slo ttft=5ms,ttft=6ms", "--slo has ttft twice"],
     // Traces.
     ["once.jsonl --rate 5", "--rate needs arrival times that differ; all requests of this trace arrive at once"],
-    ["once.jsonl --loop closed", /^--loop closed needs turns that wait for answers; this trace has no sessions/],
+    ["once.jsonl --loop closed", /^--loop closed needs sessions of several turns, which this trace does not have$/],
     ["think.jsonl --loop closed", /^think\.jsonl:2: think_ns is -5, expected an integer of nanoseconds, 0 or more$/],
     // Outputs.
     ["--timeline folder", "folder: is not a regular file, so it is not replaced"],

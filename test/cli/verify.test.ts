@@ -17,7 +17,7 @@ test("an engine and the simulator with its durations decide the same, which is s
 });
 
 test("the same as a document", async () => {
-  const args = "example --limit 12 --preset sglang --scheduler lpm --blocks 150 --answers free --fold --json";
+  const args = "example --limit 12 --preset sglang --scheduler lpm --blocks 150 --output-lengths free --fold --json";
   const { code, stdout } = await verify(newFolder(), args);
   const document = JSON.parse(stdout);
   expect([code, document.identical]).toEqual([0, true]);
@@ -173,7 +173,7 @@ describe.concurrent("what cannot be verified is refused in one line", () => {
     ["verify --blocks 10 --capacity 1GiB", /exclude each other/],
     ["verify --rule publish=step,finish", /one run has one value/],
     [
-      "verify --index block-trie --rule store-tail=true --rule cache-generated=true --answers free",
+      "verify --index block-trie --rule store-tail=true --rule cache-generated=true --output-lengths free",
       /^store-tail=true numbers the last block of an answer by its length, /,
     ],
   ];
