@@ -4,7 +4,7 @@ import { describe, expect, test } from "vitest";
 import { hasRecordedTraces, recordedTracePath } from "../support/recordings.ts";
 import { ended, fromSource, json, newFolder, refusal, start } from "./program.ts";
 
-/** From source, as an engine's thread has a file of its own; models are kept in the test's folder. */
+/** Runs from source, because the engine's worker is a separate file; the model cache is in the test's folder. */
 async function fromCheckout(folder: string, args: readonly string[]) {
   const { code, stdout, stderr } = await ended(start(folder, args, { XDG_CACHE_HOME: folder }, fromSource()));
   if (code !== 0) throw new Error(`exit code ${code}: ${stderr}`);
@@ -13,7 +13,7 @@ async function fromCheckout(folder: string, args: readonly string[]) {
 
 const few = ["--limit", "40", "--blocks", "500", "--no-save"];
 
-test("an engine is calibrated, the simulator takes the file, and the plot has every step", async () => {
+test("an engine is calibrated, the simulator uses the cost file, and the plot has a point for every step", async () => {
   const folder = newFolder();
   const small = ["--max-prompt", "96", "--max-batch", "2", "--rounds", "1"];
   const document = JSON.parse(await fromCheckout(folder, ["calibrate", ...small, "--out", "tiny.json", "--json"]));
@@ -34,7 +34,7 @@ test("an engine is calibrated, the simulator takes the file, and the plot has ev
   expect(latency.ttftMs.mean).toBeGreaterThan(0);
 });
 
-test("a saved run gives back the coefficients that its steps were made with", async () => {
+test("a fit to a saved run reproduces the coefficients that it was simulated with", async () => {
   const folder = newFolder();
   const picoseconds = { step: 5e9, prefillStep: 1e9, prefillTokens: 2e7, decodeTokens: 3e8, decodeContextTokens: 1e6 };
   writeFileSync(join(folder, "known.json"), JSON.stringify({ schema: "cost/1", picoseconds }));
@@ -51,7 +51,7 @@ test("a saved run gives back the coefficients that its steps were made with", as
   expect(again).toEqual(document);
 });
 
-/** A log of vLLM's kind, and the trace of its requests. */
+/** A request log in vLLM's format, and the trace of its requests. */
 function logged(folder: string, requests: readonly object[]): string[] {
   const row = { input_toks: 2, output_toks: 3, arrival_time_ns: 0, input_tok_ids: [1, 2], output_tok_ids: [3, 4, 5] };
   const options = { model: "meta-llama/Llama-3.1-8B", max_num_seqs: 8, max_num_batched_tokens: 64 };
@@ -65,29 +65,33 @@ function logged(folder: string, requests: readonly object[]): string[] {
   return ["calibrate", "trace.jsonl", "--from", "log"];
 }
 
-const answered = { input_toks: 2, output_toks: 3, queued_ts: 1, first_token_ts: 1.5, last_token_ts: 2 };
+const finished = { input_toks: 2, output_toks: 3, queued_ts: 1, first_token_ts: 1.5, last_token_ts: 2 };
 
-describe.concurrent("a log of requests that is broken is refused in one line", () => {
+describe.concurrent("an invalid request log is refused in one line", () => {
   const cases: [what: string, requests: readonly object[], said: RegExp][] = [
-    ["a request less", [{ request_id: "a-0", ...answered }], /^log\/requests\.jsonl: has 1 requests, trace\.jsonl 2$/],
     [
-      "a field less",
-      [{ request_id: "a-0", ...answered, queued_ts: undefined }],
+      "a missing request",
+      [{ request_id: "a-0", ...finished }],
+      /^log\/requests\.jsonl: has 1 requests, trace\.jsonl 2$/,
+    ],
+    [
+      "a missing field",
+      [{ request_id: "a-0", ...finished, queued_ts: undefined }],
       /^log\/requests\.jsonl:1: queued_ts is undefined, expected a number$/,
     ],
     [
-      "time that runs backwards",
-      [{ request_id: "a-0", ...answered, first_token_ts: 0 }],
-      /^log\/requests\.jsonl:1: its tokens came before it was queued/,
+      "a token before the request was queued",
+      [{ request_id: "a-0", ...finished, first_token_ts: 0 }],
+      /^log\/requests\.jsonl:1: a token precedes queued_ts/,
     ],
     [
       "another trace's request",
-      [0, 1].map((i) => ({ request_id: `a-${i}`, ...answered, input_toks: 2 + i })),
+      [0, 1].map((i) => ({ request_id: `a-${i}`, ...finished, input_toks: 2 + i })),
       /^log\/requests\.jsonl: a-1 is not request 1 of trace\.jsonl$/,
     ],
     [
-      "too few",
-      [0, 1].map((i) => ({ request_id: `a-${i}`, ...answered })),
+      "too few requests",
+      [0, 1].map((i) => ({ request_id: `a-${i}`, ...finished })),
       /^log: 4 steps are too few for \d+ coefficients, expected \d+ at least$/,
     ],
   ];
@@ -97,23 +101,26 @@ describe.concurrent("a log of requests that is broken is refused in one line", (
   });
 });
 
-test.runIf(hasRecordedTraces)("a log of vLLM has no steps, and yet its answers come when they came", async () => {
-  const folder = newFolder();
-  const trace = recordedTracePath("sharegpt/sharegpt-llama-3.1-8b-300-sps10.jsonl.gz");
-  const log = recordedTracePath("sharegpt/vllm-0.19-rtxpro6000-llama-3.1-8b");
-  const document = await json(folder, ["calibrate", trace, "--from", log, "--out", "vllm.json"]);
-  const [, later] = document.residuals;
-  expect(later).toMatchObject({ kind: "later tokens", steps: 300 });
-  for (const name of ["p5", "p50", "p95", "total"]) expect(Math.abs(later[name]), name).toBeLessThan(0.03);
-  // Nearly every step has many tokens, so that either of the two may have what both take.
-  const fixed = document.coefficients.filter(({ name }: { name: string }) => /^(step|batchStep)$/.test(name));
-  const ms = fixed.reduce((sum: number, { picoseconds }: { picoseconds: number }) => sum + picoseconds / 1e9, 0);
-  // Reading 16 GB of weights at 1.6 TB/s takes 10 ms.
-  expect(ms).toBeGreaterThan(10);
-  expect(ms).toBeLessThan(15);
-});
+test.runIf(hasRecordedTraces)(
+  "a fit to a vLLM request log, which has no steps, reproduces its token times",
+  async () => {
+    const folder = newFolder();
+    const trace = recordedTracePath("sharegpt/sharegpt-llama-3.1-8b-300-sps10.jsonl.gz");
+    const log = recordedTracePath("sharegpt/vllm-0.19-rtxpro6000-llama-3.1-8b");
+    const document = await json(folder, ["calibrate", trace, "--from", log, "--out", "vllm.json"]);
+    const [, later] = document.residuals;
+    expect(later).toMatchObject({ kind: "later tokens", steps: 300 });
+    for (const name of ["p5", "p50", "p95", "total"]) expect(Math.abs(later[name]), name).toBeLessThan(0.03);
+    // Both count in nearly every step, so only the sum of the two is determined.
+    const fixed = document.coefficients.filter(({ name }: { name: string }) => /^(step|batchStep)$/.test(name));
+    const ms = fixed.reduce((sum: number, { picoseconds }: { picoseconds: number }) => sum + picoseconds / 1e9, 0);
+    // Reading 16 GB of weights at 1.6 TB/s takes 10 ms.
+    expect(ms).toBeGreaterThan(10);
+    expect(ms).toBeLessThan(15);
+  },
+);
 
-describe.concurrent("what cannot be calibrated is refused in one line", () => {
+describe.concurrent("invalid options are refused in one line", () => {
   const cases: [args: string, said: RegExp][] = [
     ["calibrate --target sim", /^--target is "sim", expected cpu: /],
     ["calibrate --model nowhere", /^no model folder nowhere; /],
@@ -122,7 +129,7 @@ describe.concurrent("what cannot be calibrated is refused in one line", () => {
       "calibrate --block-size 64 --max-prompt 100",
       /^prompts have at most 100 tokens, expected two blocks of 64 at least$/,
     ],
-    ["calibrate --model random:tiny-gpt2 --max-prompt 4096", /positions for 1024$/],
+    ["calibrate --model random:tiny-gpt2 --max-prompt 4096", /has 1024 positions$/],
     ["calibrate --from nowhere", /^nowhere\/steps\.parquet: no such file; expected the folder of a run$/],
     ["calibrate --from nowhere --model random:tiny", /^--model and --from exclude each other: /],
     ["calibrate trace.jsonl", /^a trace \(trace\.jsonl\) needs --from DIR, /],
@@ -132,7 +139,7 @@ describe.concurrent("what cannot be calibrated is refused in one line", () => {
     expect(await refusal(newFolder(), args.split(" "))).toMatch(said);
   });
 
-  test("runs that are broken, or have no time", async () => {
+  test("damaged runs, and runs without times", async () => {
     const folder = newFolder();
     mkdirSync(join(folder, "broken"));
     writeFileSync(join(folder, "broken/steps.parquet"), "PAR1 and nothing else");

@@ -23,7 +23,7 @@ interface Document {
 const few = ["--runs", "6"];
 const fileOf = (path: string) => fileURLToPath(new URL(path, import.meta.url));
 
-/** What `kvlab check --json` says of a policy or of a file. */
+/** The document of `kvlab check --json` for a policy or a file. */
 async function checked(policy: string, args: readonly string[] = few) {
   const { code, stdout, stderr } = await kvlab(newFolder(), ["check", policy, ...args, "--json"]);
   expect(stderr).toBe("");
@@ -35,18 +35,18 @@ async function checked(policy: string, args: readonly string[] = few) {
   return { code, document, broken, names: Object.keys(broken) };
 }
 
-/** One of the policies in `broken/`, each with a fault of its own. */
+/** Checks a plug-in of `broken/`, each of which has one fault. */
 const faulty = (name: string, runs = "6") => checked(fileOf(`./broken/${name}.ts`), ["--runs", runs]);
 
-describe("a policy with a fault is told what it is", () => {
-  test("it reads the wall clock", async () => {
+describe("the fault of a plug-in is reported", () => {
+  test("a read of the wall clock", async () => {
     const { code, broken } = await faulty("wall-clock");
     expect(code).toBe(1);
     expect(broken["no-hidden-inputs"].message).toBe("reads the wall clock (Date.now) in add()");
   });
 
-  test("it asks for chance that nobody can repeat: this is said, and not all that follows from it", async () => {
-    const { broken, names } = await faulty("chance", "40");
+  test("unseeded random numbers, without their consequences", async () => {
+    const { broken, names } = await faulty("unseeded-random", "40");
     expect(broken["no-hidden-inputs"].message).toMatch(
       /^reads unseeded random numbers \(Math\.random\) in add\(\), in /,
     );
@@ -55,18 +55,18 @@ describe("a policy with a fault is told what it is", () => {
     expect(names.sort()).toEqual(["determinism", "no-hidden-inputs"]);
   });
 
-  test("its order depends on the process", async () => {
+  test("an order that depends on the process", async () => {
     const { broken } = await faulty("process-order");
     expect(broken["no-hidden-inputs"].message).toBe("reads the state of the process (process.pid) while it is loaded");
   });
 
-  test("it carries something from one cache to the next", async () => {
+  test("state that is shared by caches", async () => {
     const { broken } = await faulty("last-run", "100");
     expect(broken["determinism"].message).toMatch(/^a second replay of the same requests differs: /);
     expect(broken["no-hidden-inputs"]).toBeUndefined();
   });
 
-  test("it forgets that entries are gone", async () => {
+  test("a victim that was removed", async () => {
     const { broken, names } = await faulty("forgets-removed");
     expect(names).toEqual(["victim-is-evictable"]);
     expect(broken["victim-is-evictable"].message).toMatch(
@@ -78,7 +78,7 @@ describe("a policy with a fault is told what it is", () => {
     expect(calls![0]).toMatch(/add\(\d+\).* remove\(\d+, (referenced|evicted)\).* victim\(\) → \d+$/);
   });
 
-  test("it has no victim although there is one", async () => {
+  test("no victim although entries are evictable", async () => {
     const { broken, names } = await faulty("gives-up");
     expect(names).toEqual(["always-a-victim"]);
     expect(broken["always-a-victim"].message).toMatch(
@@ -86,26 +86,26 @@ describe("a policy with a fault is told what it is", () => {
     );
   });
 
-  test("it changes with being asked", async () => {
-    const { broken } = await faulty("asked");
+  test("a victim() with side effects", async () => {
+    const { broken } = await faulty("impure-victim");
     expect(broken["victim-is-pure"].message).toMatch(/^victim\(\) returned \d+, and \d+ when called again$/);
   });
 
-  test("it throws", async () => {
+  test("a hook that throws", async () => {
     const { broken, names } = await faulty("throws");
     expect(names).toEqual(["calls-return"]);
     expect(broken["calls-return"].message).toMatch(/^hit\(\) threw: no place for a hit of \d+$/);
     expect(broken["calls-return"].calls![0]).toMatch(/ hit\(\d+\)$/);
   });
 
-  test("a call of it never returns", async () => {
+  test("a call that never returns", async () => {
     const { broken, names } = await faulty("never-ends");
     expect(names).toEqual(["calls-return"]);
     expect(broken["calls-return"].message).toBe("victim() did not return within 2 s");
     expect(broken["calls-return"].calls![0]).toMatch(/victim\(\)$/);
   });
 
-  test("an operation of it goes through all entries", async () => {
+  test("an operation that scans all entries", async () => {
     const { broken, names } = await faulty("linear");
     expect(names).toEqual(["constant-cost"]);
     expect(broken["constant-cost"].message).toMatch(
@@ -113,7 +113,7 @@ describe("a policy with a fault is told what it is", () => {
     );
   });
 
-  test("an index goes through all blocks", async () => {
+  test("an index that scans all blocks", async () => {
     const { broken, names } = await faulty("linear-index", "1");
     expect(names).toEqual(["constant-cost"]);
     expect(broken["constant-cost"].message).toMatch(
@@ -121,7 +121,7 @@ describe("a policy with a fault is told what it is", () => {
     );
   });
 
-  test("an index goes through all that extends a block", async () => {
+  test("an index that scans all children of a block", async () => {
     const { broken, names } = await faulty("list-of-children", "1");
     expect(names).toEqual(["constant-cost"]);
     expect(broken["constant-cost"].message).toMatch(
@@ -129,19 +129,19 @@ describe("a policy with a fault is told what it is", () => {
     );
   });
 
-  test("an index finds less than there is", async () => {
+  test("an index whose matches are too short", async () => {
     const { broken } = await faulty("short-sighted");
     expect(Object.keys(broken)).toContain("conservation");
     expect(broken["conservation"].message).toMatch(/^request \d+ references block \d+ twice$/);
   });
 });
 
-test("naming what a request holds is told as a story, and how to see it again", async () => {
+test("a referenced victim is reported with its requests, its calls and a command to rerun the check", async () => {
   const folder = newFolder();
-  copyFileSync(fileOf("./broken/names-held.ts"), join(folder, "mine.ts"));
+  copyFileSync(fileOf("./broken/referenced-victim.ts"), join(folder, "mine.ts"));
   const { code, stdout, stderr } = await kvlab(folder, ["check", "./mine.ts", ...few, "--seed", "3"]);
   expect({ code, stderr }).toEqual({ code: 1, stderr: "" });
-  expect(stdout).toContain("eviction policy names-held (./mine.ts), 6 cases, seed 3\n");
+  expect(stdout).toContain("eviction policy referenced-victim (./mine.ts), 6 cases, seed 3\n");
   expect(stdout).toMatch(/^ {2}✗ victim\(\) returns an evictable entry/m);
   expect(stdout).toMatch(/^ {2}– it never has more hits than the offline optimum \(not tried: a law above is$/m);
   expect(stdout).toMatch(
@@ -151,11 +151,11 @@ test("naming what a request holds is told as a story, and how to see it again", 
   expect(stdout).toMatch(/^ {2}calls: create\(\) /m);
   expect(stdout).toMatch(/^1 law broken\. Rerun: kvlab check \.\/mine\.ts --runs 6 --seed 3$/m);
   expect(Math.max(...stdout.split("\n").map((line) => line.length))).toBeLessThanOrEqual(90);
-  // The same again, to the letter.
+  // The output is reproducible.
   expect((await kvlab(folder, ["check", "./mine.ts", ...few, "--seed", "3"])).stdout).toBe(stdout);
 });
 
-test("a policy that reads a clock in every other way is told of each", async () => {
+test("all other reads of clocks and random numbers are reported", async () => {
   const folder = newFolder();
   const reads = [
     "new Date()",
@@ -169,8 +169,8 @@ test("a policy that reads a clock in every other way is told of each", async () 
   writeFileSync(
     join(folder, "mine.ts"),
     `import { randomBytes } from "node:crypto";\nimport { byScore } from "kvlab";
-     const begun = Date.now();
-     export default { name: "mine", columns: ["lastAccess"], create(c: any) { ${reads.join("; ")}; new Date(begun); return byScore("lastAccess").create(c); } };`,
+     const start = Date.now();
+     export default { name: "mine", columns: ["lastAccess"], create(c: any) { ${reads.join("; ")}; new Date(start); return byScore("lastAccess").create(c); } };`,
   );
   const { stdout, code } = await kvlab(folder, ["check", "./mine.ts", "--runs", "1", "--json"]);
   expect(code).toBe(1);
@@ -187,7 +187,7 @@ test("a policy that reads a clock in every other way is told of each", async () 
   ]);
 });
 
-describe("a policy without a fault keeps every law", () => {
+describe("plug-ins without faults satisfy every law", () => {
   test.each(["used-again", "aging", "comes-back", "clock"])("the example %s", async (name) => {
     const { code, document } = await checked(fileOf(`../../examples/${name}.ts`));
     const other = document.laws.filter(({ result }) => result !== "holds");
@@ -196,7 +196,7 @@ describe("a policy without a fault keeps every law", () => {
     expect(document.cost).toMatchObject({ sizes: [{ entries: 1000 }, {}, {}, { entries: 64000 }] });
   });
 
-  test("the one that init policy writes", async () => {
+  test("the template of init policy", async () => {
     const folder = newFolder();
     await kvlab(folder, ["init", "policy"]);
     const { code, stdout } = await kvlab(folder, ["check", "./mine.ts", "--runs", "1"]);
@@ -217,7 +217,7 @@ describe("a policy without a fault keeps every law", () => {
   });
 });
 
-test("what cannot be loaded, or is not there, is refused", async () => {
+test("a missing or invalid file is refused", async () => {
   const folder = newFolder();
   writeFileSync(join(folder, "mine.ts"), "export const a = 1;");
   expect(await refusal(folder, ["check", "./gone.ts"])).toBe("./gone.ts: no such file");

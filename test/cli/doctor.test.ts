@@ -7,19 +7,19 @@ import { checkpointOf } from "../support/checkpoints.ts";
 import { bytePairTokenizer } from "../support/tokenizers.ts";
 import { ended, fromSource, newFolder, refusal, start } from "./program.ts";
 
-/** Where all these tests keep models. */
+/** The model cache of all these tests. */
 const cache = newFolder();
 
-/** From source, as the engine's thread has a file of its own. */
+/** Runs from source, because the engine's worker is a separate file. */
 async function doctor(args: readonly string[] = [], folder = newFolder(), cacheHome = cache) {
-  const words = ["doctor", ...args, "--json"];
-  const { code, stdout, stderr } = await ended(start(folder, words, { XDG_CACHE_HOME: cacheHome }, fromSource()));
+  const command = ["doctor", ...args, "--json"];
+  const { code, stdout, stderr } = await ended(start(folder, command, { XDG_CACHE_HOME: cacheHome }, fromSource()));
   expect(stderr).toBe("");
   const { findings, ...document } = JSON.parse(stdout);
   for (const { found } of findings) expect(found).not.toContain("\n");
   expect(code).toBe(document.ok ? 0 : 1);
-  const amiss = findings.filter(({ ok }: { ok: boolean }) => !ok);
-  return { ...document, found: of(findings), amiss: of(amiss) };
+  const failed = findings.filter(({ ok }: { ok: boolean }) => !ok);
+  return { ...document, found: of(findings), failed: of(failed) };
 }
 
 const of = (findings: readonly { readonly what: string; readonly found: string }[]): Record<string, string> =>
@@ -30,7 +30,7 @@ const checkpoint = (files: Record<string, unknown> = {}) =>
   checkpointOf(config, randomWeights(config, 1), { files: { "tokenizer.json": bytePairTokenizer, ...files } });
 
 describe.concurrent("this machine", () => {
-  test("is fit, and its engine has been tried", async () => {
+  test("passes all checks, including that of the engine", async () => {
     const { schema, ok, found, memory, engine, model } = await doctor();
     const runtime = createRequire(import.meta.url).resolve("onnxruntime-node/package.json");
     const { version } = JSON.parse(readFileSync(runtime, "utf8"));
@@ -42,26 +42,26 @@ describe.concurrent("this machine", () => {
     expect(memory.totalBytes).toBeGreaterThanOrEqual(memory.availableBytes);
   });
 
-  test("is not where nothing can be saved", async () => {
+  test("fails if runs cannot be saved", async () => {
     const folder = newFolder();
     writeFileSync(join(folder, "runs"), "");
-    expect((await doctor([], folder)).amiss).toEqual({
+    expect((await doctor([], folder)).failed).toEqual({
       "runs/": "runs: cannot be written, runs is a file; --no-save or --out DIR",
     });
   });
 
-  test("has no engine where models cannot be kept", async () => {
+  test("fails if the model cache cannot be written", async () => {
     const file = join(newFolder(), "file");
     writeFileSync(file, "");
-    const { amiss } = await doctor([], newFolder(), file);
-    expect(Object.keys(amiss)).toEqual(["model cache", "engine"]);
-    expect(amiss["model cache"]).toContain("cannot be written");
-    expect(amiss["engine"]).toContain(file);
+    const { failed } = await doctor([], newFolder(), file);
+    expect(Object.keys(failed)).toEqual(["model cache", "engine"]);
+    expect(failed["model cache"]).toContain("cannot be written");
+    expect(failed["engine"]).toContain(file);
   });
 });
 
 describe.concurrent("a model", () => {
-  test("in numbers", async () => {
+  test("is described by its sizes", async () => {
     const { ok, memory, model } = await doctor(["--model", "random:tiny"]);
     const weightBytes = { 4: 198_912, 8: 252_160, 32: 558_336 };
     expect(model).toMatchObject({ architecture: "llama", parameters: 139_584, maxPositions: 131_072, weightBytes });
@@ -70,22 +70,24 @@ describe.concurrent("a model", () => {
     expect(ok).toBe(true);
   });
 
-  test("fits with a cache of some size, or does not", async () => {
+  test("fits with a cache of the given size, or does not", async () => {
     const small = await doctor(["--model", "random:160m", "--bits", "4", "--blocks", "10", "--block-size", "8"]);
     expect(small.model).toMatchObject({ bits: 4, poolBytes: 80 * 73_728, fits: true });
     expect(small.found["fit"]).toMatch(/^80 tokens \(5\.6 MiB\) beside 4-bit weights \(176\.0 MiB\) in /);
     const large = await doctor(["--model", "random:tiny", "--capacity", "512TiB"]);
     expect(large).toMatchObject({ ok: false, model: { poolBytes: 2 ** 49, fits: false } });
-    expect(large.amiss).toEqual({ fit: expect.stringMatching(/^1,099,511,627,776 tokens \(512\.0 TiB\) do not fit /) });
+    expect(large.failed).toEqual({
+      fit: expect.stringMatching(/^1,099,511,627,776 tokens \(512\.0 TiB\) do not fit /),
+    });
   });
 
-  test("in a folder, whole", async () => {
-    const { found, amiss } = await doctor(["--model", checkpoint()]);
-    expect(amiss).toEqual({});
+  test("in a complete folder passes", async () => {
+    const { found, failed } = await doctor(["--model", checkpoint()]);
+    expect(failed).toEqual({});
     expect(found).toMatchObject({ model: "llama, 139,584 parameters, 131,072 positions", tokenizer: "loads" });
   });
 
-  test("in a folder that is damaged, in one line", async () => {
+  test("in a damaged folder fails with one line", async () => {
     const cut = checkpoint();
     truncateSync(join(cut, "model.safetensors"), 100_000);
     const empty = join(newFolder(), "empty");
@@ -94,11 +96,11 @@ describe.concurrent("a model", () => {
     const [ofCut, ofEmpty, ofNone, ofBroken] = await Promise.all(
       [cut, empty, join(empty, "none"), broken].map((folder) => doctor(["--model", folder])),
     );
-    expect(ofCut.amiss["model"]).toContain(join(cut, "model.safetensors"));
-    expect(ofEmpty.amiss["model"]).toBe(`${join(empty, "config.json")}: no such file`);
-    expect(ofNone.amiss["model"]).toMatch(/^no model folder /);
+    expect(ofCut.failed["model"]).toContain(join(cut, "model.safetensors"));
+    expect(ofEmpty.failed["model"]).toBe(`${join(empty, "config.json")}: no such file`);
+    expect(ofNone.failed["model"]).toMatch(/^no model folder /);
     for (const { ok, model } of [ofCut, ofEmpty, ofNone]) expect({ ok, model }).toEqual({ ok: false, model: null });
-    expect(ofBroken.amiss).toEqual({ tokenizer: expect.stringMatching(/tokenizer\.json: not a tokenizer: /) });
+    expect(ofBroken.failed).toEqual({ tokenizer: expect.stringMatching(/tokenizer\.json: not a tokenizer: /) });
   });
 });
 

@@ -12,7 +12,7 @@ const fromCheckout = (folder: string, args: readonly string[]) =>
 
 const few = ["example", "--limit", "12", "--target", "cpu", "--scheduler", "naive", "--threads", "1"];
 
-test("a real engine has a row for each combination, each from an empty cache, and a folder for each", async () => {
+test("each combination on a real engine starts with an empty cache, and has a row and a folder", async () => {
   const folder = newFolder();
   const what = ["--index", "hash-table,none", "--blocks", "30%,2000", "--rate", "4", "--bits", "8"];
   const { code, stdout, stderr } = await ended(
@@ -44,18 +44,18 @@ test("a real engine has a row for each combination, each from an empty cache, an
   }
 }, 60_000);
 
-test("the table says what it ran on, and what differs", async () => {
+test("the table names model and device, and the differing options", async () => {
   const folder = newFolder();
   const { stdout } = await ended(
     fromCheckout(folder, ["compare", ...few, "--preset", "vllm,sglang", "--capacity", "2MiB", "--slo", "ttft=10s"]),
   );
   expect(stdout).toMatch(/12 requests, 7,039 prompt tokens; random:tiny on the CPU, 1\s+thread\n/);
-  expect(stdout).toMatch(/\n {2}policy +hit ratio +TTFT p50 +p99 +TPOT +latency +requests\/s +SLO kept +goodput\/s/);
+  expect(stdout).toMatch(/\n {2}policy +hit ratio +TTFT p50 +p99 +TPOT +latency +requests\/s +SLO met +goodput\/s/);
   for (const policy of ["vllm", "sglang"]) expect(stdout).toMatch(new RegExp(`\\n {2}${policy} +0\\.\\d{4}`));
   expect(readdirSync(folder)).toEqual(["cache"]);
 });
 
-test("the files of a model are open once, whatever many rates there are", async () => {
+test("the files of a model are opened once for any number of rates", async () => {
   const folder = newFolder();
   const config = randomConfig("tiny");
   const model = checkpointOf(config, randomWeights(config, 1), { shards: 9 });
@@ -72,7 +72,7 @@ test("the files of a model are open once, whatever many rates there are", async 
   expect(JSON.parse(stdout).runs).toHaveLength(rates.length);
 });
 
-test("a signal ends it, and keeps the runs that are whole", async () => {
+test("a signal ends the comparison and keeps the complete runs", async () => {
   const folder = newFolder();
   const args = ["compare", "example", "--limit", "60", "--target", "cpu", "--blocks", "1000", "--threads", "1"];
   const child = fromCheckout(folder, [...args, "--preset", "vllm,sglang,lmdeploy,trt-llm", "--out", "all", "--json"]);
@@ -99,17 +99,17 @@ test("a signal ends it, and keeps the runs that are whole", async () => {
     ]);
 });
 
-describe.concurrent("what an engine cannot do is refused before anything runs", () => {
+describe.concurrent("options that an engine does not support are refused before any run", () => {
   const cases: [args: string, said: RegExp][] = [
     ["--replicas 2", /^--replicas needs --target sim$/],
     ["--router prefix-aware,round-robin", /^--router needs --target sim$/],
     ["--gpu h200", /^--gpu needs --target sim$/],
     ["--metric token", /^--metric needs --target cache: with --target cpu the table shows several metrics$/],
     ["--first-difference", /^--first-difference needs --target cache$/],
-    ["--eviction lru,unbounded", /memory has a limit/],
-    ["--blocks 1000,unlimited", /memory has a limit/],
+    ["--eviction lru,unbounded", /^an engine has no unlimited cache/],
+    ["--blocks 1000,unlimited", /^an engine has no unlimited cache/],
     ["--pace none --rate 1,2", /^--pace none and --rate exclude each other/],
-    ["--model random:tiny-gpt2", /positions for 1024$/],
+    ["--model random:tiny-gpt2", /has 1024 positions$/],
     ["--capacity 1KiB", /less than one block/],
     ["--blocks 1000,90000000", /GiB for 90000000 blocks/],
   ];

@@ -3,7 +3,7 @@ import { join } from "node:path";
 import { expect, test } from "vitest";
 import { ended, fromSource, newFolder, start } from "./program.ts";
 
-/** Ends the executor's threads when they have been asked that often. */
+/** Terminates the executor's worker at its request number `asks`. */
 const killing = (asks: number) =>
   `data:text/javascript,${encodeURIComponent(`
   import { MessagePort } from "node:worker_threads";
@@ -11,13 +11,13 @@ const killing = (asks: number) =>
   let starter, n = 0;
   process.on("worker", (worker) => { starter = worker; });
   MessagePort.prototype.postMessage = function (message, ...others) {
-    // That one is not asked: a thread that is ended in the middle of a step would take the program with it.
+    // This request is not sent: terminating a thread in the middle of a step would crash the program.
     if (message?.kind && ++n === ${asks}) return void starter.terminate();
     return postMessage.call(this, message, ...others);
   };`)}`;
 
 test.each(["replay", "compare"])(
-  "%s says in one line that its worker died, and leaves nothing behind",
+  "%s reports in one line that its worker died, and leaves no files",
   async (command) => {
     const folder = newFolder();
     const args = [command, "example", "--limit", "40", "--target", "cpu", "--eviction", "lru", "--out", "run"];

@@ -6,7 +6,7 @@ import { parquetReadObjects } from "hyparquet";
 import { expect, test } from "vitest";
 import { ended, fromSource, newFolder, start } from "./program.ts";
 
-/** Long enough that it is not done when the signal comes. */
+/** Long enough that it is not finished when the signal arrives. */
 const long = ["replay", "example", "--limit", "400", "--target", "cpu", "--blocks", "3000", "--threads", "1"];
 
 function served(folder: string, args: readonly string[]): ChildProcess {
@@ -15,7 +15,7 @@ function served(folder: string, args: readonly string[]): ChildProcess {
 
 const sizeOf = (path: string) => statSync(path, { throwIfNoEntry: false })?.size ?? 0;
 
-/** Until the timeline, which is written piece by piece, says that many steps have been taken. */
+/** Waits until the timeline, which is written in pieces, has many steps. */
 async function manySteps(folder: string, child: ChildProcess, bytes = 1 << 19): Promise<void> {
   const path = join(folder, `time.json.${child.pid}.tmp`);
   while (sizeOf(path) < bytes && child.exitCode === null) await sleep(20);
@@ -25,7 +25,7 @@ async function rowsOf(path: string) {
   return await parquetReadObjects({ file: new Uint8Array(readFileSync(path)).buffer as ArrayBuffer });
 }
 
-/** Steps of seconds, as no prompt begins like another one. */
+/** Prompts without a common prefix, whose steps take seconds. */
 function longPrompts(count: number): string {
   const request = (i: number) => {
     const ids = Array.from({ length: 3500 }, (_, at) => (at * (i + 3)) % 250);
@@ -39,7 +39,7 @@ const sum = (values: readonly number[]) => values.reduce((total, value) => total
 test.each([
   ["SIGINT", ["--warmup", "2", "--slo", "ttft=1s"]],
   ["SIGTERM", ["--loop", "closed", "--preset", "sglang", "--output-lengths", "free"]],
-] as const)("%s keeps what was done, in figures and files of the requests that had ended", async (signal, how) => {
+] as const)("%s ends a run with metrics and files of the finished requests", async (signal, how) => {
   const folder = newFolder();
   const child = served(folder, [...long, ...how, "--timeline", "time.json", "--out", "run", "--json"]);
   const end = ended(child);
@@ -87,13 +87,13 @@ test.each([
   expect(steps.length).toBeGreaterThan(100);
   for (const { durationNs } of steps) expect(durationNs).toBeGreaterThan(0n);
   const series = await rowsOf(join(folder, "run/series.parquet"));
-  // Of the warm-up, some may end when figures have begun.
+  // Some warm-up requests may finish after the first measured arrival.
   const late = sum(series.map((row) => Number(row["finished"]))) - counted.length;
   expect([late >= 0, late <= report.warmup]).toEqual([true, true]);
   expect(JSON.parse(readFileSync(join(folder, "time.json"), "utf8")).traceEvents.length).toBeGreaterThan(100);
 });
 
-test("before the end of the warm-up there are no figures, and none are made up", async () => {
+test("a run interrupted during warm-up has no metrics", async () => {
   const folder = newFolder();
   const child = served(folder, [...long, "--warmup", "399", "--timeline", "time.json", "--slo", "e2e=1s", "--json"]);
   const end = ended(child);
@@ -107,14 +107,14 @@ test("before the end of the warm-up there are no figures, and none are made up",
   expect(report.throughput).toEqual({ requestsPerS: 0, inputTokensPerS: 0, outputTokensPerS: 0, makespanS: 0 });
   expect(report.cache).toMatchObject({ lookups: 0, hitTokens: 0, insertedBlocks: 0, evictedBlocks: 0 });
   expect(report.slo).toEqual({ e2eMs: 1000, attained: 0, goodputRequestsPerS: 0 });
-  // Its folder is not that of a whole run.
+  // Its folder is not that of a complete run.
   const [run, ...more] = readdirSync(join(folder, "runs"));
   expect(run).toMatch(/^example-cpu-random_tiny-hash-table-lru-3000-\w{8}-interrupted$/);
   expect(more).toEqual([]);
   expect(stderr).toContain(`; they are saved in runs/${run}\n`);
 });
 
-test("nobody waits for a request that comes in an hour", async () => {
+test("a signal ends the wait for a request that arrives in an hour", async () => {
   const folder = newFolder();
   const request = {
     input_toks: 40,
@@ -128,7 +128,7 @@ test("nobody waits for a request that comes in an hour", async () => {
   const child = served(folder, ["replay", "trace.jsonl", ...how]);
   const end = ended(child);
   await manySteps(folder, child, 1 << 16);
-  // Until no more happens.
+  // Until the timeline stops growing.
   for (let before = -1, now = 0; before !== now; before = now, now = sizeOf(join(folder, `time.json.${child.pid}.tmp`)))
     await sleep(1000);
   child.kill("SIGINT");
@@ -138,7 +138,7 @@ test("nobody waits for a request that comes in an hour", async () => {
   expect(stdout).toContain("interrupted: metrics cover the 20 requests that had finished");
 });
 
-test("so it is with a policy of one's own, as long as the model computes", async () => {
+test("a signal during the model's step ends a run with a plug-in file", async () => {
   const folder = newFolder();
   const code = `export default { create: () => ({ add() { console.log("ended"); }, remove() {}, victim() {} }) };`;
   writeFileSync(join(folder, "mine.ts"), code);
@@ -147,7 +147,7 @@ test("so it is with a policy of one's own, as long as the model computes", async
   const child = served(folder, ["replay", "trace.jsonl", ...how.split(" "), "--out", "run"]);
   const end = ended(child);
   await new Promise((resolve) => child.stderr?.once("data", resolve));
-  // The first request has ended, and the step of the next one takes seconds.
+  // The first request has finished, and the step of the next one takes seconds.
   await sleep(200);
   child.kill("SIGINT");
   const { code: exitCode, stdout, stderr } = await end;
@@ -157,7 +157,7 @@ test("so it is with a policy of one's own, as long as the model computes", async
   expect(readdirSync(folder).sort()).toEqual(["cache", "mine.ts", "run", "trace.jsonl"]);
 });
 
-test("a second signal ends it in the middle of a step, and nothing is left", async () => {
+test("a second signal ends the program in the middle of a step and leaves no files", async () => {
   const folder = newFolder();
   writeFileSync(join(folder, "trace.jsonl"), longPrompts(400));
   const how = "--target cpu --model random:15m --index none --scheduler naive --blocks 500 --timeline time.json";
@@ -168,13 +168,13 @@ test("a second signal ends it in the middle of a step, and nothing is left", asy
   child.kill("SIGINT");
   child.kill("SIGTERM");
   const { code, stdout, stderr } = await end;
-  // By the system's hand, which shells call 130, too.
+  // Ended by the signal's default action, which shells also report as 130.
   expect([code, child.signalCode]).toEqual([null, "SIGINT"]);
   expect({ stdout, stderr }).toEqual({ stdout: "", stderr: "" });
   expect(readdirSync(folder).sort()).toEqual(["cache", "trace.jsonl"]);
 });
 
-test("of several replays a part of one is not kept", async () => {
+test("an interrupted run of --repeat is not saved", async () => {
   const folder = newFolder();
   const child = served(folder, [...long.map((each) => (each === "400" ? "40" : each)), "--repeat", "100000"]);
   const end = ended(child);

@@ -4,7 +4,7 @@ import { parquetReadObjects } from "hyparquet";
 import { describe, expect, test } from "vitest";
 import { ended, fromSource, json, newFolder, refusal, start } from "./program.ts";
 
-/** From source, as an engine's thread has a file of its own; models are kept in the test's folder. */
+/** Runs from source, because the engine's worker is a separate file; the model cache is in the test's folder. */
 async function fromCheckout(folder: string, args: readonly string[]) {
   const { code, stdout, stderr } = await ended(start(folder, args, { XDG_CACHE_HOME: folder }, fromSource()));
   if (code !== 0) throw new Error(`exit code ${code}: ${stderr}`);
@@ -13,7 +13,7 @@ async function fromCheckout(folder: string, args: readonly string[]) {
 
 const few = ["example", "--limit", "12", "--scheduler", "naive", "--blocks", "2000", "--no-save"];
 
-test("a real model finds in its cache what a replay without a clock finds, and says what it took", async () => {
+test("a real model has the hits of a replay without a clock, and measures times", async () => {
   const folder = newFolder();
   const { stdout } = await fromCheckout(folder, ["replay", ...few, "--target", "cpu", "--json"]);
   const report = JSON.parse(stdout);
@@ -31,7 +31,7 @@ test("a real model finds in its cache what a replay without a clock finds, and s
   expect(report.latency.ttftMs.p50).toBeLessThanOrEqual(report.latency.e2eMs.p50);
 });
 
-test("a saved run has its steps, and a summary says what the engine was", async () => {
+test("a saved run has its steps, and the summary describes the engine", async () => {
   const folder = newFolder();
   const args = ["replay", ...few.slice(0, -1), "--target", "cpu", "--threads", "1", "--pace", "none", "--out", "run"];
   const { stdout } = await fromCheckout(folder, args);
@@ -41,7 +41,7 @@ test("a saved run has its steps, and a summary says what the engine was", async 
   expect(JSON.parse(again.stdout).simulation.cost).toBe("run");
 });
 
-test("answers may end where the model ends them, and all figures are of what it wrote", async () => {
+test("with --output-lengths free all metrics are of the generated tokens", async () => {
   const folder = newFolder();
   const free = ["--target", "cpu", "--output-lengths", "free", "--max-output", "40", "--bits", "8"];
   const { stdout } = await fromCheckout(folder, ["replay", ...few.slice(0, -1), ...free, "--out", "run", "--json"]);
@@ -60,7 +60,7 @@ test("answers may end where the model ends them, and all figures are of what it 
   expect(throughput.outputTokensPerS * throughput.makespanS).toBeCloseTo(trace.outputTokens, 6);
 });
 
-test("weights of 4 bits are said in the summary, and another run's folder has another name", async () => {
+test("the summary reports 4-bit weights, and runs of different weights have different folders", async () => {
   const folder = newFolder();
   for (const bits of ["32", "4"]) {
     const { stdout } = await fromCheckout(folder, ["replay", ...few.slice(0, -1), "--target", "cpu", "--bits", bits]);
@@ -70,7 +70,7 @@ test("weights of 4 bits are said in the summary, and another run's folder has an
   expect(runs).toEqual(Array(2).fill(expect.stringMatching(/^example-cpu-random_tiny-hash-table-lru-2000-\w{8}$/)));
 });
 
-test("generate writes text, and a second prompt finds the beginning that it shares with the first", async () => {
+test("generate prints text, and a second prompt hits the prefix that it shares with the first", async () => {
   const prompts = ["What is a key-value cache good for?", "What is a key-value cache bad for?"];
   const { stdout, stderr } = await fromCheckout(newFolder(), ["generate", ...prompts, "--max-tokens", "8"]);
   expect(stdout.length).toBeGreaterThan(0);
@@ -79,7 +79,7 @@ test("generate writes text, and a second prompt finds the beginning that it shar
   expect(second).toMatch(/^34 prompt tokens, 16 of them cached;/);
 });
 
-describe.concurrent("what an engine cannot do is refused in one line", () => {
+describe.concurrent("options that an engine does not support are refused in one line", () => {
   const cases: [args: string, said: RegExp][] = [
     ["replay --target cpu --gpu h200", /^--gpu needs --target sim$/],
     ["replay --target sim --threads 1", /^--threads needs --target cpu$/],
@@ -91,11 +91,11 @@ describe.concurrent("what an engine cannot do is refused in one line", () => {
     ["replay --target cpu --output-lengths long", /^--output-lengths is "long", expected trace or free$/],
     ["replay --target cpu --output-lengths free --max-output 999999", /^request 0 has \d+ tokens with its output, /],
     ["replay --target cpu --pace fast", /^--pace is "fast", expected busy or real or none$/],
-    ["replay --target cpu --blocks unlimited", /memory has a limit/],
+    ["replay --target cpu --blocks unlimited", /^an engine has no unlimited cache/],
     ["replay --target cpu --capacity 1KiB", /less than one block/],
     [
       "replay --target cpu --model random:tiny-gpt2",
-      /^request \d+ has \d+ tokens with its answer, .* positions for 1024$/,
+      /^request \d+ has \d+ tokens with its output, .* has 1024 positions$/,
     ],
 
     ["generate --model nowhere hello", /^no model folder nowhere; /],
@@ -103,14 +103,14 @@ describe.concurrent("what an engine cannot do is refused in one line", () => {
   test.each(cases)("kvlab %s", async (args, said) => {
     expect(await refusal(newFolder(), args.split(" "))).toMatch(said);
   });
-  test("answers that the model ends, where the cache stores those of the trace", async () => {
+  test("free output lengths, if the cache stores the outputs of the trace", async () => {
     const folder = newFolder();
     const request = { input_toks: 2, output_toks: 1, arrival_time_ns: 0, input_tok_ids: [1, 2], output_tok_ids: [3] };
     writeFileSync(join(folder, "said.jsonl"), JSON.stringify(request));
     const args = "replay said.jsonl --target cpu --preset vllm --output-lengths free --blocks 10".split(" ");
     expect(await refusal(folder, args)).toMatch(/^cache-generated=true caches the output tokens of the trace/);
   });
-  test("a folder that is no model", async () => {
+  test("a folder without a model", async () => {
     const folder = newFolder();
     mkdirSync(join(folder, "model"));
     writeFileSync(join(folder, "model/config.json"), "{}");

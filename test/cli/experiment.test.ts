@@ -20,8 +20,8 @@ const names = [
 ] as const;
 type Name = (typeof names)[number];
 
-const figures = z.record(z.string(), z.number().min(0));
-/** The contract that other programs read. */
+const metricValues = z.record(z.string(), z.number().min(0));
+/** The contract with other programs. */
 const schema = z.strictObject({
   schema: z.literal("experiment/1"),
   kvlab: z.string(),
@@ -34,9 +34,9 @@ const schema = z.strictObject({
   rows: z.array(
     z.strictObject({
       configuration: z.string(),
-      published: figures.nullable(),
-      simulated: figures,
-      ratio: figures.nullable(),
+      published: metricValues.nullable(),
+      simulated: metricValues,
+      ratio: metricValues.nullable(),
     }),
   ),
   headlines: z.array(
@@ -54,7 +54,7 @@ type Document = z.infer<typeof schema>;
 
 const documents = {} as Record<Name, Document>;
 
-// Each once, and two at a time: they take seconds.
+// Each experiment takes seconds, so each runs once, two at a time.
 beforeAll(async () => {
   const left = [...names];
   const work = async () => {
@@ -69,14 +69,14 @@ const ratio = (name: Name, of: string) => {
   if (found === undefined) throw new Error(`${name} has no ratio "${of}"`);
   return found.simulated;
 };
-const figure = (name: Name, configuration: string, of: string) => {
+const metric = (name: Name, configuration: string, of: string) => {
   const row = documents[name].rows.find((each) => each.configuration === configuration);
   const value = row?.simulated[of];
   if (value === undefined) throw new Error(`${name} has no ${of} of "${configuration}"`);
   return value;
 };
 
-test.each(names)("%s prints one document, and each row has what was measured and what is published", (name) => {
+test.each(names)("%s prints one document, whose rows have our metrics and the published ones", (name) => {
   const { rows, headlines, verdict } = documents[name];
   expect(new Set(rows.map(({ configuration }) => configuration)).size).toBe(rows.length);
   for (const { published, ratio: quotients, simulated } of rows) {
@@ -92,8 +92,8 @@ test.each(names)("%s prints one document, and each row has what was measured and
   });
 });
 
-describe("the shape of what is published", () => {
-  test("roseinfer: a kept prompt takes a fraction of the time, tokens a second gain less, naive finds nothing", () => {
+describe("published results are reproduced", () => {
+  test("roseinfer: a cached prompt takes a fraction of the time, tokens a second gain less, naive has no hits", () => {
     for (const scheduler of ["offline", "online"]) {
       const prompts = ratio("roseinfer", `${scheduler}: prefill time, off ÷ on`);
       expect(prompts).toBeGreaterThan(2);
@@ -102,52 +102,52 @@ describe("the shape of what is published", () => {
       expect(tokens).toBeGreaterThan(1.2);
       expect(tokens).toBeLessThan(prompts);
     }
-    expect(figure("roseinfer", "naive, off", "hitRatioToken")).toBe(0);
-    expect(figure("roseinfer", "offline, on", "hitRatioToken")).toBe(63 / 64);
-    expect(figure("roseinfer", "offline, on, one step", "hitRatioToken")).toBe(0);
+    expect(metric("roseinfer", "naive, off", "hitRatioToken")).toBe(0);
+    expect(metric("roseinfer", "offline, on", "hitRatioToken")).toBe(63 / 64);
+    expect(metric("roseinfer", "offline, on, one step", "hitRatioToken")).toBe(0);
   });
 
-  test("lmdeploy-1407: the cache makes a thousand chats faster by a tenth or more, blocks of 64 by less", () => {
+  test("lmdeploy-1407: the cache serves a thousand chats faster by a tenth or more, blocks of 64 by less", () => {
     const gain = ratio("lmdeploy-1407", "requests/s, on ÷ off");
     expect(gain).toBeGreaterThan(1.08);
     expect(gain).toBeLessThan(1.4);
     // 96 of the 110 shared tokens, of all but the few requests of the first step.
-    expect(figure("lmdeploy-1407", "on, blocks of 16", "hitRatioToken")).toBeCloseTo((96 * 990) / 336_509, 2);
-    const rate = (row: string) => figure("lmdeploy-1407", row, "requestsPerS");
+    expect(metric("lmdeploy-1407", "on, blocks of 16", "hitRatioToken")).toBeCloseTo((96 * 990) / 336_509, 2);
+    const rate = (row: string) => metric("lmdeploy-1407", row, "requestsPerS");
     expect(rate("on, blocks of 64")).toBeGreaterThan(rate("off"));
     expect(rate("on, blocks of 64")).toBeLessThan(rate("on, blocks of 16"));
   });
 
   test("block-size: a block of 64 loses up to 63 tokens of a prefix, one of 16 up to 15, one of 1 none", () => {
     for (const size of [64, 32, 16, 1])
-      expect(figure("block-size", `blocks of ${size}`, "lostTokensMax")).toBe(size - 1);
-    const hits = [64, 32, 16, 1].map((size) => figure("block-size", `blocks of ${size}`, "hitRatioToken"));
+      expect(metric("block-size", `blocks of ${size}`, "lostTokensMax")).toBe(size - 1);
+    const hits = [64, 32, 16, 1].map((size) => metric("block-size", `blocks of ${size}`, "hitRatioToken"));
     expect(hits).toEqual(hits.toSorted((a, b) => a - b));
     expect(ratio("block-size", "requests/s, blocks of 16 ÷ 64")).toBeGreaterThan(1);
   });
 
-  test("prefix-pool: two to three times as fast, and groups one by one slower than no cache at all", () => {
+  test("prefix-pool: two to three times as fast, and groups one by one slower than without a cache", () => {
     expect(ratio("prefix-pool", "13B: time, plain ÷ pool")).toBeGreaterThan(2);
     expect(ratio("prefix-pool", "13B: time, plain ÷ pool")).toBeLessThan(4);
     for (const count of [107, 500]) {
       expect(ratio("prefix-pool", `${count}: time, groups one by one ÷ plain`)).toBeGreaterThan(1.3);
       expect(ratio("prefix-pool", `${count}: time, groups ÷ SGLang`)).toBeGreaterThan(2);
-      const time = (row: string) => figure("prefix-pool", `${count}: ${row}`, "makespanS");
+      const time = (row: string) => metric("prefix-pool", `${count}: ${row}`, "makespanS");
       expect(time("groups, all that fit")).toBeLessThan(time("plain"));
     }
   });
 
-  test("efficient-router: about half as many requests again as room for the longest answers allows", () => {
+  test("efficient-router: about 1.5 times the requests per second of reserving the longest outputs", () => {
     const gain = ratio("efficient-router", "requests/s, router with typical outputs ÷ none");
     expect(gain).toBeGreaterThan(1.25);
     expect(gain).toBeLessThan(2);
     expect(ratio("efficient-router", "requests/s, a shared prefix counted once ÷ for each")).toBeGreaterThan(1.1);
-    expect(figure("efficient-router", "router, longest outputs", "preemptions")).toBe(0);
+    expect(metric("efficient-router", "router, longest outputs", "preemptions")).toBe(0);
   });
 
   test("token-attention: nothing is wasted by token, more the larger the block; TGI gains twice and more", () => {
     const wasted = ["by token", "blocks of 16", "blocks of 64", "blocks of 256"].map((row) =>
-      figure("token-attention", row, "wasted"),
+      metric("token-attention", row, "wasted"),
     );
     expect(wasted[0]).toBe(0);
     expect(wasted).toEqual(wasted.toSorted((a, b) => a - b));
@@ -155,18 +155,18 @@ describe("the shape of what is published", () => {
     expect(ratio("token-attention", "requests/s, TGI with token and router ÷ plain TGI")).toBeGreaterThan(2);
   });
 
-  test("continuous-batching: first tokens come sooner and more are served; tokens after the first come later", () => {
+  test("continuous-batching: shorter TTFT and more requests per second, but longer TPOT", () => {
     for (const rate of [1, 4, 8, 16]) {
       expect(ratio("continuous-batching", `${rate}/s: TTFT p50, static ÷ continuous`)).toBeGreaterThan(3);
       expect(ratio("continuous-batching", `${rate}/s: TTFT p50, radix off ÷ on`)).toBeGreaterThan(1.2);
-      const of = (name: string, what: string) => figure("continuous-batching", `${rate}/s ${name}`, what);
+      const of = (name: string, what: string) => metric("continuous-batching", `${rate}/s ${name}`, what);
       expect(of("continuous", "requestsPerS")).toBeGreaterThanOrEqual(of("static", "requestsPerS"));
       expect(of("continuous", "tpotMsMean")).toBeGreaterThan(of("static", "tpotMsMean"));
     }
   });
 
-  test("routers: who follows prefixes finds more and keeps fewer copies, but shares the load less well", () => {
-    const of = (name: string, what: string) => figure("routers", `16 ${name}`, what);
+  test("routers: routing by prefix has more hits and fewer copies, but more imbalance", () => {
+    const of = (name: string, what: string) => metric("routers", `16 ${name}`, what);
     for (const name of ["session-affinity", "dynamo-kv", "consistent-hash", "prefix-affinity"])
       expect(of(name, "hitRatioToken"), name).toBeGreaterThan(1.2 * of("round-robin", "hitRatioToken"));
     expect(of("prefix-affinity", "duplicated")).toBeLessThan(of("round-robin", "duplicated") / 2);
@@ -175,7 +175,7 @@ describe("the shape of what is published", () => {
   });
 });
 
-test("a list says what there is, a table fits a screen, and the same seed gives the same document", async () => {
+test("all experiments are listed, tables fit 100 columns, and a seed is reproducible", async () => {
   const folder = newFolder();
   const { experiments } = await json(folder, ["experiment"]);
   expect(experiments.map(({ name }: { name: string }) => name)).toEqual(names);
@@ -195,7 +195,7 @@ test("help has an example and fits 80 columns", async () => {
   expect(Math.max(...stdout.split("\n").map((line) => line.length))).toBeLessThanOrEqual(80);
 });
 
-test("another GPU and another model change the figures, and requests can come from a trace", async () => {
+test("--gpu and --model change the metrics, and --trace replaces the requests", async () => {
   const folder = newFolder();
   const faster = await json(folder, ["experiment", "roseinfer", "--gpu", "h200", "--model", "qwen2.5-7b"]);
   expect(faster.rows[0].simulated).not.toEqual(documents.roseinfer.rows[0].simulated);
@@ -205,7 +205,7 @@ test("another GPU and another model change the figures, and requests can come fr
   expect(rows).toHaveLength(1 + 2 * 8);
 });
 
-test("bad use is refused with one line", async () => {
+test("invalid options are refused in one line", async () => {
   const folder = newFolder();
   expect(await refusal(folder, ["experiment", "block-sise"])).toBe(
     'no experiment "block-sise": did you mean "block-size"?',
@@ -218,7 +218,7 @@ test("bad use is refused with one line", async () => {
   expect(await refusal(folder, ["experiment", "lmdeploy-1407", "--gpu", "rtx-4090"])).toMatch(/does not fit/);
 });
 
-test("lengths add up to the token, whatever is drawn", () => {
+test("drawn lengths add up to the exact total", () => {
   fc.assert(
     fc.property(
       fc.nat(),
@@ -262,7 +262,7 @@ test("docs/experiments.md has every experiment, its command and its ratios", () 
   }
 });
 
-test("roseinfer's requests are served by the real engine: prompts are found as they are in the simulator", async () => {
+test("roseinfer on the real engine has the hit ratios of the simulator", async () => {
   const folder = newFolder();
   const words = ["experiment", "roseinfer", "--target", "cpu", "--model", "random:tiny", "--json"];
   const { stdout } = await ended(start(folder, words, { XDG_CACHE_HOME: folder }, fromSource()));

@@ -61,7 +61,7 @@ const pair = z.object({
     })
     .nullable(),
 });
-/** The contract that other programs read. Fields may be added, so objects are not strict; none may go. */
+/** The contract with other programs. Fields may be added, so objects are not strict; none may be removed. */
 const schema = z.object({
   schema: z.literal("first-difference/1"),
   kvlab: z.string(),
@@ -74,7 +74,7 @@ const schema = z.object({
   ),
 });
 
-/** LRU, as a set that keeps the order of arrival; at its fiftieth eviction it names the block after the one due. */
+/** LRU, as an insertion-ordered set; at its fiftieth eviction it evicts the second entry instead of the first. */
 const planted = `
 export default {
   create() {
@@ -95,7 +95,7 @@ function folderWithPolicies(): string {
   return folder;
 }
 
-/** Blocks A to C of 512 tokens, two of which fit: FIFO gives up A where LRU gives up B. */
+/** Blocks A to C of 512 tokens, two of which fit: FIFO evicts A where LRU evicts B. */
 function smallTrace(): string {
   const folder = newFolder();
   const lines = [0, 1, 0, 2, 0].map((id, i) =>
@@ -116,11 +116,11 @@ async function document(folder: string, ...args: string[]) {
 }
 
 describe.concurrent("compare --first-difference", () => {
-  test("shows both sides where they part, as worked out by hand, and exits with 1", async () => {
+  test("shows both sides at the divergence, as derived by hand, and exits with 1", async () => {
     const args = compare("small.jsonl", "--eviction", "lru,fifo", "--blocks", "2");
     const { code, stdout, stderr } = await kvlab(smallTrace(), args);
     expect({ code, stderr }).toEqual({ code: 1, stderr: "" });
-    expect(stdout).toContain("fifo: parts from lru at request 3; 3 requests, ");
+    expect(stdout).toContain("fifo: diverges from lru at request 3; identical until then: 3 requests,");
     expect(stdout.replace(/\s+/g, " ")).toContain(" events, 1 block hit, 0 evicted");
     expect(stdout).toContain("request 3: 500 prompt tokens, 1 block, 0 of them hits\n");
     expect(stdout).toContain(
@@ -160,7 +160,7 @@ describe.concurrent("compare --first-difference", () => {
     expect(roomy.pairs[0]).toMatchObject({ verdict: "identical", compared: { requests: 5, hitBlocks: 2 } });
   });
 
-  test("counts what is identical as a replay does, and exits with 0", async () => {
+  test("counts identical decisions as a replay does, and exits with 0", async () => {
     const folder = folderWithPolicies();
     const args = ["--limit", "800", "--eviction", "lru,./same.ts", "--blocks", "1000"];
     const { code, stdout } = await kvlab(folder, compare(...args));
@@ -174,7 +174,7 @@ describe.concurrent("compare --first-difference", () => {
     expect(readdirSync(folder).sort()).toEqual(["planted.ts", "same.ts"]);
   });
 
-  test("finds another victim at the fiftieth eviction of a user's policy, and nothing in the others", async () => {
+  test("finds the different victim at the fiftieth eviction of a user's policy, and no other difference", async () => {
     const args = ["--limit", "400", "--eviction", "lru,./same.ts,./planted.ts", "--blocks", "500,1000"];
     const { sizes } = await document(folderWithPolicies(), ...args);
     for (const { pairs } of sizes) {
@@ -184,7 +184,7 @@ describe.concurrent("compare --first-difference", () => {
     }
   });
 
-  test("says of equal decisions what is not equal all the same", async () => {
+  test("reports differences that are not decisions", async () => {
     const args = ["--limit", "150", "--rule", "free-order=reverse,forward", "--blocks", "100000"];
     const { sizes } = await document(newFolder(), ...args, "--audit");
     const [{ verdict, asides }] = sizes[0].pairs;
@@ -198,16 +198,16 @@ describe.concurrent("compare --first-difference", () => {
     );
   });
 
-  test("compares indexes, and names the rules that they differ in by default", async () => {
+  test("compares indexes, and names the rules whose defaults differ", async () => {
     const args = ["--limit", "400", "--index", "hash-table,none,block-trie", "--blocks", "500"];
     const { stdout } = await kvlab(newFolder(), compare(...args));
-    expect(stdout).toContain("none: parts from hash-table at request 0; ");
+    expect(stdout).toContain("none: diverges from hash-table at request 0; ");
     expect(stdout.replace(/\s+/g, " ")).toMatch(
       /block-trie: identical decisions; rules differ: .*victims=any and leaf /,
     );
   });
 
-  test("lets refused requests count as decisions", async () => {
+  test("counts refusals as decisions", async () => {
     const args = ["small.jsonl", "--rule", "reserve=grow,worst-case", "--block-size", "512"];
     const folder = newFolder();
     const long = { timestamp: 0, input_length: 1000, output_length: 900, hash_ids: [1, 2] };
@@ -222,7 +222,7 @@ describe.concurrent("compare --first-difference", () => {
     expect(difference!.sides[1].words).toBe("request 1 is refused: it needs more blocks than the cache has");
   });
 
-  test("says whose mistake it is when a user's policy fails", async () => {
+  test("names the plug-in file whose policy fails", async () => {
     const folder = newFolder();
     const bad = "export default { create: () => ({ add() {}, remove() {}, victim: () => 12345 }) };";
     writeFileSync(join(folder, "bad.ts"), bad);
@@ -236,13 +236,16 @@ describe.concurrent("compare --first-difference", () => {
     [["--metric", "token"], "--first-difference and --metric exclude each other: no metrics are shown or saved"],
     [["--warmup", "5"], "--first-difference and --warmup exclude each other: no metrics are shown or saved"],
     [[], "--first-difference compares two combinations or more, such as --eviction lru,fifo"],
-    [["--rule", "cache-generated=true,false"], /^--first-difference compares contents, .*; give each rule one value$/],
+    [
+      ["--rule", "cache-generated=true,false"],
+      /^--first-difference compares content ids, .*; give each rule one value$/,
+    ],
   ])("refuses %j", async (args, said) => {
     expect(await refusal(newFolder(), compare("--limit", "50", ...args))).toMatch(said);
   });
 });
 
-test("a signal ends it with 130, one line, and nothing left behind", async () => {
+test("a signal ends it with exit code 130, one line and no files", async () => {
   const folder = newFolder();
   const sizes = Array.from({ length: 400 }, (_, i) => 40_000 + i).join(",");
   const child = start(folder, compare("--rule", "duplicates=adopt,keep,swap", "--blocks", sizes));
@@ -254,7 +257,7 @@ test("a signal ends it with 130, one line, and nothing left behind", async () =>
 });
 
 describe.runIf(hasRecordedTraces)("with the recorded traces", () => {
-  test("rules about duplicates change nothing where requests come one at a time", async () => {
+  test("rules about duplicates have no effect if requests are served one at a time", async () => {
     const file = recordedTracePath("mooncake/conversation_trace.jsonl.gz");
     const { sizes } = await document(newFolder(), file, "--rule", "duplicates=adopt,keep", "--blocks", "10000");
     expect(sizes[0].pairs[0]).toMatchObject({

@@ -3,11 +3,11 @@ import { join } from "node:path";
 import { describe, expect, test } from "vitest";
 import { ended, fromSource, kvlab, newFolder, refusal, start } from "./program.ts";
 
-/** From source, as an engine's thread has a file of its own; models are kept in the test's folder. */
+/** Runs from source, because the engine's worker is a separate file; the model cache is in the test's folder. */
 const fuzz = (folder: string, args: string) =>
   ended(start(folder, ["fuzz", ...args.split(" ")], { XDG_CACHE_HOME: folder }, fromSource()));
 
-test("all searches find nothing, and say how much they have tried", async () => {
+test("no search finds a counterexample, and each reports its cases", async () => {
   const folder = newFolder();
   const { code, stdout, stderr } = await fuzz(folder, "--cases 8 --seed 3 --json");
   expect([code, stderr]).toEqual([0, ""]);
@@ -19,7 +19,7 @@ test("all searches find nothing, and say how much they have tried", async () => 
   expect(readdirSync(folder)).not.toContain("fuzz");
 });
 
-test("fuzz found: a request that is refused in the middle of an answer that the model decides is refused in the simulator", async () => {
+test("fuzz found: a request refused during decode with free output lengths is refused in the simulator, too", async () => {
   const folder = newFolder();
   const request = { timestamp: 0, input_length: 5, output_length: 1, hash_ids: [0, 1, 2], max_output_length: 3 };
   writeFileSync(join(folder, "refused.jsonl"), JSON.stringify({ ...request, block_size: 2 }));
@@ -28,7 +28,7 @@ test("fuzz found: a request that is refused in the middle of an answer that the 
   expect([code, JSON.parse(stdout)]).toEqual([0, expect.objectContaining({ identical: true, refusedRequests: 1 })]);
 });
 
-test("a case that was saved is brought back by its name or its file", async () => {
+test("a saved case is rerun by its name or its file", async () => {
   const folder = newFolder();
   const request = { arrival_time_ns: 0, input_toks: 2, output_toks: 1, input_tok_ids: [1, 2], output_tok_ids: [3] };
   writeFileSync(join(folder, "mine.jsonl"), `${JSON.stringify(request)}\n`);
@@ -59,14 +59,14 @@ test("the smallest trace on which LRU has fewer hits than FIFO is shown and save
   expect(beat.finding).toMatchObject({ prompts: ["a", "b", "a", "c", "b"], blocks: 2, hits, isSmallest: true });
   const [command] = beat.finding.commands as string[];
   const shown = await kvlab(folder, command.split(" ").slice(1));
-  expect([shown.code, shown.stdout]).toEqual([1, expect.stringMatching(/parts from lru at request 3/)]);
+  expect([shown.code, shown.stdout]).toEqual([1, expect.stringMatching(/diverges from lru at request 3/)]);
   const none = await kvlab(folder, ["fuzz", "--beat", "belady", "lru", "--cases", "300"]);
   expect(none.stdout).toMatch(
     /^In 300 cases, no trace was found on which belady has fewer hits than lru\. All\ntraces of up to 2 requests /,
   );
 });
 
-describe.concurrent("what cannot be searched is refused in one line", () => {
+describe.concurrent("invalid options are refused in one line", () => {
   const cases: [args: string, said: RegExp][] = [
     [
       "--against simulators",

@@ -5,10 +5,10 @@ import { checkpointOf } from "../support/checkpoints.ts";
 import { chatMlTemplate, chatTokenizer, chatTokens, endToken } from "../support/tokenizers.ts";
 import { ended, fromSource, newFolder, refusal, start } from "./program.ts";
 
-/** Where all these tests keep models. */
+/** The model cache of all these tests. */
 const cache = newFolder();
 
-/** From source, as an engine's thread has a file of its own. */
+/** Runs from source, because the engine's worker is a separate file. */
 const begin = (args: readonly string[], folder = newFolder()) =>
   start(folder, ["generate", ...args], { XDG_CACHE_HOME: cache }, fromSource());
 
@@ -29,8 +29,8 @@ const chatModel = (files: Record<string, unknown> = {}, changed: Record<string, 
 
 const hello = ["hello", "--max-tokens", "12", "--ignore-eos"];
 
-describe.concurrent("what is written", () => {
-  test("--json has everything, and a seed draws the same, whichever prompts there are", async () => {
+describe.concurrent("generated text", () => {
+  test("--json has all fields, and a seed samples the same tokens beside any other prompts", async () => {
     const drawn = ["--temperature", "1", "--max-tokens", "6", "--ignore-eos"];
     const document = await generate(["What is a cache?", "What is a cat?", ...drawn, "--seed", "3,4"]);
     expect(document).toMatchObject({
@@ -50,7 +50,7 @@ describe.concurrent("what is written", () => {
     expect([alone.text, alone.tokens]).toEqual([second.text, second.tokens]);
   });
 
-  test("a stop string over several tokens ends it, and neither it nor what follows is printed", async () => {
+  test("a stop string across tokens ends an output, and its text and all later text are not printed", async () => {
     const [free] = (await generate(hello)).answers;
     // No token has more than five characters.
     const stop = free.text.slice(3, 9);
@@ -62,7 +62,7 @@ describe.concurrent("what is written", () => {
     expect([code, stdout]).toEqual([0, `${stopped.text}\n`]);
   });
 
-  test("a stop token ends it, is counted, and has no text", async () => {
+  test("a stop token ends an output, is counted, and has no text", async () => {
     const [free] = (await generate(hello)).answers;
     const token = free.tokens[2];
     const [stopped] = (await generate([...hello, "--stop-token", String(token)])).answers;
@@ -71,7 +71,7 @@ describe.concurrent("what is written", () => {
     expect(free.text.startsWith(stopped.text)).toBe(true);
   });
 
-  test("logprobs of a whole vocabulary are 1 together, and a greedy answer has the first of them", async () => {
+  test("probabilities of the whole vocabulary sum to 1, and greedy decoding samples the most likely token", async () => {
     const [{ logprobs, tokens }] = (await generate([...hello, "--logprobs", "512"])).answers;
     expect(logprobs.map(({ token }: { token: number }) => token)).toEqual(tokens);
     for (const { token, text, logprob, top } of logprobs) {
@@ -82,7 +82,7 @@ describe.concurrent("what is written", () => {
     }
   });
 
-  test("a bias decides, and penalties drive tokens that were written away", async () => {
+  test("a logit bias determines the tokens, and penalties prevent repetition", async () => {
     const biased = await generate(["hi", "--max-tokens", "3", "--logit-bias", "65=100", "--logit-bias", "66=100"]);
     const [{ text }] = biased.answers;
     expect(text).toMatch(/^[AB]{3}$/);
@@ -93,19 +93,19 @@ describe.concurrent("what is written", () => {
     expect(["AB", "BA"]).toContain(once.answers[0].text);
   });
 
-  test("prompts come from standard input, one a line", async () => {
+  test("prompts are read from standard input, one per line", async () => {
     const { answers } = await generate(["zero", "-", "--max-tokens", "1"], "one\r\n\ntwo tokens");
     expect(answers.map(({ prompt }: { prompt: string }) => prompt)).toEqual(["zero", "one", "two tokens"]);
   });
 
-  test("weights of 4 bits write something else", async () => {
+  test("4-bit weights have different logprobs", async () => {
     const [[rounded], [exact]] = await Promise.all(
       [["--bits", "4"], []].map(async (bits) => (await generate([...hello, ...bits, "--logprobs", "0"])).answers),
     );
     expect(rounded.logprobs[0].logprob).not.toBe(exact.logprobs[0].logprob);
   });
 
-  test("text and how likely each token was", async () => {
+  test("text and a table of logprobs", async () => {
     const { stdout, stderr } = await ended(
       begin(["hi", "--max-tokens", "2", "--logit-bias", "65=100", "--logprobs", "1"]),
     );
@@ -113,13 +113,13 @@ describe.concurrent("what is written", () => {
       /^AA\n {2}token {2}text +logprob {2}most likely\n( +65 {2}"A" +-\d+\.\d{3} {2}".*" -\d+\.\d{3}\n){2}$/,
     );
     expect(stderr).toMatch(
-      /^2 prompt tokens, 0 of them cached; first token after .*, then \d+ tokens\/s\nA model of random weights generates .*\n$/,
+      /^2 prompt tokens, 0 of them cached; first token after .*, then \d+ tokens\/s\nA model with random weights generates .*\n$/,
     );
   });
 });
 
 describe.concurrent("a model in a folder", () => {
-  test("a chat is written as the model wants it, and a system's words are found by the second prompt", async () => {
+  test("--chat applies the model's template, and the second prompt hits the system message", async () => {
     const model = chatModel({ "tokenizer_config.json": { chat_template: chatMlTemplate } });
     const chat = ["--model", model, "--chat", "--system", "Be brief and kind.", "--max-tokens", "2"];
     const { answers } = await generate(["Who?", "Why?", ...chat]);
@@ -128,7 +128,7 @@ describe.concurrent("a model in a folder", () => {
     expect(answers.map(({ cachedTokens }: { cachedTokens: number }) => cachedTokens)).toEqual([0, 32]);
   });
 
-  test("its generation_config.json says what ends an answer; how tokens are chosen it does not say", async () => {
+  test("end tokens of generation_config.json are used, its sampling options are not", async () => {
     const generation = { eos_token_id: [65, 66], temperature: 1.5, top_k: 3, do_sample: true };
     const model = chatModel({ "generation_config.json": generation });
     const { answers, sampling } = await generate(["hi", "--model", model, "--logit-bias", "66=100"]);
@@ -138,7 +138,7 @@ describe.concurrent("a model in a folder", () => {
     expect((await generate(["hi", "--model", model, ...more])).answers[0].tokens).toEqual([66, 66, 66]);
   });
 
-  test("a special token is no stop string, and the line says which token it is", async () => {
+  test("a special token as stop string is refused with its token id", async () => {
     const folder = newFolder();
     const args = ["generate", "hi", "--model", chatModel(), "--stop", "<|im_end|>"];
     expect(await refusal(folder, args)).toBe(
@@ -147,7 +147,7 @@ describe.concurrent("a model in a folder", () => {
     expect(endToken).toBeLessThan(config.vocabulary);
   });
 
-  test("a template that refuses is one line", async () => {
+  test("an exception of the chat template is one line", async () => {
     const model = chatModel({ "chat_template.jinja": "{{ raise_exception('roles must\n alternate') }}" });
     expect(await refusal(newFolder(), ["generate", "hi", "--chat", "--model", model])).toMatch(
       /chat_template\.jinja: chat template: roles must alternate$/,
@@ -155,7 +155,7 @@ describe.concurrent("a model in a folder", () => {
   });
 });
 
-describe.concurrent("what cannot be is refused before anything is written", () => {
+describe.concurrent("invalid options are refused before any text is generated", () => {
   const cases: [args: string[], said: string | RegExp][] = [
     [[""], "the prompt is empty, expected text"],
     [["a", ""], "prompt 2 is empty, expected text"],
@@ -196,7 +196,7 @@ describe.concurrent("what cannot be is refused before anything is written", () =
 
 const long = ["hello", "another", "--max-tokens", "100000", "--ignore-eos"];
 
-test("a reader that has seen enough ends it quietly, in the middle of a step, too", async () => {
+test("closing the output ends the program without a message, also during a step", async () => {
   const child = begin(long);
   child.stdout?.once("data", () => child.stdout?.destroy());
   const { code, stderr } = await ended(child);
@@ -204,14 +204,14 @@ test("a reader that has seen enough ends it quietly, in the middle of a step, to
 });
 
 describe("a signal", () => {
-  /** A signal as soon as there is some text. */
+  /** Sends a signal after the first text. */
   async function interrupted(args: readonly string[]) {
     const child = begin(args);
     child.stdout?.once("data", () => child.kill("SIGINT"));
     return ended(child);
   }
 
-  test("keeps what was written, and says so", async () => {
+  test("keeps the partial output and reports the interruption", async () => {
     const { code, stdout, stderr } = await interrupted(long);
     expect(code).toBe(130);
     expect(stdout).toMatch(/\S.*\n$/);
@@ -220,8 +220,8 @@ describe("a signal", () => {
     );
   });
 
-  test("leaves a whole document, with answers that were not begun", async () => {
-    // Nothing is printed before the end, so that a slow machine needs another, longer try.
+  test("leaves a complete document, with empty outputs of the remaining prompts", async () => {
+    // Nothing is printed before the end, so a slow machine needs another, longer try.
     const tried = async (waitMs: number) => {
       const child = begin([...long, "--json"]);
       const timer = setTimeout(() => child.kill("SIGINT"), waitMs);
@@ -236,19 +236,19 @@ describe("a signal", () => {
     expect(second).toMatchObject({ finish: "interrupted", text: "", tokens: [], ttftMs: null, tokensPerS: null });
   });
 
-  test("ends the waiting for standard input", async () => {
+  test("ends waiting for standard input", async () => {
     const child = begin(["-"]);
-    // More than a pipe holds: it is written when the program reads.
+    // More than the pipe's buffer: the write completes when the program reads.
     child.stdin?.write("hello\n".repeat(100_000), () => child.kill("SIGINT"));
     expect(await ended(child)).toEqual({ code: 130, stdout: "", stderr: "kvlab: interrupted\n" });
   });
 });
 
-test("the runtime leaves nothing of its own, and so sends nothing", async () => {
+test("the runtime leaves no telemetry files, so it sends nothing", async () => {
   const [home, temporary] = [newFolder(), newFolder()];
-  // Where tests are run by a server it would not anyway.
-  const usual = { CI: undefined, ORT_DISABLE_TELEMETRY: undefined, XDG_CACHE_HOME: home, TMPDIR: temporary };
-  const { code } = await ended(start(temporary, ["generate", ...hello], usual, fromSource()));
+  // With CI set it would not do so in any case.
+  const environment = { CI: undefined, ORT_DISABLE_TELEMETRY: undefined, XDG_CACHE_HOME: home, TMPDIR: temporary };
+  const { code } = await ended(start(temporary, ["generate", ...hello], environment, fromSource()));
   const left = readdirSync(temporary).filter((name) => !name.startsWith("tsx-"));
   expect({ code, left, home: readdirSync(home) }).toEqual({ code: 0, left: [], home: ["kvlab"] });
 });

@@ -6,7 +6,7 @@ import { ended, fromSource, newFolder, start } from "./program.ts";
 
 const long = ["replay", "--repeat", "100000"];
 
-describe("a signal ends the program with 130, one line, and nothing left behind", () => {
+describe("a signal ends the program with exit code 130, one line and no files", () => {
   test.each(["SIGINT", "SIGTERM"] as const)("%s during a replay", async (signal) => {
     const folder = newFolder();
     const child = start(folder, long);
@@ -17,12 +17,12 @@ describe("a signal ends the program with 130, one line, and nothing left behind"
     expect(readdirSync(folder)).toEqual([]);
   });
 
-  test("SIGINT during doctor, when what it looks at just then is done", async () => {
+  test("SIGINT during doctor, after the current check", async () => {
     const folder = newFolder();
     const cache = join(folder, "cache");
     const child = start(folder, ["doctor"], { XDG_CACHE_HOME: cache });
     const end = ended(child);
-    // The model that it tries the engine with is being written.
+    // The model of the engine's check is being written.
     for (let i = 0; i < 4000 && !existsSync(cache); i++) await sleep(5);
     child.kill("SIGINT");
     expect(await end).toEqual({ code: 130, stdout: "", stderr: "kvlab: interrupted\n" });
@@ -30,11 +30,11 @@ describe("a signal ends the program with 130, one line, and nothing left behind"
 
   test.each([
     [
-      "policy that never answers",
+      "policy that never returns",
       "export default { create: () => ({ add() {}, remove() {}, victim() { for (;;); } }) };",
     ],
-    ["file that never ends", "for (;;);"],
-  ])("or, by the system's hand, a %s", async (_, content) => {
+    ["file that loops forever", "for (;;);"],
+  ])("by the system's default action with a %s", async (_, content) => {
     const folder = newFolder();
     writeFileSync(join(folder, "mine.ts"), content);
     const child = start(folder, ["replay", "--eviction", "./mine.ts"]);
@@ -59,14 +59,14 @@ describe("a signal ends the program with 130, one line, and nothing left behind"
   });
 });
 
-test("a reader that has seen enough ends the program quietly", async () => {
+test("closing the output ends the program without a message", async () => {
   const child = start(newFolder(), ["policies"]);
   child.stdout?.destroy();
   const { code, stderr } = await ended(child);
   expect({ code, stderr }).toEqual({ code: 0, stderr: "" });
 });
 
-test.runIf(existsSync("/dev/full"))("output that cannot be written is said in one line", async () => {
+test.runIf(existsSync("/dev/full"))("an output error is reported in one line", async () => {
   const full = openSync("/dev/full", "w");
   for (const args of [["policies"], ["--help"]])
     expect(await ended(start(newFolder(), args, {}, undefined, full)), args[0]).toEqual({
@@ -78,7 +78,7 @@ test.runIf(existsSync("/dev/full"))("output that cannot be written is said in on
 });
 
 describe("in a checkout", () => {
-  test("the program runs from source, and paths are meant from where npm was called", async () => {
+  test("the program runs from source, with paths relative to npm's caller", async () => {
     const folder = newFolder();
     mkdirSync(join(folder, "there"));
     const env = {

@@ -18,7 +18,7 @@ function folderWith(lines: readonly unknown[]): string {
 
 const replay = ["replay", "--limit", "300", "--preset", "vllm", "--operations", "ops.jsonl"];
 
-test("operations are carried out before their requests, and each one's fate is told", async () => {
+test("operations are executed before their requests, and the report has each result", async () => {
   const folder = folderWith([
     { before: 10, operation: "pin", like: 3, tokens: 200, name: "system" },
     { before: 10, operation: "pin", like: 3, tokens: 200, name: "system" },
@@ -47,8 +47,8 @@ test("operations are carried out before their requests, and each one's fate is t
   expect(cache.hitTokens).toBeLessThan(plain.cache.hitTokens);
 });
 
-test("in a closed loop operations are carried out before their own requests, in whatever order these come, and at their time", () => {
-  // The second turn waits for the first one's answer; meanwhile the third request comes.
+test("in a closed loop, operations are executed before their requests, in the order and at the times of their arrival", () => {
+  // The second turn waits for the first one's output; meanwhile the third request arrives.
   const rows: Row[] = [
     { at: 0, prompt: [1, 2, 3, 4, 5], output: 20, session: 1 },
     { at: 0, prompt: [1, 2, 3, 4, 6], output: 1, session: 1 },
@@ -77,7 +77,7 @@ test("in a closed loop operations are carried out before their own requests, in 
   expect(evicted).toEqual([200]);
 });
 
-test("a run with events is saved with what a router would have been told, and the command that repeats it", async () => {
+test("a run with events is saved with its KV events, and with the command that repeats it", async () => {
   const folder = folderWith([{ before: 100, operation: "reset" }]);
   const { code } = await kvlab(folder, [...replay, "--events", "--out", "run"]);
   expect(code).toBe(0);
@@ -90,7 +90,7 @@ test("a run with events is saved with what a router would have been told, and th
   expect(command).toContain("--operations ops.jsonl");
 });
 
-describe("a file of operations that cannot be carried out is one line", () => {
+describe("an invalid file of operations is refused in one line", () => {
   const cases: [lines: readonly unknown[], said: string | RegExp][] = [
     [["{"], 'ops.jsonl:1: is not JSON, expected an object such as {"before": 10, "operation": "reset"}'],
     [["3"], "ops.jsonl:1: is 3, expected an object"],
@@ -116,7 +116,7 @@ describe("a file of operations that cannot be carried out is one line", () => {
     else expect(text).toMatch(said);
   });
 
-  test("nor is one that is not there, or that comes with --repeat", async () => {
+  test("a missing file, and --repeat, are refused", async () => {
     expect(await refusal(newFolder(), replay)).toBe("ops.jsonl: no such file");
     expect(await refusal(newFolder(), [...replay, "--repeat", "2"])).toBe(
       "--operations and --repeat exclude each other: operations are for one replay",

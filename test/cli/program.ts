@@ -8,7 +8,7 @@ import * as esbuild from "esbuild";
 import { afterAll, beforeAll } from "vitest";
 
 const root = fileURLToPath(new URL("../..", import.meta.url));
-/** Beside the libraries that the program needs. */
+/** Inside node_modules, where the program finds its dependencies. */
 const built = join(root, "node_modules/.cache", `kvlab-test-${process.pid}-${Date.now()}`);
 
 const folders: string[] = [built];
@@ -17,7 +17,7 @@ afterAll(() => {
   for (const folder of folders) rmSync(folder, { recursive: true, force: true });
 });
 
-/** Builds the program, laid out as it is published, because from source it takes three times as long to start. */
+/** Builds the program in the layout of the package, because from source it takes three times as long to start. */
 async function build(): Promise<void> {
   await esbuild.build({
     entryPoints: [join(root, "index.ts"), join(root, "cli/main.ts")],
@@ -34,10 +34,10 @@ async function build(): Promise<void> {
 
 export const fromBuild = () => [join(built, "dist/cli/main.js")];
 
-/** What `npm run kvlab` starts. */
+/** The program that `npm run kvlab` starts. */
 export const fromSource = () => ["--import", createRequire(import.meta.url).resolve("tsx"), join(root, "cli/main.ts")];
 
-/** An empty folder outside the checkout, gone after the tests. */
+/** An empty folder outside the checkout, removed after the tests. */
 export function newFolder(): string {
   const folder = mkdtempSync(join(tmpdir(), "kvlab-cli-"));
   folders.push(folder);
@@ -82,14 +82,14 @@ export function ended(child: ChildProcess): Promise<Ended> {
 export const kvlab = (folder: string, args: readonly string[], env?: NodeJS.ProcessEnv) =>
   ended(start(folder, args, env));
 
-/** What `--json` printed; fails with the program's own words. */
+/** The document that `--json` prints. @throws an error with the program's message if it fails */
 export async function json(folder: string, args: readonly string[]) {
   const { code, stdout, stderr } = await kvlab(folder, [...args, "--json"]);
   if (code !== 0 || stderr !== "") throw new Error(`exit code ${code}: ${stderr}`);
   return JSON.parse(stdout);
 }
 
-/** A refusal as it must be: exit code 2, nothing on stdout, one line on stderr, and no file more or less. */
+/** The message of a refusal, checked to be one line on stderr, with exit code 2, nothing on stdout, and no file added or removed. */
 export async function refusal(folder: string, args: readonly string[], program = fromBuild()): Promise<string> {
   const before = readdirSync(folder, { recursive: true });
   const { code, stdout, stderr } = await ended(start(folder, args, {}, program));

@@ -20,10 +20,10 @@ describe.concurrent("bad traces are refused in one line", () => {
   const request = (changed: object) =>
     `${JSON.stringify({ timestamp: 0, input_length: 1000, output_length: 10, hash_ids: [7, 8], ...changed })}\n`;
 
-  test("a file that is not there", async () => {
+  test("a missing file", async () => {
     expect(await refusal(newFolder(), ["replay", "t.jsonl"])).toBe("t.jsonl: no such file");
   });
-  test("what is no regular file, without waiting for it, and a file that cannot be read", async () => {
+  test("a file that is not regular, without waiting for data, and an unreadable file", async () => {
     const folder = newFolder();
     execFileSync("mkfifo", [join(folder, "pipe")]);
     expect(await refusal(folder, ["replay", "pipe"])).toContain("pipe: is not a regular file, expected one");
@@ -48,10 +48,10 @@ describe.concurrent("bad traces are refused in one line", () => {
   test("a length with a fraction", async () => {
     expect(await replay(request({ output_length: 1.5 }))).toMatch(/^t\.jsonl:1: output_length is 1\.5, expected /);
   });
-  test("ids that do not go with the length", async () => {
+  test("content ids that contradict the length", async () => {
     expect(await replay(line + request({ input_length: 5000 }))).toMatch(/^t\.jsonl:2: .*hash_ids/);
   });
-  test("an unknown format, found or named", async () => {
+  test("an unknown format, detected or given", async () => {
     expect(await replay("hello\n")).toContain("t.jsonl: unknown format");
     expect(await replay(line, "--format", "moncake")).toMatch(/^unknown .*"moncake".*did you mean "?mooncake/);
   });
@@ -60,7 +60,7 @@ describe.concurrent("bad traces are refused in one line", () => {
       "--block-size is 500, expected a multiple of 512, the tokens of the trace's blocks",
     );
   });
-  test("a warm-up that leaves nothing", async () => {
+  test("a warm-up of all requests", async () => {
     expect(await replay(line, "--warmup", "1")).toBe("--warmup is 1, the trace has only 1 requests");
   });
 });
@@ -120,7 +120,7 @@ describe.concurrent("options are refused by name", () => {
 
 const asPattern = (text: string) => new RegExp(`^${text.replace(/[.*+?^${}()|[\]\\]/g, "\\$&")}$`);
 
-describe.concurrent("what later versions bring is refused by name", () => {
+describe.concurrent("unsupported and renamed options and commands are refused by name", () => {
   const cases: [args: string, said: string][] = [
     [
       "replay --target cuda",
@@ -138,21 +138,23 @@ describe.concurrent("what later versions bring is refused by name", () => {
     expect((await refusal(newFolder(), args.split(" "))).slice(0, said.length)).toBe(said);
   });
 
-  test("so are parts, among those there are", async () => {
+  test("unsupported algorithms are refused with the supported ones", async () => {
     const parts = ["eviction arc", "eviction s3fifo", "allocator page"];
-    const said = await Promise.all(parts.map((part) => refusal(newFolder(), ["compare", ...`--${part}`.split(" ")])));
-    for (const [i, text] of said.entries())
+    const messages = await Promise.all(
+      parts.map((part) => refusal(newFolder(), ["compare", ...`--${part}`.split(" ")])),
+    );
+    for (const [i, text] of messages.entries())
       expect(text).toContain(`--${parts[i]}: not part of this version; expected one of `);
   });
 
-  test("and every such command says so, not that it is unknown", async () => {
+  test("unsupported commands are refused as such", async () => {
     const commands = ["serve"];
-    const said = await Promise.all(commands.map((name) => refusal(newFolder(), [name])));
-    for (const text of said) expect(text).toMatch(/not part of this version/);
+    const messages = await Promise.all(commands.map((name) => refusal(newFolder(), [name])));
+    for (const text of messages) expect(text).toMatch(/not part of this version/);
   });
 });
 
-describe.concurrent("nothing of the user's is overwritten", () => {
+describe.concurrent("user files are not overwritten", () => {
   test("a folder with other files is not replaced by a run", async () => {
     const folder = newFolder();
     mkdirSync(join(folder, "mine"));
@@ -161,7 +163,7 @@ describe.concurrent("nothing of the user's is overwritten", () => {
       "mine: exists and is not a run of kvlab (has notes.txt in it), so it is not replaced",
     );
   });
-  test("nor does compare put runs among other files", async () => {
+  test("compare does not save runs among other files", async () => {
     const folder = newFolder();
     mkdirSync(join(folder, "mine/run"), { recursive: true });
     writeFileSync(join(folder, "mine/run/notes.txt"), "precious");
@@ -173,12 +175,12 @@ describe.concurrent("nothing of the user's is overwritten", () => {
       expect(await refusal(folder, [...args, "--out", ""])).toBe("--out is empty, expected a folder");
     expect(await refusal(folder, ["trace", "generate", "chat", "--out", ""])).toBe("--out is empty, expected a file");
   });
-  test("nor is a file", async () => {
+  test("a file is not replaced by a run", async () => {
     const folder = folderWith("mine", "precious");
     expect(await refusal(folder, ["replay", "--out", "mine"])).toContain("mine: exists and is not a run of kvlab");
     expect(readFileSync(join(folder, "mine"), "utf8")).toBe("precious");
   });
-  test("nor a pipe or a device, also where a run's file should be", async () => {
+  test("a pipe or device is not replaced, also inside a run's folder", async () => {
     const folder = newFolder();
     mkdirSync(join(folder, "run"));
     execFileSync("mkfifo", [join(folder, "pipe"), join(folder, "run/run.json")]);
@@ -190,12 +192,12 @@ describe.concurrent("nothing of the user's is overwritten", () => {
     expect(await refusal(folder, ["replay", "--out", "pipe"])).toContain("pipe: exists and is not a run of kvlab");
     expect(await refusal(folder, ["replay", "--out", "run"])).toContain("has run.json in it");
   });
-  test("a folder that cannot be made is said at once", async () => {
+  test("a folder that cannot be created is reported at once", async () => {
     const folder = folderWith("file", "");
     expect(await refusal(folder, ["replay", "--out", "file/run"])).toBe("file/run: cannot be written, file is a file");
     expect(await refusal(folderWith("runs", ""), ["replay"])).toBe("runs: cannot be written, runs is a file");
   });
-  test("trace generate does not replace a file, init policy neither", async () => {
+  test("trace generate and init policy do not replace a file", async () => {
     const folder = folderWith("chat.jsonl", "precious");
     writeFileSync(join(folder, "mine.ts"), "precious");
     expect(await refusal(folder, ["trace", "generate", "chat", "--out", "chat.jsonl"])).toContain("already exists");

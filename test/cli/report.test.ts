@@ -11,7 +11,7 @@ const limit = z.union([count, z.literal("unlimited")]);
 const share = z.number().min(0).max(1);
 const counts = <Name extends string>(...names: Name[]) => z.record(z.enum(names), count);
 
-/** The contract that other programs read. Fields may be added, so objects are not strict; none may go. */
+/** The contract with other programs. Fields may be added, so objects are not strict; none may be removed. */
 const runSchema = z.object({
   schema: z.literal("run/1"),
   kvlab: z.string().regex(/^\d+\.\d+\.\d+/),
@@ -108,7 +108,7 @@ async function table(path: string) {
 }
 
 describe("replay --json", () => {
-  test("prints schema run/1, with the figures of a trace that can be counted by hand", async () => {
+  test("prints schema run/1, with metrics of a trace that are derived by hand", async () => {
     const { folder, file } = smallTrace();
     const report = runSchema.parse(await json(folder, ["replay", file, "--blocks", "100"]));
     expect(report.trace).toEqual({
@@ -125,7 +125,7 @@ describe("replay --json", () => {
     expect(report.cache.missTokens["never-seen"]).toBe(3748 - 512);
   });
 
-  test("says null for blocks without limit, and all rules in effect", async () => {
+  test("has null blocks for an unlimited cache, and all rules in effect", async () => {
     const { folder, file } = smallTrace();
     const args = ["replay", file, "--blocks", "unlimited", "--rule", "free-order=forward"];
     const report = runSchema.parse(await json(folder, args));
@@ -134,7 +134,7 @@ describe("replay --json", () => {
     expect(runSchema.parse(await json(folder, ["replay", file, "--eviction", "unbounded"])).policy.blocks).toBeNull();
   });
 
-  test("counts requests that are longer than the cache, and says why in words too", async () => {
+  test("counts requests that are longer than the cache, also in the summary with the reason", async () => {
     const { folder, file } = smallTrace();
     const report = await json(folder, ["replay", file, "--blocks", "3"]);
     expect(report.cache).toMatchObject({ refusedRequests: 1, lookups: 3, lookupBlocks: 8, hitBlocks: 1 });
@@ -142,11 +142,11 @@ describe("replay --json", () => {
     expect(stdout).toContain("1 of 3 requests were refused, because they are longer than the cache of 3 blocks.");
   });
 
-  test("says how scattered blocks are, in words too, where the allocator counts it", async () => {
+  test("has fragmentation if the allocator measures it, also in the summary", async () => {
     const { folder, file } = smallTrace();
     const args = ["replay", file, "--blocks", "5", "--eviction", "fifo"];
     expect(runSchema.parse(await json(folder, args)).cache.fragmentation).toBeNull();
-    // Blocks 0 and 1; then 2; then 0 and 1, which had to go, with 3 and 4.
+    // Blocks 0 and 1; then 2; then 0 and 1, after their eviction, with 3 and 4.
     const report = runSchema.parse(await json(folder, [...args, "--allocator", "token"]));
     expect(report.cache.fragmentation).toEqual({ allocations: 3, blocks: 7, runs: 4, largestFreeRun: 0 });
     const { stdout } = await kvlab(folder, [...args, "--allocator", "token", "--no-save"]);
@@ -155,13 +155,13 @@ describe("replay --json", () => {
     expect(warm).toMatch(/largest free run 0 blocks \(with\s+warm-up\)\n/);
   });
 
-  test("leaves the warm-up out of the figures", async () => {
+  test("excludes the warm-up from the metrics", async () => {
     const { folder, file } = smallTrace();
     const report = await json(folder, ["replay", file, "--blocks", "9", "--warmup", "1"]);
     expect(report.cache).toMatchObject({ lookups: 2, lookupBlocks: 6, hitBlocks: 1 });
   });
 
-  test("takes the first requests only, and larger blocks", async () => {
+  test("applies --limit and --block-size", async () => {
     const { folder, file } = smallTrace();
     const report = await json(folder, ["replay", file, "--blocks", "9", "--limit", "2", "--block-size", "1024"]);
     expect(report.trace).toMatchObject({ requests: 2, inputTokens: 1700, unitTokens: 512 });
@@ -169,7 +169,7 @@ describe("replay --json", () => {
     expect(report.cache).toMatchObject({ lookupBlocks: 2, hitBlocks: 0 });
   });
 
-  test("gives the same but for the time when it is replayed again and again, and audited", async () => {
+  test("is the same except for times with --repeat and --audit", async () => {
     const { folder } = smallTrace();
     const { wallMs: _, blockRefsPerS: __, ...once } = await json(folder, ["replay", "--limit", "400", "--no-save"]);
     const args = ["replay", "example", "--limit", "400", "--repeat", "3", "--audit", "--no-save"];
@@ -179,7 +179,7 @@ describe("replay --json", () => {
 });
 
 describe("a run's directory", () => {
-  test("is the same, byte for byte, when the same command is run again, and replaced", async () => {
+  test("is replaced by the same bytes when the command is run again", async () => {
     const { folder } = smallTrace();
     const args = ["replay", "--limit", "500", "--events"];
     const first = await json(folder, args);
@@ -198,7 +198,7 @@ describe("a run's directory", () => {
     });
   });
 
-  test("holds the report with the command that gives it again, and tables that other programs read", async () => {
+  test("contains the report with the command that reproduces it, and tables for other programs", async () => {
     const { folder, file } = smallTrace();
     const report = await json(folder, ["replay", file, "--blocks", "3", "--events", "--out", "here/run"]);
     const saved = JSON.parse(readFileSync(join(folder, "here/run/run.json"), "utf8"));
@@ -237,7 +237,7 @@ describe("a run's directory", () => {
     };
   };
 
-  test("is not made with --no-save", async () => {
+  test("is not written with --no-save", async () => {
     const { folder, file } = smallTrace();
     await json(folder, ["replay", file, "--no-save"]);
     expect(readdirSync(folder)).toEqual([file]);
@@ -261,7 +261,7 @@ describe("compare", () => {
     expect(readdirSync(folder)).toEqual(["small.jsonl"]);
   });
 
-  test("shows one table with the best policy marked, 80 columns wide, without colours where nobody looks", async () => {
+  test("prints one table of 80 columns with the best policy marked, without colours if stdout is no terminal", async () => {
     const { folder } = smallTrace();
     const { stdout, stderr, code } = await kvlab(folder, ["compare", "--limit", "1000"]);
     expect({ stderr, code }).toEqual({ stderr: "", code: 0 });
@@ -274,7 +274,7 @@ describe("compare", () => {
     expect(stdout).toMatch(/The best online policy reaches \d+ % to \d+ % of the optimum\./);
   });
 
-  test("marks nobody and divides nothing where nothing hits", async () => {
+  test("marks no policy and divides nothing if there are no hits", async () => {
     const folder = newFolder();
     writeFileSync(join(folder, "new.jsonl"), `${JSON.stringify({ ...lines[2] })}\n`);
     const { stdout } = await kvlab(folder, ["compare", "new.jsonl", "--blocks", "2,4"]);
@@ -282,7 +282,7 @@ describe("compare", () => {
     expect(stdout).toMatch(/best\/optimum +– +–\n/);
   });
 
-  test("saves each run where --out says", async () => {
+  test("saves each run below --out", async () => {
     const { folder } = smallTrace();
     await json(folder, ["compare", "--limit", "100", "--eviction", "lru", "--blocks", "50", "--out", "all"]);
     const saved = readdirSync(join(folder, "all"));

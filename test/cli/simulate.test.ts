@@ -10,7 +10,7 @@ const share = z.number().min(0).max(1);
 const time = z.number().min(0);
 const distribution = z.strictObject({ mean: time, p50: time, p90: time, p95: time, p99: time, max: time }).nullable();
 
-/** What a simulation adds to schema run/1. Fields may be added; none may go. */
+/** The fields that a simulation adds to schema run/1. Fields may be added; none may be removed. */
 const simulatedSchema = z.object({
   schema: z.literal("run/1"),
   target: z.literal("sim"),
@@ -69,7 +69,7 @@ async function table(path: string): Promise<Record<string, number>[]> {
 const sum = (values: readonly number[]) => values.reduce((a, b) => a + b, 0);
 const of = (rows: readonly Record<string, number>[], name: string) => rows.map((row) => row[name]);
 
-/** By definition: sorted, and between two ranks as far as the share says. */
+/** The definition: sorted values, interpolated linearly between two ranks. */
 function described(values: readonly number[]) {
   const sorted = [...values].sort((a, b) => a - b);
   const at = (share: number) => {
@@ -82,17 +82,17 @@ function described(values: readonly number[]) {
 
 const limits = { ttft: 9000, tpot: 12, e2e: 12_000 };
 
-/** Loads that differ in what they exercise; each is overlapping, and the small caches preempt and refuse. */
+/** Loads with overlapping requests; those with small caches also preempt and refuse. */
 const loads: readonly [name: string, args: string][] = [
-  ["one replica with room", "--speed 20"],
-  ["one small one", "--speed 20 --blocks 200"],
-  ["several small ones", "--speed 20 --blocks 200 --replicas 3 --router prefix-affinity"],
+  ["one replica with a large cache", "--speed 20"],
+  ["one replica with a small cache", "--speed 20 --blocks 200"],
+  ["several replicas with small caches", "--speed 20 --blocks 200 --replicas 3 --router prefix-affinity"],
   ["a warm-up", "--speed 20 --blocks 200 --replicas 2 --warmup 40"],
   ["a closed loop that swaps", "--scheduler fcfs --scheduler-option swap=1 --speed 20 --blocks 200 --loop closed"],
-  ["SGLang's parts", "--preset sglang --speed 20 --blocks 4000 --block-size 16"],
+  ["SGLang's preset", "--preset sglang --speed 20 --blocks 4000 --block-size 16"],
 ];
 
-describe.each(loads)("the figures are those of the tables: %s", (_, args) => {
+describe.each(loads)("the report's metrics follow from the saved tables: %s", (_, args) => {
   let report: Report;
   let requests: Record<string, number>[];
   let counted: Record<string, number>[];
@@ -130,7 +130,7 @@ describe.each(loads)("the figures are those of the tables: %s", (_, args) => {
       for (let i = 1; i < 4; i++) expect(row[order[i]]).toBeGreaterThanOrEqual(row[order[i - 1]]);
   });
 
-  test("throughput, promises and hits", () => {
+  test("throughput, SLO and hits", () => {
     const seconds = makespanNs() / 1e9;
     expect(report.throughput.makespanS).toBeCloseTo(seconds, 9);
     expect(report.throughput.requestsPerS).toBeCloseTo(served.length / seconds, 6);
@@ -186,7 +186,7 @@ describe.each(loads)("the figures are those of the tables: %s", (_, args) => {
     const all = requests.filter(({ refused }) => refused === 0);
     const computed = sum(of(steps, "prefillTokens")) + sum(of(steps, "decodeTokens"));
     const once = sum(all.map((row) => row["inputTokens"] - row["hitTokens"] + Math.max(0, row["outputTokens"] - 1)));
-    // What is computed again, is computed for somebody who was preempted or given up.
+    // Tokens are recomputed only for requests that were preempted or refused.
     const isOnce = sum(of(requests, "preemptions")) === 0 && all.length === requests.length;
     expect(computed).toBeGreaterThanOrEqual(once);
     if (isOnce) expect(computed).toBe(once);
@@ -216,7 +216,7 @@ describe.each(loads)("the figures are those of the tables: %s", (_, args) => {
 const untimed = ({ wallMs: _, blockRefsPerS: __, ...report }: Record<string, unknown>) => report;
 const runOf = (folder: string, path: string) => JSON.parse(readFileSync(join(folder, path, "run.json"), "utf8"));
 
-describe("a saved run's command gives the same report again", () => {
+describe("a saved run's command reproduces its report", () => {
   const commands = [
     "replay --target sim --limit 150 --preset vllm --rate 30 --slo ttft=50ms,e2e=2.5s --gpu a100-80gb --tp 2",
     "replay --target sim --limit 150 --capacity 1.5GB --kv-dtype fp8 --swap-space 0 --scheduler fcfs --speed 1e2 --events",
@@ -237,7 +237,7 @@ describe("a saved run's command gives the same report again", () => {
       );
   });
 
-  test("of every row of a comparison, and each has a folder of its own", async () => {
+  test("of every row of a comparison, each saved in its own folder", async () => {
     const folder = newFolder();
     const lists =
       "--preset vllm,sglang --replicas 1,2 --router random,dynamo-kv --router-option temperature=0 --rate 5,50";
@@ -246,7 +246,7 @@ describe("a saved run's command gives the same report again", () => {
     const possible = words.filter((word) => !/^(--router-option|temperature=0)$/.test(word));
     const { schema, runs } = await json(folder, [...possible, "--out", "all"]);
     expect(schema).toBe("compare/1");
-    // Each policy at each rate on one replica, and on two with either router.
+    // Each preset at each rate on one replica, and on two with either router.
     expect(runs).toHaveLength(2 * 2 * 3);
     const saved = readdirSync(join(folder, "all")).map((id) => runOf(folder, `all/${id}`));
     expect(saved).toHaveLength(runs.length);
@@ -258,7 +258,7 @@ describe("a saved run's command gives the same report again", () => {
   });
 });
 
-test("the same command gives the same, and a seed other requests to a router that draws lots", async () => {
+test("a command is reproducible, and another seed changes the routes of a random router", async () => {
   const folder = newFolder();
   const run = async (seed: string, out: string) => {
     const words = `replay --target sim --limit 100 --replicas 4 --router random --seed ${seed} --timeline ${out}.json`;
@@ -285,7 +285,7 @@ function smallTrace(): string {
   return folder;
 }
 
-test("requests that can never fit are refused, with the reasons in words and in JSON", async () => {
+test("requests that can never fit are refused, with the reasons in the summary and in JSON", async () => {
   const folder = smallTrace();
   const words = "replay t.jsonl --target sim --blocks 5 --no-save".split(" ");
   const report = simulatedSchema.parse(await json(folder, words));
@@ -305,16 +305,16 @@ test("requests that can never fit are refused, with the reasons in words and in 
   expect(none).not.toMatch(/NaN|undefined|Infinity|null/);
 });
 
-test("--spread uniform spreads equal times until the next one, and the last ones as long as those before", async () => {
+test("--spread uniform distributes equal times until the next one, and the last ones over the same time as those before", async () => {
   const folder = smallTrace();
   const words = "replay t.jsonl --target sim --spread uniform --speed 2 --out run".split(" ");
   await json(folder, words);
   const rows = await table(join(folder, "run/requests.parquet"));
-  // Four share the two seconds until the next one; all twice as fast.
+  // Four requests share the two seconds until the next one, at twice the speed.
   expect(of(rows, "arrivalNs")).toEqual([500_000_000, 750_000_000, 1_000_000_000, 1_250_000_000, 1_500_000_000]);
 });
 
-test("--loop closed begins a turn its think time after the end of the turn before it", async () => {
+test("with --loop closed a turn arrives its think time after the end of the previous turn", async () => {
   const folder = newFolder();
   const turns = [
     { timestamp: 0, input_length: 512, output_length: 100, hash_ids: [1], session_id: 1 },
@@ -329,7 +329,7 @@ test("--loop closed begins a turn its think time after the end of the turn befor
   expect(of(rows, "arrivalNs")).toEqual([0, rows[0]["finishedNs"] + 1e9, 10_000_000]);
 });
 
-test("summaries and tables have no line of more than 80 columns, but for a table of many figures, and no nonsense", async () => {
+test("summaries fit 80 columns, tables are aligned, and neither has undefined values", async () => {
   const folder = newFolder();
   const load = "--target sim --limit 120 --speed 20 --blocks 200 --no-save --slo ttft=1s,tpot=20ms,e2e=10s";
   for (const args of ["", "--replicas 20 --router dynamo-kv", "--preset trt-llm --warmup 30", "--loop closed"]) {
@@ -349,19 +349,19 @@ test("summaries and tables have no line of more than 80 columns, but for a table
   expect(Math.max(...widths) - Math.min(...widths)).toBeLessThanOrEqual(1);
 });
 
-test("a comparison says where nothing was evicted, so that policies could not differ", async () => {
+test("a comparison reports capacities without evictions, where policies cannot differ", async () => {
   const folder = newFolder();
-  const said = async (words: string) =>
+  const textOf = async (words: string) =>
     (await kvlab(folder, ["compare", ...words.split(" ")])).stdout.replaceAll("\n", " ");
   const served = "--target sim --limit 60 --eviction lru,fifo";
-  expect(await said(served)).toContain("Nothing was evicted: all content fits into the cache");
-  expect(await said(`${served} --blocks 5%`)).not.toContain("Nothing was evicted");
-  expect(await said(`${served} --index none`)).not.toContain("Nothing was evicted");
-  const replayed = await said("--limit 60 --eviction lru,fifo --blocks 5%,100%");
+  expect(await textOf(served)).toContain("Nothing was evicted: all content fits into the cache");
+  expect(await textOf(`${served} --blocks 5%`)).not.toContain("Nothing was evicted");
+  expect(await textOf(`${served} --index none`)).not.toContain("Nothing was evicted");
+  const replayed = await textOf("--limit 60 --eviction lru,fifo --blocks 5%,100%");
   expect(replayed.match(/With [\d,]+ blocks nothing was evicted/g)).toHaveLength(1);
 });
 
-test("policies with blocks of different sizes are compared with as many tokens", async () => {
+test("presets with different block sizes are compared at the same number of tokens", async () => {
   const args = "compare --target sim --limit 40 --preset vllm,sglang,lmdeploy --blocks 400,unlimited";
   const { runs } = await json(newFolder(), args.split(" "));
   const sizes = runs.map(({ policy }: { policy: { blocks: number | null; blockTokens: number } }) =>
@@ -370,7 +370,7 @@ test("policies with blocks of different sizes are compared with as many tokens",
   expect(sizes).toEqual([6400, null, 6400, null, 6400, null]);
 });
 
-test("target cache prints what it printed before there was a simulator", async () => {
+test("the report of target cache has no fields of timed runs", async () => {
   const report = await json(newFolder(), ["replay", "--limit", "100", "--no-save"]);
   expect(Object.keys(report).sort()).toEqual([
     "blockRefsPerS",

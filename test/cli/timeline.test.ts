@@ -29,7 +29,7 @@ describe("a timeline", () => {
     expect(new Set(events.map(({ ph }) => ph))).toEqual(new Set(["M", "X", "C", "b", "e"]));
     for (const { ph, ts } of events) if (ph !== "M") expect(ts).toBeGreaterThanOrEqual(0);
 
-    // In the order of time, and of the file where times are equal, spans of a request are nested.
+    // In the order of time, and of the file for equal times, spans of a request are nested.
     const open = new Map<string, string[]>();
     const spans = events.filter(({ ph }) => ph === "b" || ph === "e").sort((a, b) => a.ts - b.ts);
     for (const { ph, pid, id, name } of spans) {
@@ -42,14 +42,14 @@ describe("a timeline", () => {
     expect([...open.values()].flat()).toEqual([]);
 
     const key = ({ pid, id, name }: TraceEvent) => `${pid} ${id} ${name}`;
-    const begun = new Map(those("b").map((event) => [key(event), event.ts]));
-    expect(begun.size).toBe(those("b").length);
-    expect(those("e")).toHaveLength(begun.size);
-    for (const event of those("e")) expect(event.ts).toBeGreaterThanOrEqual(begun.get(key(event))!);
-    const whole = those("b").filter(({ name }) => name.startsWith("request "));
-    expect(whole).toHaveLength(150);
-    expect(whole.filter(({ args }) => "refused" in args)).toHaveLength(report.cache.refusedRequests);
-    expect(sum(whole.map(({ args }) => args["preemptions"]))).toBe(report.cache.preemptions);
+    const startOf = new Map(those("b").map((event) => [key(event), event.ts]));
+    expect(startOf.size).toBe(those("b").length);
+    expect(those("e")).toHaveLength(startOf.size);
+    for (const event of those("e")) expect(event.ts).toBeGreaterThanOrEqual(startOf.get(key(event))!);
+    const requestSpans = those("b").filter(({ name }) => name.startsWith("request "));
+    expect(requestSpans).toHaveLength(150);
+    expect(requestSpans.filter(({ args }) => "refused" in args)).toHaveLength(report.cache.refusedRequests);
+    expect(sum(requestSpans.map(({ args }) => args["preemptions"]))).toBe(report.cache.preemptions);
 
     const replicas = report.cluster.replicas as { steps: number; utilisation: number; requests: number }[];
     replicas.forEach(({ steps, utilisation, requests }, replica) => {
@@ -57,16 +57,16 @@ describe("a timeline", () => {
       expect(own).toHaveLength(steps);
       let end = 0;
       for (const { ts, dur } of own) {
-        // Microseconds in decimals: to the nanosecond.
+        // Decimal microseconds, exact to the nanosecond.
         expect(ts).toBeGreaterThan(end - 0.001);
         end = ts + dur;
       }
       expect(sum(own.map(({ dur }) => dur)) / (report.throughput.makespanS * 1e6)).toBeCloseTo(utilisation, 6);
-      expect(whole.filter(({ pid }) => pid === replica)).toHaveLength(requests);
+      expect(requestSpans.filter(({ pid }) => pid === replica)).toHaveLength(requests);
     });
   });
 
-  test("takes the place of a file, also behind a link, and is kept to the end where a user's code runs", async () => {
+  test("replaces a file, also through a link, and is the same if plug-in code runs", async () => {
     const folder = newFolder();
     writeFileSync(join(folder, "old.json"), "old");
     symlinkSync("old.json", join(folder, "link.json"));
@@ -80,10 +80,10 @@ describe("a timeline", () => {
     expect(readdirSync(folder).sort()).toEqual(["link.json", "mine.ts", "old.json"]);
   });
 
-  test.each(["lru", "./mine.ts"])("is not left half behind by a signal, with %s", async (eviction) => {
+  test.each(["lru", "./mine.ts"])("leaves no partial file after a signal, with %s", async (eviction) => {
     const folder = newFolder();
     writeFileSync(join(folder, "mine.ts"), `import { byScore } from "kvlab"; export default { ...byScore("depth") };`);
-    // Audited after every step, it would take minutes.
+    // With an audit after every step the run takes minutes.
     const slow = "--audit --speed 100 --preset sglang --blocks 20000".split(" ");
     const child = start(folder, ["replay", "--target", "sim", "--timeline", "t.json", "--eviction", eviction, ...slow]);
     const end = ended(child);

@@ -2,14 +2,14 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { expect, test } from "vitest";
 import { inTurn, type Turn } from "../../lab/run/turns.ts";
 
-test("who is least far goes on, one at a time, and each gets what it came to", async () => {
+test("the work with the smallest completed share continues, one at a time, and all results are returned", async () => {
   let running = 0;
   const order: string[] = [];
   const work = (name: string, parts: number) => async (turn: Turn) => {
     for (let done = 1; done <= parts; done++) {
       expect(++running).toBe(1);
       order.push(name);
-      // Longer than a turn is at least.
+      // Longer than the least duration of a turn.
       await sleep(1010);
       running--;
       await turn(done / parts);
@@ -20,7 +20,7 @@ test("who is least far goes on, one at a time, and each gets what it came to", a
   expect(order).toEqual(["a", "b", "a", "b", "a"]);
 });
 
-test("where one fails, the others end in the middle of their work, and its error is what is thrown", async () => {
+test("an error of one work stops the others and is thrown", async () => {
   let parts = 0;
   const endless = async (turn: Turn) => {
     for (;;) {
@@ -32,8 +32,8 @@ test("where one fails, the others end in the middle of their work, and its error
   const failing = async (turn: Turn) => {
     await turn(0);
     await sleep(10);
-    throw new Error("lightning");
+    throw new Error("failed");
   };
-  await expect(inTurn(endless, failing)).rejects.toThrow("lightning");
+  await expect(inTurn(endless, failing)).rejects.toThrow("failed");
   expect(parts).toBeGreaterThan(0);
 });

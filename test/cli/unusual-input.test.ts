@@ -53,7 +53,7 @@ test("temporary folders of killed runs are removed by the next run, and a run th
   expect(left).toContain(`.being-written.${hostname()}.${process.pid}.tmp`);
 });
 
-describe.concurrent("a file that never ends is refused at once", () => {
+describe.concurrent("an endless file is refused at once", () => {
   test.each([
     ["replay t.jsonl --target sim --cost /dev/zero", "/dev/zero: is not a regular file, expected one"],
     ["replay t.jsonl --operations /dev/zero", "/dev/zero: is not a regular file, expected one"],
@@ -72,7 +72,7 @@ describe.concurrent("a file that never ends is refused at once", () => {
   });
 });
 
-test("a signal stops the reading of a file between two of its requests", async () => {
+test("a signal stops reading a file between two of its requests", async () => {
   const blank = gzipSync(Buffer.alloc(200_000_000, "\n"));
   const folder = folderWith("t.gz", Buffer.concat([gzipSync(line), blank, blank, blank, blank, blank]));
   const child = start(folder, ["replay", "t.gz", "--format", "mooncake"]);
@@ -82,7 +82,7 @@ test("a signal stops the reading of a file between two of its requests", async (
   expect(await result).toEqual({ code: 130, stdout: "", stderr: "kvlab: interrupted\n" });
 });
 
-test("a search for where a configuration beats itself is refused", async () => {
+test("fuzz --beat with two equal configurations is refused", async () => {
   expect(await refusal(newFolder(), ["fuzz", "--beat", "lru", "lru"])).toBe(
     "--beat has lru twice, expected two configurations that differ",
   );
@@ -96,7 +96,7 @@ describe.concurrent("an option that takes one value is refused when it is given 
   ])("%s", async (args, expected) => {
     expect(await refusal(newFolder(), args.split(" "))).toBe(expected);
   });
-  test("but for those that the help calls repeatable", async () => {
+  test("except those that the help calls repeatable", async () => {
     const named = new Set<string>();
     for (const command of ["replay", "generate"]) {
       const { stdout } = await kvlab(newFolder(), [command, "--help"]);

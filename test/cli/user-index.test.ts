@@ -7,7 +7,7 @@ import { json, kvlab, newFolder, refusal } from "./program.ts";
 const mapIndex = fileURLToPath(new URL("./own/map-index.ts", import.meta.url));
 const short = ["--limit", "200", "--blocks", "150"];
 
-/** A folder with `mine.ts`, which is `own/map-index.ts` with something else in its place. */
+/** A folder with `mine.ts`: `own/map-index.ts` with replaced methods or fields. */
 function folderWith(methods: string, plugin = ""): string {
   const folder = newFolder();
   const content = `import base from ${JSON.stringify(mapIndex)};
@@ -24,8 +24,8 @@ const replay = ["replay", "--index", "./mine.ts", ...short];
 const failure = (methods: string, plugin?: string, args: readonly string[] = [...replay, "--no-save"]) =>
   refusal(folderWith(methods, plugin), args);
 
-describe("an index of one's own", () => {
-  test("decides as the hash table with the same rules, and stands beside it", async () => {
+describe("an index from a file", () => {
+  test("makes the decisions of the hash table under the same rules, and is compared with it", async () => {
     const folder = newFolder();
     copyFileSync(mapIndex, join(folder, "mine.ts"));
     const both = ["--index", "hash-table,./mine.ts", "--rule", "duplicates=swap,keep", ...short];
@@ -42,7 +42,7 @@ describe("an index of one's own", () => {
     expect(ratios[0]).toBe(ratios[1]);
   });
 
-  test("is told from another of the same name by its file", async () => {
+  test("is distinguished from another of the same name by its file", async () => {
     const folder = folderWith("");
     copyFileSync(join(folder, "mine.ts"), join(folder, "other.ts"));
     const files = ["--index", "./mine.ts,./other.ts"];
@@ -59,15 +59,15 @@ describe("an index of one's own", () => {
     expect(saved.command).toContain(" --index ./mine.ts ");
   });
 
-  test("may be given by name or file, says the help", async () => {
+  test("is mentioned in the help", async () => {
     const helps = await Promise.all(["replay", "compare"].map((name) => kvlab(newFolder(), [name, "--help"])));
-    expect(helps[0].stdout).toMatch(/--index <NAME> +prefix index, or a file with one of your\s+own/);
+    expect(helps[0].stdout).toMatch(/--index <NAME> +prefix index, or a plug-in file/);
     expect(helps[1].stdout).toMatch(/--index <NAMES> +prefix indexes, or plug-in files/);
   });
 });
 
-describe("mistakes in it are told as such", () => {
-  test("a method is missing, or a count", async () => {
+describe("faults of the index are reported", () => {
+  test("a missing method or count", async () => {
     expect(await failure("match: undefined")).toMatch(
       /^\.\/mine\.ts: create\(\) returned no index with match\(\), expected match, insert, /,
     );
@@ -76,12 +76,12 @@ describe("mistakes in it are told as such", () => {
     );
   });
 
-  test("it throws", async () => {
+  test("an exception", async () => {
     const seventh = `calls: 0, insert(i) { if (++index.calls === 7) throw new Error("full"); return insert.call(index, i); }`;
     expect(await failure(seventh)).toBe("./mine.ts: insert() threw at request 6: full");
   });
 
-  test("it finds other content, or what it has evicted", async () => {
+  test("a match of other content or of evicted blocks", async () => {
     const match = (then: string) =>
       `match(keys, start, count, table, found) { match.call(index, keys, start, count, table, found); ${then} }`;
     expect(await failure(match("if (found.blocks > 1) table[1] = table[0];"))).toMatch(
@@ -96,7 +96,7 @@ describe("mistakes in it are told as such", () => {
     );
   });
 
-  test("it does not tell the cache what it has done", async () => {
+  test("a missing notification of the host", async () => {
     expect(await failure("insert(insertion) { insert.call(index, insertion); }")).toBe(
       "./mine.ts: insert() returned undefined at request 0, expected true or false",
     );
@@ -109,15 +109,15 @@ describe("mistakes in it are told as such", () => {
     );
   });
 
-  test("what the cache then finds wrong is one line that says where to look", async () => {
-    const said = /^\.\/mine\.ts: at request \d+: .*; kvlab check \.\/mine\.ts says more$/;
+  test("a violated invariant of the cache is one line that refers to kvlab check", async () => {
+    const message = /^\.\/mine\.ts: at request \d+: .*; kvlab check \.\/mine\.ts says more$/;
     const twice = "evict(entry) { evict.call(index, entry); context.host.evicted(Int32Array.of(entry), 1); }";
-    expect(await failure(twice)).toMatch(said);
+    expect(await failure(twice)).toMatch(message);
     const args = ["compare", "--first-difference", "--index", "hash-table,./mine.ts", ...short];
-    expect(await failure(twice, "", args)).toMatch(said);
+    expect(await failure(twice, "", args)).toMatch(message);
   });
 
-  test("an eviction policy's mistake stays its own", async () => {
+  test("a fault of the eviction policy is attributed to its file", async () => {
     const folder = folderWith("");
     writeFileSync(
       join(folder, "policy.ts"),
@@ -131,7 +131,7 @@ describe("mistakes in it are told as such", () => {
     );
   });
 
-  test("its name is ours, or its rules make no sense", async () => {
+  test("the name of a built-in index, or invalid rules", async () => {
     expect(await failure("", `name: "hash-table"`)).toBe(
       `./mine.ts: its name is "hash-table", which is the name of a built-in one; choose another`,
     );

@@ -87,7 +87,7 @@ describe("plug-ins from a file run", () => {
     expect(report.cache.hitBlocks).toBe(3);
   });
 
-  test("what they print goes to stderr", async () => {
+  test("their output goes to stderr", async () => {
     const folder = folderWith(allocator(`console.log("allocating");`));
     const { code, stdout, stderr } = await kvlab(folder, ["replay", "--allocator", "./mine.ts", ...short, "--json"]);
     expect(code).toBe(0);
@@ -172,7 +172,7 @@ describe("kvlab check runs the laws of each kind", () => {
     return { code, kind, laws: laws.length, broken: broken.map(({ name }: { name: string }) => name) };
   };
 
-  test("and correct plug-ins keep them", async () => {
+  test("correct plug-ins satisfy them", async () => {
     expect(await checked(allocator())).toMatchObject({ code: 0, kind: "allocator", broken: [] });
     expect(await checked(scheduler())).toMatchObject({ code: 0, kind: "scheduler", broken: [] });
     expect(await checked(router("return request.id % replicaCount;"))).toMatchObject({
@@ -183,7 +183,7 @@ describe("kvlab check runs the laws of each kind", () => {
     expect(await checked(cost("return 1 + load.prefillTokens;"))).toMatchObject({ code: 0, kind: "cost", broken: [] });
   });
 
-  test("and faults are found", async () => {
+  test("faults are found", async () => {
     expect(await checked(allocator("table[to] = 1;"))).toMatchObject({ code: 1, broken: ["writes-inside"] });
     expect(await checked(allocator("", "peek: () => -1"))).toMatchObject({ code: 1, broken: ["free-list"] });
     expect(await checked(scheduler("if (context.waitingCount > 2) return;"))).toMatchObject({
@@ -199,7 +199,7 @@ describe("kvlab check runs the laws of each kind", () => {
   });
 });
 
-test("kvlab init writes a plug-in of each kind, which keeps its laws and whose types an editor finds", async () => {
+test("kvlab init writes a plug-in of each kind, which satisfies its laws and compiles", async () => {
   const folder = newFolder();
   const parts = ["scheduler", "allocator", "router", "cost"];
   for (const template of [...parts, "policy", "reader"]) {

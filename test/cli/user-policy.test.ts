@@ -17,8 +17,8 @@ const short = ["--limit", "300", "--blocks", "300", "--no-save"];
 const hits = async (folder: string, eviction: string) =>
   (await json(folder, ["replay", "--eviction", eviction, ...short])).cache.hitBlocks;
 
-describe("a policy of one's own", () => {
-  test("is begun by init policy, and runs as it is", async () => {
+describe("an eviction policy from a file", () => {
+  test("is written by init policy, and runs unchanged", async () => {
     const folder = newFolder();
     const { stdout, code } = await kvlab(folder, ["init", "policy", "two-touch"]);
     expect({ stdout, code }).toEqual({
@@ -31,7 +31,7 @@ describe("a policy of one's own", () => {
     expect(report.cache.hitBlocks).toBeGreaterThan(0);
   });
 
-  test("decides as ours does when it says the same, however it is exported and wherever it lies", async () => {
+  test("makes the decisions of the equal built-in policy, however it is exported and wherever its file is", async () => {
     const lru = `byScore("lastAccess", "releaseOrder")`;
     const from = `import { byScore, type EvictionPlugin } from "kvlab";\n`;
     const folder = folderWith({
@@ -47,7 +47,7 @@ describe("a policy of one's own", () => {
       expect(await hits(folder, file), file).toBe(ours);
   });
 
-  test("stands beside others in a comparison, also one that reads the future", async () => {
+  test("is compared with others, also one that reads the future", async () => {
     const folder = folderWith({
       "a.ts": `import { byScore } from "kvlab";\nexport default byScore("depth");`,
       "b.ts": `import { byScore } from "kvlab";\nexport default { name: "b", columns: ["depth"], create: (c: any) => ({ ...methods(byScore("-depth").create(c)), prepare() {} }) };
@@ -61,11 +61,11 @@ describe("a policy of one's own", () => {
   });
 });
 
-describe("what it does besides", () => {
+describe("side effects of a policy", () => {
   const about = (body: string) =>
     `import { byScore } from "kvlab";\nexport default { columns: ["lastAccess", "createdAt"], create(c: any) { ${body} } };`;
 
-  test("is not mixed with our output, and may leave a timer", async () => {
+  test("output goes to stderr, and timers do not keep the program running", async () => {
     const folder = folderWith({
       "mine.ts": about(
         `console.log("loaded"); process.stdout.write("made\\n"); setInterval(() => {}, 1000); return byScore("lastAccess").create(c);`,
@@ -77,7 +77,7 @@ describe("what it does besides", () => {
     expect(JSON.parse(stdout).schema).toBe("run/1");
   });
 
-  test("reads the columns that it declares at any time, and is refused any other one", async () => {
+  test("declared columns can be read at any time, others are refused", async () => {
     const folder = folderWith({
       "mine.ts": about(`return byScore((e: number) => -c.columns.createdAt[e]).create(c);`),
       "other.ts": about(`return byScore((e: number) => -c.columns.recomputeCost[e]).create(c);`),
@@ -89,7 +89,7 @@ describe("what it does besides", () => {
   });
 });
 
-test("the examples run, audited, and are no better than the optimum", async () => {
+test("the examples pass audits and do not exceed the optimum", async () => {
   const names = ["used-again", "aging", "comes-back"];
   const files = names.map((name) => fileURLToPath(new URL(`../../examples/${name}.ts`, import.meta.url)));
   const args = ["compare", "--limit", "500", "--eviction", files.join(","), "--blocks", "10%", "--audit"];
@@ -103,7 +103,7 @@ test("the examples run, audited, and are no better than the optimum", async () =
   }
 });
 
-describe("mistakes in it are told as such", () => {
+describe("faults of a policy are reported", () => {
   const policy = (victim: string, create = "") =>
     `export default { name: "own", create() { ${create}; const all = new Set<number>();
       return { add: (e: number) => { all.add(e); }, remove: (e: number) => { all.delete(e); }, victim() { ${victim} } }; } };`;
@@ -112,13 +112,13 @@ describe("mistakes in it are told as such", () => {
     return await refusal(folder, ["replay", "--eviction", "./mine.ts", ...short]);
   };
 
-  test("it throws", async () => {
+  test("an exception", async () => {
     expect(await failure(policy(`throw new Error("no idea")`))).toMatch(
       /^\.\/mine\.ts: victim\(\) threw at request \d+: no idea$/,
     );
     expect(await failure(policy("", `throw "early"`))).toBe("./mine.ts: create() threw: early");
   });
-  test("it names what may not go", async () => {
+  test("a victim that is not evictable", async () => {
     expect(await failure(policy("return 12345678"))).toMatch(/^\.\/mine\.ts: .*entry 12345678 as victim/);
     expect(await failure(policy("return -1"))).toMatch(/^\.\/mine\.ts: .*entry -1 as victim/);
     const held = `const held = { last: 0 }; export default { name: "held", create() { const all = new Set<number>(); return {
@@ -129,19 +129,19 @@ describe("mistakes in it are told as such", () => {
       /^\.\/mine\.ts: .*entry \d+ as victim, which (a request references|is not (evictable|in the cache))/,
     );
   });
-  test("it names nobody", async () => {
+  test("no victim", async () => {
     expect(await failure(policy("return undefined"))).toMatch(
       /^\.\/mine\.ts: .*no victim although \d+ (entries|blocks) are evictable/,
     );
   });
-  test("it cannot be read as a program", async () => {
+  test("a syntax error", async () => {
     expect(await failure("const a = 1;\nexport default = ;\n")).toMatch(/^\.\/mine\.ts:2: Unexpected/);
     expect(await failure(`import { nothing } from "kvlab";\nexport default nothing;`)).toMatch(
       /^\.\/mine\.ts: .*'kvlab' does not provide an export named 'nothing'/,
     );
     expect(await failure(`import "./gone.ts";\nexport default () => 1;`)).toMatch(/^\.\/mine\.ts:1: .*\.\/gone\.ts/);
   });
-  test("it is no policy, or too many", async () => {
+  test("a file without a policy, or with several", async () => {
     expect(await failure("export const a = 1;")).toMatch(/^\.\/mine\.ts: exports a, expected an eviction policy/);
     expect(await failure("")).toMatch(/^\.\/mine\.ts: exports nothing/);
     expect(await failure("export const a = { create() {} }, b = { create() {} };")).toMatch(
@@ -149,7 +149,7 @@ describe("mistakes in it are told as such", () => {
     );
     expect(await failure("export default { create: () => ({ add() {} }) };")).toMatch(/no policy with remove\(\)/);
   });
-  test("it throws when nobody waits for it, in one line without what we made of the file", async () => {
+  test("an exception outside any call, in one line without generated code", async () => {
     const later = policy("").replace("export default", "await new Promise((r) => setTimeout(r, 20));\nexport default");
     for (const [content, said] of [
       [`setTimeout(() => { throw new Error("late") });\n${later}`, "threw outside of any call: late"],
@@ -161,7 +161,7 @@ describe("mistakes in it are told as such", () => {
     ])
       expect(await failure(content), content).toBe(`./mine.ts: ${said}`);
   });
-  test("it never ends loading, or wants to end the program", async () => {
+  test("loading that never ends, and process.exit", async () => {
     expect(await failure("await new Promise(() => {});")).toBe(
       "./mine.ts: never ends loading: it awaits a promise that never settles",
     );
@@ -173,7 +173,7 @@ describe("mistakes in it are told as such", () => {
       "process.exit(0)",
     );
   });
-  test("its name is ours, or none", async () => {
+  test("the name of a built-in policy, or an invalid name", async () => {
     const named = (name: string) => failure(`export default { name: ${name}, create() {} };`);
     expect(await named(`"lru"`)).toBe(
       `./mine.ts: its name is "lru", which is the name of a built-in one; choose another`,
@@ -186,7 +186,7 @@ describe("mistakes in it are told as such", () => {
     const folder = folderWith({ "lru.ts": "export default { create() {} };" });
     expect(await refusal(folder, ["replay", "--eviction", "./lru.ts"])).toMatch(/^\.\/lru\.ts: its name is "lru", /);
   });
-  test("it names no entry, or misspells a column", async () => {
+  test("a victim that is not an entry, and an unknown column", async () => {
     expect(await failure(policy("return '1' as never"))).toMatch(
       /^\.\/mine\.ts: victim\(\) returned string at request \d+, expected an entry or undefined$/,
     );
@@ -197,7 +197,7 @@ describe("mistakes in it are told as such", () => {
       './mine.ts: create() threw: no column "lastAcess": did you mean "lastAccess"?',
     );
   });
-  test("it is not there", async () => {
+  test("a missing file", async () => {
     expect(await refusal(newFolder(), ["replay", "--eviction", "./mine.ts"])).toBe("./mine.ts: no such file");
   });
 });

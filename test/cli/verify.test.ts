@@ -4,11 +4,11 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { describe, expect, test } from "vitest";
 import { ended, fromSource, newFolder, refusal, start } from "./program.ts";
 
-/** From source, as an engine's thread has a file of its own; models are kept in the test's folder. */
+/** Runs from source, because the engine's worker is a separate file; the model cache is in the test's folder. */
 const verify = (folder: string, args: string) =>
   ended(start(folder, ["verify", ...args.split(" ")], { XDG_CACHE_HOME: folder }, fromSource()));
 
-test("an engine and the simulator with its durations decide the same, which is said with how much that is", async () => {
+test("engine and simulator make the same decisions, whose number is printed", async () => {
   const folder = newFolder();
   const args = "example --limit 12 --preset vllm --blocks 2000 --threads 1 --pace none";
   const { code, stdout, stderr } = await verify(folder, args);
@@ -16,7 +16,7 @@ test("an engine and the simulator with its durations decide the same, which is s
   expect(stdout).toMatch(/^identical: [\d,]+ decisions in [\d,]+ steps\n {2}admit 12, .*\n.*chunk/m);
 });
 
-test("the same as a document", async () => {
+test("the same as a JSON document", async () => {
   const args = "example --limit 12 --preset sglang --scheduler lpm --blocks 150 --output-lengths free --fold --json";
   const { code, stdout } = await verify(newFolder(), args);
   const document = JSON.parse(stdout);
@@ -35,7 +35,7 @@ test("the same as a document", async () => {
   expect(Object.values(events).reduce((sum, count) => sum + count, chunk)).toBe(document.decisions);
 });
 
-test("times are compared with what a cost model foretells", async () => {
+test("times are compared with the predictions of a cost model", async () => {
   const folder = newFolder();
   const picoseconds = { step: 1e9, prefillTokens: 1e7, decodeTokens: 1e8 };
   writeFileSync(join(folder, "cost.json"), JSON.stringify({ schema: "cost/1", about: "made up", picoseconds }));
@@ -46,14 +46,14 @@ test("times are compared with what a cost model foretells", async () => {
   const figures = Object.fromEntries(times.map((one: { figure: string }) => [one.figure, one]));
   for (const { engine, simulated, error } of times) expect(error).toBeCloseTo(simulated / engine - 1, 12);
   expect(Object.keys(figures)).toHaveLength(19);
-  // The simulator's own times, whatever the engine takes: the same command without the engine.
+  // The predictions do not depend on the engine's times: a simulation alone gives the same.
   const words = args.replace("--pace none", "--target sim --speed 1e12 --no-save --json").split(" ");
   const simulated = await ended(start(folder, ["replay", ...words], {}, fromSource()));
   const { latency } = JSON.parse(simulated.stdout);
   expect(figures["e2eMs mean"].simulated).toBeCloseTo(latency.e2eMs.mean, 3);
 });
 
-test("times are compared with what designed steps take, which the engine runs in turn with the trace, served twice", async () => {
+test("times are compared with a cost model of designed steps, which run in turn with the trace, served twice", async () => {
   const args = "example --limit 10 --shorten 8 --preset sglang --blocks 60 --threads 1 --calibrate 1";
   const { code, stdout } = await verify(newFolder(), `${args} --json`);
   const { identical, times, calibration } = JSON.parse(stdout);
@@ -72,13 +72,13 @@ test("times are compared with what designed steps take, which the engine runs in
   expect(text).toMatch(/The cost model is fitted to [\d,]+ designed steps/);
 });
 
-test("a signal ends all engines that take turns: 130, one line, and nothing left behind", async () => {
+test("a signal ends all engines that take turns: exit code 130, one line, no files", async () => {
   const folder = newFolder();
   const args = "verify example --preset vllm --blocks 2000 --threads 1 --calibrate 1000".split(" ");
   const child = start(folder, args, { XDG_CACHE_HOME: join(folder, "cache") }, fromSource());
   const end = ended(child);
   await expect.poll(() => existsSync(join(folder, "cache"))).toBe(true);
-  // Until they serve.
+  // Until the engines serve requests.
   await sleep(3000);
   child.kill("SIGINT");
   expect(await end).toEqual({ code: 130, stdout: "", stderr: "kvlab: interrupted\n" });
@@ -108,7 +108,7 @@ test.each([
   expect(stderr).toMatch(message);
 });
 
-test("a policy of one's own that draws lots of its own is found out, with the first victim that is another one", async () => {
+test("a user's policy with unseeded random numbers is detected, with the first different victim", async () => {
   const folder = newFolder();
   const policy = `
     export default {
@@ -129,7 +129,7 @@ test("a policy of one's own that draws lots of its own is found out, with the fi
   expect([code, stderr]).toEqual([1, ""]);
   expect(stdout).toMatch(/different: the first difference is after [\d,]+ steps? and [\d,]+ events, request \d+/);
   expect(stdout.match(/evicts content/g)!.length).toBeGreaterThanOrEqual(2);
-  expect(stdout).toMatch(/cached: held, idle +\d+, \d+ +\d+, \d+/);
+  expect(stdout).toMatch(/cached: referenced, idle +\d+, \d+ +\d+, \d+/);
   const { stdout: text } = await verify(folder, `${args} --json`);
   const { identical, difference } = JSON.parse(text);
   expect(identical).toBe(false);
@@ -138,7 +138,7 @@ test("a policy of one's own that draws lots of its own is found out, with the fi
   expect(engine.words).not.toBe(simulator.words);
 });
 
-test("an operator's pins, deletions and resets are done on both sides", async () => {
+test("pins, deletions and resets are executed on both sides", async () => {
   const folder = newFolder();
   const operations = [
     { before: 10, operation: "pin", like: 2, name: "mine" },
@@ -154,7 +154,7 @@ test("an operator's pins, deletions and resets are done on both sides", async ()
   for (const kind of ["pin", "unpin", "drop", "clear"]) expect(decisionsByKind[kind], kind).toBeGreaterThan(0);
 });
 
-test("a trace may be shortened, which is said", async () => {
+test("a shortened trace is marked in the report", async () => {
   const args = "example --limit 12 --shorten 8 --blocks 100 --rate 500 --json";
   const { code, stdout } = await verify(newFolder(), args);
   const { trace, policy, identical } = JSON.parse(stdout);
@@ -164,7 +164,7 @@ test("a trace may be shortened, which is said", async () => {
   expect(await refusal(newFolder(), ["verify", "--shorten", "5"])).toMatch(/^lengths cannot be divided by 5: /);
 });
 
-describe.concurrent("what cannot be verified is refused in one line", () => {
+describe.concurrent("invalid options are refused in one line", () => {
   const cases: [args: string, said: RegExp][] = [
     ["verify --target sim", /^--target is "sim", expected cpu: /],
     ["verify --gpu h200", /^--gpu needs --target sim$/],

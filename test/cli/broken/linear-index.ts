@@ -11,9 +11,9 @@ const linearIndex: IndexPlugin = {
     return Object.assign(table, {
       evictMany: undefined,
       evict(entry: number, wantedBlocks: number) {
-        let mayGo = 0;
-        for (let block = 0; block < blockCount; block++) if (table.isEvictable(block)) mayGo++;
-        if (mayGo > 0) evict.call(table, entry, wantedBlocks);
+        let evictable = 0;
+        for (let block = 0; block < blockCount; block++) if (table.isEvictable(block)) evictable++;
+        if (evictable > 0) evict.call(table, entry, wantedBlocks);
       },
     });
   },

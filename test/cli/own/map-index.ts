@@ -1,6 +1,6 @@
 import type { BlockId, EntryId, IndexContext, IndexPlugin, Insertion, Match, PrefixIndex } from "../../../index.ts";
 
-/** A Map from content to block. Of blocks with equal content the first is kept. */
+/** A Map from content to block, which stores the first of several blocks with equal content. */
 class MapIndex implements PrefixIndex {
   evictableBlocks = 0;
   readonly #host: IndexContext["host"];
@@ -43,7 +43,7 @@ class MapIndex implements PrefixIndex {
 
   insert(insertion: Insertion): boolean {
     const { keys, start, table, from, to, partialAt, replacements } = insertion;
-    let asTheyAre = true;
+    let unchanged = true;
     for (let i = from; i < to; i++) {
       const key = keys[start + i];
       const stored = this.#blockOf.get(key);
@@ -54,10 +54,10 @@ class MapIndex implements PrefixIndex {
         this.#host.createdBlocks(insertion, i, i + 1);
       } else if (stored !== table[i]) {
         replacements[i - from] = i === partialAt ? -1 : stored;
-        asTheyAre = false;
+        unchanged = false;
       }
     }
-    return asTheyAre;
+    return unchanged;
   }
 
   evict(entry: EntryId): void {

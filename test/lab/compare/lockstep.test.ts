@@ -24,7 +24,7 @@ function compared(trace: Trace, ...configs: ReplayConfig[]) {
   return lockstep.compared;
 }
 
-/** Chats that go on and on: request r has the first blocks of an earlier one and some of its own. */
+/** Long chats: request r has the first blocks of an earlier request and some of its own. */
 function chats(requests = 300): Trace {
   const builder = new TraceBuilder(blockTokens);
   const prompts: number[][] = [];
@@ -38,7 +38,7 @@ function chats(requests = 300): Trace {
   return builder.take();
 }
 
-/** LRU, as a set that keeps the order of arrival; `misnames` tells at which evictions it names the next victim instead. */
+/** LRU, as an insertion-ordered set; `misnames` selects evictions at which it returns the second entry. */
 const setLru = (misnames: (eviction: number) => boolean): EvictionPlugin => ({
   name: "set-lru",
   about: "",
@@ -61,7 +61,7 @@ const setLru = (misnames: (eviction: number) => boolean): EvictionPlugin => ({
 });
 const never = () => false;
 
-/** By content, in no order that means anything: leaves holes in prompts, the same with whatever block numbers. */
+/** Evicts by content id, which leaves holes in prompts, independent of block numbers. */
 const leastContent: EvictionPlugin = {
   name: "least-content",
   about: "",
@@ -69,7 +69,7 @@ const leastContent: EvictionPlugin = {
   ...byScore((entry, { key }) => Math.imul(key[entry], 0x9e3779b1) >>> 0),
 };
 
-/** Hands out the last block first. */
+/** Allocates the last block first. */
 const backwards: AllocatorPlugin = {
   name: "backwards",
   about: "",
@@ -91,7 +91,7 @@ const backwards: AllocatorPlugin = {
   },
 };
 
-/** Where in the log of a whole replay the evictions are. */
+/** The evictions in the log of a whole replay. */
 function evictions(trace: Trace, config: ReplayConfig) {
   const { log } = replayed(trace, { ...config, index: config.index.name, events: true });
   const { kind, request, key } = log!.columns();
@@ -219,7 +219,7 @@ describe("the first difference is found", () => {
   });
 
   test("with both states, worked out by hand", () => {
-    // Two blocks. When C comes, LRU gives up B, which nobody used since; FIFO gives up A, which came first.
+    // Two blocks. For C, LRU evicts B, the least recently used; FIFO evicts A, the first added.
     const trace = letterTrace(["A", "B", "A", "C", "A"]);
     const lru = configOf(trace, { blocks: 2 });
     const [{ comparison, difference }] = compared(trace, lru, { ...lru, eviction: evictionRegistry.get("fifo") });
@@ -427,7 +427,7 @@ test("the state read from a log has the referenced, private and idle blocks with
 
 test("the state read from the log agrees with the cache after every request", () => {
   const trace = chats();
-  // Chance leaves holes in prompts.
+  // Random eviction leaves holes in prompts.
   const configs = [
     { policy: "lru", rules: {} },
     { policy: "lru", rules: { publish: "finish" } },

@@ -1,14 +1,14 @@
 import type { EntryId, EvictionPlugin } from "../../../index.ts";
 
 /** `victim` returns another entry at each call. */
-const asked: EvictionPlugin = {
-  name: "asked",
+const impureVictim: EvictionPlugin = {
+  name: "impure-victim",
   about: "",
   source: "",
   create() {
     const entries: EntryId[] = [];
     const place = new Map<EntryId, number>();
-    let questions = 0;
+    let calls = 0;
     return {
       add(entry) {
         place.set(entry, entries.length);
@@ -20,9 +20,9 @@ const asked: EvictionPlugin = {
         entries[place.get(entry)!] = last;
         place.set(last, place.get(entry)!);
       },
-      victim: () => entries[questions++ % entries.length],
+      victim: () => entries[calls++ % entries.length],
     };
   },
 };
 
-export default asked;
+export default impureVictim;

@@ -1,8 +1,8 @@
 import type { EntryId, EvictionPlugin } from "../../../index.ts";
 
 /** `remove` ignores entries that became referenced; it removes evicted entries only. */
-const namesHeld: EvictionPlugin = {
-  name: "names-held",
+const referencedVictim: EvictionPlugin = {
+  name: "referenced-victim",
   about: "",
   source: "",
   create() {
@@ -17,4 +17,4 @@ const namesHeld: EvictionPlugin = {
   },
 };
 
-export default namesHeld;
+export default referencedVictim;
