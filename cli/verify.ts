@@ -79,7 +79,7 @@ export function addVerify(program: Command): void {
     )
     .option(
       "--calibrate <ROUNDS>",
-      "also compare times: measure designed steps in so many rounds",
+      "also compare times, with a cost model from ROUNDS rounds of designed steps",
       wholeNumber("--calibrate", 1, 1000),
     )
     .option("--json", "print one JSON document and nothing else")

@@ -43,7 +43,7 @@ export function throwIfInterrupted(signal: AbortSignal | undefined): void {
  *
  * @throws Interrupted if the signal is aborted
  */
-export async function breathe(signal?: AbortSignal): Promise<void> {
+export async function yieldToEvents(signal?: AbortSignal): Promise<void> {
   await new Promise((resume) => setImmediate(resume));
   throwIfInterrupted(signal);
 }

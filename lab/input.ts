@@ -3,12 +3,12 @@ import { InputError } from "../core/errors.ts";
 import { readTrace, type Trace, type TraceSource } from "../core/trace/trace.ts";
 import { chatSource } from "../traces/generate.ts";
 import { openTrace as openSource } from "../traces/open.ts";
-import { breathe, type Control, throwIfInterrupted } from "./control.ts";
+import { type Control, throwIfInterrupted, yieldToEvents } from "./control.ts";
 import type { ReaderPlugin } from "./user-plugins/kinds.ts";
 import { isProgram } from "./user-plugins/plugin-file.ts";
 import { guardedValue, loadUserPlugin } from "./user-plugins/user-plugin.ts";
 
-/** How a trace is read. */
+/** Options of reading a trace. */
 export interface TraceReading {
   /** A format's name, a plug-in file, or a trace reader; by default the format is detected. */
   readonly format?: string | ReaderPlugin;
@@ -121,7 +121,7 @@ function watched(source: TraceSource, name: string, { progress, signal }: Contro
       const doing = `reading ${name}`;
       progress?.({ doing, done });
       for await (const batch of source.batches()) {
-        await breathe(signal);
+        await yieldToEvents(signal);
         done += batch.requestCount;
         progress?.({ doing, done });
         yield batch;

@@ -38,7 +38,7 @@ export default policy;
     tryWith: "replay --target sim --scheduler ",
     text: (name) => `import type { SchedulerPlugin } from "kvlab";
 
-/** Runs at most \`max-num-seqs\` requests in order of arrival; a request that cannot go on is preempted. */
+/** Runs at most \`max-num-seqs\` requests in order of arrival; a request without a free block is preempted. */
 const scheduler: SchedulerPlugin = {
   name: "${name}",
   about: "first come, first served",

@@ -31,7 +31,7 @@ function residuals(kind: MeasuredKind | "all", rows: readonly { readonly ns: num
     kind,
     steps: rows.length,
     ...quantiles(rows.map(({ ns, fittedNs }) => ns / fittedNs - 1)),
-    /** Of the sums over all steps. */
+    /** Measured ÷ fitted − 1 of the sums over all steps. */
     total: sum(({ ns }) => ns) / sum(({ fittedNs }) => fittedNs) - 1,
     meanMs: sum(({ ns }) => ns) / rows.length / 1e6,
   };

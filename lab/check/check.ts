@@ -11,7 +11,7 @@ import {
   Registry,
   schedulerRegistry,
 } from "../../policies/registry.ts";
-import { breathe, type Control } from "../control.ts";
+import { type Control, yieldToEvents } from "../control.ts";
 import { createdKind } from "../user-plugins/created-kind.ts";
 import { checkRules } from "../user-plugins/guarded-index.ts";
 import { kindOf, type PluginKind, type Plugins } from "../user-plugins/kinds.ts";
@@ -74,7 +74,7 @@ async function checked(
   const found = typeof given === "string" ? await pluginNamed(given, sources) : ofKind(given, kindOf(given));
   const advance = async (trial: string) => {
     progress?.({ doing: `trying: ${trial}`, done: 0 });
-    await breathe(signal);
+    await yieldToEvents(signal);
   };
   const checker = { runs, seed, sources, stopwatch: () => performance.now(), describe: messageOf, advance };
   try {

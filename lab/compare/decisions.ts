@@ -10,7 +10,7 @@ export interface Decisions {
   readonly outcomes: Outcomes;
 }
 
-/** Where two runs diverge; they are the same before it. */
+/** The divergence of two runs, which are identical before it. */
 export type Divergence =
   | {
       readonly what: "event";

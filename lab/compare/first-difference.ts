@@ -1,7 +1,7 @@
 import { InputError } from "../../core/errors.ts";
 import type { ReplayConfig } from "../../core/replica/replay.ts";
 import type { BlockColumns } from "../../core/trace/content.ts";
-import { breathe, type Control, counting } from "../control.ts";
+import { type Control, counting, yieldToEvents } from "../control.ts";
 import { type Input, opened, type TraceChoice, type TraceReading } from "../input.ts";
 import { blocksOf, type Capacity } from "../run/capacity.ts";
 import { blockTokensFor, checkMemory } from "../run/configuration.ts";
@@ -73,7 +73,7 @@ async function run(
       let requests = 0;
       for (; !lockstep.done && performance.now() - start < sliceMs; requests++) lockstep.serve();
       advance(requests);
-      await breathe(signal);
+      await yieldToEvents(signal);
     }
   } catch (error) {
     throw withFile(error, configs[lockstep.serving]);

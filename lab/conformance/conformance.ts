@@ -3,7 +3,7 @@ import { join } from "node:path";
 import type { Case } from "../../conformance/case.ts";
 import type { Verdict } from "../../conformance/run.ts";
 import { InputError } from "../../core/errors.ts";
-import { breathe, type Control } from "../control.ts";
+import { type Control, yieldToEvents } from "../control.ts";
 import { version } from "../package.ts";
 
 /** A worked case and its verdict. */
@@ -59,7 +59,7 @@ export async function runConformance(
   }
   const cases: RanCase[] = [];
   for (const { file, worked } of parsed) {
-    await breathe(signal);
+    await yieldToEvents(signal);
     progress?.({ doing: "running cases", done: cases.length, total: parsed.length });
     cases.push({ file, worked, ...runCase(worked) });
   }

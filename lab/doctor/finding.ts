@@ -1,6 +1,6 @@
 import { InputError } from "../../core/errors.ts";
 import { ExecutorError } from "../../engine/executor.ts";
-import { breathe } from "../control.ts";
+import { yieldToEvents } from "../control.ts";
 
 /** The result of one check of `kvlab doctor`. */
 export interface Finding {
@@ -19,7 +19,7 @@ export async function finding(
   what: string,
   look: () => Promise<string> | string,
 ): Promise<Finding> {
-  await breathe(signal);
+  await yieldToEvents(signal);
   try {
     return { what, ok: true, found: await look() };
   } catch (error) {

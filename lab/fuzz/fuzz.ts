@@ -6,7 +6,7 @@ import {
   presetRegistry,
   schedulerRegistry,
 } from "../../policies/registry.ts";
-import { breathe, type Control, counting } from "../control.ts";
+import { type Control, counting, yieldToEvents } from "../control.ts";
 import { type Beaten, searchBeaten, traceOf } from "./beat.ts";
 import { type BeatDocument, type BeatRun, beatDocument } from "./beat-report.ts";
 import { caching } from "./caching.ts";
@@ -96,7 +96,7 @@ export async function beat(
   const advance = async () => {
     if (++pending % casesPerTurn > 0) return;
     advanceBy(casesPerTurn);
-    await breathe();
+    await yieldToEvents();
   };
   const searched = await searchBeaten(configured, { cases, seed, stopped: () => deadline.isOver, advance });
   const labels = [sides[0].label, sides[1].label] as const;
@@ -152,7 +152,7 @@ async function searchAll(
   const advanceBy = counting(options, "searching", cases * kinds.length);
   const advance = async () => {
     advanceBy(1);
-    await breathe();
+    await yieldToEvents();
   };
   for (let from = 0; from < cases && !stopped(); from += casesPerTurn)
     for (const sum of searched) {

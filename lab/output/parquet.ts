@@ -5,7 +5,7 @@ import type { RequestResults } from "../../core/replica/replay.ts";
 import { never, type Outcomes } from "../../core/serving/outcomes.ts";
 import type { StepTable } from "../../core/serving/step-table.ts";
 import { countNames, levelNames, type TimeSeries } from "../../core/serving/time-series.ts";
-import { breathe } from "../control.ts";
+import { yieldToEvents } from "../control.ts";
 
 /** A column of a table; `rows` returns the values of the rows `[from, to)`. */
 interface Column {
@@ -33,7 +33,7 @@ async function writeTable({ path, signal }: TableFile, rowCount: number, columns
   for (let from = 0; from < rowCount; from += rowsPerGroup) {
     const to = Math.min(from + rowsPerGroup, rowCount);
     await writer.write({ columnData: data(from, to), rowGroupSize: rowsPerGroup });
-    await breathe(signal);
+    await yieldToEvents(signal);
   }
   await writer.finish();
 }

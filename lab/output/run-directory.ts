@@ -103,7 +103,7 @@ async function isRun(path: string): Promise<boolean> {
   }
 }
 
-/** Names are shortened to so many characters, because a suffix could make a long name too long for the file system. */
+/** Names are shortened to this number of characters, because a suffix could make a long name too long for the file system. */
 const longestKept = 30;
 
 /** The path of a temporary directory beside the target, without its suffix. */
@@ -139,7 +139,7 @@ function isAlive(pid: number): boolean {
 
 /** A run's directory, which appears under its name only when it is complete. */
 export class RunDirectory {
-  /** As the user gave it. */
+  /** The user's path. */
   readonly path: string;
   readonly #target: string;
 

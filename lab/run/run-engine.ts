@@ -6,7 +6,7 @@ import { BusyClock, WallClock } from "../../engine/clock.ts";
 import { checkContents, Engine } from "../../engine/engine.ts";
 import type { Executor } from "../../engine/executor.ts";
 import type { TokenChoice } from "../../engine/tokens.ts";
-import { breathe, Interrupted, stoppingAt, throwIfInterrupted } from "../control.ts";
+import { Interrupted, stoppingAt, throwIfInterrupted, yieldToEvents } from "../control.ts";
 import { pluginHost } from "../user-plugins/host.ts";
 import { userCodeRuns } from "../user-plugins/user-code.ts";
 import type { RunConfig } from "./configuration.ts";
@@ -74,7 +74,7 @@ export async function runEngine(
     const between = async () => {
       advance(running.done - reported);
       reported = running.done;
-      await breathe();
+      await yieldToEvents();
       if (turn && clock instanceof BusyClock) await clock.excluded(() => turn(running.done / trace.requestCount));
     };
     await stoppingAt(

@@ -2,7 +2,7 @@ import { StepTable } from "../../core/serving/step-table.ts";
 import type { BlockColumns } from "../../core/trace/content.ts";
 import type { Trace } from "../../core/trace/trace.ts";
 import { Simulation, type SimulationConfig } from "../../sim/simulation.ts";
-import { breathe } from "../control.ts";
+import { yieldToEvents } from "../control.ts";
 import { type ServedResult, type ServingOptions, servedResult } from "./served-result.ts";
 import { sliceMs, withFile } from "./slices.ts";
 
@@ -30,7 +30,7 @@ export async function runSimulation(
       events = Math.ceil(Math.min(Math.max((events * sliceMs) / Math.max(sliceWallMs, 0.1), events / 4), events * 4));
       advance(simulation.done - reported);
       reported = simulation.done;
-      await breathe(signal);
+      await yieldToEvents(signal);
       start = performance.now();
     }
   } catch (error) {

@@ -6,7 +6,7 @@ import type { StepObserver } from "../../core/serving/observers.ts";
 import { never } from "../../core/serving/outcomes.ts";
 import type { BlockColumns } from "../../core/trace/content.ts";
 import type { Trace } from "../../core/trace/trace.ts";
-import { breathe, type Control, Interrupted } from "../control.ts";
+import { type Control, Interrupted, yieldToEvents } from "../control.ts";
 import type { RunConfig } from "./configuration.ts";
 import { runEngine } from "./run-engine.ts";
 import { runSimulation } from "./run-simulation.ts";
@@ -128,7 +128,7 @@ async function replayOnce(
       slices.adapt(sliceWallMs);
       done = to;
       advance(to - from);
-      await breathe(signal);
+      await yieldToEvents(signal);
     }
   } catch (error) {
     throw withFile(error, config);

@@ -5,7 +5,7 @@ import { InputError } from "../../core/errors.ts";
 import type { TraceSource } from "../../core/trace/trace.ts";
 import { type ChatOptions, chatDefaults, chatSource } from "../../traces/generate.ts";
 import { replaceable, writeMooncake } from "../../traces/write-mooncake.ts";
-import { breathe, type Control, counting } from "../control.ts";
+import { type Control, counting, yieldToEvents } from "../control.ts";
 import { checkWritable, removeEmpty } from "../output/run-directory.ts";
 
 export interface GenerateTraceOptions extends Partial<ChatOptions>, Control {
@@ -62,7 +62,7 @@ function watched(source: TraceSource, requests: number, control: Control): Trace
     async *batches() {
       const advance = counting(control, "generating", requests);
       for await (const batch of source.batches()) {
-        await breathe(control.signal);
+        await yieldToEvents(control.signal);
         yield batch;
         advance(batch.requestCount);
       }

@@ -1,6 +1,6 @@
 import { CacheReplay } from "../../core/replica/replay.ts";
 import { type ContentStats, type Spread, traceStats as statsOf, type TraceStats } from "../../traces/stats.ts";
-import { breathe, type Control } from "../control.ts";
+import { type Control, yieldToEvents } from "../control.ts";
 import { type Input, opened, type TraceChoice, type TraceReading } from "../input.ts";
 import { blockTokensFor, defaultParts, partsNamed } from "../run/configuration.ts";
 
@@ -37,7 +37,7 @@ export async function traceStats(source: TraceChoice, options: TraceStatsOptions
   const input = await opened(source, options);
   const { trace, files, format } = input;
   options.progress?.({ doing: "counting", done: 0 });
-  await breathe(options.signal);
+  await yieldToEvents(options.signal);
   const parts = await partsNamed(defaultParts, {});
   const blockTokens = blockTokensFor(trace, options.blockSize);
   const stats = statsOf(trace, CacheReplay.blockKeys({ ...parts, blockTokens, blocks: undefined, seed: 1 }, trace));

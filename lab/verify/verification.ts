@@ -13,7 +13,7 @@ import { Simulation, type SimulationConfig } from "../../sim/simulation.ts";
 import type { FittedSteps } from "../calibrate/calibration-report.ts";
 import { type CalibrationDesign, measureEngine } from "../calibrate/measured-engine.ts";
 import { type Decisions, type Divergence, firstDivergence } from "../compare/decisions.ts";
-import { breathe, type Control, Interrupted } from "../control.ts";
+import { type Control, Interrupted, yieldToEvents } from "../control.ts";
 import type { RunConfig } from "../run/configuration.ts";
 import { poolBytesPerToken, type RealEngine } from "../run/real-engine.ts";
 import { checkServable, type EngineOptions, openPool, runEngine } from "../run/run-engine.ts";
@@ -173,7 +173,7 @@ export async function decisionsWith(
   try {
     simulation.feed(trace, blocks);
     simulation.end();
-    while (simulation.run(1024)) await breathe(signal);
+    while (simulation.run(1024)) await yieldToEvents(signal);
   } catch (error) {
     if (!(error instanceof NotRecorded)) throw withFile(error, config);
   }
