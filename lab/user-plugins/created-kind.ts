@@ -4,7 +4,7 @@ import { withinTime } from "../../laws/time-limit.ts";
 import { allocatorRegistry, indexRegistry } from "../../policies/registry.ts";
 import type { PluginKind } from "./kinds.ts";
 
-/** The method by which an object that `create` returned is recognised. */
+/** The method that identifies the kind of an object that `create` returned. */
 const methods = { victim: "eviction", allocate: "allocator", plan: "scheduler", route: "router" } as const;
 
 const mostMs = 1_000;

@@ -6,24 +6,24 @@ import type { Guard } from "./guard.ts";
 import { IndexState, noContent } from "./index-state.ts";
 import { messageOf } from "./user-code.ts";
 
-/** @throws InputError if the rules that the index supports do not exist, or exclude its own defaults */
+/** @throws InputError if a supported rule is unknown, or the index does not support its own defaults */
 export function checkRules(file: string, plugin: IndexPlugin): void {
-  const wrong = (why: string) => new InputError(`${file}: ${why}`);
+  const invalid = (problem: string) => new InputError(`${file}: ${problem}`);
   for (const [name, values] of Object.entries(plugin.supports)) {
     if (values !== "any" && !Array.isArray(values))
-      throw wrong(`supports.${name} is ${JSON.stringify(values)}, expected "any" or a list of values`);
+      throw invalid(`supports.${name} is ${JSON.stringify(values)}, expected "any" or a list of values`);
   }
   try {
     for (const [name, values] of Object.entries(plugin.supports))
       for (const value of values === "any" ? [] : values) parseRule(name, String(value));
     for (const [name, value] of Object.entries(plugin.defaults ?? {})) parseRule(name, String(value));
   } catch (error) {
-    throw wrong(messageOf(error));
+    throw invalid(messageOf(error));
   }
   try {
     rulesFor(plugin, {});
   } catch (error) {
-    throw wrong(`${messageOf(error)}, so { defaults } has to name one of those`);
+    throw invalid(`${messageOf(error)}, so { defaults } must contain one of them`);
   }
 }
 
@@ -39,7 +39,7 @@ const contract = {
 /**
  * The index with every call guarded and its results compared with the calls to the host.
  *
- * @throws InputError if its rules are wrong; its methods throw a PolicyError with file, method and request
+ * @throws InputError if its rules are invalid; its methods throw a PolicyError with file, method and request
  */
 export function guardedIndex(plugin: IndexPlugin, guard: Guard): IndexPlugin {
   checkRules(guard.file, plugin);
@@ -56,7 +56,7 @@ export function guardedIndex(plugin: IndexPlugin, guard: Guard): IndexPlugin {
   };
 }
 
-/** `made` is guarded already; here each result is compared with `state`. */
+/** Compares each result of the guarded index `made` with `state`. */
 function checked(made: PrefixIndex, leaves: PrefixIndex["leaves"], state: IndexState, guard: Guard): PrefixIndex {
   const { match, insert, released, evict, evictMany, grow, entryOf, isEvictable, blocks } = made;
   made.blocks = () => guard.call("blocks", () => [...blocks()]);
@@ -118,7 +118,7 @@ function checked(made: PrefixIndex, leaves: PrefixIndex["leaves"], state: IndexS
   return Object.assign(made, { leaves: { evictLeaf } });
 }
 
-/** The host that the index calls; records evictable entries and removed blocks on the way. */
+/** The host of the index, which also records evictable entries and removed blocks. */
 function recordingHost(host: IndexHost, state: IndexState): IndexHost {
   return {
     get columns() {

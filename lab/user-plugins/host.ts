@@ -1,8 +1,8 @@
-/** What the program around the library does for plug-in files, whose code runs in its process. */
+/** Callbacks of the program around the library for plug-in files, whose code runs in its process. */
 export interface PluginHost {
   /** Called once, before the first file is imported. */
   prepare(): void;
-  /** Runs `act`, in which no code of a plug-in file runs. */
+  /** Runs `act`, which runs no plug-in code. */
   withoutPluginCode<Result>(act: () => Promise<Result>): Promise<Result>;
 }
 

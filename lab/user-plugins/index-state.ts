@@ -1,4 +1,4 @@
-/** In place of the content of a block that is not in the index. */
+/** Stands for the content of a block that is not in the index. */
 export const noContent = -1;
 
 /** The content that each block was published with, and the entries that the index has reported as evictable. */
@@ -42,7 +42,7 @@ export class IndexState {
     return this.#contents[block] === content;
   }
 
-  /** What is wrong with a block that has another content than expected. */
+  /** Describes a block that does not have the expected content. */
   fault(block: number): string {
     const content = this.#contents[block];
     if (content === undefined) return "does not exist";

@@ -6,7 +6,7 @@ import { entryUrl } from "../package.ts";
 import { kinds, type PluginKind, type Plugins } from "./kinds.ts";
 import { loadUserCode, messageOf } from "./user-code.ts";
 
-/** Whether an option's value is a file and not a name. */
+/** True if an option's value is a file and not a name. */
 export const isPluginFile = (text: string) => /[/\\]/.test(text) || isProgram(text);
 export const isProgram = (text: string) => /\.[cm]?[jt]s$/.test(text);
 
@@ -32,7 +32,7 @@ export async function loadAnyPlugin(file: string, running = () => {}) {
   });
 }
 
-/** What a getter of the exported object throws is an error of the file, too. */
+/** Reports an exception of a getter of the exported object as an error of the file. */
 function inOneLine<Result>(file: string, act: () => Result): Result {
   try {
     return act();
@@ -51,7 +51,7 @@ async function programIn(file: string, running: () => void): Promise<Readonly<Re
 }
 
 /** `import … from "kvlab"` resolves to the running program, wherever the file is. */
-const kvlabItself: Bundling = {
+const resolveKvlab: Bundling = {
   name: "kvlab",
   setup(bundler) {
     bundler.onResolve({ filter: /^kvlab$/ }, () => ({ path: entryUrl, external: true }));
@@ -76,7 +76,7 @@ async function importFile(file: string, running: () => void): Promise<Readonly<R
         target: "node20",
         logLevel: "silent",
         tsconfigRaw: {},
-        plugins: [kvlabItself],
+        plugins: [resolveKvlab],
       });
       running();
       return `data:text/javascript;base64,${Buffer.from(outputFiles[0].contents).toString("base64")}`;
@@ -102,9 +102,9 @@ const valuesOf = (exports: Readonly<Record<string, unknown>>) =>
 function pluginOf<K extends PluginKind>(file: string, exports: Readonly<Record<string, unknown>>, kind: K): Plugins[K] {
   const found = valuesOf(exports).flatMap((value) => asPlugin(file, value, kind) ?? []);
   if (found.length === 1) {
-    const why = badPluginName(found[0].name, kind);
-    if (why === undefined) return found[0];
-    throw new InputError(`${file}: its name is ${shortened(found[0].name)}, ${why}`);
+    const problem = badPluginName(found[0].name, kind);
+    if (problem === undefined) return found[0];
+    throw new InputError(`${file}: its name is ${shortened(found[0].name)}, ${problem}`);
   }
   const names = Object.keys(exports);
   const all = names.length === 0 ? "nothing" : names.join(", ");
@@ -114,10 +114,10 @@ function pluginOf<K extends PluginKind>(file: string, exports: Readonly<Record<s
   const other = (Object.keys(kinds) as PluginKind[]).find((one) =>
     valuesOf(exports).some((value) => asPlugin(file, value, one)),
   );
-  const what = other === undefined ? all : kinds[other].called;
+  const exported = other === undefined ? all : kinds[other].called;
   const template = kind === "eviction" ? "policy" : kind;
   const hint = kind === "index" ? "" : `; kvlab init ${template} writes an example`;
-  throw new InputError(`${file}: exports ${what}, expected ${called} ${shape}${hint}`);
+  throw new InputError(`${file}: exports ${exported}, expected ${called} ${shape}${hint}`);
 }
 
 /** A value as a plug-in of a kind; a bare `create` function is named after its file. Undefined if it has another shape. */
@@ -139,7 +139,7 @@ function asPlugin<K extends PluginKind>(file: string, value: unknown, kind: K): 
 
 const longestName = 40;
 
-/** What is wrong with a name for a plug-in of one's own; undefined if nothing is. */
+/** The problem of a name for a user's plug-in; undefined if the name is valid. */
 export function badPluginName(name: unknown, kind: PluginKind): string | undefined {
   if (typeof name !== "string" || !/^[A-Za-z][A-Za-z0-9_-]*$/.test(name))
     return "expected a letter, then letters, digits, - or _";

@@ -8,21 +8,21 @@ import { messageOf } from "./user-code.ts";
 
 /** The fields of a user's plug-in in addition to its contract. */
 export interface UserPlugin {
-  /** The file as the user named it; undefined for a plug-in that was passed as a value. */
+  /** The user's path of the file; undefined for a plug-in that was passed as a value. */
   readonly file: string | undefined;
   readonly kind: PluginKind;
   readonly guard: Guard;
 }
 
-/** Whether a plug-in is a user's, from a file or a value, whose calls are guarded. */
+/** True for a user's plug-in, from a file or a value, whose calls are guarded. */
 export const isUserPlugin = <P extends object>(plugin: P): plugin is P & UserPlugin => "guard" in plugin;
 
-/** Whether a plug-in comes from a file. */
+/** True for a plug-in from a file. */
 export const isFromFile = <P extends object>(plugin: P): plugin is P & UserPlugin & { readonly file: string } =>
   isUserPlugin(plugin) && plugin.file !== undefined;
 
 /**
- * Loads a plug-in of one kind from a file, in TypeScript or JavaScript, in any folder. Every call of it is guarded, so that
+ * Loads a plug-in of one kind from a file, in TypeScript or JavaScript, in any folder. All its calls are guarded, so that
  * its errors are distinguished from kvlab's own.
  *
  * @throws InputError if the file does not exist, cannot be read as a program, or exports no plug-in of this kind
@@ -34,29 +34,29 @@ export async function loadUserPlugin<K extends PluginKind>(kind: K, file: string
 }
 
 /**
- * A plug-in that a program passes as a value, guarded like one from a file: its errors begin with its name. A built-in one, and one
- * that is guarded already, is returned as it is.
+ * A plug-in that a program passes as a value, guarded like one from a file: its errors begin with its name. Built-in and guarded
+ * plug-ins are returned unchanged.
  *
- * @throws InputError if it has not the shape of its kind, or a wrong name
+ * @throws InputError if it does not have the shape of its kind, or has an invalid name
  */
 export function guardedValue<K extends PluginKind>(kind: K, plugin: Plugins[K]): Plugins[K] {
   const { isOne, builtIn, guarded, called, shape } = kinds[kind];
   if (typeof plugin !== "object" || plugin === null || !isOne(plugin))
     throw new InputError(`a plug-in that was passed is not ${called}, expected ${shape}`);
   if (isUserPlugin(plugin) || (builtIn() as readonly object[]).includes(plugin)) return plugin;
-  const why = badPluginName(plugin.name, kind);
-  if (why !== undefined) throw new InputError(`${called}'s name is ${JSON.stringify(plugin.name)}, ${why}`);
+  const problem = badPluginName(plugin.name, kind);
+  if (problem !== undefined) throw new InputError(`${called}'s name is ${JSON.stringify(plugin.name)}, ${problem}`);
   const guard = new Guard(plugin.name);
   return { ...guarded(plugin, guard), name: plugin.name, file: undefined, kind, guard };
 }
 
-/** Whether a cache with correct plug-ins cannot fail in this way. */
+/** True for errors that cannot occur in a cache with correct plug-ins. */
 const isFailure = (error: unknown): error is Error =>
   error instanceof InvariantError || error instanceof TypeError || error instanceof RangeError;
 
 /**
- * The same error; an error that a user's plug-in caused names its file, or the plug-in, and the request. Where several are in
- * use, the first one in `plugins` is named.
+ * The error itself; if a user's plug-in caused it, an error that names its file, or the plug-in, and the request. Of several
+ * user plug-ins, the first one in `plugins` is named.
  */
 export function withFile(error: unknown, plugins: readonly object[]): unknown {
   const own = plugins.filter(isUserPlugin);
@@ -68,11 +68,11 @@ export function withFile(error: unknown, plugins: readonly object[]): unknown {
   const { file, kind, guard } = suspect;
   const where = guard.request === undefined ? "" : `at request ${guard.request}: `;
   const check = file === undefined ? "checkPlugin" : `${calledAs()} check ${file}`;
-  const hint = kind === "eviction" ? "" : `; ${check} says more`;
+  const hint = kind === "eviction" ? "" : `; ${check} shows the details`;
   return new PolicyError(`${guard.file}: ${where}${messageOf(error)}${hint}`);
 }
 
-/** The scheduler, which also sets the request that errors of a guarded index or allocator name. */
+/** The scheduler, which also sets the request for error messages of a guarded index or allocator. */
 export function notifying(scheduler: SchedulerPlugin, guard: Guard): SchedulerPlugin {
   return {
     ...scheduler,

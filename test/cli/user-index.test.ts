@@ -110,7 +110,7 @@ describe("faults of the index are reported", () => {
   });
 
   test("a violated invariant of the cache is one line that refers to kvlab check", async () => {
-    const message = /^\.\/mine\.ts: at request \d+: .*; kvlab check \.\/mine\.ts says more$/;
+    const message = /^\.\/mine\.ts: at request \d+: .*; kvlab check \.\/mine\.ts shows the details$/;
     const twice = "evict(entry) { evict.call(index, entry); context.host.evicted(Int32Array.of(entry), 1); }";
     expect(await failure(twice)).toMatch(message);
     const args = ["compare", "--first-difference", "--index", "hash-table,./mine.ts", ...short];
@@ -140,7 +140,7 @@ describe("faults of the index are reported", () => {
     );
     expect(await failure("", "defaults: {}")).toBe(
       "./mine.ts: index mine does not support rule duplicates=adopt; it supports duplicates=swap, " +
-        "so { defaults } has to name one of those",
+        "so { defaults } must contain one of them",
     );
   });
 });
