@@ -1,8 +1,8 @@
-// How fast the dashboard's page is, in chromium: first paint, frames while a hand moves, memory.
+// Benchmark of the dashboard's page in chromium: first paint, frames while the scrubber moves, memory.
 
 import { type Browser, type CDPSession, chromium, type Page } from "playwright-core";
 
-/** A figure with its unit; `atMost`: what it must not pass. */
+/** A measurement with its unit; `atMost`: its limit. */
 export interface PageFigure {
   readonly name: string;
   readonly value: number;
@@ -12,10 +12,10 @@ export interface PageFigure {
 
 const mostPaintMs = 1500;
 const mostFrameMs = 50;
-/** Of each hand, in small moves. */
+/** Number of small moves of each scrubber. */
 const moves = 240;
 
-/** Opens every view anew, as a visitor does. `id`: a run with its events. */
+/** Opens every view in a new page. `id`: a run with its events. */
 export async function measurePage(url: string, id: string): Promise<PageFigure[]> {
   const browser = await chromium.launch({
     executablePath: process.env["CHROMIUM"] ?? "/usr/bin/chromium",
@@ -40,7 +40,7 @@ async function visit(browser: Browser, url: string): Promise<Page> {
   return page;
 }
 
-/** Until anything is painted, and until the frame after what was asked for is there. */
+/** Time until the first paint, and until the frame after the selected element exists. */
 async function opened(browser: Browser, url: string, what: string, selector: string): Promise<PageFigure[]> {
   const page = await visit(browser, url);
   await page.locator(selector).first().waitFor({ state: "attached" });
@@ -91,12 +91,12 @@ interface TraceEvent {
   readonly pid: number;
   readonly tid: number;
   readonly dur?: number;
-  /** Of the thread itself, without what else the machine did meanwhile. */
+  /** Processor time of the thread itself, without other programs. */
   readonly tdur?: number;
   readonly args?: { readonly name?: string };
 }
 
-/** All that the page's main thread did, a task each. */
+/** The tasks of the page's main thread. */
 function mainThreadTasks(events: readonly TraceEvent[]): readonly TraceEvent[] {
   const main = new Set(
     events
@@ -111,7 +111,7 @@ function quantile(values: readonly number[], at: number): number {
   return sorted[Math.min(sorted.length - 1, Math.floor(at * sorted.length))] ?? 0;
 }
 
-/** Moves the hand over the whole log and back, fast and slowly. */
+/** Moves the scrubber over the whole log and back, fast and slowly. */
 async function scrubbing(browser: Browser, url: string): Promise<PageFigure[]> {
   const page = await visit(browser, url);
   await page.locator(".readout dd").first().waitFor();
@@ -131,13 +131,13 @@ async function scrubbing(browser: Browser, url: string): Promise<PageFigure[]> {
   return [
     ...figures,
     { name: "scrubbing: moments shown", value: lags.length, unit: "" },
-    { name: "scrubbing: from hand to moment, p50", value: quantile(lags, 0.5), unit: "ms" },
-    { name: "scrubbing: from hand to moment, p95", value: quantile(lags, 0.95), unit: "ms" },
+    { name: "scrubbing: from pointer to moment, p50", value: quantile(lags, 0.5), unit: "ms" },
+    { name: "scrubbing: from pointer to moment, p95", value: quantile(lags, 0.95), unit: "ms" },
     { name: "scrubbing: heap afterwards", value: await heapMiB(session), unit: "MiB" },
   ];
 }
 
-/** For each moment that is shown, how long ago the hand was put there. */
+/** By displayed moment: time since the scrubber was moved to it. */
 const lagProbe = `
   window.lags = [];
   const at = new Map();
@@ -151,7 +151,7 @@ const lagProbe = `
   }).observe(document.querySelector(".readout"), { childList: true });
   undefined`;
 
-/** Draws spans over the series and reads them; each is fetched finer. */
+/** Selects spans of the series by brushing; each is loaded at a finer resolution. */
 async function brushing(browser: Browser, url: string): Promise<PageFigure[]> {
   const page = await visit(browser, url);
   const series = page.locator("svg.series");

@@ -1,4 +1,5 @@
-// How fast the dashboard's server and page are: `npm run bench -- dashboard`. A run of 10,000 requests with its event log, 200 times.
+// Benchmark of the dashboard's server and page: `npm run bench -- dashboard`. A run of 10,000 requests with its event log,
+// copied 200 times.
 
 import { spawnSync } from "node:child_process";
 import { copyFileSync, linkSync, mkdirSync, mkdtempSync, readdirSync, rmSync } from "node:fs";
@@ -22,7 +23,7 @@ function kvlab(...args: readonly string[]): void {
   if (status !== 0) throw new Error(`${args.join(" ")} failed:\n${stderr}`);
 }
 
-/** The first of them, and copies that share its tables. */
+/** Creates the first run, and copies that share its tables. */
 function makeRuns(): void {
   const trace = join(folder, "trace.jsonl.gz");
   const first = join(runs, "run-0");
@@ -55,10 +56,10 @@ async function measured(url: string): Promise<void> {
   let bytes = 0;
   for (let i = 0; i < repeats; i++) {
     const start = performance.now();
-    const answer = await fetch(url);
-    bytes = (await answer.arrayBuffer()).byteLength;
+    const response = await fetch(url);
+    bytes = (await response.arrayBuffer()).byteLength;
     times.push(performance.now() - start);
-    if (!answer.ok) throw new Error(`${url}: ${answer.status}`);
+    if (!response.ok) throw new Error(`${url}: ${response.status}`);
   }
   const [first, ...others] = times;
   const median = others.sort((a, b) => a - b)[others.length >> 1];

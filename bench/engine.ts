@@ -192,7 +192,7 @@ async function speed(): Promise<Figure[]> {
     add("prefill of 512", 512 / (full.wholeMs / 1e3), "tokens/s");
     add("  of the peak of products", (100 * usualOperations(config, 512)) / full.wholeMs / 1e6 / gflops, "%");
     const cached = await stepMs(executor, stepOf(engine, [[448, 512]]));
-    add("prefill of 64 behind 448 cached", cached.wholeMs, "ms");
+    add("prefill of 64 after 448 cached", cached.wholeMs, "ms");
     for (const [batch, context] of batches) {
       const sequences = Array.from({ length: batch }, (): [number, number] => [0, context]);
       await executor.executeStep(stepOf(engine, sequences));

@@ -11,15 +11,16 @@ import { openEngine, stepMs, stepOf } from "./engine.ts";
 import { type Figure, median } from "./measure.ts";
 
 /**
- * llama.cpp beside this engine: the same weights, both as fast as they are with one or with two threads, in turn. It is no
- * dependency; `npm install --no-save --ignore-scripts node-llama-cpp@3`, or KVLAB_LLAMA_CPP names a folder that has it.
+ * Compares llama.cpp with this engine: the same weights, each with the better of one and two threads, measured alternately.
+ * It is not a dependency: `npm install --no-save --ignore-scripts node-llama-cpp@3`, or set KVLAB_LLAMA_CPP to a folder that
+ * contains it.
  */
 const batches = [1, 4, 8] as const;
 const context = 512;
 const rounds = 3;
 const decodedTokens = 24;
 
-/** What of node-llama-cpp is used here. */
+/** The used part of node-llama-cpp's interface. */
 interface LlamaCpp {
   getLlama(options: object): Promise<{ loadModel(options: object): Promise<LlamaModel> }>;
   LlamaLogLevel: { readonly error: unknown };
@@ -38,7 +39,7 @@ interface LlamaSequence {
   evaluate(tokens: number[], options: object): AsyncGenerator<number>;
 }
 
-/** What is measured of an engine: milliseconds of a prefill, of one behind a cached prefix, tokens/s of decoding. */
+/** Measurements of an engine: milliseconds of a prefill, and of one after a cached prefix; tokens/s of decoding. */
 interface Speeds {
   readonly prefillMs: number;
   readonly cachedMs: number;
@@ -54,7 +55,7 @@ async function llamaCpp(): Promise<LlamaCpp | undefined> {
   }
 }
 
-/** GGUF, version 3: numbers of a header, pairs of names and values, descriptions of tensors, tensors (github.com/ggml-org/ggml). */
+/** Writes GGUF version 3: header, pairs of names and values, descriptions of tensors, tensors (github.com/ggml-org/ggml). */
 class Gguf {
   readonly #parts: Buffer[] = [];
 
@@ -166,7 +167,7 @@ async function writeGguf(path: string, config: DecoderConfig, weights: WeightSou
 
 const tokenName = (i: number) => (i < 259 ? `<0x${(i - 3).toString(16).toUpperCase().padStart(2, "0")}>` : `token${i}`);
 
-/** [inputs, outputs] to rows of outputs. */
+/** Transposes [inputs, outputs] to [outputs, inputs]. */
 function transposed(matrix: Float32Array, inputs: number, outputs: number): Float32Array {
   const result = new Float32Array(matrix.length);
   for (let input = 0, i = 0; input < inputs; input++)
@@ -174,7 +175,9 @@ function transposed(matrix: Float32Array, inputs: number, outputs: number): Floa
   return result;
 }
 
-/** llama.cpp turns neighbouring dimensions of a head together, this engine those half a head apart. */
+/**
+ * Reorders rows for rotary embeddings: llama.cpp rotates adjacent dimensions of a head, this engine those half a head apart.
+ */
 function interleaved(matrix: Float32Array, headDim: number): Float32Array {
   const half = headDim / 2;
   const result = new Float32Array(matrix.length);
@@ -193,12 +196,12 @@ async function timed(act: () => Promise<unknown>): Promise<number> {
 }
 
 async function best(times: number, act: () => Promise<number>): Promise<number> {
-  let least = Number.POSITIVE_INFINITY;
-  for (let i = 0; i < times; i++) least = Math.min(least, await act());
-  return least;
+  let fastest = Number.POSITIVE_INFINITY;
+  for (let i = 0; i < times; i++) fastest = Math.min(fastest, await act());
+  return fastest;
 }
 
-/** Tokens that both are given. */
+/** Input tokens of both engines. */
 const promptOf = (sequence: number, vocabulary: number) =>
   Array.from({ length: context }, (_, at) => 259 + ((at * 7919 + sequence * 13) % (vocabulary - 259)));
 
@@ -237,23 +240,23 @@ class Theirs {
     }
   }
 
-  /** Tokens/s of so many sequences together, one token of each at a time. */
+  /** Tokens/s of a batch of sequences, one token of each per step. */
   async #decode(sequences: readonly LlamaSequence[]): Promise<number> {
-    const answers: AsyncGenerator<number>[] = [];
+    const streams: AsyncGenerator<number>[] = [];
     for (const [i, sequence] of sequences.entries()) {
       await sequence.clearHistory();
       const prompt = promptOf(i, this.#vocabulary);
       await sequence.evaluateWithoutGeneratingNewTokens(prompt.slice(0, -1));
-      answers.push(sequence.evaluate(prompt.slice(-1), { temperature: 0, yieldEogToken: true }));
+      streams.push(sequence.evaluate(prompt.slice(-1), { temperature: 0, yieldEogToken: true }));
     }
-    const step = () => timed(() => Promise.all(answers.map((answer) => answer.next())));
+    const step = () => timed(() => Promise.all(streams.map((stream) => stream.next())));
     await step();
     const ms = await best(decodedTokens, step);
-    await Promise.all(answers.map((answer) => answer.return(undefined)));
+    await Promise.all(streams.map((stream) => stream.return(undefined)));
     return sequences.length / (ms / 1e3);
   }
 
-  /** The most likely tokens behind a prompt. */
+  /** Greedy output tokens of a prompt. */
   async tokens(count: number): Promise<number[]> {
     const all = await this.#model.createContext({ contextSize: context + count + 8, batchSize: context });
     const found: number[] = [];
@@ -293,7 +296,7 @@ async function ours(config: DecoderConfig): Promise<Speeds> {
   }
 }
 
-/** The most likely tokens behind the same prompt, here. */
+/** Greedy output tokens of the same prompt with this engine. */
 async function ourTokens(config: DecoderConfig, count: number): Promise<number[]> {
   const engine = await openEngine(config, context + count);
   const known = promptOf(0, config.vocabulary);
@@ -309,7 +312,7 @@ async function ourTokens(config: DecoderConfig, count: number): Promise<number[]
 
 async function compare(): Promise<Figure[] | string> {
   const library = await llamaCpp();
-  if (!library) return "node-llama-cpp is not there: npm install --no-save --ignore-scripts node-llama-cpp@3";
+  if (!library) return "node-llama-cpp is not installed: npm install --no-save --ignore-scripts node-llama-cpp@3";
   const config = randomConfig("anchors");
   const folder = mkdtempSync(join(tmpdir(), "kvlab-llama-"));
   try {
@@ -325,7 +328,7 @@ async function compare(): Promise<Figure[] | string> {
     const theirs = new Theirs(model, config.vocabulary);
     const count = 16;
     const [here, there] = [await ourTokens(config, count), await theirs.tokens(count)];
-    const alike = here.findIndex((token, i) => token !== there[i]);
+    const firstDifference = here.findIndex((token, i) => token !== there[i]);
     const found: { ours: Speeds; theirs: Speeds }[] = [];
     const counts = Array.from({ length: Math.min(2, availableParallelism()) }, (_, i) => i + 1);
     for (let round = 0; round < rounds; round++) {
@@ -335,7 +338,11 @@ async function compare(): Promise<Figure[] | string> {
     }
     await model.dispose();
     return [
-      { name: "tokens behind a prompt alike in both", value: alike < 0 ? count : alike, unit: `of ${count}` },
+      {
+        name: "equal greedy tokens after a prompt",
+        value: firstDifference < 0 ? count : firstDifference,
+        unit: `of ${count}`,
+      },
       ...figuresOf(found),
     ];
   } finally {
@@ -343,7 +350,7 @@ async function compare(): Promise<Figure[] | string> {
   }
 }
 
-/** The better number of threads for each. */
+/** The better result of each, over thread counts. */
 const fastest = (all: readonly Speeds[]): Speeds => ({
   prefillMs: Math.min(...all.map(({ prefillMs }) => prefillMs)),
   cachedMs: Math.min(...all.map(({ cachedMs }) => cachedMs)),
@@ -365,7 +372,7 @@ function figuresOf(found: readonly { readonly ours: Speeds; readonly theirs: Spe
   const time = (ours: number, theirs: number) => theirs / ours;
   return [
     ...pair(`prefill of ${context}`, "tokens/s", ({ prefillMs }) => context / (prefillMs / 1e3), rate),
-    ...pair("64 behind 448 cached", "ms", ({ cachedMs }) => cachedMs, time),
+    ...pair("64 after 448 cached", "ms", ({ cachedMs }) => cachedMs, time),
     ...batches.flatMap((batch, i) => pair(`decode, batch ${batch}`, "tokens/s", ({ decoded }) => decoded[i], rate)),
   ];
 }

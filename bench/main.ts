@@ -5,8 +5,8 @@ import { defaultBackend } from "../engine/backends.ts";
 import { type Figure, traceName } from "./measure.ts";
 
 /**
- * `npm run bench [-- PART]`: the performance figures of the README, as ratios within one run. Every row is a process of its
- * own, so that code compiled for one policy does not slow down the next.
+ * `npm run bench [-- PART]`: the performance figures of the README, as ratios within one run. Every row is measured in a
+ * separate process, so that code compiled for one policy does not slow down the next.
  */
 const capacities = ["10000", "50000"];
 const replays: [index: string, eviction: string][] = [
@@ -98,9 +98,10 @@ function printEngine(): void {
     for (const { name, value, unit } of calls.flatMap((call) => child("./engine.ts", call)))
       console.log(`${name.padEnd(44)}${short(value).padStart(10)} ${unit}`);
   };
-  print(`Engine on ${defaultBackend.device}, random:anchors, beside what the machine can do in the same minute`, [
-    ["speed"],
-  ]);
+  print(
+    `Engine on ${defaultBackend.device}, random:anchors, compared with the peak rates measured in the same minute`,
+    [["speed"]],
+  );
   print("Time outside ONNX Runtime, random:160m", [["overhead"]]);
   print(
     "The same steps over a growing pool, random:anchors",
@@ -109,13 +110,13 @@ function printEngine(): void {
 }
 
 function printPrefill(): void {
-  console.log("\nPrefill against what is cached, random:anchors");
+  console.log("\nPrefill by cached share, random:anchors");
   for (const { name, value, unit } of child("./engine.ts", ["prefill"]))
     console.log(`${name.padEnd(44)}${short(value).padStart(10)} ${unit}`);
 }
 
 function printLlamaCpp(): void {
-  console.log("\nBeside llama.cpp, the same random weights in 32 bits (random:anchors)");
+  console.log("\nCompared with llama.cpp, the same random weights in 32 bits (random:anchors)");
   for (const { name, value, unit } of child("./llama-cpp.ts", []))
     console.log(unit === "" ? name : `${name.padEnd(44)}${short(value).padStart(10)} ${unit}`);
 }

@@ -1,24 +1,24 @@
 import { byScore, type EntryId, type EvictionContext, type EvictionPlugin, type EvictionPolicy } from "kvlab";
 
 /**
- * Least frequently used, with dynamic aging (LFU-DA, Arlitt et al. 2000): an entry is worth its uses and the age of the
- * cache at its last use; the cache is as old as the worth of what it gave up last. So what was once used much and is no
- * longer goes in the end.
+ * Least frequently used with dynamic aging (LFU-DA, Arlitt et al. 2000): the priority of an entry is its number of uses plus
+ * the age of the cache at its last use; the age of the cache is the priority of the last victim. So entries that were used
+ * often in the past, but not recently, are evicted eventually.
  *
- * It has state of its own: arrays by entry, begun anew in `published`, because numbers of entries are used again. An
- * order by score keeps the entries; its scores are read when an entry is added.
+ * The policy has its own state: arrays by entry, reset in `published`, because the numbers of entries are reused. `byScore`
+ * orders the entries; it reads the scores when an entry is added.
  */
 class Aging implements EvictionPolicy {
   readonly #uses: Uint32Array;
-  readonly #worth: Float64Array;
+  readonly #priority: Float64Array;
   readonly #order: EvictionPolicy;
   #age = 0;
 
   constructor(context: EvictionContext) {
     const entryCount = context.columns.key.length;
     this.#uses = new Uint32Array(entryCount);
-    this.#worth = new Float64Array(entryCount);
-    this.#order = byScore((entry) => this.#worth[entry], "lastAccess", "releaseOrder").create(context);
+    this.#priority = new Float64Array(entryCount);
+    this.#order = byScore((entry) => this.#priority[entry], "lastAccess", "releaseOrder").create(context);
   }
 
   published(entry: EntryId): void {
@@ -28,13 +28,13 @@ class Aging implements EvictionPolicy {
 
   hit(entry: EntryId): void {
     this.#uses[entry]++;
-    this.#worth[entry] = this.#uses[entry] + this.#age;
+    this.#priority[entry] = this.#uses[entry] + this.#age;
   }
 
-  /** Both halves of a run were used as often as the whole. The underlying order is notified, too. */
+  /** Both parts of a split run have the uses of the whole. The underlying order is notified, too. */
   split(lower: EntryId, upper: EntryId): void {
     this.#uses[upper] = this.#uses[lower];
-    this.#worth[upper] = this.#worth[lower];
+    this.#priority[upper] = this.#priority[lower];
     this.#order.split?.(lower, upper);
   }
 
@@ -43,7 +43,7 @@ class Aging implements EvictionPolicy {
   }
 
   remove(entry: EntryId, why: "referenced" | "evicted" | "dropped"): void {
-    if (why === "evicted") this.#age = this.#worth[entry];
+    if (why === "evicted") this.#age = this.#priority[entry];
     this.#order.remove(entry, why);
   }
 
@@ -54,7 +54,7 @@ class Aging implements EvictionPolicy {
 
 const aging: EvictionPlugin = {
   name: "aging",
-  about: "least frequently used first, where old uses count less",
+  about: "least frequently used with dynamic aging",
   source: "LFU-DA: Arlitt et al. 2000",
   columns: ["lastAccess", "releaseOrder"],
   create: (context) => new Aging(context),

@@ -26,7 +26,7 @@ class Clock implements EvictionPolicy {
     this.#isEvictable = new Uint8Array(entryCount);
   }
 
-  /** Puts the entry behind all others, that is, before the hand. Its number may have been another entry's before. */
+  /** Inserts the entry after all others, that is, before the hand. Its number may be that of an earlier, removed entry. */
   published(entry: EntryId): void {
     this.#unlink(entry);
     this.#link(entry, this.#hand);
@@ -37,7 +37,7 @@ class Clock implements EvictionPolicy {
     this.#wasHit[entry] = 1;
   }
 
-  /** `upper` is a new entry, for which `published` was called. It gets the place and the bit of `lower`. */
+  /** `upper` is a new entry, for which `published` was called. It gets the position and the bit of `lower`. */
   split(lower: EntryId, upper: EntryId): void {
     this.#unlink(upper);
     this.#link(upper, lower);
@@ -45,7 +45,7 @@ class Clock implements EvictionPolicy {
     this.#wasHit[upper] = this.#wasHit[lower];
   }
 
-  /** The rest of an entry whose tail was evicted is added again, and gets its place back. */
+  /** An entry whose tail was evicted is added again, before the hand. */
   add(entry: EntryId): void {
     if (this.#next[entry] === none) this.#link(entry, this.#hand);
     this.#isEvictable[entry] = 1;
@@ -70,11 +70,11 @@ class Clock implements EvictionPolicy {
       }
       entry = this.#next[entry];
     } while (entry !== this.#hand);
-    // All were hit: after a whole turn their bits would be clear, and the first one would be evicted.
+    // All were hit: after a whole turn of the hand their bits would be clear, and the first one would be evicted.
     return first;
   }
 
-  /** Moves the hand behind the victim and clears the bits that it passes; a victim that was hit ends a whole turn. */
+  /** Moves the hand past the victim and clears the bits that it passes; a victim that was hit ends a whole turn. */
   #sweepTo(victim: EntryId): void {
     const last = this.#wasHit[victim] === 1 ? this.#previous[this.#hand] : victim;
     for (let entry = this.#hand; ; entry = this.#next[entry]) {
@@ -84,7 +84,7 @@ class Clock implements EvictionPolicy {
     this.#hand = this.#next[victim];
   }
 
-  /** Puts an entry that is not on the ring before another one; `none`: the ring is empty. */
+  /** Inserts an entry into the ring before another one; `none`: the ring is empty. */
   #link(entry: EntryId, before: EntryId): void {
     if (before === none) {
       this.#hand = this.#next[entry] = this.#previous[entry] = entry;

@@ -85,7 +85,7 @@ async function startComparison(page: Page): Promise<void> {
   await page.getByRole("cell", { name: "done" }).waitFor();
 }
 
-/** Goes to an eviction and points at a prefix. */
+/** Selects an eviction and hovers over a prefix. */
 async function pointAtPrefix(page: Page): Promise<void> {
   await page.getByRole("button", { name: "Next eviction" }).click();
   await page.waitForTimeout(500);

@@ -1,5 +1,5 @@
-// Writes docs/engine-speed.md and docs/prefill.svg: what the engine takes on this machine, below its commands. Some minutes, on
-// a machine that does nothing else. KVLAB_LLAMA_CPP names a folder that has node-llama-cpp.
+// Writes docs/engine-speed.md and docs/prefill.svg: the speed of the engine on this machine, with the commands. Takes some
+// minutes; the machine should be idle. KVLAB_LLAMA_CPP is a folder that contains node-llama-cpp.
 //   npx tsx scripts/engine-speed.ts
 
 import { execFileSync } from "node:child_process";
@@ -29,7 +29,7 @@ const [width, height] = [760, 400];
 const margin = { top: 44, right: 132, bottom: 52, left: 62 };
 const x = scalePoint<number>(cachedShares, [margin.left + 30, width - margin.right]);
 
-/** Milliseconds by what is cached, and what the operations that are left would take. */
+/** Prefill time by cached share, and the time expected from the remaining operations. */
 function figure(cells: readonly Prefill[]): string {
   const all = cells.map(({ ms }) => ms);
   const y = scaleLog([Math.min(...all) / 1.5, Math.max(...all) * 1.3], [height - margin.bottom, margin.top]);
@@ -42,7 +42,7 @@ function figure(cells: readonly Prefill[]): string {
 <rect width="${width}" height="${height}" fill="#ffffff"/>
 <text x="${margin.left}" y="24" font-size="15" font-weight="600">${title}</text>
 ${[...ticks(y), ...curves].join("\n")}
-<text x="${(margin.left + width - margin.right) / 2}" y="${height - 10}" text-anchor="middle">share of the prompt that is cached (dotted: what the operations left would take)</text>
+<text x="${(margin.left + width - margin.right) / 2}" y="${height - 10}" text-anchor="middle">share of the prompt that is cached (dotted: expected from the remaining operations)</text>
 <text transform="translate(18 ${(margin.top + height - margin.bottom) / 2}) rotate(-90)" text-anchor="middle">milliseconds</text>
 </svg>
 `;
@@ -51,8 +51,8 @@ ${[...ticks(y), ...curves].join("\n")}
 type Scale = ReturnType<typeof scaleLog<number, number>>;
 
 function ticks(y: Scale): string[] {
-  const [least, most] = y.domain();
-  const shown = [5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000].filter((ms) => ms > least && ms < most);
+  const [low, high] = y.domain();
+  const shown = [5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000].filter((ms) => ms > low && ms < high);
   return [
     ...shown.map(
       (ms) =>
@@ -108,16 +108,16 @@ const small = await prefills(smallConfig);
 writeFileSync(new URL("../docs/prefill.svg", import.meta.url), figure(large.cells));
 const page = `# How fast the engine is
 
-What \`npx tsx scripts/engine-speed.ts\` measured when it last wrote this file. Times are of one machine and one day; ratios within
-a run are the claim. A step is measured as its caller sees it, the way to the engine's thread and back included, and the fastest
-of some is taken, for the machine does other things; each figure is the median of five rounds, beside the peaks of its own round.
+Measured by \`npx tsx scripts/engine-speed.ts\` when it last wrote this file. Times are those of one machine on one day; only ratios
+within a run are claimed. A step is measured by its caller, the round trip to the engine's thread included. Each value is the minimum
+of several repetitions, because other programs run on the machine, and the median of five rounds; peaks are measured in every round.
 
-## Prefill by what is cached
+## Prefill by cached share
 
 ![Time of a prefill by the share of the prompt that is cached](prefill.svg)
 
-random:anchors (8 layers, hidden 512), fp32, ${threads} threads; a product of matrices runs at ${gemm(large.gflops)}. "6.0 × of 7.3" is how many times
-as fast a prefill is as the whole one, and how many times fewer floating-point operations its kernels do.
+random:anchors (8 layers, hidden 512), fp32, ${threads} threads; matrix products run at ${gemm(large.gflops)}. "6.0 × of 7.3" means: the
+prefill is 6.0 times as fast as that of the whole context, with 7.3 times fewer floating-point operations in its kernels.
 
 ${table(large.cells)}
 
@@ -125,23 +125,23 @@ A quarter of the size, 4 layers of 256 (products at ${gemm(small.gflops)}):
 
 ${table(small.cells)}
 
-Where it is less than its operations would have it, the prompts are short: a few rows take all weights from memory all the same.
-Long prompts are computed in pieces of ${defaultBackend.calls.of(smallConfig).rules.longestQuery} tokens, whose scores stay in the caches.
+The speedup is below the ratio of operations for short prompts, because a few rows read all weights, too.
+Long prompts are computed in chunks of ${defaultBackend.calls.of(smallConfig).rules.longestQuery} tokens, whose attention scores fit in the processor's caches.
 
-## Whole prompts kept
+## Cached whole prompts
 
 ${block(`npm run -s kvlab -- experiment roseinfer --target ${defaultBackend.name} --model random:15m`, run("cli/main.ts", "experiment", "roseinfer", "--target", defaultBackend.name, "--model", "random:15m"))}
 
 ## Against the machine's peaks
 
-The bound of decoding is memory's bandwidth: all weights but the embeddings, and every sequence's keys and values, once a step. More
-than 100 % is possible, where a part of the weights stays in the last cache.
+Decoding is bound by memory bandwidth: each step reads all weights except the embeddings, and the KV of every sequence. More than
+100 % is possible if a part of the weights stays in the last-level cache.
 
 ${benched("engine")}
 
-## Beside llama.cpp
+## Compared with llama.cpp
 
-In turn, with the same weights and prompts, llama.cpp with the better of one and two threads in each figure.
+Measured alternately, with the same weights and prompts; llama.cpp with the better of one and two threads for each value.
 
 ${benched("llama-cpp")}
 `;

@@ -3,7 +3,7 @@ import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 
-// Writes docs/experiments.md: the output of each experiment below its command.
+// Writes docs/experiments.md: each experiment with its command and output.
 //   KVLAB_TRACES=/path/to/traces npx tsx scripts/experiments.ts
 
 const root = fileURLToPath(new URL("..", import.meta.url));

@@ -7,7 +7,7 @@ import { defaultEfficiency, type Efficiency } from "../sim/cost/roofline.ts";
 import { compare, otherSimulator, simulateRecorded } from "./recorded-run.ts";
 
 /** The fitted factors and their plausible ranges (see `Efficiency`). The other factors have their defaults. */
-const ranges: Partial<Record<keyof Efficiency, readonly [least: number, most: number]>> = {
+const ranges: Partial<Record<keyof Efficiency, readonly [low: number, high: number]>> = {
   memory: [0.7, 0.95],
   matrices: [0.5, 0.9],
 };
@@ -29,15 +29,15 @@ const rounded = (value: number) => Math.round(value * 1000) / 1000;
 function fitted(run: RecordedRun): Factors {
   const names = Object.keys(ranges);
   const limits = Object.values(ranges);
-  let best = limits.map(([least, most]) => rounded((least + most) / 2));
+  let best = limits.map(([low, high]) => rounded((low + high) / 2));
   const errorAt = (point: readonly number[]) => errorOf(run, named(names, point));
   let error = errorAt(best);
   for (let stride = 1 / 8; stride >= 1 / 256; ) {
     const [from, before] = [best, error];
     for (const direction of directions(names.length)) {
       const point = direction.map((sign, i) => {
-        const [least, most] = limits[i];
-        return rounded(Math.min(most, Math.max(least, from[i] + sign * stride * (most - least))));
+        const [low, high] = limits[i];
+        return rounded(Math.min(high, Math.max(low, from[i] + sign * stride * (high - low))));
       });
       const found = errorAt(point);
       if (found < error) [best, error] = [point, found];

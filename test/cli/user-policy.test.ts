@@ -90,7 +90,7 @@ describe("side effects of a policy", () => {
 });
 
 test("the examples pass audits and do not exceed the optimum", async () => {
-  const names = ["used-again", "aging", "comes-back"];
+  const names = ["used-again", "aging", "ghost-list"];
   const files = names.map((name) => fileURLToPath(new URL(`../../examples/${name}.ts`, import.meta.url)));
   const args = ["compare", "--limit", "500", "--eviction", files.join(","), "--blocks", "10%", "--audit"];
   const { runs } = await json(newFolder(), args);

@@ -113,7 +113,7 @@ function aging(): Naive {
   };
 }
 
-function comesBack(capacity: number): Naive {
+function ghostList(capacity: number): Naive {
   /** All content that was evicted from probation, in this order. */
   const ghosts: number[] = [];
   return {
@@ -160,7 +160,7 @@ const sum = (numbers: readonly number[]) => numbers.reduce((total, n) => total +
 describe.each([
   ["used-again", usedAgain, "697 3192 3982 5401 6162"],
   ["aging", aging, "584 2795 3841 5414 6181"],
-  ["comes-back", comesBack, "522 2889 4016 5048 5592"],
+  ["ghost-list", ghostList, "522 2889 4016 5048 5592"],
   ["clock", clock, "410 2240 3464 5295 6134"],
 ] as const)("%s", (name, naive, golden) => {
   test("hits the same blocks as a naive cache, request by request, and has its golden counts", async () => {
