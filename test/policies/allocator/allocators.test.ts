@@ -3,14 +3,14 @@ import { InvariantError } from "../../../core/errors.ts";
 import type { Allocator } from "../../../core/plugins/index.ts";
 import { allocatorRegistry } from "../../../policies/registry.ts";
 
-/** An allocator in use: `take` says which blocks came out, `give` lists what comes back, deepest block first. */
+/** An allocator in use: `take` returns the allocated blocks; `give` releases a list of blocks, deepest first. */
 function allocatorOf(name: string, blockCount: number) {
   const allocator: Allocator = allocatorRegistry.get(name).create(blockCount);
   return {
     allocator,
-    take(wanted: number): number[] {
-      const table = new Int32Array(wanted);
-      allocator.allocate(table, 0, wanted);
+    take(count: number): number[] {
+      const table = new Int32Array(count);
+      allocator.allocate(table, 0, count);
       return [...table];
     },
     give: (...blocks: number[]) => allocator.release(Int32Array.from(blocks), 0, blocks.length),

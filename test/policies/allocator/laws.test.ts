@@ -12,22 +12,22 @@ import { traceOf, type Workload, workloads } from "../../../laws/workloads.ts";
 import { allocatorRegistry } from "../../../policies/registry.ts";
 import { allPlugins, isLong, runs } from "../../laws/all-plugins.ts";
 
-// Every allocator against a plain array of free blocks that says which ones must come out.
+// Every allocator against a model: a plain array of free blocks that determines which ones must be allocated.
 
-/** Free blocks, in an order of the model's own. */
+/** Free blocks, in the order of the model. */
 interface Model {
   free: number[];
   take(wanted: number): number[];
-  /** One list, deepest block first. */
+  /** Releases one list, deepest block first. */
   give(blocks: readonly number[]): void;
   /** New blocks, in ascending order. */
   add(blocks: readonly number[]): void;
-  /** As they would go out one by one. */
+  /** The order in which they would be allocated one by one. */
   order(): number[];
   reset(order: readonly number[]): void;
 }
 
-/** The first in the array goes out first. */
+/** The first in the array is allocated first. */
 const inLine = (free: number[], give: (model: Model, blocks: readonly number[]) => void): Model => ({
   free,
   take: (wanted) => free.splice(0, wanted),
@@ -39,7 +39,7 @@ const inLine = (free: number[], give: (model: Model, blocks: readonly number[]) 
   reset: (order) => void free.splice(0, Number.POSITIVE_INFINITY, ...order),
 });
 
-/** Ordered by address; `take` says where in the array the blocks are that go out. */
+/** Ordered by address; `placeOf` returns the index in the array of the blocks to allocate. */
 const byAddress = (free: number[], placeOf: (free: readonly number[], wanted: number) => number): Model => ({
   free,
   take: (wanted) => free.splice(placeOf(free, wanted), wanted),
@@ -55,7 +55,7 @@ const byAddress = (free: number[], placeOf: (free: readonly number[], wanted: nu
   },
 });
 
-/** Place of the first `wanted` neighbours; of the lowest blocks if there are none. */
+/** Index of the first `wanted` consecutive blocks, or of the lowest blocks if there are none. */
 function firstRun(free: readonly number[], wanted: number): number {
   const at = free.findIndex((block, i) => free[i + wanted - 1] === block + wanted - 1);
   return Math.max(at, 0);
@@ -78,10 +78,10 @@ const models: Record<string, (free: number[]) => Model> = {
 
 const upTo = (from: number, to: number) => Array.from({ length: to - from }, (_, i) => from + i);
 
-/** Rows of neighbours, counted without a loop over them: a row ends where no neighbour follows. */
+/** Number of runs: a run ends at a block whose successor is not in the list. */
 const rowsIn = (blocks: readonly number[]) => blocks.filter((block, i) => blocks[i + 1] !== block + 1).length;
 
-function longestRow(free: readonly number[]): number {
+function longestRun(free: readonly number[]): number {
   const sorted = [...free].sort((a, b) => a - b);
   let begin = 0;
   return sorted.reduce((longest, block, i) => {
@@ -98,16 +98,16 @@ interface Step {
 
 let operations = 0;
 
-/** An allocator in use, with what it must have left. */
+/** An allocator in use, compared with its model. */
 class Counter {
   readonly #allocator: Allocator;
   readonly #model: Model;
   #blockCount: number;
-  /** Blocks that `reset` left out. */
+  /** Blocks that `reset` did not list. */
   #missing: number[] = [];
-  /** Lists of blocks that have owners, as they were handed out. */
-  #held: number[][] = [];
-  readonly #handedOut = { allocations: 0, blocks: 0, runs: 0 };
+  /** Allocated lists of blocks. */
+  #allocated: number[][] = [];
+  readonly #allocations = { allocations: 0, blocks: 0, runs: 0 };
 
   constructor(name: string, blockCount: number) {
     this.#blockCount = blockCount;
@@ -125,13 +125,13 @@ class Counter {
     else if (what < 12) this.#release(which, 1);
     else if (what < 16) this.#release(which, share);
     else if (what === 16) this.#grow(which);
-    else if (what === 17) this.#ask();
+    else if (what === 17) this.#allocateTooMany();
     else if (what === 18) this.#reset(which);
     else this.#releaseAll();
   }
 
   #allocate(wanted: number): void {
-    const owned = new Set([...this.#held.flat(), ...this.#missing]);
+    const owned = new Set([...this.#allocated.flat(), ...this.#missing]);
     const expected = this.#model.take(wanted);
     const table = new Int32Array(wanted + 2).fill(-7);
     this.#allocator.allocate(table, 1, wanted + 1);
@@ -139,26 +139,26 @@ class Counter {
     expect(new Set(expected).size).toBe(wanted);
     expect(expected.filter((block) => owned.has(block))).toEqual([]);
     if (wanted === 0) return;
-    this.#held.push(expected);
-    this.#handedOut.allocations++;
-    this.#handedOut.blocks += wanted;
-    this.#handedOut.runs += rowsIn(expected);
+    this.#allocated.push(expected);
+    this.#allocations.allocations++;
+    this.#allocations.blocks += wanted;
+    this.#allocations.runs += rowsIn(expected);
   }
 
-  /** The last blocks of a list, which may be all of them, deepest first. */
+  /** Releases the last blocks of a list, or all of them, deepest first. */
   #release(which: number, share: number): void {
-    if (this.#held.length === 0) return;
-    const at = which % this.#held.length;
-    const list = this.#held[at];
+    if (this.#allocated.length === 0) return;
+    const at = which % this.#allocated.length;
+    const list = this.#allocated[at];
     const kept = list.length - Math.max(1, Math.round(share * list.length));
-    const gone = list.splice(kept).reverse();
-    if (kept === 0) this.#held.splice(at, 1);
-    this.#allocator.release(Int32Array.of(-7, ...gone, -7), 1, gone.length + 1);
-    this.#model.give(gone);
+    const released = list.splice(kept).reverse();
+    if (kept === 0) this.#allocated.splice(at, 1);
+    this.#allocator.release(Int32Array.of(-7, ...released, -7), 1, released.length + 1);
+    this.#model.give(released);
   }
 
   #releaseAll(): void {
-    while (this.#held.length > 0) this.#release(0, 1);
+    while (this.#allocated.length > 0) this.#release(0, 1);
   }
 
   #grow(which: number): void {
@@ -169,15 +169,15 @@ class Counter {
     this.#model.add(upTo(before, this.#blockCount));
   }
 
-  /** More than there is. */
-  #ask(): void {
+  /** Allocates more blocks than are free, which must throw. */
+  #allocateTooMany(): void {
     const wanted = this.#model.free.length + 1;
     const table = new Int32Array(wanted).fill(-7);
     expect(() => this.#allocator.allocate(table, 0, wanted)).toThrow(InvariantError);
     expect(table.every((block) => block === -7)).toBe(true);
   }
 
-  /** Everything is free, in some order; now and then but for block 0, which some engines never hand out. */
+  /** Resets the allocator in some order; sometimes without block 0, which some engines never allocate. */
   #reset(which: number): void {
     this.#missing = which % 4 === 0 ? [0] : [];
     const order = upTo(this.#missing.length, this.#blockCount);
@@ -185,7 +185,7 @@ class Counter {
     order.sort((a, b) => by(a) - by(b) || a - b);
     this.#allocator.reset(Int32Array.from(order));
     this.#model.reset(order);
-    this.#held = [];
+    this.#allocated = [];
   }
 
   check(): void {
@@ -194,10 +194,10 @@ class Counter {
     expect(allocator.freeBlocks).toBe(order.length);
     expect([...allocator.free()]).toEqual(order);
     if (allocator.peek && order.length > 0) expect(allocator.peek()).toBe(order[0]);
-    const all = [...order, ...this.#held.flat(), ...this.#missing].sort((a, b) => a - b);
+    const all = [...order, ...this.#allocated.flat(), ...this.#missing].sort((a, b) => a - b);
     expect(all).toEqual(upTo(0, this.#blockCount));
     if (allocator.fragmentation)
-      expect(allocator.fragmentation()).toEqual({ ...this.#handedOut, largestFreeRun: longestRow(order) });
+      expect(allocator.fragmentation()).toEqual({ ...this.#allocations, largestFreeRun: longestRun(order) });
   }
 }
 
@@ -207,7 +207,7 @@ const step: fc.Arbitrary<Step> = fc.record({
   share: fc.double({ min: 0, max: 1, noNaN: true }),
 });
 
-/** Small pools, and such as take two and three levels of a bitmap. */
+/** Small pools, and pools whose bitmaps have two and three levels. */
 const cases = fc.oneof(
   { weight: 40, arbitrary: play(1, 100, 120) },
   { weight: 2, arbitrary: play(900, 1200, 60) },
@@ -232,7 +232,7 @@ describe.each(allocatorRegistry.all.map(({ name }) => [name]))("%s", (name) => {
           const counter = new Counter(name, blockCount);
           for (const one of steps) {
             counter.do(one);
-            // What comes out is compared each time; all that is free takes its time in a large pool.
+            // Allocated blocks are compared each time; comparing all free blocks is slow in a large pool.
             if (blockCount < 2000) counter.check();
           }
           counter.check();
@@ -257,7 +257,7 @@ describe.each(allocatorRegistry.all.map(({ name }) => [name]))("%s", (name) => {
   });
 });
 
-/** How many blocks have gone out of the allocators that this plug-in makes. */
+/** Counts the blocks that the allocators of this plug-in allocate. */
 function counted(allocator: AllocatorPlugin) {
   const out = { blocks: 0 };
   const create: AllocatorPlugin["create"] = (blockCount) => {
@@ -279,7 +279,7 @@ function serveReserved(name: string, { index, rules, workload, blockUnits, block
   const config: ReplayConfig = supportedConfig({
     ...{ index, allocator, blockTokens, blocks, seed: 1 },
     ...{ eviction: allPlugins.reference.eviction, scheduler: allPlugins.reference.scheduler },
-    // With stored logits, the copy of a last block that others hold comes after admission, and is not reserved.
+    // With stored logits, the copy of a shared last block is allocated after admission, and is not reserved.
     rules: { ...rules, reserve: "worst-case", "full-hit": "recompute-last" },
   });
   const [trace] = traceOf(workload);
@@ -338,7 +338,7 @@ const reserved: fc.Arbitrary<Reserved> = fc.constantFrom(...allPlugins.indexes).
 );
 
 test.each(allocatorRegistry.all.map(({ name }) => [name]))(
-  "with the worst case reserved, %s gives blocks at admission only, and whoever was admitted is never refused",
+  "with reserve=worst-case, %s allocates blocks at admission only, and an admitted request is never refused",
   (name) => {
     let admissions = 0;
     fc.assert(

@@ -18,10 +18,10 @@ import { slru, slruWith } from "../../../policies/eviction/slru.ts";
 import { blockTokens, cachedLetters, served } from "../../support/letters.ts";
 import { type OwnConfig, replayed } from "../../support/replays.ts";
 
-/** What a request says: its prompt, a letter a block, when it arrives, how important it is and for how long. */
-type Ask = readonly [prompt: string, arrivalNs: number, priority?: number, retentionNs?: number];
+/** A request: its prompt (a letter per block), arrival time, priority and retention. */
+type RequestSpec = readonly [prompt: string, arrivalNs: number, priority?: number, retentionNs?: number];
 
-function traceOf(asks: readonly Ask[]): Trace {
+function traceOf(asks: readonly RequestSpec[]): Trace {
   const builder = new TraceBuilder(blockTokens);
   for (const [prompt, arrivalNs, priority = 0, retentionNs = 0] of asks)
     builder.add({
@@ -35,24 +35,24 @@ function traceOf(asks: readonly Ask[]): Trace {
   return builder.take();
 }
 
-/** Letters that are left in the cache. */
-const left = (asks: readonly Ask[], own: OwnConfig) => cachedLetters(replayed(traceOf(asks), own));
+/** Letters of the cached blocks. */
+const left = (asks: readonly RequestSpec[], own: OwnConfig) => cachedLetters(replayed(traceOf(asks), own));
 
-/** Whether a radix tree still has the beginning of this prompt, after these requests. */
-function staysIn(asks: readonly (Ask | string)[], prompt: string, own: OwnConfig): boolean {
-  const all = [...asks, prompt].map((ask, r): Ask => (typeof ask === "string" ? [ask, r] : ask));
+/** Whether a radix tree has cached the beginning of this prompt, after these requests. */
+function isCachedAfter(asks: readonly (RequestSpec | string)[], prompt: string, own: OwnConfig): boolean {
+  const all = [...asks, prompt].map((ask, r): RequestSpec => (typeof ask === "string" ? [ask, r] : ask));
   const late = all.map(
-    ([letters, arrivalNs, ...said], r): Ask => [letters, Math.max(arrivalNs, all[r - 1]?.[1] ?? 0), ...said],
+    ([letters, arrivalNs, ...rest], r): RequestSpec => [letters, Math.max(arrivalNs, all[r - 1]?.[1] ?? 0), ...rest],
   );
   return replayed(traceOf(late), { index: "radix-tree", ...own }).requests.hitBlocks.at(-1)! > 0;
 }
 
-const request = (said: Partial<RequestView> = {}): RequestView => ({
+const request = (given: Partial<RequestView> = {}): RequestView => ({
   ...{ id: 0, arrivalNs: 0, inputTokens: 1, maxOutputTokens: 1, namespace: 0, session: 0, category: 0 },
-  ...{ priority: 0, markedTokens: 0, keys: new Uint32Array(1), keyStart: 0, promptBlocks: 1, ...said },
+  ...{ priority: 0, markedTokens: 0, keys: new Uint32Array(1), keyStart: 0, promptBlocks: 1, ...given },
 });
 
-/** A policy of its own, with the columns that a cache would keep for it. */
+/** A policy without a cache, with the columns that it declares. */
 function alone(plugin: EvictionPlugin, entryCount: number) {
   const columns = new EntryColumns(entryCount, "reverse");
   columns.keepAll();
@@ -71,7 +71,7 @@ interface Node {
   readonly keep?: number;
 }
 
-/** In which order entries with these facts go at time `now`. */
+/** The order in which entries with these properties are evicted at time `now`. */
 function order(plugin: EvictionPlugin, nodes: readonly Node[], now = 0): string {
   const { columns, policy } = alone(plugin, nodes.length);
   const ids = nodes.map(({ id }) => id);
@@ -85,12 +85,12 @@ function order(plugin: EvictionPlugin, nodes: readonly Node[], now = 0): string 
     columns.touched(entry, last);
     policy.add(entry);
   }
-  const gone: string[] = [];
+  const evicted: string[] = [];
   for (let entry = policy.victim(now); entry !== undefined; entry = policy.victim(now)) {
     policy.remove(entry, "evicted");
-    gone.push(ids[entry]);
+    evicted.push(ids[entry]);
   }
-  return gone.join(" ");
+  return evicted.join(" ");
 }
 
 const byLastUse = (nodes: readonly Node[]) => [...nodes].sort((a, b) => (a.last ?? 0) - (b.last ?? 0));
@@ -192,40 +192,40 @@ describe("bugs of other systems that kvlab does not have", () => {
   });
 
   test("both halves of a split node keep times and hits", () => {
-    // The third request uses half of the run AB, which is cut: A is as old as B, and older than X.
+    // The third request uses half of the run AB, which is split: A is as old as B, and older than X.
     const old = ["AB", "X", "A", "PQ"];
-    expect(staysIn(old, "A", { policy: "fifo", blocks: 3 })).toBe(false);
-    expect(staysIn(old, "X", { policy: "fifo", blocks: 3 })).toBe(true);
+    expect(isCachedAfter(old, "A", { policy: "fifo", blocks: 3 })).toBe(false);
+    expect(isCachedAfter(old, "X", { policy: "fifo", blocks: 3 })).toBe(true);
     // A has been matched three times, X twice and later than B.
     const often = ["AB", "AB", "AB", "X", "X", "X", "AC", "PQR"];
-    expect(staysIn(often, "A", { policy: "lfu", blocks: 4 })).toBe(true);
-    expect(staysIn(often, "X", { policy: "lfu", blocks: 4 })).toBe(false);
+    expect(isCachedAfter(often, "A", { policy: "lfu", blocks: 4 })).toBe(true);
+    expect(isCachedAfter(often, "X", { policy: "lfu", blocks: 4 })).toBe(false);
   });
 
   test.each(["priority", "retention"])("%s: both halves of a split node keep priority and retention", (policy) => {
     // B, X and A are of one level, and were used in this order.
-    const asks: Ask[] = [
+    const asks: RequestSpec[] = [
       ["AB", 0, 50],
       ["X", 1, 50],
       ["A", 2],
       ["PQ", 3, 90],
     ];
-    expect(staysIn(asks, "A", { policy, blocks: 3 })).toBe(true);
-    expect(staysIn(asks, "X", { policy, blocks: 3 })).toBe(false);
+    expect(isCachedAfter(asks, "A", { policy, blocks: 3 })).toBe(true);
+    expect(isCachedAfter(asks, "X", { policy, blocks: 3 })).toBe(false);
   });
 
   test("both halves of a split node keep the retention, and the unused half keeps its last use", () => {
-    const asks = (now: number): Ask[] => [
+    const asks = (now: number): RequestSpec[] => [
       ["AB", 0, 5, 100],
       ["A", 20],
       ["X", 50, 4],
       ["PQ", now, 9],
     ];
     const own = { policy: "priority", blocks: 4 };
-    // A and B are more important than X until 120 and 100.
-    expect([99, 100].map((now) => staysIn(asks(now), "X", own))).toEqual([false, true]);
-    const more = (now: number): Ask[] => [...asks(now), ["R", now, 9]];
-    expect([119, 120].map((now) => staysIn(more(now), "A", own))).toEqual([true, false]);
+    // A and B have a higher priority than X until 120 and 100.
+    expect([99, 100].map((now) => isCachedAfter(asks(now), "X", own))).toEqual([false, true]);
+    const more = (now: number): RequestSpec[] => [...asks(now), ["R", now, 9]];
+    expect([119, 120].map((now) => isCachedAfter(more(now), "A", own))).toEqual([true, false]);
   });
 });
 
@@ -255,7 +255,7 @@ describe("priority and retention in a clock-free replay, whose time is that of t
     ).toBe("AC");
   });
 
-  test("a hit by a more important request raises an entry, one by a less important request does not lower it", () => {
+  test("a hit by a request of higher priority raises an entry's priority, one of lower priority does not lower it", () => {
     expect(
       left(
         [
@@ -307,7 +307,7 @@ describe("priority and retention in a clock-free replay, whose time is that of t
   });
 
   test("priority and retention are those of one request: the one with the higher priority, of equals the longer retention", () => {
-    const leftOf = (first: Ask, second: Ask) => left([first, second, ["B", 2, 3], ["C", 50]], own);
+    const leftOf = (first: RequestSpec, second: RequestSpec) => left([first, second, ["B", 2, 3], ["C", 50]], own);
     expect(leftOf(["A", 0, 9, 10], ["A", 1, 5, 300])).toBe("BC");
     expect(leftOf(["A", 0, 5, 10], ["A", 1, 5, 300])).toBe("AC");
     expect(leftOf(["A", 0, 5, 10], ["A", 1, 5])).toBe("AC");
@@ -330,7 +330,7 @@ describe("priority and retention in a clock-free replay, whose time is that of t
   });
 
   test("an expired entry regains its priority with its next use, but not in TensorRT-LLM", () => {
-    const asks: Ask[] = [
+    const asks: RequestSpec[] = [
       ["A", 0, 50, 10],
       ["A", 20],
       ["B", 21, 40],
@@ -342,7 +342,7 @@ describe("priority and retention in a clock-free replay, whose time is that of t
 
   test("retention: an expired entry moves to the end of level 35, also from a lower level", () => {
     const trt = { policy: "retention", blocks: 3 };
-    const asks = (now: number): Ask[] => [
+    const asks = (now: number): RequestSpec[] => [
       ["A", 0, 50, 10],
       ["B", 1, 20, 10],
       ["C", 2],
@@ -413,7 +413,7 @@ test("requests have their retention in traces with and without the column", () =
 const trt: LevelOptions = { initial: 35, expired: 35, expiredPlace: "end" };
 
 describe("levels", () => {
-  /** Entries 0 .. n − 1, all of which may go. */
+  /** Entries 0 .. n − 1, all of them evictable. */
   const full = (entryCount: number) => {
     const levels = new Levels(entryCount, trt);
     for (let entry = 0; entry < entryCount; entry++) levels.add(entry, 0);
@@ -458,7 +458,7 @@ describe("levels", () => {
     expect(levels.victim(5)).toBe(1);
     levels.refresh(9);
     expect([levels.victim(9), levels.levelOf(0), levels.levelOf(1)]).toEqual([0, 35, 50]);
-    // Its level is gone for good.
+    // Its level has expired and is not restored.
     levels.setLevel(0, undefined, 0);
     levels.add(0, 9);
     expect(levels.victim(5)).toBe(0);
@@ -475,7 +475,7 @@ describe("levels", () => {
   });
 });
 
-/** What a queue does at some time; `now` goes on by `later`. */
+/** An operation of a queue; `later` advances `now`. */
 const acts = fc.array(
   fc.record({
     entry: fc.nat(7),
@@ -497,22 +497,22 @@ interface Waiting {
   arrival: number;
 }
 
-/** The same in an array that is sorted anew for every question. */
+/** A naive implementation: an array that is sorted for every victim. */
 class NaiveLevels {
   readonly #options: LevelOptions;
-  readonly #said: { level: number; durationNs: number }[];
+  readonly #levels: { level: number; durationNs: number }[];
   #waiting: Waiting[] = [];
   #arrivals = 0;
   #lastPlace = 0;
 
   constructor(entryCount: number, options: LevelOptions) {
     this.#options = options;
-    this.#said = Array.from({ length: entryCount }, () => ({ level: options.initial, durationNs: 0 }));
+    this.#levels = Array.from({ length: entryCount }, () => ({ level: options.initial, durationNs: 0 }));
   }
 
   setLevel(entry: number, level: number | undefined, durationNs: number): void {
     this.#waiting = this.#waiting.filter((one) => one.entry !== entry);
-    this.#said[entry] = { level: level ?? this.#said[entry].level, durationNs };
+    this.#levels[entry] = { level: level ?? this.#levels[entry].level, durationNs };
   }
 
   add(entry: number, since: number, place: number): void {
@@ -525,14 +525,14 @@ class NaiveLevels {
   }
 
   #end({ entry, since }: Waiting): number {
-    const { level, durationNs } = this.#said[entry];
+    const { level, durationNs } = this.#levels[entry];
     return durationNs > 0 && level !== this.#options.expired ? since + durationNs : Number.POSITIVE_INFINITY;
   }
 
   victim(now: number): number | undefined {
     const scores = (one: Waiting) => {
       const end = this.#end(one);
-      if (end > now) return [this.#said[one.entry].level, one.place, 0, one.arrival];
+      if (end > now) return [this.#levels[one.entry].level, one.place, 0, one.arrival];
       const place = this.#options.expiredPlace === "end" ? 1e9 : one.place;
       return [this.#options.expired, place, this.#options.expiredPlace === "end" ? end : 0, one.arrival];
     };
@@ -545,7 +545,7 @@ class NaiveLevels {
     const over = this.#waiting.filter((one) => this.#end(one) <= now);
     over.sort((a, b) => this.#end(a) - this.#end(b) || a.arrival - b.arrival);
     for (const one of over) {
-      this.#said[one.entry] = { level: this.#options.expired, durationNs: 0 };
+      this.#levels[one.entry] = { level: this.#options.expired, durationNs: 0 };
       if (this.#options.expiredPlace === "end") one.place = this.#lastPlace;
       one.arrival = this.#arrivals++;
     }
@@ -557,26 +557,29 @@ const compare = (a: number, b: number) => (a === b ? 0 : a < b ? -1 : 1);
 test.each<LevelOptions>([
   { initial: 2, expired: 2, expiredPlace: "end" },
   { initial: 0, expired: 0, expiredPlace: "own" },
-])("a victim is what sorting all entries says, at any time, and whoever looks ahead changes nothing: %o", (options) => {
-  fc.assert(
-    fc.property(acts, (all) => {
-      const [levels, watched, naive] = [new Levels(8, options), new Levels(8, options), new NaiveLevels(8, options)];
-      let now = 0;
-      for (const { entry, level, durationNs, later, place, inFront, look, refresh } of all) {
-        now += later;
-        for (const one of [levels, watched, naive]) {
-          if (refresh) one.refresh(now);
-          one.setLevel(entry, level, durationNs);
-          if (place < 3) inFront ? one.addToFront(entry, now) : one.add(entry, now, place);
+])(
+  "a victim is the first of all entries sorted, at any time, and looking at later times changes nothing: %o",
+  (options) => {
+    fc.assert(
+      fc.property(acts, (all) => {
+        const [levels, watched, naive] = [new Levels(8, options), new Levels(8, options), new NaiveLevels(8, options)];
+        let now = 0;
+        for (const { entry, level, durationNs, later, place, inFront, look, refresh } of all) {
+          now += later;
+          for (const one of [levels, watched, naive]) {
+            if (refresh) one.refresh(now);
+            one.setLevel(entry, level, durationNs);
+            if (place < 3) inFront ? one.addToFront(entry, now) : one.add(entry, now, place);
+          }
+          expect(watched.victim(now + look)).toBe(naive.victim(now + look));
+          expect(watched.victim(now)).toBe(naive.victim(now));
+          expect(levels.victim(now)).toBe(naive.victim(now));
         }
-        expect(watched.victim(now + look)).toBe(naive.victim(now + look));
-        expect(watched.victim(now)).toBe(naive.victim(now));
-        expect(levels.victim(now)).toBe(naive.victim(now));
-      }
-    }),
-    { numRuns: 300 },
-  );
-});
+      }),
+      { numRuns: 300 },
+    );
+  },
+);
 
 // One priority for each block (evictionPolicyTest.cpp, BlockConfigTest).
 

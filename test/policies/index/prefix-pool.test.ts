@@ -23,7 +23,7 @@ describe.each([
     cache.run("abcdefghij", mark(marked));
     expect(cache.cache.index.blockCount).toBe(found / 4);
     expect(cache.hits("abcdefghij", mark(marked))).toBe(found);
-    // Others come in with the same beginning, and go on as they like.
+    // Other requests with the same prefix and other continuations.
     expect(cache.run("abcdefghxy", mark(marked))).toBe(found);
     expect(cache.cache.freeBlocks).toBe(16 - found / 4);
   });
@@ -33,7 +33,7 @@ describe.each([
     const both = ["abcdx", "abcdy"].map((prompt) => cache.arrive(prompt, { ...mark(4), output: "uvw" }));
     cache.step();
     expect(both.map(({ cachedTokens }) => cachedTokens)).toEqual([0, 0]);
-    // From then on they share it.
+    // Later requests share it.
     expect(both[1].table[0]).toBe(both[0].table[0]);
     const third = cache.arrive("abcdz", mark(4));
     cache.step();
@@ -164,7 +164,7 @@ describe("a prefix trie", () => {
     const cache = trie({ blocks: 4 });
     cache.run("aaaabbbbx", mark(8));
     cache.run("aaaaccccx", mark(8));
-    // Three are stored and one is free: two more make "aaaabbbb" shorter, whose end is the oldest that nothing extends.
+    // Three blocks are cached and one is free. Two more evict the end of "aaaabbbb", the oldest block that no block extends.
     cache.run("ddddeeee");
     expect(cache.hits("aaaabbbbx", mark(8))).toBe(4);
     expect(cache.hits("aaaaccccx", mark(8))).toBe(8);

@@ -6,7 +6,7 @@ import { LiveCache, type LiveConfig } from "../../support/live-cache.ts";
 
 type Own = Partial<Record<RuleName, RuleValue>>;
 
-/** As roseinfer has it: logits are stored with the prompt. */
+/** roseinfer's rules: logits are stored with the prompt. */
 const table = (rules: Own = {}, own: LiveConfig = {}) =>
   new LiveCache({ index: "prompt-table", rules: { "full-hit": "stored-logits", ...rules }, ...own });
 
@@ -51,7 +51,7 @@ describe.each([
     expect(["abcd", "abcdefg", "abcdefghijkl", "abcdefghi"].map((prompt) => cache.hits(prompt))).toEqual([0, 0, 0, 0]);
     cache.run("abcd");
     cache.run("abcdefghi");
-    // Each of them by itself: they share no block.
+    // The two are separate entries: they share no block.
     expect(cache.cache.index).toMatchObject({ entryCount: 3, blockCount: 2 + 1 + 3 });
     expect(["abcd", "abcdefgh", "abcdefghi"].map((prompt) => cache.hits(prompt))).toEqual([4, 8, 9]);
   });
@@ -92,7 +92,7 @@ describe("the partial last block", () => {
 
   test("is not copied if its reference count is 1", () => {
     const cache = table();
-    for (const answer of ["uvw", "xyz", "opqrst"]) cache.run("abcdef", { output: answer });
+    for (const output of ["uvw", "xyz", "opqrst"]) cache.run("abcdef", { output });
     expect(cache.cache.counters).toMatchObject({ copiedBlocks: 0, hitTokens: 12 });
   });
 
@@ -101,13 +101,13 @@ describe("the partial last block", () => {
     const first = cache.arrive("abcdef", { output: "uvwxyz" });
     cache.step();
     const second = cache.arrive("abcdef", { output: "opqrst" });
-    // Its first token comes from the stored logits.
+    // The stored logits determine its first output token.
     expect(cache.step()).toEqual([]);
     const tail = first.table[1];
     expect(second.table[1]).toBe(tail);
     expect(cache.step()).toEqual([{ source: tail, target: second.table[1] }]);
     expect(second.table[1]).not.toBe(tail);
-    // Who computed it goes on in it.
+    // The request that computed the block continues in it.
     expect(first.table[1]).toBe(tail);
     cache.finish();
     expect(cache.cache.counters.copiedBlocks).toBe(1);
@@ -142,23 +142,23 @@ describe("the partial last block", () => {
     const second = cache.arrive("abcdef", { output: "op" });
     cache.step((context) => context.admit(second));
     const before = cache.state();
-    let went: boolean | undefined;
+    let isScheduled: boolean | undefined;
     cache.plan((context) => {
-      went = context.schedule(second);
+      isScheduled = context.schedule(second);
     });
-    expect(went).toBe(false);
+    expect(isScheduled).toBe(false);
     expect(cache.state()).toEqual(before);
-    // The first one goes on without, and when it has ended the block is the second one's alone.
+    // The first one continues without it. When it has finished, only the second one references the block.
     cache.step((context) => context.schedule(first));
     cache.step((context) => {
-      went = context.schedule(second);
+      isScheduled = context.schedule(second);
     });
-    expect(went).toBe(true);
+    expect(isScheduled).toBe(true);
     expect(cache.cache.counters.copiedBlocks).toBe(0);
   });
 });
 
-describe("most entries of a prompt table", () => {
+describe("max-entries of a prompt table", () => {
   const served = (most: number, prompts: readonly string[]) => {
     const cache = table({ "max-entries": most });
     return { hits: prompts.map((prompt) => cache.run(prompt)), cache };
@@ -198,7 +198,7 @@ describe("most entries of a prompt table", () => {
     expect(cache.cache.pool.refCountOf(kept)).toBe(1);
     expect(cache.hits("bbbb")).toBe(0);
     cache.finish();
-    // Of the two that are stored; all others are free, those of the dropped entries too.
+    // Blocks of the two stored prompts; all others are free, also those of the dropped entries.
     expect(cache.cache.freeBlocks).toBe(14);
   });
 
@@ -222,7 +222,7 @@ test("a full prompt table evicts whole prompts, for blocks that running requests
   const cache = table({}, { blocks: 4 });
   cache.run("aaaabbbb");
   cache.run("cccc");
-  // Two more blocks: one is free, and the older prompt gives both of its own.
+  // Two more blocks: one is free, and both blocks of the older prompt are evicted.
   cache.run("ddddeeee");
   expect(cache.cachedTexts().sort()).toEqual(["cccc", "dddd", "ddddeeee"]);
   expect(cache.cache.counters.evictedBlocks).toBe(2);

@@ -3,7 +3,7 @@ import { TraceBuilder } from "../../../core/trace/trace.ts";
 import { evictionRegistry, indexRegistry } from "../../../policies/registry.ts";
 import { replayed } from "../../support/replays.ts";
 
-// Shapes that a recursive walk, or one that looks at all siblings, would not survive.
+// Shapes for which a recursive walk would overflow the stack, or a walk over all siblings would be too slow.
 
 const n = 100_000;
 
@@ -19,7 +19,7 @@ describe.each(
   indexRegistry.all.filter((index) => !index.storesNothing && index.unit === undefined).map((index) => index.name),
 )("%s", (index) => {
   test.each(evictionRegistry.all.filter((policy) => !policy.offline).map((policy) => policy.name))(
-    "with %s: a path of 100,000 blocks comes, branches, is found and goes",
+    "with %s: a path of 100,000 blocks is inserted, branched, matched and evicted",
     (policy) => {
       const path = from(n, (i) => i);
       const branches = from(20, (k) => [...path.slice(0, 5000 * (k + 1) - 1), n + k]);

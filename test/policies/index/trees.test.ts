@@ -16,7 +16,7 @@ const watching: EvictionPlugin = {
 };
 
 test("the rest of a node of output tokens, a prompt's partial block, ends where the prompt ends", () => {
-  // Each prompt of 8 tokens and its answer take two blocks, of which the first one's second has to go.
+  // Each prompt of 8 tokens and its output need two blocks; the second block of the first prompt is evicted.
   const trace = letterTrace(["A", "B"], { lastTokens: 8, outputTokens: 2 * blockTokens - 8 + 1 });
   const own = { eviction: watching, rules: { "cache-generated": "true" }, blocks: 3 };
   const { cache } = replayed(trace, { index: "radix-tree", ...own });

@@ -2,27 +2,27 @@ import { describe, expect, test } from "vitest";
 import { ask, everyPreset, liveOf, tokens } from "./presets.ts";
 
 /*
- * Prompts that end at the end of a block, or one token behind it, in an empty cache without limit. B is the preset's
- * usual block size, which is 1 in the trees of tokens; an answer has one token, which is never computed, if nothing else
- * is said. Pools have the first prompt marked as a prefix. For k = 1, 2, 3:
+ * Prompts that end at the end of a block, or one token after it, in an empty unlimited cache. B is the preset's default block
+ * size, which is 1 in the token trees. By default an output has one token, which is never computed. For pools the first
+ * prompt is marked as a prefix. For k = 1, 2, 3:
  *
  *   same      L = k·B, the same prompt a second time
- *   longer    and then with one token more: L = k·B + 1
+ *   longer    then with one more token: L = k·B + 1
  *   same1     L = k·B + 1, the same prompt a second time
- *   longer1   and then with one token more: L = k·B + 2
- *   answered  L = k·B, answered with B + 1 tokens, of which B are computed; then prompt, answer and one token more
- *   parted    three blocks, then a prompt that parts from them in the middle of the second one (the third token, if B = 1)
+ *   longer1   then with one more token: L = k·B + 2
+ *   answered  L = k·B, with an output of B + 1 tokens, of which B are computed; then prompt, output and one more token
+ *   parted    three blocks, then a prompt that diverges from them in the middle of the second one (at the third token, if B = 1)
  *
- * The tokens found:
+ * The hit tokens:
  *
- *   vllm, nano-vllm  whole blocks that leave a token: ⌊(L − 1) ÷ B⌋
+ *   vllm, nano-vllm  whole blocks, at least one token is computed: ⌊(L − 1) ÷ B⌋
  *   lmdeploy         blocks that end before L, which are the same
- *   turbomind        and the beginning of a block that would end before L: only `parted` has one
- *   vllm-v0          whole blocks, to the last token, which is computed again all the same
- *   trt-llm          L − 1 tokens at most, part of the last block too; one token of an incomplete last block in `longer1`
- *   sglang, mini-sglang, lightllm   all that is there, but L − 1 tokens at most
- *   tgi              all that is there of prompts, to the last token, which is computed again; answers are not kept
- *   roseinfer        a whole prompt, to its last token, of which nothing is computed again; nothing else is ever found
+ *   turbomind        the same, and the beginning of a block that would end before L: only in `parted`
+ *   vllm-v0          whole blocks, up to the last token, which is recomputed
+ *   trt-llm          at most L − 1 tokens, also a part of the last block; one token of an incomplete last block in `longer1`
+ *   sglang, mini-sglang, lightllm   all cached tokens, at most L − 1
+ *   tgi              all cached tokens of prompts, up to the last token, which is recomputed; outputs are not cached
+ *   roseinfer        a whole prompt, up to its last token, without recomputation; nothing else is a hit
  *   prefix-pool, prefix-trie   the whole blocks of the marked prefix; with `parted` the trie has one block in common
  */
 type Row = readonly [same: string, longer: string, same1: string, longer1: string, answered: string, parted: number];
@@ -44,7 +44,7 @@ const rows: Record<string, Row> = {
   "vllm-v0": ["16 32 48", "16 32 48", "16 32 48", "16 32 48", "32 48 64", 16],
 };
 
-/** Who finds a prompt to its end: what is computed of it all the same. */
+/** Tokens that presets recompute of a completely cached prompt. */
 const computedOfFullHit: Record<string, number> = {
   "vllm-v0": 1,
   tgi: 1,
@@ -66,15 +66,15 @@ describe.each(everyPreset)("%s", (name, { blockTokens }) => {
     const seen = [1, 2, 3].map((k) => {
       const cache = unlimited();
       const prompt = tokens(k * blockTokens + beyond);
-      const asked = { markedTokens: prompt.length };
-      expect(ask(cache, prompt, asked)).toEqual({ found: 0, computed: prompt.length });
-      const again = ask(cache, prompt, asked);
+      const options = { markedTokens: prompt.length };
+      expect(ask(cache, prompt, options)).toEqual({ found: 0, computed: prompt.length });
+      const again = ask(cache, prompt, options);
       const full = again.found === prompt.length;
       expect(again.computed).toBe(full ? computedOfFullHit[name] : prompt.length - again.found);
-      const further = ask(cache, prompt + more, asked);
+      const further = ask(cache, prompt + more, options);
       expect(further.computed).toBe(prompt.length + 1 - further.found);
-      // What was computed twice has not pushed out what was there.
-      expect(ask(cache, prompt, asked)).toEqual(again);
+      // Content that was computed twice has not evicted the cached one.
+      expect(ask(cache, prompt, options)).toEqual(again);
       return [again.found, further.found];
     });
     expect(seen.map(([found]) => found).join(" ")).toBe(twice);
@@ -85,10 +85,10 @@ describe.each(everyPreset)("%s", (name, { blockTokens }) => {
     const found = [1, 2, 3].map((k) => {
       const cache = unlimited();
       const prompt = tokens(k * blockTokens);
-      const answer = tokens(blockTokens + 1, 5000);
-      const asked = { markedTokens: prompt.length };
-      ask(cache, prompt, { ...asked, output: answer });
-      return ask(cache, prompt + answer + more, asked).found;
+      const output = tokens(blockTokens + 1, 5000);
+      const options = { markedTokens: prompt.length };
+      ask(cache, prompt, { ...options, output });
+      return ask(cache, prompt + output + more, options).found;
     });
     expect(found.join(" ")).toBe(answered);
   });

@@ -7,11 +7,11 @@ import { everyPreset, rulesOf } from "./presets.ts";
 const folder = new URL("../../../policies/presets/", import.meta.url);
 const files = readdirSync(folder).filter((name) => name !== "index.ts");
 
-/** The systems that this project was asked for. */
-const asked =
+/** The systems that must have a preset. */
+const required =
   "lightllm lmdeploy mini-sglang nano-vllm prefix-pool prefix-trie roseinfer sglang tgi tgi-simple trt-llm turbomind vllm vllm-v0";
 
-/** What a description has no use for. */
+/** Syntax that a description does not need. */
 const logic = new Set([
   ts.SyntaxKind.ArrowFunction,
   ts.SyntaxKind.FunctionDeclaration,
@@ -47,8 +47,8 @@ function logicIn(text: string): string[] {
 }
 
 test("every required system is a preset, in a file of its name", () => {
-  expect(everyPreset.map(([name]) => name)).toEqual(asked.split(" "));
-  expect(files.map((file) => file.replace(".ts", "")).sort()).toEqual(asked.split(" "));
+  expect(everyPreset.map(([name]) => name)).toEqual(required.split(" "));
+  expect(files.map((file) => file.replace(".ts", "")).sort()).toEqual(required.split(" "));
 });
 
 describe.each(files)("%s", (file) => {

@@ -5,9 +5,9 @@ import type { LiveCache, RequestOptions } from "../../support/live-cache.ts";
 import { ask, everyPreset, liveOf, presetNamed, rulesOf } from "./presets.ts";
 
 /*
- * Caches without a free block. A letter is a token; a block has two of them, or one in the trees of tokens, and an answer
- * one token, which is never computed, if nothing else is said. What is cached is written as texts: "aabb" is the block bb
- * behind aa. Pools have every prompt marked as a whole.
+ * Caches without a free block. A letter is a token; a block has two of them, or one in the token trees. By default an output
+ * has one token, which is never computed. Cached content is written as text: "aabb" is the block bb after aa. For pools every
+ * prompt is marked as a whole.
  */
 
 const blockTokensOf = (name: string) => Math.min(2, presetNamed(name).blockTokens);
@@ -16,12 +16,12 @@ const cacheOf = (name: string, tokens: number) => {
   return liveOf(name, { blockTokens, blocks: tokens / blockTokens });
 };
 
-const marked = (prompt: string, asked: RequestOptions = {}): RequestOptions => ({
+const marked = (prompt: string, options: RequestOptions = {}): RequestOptions => ({
   markedTokens: prompt.length,
-  ...asked,
+  ...options,
 });
 
-/** What was evicted since the log had so many events, in order, a path from its end. */
+/** Evicted content since event `from` of the log, in order; a path is evicted from its end. */
 function evictionsSince({ log }: LiveCache, from: number) {
   const { kind, key, block } = log.columns();
   return Array.from({ length: kind.length - from }, (_, i) => from + i)
@@ -29,7 +29,7 @@ function evictionsSince({ log }: LiveCache, from: number) {
     .map((at) => ({ key: key[at], block: block[at] }));
 }
 
-/** Serves requests one after the other, and tells what the last one evicted. */
+/** Serves requests one after the other; returns the content that the last one evicted. */
 function lastEvicts(cache: LiveCache, prompts: string): string {
   let from = 0;
   for (const prompt of prompts.split(" ")) {
@@ -41,14 +41,14 @@ function lastEvicts(cache: LiveCache, prompts: string): string {
     .join(" ");
 }
 
-/** Tokens found of these prompts when they go on, or of roseinfer's as they are. */
+/** Hit tokens of extensions of these prompts; for roseinfer of the prompts themselves. */
 const found = (name: string, cache: LiveCache, prompts: string): string =>
   prompts
     .split(" ")
     .map((prompt) => cache.hits(name === "roseinfer" ? prompt : `${prompt}!`, marked(prompt)))
     .join(" ");
 
-/** Requests that fill the cache, what the last one evicts, what is found then, and the tokens of free blocks. */
+/** Requests that fill the cache, the content that the last one evicts, the hits afterwards, and the tokens of free blocks. */
 interface Row {
   readonly names: string;
   readonly tokens: number;
@@ -80,7 +80,7 @@ test("the least recently used entry is evicted from its end, by the system's uni
   const blocks = { tokens: 12, served: "aabbcc aaddee zz xxyy" };
   const runs = { tokens: 8, served: "abcd abef zz xyw" };
   const rows: readonly Row[] = [
-    // Two blocks are needed: the two deepest of the first prompt, of which the second goes on to use the beginning.
+    // Two blocks are needed: the two deepest of the first prompt are evicted; the second prompt uses its beginning.
     {
       names: `${queues} ${tries} prefix-trie vllm-v0`,
       ...blocks,
@@ -88,7 +88,7 @@ test("the least recently used entry is evicted from its end, by the system's uni
       finds: { aabbcc: 2, aaddee: 6, zz: 2, xxyy: 4 },
       free: 0,
     },
-    // Whole prompts share nothing: the first one went for zz, and left two blocks for xxyy.
+    // Whole prompts share nothing: the first one was evicted for zz, and left two blocks for xxyy.
     {
       names: "roseinfer prefix-pool",
       ...blocks,
@@ -96,7 +96,7 @@ test("the least recently used entry is evicted from its end, by the system's uni
       finds: { aabbcc: 0, aaddee: 6, zz: 2, xxyy: 4 },
       free: 0,
     },
-    // Three slots are needed: the run cd goes, then all of the run ef, of which one slot is left.
+    // Three slots are needed: the run cd is evicted, then all of the run ef, of which one slot is left over.
     {
       names: "lightllm mini-sglang sglang",
       ...runs,
@@ -104,7 +104,7 @@ test("the least recently used entry is evicted from its end, by the system's uni
       finds: { abcd: 2, abef: 2, zz: 2, xyw: 3 },
       free: 1,
     },
-    // TGI takes only the end of ef.
+    // TGI evicts only the end of ef.
     { names: "tgi", ...runs, evicts: "abcd abc abef", finds: { abcd: 2, abef: 3, zz: 2, xyw: 3 }, free: 0 },
     { names: "tgi-simple", ...blocks, evicts: "", finds: { aabbcc: 0, zz: 0 }, free: 12 },
   ];
@@ -121,7 +121,7 @@ test("entries that were used again are evicted later, except in the FIFO pools",
   const blocks = { tokens: 12, served: "aabb ccdd ee aabb ffgg" };
   const runs = { tokens: 9, served: "abcd efgh abcd xyz" };
   const rows: readonly Row[] = [
-    // The second aabb finds bb, or gives its own up: a block is free, the other one is the end of ccdd.
+    // The second aabb matches bb, or releases its own bb: one block is free, and the end of ccdd is evicted.
     {
       names: `${tries} vllm-v0`,
       ...blocks,
@@ -129,12 +129,12 @@ test("entries that were used again are evicted later, except in the FIFO pools",
       finds: { aabb: 4, ccdd: 2, ee: 2, ffgg: 4 },
       free: 0,
     },
-    // It computes bb once more into the free block. The first bb is as old as before, and goes first.
+    // It computes bb once more into the free block. The first bb is as old as before, and is evicted first.
     { names: queues, ...blocks, evicts: "aabb ccdd", finds: { aabb: 4, ccdd: 2, ee: 2, ffgg: 4 }, free: 0 },
     { names: "prefix-trie", ...blocks, evicts: "aabb", finds: { aabb: 2, ccdd: 4, ee: 2, ffgg: 4 }, free: 0 },
     { names: "prefix-pool", ...blocks, evicts: "aabb aa", finds: { aabb: 0, ccdd: 4, ee: 2, ffgg: 4 }, free: 2 },
     { names: "roseinfer", ...blocks, evicts: "ccdd cc", finds: { aabb: 4, ccdd: 0, ee: 2, ffgg: 4 }, free: 2 },
-    // One slot is free: the run efgh goes for the other two.
+    // One slot is free: the run efgh is evicted for the other two.
     {
       names: "lightllm mini-sglang sglang",
       ...runs,
@@ -153,10 +153,10 @@ test("a repeated prompt that fills the cache evicts its own end if the last toke
   const blocks = { tokens: 4, served: "aabb aabb", finds: { aabb: 4 }, free: 0 };
   const runs = { tokens: 4, served: "abcd abcd", finds: { abcd: 4 }, free: 0 };
   const rows: readonly Row[] = [
-    // The last block may not be a hit, and needs a block: it is the only one that nobody uses.
+    // The last block may not be a hit, so that a block is needed: the only unreferenced one is evicted.
     { names: `${queues} lmdeploy turbomind`, ...blocks, evicts: "aabb" },
     { names: "lightllm mini-sglang sglang", ...runs, evicts: "abcd" },
-    // It takes the last block over, or writes its last token again where it is, or computes nothing.
+    // It reuses the last block in place, or recomputes its last token in place, or computes nothing.
     { names: "trt-llm", ...blocks, evicts: "" },
     { names: "vllm-v0 prefix-pool prefix-trie roseinfer", ...blocks, evicts: "" },
     { names: "tgi", ...runs, evicts: "" },
@@ -167,8 +167,8 @@ test("a repeated prompt that fills the cache evicts its own end if the last toke
 });
 
 /*
- * Five blocks, or ten slots, all cached: aabb was used first and is worth 80, ccdd has TensorRT-LLM's 35, ee is worth 20.
- * Then requests of one block come, each in the place of one.
+ * Five blocks, or ten slots, all cached: aabb was used first and has priority 80, ccdd TensorRT-LLM's default 35, ee 20. Then
+ * requests of one block arrive, each of which evicts one block.
  */
 test("only TensorRT-LLM evicts the lowest priority first, then in release order", () => {
   const heeding = everyPreset.filter(([name]) => {
@@ -187,7 +187,7 @@ test("only TensorRT-LLM evicts the lowest priority first, then in release order"
   expect(heeding.map(([name]) => name)).toEqual(["trt-llm"]);
 });
 
-/** What a refused admission must leave alone; asks for the victim, too, who must be the same. */
+/** Checks that a refused admission has no side effects; the next victim must be the same, too. */
 function refuses(cache: LiveCache, context: SchedulerContext): void {
   const before = cache.state();
   for (let n = 0; n < 3; n++) {
@@ -222,16 +222,16 @@ describe.each(everyPreset)("%s", (name) => {
     const second = cache.arrive("qqrrssttu", marked("qq"));
     cache.step((context) => {
       expect(context.schedule(first)).toBe(true);
-      // Only what nobody uses is there for the other one, which needs more.
+      // Only unreferenced blocks are available for the other one, which needs more.
       refuses(cache, context);
-      context.refuse(second, "there is no room");
+      context.refuse(second, "too few blocks");
     });
     cache.arrive("qqrr", marked("qq"));
     while (cache.replica.running.includes(first)) {
       const events = cache.log.count;
       cache.step();
-      const gone = evictionsSince(cache, events).map(({ block }) => block);
-      expect(gone.filter((block) => uses.includes(block))).toEqual([]);
+      const evicted = evictionsSince(cache, events).map(({ block }) => block);
+      expect(evicted.filter((block) => uses.includes(block))).toEqual([]);
     }
     cache.finish();
     expect(cache.cache.counters).toMatchObject({ preemptions: 0, lookups: 4, refusedRequests: 1 });
@@ -239,8 +239,9 @@ describe.each(everyPreset)("%s", (name) => {
   });
 
   /*
-   * A prompt of five tokens, and seven tokens computed when it is preempted: prompt and two of three that were generated.
-   * Who caches answers finds three whole blocks when it comes back, or every token; SGLang has stored the prompt alone.
+   * A prompt of five tokens, and seven computed tokens at its preemption: the prompt and two of three output tokens. Presets
+   * that cache output tokens have hits of three whole blocks at the next admission, or of every token; SGLang has stored only
+   * the prompt.
    */
   const rehits: Record<string, number> = {
     lightllm: 7,
@@ -284,17 +285,17 @@ test("only TGI reserves blocks for maxOutputTokens", () => {
 describe.each(reserving)("%s, after the admission of a request,", (name) => {
   test("allocates no further block for it, and a request that needs blocks waits until it finishes", () => {
     const cache = cacheOf(name, 12);
-    // 4 + 6 − 1 = 9 tokens at most; the answer ends after four.
+    // 4 + 6 − 1 = 9 tokens at most; the output ends after four.
     const first = cache.arrive("aabb", { output: "1234", maxOutputTokens: 6 });
     cache.step();
     const { freeBlocks } = cache.cache;
-    const held = first.blockCount;
-    expect(held).toBe(Math.ceil(9 / blockTokensOf(name)));
+    const reserved = first.blockCount;
+    expect(reserved).toBe(Math.ceil(9 / blockTokensOf(name)));
     const second = cache.arrive("qqrr");
     for (let n = 0; n < 2; n++) {
       cache.step();
       expect(second.blockCount).toBe(0);
-      expect([first.blockCount, cache.cache.freeBlocks]).toEqual([held, freeBlocks]);
+      expect([first.blockCount, cache.cache.freeBlocks]).toEqual([reserved, freeBlocks]);
     }
     cache.finish();
     expect(cache.cache.counters).toMatchObject({ lookups: 2, preemptions: 0, refusedRequests: 0 });

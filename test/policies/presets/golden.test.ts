@@ -27,7 +27,7 @@ const naives: Record<string, (size: number, blocks: number) => Naive> = {
   "vllm-v0": (size, blocks) => new NaiveQueue("vllm-v0", size, blocks),
 };
 
-/** What the preset does with each request in a cache of so many tokens, and what it evicts. */
+/** The outcome of each request in a cache of `capacity` tokens, and the evicted content. */
 function replay(name: string, capacity: number, own: Partial<ReplayConfig> = {}) {
   const { index, eviction, allocator, rules, blockTokens: usual } = presetNamed(name);
   const { blockTokens = usual } = own;
@@ -91,11 +91,11 @@ describe("these presets are equivalent when requests are served one after the ot
     const same = (a: ReturnType<typeof replay>, b: ReturnType<typeof replay>) => expect(a).toEqual(b);
     // The same cache with another scheduler.
     same(replay("mini-sglang", capacity), replay("sglang", capacity));
-    // Nobody is there while a request runs, so that what differs is only that an answer is a run of its own.
+    // No other request runs, so that the only difference is that an output is a separate run.
     same(replay("lightllm", capacity), replay("sglang", capacity, { rules: { publish: "finish" } }));
-    // A queue of the last use and a tree's leaves by last use: of a request the end always goes first.
+    // A queue by last use, and a tree's leaves by last use: the end of a request's blocks is always evicted first.
     same(replay("turbomind", capacity, { rules: { partial: "none" } }), replay("lmdeploy", capacity));
-    // One queue, the newest of two, and larger blocks are all the difference.
+    // The only differences are one queue, the newest of two duplicates, and larger blocks.
     const queue = { allocator: blockQueue, blockTokens: 256 };
     const nano = { duplicates: "newest", "free-queue": "single" };
     same(replay("nano-vllm", capacity), replay("vllm", capacity, { ...queue, rules: nano }));

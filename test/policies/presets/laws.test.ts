@@ -18,7 +18,7 @@ import type { Preset } from "../../../policies/preset.ts";
 import { allPlugins, holds } from "../../laws/all-plugins.ts";
 import { everyPreset, rulesOf } from "./presets.ts";
 
-// Every law over every preset as it is composed; block size, capacity and requests are the trial's.
+// Every law with every preset's composition; block size, capacity and requests are those of the trial.
 
 const trials: readonly Trial[] = [
   overlapping,
@@ -36,8 +36,8 @@ const trials: readonly Trial[] = [
 ];
 
 /**
- * Whoever trusts equal hashes is wrong where they collide, and who takes over a block that is found in part takes its
- * content from others: by tokens more often than by content ids.
+ * Laws that a preset breaks by design: one that trusts equal hashes is wrong if they collide, and one that reuses a partially
+ * matching block in place removes its content for other requests, in token traces more often than in content-id traces.
  */
 function trialsOf(preset: Preset): readonly Trial[] {
   const { collision, partial } = rulesOf(preset);
@@ -47,7 +47,7 @@ function trialsOf(preset: Preset): readonly Trial[] {
   );
 }
 
-/** The trial in caches that are composed as the preset; half of the requests continue earlier ones. */
+/** The trial with the preset's composition; half of the requests continue earlier ones. */
 function composed(trial: Trial, { index, eviction, allocator, rules }: Preset): Trial {
   const as = (config: ScenarioConfig): ScenarioConfig => ({ ...config, index, eviction, allocator, rules });
   return {

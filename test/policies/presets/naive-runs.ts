@@ -10,13 +10,13 @@ interface Run {
 }
 
 /**
- * SGLang and mini-sglang (1.8), LightLLM (1.10), TGI (1.9): a tree of runs of tokens, cut where prompts part. Of the runs
- * that nothing extends the one not used for longest goes, as a whole. All but a prompt's last token may be used.
+ * SGLang and mini-sglang (1.8), LightLLM (1.10), TGI (1.9): a tree of token runs, which are split where prompts diverge. The
+ * least recently used leaf is evicted as a whole. All but a prompt's last token may be hits.
  *
- *   sglang    what is new becomes a run when the prompt is computed, and another one with the answer, at the end
- *   lightllm  prompt and answer become one run, at the end
- *   tgi       only prompts; what the longest answer needs is taken beforehand, of a run as much of its end goes as is
- *             needed, and all of a prompt may be used
+ *   sglang    new tokens become a run when the prompt is computed, and the output another one when the request finishes
+ *   lightllm  prompt and output become one run when the request finishes
+ *   tgi       only prompts; slots for the longest output are allocated at admission, only as much of a run's end is evicted as
+ *             needed, and all of a prompt may be a hit
  */
 export class NaiveRadix implements Naive {
   evicted = 0;
@@ -31,26 +31,26 @@ export class NaiveRadix implements Naive {
   }
 
   serve(talk: Talk): Served {
-    const { prompt, answer, space, maxOutputTokens } = talk;
+    const { prompt, output, space, maxOutputTokens } = talk;
     const tgi = this.#kind === "tgi";
     this.#now++;
     if (!this.#roots.has(space)) this.#roots.set(space, { tokens: [], below: [], above: undefined, last: 0 });
     const root = this.#roots.get(space)!;
     const findable = tgi ? prompt : prompt.slice(0, -1);
     const hits = common(root, findable);
-    const wanted = tgi ? prompt.length + maxOutputTokens - 1 : prompt.length;
-    if (wanted > this.#blocks) return refused;
-    const held = walk(root, findable.slice(0, hits));
-    this.#makeRoom(wanted - hits, held);
-    const whole = tgi ? wanted : knownOf(talk);
+    const needed = tgi ? prompt.length + maxOutputTokens - 1 : prompt.length;
+    if (needed > this.#blocks) return refused;
+    const matched = walk(root, findable.slice(0, hits));
+    this.#evictFor(needed - hits, matched);
+    const whole = tgi ? needed : knownOf(talk);
     const fits = whole <= this.#blocks;
-    if (fits) this.#makeRoom(whole - hits, held);
+    if (fits) this.#evictFor(whole - hits, matched);
     if (this.#kind !== "lightllm") this.#insert(root, prompt);
-    if (!tgi) this.#insert(root, fits ? [...prompt, ...answer.slice(0, -1)] : prompt);
+    if (!tgi) this.#insert(root, fits ? [...prompt, ...output.slice(0, -1)] : prompt);
     return { hitTokens: hits, hitBlocks: hits, refused: false };
   }
 
-  /** What is not there yet becomes one run. */
+  /** Inserts the tokens that are not in the tree as one run. */
   #insert(root: Run, tokens: readonly number[]): void {
     const path = walk(root, tokens);
     const rest = tokens.slice(path.reduce((sum, run) => sum + run.tokens.length, 0));
@@ -69,15 +69,15 @@ export class NaiveRadix implements Naive {
     return all;
   }
 
-  /** Evicts until so many slots are free. */
-  #makeRoom(wanted: number, held: readonly Run[]): void {
+  /** Evicts until `needed` slots are free. */
+  #evictFor(needed: number, matched: readonly Run[]): void {
     for (;;) {
       const runs = this.#runs;
-      const short = wanted - (this.#blocks - runs.reduce((sum, run) => sum + run.tokens.length, 0));
-      if (short <= 0) return;
-      const leaves = runs.filter((run) => run.below.length === 0 && !held.includes(run));
+      const missing = needed - (this.#blocks - runs.reduce((sum, run) => sum + run.tokens.length, 0));
+      if (missing <= 0) return;
+      const leaves = runs.filter((run) => run.below.length === 0 && !matched.includes(run));
       const [victim] = leaves.sort((a, b) => a.last - b.last);
-      const count = this.#kind === "tgi" ? Math.min(short, victim.tokens.length) : victim.tokens.length;
+      const count = this.#kind === "tgi" ? Math.min(missing, victim.tokens.length) : victim.tokens.length;
       victim.tokens.splice(victim.tokens.length - count);
       this.evicted += count;
       if (victim.tokens.length === 0) victim.above!.below = victim.above!.below.filter((run) => run !== victim);
@@ -85,7 +85,7 @@ export class NaiveRadix implements Naive {
   }
 }
 
-/** How many of the tokens the tree has from its root on. */
+/** Number of leading tokens that the tree contains. */
 function common(root: Run, tokens: readonly number[]): number {
   let run: Run | undefined = root;
   let at = 0;
@@ -98,7 +98,7 @@ function common(root: Run, tokens: readonly number[]): number {
   return at;
 }
 
-/** The runs from the root on that the tokens pass; the last one is cut where they part. */
+/** The runs along the tokens from the root; the last one is split where they diverge. */
 function walk(root: Run, tokens: readonly number[]): Run[] {
   const path = [root];
   let left = common(root, tokens);

@@ -1,12 +1,11 @@
 import type { Talk } from "./talk.ts";
 
 /*
- * What the caches of the presets decide, one request after the other, written a second time from the descriptions of
- * the systems: lists, strings and loops, none of the program's code. A block is a string: its tenant and all tokens up to
- * its end. Nothing is fast here.
+ * Naive models of the presets' caches for requests one after the other, written from the descriptions of the systems: lists,
+ * strings and loops, without kvlab's code. A block is a string: its tenant and all tokens up to its end.
  */
 
-/** What became of a request. */
+/** The outcome of a request. */
 export interface Served {
   readonly hitTokens: number;
   readonly hitBlocks: number;
@@ -14,27 +13,27 @@ export interface Served {
 }
 
 export interface Naive {
-  /** Blocks that went to make room. */
+  /** Evicted blocks. */
   evicted: number;
   serve(talk: Talk): Served;
 }
 
 export const refused: Served = { hitTokens: 0, hitBlocks: 0, refused: true };
 
-/** All that a request says, and where in it each of its tokens ends. */
-const said = new Map<Talk, { readonly all: string; readonly ends: readonly number[] }>();
+/** By request: its text, and the end of each token in it. */
+const texts = new Map<Talk, { readonly all: string; readonly ends: readonly number[] }>();
 
 function allOf(talk: Talk) {
   let all = `${talk.space}:`;
   const ends = [all.length];
-  for (const token of [...talk.prompt, ...talk.answer]) ends.push((all += `${token},`).length);
+  for (const token of [...talk.prompt, ...talk.output]) ends.push((all += `${token},`).length);
   return { all, ends };
 }
 
-/** The first `count` tokens of a request, its answer included; a longer text of the same tokens begins with it. */
+/** Text of the first `count` tokens of a request, output included; it is a prefix of the text of more tokens. */
 function text(talk: Talk, count: number): string {
-  const { all, ends } = said.get(talk) ?? allOf(talk);
-  if (!said.has(talk)) said.set(talk, { all, ends });
+  const { all, ends } = texts.get(talk) ?? allOf(talk);
+  if (!texts.has(talk)) texts.set(talk, { all, ends });
   return all.slice(0, ends[count]);
 }
 
@@ -42,12 +41,12 @@ function text(talk: Talk, count: number): string {
 const blocksOf = (talk: Talk, count: number, size: number): string[] =>
   Array.from({ length: Math.floor(count / size) }, (_, i) => text(talk, (i + 1) * size));
 
-/** Tokens whose keys and values are there at the end: all but the last one of the answer. */
-export const knownOf = ({ prompt, answer }: Talk): number => prompt.length + answer.length - 1;
+/** Tokens whose KV is computed when the request finishes: all but the last output token. */
+export const knownOf = ({ prompt, output }: Talk): number => prompt.length + output.length - 1;
 
-/** A block that nobody uses. */
+/** An unreferenced block. */
 interface Idle {
-  /** Undefined: it is free. `lost`: what is in it is found in a newer block. */
+  /** Undefined: it is free. `lost`: a newer block with the same content is matched instead. */
   text: string | undefined;
   readonly born: number;
 }
@@ -55,12 +54,12 @@ interface Idle {
 const lost = "lost";
 
 /**
- * vLLM (1.7), vLLM v0 (1.6) and nano-vllm (1.12): blocks that nobody uses wait in a queue, those of a request from its
- * end to its beginning, and go from its head.
+ * vLLM (1.7), vLLM v0 (1.6) and nano-vllm (1.12): unreferenced blocks are in a queue, those of a request from its end to its
+ * beginning, and are evicted from its head.
  *
- *   vllm       free blocks go first; a content may be there twice, the one that came first is found
- *   vllm-v0    a block is used wherever it is found, also past a hole; of two with the same content one is kept
- *   nano-vllm  free blocks wait in the same queue; of two with the same content the newer one is found
+ *   vllm       free blocks are allocated first; content may be cached twice, and the first block is matched
+ *   vllm-v0    a cached block is used also past a hole; of two with the same content one is kept
+ *   nano-vllm  free blocks are in the same queue; of two with the same content the newer one is matched
  */
 export class NaiveQueue implements Naive {
   evicted = 0;
@@ -82,7 +81,7 @@ export class NaiveQueue implements Naive {
     const length = talk.prompt.length;
     const v0 = this.#kind === "vllm-v0";
     const there = blocksOf(talk, length, size).map((block) => this.#find(block));
-    // v0 may use all of a prompt, the others end before its last token.
+    // v0 may use all of a prompt, the others all but its last token.
     const most = v0 ? there.length : Math.floor((length - 1) / size);
     let hits = 0;
     while (hits < most && there[hits] !== undefined) hits++;
@@ -91,10 +90,10 @@ export class NaiveQueue implements Naive {
     const needed = Math.ceil(length / size) - usedCount;
     if (needed > this.#free + this.#queue.length - usedCount) return refused;
     this.#queue = this.#queue.filter((block) => !used.includes(block));
-    this.#take(needed);
+    this.#allocate(needed);
     const more = Math.ceil(knownOf(talk) / size) - Math.ceil(length / size);
     const fits = more <= this.#free + this.#queue.length;
-    if (fits) this.#take(more);
+    if (fits) this.#allocate(more);
     this.#letGo(talk, fits ? knownOf(talk) : length, used);
     return { hitTokens: hits * size, hitBlocks: hits, refused: false };
   }
@@ -104,7 +103,7 @@ export class NaiveQueue implements Naive {
     return same.sort((a, b) => a.born - b.born)[0];
   }
 
-  #take(count: number): void {
+  #allocate(count: number): void {
     for (; count > 0; count--) {
       if (this.#free > 0) this.#free--;
       else if (this.#queue.shift()!.text !== undefined) this.evicted++;
@@ -141,14 +140,14 @@ interface Node {
 }
 
 /**
- * LMDeploy (1.2), TurboMind (1.3), TensorRT-LLM (1.11) and the prefix trie (1.5): a block is stored once, and goes when
- * nothing extends it, those not used for longest first.
+ * LMDeploy (1.2), TurboMind (1.3), TensorRT-LLM (1.11) and the prefix trie (1.5): content is stored once, and only blocks
+ * that no block extends are evicted, the least recently used first.
  *
- *   lmdeploy     whole blocks that end before the prompt does
- *   turbomind    and a copy of the beginning of a block that would end before the prompt does
- *   trt-llm      and the beginning of any block, which is taken over if nothing extends it, but never the last token;
- *                the incomplete last block is stored, too
- *   prefix-trie  whole blocks of the marked prefix and nothing else; who came first goes first
+ *   lmdeploy     whole blocks that end before the end of the prompt
+ *   turbomind    and a copy of the beginning of a block that would end before the end of the prompt
+ *   trt-llm      and the beginning of any block, which is reused in place if no block extends it, but never the last token; the
+ *                incomplete last block is stored, too
+ *   prefix-trie  whole blocks of the marked prefix and nothing else; FIFO
  */
 export class NaiveTrie implements Naive {
   evicted = 0;
@@ -178,11 +177,11 @@ export class NaiveTrie implements Naive {
     const needed = Math.ceil(length / size) - hits - stolen;
     if (needed > this.#free + this.#stored.length - hits - stolen) return refused;
     if (stolen > 0) this.#stored = this.#stored.filter((node) => node !== part.block);
-    const held = prompt.slice(0, hits);
-    this.#take(needed, held);
+    const matched = prompt.slice(0, hits);
+    this.#allocate(needed, matched);
     const more = marked ? 0 : Math.ceil(knownOf(talk) / size) - Math.ceil(length / size);
     const fits = !marked && more <= this.#free + this.#stored.length - hits;
-    if (fits) this.#take(more, held);
+    if (fits) this.#allocate(more, matched);
     this.#store(talk, fits ? knownOf(talk) : length, hits, fits);
     return { hitTokens: hits * size + part.tokens, hitBlocks: hits, refused: false };
   }
@@ -190,7 +189,7 @@ export class NaiveTrie implements Naive {
   #find = (block: string): Node | undefined => this.#stored.find((node) => node.text === block);
   #isLeaf = (node: Node): boolean => !this.#stored.some(({ above }) => above === node.text);
 
-  /** The block after the hits that begins most like the prompt goes on; the newest of equals. */
+  /** The block after the hits with the longest common beginning with the prompt; the newest of equals. */
   #part(talk: Talk, hits: number): { block?: Node; tokens: number } {
     const size = this.#size;
     const length = talk.prompt.length;
@@ -204,28 +203,28 @@ export class NaiveTrie implements Naive {
       if (block.above !== above) continue;
       let tokens = 0;
       while (tokens < most && block.text.startsWith(text(talk, begin + tokens + 1))) tokens++;
-      // A block that is found whole, of which the rule leaves a part, is better than one that is like it so far.
+      // A completely matching block, of which the rule allows a part, precedes one that matches partially.
       const isWhole = block.text === text(talk, begin + size);
       if (tokens > found.tokens || (isWhole && tokens === found.tokens && tokens > 0)) found = { block, tokens };
     }
     return found;
   }
 
-  #take(count: number, held: readonly string[]): void {
+  #allocate(count: number, matched: readonly string[]): void {
     for (; count > 0; count--) {
       if (this.#free > 0) {
         this.#free--;
         continue;
       }
       const age = (node: Node) => (this.#kind === "prefix-trie" ? node.born : node.last);
-      const leaves = this.#stored.filter((node) => !held.includes(node.text) && this.#isLeaf(node));
+      const leaves = this.#stored.filter((node) => !matched.includes(node.text) && this.#isLeaf(node));
       const [victim] = leaves.sort((a, b) => age(a) - age(b));
       this.#stored = this.#stored.filter((node) => node !== victim);
       this.evicted++;
     }
   }
 
-  /** Without room for the answer, only whole blocks are kept: what is in the last one is not all that was to be there. */
+  /** Without blocks for the output, only whole blocks are published: the last one is not complete. */
   #store(talk: Talk, known: number, hits: number, fits: boolean): void {
     const size = this.#size;
     const marked = this.#kind === "prefix-trie";
@@ -247,15 +246,15 @@ export class NaiveTrie implements Naive {
 }
 
 /**
- * roseinfer (1.4): whole prompts, the one not used for longest goes first. The prefix pool (1.5): marked prefixes, cut to
- * whole blocks, who came first goes first. What is stored is found by itself and by nothing else.
+ * roseinfer (1.4): whole prompts, LRU. The prefix pool (1.5): marked prefixes, in whole blocks, FIFO. An entry matches an equal
+ * prompt or prefix only.
  */
 export class NaivePrefixes implements Naive {
   evicted = 0;
   readonly #size: number;
   readonly #marked: boolean;
   #free: number;
-  /** The next one to go first. */
+  /** Entries, the next victim first. */
   #entries: { readonly text: string; readonly blocks: number }[] = [];
 
   constructor(kind: "roseinfer" | "prefix-pool", size: number, blocks: number) {
@@ -281,7 +280,7 @@ export class NaivePrefixes implements Naive {
       this.evicted += victim.blocks;
     }
     if (found !== undefined) {
-      // Who is used goes later, but for a pool, which does not care.
+      // A used entry is evicted later, except in a pool.
       if (!this.#marked) this.#entries = [...this.#entries.filter((entry) => entry !== found), found];
       return { hitTokens: tokens, hitBlocks: blocks, refused: false };
     }
@@ -293,7 +292,7 @@ export class NaivePrefixes implements Naive {
   }
 }
 
-/** TGI without prefix caching (1.9): it takes what the longest answer needs, and finds nothing. */
+/** TGI without prefix caching (1.9): it allocates slots for the longest output, and has no hits. */
 export class NaiveNothing implements Naive {
   evicted = 0;
   readonly #most: number;

@@ -3,23 +3,23 @@ import type { ChainHash } from "../../../core/trace/content.ts";
 import { everyPreset, liveOf, presetNamed } from "./presets.ts";
 
 /*
- * When what a request computes can be found by others, and what becomes of what two of them compute at once. A letter is a
- * token; a block has two of them, or one in the trees of tokens. Pools have the first six tokens marked. The first request
- * has the prompt aabbcc and the answer 12345; the second one finds so many tokens of
+ * When the tokens that a request computes become hits for other requests, and what is cached if two of them compute the same. A
+ * letter is a token; a block has two of them, or one in the token trees. For pools the first six tokens are marked. The first
+ * request has the prompt aabbcc and the output 12345; the columns are hit tokens of a second request:
  *
  *   same     aabbcc, in the step that computes the first one's
  *   next     aabbcc, in the step after that
- *   chunk    aabbcc, when the first one has computed aabb in a step of its own
- *   answer   aabbcc12x, when the first one has computed its prompt and 12, and goes on
- *   ended    aabbcc12x, when the first one has ended
- *   twins    tokens cached when two requests aabbcc that began in the same step have ended; answers of one token
+ *   chunk    aabbcc, when the first one has computed the chunk aabb
+ *   answer   aabbcc12x, when the first one has computed its prompt and 12, and continues
+ *   ended    aabbcc12x, when the first one has finished
+ *   twins    tokens cached after two requests aabbcc that began in the same step; outputs of one token
  *
- *   vllm, lmdeploy            at once, but not the last block; vllm has that twice afterwards
- *   vllm-v0                   after the step (it shares the blocks before, and computes them all the same)
+ *   vllm, lmdeploy            at once, but not the last block; vllm caches that block twice
+ *   vllm-v0                   after the step (blocks are shared before, but recomputed)
  *   nano-vllm, turbomind      after the step, but not the last block; nano-vllm keeps both copies of all three blocks
- *   sglang, mini-sglang       after each chunk of the prompt; of the answer at the end
- *   lightllm, trt-llm, tgi    at the end; TGI no answers
- *   roseinfer, prefix-pool, prefix-trie   after the step that ends the prompt, or the prefix, as a whole
+ *   sglang, mini-sglang       after each chunk of the prompt; output tokens when the request finishes
+ *   lightllm, trt-llm, tgi    when the request finishes; TGI without output tokens
+ *   roseinfer, prefix-pool, prefix-trie   after the step that completes the prompt, or the prefix, as a whole
  */
 type Row = readonly [same: number, next: number, chunk: number, answer: number, ended: number, twins: number];
 
@@ -42,8 +42,8 @@ const rows: Record<string, Row> = {
 
 const prompt = "aabbcc";
 const continued = "aabbcc12x";
-const asked = { markedTokens: prompt.length };
-const answered = { ...asked, output: "12345" };
+const options = { markedTokens: prompt.length };
+const answered = { ...options, output: "12345" };
 
 describe.each(everyPreset)("%s", (name, preset) => {
   const [same, next, chunk, answer, ended, twins] = rows[name];
@@ -52,7 +52,7 @@ describe.each(everyPreset)("%s", (name, preset) => {
 
   test("two requests admitted in the same step", () => {
     const cache = cacheOf();
-    const both = [cache.arrive(prompt, asked), cache.arrive(prompt, asked)];
+    const both = [cache.arrive(prompt, options), cache.arrive(prompt, options)];
     const plan = cache.plan();
     expect(both.map(({ cachedTokens }) => cachedTokens)).toEqual([0, same]);
     cache.replica.commit(plan, { durationNs: 1 }, cache.now);
@@ -65,8 +65,8 @@ describe.each(everyPreset)("%s", (name, preset) => {
     const cache = cacheOf();
     cache.arrive(prompt, answered);
     cache.step();
-    expect(cache.hits(prompt, asked)).toBe(next);
-    const second = cache.arrive(prompt, asked);
+    expect(cache.hits(prompt, options)).toBe(next);
+    const second = cache.arrive(prompt, options);
     cache.plan();
     expect(second.cachedTokens).toBe(next);
   });
@@ -75,7 +75,7 @@ describe.each(everyPreset)("%s", (name, preset) => {
     const cache = cacheOf();
     cache.arrive(prompt, answered);
     cache.step((context) => expect(context.admit(context.firstWaiting!, 4)).toBe(true));
-    expect(cache.hits(prompt, asked)).toBe(chunk);
+    expect(cache.hits(prompt, options)).toBe(chunk);
     cache.finish();
   });
 
@@ -84,9 +84,9 @@ describe.each(everyPreset)("%s", (name, preset) => {
     const first = cache.arrive(prompt, answered);
     for (let n = 0; n < 3; n++) cache.step();
     expect(first).toMatchObject({ computedTokens: 8, generatedTokens: 3 });
-    expect(cache.hits(continued, asked)).toBe(answer);
+    expect(cache.hits(continued, options)).toBe(answer);
     cache.finish();
-    expect(cache.hits(continued, asked)).toBe(ended);
+    expect(cache.hits(continued, options)).toBe(ended);
   });
 });
 
@@ -116,7 +116,7 @@ test("a rolled back step publishes no block", () => {
     const plan = cache.plan();
     cache.replica.rollback(plan, cache.now);
     cache.audit();
-    expect(cache.hits(prompt, asked), name).toBe(0);
+    expect(cache.hits(prompt, options), name).toBe(0);
     expect(cache.cache.index.blockCount, name).toBe(0);
     cache.finish();
     expect(cache.cache.counters, name).toMatchObject({ lookups: 1, rehitTokens: 0 });
@@ -124,8 +124,8 @@ test("a rolled back step publishes no block", () => {
 });
 
 /*
- * aabb is cached, and in use by a request that has just taken the last block for its answer. Whoever needs nothing but the
- * logits of aabb, or computes its last token again where it is, needs no block; the others do.
+ * aabb is cached, and referenced by a request that has just allocated the last block for its output. Presets that need only the
+ * logits of aabb, or recompute its last token in place, need no block; the others do.
  */
 test("whether a prompt that is cached and referenced to its end needs another block", () => {
   const needsNone = everyPreset.filter(([name, preset]) => {
@@ -151,7 +151,7 @@ test("whether a prompt that is cached and referenced to its end needs another bl
 test("blocks computed in the same step are not allocated twice if blocks are shared before they are computed", () => {
   const shares = everyPreset.filter(([, preset]) => {
     const cache = liveOf(preset.name, preset.blockTokens === 1 ? { blocks: 6 } : { blockTokens: 2, blocks: 3 });
-    for (let n = 0; n < 2; n++) cache.arrive(prompt, asked);
+    for (let n = 0; n < 2; n++) cache.arrive(prompt, options);
     let both = false;
     cache.step((context) => {
       expect(context.admit(context.firstWaiting!)).toBe(true);
@@ -163,14 +163,14 @@ test("blocks computed in the same step are not allocated twice if blocks are sha
   expect(shares.map(([name]) => name)).toEqual(["vllm-v0"]);
 });
 
-/** A hash of how long a prefix is, and of nothing in it. */
+/** A hash of the length of a prefix, regardless of its content. */
 const lengthOnly: ChainHash = (lanes) => void lanes.fill(lanes[0] + 1);
 
 test("only vLLM trusts equal hashes", () => {
   const trusting = everyPreset.filter(([name, preset]) => {
     const cache = liveOf(name, { blockTokens: Math.min(2, preset.blockTokens), hash: lengthOnly });
-    cache.run("aabbcc", asked);
-    return cache.hits("qqrrsst", asked) > 0;
+    cache.run("aabbcc", options);
+    return cache.hits("qqrrsst", options) > 0;
   });
   expect(trusting.map(([name]) => name)).toEqual(["vllm", "vllm-v0"]);
 });

@@ -8,22 +8,26 @@ export const everyPreset = presetRegistry.all.map((preset) => [preset.name, pres
 
 export const presetNamed = (name: string): Preset => presetRegistry.get(name);
 
-/** Every rule as the preset has it. */
+/** The preset's value of every rule. */
 export const rulesOf = ({ index, rules }: Preset): Rules => resolveRules(index.defaults ?? {}, rules);
 
-/** The preset's cache, for requests that a test writes out; a letter is a token. */
+/** The preset's cache, for requests of a test; a letter is a token. */
 export function liveOf(name: string, own: LiveConfig = {}): LiveCache {
   const { index, eviction, allocator, rules, blockTokens } = presetNamed(name);
   return new LiveCache({ index, eviction, allocator: allocator.name, rules, blockTokens, ...own });
 }
 
-/** `count` tokens that differ from each other, and from those that begin at another place. */
+/** `count` distinct tokens, starting with number `first`. */
 export const tokens = (count: number, first = 0): string =>
   String.fromCharCode(...Array.from({ length: count }, (_, i) => 0x4e00 + first + i));
 
-/** A request that is served by itself: the tokens that it found, and those that its first step computed. */
-export function ask(cache: LiveCache, prompt: string, asked: RequestOptions = {}): { found: number; computed: number } {
-  const sequence = cache.arrive(prompt, asked);
+/** Serves a request by itself; returns its hit tokens, and those that its first step computed. */
+export function ask(
+  cache: LiveCache,
+  prompt: string,
+  options: RequestOptions = {},
+): { found: number; computed: number } {
+  const sequence = cache.arrive(prompt, options);
   const plan = cache.plan();
   const served = { found: sequence.cachedTokens, computed: plan.items[0].tokens };
   cache.replica.commit(plan, { durationNs: 1 }, cache.now);

@@ -1,25 +1,25 @@
 import { type Trace, TraceBuilder } from "../../../core/trace/trace.ts";
 
-/** A request as a naive reader sees it. */
+/** A request for the naive models. */
 export interface Talk {
   readonly prompt: readonly number[];
-  readonly answer: readonly number[];
+  readonly output: readonly number[];
   readonly maxOutputTokens: number;
-  /** The tenant; two tenants that say the same share nothing. */
+  /** The tenant; equal content of two tenants is not shared. */
   readonly space: number;
   readonly session: number;
   /** Length of the system prompt, which the user has marked as a prefix. */
   readonly marked: number;
 }
 
-/** Nobody says the same token twice, but for who says the same thing. */
-let said = 0;
-const message = (length: number): number[] => Array.from({ length }, () => said++);
+/** Every message has new tokens; only repeated messages share them. */
+let lastToken = 0;
+const message = (length: number): number[] => Array.from({ length }, () => lastToken++);
 
 /** Some of these lengths are whole numbers of blocks of 16, 32 or 64 tokens. */
 const systems = [300, 80, 512, 70, 256].map(message);
 
-/** What was said so far in each conversation: two tenants have each system prompt. */
+/** Tokens of each conversation so far; each system prompt is used by two tenants. */
 const conversations = Array.from({ length: 10 }, (_, c) => ({
   space: 1 + (c >> 2),
   session: 1 + c,
@@ -27,35 +27,35 @@ const conversations = Array.from({ length: 10 }, (_, c) => ({
   rest: [] as number[],
 }));
 
-/** The next turn of a conversation, or the last one again (`again`: its prompt as it was, another answer). */
-function turn(c: number, asked: number, answered: number, again = false): Talk {
+/** The next turn of a conversation, or the last one again (`again`: the same prompt, another output). */
+function turn(c: number, userTokens: number, outputed: number, again = false): Talk {
   const one = conversations[c];
-  if (!again) one.rest.push(...message(asked));
+  if (!again) one.rest.push(...message(userTokens));
   const prompt = [...one.system, ...one.rest];
-  const answer = message(answered);
-  if (!again) one.rest.push(...answer);
+  const output = message(outputed);
+  if (!again) one.rest.push(...output);
   const { space, session, system } = one;
-  return { prompt, answer, maxOutputTokens: answered + 10, space, session, marked: system.length };
+  return { prompt, output, maxOutputTokens: outputed + 10, space, session, marked: system.length };
 }
 
 /** A question without a conversation. */
-const question = (asked: number, answered: number, space: number): Talk => ({
-  prompt: message(asked),
-  answer: message(answered),
-  maxOutputTokens: answered,
+const question = (userTokens: number, outputed: number, space: number): Talk => ({
+  prompt: message(userTokens),
+  output: message(outputed),
+  maxOutputTokens: outputed,
   space,
   session: 0,
   marked: 0,
 });
 
 /** The same request once more. */
-const again = (talk: Talk, answer = talk.answer): Talk => ({ ...talk, answer });
+const again = (talk: Talk, output = talk.output): Talk => ({ ...talk, output });
 
-/** A prompt cut short, as after a change of mind: it parts from what is cached inside a block. */
-const changed = (talk: Talk, keep: number, asked: number): Talk => ({
+/** A prompt whose end was edited: it diverges from cached content inside a block. */
+const changed = (talk: Talk, keep: number, userTokens: number): Talk => ({
   ...talk,
-  prompt: [...talk.prompt.slice(0, keep), ...message(asked)],
-  answer: message(20),
+  prompt: [...talk.prompt.slice(0, keep), ...message(userTokens)],
+  output: message(20),
 });
 
 function allTalks(): Talk[] {
@@ -95,14 +95,14 @@ export const talks: readonly Talk[] = allTalks();
 /** The same as a trace of token ids. */
 export function talkTrace(): Trace {
   const builder = new TraceBuilder(1);
-  talks.forEach(({ prompt, answer, maxOutputTokens, space, session, marked }, r) => {
+  talks.forEach(({ prompt, output, maxOutputTokens, space, session, marked }, r) => {
     builder.add({
       arrivalNs: r,
       inputTokens: prompt.length,
-      outputTokens: answer.length,
+      outputTokens: output.length,
       maxOutputTokens,
       keys: prompt,
-      generatedKeys: answer,
+      generatedKeys: output,
       namespace: space,
       session,
       markedTokens: marked,

@@ -6,7 +6,7 @@ import { Prompts, replicaOf, routerOf } from "./replicas.ts";
 const unbounded = { "mean-load-factor": 0 };
 const idle = (count: number): ReplicaView[] => Array.from({ length: count }, () => replicaOf(0));
 
-/** Where each of so many different prompts goes. */
+/** The replica of each of `count` different prompts. */
 function placesOf(router: Router, replicas: readonly ReplicaView[], count: number): number[] {
   const prompts = new Prompts();
   return Array.from({ length: count }, (_, i) =>
@@ -25,7 +25,7 @@ describe("the first blocks of a prompt determine the replica", () => {
 
   test("a shorter prompt is hashed completely", () => {
     expect(to("a")).toBe(to("a"));
-    // 20 prompts of one block, and 20 that go on differently behind an "a", are not all in one place of 64.
+    // 20 prompts of one block, and 20 that continue differently after an "a", are not all on one of 64 replicas.
     expect(new Set(Array.from("abcdefghijklmnopqrst", to)).size).toBeGreaterThan(8);
     expect(new Set(Array.from("bcdefghijklmnopqrstu", (letter) => to(`a${letter}`))).size).toBeGreaterThan(8);
   });
@@ -58,7 +58,7 @@ test("an additional replica receives its share, and no prompt moves between the 
 });
 
 describe("bounded loads", () => {
-  // Hand-worked for three replicas at 125 %: a replica may have ⌈1.25 · (requests + 1) / 3⌉, the new one included.
+  // Hand-worked for three replicas at 125 %: a replica has at most ⌈1.25 · (requests + 1) / 3⌉, the new one included.
   const prompts = new Prompts();
   const router = routerOf("consistent-hash", 3);
   const place = routerOf("consistent-hash", 3, unbounded).route(prompts.request("ab"), idle(3), 0);

@@ -9,16 +9,16 @@ test("the replica with the lowest sum of uncached and referenced blocks is chose
     ["abcdefgh", [{}, { cachedTokens: 16, heldBlocks: 3 }, { cachedTokens: 32, heldBlocks: 9 }]],
     // 16, 17, 15.
     ["abcdefgh", [{}, { cachedTokens: 16, heldBlocks: 5 }, { cachedTokens: 32, heldBlocks: 7 }]],
-    // What waits is still to be computed and to be held: 8 + 8, 0 + 4 + 4 + 8 = 16 … of equals fewer requests: 0.
+    // Waiting requests must be computed and need blocks: 8 + 8, 0 + 4 + 4 + 8 = 16 … of equals fewer requests: 0.
     ["abcdefgh", [{}, { cachedTokens: 32, waitingTokens: 16, waiting: 1 }, { heldBlocks: 1 }]],
-    // A token less waits: 0 + 15 / 4 + ⌈47 / 4⌉ = 15.75.
+    // One waiting token less: 0 + 15 / 4 + ⌈47 / 4⌉ = 15.75.
     ["abcdefgh", [{}, { cachedTokens: 32, waitingTokens: 15, waiting: 1 }, { heldBlocks: 1 }]],
   ]);
   expect(to).toEqual([1, 2, 0, 1]);
 });
 
 test("the weight decides between a cached prefix and a replica with low load", () => {
-  const loads = [{ cachedTokens: 16, heldBlocks: 6 }, {}]; // prefill 0 against 4 blocks, held 6 against 0
+  const loads = [{ cachedTokens: 16, heldBlocks: 6 }, {}]; // prefill 0 against 4 blocks, referenced 6 against 0
   const to = (weight: number) => routed(routerOf("dynamo-kv", 2, { "overlap-weight": weight }), [["abcd", loads]]);
   expect(to(1)).toEqual([1]);
   expect(to(2)).toEqual([0]); // 6 against 8

@@ -13,9 +13,9 @@ const load: fc.Arbitrary<Load> = fc.record({
 });
 const request = fc.record({
   letters: fc.string({ unit: fc.constantFrom("a", "b", "c"), maxLength: 8 }),
-  asked: fc.record({ session: fc.nat(3), namespace: fc.nat(1), more: fc.nat(3) }),
+  given: fc.record({ session: fc.nat(3), namespace: fc.nat(1), more: fc.nat(3) }),
 });
-/** Some requests, each with the loads that it finds; up to 70 replicas, more than a 64-bit set has room for. */
+/** Requests, each with the loads at its arrival; up to 70 replicas, more than the bits of a 64-bit set. */
 const traffic = fc
   .oneof({ weight: 4, arbitrary: fc.integer({ min: 1, max: 5 }) }, fc.constantFrom(64, 70))
   .chain((count) =>
@@ -29,8 +29,8 @@ type Traffic = typeof traffic extends fc.Arbitrary<infer T> ? T : never;
 function placesOf(name: string, { count, requests }: Traffic, seed: number, view = (replica: ReplicaView) => replica) {
   const prompts = new Prompts();
   const router = routerOf(name, count, { seed });
-  return requests.map(([{ letters, asked }, loads], i) => {
-    const asView = prompts.request(letters, asked);
+  return requests.map(([{ letters, given }, loads], i) => {
+    const asView = prompts.request(letters, given);
     const to = router.route(
       asView,
       loads.map((each) => view(replicaOf(each))),
@@ -41,7 +41,7 @@ function placesOf(name: string, { count, requests }: Traffic, seed: number, view
   });
 }
 
-/** Fails whoever writes to it. */
+/** Throws on writes. */
 const readOnly = <T extends object>(what: T): T =>
   new Proxy(what, {
     set: (_, name) => expect.unreachable(`${String(name)} is set`),
@@ -110,9 +110,9 @@ test("a session stays with its replica, regardless of load", () => {
     fc.property(traffic, (some) => {
       const places = placesOf("session-affinity", some, 1);
       const replicaOfSession = new Map<string, number>();
-      some.requests.forEach(([{ asked }], i) => {
-        if (asked.session === 0) return;
-        const session = `${asked.namespace}/${asked.session}`;
+      some.requests.forEach(([{ given }], i) => {
+        if (given.session === 0) return;
+        const session = `${given.namespace}/${given.session}`;
         expect(places[i]).toBe(replicaOfSession.get(session) ?? places[i]);
         replicaOfSession.set(session, places[i]);
       });

@@ -7,12 +7,12 @@ const idle = [0, 0, 0];
 test("a prompt is routed to a replica with a match of more than half of it, else to the smallest tree", () => {
   const to = routed(routerOf("prefix-affinity", 3), [
     ["abcd", idle], // all trees are empty: 0, whose tree has 4 blocks now
-    ["abcdef", idle], // 4 of 6 known: 0 (6)
+    ["abcdef", idle], // 4 of 6 match: 0 (6)
     ["xyz", idle], // unknown: 1 (3)
     ["abxx", idle], // 2 of 4 is not more than half: 2 (4)
     ["xyzw", idle], // 3 of 4: 1 (4)
-    ["ab", idle], // known to 0 and 2; of equals the first
-    ["ab", [1, 0, 0]], // known to 0 and 2; 2 has fewer requests
+    ["ab", idle], // matches in 0 and 2; of equals the first
+    ["ab", [1, 0, 0]], // matches in 0 and 2; 2 has fewer requests
     ["mnop", idle], // unknown; trees of 6, 4 and 4 blocks: 1 (8)
     ["mnqr", idle], // 2 of 4: 2 (8)
     ["uv", idle], // trees of 6, 8 and 8: 0
@@ -46,7 +46,7 @@ describe("imbalance", () => {
       ["abcd", [0, 0]], // 0
       ["abcd", [32, 0]], // 32 more are not more than 32: stays
       ["abcd", [33, 0]], // imbalanced: 1
-      ["abcde", [20, 30]], // now known to both: 0 has fewer requests
+      ["abcde", [20, 30]], // matches in both: 0 has fewer requests
       ["abcde", [{ waiting: 3, running: 50 }, 20]], // 53 − 20 = 33: 1
     ]);
     expect(to).toEqual([0, 0, 1, 0, 1]);
@@ -74,17 +74,17 @@ describe("imbalance", () => {
 });
 
 test("a tree above its limit evicts the least recently used prefix, from its end", () => {
-  // Trees of 4 blocks; threshold 0: any known block will do.
+  // Trees of 4 blocks; threshold 0: any matching block suffices.
   const router = routerOf("prefix-affinity", 2, { "max-tree-size": 16, "cache-threshold": 0 });
   const full = [0, 50]; // so that 1 is never the least loaded
   const to = routed(router, [
     ["abc", full], // imbalanced, so 0: a, b, c
     ["x", full], // 0: a, b, c, x
     ["a", full], // 0: a is newer than x
-    ["yz", full], // 0: c goes, then b: x, a, y, z
-    ["ab", [0, 0]], // a is known: 0, and b in the place of x
-    ["x", [0, 0]], // forgotten, so to the smallest tree: 1
-    ["bc", [0, 0]], // another b than that behind a: 1
+    ["yz", full], // 0: evicts c, then b: x, a, y, z
+    ["ab", [0, 0]], // a matches: 0; b is inserted, x evicted
+    ["x", [0, 0]], // evicted, so to the smallest tree: 1
+    ["bc", [0, 0]], // another b than the one after a: 1
     ["yz", [0, 0]], // 0
   ]);
   expect(to).toEqual([0, 0, 0, 0, 0, 1, 1, 0]);
@@ -100,7 +100,7 @@ test("of a prompt longer than a tree the beginning is stored", () => {
   expect(to).toEqual([0, 0, 1]);
 });
 
-/** The same written down plainly: a replica's tree is the prefixes it knows, with their last use. */
+/** A naive implementation: a replica's tree is a set of prefixes with their last use. */
 class Naive {
   readonly #trees: Map<string, number>[];
   readonly #maxBlocks: number;

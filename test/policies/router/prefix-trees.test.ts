@@ -23,7 +23,7 @@ test("memory is bounded by the limit of the trees", () => {
   const trees = new PrefixTrees(4, 500);
   const keys = new Uint32Array(100);
   for (let round = 0, id = 0; round < 2000; round++) {
-    // A common beginning of 20 blocks, and 80 blocks that nobody has had.
+    // A common prefix of 20 blocks, and 80 new blocks.
     for (let i = 0; i < keys.length; i++) keys[i] = i < 20 ? i : 20 + id++;
     trees.insert(keys, 0, keys.length, trees.match(keys, 0, keys.length), round % 4);
   }

@@ -2,7 +2,7 @@ import type { ReplicaView, RequestView, Router } from "../../../core/plugins/ind
 import { createRouter } from "../../../core/replica/compose.ts";
 import { routerRegistry } from "../../../policies/registry.ts";
 
-/** A replica as a router sees it, made up. */
+/** The load of a replica, for a router under test. */
 export interface Load {
   readonly waiting?: number;
   readonly running?: number;
@@ -25,20 +25,20 @@ export const replicaOf = (load: Load | number): ReplicaView => {
 
 export const blockTokens = 4;
 
-/** What a test says of a request: each letter is a block of 4 tokens, and its content that of all letters up to it. */
-export interface Asked {
+/** Options of a request. Each letter of its prompt is a block of 4 tokens, whose content id depends on all letters up to it. */
+export interface RequestOptions {
   readonly session?: number;
   readonly namespace?: number;
-  /** Tokens behind the last whole block. */
+  /** Tokens after the last whole block. */
   readonly more?: number;
 }
 
-/** Numbers what it has not seen before, as a replay does. */
+/** Assigns content ids, as a replay does. */
 export class Prompts {
   readonly #ids = new Map<string, number>();
   #count = 0;
 
-  request(letters: string, { session = 0, namespace = 0, more = 0 }: Asked = {}): RequestView {
+  request(letters: string, { session = 0, namespace = 0, more = 0 }: RequestOptions = {}): RequestView {
     // Requests are rows of one long array.
     const keys = Uint32Array.from([7, 7, ...Array.from(letters, (_, i) => this.#idOf(letters.slice(0, i + 1)))]);
     return {
@@ -64,7 +64,7 @@ export class Prompts {
   }
 }
 
-/** A router by name, for so many replicas. */
+/** A router by name, for a number of replicas. */
 export const routerOf = (
   name: string,
   replicaCount: number,
@@ -72,13 +72,13 @@ export const routerOf = (
 ): Router =>
   createRouter({ router: routerRegistry.get(name), routerOptions: options, replicaCount, blockTokens, seed });
 
-/** Where these requests go, one after the other; each sees the replicas loaded as it says. */
+/** The replicas of these requests, routed one after the other, each at the given loads. */
 export function routed(
   router: Router,
-  requests: readonly (readonly [letters: string, loads: readonly (Load | number)[], asked?: Asked])[],
+  requests: readonly (readonly [letters: string, loads: readonly (Load | number)[], options?: RequestOptions])[],
 ): number[] {
   const prompts = new Prompts();
-  return requests.map(([letters, loads, asked]) =>
-    router.route(prompts.request(letters, asked), loads.map(replicaOf), 0),
+  return requests.map(([letters, loads, options]) =>
+    router.route(prompts.request(letters, options), loads.map(replicaOf), 0),
   );
 }

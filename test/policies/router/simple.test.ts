@@ -55,7 +55,7 @@ describe("session-affinity", () => {
       ["a", [0, 1, 3], { session: 2 }], // 0
       ["a", [0, 9, 0], { session: 1 }], // stays, although full
       ["a", [0, 9, 0], { session: 0 }], // no session: 0
-      ["a", [4, 9, 0], { session: 0 }], // no session, and none remembered: 2
+      ["a", [4, 9, 0], { session: 0 }], // no session: 2, the least loaded
       ["a", [4, 9, 0], { session: 2 }], // stays
       ["a", [4, 9, 0], { session: 3 }], // 2
     ]);

@@ -9,7 +9,7 @@ const run = (rows: readonly Row[], ahead: 0 | 1, maxNumSeqs = 8) =>
     cost: linearCost({ fixed: 10 }),
   });
 
-test("who comes during a step is not in the next one, which is planned already, but in the one after it", () => {
+test("a request that arrives during a step is not in the next one, which is planned already, but in the one after it", () => {
   const rows = [
     { at: 0, prompt: 4, output: 5 },
     { at: 15, prompt: 4, output: 1 },
@@ -19,7 +19,7 @@ test("who comes during a step is not in the next one, which is planned already, 
   expect(outcome(run(rows, 1), "firstTokenNs")).toEqual([10, 40]);
 });
 
-test("an engine with nothing to do looks at once", () => {
+test("an idle engine plans a step for a new request at once", () => {
   const rows = [
     { at: 0, prompt: 4, output: 2 },
     { at: 15, prompt: 4 },
@@ -28,7 +28,7 @@ test("an engine with nothing to do looks at once", () => {
   expect(outcome(run(rows, 1), "admittedNs")).toEqual([0, 20, 100]);
 });
 
-test("who ends keeps the seat for a step", () => {
+test("a finished request counts in max-num-seqs for one more step", () => {
   const rows = [
     { at: 0, prompt: 4, output: 2 },
     { at: 0, prompt: 4, output: 9 },
@@ -38,7 +38,7 @@ test("who ends keeps the seat for a step", () => {
   expect(outcome(run(rows, 1, 2), "admittedNs")).toEqual([0, 0, 30]);
 });
 
-test("steps taken at once are as if each had been planned", () => {
+test("repeated steps are equal to planned ones", () => {
   fc.assert(
     fc.property(workloads(), costs, fc.integer({ min: 1, max: 5 }), (rows, coefficients, maxNumSeqs) => {
       const both = [false, true].map((everyStep) =>

@@ -4,7 +4,7 @@ import { stepped } from "../../support/stepped.ts";
 // Blocks hold four tokens, and blocks can be found from their allocation on.
 
 describe("static", () => {
-  test("a batch runs until all of it have ended, and only then comes the next", () => {
+  test("a batch runs until all its requests have finished, and only then the next one is admitted", () => {
     const { steps, ends } = stepped({
       scheduler: "static",
       options: { "batch-size": 2 },
@@ -29,7 +29,7 @@ describe("static", () => {
     expect(ends).toEqual({ A: 1, B: 4, D: 5, C: 6, E: 7 });
   });
 
-  test("who finds no block waits for the next batch", () => {
+  test("a request for which no block is left waits for the next batch", () => {
     const { steps } = stepped({
       scheduler: "static",
       blocks: 4,
@@ -41,14 +41,14 @@ describe("static", () => {
     expect(steps).toEqual([
       "0: A prefill 0–7, B prefill 0–8",
       "1: A decode · preempts B",
-      "2: A decode", // its ninth token takes B's second block
+      "2: A decode", // its ninth token is stored in B's second block
       "3: A decode",
       "4: B prefill 4–9",
     ]);
   });
 });
 
-test("offline: admits all that fit, writes all answers, and admits again", () => {
+test("offline: admits all that fit, decodes until all have finished, and admits again", () => {
   const { steps, ends, refused } = stepped({
     scheduler: "offline",
     blocks: 6,
@@ -56,8 +56,8 @@ test("offline: admits all that fit, writes all answers, and admits again", () =>
       { input: 8, output: 3 },
       { input: 7, output: 2 },
       { input: 4, output: 1 },
-      { input: 8, output: 2 }, // five of six blocks are taken
-      { arrival: 1, input: 2, output: 1 }, // fits, and comes too late
+      { input: 8, output: 2 }, // five of six blocks are referenced
+      { arrival: 1, input: 2, output: 1 }, // fits, but arrives too late
       { arrival: 1, input: 25, output: 1 },
     ],
   });
@@ -73,7 +73,7 @@ test("offline: admits all that fit, writes all answers, and admits again", () =>
 });
 
 describe("online", () => {
-  test("takes a batch from the head of the line, and puts who goes on at its end", () => {
+  test("serves the head of the queue, and moves unfinished requests to its end", () => {
     const { steps, ends, refused } = stepped({
       scheduler: "online",
       options: { "max-batch-size": 2 },
@@ -97,7 +97,7 @@ describe("online", () => {
     expect(refused).toEqual({ E: "it needs more blocks than the cache has" });
   });
 
-  test("who is sent back keeps its place in the line, and is passed over until there is room", () => {
+  test("a preempted request keeps its place in the queue, and is skipped until blocks are available", () => {
     const { steps } = stepped({
       scheduler: "online",
       options: { "max-batch-size": 2 },
@@ -109,7 +109,7 @@ describe("online", () => {
     });
     expect(steps).toEqual([
       "0: A prefill 0–8, B prefill 0–4",
-      "1: A decode · preempts B", // A's ninth token takes B's block
+      "1: A decode · preempts B", // A's ninth token is stored in B's block
       "2: A decode",
       "3: A decode",
       "4: B prefill 0–5",

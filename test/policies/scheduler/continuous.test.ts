@@ -5,7 +5,7 @@ import { stepped } from "../../support/stepped.ts";
 // Blocks hold four tokens, and blocks can be found from their allocation on.
 
 describe("fcfs-chunked", () => {
-  test("cuts prompts where the token budget ends, and goes on with them before it admits anybody", () => {
+  test("chunks prompts at the end of the token budget, and continues them before it admits other requests", () => {
     const { steps, finished, refused } = stepped({
       scheduler: "fcfs-chunked",
       options: { "max-num-batched-tokens": 8 },
@@ -21,7 +21,7 @@ describe("fcfs-chunked", () => {
     expect(steps).toEqual([
       "0: A prefill 0–8",
       "1: A prefill 8–10, B prefill 0–5, C prefill 0–1", // 2 + 5 + 1
-      "2: A decode, B decode, C prefill 1–7", // 1 + 1 + 6, and none left for D
+      "2: A decode, B decode, C prefill 1–7", // 1 + 1 + 6, no budget left for D
       "3: A decode, C prefill 7–12, D prefill 0–2", // 1 + 5 + 2
       "4: C decode, D prefill 2–3 · refuses E",
       "5: D decode",
@@ -32,7 +32,7 @@ describe("fcfs-chunked", () => {
     expect(refused).toEqual({ E: "it needs more blocks than the cache has" });
   });
 
-  test("the last to be admitted makes room, nobody is admitted in that step, and the first in line holds up the others", () => {
+  test("the request admitted last is preempted, none is admitted in that step, and the first waiting request blocks the others", () => {
     const { steps, ends } = stepped({
       scheduler: "fcfs-chunked",
       options: { "max-num-seqs": 3 },
@@ -47,19 +47,19 @@ describe("fcfs-chunked", () => {
       ],
     });
     expect(steps).toEqual([
-      "0: A prefill 0–8, B prefill 0–7, C prefill 0–4", // 2 + 2 + 1 blocks, three seats
-      "1: A decode, B decode · preempts C", // A's ninth token takes C's block
-      "2: A decode · preempts B", // B's ninth finds none, and B is the last itself
-      "3: A decode", // B needs three blocks, there are two; C, behind it, would need no more
+      "0: A prefill 0–8, B prefill 0–7, C prefill 0–4", // 2 + 2 + 1 blocks, max-num-seqs is 3
+      "1: A decode, B decode · preempts C", // A's ninth token is stored in C's block
+      "2: A decode · preempts B", // no block for B's ninth token, and B itself was admitted last
+      "3: A decode", // B needs three blocks, two are available; C, behind it, needs only two
       "4: A decode",
-      "5: B prefill 4–9, C prefill 0–5", // what is left of B is its first block
+      "5: B prefill 4–9, C prefill 0–5", // only B's first block is still cached
       "6: B decode, D prefill 0–8",
-      "7: B decode, E prefill 0–2", // no block for E before D has ended
+      "7: B decode, E prefill 0–2", // no block for E before D has finished
     ]);
     expect(ends).toEqual({ A: 5, C: 6, D: 7, B: 8, E: 8 });
   });
 
-  test("a threshold for long prompts leaves room for others in each step", () => {
+  test("a threshold for long prompts leaves budget for others in each step", () => {
     const { steps } = stepped({
       scheduler: "fcfs-chunked",
       options: { "max-num-batched-tokens": 16, "long-prefill-token-threshold": 4 },
@@ -85,10 +85,10 @@ describe("fcfs-chunked", () => {
     ],
   };
 
-  test("a prompt whose first chunk fits is admitted, and may have to go back", () => {
+  test("a prompt whose first chunk fits is admitted, and may be preempted later", () => {
     expect(stepped({ ...tight, options: { "max-num-batched-tokens": 12 } }).steps).toEqual([
       "0: A prefill 0–8, B prefill 0–4",
-      "1: A decode · preempts B", // A takes the last block; two more are what B needs
+      "1: A decode · preempts B", // the last block is allocated for A; B needs two more
       "2: A decode",
       "3: B prefill 4–12",
     ]);
@@ -104,13 +104,13 @@ describe("fcfs-chunked", () => {
     ]);
   });
 
-  test("a watermark keeps blocks free for those that run, not for nobody", () => {
+  test("a watermark keeps blocks available for running requests, and none if nothing runs", () => {
     const { steps } = stepped({
       scheduler: "fcfs-chunked",
       options: { watermark: 0.2 }, // two of ten blocks
       blocks: 10,
       requests: [
-        { input: 36, output: 1 }, // nine blocks, but nobody runs
+        { input: 36, output: 1 }, // nine blocks, but no request runs
         { input: 16, output: 2 },
         { input: 16, output: 1 }, // leaves two of ten
         { input: 4, output: 1 }, // would leave one
@@ -119,7 +119,7 @@ describe("fcfs-chunked", () => {
     expect(steps).toEqual(["0: A prefill 0–36", "1: B prefill 0–16, C prefill 0–16", "2: B decode, D prefill 0–4"]);
   });
 
-  test("a request whose answer no longer fits is refused when it is alone", () => {
+  test("a request whose output does not fit is refused when it runs alone", () => {
     const { steps, refused } = stepped({
       scheduler: "fcfs-chunked",
       blocks: 2,
@@ -139,7 +139,7 @@ describe("fcfs-chunked", () => {
 });
 
 describe("priority", () => {
-  test("admits the most important first; the least important goes when one cannot go on", () => {
+  test("admits the highest priority first; preempts the lowest priority when a request needs a block", () => {
     const { steps, ends, refused } = stepped({
       scheduler: "priority",
       options: { "max-num-seqs": 2 },
@@ -154,12 +154,12 @@ describe("priority", () => {
     });
     expect(steps).toEqual([
       "0: B prefill 0–4, A prefill 0–8",
-      "1: B decode · preempts A", // B takes the last block; A's ninth token finds none, and A counts least
-      "2: B decode, C prefill 0–4 · refuses E", // C has the second seat
+      "1: B decode · preempts A", // the last block is allocated for B; none for A's ninth token, and A has the lowest priority
+      "2: B decode, C prefill 0–4 · refuses E", // max-num-seqs is 2
       "3: B decode, C decode",
       "4: B decode, D prefill 0–4",
       "5: B decode", // A needs three blocks, B has three
-      "6: A prefill 0–9", // C took both of A's
+      "6: A prefill 0–9", // both of A's blocks were allocated for C
       "7: A decode",
       "8: A decode",
     ]);
@@ -167,7 +167,7 @@ describe("priority", () => {
     expect(refused).toEqual({ E: "it needs more blocks than the cache has" });
   });
 
-  test("who is in the step already may have to leave it", () => {
+  test("a request that is in the step already may be preempted", () => {
     const { steps } = stepped({
       scheduler: "priority",
       blocks: 4,
@@ -179,16 +179,16 @@ describe("priority", () => {
     expect(steps).toEqual([
       "0: A prefill 0–4",
       "1: A decode, B prefill 0–8", // two blocks each
-      "2: B decode · preempts A", // A had its token, and B's ninth needs a block
+      "2: B decode · preempts A", // A's token was scheduled, and B's ninth needs a block
       "3: B decode",
-      "4: A prefill 4–6", // its second token again; its first block has stayed
+      "4: A prefill 4–6", // its second token again; its first block is still cached
       ...[5, 6, 7, 8, 9].map((at) => `${at}: A decode`),
     ]);
   });
 });
 
 describe("session-priority", () => {
-  test("the next turn of an older session takes the seat of the youngest one", () => {
+  test("the next turn of an older session preempts the youngest session", () => {
     const { steps, ends } = stepped({
       scheduler: "session-priority",
       options: { "max-num-seqs": 2 },
@@ -214,7 +214,7 @@ describe("session-priority", () => {
     expect(ends).toEqual({ A: 3, D: 6, C: 7, B: 8, E: 8 });
   });
 
-  test("a more important request takes the blocks of others, if that is enough", () => {
+  test("a request of higher priority preempts others if that frees enough blocks", () => {
     const { steps } = stepped({
       scheduler: "session-priority",
       blocks: 4,
@@ -225,14 +225,14 @@ describe("session-priority", () => {
     });
     expect(steps).toEqual([
       "0: A prefill 0–8",
-      "1: B prefill 0–12 · preempts A", // B needs three; of A's three one stays in the cache
+      "1: B prefill 0–12 · preempts A", // B needs three; one of A's three stays cached
       "2: A prefill 4–9",
       "3: A decode",
       "4: A decode",
     ]);
   });
 
-  test("nobody is sent back in vain", () => {
+  test("no request is preempted in vain", () => {
     const { steps } = stepped({
       scheduler: "session-priority",
       blocks: 5,
@@ -244,14 +244,14 @@ describe("session-priority", () => {
     });
     expect(steps).toEqual([
       "0: A prefill 0–8, B prefill 0–4",
-      "1: A decode, B decode", // A has three blocks and B two: with B's, C would still miss one
+      "1: A decode, B decode", // A has three blocks and B two: with B's, C would still need one more
       "2: A decode, B decode",
       "3: C prefill 0–12",
     ]);
   });
 });
 
-test("session-priority: sessions of two namespaces are two, whatever their numbers", () => {
+test("session-priority: equal session ids in two namespaces are two sessions", () => {
   const rows = [
     { at: 0, prompt: 4, output: 3, session: 1, namespace: 1 },
     { at: 1, prompt: 4, output: 8, session: 2, namespace: 1 },
@@ -266,12 +266,12 @@ test("session-priority: sessions of two namespaces are two, whatever their numbe
       "finishedNs",
     );
   expect(run(true)).toEqual([3, 11, 12]);
-  // The first one's next turn takes the second one's seat for a step.
+  // The next turn of the first session preempts the second one for a step.
   expect(run(false)).toEqual([3, 12, 6]);
 });
 
 describe("shortest-prefill-first", () => {
-  test("what is cached of a prompt makes it short", () => {
+  test("cached tokens of a prompt do not count in its length", () => {
     const { steps } = stepped({
       scheduler: "shortest-prefill-first",
       options: { "max-num-batched-tokens": 8 },
@@ -286,7 +286,7 @@ describe("shortest-prefill-first", () => {
     });
     expect(steps).toEqual([
       "0: D prefill 0–5, B prefill 0–3", // 5, then 9 before 9 and 12
-      "1: B prefill 3–9, C prefill 8–9, E prefill 0–1", // both blocks of P are there now: 1, then 3
+      "1: B prefill 3–9, C prefill 8–9, E prefill 0–1", // both blocks of P are cached now: 1, then 3
       "2: E prefill 1–3, A prefill 0–6",
       "3: A prefill 6–12",
       "4: A decode",
@@ -303,13 +303,13 @@ describe("shortest-prefill-first", () => {
     ],
   };
 
-  test("a long prompt waits for all that are shorter", () => {
+  test("a long prompt waits for all shorter ones", () => {
     const { finished } = stepped({ ...waiting, options: { "max-num-seqs": 1 } });
     expect(finished).toEqual(["B", "C", "A"]);
   });
 
   test("with aging it becomes shorter as it waits", () => {
-    // Two tokens a step, which lasts a nanosecond: at 3, A counts as 6, as C does, and came first.
+    // Two tokens per step of one nanosecond: at 3, A counts as 6, like C, and arrived first.
     const options = { "max-num-seqs": 1, "aging-tokens-per-s": 2e9 };
     expect(stepped({ ...waiting, options }).finished).toEqual(["B", "A", "C"]);
   });

@@ -15,14 +15,14 @@ const five = {
   ],
 };
 
-test("prompts go before answers, and who found no block is computed again", () => {
+test("prefill precedes decode, and a preempted request is recomputed", () => {
   const { steps, ends, refused } = stepped({ ...five, options: { watermark: 0 } });
   expect(steps).toEqual([
     "0: A prefill 0–7, B prefill 0–8, C prefill 0–4", // 2 + 2 + 1 blocks
-    "1: A decode, B decode · preempts C", // B's ninth token takes the last block, C's fifth finds none
-    "2: A decode, B decode", // C needs two; A's ninth token takes what it has had
+    "1: A decode, B decode · preempts C", // the last block is allocated for B's ninth token, none is left for C's fifth
+    "2: A decode, B decode", // C needs two; C's former block is allocated for A's ninth token
     "3: A decode, B decode",
-    "4: C prefill 0–5", // D needs two blocks, there is one
+    "4: C prefill 0–5", // D needs two blocks, one is available
     "5: A decode, C decode",
     "6: D prefill 0–6 · refuses E",
     "7: A decode, D decode",
@@ -31,15 +31,15 @@ test("prompts go before answers, and who found no block is computed again", () =
   expect(refused).toEqual({ E: "it needs more blocks than the cache has" });
 });
 
-test("with swap its contents go to the host and come back before anybody new is admitted", () => {
+test("with swap a preempted request is swapped out, and swapped in before new requests are admitted", () => {
   const { steps, ends, replica } = stepped({ ...five, options: { watermark: 0, swap: 1 }, hostBlocks: 1 });
   expect(steps).toEqual([
     "0: A prefill 0–7, B prefill 0–8, C prefill 0–4",
     "1: A decode, B decode · preempts C · swaps out C", // four tokens, one block
     "2: A decode, B decode",
     "3: A decode, B decode",
-    "4: A decode, C decode · swaps in C", // no step of prompts for it, and A goes on
-    "5: A decode, C decode", // C is back, D needs two blocks and there is one
+    "4: A decode, C decode · swaps in C", // no prefill step for it, and A continues
+    "5: A decode, C decode", // C runs again, D needs two blocks and one is available
     "6: D prefill 0–6 · refuses E",
     "7: D decode",
   ]);
@@ -47,12 +47,12 @@ test("with swap its contents go to the host and come back before anybody new is 
   expect(replica.freeHostBlocks).toBe(1);
 });
 
-test("without room on the host it is computed again", () => {
+test("without host memory it is recomputed", () => {
   const swapping = stepped({ ...five, options: { watermark: 0, swap: 1 }, hostBlocks: 0 });
   expect(swapping.steps).toEqual(stepped({ ...five, options: { watermark: 0 } }).steps);
 });
 
-test("a step of prompts ends where the next one is too long for the token budget; one that never fits is alone", () => {
+test("a prefill step ends before a prompt that exceeds the token budget; a prompt that never fits is computed alone", () => {
   const { steps } = stepped({
     scheduler: "fcfs",
     options: { "max-num-batched-tokens": 10 },
@@ -76,21 +76,21 @@ test("a step of prompts ends where the next one is too long for the token budget
   ]);
 });
 
-test("what is cached of a prompt takes nothing from the token budget", () => {
+test("cached tokens of a prompt do not count in the token budget", () => {
   const { steps } = stepped({
     scheduler: "fcfs",
     options: { "max-num-batched-tokens": 14 },
     blocks: 40,
     requests: [
       { input: 10, output: 1, prefix: ["P", 8] },
-      { input: 12, output: 1, prefix: ["P", 8] }, // four are left to compute
+      { input: 12, output: 1, prefix: ["P", 8] }, // four are computed
       { input: 1, output: 1 },
     ],
   });
   expect(steps).toEqual(["0: A prefill 0–10, B prefill 8–12", "1: C prefill 0–1"]);
 });
 
-test("an admission leaves the watermark free, and no more requests run than there are seats", () => {
+test("an admission leaves the watermark available, and at most max-num-seqs requests run", () => {
   const requests = [8, 8, 4, 4].map((input) => ({ input, output: 2 }));
   const { steps } = stepped({
     scheduler: "fcfs",
@@ -99,7 +99,7 @@ test("an admission leaves the watermark free, and no more requests run than ther
     requests,
   });
   expect(steps).toEqual([
-    "0: A prefill 0–8, B prefill 0–8, C prefill 0–4", // five of ten blocks are left, and no seat
+    "0: A prefill 0–8, B prefill 0–8, C prefill 0–4", // five of ten blocks are available, max-num-seqs is reached
     "1: A decode, B decode, C decode",
     "2: D prefill 0–4",
     "3: D decode",

@@ -13,16 +13,16 @@ import { presetRegistry, schedulerRegistry } from "../../../policies/registry.ts
 import { runs } from "../../laws/all-plugins.ts";
 import { nameOf, type SteppedConfig, type SteppedRequest, type SteppedRun, stepped } from "../../support/stepped.ts";
 
-// Every scheduler serves random requests in small caches; what it may not do is written here once for all of them.
+// Every scheduler serves random requests in small caches; these are properties of all schedulers.
 
-/** Options that bound a step or what runs, and which steps they bound: there is no other way to see whether they are kept. */
+/** Options that bound a step or the running requests, with the steps to which they apply. */
 const bounds: Record<string, (plan: StepPlan, most: number, running: number, scheduler: string) => boolean> = {
   "max-num-batched-tokens": ({ count, prefillTokens, decodeTokens }, most, _running, scheduler) =>
-    // A prompt that is longer has a step of its own.
+    // A longer prompt is computed in a step of its own.
     scheduler === "fcfs" ? prefillTokens <= most || count === 1 : prefillTokens + decodeTokens <= most,
   "max-num-seqs": (_plan, most, running) => running <= most,
   "batch-size": (_plan, most, running) => running <= most,
-  // Roseinfer's bounds a step; TGI's what runs, and 0 says as many as fit.
+  // Roseinfer's option bounds a step; TGI's the running requests, and 0 means as many as fit.
   "max-batch-size": ({ count }, most, running, scheduler) =>
     scheduler === "online" ? count <= most : most === 0 || running <= most,
   "max-running-requests": (_plan, most, running) => running <= most,
@@ -47,7 +47,7 @@ const request: fc.Arbitrary<SteppedRequest & { gap: number }> = fc
     marked: Math.min(one.input, marked),
   }));
 
-/** The default, or a number near the least. */
+/** The default, or a number near the minimum. */
 const valueFor = ({
   default: usual,
   min: least = 0,
@@ -61,7 +61,7 @@ const valueFor = ({
       : fc.integer({ min: least, max: Math.min(most, least + 12) }),
   );
 
-/** Rules of the hash table that decide when blocks are taken and found. */
+/** Rules of the hash table that determine when blocks are allocated and matched. */
 const rules = fc.record<Partial<Record<RuleName, RuleValue>>>({
   publish: fc.constantFrom("allocation", "step", "chunk", "finish"),
   reserve: fc.constantFrom("grow", "worst-case"),
@@ -96,7 +96,7 @@ function cases(scheduler: SchedulerPlugin): fc.Arbitrary<SteppedConfig> {
     });
 }
 
-/** Where each request is in its tokens; every step goes on where the one before it ended. */
+/** The position of each request in its tokens; every step continues at the end of the previous one. */
 class Places {
   readonly #at = new Map<number, number>();
   readonly #preemptions = new Map<number, number>();
@@ -106,7 +106,7 @@ class Places {
       const { id, inputTokens } = sequence.request;
       const before = this.#preemptions.get(id) === sequence.preemptions ? this.#at.get(id) : undefined;
       if (before !== undefined) {
-        expect(from, `${nameOf(id)} goes on where it was`).toBe(before);
+        expect(from, `${nameOf(id)} continues at its position`).toBe(before);
       } else if (sequence.preemptions === 0) {
         const { cachedTokens } = sequence;
         expect(cachedTokens).toBeLessThanOrEqual(inputTokens);
@@ -125,7 +125,7 @@ function logOf({ log }: SteppedRun): string[] {
   return Array.from({ length: log.count }, (_, i) => log.line(i));
 }
 
-/** Everything that a run leaves behind. */
+/** The complete state after a run. */
 function stateOf(run: SteppedRun): unknown {
   const { cache, steps, stalls, finished, ends, refused, generated } = run;
   return {
@@ -168,7 +168,7 @@ const many = { numRuns: runs(150) };
 describe.each(schedulerRegistry.all.map((scheduler) => [scheduler.name, scheduler] as const))(
   "%s",
   (name, scheduler) => {
-    test("every request ends with its whole answer or is refused with a reason, and nothing stays behind", () => {
+    test("every request finishes with its whole output or is refused with a reason, and no block stays referenced", () => {
       fc.assert(
         fc.property(cases(scheduler), (config) => {
           const places = new Places();
@@ -176,7 +176,7 @@ describe.each(schedulerRegistry.all.map((scheduler) => [scheduler.name, schedule
             ...config,
             planned(plan, replica) {
               const ids = plan.items.slice(0, plan.count).map(({ sequence }) => sequence.request.id);
-              expect(new Set(ids).size, "nobody is in a step twice").toBe(ids.length);
+              expect(new Set(ids).size, "no request is in a step twice").toBe(ids.length);
               const running = new Set(replica.running.map(({ request }) => request.id));
               expect(
                 ids.filter((id) => !running.has(id)),
@@ -197,7 +197,7 @@ describe.each(schedulerRegistry.all.map((scheduler) => [scheduler.name, schedule
             if (nameOf(id) in run.refused) expect(run.refused[nameOf(id)]).toMatch(/\w+ \w+/);
             else expect(run.generated[id]).toBe(output);
           });
-          expect(run.stalls, "no step is empty while somebody waits").toEqual([]);
+          expect(run.stalls, "no step is empty while a request waits").toEqual([]);
           const { pool } = run.cache;
           for (let block = 0; block < pool.blockCount; block++) expect(pool.refCountOf(block)).toBe(0);
           expect(run.replica.freeHostBlocks).toBe(config.hostBlocks);
@@ -206,7 +206,7 @@ describe.each(schedulerRegistry.all.map((scheduler) => [scheduler.name, schedule
       );
     });
 
-    test("nobody is refused whom the cache could have served alone", () => {
+    test("no request is refused that the cache could serve alone", () => {
       fc.assert(
         fc.property(cases(scheduler), (config) => {
           const run = stepped(config);
@@ -214,8 +214,8 @@ describe.each(schedulerRegistry.all.map((scheduler) => [scheduler.name, schedule
           for (const refused of Object.keys(run.refused)) {
             const id = config.requests.findIndex((_, i) => nameOf(i) === refused);
             const { input, output, maxOutput = output } = config.requests[id];
-            const answer = run.cache.rules.reserve === "worst-case" ? maxOutput : output;
-            expect(blocks).toBeLessThan(Math.ceil((input + answer - 1) / blockTokens));
+            const longest = run.cache.rules.reserve === "worst-case" ? maxOutput : output;
+            expect(blocks).toBeLessThan(Math.ceil((input + longest - 1) / blockTokens));
           }
         }),
         many,
@@ -266,7 +266,7 @@ const changed = (
   },
 });
 
-test("planted fault: a plan that a scheduler's own count changes is not valid until its inputs change", () => {
+test("planted fault: a plan that depends on a scheduler's own counter is not valid until its inputs change", () => {
   let count = 0;
   const counting = changed(schedulerRegistry.get("fcfs-chunked"), (_real, context) => {
     const { running, firstWaiting } = context;
@@ -282,7 +282,7 @@ test("planted fault: a plan that a scheduler's own count changes is not valid un
 });
 
 test.each(["naive", "fcfs", "fcfs-chunked", "priority", "session-priority", "shortest-prefill-first"])(
-  "%s has no state of its own that changes a plan: what its plans read and did is derived, whatever it returns",
+  "%s has no state that changes a plan: the recorded inputs and actions of its plans determine their validity",
   (name) => {
     const always = changed(schedulerRegistry.get(name), (real, context) => {
       real.plan(context);
@@ -296,7 +296,7 @@ test.each(["naive", "fcfs", "fcfs-chunked", "priority", "session-priority", "sho
   },
 );
 
-test("a plan stays valid over many steps where nothing is to be decided", () => {
+test("a plan stays valid over many steps without decisions", () => {
   const quiet = ["naive", "fcfs", "fcfs-chunked", "priority", "session-priority", "shortest-prefill-first"];
   const sglang = ["sglang-fcfs", "lpm", "dfs-weight", "lof", "hrrn", "random", "mini-sglang"];
   const others = ["static", "offline", "online", "tgi-queue", "efficient-router", "past-future", "prefix-groups"];

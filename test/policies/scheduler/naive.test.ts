@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import { stepped } from "../../support/stepped.ts";
 
-test("naive: one request at a time, its prompt in one step and then its answer token by token", () => {
+test("naive: one request at a time, its prompt in one step and then one output token per step", () => {
   const { steps, finished, ends, refused } = stepped({
     scheduler: "naive",
     blocks: 4,
@@ -20,9 +20,9 @@ test("naive: one request at a time, its prompt in one step and then its answer t
     "3: C prefill 0–4 · refuses B",
     "9: D prefill 0–8",
     "10: D decode",
-    // Its first block is there, and holds D's first four tokens.
+    // Its first block is cached: D's first four tokens.
     "11: E prefill 4–7",
-    // With the ninth token of its answer the four blocks are full.
+    // With its ninth output token the four blocks are full.
     ...Array.from({ length: 9 }, (_, i) => `${12 + i}: E decode`),
     "21: nothing · refuses E",
   ]);

@@ -8,11 +8,11 @@ const run = (scheduler: string, blocks: number, requests: SteppedRequest[], opti
   stepped({ scheduler, preset: lightllm, blocks, blockTokens: 1, requests, options });
 
 describe("efficient-router", () => {
-  test("admits whoever keeps the peak below the capacity", () => {
-    // 44 slots. a = known + 1; b = left − 1 + 6, and 2 for each step in which it computes a prompt or a token to come.
+  test("admits requests while the peak stays below the capacity", () => {
+    // 44 slots. a = current tokens + 1; b = remaining − 1 + 6, plus 2 per remaining prefill step.
     // 0: A (11, 11), B (9, 12): 11 · 2 + 20 = 42 is below 44. With C (2, 9) it is 9 · 3 + 22 = 49.
     // 2: A (13, 9), B (11, 10), C: 9 · 3 + 26 = 53. 3: A (14, 8), B (12, 9), C: 8 · 3 + 28 = 52.
-    // 4: A has ended. B (13, 8), C (2, 9): 8 · 2 + 15 = 31.
+    // 4: A has finished. B (13, 8), C (2, 9): 8 · 2 + 15 = 31.
     const { steps } = run("efficient-router", 44, [
       { input: 10, output: 4 },
       { input: 8, output: 5 },
@@ -28,7 +28,7 @@ describe("efficient-router", () => {
     ]);
   });
 
-  test("a peak of just the capacity is too much", () => {
+  test("a peak equal to the capacity is not admitted", () => {
     const two = [
       { input: 10, output: 4 },
       { input: 8, output: 5 },
@@ -37,8 +37,8 @@ describe("efficient-router", () => {
     expect(run("efficient-router", 43, two).steps[0]).toBe("0: A prefill 0–10, B prefill 0–8");
   });
 
-  test("answers count in full while the cache is busy", () => {
-    // Of 60 slots 4 are in use. In full: A (5, 107). At most 2 tokens: A (5, 9), B (5, 9): 9 · 2 + 10 = 28.
+  test("outputs are estimated at their maximum length while the cache is busy", () => {
+    // Of 60 slots 4 are referenced. At maximum length: A (5, 107). At most 2 tokens: A (5, 9), B (5, 9): 9 · 2 + 10 = 28.
     const requests = [1, 2].map(() => ({ input: 4, output: 3, maxOutput: 100 }));
     const [first] = run("efficient-router", 60, requests).steps;
     expect(first).toBe("0: A prefill 0–4");
@@ -46,9 +46,9 @@ describe("efficient-router", () => {
     expect(run("efficient-router", 60, requests, idle).steps[0]).toBe("0: A prefill 0–4, B prefill 0–4");
   });
 
-  test("pauses whoever came last when the estimate was wrong; it goes on from what it had", () => {
-    // 36 slots, answers count as 2 tokens. A (11, 9), B (6, 9): 9 · 2 + 17 = 35. They hold 15, and 2 more at each of
-    // the steps 1–10: 35. Step 11 needs 2. B has written 11, and holds 15 slots; A ends with its 12th token.
+  test("preempts the request that arrived last when the estimate was too low; its computed tokens stay cached", () => {
+    // 36 slots, outputs are estimated at 2 tokens. A (11, 9), B (6, 9): 9 · 2 + 17 = 35. They use 15, and 2 more at each of
+    // the steps 1–10: 35. Step 11 needs 2. B has generated 11, and uses 15 slots; A finishes with its 12th token.
     const { steps } = run(
       "efficient-router",
       36,
@@ -63,7 +63,7 @@ describe("efficient-router", () => {
       "0: A prefill 0–10, B prefill 0–5",
       ...[1, 2, 3, 4, 5, 6, 7, 8, 9, 10].map((at) => `${at}: A decode, B decode`),
       "11: A decode · preempts B",
-      // All but its last token is found: that is a decode step.
+      // All but its last token are hits: that is a decode step.
       "12: B decode",
       "13: B decode",
       "14: C prefill 0–30",
@@ -81,7 +81,7 @@ describe("efficient-router", () => {
       ],
       { "chunked-prefill-size": 4, "batch-max-tokens": 6, "router-max-wait-tokens": 2 },
     );
-    // C would be in its first step with 3 more tokens, of 2 that are left; then with B's last one there are 5 left.
+    // C's first step needs 3 tokens, but the budget has 2 left; with B's last chunk it has 5 left.
     expect(steps).toEqual([
       "0: A prefill 0–2",
       "1: A decode",
@@ -96,8 +96,8 @@ describe("efficient-router", () => {
     ]);
   });
 
-  test("refuses nobody for an estimate", () => {
-    // Alone A would count as 6 + 19 + 6 + 2 of 20 slots, but needs no more than 11.
+  test("refuses no request because of an estimate", () => {
+    // A alone is estimated at 6 + 19 + 6 + 2 of 20 slots, but needs only 11.
     const { steps, refused } = run("efficient-router", 20, [
       { input: 5, output: 7, maxOutput: 20 },
       { input: 21, output: 1 },
@@ -111,8 +111,8 @@ describe("efficient-router", () => {
   });
 });
 
-test("efficient-router-shared counts a prefix once that two have found in the cache", () => {
-  // A leaves 20 tokens. B (22, 10) and C (22, 10): 10 · 2 + 44 = 64, of which 20 are the same.
+test("efficient-router-shared counts a prefix once that is a hit of two requests", () => {
+  // A leaves 20 cached tokens. B (22, 10) and C (22, 10): 10 · 2 + 44 = 64, of which 20 are shared.
   const requests: SteppedRequest[] = [
     { input: 20, output: 1, prefix: ["p", 20] },
     { arrival: 2, input: 21, output: 3, prefix: ["p", 20] },
@@ -125,7 +125,7 @@ test("efficient-router-shared counts a prefix once that two have found in the ca
   expect(run("efficient-router-shared", 44, requests).steps[1]).toBe("2: B prefill 20–21");
 });
 
-test("the peak with shared tokens is that of the union, the longest to run first", () => {
+test("the peak with shared tokens counts the union, the longest remaining output first", () => {
   const requests = [
     { currentTokens: 10, remainingTokens: 2, on: "p" },
     { currentTokens: 12, remainingTokens: 5, on: "p" },
@@ -138,8 +138,8 @@ test("the peak with shared tokens is that of the union, the longest to run first
 });
 
 describe("past-future", () => {
-  test("takes answers to be as long as those that have ended", () => {
-    // A may write 50 and so may B: nobody goes with A. It writes 2; so B (6, 9) and C (6, 9) go together.
+  test("estimates outputs to be as long as finished ones", () => {
+    // A and B may generate 50 tokens each: no request runs beside A. It generates 2; so B (6, 9) and C (6, 9) run together.
     const requests = [0, 0, 1].map((arrival) => ({ arrival, input: 5, output: 2, maxOutput: 50 }));
     expect(run("past-future", 60, requests).steps).toEqual([
       "0: A prefill 0–5",
@@ -149,9 +149,9 @@ describe("past-future", () => {
     ]);
   });
 
-  test("draws from the last ones, and forgets those before", () => {
-    // A writes 30, alone. With B (6, 37) and C (6, 37) the peak were 86: B goes alone, and writes 2. Of the last one
-    // answer C and D learn 2 each: 9 · 2 + 12. Of both, chance says whether one of them draws a 2: (6, 37), (6, 9).
+  test("samples from the most recent outputs only", () => {
+    // A generates 30, alone. With B (6, 37) and C (6, 37) the peak would be 86: B runs alone, and generates 2. With a history
+    // of one output C and D are estimated at 2 each: 9 · 2 + 12. With both, the sample decides: (6, 37), (6, 9).
     const requests = [30, 2, 2, 2].map((output) => ({ input: 5, output, maxOutput: 50 }));
     const last = (options: Record<string, number>, seed: number) =>
       stepped({ scheduler: "past-future", preset: lightllm, blocks: 60, blockTokens: 1, options, seed, requests })

@@ -9,7 +9,7 @@ import { type SteppedConfig, type SteppedRequest, stepped } from "../../support/
 const run = (scheduler: string | SchedulerPlugin, blocks: number, requests: SteppedRequest[], options = {}) =>
   stepped({ scheduler, preset: sglang, blocks, blockTokens: 1, requests, options });
 
-/** The plug-in, and the scheduler that it makes. */
+/** The plug-in, and the scheduler that it creates. */
 function watched(name = "sglang-fcfs"): { plugin: SchedulerPlugin; made: () => PrefillFirst } {
   const plugin = schedulerRegistry.get(name);
   let made: PrefillFirst | undefined;
@@ -25,9 +25,10 @@ function watched(name = "sglang-fcfs"): { plugin: SchedulerPlugin; made: () => P
   };
 }
 
-describe("prompts first", () => {
-  test("cuts the last prompt to fit the chunk, and decodes only when no prompt is left", () => {
-    // 10 tokens a step: 8 of A and 2 of B; then the other 4 of B, for nobody else waits; then C, which came meanwhile.
+describe("prefill first", () => {
+  test("chunks the last prompt to fit, and decodes only when no prompt is left", () => {
+    // 10 tokens per step: 8 of A and 2 of B; then the other 4 of B, because no other request waits; then C, which has arrived
+    // meanwhile.
     const { steps, ends } = run(
       "sglang-fcfs",
       100,
@@ -49,7 +50,7 @@ describe("prompts first", () => {
     expect(ends).toEqual({ A: 5, B: 6, C: 4 });
   });
 
-  test("decodes along with chunks if they may mix; each token decoded is one prompt token less", () => {
+  test("with mixed-chunk prefill steps decode, too; each decoded token takes one prompt token from the budget", () => {
     const { steps } = run(
       "sglang-fcfs",
       100,
@@ -70,9 +71,9 @@ describe("prompts first", () => {
     ]);
   });
 
-  test("the first that finds no room holds up everybody until a request ends", () => {
-    // 20 slots. A takes 4 and may write 10 more: 6 are left, of which B wants 5 + 4. C would fit, but B is before it.
-    // A really writes 3, and ends with step 2.
+  test("the first request that does not fit blocks all others until a request finishes", () => {
+    // 20 slots. A uses 4 and may generate 10 more: 6 are left, and B needs 5 + 4. C would fit, but B precedes it.
+    // A generates only 3, and finishes with step 2.
     const { steps } = run(
       "sglang-fcfs",
       20,
@@ -86,7 +87,7 @@ describe("prompts first", () => {
     expect(steps).toEqual(["0: A prefill 0–4", "1: A decode", "2: A decode", "3: B prefill 0–5, C prefill 0–1"]);
   });
 
-  test("so many prompt tokens a step, unless they are one request's", () => {
+  test("a step has at most max-prefill-tokens, unless it has one request only", () => {
     const { steps } = run(
       "sglang-fcfs",
       100,
@@ -101,19 +102,19 @@ describe("prompts first", () => {
     expect(steps).toEqual(["0: A prefill 0–9", "1: B prefill 0–3, C prefill 0–2", "2: D prefill 0–2"]);
   });
 
-  test("runs no more than it may", () => {
+  test("runs at most max-running-requests", () => {
     const requests = [1, 1, 1].map((output) => ({ input: 2, output }));
     const { steps } = run("sglang-fcfs", 100, requests, { "max-running-requests": 2 });
     expect(steps).toEqual(["0: A prefill 0–2, B prefill 0–2", "1: C prefill 0–2"]);
   });
 
-  test("refuses what never fits, and who alone has no room for its answer", () => {
+  test("refuses a request that never fits, and one whose output does not fit even alone", () => {
     const { steps, refused, ends } = run("sglang-fcfs", 10, [
       { input: 4, output: 12 },
       { input: 11, output: 1 },
       { input: 2, output: 2 },
     ]);
-    // A holds 4, then one more at each of the six steps to come; the seventh finds none.
+    // A uses 4 slots, then one more in each of the next six steps; none is left for the seventh.
     expect(steps.slice(-2)).toEqual(["7: C prefill 0–2 · refuses A", "8: C decode"]);
     expect(refused).toEqual({
       A: "its answer needs more blocks than the cache has",
@@ -131,11 +132,12 @@ describe("retraction", () => {
   ];
   const options = { "init-new-token-ratio": 0, "retract-decode-steps": 1 };
 
-  test("sends whoever has the fewest output tokens to the end of the queue", () => {
-    // 20 slots, none kept for answers. Step 1: B wants 3 + 12 of 16. A and B hold 7 then, and 2 more at each of the six
-    // steps 2–7; C, which wants 2 + 12, finds 11 left. Step 8 needs 2 slots of 1: both have written 7, so A goes, whose
-    // prompt is longer, and stands behind C. B ends with its 12th token in step 12. C goes alone, and may write 12: of the
-    // 18 slots left A has 6, and wants the 7 tokens that are not cached and 5 to write. It goes when C has ended.
+  test("retracts the request with the fewest output tokens to the tail of the queue", () => {
+    // 20 slots, none reserved for outputs. Step 1: B needs 3 + 12 of 16. A and B use 7 then, and 2 more in each of the six
+    // steps 2–7; C, which needs 2 + 12, has 11 available. Step 8 needs 2 slots of 1: both have generated 7, so A is retracted,
+    // whose prompt is longer, and is behind C. B finishes with its 12th token in step 12. C runs alone, and may generate 12: of
+    // the 18 available slots 6 are reserved for A, which needs 7 uncached and 5 output tokens. It is admitted when C has
+    // finished.
     const { steps, ends } = run("sglang-fcfs", 20, requests, options);
     expect(steps).toEqual([
       "0: A prefill 0–4",
@@ -150,7 +152,7 @@ describe("retraction", () => {
     expect(ends).toEqual({ A: 19, B: 13, C: 14 });
   });
 
-  test("raises the ratio to what those left would need, and the ratio falls again", () => {
+  test("sets the ratio to the need of the remaining requests, and then the ratio falls again", () => {
     const { plugin, made } = watched();
     const ratios: number[] = [];
     stepped({
@@ -167,8 +169,8 @@ describe("retraction", () => {
       },
       committed: () => ratios.push(made().newTokenRatio),
     });
-    // Steps 0 and 1 compute prompts. Two decode steps take 0.01 to nothing. In step 8 B has 7 tokens of 12, and one step
-    // to come: 8 / 12. Then 0.005 less a step, and none in steps 13 and 14, which compute prompts.
+    // Steps 0 and 1 are prefill. Two decode steps lower the ratio from 0.01 to 0. In step 8 B has 7 tokens of 12, and one step
+    // is reserved: 8 / 12. Then 0.005 less per step, except in the prefill steps 13 and 14.
     const expected = [0.01, 0.01, 0.005, 0, 0, 0, 0, 0, 8 / 12];
     for (let step = 1; step <= 4; step++) expected.push(8 / 12 - step * 0.005);
     expected.push(expected[12], expected[12]);
@@ -177,7 +179,7 @@ describe("retraction", () => {
     for (const [i, ratio] of ratios.entries()) expect(ratio).toBeCloseTo(expected[i], 12);
   });
 
-  test("begins anew after an idle time", () => {
+  test("resets the ratio after an idle period", () => {
     const { plugin, made } = watched();
     const later = { arrival: 40, input: 1, output: 1 };
     const all = [...requests, later];
@@ -186,7 +188,7 @@ describe("retraction", () => {
   });
 });
 
-test("steps done at once leave the ratio as it would have been", () => {
+test("repeated steps lower the ratio as planned ones do", () => {
   const { plugin, made } = watched();
   const config: SteppedConfig = {
     scheduler: plugin,
@@ -202,7 +204,7 @@ test("steps done at once leave the ratio as it would have been", () => {
       { arrival: 31, input: 7, output: 20 },
     ],
   };
-  const told = (repeats: boolean) => {
+  const ratioAfter = (repeats: boolean) => {
     const ratios: [number, number][] = [];
     const { steps } = stepped({
       ...config,
@@ -211,15 +213,15 @@ test("steps done at once leave the ratio as it would have been", () => {
     });
     return { steps, ratios: new Map(ratios) };
   };
-  const one = told(false);
-  const many = told(true);
+  const one = ratioAfter(false);
+  const many = ratioAfter(true);
   expect(many.steps).toEqual(one.steps);
   expect(many.ratios.size).toBeLessThan(one.ratios.size / 2);
   for (const [now, ratio] of many.ratios) expect(ratio).toBe(one.ratios.get(now));
 });
 
 describe("the order of the queue", () => {
-  /** Z keeps the only place busy while A–E come; then they go one by one. */
+  /** Z is the only running request while A–E arrive; then they are admitted one by one. */
   const busy = { input: 1, output: 6 };
   const oneByOne = { "max-running-requests": 1 };
   const order = (name: string, requests: SteppedRequest[], options = {}) =>
@@ -228,8 +230,8 @@ describe("the order of the queue", () => {
       ...options,
     }).finished.slice(1);
 
-  test("lpm: of requests that begin alike only the first is not put behind the others", () => {
-    // Two go in a step. A and B begin alike, so C goes before B, which then finds 8 tokens.
+  test("lpm: of requests with a common prefix only the first is not deprioritized", () => {
+    // Two are admitted per step. A and B have a common prefix, so C precedes B, which then has 8 hit tokens.
     const requests: SteppedRequest[] = [
       { input: 10, output: 1, prefix: ["p", 8] },
       { input: 10, output: 1, prefix: ["p", 8] },
@@ -247,7 +249,7 @@ describe("the order of the queue", () => {
     expect(run("sglang-fcfs", 100, requests, two).steps).toEqual(fallback.steps);
   });
 
-  test("lpm: who has most in the cache goes first", () => {
+  test("lpm: the request with the most cached tokens is first", () => {
     const requests: SteppedRequest[] = [
       { input: 40, output: 6, prefix: ["p", 40] },
       { arrival: 1, input: 3, output: 1 },
@@ -257,11 +259,11 @@ describe("the order of the queue", () => {
     expect(run("lpm", 1000, requests, oneByOne).finished).toEqual(["A", "D", "C", "B"]);
   });
 
-  test("dfs-weight: the branch where most wait, deeper ones before those above", () => {
+  test("dfs-weight: the branch with the most waiting requests is first, deeper ones before those above", () => {
     const requests: SteppedRequest[] = [
       { input: 20, output: 2, prefix: ["p", 20] },
       { input: 20, output: 8, prefix: ["q", 20] },
-      // Nothing cached; one on q; three on p: one that ends above, two that go on.
+      // One request without hits; one on q; three on p: one that ends above, two that continue.
       { arrival: 3, input: 5, output: 1 },
       { arrival: 3, input: 25, output: 1, prefix: ["q", 20] },
       { arrival: 3, input: 12, output: 1, prefix: ["p", 10] },
@@ -270,19 +272,19 @@ describe("the order of the queue", () => {
     ];
     const { steps } = run("dfs-weight", 1000, requests);
     expect(steps[3]).toBe("3: F prefill 20–25, G prefill 20–30, E prefill 10–12, D prefill 20–25, C prefill 0–5");
-    // One by one the order is found anew each time; E and D are one each then, and D came first.
+    // The order is recomputed for each admission; E and D are one request each then, and D arrived first.
     const behind = [{ input: 40, output: 8, prefix: ["p", 20] as const }, ...requests.slice(1)];
     const { finished } = run("dfs-weight", 1000, behind, { "max-running-requests": 3 });
     expect(finished.filter((name) => name > "B")).toEqual(["F", "G", "D", "E", "C"]);
   });
 
-  test("lof: the longest answer first, of equals who came first", () => {
+  test("lof: the longest output first; ties are broken by arrival", () => {
     const requests = [3, 9, 3, 9].map((maxOutput) => ({ input: 2, output: 1, maxOutput }));
     expect(order("lof", requests)).toEqual(["C", "E", "B", "D"]);
   });
 
-  test("hrrn: who has waited longest for each token to compute", () => {
-    // At 6: B has waited 5 for 10 tokens, C 3 for 2, D 1 for 1. At 7, with C gone, B 6 for 10, D 2 for 1.
+  test("hrrn: the most waiting time per uncached token is first", () => {
+    // At 6: B has waited 5 for 10 tokens, C 3 for 2, D 1 for 1. At 7, without C, B 6 for 10, D 2 for 1.
     const requests = [
       { arrival: 1, input: 10, output: 1 },
       { arrival: 3, input: 2, output: 1 },
@@ -291,7 +293,7 @@ describe("the order of the queue", () => {
     expect(order("hrrn", requests)).toEqual(["C", "D", "B"]);
   });
 
-  test("random: by the seed", () => {
+  test("random: the order depends on the seed", () => {
     const requests = Array.from({ length: 6 }, () => ({ input: 2, output: 1 }));
     const at = (seed: number) =>
       stepped({ scheduler: "random", blocks: 100, seed, requests, options: oneByOne }).finished.join("");
@@ -301,8 +303,9 @@ describe("the order of the queue", () => {
   });
 });
 
-test("mini-sglang keeps room for all of the longest answers, and retracts nobody", () => {
-  // 20 slots. A takes 4 + 9; B would take 3 + 5 of the 7 others. A's tokens come out of its room, so B waits for its end.
+test("mini-sglang reserves slots for the longest outputs, and retracts no request", () => {
+  // 20 slots. A reserves 4 + 9; B would need 3 + 5 of the other 7. A's output uses its reservation, so B waits until A
+  // finishes.
   const { steps } = run("mini-sglang", 20, [
     { input: 4, output: 4, maxOutput: 9 },
     { input: 3, output: 2, maxOutput: 5 },

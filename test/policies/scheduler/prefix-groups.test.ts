@@ -2,11 +2,11 @@ import { describe, expect, test } from "vitest";
 import { prefixTriePreset } from "../../../policies/presets/prefix-trie.ts";
 import { type SteppedRequest, stepped } from "../../support/stepped.ts";
 
-/** Prefixes that users mark, in a trie of blocks of 4 tokens; found after the step that computes them. */
+/** Marked prefixes in a trie of blocks of 4 tokens, which match after the step that computes them. */
 const run = (blocks: number, requests: SteppedRequest[], publish = "step") =>
   stepped({ scheduler: "prefix-groups", preset: prefixTriePreset, blocks, requests, rules: { publish } });
 
-/** A request that marks a prefix of so many tokens. */
+/** A request with a marked prefix. */
 const marked = (name: string, tokens: number, input: number, output: number, arrival = 0): SteppedRequest => ({
   arrival,
   input,
@@ -16,7 +16,7 @@ const marked = (name: string, tokens: number, input: number, output: number, arr
 });
 
 describe("prefix groups", () => {
-  // Blocks with the longest answers: A and C 3 of which the prefix p is 2, B 2, D and E 4 of which q is 1, F 6.
+  // Blocks with the longest outputs: A and C 3, of which the prefix p is 2; B 2; D and E 4, of which q is 1; F 6.
   const requests = [
     marked("p", 8, 10, 2),
     { input: 6, output: 2 },
@@ -27,9 +27,9 @@ describe("prefix groups", () => {
     marked("q", 4, 12, 1, 2),
   ];
 
-  test("go as a whole, those that need most first, if they still fit; the first member computes the prefix", () => {
-    // Of 14 blocks q takes 1 + 3 + 3, F 6; p, which needs 2 + 1 + 1, and B do not fit any more. D computes q, E waits a
-    // step for it. G comes too late for this batch: its prefix is gone with D and E, and it computes it again.
+  test("are admitted as a whole, those that need the most blocks first, if they fit; the first member computes the prefix", () => {
+    // Of 14 blocks group q needs 1 + 3 + 3, F 6; p, which needs 2 + 1 + 1, and B do not fit any more. D computes q, E waits a
+    // step for it. G arrives too late for this batch: the prefix was deleted after D and E, and G computes it again.
     const { steps, ends, cache } = run(14, requests);
     expect(steps).toEqual([
       "0: D prefill 0–12, F prefill 0–20",
@@ -45,7 +45,7 @@ describe("prefix groups", () => {
     expect(cache.index.blockCount).toBe(0);
   });
 
-  test("all go at once where there is room, and a prefix stays until the last of its group has ended", () => {
+  test("are all admitted if they fit, and a prefix stays cached until the last request of its group has finished", () => {
     const stored: number[] = [];
     const { steps } = stepped({
       scheduler: "prefix-groups",
@@ -59,11 +59,11 @@ describe("prefix groups", () => {
       "1: C prefill 8–10, E prefill 4–12",
       "2: A decode, B decode, D decode, F decode, C decode, E decode",
     ]);
-    // p, of 2 blocks, ends with A and C in step 2, q with D and E in step 4.
+    // p, of 2 blocks, is deleted after A and C in step 2, q after D and E in step 4.
     expect(stored).toEqual([3, 3, 1, 1, 0]);
   });
 
-  test("do not wait for a prefix that is found only when a request ends", () => {
+  test("do not wait for a prefix that is published only when a request finishes", () => {
     expect(run(40, requests.slice(0, 3), "finish").steps).toEqual([
       "0: A prefill 0–10, B prefill 0–6",
       "1: C prefill 0–10",
@@ -71,8 +71,8 @@ describe("prefix groups", () => {
     ]);
   });
 
-  test("that do not fit even alone go last, one by one, and keep their prefix until nobody wants it", () => {
-    // Each needs 5 blocks, the three together 2 + 3 · 3 of 6. D, which fits, goes first.
+  test("that do not fit even alone are served last, one by one, and their prefix stays cached until no waiting request needs it", () => {
+    // Each needs 5 blocks, the three together 2 + 3 · 3 of 6. D, which fits, is admitted first.
     const stored: number[] = [];
     const { steps } = stepped({
       scheduler: "prefix-groups",
@@ -93,7 +93,7 @@ describe("prefix groups", () => {
     expect(stored).toEqual([0, 0, 2, 2, 2, 2, 0]);
   });
 
-  test("refuse who never fits, and serve the others", () => {
+  test("refuse a request that never fits, and serve the others", () => {
     const { refused, finished } = run(4, [marked("p", 8, 17, 1), marked("p", 8, 12, 6), marked("p", 8, 9, 2)]);
     expect(refused).toEqual({
       A: "it needs more blocks than the cache has",

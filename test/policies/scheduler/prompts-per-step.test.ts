@@ -6,8 +6,8 @@ import { stepped } from "../../support/stepped.ts";
 
 const same = { input: 8, output: 3, prefix: ["p", 8] } as const;
 
-describe("one prompt a step", () => {
-  test("offline: prompts one after the other, then all answers; the same prompt again computes nothing", () => {
+describe("one prompt per step", () => {
+  test("offline: prompts one after the other, then decode; a repeated prompt computes nothing", () => {
     const { steps } = stepped({
       scheduler: "offline",
       options: { "prompts-per-step": 1 },
@@ -24,7 +24,7 @@ describe("one prompt a step", () => {
     ]);
   });
 
-  test("offline: whoever comes while prompts are computed joins the batch, whoever comes later does not", () => {
+  test("offline: a request that arrives during prefill joins the batch, a later one does not", () => {
     const { steps } = stepped({
       scheduler: "offline",
       options: { "prompts-per-step": 1 },
@@ -45,7 +45,7 @@ describe("one prompt a step", () => {
     ]);
   });
 
-  test("offline: a prompt without room ends the batch", () => {
+  test("offline: a prompt that does not fit ends the batch", () => {
     const { steps } = stepped({
       scheduler: "offline",
       options: { "prompts-per-step": 1 },
@@ -58,7 +58,7 @@ describe("one prompt a step", () => {
     expect(steps).toEqual(["0: A prefill 0–7", "1: A decode", "2: B prefill 0–12"]);
   });
 
-  test("online: new prompts one after the other, before those that had theirs have a turn", () => {
+  test("online: new prompts one after the other, before other requests decode", () => {
     const { steps } = stepped({
       scheduler: "online",
       options: { "max-batch-size": 2, "prompts-per-step": 1 },

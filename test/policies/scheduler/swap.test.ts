@@ -6,7 +6,7 @@ import { presetRegistry } from "../../../policies/registry.ts";
 import { runs } from "../../laws/all-plugins.ts";
 import { type SteppedConfig, stepped } from "../../support/stepped.ts";
 
-/** Does what the numbers say for so many steps, preempting and swapping at any moment; then all in order. */
+/** Takes random decisions, with preemptions and swaps at any time, for a number of steps; then serves all in order. */
 function erratic(decisions: readonly number[]): SchedulerPlugin {
   return {
     name: "erratic",
@@ -39,18 +39,18 @@ function erratic(decisions: readonly number[]): SchedulerPlugin {
   };
 }
 
-/** Somebody is in the step, in the end. */
+/** Schedules all requests in order, so that the step is not empty. */
 function inOrder(context: SchedulerContext): void {
   const { running } = context;
   for (let i = 0; i < running.length; i++) if (running[i].inStep) return;
   for (let sequence = running[0]; sequence; sequence = running[0]) {
     if (context.schedule(sequence)) return;
-    if (running.length === 1) context.refuse(sequence, "no room");
+    if (running.length === 1) context.refuse(sequence, "too few blocks");
     else context.preempt(running[running.length - 1], "recompute");
   }
   for (let first = context.firstWaiting; first; first = context.firstWaiting) {
     if (context.admit(first)) return;
-    context.refuse(first, "no room");
+    context.refuse(first, "too few blocks");
   }
 }
 
@@ -76,7 +76,7 @@ const cases: fc.Arbitrary<Omit<SteppedConfig, "scheduler"> & { decisions: number
   ),
 });
 
-test("whatever is swapped and when, nothing is lost: tokens go on where they were, blocks on the host add up", () => {
+test("swaps at any time lose nothing: requests continue at their positions, and blocks in host memory add up", () => {
   let swaps = 0;
   fc.assert(
     fc.property(cases, ({ decisions, ...config }) => {
@@ -90,7 +90,7 @@ test("whatever is swapped and when, nothing is lost: tokens go on where they wer
           expect(replica.freeHostBlocks).toBe(replica.hostBlocks - used);
           if (plan.swappedTokens > 0) swaps++;
           for (const { sequence, from, tokens } of plan.items.slice(0, plan.count)) {
-            // What is before the step's tokens is there: computed, or back from the host in this step.
+            // Tokens before those of the step are computed, or swapped in by this step.
             expect(from + tokens).toBe(sequence.computedTokens + sequence.stepTokens);
             expect(from + tokens).toBeLessThanOrEqual(sequence.knownTokens);
           }

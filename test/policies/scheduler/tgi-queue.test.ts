@@ -2,13 +2,15 @@ import { describe, expect, test } from "vitest";
 import { tgi } from "../../../policies/presets/tgi.ts";
 import { type SteppedRequest, stepped } from "../../support/stepped.ts";
 
-/** TGI's cache, of single tokens: all that a request may need is reserved, prompts are found when their requests end. */
+/**
+ * TGI's cache, of single tokens: slots for the longest output are reserved, prompts are published when their requests finish.
+ */
 const run = (blocks: number, requests: SteppedRequest[], options = {}, repeats = false) =>
   stepped({ scheduler: "tgi-queue", preset: tgi, blocks, blockTokens: 1, requests, options, repeats });
 
 describe("the queue", () => {
-  test("waits until enough wait for those that run, then computes their prompts instead of decoding", () => {
-    // Four run. At 0.5, two must wait: E alone, from 1 on, is not enough; F comes at 3. A decode step follows.
+  test("interrupts decoding once there are enough waiting requests per running one", () => {
+    // Four run. At 0.5, two must wait: E alone, from 1 on, is not enough; F arrives at 3. A decode step follows.
     const { steps } = run(
       100,
       [
@@ -29,8 +31,8 @@ describe("the queue", () => {
     ]);
   });
 
-  test("waits no longer than for so many tokens", () => {
-    // One token is that of the prompts; so two decode steps, and then E goes though it is alone.
+  test("interrupts decoding after max-waiting-tokens steps at the latest", () => {
+    // The prefill step counts as one; so two decode steps, and then E is admitted although it is alone.
     const { steps } = run(
       100,
       [...[1, 2, 3, 4].map(() => ({ input: 2, output: 6 })), { arrival: 1, input: 3, output: 1 }],
@@ -52,7 +54,7 @@ describe("the queue", () => {
     ]);
   });
 
-  test("cuts the last prompt to fit, which goes on with the next tokens of the others", () => {
+  test("chunks the last prompt to fit, which continues in the decode steps of the others", () => {
     const { steps } = run(
       100,
       [
@@ -71,9 +73,9 @@ describe("the queue", () => {
     ]);
   });
 
-  test("keeps everybody waiting behind the first that has no room for its longest answer", () => {
-    // 20 slots: A takes 4 + 9 − 1 = 12. B wants 6 + 5 − 1 = 10; C would fit. A really writes 4, and ends with step 3. Its
-    // prompt stays, but it may go.
+  test("blocks all requests behind the first whose longest output does not fit", () => {
+    // 20 slots: A reserves 4 + 9 − 1 = 12. B needs 6 + 5 − 1 = 10; C would fit. A generates only 4, and finishes with step 3.
+    // Its prompt stays cached, but is evictable.
     const { steps } = run(20, [
       { input: 4, output: 4, maxOutput: 9 },
       { input: 6, output: 1, maxOutput: 5 },
@@ -88,8 +90,8 @@ describe("the queue", () => {
     ]);
   });
 
-  test("does not interrupt decoding for fewer than would make a batch, and nothing of them is found", () => {
-    // Four run and hold 4 × 5 of 28 slots. Two must fit: C does, 4 slots, D does not, 8 slots.
+  test("does not interrupt decoding if fewer requests fit than a batch needs", () => {
+    // Four requests use 4 × 5 of 28 slots. Two more must fit: one with 4 slots does, one with 8 slots does not.
     const { steps, cache } = run(
       28,
       [
@@ -109,9 +111,9 @@ describe("the queue", () => {
     expect(cache.counters.preemptions).toBe(0);
   });
 
-  test("counts what is cached and in use once when it asks how many would fit", () => {
-    // P leaves its prompt of 10. Then A and B use it, with 1 + 3 more each: 10 + 8 of 24 slots. C and D want 10 + 2 each,
-    // of which 10 are in use: both fit, at once.
+  test("counts referenced cached slots once when it determines how many requests fit", () => {
+    // P leaves its prompt of 10 in the cache. Then A and B use it, with 1 + 3 more each: 10 + 8 of 24 slots. C and D need 10
+    // + 2 each, of which 10 are referenced already: both fit.
     const shared = (output: number, arrival: number): SteppedRequest => ({
       arrival,
       input: 11,
@@ -133,7 +135,7 @@ describe("the queue", () => {
     ]);
   });
 
-  test("has seats, and a budget of tokens, which one request alone may exceed", () => {
+  test("has a maximum batch size, and a budget of tokens, which a single request may exceed", () => {
     const requests = [
       { input: 2, output: 2 },
       { input: 9, output: 3 },
@@ -142,7 +144,7 @@ describe("the queue", () => {
     ];
     const seats = run(100, requests, { "max-batch-size": 2 });
     expect(seats.steps[0]).toBe("0: A prefill 0–2, B prefill 0–9");
-    // With their answers 3, 11, 3 and 3 tokens: A, then B alone, then the others.
+    // With their outputs 3, 11, 3 and 3 tokens: A, then B alone, then the others.
     expect(run(100, requests, { "max-batch-total-tokens": 7 }).steps).toEqual([
       "0: A prefill 0–2",
       "1: A decode",
@@ -156,7 +158,7 @@ describe("the queue", () => {
   });
 });
 
-test("steps done at once are those done one by one", () => {
+test("repeated steps are equal to planned ones", () => {
   const requests = [0, 2, 9, 9, 30, 31].map((arrival, i) => ({ arrival, input: 5 + i, output: 30 - i, maxOutput: 40 }));
   for (const blocks of [14, 30, 100]) {
     const config = {
