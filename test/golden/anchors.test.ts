@@ -5,7 +5,7 @@ import { openTrace } from "../../traces/open.ts";
 import { hasRecordedTraces, recordedTracePath } from "../support/recordings.ts";
 import { replayed } from "../support/replays.ts";
 
-// Published figures, exact to the last printed digit. A ratio is written as in the papers, without its zero.
+// Published hit ratios, exact to the last printed digit. A ratio is written as in the papers, without its zero.
 const shown = (ratio: number) => ratio.toFixed(4).slice(1);
 
 describe.runIf(hasRecordedTraces)("Mooncake's FAST'25 conversation trace", () => {
@@ -87,17 +87,20 @@ describe.runIf(hasRecordedTraces)("ShareGPT-300, prompt and output cached", () =
   );
 });
 
-/** Of each prompt but its last token, how many tokens begin an earlier prompt with its answer (but the last token). */
+/**
+ * By prompt, without its last token: length of the longest common prefix with an earlier prompt and its output, without the
+ * last token.
+ */
 function commonPrefixes({ keys, keyStart, requestCount, optional }: Trace): number[] {
   const { generatedKeys, generatedStart } = optional;
-  const said = Array.from({ length: requestCount }, (_, r) => [
+  const texts = Array.from({ length: requestCount }, (_, r) => [
     ...keys.subarray(keyStart[r], keyStart[r + 1]),
     ...generatedKeys!.subarray(generatedStart![r], Math.max(generatedStart![r], generatedStart![r + 1] - 1)),
   ]);
-  return said.map((own, r) => {
+  return texts.map((own, r) => {
     const length = keyStart[r + 1] - keyStart[r] - 1;
     let most = 0;
-    for (const earlier of said.slice(0, r)) {
+    for (const earlier of texts.slice(0, r)) {
       let common = 0;
       while (common < length && own[common] === earlier[common]) common++;
       most = Math.max(most, common);

@@ -4,8 +4,8 @@ import { TraceBuilder } from "../../core/trace/trace.ts";
 import { Overlap } from "../support/overlap.ts";
 import { type OwnConfig, replayed } from "../support/replays.ts";
 
-// Where indexes decide differently by their nature: the smallest traces that show it, as docs/policies.md tells them.
-// A letter is a block of one token; what each request hits is worked out there by hand.
+// Inherent differences between indexes: the smallest traces that show them, as in docs/policies.md. A letter is a block of one
+// token; the hits of each request are worked out there by hand.
 
 function hits(prompts: string, blocks: number, own: OwnConfig): string {
   const builder = new TraceBuilder(1);
@@ -16,19 +16,19 @@ function hits(prompts: string, blocks: number, own: OwnConfig): string {
   return [...replayed(builder.take(), { ...own, blockTokens: 1, blocks }).requests.hitTokens].join(" ");
 }
 
-test("any victim or leaves only: FIFO takes the head of a prefix, or its tail", () => {
+test("any victim or leaves only: FIFO evicts the head of a prefix, or its tail", () => {
   expect(hits("a ab c a", 2, { index: "hash-table", policy: "fifo" })).toBe("0 1 0 0");
   expect(hits("a ab c a", 2, { index: "block-trie", policy: "fifo" })).toBe("0 1 0 1");
   expect(hits("a ab c a", 2, { index: "radix-tree", policy: "fifo" })).toBe("0 1 0 1");
 });
 
-test("past a hole: a trie with any victim loses what is below it and has room for others, a hash table keeps it", () => {
+test("past a hole: a trie with victims=any evicts the blocks below it and can cache others, a hash table keeps them", () => {
   const any = { victims: "any" };
   expect(hits("a b ac dx b", 3, { index: "hash-table", policy: "fifo" })).toBe("0 0 1 0 0");
   expect(hits("a b ac dx b", 3, { index: "block-trie", policy: "fifo", rules: any })).toBe("0 0 1 0 1");
 });
 
-test("LRU, deepest block first, decides the same in all three", () => {
+test("LRU, deepest block first, makes the same decisions in all three", () => {
   for (const prompts of ["a ab c a", "a b ac dx b", "ab c a", "abc abd ab e abd abc"])
     for (const blocks of [3, 4]) {
       const inHashTable = hits(prompts, blocks, { index: "hash-table" });
@@ -36,19 +36,19 @@ test("LRU, deepest block first, decides the same in all three", () => {
     }
 });
 
-test("whole runs: one block is wanted, and two go", () => {
+test("whole runs: one block is needed, and two are evicted", () => {
   expect(hits("ab c a", 2, { index: "radix-tree" })).toBe("0 0 1");
   expect(hits("ab c a", 2, { index: "radix-tree", rules: { "victim-unit": "node" } })).toBe("0 0 0");
 });
 
-test("a run is judged by its end: the optimum takes two blocks of it where one was useless", () => {
+test("a run is ordered by its end: the optimum evicts two blocks of it although only one has no further use", () => {
   const optimum = { policy: "belady" };
   expect(hits("a bx cx b", 3, { ...optimum, index: "block-trie" })).toBe("0 0 0 1");
   expect(hits("a bx cx b", 3, { ...optimum, index: "radix-tree" })).toBe("0 0 0 0");
   expect(hits("a bx cx b", 3, { ...optimum, index: "radix-tree", rules: { "victim-unit": "block" } })).toBe("0 0 0 1");
 });
 
-test("collisions that are trusted: a hash table finds a block of another prefix, a tree does not leave its path", () => {
+test("collisions with collision=trust: a hash table matches a block of another prefix, a tree does not leave its path", () => {
   // All contents that end with the same letter have the same hash.
   const hash: typeof fourLanes = (lanes, tokens, from, count) => lanes.fill(tokens[from + count - 1]);
   const trusting = { hash, rules: { collision: "trust" } };
@@ -59,9 +59,9 @@ test("collisions that are trusted: a hash table finds a block of another prefix,
     expect(hits("ac b bc", 9, { index, hash })).toBe("0 0 1");
 });
 
-test("generated tokens: a tree stores nothing below a private copy of a block that another request uses", () => {
-  // Two requests with the same prompt overlap. The second one finds all of it, and computes its last token again, into a
-  // copy. Then it answers; a third request asks for all that it said.
+test("output tokens: a tree stores nothing below a private copy of a block that another request references", () => {
+  // Two requests with the same prompt overlap. The second one has a full hit, and recomputes its last token, in a
+  // copy. Then it decodes; the prompt of a third request contains its output.
   const found = (index: string) => {
     const overlap = new Overlap(index, { "cache-generated": "true", duplicates: "swap" });
     overlap.arrive("a", "xyz");

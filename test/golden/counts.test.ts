@@ -5,13 +5,13 @@ import { evictionRegistry } from "../../policies/registry.ts";
 import { replayed } from "../support/replays.ts";
 import { goldenCapacities, goldenHits, goldenTrace } from "./golden-trace.ts";
 
-// Laws cannot tell one policy from another (MRU under the name of LRU keeps them all), so each policy's hits are counted
-// a second time here, by a cache that is an array: first in the array, first to go.
+// Laws cannot distinguish policies (MRU under the name of LRU satisfies them all), so the hits of each policy are compared with
+// those of a naive cache here: an array whose first element is the next victim.
 
 let trace: Trace;
 /** Content ids of every prompt's blocks. */
 let prompts: number[][];
-/** For each content id, the requests that have it in their prompt. */
+/** By content id: the requests whose prompts contain it. */
 let uses: Map<number, number[]>;
 let capacities: number[];
 
@@ -27,13 +27,13 @@ beforeAll(async () => {
   capacities = goldenCapacities(trace);
 });
 
-/** Takes one block out of the cache, which holds the others than `held`, and returns nothing. */
-type Evict = (cache: number[], held: Set<number>, now: number, capacity: number) => void;
-/** Where the blocks of a request go when it ends: the cache's new order. */
+/** Removes one block from the cache that is not in `referenced`. */
+type Evict = (cache: number[], referenced: Set<number>, now: number, capacity: number) => void;
+/** The cache's new order after the blocks of a finished request are released. */
 type Release = (cache: number[], prompt: number[]) => number[];
 
-const first: Evict = (cache, held) => {
-  const at = cache.findIndex((key) => !held.has(key));
+const first: Evict = (cache, referenced) => {
+  const at = cache.findIndex((key) => !referenced.has(key));
   cache.splice(at, 1);
 };
 
@@ -44,8 +44,8 @@ function naiveHits(capacity: number, evict: Evict, release: Release): number[] {
     if (prompt.length > capacity) return 0;
     const missing = prompt.filter((key) => !cache.includes(key));
     const firstMissing = prompt.findIndex((key) => !cache.includes(key));
-    const held = new Set(prompt);
-    while (cache.length + missing.length > capacity) evict(cache, held, now, capacity);
+    const referenced = new Set(prompt);
+    while (cache.length + missing.length > capacity) evict(cache, referenced, now, capacity);
     cache = release(cache, prompt);
     return firstMissing < 0 ? prompt.length : firstMissing;
   });
@@ -53,12 +53,12 @@ function naiveHits(capacity: number, evict: Evict, release: Release): number[] {
 
 const reversed = (blocks: number[], rules: Rules) => (rules["free-order"] === "forward" ? blocks : blocks.toReversed());
 
-/** A request's blocks go to the end, whether they are new or not. */
+/** A request's blocks are moved to the end, whether they are new or not. */
 const renewed =
   (rules: Rules): Release =>
   (cache, prompt) => [...cache.filter((key) => !prompt.includes(key)), ...reversed(prompt, rules)];
 
-/** Blocks that were there stay where they are. */
+/** Blocks that were cached keep their places. */
 const appended =
   (rules: Rules): Release =>
   (cache, prompt) => [
@@ -69,14 +69,14 @@ const appended =
     ),
   ];
 
-/** The block that is asked for last, by a request that fits, goes; of those that nobody asks for again, the deepest. */
-const furthest: Evict = (cache, held, now, capacity) => {
+/** Evicts the block whose next use, by a request that fits, is latest; of those without another use, the deepest. */
+const furthest: Evict = (cache, referenced, now, capacity) => {
   const fits = (r: number) => r > now && prompts[r].length <= capacity;
   const nextUse = (key: number) => uses.get(key)!.find(fits) ?? prompts.length;
   let worst = -1;
   let at = -1;
   cache.forEach((key, i) => {
-    if (held.has(key)) return;
+    if (referenced.has(key)) return;
     const use = nextUse(key);
     if (use >= worst) [worst, at] = [use, i];
   });
@@ -94,43 +94,43 @@ describe.each([
   ["deepest block first", {}],
   ["first block first", forward],
 ])("%s", (_name, rules: Rules) => {
-  test("lru hits what an array of keys in order of use hits, request by request", () => {
+  test("lru has the hits of an array of keys in order of use, request by request", () => {
     for (const blocks of capacities)
       expect(ours("lru", blocks, rules)).toEqual(naiveHits(blocks, first, renewed(rules)));
   });
 
-  test("fifo hits what an array of keys in order of insertion hits, request by request", () => {
+  test("fifo has the hits of an array of keys in order of insertion, request by request", () => {
     for (const blocks of capacities)
       expect(ours("fifo", blocks, rules)).toEqual(naiveHits(blocks, first, appended(rules)));
   });
 });
 
-test("belady hits what searching the rest of the trace for each victim hits", () => {
-  // From the left, so that of equals the last in the array, which is a request's deepest, goes.
+test("belady has the hits of a search of the rest of the trace for each victim", () => {
+  // From the left, so that of equals the last in the array, a request's deepest block, is evicted.
   const release = appended(forward);
   for (const blocks of capacities.slice(0, 4))
     expect(sum(ours("belady", blocks))).toBe(sum(naiveHits(blocks, furthest, release)));
 });
 
-test("unbounded hits every block that an earlier prompt began with", () => {
+test("unbounded hits every block of an earlier prefix", () => {
   const hits = naiveHits(Number.POSITIVE_INFINITY, first, renewed({}));
   expect(ours("unbounded", 1)).toEqual(hits);
   expect(ours("lru", trace.distinctKeys)).toEqual(hits);
 });
 
-test("random hits, over many seeds, what drawing victims from a hat hits", () => {
+test("random has, over many seeds, the mean hits of uniformly drawn victims", () => {
   const blocks = capacities[2];
   let state = 1;
   const draw = (n: number) => {
     state = (Math.imul(state, 1664525) + 1013904223) >>> 0;
     return Math.floor((state / 2 ** 32) * n);
   };
-  const hat: Evict = (cache, held) => {
-    const idle = cache.filter((key) => !held.has(key));
+  const uniform: Evict = (cache, referenced) => {
+    const idle = cache.filter((key) => !referenced.has(key));
     cache.splice(cache.indexOf(idle[draw(idle.length)]), 1);
   };
   const seeds = Array.from({ length: 20 }, (_, i) => i + 1);
-  const drawn = seeds.map(() => sum(naiveHits(blocks, hat, appended({}))));
+  const drawn = seeds.map(() => sum(naiveHits(blocks, uniform, appended({}))));
   const counted = seeds.map((seed) => sum(ours("random", blocks, {}, seed)));
   const mean = (numbers: number[]) => sum(numbers) / numbers.length;
   const deviation = (numbers: number[]) =>
@@ -141,7 +141,7 @@ test("random hits, over many seeds, what drawing victims from a hat hits", () =>
   expect(new Set(counted).size).toBeGreaterThan(10);
 });
 
-// The figures themselves, so that no change goes unseen.
+// The counts themselves, so that no change is missed.
 test.each(evictionRegistry.all.map(({ name }) => name))("%s has its golden counts", (policy) => {
   expect(capacities.map((blocks) => sum(ours(policy, blocks))).join(" ")).toBe(goldenHits[policy]);
 });

@@ -6,18 +6,18 @@ import { EventKind } from "../../core/log/events.ts";
 import { allocatorRegistry } from "../../policies/registry.ts";
 import { type LiveCache, type LiveConfig, liveAs } from "../support/live-cache.ts";
 
-// What the prefix caches of vLLM, SGLang, TGI, LightLLM and nano-vllm did wrong once, each as a test that the same
-// composition of parts passes here. A letter is a token; a block is four tokens, or one where the system has pages of one.
+// Past bugs of the prefix caches of vLLM, SGLang, TGI, LightLLM and nano-vllm, each as a test that the same composition passes
+// here. A letter is a token; a block is four tokens, or one where the system has pages of one token.
 //
 // Not applicable here:
 //
-//   vLLM v0, lazy heap     a heap of evictions cleaned up when it is fifty times as large as what is live: no such heap
-//   SGLang 4987            evicting from the host tier, which there is none of; what it says of counting is tested below
-//   SGLang 18843, and the  LFU that never counted a hit, and runs that were as new when they were cut: in evictions.test.ts
+//   vLLM v0, lazy heap     a heap that is cleaned up when it is fifty times as large as its live entries: there is no such heap
+//   SGLang 4987            eviction from a host tier, which does not exist here; its counting is tested below
+//   SGLang 18843, and the  LFU that never counted hits, and runs that were new after a split: in evictions.test.ts
 //   nodes made by a split
-//   TGI 2491, 2498, 2711   an assertion, a batch that the router dropped, and room for speculation: no cache of its own
-//   TGI 3068               a property test: the laws of test/properties are run over the same tree
-//   LightLLM's estimate    a shared prefix counts once a request: a scheduler's, which may want it so
+//   TGI 2491, 2498, 2711   an assertion, a batch that the router dropped, and blocks for speculation: no bugs of the cache
+//   TGI 3068               a property test: the laws are run over the same tree
+//   LightLLM's estimate    a shared prefix counts once per request: an estimate of the scheduler
 //   SGLang's HiCache,      other tiers, routers, image content
 //   LMCache, Mooncake
 
@@ -31,7 +31,7 @@ function evicted(live: LiveCache): string[] {
 const conserved = ({ cache }: LiveCache) => cache.freeBlocks + cache.index.evictableBlocks + cache.referencedBlocks;
 
 describe("vLLM, v0", () => {
-  test("12621: what stands for no parent is no content's key, and the first content is a parent like any other", () => {
+  test("12621: the value for no parent is no content's key, and the first content is a parent like any other", () => {
     for (const hash of [undefined, oneHash]) {
       const live = liveAs("vllm-v0", { rules: { collision: "compare" }, ...(hash && { hash }) });
       live.run("aaaax");
@@ -52,7 +52,7 @@ describe("vLLM, v0", () => {
     }
   });
 
-  test("9501: of two requests of one step the second shares the first one's blocks, and computes them, too", () => {
+  test("9501: of two requests of one step the second references the first one's blocks, and computes them, too", () => {
     const live = liveAs("vllm-v0");
     const both = ["aaaabbbbx", "aaaabbbby"].map((prompt) => live.arrive(prompt));
     const plan = live.plan();
@@ -61,7 +61,7 @@ describe("vLLM, v0", () => {
     expect(both[1].table.subarray(0, 2)).toEqual(both[0].table.subarray(0, 2));
   });
 
-  test("a prompt that is cached to its end computes its last token", () => {
+  test("a completely cached prompt computes its last token", () => {
     const live = liveAs("vllm-v0");
     live.run("aaaabbbb");
     live.arrive("aaaabbbb");
@@ -70,7 +70,7 @@ describe("vLLM, v0", () => {
 });
 
 describe("vLLM, v1", () => {
-  test("a request that does not fit touches nothing", () => {
+  test("a request that does not fit has no side effects", () => {
     const live = liveAs("vllm", { blocks: 3 });
     live.run("aaaabbbb");
     const large = live.arrive("aaaaccccddddx");
@@ -82,16 +82,16 @@ describe("vLLM, v1", () => {
     expect(live.cache.counters.evictedBlocks).toBe(0);
   });
 
-  test("42656: what can never be found is used up before what is cached", () => {
+  test("42656: blocks that can never match are allocated before cached ones are evicted", () => {
     const live = liveAs("vllm", { blocks: 4 });
     live.run("aaaabbbbx");
     live.run("ccccx");
-    // Two blocks held incomplete ends; three prefix blocks are cached.
+    // Two blocks contained incomplete ends; three prefix blocks are cached.
     expect(live.cache.index.blockCount).toBe(3);
     expect(evicted(live)).toEqual([]);
     live.run("x");
     expect(evicted(live)).toEqual([]);
-    // Before that change all waited in one queue, and the oldest went: an end, then a cached block.
+    // Before that change all were in one queue, and the oldest was allocated: an end, then a cached block.
     const before = liveAs("vllm", { blocks: 4, allocator: "block-queue", rules: { "free-queue": "single" } });
     before.run("aaaabbbbx");
     before.run("ccccx");
@@ -99,7 +99,7 @@ describe("vLLM, v1", () => {
     expect(evicted(before)).toEqual(["aaaabbbb"]);
   });
 
-  test("one content in two blocks is found as long as one of them is there", () => {
+  test("content in two blocks matches as long as one of them is cached", () => {
     const live = liveAs("vllm", { rules: { publish: "step" } });
     live.arrive("aaaax");
     live.arrive("aaaay");
@@ -111,7 +111,7 @@ describe("vLLM, v1", () => {
     expect(live.hits("aaaaz")).toBe(0);
   });
 
-  test("16016: a tenant finds nothing of another's, in the first block and in those behind it", () => {
+  test("16016: content of another tenant never matches, in the first block and in later ones", () => {
     const live = liveAs("vllm", { namespaces: true });
     live.run("aaaabbbbx", { namespace: 1 });
     expect([0, 1, 2].map((namespace) => live.hits("aaaabbbby", { namespace }))).toEqual([0, 8, 0]);
@@ -119,7 +119,7 @@ describe("vLLM, v1", () => {
     expect(live.hits("aaaabbbby", { namespace: 2 })).toBe(4);
   });
 
-  test("25780: what a request finds again after a preemption is no hit", () => {
+  test("25780: blocks that a request matches after a preemption are not counted as hits", () => {
     const live = liveAs("vllm");
     const only = live.arrive("aaaabbbbx", { output: "uvw" });
     live.step();
@@ -128,7 +128,7 @@ describe("vLLM, v1", () => {
     expect(live.cache.counters).toMatchObject({ lookups: 1, lookupTokens: 9, hitTokens: 0, rehitTokens: 8 });
   });
 
-  test("12077: cached blocks that nobody uses are neither free nor in use", () => {
+  test("12077: idle blocks are neither free nor referenced", () => {
     const live = liveAs("vllm");
     live.run("aaaabbbbx");
     expect(live.cache).toMatchObject({ freeBlocks: 14, referencedBlocks: 0, availableBlocks: 16 });
@@ -144,7 +144,7 @@ describe("vLLM, v1", () => {
 describe("SGLang", () => {
   const bySlot = (own: LiveConfig = {}) => liveAs("sglang", { blockTokens: 1, blocks: 64, ...own });
 
-  test("4987: an eviction counts what it frees, and stops there", () => {
+  test("4987: an eviction counts the slots that it frees, and stops at the requested number", () => {
     const live = bySlot();
     for (const letter of "abcd") live.run(letter.repeat(4));
     expect(evict(live.cache, 5, live.now)).toBe(8);
@@ -155,8 +155,8 @@ describe("SGLang", () => {
   test.each([
     ["pages of one token", 1, {}],
     ["pages of four", 4, {}],
-    ["room for the longest answer", 4, { reserve: "worst-case" }],
-  ])("6888, 11970, sglang-jax 982: with %s every slot is given back once", (_name, blockTokens, rules) => {
+    ["slots for the longest output", 4, { reserve: "worst-case" }],
+  ])("6888, 11970, sglang-jax 982: with %s every slot is released once", (_name, blockTokens, rules) => {
     const live = bySlot({ blockTokens, rules });
     live.arrive("abcdefg", { output: "uvwxyz", maxOutputTokens: 12 });
     live.arrive("abcdexx", { output: "uvwxyz", maxOutputTokens: 12 });
@@ -165,14 +165,14 @@ describe("SGLang", () => {
       expect(conserved(live)).toBe(64);
     }
     expect(live.cache.referencedBlocks).toBe(0);
-    // The prompt and five of six answers; the tokens that do not fill a page are not kept.
+    // The prompt and five of six output tokens; tokens that do not fill a page are not cached.
     const stored = blockTokens === 1 ? 12 + 7 : 3 + 2;
     expect(live.cache.index.blockCount).toBe(stored);
     expect(live.cache.freeBlocks).toBe(64 - stored);
     expect([...new Set(live.cache.freeList())].length).toBe(64 - stored);
   });
 
-  test("6888: a request that ends before its answer is as long as was reserved gives all of it back", () => {
+  test("6888: a request whose output is shorter than reserved releases all reserved slots", () => {
     const live = bySlot({ blockTokens: 4, rules: { reserve: "worst-case" } });
     live.arrive("abcdefg", { output: "uvwxyz", maxOutputTokens: 40 });
     const plan = live.plan();
@@ -182,7 +182,7 @@ describe("SGLang", () => {
     expect(live.cache).toMatchObject({ referencedBlocks: 0, freeBlocks: 63 });
   });
 
-  test("35270: what may be evicted is counted once, however many used it", () => {
+  test("35270: evictable slots are counted once, regardless of the number of their users", () => {
     const live = bySlot();
     const [first] = ["aaaab", "aaaac"].map((prompt) => live.arrive(prompt, { output: "uvwxyz" }));
     live.step();
@@ -193,12 +193,12 @@ describe("SGLang", () => {
     live.finish();
     expect(live.cache.index.evictableBlocks).toBe(live.cache.index.blockCount);
     expect(live.cache.availableBlocks).toBe(64);
-    // All of it can really go.
+    // All of it can be evicted.
     evict(live.cache, 64, live.now);
     expect(live.cache.freeBlocks).toBe(64);
   });
 
-  test("bytedance 508: a match inside a run holds its beginning, and the rest may go", () => {
+  test("bytedance 508: a match inside a run references its beginning, and the rest is evictable", () => {
     const live = bySlot();
     live.run("abcdefgh");
     live.arrive("abcdxy", { output: "uvw" });
@@ -209,11 +209,11 @@ describe("SGLang", () => {
     expect(live.hits("abcdefgh")).toBe(4);
   });
 
-  test("mini-sglang: a prefix that is only ever used in part stays young", () => {
+  test("mini-sglang: partial uses of a prefix update its last use", () => {
     const live = liveAs("mini-sglang", { blockTokens: 1, rules: { publish: "finish" } });
     live.run("aaaabbbb");
     live.run("zzzz");
-    // It uses the beginning of the first run, and leaves nothing of its own behind.
+    // It uses the beginning of the first run, and caches no tokens.
     const passing = live.arrive("aaaay");
     live.step((context) => context.admit(passing));
     expect(passing.cachedTokens).toBe(4);
@@ -239,7 +239,7 @@ describe("TGI", () => {
     expect(live.state()).toEqual(before);
   });
 
-  test("2489: a block is not found before it is filled", () => {
+  test("2489: a block does not match before it is computed", () => {
     const live = tgi({ blocks: 32 });
     live.arrive("aaaabbbb", { output: "uvw" });
     live.step();
@@ -248,13 +248,13 @@ describe("TGI", () => {
     expect(live.hits("aaaabbbb")).toBe(8);
   });
 
-  test("3067: a prompt that ends where a node ends is found to its end, not to its parent's", () => {
+  test("3067: a prompt that ends at the end of a node matches up to its end, not to its parent's", () => {
     const live = tgi({ blocks: 64 });
     for (const prompt of ["abcd", "abcdef", "abcdefgh", "abcdxy"]) live.run(prompt);
     expect(["abcd", "abcdef", "abcdefgh", "abcdxy"].map((prompt) => live.hits(prompt))).toEqual([4, 6, 8, 6]);
   });
 
-  test("3067: behind a node that matches in part no child is looked for", () => {
+  test("3067: children of a partially matching node do not match", () => {
     const live = tgi({ blocks: 64 });
     live.run("abcd");
     live.run("abcdef");
@@ -298,7 +298,7 @@ describe("TGI", () => {
 });
 
 describe("LightLLM", () => {
-  test("whoever asks for more slots than there are does not get fewer", () => {
+  test("an allocation of more slots than are free fails instead of returning fewer", () => {
     for (const name of ["token", "token-contiguous"]) {
       const allocator = allocatorRegistry.get(name).create(4);
       expect(() => allocator.allocate(new Int32Array(5), 0, 5)).toThrow(InvariantError);
@@ -311,7 +311,7 @@ describe("LightLLM", () => {
     expect(live.cache.freeBlocks).toBe(8);
   });
 
-  test("the allocator takes the lowest slots, scattered; what its text says, contiguous first, is another", () => {
+  test("the allocator allocates the lowest slots, scattered; contiguous slots, as its comment states, are another allocator", () => {
     const next = (name: string) => {
       const allocator = allocatorRegistry.get(name).create(10);
       const table = new Int32Array(6);
@@ -324,7 +324,7 @@ describe("LightLLM", () => {
     expect(next("token-contiguous")).toEqual([6, 7]);
   });
 
-  test("a lookup that finds nothing changes nothing, and the root is never a victim", () => {
+  test("a lookup without a match has no side effects, and the root is never a victim", () => {
     const live = liveAs("lightllm", { blockTokens: 1 });
     for (let n = 0; n < 3; n++) expect(live.hits("zzzz")).toBe(0);
     expect(evict(live.cache, 4, live.now)).toBe(0);
@@ -340,7 +340,7 @@ describe("LightLLM", () => {
 });
 
 describe("nano-vllm", () => {
-  test("9fa256a: a cached block that was free is found a second time, and a third", () => {
+  test("9fa256a: an idle block matches a second and a third time", () => {
     const live = liveAs("nano-vllm");
     expect(Array.from({ length: 4 }, () => live.run("aaaabbbbx"))).toEqual([0, 8, 8, 8]);
     expect(live.cachedTexts()).toEqual(["aaaa", "aaaabbbb"]);

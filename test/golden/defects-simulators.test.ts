@@ -4,7 +4,7 @@ import { EventKind } from "../../core/log/events.ts";
 import { evictionRegistry } from "../../policies/registry.ts";
 import { LiveCache as Live } from "../support/live-cache.ts";
 
-// What other simulators of KV caches count wrong, or did, each as a test that ours passes. A letter is a token.
+// Present and past counting errors of other KV cache simulators, each as a test that kvlab passes. A letter is a token.
 
 const evictedOf = (live: Live) => {
   const { kind, key } = live.log.columns();
@@ -14,7 +14,7 @@ const evictedOf = (live: Live) => {
 const byLastUse = ["lru", "fifo", "lfu", "slru", "lru-deepest", "priority", "retention"];
 
 describe("llm-d-inference-sim", () => {
-  test.each(byLastUse)("704: of a chain of three in a cache of three the third goes, under %s", (eviction) => {
+  test.each(byLastUse)("704: of a chain of three in a cache of three the third is evicted, under %s", (eviction) => {
     for (const index of ["hash-table", "block-trie", "radix-tree"]) {
       const live = new Live({ index, eviction, blocks: 3, blockTokens: 1 });
       live.run("123");
@@ -24,7 +24,7 @@ describe("llm-d-inference-sim", () => {
     }
   });
 
-  test("704: whatever the policy, a tree gives up the end of a chain", () => {
+  test("704: whatever the policy, a tree evicts the end of a chain", () => {
     for (const { name } of evictionRegistry.all.filter((policy) => !policy.offline && !policy.unlimited)) {
       for (const index of ["block-trie", "radix-tree"]) {
         const live = new Live({ index, eviction: name, blocks: 3, blockTokens: 1 });
@@ -35,11 +35,11 @@ describe("llm-d-inference-sim", () => {
     }
   });
 
-  test("701: blocks past a hole of the prefix are no hits", () => {
+  test("701: blocks past a hole of the prefix are not hits", () => {
     const live = new Live({ blocks: 3, blockTokens: 1, rules: { "free-order": "forward" } });
     live.run("123");
     live.run("4");
-    // The first one went; the second and third are resident, and of no use.
+    // The first one was evicted; the second and third are cached, and of no use.
     expect(live.cachedTexts().sort()).toEqual(["12", "123", "4"]);
     expect(live.run("123")).toBe(0);
     const { hitRatio, missTokens } = cacheReport(live.cache.counters);
@@ -50,7 +50,7 @@ describe("llm-d-inference-sim", () => {
 });
 
 describe.each(["hash-table", "block-trie", "radix-tree"])("with a %s", (index) => {
-  test("LLMServingSim 49: a hit counts once a request, however many chunks its prompt is computed in", () => {
+  test("LLMServingSim 49: a hit counts once per request, regardless of the number of chunks of its prompt", () => {
     const live = new Live({ index });
     live.run("aaaabbbb");
     const chunked = live.arrive("aaaabbbbccccdddd");

@@ -5,41 +5,41 @@ import { InvariantError } from "../../core/errors.ts";
 import { EventKind } from "../../core/log/events.ts";
 import { type LiveCache, type LiveConfig, liveAs } from "../support/live-cache.ts";
 
-// What the prefix caches of LMDeploy, TurboMind, roseinfer and vLLM's PrefixPool did wrong once, each as a test that the
-// same composition of parts passes here. A letter is a token, a block is four. Those of the serving engines are in
+// Past bugs of the prefix caches of LMDeploy, TurboMind, roseinfer and vLLM's PrefixPool, each as a test that the same
+// composition passes here. A letter is a token, a block is four. Those of the serving engines are in
 // defects-engines.test.ts, those of other simulators in defects-simulators.test.ts.
 //
 // Not applicable here:
 //
 //   LMDeploy 4618          a refactoring
 //   LMDeploy 4799, half    checkpoints of state-space models: there is no state besides keys and values
-//   of 4700 and 4688       (what these say of blocks is tested below)
-//   TurboMind 4270, 4292   walking the whole trie in every step, and crashes of the repair: nothing here walks it; what a
-//                          block costs as a cache grows is measured by `kvlab check`
+//   of 4700 and 4688       (the part about blocks is tested below)
+//   TurboMind 4270, 4292   walking the whole trie in every step, and crashes of the repair: no code here walks it; the cost of
+//                          a block as a cache grows is measured by `kvlab check`
 //   TurboMind 4001         an integration fix, whose cache part is that of 3835
 //   roseinfer 8            a benchmark of 64 equal prompts in one run
 //   PR 1669, sample        Python errors of a script; the table in which groups are slower than none is for the simulator
-//   LMDeploy 1719          results that change on a hit because sums are taken in another order: there is no model here
+//   LMDeploy 1719          results that change on a hit because sums are in another order: there is no model here
 
 const demoRules = { "match-limit": "all", "cache-generated": "false", "full-hit": "stored-logits" };
 
-/** The block trie of issue 1407: all of a prompt may be a hit, answers are not stored. */
+/** The block trie of issue 1407: all of a prompt may be a hit, outputs are not cached. */
 const demo = (own: LiveConfig = {}) => liveAs("lmdeploy", { ...own, rules: { ...demoRules, ...own.rules } });
 
-/** What was evicted so far, in order, by what was in it. */
+/** Contents of the evicted blocks so far, in order. */
 function evicted(live: LiveCache): string[] {
   const { kind, key } = live.log.columns();
   return [...key].filter((_, at) => kind[at] === EventKind.evict).map((content) => live.textOf(content));
 }
 
-/** What may be evicted now. */
+/** Contents of the evictable blocks. */
 function evictable(live: LiveCache): string[] {
   const { index } = live.cache;
   const blocks = [...index.blocks()].sort((a, b) => a - b);
   return live.cachedTexts().filter((_, i) => index.isEvictable(index.entryOf(blocks[i])));
 }
 
-/** Everything collides. */
+/** A hash with which all contents collide. */
 const oneHash: NonNullable<LiveConfig["hash"]> = (lanes) => lanes.fill(7);
 
 describe("the demo of LMDeploy's issue 1407", () => {
@@ -62,7 +62,7 @@ describe("the demo of LMDeploy's issue 1407", () => {
     expect(live.run("aaaabbbbcccc")).toBe(12);
   });
 
-  test("3: leaves of one and the same time have an order", () => {
+  test("3: leaves with equal last use have an order", () => {
     const live = demo();
     for (const letter of "cab") live.arrive(letter.repeat(4));
     live.step();
@@ -71,13 +71,13 @@ describe("the demo of LMDeploy's issue 1407", () => {
   });
 
   test.each(["allocation", "step"])(
-    "4: who frees gives back what it holds, not what its tokens say (publish=%s)",
+    "4: a request releases the blocks of its table, not those that match its tokens (publish=%s)",
     (publish) => {
       const live = demo({ rules: { publish } });
       const grown = live.arrive("aaaabb", { output: "bbxyz" });
       for (let n = 0; n < 3; n++) live.step();
       const own = grown.table[1];
-      // What the first one has in its second block is now published by another, in another block.
+      // Another request publishes the content of the first one's second block, in another block.
       const other = live.arrive("aaaabbbb", { output: "uvwxyz" });
       live.step();
       const theirs = other.table[1];
@@ -87,7 +87,7 @@ describe("the demo of LMDeploy's issue 1407", () => {
       expect(grown.blockCount).toBe(0);
       expect(live.cache.pool.refCountOf(theirs)).toBe(1);
       expect(live.cache.pool.stateOf(own)).toBe(BlockState.free);
-      // It is in use: nothing may be evicted, not even when all that can go has to.
+      // It is referenced: it must not be evicted, even when all evictable blocks are.
       expect(evict(live.cache, 16, live.now)).toBe(0);
       expect(live.hits("aaaabbbb")).toBe(8);
       live.finish();
@@ -95,7 +95,7 @@ describe("the demo of LMDeploy's issue 1407", () => {
     },
   );
 
-  test("5: a block is a leaf until something extends it, and again when that is gone", () => {
+  test("5: a block is a leaf until another block extends it, and again when that is evicted", () => {
     const live = demo();
     const leaves = () => evictable(live);
     live.run("aaaa");
@@ -109,7 +109,7 @@ describe("the demo of LMDeploy's issue 1407", () => {
     expect(leaves()).toEqual(["aaaa"]);
   });
 
-  test("6: who does not fit evicts nothing and keeps nothing, and who fits evicts what it needs", () => {
+  test("6: a request that does not fit has no side effects, and one that fits evicts only the blocks that it needs", () => {
     const live = demo({ blocks: 4 });
     live.run("aaaabbbb");
     live.run("ccccdddd");
@@ -127,19 +127,19 @@ describe("the demo of LMDeploy's issue 1407", () => {
     expect(evicted(live)).toEqual(["aaaabbbb"]);
   });
 
-  test("7: a prompt that is cached to its end leaves something to compute, from which the next token comes", () => {
+  test("7: a completely cached prompt recomputes its last token, for the logits of the next one", () => {
     const live = liveAs("lmdeploy");
     live.run("aaaabbbb");
     live.arrive("aaaabbbb");
     expect(live.plan().items[0]).toMatchObject({ from: 4, tokens: 4, generate: 1 });
   });
 
-  test("7: two requests of one step do not count on blocks that nobody computes", () => {
+  test("7: two requests of one step do not match blocks that no request computes", () => {
     const apart = demo({ rules: { publish: "step" } });
     const both = ["aaaabbbb", "aaaabbbb"].map((prompt) => apart.arrive(prompt));
     apart.step();
     expect(both.map(({ cachedTokens }) => cachedTokens)).toEqual([0, 0]);
-    // Where blocks are found from their allocation on, the step that computes them is the same, or none.
+    // If blocks match from their allocation on, the same step computes them, or it is rolled back.
     const shared = demo();
     shared.arrive("aaaabbbb");
     shared.arrive("aaaabbbb");
@@ -151,7 +151,7 @@ describe("the demo of LMDeploy's issue 1407", () => {
     shared.audit();
   });
 
-  test("7: keys that anybody can predict are of no use, for content is compared", () => {
+  test("7: predictable hash keys are of no use to an attacker, because content is compared", () => {
     const live = demo({ hash: oneHash });
     live.run("aaaabbbb");
     expect(["bbbbaaaa", "aaaacccc", "ccccbbbb", "aaaabbbb"].map((prompt) => live.hits(prompt))).toEqual([0, 4, 0, 8]);
@@ -173,14 +173,14 @@ describe("the demo of LMDeploy's issue 1407", () => {
     expect(victims([0, 0, 0, 0, 0]).sort()).toEqual(order.sort());
   });
 
-  test("8: what the demo prints", () => {
+  test("8: the output of the demo", () => {
     const live = demo({ blocks: 5, blockTokens: 2, allocator: "block-queue" });
     const admitted = (prompt: string) => {
       const sequence = live.arrive(prompt, { output: "......" });
       live.step((context) => context.admit(sequence));
       return sequence;
     };
-    /** Blocks count from 1 there. */
+    /** Blocks are numbered from 1 there. */
     const blocks = ({ table, blockCount }: typeof first) =>
       [...table.subarray(0, blockCount)].map((block) => block + 1);
     const end = (sequence: typeof first) => live.step((context) => context.refuse(sequence, "it has ended"));
@@ -197,14 +197,14 @@ describe("the demo of LMDeploy's issue 1407", () => {
 });
 
 describe("LMDeploy, PyTorch engine", () => {
-  test("3386: prompts made to collide do not get each other's blocks", () => {
+  test("3386: prompts with colliding hashes do not match each other's blocks", () => {
     const live = liveAs("lmdeploy", { hash: oneHash, blocks: 64 });
     const prompts = Array.from({ length: 12 }, (_, i) => `${String.fromCharCode(97 + i).repeat(4)}....x`);
     for (const prompt of prompts) expect(live.run(prompt)).toBe(0);
     for (const prompt of prompts) expect(live.hits(prompt)).toBe(8);
   });
 
-  test("3868: where all leaves are in use there is no victim, and no crash", () => {
+  test("3868: if all leaves are referenced there is no victim, and no crash", () => {
     const live = liveAs("lmdeploy");
     live.arrive("aaaabbbb", { output: "uvwxyz" });
     live.step();
@@ -213,14 +213,14 @@ describe("LMDeploy, PyTorch engine", () => {
     expect(live.state()).toEqual(before);
   });
 
-  test("4184: a prompt is found while its first request still generates", () => {
+  test("4184: a prompt matches while its first request still decodes", () => {
     const live = liveAs("lmdeploy");
     live.arrive("aaaabbbbx", { output: "uvwxyz" });
     live.step();
     expect(live.hits("aaaabbbby")).toBe(8);
   });
 
-  test("4688: a long prompt that was interrupted between two chunks resumes behind the first", () => {
+  test("4688: a long prompt that was preempted between two chunks resumes after the first", () => {
     const live = liveAs("lmdeploy");
     const long = live.arrive("aaaabbbbccccdddd");
     live.step((context) => context.admit(long, 8));
@@ -230,7 +230,7 @@ describe("LMDeploy, PyTorch engine", () => {
     expect(long.computedTokens).toBe(16);
   });
 
-  test("4700: what is pinned is no victim, and a request that holds nothing gives nothing back", () => {
+  test("4700: a pinned block is no victim, and a request without references releases nothing", () => {
     const live = liveAs("lmdeploy", { blocks: 3, rules: { "pin-blocks": 2 } });
     live.run("aaaabbbb");
     expect(pin(live.cache, live.prefix("aaaabbbb"), live.now)).toBe("pinned");
@@ -244,7 +244,7 @@ describe("LMDeploy, PyTorch engine", () => {
     expect(live.state()).toEqual(before);
   });
 
-  test("a match that comes to nothing leaves no figure, no holder and no time of use behind", () => {
+  test("a match whose admission fails changes no counter, no reference and no last use", () => {
     const live = liveAs("lmdeploy", { blocks: 4 });
     live.run("aaaax");
     live.run("bbbbx");
@@ -258,14 +258,14 @@ describe("LMDeploy, PyTorch engine", () => {
     expect({ ...counters }).toEqual(before);
     expect(large).toMatchObject({ blockCount: 0, cachedBlocks: 0, cachedTokens: 0, computedTokens: 0 });
     expect(live.hits("aaaax")).toBe(4);
-    // It was looked up, not used: of the two it is still the older.
+    // It was looked up, but not used: it is still the older of the two.
     evict(live.cache, 1, live.now);
     expect(evicted(live)).toEqual(["aaaa"]);
   });
 });
 
 describe("LMDeploy, TurboMind", () => {
-  test("1450: a block that has got other content is not found as what it held", () => {
+  test("1450: a reused block does not match by its former content", () => {
     const live = liveAs("turbomind", { blocks: 2 });
     live.run("aaaax");
     live.run("bbbbcccc");
@@ -274,10 +274,10 @@ describe("LMDeploy, TurboMind", () => {
     expect(live.hits("bbbbx")).toBe(4);
   });
 
-  test("1450: what hung below a victim does not stay in memory, where nobody reaches it", () => {
+  test("1450: descendants of a victim do not stay cached, where no lookup reaches them", () => {
     const live = liveAs("turbomind", { rules: { "free-order": "forward", partial: "none" } });
     live.run("aaaabbbbcccc");
-    // The beginning is oldest; all of it goes.
+    // The beginning is oldest; all of it is evicted.
     expect(evict(live.cache, 1, live.now)).toBe(3);
     expect(live.cachedTexts()).toEqual([]);
     expect(live.cache.freeBlocks).toBe(16);
@@ -290,10 +290,10 @@ describe("LMDeploy, TurboMind", () => {
     expect(live.cachedTexts()).toEqual(["aaaa"]);
   });
 
-  test("3835: the last block of an answer, which might not be full, is not stored; the full ones are", () => {
+  test("3835: the last block of an output, which may be partial, is not published; full ones are", () => {
     const live = liveAs("turbomind");
     live.run("aaaabb", { output: "bbccdef" });
-    // Twelve tokens are there: the last one of the answer is never computed.
+    // Twelve tokens are computed: the last output token never is.
     expect(live.cachedTexts()).toEqual(["aaaa", "aaaabbbb", "aaaabbbbccde"]);
     const shorter = liveAs("turbomind");
     shorter.run("aaaabb", { output: "bbccde" });
@@ -313,7 +313,7 @@ describe("LMDeploy, TurboMind", () => {
 describe("roseinfer", () => {
   const rose = (own: LiveConfig = {}) => liveAs("roseinfer", own);
 
-  test("1: the first eviction of an entry gives its blocks back", () => {
+  test("1: the first eviction of an entry frees its blocks", () => {
     const live = rose({ blocks: 3 });
     live.run("aaaabb");
     live.run("ccccdd");
@@ -327,20 +327,20 @@ describe("roseinfer", () => {
     expect(live.cache.index.entryCount).toBe(0);
   });
 
-  test("3: nobody can hold a block that was given back", () => {
+  test("3: no request references a released block", () => {
     const { cache } = rose();
     expect(() => cache.refs.reference(0)).toThrow(InvariantError);
     expect(() => cache.refs.reference(0)).toThrow("block 0 is free, not idle");
     expect(cache.pool.refCountOf(0)).toBe(0);
   });
 
-  test("4: a cache that holds all blocks gives some up for who needs them", () => {
+  test("4: a cache with all blocks evicts some for a request that needs them", () => {
     const live = rose({ blocks: 2 });
     for (const letter of "abcde") live.run(letter.repeat(8));
     expect(live.cache.counters).toMatchObject({ refusedRequests: 0, evictedBlocks: 8 });
   });
 
-  test("5: who has ended holds nothing, while others of its batch go on", () => {
+  test("5: a finished request references no block, while others of its batch continue", () => {
     const live = rose();
     const short = live.arrive("aaaab", { output: "u" });
     live.arrive("ccccd", { output: "uvwxyz" });
@@ -351,14 +351,14 @@ describe("roseinfer", () => {
     expect(evict(live.cache, 2, live.now)).toBe(2);
   });
 
-  test("6: a miss pays no copy of its last block", () => {
+  test("6: a miss does not copy its last block", () => {
     const live = rose();
     live.run("aaaab", { output: "uvwxyz" });
     expect(live.cache.counters.copiedBlocks).toBe(0);
     expect(live.hits("aaaab")).toBe(5);
   });
 
-  test("7: a prompt is found by what is in its blocks, not by how it ends", () => {
+  test("7: a prompt matches by the content of its blocks, not by its last token", () => {
     const live = rose();
     live.run("xxxxaaaabbbb");
     expect(["aaaabbbb", "yyyyaaaabbbb", "xxxxaaaabbbb"].map((prompt) => live.hits(prompt))).toEqual([0, 0, 12]);
@@ -370,7 +370,7 @@ describe("vLLM PrefixPool and PrefixTrie (PR 1669)", () => {
   const found = (live: LiveCache, prefix: string) => live.hits(`${prefix}y`, { markedTokens: prefix.length });
 
   describe.each(["prefix-pool", "prefix-trie"])("%s", (system) => {
-    test("a prefix can be deleted while others are pinned or used, and these stay valid", () => {
+    test("a prefix can be deleted while others are pinned or referenced, and these stay valid", () => {
       const live = liveAs(system, { rules: { "pin-blocks": 4 } });
       for (const prefix of ["aaaa", "bbbb", "cccc"]) marked(live, prefix);
       const kept = live.prefix("cccc");
@@ -394,7 +394,7 @@ describe("vLLM PrefixPool and PrefixTrie (PR 1669)", () => {
       expect(found(live, "aaaa")).toBe(0);
     });
 
-    test("what is not there is not deleted, and a deletion is one", () => {
+    test("a prefix that is not cached is not deleted, and a second deletion has no effect", () => {
       const live = liveAs(system);
       marked(live, "aaaa");
       const before = live.state();
@@ -405,7 +405,7 @@ describe("vLLM PrefixPool and PrefixTrie (PR 1669)", () => {
       expect(live.cache.freeBlocks).toBe(16);
     });
 
-    test("a prefix in use is not deleted", () => {
+    test("a referenced prefix is not deleted", () => {
       const live = liveAs(system);
       const user = live.arrive("aaaax", { markedTokens: 4, output: "uvwxyz" });
       live.step();
@@ -423,14 +423,14 @@ describe("vLLM PrefixPool and PrefixTrie (PR 1669)", () => {
       expect([found(live, "bbbb"), found(live, "aaaa")]).toEqual([0, 4]);
     });
 
-    test("a mark shorter than a block is none", () => {
+    test("a mark shorter than a block has no effect", () => {
       const live = liveAs(system);
       marked(live, "aaa");
       expect(live.cache.index.blockCount).toBe(0);
       expect(found(live, "aaa")).toBe(0);
     });
 
-    test("prefixes that fill the pool do not starve who has none", () => {
+    test("prefixes that fill the pool do not starve requests without one", () => {
       const live = liveAs(system, { blocks: 3 });
       for (const prefix of ["aaaa", "bbbb", "cccc"]) marked(live, prefix);
       live.run("zzzzyyyyxxxx");
@@ -438,7 +438,7 @@ describe("vLLM PrefixPool and PrefixTrie (PR 1669)", () => {
     });
   });
 
-  test("prefixes that begin alike share blocks in the trie, and in the pool have their own", () => {
+  test("prefixes with a common beginning share blocks in the trie, but not in the pool", () => {
     for (const [system, blocks] of [
       ["prefix-pool", 3],
       ["prefix-trie", 2],

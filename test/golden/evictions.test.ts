@@ -4,17 +4,17 @@ import type { Trace } from "../../core/trace/trace.ts";
 import { replayed } from "../support/replays.ts";
 import { goldenCapacities, goldenTrace } from "./golden-trace.ts";
 
-// What SGLang's, vLLM v0's and TensorRT-LLM's orders hit, counted a second time by caches that are arrays of blocks,
-// searched from end to end; then the figures themselves, so that no change goes unseen.
+// Hits of the eviction orders of SGLang, vLLM v0 and TensorRT-LLM, compared with naive caches that are arrays of blocks and are
+// searched linearly; then the counts themselves, so that no change is missed.
 
 let plain: Trace;
-/** The same requests, which say how important they are and for how long. */
+/** The same requests with priorities and retention. */
 let graded: Trace;
 let prompts: number[][];
 let capacities: number[];
 
 const priorities = [0, 3, 150, -2, 40, 3, 50, 99];
-/** Seconds; the trace's requests come a few in a second, and a conversation's next one after a minute or so. */
+/** In seconds; the trace has a few requests per second, and a conversation's next one after about a minute. */
 const retentionS = [0, 5, 20, 0, 60];
 
 beforeAll(async () => {
@@ -34,7 +34,7 @@ beforeAll(async () => {
 
 interface Stored {
   readonly key: number;
-  /** Where it is in its prompt. */
+  /** Index in its prompt. */
   readonly place: number;
   readonly madeAt: number;
   usedAt: number;
@@ -42,11 +42,11 @@ interface Stored {
   hits: number;
   priority: number;
   retentionNs: number;
-  /** Of those that a queue puts behind all others: its number there. */
+  /** Position among the entries that were appended to a queue. */
   turn: number;
 }
 
-/** Who uses a block, and when. */
+/** A request that uses a block, and the time. */
 interface User {
   readonly priority: number;
   readonly retentionNs: number;
@@ -54,11 +54,11 @@ interface User {
 }
 
 interface Naive {
-  /** Of blocks that may go, the one whose scores are the smallest, compared one by one, goes. */
+  /** Scores of the evictable blocks; the lexicographically smallest one is evicted. */
   scores(block: Stored, nowNs: number): readonly number[];
   made?(block: Stored, user: User): void;
   hit?(block: Stored, user: User): void;
-  /** A request is about to begin. */
+  /** A request is about to be admitted. */
   begin?(cache: readonly Stored[], nowNs: number): void;
   letGo?(block: Stored): void;
 }
@@ -130,7 +130,7 @@ function sglangPriority(order: (block: Stored) => number): Naive {
 
 function tensorRtRetention(): Naive {
   let turns = 0;
-  const says = (block: Stored, { priority, retentionNs }: User) => {
+  const setPriority = (block: Stored, { priority, retentionNs }: User) => {
     if (priority !== 0) block.priority = clamp(priority, 100);
     block.retentionNs = retentionNs;
   };
@@ -138,9 +138,9 @@ function tensorRtRetention(): Naive {
     scores: ({ priority, turn }) => [priority, turn],
     made(block, user) {
       block.priority = 35;
-      says(block, user);
+      setPriority(block, user);
     },
-    hit: says,
+    hit: setPriority,
     begin(cache, nowNs) {
       const over = cache.filter((block) => block.priority !== 35 && hasExpired(block, nowNs));
       over.sort((a, b) => a.usedNs + a.retentionNs - b.usedNs - b.retentionNs || a.turn - b.turn);
@@ -152,7 +152,7 @@ function tensorRtRetention(): Naive {
   };
 }
 
-/** By name: the order, given what the rule `free-order` makes of one request's blocks, and its hits at five sizes. */
+/** By name: the order, depending on the rule `free-order`, and its hits at five sizes. */
 const orders: [name: string, naive: (order: (block: Stored) => number) => Naive, golden: string][] = [
   ["lfu", (order) => ({ scores: (b) => [b.hits, b.usedAt, order(b)] }), "688 3246 4009 5401 6162"],
   ["mru", (order) => ({ scores: (b) => [-b.usedAt, order(b)] }), "482 1208 1916 3420 5040"],
@@ -169,7 +169,7 @@ describe.each(orders)("%s", (policy, naive, golden) => {
   test.each([
     ["deepest block first", {}],
     ["first block first", forward],
-  ])("hits what an array of blocks hits, request by request, %s", (_name, rules) => {
+  ])("has the hits of an array of blocks, request by request, %s", (_name, rules) => {
     const order = ({ place }: Stored) => (rules === forward ? place : -place);
     for (const blocks of capacities) {
       const hits = [...replayed(graded, { policy, blocks, rules }).requests.hitBlocks];
@@ -183,7 +183,7 @@ describe.each(orders)("%s", (policy, naive, golden) => {
   });
 });
 
-test.each(["priority", "retention"])("%s is lru where no request says how important it is", (policy) => {
+test.each(["priority", "retention"])("%s is equivalent to lru without priorities", (policy) => {
   for (const blocks of capacities)
     expect(replayed(plain, { policy, blocks }).requests.hitBlocks).toEqual(
       replayed(plain, { policy: "lru", blocks }).requests.hitBlocks,

@@ -1,7 +1,7 @@
 import { readTrace, type Trace } from "../../core/trace/trace.ts";
 import { chatSource } from "../../traces/generate.ts";
 
-/** The trace that every policy's golden counts are of. */
+/** The trace of the golden counts. */
 export function goldenTrace(): Promise<Trace> {
   return readTrace(chatSource({ requests: 700, seed: 7, unitTokens: 64, systemPrompts: 40 }));
 }
@@ -12,7 +12,7 @@ export function goldenCapacities(trace: Trace): number[] {
   return [longest - 20, ...[0.05, 0.1, 0.25, 0.5].map((share) => Math.floor(share * trace.distinctKeys))];
 }
 
-/** Hit blocks of each policy at these sizes. A new policy needs a line here, and a second way to count it. */
+/** Hit blocks of each policy at these sizes. A new policy needs a line here, and a naive implementation for comparison. */
 export const goldenHits: Readonly<Record<string, string>> = {
   belady: "911 4354 5507 6408 6483",
   fifo: "517 1807 2844 4530 5409",

@@ -63,7 +63,7 @@ export async function logDigests(): Promise<Record<string, string>> {
   return digests;
 }
 
-/** Conversations in token ids: each prompt is an earlier one of the same namespace, its answer, and something new. */
+/** Conversations in token ids: each prompt is an earlier one of the same namespace, its output, and new tokens. */
 function tokenTrace(): Trace {
   const random = seededRandom(5);
   const words = (count: number) => Array.from({ length: count }, () => random.below(1000));

@@ -1,9 +1,9 @@
 import { type Trace, TraceBuilder } from "../../core/trace/trace.ts";
 
-/** All of this is about blocks of four tokens. */
+/** All hand-worked counts are for blocks of four tokens. */
 export const blockTokens = 4;
 
-/** Token k of message m of conversation c: 1203 is the fourth token of message 2 (an answer) of conversation 1. */
+/** Token k of message m of conversation c: 1203 is the fourth token of message 2 (an output) of conversation 1. */
 const message = (c: number, m: number, length: number) => Array.from({ length }, (_, k) => 1000 * c + 100 * m + k);
 
 interface Turn {
@@ -11,25 +11,26 @@ interface Turn {
   /** The step at which it arrives, for runs in which requests overlap. */
   readonly step: number;
   readonly prompt: readonly number[];
-  readonly answer: readonly number[];
+  readonly output: readonly number[];
 }
 
 function traceOf(turns: readonly Turn[]): Trace {
   const builder = new TraceBuilder(1);
-  for (const { step, prompt, answer } of turns)
+  for (const { step, prompt, output } of turns)
     builder.add({
       arrivalNs: step,
       inputTokens: prompt.length,
-      outputTokens: answer.length,
+      outputTokens: output.length,
       keys: prompt,
-      generatedKeys: answer,
+      generatedKeys: output,
     });
   return builder.take();
 }
 
 /*
- * Three conversations with one system prompt of six tokens. A turn sends all that was said before. C asks what A asked
- * and gets another answer, which begins like A's. In blocks (s: the system prompt, small: users, large: answers):
+ * Three conversations with one system prompt of six tokens. The prompt of a turn contains the whole history. C has the same
+ * first prompt as A and another output with a common beginning. In blocks (s: the system prompt, lower case: users, upper
+ * case: outputs):
  *
  *   block    0     1     2     3     4     5     6     7
  *   A      ssss  ssaa  aaaa  AAAA  AAAA  Aaaa  aAAA  aaaa
@@ -40,32 +41,32 @@ function traceOf(turns: readonly Turn[]): Trace {
  */
 const s = message(0, 0, 6);
 const a1 = [...s, ...message(1, 1, 6)];
-const answerA1 = message(1, 2, 9);
-const a2 = [...a1, ...answerA1, ...message(1, 3, 4)];
-const answerA2 = message(1, 4, 3);
-const a3 = [...a2, ...answerA2, ...message(1, 5, 4)];
+const outputA1 = message(1, 2, 9);
+const a2 = [...a1, ...outputA1, ...message(1, 3, 4)];
+const outputA2 = message(1, 4, 3);
+const a3 = [...a2, ...outputA2, ...message(1, 5, 4)];
 const b1 = [...s, ...message(2, 1, 5)];
-const answerB1 = message(2, 2, 6);
-const b2 = [...b1, ...answerB1, ...message(2, 3, 4)];
-const answerC1 = [...answerA1.slice(0, 2), ...message(3, 2, 3)];
-const c2 = [...a1, ...answerC1, ...message(3, 3, 3)];
+const outputB1 = message(2, 2, 6);
+const b2 = [...b1, ...outputB1, ...message(2, 3, 4)];
+const outputC1 = [...outputA1.slice(0, 2), ...message(3, 2, 3)];
+const c2 = [...a1, ...outputC1, ...message(3, 3, 3)];
 const one = [9000];
 
 /** Names end in the prompt's length L: 12, 20 and 32 are k·4, 17, 21 and 25 are k·4 + 1. */
 export const conversations: readonly Turn[] = [
-  { name: "A1, L = 12", step: 0, prompt: a1, answer: answerA1 },
-  { name: "C1 = A1, L = 12", step: 0, prompt: a1, answer: answerC1 },
-  { name: "B1, L = 11", step: 1, prompt: b1, answer: answerB1 },
-  { name: "A1 again, L = 12", step: 5, prompt: a1, answer: one },
-  // A client that lost the connection goes on with the five tokens of the answer that it has got.
-  { name: "A1 resumed, L = 17", step: 8, prompt: [...a1, ...answerA1.slice(0, 5)], answer: one },
-  { name: "C2, L = 20", step: 9, prompt: c2, answer: one },
-  { name: "B2, L = 21", step: 10, prompt: b2, answer: one },
-  { name: "A2, L = 25", step: 12, prompt: a2, answer: answerA2 },
-  { name: "A2 again, L = 25", step: 14, prompt: a2, answer: one },
-  { name: "A3, L = 32", step: 18, prompt: a3, answer: one },
-  { name: "A2 a third time, L = 25", step: 22, prompt: a2, answer: one },
-  { name: "B1 again, L = 11", step: 23, prompt: b1, answer: one },
+  { name: "A1, L = 12", step: 0, prompt: a1, output: outputA1 },
+  { name: "C1 = A1, L = 12", step: 0, prompt: a1, output: outputC1 },
+  { name: "B1, L = 11", step: 1, prompt: b1, output: outputB1 },
+  { name: "A1 again, L = 12", step: 5, prompt: a1, output: one },
+  // A client that lost the connection resumes with the first five output tokens.
+  { name: "A1 resumed, L = 17", step: 8, prompt: [...a1, ...outputA1.slice(0, 5)], output: one },
+  { name: "C2, L = 20", step: 9, prompt: c2, output: one },
+  { name: "B2, L = 21", step: 10, prompt: b2, output: one },
+  { name: "A2, L = 25", step: 12, prompt: a2, output: outputA2 },
+  { name: "A2 again, L = 25", step: 14, prompt: a2, output: one },
+  { name: "A3, L = 32", step: 18, prompt: a3, output: one },
+  { name: "A2 a third time, L = 25", step: 22, prompt: a2, output: one },
+  { name: "B1 again, L = 11", step: 23, prompt: b1, output: one },
 ];
 export const conversationTrace = traceOf(conversations);
 
@@ -86,7 +87,7 @@ const wordTurn = (word: string, step: number): Turn => ({
   name: word,
   step,
   prompt: [...word].flatMap((letter) => lettersOf[letter]),
-  answer: one,
+  output: one,
 });
 
 /** A conversation of two turns, a and ab, whose second turn is sent again twice; the others have one turn. */

@@ -29,7 +29,7 @@ const publish = ["allocation", "step", "chunk", "finish"];
 const duplicates = ["adopt", "keep", "swap", "replace"];
 const sum = (numbers: readonly number[]) => numbers.reduce((total, n) => total + n, 0);
 
-/** The indexes that store any blocks as they come and can do this. */
+/** The indexes that store single published blocks and support these rules. */
 function indexesWith(rules: Own): IndexPlugin[] {
   return indexRegistry.all.filter((index) => {
     if (index.storesNothing || index.unit !== undefined) return false;
@@ -41,14 +41,14 @@ function indexesWith(rules: Own): IndexPlugin[] {
   });
 }
 
-/** Hit tokens of every request, each served to its end before the next one comes. */
+/** Hit tokens of every request, each served to its end before the next one is submitted. */
 function hitsAlone(trace: Trace, index: string, rules: Own): number[] {
   return [...replayed(trace, { index, rules, blockTokens, audit: true }).requests.hitTokens];
 }
 
 /**
  * Hit tokens of every request when requests overlap: each arrives before the step that its arrival names, and enters it.
- * A step computes at most `tokens` of each prompt, who runs before who comes. Also the blocks cached after each step.
+ * A step computes at most `tokens` of each prompt, running requests first. Also the number of cached blocks after each step.
  */
 function hitsTogether(trace: Trace, tokens: number, own: OwnConfig) {
   const config = configOf(trace, { blockTokens, ...own });
@@ -80,26 +80,26 @@ function hitsTogether(trace: Trace, tokens: number, own: OwnConfig) {
   return { hits, cached };
 }
 
-/** Values by rows, a column each: what a column says of every turn. */
+/** Column `at` of a table of rows. */
 const column = (rows: readonly (readonly number[])[], at: number) => rows.map((row) => row[at]);
 
 /*
  * match-limit and cache-generated, one request at a time, nothing evicted. Blocks are matched whole, so l-1 and
- * block-before-l are the same: ⌊(L − 1) ÷ 4⌋ blocks. A prompt stores ⌊L ÷ 4⌋ blocks, with its answer of G tokens
- * ⌊(L + G − 1) ÷ 4⌋, as the answer's last token is never computed.
+ * block-before-l are the same: ⌊(L − 1) ÷ 4⌋ blocks. A prompt stores ⌊L ÷ 4⌋ blocks, with its output of G tokens
+ * ⌊(L + G − 1) ÷ 4⌋, as the last output token is never computed.
  */
 describe("whole blocks, one request at a time", () => {
   const rows = [
     // cache-generated=false  true
     // all l-1     all l-1
-    [0, 0, 0, 0], // A1: the cache is empty. Stores a0–a2, with its answer (12 + 8 tokens) a3 and a4 too.
-    [12, 8, 12, 8], // C1 = A1, L = 3·4: a0–a2; below L whole blocks end at 8. With its answer it stores c3.
-    [4, 4, 4, 4], // B1: a0; block 1 differs in its third token. Stores b1, with its answer (11 + 5) b2 and b3.
+    [0, 0, 0, 0], // A1: the cache is empty. Stores a0–a2, with its output (12 + 8 tokens) a3 and a4 too.
+    [12, 8, 12, 8], // C1 = A1, L = 3·4: a0–a2; below L whole blocks end at 8. With its output it stores c3.
+    [4, 4, 4, 4], // B1: a0; block 1 differs in its third token. Stores b1, with its output (11 + 5) b2 and b3.
     [12, 8, 12, 8], // A1 again, L = 3·4, like C1.
-    [12, 12, 16, 16], // A1 resumed, L = 4·4 + 1: a0–a2, and a3 if the answer was cached. Stores a3 as its prompt.
-    [12, 12, 16, 16], // C2, L = 5·4: a0–a2, and c3 if the answer was cached. Stores c3 and c4.
-    [8, 8, 16, 16], // B2, L = 5·4 + 1: a0 and b1, and b2 and b3 if the answer was cached. Stores b2–b4.
-    [16, 16, 20, 20], // A2, L = 6·4 + 1: a0–a3 from "A1 resumed", and a4 only from A1's answer. Stores a4 and a5.
+    [12, 12, 16, 16], // A1 resumed, L = 4·4 + 1: a0–a2, and a3 if the output was cached. Stores a3 as its prompt.
+    [12, 12, 16, 16], // C2, L = 5·4: a0–a2, and c3 if the output was cached. Stores c3 and c4.
+    [8, 8, 16, 16], // B2, L = 5·4 + 1: a0 and b1, and b2 and b3 if the output was cached. Stores b2–b4.
+    [16, 16, 20, 20], // A2, L = 6·4 + 1: a0–a3 from "A1 resumed", and a4 only from A1's output. Stores a4 and a5.
     [24, 24, 24, 24], // A2 again, L = 6·4 + 1: a0–a5 end before L. a6 ends at 28, and A2 computed 25 + 2 tokens.
     [24, 24, 24, 24], // A3, L = 8·4: a0–a5. Stores a6 and a7.
     [24, 24, 24, 24], // A2 a third time: as before; its last token alone is no block.
@@ -126,13 +126,13 @@ describe("whole blocks, one request at a time", () => {
 
 /*
  * match-limit where part of a block can be used (partial=copy), one request at a time, nothing evicted. After the whole
- * blocks the stored block that begins most like the prompt's next one, complete or not, is copied as far as it does.
+ * blocks the cached block with the longest common beginning with the prompt's next one, complete or not, is copied up to there.
  *
  *   all              up to L tokens
  *   l-1              up to L − 1 tokens
  *   block-before-l   of blocks that would end before token L if they were whole
  */
-describe("parts of blocks, one request at a time: match-limit", () => {
+describe("partial matches, one request at a time: match-limit", () => {
   const rows = [
     // cache-generated=false   true
     // all l-1 before     all l-1 before
@@ -140,10 +140,10 @@ describe("parts of blocks, one request at a time: match-limit", () => {
     [12, 11, 8, 12, 11, 8], // C1 = A1, L = 12: a0–a2; three tokens of a2; a0 and a1, as a2 ends at 12.
     [6, 6, 6, 6, 6, 6], // B1, L = 11: a0 and the two tokens of the system prompt in a1, which ends at 8.
     [12, 11, 8, 12, 11, 8], // A1 again, like C1.
-    [12, 12, 12, 17, 16, 16], // A1 resumed, L = 17: a0–a2. Cached answer: a3 and one token of a4, which ends at 20.
-    [14, 14, 14, 16, 16, 16], // C2, L = 20: a0–a2 and two tokens of a3. Cached answer: c3 whole; nothing is below it.
-    [8, 8, 8, 16, 16, 16], // B2, L = 21: a0 and b1, with the answer b2 and b3; nothing is below them.
-    [16, 16, 16, 20, 20, 20], // A2, L = 25: a0–a3, with the answer a4; nothing is below them.
+    [12, 12, 12, 17, 16, 16], // A1 resumed, L = 17: a0–a2. Cached output: a3 and one token of a4, which ends at 20.
+    [14, 14, 14, 16, 16, 16], // C2, L = 20: a0–a2 and two tokens of a3. Cached output: c3 whole; nothing is below it.
+    [8, 8, 8, 16, 16, 16], // B2, L = 21: a0 and b1, with the output b2 and b3; nothing is below them.
+    [16, 16, 16, 20, 20, 20], // A2, L = 25: a0–a3, with the output a4; nothing is below them.
     [24, 24, 24, 24, 24, 24], // A2 again, L = 25: a0–a5; nothing is below them yet.
     [24, 24, 24, 24, 24, 24], // A3, L = 32: a0–a5. Stores a6 and a7.
     [25, 24, 24, 25, 24, 24], // A2 a third time, L = 25: a0–a5 and one token of a6, which ends at 28.
@@ -170,17 +170,17 @@ describe("parts of blocks, one request at a time: match-limit", () => {
 
 /*
  * publish, with overlapping requests, nothing evicted. A step computes one block of each prompt, or one token of each
- * answer. A request that comes in step n with h of its blocks cached computes block i in step n + i − h; the step that
- * ends its prompt gives the answer's first token, which the next step computes. A block can be found
+ * output. A request that arrives in step n with h of its blocks cached computes block i in step n + i − h; the step that
+ * ends its prompt generates the first output token, which the next step computes. A block matches
  *
- *   allocation   by those that come after its request in the step that computes it
+ *   allocation   for requests after its own in the step that computes it
  *   step         in the next step
- *   chunk        in the next step if it is the prompt's, else once the request has ended
- *   finish       once the request has ended
+ *   chunk        in the next step if it is the prompt's, else once the request has finished
+ *   finish       once the request has finished
  *
  * Ends of requests (cache-generated=true): A1 computes a0–a2 in steps 0–2, a3 in 3–6 and a4 in 7–10, which is its end.
  * C1 runs beside it and ends in step 6 (5 with allocation: it has one block less to compute). B1 ends in step 7, with
- * `finish` in 8. A2 computes a5 in step 12 and one token in 13, and ends in 15; without the cached answer it
+ * `finish` in 8. A2 computes a5 in step 12 and one token in 13, and ends in 15; without the cached output it
  * computes a4, a5 and one token in 12–14, and ends in 16.
  */
 describe("requests that overlap: publish", () => {
@@ -188,19 +188,19 @@ describe("requests that overlap: publish", () => {
     // cache-generated=false     true
     // alloc. step chunk finish  alloc. step chunk finish
     [0, 0, 0, 0, 0, 0, 0, 0], // A1 in step 0.
-    [4, 0, 0, 0, 4, 0, 0, 0], // C1 in step 0: a0, which A1 is to compute in this very step.
-    [4, 4, 4, 0, 4, 4, 4, 0], // B1 in step 1: a0 is there since step 0, from A1 and C1, which have not ended.
-    [12, 12, 12, 0, 12, 12, 12, 0], // A1 again in step 5: A1 has computed its prompt and is at its answer, as is C1.
-    [12, 12, 12, 12, 16, 16, 12, 12], // A1 resumed in step 8: C1 has ended. a3 is answer, computed in 6; A1 ends in 10.
-    [12, 12, 12, 12, 16, 16, 16, 16], // C2 in step 9: C1 has ended.
-    [8, 8, 8, 8, 16, 16, 16, 16], // B2 in step 10: B1 has ended.
-    [16, 16, 16, 16, 20, 20, 20, 20], // A2 in step 12: A1 and "A1 resumed" have ended.
-    [24, 24, 24, 16, 24, 24, 24, 20], // A2 again in step 14: a5 is computed, in 12 or 13, but A2 is at its answer.
-    [24, 24, 24, 24, 24, 24, 24, 24], // A3 in step 18: A2 has ended.
-    [24, 24, 24, 24, 24, 24, 24, 24], // A2 a third time in step 22: nobody is there.
+    [4, 0, 0, 0, 4, 0, 0, 0], // C1 in step 0: a0, which A1 computes in the same step.
+    [4, 4, 4, 0, 4, 4, 4, 0], // B1 in step 1: a0 is there since step 0, from A1 and C1, which have not finished.
+    [12, 12, 12, 0, 12, 12, 12, 0], // A1 again in step 5: A1 has computed its prompt and decodes, as does C1.
+    [12, 12, 12, 12, 16, 16, 12, 12], // A1 resumed in step 8: C1 has finished. a3 is output, computed in 6; A1 ends in 10.
+    [12, 12, 12, 12, 16, 16, 16, 16], // C2 in step 9: C1 has finished.
+    [8, 8, 8, 8, 16, 16, 16, 16], // B2 in step 10: B1 has finished.
+    [16, 16, 16, 16, 20, 20, 20, 20], // A2 in step 12: A1 and "A1 resumed" have finished.
+    [24, 24, 24, 16, 24, 24, 24, 20], // A2 again in step 14: a5 is computed, in 12 or 13, but A2 still decodes.
+    [24, 24, 24, 24, 24, 24, 24, 24], // A3 in step 18: A2 has finished.
+    [24, 24, 24, 24, 24, 24, 24, 24], // A2 a third time in step 22: no other request runs.
     [8, 8, 8, 8, 8, 8, 8, 8], // B1 again in step 23.
   ];
-  // Where answers are not cached, there is nothing that `step` could publish and `chunk` not.
+  // If outputs are not cached, `step` publishes nothing that `chunk` does not.
   const totals = [148, 144, 144, 120, 168, 164, 160, 140];
 
   test("the totals are those of the turns", () => {
@@ -221,10 +221,9 @@ describe("requests that overlap: publish", () => {
 });
 
 /*
- * duplicates where a block is resident past a hole: FIFO gives up the beginning of a conversation before its later
- * turns. Five blocks, one request at a time. What is cached is written in the order in which it will go; of two blocks
- * of one request the deeper one goes first. In a tree nothing is resident without what is before it, so this is for
- * indexes that can adopt.
+ * duplicates if a block is cached past a hole: FIFO evicts the beginning of a conversation before its later turns. Five
+ * blocks, one request at a time. Cached blocks are written in the order of eviction; of two blocks of one request the deeper
+ * one is evicted first. A tree never caches a block without the blocks before it, so this is for indexes that support adopt.
  */
 describe("a block past a hole: duplicates", () => {
   const rows: readonly [hits: readonly number[], cached: string][] = [
@@ -234,15 +233,15 @@ describe("a block past a hole: duplicates", () => {
     [[0, 0, 0, 0], "ax    ax    ax    ax"],
     [[0, 0, 0, 0], "axy   axy   axy   axy"],
     [[0, 0, 0, 0], "axyp  axyp  axyp  axyp"],
-    [[1, 1, 1, 1], "axypb axypb axypb axypb"], // ab: a is there, and is not younger for it.
-    [[0, 0, 0, 0], "xypbz xypbz xypbz xypbz"], // z: the oldest, a, goes. b stays without its beginning.
-    // ab: a hole, then b. adopt holds b and needs one block: x goes. The others need two: x and y go. Then keep has two
-    // blocks b; swap has the old one, in its place, and a free block; replace the new one, at the end, and a free block.
+    [[1, 1, 1, 1], "axypb axypb axypb axypb"], // ab: a is a hit, which does not change its place.
+    [[0, 0, 0, 0], "xypbz xypbz xypbz xypbz"], // z: evicts the oldest, a. b stays cached past a hole.
+    // ab: a hole, then b. adopt references b and needs one block: evicts x. The others need two: evict x and y. Then keep has
+    // two blocks b; swap has the old one, at its place, and a free block; replace the new one, at the end, and a free block.
     [[0, 0, 0, 0], "ypbza pbzba pbza  pzba"],
-    [[1, 0, 0, 0], "ypbza bzbay pbzay pzbay"], // y: adopt has it still. With keep p goes, the others have a free block.
-    [[1, 0, 1, 1], "ypbza zbayp pbzay pzbay"], // p: lost with keep, where the old b goes for it.
-    [[0, 0, 0, 0], "pbzaw baypw bzayw zbayw"], // w: the oldest goes.
-    [[0, 0, 0, 0], "bzawv aypwv zaywv baywv"], // v: the oldest goes. With swap that is b, with replace z.
+    [[1, 0, 0, 0], "ypbza bzbay pbzay pzbay"], // y: a hit with adopt. keep evicts p, the others have a free block.
+    [[1, 0, 1, 1], "ypbza zbayp pbzay pzbay"], // p: a miss with keep, which evicts the old b for it.
+    [[0, 0, 0, 0], "pbzaw baypw bzayw zbayw"], // w: evicts the oldest.
+    [[0, 0, 0, 0], "bzawv aypwv zaywv baywv"], // v: evicts the oldest. With swap that is b, with replace z.
     [[2, 1, 1, 2], "bzawv apwvb aywvb baywv"], // ab.
   ];
   const totals = [20, 8, 12, 16];
@@ -253,7 +252,7 @@ describe("a block past a hole: duplicates", () => {
     expect(rows.length).toBe(holes.length);
   });
 
-  /** What is cached, in the order in which FIFO gives it up. */
+  /** Cached content in the order in which FIFO evicts it. */
   function inOrder({ entries, index }: KvCache): string {
     const { createdAt, depth, key } = entries.columns;
     return [...index.blocks()]
@@ -284,10 +283,10 @@ describe("a block past a hole: duplicates", () => {
  * duplicates where two requests compute the same at the same time: abc and abd in one step, with publish=step. Seven
  * blocks, LRU. abc ends before abd publishes.
  *
- *   swap      abd takes abc's a and b, its own are free. Order c d b a: with x and y six blocks, nothing goes.
- *   replace   abc's a and b are free, abd's stay; the rest as with swap.
- *   keep      a and b are there twice. Order c b a d b a and a free block: x takes it, for y c goes, for c, which is
- *             asked for again, d, and for d the second b.
+ *   swap      abd references abc's a and b, its own are freed. Order c d b a: with x and y six blocks, nothing is evicted.
+ *   replace   abc's a and b are freed, abd's stay cached; the rest as with swap.
+ *   keep      a and b are cached twice. Order c b a d b a and a free block: x is stored there, y evicts c, c, which is requested
+ *             again, evicts d, and d evicts the second b.
  *   adopt     as keep: nothing is past a hole.
  */
 describe("the same prefix at the same time: duplicates", () => {
@@ -308,8 +307,8 @@ describe("the same prefix at the same time: duplicates", () => {
   }
 });
 
-/** An index is in the tables of the values that it supports; a tree, which stores a content once, can only swap. */
-test.each(indexesWith({}))("$name is in every table, but for what a tree cannot do", (index) => {
+/** An index is in the tables of the values that it supports; a tree, which stores content once, supports only swap. */
+test.each(indexesWith({}))("$name is in every table whose rules it supports", (index) => {
   const rules = { "match-limit": limits, "cache-generated": ["false", "true"], publish, duplicates };
   const lacks = Object.entries(rules).flatMap(([rule, values]) =>
     values.filter((value) => !indexesWith({ [rule]: value }).includes(index)).map((value) => `${rule}=${value}`),
@@ -317,6 +316,6 @@ test.each(indexesWith({}))("$name is in every table, but for what a tree cannot 
   expect([[], ["duplicates=adopt", "duplicates=keep", "duplicates=replace"]]).toContainEqual(lacks);
 });
 
-test("lengths are those that the names say", () => {
+test("lengths are those of the names", () => {
   for (const { name, prompt } of conversations) expect(name).toMatch(new RegExp(`L = ${prompt.length}$`));
 });

@@ -4,7 +4,7 @@ import type { Trace } from "../../core/trace/trace.ts";
 import { replayed } from "../support/replays.ts";
 import { goldenCapacities, goldenHits, goldenTrace } from "./golden-trace.ts";
 
-// What each policy hits in a tree, counted a second time by a tree of arrays that looks through all of it for each victim.
+// Hits of each policy in a tree, compared with a naive tree of arrays that is searched completely for each victim.
 
 let trace: Trace;
 /** Content ids of every prompt's blocks. */
@@ -33,10 +33,10 @@ interface Shape {
   /** Each block is a run of its own. */
   readonly single: boolean;
   readonly unit: "block" | "node" | "tail";
-  /** Any run may go, with all below it. */
+  /** Any run is evictable, with all below it. */
   readonly any: boolean;
 }
-/** Which of these runs goes, of which nobody uses one. */
+/** Chooses the victim of these unreferenced runs. */
 type Choose = (runs: Run[]) => Run;
 
 const endOf = ({ begin, blocks }: Run) => begin + blocks.length;
@@ -74,7 +74,7 @@ class NaiveTree {
     return hits;
   }
 
-  /** Runs that the prompt begins with, the last one cut if it goes on otherwise. */
+  /** Runs along the prompt, the last one split where the prompt diverges. */
   #path(prompt: number[]): Run[] {
     const path: Run[] = [];
     for (let run: Run | undefined = this.#root; ; path.push(run)) {
@@ -108,9 +108,9 @@ class NaiveTree {
       this.#remove(victim);
       return;
     }
-    const wanted = this.#size + newBlocks - this.#capacity;
+    const needed = this.#size + newBlocks - this.#capacity;
     const { length } = victim.blocks;
-    const count = this.#shape.unit === "node" ? length : this.#shape.unit === "block" ? 1 : Math.min(wanted, length);
+    const count = this.#shape.unit === "node" ? length : this.#shape.unit === "block" ? 1 : Math.min(needed, length);
     if (count === length) {
       this.#remove(victim);
       return;
@@ -155,14 +155,14 @@ const sum = (numbers: readonly number[]) => numbers.reduce((total, n) => total +
 
 const trees: [name: string, index: string, rules: Rules, shape: Shape][] = [
   ["a block trie", "block-trie", {}, trie],
-  ["a block trie of which anything may go", "block-trie", { victims: "any" }, { ...trie, any: true }],
+  ["a block trie with victims=any", "block-trie", { victims: "any" }, { ...trie, any: true }],
   ["a radix tree", "radix-tree", {}, { ...radix, unit: "tail" }],
   ["a radix tree, block by block", "radix-tree", { "victim-unit": "block" }, radix],
   ["a radix tree, run by run", "radix-tree", { "victim-unit": "node" }, { ...radix, unit: "node" }],
 ];
 
 describe.each(trees)("in %s", (_name, index, own, shape) => {
-  test.each(["reverse", "forward"])("lru and fifo hit what the naive tree hits, request by request, %s", (order) => {
+  test.each(["reverse", "forward"])("lru and fifo have the hits of the naive tree, request by request, %s", (order) => {
     const rules = { ...own, "free-order": order };
     const depth = (run: Run) => (order === "forward" ? endOf(run) : -endOf(run));
     for (const blocks of capacities) {
@@ -183,7 +183,7 @@ describe.each(trees)("in %s", (_name, index, own, shape) => {
     }
   });
 
-  test("random hits, over many seeds, what drawing runs from a hat hits", () => {
+  test("random has, over many seeds, the mean hits of uniformly drawn runs", () => {
     const blocks = capacities[2];
     let state = 1;
     const draw: Choose = (runs) => {
@@ -203,7 +203,7 @@ describe.each(trees)("in %s", (_name, index, own, shape) => {
   });
 });
 
-test("belady, block by block, hits what it hits in a table, for an optimum has no holes", () => {
+test("belady, block by block, has the hits of a hash table, because an optimum has no holes", () => {
   for (const [index, rules] of [
     ["block-trie", {}],
     ["block-trie", { victims: "any" }],
@@ -212,7 +212,7 @@ test("belady, block by block, hits what it hits in a table, for an optimum has n
     expect(capacities.map((blocks) => sum(ours(index, "belady", blocks, rules))).join(" ")).toBe(goldenHits["belady"]);
 });
 
-// The figures themselves, so that no change goes unseen.
+// The counts themselves, so that no change is missed.
 const figures: Record<string, Record<string, string>> = {
   "block-trie": {
     belady: "911 4354 5507 6408 6483",

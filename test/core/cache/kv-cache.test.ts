@@ -13,27 +13,27 @@ import { configOf, replayed } from "../../support/replays.ts";
 type Own = Partial<Record<RuleName, RuleValue>>;
 
 describe("one request at a time", () => {
-  test("a full cache gives up the block used longest ago", () => {
-    // A was renewed, so B goes.
+  test("a full cache evicts the least recently used block", () => {
+    // A was used again, so B is evicted.
     expect(served(["A", "B", "A", "C"], { blocks: 2 }).letters).toBe("AC");
   });
 
-  test("first in, first out: being used again does not help", () => {
+  test("FIFO: a hit does not change the order", () => {
     expect(served(["A", "B", "A", "C"], { blocks: 2, policy: "fifo" }).letters).toBe("BC");
   });
 
-  test("the optimum gives up what is asked for last, or never again", () => {
+  test("the optimum evicts the block whose next use is latest, or that has none", () => {
     expect(served(["A", "B", "C", "A", "B"], { blocks: 2, policy: "belady" }).hits).toEqual([0, 0, 0, 1, 0]);
     expect(served(["A", "B", "C", "A", "B"], { blocks: 2 }).hits).toEqual([0, 0, 0, 0, 0]);
   });
 
-  test("of one request's blocks the deepest goes first, so that its prefix stays of use", () => {
+  test("of one request's blocks the deepest is evicted first, so that its prefix stays usable", () => {
     const { letters, hits } = served(["ABC", "D", "ABC"], { blocks: 3 });
     expect(hits).toEqual([0, 0, 2]);
     expect(letters).toBe("ABC");
   });
 
-  test("with free-order=forward the first block goes first, and the rest is past a hole", () => {
+  test("with free-order=forward the first block is evicted first, and the rest is past a hole", () => {
     const { hits, report } = served(["ABC", "D", "ABC"], { blocks: 4, rules: { "free-order": "forward" } });
     expect(hits).toEqual([0, 0, 3]);
     const full = served(["ABC", "D", "ABC"], { blocks: 3, rules: { "free-order": "forward" } });
@@ -47,7 +47,7 @@ describe("one request at a time", () => {
     expect(report.hitRatio).toMatchObject({ block: 0, anyResidentBlock: 2 / 7 });
   });
 
-  test("a request whose blocks are all there evicts nothing", () => {
+  test("a request whose blocks are all cached evicts nothing", () => {
     expect(served(["AB", "AB", "AB"], { blocks: 2 }).report).toMatchObject({ evictedBlocks: 0, insertedBlocks: 2 });
   });
 
@@ -64,7 +64,7 @@ describe("one request at a time", () => {
     expect(letters).toBe("A");
   });
 
-  test("a partial last block of a content-id trace counts as a block, with the tokens that it has", () => {
+  test("a partial last block of a content-id trace counts as a block, with its actual tokens", () => {
     const { report } = replayed(letterTrace(["AB", "AB"], { lastTokens: 5 }));
     expect(report).toMatchObject({ lookupBlocks: 4, lookupTokens: 42, hitBlocks: 2, hitTokens: 21 });
     expect(report.hitRatio).toMatchObject({ block: 1 / 2, token: 1 / 2, fullBlock: 1 / 2 });
@@ -78,11 +78,11 @@ describe("one request at a time", () => {
     }
   });
 
-  test("drop-blocks gives matched blocks back", () => {
+  test("drop-blocks disregards matched blocks at the end", () => {
     expect(served(["ABC", "ABC"], { rules: { "drop-blocks": 2 } }).hits).toEqual([0, 1]);
   });
 
-  test("warm-up requests fill the cache and are left out of the figures", () => {
+  test("warm-up requests fill the cache and are in no metric", () => {
     expect(served(["A", "A", "A"], { warmup: 2 }).report).toMatchObject({
       lookups: 1,
       hitBlocks: 1,
@@ -94,30 +94,30 @@ describe("one request at a time", () => {
 describe("token traces", () => {
   const tokens = (
     prompts: readonly (readonly number[])[],
-    own: { namespaces?: number[]; answers?: number[][] } = {},
+    own: { namespaces?: number[]; outputs?: number[][] } = {},
   ) => {
     const builder = new TraceBuilder(1);
     prompts.forEach((keys, r) => {
       builder.add({
         arrivalNs: r,
         inputTokens: keys.length,
-        outputTokens: own.answers?.[r].length ?? 1,
+        outputTokens: own.outputs?.[r].length ?? 1,
         keys,
         ...(own.namespaces && { namespace: own.namespaces[r] }),
-        ...(own.answers && { generatedKeys: own.answers[r] }),
+        ...(own.outputs && { generatedKeys: own.outputs[r] }),
       });
     });
     return builder.take();
   };
   const blockOf4 = { blockTokens: 4 };
 
-  test("what does not fill a block is missed as shorter than a block", () => {
+  test("tokens that do not fill a block are missed as shorter-than-block", () => {
     const { report } = replayed(tokens([[1, 2, 3, 4, 5, 6]]), blockOf4);
     expect(report.lookupBlocks).toBe(1);
     expect(report.missTokens).toMatchObject({ "never-seen": 4, "shorter-than-block": 2 });
   });
 
-  test("the same block after another beginning is other content", () => {
+  test("the same tokens after another prefix are other content", () => {
     const trace = tokens([
       [1, 2, 3, 4, 5, 6, 7, 8],
       [9, 9, 9, 9, 5, 6, 7, 8],
@@ -125,26 +125,26 @@ describe("token traces", () => {
     expect(replayed(trace, blockOf4).report.hitBlocks).toBe(0);
   });
 
-  test("another namespace never shares a block, and the report says that it might have", () => {
+  test("blocks are not shared between namespaces, and the report counts these misses", () => {
     const prompt = [1, 2, 3, 4, 5, 6, 7, 8];
     const { requests, report } = replayed(tokens([prompt, prompt, prompt], { namespaces: [0, 1, 1] }), blockOf4);
     expect([...requests.hitBlocks]).toEqual([0, 0, 2]);
     expect(report.missTokens).toMatchObject({ "never-seen": 8, "other-namespace": 8 });
   });
 
-  test("with cache-generated an answer is found as part of the next prompt, but for its last token", () => {
+  test("with cache-generated an output is a hit in the next prompt, except for its last token", () => {
     // 5 + 4 − 1 = 8 tokens are computed: two blocks.
     const prompts = [
       [1, 2, 3, 4, 5],
       [1, 2, 3, 4, 5, 6, 7, 8, 9],
     ];
-    const trace = tokens(prompts, { answers: [[6, 7, 8, 9], [0]] });
+    const trace = tokens(prompts, { outputs: [[6, 7, 8, 9], [0]] });
     expect(replayed(trace, { ...blockOf4, rules: { "cache-generated": "true" } }).requests.hitBlocks[1]).toBe(2);
     expect(replayed(trace, blockOf4).requests.hitBlocks[1]).toBe(1);
   });
 });
 
-/** A replica whose scheduler is whatever the test does in its next plan. */
+/** A replica whose scheduler executes the actions of the test in its next plan. */
 function replicaOf(trace: Trace, blocks: number | undefined, rules: Own = {}, eviction?: EvictionPlugin) {
   const config = { ...configOf(trace, { blocks, rules }), ...(eviction && { eviction }) };
   const columns = new BlockKeys({ unitTokens: trace.unitTokens, blockTokens: config.blockTokens }).of(trace);
@@ -177,7 +177,7 @@ function replicaOf(trace: Trace, blocks: number | undefined, rules: Own = {}, ev
 }
 
 describe("overlapping requests", () => {
-  test("a prompt that is cached to its end computes its last token in a copy, if others use the block", () => {
+  test("a completely cached prompt computes its last token in a copy if the block is shared", () => {
     const { cache, submit, run } = replicaOf(letterTrace(["AB", "AB"], { outputTokens: 3 }), 6);
     const first = submit(0);
     run((context) => context.admit(first));
@@ -192,7 +192,7 @@ describe("overlapping requests", () => {
     expect(cache.counters).toMatchObject({ hitBlocks: 2, hitTokens: 32, copiedBlocks: 1 });
   });
 
-  test("a block that is copied is a hit for the policy too", () => {
+  test("a copied block is a hit for the policy, too", () => {
     const hits: number[] = [];
     const counting: EvictionPlugin = {
       ...lru,
@@ -212,13 +212,13 @@ describe("overlapping requests", () => {
     const { submit, run } = replicaOf(letterTrace(["AB", "AB"], { outputTokens: 3 }), 6, {}, counting);
     const first = submit(0);
     run((context) => context.admit(first));
-    const held = [...first.table.subarray(0, 2)];
+    const blocks = [...first.table.subarray(0, 2)];
     const second = submit(1);
     run((context) => {
       context.schedule(first);
       context.admit(second);
     });
-    expect(hits).toEqual(held);
+    expect(hits).toEqual(blocks);
   });
 
   test("with stored logits there is nothing to compute and nothing to copy", () => {
@@ -233,8 +233,8 @@ describe("overlapping requests", () => {
     expect(cache.counters.copiedBlocks).toBe(0);
   });
 
-  test("worst-case reservation refuses what growing admits", () => {
-    // One block of prompt, up to two of answer.
+  test("reserve=worst-case refuses a request that reserve=grow admits", () => {
+    // One block of prompt, up to two of output.
     const trace = letterTrace(["A", "B"], { outputTokens: 2 * blockTokens });
     const admitted = (rules: Own) => {
       const { submit, step } = replicaOf(trace, 4, rules);
@@ -247,7 +247,7 @@ describe("overlapping requests", () => {
     expect(admitted({ reserve: "worst-case" })).toEqual([true, false]);
   });
 
-  test("a refused admission leaves everything as it was", () => {
+  test("a refused admission has no side effects", () => {
     const { cache, submit, step } = replicaOf(letterTrace(["AB", "CD"]), 3);
     const [first, second] = [submit(0), submit(1)];
     step((context) => context.admit(first));
@@ -260,7 +260,7 @@ describe("overlapping requests", () => {
     expect([...cache.pool.words]).toEqual(before);
   });
 
-  test("with publish=step a block can be found after the step that computes it, and not before", () => {
+  test("with publish=step a block matches after the step that computes it, and not before", () => {
     const { submit, run, cache } = replicaOf(letterTrace(["A", "A"], { outputTokens: 2 }), 4, { publish: "step" });
     const [first, second] = [submit(0), submit(1)];
     run((context) => {
@@ -270,7 +270,7 @@ describe("overlapping requests", () => {
     expect(cache.cachedTokens(second)).toBe(16);
   });
 
-  test("a step that did not happen leaves nothing to be found", () => {
+  test("a rolled back step leaves no block that matches", () => {
     const { submit, step, replica, cache } = replicaOf(letterTrace(["AB"]), 4);
     const first = submit(0);
     replica.rollback(
@@ -282,7 +282,7 @@ describe("overlapping requests", () => {
     expect(replica.waitingCount).toBe(1);
   });
 
-  test("duplicates=swap frees the own copy, keep keeps both", () => {
+  test("duplicates=swap frees the own block, keep keeps both", () => {
     const stored = (duplicates: string) => {
       const { submit, run, cache } = replicaOf(letterTrace(["A", "A"], { outputTokens: 2 }), 4, {
         publish: "step",
@@ -299,7 +299,7 @@ describe("overlapping requests", () => {
     expect(stored("keep")).toEqual({ blocks: 2, shared: false });
   });
 
-  test("adopt holds a resident block past a hole from admission on, and computes it in place", () => {
+  test("adopt references a cached block past a hole at admission, and recomputes it in place", () => {
     const trace = letterTrace(["ABC", "D", "ABC"], { outputTokens: 2 });
     const { submit, run, cache } = replicaOf(trace, 4, { "free-order": "forward", duplicates: "adopt" });
     for (const r of [0, 1]) {
@@ -314,7 +314,7 @@ describe("overlapping requests", () => {
     expect(resident).toEqual(expect.arrayContaining([third.table[1], third.table[2]]));
   });
 
-  test("a preempted request finds what it has computed", () => {
+  test("a preempted request matches its computed blocks", () => {
     const { submit, run, step } = replicaOf(letterTrace(["AB"], { outputTokens: 4 }), 4);
     const only = submit(0);
     run((context) => context.admit(only));

@@ -14,7 +14,7 @@ const evicted = (live: LiveCache) => {
 };
 
 describe("evict", () => {
-  test("takes what the policy names, until so many blocks are free that were not", () => {
+  test("evicts the policy's victims until the requested number of blocks is free", () => {
     const live = start();
     live.run("ab");
     live.run("cd");
@@ -23,7 +23,7 @@ describe("evict", () => {
     expect(live.cache.freeBlocks).toBe(7);
   });
 
-  test("takes whole victims: one block more may be free than was asked for", () => {
+  test("evicts whole entries: one block more than requested may be free", () => {
     const live = start({ index: "radix-tree", rules: { "victim-unit": "node" } });
     live.run("abc");
     live.run("de");
@@ -31,7 +31,7 @@ describe("evict", () => {
     expect(live.cachedTexts()).toEqual(["d", "de"]);
   });
 
-  test("leaves what is in use, and says how little it could do", () => {
+  test("does not evict referenced blocks, and returns the number of freed ones", () => {
     const live = start();
     live.run("ab");
     live.arrive("cd", { output: "xyz" });
@@ -40,14 +40,14 @@ describe("evict", () => {
     expect(live.cachedTexts().sort()).toEqual(["c", "cd"]);
   });
 
-  test("of nothing is nothing", () => {
+  test("of 0 blocks evicts nothing", () => {
     const live = start();
     live.run("ab");
     expect(evict(live.cache, 0, live.now)).toBe(0);
     expect(live.cache.index.blockCount).toBe(2);
   });
 
-  test("has nothing to do in a cache without limit", () => {
+  test("evicts nothing in an unlimited cache", () => {
     const live = start({ blocks: undefined });
     live.run("ab");
     expect(evict(live.cache, 2, live.now)).toBe(0);
@@ -56,9 +56,9 @@ describe("evict", () => {
 });
 
 describe("reset", () => {
-  test("forgets all; blocks go out in the order in which they would have gone", () => {
+  test("empties the cache and keeps the order of allocation", () => {
     for (const [allocator, order] of [
-      // Six are left of the stack; then the oldest leaf and what it extends.
+      // Six blocks are left on the stack; then the oldest leaf and its parent.
       ["block", [4, 5, 6, 7, 1, 0, 3, 2]],
       ["block-queue", [4, 5, 6, 7, 1, 0, 3, 2]],
     ] as const) {
@@ -73,7 +73,7 @@ describe("reset", () => {
     }
   });
 
-  test("is no eviction in the figures, and what was there is missed as evicted afterwards", () => {
+  test("is not counted as an eviction, and its blocks are missed as evicted afterwards", () => {
     const live = start();
     live.run("ab");
     reset(live.cache, live.now);
@@ -82,7 +82,7 @@ describe("reset", () => {
     expect(live.cache.counters.insertedBlocks).toBe(4);
   });
 
-  test("is refused while a block is in use or pinned, and nothing has changed", () => {
+  test("is refused without side effects while a block is referenced or pinned", () => {
     const live = start();
     live.run("ab");
     const kept = live.prefix("a");
@@ -100,7 +100,7 @@ describe("reset", () => {
 });
 
 describe("pin and unpin", () => {
-  test("what is pinned stays, whatever has to go", () => {
+  test("a pinned prefix is never evicted", () => {
     const live = start();
     live.run("ab");
     const kept = live.prefix("ab");
@@ -146,7 +146,7 @@ describe("pin and unpin", () => {
     expect(live.state()).toEqual(before);
   });
 
-  test("a prefix that is pinned twice is let go when both pins are gone", () => {
+  test("a prefix that is pinned twice becomes evictable after both are unpinned", () => {
     const live = start();
     live.run("ab");
     const [one, other] = [live.prefix("ab"), live.prefix("ab")];
@@ -169,7 +169,7 @@ describe("pin and unpin", () => {
     expect(live.cache.referencedBlocks).toBe(0);
   });
 
-  test("what is not pinned cannot be unpinned, and a pin that was let go can be made again", () => {
+  test("only a pinned prefix can be unpinned, and it can be pinned again", () => {
     const live = start();
     live.run("ab");
     const prefix = live.prefix("ab");
@@ -181,7 +181,7 @@ describe("pin and unpin", () => {
     live.audit();
   });
 
-  test("the newest of equal blocks does not take a pinned one's place", () => {
+  test("the newest of equal blocks does not replace a pinned one", () => {
     const live = start({ index: "hash-table", rules: { duplicates: "replace", "drop-blocks": 1 } });
     live.run("a");
     const kept = live.prefix("a");
@@ -192,7 +192,7 @@ describe("pin and unpin", () => {
     expect(live.cachedTexts()).toEqual(["a"]);
   });
 
-  test("limits of an index drop what is not pinned", () => {
+  test("limits of an index drop only unpinned entries", () => {
     const live = start({ index: "prompt-table", rules: { "max-entries": 1 } });
     live.run("ab");
     const kept = live.prefix("ab");
@@ -204,7 +204,7 @@ describe("pin and unpin", () => {
     expect([live.hits("ab"), live.cache.index.entryCount]).toEqual([0, 1]);
   });
 
-  test("a running request finds what is pinned, and ends without letting it go", () => {
+  test("a running request matches a pinned prefix, which stays pinned when it finishes", () => {
     const live = start();
     live.run("ab");
     pin(live.cache, live.prefix("ab"), live.now);
@@ -213,7 +213,7 @@ describe("pin and unpin", () => {
     expect(live.cachedTexts()).toEqual(["a", "ab"]);
   });
 
-  test("a session finds only its own history", () => {
+  test("a session matches only its own history", () => {
     const live = start({ rules: { share: "session" } });
     live.run("ab", { session: 1 });
     expect([live.hits("abc", { session: 1 }), live.hits("abc", { session: 2 }), live.hits("abc")]).toEqual([2, 0, 0]);
@@ -221,7 +221,7 @@ describe("pin and unpin", () => {
     expect(pin(live.cache, live.prefix("ab", { session: 1 }), live.now)).toBe("pinned");
   });
 
-  test("a tenant pins its own", () => {
+  test("a pin applies to one tenant", () => {
     const live = start({ namespaces: true });
     live.run("ab", { namespace: 1 });
     expect(pin(live.cache, live.prefix("ab", { namespace: 2 }), live.now)).toBe("not cached");
@@ -232,7 +232,7 @@ describe("pin and unpin", () => {
 
 describe("deletePrefix", () => {
   test.each(["block-trie", "radix-tree"])(
-    "in a %s, takes the end, all below it, and above it what nothing else extends",
+    "in a %s, deletes the last block, all below it, and the blocks above it that no other block extends",
     (index) => {
       const live = start({ index });
       for (const prompt of ["abcd", "abe", "abcf"]) live.run(prompt);
@@ -244,7 +244,7 @@ describe("deletePrefix", () => {
     },
   );
 
-  test("in a hash table, takes what nobody uses of it, and what is behind stays", () => {
+  test("in a hash table, deletes its unreferenced blocks, and blocks after them stay cached", () => {
     const live = start({ index: "hash-table" });
     live.run("abcd");
     expect(deletePrefix(live.cache, live.prefix("ab"), live.now)).toBe("deleted");
@@ -252,7 +252,7 @@ describe("deletePrefix", () => {
     expect(live.hits("abcd")).toBe(0);
   });
 
-  test("in a hash table that keeps equal blocks, takes all of them", () => {
+  test("in a hash table that keeps equal blocks, deletes all of them", () => {
     const live = start({ index: "hash-table", rules: { publish: "step", duplicates: "keep" } });
     live.arrive("ab");
     live.arrive("ab");
@@ -262,7 +262,7 @@ describe("deletePrefix", () => {
     expect(live.cachedTexts()).toEqual([]);
   });
 
-  test("in a hash table, takes the newest of equal blocks and the older one that was pinned", () => {
+  test("in a hash table, deletes the newest of equal blocks and the older one that was pinned", () => {
     const live = start({ index: "hash-table", rules: { duplicates: "replace", "drop-blocks": 1 } });
     live.run("a");
     const kept = live.prefix("a");
@@ -274,7 +274,7 @@ describe("deletePrefix", () => {
     expect(live.cachedTexts()).toEqual([]);
   });
 
-  test("is refused while the end is in use or pinned, and nothing has changed", () => {
+  test("is refused without side effects while the last block is referenced or pinned", () => {
     for (const index of ["block-trie", "radix-tree", "hash-table"]) {
       const live = start({ index });
       live.run("abc");
@@ -284,13 +284,13 @@ describe("deletePrefix", () => {
       expect(deletePrefix(live.cache, live.prefix("a"), live.now)).toBe("in use");
       expect(live.state()).toEqual(before);
       expect(live.hits("abc")).toBe(3);
-      // What goes on behind the pin is nobody's.
+      // No request references the blocks after the pinned prefix.
       expect(deletePrefix(live.cache, live.prefix("abc"), live.now)).toBe("deleted");
       expect(live.cachedTexts()).toEqual(["a", "ab"]);
     }
   });
 
-  test("of what is not there does nothing", () => {
+  test("of a prefix that is not cached does nothing", () => {
     const live = start();
     live.run("ab");
     const before = live.state();
@@ -300,7 +300,7 @@ describe("deletePrefix", () => {
     expect(live.state()).toEqual(before);
   });
 
-  test("in a prompt table, takes the prompt and no other", () => {
+  test("in a prompt table, deletes the prompt and no other", () => {
     const live = start({ index: "prompt-table" });
     for (const prompt of ["ab", "abc"]) live.run(prompt);
     expect(deletePrefix(live.cache, live.prefix("a"), live.now)).toBe("not cached");
@@ -308,7 +308,7 @@ describe("deletePrefix", () => {
     expect([live.hits("ab"), live.hits("abc")]).toEqual([0, 3]);
   });
 
-  test("in a prefix trie, a prefix whose beginning is in use can be deleted", () => {
+  test("in a prefix trie, a prefix whose beginning is referenced can be deleted", () => {
     const live = start({ index: "prefix-trie" });
     live.run("abx", { markedTokens: 2 });
     pin(live.cache, live.prefix("a"), live.now);

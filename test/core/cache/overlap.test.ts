@@ -4,9 +4,9 @@ import { letterTrace } from "../../support/letters.ts";
 import { Overlap } from "../../support/overlap.ts";
 import { replayed } from "../../support/replays.ts";
 
-// What was wrong once, each as the smallest case that showed it. A letter is a token, a block is four.
+// Past bugs, each as the smallest case that showed it. A letter is a token, a block is four.
 
-test("who leaves a step takes with it who counts on its blocks, and nobody else", () => {
+test("a request that is removed from a step preempts those that reference its blocks, and no others", () => {
   for (const leaver of ["first", "second"] as const) {
     const overlap = new Overlap("block-trie", {}, 4);
     const first = overlap.arrive("abcd");
@@ -17,7 +17,7 @@ test("who leaves a step takes with it who counts on its blocks, and nobody else"
     });
     overlap.step((context) => {
       context.schedule(first);
-      // It goes on with the first one's block, which this very step computes.
+      // It references the first one's block, which the same step computes.
       context.schedule(second);
       context.preempt({ first, second }[leaver], "recompute");
     });
@@ -25,26 +25,26 @@ test("who leaves a step takes with it who counts on its blocks, and nobody else"
   }
 });
 
-test("a block that was there before is not taken for one that this step computes", () => {
+test("a block that was cached before is not regarded as one that this step computes", () => {
   const overlap = new Overlap("block-trie", { partial: "copy", "match-limit": "l-1" }, 4);
   overlap.arrive("abcd");
   overlap.finish();
-  const asks = ["abcd", "abcd", "abxx"].map((prompt) => overlap.arrive(prompt));
+  const sequences = ["abcd", "abcd", "abxx"].map((prompt) => overlap.arrive(prompt));
   overlap.step();
-  // The first of them has given its own block up for the one that is stored.
-  expect(asks.map((sequence) => sequence.cachedTokens)).toEqual([3, 3, 2]);
+  // The first of them uses the cached block instead of its own.
+  expect(sequences.map((sequence) => sequence.cachedTokens)).toEqual([3, 3, 2]);
 });
 
-test("a part comes from a block that is there, if the best one is only being computed", () => {
+test("a partial match uses a computed block if the best one is only being computed", () => {
   const overlap = new Overlap("block-trie", { partial: "copy" }, 4);
   overlap.arrive("abcdeeee");
   overlap.finish();
-  const asks = ["abxy", "abxz"].map((prompt) => overlap.arrive(prompt));
+  const sequences = ["abxy", "abxz"].map((prompt) => overlap.arrive(prompt));
   overlap.step();
-  expect(asks.map((sequence) => sequence.cachedTokens)).toEqual([2, 2]);
+  expect(sequences.map((sequence) => sequence.cachedTokens)).toEqual([2, 2]);
 });
 
-test("only a leaf is stolen, whatever may be evicted", () => {
+test("only a leaf is reused in place, whatever is evictable", () => {
   for (const victims of ["leaf", "any"]) {
     const overlap = new Overlap("block-trie", { partial: "steal", victims }, 4);
     for (const prompt of ["abcdeeeeffff", "abxx"]) {
@@ -59,7 +59,7 @@ test("only a leaf is stolen, whatever may be evicted", () => {
   }
 });
 
-test("what goes with a victim is evicted, too", () => {
+test("descendants of a victim are evicted, too", () => {
   const rules = { victims: "any", "free-order": "forward" };
   const { report, cache } = replayed(letterTrace(["ABC", "D"]), {
     index: "block-trie",
@@ -71,7 +71,7 @@ test("what goes with a victim is evicted, too", () => {
   expect(cache.index.blockCount).toBe(1);
 });
 
-test.each(evictionRegistry.all.map((plugin) => plugin.name))("a cache without limit grows under %s", (policy) => {
+test.each(evictionRegistry.all.map((plugin) => plugin.name))("an unlimited cache grows under %s", (policy) => {
   const letters = Array.from({ length: 3000 }, (_, i) => String.fromCodePoint(0x4e00 + i)).join("");
   for (const index of ["hash-table", "block-trie", "radix-tree"]) {
     const { report } = replayed(letterTrace([letters, letters]), { index, policy, blocks: undefined });

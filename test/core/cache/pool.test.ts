@@ -3,7 +3,7 @@ import { BlockPool, BlockState } from "../../../core/cache/pool.ts";
 
 const { free, reserved, computing, published, idle } = BlockState;
 
-test("a block moves from state to state and keeps count of its holders", () => {
+test("a block changes its state and counts its references", () => {
   const pool = new BlockPool(3);
   pool.move(1, free, reserved);
   pool.addRefs(1, 1);
@@ -16,7 +16,7 @@ test("a block moves from state to state and keeps count of its holders", () => {
   expect([pool.stateOf(0), pool.stateOf(2)]).toEqual([free, free]);
 });
 
-test("a move from where the block is not is refused, with the block and both states", () => {
+test("a change from a state that the block does not have is refused with the block and both states", () => {
   const pool = new BlockPool(8);
   expect(() => pool.move(7, idle, free)).toThrow("block 7 is free, not idle, and cannot become free");
   pool.move(7, free, reserved);
@@ -25,7 +25,7 @@ test("a move from where the block is not is refused, with the block and both sta
   expect(pool.stateOf(7)).toBe(reserved);
 });
 
-test("a pool that grows keeps its blocks as they are; new ones are free", () => {
+test("a grown pool keeps the state of its blocks; new ones are free", () => {
   const pool = new BlockPool(1);
   pool.move(0, free, reserved);
   pool.addRefs(0, 1);

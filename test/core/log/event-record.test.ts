@@ -47,7 +47,7 @@ test("every kind of event is encoded and decoded to the same fields", () => {
   expect(at).toBe(eventNames.length);
 });
 
-test("the columns `key` and `value` become fields with the names of their meaning", () => {
+test("the columns `key` and `value` are decoded to fields named by their meaning", () => {
   const log = everyKind();
   expect(log.eventAt(0)).toMatchObject({ name: "admit", timeNs: 1, request: 2, hitTokens: 3, hitBlocks: 4 });
   expect(log.eventAt(3)).toMatchObject({ name: "miss", content: 17, missReason: "past-hole" });

@@ -8,12 +8,12 @@ import { LiveCache, type LiveConfig } from "../../support/live-cache.ts";
 function start(own: LiveConfig = {}) {
   const live = new LiveCache({ blockTokens: 2, ...own });
   const reader = new KvEventReader(live.log);
-  /** What has happened, with texts for contents. */
-  const take = () => reader.take().map((event) => told(event, live));
+  /** Events as text, with prompts for contents. */
+  const take = () => reader.take().map((event) => textOf(event, live));
   return { live, take };
 }
 
-function told(event: KvEvent, live: LiveCache): string {
+function textOf(event: KvEvent, live: LiveCache): string {
   if (event.type === "cleared") return `cleared ${event.blocks}`;
   const contents = event.contents.map((content) => live.textOf(content)).join(" ");
   if (event.type === "removed" || event.parent === undefined) return `${event.type} ${contents}`;
@@ -74,7 +74,7 @@ describe.each(["hash-table", "block-trie", "radix-tree"])("of a %s", (index) => 
     live.run("aacc");
     take();
     expect(deletePrefix(live.cache, live.prefix("aacc"), live.now)).toBe("deleted");
-    // A hash table does not know that another prefix begins with "aa".
+    // A hash table does not store that another prefix begins with "aa".
     expect(take()).toEqual(index === "hash-table" ? ["removed aacc aa"] : ["removed aacc"]);
   });
 
@@ -155,7 +155,7 @@ test("a prompt table stores whole prompts, with the contents of all their blocks
   live.run("aabbc");
   expect(take()).toEqual(["stored aa aabb aabbc"]);
   live.run("aabb");
-  // Its own blocks, although their contents are the first two of the other's; and that makes room.
+  // It has its own blocks, although their contents are the first two of the other prompt, which is evicted.
   expect(take()).toEqual(["removed aabbc aabb aa", "stored aa aabb"]);
 });
 

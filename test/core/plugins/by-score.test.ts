@@ -7,7 +7,7 @@ import { resolveRules } from "../../../core/plugins/rules.ts";
 import { seededRandom } from "../../../core/random.ts";
 import { runs } from "../../laws/all-plugins.ts";
 
-// Against an array that is sorted anew for every question.
+// Compared with an array that is sorted for every victim.
 
 const columnNames = [
   "lastAccess",
@@ -46,15 +46,15 @@ interface Waiting {
   readonly scores: readonly number[];
 }
 
-/** Entries that are made, used, let go and evicted as a cache does it; every victim is compared. */
-class Shelf {
+/** Entries that are created, hit, released and evicted as by a cache; every victim is compared. */
+class Trial {
   readonly #columns: EntryColumns;
   readonly #policy: EvictionPolicy;
   readonly #order: readonly Score[];
   readonly #forward: boolean;
   readonly #absent = new Set(Array.from({ length: entryCount }, (_, entry) => entry));
-  readonly #held = new Set<number>();
-  /** Who became evictable, in that order. */
+  readonly #referenced = new Set<number>();
+  /** Evictable entries, in the order in which they became evictable. */
   #idle: Waiting[] = [];
   #tick = 0;
 
@@ -78,8 +78,8 @@ class Shelf {
       return all.map((_, i) => all[(i + which) % all.length]).slice(0, count);
     };
     if (what < 3) this.#create(some(this.#absent));
-    else if (what < 7) this.#release(some(this.#held), what % 2 === 0);
-    else if (what === 7) for (const entry of some(this.#held)) this.#columns.hit(entry);
+    else if (what < 7) this.#release(some(this.#referenced), what % 2 === 0);
+    else if (what === 7) for (const entry of some(this.#referenced)) this.#columns.hit(entry);
     else if (what === 8) for (const entry of some(this.#idle.map((is) => is.entry))) this.#remove(entry, "referenced");
     else if (what === 9) for (const entry of some(this.#idle.map((is) => is.entry))) this.#remove(entry, "dropped");
     else this.#evict(Math.min(count, this.#idle.length), what === 10);
@@ -91,18 +91,18 @@ class Shelf {
     entries.forEach((entry, i) => {
       this.#columns.created(entry, this.#tick, 16 * (i + 1), 16 - (i % 2), (7 * entry + this.#tick) % 5);
       this.#absent.delete(entry);
-      this.#held.add(entry);
+      this.#referenced.add(entry);
     });
   }
 
-  /** What one request lets go: no two at the same depth, in the order of the rule. */
+  /** Releases the entries of one request: at different depths, in the order of the rule. */
   #release(entries: number[], together: boolean): void {
     const { depth } = this.#columns;
     const one = entries.filter((entry, i) => entries.findIndex((other) => depth[other] === depth[entry]) === i);
     one.sort((a, b) => (this.#forward ? depth[a] - depth[b] : depth[b] - depth[a]));
     for (const entry of one) {
       this.#columns.touched(entry, this.#tick);
-      this.#held.delete(entry);
+      this.#referenced.delete(entry);
       this.#idle.push({ entry, scores: this.#order.map((score) => this.#scoreOf(entry, score)) });
     }
     if (together && this.#policy.addMany) this.#policy.addMany(Int32Array.from(one), one.length);
@@ -119,7 +119,7 @@ class Shelf {
   #remove(entry: number, why: "referenced" | "evicted" | "dropped"): void {
     this.#policy.remove(entry, why);
     this.#idle = this.#idle.filter((is) => is.entry !== entry);
-    (why === "referenced" ? this.#held : this.#absent).add(entry);
+    (why === "referenced" ? this.#referenced : this.#absent).add(entry);
   }
 
   #evict(count: number, together: boolean): void {
@@ -151,11 +151,11 @@ class Shelf {
   }
 }
 
-test("byScore names what a sorted array names, whatever the order and however it is called", () => {
+test("byScore returns the victims of a sorted array, for any order and any sequence of calls", () => {
   const step = fc.tuple(fc.nat(11), fc.nat(23), fc.integer({ min: 1, max: 6 }));
   fc.assert(
     fc.property(orders, fc.boolean(), fc.array(step, { maxLength: 80, size: "max" }), (order, forward, steps) => {
-      const shelf = new Shelf(order, forward);
+      const shelf = new Trial(order, forward);
       for (const one of steps) shelf.do(one);
     }),
     { numRuns: runs(400) },

@@ -5,7 +5,7 @@ import { seededRandom } from "../../../core/random.ts";
 import { rulesFor } from "../../../core/replica/compose.ts";
 import { evictionRegistry, indexRegistry } from "../../../policies/registry.ts";
 
-test("every rule has its first value, or 0, or no limit, unless somebody says otherwise", () => {
+test("every rule has its first value, or 0, or no limit, by default", () => {
   const rules: Record<string, unknown> = resolveRules();
   expect(Object.keys(rules)).toEqual([...ruleNames]);
   for (const name of ruleNames) {
@@ -14,12 +14,12 @@ test("every rule has its first value, or 0, or no limit, unless somebody says ot
   }
 });
 
-test("of several layers the last one that names a rule decides", () => {
+test("of several layers the last one with a rule determines its value", () => {
   const rules = resolveRules({ publish: "step", reserve: "worst-case" }, { publish: "finish" });
   expect(rules).toMatchObject({ publish: "finish", reserve: "worst-case", duplicates: "adopt" });
 });
 
-test("a rule is parsed as written, or refused with what there is", () => {
+test("a rule is parsed as written, or refused with the valid values", () => {
   expect(parseRule("publish", "chunk")).toBe("chunk");
   expect(parseRule("drop-blocks", "3")).toBe(3);
   expect(() => parseRule("publish", "never")).toThrow(
@@ -32,7 +32,7 @@ test("a rule is parsed as written, or refused with what there is", () => {
   expect(() => parseRule("publsh", "step")).toThrow(/unknown rule "publsh".*publish/);
 });
 
-test("an index refuses a rule that it does not have, and names what it can", () => {
+test("an index refuses a rule that it does not support, with the supported values", () => {
   expect(() => rulesFor(indexRegistry.get("hash-table"), { victims: "leaf" })).toThrow(
     "index hash-table does not support rule victims=leaf; it supports victims=any",
   );

@@ -4,35 +4,35 @@ import { BlockKeys, type ChainHash, ContentIds, fourLanes } from "../../../core/
 import { TraceBuilder } from "../../../core/trace/trace.ts";
 
 const tokens = (...row: number[]) => Uint32Array.from(row);
-const allAlike: ChainHash = (lanes) => {
+const constantHash: ChainHash = (lanes) => {
   lanes.fill(0);
 };
 
 describe.each([
-  ["the good hash", fourLanes],
-  ["a hash that always collides", allAlike],
+  ["the default hash", fourLanes],
+  ["a hash that always collides", constantHash],
 ])("content ids with %s", (_name, hash) => {
-  test("two blocks have the same id exactly when all up to their end is the same", () => {
+  test("two blocks have the same id if and only if all tokens up to their end are equal", () => {
     const ids = new ContentIds({ blockKeys: 2, hash });
     const row = tokens(1, 2, 3, 4, 1, 2);
     const first = ids.intern(undefined, 0, row, 0, 2);
     const second = ids.intern(first, 0, row, 2, 2);
     expect([first, second]).toEqual([0, 1]);
-    // The same tokens: at the start, after themselves, after something else.
+    // The same tokens: at the start, after themselves, after other tokens.
     expect(ids.intern(undefined, 0, row, 4, 2)).toBe(first);
     expect(ids.intern(first, 0, row, 0, 2)).toBe(2);
     expect(ids.intern(second, 0, row, 4, 2)).toBe(3);
     expect(ids.intern(first, 0, row, 2, 2)).toBe(second);
   });
 
-  test("a shorter block is another one, also if it begins alike", () => {
+  test("a shorter block has another id, also if it is a prefix of the longer one", () => {
     const ids = new ContentIds({ blockKeys: 4, hash });
     const row = tokens(7, 7, 7, 0);
     const lengths = [1, 2, 3, 4].map((length) => ids.intern(undefined, 0, row, 0, length));
     expect(lengths).toEqual([0, 1, 2, 3]);
   });
 
-  test("namespaces have nothing in common", () => {
+  test("different namespaces have different ids", () => {
     const ids = new ContentIds({ blockKeys: 2, hash });
     const row = tokens(1, 2);
     const roots = [0, 1, 2, 1, 0].map((namespace) => ids.intern(undefined, namespace, row, 0, 2));
@@ -41,17 +41,17 @@ describe.each([
   });
 });
 
-test("a hash that always collides makes all content one, if it is trusted", () => {
-  const ids = new ContentIds({ blockKeys: 2, hash: allAlike, collision: "trust" });
+test("a hash that always collides gives all contents one id, if it is trusted", () => {
+  const ids = new ContentIds({ blockKeys: 2, hash: constantHash, collision: "trust" });
   expect(ids.intern(undefined, 0, tokens(1, 2), 0, 2)).toBe(0);
   expect(ids.intern(0, 0, tokens(3, 4), 0, 2)).toBe(0);
 });
 
-test("a hundred thousand ids are found again after the tables have grown", () => {
+test("a hundred thousand contents have the same ids after the tables have grown", () => {
   const ids = new ContentIds({ blockKeys: 1 });
   const n = 100_000;
   let above: number | undefined;
-  // Half of them a chain, half of them side by side.
+  // Half of them are a chain, half of them siblings.
   for (let i = 0; i < n / 2; i++) above = ids.intern(above, 0, tokens(i % 3), 0, 1);
   for (let i = 0; i < n / 2; i++) ids.intern(undefined, 0, tokens(1000 + i), 0, 1);
   expect(ids.count).toBe(n);
@@ -60,13 +60,13 @@ test("a hundred thousand ids are found again after the tables have grown", () =>
   for (let i = 0; i < n / 2; i++) expect(ids.intern(undefined, 0, tokens(1000 + i), 0, 1)).toBe(n / 2 + i);
 });
 
-// The hash's low bits choose the slot of a table, so they must be even; all 128 must tell blocks apart.
+// The hash's low bits choose the slot of a table, so they must be even; all 128 must distinguish blocks.
 describe.each<[string, (i: number, at: number) => number]>([
   ["sequential", (i, at) => 16 * i + at],
-  ["counted up in one place", (i, at) => (at === 5 ? i : 1)],
+  ["equal except for one counter", (i, at) => (at === 5 ? i : 1)],
   ["sparse, nearly all zero", (i, at) => (at === i % 16 ? 1 + Math.floor(i / 16) : 0)],
   ["multiples of a power of two", (i, at) => ((i * 16 + at) << 12) >>> 0],
-  ["the same token all along", (i) => i],
+  ["the same token repeated", (i) => i],
   ["drawn from a vocabulary", () => vocabulary.below(128_000)],
 ])("fourLanes on blocks that are %s", (_name, tokenAt) => {
   const n = 1 << 16;
@@ -79,13 +79,13 @@ describe.each<[string, (i: number, at: number) => number]>([
     hashes.set(lanes, 4 * i);
   }
 
-  test("no two have the same 128 bits", () => {
+  test("has no collision in 128 bits", () => {
     const seen = new Set<string>();
     for (let i = 0; i < n; i++) seen.add(hashes.subarray(4 * i, 4 * i + 4).join());
     expect(seen.size).toBe(n);
   });
 
-  test.each([0, 1, 2, 3])("the low 10 bits of lane %i fall evenly", (lane) => {
+  test.each([0, 1, 2, 3])("the low 10 bits of lane %i are uniformly distributed", (lane) => {
     const bins = new Float64Array(1024);
     for (let i = 0; i < n; i++) bins[hashes[4 * i + lane] & 1023]++;
     // Chi-square with 1023 degrees of freedom: mean 1023, standard deviation 45; these bounds are eight of them.
@@ -94,7 +94,7 @@ describe.each<[string, (i: number, at: number) => number]>([
     if (lane === 0) {
       expect(chiSquare).toBeLessThan(1023 + 8 * 45);
     } else {
-      // Only lane 0 chooses a slot; the others need no more than to differ.
+      // Only lane 0 chooses a slot; the others need only be distinct.
       expect(chiSquare).toBeLessThan(20 * 1023);
     }
   });

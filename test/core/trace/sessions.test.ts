@@ -3,13 +3,13 @@ import { expect, test } from "vitest";
 import { type Trace, TraceBuilder } from "../../../core/trace/trace.ts";
 import { replayed } from "../../support/replays.ts";
 
-interface Ask {
+interface RequestSpec {
   readonly prompt: readonly number[];
   readonly namespace: number;
   readonly session: number;
 }
 
-const asks = fc.array(
+const requests = fc.array(
   fc.record({
     prompt: fc.array(fc.nat(1), { minLength: 1, maxLength: 8 }),
     namespace: fc.nat(1),
@@ -18,26 +18,26 @@ const asks = fc.array(
   { minLength: 1, maxLength: 40 },
 );
 
-function traceOf(all: readonly Ask[], column: (ask: Ask, row: number) => object): Trace {
+function traceOf(all: readonly RequestSpec[], column: (request: RequestSpec, row: number) => object): Trace {
   const builder = new TraceBuilder(1);
-  for (const [row, ask] of all.entries()) {
-    const keys = [...ask.prompt];
+  for (const [row, request] of all.entries()) {
+    const keys = [...request.prompt];
     builder.add({
       arrivalNs: row,
       inputTokens: keys.length,
       outputTokens: 1,
       keys,
       generatedKeys: [0],
-      ...column(ask, row),
+      ...column(request, row),
     });
   }
   return builder.take();
 }
 
-test("with share=session a session has a cache of its own, and a request without one finds nothing", () => {
+test("with share=session a session matches only its own blocks, and a request without one has no hits", () => {
   fc.assert(
     fc.property(
-      asks,
+      requests,
       fc.constantFrom("hash-table", "block-trie", "radix-tree"),
       fc.integer({ min: 8, max: 30 }),
       (all, index, blocks) => {

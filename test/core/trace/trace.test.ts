@@ -28,7 +28,7 @@ const row = fc.record(
   { requiredKeys: ["arrivalNs", "inputTokens", "outputTokens", "keys"] },
 );
 
-/** What a row says after it has been a row of a trace in which `named` columns exist. */
+/** The expected row of a trace in which the optional columns `named` exist. */
 function kept({ keys, ...row }: TraceRow, named: ReadonlySet<string>): Record<string, unknown> {
   const absent = {
     namespace: 0,
@@ -67,7 +67,7 @@ function sourceOf(rows: readonly TraceRow[], batchOf: number): TraceSource {
   };
 }
 
-test("rows come out of a trace as they went in", () => {
+test("a trace returns the rows that were added", () => {
   fc.assert(
     fc.property(fc.array(row, { maxLength: 12 }), (rows) => {
       const builder = new TraceBuilder(16);
@@ -81,7 +81,7 @@ test("rows come out of a trace as they went in", () => {
   );
 });
 
-test("a source in batches reads as the same trace, whole or cut to its first requests", async () => {
+test("a source in batches reads as the same trace, whole or limited to its first requests", async () => {
   await fc.assert(
     fc.asyncProperty(
       fc.array(row, { minLength: 1, maxLength: 12 }),
@@ -103,7 +103,7 @@ test("a source in batches reads as the same trace, whole or cut to its first req
   );
 });
 
-test("more rows and keys than the columns had room for at first are all kept", () => {
+test("columns grow for more rows and keys than their initial length", () => {
   const builder = new TraceBuilder(1);
   const n = 3000;
   for (let r = 0; r < n; r++)
