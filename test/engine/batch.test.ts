@@ -6,7 +6,7 @@ import { TraceBuilder } from "../../core/trace/trace.ts";
 import { batchOf } from "../../engine/batch.ts";
 import { indexRegistry } from "../../policies/registry.ts";
 
-/** Sequences of prompts of so many tokens, with these blocks; token `at` of sequence i is 100 i + at. */
+/** Sequences with these prompt lengths and block tables; token `at` of sequence i is 100 i + at. */
 function sequencesOf(prompts: readonly { readonly tokens: number; readonly table: readonly number[] }[]): Sequence[] {
   const builder = new TraceBuilder(1);
   for (const { tokens } of prompts)
@@ -15,7 +15,7 @@ function sequencesOf(prompts: readonly { readonly tokens: number; readonly table
   const columns = blockKeysFor({ index: indexRegistry.get("hash-table"), rules: {}, blockTokens: 4 }, 1).of(trace);
   return prompts.map(({ table }, row) => {
     const sequence = new Sequence(new Request(row, trace, row, columns));
-    // What is behind its blocks is no business of anybody.
+    // Elements of the table after the sequence's blocks are undefined.
     sequence.table.fill(77);
     sequence.table.set(table);
     sequence.blocks.allocated(table.length);
@@ -27,7 +27,7 @@ const write = ({ request }: Sequence, from: number, to: number, into: Int32Array
   for (let i = from; i < to; i++) into[at + i - from] = 100 * request.id + i;
 };
 
-test("two chunks of prompts and an answer, packed", () => {
+test("two prompt chunks and a decode, packed", () => {
   const [a, b, c] = sequencesOf([
     { tokens: 10, table: [5, 2, 9] },
     { tokens: 7, table: [1, 8] },
@@ -36,7 +36,7 @@ test("two chunks of prompts and an answer, packed", () => {
   const plan = new StepPlan([]);
   plan.add(a, 4, 3, true, 0); // a chunk that is not the prompt's last one
   plan.add(b, 0, 7, true, 1); // a whole prompt
-  plan.add(c, 8, 1, false, 1); // the third token of an answer, which begins a block
+  plan.add(c, 8, 1, false, 1); // the third output token, which begins a block
   const { step, items, sampled } = batchOf(plan, 4, write);
   expect(step).toEqual({
     inputIds: Int32Array.of(4, 5, 6, 100, 101, 102, 103, 104, 105, 106, 208),
@@ -53,7 +53,7 @@ test("two chunks of prompts and an answer, packed", () => {
   expect(sampled.map(({ sequence }) => sequence)).toEqual([b, c]);
 });
 
-test("whose logits are stored is not in it, and steps that were longer before leave nothing", () => {
+test("a sequence with stored logits is not in the batch, and earlier longer steps have no effect", () => {
   const [a, b] = sequencesOf([
     { tokens: 8, table: [0, 1] },
     { tokens: 3, table: [6] },
@@ -72,7 +72,7 @@ test("whose logits are stored is not in it, and steps that were longer before le
   expect([...step.cuSeqlensQ, ...step.logitsIndices]).toEqual([0, 1, 0]);
 });
 
-test("a step in which nobody computes is empty", () => {
+test("a step in which no sequence computes is empty", () => {
   const [a] = sequencesOf([{ tokens: 8, table: [0, 1] }]);
   const plan = new StepPlan([]);
   plan.add(a, 8, 0, true, 1);

@@ -6,7 +6,7 @@ const clocks: [string, () => Clock][] = [
   ["BusyClock", () => new BusyClock()],
 ];
 
-test.each(clocks)("%s counts whole nanoseconds and never goes back", async (_, create) => {
+test.each(clocks)("%s counts whole nanoseconds and never decreases", async (_, create) => {
   const clock = create();
   let last = 0;
   for (let i = 0; i < 20_000; i++) {
@@ -17,7 +17,7 @@ test.each(clocks)("%s counts whole nanoseconds and never goes back", async (_, c
   }
 });
 
-test.each(clocks)("%s waits until a time has come, and not for one that has passed", async (_, create) => {
+test.each(clocks)("%s waits until a given time, and not at all if it has passed", async (_, create) => {
   const clock = create();
   for (const aheadNs of [3e6, 1, 0, -1e9]) {
     const untilNs = clock.now() + aheadNs;
@@ -26,13 +26,13 @@ test.each(clocks)("%s waits until a time has come, and not for one that has pass
   }
 });
 
-test("a busy clock skips what it would have to wait for, and goes on from there", async () => {
+test("a busy clock skips the waiting time and continues after it", async () => {
   const clock = new BusyClock();
   const wall = new WallClock();
   const year = 365 * 24 * 3600e9;
   await clock.waitUntil(year);
   expect(clock.now()).toBeGreaterThanOrEqual(year);
-  // Only what it took to ask has passed on top of it, on the wall as here.
+  // Only the time of the calls has passed in addition, in real time and on this clock.
   expect(clock.now() - year).toBeLessThanOrEqual(wall.now() + 1e9);
   const again = clock.now();
   await clock.waitUntil(again - 5);
@@ -40,7 +40,7 @@ test("a busy clock skips what it would have to wait for, and goes on from there"
   expect(clock.now()).toBeGreaterThanOrEqual(again + 7e9);
 });
 
-test("a wall clock waits no longer when the signal comes, also for times that no timer can wait for", async () => {
+test("a wall clock stops waiting when the signal aborts, also for times beyond the range of timers", async () => {
   const clock = new WallClock();
   const controller = new AbortController();
   const waiting = clock.waitUntil(Number.MAX_SAFE_INTEGER, controller.signal);
@@ -50,7 +50,7 @@ test("a wall clock waits no longer when the signal comes, also for times that no
   expect(clock.now()).toBeLessThan(Number.MAX_SAFE_INTEGER);
 });
 
-test("a busy clock stands still while something is done that is to take no time, also if that fails", async () => {
+test("a busy clock does not advance during `during`, also if that fails", async () => {
   const clock = new BusyClock();
   const wall = new WallClock();
   const pauses = [

@@ -18,7 +18,7 @@ function tokensOf(id: number, vocabulary: number, count: number): Int32Array {
 
 const idsOf = fc.integer({ min: 0, max: 2 ** 32 - 1 });
 
-test("prompts that share blocks begin with the same tokens, and part where their blocks do", () => {
+test("prompts that share blocks begin with the same tokens, and diverge where their blocks do", () => {
   const trace = traceOf(4, [
     { keys: [0, 1, 2], inputTokens: 12 },
     { keys: [0, 1, 3], inputTokens: 10 },
@@ -45,7 +45,7 @@ test("a partial last block has the first tokens of its content", () => {
   );
 });
 
-test("every token is one of the vocabulary", () => {
+test("every token is in the vocabulary", () => {
   fc.assert(
     fc.property(idsOf, fc.integer({ min: 1, max: 300_000 }), (id, vocabulary) => {
       for (const token of tokensOf(id, vocabulary, 64)) {
@@ -62,7 +62,7 @@ test("no two of 100,000 contents have the same block of 16, even in a vocabulary
   expect(seen.size).toBe(100_000);
 });
 
-test("two contents agree in a place as often as chance has it, also at a shift", () => {
+test("two contents have equal tokens only as often as by chance, also at different offsets", () => {
   const [ids, count, vocabulary] = [400, 256, 256];
   const all = Array.from({ length: ids }, (_, id) => tokensOf(id, vocabulary, count));
   for (const shift of [0, 1, 7]) {
@@ -75,13 +75,13 @@ test("two contents agree in a place as often as chance has it, also at a shift",
   }
 });
 
-test("all tokens of the vocabulary come about equally often", () => {
+test("all tokens of the vocabulary are about equally frequent", () => {
   const counts = new Float64Array(64);
   for (let id = 0; id < 1000; id++) for (const token of tokensOf(id, 64, 64)) counts[token]++;
   for (const count of counts) expect(Math.abs(count - 1000)).toBeLessThan(6 * Math.sqrt(1000));
 });
 
-test("token ids pass as they are; one that the model does not have is refused, or folded if asked", () => {
+test("token ids are unchanged; one outside the vocabulary is refused, or folded with `fold`", () => {
   const trace = traceOf(1, [{ keys: [5, 900, 7], inputTokens: 3 }]);
   expect([...promptTokens(trace, 0, 901)]).toEqual([5, 900, 7]);
   expect(() => promptTokens(trace, 0, 900)).toThrow(
@@ -90,7 +90,7 @@ test("token ids pass as they are; one that the model does not have is refused, o
   expect([...promptTokens(trace, 0, 256, { fold: true })]).toEqual([5, 900 % 256, 7]);
 });
 
-test("an array that is long enough is filled and not replaced", () => {
+test("an array that is long enough is reused", () => {
   const trace = traceOf(16, [{ keys: [1, 2], inputTokens: 20 }]);
   const into = new Int32Array(32);
   const tokens = promptTokens(trace, 0, 1000, {}, into);

@@ -24,7 +24,7 @@ class Counting extends ForwardingExecutor {
   }
 }
 
-/** Output tokens of each request, of which each has as many as its client allows. */
+/** Output tokens of each request, up to `maxOutputTokens`. */
 async function outputs(own: Pick<EngineConfig, "onToken"> & { readonly temperature?: number }) {
   const trace = conversationTrace({ seed: 3 });
   const config = policiesOf({ preset: presetRegistry.get("vllm"), blocks: 40 }, 4);

@@ -121,22 +121,22 @@ describe("logits are bit-identical with and without hits", () => {
     async (name, blockTokens, presetName) => {
       const other = await openModel(name, 192 / blockTokens, blockTokens);
       const trace = conversationTrace({ seed: 5, requests: 16, outputs: true });
-      const answers = await isolatedOutputs(other, trace);
+      const outputs = await isolatedOutputs(other, trace);
       const preset = presetRegistry.get(presetName);
       await spoil(other);
       for (const { name: scheduler } of schedulerRegistry.all) {
         const size = { blocks: 80 / blockTokens, hostBlocks: 96 / blockTokens };
-        expectServed(await serve(other, trace, { preset, scheduler, ...size }, answers));
+        expectServed(await serve(other, trace, { preset, scheduler, ...size }, outputs));
       }
     },
   );
 
   test("for content ids of units that are smaller than blocks", async () => {
     const trace = contents();
-    const answers = await isolatedOutputs(model, trace);
+    const outputs = await isolatedOutputs(model, trace);
     for (const name of ["vllm", "sglang", "trt-llm"]) {
       await spoil(model);
-      const run = await serve(model, trace, { preset: presetRegistry.get(name), blocks: 30 }, answers);
+      const run = await serve(model, trace, { preset: presetRegistry.get(name), blocks: 30 }, outputs);
       expectServed(run);
       expect(run.engine.replica.cache.counters.hitTokens).toBeGreaterThan(0);
     }
@@ -335,13 +335,13 @@ describe("a simulator with the durations of the engine's steps makes the same de
     // A quarter of all tokens are end tokens.
     const endTokens = Array.from({ length: 128 }, (_, i) => 4 * i);
     const run = await serve(model, traces[0], { preset, ...tight, choice: { endTokens } });
-    run.tokens.forEach((answer, id) => {
-      const end = answer.findIndex((token) => endTokens.includes(token)) + 1;
+    run.tokens.forEach((output, id) => {
+      const end = output.findIndex((token) => endTokens.includes(token)) + 1;
       const most = traces[0].maxOutputTokens[id];
-      expect(answer).toHaveLength(end > 0 ? end : most);
+      expect(output).toHaveLength(end > 0 ? end : most);
       // Up to their ends the outputs are those of the model.
-      const same = Math.min(answer.length, expected[0].tokens[id].length);
-      expect(answer.slice(0, same)).toEqual(expected[0].tokens[id].slice(0, same));
+      const same = Math.min(output.length, expected[0].tokens[id].length);
+      expect(output.slice(0, same)).toEqual(expected[0].tokens[id].slice(0, same));
     });
     expect([...run.closed].sort((a, b) => a - b)).toEqual(run.tokens.map((_, id) => id));
     expect(new Set(run.tokens.map(({ length }, id) => length < traces[0].maxOutputTokens[id])).size).toBe(2);

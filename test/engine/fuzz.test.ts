@@ -34,7 +34,7 @@ afterAll(async () => {
 
 const parts: FuzzParts = { ...allPlugins, presets: presetRegistry.all };
 
-test("simulator and engine decide the same in random cases, in which all sorts of decisions are made", async () => {
+test("simulator and engine make the same decisions in random cases, which contain every kind of decision", async () => {
   const { cases, refused, decisions, finding } = await search(simEngine(engines), parts, { cases: 80, seed: 1 });
   expect(finding).toBeUndefined();
   expect(cases + refused).toBe(80);
@@ -42,14 +42,14 @@ test("simulator and engine decide the same in random cases, in which all sorts o
   expect(Object.entries(decisions).filter(([, count]) => count === 0)).toEqual([]);
 });
 
-test("the engine writes the same with its cache and without one in random cases", async () => {
+test("the engine has the same outputs with and without its cache in random cases", async () => {
   const { cases, decisions, finding } = await search(caching(engines), parts, { cases: 60, seed: 2 });
   expect(finding).toBeUndefined();
   expect(cases).toBeGreaterThan(50);
   for (const made of ["hit", "copy", "preempt", "swapIn"]) expect(decisions[made], made).toBeGreaterThan(0);
 });
 
-test("steps that are taken at once are as if each had been planned in random cases", async () => {
+test("repeated steps are equal to planned ones in random cases", async () => {
   const { cases, decisions, finding } = await search(fastForward, parts, { cases: 100, seed: 1 });
   expect(finding).toBeUndefined();
   expect(cases).toBe(100);
@@ -63,14 +63,14 @@ test("the state read from the event log is that of the cache in random cases", a
   expect(decisions["operation"]).toBeGreaterThan(300);
 });
 
-test("hash table, block trie and radix tree decide the same in random cases", async () => {
+test("hash table, block trie and radix tree make the same decisions in random cases", async () => {
   const { cases, decisions, finding } = await search(indexes, parts, { cases: 300, seed: 1 });
   expect(finding).toBeUndefined();
   expect(cases).toBe(300);
   for (const count of Object.values(decisions)) expect(count).toBeGreaterThan(100);
 });
 
-/** Every second one that is made lets one request run at a time: an engine's and a simulator's are not alike. */
+/** Every second instance runs one request at a time, so that those of engine and simulator differ. */
 function everySecondOther(scheduler: SchedulerPlugin): SchedulerPlugin {
   let made = 0;
   return {
@@ -82,7 +82,7 @@ function everySecondOther(scheduler: SchedulerPlugin): SchedulerPlugin {
   };
 }
 
-/** An index that is changed as it is made. */
+/** An index with changed methods. */
 const changed = (index: IndexPlugin, change: (real: PrefixIndex) => void): IndexPlugin => ({
   ...index,
   create: (context, blockCount) => {
@@ -92,7 +92,7 @@ const changed = (index: IndexPlugin, change: (real: PrefixIndex) => void): Index
   },
 });
 
-/** A look-up that is told otherwise. */
+/** An index with a changed match. */
 const finding = (index: IndexPlugin, otherwise: (table: Int32Array, found: Match) => void): IndexPlugin =>
   changed(index, (real) => {
     const match = real.match.bind(real);
@@ -102,13 +102,13 @@ const finding = (index: IndexPlugin, otherwise: (table: Int32Array, found: Match
     };
   });
 
-/** Of three blocks that are found, the first two are taken for each other. */
+/** Exchanges the first two of three matched blocks. */
 const swapping = (index: IndexPlugin) =>
   finding(index, (table, { blocks }) => {
     if (blocks > 2) [table[0], table[1]] = [table[1], table[0]];
   });
 
-/** Of two blocks that are found, the second one is overlooked. */
+/** Omits the second of two matched blocks. */
 const shortSighted = (index: IndexPlugin) =>
   finding(index, (table, found) => {
     if (found.blocks !== 2) return;
@@ -153,8 +153,8 @@ const hasty = (scheduler: SchedulerPlugin): SchedulerPlugin => ({
 const replacing = <P extends { readonly name: string }>(all: readonly P[], name: string, by: (part: P) => P): P[] =>
   all.map((part) => (part.name === name ? by(part) : part));
 
-describe("planted faults are found, and made small", () => {
-  test("a scheduler that does not do the same twice", async () => {
+describe("planted faults are found, and their cases shrunk", () => {
+  test("a scheduler that is not deterministic", async () => {
     const broken = { ...parts, schedulers: replacing(parts.schedulers, "fcfs-chunked", everySecondOther) };
     const { finding } = await search(simEngine(engines), broken, { cases: 200, seed: 1 });
     expect(finding?.category).toBe("divergence");
@@ -163,7 +163,7 @@ describe("planted faults are found, and made small", () => {
     expect(finding?.message).toMatch(/^after 0 steps and \d+ events: engine /);
   });
 
-  test("an index that mistakes two blocks for each other, as a case that its name brings back", async () => {
+  test("an index that exchanges two blocks, as a case that its name reproduces", async () => {
     const broken = { ...parts, indexes: replacing(parts.indexes, "block-trie", swapping) };
     const { finding } = await search(indexes, broken, { cases: 200, seed: 1 });
     expect(finding?.setup.index).toBe("block-trie");
@@ -179,9 +179,9 @@ describe("planted faults are found, and made small", () => {
 
   const careless = new CarelessEngines(folder);
   opened.push(careless);
-  const faults: [fault: string, kind: FuzzKind, broken: FuzzParts, says: RegExp, sound?: FuzzKind][] = [
+  const faults: [fault: string, kind: FuzzKind, broken: FuzzParts, message: RegExp, sound?: FuzzKind][] = [
     [
-      "an engine that does not make the copies that it is told to make",
+      "an engine that does not execute copies",
       caching(careless),
       parts,
       /^the logits of token \d+ of request \d+ differ from those without a cache$/,
@@ -194,21 +194,21 @@ describe("planted faults are found, and made small", () => {
       /^after \d+ steps and \d+ events: at once .*, one by one /,
     ],
     [
-      "an index that overlooks a block",
+      "an index that omits a block",
       eventLog,
       { ...parts, indexes: replacing(parts.indexes, "hash-table", shortSighted) },
       /^request 1 has 1 hits, 2 by the log$/,
     ],
     [
-      "an index that keeps what is deleted",
+      "an index that keeps deleted blocks",
       eventLog,
       { ...parts, indexes: replacing(parts.indexes, "hash-table", obstinate) },
       /^delete returned "deleted", but by the log it is still cached$/,
     ],
   ];
-  test.each(faults)("%s, as a case that its name brings back", async (_, kind, broken, says, sound = kind) => {
+  test.each(faults)("%s, as a case that its name reproduces", async (_, kind, broken, message, sound = kind) => {
     const { finding } = await search(kind, broken, { cases: 300, seed: 1 });
-    expect(finding?.message).toMatch(says);
+    expect(finding?.message).toMatch(message);
     expect(finding!.trace.requestCount + finding!.operations.length).toBeLessThanOrEqual(4);
     const saved = await saveFinding(folder, finding!, 1);
     const { trace, setup, operations } = await readSaved(folder, saved.name);
@@ -217,7 +217,7 @@ describe("planted faults are found, and made small", () => {
   });
 });
 
-test.each([1, 2])("a trace in units of %i is saved and read back as it was", async (unitTokens) => {
+test.each([1, 2])("a trace in units of %i is saved and read back unchanged", async (unitTokens) => {
   const cases = fc.sample(casesOf["sim-engine"](parts), { numRuns: 30, seed: 1 });
   for (const one of cases.filter(({ trace }) => trace.unitTokens === unitTokens)) {
     const saved = await saveFinding(folder, { ...one, kind: indexes, category: "", message: "" }, 1);
@@ -229,7 +229,7 @@ test.each([1, 2])("a trace in units of %i is saved and read back as it was", asy
 describe("the smallest trace on which one policy has fewer hits than another", () => {
   const options = { cases: 4000, seed: 1, stopped: () => false, advance: async () => {} };
 
-  /** As somebody would write it down: prompts, and the cache's blocks. */
+  /** Prompts in letters, and the number of blocks. */
   async function smallest(first: string, second: string, cases = options.cases) {
     const searched = await searchBeaten([await sideOf(parseSide(first), 1), await sideOf(parseSide(second), 1)], {
       ...options,
@@ -251,21 +251,21 @@ describe("the smallest trace on which one policy has fewer hits than another", (
     expect(found).toEqual({ prompts, blocks: expect.any(Number), hits: [hits, hits + 1], isSmallest: true });
   });
 
-  test("the optimum is beaten by nobody", async () => {
+  test("no policy has more hits than the optimum", async () => {
     const { cases, finding, allUpTo } = (await smallest("belady", "lru", 1000)) as BeatSearched;
     expect({ cases, finding, allUpTo }).toEqual({ cases: 1000, finding: undefined, allUpTo: 3 });
   });
 
-  test("what is out of reach of small traces is found at random, and made small", async () => {
-    // All traces that are tried in order are over before five requests: none has a use again of what was used twice.
+  test("a difference that no small trace shows is found at random, and shrunk", async () => {
+    // The enumerated traces have fewer than five requests: none uses content again that was used twice.
     const found = await smallest("slru", "lru", 2000);
     expect(found).toMatchObject({ isSmallest: false });
     expect((found as { prompts: string }).prompts.split(" ").length).toBeLessThanOrEqual(9);
   });
 
-  test("every trace of a size comes once", () => {
+  test("every trace of a size is enumerated once", () => {
     const written = (requests: number, blocks: number) => [...everyTrace(requests, blocks)].length;
-    // Of single blocks, one for each way to say which are the same; of one request, one for each length.
+    // Of single blocks, one per partition into equal contents; of one request, one per length.
     expect([1, 2, 3, 4, 5].map((n) => written(n, n))).toEqual([1, 2, 5, 15, 52]);
     expect([1, 2, 3, 4].map((n) => written(1, n))).toEqual([1, 1, 1, 0]);
     expect([...everyTrace(2, 3)].length).toBe(4); // a ab, a bc, ab a, ab c

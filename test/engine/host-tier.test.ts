@@ -6,7 +6,7 @@ import type { BlockData, Executor } from "../../engine/executor.ts";
 import { HostTier } from "../../engine/host-tier.ts";
 import { indexRegistry } from "../../policies/registry.ts";
 
-/** What is in each block of a device, as one number. */
+/** Content of each block of the device, as one number. */
 let device: number[];
 let host: HostTier;
 beforeEach(() => {
@@ -23,7 +23,7 @@ beforeEach(() => {
   } as unknown as Executor);
 });
 
-/** A prompt of 11 tokens, of which the first `computedTokens` are there. */
+/** A prompt of 11 tokens, of which the first `computedTokens` are computed. */
 function sequenceIn(table: readonly number[], computedTokens: number): Sequence {
   const builder = new TraceBuilder(1);
   builder.add({ arrivalNs: 0, inputTokens: 11, outputTokens: 5, keys: new Array<number>(11).fill(0) });
@@ -37,17 +37,17 @@ function sequenceIn(table: readonly number[], computedTokens: number): Sequence 
   return sequence;
 }
 
-test("blocks come back to where the sequence is now, but for those that are cached", async () => {
+test("blocks are swapped in to the sequence's current blocks, except for cached ones", async () => {
   host.swappedOut(sequenceIn([2, 0, 3], 9), 9);
   await host.moveOut();
   device.fill(0);
-  // The first block was cached still; of 9 tokens 5 come back.
+  // The first block is still cached; of 9 tokens 5 are swapped in.
   host.swappedIn(sequenceIn([7, 4, 5], 4), 5);
   await host.moveIn();
   expect(device).toEqual([0, 0, 0, 0, 10, 13, 0, 0]);
 });
 
-test("of a block whose beginning is cached, all comes back", async () => {
+test("a block whose beginning is cached is swapped in completely", async () => {
   host.swappedOut(sequenceIn([2, 0, 3], 9), 9);
   await host.moveOut();
   host.swappedIn(sequenceIn([7, 4, 5], 6), 3);
@@ -55,7 +55,7 @@ test("of a block whose beginning is cached, all comes back", async () => {
   expect(device).toEqual([10, 11, 12, 13, 10, 13, 16, 17]);
 });
 
-test("nothing comes back where all is cached", async () => {
+test("nothing is swapped in if all blocks are cached", async () => {
   host.swappedOut(sequenceIn([2, 0, 3], 9), 9);
   await host.moveOut();
   host.swappedIn(sequenceIn([7, 4, 5], 9), 0);
@@ -63,7 +63,7 @@ test("nothing comes back where all is cached", async () => {
   expect(device).toEqual([10, 11, 12, 13, 14, 15, 16, 17]);
 });
 
-test("who is sent back by the plan that admitted it writes to nobody's blocks", async () => {
+test("a request that is admitted and preempted by the same plan writes to no block", async () => {
   host.swappedOut(sequenceIn([2, 0, 3], 9), 9);
   await host.moveOut();
   const sequence = sequenceIn([7, 4, 5], 0);
@@ -73,7 +73,7 @@ test("who is sent back by the plan that admitted it writes to nobody's blocks", 
   expect(device).toEqual([10, 11, 12, 13, 14, 15, 16, 17]);
 });
 
-test("what goes is of the blocks that the sequence had, also if it gets others before the step", async () => {
+test("a swap-out copies the blocks that the sequence had, also if it is allocated others before the step", async () => {
   const sequence = sequenceIn([2, 0, 3], 9);
   host.swappedOut(sequence, 9);
   sequence.table.set([5, 6, 7]);
@@ -84,18 +84,18 @@ test("what goes is of the blocks that the sequence had, also if it gets others b
 });
 
 test.each([
-  ["has come back", async () => host.swappedIn(sequenceIn([7, 4, 5], 4), 5)],
+  ["was swapped in", async () => host.swappedIn(sequenceIn([7, 4, 5], 4), 5)],
   ["has ended", async () => host.ended(0)],
-])("nothing of a request that %s is kept", async (_, gone) => {
+])("no block of a request that %s stays in host memory", async (_, end) => {
   host.swappedOut(sequenceIn([2, 0, 3], 9), 9);
   await host.moveOut();
-  await gone();
+  await end();
   await host.moveIn();
   host.swappedIn(sequenceIn([7, 4, 5], 4), 5);
   await expect(host.moveIn()).rejects.toThrow("none of its blocks is in host memory");
 });
 
-test("who comes back without having gone is a bug", async () => {
+test("who comes back without having end is a bug", async () => {
   host.swappedIn(sequenceIn([7, 4, 5], 4), 5);
   await expect(host.moveIn()).rejects.toThrow("request 0 is swapped in, but none of its blocks is in host memory");
 });

@@ -3,9 +3,9 @@ import type { DecoderConfig, LayerTensor, WeightSource } from "../../engine/mode
 type Matrix = number[][];
 
 /**
- * A decoder as its papers define it: 64-bit floats, a token and a head at a time, no cache, no paging, no batches.
+ * A decoder by the definitions of the papers: 64-bit floats, one token and one head at a time, no cache, no paging, no batches.
  *
- * @param first the first token whose logits are wanted
+ * @param first the first token whose logits are retransposed
  * @returns logits after each token from that one on, [tokens][vocabulary]
  */
 export function referenceLogits(
@@ -16,7 +16,7 @@ export function referenceLogits(
 ): Matrix {
   const { hidden, vocabulary, layers, positions } = config;
   const embedding = matrix(weights.model("embedding"), hidden);
-  const head = config.tiedEmbeddings ? turned(embedding) : matrix(weights.model("head"), vocabulary);
+  const head = config.tiedEmbeddings ? transposed(embedding) : matrix(weights.model("head"), vocabulary);
   let x = Array.from(tokens, (token) => embedding[token]);
   if (positions.kind === "learned") {
     const table = matrix(weights.model("positions"), hidden);
@@ -40,7 +40,7 @@ export function referenceLogits(
   return final.map((row) => times(row, head));
 }
 
-/** Largest difference, as a part of the largest number that was expected. */
+/** Largest difference, relative to the largest expected number. */
 export function relativeError(found: ArrayLike<number>, expected: ArrayLike<number>): number {
   let difference = 0;
   let largest = 0;
@@ -132,7 +132,7 @@ function rotated(
   });
 }
 
-/** As BLOOM's authors compute them: a base for the nearest lower power of two, and one for the heads beyond. */
+/** ALiBi slopes as in BLOOM's code: a base for the next lower power of two, and one for the heads beyond. */
 function bloomSlope(head: number, heads: number): number {
   let power = 1;
   while (power * 2 <= heads) power *= 2;
@@ -175,7 +175,7 @@ function matrix(values: Float32Array, columns: number): Matrix {
   ]);
 }
 
-function turned(rows: Matrix): Matrix {
+function transposed(rows: Matrix): Matrix {
   return rows[0].map((_, column) => rows.map((row) => row[column]));
 }
 

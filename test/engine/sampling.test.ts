@@ -4,10 +4,10 @@ import { InputError } from "../../core/errors.ts";
 import { Sampler, type SamplingOptions } from "../../engine/sampling.ts";
 
 const logits = (...values: number[]) => Float32Array.from(values);
-/** Logits of these probabilities. */
+/** Logits with these probabilities. */
 const ofChances = (...chances: number[]) => Float32Array.from(chances, Math.log);
 
-/** Tokens that come up in so many draws, each by a sampler of its own seed. */
+/** Distinct tokens of a number of draws, each by a sampler with another seed. */
 function drawn(options: SamplingOptions, of: Float32Array, draws = 400): number[] {
   const tokens = new Set<number>();
   for (let seed = 0; seed < draws; seed++)
@@ -16,7 +16,7 @@ function drawn(options: SamplingOptions, of: Float32Array, draws = 400): number[
 }
 
 describe("by hand", () => {
-  test("without options the most likely token, the first of equal ones, and how likely it is", () => {
+  test("without options the most likely token, the first of equal ones, with its log probability", () => {
     const sampler = new Sampler({ logprobs: 0 });
     expect(sampler.sample(ofChances(0.2, 0.5, 0.3)).token).toBe(1);
     expect(sampler.sample(ofChances(0.2, 0.5, 0.3)).logprob).toBeCloseTo(Math.log(0.5), 6);
@@ -25,27 +25,24 @@ describe("by hand", () => {
     expect(sampler.sample(logits(-5)).logprob).toBe(0);
   });
 
-  test("logits too large for an exponent are no trouble", () => {
+  test("large logits do not overflow", () => {
     const { token, logprob } = new Sampler({ temperature: 1, logprobs: 0 }).sample(logits(3e38, -3e38, 0));
     expect([token, logprob]).toEqual([0, 0]);
   });
 
-  test.each([Number.NaN, Number.POSITIVE_INFINITY, Number.NEGATIVE_INFINITY])(
-    "logits of %s choose no token",
-    (value) => {
-      const why = `the model's largest logit is ${value}, expected a finite number: activations overflow`;
-      for (const options of [{}, { temperature: 1 }, { temperature: 1, topK: 2 }])
-        expect(() => new Sampler(options).sample(logits(value, value, value))).toThrow(why);
-    },
-  );
+  test.each([Number.NaN, Number.POSITIVE_INFINITY, Number.NEGATIVE_INFINITY])("logits of %s are an error", (value) => {
+    const why = `the model's largest logit is ${value}, expected a finite number: activations overflow`;
+    for (const options of [{}, { temperature: 1 }, { temperature: 1, topK: 2 }])
+      expect(() => new Sampler(options).sample(logits(value, value, value))).toThrow(why);
+  });
 
-  test("the temperature: at 0.5 chances are squared", () => {
+  test("the temperature: at 0.5 probabilities are squared", () => {
     // 0.6 and 0.4 become 0.36 and 0.16, of 0.52.
     expect(shares({ temperature: 0.5 }, ofChances(0.6, 0.4))[0]).toBeCloseTo(0.36 / 0.52, 1);
     expect(shares({ temperature: 1e-300 }, ofChances(0.6, 0.4))).toEqual([1, 0]);
   });
 
-  test("top-k keeps so many, the first of equal ones; 0 keeps all", () => {
+  test("top-k keeps k tokens, the first of equal ones; 0 keeps all", () => {
     const of = ofChances(0.1, 0.4, 0.1, 0.1, 0.3);
     expect(drawn({ topK: 1 }, of)).toEqual([1]);
     expect(drawn({ topK: 3 }, of)).toEqual([0, 1, 4]);
@@ -53,64 +50,64 @@ describe("by hand", () => {
     expect(drawn({ topK: 9 }, of)).toEqual([0, 1, 2, 3, 4]);
   });
 
-  test("top-p keeps the fewest that have so much together", () => {
+  test("top-p keeps the smallest set with that probability", () => {
     const of = ofChances(0.1, 0.4, 0.2, 0.3);
     expect(drawn({ topP: 0.39 }, of)).toEqual([1]);
     expect(drawn({ topP: 0.41 }, of)).toEqual([1, 3]);
     expect(drawn({ topP: 0.71 }, of)).toEqual([1, 2, 3]);
     expect(drawn({ topP: 1 }, of)).toEqual([0, 1, 2, 3]);
-    // Of what top-k left: 0.4 of 0.7 is 0.57.
+    // After top-k: 0.4 of 0.7 is 0.57.
     expect(drawn({ topP: 0.56, topK: 2 }, of)).toEqual([1]);
     expect(drawn({ topP: 0.58, topK: 2 }, of)).toEqual([1, 3]);
   });
 
-  test("min-p keeps those that are at least that share as likely as the most likely one", () => {
+  test("min-p keeps tokens with at least that share of the largest probability", () => {
     const of = ofChances(0.1, 0.4, 0.2, 0.3);
     expect(drawn({ minP: 1 }, of)).toEqual([1]);
     expect(drawn({ minP: 0.74 }, of)).toEqual([1, 3]);
     expect(drawn({ minP: 0.49 }, of)).toEqual([1, 2, 3]);
     expect(drawn({ minP: 0 }, of)).toEqual([0, 1, 2, 3]);
-    // The stricter one decides.
+    // The stricter filter applies.
     expect(drawn({ minP: 1, topK: 2 }, of)).toEqual([1]);
     expect(drawn({ minP: 0.49, topP: 0.5 }, of)).toEqual([1, 3]);
     expect(drawn({ minP: 0.74, topP: 0.99 }, of)).toEqual([1, 3]);
   });
 
-  test("the repetition penalty divides positive logits and multiplies negative ones, of prompt and answer, once", () => {
+  test("the repetition penalty divides positive logits and multiplies negative ones of prompt and output tokens, once", () => {
     const sampler = new Sampler({ repetitionPenalty: 2 }, [0, 0, 3]);
     // 4 becomes 2; −1 becomes −2.
     expect(sampler.sample(logits(4, 2.5, 1, -1)).token).toBe(1);
-    // Token 1 is in the answer now: 2.5 becomes 1.25.
+    // Token 1 is in the output now: 2.5 becomes 1.25.
     expect(sampler.sample(logits(4, 2.5, 1, -1)).token).toBe(0);
     expect(sampler.sample(logits(4, 2.5, 2.1, -1)).token).toBe(2);
     const negative = new Sampler({ repetitionPenalty: 2 }, [0]);
     expect(negative.sample(logits(-1, -1.9)).token).toBe(1);
   });
 
-  test("the presence penalty counts what is in the answer once, not the prompt", () => {
+  test("the presence penalty applies once to output tokens, not to prompt tokens", () => {
     const sampler = new Sampler({ presencePenalty: 1.5 }, [0]);
     expect(Array.from({ length: 5 }, () => sampler.sample(logits(3, 2, 0)).token)).toEqual([0, 1, 0, 0, 0]);
   });
 
-  test("the frequency penalty counts every time", () => {
+  test("the frequency penalty counts every occurrence", () => {
     const sampler = new Sampler({ frequencyPenalty: 0.75 }, [0, 0, 0]);
     // 3, 2, 0 → 2.25 → 1.5 (token 1 has 2) → 1.25 → …
     expect(Array.from({ length: 6 }, () => sampler.sample(logits(3, 2, 0)).token)).toEqual([0, 0, 1, 0, 1, 0]);
   });
 
-  test("penalties count tokens that came from elsewhere", () => {
+  test("penalties count output tokens that were not sampled here", () => {
     const sampler = new Sampler({ presencePenalty: 2 });
     sampler.accept(0);
     expect(sampler.sample(logits(3, 2)).token).toBe(1);
   });
 
-  test("negative penalties make tokens come again", () => {
+  test("negative penalties favour repeated tokens", () => {
     const sampler = new Sampler({ frequencyPenalty: -1 });
     sampler.accept(1);
     expect(sampler.sample(logits(2.5, 2)).token).toBe(1);
   });
 
-  test("a bias is added, also to what is penalised", () => {
+  test("a bias is added, also to penalised logits", () => {
     expect(new Sampler({ logitBias: new Map([[2, 5]]) }).sample(logits(1, 2, 0)).token).toBe(2);
     const both = { repetitionPenalty: 2, logitBias: new Map([[0, 1]]) };
     // 4 / 2 + 1, not (4 + 1) / 2.
@@ -118,7 +115,7 @@ describe("by hand", () => {
     expect(new Sampler({ logitBias: new Map([[7, 100]]) }, []).sample(logits(1, 2)).token).toBe(1);
   });
 
-  test("how likely a token was does not know of options, and logits stay as they are", () => {
+  test("log probabilities do not depend on options, and logits are not modified", () => {
     const of = ofChances(0.6, 0.4);
     const before = of.slice();
     const options = { temperature: 0.1, topK: 1, repetitionPenalty: 3, logitBias: new Map([[1, 50]]), logprobs: 0 };
@@ -129,14 +126,14 @@ describe("by hand", () => {
   });
 });
 
-describe("how likely tokens were", () => {
+describe("log probabilities", () => {
   const of = ofChances(0.1, 0.4, 0.1, 0.3, 0.1);
 
-  test("is not said unless asked", () => {
+  test("are returned only on request", () => {
     expect(new Sampler({ temperature: 1, topK: 1 }).sample(of)).toEqual({ token: 1 });
   });
 
-  test("the most likely ones come first, of equal ones the lower token, and options change nothing", () => {
+  test("are in descending order, of equal ones the lower token first, regardless of options", () => {
     const { token, logprob, top } = new Sampler({ logprobs: 4, logitBias: new Map([[0, 9]]) }).sample(of);
     expect([token, logprob]).toEqual([0, expect.closeTo(Math.log(0.1), 6)]);
     expect(top?.map((one) => one.token)).toEqual([1, 3, 0, 2]);
@@ -146,7 +143,7 @@ describe("how likely tokens were", () => {
     expect(new Sampler({ logprobs: 1 }).sample(of).top).toHaveLength(1);
   });
 
-  test("of a whole vocabulary they are 1 together, and as many are said as there are", () => {
+  test("of a whole vocabulary sum to probability 1, and are at most as many as tokens", () => {
     const floats = fc.array(fc.float({ min: -1000, max: 1000, noNaN: true }), { minLength: 1, maxLength: 50 });
     fc.assert(
       fc.property(floats, (values) => {
@@ -166,17 +163,17 @@ function shares(options: SamplingOptions, of: Float32Array, draws = 4000): numbe
   return counts.map((count) => count / draws);
 }
 
-/** Chances by the definitions, from the whole vocabulary and without sorting. */
+/** Probabilities by the definitions, from the whole vocabulary and without sorting. */
 function chances(
   options: SamplingOptions,
   of: readonly number[],
   prompt: readonly number[],
-  answer: readonly number[],
+  output: readonly number[],
 ) {
   const { temperature = 1, topK = 0, topP = 1, minP = 0 } = options;
   const { repetitionPenalty = 1, presencePenalty = 0, frequencyPenalty = 0, logitBias } = options;
   const scores = of.map((logit, token) => {
-    const times = answer.filter((other) => other === token).length;
+    const times = output.filter((other) => other === token).length;
     let score = logit;
     if (times > 0 || prompt.includes(token)) score = score > 0 ? score / repetitionPenalty : score * repetitionPenalty;
     if (times > 0) score -= presencePenalty;
@@ -201,7 +198,7 @@ describe("against the definitions", () => {
       { minLength: 2, maxLength: 8 },
     ),
     prompt: fc.array(fc.nat(7), { maxLength: 4 }),
-    answer: fc.array(fc.nat(7), { maxLength: 4 }),
+    output: fc.array(fc.nat(7), { maxLength: 4 }),
     options: fc.record({
       temperature: fc.constantFrom(0.5, 0.7, 1, 2.3),
       topK: fc.constantFrom(0, 0, 1, 2, 3, 5),
@@ -214,19 +211,19 @@ describe("against the definitions", () => {
     }),
   });
 
-  test("only tokens with a chance come, each about as often as its chance", () => {
+  test("only tokens with a probability above 0 are sampled, each about as often as its probability", () => {
     fc.assert(
-      fc.property(cases, fc.nat(1000), ({ of, prompt, answer, options }, seed) => {
+      fc.property(cases, fc.nat(1000), ({ of, prompt, output, options }, seed) => {
         const tokens = (all: readonly number[]) => all.filter((token) => token < of.length);
-        const wanted = chances(options, of, tokens(prompt), tokens(answer));
+        const expected = chances(options, of, tokens(prompt), tokens(output));
         const draws = 500;
         const counts = of.map(() => 0);
         for (let i = 0; i < draws; i++) {
           const sampler = new Sampler({ ...options, seed: seed * draws + i }, tokens(prompt));
-          for (const token of tokens(answer)) sampler.accept(token);
+          for (const token of tokens(output)) sampler.accept(token);
           counts[sampler.sample(Float32Array.from(of)).token]++;
         }
-        wanted.forEach((chance, token) => {
+        expected.forEach((chance, token) => {
           if (chance === 0) expect(counts[token]).toBe(0);
           // Five standard deviations.
           const bound = 5 * Math.sqrt(draws * chance * (1 - chance)) + 1;
@@ -237,14 +234,14 @@ describe("against the definitions", () => {
     );
   });
 
-  test("at temperature 0 the best score wins, whatever else is said", () => {
+  test("at temperature 0 the largest logit is chosen, regardless of the filters", () => {
     fc.assert(
-      fc.property(cases, ({ of, prompt, answer, options }) => {
+      fc.property(cases, ({ of, prompt, output, options }) => {
         const tokens = (all: readonly number[]) => all.filter((token) => token < of.length);
         const sampler = new Sampler({ ...options, temperature: 0 }, tokens(prompt));
-        for (const token of tokens(answer)) sampler.accept(token);
+        for (const token of tokens(output)) sampler.accept(token);
         const only = { ...options, topK: 1 };
-        const best = chances(only, of, tokens(prompt), tokens(answer)).indexOf(1);
+        const best = chances(only, of, tokens(prompt), tokens(output)).indexOf(1);
         expect(sampler.sample(Float32Array.from(of)).token).toBe(best);
       }),
     );
@@ -258,14 +255,14 @@ describe("seeds", () => {
     return Array.from({ length: 40 }, () => sampler.sample(of).token);
   };
 
-  test("the same seed draws the same tokens, another one others", () => {
+  test("equal seeds sample equal tokens, other seeds others", () => {
     expect(run(7)).toEqual(run(7));
     expect(run(7)).not.toEqual(run(8));
     const unseeded = new Sampler({ temperature: 1 });
     expect(run(0)).toEqual(Array.from({ length: 40 }, () => unseeded.sample(of).token));
   });
 
-  test("draws of one sampler have the chances that they should", () => {
+  test("draws of one sampler have the expected distribution", () => {
     // Chi-squared of 3 degrees: below 16.3 with chance 0.999.
     const counts = shares({}, of, 20_000).map((share) => share * 20_000);
     const expected = [8000, 6000, 4000, 2000];
@@ -273,12 +270,12 @@ describe("seeds", () => {
     expect(chi).toBeLessThan(16.3);
   });
 
-  test("first draws of neighbouring seeds have them, too", () => {
+  test("first draws of consecutive seeds have it, too", () => {
     for (const place of [0, 1, 2]) {
       const counts = [0, 0, 0, 0];
       for (let seed = 0; seed < 5000; seed++) counts[run(seed)[place]]++;
-      [2000, 1500, 1000, 500].forEach((wanted, token) => {
-        expect(Math.abs(counts[token] - wanted)).toBeLessThan(5 * Math.sqrt(wanted));
+      [2000, 1500, 1000, 500].forEach((expectedCount, token) => {
+        expect(Math.abs(counts[token] - expectedCount)).toBeLessThan(5 * Math.sqrt(expectedCount));
       });
     }
   });

@@ -5,7 +5,7 @@ import type { PluginSet } from "../../laws/plugin-set.ts";
 import { type Trial, violations } from "../../laws/trial.ts";
 import { allocatorRegistry, evictionRegistry, indexRegistry, schedulerRegistry } from "../../policies/registry.ts";
 
-/** Every part there is. */
+/** All plug-ins. */
 export const allPlugins: PluginSet = {
   indexes: indexRegistry.all,
   evictions: evictionRegistry.all,
@@ -19,12 +19,12 @@ export const allPlugins: PluginSet = {
   },
 };
 
-/** KVLAB_LONG=1 runs every trial for a million operations of the cache, and what counts runs fifty times as long. */
+/** KVLAB_LONG=1 runs every trial for a million operations of the cache, and a fixed number of runs fifty times as often. */
 export const isLong = process.env["KVLAB_LONG"] === "1";
 export const runs = (count: number): number => (isLong ? 50 * count : count);
 const leastOperations = 1_000_000;
 
-/** Operations of all caches that were made with these parts: admissions, extensions, publications, releases ... */
+/** Counts the operations of all caches with these plug-ins: admissions, extensions, publications, releases ... */
 class Operations {
   readonly parts: PluginSet;
   #count = 0;
@@ -34,7 +34,7 @@ class Operations {
     this.parts = { ...parts, indexes: parts.indexes.map((index) => this.#counted(index)) };
   }
 
-  /** Those of the caches made since the last time are counted, and the caches let go. */
+  /** Adds the operations of the caches created since the last call, and drops the references to these caches. */
   readonly around = (check: () => void): void => {
     check();
     this.#count = this.count;
@@ -54,7 +54,7 @@ class Operations {
   }
 }
 
-/** Fails with every law that the trial finds broken: its seed and smallest case. */
+/** Fails with every violation of the trial: its law, seed and smallest case. */
 export function holds(trial: Trial, parts: PluginSet, share = 1): void {
   const operations = new Operations(parts);
   const options = { runs: Math.ceil(trial.runs * share), around: operations.around };
@@ -68,11 +68,11 @@ export function holds(trial: Trial, parts: PluginSet, share = 1): void {
   expect(operations.count).toBeGreaterThanOrEqual(leastOperations);
 }
 
-/** Fails with what was found, told as `where`. */
+/** Fails with these violations; messages begin with `where`. */
 export function report(found: ReturnType<typeof violations>, where = ""): void {
   if (found.length === 0) return;
-  const told = found.map(
+  const messages = found.map(
     (one) => `${where}${one.law.statement}: ${one.message}\n${caseText(one.case)}\nseed ${one.seed}`,
   );
-  throw new Error(told.join("\n\n"), { cause: found[0].error });
+  throw new Error(messages.join("\n\n"), { cause: found[0].error });
 }

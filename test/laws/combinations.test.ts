@@ -15,7 +15,7 @@ import { allPlugins, isLong, report } from "./all-plugins.ts";
 import { Combination, choicesWith, everyChoiceWith } from "./combinations.ts";
 import { everything, pairwise } from "./pairwise.ts";
 
-// Any two choices meet in some row; with KVLAB_LONG=1 all of them meet in every way.
+// Every pair of choices is in a row; with KVLAB_LONG=1 there is a row for every combination.
 
 const oneAtATime = [
   metrics,
@@ -27,7 +27,7 @@ const oneAtATime = [
   collisionsOneAtATime,
 ];
 
-/** What happened, so that it can be said that all of it did. */
+/** Numbers of observed situations: each must occur. */
 const happened = {
   evictions: 0,
   "runs that were cut": 0,
@@ -43,7 +43,7 @@ const happened = {
   "evictions of all that is below": 0,
 };
 
-/** The policy, and what it is told of runs. */
+/** The policy, with counts of its notifications about runs. */
 function observed(eviction: EvictionPlugin): EvictionPlugin {
   return {
     ...eviction,
@@ -52,7 +52,7 @@ function observed(eviction: EvictionPlugin): EvictionPlugin {
       const { remove, split, resized } = policy;
       let evicted: number | undefined;
       policy.remove = (entry, why) => {
-        // With a victim goes what is below it.
+        // Descendants of a victim are evicted with it.
         if (why === "dropped" && evicted !== undefined) happened["evictions of all that is below"]++;
         evicted = why === "evicted" ? entry : undefined;
         remove.call(policy, entry, why);
@@ -79,7 +79,7 @@ function observe({ log, decisions, counters, failedAdmissions }: Outcome): void 
     if (kind === "admit") hits.set(request, value);
     if (kind === "evict") happened.evictions++;
     if (kind === "duplicate") happened["duplicates that gave way"]++;
-    // What is stolen is not known for any content.
+    // A block that is reused in place has no content id.
     if (kind === "adopt") happened[key === "-1" ? "blocks that were stolen" : "blocks past a hole that were adopted"]++;
     if (kind === "copy")
       happened[value === hits.get(request) ? "copies of a part of a block" : "copies of a last block"]++;
@@ -101,7 +101,7 @@ function holdsIn(row: Combination, trial: Trial, runs: number, seed?: number): v
   report(violations(row.of(trial), row.parts, { runs, seed }), `${row.text}\n`);
 }
 
-/** Each row has cases of its own, also where all are the same every time. */
+/** Each row has different cases, also with a fixed seed. */
 const drawn = (n: number): number | undefined => {
   const { seed } = fc.readConfigureGlobal();
   return seed === undefined ? undefined : seed * 10_000 + n;
@@ -113,7 +113,7 @@ const short = () => {
     return pairwise(choices).map((row) => new Combination(index, choices, row));
   });
 
-  /** What other rules mostly prevent, with each policy that evicts. */
+  /** Situations that other rules mostly prevent, with each policy that evicts. */
   const rare = allPlugins.evictions.flatMap((eviction) => {
     const alone = (name: string, rule: string, value: string) => {
       const index = allPlugins.indexes.find((one) => one.name === name)!;
@@ -130,7 +130,7 @@ const short = () => {
     ];
   });
 
-  test("where requests overlap", () => {
+  test("overlapping requests", () => {
     for (const [n, row] of rows.entries()) holdsIn(row, observedOverlapping, 3, drawn(n));
     for (const [seed, row] of rare.entries()) holdsIn(row, observedOverlapping, 25, seed);
   });
@@ -154,7 +154,7 @@ const long = () => {
       for (const row of everything(choices)) {
         const combination = new Combination(index, choices, row, eviction);
         holdsIn(combination, overlapping, 1);
-        // One of the others, by turns, for a row takes as long as all its scenarios.
+        // One of the other trials in turn, because a row takes as long as all its scenarios.
         holdsIn(combination, oneAtATime[rows++ % oneAtATime.length], 1);
       }
       console.info(`${rows} combinations of index ${index.name} and policy ${eviction.name}`);
@@ -162,5 +162,5 @@ const long = () => {
   );
 };
 
-if (isLong) describe("all choices meet", long);
-else describe("every two choices meet", short);
+if (isLong) describe("all combinations of choices", long);
+else describe("all pairs of choices", short);

@@ -13,7 +13,7 @@ const { evictions, allocators } = allPlugins;
 const sizes = [1, 2, 3];
 const limits = ["a limited cache", "an unlimited cache"];
 
-/** What can be chosen with an index; of numbers the first three. */
+/** The values of every rule that an index supports; of numbers the first three. */
 export function choicesWith(index: IndexPlugin): Record<string, readonly RuleValue[]> {
   const rules = ruleNames.map((name) => [name, supportedValues(index, name)] as const);
   return {
@@ -22,12 +22,12 @@ export function choicesWith(index: IndexPlugin): Record<string, readonly RuleVal
   };
 }
 
-/** The same with all that a cache is made of: eviction policy, block size, limit. */
+/** The same with the other components of a cache: eviction policy, block size, limit. */
 export function everyChoiceWith(index: IndexPlugin): Record<string, readonly RuleValue[]> {
   return { eviction: evictions.map(({ name }) => name), ...choicesWith(index), units: sizes, limit: limits };
 }
 
-/** A row of choices, which a trial takes for its configurations. */
+/** A row of choices for the configurations of a trial. */
 export class Combination {
   readonly index: IndexPlugin;
   readonly eviction: EvictionPlugin;
@@ -47,7 +47,7 @@ export class Combination {
     return Object.fromEntries(ruleNames.filter((name) => name in choice).map((name) => [name, choice[name]]));
   }
 
-  /** The row in words. */
+  /** The row as text. */
   get text(): string {
     const { units, limit } = this.#choice;
     const rules = Object.entries(this.rules).map(([name, value]) => `${name}=${value}`);
@@ -55,7 +55,7 @@ export class Combination {
     return [`index ${this.index.name}`, `policy ${this.eviction.name}`, ...rules, ...of].join(", ");
   }
 
-  /** The trial, in caches as the row says; what it does not say is as the trial has it. */
+  /** The trial with the choices of the row; other settings are those of the trial. */
   of(trial: Trial): Trial {
     const configured = (config: ScenarioConfig): ScenarioConfig => {
       const { units, limit } = this.#choice;
@@ -66,7 +66,7 @@ export class Combination {
     };
     return {
       ...trial,
-      // Without the bias towards small cases, in which little happens; what fails is made smaller all the same.
+      // Without the bias towards small cases, in which little happens; failing cases are shrunk anyway.
       cases: (parts, small) =>
         fc.noBias(
           fc.tuple(trial.cases(parts, small), workloads({ related: true })).map(([one, workload]) => ({
@@ -80,5 +80,5 @@ export class Combination {
   }
 }
 
-/** A decision that neither stops a step nor preempts anybody unless there is no room. */
+/** A decision that neither rolls back a step nor preempts a request unless blocks run out. */
 const calmed = (decision: number): number => (decision % 6 === 1 || decision % 8 === 1 ? decision + 1 : decision);

@@ -86,7 +86,7 @@ function brokenPolicy(change: (inner: EvictionPolicy, context: EvictionContext) 
   return plugin;
 }
 
-/** `inner` with the methods of `own` in place of its own. */
+/** `inner` with the methods of `own` instead of its own. */
 function changed<T extends object>(inner: T, own: Partial<T>): T {
   return new Proxy(inner, {
     get(_, name) {
@@ -162,13 +162,13 @@ test("conservation detects an index that still stores evicted blocks", () => {
 
 test("a policy that returns a referenced entry as victim is refused with a message", () => {
   const eviction = brokenPolicy((inner) => {
-    let held: number | undefined;
+    let referenced: number | undefined;
     return {
       remove: (entry, why) => {
-        if (why === "referenced") held = entry;
+        if (why === "referenced") referenced = entry;
         inner.remove(entry, why);
       },
-      victim: (now) => held ?? inner.victim(now),
+      victim: (now) => referenced ?? inner.victim(now),
     };
   });
   expect(
@@ -213,7 +213,7 @@ test("longest-match detects colliding hashes under collision=trust", () => {
   expect(violationsOf(planted({ hash: weakHash }, { collision: "compare" }))).toBe("");
 });
 
-test("law 4: a policy that requests Math.random is caught", () => {
+test("law 4: a policy that calls Math.random is detected", () => {
   const eviction: EvictionPlugin = { ...lru, ...byScore(() => Math.random()) };
   expect(found(determinism, eviction)).toMatch(/^a second replay of the same requests differs: /);
   expect(found(determinism, lru)).toBe("");
@@ -226,7 +226,7 @@ test("below-optimum detects a policy that has more hits than the optimum", () =>
   expect(first.message).toMatch(/^belady has \d+ hits, the optimum \d+$/);
 });
 
-test("LRU beats an optimum that evicts the nearest next use instead of the furthest", async () => {
+test("LRU has more hits than an optimum that evicts the nearest next use instead of the furthest", async () => {
   const trace = await goldenTrace();
   const blocks = goldenCapacities(trace)[2];
   const mru = { ...evictionRegistry.get("belady"), ...byScore("-lastAccess", "releaseOrder") };

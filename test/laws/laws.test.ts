@@ -5,15 +5,15 @@ import { evictionTrials, indexTrials } from "../../laws/trials.ts";
 import { evictionRegistry, indexRegistry } from "../../policies/registry.ts";
 import { allPlugins, holds } from "./all-plugins.ts";
 
-// Every law over every plug-in; what a trial does is said in its file.
+// Every law with every plug-in; each trial is described in its file.
 
 const named = (trials: readonly Trial[]) =>
   trials.map((trial) => [trial.laws.map(({ name }) => name).join(", "), trial] as const);
 
 describe.each(evictionRegistry.all.map((plugin) => [plugin.name, plugin] as const))("with %s", (_name, eviction) => {
-  // An unlimited pool is larger than any of these traces needs, and checked block by block all the same.
+  // An unlimited pool is larger than any of these traces needs, and still checked block by block.
   const share = eviction.unlimited ? 0.2 : 1;
-  // A cache without limit may have more hits than the optimum of a limited one.
+  // An unlimited cache may have more hits than the optimum of a limited one.
   const trials = eviction.unlimited ? evictionTrials.filter((trial) => trial !== belowOptimum) : evictionTrials;
   test.each(named(trials))("%s", (_laws, trial) => holds(trial, { ...allPlugins, evictions: [eviction] }, share));
 });

@@ -6,18 +6,18 @@ import { type Workload, type WorkloadRequest, workloads } from "../../laws/workl
 import { type Operated, OperatedCache } from "../support/operated.ts";
 import { allPlugins, runs } from "./all-plugins.ts";
 
-// What an operator does, at random among requests that overlap, in every index, with every policy, allocator and rule;
-// each operation is checked against a model that knows contents and holders, and nothing of the index.
+// Random operator-initiated operations among overlapping requests, with every index, policy, allocator and rule; each operation
+// is compared with a model of contents and references, which is independent of the index.
 
-/** Of each request a beginning of so many tokens or units, marked as a whole; then a prompt that nothing begins. */
+/** A prefix of each request, of so many tokens or units, marked as a whole; then a prompt without a common prefix. */
 function withPrefixes({ unitTokens, requests }: Workload, ends: readonly number[], drained: number): Workload {
   const prefixes = requests.flatMap((request, r): WorkloadRequest[] => {
-    const said = unitTokens === 1 ? [...request.prompt, ...request.output] : request.prompt;
+    const text = unitTokens === 1 ? [...request.prompt, ...request.output] : request.prompt;
     return [
       request.prompt.length,
-      unitTokens * (1 + (ends[r % ends.length] % Math.ceil(said.length / unitTokens))),
+      unitTokens * (1 + (ends[r % ends.length] % Math.ceil(text.length / unitTokens))),
     ].map((end) => {
-      const prompt = said.slice(0, end);
+      const prompt = text.slice(0, end);
       return { ...request, prompt, output: [0], maxOutputTokens: 1, markedTokens: prompt.length };
     });
   });
@@ -54,7 +54,7 @@ const online = allPlugins.evictions.filter((policy) => !policy.offline);
 /** Indexes whose victims are more than a block. */
 const keepsRuns = ["radix-tree", "prompt-table", "prefix-pool"];
 
-/** Plays it to its end, and says all that happened if that fails. */
+/** Runs the case to its end; an error includes all operations. */
 function played(one: Operated, then: (cache: OperatedCache) => void = () => {}): OperatedCache {
   const cache = new OperatedCache(one);
   try {
@@ -66,20 +66,20 @@ function played(one: Operated, then: (cache: OperatedCache) => void = () => {}):
 }
 
 describe.each(allPlugins.indexes.map((index) => [index.name, index] as const))("%s", (_name, index) => {
-  test("operations keep every law, refuse without a trace, and KV events tell all that can be found", () => {
+  test("operations satisfy every law, refusals have no side effects, and KV events list all cached contents", () => {
     const property = fc.property(operated(index), (one) => {
       played(one);
     });
     fc.assert(property, { numRuns: runs(150) });
   });
 
-  test("after a reset nothing is found, all is free, and goes out as it would have gone", () => {
+  test("after a reset nothing matches, all blocks are free, and are allocated in the order before", () => {
     const property = fc.property(operated(index), (one) => {
       const twin = played(one, (cache) => cache.finishAll());
       played(one, (cache) => {
         cache.finishAll().reset();
         if (cache.cache.totalBlocks === undefined) return;
-        // A list that gives blocks from its end, in their order, means another order for every length.
+        // The order of a list that allocates from its end depends on the number of allocated blocks.
         const atOnce = one.config.allocator.name !== "block-list";
         const isBlockwise = !keepsRuns.includes(index.name) && cache.cache.rules.reserve === "grow";
         if (atOnce || isBlockwise) expect(cache.drain(atOnce)).toEqual(twin.drain(atOnce));

@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import { everything, type Factors, pairwise, type Row } from "./pairwise.ts";
 
-/** Every two values of two factors that no row has, found by looking through all rows for each. */
+/** Every pair of values of two factors that is in no row, by a search of all rows for each pair. */
 function missing(factors: Factors, rows: readonly Row[]): string[] {
   const found: string[] = [];
   for (const a of Object.keys(factors))
@@ -36,7 +36,7 @@ test.each(shapes.map((shape) => [shape.join(" × "), shape] as const))("all pair
   expect(pairwise(factors)).toEqual(rows);
 });
 
-test("there are far fewer rows than combinations, and little more than there must be", () => {
+test("there are far fewer rows than combinations, and few more than the minimum", () => {
   const factors = Object.fromEntries(
     [5, 4, 4, 3, 3, 3, 2, 2, 2, 2, 2].map((count, n) => [`factor-${n}`, values(count)]),
   );
@@ -45,7 +45,7 @@ test("there are far fewer rows than combinations, and little more than there mus
   expect(pairwise(factors).length).toBeLessThan(40);
 });
 
-test("everything is every combination once", () => {
+test("`everything` yields every combination once", () => {
   const rows = [...everything({ a: values(3), b: values(1), c: values(2) })].map(({ a, b, c }) => `${a}${b}${c}`);
   expect(rows).toEqual(["000", "001", "100", "101", "200", "201"]);
 });

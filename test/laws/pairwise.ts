@@ -1,11 +1,11 @@
-/** Named choices; a row makes one of each. */
+/** Named factors with their values; a row has one value of each. */
 export type Factors = Readonly<Record<string, readonly unknown[]>>;
-/** For each factor, the place of the value chosen. */
+/** By factor, the index of the chosen value. */
 export type Row = Readonly<Record<string, number>>;
 
 /**
- * Rows in which every pair of values of any two factors appears, always the same ones: each row begins with the first
- * pair that is missing, and every other factor, in turn, gets the value that covers most of what is missing.
+ * Rows that contain every pair of values of any two factors; deterministic. Each row begins with the first missing pair, and
+ * every other factor, in turn, has the value that covers the most missing pairs.
  */
 export function pairwise(factors: Factors): Row[] {
   const names = Object.keys(factors);
@@ -59,7 +59,7 @@ function* pairsIn(row: Row, names: readonly string[]): Generator<string> {
       if (names[a] in row && names[b] in row) yield pairOf(names[a], row[names[a]], names[b], row[names[b]]);
 }
 
-/** Of the missing pairs, those that the row has with its newest factor. */
+/** Number of missing pairs that the row has with its newest factor. */
 function covered(row: Row, names: readonly string[], newest: string, missing: ReadonlySet<string>): number {
   const at = names.indexOf(newest);
   let count = 0;

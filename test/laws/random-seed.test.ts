@@ -6,7 +6,7 @@ import { replayOf } from "../../laws/replay-of.ts";
 import { evictionRegistry, indexRegistry } from "../../policies/registry.ts";
 import { allPlugins } from "./all-plugins.ts";
 
-test("another seed changes what random evicts", () => {
+test("another seed changes the victims of random", () => {
   const [config] = fc.sample(
     configs({ ...allPlugins, indexes: [indexRegistry.get("hash-table")] }, { noRules: true }),
     1,

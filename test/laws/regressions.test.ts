@@ -3,22 +3,22 @@ import { runScenario } from "../../laws/scenario.ts";
 import { indexRegistry } from "../../policies/registry.ts";
 import { allPlugins } from "./all-plugins.ts";
 
-// Cases that were found at random, made smaller.
+// Shrunk cases of random tests.
 
-const ask = (id: number, length: number, answered: number) => ({
+const request = (id: number, length: number, outputTokens: number) => ({
   id,
   namespace: 0,
   prompt: Array.from({ length }, () => 0),
-  output: Array.from({ length: answered }, () => 0),
-  maxOutputTokens: answered,
+  output: Array.from({ length: outputTokens }, () => 0),
+  maxOutputTokens: outputTokens,
   markedTokens: 0,
 });
 
 test.each(["hash-table", "block-trie", "radix-tree"])(
-  "who has given up a block for one that the step computes goes back with that step's request: %s",
+  "a request whose duplicate was replaced by a block of the current step is preempted together with that block's request: %s",
   (index) => {
     runScenario({
-      workload: { unitTokens: 1, requests: [ask(0, 1, 2), ask(1, 6, 1), ask(2, 6, 1), ask(3, 1, 1)] },
+      workload: { unitTokens: 1, requests: [request(0, 1, 2), request(1, 6, 1), request(2, 6, 1), request(3, 1, 1)] },
       config: {
         index: indexRegistry.get(index),
         eviction: allPlugins.reference.eviction,
@@ -33,13 +33,13 @@ test.each(["hash-table", "block-trie", "radix-tree"])(
   },
 );
 
-test("a copy that a step did not make is not published when its request goes back to the queue", () => {
+test("a copy that was not made is not published when its request is preempted", () => {
   runScenario({
     workload: {
       unitTokens: 3,
       requests: [
-        { ...ask(0, 1, 2), output: [1000, 1001] },
-        { ...ask(1, 1, 1), output: [2000] },
+        { ...request(0, 1, 2), output: [1000, 1001] },
+        { ...request(1, 1, 1), output: [2000] },
       ],
     },
     config: {

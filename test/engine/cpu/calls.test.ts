@@ -10,7 +10,7 @@ import { blockTokens, stepOf, wholeTable } from "./decoders.ts";
 
 const config = randomConfig("anchors");
 const zeros = new Array<number>(8192).fill(0);
-/** Sequences of [from, to), each in its own blocks. */
+/** Sequences that compute [from, to), each with separate blocks. */
 const stepWith = (ranges: readonly (readonly [from: number, to: number])[]) => {
   const most = Math.max(...ranges.map(([, to]) => Math.ceil(to / blockTokens)));
   return stepOf(
@@ -24,13 +24,13 @@ const stepWith = (ranges: readonly (readonly [from: number, to: number])[]) => {
 };
 const planner = new CallPlanner(config, 100_000, blockTokens);
 
-test("answers run together, beside a prompt by themselves", () => {
+test("decodes are one call, a prompt in the same step is another one", () => {
   expect(planner.plan(stepWith([1, 2, 3].map(() => [512, 513])))).toEqual([[0, 1, 2]]);
   const decodes = Array.from({ length: 7 }, () => [512, 513] as const);
   expect(planner.plan(stepWith([[0, 512], ...decodes]))).toEqual([[1, 2, 3, 4, 5, 6, 7], [0]]);
 });
 
-test("short chunks run together, long ones of different lengths do not", () => {
+test("short chunks are one call, long ones of different lengths are not", () => {
   expect(planner.plan(stepWith([16, 14, 15, 16].map((length) => [0, length])))).toEqual([[1, 2, 0, 3]]);
   expect(
     planner.plan(
@@ -42,12 +42,12 @@ test("short chunks run together, long ones of different lengths do not", () => {
   ).toEqual([[1], [0]]);
 });
 
-test("an answer with a long context does not lengthen those of many others", () => {
+test("a decode with a long context is not in a call with many short ones", () => {
   const ranges = Array.from({ length: 40 }, (_, i) => (i === 7 ? [8000, 8001] : [100, 101]) as [number, number]);
   expect(planner.plan(stepWith(ranges)).map((call) => call.length)).toEqual([39, 1]);
 });
 
-test("whoever reads what another one writes in this step comes in a later call", () => {
+test("a sequence that reads blocks that another one writes in the same step is in a later call", () => {
   const first = { tokens: zeros, from: 0, to: 12, table: [0, 1, 2] };
   const second = { tokens: zeros, from: 8, to: 14, table: [0, 1, 3, 4] };
   const third = { tokens: zeros, from: 12, to: 15, table: [0, 1, 3, 5] };
@@ -67,7 +67,7 @@ test("every sequence is in one call", () => {
   );
 });
 
-test("a simulator divides a step into the calls that the engine makes of it", () => {
+test("the simulator divides a step into the calls of the engine", () => {
   const range = fc.tuple(fc.nat(3000), fc.oneof(fc.constant(1), fc.integer({ min: 1, max: 900 })));
   fc.assert(
     fc.property(fc.array(range, { minLength: 1, maxLength: 12 }), (drawn) => {
@@ -90,7 +90,7 @@ test("a simulator divides a step into the calls that the engine makes of it", ()
   );
 });
 
-test("a window's context begins with a block and with a group of 128 to 1,024 tokens, and misses nothing that is seen", () => {
+test("a window's context begins at a multiple of the block size and of a group of 128 to 1,024 tokens, and contains the whole window", () => {
   const first = (headDim: number, block: number, begin: number) =>
     firstGathered({ window: 512, headDim }, block, begin);
   expect([0, 511, 512 + 254, 512 + 255, 4095].map((begin) => first(64, 16, begin))).toEqual([0, 0, 0, 256, 3584]);
@@ -105,7 +105,7 @@ test("a window's context begins with a block and with a group of 128 to 1,024 to
   expect(firstGathered({ window: undefined, headDim: 64 }, 16, 4095)).toBe(0);
 });
 
-test("a long prompt is cut into pieces of 256, each a sequence that finds those before it; rows stay where they are", () => {
+test("a long prompt is split into sequences of 256 tokens, each with the earlier ones as context; rows keep their order", () => {
   const whole = stepWith([
     [500, 501],
     [100, 700],
@@ -127,7 +127,7 @@ test("a long prompt is cut into pieces of 256, each a sequence that finds those 
   expect(planner.plan(step)).toEqual([[0], [4, 1], [2], [3]]);
 });
 
-test("a prompt that is stored nowhere is not cut: its later tokens would not find the earlier ones", () => {
+test("a prompt whose KV is not stored is not split: its later tokens could not read the earlier ones", () => {
   const whole = stepWith([[0, 600]]);
   whole.slotMapping[17] = -1;
   expect(splitPrompts(whole, 256)).toBe(whole);

@@ -25,7 +25,7 @@ export interface Opened {
   readonly decoder: PagedDecoder;
 }
 
-/** A decoder with random weights, in this thread; closed when the tests of the file are over. */
+/** A decoder with random weights, in this thread; closed after the tests of the file. */
 export async function opened(
   config: DecoderConfig,
   blockCount = 64,
@@ -39,7 +39,7 @@ export async function opened(
   return { config, weights, decoder };
 }
 
-/** The architecture in a size whose dimensions are no multiples of what a processor handles at once. */
+/** The architecture with dimensions that are not multiples of the width of vector instructions. */
 export function oddConfig(shape: string, changes: Partial<DecoderConfig> = {}): DecoderConfig {
   const config = randomConfig(`tiny${shape === "llama" ? "" : `-${shape}`}`);
   const kvHeads = config.kvHeads === config.heads ? 3 : 1;
@@ -58,7 +58,7 @@ export interface Part {
   readonly from: number;
   readonly to: number;
   readonly table: readonly number[];
-  /** The last token's logits are not wanted. */
+  /** The last token's logits are not computed. */
   readonly silent?: boolean;
 }
 
@@ -89,7 +89,7 @@ export function stepOf(parts: readonly Part[]): BatchStep {
   };
 }
 
-/** Logits after the last token of each part that wants them. */
+/** Logits after the last token of each part with logits. */
 export async function run({ decoder, config }: Opened, parts: readonly Part[]): Promise<Float32Array[]> {
   const { logits } = await decoder.executeStep(stepOf(parts));
   const { vocabulary } = config;

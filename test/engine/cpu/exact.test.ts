@@ -13,7 +13,7 @@ import {
 } from "./decoders.ts";
 
 const blockCount = 83;
-/** A sequence computed at once, alone, in the first blocks. */
+/** A sequence computed alone in one step, in the first blocks. */
 async function alone(model: Opened, tokens: readonly number[]): Promise<Float32Array> {
   const table = wholeTable(Math.ceil(tokens.length / blockTokens));
   const [logits] = await run(model, [{ tokens, from: 0, to: tokens.length, table }]);
@@ -24,7 +24,7 @@ interface Prompt {
   readonly length: number;
   /** Blocks of an earlier prompt that this one begins with. */
   readonly shared: { readonly prompt: number; readonly blocks: number };
-  /** Tokens of its chunks, over and over. */
+  /** Lengths of its chunks, repeated. */
   readonly chunks: number[];
 }
 
@@ -38,8 +38,8 @@ const prompts: fc.Arbitrary<Prompt[]> = fc.array(
 );
 
 /**
- * Sequences over shared blocks, some of which are written in the same step in which others read them. Each step computes
- * the next chunk of all sequences that are not done.
+ * Sequences with shared blocks, some of which are written and read in the same step. Each step computes the next chunk of all
+ * unfinished sequences.
  */
 async function inSteps(model: Opened, drawn: readonly Prompt[], order: readonly number[]) {
   const free = [...order];
@@ -57,7 +57,7 @@ async function inSteps(model: Opened, drawn: readonly Prompt[], order: readonly 
   const results = new Map<number, Float32Array>();
   for (let step = 0; results.size < states.length; step++) {
     const parts: (Part & { sequence: number })[] = [];
-    // What those before have computed at the end of this step.
+    // Tokens that the earlier sequences have computed at the end of this step.
     const done = states.map(({ done }) => done);
     states.forEach(({ tokens, table, found }, i) => {
       const { shared, chunks } = drawn[i];
@@ -83,7 +83,7 @@ const orders = fc
   .integer({ min: 1, max: blockCount - 1 })
   .map((stride) => wholeTable(blockCount).map((block) => (block * stride) % blockCount));
 
-test.each(architectures)("%s: a hit equals a miss to the last bit", async (name) => {
+test.each(architectures)("%s: logits are bit-identical with and without hits", async (name) => {
   const config = oddConfig(name, { maxPositions: 128 });
   const [one, two] = [await opened(config, blockCount, 1), await opened(config, blockCount, 2)];
   await fc.assert(
@@ -95,7 +95,7 @@ test.each(architectures)("%s: a hit equals a miss to the last bit", async (name)
   );
 });
 
-test("long contexts: cuts, neighbours and threads change no bit", async () => {
+test("long contexts: results are bit-identical for any chunks, batch and number of threads", async () => {
   const config = oddConfig("llama", { maxPositions: 1024, headDim: 12 });
   const [one, two] = [await opened(config, 600, 1), await opened(config, 600, 2)];
   const tokens = Array.from({ length: 700 }, (_, i) => (i * i * 5 + 1) % config.vocabulary);
@@ -130,7 +130,7 @@ const others = tokens.map((token) => (token + 1) % config.vocabulary);
 const table = wholeTable(6, 10);
 const cached = { tokens, from: 20, to: 22, table };
 
-test("a wrong block, a stale block and a missing copy are seen in the logits", async () => {
+test("a wrong block, a stale block and a missing copy change the logits", async () => {
   const model = await opened(config);
   const expected = await alone(model, tokens);
   const fill = () => run(model, [{ tokens, from: 0, to: 22, table }]);
@@ -142,12 +142,12 @@ test("a wrong block, a stale block and a missing copy are seen in the logits", a
   const wrong = table.with(2, table[1]);
   expect((await run(model, [{ ...cached, table: wrong }]))[0]).not.toEqual(expected);
 
-  // Another sequence got one of the blocks meanwhile.
+  // Another sequence has overwritten one of the blocks.
   await fill();
   await run(model, [{ tokens: others, from: 0, to: 4, table: [table[3]] }]);
   expect((await run(model, [cached]))[0]).not.toEqual(expected);
 
-  // The last block was to be a copy of the one that two sequences share.
+  // The last block should be a copy of a shared block.
   await fill();
   const own = table.with(5, 40);
   expect((await run(model, [{ ...cached, from: 21, table: own }]))[0]).not.toEqual(expected);
@@ -155,14 +155,14 @@ test("a wrong block, a stale block and a missing copy are seen in the logits", a
   expect((await run(model, [{ ...cached, from: 21, table: own }]))[0]).toEqual(expected);
 });
 
-test("what others wrote into blocks before is of no consequence", async () => {
+test("earlier contents of blocks have no effect", async () => {
   const model = await opened(config);
   const expected = await alone(model, tokens);
   await run(model, [{ tokens: others, from: 0, to: 22, table }]);
   expect((await run(model, [{ tokens, from: 0, to: 22, table }]))[0]).toEqual(expected);
 });
 
-test("blocks that were read out can be written back elsewhere", async () => {
+test("blocks that were read can be written to other blocks", async () => {
   const model = await opened(config);
   const expected = await alone(model, tokens);
   await run(model, [{ tokens, from: 0, to: 22, table }]);
@@ -174,7 +174,7 @@ test("blocks that were read out can be written back elsewhere", async () => {
   expect((await run(model, [{ ...cached, table: moved }]))[0]).toEqual(expected);
 });
 
-test("copies are made in order: what is copied away first may then be overwritten", async () => {
+test("copies are made in order: a block may be overwritten after it was copied", async () => {
   const { decoder } = await opened(config);
   const block = (value: number) => {
     const { keys, values } = decoder.readBlock(0);
@@ -190,7 +190,7 @@ test("copies are made in order: what is copied away first may then be overwritte
   expect([1, 2, 3].map((i) => decoder.readBlock(i))).toEqual([block(2), block(1), block(1)]);
 });
 
-test("tokens without a slot are attended to in their step and stored nowhere", async () => {
+test("tokens without a slot are attended to in their step and not stored", async () => {
   const model = await opened(config);
   const expected = await alone(model, tokens);
   const step = { tokens, from: 0, to: 22, table };

@@ -42,7 +42,7 @@ async function executor(options: Partial<ExecutorOptions> = {}): Promise<Executo
 const tokens = Array.from({ length: 11 }, (_, i) => (5 * i) % config.vocabulary);
 const whole = { tokens, from: 0, to: 11, table: wholeTable(3, 4) };
 
-test("in its own thread it does what it does in this one", async () => {
+test("the executor in its worker thread has the results of the decoder in this one", async () => {
   const [there, here] = [await executor(), await opened(config, 16)];
   const expected = await run(here, [whole]);
   const { logits, timing } = await there.executeStep(stepOf([whole]));
@@ -69,7 +69,7 @@ test("in its own thread it does what it does in this one", async () => {
   await expect(there.executeStep(stepOf([whole]))).rejects.toThrow("the executor has been closed");
 });
 
-test("a token that the model does not have fails with the cause, and the executor goes on", async () => {
+test("a token outside the vocabulary fails with the cause, and the executor continues", async () => {
   const own = await executor();
   const wrong = stepOf([{ ...whole, tokens: tokens.with(3, 4000) }]);
   await expect(own.executeStep(wrong)).rejects.toThrow(/^the executor failed: .*4000/s);
@@ -91,7 +91,7 @@ test.each([
 });
 
 test.runIf(process.arch === "x64" && process.platform !== "win32")(
-  "every executor's thread takes the smallest numbers for 0, not only that of the first one, and the program's own does not",
+  "every executor's thread flushes denormals to zero, not only the first one, and the main thread does not",
   async () => {
     const smallest = "[2e-310, 5e-324].reduce((sum, value) => sum + 2 * value, 0)";
     const code = `import { workerData } from "node:worker_threads"; const { port } = workerData; port.on('message', () => {}); port.postMessage(${smallest});`;
@@ -99,9 +99,9 @@ test.runIf(process.arch === "x64" && process.platform !== "win32")(
     for (let i = 0; i < 3; i++) {
       const thread = startThread({ file }, {});
       thread.keepAlive(true);
-      expect(await new Promise((said) => thread.listen(said, said))).toBe(0);
+      expect(await new Promise((resolve) => thread.listen(resolve, resolve))).toBe(0);
       await thread.terminate();
-      // Nobody is waited for any more.
+      // No thread keeps the process running any more.
       await thread.terminate();
     }
     expect([2e-310, 5e-324].reduce((sum, value) => sum + 2 * value, 0)).toBeGreaterThan(0);
@@ -114,14 +114,14 @@ test("a pool that does not fit into memory is refused with its size", async () =
   );
 });
 
-test("a folder that cannot be made is named", async () => {
+test("a folder that cannot be created is named", async () => {
   const file = join(folder, "file");
   writeFileSync(file, "");
   await expect(executor({ folder: file })).rejects.toThrow(`${file}/`);
   rmSync(file);
 });
 
-test("a model is written once, whole or not at all", async () => {
+test("a model is written once, completely or not at all", async () => {
   const own = join(folder, "own");
   await executor({ folder: own });
   expect(reads).toBeGreaterThan(0);
@@ -153,7 +153,7 @@ test("a model is written once, whole or not at all", async () => {
   }
 });
 
-test("a weight source that fails leaves nothing behind", async () => {
+test("a failing weight source leaves no files", async () => {
   const own = join(folder, "failing");
   const failing = {
     ...weights,

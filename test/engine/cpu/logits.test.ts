@@ -31,7 +31,7 @@ const cases: [string, DecoderConfig][] = [
   ["llama, tied", oddConfig("llama", { tiedEmbeddings: true })],
   ["llama, biases", oddConfig("llama", { biases: { qkv: true, output: true, ffn: false } })],
   ["qwen3, a window", oddConfig("qwen3", { window: 5 })],
-  ["gpt2, gelu by its integral", oddConfig("gpt2", { feedForward: "gelu" })],
+  ["gpt2, exact gelu", oddConfig("gpt2", { feedForward: "gelu" })],
   ["bloom, 8 heads", oddConfig("bloom", { hidden: 40, heads: 8, kvHeads: 8, headDim: 5 })],
 ];
 

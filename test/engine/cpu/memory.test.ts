@@ -10,7 +10,7 @@ import type { WeightBits } from "../../../engine/onnx/quantized.ts";
 const small = randomShapeNames.filter((name) => name.startsWith("tiny"));
 
 test.each(small.flatMap((name) => ([32, 8, 4] as const).map((bits): [string, WeightBits] => [name, bits])))(
-  "the weights of %s at %i bits are as many bytes as the model that is written has",
+  "the weights of %s at %i bits have the size of the converted model",
   (name, bits) => {
     const { config, weights } = loadModel(`random:${name}`);
     const graph = decoderGraph(config, weights, "weights.bin", bits);
@@ -22,7 +22,7 @@ test.each(small.flatMap((name) => ([32, 8, 4] as const).map((bits): [string, Wei
   },
 );
 
-test("by hand: two layers of two key heads, 16 wide, and what fits beside the weights", () => {
+test("worked by hand: two layers of two key heads of width 16, and the tokens that fit beside the weights", () => {
   const { config, parameterCount } = loadModel("random:tiny");
   expect(tokenBytes(config)).toBe(2 * 2 * 2 * 16 * 4);
   expect(weightBytes(config, 32)).toBe(4 * parameterCount);

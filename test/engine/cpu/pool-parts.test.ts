@@ -31,7 +31,7 @@ async function contents(executor: Executor): Promise<BlockData[]> {
   return blocks;
 }
 
-test("each does what an executor of its own does, to the last bit, and nothing to the others", async () => {
+test("each part is bit-identical to a separate executor, and does not affect the others", async () => {
   const untouched = await contents(parts[2]);
   // The first has the same blocks, with other contents.
   for (const [executor, shift] of [
@@ -52,13 +52,13 @@ test("each does what an executor of its own does, to the last bit, and nothing t
   const step = stepOf([{ tokens, from: 7, to: 11, table: [1, 5, 4] }]);
   const { logits } = await parts[1].executeStep(step);
   expect(logits).toEqual((await own.executeStep(step)).logits);
-  // Rows that are stored nowhere stay nowhere.
+  // Rows without a slot are not stored.
   const before = await contents(whole);
   await parts[1].executeStep({ ...step, slotMapping: step.slotMapping.map(() => -1) });
   expect(await contents(whole)).toEqual(before);
 });
 
-test("they have the blocks of the whole, and closing one leaves the others", async () => {
+test("parts divide the blocks of the executor, and closing one does not close the others", async () => {
   expect(() => poolParts(whole, [10, 7])).toThrow("parts of 17 blocks of a pool of 16");
   expect(parts.map(({ blockCount }) => blockCount)).toEqual([6, 6, 4]);
   expect(parts[0]).toMatchObject({ backend: whole.backend, blockTokens, calls: whole.calls });

@@ -11,7 +11,7 @@ afterAll(() => {
   rmSync(folder, { recursive: true });
 });
 
-test("the engine of this machine has no fault, and one that computes something else has", async () => {
+test("the self check passes on this machine, and fails for another model", async () => {
   expect(await selfCheck()).toBeUndefined();
   expect(await selfCheck("random:tiny:2")).toMatch(
     /^logits are off by \d\.\de[+-]\d of the largest, expected less than/,

@@ -9,8 +9,8 @@ const prompt = (length: number, config: DecoderConfig, salt = 3) =>
   Array.from({ length }, (_, i) => (i * i * 7 + 11 * i + salt) % config.vocabulary);
 
 /**
- * A prompt computed at once, alone, by one thread; the same cut in two, beside others, by two threads; and a token alone at
- * its end: the same bits, and near the definition.
+ * A prompt computed alone in one step, by one thread; in two chunks, in a batch, by two threads; and its last token alone:
+ * bit-identical logits, close to the definition.
  */
 async function checked(config: DecoderConfig, length: number, cuts: readonly number[]) {
   const blocks = Math.ceil(length / blockTokens);
@@ -35,22 +35,22 @@ async function checked(config: DecoderConfig, length: number, cuts: readonly num
 
 const lengths = [5, 70, 150];
 const shapes: [string, DecoderConfig, number[]][] = [
-  ["heads of 256, as Gemma has them", oddConfig("llama", { headDim: 256, heads: 2 }), lengths],
+  ["heads of 256, as in Gemma", oddConfig("llama", { headDim: 256, heads: 2 }), lengths],
   ["heads of 160", oddConfig("llama", { headDim: 160, heads: 2 }), lengths],
   ["heads of 80", oddConfig("llama", { headDim: 80, heads: 2, kvHeads: 2 }), lengths],
   ["heads of 96", oddConfig("qwen3", { headDim: 96, heads: 4, kvHeads: 2 }), lengths],
   ["one key head for eight", oddConfig("llama", { heads: 8, kvHeads: 1, headDim: 10 }), lengths],
   ["one layer", oddConfig("qwen2", { layers: 1 }), lengths],
   ["a vocabulary of 50,257", oddConfig("gpt2", { vocabulary: 50_257, hidden: 37, ffn: 149 }), [40]],
-  ["a head of its own for 50,257", oddConfig("llama", { vocabulary: 50_257, hidden: 37, layers: 1 }), [40]],
+  ["an untied head for 50,257", oddConfig("llama", { vocabulary: 50_257, hidden: 37, layers: 1 }), [40]],
 ];
 
-test.each(shapes)("%s: near the definition, the same in any batch", async (_name, config, all) => {
+test.each(shapes)("%s: close to the definition, bit-identical in any batch", async (_name, config, all) => {
   for (const length of all)
     await checked({ ...config, maxPositions: 150 }, length, [1, Math.floor(length / 2), length - 2, length - 1]);
 });
 
-test("a window ends where it ends: before, at and behind it, in one block and in several", async () => {
+test("contexts shorter than, equal to and longer than a window, in one block and in several", async () => {
   for (const window of [1, 2, 4, 5, 8])
     for (const length of [window + 2, 2 * window + 3, 21]) {
       const cuts = [1, window - 1, window, window + 1, length - 2, length - 1];
@@ -61,10 +61,10 @@ test("a window ends where it ends: before, at and behind it, in one block and in
 });
 
 test.each([16, 18, 32, 34, 64, 66])(
-  "only what a window may see is gathered, and no bit changes: heads of %i",
+  "gathering only the window's context is bit-identical: heads of %i",
   async (headDim) => {
     const config = oddConfig("mistral", { window: 600, headDim, heads: 2, layers: 1 });
-    // The first queries that see nothing before token 128, 1,024 and 2,048.
+    // The first queries that attend to no token before 128, 1,024 and 2,048.
     const firsts = [128, 1024, 2048].map((token) => token + 599);
     const cuts = [
       ...firsts.flatMap((first) => [first - 1, first]),

@@ -32,7 +32,7 @@ async function opened(): Promise<Executor> {
   return executor;
 }
 
-/** Of this process and its threads, in addresses; the system says no to more. */
+/** Limits the address space of this process and its threads; allocations beyond it fail. */
 function limitMemory(bytes: number | undefined): void {
   const soft = bytes === undefined ? "unlimited" : String(bytes);
   execFileSync("prlimit", ["--pid", String(process.pid), `--as=${soft}:unlimited`]);
@@ -42,12 +42,12 @@ const usedBytes = () => 1024 * Number(/VmSize:\s+(\d+)/.exec(readFileSync("/proc
 
 const canLimit = process.platform === "linux" && spawnSync("prlimit", ["--version"]).status === 0;
 
-describe.runIf(canLimit)("where the machine has no more memory", () => {
+describe.runIf(canLimit)("out of memory", () => {
   afterEach(() => limitMemory(undefined));
 
-  test("a step says what was asked for, and the executor goes on when there is some again", async () => {
+  test("a failed step states its memory demand, and the executor continues when memory is available again", async () => {
     const executor = await opened();
-    // Their logits alone are more than what any allocator keeps for itself.
+    // Their logits alone are larger than any allocator's reserve.
     const large = stepOf(Array.from({ length: 2000 }, (_, i) => ({ tokens: [i % 250], from: 0, to: 1, table: [i] })));
     limitMemory(usedBytes() + 2 ** 26);
     const error = await executor.executeStep(large).catch((failure: unknown) => failure);
@@ -60,7 +60,7 @@ describe.runIf(canLimit)("where the machine has no more memory", () => {
   });
 });
 
-test("a pool that was never there is refused before anything is made", () => {
+test("a pool larger than memory is refused before anything is allocated", () => {
   const demand = { config: model.config, bits: 8, blockCount: 1e9, blockTokens } as const;
   expect(() => checkFits(demand)).toThrow(
     /^random:15m needs 0\.\d GiB for its weights and \d+\.\d GiB for 1000000000 blocks/,
@@ -68,7 +68,7 @@ test("a pool that was never there is refused before anything is made", () => {
   expect(checkFits({ ...demand, blockCount: 10 })).toBeUndefined();
 });
 
-test("whatever could not be allocated is said with what was asked for, and other errors are themselves", () => {
+test("out-of-memory errors state the memory demand, and other errors are unchanged", () => {
   const demand = { config: model.config, bits: 32, blockCount: 700, blockTokens } as const;
   const failed = () => {
     try {
@@ -86,10 +86,10 @@ test("whatever could not be allocated is said with what was asked for, and other
   expect(describeOutOfMemory(other, demand)).toBe(other);
 });
 
-test("a worker that was killed is said, and there may be another one", async () => {
+test("a killed worker is reported, and another one can be started", async () => {
   const executor = await opened();
   await executor.readBlocks([3]);
-  // Idle: a thread that is ended in the middle of a step would take the program with it.
+  // Idle: terminating a thread during a step would crash the process.
   await starter?.terminate();
   await expect(executor.readBlocks([3])).rejects.toThrow("the executor's worker thread died: it exited with code 1");
   await expect(executor.readBlocks([3])).rejects.toBeInstanceOf(ExecutorError);

@@ -18,7 +18,7 @@ function measured(items: readonly { readonly from: number; readonly tokens: numb
   return { calls, paddedContextTokens, farContextTokens, paddedPairs };
 }
 
-/** What a division costs, written out. */
+/** The cost of a division, by its definition. */
 function cost(calls: readonly (readonly number[])[], queries: readonly number[], contexts: readonly number[]): number {
   return calls.reduce((sum, call) => {
     const query = Math.max(2, ...call.map((sequence) => queries[sequence]));
@@ -27,15 +27,15 @@ function cost(calls: readonly (readonly number[])[], queries: readonly number[],
   }, 0);
 }
 
-test("answers are one call, padded to the longest; a prompt beside them is another one", () => {
-  const answers = [100, 300, 200].map((from) => ({ from, tokens: 1 }));
-  expect(measured(answers)).toEqual({
+test("decodes are one call, padded to the longest; a prompt in the same step is another one", () => {
+  const decodes = [100, 300, 200].map((from) => ({ from, tokens: 1 }));
+  expect(measured(decodes)).toEqual({
     calls: 1,
     paddedContextTokens: 3 * 301,
     farContextTokens: 0,
     paddedPairs: 3 * 301,
   });
-  expect(measured([...answers, { from: 64, tokens: 200 }])).toEqual({
+  expect(measured([...decodes, { from: 64, tokens: 200 }])).toEqual({
     calls: 2,
     paddedContextTokens: 3 * 301 + 264,
     farContextTokens: 0,
@@ -43,7 +43,7 @@ test("answers are one call, padded to the longest; a prompt beside them is anoth
   });
 });
 
-test("a long prompt is as many calls as it has pieces, each behind those before it; what computes nothing is in none", () => {
+test("a long prompt is one call per chunk, in order; a sequence that computes nothing is in no call", () => {
   expect(
     measured([
       { from: 0, tokens: 600 },
@@ -58,17 +58,17 @@ test("a long prompt is as many calls as it has pieces, each behind those before 
   expect(measured([])).toEqual({ calls: 0, paddedContextTokens: 0, farContextTokens: 0, paddedPairs: 0 });
 });
 
-test("far is what each call gathers beyond 1,024 tokens", () => {
-  const answers = (count: number) => Array.from({ length: count }, () => ({ from: 499, tokens: 1 }));
-  expect(measured(answers(2)).farContextTokens).toBe(0);
-  expect(measured(answers(8)).farContextTokens).toBe(4000 - 1024);
+test("far tokens are those that a call gathers beyond 1,024", () => {
+  const decodes = (count: number) => Array.from({ length: count }, () => ({ from: 499, tokens: 1 }));
+  expect(measured(decodes(2)).farContextTokens).toBe(0);
+  expect(measured(decodes(8)).farContextTokens).toBe(4000 - 1024);
   expect(measured([{ from: 900, tokens: 500 }])).toMatchObject({
     calls: 2,
     farContextTokens: 1156 - 1024 + (1400 - 1024),
   });
 });
 
-test("no other cut of the sorted sequences costs less", () => {
+test("no other division of the sorted sequences costs less", () => {
   const sequence = fc.record({ query: fc.integer({ min: 1, max: 300 }), context: fc.integer({ min: 1, max: 4000 }) });
   fc.assert(
     fc.property(fc.array(sequence, { minLength: 1, maxLength: 8 }), (drawn) => {

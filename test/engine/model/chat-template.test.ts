@@ -15,11 +15,11 @@ const messages: readonly ChatMessage[] = [
 const codecOf = (files: Record<string, unknown>) =>
   readTokenizer(folderOf({ "tokenizer.json": chatTokenizer, ...files }), 600);
 
-/** What a chat is encoded to, special tokens as they are written. */
-async function written(files: Record<string, unknown>, said = messages): Promise<string> {
+/** The text of an encoded chat, with special tokens. */
+async function written(files: Record<string, unknown>, chat = messages): Promise<string> {
   const codec = await codecOf(files);
   const names = new Map(Object.entries(chatTokens).map(([name, id]): [number, string] => [id, name]));
-  return Array.from(await codec.encodeChat(said), (token) => names.get(token) ?? codec.decode([token])).join("");
+  return Array.from(await codec.encodeChat(chat), (token) => names.get(token) ?? codec.decode([token])).join("");
 }
 
 test("a chat in ChatML", async () => {
@@ -28,7 +28,7 @@ test("a chat in ChatML", async () => {
   );
 });
 
-test("a chat as Llama 3 writes it, with one first token: the template's, not a second one of the tokenizer", async () => {
+test("a chat in Llama 3's format has one start token: the template's, not a second one of the tokenizer", async () => {
   const config = { chat_template: llama3Template, bos_token: { content: "<|begin_of_text|>" } };
   expect(await written({ "tokenizer_config.json": config })).toBe(
     "<|begin_of_text|><|start_header_id|>system<|end_header_id|>\n\nBe kind.<|eot_id|>" +
@@ -36,7 +36,7 @@ test("a chat as Llama 3 writes it, with one first token: the template's, not a s
   );
 });
 
-test("of named templates the one named default, and before all a file of its own", async () => {
+test("of named templates the default one is used; a separate file takes precedence", async () => {
   const named = [
     { name: "tool_use", template: "no" },
     { name: "default", template: "{{ messages[1].content }}{{ eos_token }}" },
@@ -46,7 +46,7 @@ test("of named templates the one named default, and before all a file of its own
   expect(await written({ ...config, "chat_template.jinja": "own" })).toBe("own");
 });
 
-test("what a user says is text to the template, whatever it looks like", async () => {
+test("a user's message is plain text to the template, even if it looks like template code", async () => {
   const files = { "chat_template.jinja": "{{ messages[0].content }}" };
   expect(await written(files, [{ role: "user", content: "{{ 7 * 6 }}" }])).toBe("{{ 7 * 6 }}");
 });
@@ -61,7 +61,7 @@ async function failure(files: Record<string, unknown>): Promise<string> {
   return error.message.replaceAll(/\S*\/m\d+\/?/g, "");
 }
 
-test("a chat that cannot be written is refused in one line", async () => {
+test("a chat that cannot be rendered is refused in one line", async () => {
   expect(await failure({})).toBe(": the model has no chat template; give a plain prompt");
   expect(await failure({ "chat_template.jinja": "{{ raise_exception('no system\n role') }}" })).toBe(
     "chat_template.jinja: chat template: no system role",

@@ -27,7 +27,7 @@ function differences(found: WeightSource, expected: WeightSource, config: Decode
 }
 
 for (const name of tinyNames) {
-  test(`${name}: what is written as the transformers library stores it is read as the engine wants it`, () => {
+  test(`${name}: weights in the layout of the transformers library are read in the layout of the engine`, () => {
     const config = randomConfig(name);
     const weights = randomWeights(config, 7);
     const folder = checkpointOf(config, weights);
@@ -53,7 +53,7 @@ test("all formats and numbers of shards give the same weights, rounded", () => {
   );
 });
 
-test("a tensor larger than what is read at once is read whole, and turned around", () => {
+test("a tensor larger than a chunk is read completely, and transposed", () => {
   const config = { ...randomConfig("tiny"), layers: 1, vocabulary: 9001 };
   const weights = randomWeights(config, 3);
   for (const format of ["F16", "F32"] as const) {
@@ -63,14 +63,14 @@ test("a tensor larger than what is read at once is read whole, and turned around
   }
 });
 
-/** Two heads of two dimensions, hidden 4: every stored number says its own place. */
+/** Two heads of two dimensions, hidden 4: every stored number is its own index. */
 const small = {
   gpt2: { ...randomConfig("tiny-gpt2"), layers: 1, hidden: 4, heads: 2, kvHeads: 2, headDim: 2, ffn: 4 },
   bloom: { ...randomConfig("tiny-bloom"), layers: 1, hidden: 4, heads: 2, kvHeads: 2, headDim: 2, ffn: 16 },
 };
 const upTo = (count: number) => Float32Array.from({ length: count }, (_, i) => i);
 
-test("GPT-2's fused projection is cut into columns: queries, keys, values", () => {
+test("GPT-2's fused projection is split by columns: queries, keys, values", () => {
   const folder = checkpointOf(small.gpt2, randomWeights(small.gpt2, 1), {
     change(tensors) {
       tensors["h.0.attn.c_attn.weight"] = rawTensor([4, 12], upTo(48));
@@ -103,7 +103,7 @@ test("BLOOM's fused projection has query, key and value of one head after the ot
 const tiny = { ...randomConfig("tiny"), layers: 1 };
 const tinyWeights = randomWeights(tiny, 1);
 
-test("files of a bare decoder have no prefix; tensors that nobody needs may be there, in any format", () => {
+test("files of a bare decoder have no prefix; unused tensors are allowed, in any format", () => {
   const folder = checkpointOf(randomConfig("tiny-qwen3"), randomWeights(randomConfig("tiny-qwen3"), 1), {
     change(tensors) {
       for (const name of Object.keys(tensors)) {
@@ -134,7 +134,7 @@ test("the fingerprint is the same for the same files and changes with them", () 
   expect(print()).not.toBe(before);
 });
 
-/** What opening a checkpoint fails with, without the folder's name. */
+/** The error of opening a checkpoint, without the folder's name. */
 function failure(folder: string, config: DecoderConfig = tiny): string {
   try {
     new Checkpoint(folder, config).close();
@@ -149,13 +149,13 @@ function failure(folder: string, config: DecoderConfig = tiny): string {
 const spoiled = (change: (tensors: Record<string, ReturnType<typeof rawTensor>>) => void, shards = 1) =>
   failure(checkpointOf(tiny, tinyWeights, { change, shards }));
 
-test("a missing tensor is named with the shape it should have", () => {
+test("a missing tensor is named with its expected shape", () => {
   expect(spoiled((tensors) => delete tensors["model.layers.0.mlp.up_proj.weight"])).toBe(
     "model.safetensors: tensor model.layers.0.mlp.up_proj.weight is missing, expected one of shape [128,64]",
   );
 });
 
-test("so is one that no shard has", () => {
+test("so is a tensor that is in no shard", () => {
   expect(spoiled((tensors) => delete tensors["lm_head.weight"], 3)).toBe(
     "model.safetensors.index.json: tensor lm_head.weight is missing, expected one of shape [512,64]",
   );
@@ -177,7 +177,7 @@ test("a tensor that is not stored as floats is refused", () => {
   );
 });
 
-test("a layer's tensor that the described model does not have is refused: a bias, one layer more", () => {
+test("an unexpected tensor of a layer is refused: a bias, an additional layer", () => {
   const bias = rawTensor([64], upTo(64));
   expect(spoiled((tensors) => (tensors["model.layers.0.self_attn.q_proj.bias"] = bias))).toBe(
     "model.safetensors: unexpected tensor model.layers.0.self_attn.q_proj.bias, expected none: config.json describes a model without it",
@@ -187,7 +187,7 @@ test("a layer's tensor that the described model does not have is refused: a bias
   );
 });
 
-test("frequencies and masks of older files, and a head beside tied embeddings, are left alone", () => {
+test("frequencies and masks of older files, and a head with tied embeddings, are ignored", () => {
   const more = rawTensor([1], [0]);
   const nothing = "nothing: it did not fail";
   expect(spoiled((tensors) => (tensors["model.layers.0.self_attn.rotary_emb.inv_freq"] = more))).toBe(nothing);
@@ -198,7 +198,7 @@ test("frequencies and masks of older files, and a head beside tied embeddings, a
   expect(failure(checkpointOf(small.gpt2, randomWeights(small.gpt2, 1), { change: mask }), small.gpt2)).toBe(nothing);
 });
 
-test("a head that is missing where embeddings are not tied is named, and so is a prefix that is another's", () => {
+test("a missing head without tied embeddings is named, and so is a tensor with another prefix", () => {
   const untied = { ...tiny, tiedEmbeddings: false };
   const folder = checkpointOf({ ...tiny, tiedEmbeddings: true }, tinyWeights);
   expect(failure(folder, untied)).toBe(
@@ -241,14 +241,14 @@ test("a truncated shard is refused with the name of its last tensor", () => {
   );
 });
 
-test("a folder without weights says which files were looked for", () => {
+test("a folder without weights is refused with the names of the expected files", () => {
   expect(failure(folderOf({}))).toBe("FOLDER: no model.safetensors and no model.safetensors.index.json");
   expect(failure(folderOf({ "pytorch_model.bin": "" }))).toBe(
     "FOLDER: no model.safetensors and no model.safetensors.index.json (pytorch_model.bin is not read; convert it)",
   );
 });
 
-test("a shard that is missing, or lacks what the index says, is named", () => {
+test("a shard that is missing, or lacks a tensor of the index, is named", () => {
   const [a, b] = [rawTensor([1], [1]), rawTensor([1], [2])];
   const files = shardFiles({ a, b }, 2);
   const { "model-00002-of-00002.safetensors": second, ...others } = files;
@@ -278,7 +278,7 @@ test("an index that points out of the folder, or has no map, is refused", () => 
   );
 });
 
-test("refusing a checkpoint leaves no file open", () => {
+test("a refused checkpoint leaves no file open", () => {
   const folder = checkpointOf(tiny, tinyWeights, { change: (tensors) => delete tensors["lm_head.weight"], shards: 3 });
   const next = () => {
     const descriptor = openSync(join(folder, "config.json"), "r");

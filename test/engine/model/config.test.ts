@@ -51,7 +51,7 @@ const llama3Rope = {
   rope_type: "llama3",
 };
 
-test("Llama 3: scaled frequencies, several end tokens, few key heads; the newer way to write it says the same", () => {
+test("Llama 3: scaled frequencies, several end tokens, few key heads; the newer notation is equivalent", () => {
   const old = { ...llama2, num_key_value_heads: 8, rope_theta: 500_000, max_position_embeddings: 131_072 };
   const config = read(
     { ...old, rope_scaling: llama3Rope, eos_token_id: [128_001, 128_008] },
@@ -74,7 +74,7 @@ test("Llama 3: scaled frequencies, several end tokens, few key heads; the newer 
   expect(read({ ...rest, rope_parameters: { ...llama3Rope, rope_theta } }).positions).toEqual(config.positions);
 });
 
-test("linear scaling makes the context longer; dynamic scaling is none within the trained length", () => {
+test("linear scaling extends the context; dynamic scaling has no effect within the trained length", () => {
   const linear = read({ ...llama2, rope_scaling: { type: "linear", factor: 4 } });
   expect(linear.maxPositions).toBe(16_384);
   expect(linear.positions).toMatchObject({ inverseFrequencies: plainFrequencies(128, 10_000).map((f) => f / 4) });
@@ -95,7 +95,7 @@ test("YaRN scales frequencies, temperature and context", () => {
   expect(temperature({ attention_factor: 1.5 })).toBe(1.5);
 });
 
-test("Qwen2 has biases on queries, keys and values, and a window only where it is switched on for all layers", () => {
+test("Qwen2 has biases on queries, keys and values, and a window only if it is enabled for all layers", () => {
   const qwen = {
     ...llama2,
     model_type: "qwen2",
@@ -115,7 +115,7 @@ test("Qwen2 has biases on queries, keys and values, and a window only where it i
   );
 });
 
-test("Qwen3 normalises queries and keys, and its heads are 128 wide unless said", () => {
+test("Qwen3 normalises queries and keys, and its heads are 128 wide by default", () => {
   const config = read({
     ...llama2,
     model_type: "qwen3",
@@ -126,7 +126,7 @@ test("Qwen3 normalises queries and keys, and its heads are 128 wide unless said"
   expect(config).toMatchObject({ qkNorm: true, headDim: 128, hidden: 1024, heads: 16 });
 });
 
-test("Mistral's window is 4,096 if it is not mentioned, and none if it is null", () => {
+test("Mistral's window is 4,096 by default, and none if it is null", () => {
   const mistral = { ...llama2, model_type: "mistral", num_key_value_heads: 8 };
   expect(read({ ...mistral, sliding_window: 1024 })).toMatchObject({ window: 1024, kvHeads: 8 });
   expect(read({ ...mistral, sliding_window: null })).toMatchObject({ window: undefined });
@@ -165,7 +165,7 @@ test("GPT-2", () => {
   );
 });
 
-test("BLOOM, by either of the names that its fields have had", () => {
+test("BLOOM, with the old and the new names of its fields", () => {
   const bloom = { model_type: "bloom", vocab_size: 250_880, layer_norm_epsilon: 1e-5, eos_token_id: 2 };
   const names = [
     { n_embed: 1024, n_layer: 24, num_attention_heads: 16, seq_length: 2048 },
@@ -184,14 +184,14 @@ test("BLOOM, by either of the names that its fields have had", () => {
   );
 });
 
-test("an architecture that is not there is named beside those that are", () => {
+test("an unknown architecture is refused with the known ones", () => {
   expect(refused({ model_type: "gemma2" })).toBe(
     'config.json: model_type is "gemma2", expected one of llama, qwen2, qwen3, mistral, gpt2, bloom',
   );
   expect(refused({ model_type: "toString" })).toMatch(/^config\.json: model_type is "toString", expected one of/);
 });
 
-test("what is not supported is named", () => {
+test("unsupported features are named", () => {
   expect(refused({ quantization_config: { quant_method: "gptq" } })).toBe(
     'config.json: quantization_config is {"quant_method":"gptq"}, expected none: weights are F32, F16 or BF16 here',
   );
@@ -203,19 +203,19 @@ test("what is not supported is named", () => {
   );
 });
 
-test("positions that differ from layer to layer are refused, not overlooked", () => {
+test("positions that differ between layers are refused, not ignored", () => {
   const rope_parameters = { full_attention: { rope_type: "default", rope_theta: 1e6 } };
   expect(refused({ rope_parameters })).toBe(
     'config.json: rope_parameters.full_attention is {"rope_type":"default","rope_theta":1000000}, expected none: all layers have the same positions here',
   );
 });
 
-test("what newer files say with null is the library's default", () => {
+test("null in newer files means the library's default", () => {
   const nulls = { head_dim: null, num_key_value_heads: null, quantization_config: null, tie_word_embeddings: null };
   expect(read({ ...llama2, ...nulls })).toMatchObject({ headDim: 128, kvHeads: 32, tiedEmbeddings: false });
 });
 
-test("what is missing or of another kind is named", () => {
+test("missing fields and fields of another type are named", () => {
   expect(refused({ hidden_size: undefined })).toBe("config.json: hidden_size is missing, expected a positive integer");
   expect(refused({ hidden_size: "4096" })).toBe('config.json: hidden_size is "4096", expected a positive integer');
   expect(refused({ hidden_size: null })).toBe("config.json: hidden_size is null, expected a positive integer");
@@ -234,7 +234,7 @@ test("what is missing or of another kind is named", () => {
   expect(refused({ rope_scaling: "linear" })).toBe('config.json: rope_scaling is "linear", expected an object');
 });
 
-test("sizes that do not go together are named", () => {
+test("incompatible sizes are named", () => {
   expect(refused({ num_key_value_heads: 5 })).toBe(
     "config.json: 32 attention heads cannot share 5 key-value heads evenly",
   );
@@ -246,7 +246,7 @@ test("sizes that do not go together are named", () => {
   );
 });
 
-test("files that are not there or no JSON objects are named", () => {
+test("files that are missing or not JSON objects are named", () => {
   expect(failure(undefined)).toBe("config.json: no such file");
   expect(failure("{ nonsense")).toMatch(/^config\.json: not JSON: /);
   expect(failure([1])).toBe("config.json: expected a JSON object, found [1]");

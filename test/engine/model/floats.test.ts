@@ -30,7 +30,7 @@ test("each of the 65,536 half-precision numbers becomes the same 32-bit float", 
   expect(differences(found, 10, 15)).toEqual([]);
 });
 
-test("numbers that are known by heart", () => {
+test("well-known numbers", () => {
   const found = new Float32Array(4);
   fromFloat16(Uint16Array.of(0x3c00, 0xc000, 0x7bff, 0x0001), found);
   expect([...found]).toEqual([1, -2, 65_504, 2 ** -24]);
@@ -38,7 +38,7 @@ test("numbers that are known by heart", () => {
   expect([...found]).toEqual([1, -2, 3.140625, 2 ** -133]);
 });
 
-test("32-bit floats become the bfloat16 numbers that they are, or the next ones towards 0", () => {
+test("32-bit floats become equal bfloat16 numbers, or the next ones towards 0", () => {
   const floats = new Float32Array(all.length);
   fromBfloat16(all, floats);
   const numbers = all.filter((_, i) => !Number.isNaN(floats[i]));

@@ -18,7 +18,7 @@ function failure(model: string): string {
   return "nothing: it did not fail";
 }
 
-test("a random model is its shape, with weights of seed 1 unless said, and speaks bytes", async () => {
+test("a random model has the named shape, weights of seed 1 by default, and bytes as tokens", async () => {
   const model = loadModel("random:tiny");
   expect(model).toMatchObject({ config: randomConfig("tiny"), parameterCount: 139_584, bytes: 4 * 139_584 });
   expect(model.weights.fingerprint).toBe(loadModel("random:tiny:1").weights.fingerprint);
@@ -27,7 +27,7 @@ test("a random model is its shape, with weights of seed 1 unless said, and speak
   model.close();
 });
 
-test("a folder is its files", async () => {
+test("a model folder is read from its files", async () => {
   const config = randomConfig("tiny-qwen2");
   const weights = randomWeights(config, 4);
   const files = { "tokenizer.json": bytePairTokenizer };
@@ -43,7 +43,7 @@ test("a folder is its files", async () => {
   model.close();
 });
 
-test("weights run without a tokenizer; only text asks for one", async () => {
+test("weights load without a tokenizer; only text requires one", async () => {
   const config = randomConfig("tiny");
   const folder = checkpointOf(config, randomWeights(config, 1));
   const model = loadModel(folder);
@@ -52,7 +52,7 @@ test("weights run without a tokenizer; only text asks for one", async () => {
   model.close();
 });
 
-test("a name that is not there gets the nearest one, or all", () => {
+test("an unknown name is refused with the nearest one, or all", () => {
   expect(failure("random:tinny")).toBe('no random model has the shape "tinny"; did you mean random:tiny?');
   expect(failure("random:7b-chat")).toMatch(/^no random model has the shape "7b-chat"; there are tiny, .*, anchors$/);
   expect(failure("random:toString")).toMatch(/^no random model has the shape "toString"/);

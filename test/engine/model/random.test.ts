@@ -22,7 +22,7 @@ test("sizes are those of the models that they are named after", () => {
   expect(millions).toMatchObject({ "15m": 15.2, "160m": 162.4, "0.6b": 596, anchors: 32 });
 });
 
-test("the shape that speed is compared on", () => {
+test("the shape of the speed comparisons", () => {
   expect(randomConfig("anchors")).toMatchObject({
     ...{ layers: 8, hidden: 512, heads: 8, kvHeads: 4, headDim: 64, ffn: 1408, vocabulary: 8192 },
   });
@@ -50,7 +50,7 @@ test("the weights are the same on every machine", () => {
   });
 });
 
-test("a tensor does not depend on what was asked for before it", () => {
+test("a tensor does not depend on tensors that were read before", () => {
   const config = randomConfig("tiny-gpt2");
   const names = layerTensors(config).map(({ tensor }) => tensor);
   const used = randomWeights(config, 5);
@@ -74,7 +74,7 @@ test("seeds, layers and tensors all differ", () => {
   expect(new Set([a, b, far].map(({ fingerprint }) => fingerprint)).size).toBe(3);
 });
 
-test("every tensor has its shape's length and its spread", () => {
+test("every tensor has the length of its shape and its standard deviation", () => {
   const multiples: Record<string, number> = { query: 2, output: 4, down: 4 };
   for (const name of ["tiny-qwen3", "tiny-bloom", "tiny-gpt2"]) {
     const config = randomConfig(name);
@@ -84,14 +84,14 @@ test("every tensor has its shape's length and its spread", () => {
       expect(values.length).toBe(elementsOf(shape));
       if (shape.length === 1) continue;
       const spread = Math.sqrt(values.reduce((sum, value) => sum + value * value, 0) / values.length);
-      const wanted = (multiples[tensor] ?? 1) / Math.sqrt(shape[0]);
-      expect(spread / wanted).toBeGreaterThan(0.95);
-      expect(spread / wanted).toBeLessThan(1.05);
+      const expected = (multiples[tensor] ?? 1) / Math.sqrt(shape[0]);
+      expect(spread / expected).toBeGreaterThan(0.95);
+      expect(spread / expected).toBeLessThan(1.05);
     }
   }
 });
 
-test("a tied head is the embeddings turned around", () => {
+test("a tied head is the transposed embedding", () => {
   const config = randomConfig("tiny-qwen3");
   const weights = randomWeights(config, 1);
   const [embedding, head] = [weights.model("embedding"), weights.model("head")];

@@ -15,7 +15,7 @@ test("linear scaling divides all of them", () => {
 });
 
 // Expected values: the formulas of the transformers library, in NumPy.
-test("llama3 scaling keeps short waves, stretches long ones and goes over in between", () => {
+test("llama3 scaling keeps short wavelengths, scales long ones and interpolates in between", () => {
   const scaling = {
     kind: "llama3",
     factor: 8,
@@ -29,7 +29,7 @@ test("llama3 scaling keeps short waves, stretches long ones and goes over in bet
   );
 });
 
-test("YaRN goes over between whole dimensions, or between broken ones", () => {
+test("YaRN interpolates between integer dimensions, or between fractional ones", () => {
   const yarn = {
     kind: "yarn",
     factor: 4,
@@ -49,7 +49,7 @@ test("YaRN goes over between whole dimensions, or between broken ones", () => {
   );
 });
 
-test("YaRN ends within the dimensions that there are, also where waves are short", () => {
+test("YaRN stays within the existing dimensions, also for short wavelengths", () => {
   const yarn = { kind: "yarn", factor: 4, originalPositions: 700, betaFast: 32, betaSlow: 1, truncate: true } as const;
   close(scaledFrequencies(8, 10, yarn), [1.0, 0.562341325, 0.316227766, 0.15115375]);
 });

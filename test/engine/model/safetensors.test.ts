@@ -27,10 +27,10 @@ const header = (change: (tensors: Record<string, Record<string, unknown>>) => un
     }),
   );
 
-test("any range of a tensor is read, whatever the file has around it", () => {
+test("any range of a tensor is read, regardless of the other tensors", () => {
   const values = Float32Array.from({ length: 1000 }, (_, i) => i - 500);
   for (const format of ["F32", "F16", "BF16"] as const) {
-    // An odd number of bytes in front: nothing may depend on alignment.
+    // An odd number of bytes before it: reading must not depend on alignment.
     const odd = { dtype: "U8", shape: [3], bytes: new Uint8Array(3) };
     const folder = folderOf({ "model.safetensors": safetensorsOf({ odd, t: rawTensor([10, 100], values, format) }) });
     const opened = new SafetensorsFolder(folder);
@@ -50,7 +50,7 @@ test("any range of a tensor is read, whatever the file has around it", () => {
   }
 });
 
-test("a file without room for the header's length is refused", () => {
+test("a file shorter than the header's length field is refused", () => {
   expect(failure(new Uint8Array(0))).toBe("t: has 0 bytes, expected the 8 of the header's length first");
   expect(failure(new Uint8Array(7))).toBe("t: has 7 bytes, expected the 8 of the header's length first");
 });
@@ -63,7 +63,7 @@ test("a header longer than the file, or than any header, is refused", () => {
   expect(failure(file)).toBe("t: header length is 9223372036854775808, expected at most 100000000");
 });
 
-test("a header that is no JSON object is refused", () => {
+test("a header that is not a JSON object is refused", () => {
   expect(failure(safetensorsOf(two, () => [1, 2]))).toBe("t: header is no JSON object");
   const cut = safetensorsOf(two);
   cut[8] = "[".charCodeAt(0);
@@ -72,7 +72,7 @@ test("a header that is no JSON object is refused", () => {
   expect(failure(cut)).toBe("t: header is no JSON object");
 });
 
-test("an unknown dtype, a strange shape and strange offsets are named", () => {
+test("an unknown dtype, an invalid shape and invalid offsets are named", () => {
   expect(header(({ a }) => (a["dtype"] = "F7"))).toMatch(/^t: tensor a has dtype "F7", expected one of F64, F32, F16/);
   expect(header(({ a }) => delete a["dtype"])).toMatch(/^t: tensor a has dtype undefined, expected/);
   expect(header(({ a }) => (a["shape"] = [2, -3]))).toBe("t: tensor a has shape [2,-3], expected a list of lengths");

@@ -46,7 +46,7 @@ function streamed(codec: TextCodec, tokens: ArrayLike<number>): string[] {
 }
 
 for (const [name, codec] of codecs) {
-  test(`${name}: any text comes back, at once and streamed, and never broken on the way`, async () => {
+  test(`${name}: any text is restored by decode and by streaming, without incomplete characters in between`, async () => {
     await fc.assert(
       fc.asyncProperty(texts, async (text) => {
         const tokens = await codec.encode(text);
@@ -60,13 +60,13 @@ for (const [name, codec] of codecs) {
     );
   });
 
-  test(`${name}: one emoji out of four tokens appears with the last of them`, async () => {
+  test(`${name}: an emoji of four tokens is returned with the last of them`, async () => {
     const tokens = await codec.encode("🎉");
     const bytes = tokens.slice(-4);
     expect(streamed(codec, bytes)).toEqual(["", "", "", "🎉", ""]);
   });
 
-  test(`${name}: a character that ends too early is given out as broken`, async () => {
+  test(`${name}: an incomplete character at the end is returned as U+FFFD`, async () => {
     const tokens = [...(await codec.encode("🎉"))].slice(-4);
     const letter = [...(await codec.encode("xx"))].slice(-1);
     expect(streamed(codec, [...tokens.slice(0, 3), ...letter]).join("")).toMatch(/^\uFFFD+x$/);
@@ -102,15 +102,15 @@ test("merges are applied: hello is hell and o", async () => {
   expect(pieces).toEqual(["hell", "o", " w", "o", "r", "l", "d", ""]);
 });
 
-test("special tokens are read in a text, and left out of it", async () => {
+test("special tokens are encoded from text, and omitted by decode", async () => {
   const tokens = await bytePair.encode("a<|end|>b");
   expect([...tokens]).toContain(endToken);
   expect(bytePair.decode(tokens)).toBe("ab");
   expect(streamed(bytePair, tokens).join("")).toBe("ab");
 });
 
-test("the space of a first token is dropped, and that of one after a special token kept", async () => {
-  // Decoders of this kind drop the space in front of the first token of whatever list they get.
+test("the space of a first token is omitted, and that of a token after a special token is kept", async () => {
+  // Decoders of this kind omit the space before the first token of a list.
   const tokens = [...(await fallback.encode("a b"))];
   const [start, a, b] = tokens;
   expect(streamed(fallback, tokens).join("")).toBe("a b");
@@ -118,12 +118,12 @@ test("the space of a first token is dropped, and that of one after a special tok
   expect(fallback.decode([start, a, start, b])).toBe("a b");
 });
 
-test("ids above the tokenizer's own are no text: vocabularies are rounded up", () => {
+test("ids above the tokenizer's vocabulary are not text: vocabularies are padded", () => {
   expect(bytePair.decode([vocabulary - 1])).toBe("");
   expect(streamed(bytePair, [vocabulary - 1, vocabulary - 1])).toEqual(["", "", ""]);
 });
 
-test("text that never becomes whole does not wait for ever", async () => {
+test("text that never becomes complete is returned after a limit", async () => {
   const [first] = await bytePair.encode("🎉");
   const pieces = streamed(
     bytePair,
@@ -133,11 +133,11 @@ test("text that never becomes whole does not wait for ever", async () => {
   expect(pieces.slice(0, -1).join("").length).toBeGreaterThan(190);
 });
 
-test("tokens that only a random model says are shown by their number", () => {
+test("tokens of random models outside the byte range are decoded to their number", () => {
   expect(byteCodec.decode([104, 105, 300, 0xe4, 300, 256, 33])).toBe("hi<300>\uFFFD<300>!");
 });
 
-test("a text with a token that the model does not have is refused", async () => {
+test("a text with a token outside the model's vocabulary is refused", async () => {
   const folder = folderOf({ "tokenizer.json": bytePairTokenizer });
   const narrow = await readTokenizer(folder, endToken);
   await expect(narrow.encode("<|end|>")).rejects.toThrow(
@@ -157,7 +157,7 @@ async function failure(files: Record<string, unknown>): Promise<string> {
   return "nothing: it did not fail";
 }
 
-test("a tokenizer.json that is missing or wrong is refused", async () => {
+test("a tokenizer.json that is missing or invalid is refused", async () => {
   expect(await failure({})).toBe("tokenizer.json: no such file");
   expect(await failure({ "tokenizer.json": "{}" })).toMatch(/^tokenizer\.json: not a tokenizer: /);
   expect(await failure({ "tokenizer.json": "[" })).toMatch(/^tokenizer\.json: not a tokenizer: /);

@@ -35,7 +35,7 @@ const weights = randomWeights(config, 1);
 const madeIn = (folder: string) => modelFiles(config, weights, { folder });
 
 const url = (path: string) => JSON.stringify(new URL(`../../../engine/${path}`, import.meta.url).href);
-/** Makes a model in argv[1] and says what came of it, then what is in the folder. */
+/** Converts a model in argv[1] and prints the result, then the contents of the folder. */
 const program = `
   import { readdirSync, writeSync } from "node:fs";
   import { randomConfig, randomWeights } from ${url("model/random.ts")};
@@ -50,7 +50,7 @@ const program = `
 `;
 const command = ["--import", "tsx", "--input-type=module", "--eval", program];
 
-/** The same in a process of its own. */
+/** The same in a separate process. */
 async function elsewhere(folder: string): Promise<{ result: string; left: string[] }> {
   const child = spawn(process.execPath, [...command, folder], { stdio: ["ignore", "pipe", "inherit"] });
   return JSON.parse(await text(child.stdout)) as { result: string; left: string[] };
@@ -66,7 +66,7 @@ test("a path may have spaces and letters of any language", async () => {
   await decoder.close();
 });
 
-test("one flipped bit of the weights is noticed, wherever it is", async () => {
+test("a flipped bit anywhere in the weights is detected", async () => {
   const model = await madeIn(newFolder());
   const path = join(dirname(model), "weights.bin");
   const before = readFileSync(path);
@@ -80,13 +80,13 @@ test("one flipped bit of the weights is noticed, wherever it is", async () => {
   }
 });
 
-test("what a killed process has left is removed by whoever makes the next model", async () => {
+test("the temporary folder of a killed process is removed when the next model is converted", async () => {
   const folder = newFolder();
   const child = spawn(process.execPath, [...command, folder, "stuck"], { stdio: ["ignore", "pipe", "inherit"] });
   await once(child.stdout, "data");
   const leftover = readdirSync(folder);
   expect(leftover).toHaveLength(1);
-  // It is still there: nobody touches what it writes.
+  // The process is still running: its folder is not removed.
   await madeIn(folder);
   expect(readdirSync(folder)).toHaveLength(2);
   child.kill("SIGKILL");
@@ -98,7 +98,7 @@ test("what a killed process has left is removed by whoever makes the next model"
   expect(readdirSync(folder)).not.toContain(leftover[0]);
 });
 
-test("what another machine writes stays unless nothing was written for a day", async () => {
+test("a temporary folder of another machine is removed only after a day without a write", async () => {
   const folder = newFolder();
   const model = await madeIn(folder);
   const name = dirname(model);
@@ -108,7 +108,7 @@ test("what another machine writes stays unless nothing was written for a day", a
   );
   for (const path of [elsewhere, here, old]) mkdirSync(path);
   utimesSync(old, 1e9, 1e9);
-  // Somebody's own folder, whatever it is called.
+  // A folder of another origin, whatever its name.
   mkdirSync(join(folder, "mine.1.2"));
   utimesSync(join(folder, "mine.1.2"), 1e9, 1e9);
   await modelFiles(config, randomWeights(config, 2), { folder });
@@ -119,7 +119,7 @@ test("what another machine writes stays unless nothing was written for a day", a
   expect(left).toHaveLength(5);
 });
 
-test("several processes that make a model at once all get it, and there is one", async () => {
+test("processes that convert a model concurrently all succeed, and there is one folder", async () => {
   const folder = newFolder();
   const made = await Promise.all([1, 2, 3].map(() => elsewhere(folder)));
   const { left } = await elsewhere(folder);
@@ -127,7 +127,7 @@ test("several processes that make a model at once all get it, and there is one",
   for (const { result } of made) expect(result).toBe(join(folder, left[0], "model.onnx"));
 });
 
-test("a folder that may not be written is one line, and stays as it was", () => {
+test("a folder without write permission is refused in one line and unchanged", () => {
   const folder = newFolder();
   chmodSync(folder, 0o555);
   chmodSync(root, 0o755);
@@ -139,7 +139,7 @@ test("a folder that may not be written is one line, and stays as it was", () => 
   expect(left).toEqual([]);
 });
 
-test("a full disk is one line, and what was written is removed", (context) => {
+test("a full disk is reported in one line, and the written files are removed", (context) => {
   const folder = newFolder();
   const mounted = `mount -t tmpfs -o size=256k none "$0" && exec "$@"`;
   const inOwn = ["--map-root-user", "--mount", "sh", "-c", mounted, folder];
@@ -152,7 +152,7 @@ test("a full disk is one line, and what was written is removed", (context) => {
   expect(left).toEqual([]);
 });
 
-test("the command line says in one line that a cache folder is a file, with exit code 2", () => {
+test("a cache folder that is a file is refused in one line, with exit code 2", () => {
   const file = join(newFolder(), "file");
   writeFileSync(file, "");
   const main = fileURLToPath(new URL("../../../cli/main.ts", import.meta.url));

@@ -6,7 +6,7 @@ import { Graph } from "../../../engine/onnx/graph.ts";
 
 type Field = { readonly number: number; readonly value: bigint | Uint8Array };
 
-/** Reads the wire format, knowing nothing of ONNX. */
+/** Reads the wire format, independently of ONNX. */
 function fieldsOf(bytes: Uint8Array): Field[] {
   const fields: Field[] = [];
   const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
@@ -112,7 +112,7 @@ test("a small model has the fields of onnx.proto, and computes", async () => {
   await session.release();
 });
 
-test("large tensors are in a file of their own, each from a page on; negative numbers are written", () => {
+test("large tensors are in a separate file, aligned to pages; negative numbers are written", () => {
   const config = randomConfig("tiny");
   const graph = decoderGraph(config, randomWeights(config, 1), "weights.bin");
   const tensors = all(one(graph.bytes(), 7), 5);
@@ -143,7 +143,7 @@ test("large tensors are in a file of their own, each from a page on; negative nu
   expect(numbers(one(node, 5), 3)).toEqual([2n ** 64n - 1n]);
 });
 
-test("each constant is there once", () => {
+test("equal constants are stored once", () => {
   const graph = new Graph("");
   expect(graph.ints(1, 2)).toBe(graph.ints(1, 2));
   expect(graph.ints(1)).not.toBe(graph.int(1));

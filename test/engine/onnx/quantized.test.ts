@@ -5,7 +5,7 @@ import { quantize, quantizedBlock } from "../../../engine/onnx/quantized.ts";
 import { architectures, oddConfig, opened, run, wholeTable } from "../cpu/decoders.ts";
 import { referenceLogits, relativeError } from "../reference.ts";
 
-test("a block has its own scale, and the middle is 0", () => {
+test("a block has its own scale, and the middle value represents 0", () => {
   // Two outputs; 33 inputs are a whole block and one of the next.
   const matrix = new Float32Array(66);
   matrix.set([7, 0, -3.4, 254]);
@@ -23,7 +23,7 @@ test("a block has its own scale, and the middle is 0", () => {
   expect(eight.scales[2]).toBe(2);
 });
 
-/** The weights that remain when those of products are rounded. */
+/** The weights after quantization of those in matrix products. */
 function rounded(config: DecoderConfig, weights: WeightSource, bits: 8 | 4): WeightSource {
   const back = (matrix: Float32Array, inputs: number, outputs: number) => {
     const { values, scales } = quantize(matrix, inputs, outputs, bits);
@@ -51,16 +51,16 @@ function rounded(config: DecoderConfig, weights: WeightSource, bits: 8 | 4): Wei
 const cases = architectures.flatMap((name) => [8, 4].map((bits) => [name, bits as 8 | 4] as const));
 
 test.each(cases)(
-  "%s with weights of %i bits: near the rounded definition, the same in any batch",
+  "%s with weights of %i bits: close to the quantized definition, bit-identical in any batch",
   async (name, bits) => {
-    // The reference makes logits with the embeddings where they are tied, which are not rounded.
+    // The reference computes logits with tied embeddings, which are not quantized.
     const config = oddConfig(name, { tiedEmbeddings: false, maxPositions: 128 });
     const [one, two] = [await opened(config, 64, 1, bits), await opened(config, 64, 2, bits)];
     const tokens = Array.from({ length: 37 }, (_, i) => (i * i * 7 + 3) % config.vocabulary);
     const table = wholeTable(10, 20);
     const [expected] = await run(one, [{ tokens, from: 0, to: 37, table: wholeTable(10) }]);
     const definition = referenceLogits(config, rounded(config, one.weights, bits), tokens);
-    // What is multiplied is rounded to 8 bits.
+    // Rows are quantized to 8 bits before a product.
     expect(relativeError(expected, definition[36])).toBeLessThan(0.1);
     for (const cut of [1, 20, 36]) {
       await run(two, [{ tokens, from: 0, to: cut, table, silent: true }]);

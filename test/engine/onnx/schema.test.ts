@@ -9,8 +9,8 @@ import { modelFiles } from "../../../engine/onnx/model-files.ts";
 import { architectures, folder, oddConfig } from "../cpu/decoders.ts";
 
 /**
- * onnx.proto of ONNX 1.10, IR version 8. Later versions have only added fields, so that a model that has nothing but these
- * is one of IR version 10, too.
+ * onnx.proto of ONNX 1.10, IR version 8. Later versions have only added fields, so that a model with only these fields is also
+ * valid in IR version 10.
  */
 const { ModelProto, TensorProto, AttributeProto } = proto.onnx;
 type Model = ReturnType<typeof ModelProto.decode>;
@@ -30,7 +30,7 @@ const operators: Record<string, string> = {
   "com.microsoft": "MatMulNBits RotaryEmbedding",
 };
 
-/** What is wrong with a model: against onnx.proto, the rules in its comments, and the file with its weights. */
+/** Violations of onnx.proto, of the rules in its comments, and of the size of the weights' file. */
 function problems(bytes: Uint8Array, dataBytes: number): string[] {
   const found: string[] = [];
   const reader = Reader.create(bytes);
@@ -42,7 +42,7 @@ function problems(bytes: Uint8Array, dataBytes: number): string[] {
   };
   const model = ModelProto.decode(reader);
   const { graph } = model;
-  const claim = (holds: unknown, problem: string) => holds || found.push(problem);
+  const claim = (isTrue: unknown, problem: string) => isTrue || found.push(problem);
   claim(Number(model.irVersion) === 10, `IR version ${model.irVersion}`);
   claim(model.producerName, "no producer");
   claim(graph?.name, "no graph");
@@ -81,7 +81,7 @@ function valueProblems({ graph }: Model): string[] {
   return found;
 }
 
-/** Each value is made once, before anybody takes it. */
+/** Each value is computed once, before it is used. */
 function nodeProblems({ graph }: Model): string[] {
   const found: string[] = [];
   const names = new Set<string>();
@@ -92,7 +92,7 @@ function nodeProblems({ graph }: Model): string[] {
     if (!operators[domain ?? ""]?.split(/\s+/).includes(opType!)) found.push(`${opType} is not in domain "${domain}"`);
     if (!name || names.has(name)) found.push(`node ${name} has no name of its own`);
     names.add(name!);
-    for (const value of input!) if (!made.has(value)) found.push(`${name} takes ${value}, which is not there`);
+    for (const value of input!) if (!made.has(value)) found.push(`${name} uses ${value}, which is undefined`);
     for (const value of output!) make(value);
     const kinds = { FLOAT: "f", INT: "i", STRING: "s", INTS: "ints" } as Record<string, string>;
     for (const one of attribute!) {
@@ -119,7 +119,7 @@ const cases = [
     oddConfig("llama", { tiedEmbeddings: true, biases: { qkv: true, output: true, ffn: false } }),
   ] as const,
   ["qwen3, a window", oddConfig("qwen3", { window: 5 })] as const,
-  ["gpt2, gelu by its integral", oddConfig("gpt2", { feedForward: "gelu" })] as const,
+  ["gpt2, exact gelu", oddConfig("gpt2", { feedForward: "gelu" })] as const,
 ];
 
 test.each(cases)("%s: the model is one of onnx.proto, with weights of 32, 8 and 4 bits", async (_name, config) => {
@@ -129,7 +129,7 @@ test.each(cases)("%s: the model is one of onnx.proto, with weights of 32, 8 and 
   }
 });
 
-test("what is wrong with a model is found", async () => {
+test("violations in a model are found", async () => {
   const { bytes, dataBytes } = await written(oddConfig("llama"), 8);
   const changed = (change: (graph: Graph) => void) => {
     const model = ModelProto.decode(bytes);
@@ -148,7 +148,7 @@ test("what is wrong with a model is found", async () => {
   expect(changed((graph) => (values(graph).externalData![1].value = "0"))).toEqual([
     "layer.1.down.values begins at 0, inside the one before",
   ]);
-  expect(changed((graph) => graph.node!.reverse())).toContain("Unsqueeze v2 takes v1, which is not there");
+  expect(changed((graph) => graph.node!.reverse())).toContain("Unsqueeze v2 uses v1, which is undefined");
   expect(changed((graph) => (graph.node![1].output = graph.node![0].output!))).toContain("v0 is made twice");
   expect(changed((graph) => (graph.node![0].domain = "com.microsoft"))).toEqual([
     'Gather is not in domain "com.microsoft"',
