@@ -95,7 +95,7 @@ test.each([
   await expect(host.moveIn()).rejects.toThrow("none of its blocks is in host memory");
 });
 
-test("who comes back without having end is a bug", async () => {
+test("a swap-in without a swap-out is an invariant error", async () => {
   host.swappedIn(sequenceIn([7, 4, 5], 4), 5);
   await expect(host.moveIn()).rejects.toThrow("request 0 is swapped in, but none of its blocks is in host memory");
 });
