@@ -17,7 +17,7 @@ const without = (field: string) => refused(JSON.stringify({ ...good, [field]: un
 const with_ = (changes: object) => refused(JSON.stringify({ ...good, ...changes }));
 
 describe("an invalid case file is refused in one line", () => {
-  test("that names the file, what was found and what was expected", () => {
+  test("with the file, the value found and the expected one", () => {
     expect(refused("{")).toMatch(/^case\.json: is not JSON \(.+\), expected a case$/);
     expect(refused("[]")).toBe("case.json: found a list, expected one case, an object");
     expect(refused("3")).toBe("case.json: found 3, expected one case, an object");
@@ -35,13 +35,13 @@ describe("an invalid case file is refused in one line", () => {
     expect(refused(`{"a": ${"[".repeat(5000)}${"]".repeat(5000)}}`)).toMatch(/nested more than 100 deep/);
   });
 
-  test("a case without settings may have null for them, and a mark of its encoding in front", () => {
+  test("a case without settings may have null for them, and a byte order mark", () => {
     expect(caseOf(`\uFEFF${JSON.stringify({ ...good, config: null })}`).config).toEqual({});
   });
 });
 
 describe("tokens", () => {
-  test("are a list, a range, runs, or several of these", () => {
+  test("are a list, a range, runs, or a concatenation of these", () => {
     expect(tokens([5, 6])).toEqual([5, 6]);
     expect(tokens({ range: [3, 6] })).toEqual([3, 4, 5]);
     expect(tokens({ range: [3, 3] })).toEqual([]);
@@ -57,7 +57,7 @@ describe("tokens", () => {
     expect(tokens({ concat: [{ concat: [[1], { range: [0, 2] }] }, { rle: [[4, 2]] }] })).toEqual([1, 0, 1, 4, 4]);
   });
 
-  test("anything else is not understood", () => {
+  test("anything else is unsupported", () => {
     const strange = [
       undefined,
       null,

@@ -5,7 +5,7 @@ import { type Case, parseCase } from "../../conformance/case.ts";
 
 export const ownFolder = fileURLToPath(new URL("cases", import.meta.url));
 
-/** Where the cases of the real systems are, if this checkout has them. */
+/** The folder of the cases of the real systems, if this checkout has it. */
 export const givenFolder = [
   process.env["KVLAB_CASES"],
   fileURLToPath(new URL("../../../shared/cases", import.meta.url)),

@@ -20,7 +20,7 @@ function folderOf(cases: Readonly<Record<string, unknown>>): string {
 }
 
 describe.concurrent("kvlab conformance", () => {
-  test("prints a line for each case, and how many there were of each verdict", async () => {
+  test("prints a line for each case, and the number of each verdict", async () => {
     const folder = folderOf({ "a.json": peak("a-1", 8), "b.json": peak("b", 8, "unheard-of") });
     const { code, stdout, stderr } = await kvlab(folder, ["conformance", "b.json", "a.json"]);
     expect({ code, stderr }).toEqual({ code: 0, stderr: "" });
@@ -38,7 +38,7 @@ describe.concurrent("kvlab conformance", () => {
     );
   });
 
-  test("exits with 1 if a case failed, and says where and why", async () => {
+  test("exits with 1 if a case failed, and prints the operation and the reason", async () => {
     const { code, stdout, stderr } = await kvlab(folderOf({ "a.json": peak("a", 7) }), ["conformance", "a.json"]);
     expect({ code, stderr }).toEqual({ code: 1, stderr: "" });
     expect(stdout).toBe(
@@ -48,7 +48,7 @@ describe.concurrent("kvlab conformance", () => {
     );
   });
 
-  test("takes folders: all case files in them, by name", async () => {
+  test("accepts folders: all case files in them, by name", async () => {
     const folder = folderOf({ "z.json": peak("z", 8), "b.json": peak("b", 8), "notes.txt": "no case" });
     mkdirSync(join(folder, "deeper"));
     writeFileSync(join(folder, "deeper", "c.json"), JSON.stringify(peak("c", 8)));
@@ -80,7 +80,7 @@ describe.concurrent("kvlab conformance", () => {
     });
   });
 
-  test("a case says one line whatever is in it", async () => {
+  test("a case is one line, whatever its content", async () => {
     const { stdout } = await kvlab(folderOf({ "a.json": { ...peak("a\nb", 8), title: "one\n\u001b[31mtwo\t" } }), [
       "conformance",
       "a.json",
@@ -88,7 +88,7 @@ describe.concurrent("kvlab conformance", () => {
     expect(stdout).toBe("passed  a b  admission-estimate  one [31mtwo\n\n1 passed, 0 failed, 0 skipped\n");
   });
 
-  test("no line is longer than 80 columns, whatever a case says", async () => {
+  test("no line is longer than 80 columns, whatever the content of a case", async () => {
     const long = { ...peak("a".repeat(90), 8), title: `${"long ".repeat(40)}${"x".repeat(200)}` };
     const name = `${"n".repeat(120)}.json`;
     const files = { [name]: { ...long, family: "y".repeat(100) }, "b.json": peak("b", 8), "c.json": peak("c", 9) };
@@ -101,19 +101,19 @@ describe.concurrent("kvlab conformance", () => {
     }
   });
 
-  test("files that are no cases are refused in one line, before any case has run", async () => {
+  test("files that are not cases are refused in one line, before any case has run", async () => {
     const folder = folderOf({ "a.json": peak("a", 8), "b.json": "{", "c.json": { ...peak("c", 8), ops: 3 } });
     mkdirSync(join(folder, "empty"));
-    const said = (...args: string[]) => refusal(folder, ["conformance", ...args]);
-    expect(await said("a.json", "b.json")).toMatch(/^b\.json: is not JSON \(.*\), expected a case$/);
-    expect(await said("c.json")).toBe("c.json: ops is 3, expected a list of operations");
-    expect(await said("d.json")).toBe("d.json: no such file, expected a case file or a folder of them");
-    expect(await said("empty")).toBe("empty: has no .json file, expected case files");
-    expect(await said("")).toBe("a FILE is empty, expected a case file or a folder of them");
-    expect(await said()).toBe("missing required argument 'FILE'");
+    const refused = (...args: string[]) => refusal(folder, ["conformance", ...args]);
+    expect(await refused("a.json", "b.json")).toMatch(/^b\.json: is not JSON \(.*\), expected a case$/);
+    expect(await refused("c.json")).toBe("c.json: ops is 3, expected a list of operations");
+    expect(await refused("d.json")).toBe("d.json: no such file, expected a case file or a folder of them");
+    expect(await refused("empty")).toBe("empty: has no .json file, expected case files");
+    expect(await refused("")).toBe("a FILE is empty, expected a case file or a folder of them");
+    expect(await refused()).toBe("missing required argument 'FILE'");
   });
 
-  test("--help shows how", async () => {
+  test("--help shows the usage", async () => {
     const { code, stdout } = await kvlab(newFolder(), ["conformance", "--help"]);
     expect(code).toBe(0);
     expect(stdout).toMatch(/Examples:\n {2}kvlab conformance case\.json\n/);

@@ -13,14 +13,14 @@ describe("worked cases pass", () => {
     expect(runCase(worked)).toEqual({ verdict: "passed" });
   });
 
-  // Where the cases of the real systems are not at hand, these are the ones above.
+  // Without the cases of the real systems, these are the cases above.
   const ofFamilies = given.filter(({ family }) => known.has(family));
-  test.runIf(ofFamilies.length > 0)("and so do those of the real systems, of every family that is known", () => {
+  test.runIf(ofFamilies.length > 0)("and so do those of the real systems, of every known family", () => {
     const verdicts = ofFamilies.map((worked) => ({ id: worked.id, ...runCase(worked) }));
     expect(verdicts.filter(({ verdict }) => verdict !== "passed")).toEqual([]);
   });
 
-  test("there is one of every family", () => {
+  test("every family has a worked case", () => {
     expect([...known].filter((name) => !own.some(({ family }) => family === name))).toEqual([]);
   });
 });
@@ -46,7 +46,7 @@ function other(value: unknown): unknown {
   return Object.fromEntries(Object.entries(value as object).map(([key, each]) => [key, other(each)]));
 }
 
-test("a case that expects anything else does not pass, and fails at that operation where the value has a meaning", () => {
+test("a case with a changed expectation does not pass, and fails at its operation if the value is valid", () => {
   let failed = 0;
   for (const { worked, at, field, was } of planted([...own, ...given.filter(({ family }) => known.has(family))])) {
     const { verdict, op } = runCase(worked);
@@ -54,7 +54,7 @@ test("a case that expects anything else does not pass, and fails at that operati
     expect(verdict, where).not.toBe("passed");
     expect(op, where).toBe(at);
     if (verdict === "failed") failed++;
-    // A block or handle that nobody knows has no meaning.
+    // An unknown block or handle is not a valid value.
     else expect(was === null || typeof was === "string" || field === "block", where).toBe(true);
   }
   expect(failed).toBeGreaterThan(50);
@@ -101,7 +101,7 @@ test("unsupported input makes a case skipped, not passed", () => {
   }
 });
 
-test("inputs of another shape are skipped with the reason, or fail; nothing breaks", () => {
+test("inputs of another shape make a case skipped with the reason, or failed, without an internal error", () => {
   const strange = [null, -1, 1.5, "x", true, [], {}, [[]], [{}], { range: [3, 1] }, { range: [0, 1e12] }, 1e300];
   for (const worked of own) {
     const changed = (at: number, op: Operation): Case => ({ ...worked, ops: worked.ops.with(at, op) });

@@ -50,7 +50,7 @@ test("requests that need no block are not admitted endlessly", () => {
   expect(run(["no block is lost"], { free_modes: ["all", "subset"] })).toEqual({ verdict: "passed" });
 });
 
-test("an invariant that is not known makes the case skipped, and is named", () => {
+test("an unknown invariant makes the case skipped, and is named", () => {
   expect(run(["no block is lost", "every block is purple"])).toEqual({
     verdict: "skipped",
     why: 'op 1 (property): the invariant "every block is purple" is not known',

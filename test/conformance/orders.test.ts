@@ -9,11 +9,11 @@ import {
   type Waiting,
 } from "../../policies/scheduler/waiting-order.ts";
 
-/** The same counted step by step: all write a token a step, and who has none left goes with all that it held. */
+/** The same peak, counted step by step: each request generates a token per step, and its tokens are freed when it finishes. */
 function stepByStep(requests: readonly TokenDemand[]): number {
   const total = (now: readonly TokenDemand[]) => now.reduce((sum, { currentTokens }) => sum + currentTokens, 0);
   let running = [...requests];
-  // Who has written all is counted up to the moment when it goes.
+  // The tokens of a request count until it finishes.
   let peak = total(running);
   while (running.length > 0) {
     running = running
@@ -60,7 +60,7 @@ describe("longest prefix match", () => {
     expect(ids(lpmOrder(repeated.slice(0, 3), { ...lpmDefaults, checkThreshold: -1 }))).toEqual([0, 1, 2]);
   });
 
-  test("leaves the queue as it is", () => {
+  test("does not modify the queue", () => {
     const queue = [
       { id: 1, tokens: [1, 2], cachedTokens: 0 },
       { id: 2, tokens: [3, 4], cachedTokens: 1 },
@@ -70,13 +70,13 @@ describe("longest prefix match", () => {
   });
 });
 
-test("the longest output is first, of equals the first arrival", () => {
+test("the longest output is first; ties are broken by arrival", () => {
   const queue = [3, 9, 3, 9].map((maxOutputTokens, id) => ({ id, maxOutputTokens }));
   expect(lofOrder(queue).map(({ id }) => id)).toEqual([1, 3, 0, 2]);
 });
 
 describe("depth first by weight", () => {
-  /** The same by its definition: group by the first token, the largest group first, and so on inside each. */
+  /** The same by its definition: group by the first token, the largest group first, recursively. */
   function byGroups(queue: readonly Named[], depth = 0): Named[] {
     const groups = new Map<number, Named[]>();
     for (const each of queue)
@@ -98,7 +98,7 @@ describe("depth first by weight", () => {
     );
   });
 
-  test("takes a prompt of a hundred thousand tokens", () => {
+  test("supports a prompt of a hundred thousand tokens", () => {
     const long = Array.from({ length: 100_000 }, (_, i) => i);
     expect(ids(dfsWeightOrder([{ id: 1, tokens: long, cachedTokens: long.length }]))).toEqual([1]);
   });

@@ -5,7 +5,7 @@ import { Unsupported } from "../../conformance/values.ts";
 import { InvariantError } from "../../core/errors.ts";
 import { caseOf } from "./cases.ts";
 
-/** Gives back what it is told to find. */
+/** Returns its input `found`. */
 const echo: Family = {
   name: "echo",
   configKeys: [],
@@ -44,11 +44,11 @@ const run = (...ops: { found?: unknown; expect?: unknown; odd?: unknown }[]) =>
     [echo],
   );
 
-const says = (found: unknown, expected: unknown) => run({ found, expect: expected }).verdict;
+const verdict = (found: unknown, expected: unknown) => run({ found, expect: expected }).verdict;
 
 describe("expected and found", () => {
   test("only expected fields are compared", () => {
-    expect(says({ plain: 1, set: [2] }, { plain: 1 })).toBe("passed");
+    expect(verdict({ plain: 1, set: [2] }, { plain: 1 })).toBe("passed");
   });
 
   test("a case that expects nothing is skipped, also if it has remarks, and if some operation expects something it is not", () => {
@@ -85,33 +85,33 @@ describe("expected and found", () => {
     });
   });
 
-  test("what was not found at all is no match, and null is not nothing", () => {
-    expect(says({}, { plain: 0 })).toBe("failed");
-    expect(says({}, { plain: null })).toBe("failed");
-    expect(says({ plain: null }, { plain: null })).toBe("passed");
+  test("a missing result does not match, and null is a value", () => {
+    expect(verdict({}, { plain: 0 })).toBe("failed");
+    expect(verdict({}, { plain: null })).toBe("failed");
+    expect(verdict({ plain: null }, { plain: null })).toBe("passed");
   });
 
-  test("lists are in order, objects are not, and no type stands for another", () => {
-    expect(says({ plain: [1, [2]] }, { plain: [1, [2]] })).toBe("passed");
-    expect(says({ plain: [1, 2] }, { plain: [2, 1] })).toBe("failed");
-    expect(says({ plain: { a: 1, b: 2 } }, { plain: { b: 2, a: 1 } })).toBe("passed");
-    expect(says({ plain: { a: 1, b: 2 } }, { plain: { a: 1 } })).toBe("failed");
-    expect(says({ plain: 1 }, { plain: "1" })).toBe("failed");
-    expect(says({ plain: [] }, { plain: {} })).toBe("failed");
-    expect(says({ set: [2, 1, 1] }, { set: [1, 2, 1] })).toBe("passed");
-    expect(says({ set: [2, 1, 1] }, { set: [1, 2, 2] })).toBe("failed");
+  test("lists are ordered, objects are not, and values of different types are unequal", () => {
+    expect(verdict({ plain: [1, [2]] }, { plain: [1, [2]] })).toBe("passed");
+    expect(verdict({ plain: [1, 2] }, { plain: [2, 1] })).toBe("failed");
+    expect(verdict({ plain: { a: 1, b: 2 } }, { plain: { b: 2, a: 1 } })).toBe("passed");
+    expect(verdict({ plain: { a: 1, b: 2 } }, { plain: { a: 1 } })).toBe("failed");
+    expect(verdict({ plain: 1 }, { plain: "1" })).toBe("failed");
+    expect(verdict({ plain: [] }, { plain: {} })).toBe("failed");
+    expect(verdict({ set: [2, 1, 1] }, { set: [1, 2, 1] })).toBe("passed");
+    expect(verdict({ set: [2, 1, 1] }, { set: [1, 2, 2] })).toBe("failed");
   });
 
-  test("a field may refer to something that the family looks up", () => {
-    expect(says({}, { of: "right" })).toBe("passed");
-    expect(says({}, { of: "else" })).toBe("failed");
+  test("the found value of a field may depend on the expected one", () => {
+    expect(verdict({}, { of: "right" })).toBe("passed");
+    expect(verdict({}, { of: "else" })).toBe("failed");
   });
 
-  test("remarks are no fields", () => {
-    expect(says({ plain: 1 }, { plain: 1, comment: "as upstream", notes: [] })).toBe("passed");
+  test("remarks are not compared", () => {
+    expect(verdict({ plain: 1 }, { plain: 1, comment: "as upstream", notes: [] })).toBe("passed");
   });
 
-  test("the first mismatch is told with its operation, what was expected and what was found", () => {
+  test("the first mismatch is reported with its operation, the expected and the found value", () => {
     const good = { found: { plain: 1 }, expect: { plain: 1 } };
     const bad = { found: { plain: [1], set: [2] }, expect: { plain: [2], set: [3] } };
     expect(run(good, bad, bad)).toEqual({
@@ -121,7 +121,7 @@ describe("expected and found", () => {
     });
   });
 
-  test("what the family cannot interpret makes the case skipped, also behind what agreed, and a failure before it counts", () => {
+  test("input that the family cannot interpret makes a case skipped, also after matching results, but not after a failure", () => {
     const good = { found: { plain: 1 }, expect: { plain: 1 } };
     expect(run(good, { odd: 1 })).toEqual({ verdict: "skipped", why: "op 2 (say): this is odd", op: 2 });
     expect(run({ ...good, expect: { plain: 2 } }, { odd: 1 }).verdict).toBe("failed");
@@ -138,13 +138,13 @@ describe("blocks are compared up to their numbers", () => {
     expect(run(first, { found: { blocks: 9 }, expect: { blocks: 3 } }).verdict).toBe("passed");
   });
 
-  test("in lists of lists, beside null", () => {
-    expect(says({ blocks: [[5], null, [5, 6]] }, { blocks: [[0], null, [0, 1]] })).toBe("passed");
-    expect(says({ blocks: [[5], null, [6, 5]] }, { blocks: [[0], null, [0, 1]] })).toBe("failed");
-    expect(says({ blocks: [5] }, { blocks: null })).toBe("failed");
+  test("in lists of lists, with null", () => {
+    expect(verdict({ blocks: [[5], null, [5, 6]] }, { blocks: [[0], null, [0, 1]] })).toBe("passed");
+    expect(verdict({ blocks: [[5], null, [6, 5]] }, { blocks: [[0], null, [0, 1]] })).toBe("failed");
+    expect(verdict({ blocks: [5] }, { blocks: null })).toBe("failed");
   });
 
-  test("as sets: what is known has to be there, and as many others", () => {
+  test("as sets: known blocks must be included, and the number of others must be equal", () => {
     const first = { found: { blocks: [7, 8] }, expect: { blocks: [1, 2] } };
     const then = (found: number[], expected: number[]) =>
       run(first, { found: { blockSet: found }, expect: { blockSet: expected } }).verdict;
@@ -156,7 +156,7 @@ describe("blocks are compared up to their numbers", () => {
     expect(then([9, 9], [3, 4])).toBe("failed");
   });
 
-  test("as keys, of which only those named are looked at", () => {
+  test("as keys, of which only the named ones are compared", () => {
     const first = { found: { blocks: [7, 8] }, expect: { blocks: [1, 2] } };
     const then = (expected: object) =>
       run(first, { found: { blockKeys: { 7: 2, 8: 1 } }, expect: { blockKeys: expected } }).verdict;

@@ -23,7 +23,7 @@ const asks = (tokens: number) => [
 const state = (expected: object) => ({ op: "state", expect: expected });
 
 describe("blocks are the same one to one", () => {
-  test("a set of blocks that a case has not named yet is remembered", () => {
+  test("a set of blocks that a case has not named before restricts later comparisons", () => {
     const both = (hashed: number[]) =>
       run("block-pool", pool, [...asks(9), state({ hashed: [1, 2] }), state({ hashed })]);
     expect(both([2, 1]).verdict).toBe("passed");
@@ -31,7 +31,7 @@ describe("blocks are the same one to one", () => {
     expect(both([1, 8]).verdict).toBe("failed");
   });
 
-  test("an id of a set is one of its blocks, and no other id is", () => {
+  test("an id of a set stands for one of its blocks, and no other id does", () => {
     const names = new BlockNames();
     expect(names.sameSet([1, 2, 3], [10, 11, 12])).toBe(true);
     expect(names.same(1, 19)).toBe(false);
@@ -52,7 +52,7 @@ describe("blocks are the same one to one", () => {
     expect(names.same(3, 10)).toBe(true);
   });
 
-  test("sets are the same while any one-to-one map says so", () => {
+  test("sets are equal as long as a one-to-one map exists", () => {
     const set = (size: number) => fc.uniqueArray(fc.nat(size - 1), { maxLength: 3 });
     fc.assert(
       fc.property(fc.array(fc.tuple(set(4), set(8)), { maxLength: 8 }), (claims) => {
@@ -68,7 +68,7 @@ describe("blocks are the same one to one", () => {
   });
 });
 
-/** All ways in which 4 ids can be 4 of 8 blocks. */
+/** All maps of 4 ids to 4 of 8 blocks. */
 const maps = [0, 1, 2, 3].reduce<number[][]>(
   (all) => all.flatMap((map) => [0, 1, 2, 3, 4, 5, 6, 7].filter((b) => !map.includes(b)).map((b) => [...map, b])),
   [[]],
@@ -78,24 +78,24 @@ const isImage = (map: readonly number[], theirs: readonly number[], ours: readon
   theirs.length === ours.length && theirs.every((id) => ours.includes(map[id]));
 
 describe("values by block", () => {
-  const holders = (...counts: object[]) =>
+  const refCounts = (...counts: object[]) =>
     run("block-pool", pool, [...asks(5), ...counts.map((ref_counts) => state({ ref_counts }))]).verdict;
 
-  test("blocks that a case names here first are those with their values", () => {
-    expect(holders({ 1: 1, 2: 1 })).toBe("passed");
-    expect(holders({ 1: 1, 2: 1, 3: 0 })).toBe("passed");
-    expect(holders({ 1: 1, 2: 1, 3: 1 })).toBe("failed");
-    expect(holders({ 1: 2 })).toBe("failed");
+  test("blocks without a known id are identified by their values", () => {
+    expect(refCounts({ 1: 1, 2: 1 })).toBe("passed");
+    expect(refCounts({ 1: 1, 2: 1, 3: 0 })).toBe("passed");
+    expect(refCounts({ 1: 1, 2: 1, 3: 1 })).toBe("failed");
+    expect(refCounts({ 1: 2 })).toBe("failed");
   });
 
-  test("where as many have a value as are named, they are these from now on", () => {
-    expect(holders({ 1: 1, 2: 1 }, { 1: 1, 7: 0 })).toBe("passed");
-    expect(holders({ 1: 1, 2: 1 }, { 3: 1 })).toBe("failed");
-    expect(holders({ 1: 1, 2: 1 }, { 1: 0 })).toBe("failed");
+  test("if equally many blocks have a value as are named, the ids stand for these blocks from now on", () => {
+    expect(refCounts({ 1: 1, 2: 1 }, { 1: 1, 7: 0 })).toBe("passed");
+    expect(refCounts({ 1: 1, 2: 1 }, { 3: 1 })).toBe("failed");
+    expect(refCounts({ 1: 1, 2: 1 }, { 1: 0 })).toBe("failed");
   });
 });
 
-test("a field that no case has makes the case skipped, and remarks do not", () => {
+test("an unknown field makes the case skipped, and remarks do not", () => {
   const empty = [state({ num_free: 10 })];
   for (const more of [{ setup: [] }, { expect: { num_free: 3 } }, { capacity: 7 }]) {
     const { verdict, why } = run("block-pool", pool, empty, more);
@@ -126,7 +126,7 @@ describe("numbers", () => {
     });
   });
 
-  test("that are priorities are whole, and beyond 0 to 99 count as these", () => {
+  test("that are priorities are integers, and are clamped to 0 to 99", () => {
     expect(prios(2, 1).verdict).toBe("passed");
     expect(prios(1.9, 1.1).verdict).toBe("skipped");
     expect(prios(500, 50).verdict).toBe("passed");
@@ -136,25 +136,25 @@ describe("numbers", () => {
 });
 
 describe("relations between stored pages", () => {
-  const told = (relation: string) =>
+  const verdict = (relation: string) =>
     run("kv-events", { page_size: 1 }, [
       { op: "insert", tokens: [1, 2, 3] },
       { op: "events", expect: { stored_blocks: 3, relations: [relation] } },
     ]).verdict;
 
-  test("a negative place counts from the end", () => {
-    expect(told("hash[-1] == hash[2]")).toBe("passed");
-    expect(told("parent[-1] == hash[-2]")).toBe("passed");
-    expect(told("hash[-1] == hash[1]")).toBe("failed");
-    expect(told("hash[-4] != hash[1]")).toBe("skipped");
+  test("a negative index counts from the end", () => {
+    expect(verdict("hash[-1] == hash[2]")).toBe("passed");
+    expect(verdict("parent[-1] == hash[-2]")).toBe("passed");
+    expect(verdict("hash[-1] == hash[1]")).toBe("failed");
+    expect(verdict("hash[-4] != hash[1]")).toBe("skipped");
   });
 
   test("unknown operators are not ignored", () => {
     for (const term of ["hash-1", "-hash[1]", "!hash[1]", "hash[+1]", "hash[.1]", "hash[1.0]", "hash[1]-0", "hash[1:]"])
-      expect(told(`${term} == hash[1]`), term).toBe("skipped");
-    expect(told("hash[1] >= hash[1]")).toBe("skipped");
-    expect(told("hash[1] === hash[1]")).toBe("passed");
-    expect(told("parent-hash[1] == block_0.hash")).toBe("passed");
+      expect(verdict(`${term} == hash[1]`), term).toBe("skipped");
+    expect(verdict("hash[1] >= hash[1]")).toBe("skipped");
+    expect(verdict("hash[1] === hash[1]")).toBe("passed");
+    expect(verdict("parent-hash[1] == block_0.hash")).toBe("passed");
   });
 });
 
@@ -170,25 +170,25 @@ test("evictions count tokens, also if each page has one label", () => {
 });
 
 describe("whole prompts", () => {
-  const asked = (first: unknown, second: unknown, expected: object) =>
+  const evictedBy = (first: unknown, second: unknown, expected: object) =>
     run("whole-prompt-lru", { block_size: 4, max_entries: 1 }, [
       { op: "request", id: 1, prompt: first, prompt_tokens: 5 },
       { op: "request", id: 2, prompt: second, prompt_tokens: 5, expect: expected },
     ]);
 
-  test("are named as they were given", () => {
-    expect(asked(1, 2, { evicted: [1] })).toEqual({ verdict: "passed" });
-    expect(asked("a", "b", { evicted: ["a"] })).toEqual({ verdict: "passed" });
-    expect(asked(1, 2, { evicted: ["1"] }).verdict).toBe("failed");
+  test("are named by their name in the case", () => {
+    expect(evictedBy(1, 2, { evicted: [1] })).toEqual({ verdict: "passed" });
+    expect(evictedBy("a", "b", { evicted: ["a"] })).toEqual({ verdict: "passed" });
+    expect(evictedBy(1, 2, { evicted: ["1"] }).verdict).toBe("failed");
   });
 
-  test("of equal length do not match each other, whatever their names begin with", () => {
-    expect(asked(1, 12, { hit: false, evicted: [1] })).toEqual({ verdict: "passed" });
-    expect(asked("a", "ab", { hit: false })).toEqual({ verdict: "passed" });
+  test("of equal length do not match each other, even if one name is a prefix of the other", () => {
+    expect(evictedBy(1, 12, { hit: false, evicted: [1] })).toEqual({ verdict: "passed" });
+    expect(evictedBy("a", "ab", { hit: false })).toEqual({ verdict: "passed" });
   });
 });
 
-test("cases run on the presets as they are", () => {
+test("cases run on the unchanged presets", () => {
   const presets = [
     [tgiCache(1, 4), tgi],
     [vllmV0Cache(4, 4), vllmV0],

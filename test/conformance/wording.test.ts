@@ -102,7 +102,7 @@ describe("formula", () => {
     ["min_i(left_i*i + sum_{j<=i} run_j)", "not known"],
     [`2*${estimate}`, "not known"],
     ["", "not known"],
-  ])("%s lets in %s", (formula, says) => {
-    expect(admitted(formula)).toBe(says);
+  ])("%s admits %s", (formula, expected) => {
+    expect(admitted(formula)).toBe(expected);
   });
 });

@@ -22,7 +22,7 @@ const folder = mkdtempSync(join(tmpdir(), "kvlab-package-"));
 const home = join(folder, "home");
 const minutes = 60_000;
 
-/** The environment without the settings that `npm test` passes on; where the registry is stays. */
+/** The environment without the settings that `npm test` passes on, except the registry. */
 const environment = Object.fromEntries(
   Object.entries(process.env).filter(
     ([name]) =>

@@ -12,14 +12,14 @@ afterAll(() => rmSync(folder, { recursive: true }));
 
 let fileCount = 0;
 
-/** A new file with this content: lines, or bytes as they are. */
+/** A new file with this content: lines, or raw bytes. */
 export function fileOf(content: readonly string[] | string | Uint8Array, name = `t${fileCount++}.jsonl`): string {
   const path = join(folder, name);
   writeFileSync(path, Array.isArray(content) ? content.map((line) => `${line}\n`).join("") : (content as string));
   return path;
 }
 
-/** What an action fails with, without the folder's name. */
+/** The error message of an action, without the folder's name. */
 export async function failureOf(action: () => Promise<unknown>): Promise<string> {
   try {
     await action();

@@ -83,7 +83,7 @@ test("a trace is valid for all options: lengths, order, dense ids, one prefix pe
   );
 });
 
-/** Hits of a cache of blocks that forgets the one that was put in (or, with `renew`, used) longest ago. */
+/** Hits of a FIFO cache of blocks; with `renew` an LRU cache. */
 function hitsOf(keys: Uint32Array, blocks: number, renew: boolean): number {
   const cache = new Set<number>();
   let hits = 0;

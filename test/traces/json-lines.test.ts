@@ -63,9 +63,9 @@ test("numbers equal the results of JSON.parse", async () => {
   );
 });
 
-test("a line is valid exactly if JSON.parse says so", () => {
+test("a line is valid if and only if JSON.parse accepts it", () => {
   const scan = new JsonLineScanner({});
-  // Valid JSON, with up to two characters put in other places.
+  // Valid JSON, with up to two characters replaced.
   const mutated = fc
     .tuple(fc.json({ maxDepth: 3 }), fc.nat(), fc.nat(), fc.constantFrom(...'{}[]",:\\u01-+.eEtfn x'))
     .map(([json, at, length, put]) => {

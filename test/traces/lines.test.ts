@@ -67,7 +67,7 @@ test("the reason is reported for a file that cannot be read", async () => {
 });
 
 // The superuser may read everything.
-test.runIf(process.getuid?.() !== 0)("a file without permission says so", async () => {
+test.runIf(process.getuid?.() !== 0)("a file without permission is refused with this reason", async () => {
   const path = fileOf("x", "secret");
   chmodSync(path, 0);
   expect(await failureOf(() => linesOf(path))).toBe("secret: no permission to read it");
@@ -83,7 +83,7 @@ test("a file that is not text is reported with the line", async () => {
 });
 
 test("gzip data that ends early is reported with the line", async () => {
-  // Numbers that do not pack well, so that the data is cut between lines rather than before the first.
+  // Incompressible numbers, so that the data ends after the first line.
   let state = 1;
   const lines = Array.from({ length: 20_000 }, () => String((state = Math.imul(state, 48271) >>> 1)));
   const packed = gzipSync(`${lines.join("\n")}\n`);

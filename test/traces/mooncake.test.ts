@@ -9,7 +9,7 @@ function read(lines: readonly string[] | string, unitTokens?: number): Promise<T
   return readTrace(mooncake.open([fileOf(lines, "t.jsonl")], unitTokens === undefined ? {} : { unitTokens }));
 }
 
-/** The good line with some fields changed; undefined leaves a field out. */
+/** The valid line with some fields changed; undefined omits a field. */
 function line(changed: Record<string, unknown>): string {
   return JSON.stringify({ ...JSON.parse(good), ...changed });
 }
@@ -94,20 +94,20 @@ describe("the unit", () => {
   const request = (tokens: number, ids: number) =>
     line({ input_length: tokens, hash_ids: Array.from({ length: ids }, (_, i) => i) });
 
-  test("is 512 if nothing speaks against it", async () => {
+  test("is 512 by default", async () => {
     expect((await read([request(1000, 2), request(5, 1)])).unitTokens).toBe(512);
   });
   test("is another power of two if the requests agree on it", async () => {
     expect((await read([request(100, 7), request(5, 1), request(16, 1)])).unitTokens).toBe(16);
     expect((await read([request(2000, 2), request(100, 1)])).unitTokens).toBe(1024);
   });
-  test("is what block_size says", async () => {
+  test("is block_size if present", async () => {
     expect((await read([line({ input_length: 30, block_size: 24 })])).unitTokens).toBe(24);
     expect(await failureOf(() => read([line({ input_length: 30, block_size: 24 })], 16))).toBe(
       "t.jsonl:1: block_size is 24, expected 16",
     );
   });
-  test("is what the caller says", async () => {
+  test("is `unitTokens` if given", async () => {
     expect((await read([request(30, 2)], 24)).unitTokens).toBe(24);
     expect(await failureOf(() => read([request(1000, 2)], 256))).toBe(
       "t.jsonl:1: hash_ids has 2 ids, expected 4: input_length is 1000, in blocks of 256",
@@ -125,13 +125,13 @@ describe("the unit", () => {
 });
 
 const tokens = "an integer from 1 to 2147483647";
-const answer = "an integer from 0 to 2147483647";
+const outputLength = "an integer from 0 to 2147483647";
 const blockId = "an integer from 0 to 18446744073709551615";
 const whole = "an id identifies a block and all tokens before it";
 test.each<[Record<string, unknown>, string]>([
   [{ timestamp: undefined }, "timestamp is missing, expected a number of milliseconds, 0 or more"],
   [{ input_length: undefined }, `input_length is missing, expected ${tokens}`],
-  [{ output_length: undefined }, `output_length is missing, expected ${answer}`],
+  [{ output_length: undefined }, `output_length is missing, expected ${outputLength}`],
   [{ hash_ids: undefined }, `hash_ids is missing, expected an array of integers from 0 to 18446744073709551615`],
   [{ timestamp: "12" }, 'timestamp is "12", expected a number of milliseconds, 0 or more'],
   [{ timestamp: -1 }, "timestamp is -1, expected a number of milliseconds, 0 or more"],
@@ -142,9 +142,9 @@ test.each<[Record<string, unknown>, string]>([
   [{ input_length: -5 }, `input_length is -5, expected ${tokens}`],
   [{ input_length: 1.5 }, `input_length is 1.5, expected ${tokens}`],
   [{ input_length: 2 ** 31 }, `input_length is 2147483648, expected ${tokens}`],
-  [{ output_length: -1 }, `output_length is -1, expected ${answer}`],
-  [{ output_length: null }, `output_length is null, expected ${answer}`],
-  [{ output_length: 2 ** 31 }, `output_length is 2147483648, expected ${answer}`],
+  [{ output_length: -1 }, `output_length is -1, expected ${outputLength}`],
+  [{ output_length: null }, `output_length is null, expected ${outputLength}`],
+  [{ output_length: 2 ** 31 }, `output_length is 2147483648, expected ${outputLength}`],
   [{ max_output_length: 4 }, "max_output_length is 4, expected at least output_length, 5"],
   [{ session_id: 1.5 }, "session_id is 1.5, expected a string, an integer or null"],
   [{ session_id: [1] }, "session_id is [1], expected a string, an integer or null"],
@@ -163,7 +163,7 @@ test.each<[Record<string, unknown>, string]>([
   [{ hash_ids: [9, 7] }, `hash_ids[0] is 9 at the start, expected after 7 as before: ${whole}`],
   [{ hash_ids: [7, 7] }, `hash_ids[1] is 7 after 7, expected at the start as before: ${whole}`],
 ])("a request with %j is refused", async (changed, message) => {
-  // Both lines at a time of 3 ms, so that an earlier one is going back.
+  // Both lines at a time of 3 ms, so that an earlier time would decrease.
   const lines = [line({ timestamp: 3 }), line({ timestamp: 3, ...changed })];
   expect(await failureOf(() => read(lines))).toBe(`t.jsonl:2: ${message}`);
 });

@@ -7,7 +7,7 @@ const mooncake = '{"timestamp": 0, "input_length": 30, "output_length": 5, "hash
 const tokenIds =
   '{"input_toks": 2, "output_toks": 1, "arrival_time_ns": 0, "input_tok_ids": [7, 9], "output_tok_ids": [1]}';
 
-test("a format is recognised by the fields of the first line, also if one is missing", async () => {
+test("a format is detected by the fields of the first line, also if one is missing", async () => {
   expect((await openTrace([fileOf([mooncake])])).format).toBe("mooncake");
   expect((await openTrace([fileOf(["", tokenIds])])).format).toBe("token-ids");
   const source = await openTrace([fileOf([mooncake.replace("hash_ids", "hashes")], "t.jsonl")]);
@@ -24,7 +24,7 @@ test("options reach the reader", async () => {
   );
 });
 
-test("an unknown format lists those that are known", async () => {
+test("an unknown format is refused with the known ones", async () => {
   const open = (line: string) => failureOf(() => openTrace([fileOf([line], "t")]));
   const known = "known formats: mooncake, token-ids";
   expect(await open('{"prompt": "x", "timestamp": 1}')).toBe(
@@ -37,7 +37,7 @@ test("an unknown format lists those that are known", async () => {
   expect(await open('{"timestamp": 1,')).toBe("t:1: invalid JSON: found the end of the line at column 17");
 });
 
-test("a look-alike that counts in other units is not taken for Mooncake's", async () => {
+test("a similar format with other units is not detected as Mooncake's", async () => {
   const bailian = '{"chat_id": 1, "timestamp": 1.5, "input_length": 30, "output_length": 5, "hash_ids": [7, 9]}';
   expect(await failureOf(() => openTrace([fileOf([bailian])]))).toContain("unknown format");
 });
@@ -60,7 +60,7 @@ test("no file, a missing file, an empty one and files of two formats are refused
   );
 });
 
-test("every format says what it is and where it comes from", () => {
+test("every format has a description and a source", () => {
   for (const { name, about, source } of traceFormats) {
     expect(name).toMatch(/^[a-z-]+$/);
     expect(about).not.toBe("");

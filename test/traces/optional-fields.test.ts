@@ -24,7 +24,7 @@ const formats: Record<string, (more: object) => object> = {
 };
 
 describe.each(Object.entries(formats))("%s", (_, request) => {
-  test("requests of another tenant or adapter share nothing, those of the same one all", async () => {
+  test("requests of different tenants or adapters share no content, those of the same one do", async () => {
     const trace = await read(
       [
         { cache_salt: "a" },
@@ -43,7 +43,7 @@ describe.each(Object.entries(formats))("%s", (_, request) => {
       ].map((more) => request(more)),
     );
     const { hitTokens } = replayed(trace, { index: "hash-table", policy: "lru" }).requests;
-    // The sixth to have been there before is the one without any; then those that come again.
+    // The sixth namespace is that of requests without any; then the namespaces repeat.
     const whole = trace.inputTokens[0];
     expect([...hitTokens].map((tokens) => (tokens === whole ? 1 : tokens))).toEqual([
       ...[0, 0, 0, 0, 0, 0, 0],
@@ -52,7 +52,7 @@ describe.each(Object.entries(formats))("%s", (_, request) => {
     ]);
   });
 
-  test("the other columns are there as well", async () => {
+  test("the other columns are read, too", async () => {
     const trace = await read([
       request({ session_id: "s", priority: 3, retention_ns: 9, marked_tokens: 16, category: 2, max_output_length: 5 }),
       request({ session_id: "s", parent: 0, think_ns: 7 }),
@@ -72,7 +72,7 @@ describe.each(Object.entries(formats))("%s", (_, request) => {
     expect([...trace.maxOutputTokens]).toEqual([5, 1]);
   });
 
-  test("what a field cannot be is one line", async () => {
+  test("an invalid field is refused in one line", async () => {
     await expect(read([request({ cache_salt: [] })])).rejects.toThrow(
       /:1: cache_salt is .*expected a string, an integer or null/,
     );

@@ -10,12 +10,12 @@ function drawn(draw: () => number): { mean: number; deviation: number; values: n
   return { mean, deviation: Math.sqrt(variance), values };
 }
 
-test("exp and log are those of mathematics", () => {
+test("exp and log are correct to the last digits", () => {
   for (const x of [-20, -3.7, -1, 0, 1e-9, 0.5, 2, 10]) expect(exp(x) / Math.exp(x)).toBeCloseTo(1, 12);
   for (const x of [1, 1.5, 2, 3, 10, 12345.678]) expect(log(x)).toBeCloseTo(Math.log(x), 12);
 });
 
-test("what is drawn has the mean, the spread and the tail that it should", () => {
+test("samples have the expected mean, deviation and tail", () => {
   const random = seededRandom(7);
   const pauses = drawn(() => exponential(random));
   expect(pauses.mean).toBeCloseTo(1, 1.7);

@@ -8,7 +8,7 @@ function traceOf(unitTokens: number, rows: readonly Partial<TraceRow>[]) {
   return builder.take();
 }
 
-test("lengths are divided and rounded up; contents and arrivals stay", () => {
+test("lengths are divided and rounded up; contents and arrivals do not change", () => {
   const trace = traceOf(512, [
     { inputTokens: 1100, outputTokens: 129, keys: [7, 8, 9], markedTokens: 512 },
     { arrivalNs: 5, inputTokens: 512, outputTokens: 1, maxOutputTokens: 300, keys: [7] },
@@ -18,12 +18,12 @@ test("lengths are divided and rounded up; contents and arrivals stay", () => {
   expect(rowOf(short, 0)).toMatchObject({ inputTokens: 9, outputTokens: 2, maxOutputTokens: 2, markedTokens: 4 });
   expect(Array.from(rowOf(short, 0).keys)).toEqual([7, 8, 9]);
   expect(rowOf(short, 1)).toMatchObject({ arrivalNs: 5, inputTokens: 4, outputTokens: 1, maxOutputTokens: 3 });
-  // As many contents as a prompt has, however short its last one is.
+  // As many contents as before, however short the last one is.
   for (let row = 0; row < 2; row++)
     expect(Math.ceil(short.inputTokens[row] / short.unitTokens)).toBe(rowOf(short, row).keys.length);
 });
 
-test("what is no content of several tokens cannot be divided", () => {
+test("a trace whose keys are tokens cannot be shortened", () => {
   const trace = traceOf(16, [{}]);
   expect(shortened(trace, 1)).toBe(trace);
   for (const by of [3, 16, 32])

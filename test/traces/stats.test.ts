@@ -15,7 +15,7 @@ function traceOf(unitTokens: number, rows: readonly (Partial<TraceRow> & { keys:
   return builder.take();
 }
 
-test("a small trace is described as by hand", () => {
+test("the statistics of a small trace are those worked by hand", () => {
   // Prefixes: 0 → 1 → 2 and 0 → 1 → 3; the last block of the third request is partial.
   const trace = traceOf(10, [
     { arrivalNs: 1e9, inputTokens: 30, outputTokens: 4, keys: [0, 1, 2], session: 1 },
@@ -56,7 +56,7 @@ test("arrivals exactly a second apart are in different windows", () => {
   expect([atOnce.requestsPerSMean, atOnce.requestsPerSPeak]).toEqual([undefined, 2]);
 });
 
-test("token ids have content only once they are cut into blocks", () => {
+test("token ids have content ids only for a given block size", () => {
   const trace = traceOf(1, [{ keys: [1, 2, 3, 4, 5] }, { keys: [1, 2, 9, 9, 9] }]);
   expect(traceStats(trace).content).toBeUndefined();
   const blocks = new BlockKeys({ unitTokens: 1, blockTokens: 2 }).of(trace);
@@ -65,7 +65,7 @@ test("token ids have content only once they are cut into blocks", () => {
   expect(content.sharedPrefixes).toEqual([{ key: 0, requests: 2, tokens: 2 }]);
 });
 
-test("namespaces share nothing, so their blocks must be given", () => {
+test("namespaces share no content, so their blocks must be given", () => {
   const trace = traceOf(16, [
     { keys: [0], namespace: 1 },
     { keys: [0], namespace: 2 },

@@ -11,7 +11,7 @@ const good = {
   output_tok_ids: [0, 9],
 };
 
-test("tokens of prompts and answers become keys", async () => {
+test("tokens of prompts and outputs become keys", async () => {
   const short = { ...good, arrival_time_ns: 50_000_000, output_toks: 0, output_tok_ids: [] };
   const trace = await readTrace(tokenIds.open([fileOf([JSON.stringify(good), JSON.stringify(short)])], {}));
   expect(trace.unitTokens).toBe(1);

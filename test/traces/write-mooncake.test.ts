@@ -15,14 +15,14 @@ const writtenTo = async (trace: Trace, name: string) => {
   return readTrace(mooncake.open([path], {}));
 };
 
-test.runIf(haveRecordings)("the published trace is written as it was, byte for byte", async () => {
+test.runIf(haveRecordings)("the published trace is read and written unchanged, byte for byte", async () => {
   const original = recording("mooncake/conversation_trace.jsonl.gz");
   const path = join(folder, "again.jsonl");
   await writeMooncake(mooncake.open([original], {}), path);
   expect(readFileSync(path).equals(gunzipSync(readFileSync(original)))).toBe(true);
 });
 
-test("generated chat comes back with all its columns, plain and packed", async () => {
+test("generated chat is restored with all its columns, plain and gzipped", async () => {
   const trace = await readTrace(chatSource({ requests: 1000 }));
   expect(await writtenTo(trace, "chat.jsonl")).toEqual(trace);
   expect(await writtenTo(trace, "chat.jsonl.gz")).toEqual(trace);
@@ -33,7 +33,7 @@ const uint32 = fc.integer({ min: 0, max: 2 ** 32 - 1 });
 const length = fc.integer({ min: 0, max: 2 ** 31 - 1 });
 const somePrompt = fc.record({
   gapNs: fc.integer({ min: 0, max: 2 ** 40 }),
-  /** The prompt begins like that of an earlier request, for so many blocks. */
+  /** The prompt shares a number of leading blocks with an earlier request. */
   like: fc.nat(),
   sharedBlocks: fc.nat({ max: 6 }),
   ownBlocks: fc.nat({ max: 3 }),
@@ -55,7 +55,7 @@ const someColumns = fc.record(
 );
 const requests = fc.array(fc.tuple(somePrompt, someColumns, fc.nat({ max: 3 })), { minLength: 1, maxLength: 20 });
 
-test("any trace of content ids comes back with the same columns", async () => {
+test("any trace of content ids is restored with the same columns", async () => {
   await fc.assert(
     fc.asyncProperty(requests, fc.integer({ min: 2, max: 1000 }), fc.boolean(), async (rows, unit, packed) => {
       const builder = new TraceBuilder(unit);

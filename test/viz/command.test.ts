@@ -8,7 +8,7 @@ import { expect, test } from "vitest";
 import type { Job } from "../../viz/api.ts";
 import { type Ended, ended, fromSource, newFolder, refusal, start } from "../cli/program.ts";
 
-/** A dashboard of its own, and where it is. */
+/** Starts a dashboard; returns its process and address. */
 async function serve(folder: string): Promise<{ child: ChildProcess; end: Promise<Ended>; url: string }> {
   const child = start(folder, ["dashboard", "--port", "0"], {}, fromSource());
   const end = ended(child);
@@ -90,7 +90,7 @@ test("a port or folder that cannot be served is refused in one line", async () =
   await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
   const { port } = server.address() as AddressInfo;
   const refused = (...args: string[]) => refusal(folder, ["dashboard", ...args]);
-  const said = await Promise.all([
+  const messages = await Promise.all([
     refusal(folder, ["dashboard", "--port", `${port}`], fromSource()),
     refused("--port", "65536"),
     refused("run"),
@@ -100,7 +100,7 @@ test("a port or folder that cannot be served is refused in one line", async () =
     refused("--policies", "yours,mine"),
   ]);
   server.close();
-  expect(said).toEqual([
+  expect(messages).toEqual([
     `--port ${port}: is in use, perhaps by another dashboard; choose another one, or 0 for any`,
     '--port is "65536", expected a whole number from 0 to 65535',
     "run: is a single run, expected the folder that contains it",

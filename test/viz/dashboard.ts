@@ -36,7 +36,7 @@ export async function dashboardOver(
   return new Client(dashboard);
 }
 
-export interface Answer {
+export interface Response {
   readonly status: number;
   readonly headers: IncomingHttpHeaders;
   readonly text: string;
@@ -52,8 +52,8 @@ export class Client {
     this.port = Number(new URL(dashboard.url).port);
   }
 
-  /** The path goes out as it is, with all its dots. */
-  ask(path: string, { method = "GET", headers = {}, body = "" } = {}): Promise<Answer> {
+  /** Sends a request; the path is not normalised. */
+  request(path: string, { method = "GET", headers = {}, body = "" } = {}): Promise<Response> {
     return new Promise((resolve, reject) => {
       const sent = request({ host: "127.0.0.1", port: this.port, method, path, headers, agent: false }, (response) => {
         let text = "";
@@ -66,17 +66,17 @@ export class Client {
     });
   }
 
-  /** @throws what the server refuses with */
+  /** @throws the server's refusal */
   async get<Body>(path: string): Promise<Body> {
-    const { status, text } = await this.ask(path);
+    const { status, text } = await this.request(path);
     if (status !== 200) throw new Error(`${status} ${text}`);
     return JSON.parse(text) as Body;
   }
 
-  post(body: unknown, headers: Record<string, string> = {}, path = "/api/jobs"): Promise<Answer> {
+  post(body: unknown, headers: Record<string, string> = {}, path = "/api/jobs"): Promise<Response> {
     const text = typeof body === "string" ? body : JSON.stringify(body);
     const all = { "content-type": "application/json", "content-length": `${Buffer.byteLength(text)}`, ...headers };
-    return this.ask(path, { method: "POST", headers: all, body: text });
+    return this.request(path, { method: "POST", headers: all, body: text });
   }
 
   async start(body: unknown): Promise<Job> {
@@ -85,7 +85,7 @@ export class Client {
     return JSON.parse(text) as Job;
   }
 
-  /** The job, once it is so. */
+  /** The job, once the condition is true. */
   async until(id: number, isSo: (job: Job) => boolean): Promise<Job> {
     for (;;) {
       const job = (await this.get<Job[]>("/api/jobs")).find((each) => each.id === id)!;

@@ -15,7 +15,7 @@ afterAll(() => {
   for (const server of servers) server.close().closeAllConnections();
 });
 
-/** A server of nothing but events, each with as many bytes, that looks so often who reads. */
+/** A server of events only, each of `bytes` bytes, that pings its clients every `pingMs`. */
 async function eventsOf(bytes: number, pingMs: number): Promise<{ events: Events; port: number; server: Server }> {
   const events = new Events({ runs: () => null, jobs: () => "x".repeat(bytes), live: () => [] }, pingMs);
   const app = express();
@@ -26,8 +26,8 @@ async function eventsOf(bytes: number, pingMs: number): Promise<{ events: Events
   return { events, port: (server.address() as AddressInfo).port, server };
 }
 
-/** A client, and all that it was told so far. */
-function listen(port: number): { socket: Socket; heard: () => string } {
+/** A client, and the text that it has received so far. */
+function listen(port: number): { socket: Socket; received: () => string } {
   let text = "";
   const socket = connect(port, "127.0.0.1", () => {
     socket.write(`GET /api/events HTTP/1.1\r\nHost: 127.0.0.1:${port}\r\n\r\n`);
@@ -36,7 +36,7 @@ function listen(port: number): { socket: Socket; heard: () => string } {
   socket.on("data", (part) => {
     text += part;
   });
-  return { socket, heard: () => text };
+  return { socket, received: () => text };
 }
 
 const until = async (isSo: () => boolean) => {
@@ -48,30 +48,30 @@ test("a new run is announced when it is complete", async () => {
   const folder = newFolder();
   await kvlab(folder, ["replay", "--limit", "30", "--out", "elsewhere/one"]);
   const over = await dashboardOver(join(folder, "runs"));
-  const { socket, heard } = listen(over.port);
-  await until(() => heard().includes("event: jobs\ndata: []\n\n"));
+  const { socket, received } = listen(over.port);
+  await until(() => received().includes("event: jobs\ndata: []\n\n"));
   await sleep(500);
-  expect(times(heard(), "runs")).toBe(1);
+  expect(times(received(), "runs")).toBe(1);
   cpSync(join(folder, "elsewhere"), join(folder, "runs/.one.17.tmp"), { recursive: true });
   await sleep(500);
-  expect(times(heard(), "runs")).toBe(1);
+  expect(times(received(), "runs")).toBe(1);
   renameSync(join(folder, "runs/.one.17.tmp/one"), join(folder, "runs/one"));
-  await until(() => times(heard(), "runs") === 2);
+  await until(() => times(received(), "runs") === 2);
   socket.destroy();
 });
 
-test("a run that is removed before the next look is announced to clients that were sent it", async () => {
+test("a run that is removed before the next scan is announced to clients that were sent it", async () => {
   const folder = newFolder();
   await kvlab(folder, ["replay", "--limit", "30", "--out", "elsewhere"]);
   mkdirSync(join(folder, "runs"));
   const over = await dashboardOver(join(folder, "runs"));
-  // The first look, after which nobody is there to look for.
+  // The first scan, after which there is no client.
   await sleep(100);
   renameSync(join(folder, "elsewhere"), join(folder, "runs/short"));
   expect((await over.get<RunList>("/api/runs")).runs).toHaveLength(1);
-  const { socket, heard } = listen(over.port);
+  const { socket, received } = listen(over.port);
   rmSync(join(folder, "runs/short"), { recursive: true });
-  await until(() => times(heard(), "runs") === 2);
+  await until(() => times(received(), "runs") === 2);
   expect((await over.get<RunList>("/api/runs")).runs).toEqual([]);
   socket.destroy();
 });
@@ -85,25 +85,25 @@ test("a running program is announced", async () => {
   });
   const over = await dashboardOver(join(folder, "runs"));
   const first = listen(over.port);
-  await until(() => first.heard().includes("event: live\ndata: []\n\n"));
-  // The look after which nothing has changed, as far as it knows.
+  await until(() => first.received().includes("event: live\ndata: []\n\n"));
+  // The scan after which no change is known.
   await sleep(500);
   mkdirSync(join(folder, "runs/.live/1"), { recursive: true });
   writeFileSync(join(folder, "runs/.live/1/header.json"), header);
   const second = listen(over.port);
-  await until(() => second.heard().includes('"id":"1"'));
+  await until(() => second.received().includes('"id":"1"'));
   rmSync(join(folder, "runs/.live"), { recursive: true });
-  await until(() => second.heard().includes("event: live\ndata: []\n\n"));
+  await until(() => second.received().includes("event: live\ndata: []\n\n"));
   for (const { socket } of [first, second]) socket.destroy();
 });
 
 test("a job is announced while it runs and when it is done", async () => {
   const over = await dashboardOver(join(newFolder(), "runs"));
-  const { socket, heard } = listen(over.port);
+  const { socket, received } = listen(over.port);
   await over.start({ trace: "example", target: "cache", limit: 200 });
-  await until(() => heard().includes('"state":"done"'));
-  expect(heard()).toContain('"state":"running"');
-  await until(() => times(heard(), "runs") === 2);
+  await until(() => received().includes('"state":"done"'));
+  expect(received()).toContain('"state":"running"');
+  await until(() => times(received(), "runs") === 2);
   socket.destroy();
 });
 
@@ -132,7 +132,7 @@ test("a client that does not read has one pending message of each kind and is fi
 
 test("a client that reads late is sent the newest state, once", async () => {
   const { events, port } = await eventsOf(24_000_000, 10_000);
-  const { socket, heard } = listen(port);
+  const { socket, received } = listen(port);
   socket.pause();
   await until(() => events.clientCount === 1);
   for (let i = 0; i < 5; i++) {
@@ -140,8 +140,8 @@ test("a client that reads late is sent the newest state, once", async () => {
     await sleep(10);
   }
   socket.resume();
-  await until(() => times(heard(), "runs") === 2);
-  expect(times(heard(), "jobs")).toBe(1);
+  await until(() => times(received(), "runs") === 2);
+  expect(times(received(), "jobs")).toBe(1);
   socket.destroy();
   events.close();
 });
@@ -149,9 +149,9 @@ test("a client that reads late is sent the newest state, once", async () => {
 test("the number of open pages is limited", async () => {
   const { events, port } = await eventsOf(10, 10_000);
   const all = Array.from({ length: 40 }, () => listen(port));
-  await until(() => all.filter(({ heard }) => heard() !== "").length === 40);
+  await until(() => all.filter(({ received }) => received() !== "").length === 40);
   expect(events.clientCount).toBe(32);
-  expect(all.filter(({ heard }) => heard().startsWith("HTTP/1.1 503"))).toHaveLength(8);
+  expect(all.filter(({ received }) => received().startsWith("HTTP/1.1 503"))).toHaveLength(8);
   for (const { socket } of all) socket.destroy();
   await until(() => events.clientCount === 0);
   events.close();

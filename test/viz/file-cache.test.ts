@@ -3,7 +3,7 @@ import { FileCache } from "../../viz/server/file-cache.ts";
 
 const file = (name: string, version = "1") => ({ path: `/${name}`, size: 1, mtimeMs: 1, version });
 
-/** What is read, in order; contents are texts, whose length is their size. */
+/** Records the reads, in order; contents are texts, whose length is their size. */
 function cacheOf(most: { files: number; bytes: number }) {
   const read: string[] = [];
   let reading = 0;
@@ -24,8 +24,8 @@ function cacheOf(most: { files: number; bytes: number }) {
 
 test("concurrent reads of a file are one read, and files are read one at a time", async () => {
   const { cache, read } = cacheOf({ files: 4, bytes: 1000 });
-  const asked = ["a", "b", "a", "a", "b"].map((name) => cache.read(file(name)));
-  expect(await Promise.all(asked)).toEqual(["a", "b", "a", "a", "b"].map((name) => `/${name} as of 1`));
+  const reads = ["a", "b", "a", "a", "b"].map((name) => cache.read(file(name)));
+  expect(await Promise.all(reads)).toEqual(["a", "b", "a", "a", "b"].map((name) => `/${name} as of 1`));
   expect(read).toEqual(["/a 1", "/b 1"]);
 });
 
@@ -38,7 +38,7 @@ test("a changed file is read again", async () => {
 test.each([
   ["files", { files: 2, bytes: 1000 }],
   ["bytes", { files: 100, bytes: 20 }],
-])("what was asked for longest ago goes where there are too many %s", async (_, most) => {
+])("the least recently used file is evicted if there are too many %s", async (_, most) => {
   const { cache, read } = cacheOf(most);
   for (const name of ["a", "b", "a", "c", "a", "b"]) await cache.read(file(name));
   expect(read).toEqual(["/a 1", "/b 1", "/c 1", "/b 1"]);

@@ -43,9 +43,9 @@ function part(log: EventLog, from: number, to: number) {
   };
 }
 
-/** What a request, or an operator's pin, holds, by the log alone. */
-function holdersAfter(log: EventLog, events: number): Map<number, Set<number>> {
-  const holders = new Map<number, Set<number>>();
+/** By block: the requests and pins that reference it, from the log alone. */
+function referencesAfter(log: EventLog, events: number): Map<number, Set<number>> {
+  const references = new Map<number, Set<number>>();
   const tables = new Map<number, Map<number, number>>();
   const { kind, request, block, key, value } = log.columns();
   for (let at = 0; at < events; at++) {
@@ -57,11 +57,11 @@ function holdersAfter(log: EventLog, events: number): Map<number, Set<number>> {
     else tables.set(request[at], table);
   }
   for (const [request, table] of tables)
-    for (const block of table.values()) holders.set(block, (holders.get(block) ?? new Set()).add(request));
-  return holders;
+    for (const block of table.values()) references.set(block, (references.get(block) ?? new Set()).add(request));
+  return references;
 }
 
-/** Of each cached block its hits, its content and that of the block before it in its request, counted anew. */
+/** By cached block: its hits, its content and that of the block before it in its request, from the log alone. */
 function cachedAfter(log: EventLog, events: number) {
   const cached = new Map<number, { hits: number; content: number; place: number; before: number | undefined }>();
   const paths = new Map<number, number[]>();
@@ -91,14 +91,14 @@ function expectSame(log: EventLog, history: EventHistory, events: number): void 
   expect([counts[0], counts[1], counts[2], counts[3]]).toEqual([
     ...[state.free, state.private, state.cachedHeld, state.cachedIdle],
   ]);
-  const holders = holdersAfter(log, events);
+  const references = referencesAfter(log, events);
   const cached = cachedAfter(log, events);
   const { request } = log.columns();
   for (let block = 0; block < history.blocks; block++) {
     expect(states.isCached(block), `block ${block}`).toBe(cache.isCached(block));
     if (states.life[block] === LoggedState.referenced || states.life[block] === LoggedState.private) {
       // The owner's blocks count as its own until they are released.
-      const all = holders.get(block);
+      const all = references.get(block);
       if (all) expect([...all], `block ${block} after ${events} events`).toContain(states.owner[block]);
     } else expect(states.owner[block]).toBe(-1);
     const here = cached.get(block);
@@ -116,7 +116,7 @@ function expectSame(log: EventLog, history: EventHistory, events: number): void 
   expectTree(history, states, cached);
 }
 
-/** Every cached block is in the tree once, below the one that it follows on if that is cached. */
+/** Every cached block is in the tree once, below the block before it if that is cached. */
 function expectTree(history: EventHistory, states: BlockStates, cached: ReturnType<typeof cachedAfter>): void {
   const { count, order, start, parent } = runsOf(history, states);
   expect([...order].sort((a, b) => a - b)).toEqual([...cached.keys()].sort((a, b) => a - b));
@@ -222,7 +222,7 @@ function columnsOf(rows: readonly (readonly [EventName, ...number[]])[]) {
   return log.columns();
 }
 
-test("with more blocks than cells, neighbours share a cell, which shows the block most in use", () => {
+test("with more blocks than cells, neighbours share a cell, which shows the most used state", () => {
   const history = new EventHistory({ blockTokens: 4, blocks: 200_000 });
   history.append(
     columnsOf([

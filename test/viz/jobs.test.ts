@@ -8,7 +8,7 @@ import { fromSource, json, newFolder } from "../cli/program.ts";
 import { checkpointOf } from "../support/checkpoints.ts";
 import { dashboardOver } from "./dashboard.ts";
 
-/** A policy that says which process it is in, and then does not end. */
+/** A policy that writes its process id, and then does not end. */
 const endless = (before: string) => `
 import { writeFileSync } from "node:fs";
 ${before}
@@ -142,8 +142,8 @@ test("a real engine runs a model from the given folder, and one with random weig
 test("a command line is shown without running it", async () => {
   const folder = newFolder();
   const over = await dashboardOver(join(folder, "runs"));
-  const asked = await over.post({ trace: "example", target: "cache", presets: ["vllm", "tgi"] }, {}, "/api/command");
-  expect([asked.status, JSON.parse(asked.text)]).toEqual([
+  const response = await over.post({ trace: "example", target: "cache", presets: ["vllm", "tgi"] }, {}, "/api/command");
+  expect([response.status, JSON.parse(response.text)]).toEqual([
     200,
     { command: "kvlab compare example --target cache --preset vllm,tgi --out runs" },
   ]);
@@ -153,7 +153,7 @@ test("a command line is shown without running it", async () => {
 describe("a job that is cancelled", () => {
   test.each([
     ["ends at once", ""],
-    ["is ended where it does not", 'process.on("SIGINT", () => {});'],
+    ["is killed if it does not end", 'process.on("SIGINT", () => {});'],
   ])("%s", async (_, before) => {
     const folder = newFolder();
     const pidFile = join(folder, "pid");
@@ -169,7 +169,7 @@ describe("a job that is cancelled", () => {
     while (!existsSync(pidFile) || readFileSync(pidFile, "utf8") === "") await sleep(20);
     const pid = Number(readFileSync(pidFile, "utf8"));
     expect(isAlive(pid)).toBe(true);
-    expect((await over.ask(`/api/jobs/${id}`, { method: "DELETE" })).status).toBe(202);
+    expect((await over.request(`/api/jobs/${id}`, { method: "DELETE" })).status).toBe(202);
     expect(await over.until(id, isOver)).toMatchObject({ state: "cancelled", runs: [] });
     expect(isAlive(pid)).toBe(false);
     expect(readdirSync(join(folder, "runs"))).toEqual([]);
@@ -186,7 +186,7 @@ describe("a job that is cancelled", () => {
     const { progress } = await over.until(first, ({ runs }) => runs.length > 0);
     expect(progress).toBeGreaterThan(0);
     expect(progress).toBeLessThan(1);
-    await over.ask(`/api/jobs/${first}`, { method: "DELETE" });
+    await over.request(`/api/jobs/${first}`, { method: "DELETE" });
     const ended = await over.until(first, isOver);
     expect(ended.state).toBe("cancelled");
     expect(readdirSync(join(folder, "runs"))).toEqual(expect.arrayContaining([...ended.runs]));

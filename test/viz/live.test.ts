@@ -11,7 +11,7 @@ import { ended, kvlab, newFolder, refusal, start } from "../cli/program.ts";
 import { LiveCache } from "../support/live-cache.ts";
 import { type Client, dashboardOver } from "./dashboard.ts";
 
-/** A simulation that takes seconds, as everything is checked after every step. */
+/** A simulation that takes seconds, because it is audited after every step. */
 const slow = [
   "replay",
   "example",
@@ -29,7 +29,7 @@ const id = "example-sim-h200-sglang-lru-600";
 
 const listed = async (client: Client) => (await client.get<LiveList>("/api/live")).live as LiveRow[];
 
-/** The only program under way, once it is so. */
+/** The only running program, once the condition is true. */
 async function until(client: Client, isSo: (row: LiveRow) => boolean): Promise<LiveRow> {
   for (;;) {
     const [row] = await listed(client);
@@ -81,7 +81,7 @@ test("a running simulation is listed, grows, and is removed when it has ended an
   const { row } = await client.get<RunDetail>(`/api/runs/${early.run}`);
   expect(row.savedAtMs).toBeGreaterThan(early.startedAtMs);
   expect(row.hitRatio).toEqual(JSON.parse(stdout).cache.hitRatio);
-  expect((await client.ask(`/api/live/${early.id}`)).status).toBe(404);
+  expect((await client.request(`/api/live/${early.id}`)).status).toBe(404);
 });
 
 describe("a program that is ended", () => {
@@ -179,7 +179,7 @@ test("folders that are not live runs are listed as broken, links are not followe
     "short-log": "running",
     whole: "running",
   });
-  const status = async (path: string) => (await client.ask(`/api/live/${path}`)).status;
+  const status = async (path: string) => (await client.request(`/api/live/${path}`)).status;
   expect(await status("whole")).toBe(200);
   expect(await status("bad-now")).toBe(422);
   expect(await status("bad-series/series")).toBe(422);
@@ -207,13 +207,13 @@ test("the event log of a run is the same with and without live reporting", async
   const folder = newFolder();
   const how = ["replay", "example", "--limit", "200", "--target", "sim", "--blocks", "300", "--events"];
   await kvlab(folder, [...how, "--out", "alone"]);
-  await kvlab(folder, [...how, "--live", "--out", "told"]);
+  await kvlab(folder, [...how, "--live", "--out", "reported"]);
   for (const name of ["events.parquet", "kv-events.jsonl", "series.parquet", "steps.parquet", "requests.parquet"])
-    expect([name, readFileSync(join(folder, "told", name)).equals(readFileSync(join(folder, "alone", name)))]).toEqual([
+    expect([
       name,
-      true,
-    ]);
-  expect(readdirSync(folder).sort()).toEqual(["alone", "told"]);
+      readFileSync(join(folder, "reported", name)).equals(readFileSync(join(folder, "alone", name))),
+    ]).toEqual([name, true]);
+  expect(readdirSync(folder).sort()).toEqual(["alone", "reported"]);
 });
 
 const setup = {
@@ -235,11 +235,11 @@ test("an interval is reported when it is over, also if steps end later than now"
   const live = await LiveRun.open(runs, setup, () => {});
   live.watch({ done: 0, nowNs: 2.5e6, series, replicas: [replica] });
   const [name] = readdirSync(join(runs, ".live"));
-  const told = (file: string) => JSON.parse(readFileSync(join(runs, ".live", name, file), "utf8"));
-  const { count, columns } = told("series.json");
+  const reported = (file: string) => JSON.parse(readFileSync(join(runs, ".live", name, file), "utf8"));
+  const { count, columns } = reported("series.json");
   expect(count).toBe(2);
   expect(columns).toMatchObject({ heldBlocks: [600, 600], busy: [1, 1], generatedTokens: [0, 1] });
-  expect(told("now.json").throughput).toEqual({ requestsPerS: 0, outputTokensPerS: 500 });
+  expect(reported("now.json").throughput).toEqual({ requestsPerS: 0, outputTokensPerS: 500 });
   live.close();
 });
 

@@ -135,7 +135,7 @@ describe("pairs", () => {
   });
 
   test("have metrics that both runs have, and are of one trace", async () => {
-    expect((await client.ask("/api/pairs?a=cached&b=fifo&metric=ttftMs")).text).toMatch(
+    expect((await client.request("/api/pairs?a=cached&b=fifo&metric=ttftMs")).text).toMatch(
       /no such metric, expected .*hitTokens/,
     );
     await kvlab(folder, ["trace", "generate", "chat", "--requests", "30", "--seed", "9", "--out", "other.jsonl"]);
@@ -147,7 +147,7 @@ describe("pairs", () => {
       ["runs/fifo", "both/fifo"],
     ])
       copyRun(join(folder, from), join(folder, to));
-    const { status, text } = await both.ask("/api/pairs?a=other&b=fifo");
+    const { status, text } = await both.request("/api/pairs?a=other&b=fifo");
     expect([status, JSON.parse(text)]).toEqual([409, { error: "the runs are of different traces: other and example" }]);
   });
 });
@@ -204,8 +204,8 @@ test("folders without a run are listed as broken and do not affect other runs", 
     [".fresh.17.tmp", 404],
     ["notes.txt", 404],
   ])
-    expect((await over.ask(`/api/runs/${id}`)).status, `${id}`).toBe(status);
-  expect((await over.ask("/api/runs/whole/requests")).text).toBe('{"error":"the run has no requests.parquet"}');
+    expect((await over.request(`/api/runs/${id}`)).status, `${id}`).toBe(status);
+  expect((await over.request("/api/runs/whole/requests")).text).toBe('{"error":"the run has no requests.parquet"}');
 });
 
 test("reports that are too large or too deep for the page are refused", async () => {
@@ -232,7 +232,7 @@ test("reports that are too large or too deep for the page are refused", async ()
     writeFileSync(join(odd, name, "run.json"), typeof report === "string" ? report : JSON.stringify(report));
   }
   const over = await dashboardOver(odd);
-  const { status, text } = await over.ask("/api/runs");
+  const { status, text } = await over.request("/api/runs");
   expect(status).toBe(200);
   expect(text.length).toBeLessThan(5000);
   const rows: RunList["runs"] = JSON.parse(text).runs;
@@ -247,7 +247,8 @@ test("reports that are too large or too deep for the page are refused", async ()
     nested: "run.json is not the report of a run: it is nested over 64 deep",
     brackets: "none",
   });
-  for (const { id } of rows) expect((await over.ask(`/api/runs/${id}`)).status, id).toBe(id === "brackets" ? 200 : 422);
+  for (const { id } of rows)
+    expect((await over.request(`/api/runs/${id}`)).status, id).toBe(id === "brackets" ? 200 : 422);
 });
 
 test("damaged tables are reported as damaged", async () => {
@@ -259,7 +260,7 @@ test("damaged tables are reported as damaged", async () => {
   const middle = Buffer.from(requests).fill(7, 200, 2000);
   for (const content of [requests.subarray(0, 900), Buffer.alloc(0), Buffer.from("PAR1"), middle]) {
     writeFileSync(join(damaged, "one/requests.parquet"), content);
-    const { status, text } = await over.ask("/api/runs/one/requests");
+    const { status, text } = await over.request("/api/runs/one/requests");
     expect([status, JSON.parse(text).error]).toEqual([
       422,
       expect.stringMatching(/^requests.parquet is damaged \([^\n]+\)$/),
@@ -271,7 +272,7 @@ test("damaged tables are reported as damaged", async () => {
     ["series", "requests"],
   ]) {
     writeFileSync(join(damaged, `one/${name}.parquet`), readFileSync(join(runs, "timed", `${other}.parquet`)));
-    const { status, text } = await over.ask(`/api/runs/one/${name}`);
+    const { status, text } = await over.request(`/api/runs/one/${name}`);
     expect([status, JSON.parse(text).error]).toEqual([
       422,
       expect.stringContaining(`${name}.parquet is damaged (it has`),

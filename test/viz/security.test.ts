@@ -32,13 +32,13 @@ beforeAll(async () => {
   client = await dashboardOver(runs, { traces: [traces], policies, models });
 });
 
-/** A refusal as it must be: one line of JSON. */
-function errorOf({ status, text, headers }: Awaited<ReturnType<Client["ask"]>>): [number, string] {
+/** The message of a refusal, which must be one line of JSON. */
+function errorOf({ status, text, headers }: Awaited<ReturnType<Client["request"]>>): [number, string] {
   expect(headers["content-type"]).toBe("application/json; charset=utf-8");
   const { error, ...others } = JSON.parse(text);
   expect(others).toEqual({});
   expect(error).toMatch(/^[^\n]+$/);
-  // What the client said itself may be in it.
+  // It may contain text that the client sent.
   expect(error.replace(/"[^"]*"/g, "")).not.toContain(folder);
   return [status, error];
 }
@@ -54,11 +54,11 @@ describe("a foreign host name is refused", () => {
   ])("%j", async (name) => {
     const host = name.replace("PORT", `${client.port}`);
     for (const path of ["/", "/api/runs", "/app.js"])
-      expect(errorOf(await client.ask(path, { headers: { host } }))[0]).toBe(403);
+      expect(errorOf(await client.request(path, { headers: { host } }))[0]).toBe(403);
   });
 
   test.each(["127.0.0.1", "localhost", "[::1]", "LOCALHOST"])("but not %s", async (name) => {
-    expect((await client.ask("/api/runs", { headers: { host: `${name}:${client.port}` } })).status).toBe(200);
+    expect((await client.request("/api/runs", { headers: { host: `${name}:${client.port}` } })).status).toBe(200);
   });
 
   test("a request without a host is refused", async () => {
@@ -75,8 +75,8 @@ describe("requests of other sites are refused", () => {
     async (name) => {
       const origin = name.replace("PORT", `${client.port}`);
       expect(errorOf(await client.post(job, { origin }))[0]).toBe(403);
-      expect(errorOf(await client.ask("/api/jobs/1", { method: "DELETE", headers: { origin } }))[0]).toBe(403);
-      expect(errorOf(await client.ask("/api/runs", { headers: { origin } }))[0]).toBe(403);
+      expect(errorOf(await client.request("/api/jobs/1", { method: "DELETE", headers: { origin } }))[0]).toBe(403);
+      expect(errorOf(await client.request("/api/runs", { headers: { origin } }))[0]).toBe(403);
     },
   );
 
@@ -88,7 +88,7 @@ describe("requests of other sites are refused", () => {
   test("also subresource requests without an origin", async () => {
     for (const site of ["cross-site", "same-site"])
       for (const path of ["/api/events", "/api/runs", "/api/runs/one/log", "/API/runs", "/Api/runs/one/log"])
-        expect(errorOf(await client.ask(path, { headers: { "sec-fetch-site": site } }))[0]).toBe(403);
+        expect(errorOf(await client.request(path, { headers: { "sec-fetch-site": site } }))[0]).toBe(403);
   });
 
   test("but links to the page and direct navigation are allowed", async () => {
@@ -98,14 +98,14 @@ describe("requests of other sites are refused", () => {
       ["none", "/api/runs"],
       ["same-origin", "/api/runs"],
     ])
-      expect((await client.ask(path, { headers: { "sec-fetch-site": site } })).status).toBe(200);
+      expect((await client.request(path, { headers: { "sec-fetch-site": site } })).status).toBe(200);
   });
 
   test("also preflight requests", async () => {
     const headers = { origin: "http://evil.example", "access-control-request-method": "POST" };
-    const answer = await client.ask("/api/jobs", { method: "OPTIONS", headers });
-    expect(errorOf(answer)[0]).toBe(403);
-    expect(Object.keys(answer.headers).filter((name) => name.startsWith("access-control"))).toEqual([]);
+    const response = await client.request("/api/jobs", { method: "OPTIONS", headers });
+    expect(errorOf(response)[0]).toBe(403);
+    expect(Object.keys(response.headers).filter((name) => name.startsWith("access-control"))).toEqual([]);
   });
 
   test("no job was started by them", async () => {
@@ -122,7 +122,7 @@ test("the server is reachable from this machine only", async () => {
 });
 
 test("the page is served with a content security policy without other sources", async () => {
-  const { status, headers, text } = await client.ask("/");
+  const { status, headers, text } = await client.request("/");
   expect([status, headers["content-type"]]).toEqual([200, "text/html; charset=utf-8"]);
   expect(text).toContain("a page");
   expect(headers["content-security-policy"]).toBe(
@@ -131,7 +131,7 @@ test("the page is served with a content security policy without other sources", 
   );
   expect(headers).toMatchObject({ "x-content-type-options": "nosniff", "cross-origin-resource-policy": "same-origin" });
   expect(headers).not.toHaveProperty("x-powered-by");
-  const script = await client.ask("/app.js");
+  const script = await client.request("/app.js");
   expect([script.headers["content-type"], script.text]).toEqual(["text/javascript; charset=utf-8", "let a = 1;"]);
 });
 
@@ -163,13 +163,13 @@ describe("no path leads out of the folder of runs", () => {
     encodeURIComponent("/etc"),
   ])("%s", async (id) => {
     for (const path of [`/api/runs/${id}/series`, `/api/runs/${id}/requests`, `/api/pairs?a=${id}&b=one`]) {
-      const [status] = errorOf(await client.ask(path));
+      const [status] = errorOf(await client.request(path));
       expect([400, 404], path).toContain(status);
     }
-    const answer = await client.ask(`/api/runs/${id}`);
-    if (id === "") expect((JSON.parse(answer.text) as RunList).runs).toHaveLength(2);
-    else expect([400, 404]).toContain(errorOf(answer)[0]);
-    expect(answer.text).not.toContain("not for the page");
+    const response = await client.request(`/api/runs/${id}`);
+    if (id === "") expect((JSON.parse(response.text) as RunList).runs).toHaveLength(2);
+    else expect([400, 404]).toContain(errorOf(response)[0]);
+    expect(response.text).not.toContain("not for the page");
   });
 
   test.each([
@@ -181,11 +181,11 @@ describe("no path leads out of the folder of runs", () => {
     "/constructor",
     "//etc/passwd",
   ])("nor into other files: %s", async (path) => {
-    expect([400, 404]).toContain(errorOf(await client.ask(path))[0]);
+    expect([400, 404]).toContain(errorOf(await client.request(path))[0]);
   });
 
   test("an absolute address is equivalent to its path", async () => {
-    expect((await client.ask(`http://evil.example/api/runs/..%2fsecret`)).status).toBe(404);
+    expect((await client.request(`http://evil.example/api/runs/..%2fsecret`)).status).toBe(404);
   });
 });
 
@@ -284,8 +284,8 @@ test.each([
   "/api/runs/one/requests?pionts=5",
   "/api/pairs?a=one",
   "/api/pairs?a=one&b=one&metric=__proto__",
-])("a query that is none is refused: %s", async (path) => {
-  expect(errorOf(await client.ask(path))[0]).toBe(400);
+])("an invalid query is refused: %s", async (path) => {
+  expect(errorOf(await client.request(path))[0]).toBe(400);
 });
 
 test("other addresses and methods are refused", async () => {
@@ -297,28 +297,28 @@ test("other addresses and methods are refused", async () => {
     ["POST", "/api/runs"],
     ["DELETE", "/api/jobs/7"],
   ])
-    expect(errorOf(await client.ask(path, { method }))[0], path).toBe(404);
-  expect(errorOf(await client.ask("/api/jobs/1e3", { method: "DELETE" }))[0]).toBe(400);
+    expect(errorOf(await client.request(path, { method }))[0], path).toBe(404);
+  expect(errorOf(await client.request("/api/jobs/1e3", { method: "DELETE" }))[0]).toBe(400);
 });
 
-/** What a server answers to these very bytes. */
+/** The server's response to exactly these bytes. */
 function spoken(port: number, text: string): Promise<string> {
   return new Promise((resolve, reject) => {
-    let answer = "";
+    let response = "";
     const socket = connect(port, "127.0.0.1", () => socket.write(text));
     socket.setEncoding("utf8").on("data", (part) => {
-      answer += part;
+      response += part;
     });
-    socket.on("end", () => resolve(answer)).on("error", reject);
+    socket.on("end", () => resolve(response)).on("error", reject);
   });
 }
 
 const canConnect = (host: string, port: number): Promise<boolean> =>
   new Promise((resolve) => {
     const socket = connect({ host, port, timeout: 1000 }, () => end(true));
-    const end = (answer: boolean) => {
+    const end = (isConnected: boolean) => {
       socket.destroy();
-      resolve(answer);
+      resolve(isConnected);
     };
     socket.on("error", () => end(false)).on("timeout", () => end(false));
   });

@@ -177,7 +177,7 @@ describe("where two runs diverge", () => {
       ["lru", "nobody", 404],
     ] as const;
     for (const [a, b, status] of statuses)
-      expect((await client.ask(`/api/difference?a=${a}&b=${b}`)).status).toBe(status);
+      expect((await client.request(`/api/difference?a=${a}&b=${b}`)).status).toBe(status);
   });
 });
 
@@ -208,12 +208,12 @@ test("prefixes save the hit tokens of the report, and waste at most the size of 
   }
 });
 
-/** Of each block in turn: its tokens × the time from when it was cached to when it was not any more. */
+/** Sum over cached blocks of tokens × residence time in the cache. */
 function residentTokenSeconds(log: readonly Row[]): number {
   const hasClock = log.at(-1)!.timeNs > 0n;
   const timeOf = (at: number) => (hasClock ? Number(log[Math.min(at, log.length - 1)].timeNs) / 1e9 : at);
   const isGone = ({ event }: Row) => event === "evict" || event === "drop";
-  // A prompt's last block may be partial, which is told when it goes.
+  // A prompt's last block may be partial; its eviction has the length.
   const tokens = new Map(log.filter(isGone).map(({ key, value }) => [key, value % 16 || 16]));
   const cached = new Map<number, { since: number; key: bigint }>();
   let total = 0;
@@ -230,7 +230,7 @@ function residentTokenSeconds(log: readonly Row[]): number {
   return total;
 }
 
-const of = (run: string, what: string) => client.ask(`/api/runs/${run}/${what}`);
+const of = (run: string, what: string) => client.request(`/api/runs/${run}/${what}`);
 const refusal = async (run: string, what: string) => {
   const { status, text } = await of(run, what);
   expect(text).not.toContain("\\n");
@@ -261,7 +261,7 @@ test.each([
   "log?event=1",
   "prefixes?most=0",
   "prefixes?most=201",
-])("a query that is none is refused: %s", async (what) => {
+])("an invalid query is refused: %s", async (what) => {
   const [status] = await refusal("lru", what);
   expect(status).toBe(400);
 });
@@ -303,21 +303,21 @@ describe("a damaged log is refused in one line and does not affect other runs", 
     ["release", 9, 0, 5, -1, 1],
   ] as const;
   test.each<[string, readonly (readonly [string, ...number[]])[], RegExp]>([
-    ["an event of no name", [["explode", 9, 0, 5, -1, 1]], /event 4 is "explode", which is not a kind of event/],
-    ["a name that objects have", [["constructor", 9, 0, 5, -1, 1]], /event 4 is "constructor"/],
+    ["an unknown event", [["explode", 9, 0, 5, -1, 1]], /event 4 is "explode", which is not a kind of event/],
+    ["a name of Object.prototype", [["constructor", 9, 0, 5, -1, 1]], /event 4 is "constructor"/],
     [
-      "a block that no cache has",
+      "a block number beyond any cache",
       [["allocate", 9, 0, 2 ** 26, -1, 0]],
       /event 4 \(allocate\): block 67108864, expected 0 to/,
     ],
     ["a block below 0", [["evict", 9, 0, -7, 17, 16]], /event 4 \(evict\): block -7, expected/],
     ["a time before the last one", [["step", 8, -1, -1, 1, 1]], /event 4 \(step\): its time is 8 ns, after 9/],
     ["a time below 0", [["step", -8, -1, -1, 1, 1]], /its time is -8 ns/],
-    ["a block that is found and is free", [["hit", 9, 1, 6, 17, 0]], /block 6 is free, expected referenced or idle/],
-    ["a block that is taken twice", [["allocate", 9, 1, 5, -1, 0]], /block 5 is idle, expected free/],
-    ["a place that no prompt has", [["allocate", 9, 1, 6, -1, 2 ** 30]], /place 1073741824, expected/],
+    ["a hit of a free block", [["hit", 9, 1, 6, 17, 0]], /block 6 is free, expected referenced or idle/],
+    ["a block that is allocated twice", [["allocate", 9, 1, 5, -1, 0]], /block 5 is idle, expected free/],
+    ["an index beyond any prompt", [["allocate", 9, 1, 6, -1, 2 ** 30]], /place 1073741824, expected/],
     ["a miss without reason", [["miss", 9, 1, -1, 4, 9]], /its reason is 9, expected 0 to 6/],
-    ["half a time", [["step", 9.5, -1, -1, 1, 1]], /event 4: timeNs is 9.5, expected a whole number/],
+    ["a fractional time", [["step", 9.5, -1, -1, 1, 1]], /event 4: timeNs is 9.5, expected a whole number/],
   ])("%s", async (_, bad, expected) => {
     const path = fresh("written");
     await writeLog(path, [...good, ...bad]);
@@ -365,7 +365,7 @@ describe("a damaged log is refused in one line and does not affect other runs", 
       422,
       "requests.parquet is damaged (column request is too long)",
     ]);
-    expect((await client.ask("/api/runs")).status).toBe(200);
+    expect((await client.request("/api/runs")).status).toBe(200);
   });
 });
 

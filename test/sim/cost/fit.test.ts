@@ -56,7 +56,7 @@ test("without noise the known coefficients are found", () => {
   }
 });
 
-test("where it is known how steps are divided, calls and padding have coefficients, and totals have none", () => {
+test("if the division of steps is known, calls and padding have coefficients, and totals have none", () => {
   const calls = new CpuStepLoads({ longestQuery: 256, perCall: 10, perContextToken: 0.01, perScore: 0.0001 });
   const picoseconds = {
     ...{ step: 1_000_000_000, calls: 30_000_000_000, prefillTokens: 1_300_000_000, decodeTokens: 2_300_000_000 },
@@ -66,8 +66,8 @@ test("where it is known how steps are divided, calls and padding have coefficien
   const { below } = seededRandom(5);
   const steps = Array.from({ length: 300 }, () => {
     const prompt = () => ({ from: below(500), tokens: 2 + below(600), prefill: true, generate: 1 });
-    const answer = () => ({ from: below(900), tokens: 1, prefill: false, generate: 1 });
-    const items = [...Array.from({ length: below(3) }, prompt), ...Array.from({ length: 1 + below(9) }, answer)];
+    const decode = () => ({ from: below(900), tokens: 1, prefill: false, generate: 1 });
+    const items = [...Array.from({ length: below(3) }, prompt), ...Array.from({ length: 1 + below(9) }, decode)];
     const totals = { prefillTokens: 0, decodeTokens: 0 };
     for (const { tokens, prefill } of items) totals[prefill ? "prefillTokens" : "decodeTokens"] += tokens;
     const plan = { items, count: items.length, copies: [], swappedTokens: 0, ...totals } as unknown as StepPlan;

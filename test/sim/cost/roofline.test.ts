@@ -142,14 +142,14 @@ describe("laws", () => {
     prompts: fc.nat(8),
     tokens: fc.integer({ min: 1, max: 3000 }),
     from: fc.nat(20_000),
-    answers: fc.nat(300),
+    decodes: fc.nat(300),
     context: fc.integer({ min: 1, max: 20_000 }),
     copiedBlocks: fc.nat(100),
     swappedTokens: fc.nat(5000),
   });
   type Counts = typeof counts extends fc.Arbitrary<infer T> ? T : never;
-  const loadOf = ({ prompts: n, tokens, from, answers, context, copiedBlocks, swappedTokens }: Counts): StepLoad => {
-    const [a, b] = [prompts(n, tokens, from), decoding(answers, context, 128)];
+  const loadOf = ({ prompts: n, tokens, from, decodes, context, copiedBlocks, swappedTokens }: Counts): StepLoad => {
+    const [a, b] = [prompts(n, tokens, from), decoding(decodes, context, 128)];
     const sum = Object.keys(a).map((name) => [name, a[name as keyof StepLoad] + b[name as keyof StepLoad]]);
     return { ...(Object.fromEntries(sum) as StepLoad), copiedBlocks, swappedTokens };
   };
@@ -164,7 +164,7 @@ describe("laws", () => {
       fc.property(
         anything,
         counts,
-        fc.constantFrom(...(["prompts", "tokens", "from", "answers", "context"] as const)),
+        fc.constantFrom(...(["prompts", "tokens", "from", "decodes", "context"] as const)),
         (options, some, name) => {
           const cost = rooflineOf(options);
           const less = cost.stepNs(loadOf(some));
