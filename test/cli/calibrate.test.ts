@@ -68,7 +68,7 @@ function logged(folder: string, requests: readonly object[]): string[] {
 const finished = { input_toks: 2, output_toks: 3, queued_ts: 1, first_token_ts: 1.5, last_token_ts: 2 };
 
 describe.concurrent("an invalid request log is refused in one line", () => {
-  const cases: [what: string, requests: readonly object[], said: RegExp][] = [
+  const cases: [what: string, requests: readonly object[], message: RegExp][] = [
     [
       "a missing request",
       [{ request_id: "a-0", ...finished }],
@@ -95,9 +95,9 @@ describe.concurrent("an invalid request log is refused in one line", () => {
       /^log: 4 steps are too few for \d+ coefficients, expected \d+ at least$/,
     ],
   ];
-  test.each(cases)("%s", async (_, requests, said) => {
+  test.each(cases)("%s", async (_, requests, message) => {
     const folder = newFolder();
-    expect(await refusal(folder, logged(folder, requests))).toMatch(said);
+    expect(await refusal(folder, logged(folder, requests))).toMatch(message);
   });
 });
 
@@ -121,7 +121,7 @@ test.runIf(hasRecordedTraces)(
 );
 
 describe.concurrent("invalid options are refused in one line", () => {
-  const cases: [args: string, said: RegExp][] = [
+  const cases: [args: string, message: RegExp][] = [
     ["calibrate --target sim", /^--target is "sim", expected cpu: /],
     ["calibrate --model nowhere", /^no model folder nowhere; /],
     ["calibrate --max-prompt 16", /^--max-prompt is "16", expected a whole number from 32$/],
@@ -135,8 +135,8 @@ describe.concurrent("invalid options are refused in one line", () => {
     ["calibrate trace.jsonl", /^a trace \(trace\.jsonl\) needs --from DIR, /],
     ["calibrate --out a.json --plot a.json", /^--plot is a\.json, the file of the cost model; expected another one$/],
   ];
-  test.each(cases)("kvlab %s", async (args, said) => {
-    expect(await refusal(newFolder(), args.split(" "))).toMatch(said);
+  test.each(cases)("kvlab %s", async (args, message) => {
+    expect(await refusal(newFolder(), args.split(" "))).toMatch(message);
   });
 
   test("damaged runs, and runs without times", async () => {

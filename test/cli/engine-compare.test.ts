@@ -100,7 +100,7 @@ test("a signal ends the comparison and keeps the complete runs", async () => {
 });
 
 describe.concurrent("options that an engine does not support are refused before any run", () => {
-  const cases: [args: string, said: RegExp][] = [
+  const cases: [args: string, message: RegExp][] = [
     ["--replicas 2", /^--replicas needs --target sim$/],
     ["--router prefix-aware,round-robin", /^--router needs --target sim$/],
     ["--gpu h200", /^--gpu needs --target sim$/],
@@ -113,7 +113,7 @@ describe.concurrent("options that an engine does not support are refused before 
     ["--capacity 1KiB", /less than one block/],
     ["--blocks 1000,90000000", /GiB for 90000000 blocks/],
   ];
-  test.each(cases)("kvlab compare --target cpu %s", async (args, said) => {
-    expect(await refusal(newFolder(), ["compare", "--target", "cpu", ...args.split(" ")])).toMatch(said);
+  test.each(cases)("kvlab compare --target cpu %s", async (args, message) => {
+    expect(await refusal(newFolder(), ["compare", "--target", "cpu", ...args.split(" ")])).toMatch(message);
   });
 });

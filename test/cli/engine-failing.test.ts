@@ -3,8 +3,8 @@ import { join } from "node:path";
 import { expect, test } from "vitest";
 import { ended, fromSource, newFolder, start } from "./program.ts";
 
-/** Terminates the executor's worker at its request number `asks`. */
-const killing = (asks: number) =>
+/** Terminates the executor's worker at its request number `requests`. */
+const killing = (requests: number) =>
   `data:text/javascript,${encodeURIComponent(`
   import { MessagePort } from "node:worker_threads";
   const { postMessage } = MessagePort.prototype;
@@ -12,7 +12,7 @@ const killing = (asks: number) =>
   process.on("worker", (worker) => { starter = worker; });
   MessagePort.prototype.postMessage = function (message, ...others) {
     // This request is not sent: terminating a thread in the middle of a step would crash the program.
-    if (message?.kind && ++n === ${asks}) return void starter.terminate();
+    if (message?.kind && ++n === ${requests}) return void starter.terminate();
     return postMessage.call(this, message, ...others);
   };`)}`;
 

@@ -80,7 +80,7 @@ test("generate prints text, and a second prompt hits the prefix that it shares w
 });
 
 describe.concurrent("options that an engine does not support are refused in one line", () => {
-  const cases: [args: string, said: RegExp][] = [
+  const cases: [args: string, message: RegExp][] = [
     ["replay --target cpu --gpu h200", /^--gpu needs --target sim$/],
     ["replay --target sim --threads 1", /^--threads needs --target cpu$/],
     ["replay --target cpu --model random:tny", /random:tiny/],
@@ -100,14 +100,14 @@ describe.concurrent("options that an engine does not support are refused in one 
 
     ["generate --model nowhere hello", /^no model folder nowhere; /],
   ];
-  test.each(cases)("kvlab %s", async (args, said) => {
-    expect(await refusal(newFolder(), args.split(" "))).toMatch(said);
+  test.each(cases)("kvlab %s", async (args, message) => {
+    expect(await refusal(newFolder(), args.split(" "))).toMatch(message);
   });
   test("free output lengths, if the cache stores the outputs of the trace", async () => {
     const folder = newFolder();
     const request = { input_toks: 2, output_toks: 1, arrival_time_ns: 0, input_tok_ids: [1, 2], output_tok_ids: [3] };
-    writeFileSync(join(folder, "said.jsonl"), JSON.stringify(request));
-    const args = "replay said.jsonl --target cpu --preset vllm --output-lengths free --blocks 10".split(" ");
+    writeFileSync(join(folder, "message.jsonl"), JSON.stringify(request));
+    const args = "replay message.jsonl --target cpu --preset vllm --output-lengths free --blocks 10".split(" ");
     expect(await refusal(folder, args)).toMatch(/^cache-generated=true caches the output tokens of the trace/);
   });
   test("a folder without a model", async () => {

@@ -258,7 +258,7 @@ test("docs/experiments.md has every experiment, its command and its ratios", () 
   const text = readFileSync(new URL("../../docs/experiments.md", import.meta.url), "utf8");
   for (const name of names) {
     expect(text).toContain(`kvlab -- experiment ${name}\n`);
-    for (const { ratio: said } of documents[name].headlines) expect(text).toContain(said);
+    for (const { ratio: message } of documents[name].headlines) expect(text).toContain(message);
   }
 });
 
@@ -290,6 +290,6 @@ test.each([
     "--gpu needs --target sim: the engine runs on the CPU of this machine",
   ],
   [["roseinfer", "--threads", "2"], "--threads needs --target cpu: simulated steps have none"],
-])("%j is refused", async (words, said) => {
-  expect(await refusal(newFolder(), ["experiment", ...words])).toBe(said);
+])("%j is refused", async (words, message) => {
+  expect(await refusal(newFolder(), ["experiment", ...words])).toBe(message);
 });

@@ -240,8 +240,8 @@ describe.concurrent("compare --first-difference", () => {
       ["--rule", "cache-generated=true,false"],
       /^--first-difference compares content ids, .*; give each rule one value$/,
     ],
-  ])("refuses %j", async (args, said) => {
-    expect(await refusal(newFolder(), compare("--limit", "50", ...args))).toMatch(said);
+  ])("refuses %j", async (args, message) => {
+    expect(await refusal(newFolder(), compare("--limit", "50", ...args))).toMatch(message);
   });
 });
 

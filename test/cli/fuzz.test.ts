@@ -67,7 +67,7 @@ test("the smallest trace on which LRU has fewer hits than FIFO is shown and save
 });
 
 describe.concurrent("invalid options are refused in one line", () => {
-  const cases: [args: string, said: RegExp][] = [
+  const cases: [args: string, message: RegExp][] = [
     [
       "--against simulators",
       /^--against has "simulators", expected one of sim-engine, caching, fast-forward, indexes, event-log$/,
@@ -79,7 +79,7 @@ describe.concurrent("invalid options are refused in one line", () => {
     ["--beat lru lur", /did you mean "lru"/],
     ["--replay nothing", /^fuzz\/nothing\.json: no such counterexample$/],
   ];
-  test.each(cases)("kvlab fuzz %s", async (args, said) => {
-    expect(await refusal(newFolder(), ["fuzz", ...args.split(" ")])).toMatch(said);
+  test.each(cases)("kvlab fuzz %s", async (args, message) => {
+    expect(await refusal(newFolder(), ["fuzz", ...args.split(" ")])).toMatch(message);
   });
 });

@@ -156,7 +156,7 @@ describe.concurrent("a model in a folder", () => {
 });
 
 describe.concurrent("invalid options are refused before any text is generated", () => {
-  const cases: [args: string[], said: string | RegExp][] = [
+  const cases: [args: string[], message: string | RegExp][] = [
     [[""], "the prompt is empty, expected text"],
     [["a", ""], "prompt 2 is empty, expected text"],
     [["hi", "--stop", ""], "--stop is empty, expected text"],
@@ -180,8 +180,8 @@ describe.concurrent("invalid options are refused before any text is generated", 
       "the prompt has 2 tokens, which with 1000000000 output tokens exceed the model's 131072 positions",
     ],
   ];
-  test.each(cases)("kvlab generate %j", async (args, said) => {
-    expect(await refusal(newFolder(), ["generate", ...args])).toBe(said);
+  test.each(cases)("kvlab generate %j", async (args, message) => {
+    expect(await refusal(newFolder(), ["generate", ...args])).toBe(message);
   });
 
   test("standard input without a line", async () => {

@@ -88,8 +88,8 @@ describe("in a checkout", () => {
       INIT_CWD: join(folder, "there"),
     };
     const run = (args: readonly string[]) => ended(start(folder, args, env, fromSource()));
-    const { stdout: said } = await run(["init", "policy"]);
-    expect(said).toContain("\n  npm run -s kvlab -- compare --eviction lru,./mine.ts\n");
+    const { stdout: message } = await run(["init", "policy"]);
+    expect(message).toContain("\n  npm run -s kvlab -- compare --eviction lru,./mine.ts\n");
     const outside = { ...env, npm_package_json: "/some/kvlab/package.json" };
     const { stdout: again } = await ended(start(folder, ["init", "policy", "--force"], outside, fromSource()));
     expect(again).toContain("\n  npm --prefix /some/kvlab run -s kvlab -- compare");

@@ -91,7 +91,7 @@ test("a run with events is saved with its KV events, and with the command that r
 });
 
 describe("an invalid file of operations is refused in one line", () => {
-  const cases: [lines: readonly unknown[], said: string | RegExp][] = [
+  const cases: [lines: readonly unknown[], message: string | RegExp][] = [
     [["{"], 'ops.jsonl:1: is not JSON, expected an object such as {"before": 10, "operation": "reset"}'],
     [["3"], "ops.jsonl:1: is 3, expected an object"],
     [[{ before: 1, operation: "pinn" }], 'ops.jsonl:1: operation is "pinn", did you mean "pin"?'],
@@ -110,10 +110,10 @@ describe("an invalid file of operations is refused in one line", () => {
     [[""], "ops.jsonl: is empty, expected operations as JSON lines"],
     [[{ before: 300, operation: "reset" }], "an operation names request 300, the trace has 300, from 0"],
   ];
-  test.each(cases)("%j", async (lines, said) => {
+  test.each(cases)("%j", async (lines, message) => {
     const text = await refusal(folderWith(lines), [...replay, "--no-save"]);
-    if (typeof said === "string") expect(text).toBe(said);
-    else expect(text).toMatch(said);
+    if (typeof message === "string") expect(text).toBe(message);
+    else expect(text).toMatch(message);
   });
 
   test("a missing file, and --repeat, are refused", async () => {

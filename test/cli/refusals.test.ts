@@ -66,7 +66,7 @@ describe.concurrent("bad traces are refused in one line", () => {
 });
 
 describe.concurrent("options are refused by name", () => {
-  const cases: [args: string, said: string | RegExp][] = [
+  const cases: [args: string, message: string | RegExp][] = [
     ["replay --blocks 0", /^--blocks is "0", expected a whole number from 1/],
     ["replay --blocks ten", /^--blocks is "ten", expected a whole number from 1/],
     ["replay --block-size 0", '--block-size is "0", expected a whole number from 1'],
@@ -113,15 +113,17 @@ describe.concurrent("options are refused by name", () => {
     ["trace help foo", 'there is no command "trace foo"; kvlab trace --help lists them'],
     ["init policy ../up", 'the policy\'s name is "../up", expected a letter, then letters, digits, - or _'],
   ];
-  test.each(cases)("kvlab %s", async (args, said) => {
-    expect(await refusal(newFolder(), args.split(" "))).toMatch(typeof said === "string" ? asPattern(said) : said);
+  test.each(cases)("kvlab %s", async (args, message) => {
+    expect(await refusal(newFolder(), args.split(" "))).toMatch(
+      typeof message === "string" ? asPattern(message) : message,
+    );
   });
 });
 
 const asPattern = (text: string) => new RegExp(`^${text.replace(/[.*+?^${}()|[\]\\]/g, "\\$&")}$`);
 
 describe.concurrent("unsupported and renamed options and commands are refused by name", () => {
-  const cases: [args: string, said: string][] = [
+  const cases: [args: string, message: string][] = [
     [
       "replay --target cuda",
       "--target cuda: the engine on a GPU is not part of this version; expected cache, sim or cpu",
@@ -134,8 +136,8 @@ describe.concurrent("unsupported and renamed options and commands are refused by
     ["help serve", "serve: "],
     ["trace convert a b", "trace convert: converting traces is not part of this version"],
   ];
-  test.each(cases)("kvlab %s", async (args, said) => {
-    expect((await refusal(newFolder(), args.split(" "))).slice(0, said.length)).toBe(said);
+  test.each(cases)("kvlab %s", async (args, message) => {
+    expect((await refusal(newFolder(), args.split(" "))).slice(0, message.length)).toBe(message);
   });
 
   test("unsupported algorithms are refused with the supported ones", async () => {

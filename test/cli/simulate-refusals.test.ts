@@ -34,7 +34,7 @@ function folderOfInput(): string {
 }
 
 describe("invalid options of a simulation are refused in one line, and no file is written", () => {
-  const cases: [args: string, said: string | RegExp][] = [
+  const cases: [args: string, message: string | RegExp][] = [
     // A model and its hardware.
     [
       "--model llama-3.1-405b --gpu rtx-4090",
@@ -112,11 +112,11 @@ describe("invalid options of a simulation are refused in one line, and no file i
   ];
   const folder = folderOfInput();
   // Sequential, because each test checks that the folder is unchanged.
-  test.each(cases)("kvlab replay --target sim %s", async (args, said) => {
+  test.each(cases)("kvlab replay --target sim %s", async (args, message) => {
     const target = args.includes("--target") ? [] : ["--target", "sim"];
     const found = await refusal(folder, ["replay", ...target, "--limit", "50", ...args.split(" ")]);
-    if (typeof said === "string") expect(found).toBe(said);
-    else expect(found).toMatch(said);
+    if (typeof message === "string") expect(found).toBe(message);
+    else expect(found).toMatch(message);
   });
 
   test.each([
@@ -132,11 +132,11 @@ describe("invalid options of a simulation are refused in one line, and no file i
     ["--first-difference", "--first-difference needs --target cache"],
     ["--metric block", /^--metric needs --target cache/],
     ["--scheduler fcfs,fcfz", 'unknown scheduler "fcfz": did you mean "fcfs"?'],
-  ])("kvlab compare --target sim %s", async (args, said) => {
+  ])("kvlab compare --target sim %s", async (args, message) => {
     const target = args.includes("--target") ? [] : ["--target", "sim"];
     const found = await refusal(folder, ["compare", ...target, "--limit", "50", ...args.split(" ")]);
-    if (typeof said === "string") expect(found).toBe(said);
-    else expect(found).toMatch(said);
+    if (typeof message === "string") expect(found).toBe(message);
+    else expect(found).toMatch(message);
   });
 });
 

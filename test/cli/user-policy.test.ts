@@ -72,7 +72,7 @@ describe("side effects of a policy", () => {
       ),
     });
     const { code, stdout, stderr } = await kvlab(folder, ["replay", "--eviction", "./mine.ts", ...short, "--json"]);
-    expect({ code, said: stderr.split("\n")[0] }).toEqual({ code: 0, said: "loaded" });
+    expect({ code, message: stderr.split("\n")[0] }).toEqual({ code: 0, message: "loaded" });
     expect(stderr).toContain("made\n");
     expect(JSON.parse(stdout).schema).toBe("run/1");
   });
@@ -151,7 +151,7 @@ describe("faults of a policy are reported", () => {
   });
   test("an exception outside any call, in one line without generated code", async () => {
     const later = policy("").replace("export default", "await new Promise((r) => setTimeout(r, 20));\nexport default");
-    for (const [content, said] of [
+    for (const [content, message] of [
       [`setTimeout(() => { throw new Error("late") });\n${later}`, "threw outside of any call: late"],
       [`Promise.reject(new Error("late"));\n${later}`, "threw outside of any call: late"],
       [`Promise.reject();\n${later}`, "threw outside of any call: undefined"],
@@ -159,7 +159,7 @@ describe("faults of a policy are reported", () => {
       ["throw new Error(import.meta.url);", "./mine.ts"],
       ["throw Object.create(null);", "an error without a message"],
     ])
-      expect(await failure(content), content).toBe(`./mine.ts: ${said}`);
+      expect(await failure(content), content).toBe(`./mine.ts: ${message}`);
   });
   test("loading that never ends, and process.exit", async () => {
     expect(await failure("await new Promise(() => {});")).toBe(

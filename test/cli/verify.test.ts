@@ -165,7 +165,7 @@ test("a shortened trace is marked in the report", async () => {
 });
 
 describe.concurrent("invalid options are refused in one line", () => {
-  const cases: [args: string, said: RegExp][] = [
+  const cases: [args: string, message: RegExp][] = [
     ["verify --target sim", /^--target is "sim", expected cpu: /],
     ["verify --gpu h200", /^--gpu needs --target sim$/],
     ["verify --timeline t.json", /^--timeline is an option of kvlab replay$/],
@@ -174,10 +174,10 @@ describe.concurrent("invalid options are refused in one line", () => {
     ["verify --rule publish=step,finish", /one run has one value/],
     [
       "verify --index block-trie --rule store-tail=true --rule cache-generated=true --output-lengths free",
-      /^store-tail=true numbers the last block of an answer by its length, /,
+      /^store-tail=true needs the lengths of outputs, /,
     ],
   ];
-  test.each(cases)("kvlab %s", async (args, said) => {
-    expect(await refusal(newFolder(), args.split(" "))).toMatch(said);
+  test.each(cases)("kvlab %s", async (args, message) => {
+    expect(await refusal(newFolder(), args.split(" "))).toMatch(message);
   });
 });

@@ -111,7 +111,7 @@ describe("runExperiment", () => {
 
   test("stops when it is aborted, and refuses options that contradict each other", async () => {
     await expect(runExperiment("prefix-pool", { signal })).rejects.toThrow(Interrupted);
-    await expect(runExperiment("prefix-pool", { threads: 2 })).rejects.toThrow("--threads goes with --target cpu");
+    await expect(runExperiment("prefix-pool", { threads: 2 })).rejects.toThrow("--threads needs --target cpu");
     await expect(runExperiment("prefix-poll")).rejects.toThrow('did you mean "prefix-pool"?');
   });
 });
