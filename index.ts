@@ -1,30 +1,44 @@
 // What programs import from "kvlab": the contracts of plug-ins, and a function for each command.
 
 export { InputError, InvariantError, PolicyError, TraceError } from "./core/errors.ts";
-export { byScore, type Score } from "./core/plugins/by-score.ts";
+export { byScore, type Score, type ScoredPolicy } from "./core/plugins/by-score.ts";
 export type { EntryColumns } from "./core/plugins/entry-columns.ts";
 export type * from "./core/plugins/index.ts";
+export type { RuleName, RuleSupport, Rules, RuleValue } from "./core/plugins/rules.ts";
 export type { Random } from "./core/random.ts";
+export type { StepPlan } from "./core/replica/step.ts";
+export type { ClusterMetrics, Latency, Slo, SloMetrics, Throughput } from "./core/serving/metrics.ts";
 export type { StepLoad, StepLoadExtension } from "./core/serving/step-load.ts";
-export { type Trace, TraceBuilder, type TraceRow, type TraceSource } from "./core/trace/trace.ts";
+export type { TimeSeries } from "./core/serving/time-series.ts";
+export type { BlockColumns } from "./core/trace/content.ts";
+export { type OptionalColumns, type Trace, TraceBuilder, type TraceRow, type TraceSource } from "./core/trace/trace.ts";
+export type { TextCodec } from "./engine/model/tokenizer.ts";
+export type { WeightBits } from "./engine/onnx/quantized.ts";
 export type { Calibrated, CalibrateOptions } from "./lab/calibrate/calibrate.ts";
 export type { Checked, CheckOptions } from "./lab/check/check.ts";
 export type { CheckDocument, CheckedLaw } from "./lab/check/check-document.ts";
 export type { CompareOptions, ReplayComparison } from "./lab/compare/compare.ts";
-export type { ServedComparison, ServedComparisonOptions } from "./lab/compare/compare-served.ts";
+export type { Row, ServedComparison, ServedComparisonOptions } from "./lab/compare/compare-served.ts";
+export type { Comparison } from "./lab/compare/comparison.ts";
 export type { DifferenceOptions, FirstDifferences } from "./lab/compare/first-difference.ts";
-export type { Conformance, ConformanceDocument, RanCase } from "./lab/conformance/conformance.ts";
+export type { Case, Conformance, ConformanceDocument, RanCase, Verdict } from "./lab/conformance/conformance.ts";
 export { type Control, Interrupted, type Progress } from "./lab/control.ts";
 export type { DoctorDocument, DoctorOptions } from "./lab/doctor/doctor.ts";
+export type { EngineReport, Memory } from "./lab/doctor/doctor-engine.ts";
+export type { ModelReport } from "./lab/doctor/doctor-model.ts";
+export type { Finding } from "./lab/doctor/finding.ts";
+export type { Findings, Headline, Row as ExperimentRow } from "./lab/experiments/experiment.ts";
 export type {
   ExperimentDocument,
   ExperimentList,
   ExperimentOptions,
   ExperimentRun,
   ExperimentTarget,
+  ExperimentVerdict,
 } from "./lab/experiments/run-experiment.ts";
-export type { BeatOptions, FuzzOptions } from "./lab/fuzz/fuzz.ts";
+export type { BeatOptions, BeatSearch, FuzzOptions, FuzzSearch } from "./lab/fuzz/fuzz.ts";
 export type { SideChoice } from "./lab/fuzz/sides.ts";
+export type { Completion, Finish } from "./lab/generate/completion.ts";
 export type { Generated, GenerateOptions } from "./lab/generate/generate.ts";
 export type { TimedCompletion } from "./lab/generate/generate-all.ts";
 export type { Input, TraceChoice, TraceReading } from "./lab/input.ts";
@@ -53,14 +67,27 @@ export {
 export type { RunReport } from "./lab/output/report.ts";
 export type { ListedPlugin, ListedPreset, ListedRule, PluginList } from "./lab/plugin-list.ts";
 export type { Capacity } from "./lab/run/capacity.ts";
-export type { PartChoice } from "./lab/run/configuration.ts";
-export type { ReplayOptions, ServeOptions, SimulateOptions, TraceRun, TraceRunOptions } from "./lab/run/run-trace.ts";
+export type { PartChoice, Parts } from "./lab/run/configuration.ts";
+export type { RunResult } from "./lab/run/run.ts";
+export type {
+  LiveOptions,
+  ReplayOptions,
+  ServeOptions,
+  SimulateOptions,
+  TraceRun,
+  TraceRunOptions,
+} from "./lab/run/run-trace.ts";
 export type { SimulationOptions } from "./lab/run/simulation-options.ts";
 export type { GenerateTraceOptions } from "./lab/traces/generate-trace.ts";
 export type { DescribedTrace, TraceStatsDocument, TraceStatsOptions } from "./lab/traces/trace-stats.ts";
 export type { CostPlugin, PluginKind, Plugins, ReaderPlugin } from "./lab/user-plugins/kinds.ts";
 export type { Verified, VerifyOptions } from "./lab/verify/verify.ts";
+export type { CheckResult, Finding as LawFinding } from "./laws/check-plugin.ts";
+export type { Growth } from "./laws/cost.ts";
+export type { ShapeGrowth } from "./laws/index-cost.ts";
+export type { Law } from "./laws/law.ts";
 export type { Preset } from "./policies/preset.ts";
 export type { CostModel } from "./sim/cost/cost-model.ts";
 export type { OpenTraceOptions } from "./traces/format.ts";
 export type { ChatOptions } from "./traces/generate.ts";
+export type { ContentStats, SharedPrefix, Spread, TraceStats } from "./traces/stats.ts";

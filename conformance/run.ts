@@ -6,6 +6,7 @@ import { families } from "./families/index.ts";
 import type { Family, Found } from "./family.ts";
 import { shown, Unsupported } from "./values.ts";
 
+/** The verdict of a case. */
 export interface Verdict {
   readonly verdict: "passed" | "failed" | "skipped";
   /** For a case that did not pass: the expected and found values, or the unsupported input. */

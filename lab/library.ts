@@ -1,61 +1,209 @@
-// The functions of the package. Each loads its modules when it is called, so that importing the package is cheap.
+// The functions of the package. Each loads its modules when it is called, so that importing the package takes little time.
 
-type RunTrace = typeof import("./run/run-trace.ts");
+import type { Calibrated, CalibrateOptions } from "./calibrate/calibrate.ts";
+import type { Checked, CheckOptions } from "./check/check.ts";
+import type { CompareOptions, ReplayComparison } from "./compare/compare.ts";
+import type { ServedComparison, ServedComparisonOptions } from "./compare/compare-served.ts";
+import type { DifferenceOptions, FirstDifferences } from "./compare/first-difference.ts";
+import type { Conformance } from "./conformance/conformance.ts";
+import type { Control } from "./control.ts";
+import type { DoctorDocument, DoctorOptions } from "./doctor/doctor.ts";
+import type { ExperimentList, ExperimentOptions, ExperimentRun } from "./experiments/run-experiment.ts";
+import type { BeatOptions, BeatSearch, FuzzOptions, FuzzSearch } from "./fuzz/fuzz.ts";
+import type { SideChoice } from "./fuzz/sides.ts";
+import type { Generated, GenerateOptions } from "./generate/generate.ts";
+import type { Input, TraceChoice, TraceReading } from "./input.ts";
+import type { PluginList } from "./plugin-list.ts";
+import type { ReplayOptions, ServeOptions, SimulateOptions, TraceRun } from "./run/run-trace.ts";
+import type { GenerateTraceOptions } from "./traces/generate-trace.ts";
+import type { DescribedTrace, TraceStatsOptions } from "./traces/trace-stats.ts";
+import type { PluginKind, Plugins } from "./user-plugins/kinds.ts";
+import type { Verified, VerifyOptions } from "./verify/verify.ts";
 
-export const openTrace: typeof import("./input.ts").openTrace = async (...args) =>
-  (await import("./input.ts")).openTrace(...args);
+/**
+ * Reads trace files into memory, one after the other, as one trace. Without a path, or for "example", it is the built-in example.
+ *
+ * @throws InputError if an option is invalid; TraceError naming file and line; Interrupted
+ */
+export async function openTrace(paths?: string | readonly string[], options?: TraceReading & Control): Promise<Input> {
+  return (await import("./input.ts")).openTrace(paths, options);
+}
 
-export const replay: RunTrace["replay"] = async (...args) => (await import("./run/run-trace.ts")).replay(...args);
+/**
+ * Runs the policies over a trace without a clock: hits, misses and their reasons. `kvlab replay`.
+ *
+ * @throws InputError, TraceError, PolicyError naming the plug-in, Interrupted
+ */
+export async function replay(trace: TraceChoice, options?: ReplayOptions): Promise<TraceRun> {
+  return (await import("./run/run-trace.ts")).replay(trace, options);
+}
 
-export const simulate: RunTrace["simulate"] = async (...args) => (await import("./run/run-trace.ts")).simulate(...args);
+/**
+ * Serves a trace in virtual time with one or more simulated replicas. `kvlab replay --target sim`.
+ *
+ * @throws InputError, TraceError, PolicyError naming the plug-in, Interrupted
+ */
+export async function simulate(trace: TraceChoice, options?: SimulateOptions): Promise<TraceRun> {
+  return (await import("./run/run-trace.ts")).simulate(trace, options);
+}
 
-export const serveTrace: RunTrace["serveTrace"] = async (...args) =>
-  (await import("./run/run-trace.ts")).serveTrace(...args);
+/**
+ * Serves a trace in real time with a model on an engine backend. `kvlab replay --target BACKEND`. If it is aborted after requests have
+ * finished, it returns a report of those, with `interrupted`.
+ *
+ * @throws InputError, TraceError, PolicyError naming the plug-in, ExecutorError, Interrupted
+ */
+export async function serveTrace(trace: TraceChoice, options?: ServeOptions): Promise<TraceRun> {
+  return (await import("./run/run-trace.ts")).serveTrace(trace, options);
+}
 
-export const compare: typeof import("./compare/compare.ts").compareReplays = async (...args) =>
-  (await import("./compare/compare.ts")).compareReplays(...args);
+/**
+ * Replays a trace with every combination of plug-ins, rules and cache sizes, and with the bounds. `kvlab compare`. If it is aborted,
+ * the report has the combinations that were complete, and `interrupted`.
+ *
+ * @throws InputError, TraceError, PolicyError naming the plug-in, Interrupted
+ */
+export async function compare(trace: TraceChoice, options?: CompareOptions): Promise<ReplayComparison> {
+  return (await import("./compare/compare.ts")).compareReplays(trace, options);
+}
 
-export const compareServed: typeof import("./compare/compare-served.ts").compareServed = async (...args) =>
-  (await import("./compare/compare-served.ts")).compareServed(...args);
+/**
+ * Runs every combination in time, simulated or with an engine. `kvlab compare --target sim`. If it is aborted, the report has the
+ * runs that were complete, and `interrupted`.
+ *
+ * @throws InputError, TraceError, PolicyError naming the plug-in, ExecutorError, Interrupted
+ */
+export async function compareServed(trace: TraceChoice, options: ServedComparisonOptions): Promise<ServedComparison> {
+  return (await import("./compare/compare-served.ts")).compareServed(trace, options);
+}
 
-export const firstDifference: typeof import("./compare/first-difference.ts").firstDifference = async (...args) =>
-  (await import("./compare/first-difference.ts")).firstDifference(...args);
+/**
+ * Finds the first decision in which each combination diverges from the first one. `kvlab compare --first-difference`.
+ *
+ * @throws InputError, TraceError, PolicyError naming the plug-in, Interrupted
+ */
+export async function firstDifference(trace: TraceChoice, options: DifferenceOptions): Promise<FirstDifferences> {
+  return (await import("./compare/first-difference.ts")).firstDifference(trace, options);
+}
 
-export const verify: typeof import("./verify/verify.ts").verify = async (...args) =>
-  (await import("./verify/verify.ts")).verify(...args);
+/**
+ * Serves a trace with an engine, repeats the run in the simulator, and compares every decision. `kvlab verify`.
+ *
+ * @throws InputError, TraceError, PolicyError naming the plug-in, ExecutorError, Interrupted
+ */
+export async function verify(trace: TraceChoice, options?: VerifyOptions): Promise<Verified> {
+  return (await import("./verify/verify.ts")).verify(trace, options);
+}
 
-export const calibrate: typeof import("./calibrate/calibrate.ts").calibrate = async (...args) =>
-  (await import("./calibrate/calibrate.ts")).calibrate(...args);
+/**
+ * Measures the steps of an engine, or reads recorded ones, fits the simulator's cost model to them, and writes the cost model and a
+ * plot of the residuals. `kvlab calibrate`.
+ *
+ * @throws InputError, ExecutorError, Interrupted
+ */
+export async function calibrate(options?: CalibrateOptions): Promise<Calibrated> {
+  return (await import("./calibrate/calibrate.ts")).calibrate(options);
+}
 
-export const generate: typeof import("./generate/generate.ts").generate = async (...args) =>
-  (await import("./generate/generate.ts")).generate(...args);
+/**
+ * Generates an output for each prompt with a model, one after the other; a prompt's prefix that an earlier prompt has is cached.
+ * `kvlab generate`. If it is aborted, the report has what was generated.
+ *
+ * @param prompts the prompts, or a function that reads them once the options have been checked
+ * @throws InputError, ExecutorError
+ */
+export async function generate(
+  prompts: readonly string[] | (() => Promise<readonly string[]>),
+  options?: GenerateOptions,
+): Promise<Generated> {
+  return (await import("./generate/generate.ts")).generate(prompts, options);
+}
 
-export const fuzz: typeof import("./fuzz/fuzz.ts").fuzz = async (...args) =>
-  (await import("./fuzz/fuzz.ts")).fuzz(...args);
+/**
+ * Searches for cases on which parts that must agree differ, shrinks them and saves them. `kvlab fuzz`. If it is aborted, the report
+ * has the cases that were tried.
+ *
+ * @throws InputError, ExecutorError
+ */
+export async function fuzz(options?: FuzzOptions): Promise<FuzzSearch> {
+  return (await import("./fuzz/fuzz.ts")).fuzz(options);
+}
 
-export const beat: typeof import("./fuzz/fuzz.ts").beat = async (...args) =>
-  (await import("./fuzz/fuzz.ts")).beat(...args);
+/**
+ * Searches for the smallest trace on which the first side has fewer hits than the second. `kvlab fuzz --beat`. If it is aborted, the
+ * report has the cases that were tried.
+ *
+ * @throws InputError
+ */
+export async function beat(sides: readonly [SideChoice, SideChoice], options?: BeatOptions): Promise<BeatSearch> {
+  return (await import("./fuzz/fuzz.ts")).beat(sides, options);
+}
 
-export const checkPlugin: typeof import("./check/check.ts").checkPlugin = async (...args) =>
-  (await import("./check/check.ts")).checkPlugin(...args);
+/**
+ * Checks every law of its kind for a plug-in, and measures the cost of its operations. `kvlab check`. The plug-in is a file that
+ * exports it, the name of a built-in eviction policy or index, or the plug-in itself. While it is checked, the process's clocks and
+ * random sources are replaced by ones that record which of them the plug-in reads, so only one check may run at a time.
+ *
+ * @throws InputError if the plug-in cannot be loaded, or another check is running; Interrupted
+ */
+export async function checkPlugin(plugin: string | Plugins[PluginKind], options?: CheckOptions): Promise<Checked> {
+  return (await import("./check/check.ts")).checkPlugin(plugin, options);
+}
 
-export const runConformance: typeof import("./conformance/conformance.ts").runConformance = async (...args) =>
-  (await import("./conformance/conformance.ts")).runConformance(...args);
+/**
+ * Runs worked cases: operations on a part of a system, and the results that the system's own tests expect. `kvlab conformance`.
+ * `paths` are case files or folders of them. A case with unsupported input or without expectations is skipped, never passed.
+ *
+ * @throws InputError if a file cannot be read as a case; Interrupted
+ */
+export async function runConformance(paths: string | readonly string[], control?: Control): Promise<Conformance> {
+  return (await import("./conformance/conformance.ts")).runConformance(paths, control);
+}
 
-export const runExperiment: typeof import("./experiments/run-experiment.ts").runExperiment = async (...args) =>
-  (await import("./experiments/run-experiment.ts")).runExperiment(...args);
+/**
+ * Repeats a published measurement, simulated or with an engine, and compares the metrics. `kvlab experiment NAME`.
+ *
+ * @throws InputError, ExecutorError, Interrupted
+ */
+export async function runExperiment(name: string, options?: ExperimentOptions): Promise<ExperimentRun> {
+  return (await import("./experiments/run-experiment.ts")).runExperiment(name, options);
+}
 
-export const listExperiments = async (): Promise<import("./experiments/run-experiment.ts").ExperimentList> =>
-  (await import("./experiments/run-experiment.ts")).listExperiments();
+/** The published measurements that `runExperiment` can repeat. `kvlab experiment`. */
+export async function listExperiments(): Promise<ExperimentList> {
+  return (await import("./experiments/run-experiment.ts")).listExperiments();
+}
 
-export const traceStats: typeof import("./traces/trace-stats.ts").traceStats = async (...args) =>
-  (await import("./traces/trace-stats.ts")).traceStats(...args);
+/**
+ * Statistics of a trace: lengths in tokens, arrivals, sessions, and the share of blocks that repeat. `kvlab trace stats`.
+ *
+ * @throws InputError, TraceError naming file and line, Interrupted
+ */
+export async function traceStats(trace: TraceChoice, options?: TraceStatsOptions): Promise<DescribedTrace> {
+  return (await import("./traces/trace-stats.ts")).traceStats(trace, options);
+}
 
-export const generateTrace: typeof import("./traces/generate-trace.ts").generateTrace = async (...args) =>
-  (await import("./traces/generate-trace.ts")).generateTrace(...args);
+/**
+ * Generates chat sessions and writes them as a trace in Mooncake's format. `kvlab trace generate chat`. The same options give the
+ * same file on every machine.
+ *
+ * @returns the number of requests written
+ * @throws InputError if an option is out of range, or the file exists or cannot be written; Interrupted, without a file
+ */
+export async function generateTrace(options: GenerateTraceOptions): Promise<{ readonly requests: number }> {
+  return (await import("./traces/generate-trace.ts")).generateTrace(options);
+}
 
-export const doctor: typeof import("./doctor/doctor.ts").doctor = async (...args) =>
-  (await import("./doctor/doctor.ts")).doctor(...args);
+/**
+ * Checks whether this machine can run kvlab: Node.js, memory, libraries, and each engine backend with a small model. `kvlab doctor`.
+ *
+ * @throws InputError if options contradict each other; Interrupted
+ */
+export async function doctor(options?: DoctorOptions): Promise<{ readonly report: DoctorDocument }> {
+  return (await import("./doctor/doctor.ts")).doctor(options);
+}
 
-export const listPlugins = async (): Promise<import("./plugin-list.ts").PluginList> =>
-  (await import("./plugin-list.ts")).listPlugins();
+/** All built-in plug-ins, presets, reuse rules, models and GPUs. `kvlab policies`. */
+export async function listPlugins(): Promise<PluginList> {
+  return (await import("./plugin-list.ts")).listPlugins();
+}

@@ -36,6 +36,7 @@ export interface ListedPreset {
   readonly rules: Rules;
 }
 
+/** A reuse rule with its values. */
 export interface ListedRule {
   readonly name: RuleName;
   /** Its values, or "number", or "limit": a number or "unlimited". */

@@ -34,6 +34,7 @@ export interface Finding {
   readonly calls?: readonly string[];
 }
 
+/** The results of all laws and measurements. */
 export interface CheckResult {
   readonly findings: readonly Finding[];
   /** Cost of an eviction policy's operations; undefined if not measured. */

@@ -19,6 +19,7 @@ export interface BlockCost {
   readonly nsPerBlock: number;
 }
 
+/** How the cost of an index per block grows with the number of blocks. */
 export interface ShapeGrowth {
   readonly shape: Shape;
   readonly costs: readonly BlockCost[];

@@ -11,6 +11,7 @@ export interface Spread {
   readonly max: number;
 }
 
+/** A prefix with which several requests begin. */
 export interface SharedPrefix {
   /** Content id of the prefix's last block. */
   readonly key: number;
@@ -34,6 +35,7 @@ export interface ContentStats {
   readonly sharedPrefixes: readonly SharedPrefix[];
 }
 
+/** Statistics of a trace. */
 export interface TraceStats {
   readonly requests: number;
   readonly unitTokens: number;

@@ -3,11 +3,13 @@ import type { Plugin } from "./plugin.ts";
 
 /** Allocates and frees physical blocks, in lists: some allocators place the blocks of one list together. */
 export interface Allocator {
+  /** Number of free blocks. */
   readonly freeBlocks: number;
   /** Allocates free blocks for `table[from .. to)`. The caller has checked that there are enough. */
   allocate(table: Int32Array, from: number, to: number): void;
   /** Frees `blocks[from .. to)`, which belonged to one request or one entry, deepest first. */
   release(blocks: Int32Array, from: number, to: number): void;
+  /** Adds blocks: there are `blockCount` now. */
   grow(blockCount: number): void;
   /** The free blocks, in the order of allocation. */
   free(): Iterable<BlockId>;
@@ -34,5 +36,6 @@ export interface Fragmentation {
 export interface AllocatorPlugin extends Plugin {
   /** Free blocks are allocated in the order of their release; required by the rule `free-queue=single`. Implements `peek`. */
   readonly isFifo?: true;
+  /** An allocator whose blocks 0 .. `blockCount` − 1 are all free. */
   create(blockCount: number): Allocator;
 }

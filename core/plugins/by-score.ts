@@ -32,7 +32,9 @@ export function byScore(...scores: [Score, ...Score[]]): ScoredPolicy {
 
 /** The part of an eviction plug-in that follows from its scores. */
 export interface ScoredPolicy {
+  /** The columns that the scores read. */
   readonly columns: (rules: Rules) => readonly ColumnName[];
+  /** The policy for one cache. */
   readonly create: (context: EvictionContext) => EvictionPolicy;
 }
 

@@ -49,6 +49,7 @@ export const columnNames = [
   "releaseOrder",
   "recomputeCost",
 ] as const;
+/** The columns that a plug-in may declare and read. */
 export type ColumnName = (typeof columnNames)[number];
 
 /** The columns that an eviction policy reads; they may depend on the rules. */
@@ -148,6 +149,7 @@ export class EntryColumns {
     return this.#recomputeCost ?? this.#undeclared("recomputeCost");
   }
 
+  /** Sets the columns of a new entry. */
   created(entry: EntryId, tick: number, depth: number, tokens: number, key: number): void {
     this.key[entry] = key;
     if (this.#createdAt !== undefined) this.#createdAt[entry] = tick;
@@ -196,10 +198,12 @@ export class EntryColumns {
       if (column) column[upper] = column[lower];
   }
 
+  /** The entry was released at this tick. */
   touched(entry: EntryId, tick: number): void {
     if (this.#lastAccess !== undefined) this.#lastAccess[entry] = tick;
   }
 
+  /** `touched` for `entries[0 .. count)`. */
   touchedMany(entries: Int32Array, count: number, tick: number): void {
     const lastAccess = this.#lastAccess;
     if (lastAccess === undefined) return;
@@ -210,6 +214,7 @@ export class EntryColumns {
     return this.#accessCount !== undefined;
   }
 
+  /** Adds a hit. */
   hit(entry: EntryId): void {
     if (this.#accessCount !== undefined) this.#accessCount[entry]++;
   }

@@ -45,17 +45,22 @@ export interface EvictionPolicy {
   takeNext?(added: EntryId): EntryId;
 }
 
+/** What `create` of an eviction policy is called with, once per cache. */
 export interface EvictionContext {
+  /** Facts about all entries, as typed arrays indexed by entry. */
   readonly columns: EntryColumns;
+  /** The only source of random numbers, with the seed of the run. */
   readonly random: Random;
   /** Blocks of the cache; undefined if unlimited. */
   readonly capacityBlocks: number | undefined;
+  /** The reuse rules in effect. */
   readonly rules: Rules;
 }
 
 export interface EvictionPlugin extends Plugin {
   /** The columns that the policy reads; `key` need not be declared. `byScore` declares those of its scores. */
   readonly columns?: ColumnNeeds;
+  /** A policy for one cache. Policies of different caches share no state. */
   create(context: EvictionContext): EvictionPolicy;
   /** The cache is unlimited and never evicts: a bound. */
   readonly unlimited?: true;

@@ -1,5 +1,6 @@
 /** Name and description of a plug-in; `kvlab policies` prints them. */
 export interface Plugin {
+  /** Unique within its kind: a letter, then letters, digits, `-` or `_`. */
   readonly name: string;
   /** Description in one line. */
   readonly about: string;
@@ -9,6 +10,7 @@ export interface Plugin {
 
 /** A numeric option of a scheduler or router, with the name that it has in the real system. */
 export interface PluginOption {
+  /** Description in one line. */
   readonly about: string;
   readonly default: number;
   /** Allowed range; a whole number unless `fraction`. */

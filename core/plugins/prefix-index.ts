@@ -22,6 +22,7 @@ export interface IndexHost {
   hit(entry: EntryId): void;
   /** The entry became unreferenced in this operation. */
   touch(entry: EntryId): void;
+  /** The entry became evictable. */
   evictable(entry: EntryId): void;
   /** `touch` for `entries[0 .. count)`. */
   touchMany(entries: Int32Array, count: number): void;
@@ -41,8 +42,11 @@ export interface IndexHost {
   blockDropped(block: BlockId): void;
 }
 
+/** What `create` of an index is called with, once per cache. */
 export interface IndexContext {
+  /** The cache, which the index notifies. */
   readonly host: IndexHost;
+  /** The reuse rules in effect. */
   readonly rules: Rules;
   readonly blockTokens: number;
 }
@@ -162,5 +166,6 @@ export interface IndexPlugin extends Plugin {
    * marked prefix. Each is matched only as a whole (`marked-paths`: or by a prompt that continues it).
    */
   readonly unit?: "prompt" | "marked" | "marked-paths";
+  /** An index for one cache with `blockCount` blocks. */
   create(context: IndexContext, blockCount: number): PrefixIndex;
 }

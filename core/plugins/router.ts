@@ -5,11 +5,15 @@ import type { RequestView } from "./request-view.ts";
 
 /** The state of a replica that a router may read. */
 export interface ReplicaView {
+  /** Requests in the waiting queue. */
   readonly waitingCount: number;
+  /** Running sequences. */
   readonly runningCount: number;
   /** Prompt and output tokens of waiting requests. */
   readonly waitingTokens: number;
+  /** Blocks with a reference count above 0. */
   readonly referencedBlocks: number;
+  /** Blocks of the cache; undefined = unlimited. */
   readonly totalBlocks: number | undefined;
   /** Hit tokens that the request would have on this replica. */
   cachedTokens(request: RequestView): number;
@@ -23,6 +27,7 @@ export interface Router {
   finished?(request: RequestView, replica: number, now: Nanos): void;
 }
 
+/** A router with its options, which `--router-option NAME=N` sets. */
 export interface RouterPlugin extends Plugin {
   readonly options?: Readonly<Record<string, PluginOption>>;
   /** `options` has a value for every option that the plug-in declares. */

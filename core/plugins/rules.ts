@@ -80,6 +80,7 @@ export const ruleTable = {
 >;
 
 type Table = typeof ruleTable;
+/** Names of the reuse rules. */
 export type RuleName = keyof Table;
 export const ruleNames = Object.keys(ruleTable) as RuleName[];
 
@@ -91,6 +92,7 @@ export type Rules = {
       ? number | "unlimited"
       : number;
 };
+/** A value of a reuse rule: one of its names, or a number. */
 export type RuleValue = string | number;
 
 /** By rule, the values that a plug-in implements. A rule that is not listed may have its default only. */

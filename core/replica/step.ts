@@ -33,6 +33,7 @@ export class StepPlan {
     return this.count === 0;
   }
 
+  /** Adds tokens `from .. from + tokens` of a sequence. */
   add(sequence: Sequence, from: number, tokens: number, prefill: boolean, generate: number): void {
     const item = this.items[this.count];
     if (item === undefined) {
@@ -49,6 +50,7 @@ export class StepPlan {
     else this.decodeTokens += tokens;
   }
 
+  /** Removes a sequence of the step. */
   remove(sequence: Sequence): void {
     const at = this.items.findIndex((item, i) => i < this.count && item.sequence === sequence);
     const [item] = this.items.splice(at, 1);
@@ -57,6 +59,7 @@ export class StepPlan {
     else this.decodeTokens -= item.tokens;
   }
 
+  /** Empties the plan. */
   clear(): void {
     this.count = this.prefillTokens = this.decodeTokens = this.swappedTokens = 0;
     if (this.copies.length > 0) this.copies.length = 0;

@@ -33,7 +33,9 @@ export interface Slo {
 
 /** Share of the requests, refused ones included, that attained every objective, and their rate. */
 export interface SloMetrics extends Slo {
+  /** Share of the requests, 0 to 1. */
   readonly attained: number;
+  /** Requests that attained every objective, per second of the makespan. */
   readonly goodputRequestsPerS: number;
 }
 
@@ -47,6 +49,7 @@ export interface ReplicaMetrics {
   readonly steps: number;
 }
 
+/** Metrics of several replicas. */
 export interface ClusterMetrics {
   readonly replicas: readonly ReplicaMetrics[];
   /** Requests of the busiest replica ÷ mean. */

@@ -55,19 +55,33 @@ export interface OptionalColumns {
 
 /** One request as a record; `TraceBuilder.add` appends it to the columns. */
 export interface TraceRow {
+  /** Integer nanoseconds from the start of the trace, not less than that of the row before. */
   arrivalNs: Nanos;
+  /** Length of the prompt in tokens. */
   inputTokens: number;
+  /** Number of output tokens. */
   outputTokens: number;
+  /** The client's limit; by default `outputTokens`. */
   maxOutputTokens?: number;
+  /** Token ids, or content ids of units of `unitTokens` tokens; see `Trace`. */
   keys: ArrayLike<number>;
+  /** 0 = none; see `OptionalColumns` for this and the following columns. */
   namespace?: number;
+  /** 0 = none. */
   session?: number;
+  /** Row of the previous turn; −1 = none. */
   parent?: number;
+  /** Nanoseconds between the end of the parent and this arrival. */
   thinkNs?: Nanos;
+  /** A larger number is a higher priority. */
   priority?: number;
+  /** Nanoseconds; 0 = unlimited. */
   retentionNs?: Nanos;
+  /** 0 = none. */
   category?: number;
+  /** Length of the marked prefix in tokens. */
   markedTokens?: number;
+  /** Token ids of the output. */
   generatedKeys?: ArrayLike<number>;
 }
 

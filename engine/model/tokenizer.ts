@@ -12,6 +12,7 @@ export interface TextCodec {
   encodeChat(messages: readonly ChatMessage[]): Promise<Int32Array>;
   /** Omits special tokens. */
   decode(tokens: ArrayLike<number>): string;
+  /** Decodes tokens one by one. */
   stream(): TextStream;
 }
 

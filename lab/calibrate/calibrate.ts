@@ -23,11 +23,17 @@ import { residualPlot } from "./residual-plot.ts";
 export interface CalibrateOptions extends PartChoice, Control {
   /** The engine backend; by default the one on the CPU. */
   readonly backend?: BackendName;
+  /** A folder in the Hugging Face layout, or random:NAME. */
   readonly model?: string;
+  /** Bits of a weight: 32, 8 or 4. */
   readonly bits?: WeightBits;
+  /** Threads of the operators. */
   readonly threads?: number;
+  /** Reuse rules that differ from the defaults. */
   readonly rules?: Parts["rules"] | undefined;
+  /** Options of the scheduler by name. */
   readonly schedulerOption?: NamedNumbers;
+  /** Tokens of a block. */
   readonly blockSize?: number;
   /** Bytes of the cache. */
   readonly capacity?: number;
@@ -37,6 +43,7 @@ export interface CalibrateOptions extends PartChoice, Control {
   readonly maxBatch?: number;
   /** Measurements of every step. */
   readonly rounds?: number;
+  /** Random seed of the measured requests. */
   readonly seed?: number;
   /** A saved run, or a vLLM request log, to use instead of measuring. */
   readonly from?: string;
@@ -47,6 +54,7 @@ export interface CalibrateOptions extends PartChoice, Control {
   readonly plot?: string;
 }
 
+/** The fitted cost model. */
 export interface Calibrated {
   /** The document that `kvlab calibrate --json` prints: schema calibrate/1. */
   readonly report: CalibrationDocument;

@@ -23,12 +23,19 @@ export type RuleLists = Partial<Record<RuleName, readonly RuleValue[]>>;
 
 /** The lists of `compare`; for an absent list, the preset's plug-in or the default is used. */
 export interface PartLists {
+  /** Presets. */
   readonly preset?: readonly (string | Preset)[] | undefined;
+  /** Prefix indexes. */
   readonly index?: readonly (string | IndexPlugin)[] | undefined;
+  /** Eviction policies. */
   readonly eviction?: readonly (string | EvictionPlugin)[] | undefined;
+  /** Allocators. */
   readonly allocator?: readonly (string | AllocatorPlugin)[] | undefined;
+  /** Schedulers. */
   readonly scheduler?: readonly (string | SchedulerPlugin)[] | undefined;
+  /** Values of reuse rules. */
   readonly rules?: RuleLists | undefined;
+  /** "cache", "sim" or an engine backend. */
   readonly target?: Target;
 }
 

@@ -29,11 +29,17 @@ export interface ServedComparisonOptions
     Omit<SimulationOptions, keyof SimulationLists>,
     SimulationLists,
     Control {
+  /** Sizes of the cache; by default the memory of the GPU or of the model. */
   readonly blocks?: readonly Capacity[] | undefined;
+  /** Tokens of a block, a multiple of the trace's unit. */
   readonly blockSize?: number;
+  /** Leading requests that are in no metric. */
   readonly warmup?: number;
+  /** Random seed of the policies. */
   readonly seed?: number;
+  /** Checks every invariant after every step. */
   readonly audit?: boolean;
+  /** Keeps the event log of saved runs. */
   readonly events?: boolean;
   /** Saves each run in its own folder below this one. */
   readonly out?: string;
@@ -45,6 +51,7 @@ export interface Row {
   readonly report: RunReport;
 }
 
+/** The result of `compareServed`. */
 export interface ServedComparison {
   /** The document that `kvlab compare --json` prints: schema compare/1. */
   readonly report: {

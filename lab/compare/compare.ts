@@ -15,18 +15,25 @@ import { type Comparison, type Configuration, defaultShares, type Metric } from 
 
 /** Every combination of the lists is replayed at every size, and so are its bounds. */
 export interface CompareOptions extends TraceReading, Omit<PartLists, "target">, Control {
+  /** Sizes of the cache; by default 1, 5, 10, 25 and 50 % of the distinct blocks. */
   readonly blocks?: readonly Capacity[];
   /** The hit ratio of the table; by default `block`, or `token` where block sizes differ. */
   readonly metric?: Metric;
+  /** Tokens of a block, a multiple of the trace's unit. */
   readonly blockSize?: number;
+  /** Leading requests that are in no metric. */
   readonly warmup?: number;
+  /** Random seed of the policies. */
   readonly seed?: number;
+  /** Checks every invariant after every step. */
   readonly audit?: boolean;
+  /** Keeps the event log of saved runs. */
   readonly events?: boolean;
   /** Saves each run in its own folder below this one. */
   readonly out?: string;
 }
 
+/** The result of `compare`. */
 export interface ReplayComparison {
   /** The document that `kvlab compare --json` prints: schema compare/1. */
   readonly report: { readonly schema: "compare/1"; readonly runs: readonly RunReport[] };

@@ -30,6 +30,7 @@ export interface Configuration {
   readonly ruleTexts: readonly string[];
 }
 
+/** The runs of a comparison by configuration. */
 export interface Comparison {
   readonly input: Input;
   readonly distinctBlocks: number;

@@ -12,13 +12,19 @@ import { defaultShares } from "./comparison.ts";
 import { type ComparedAt, type DifferenceDocument, differenceDocument } from "./difference-document.ts";
 import { Lockstep, sameContents } from "./lockstep.ts";
 
+/** The combinations, of which the first one is compared with all others. */
 export interface DifferenceOptions extends TraceReading, PartLists, Control {
+  /** Sizes of the cache; by default 1, 5, 10, 25 and 50 % of the distinct blocks. */
   readonly blocks?: readonly Capacity[];
+  /** Tokens of a block, a multiple of the trace's unit. */
   readonly blockSize?: number;
+  /** Random seed of the policies. */
   readonly seed?: number;
+  /** Checks every invariant after every step. */
   readonly audit?: boolean;
 }
 
+/** The result of `firstDifference`. */
 export interface FirstDifferences {
   /** The document that `kvlab compare --first-difference --json` prints: schema first-difference/1. */
   readonly report: DifferenceDocument;

@@ -6,6 +6,8 @@ import { InputError } from "../../core/errors.ts";
 import { type Control, yieldToEvents } from "../control.ts";
 import { version } from "../package.ts";
 
+export type { Case, Verdict };
+
 /** A worked case and its verdict. */
 export interface RanCase extends Verdict {
   readonly file: string;
@@ -32,6 +34,7 @@ export interface ConformanceDocument {
   readonly skipped: number;
 }
 
+/** The result of `runConformance`. */
 export interface Conformance {
   /** The document that `kvlab conformance --json` prints: schema conformance/1. */
   readonly report: ConformanceDocument;

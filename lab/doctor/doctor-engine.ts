@@ -31,9 +31,11 @@ export function machineFindings({ totalBytes, availableBytes, limitBytes }: Memo
   ];
 }
 
+/** The runtime of each backend. */
 export interface EngineReport {
   /** Fields of each backend's runtime. */
   readonly [runtimeField: string]: unknown;
+  /** Threads of the operators by default. */
   readonly threads: number;
   readonly modelCache: { readonly path: string; readonly bytes: number };
 }

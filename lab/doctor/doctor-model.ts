@@ -23,6 +23,7 @@ const allBits = [32, 8, 4] as const;
 type ByBits = Readonly<Record<WeightBits, number>>;
 const byBits = (of: (bits: WeightBits) => number): ByBits => ({ 32: of(32), 8: of(8), 4: of(4) });
 
+/** Whether a model is complete, and how much memory it needs. */
 export interface ModelReport {
   readonly model: string;
   readonly architecture: string;

@@ -8,9 +8,11 @@ import { type EngineReport, engineFindings, type Memory, machineFindings, memory
 import { type ModelReport, modelFindings } from "./doctor-model.ts";
 import { type Finding, finding } from "./finding.ts";
 
+/** The model to check, and its cache. */
 export interface DoctorOptions extends Pick<Control, "signal"> {
   /** Also checks this model: a folder, or `random:NAME`. The other options describe its cache and weights. */
   readonly model?: string;
+  /** Bits of a weight: 32, 8 or 4. */
   readonly bits?: WeightBits;
   /** Bytes of the cache. */
   readonly capacity?: number;

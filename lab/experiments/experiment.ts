@@ -12,9 +12,11 @@ export interface Experiment {
   readonly takesTrace?: true;
   /** It is small enough for the real engine. */
   readonly takesEngine?: true;
+  /** Runs every configuration. */
   run(runner: ExperimentRunner): Promise<Findings>;
 }
 
+/** The metrics of an experiment beside the published ones. */
 export interface Findings {
   /** The requests, and the assumptions about everything that is not published. */
   readonly workload: string;

@@ -12,6 +12,7 @@ import { ExperimentRunner } from "./runner.ts";
 /** Simulated, or measured with an engine backend. */
 export type ExperimentTarget = Exclude<Target, "cache">;
 
+/** Target, model, GPU and requests of an experiment. */
 export interface ExperimentOptions extends Control {
   /** "sim" by default. */
   readonly target?: ExperimentTarget;
@@ -66,10 +67,11 @@ export interface ExperimentVerdict {
   readonly deviating: readonly string[];
 }
 
+/** The result of `runExperiment`. */
 export interface ExperimentRun {
   /** The document that `kvlab experiment NAME --json` prints: schema experiment/1. */
   readonly report: ExperimentDocument;
-  readonly experiment: Experiment;
+  readonly experiment: Pick<Experiment, "name" | "about" | "source">;
   readonly findings: Findings;
 }
 

@@ -21,21 +21,38 @@ import type { FuzzParts } from "./setup.ts";
 import { checkDifferent, commandsFor, type SideChoice, sideOf } from "./sides.ts";
 import { simEngine } from "./sim-engine.ts";
 
+/** How long is searched, and where counterexamples are saved. */
 export interface BeatOptions extends Control {
   /** Number of cases to try; `fuzz`: of each search. */
   readonly cases?: number;
   /** No case starts after this many minutes. */
   readonly minutes?: number;
+  /** Random seed of the cases. */
   readonly seed?: number;
   /** The folder of counterexamples. */
   readonly out?: string;
 }
 
+/** Which kinds of cases are searched. */
 export interface FuzzOptions extends BeatOptions {
   /** The searches to run; by default all. */
   readonly against?: readonly KindName[];
   /** Reruns a saved counterexample instead: its name in the folder, or its file. */
   readonly replay?: string;
+}
+
+/** The result of `fuzz`. */
+export interface FuzzSearch {
+  /** The document that `kvlab fuzz --json` prints: schema fuzz/1. */
+  readonly report: FuzzDocument;
+  readonly fuzzed: Fuzzed;
+}
+
+/** The result of `beat`. */
+export interface BeatSearch {
+  /** The document that `kvlab fuzz --beat --json` prints: schema fuzz/1. */
+  readonly report: BeatDocument;
+  readonly run: BeatRun;
 }
 
 const defaultCases = 1000;
@@ -59,9 +76,7 @@ const casesPerTurn = 100;
  *
  * @throws InputError, ExecutorError
  */
-export async function fuzz(
-  options: FuzzOptions = {},
-): Promise<{ readonly report: FuzzDocument; readonly fuzzed: Fuzzed }> {
+export async function fuzz(options: FuzzOptions = {}): Promise<FuzzSearch> {
   const engines = new Engines();
   const deadline = new Deadline(options);
   try {
@@ -83,10 +98,7 @@ export async function fuzz(
  *
  * @throws InputError
  */
-export async function beat(
-  sides: readonly [SideChoice, SideChoice],
-  options: BeatOptions = {},
-): Promise<{ readonly report: BeatDocument; readonly run: BeatRun }> {
+export async function beat(sides: readonly [SideChoice, SideChoice], options: BeatOptions = {}): Promise<BeatSearch> {
   const { seed = 1, out = defaultFolder, cases = defaultBeatCases } = options;
   checkDifferent(...sides);
   const configured = [await sideOf(sides[0], seed), await sideOf(sides[1], seed)] as const;

@@ -33,6 +33,7 @@ export interface GenerationOptions {
   readonly signal?: AbortSignal | undefined;
 }
 
+/** An output with its times. */
 export interface TimedCompletion {
   readonly row: number;
   readonly completion: Completion;

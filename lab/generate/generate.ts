@@ -12,15 +12,22 @@ import { generateAll, type TimedCompletion } from "./generate-all.ts";
 export interface GenerateOptions extends Pick<Control, "signal"> {
   /** A folder in the Hugging Face layout, or random:NAME. */
   readonly model?: string;
+  /** Bits of a weight: 32, 8 or 4. */
   readonly bits?: WeightBits;
   /** Prompts are messages of a user, formatted with the model's chat template; `system` is the message before them. */
   readonly chat?: boolean;
   readonly system?: string;
+  /** Most output tokens of a prompt. */
   readonly maxTokens?: number;
+  /** Threads of the operators. */
   readonly threads?: number;
+  /** 0 = always the most likely token. */
   readonly temperature?: number;
+  /** Samples from the K most likely tokens; 0 = all. */
   readonly topK?: number;
+  /** Samples from the most likely tokens with this total probability. */
   readonly topP?: number;
+  /** Least probability of a token, as a share of that of the most likely one. */
   readonly minP?: number;
   readonly repetitionPenalty?: number;
   readonly presencePenalty?: number;
@@ -30,11 +37,15 @@ export interface GenerateOptions extends Pick<Control, "signal"> {
   readonly seed?: readonly number[];
   /** Alternatives per token whose log-probabilities are reported, beside that of the token itself. */
   readonly logprobs?: number;
+  /** Texts that end an output. */
   readonly stop?: readonly string[];
+  /** Token ids that end an output. */
   readonly stopToken?: readonly number[];
+  /** The model's end tokens do not end an output. */
   readonly ignoreEos?: boolean;
-  /** Called with the text of the outputs as it is generated, and with each output that has ended. */
+  /** Called with the text of the outputs as it is generated. */
   readonly onText?: ((text: string) => void) | undefined;
+  /** Called with each output that has ended. */
   readonly onOutput?: ((output: TimedCompletion, codec: TextCodec) => void) | undefined;
 }
 
@@ -47,6 +58,7 @@ type Resolved = GenerateOptions & { readonly [Name in keyof typeof defaults]: No
   readonly threads: number;
 };
 
+/** The result of `generate`. */
 export interface Generated {
   /** The document that `kvlab generate --json` prints: schema generate/1. */
   readonly report: ReturnType<typeof generationDocument>;

@@ -32,8 +32,17 @@ import type { SimulationOptions } from "./simulation-options.ts";
 import type { Target } from "./target.ts";
 import { isEngine } from "./target.ts";
 
+/** A run that dashboards show while it runs. */
+export interface LiveOptions {
+  /** The folder of runs that the dashboards show. */
+  readonly runs: string;
+  /** Called with a message if the run can no longer be shown. */
+  warn(message: string): void;
+}
+
 /** One configuration, and how it runs over a trace. Omitted plug-ins and rules are those of the preset, or the defaults. */
 export interface TraceRunOptions extends PartChoice, TraceReading, Control {
+  /** Reuse rules that differ from those of the preset, or from the defaults. */
   readonly rules?: Parts["rules"] | undefined;
   /** Size of the cache. */
   readonly blocks?: Capacity;
@@ -41,6 +50,7 @@ export interface TraceRunOptions extends PartChoice, TraceReading, Control {
   readonly blockSize?: number;
   /** Leading requests that are served but not measured. */
   readonly warmup?: number;
+  /** Random seed of the policies and of the model. */
   readonly seed?: number;
   /** Runs this number of times after a first run, and reports the median time. */
   readonly repeat?: number | undefined;
@@ -55,7 +65,7 @@ export interface TraceRunOptions extends PartChoice, TraceReading, Control {
   /** Saves the run as this folder, or below a folder of runs under its id. */
   readonly save?: { readonly as: string } | { readonly below: string } | undefined;
   /** Shows the run in dashboards of this folder while it runs; `warn` gets a message if that fails. */
-  readonly live?: { readonly runs: string; readonly warn: (message: string) => void } | undefined;
+  readonly live?: LiveOptions | undefined;
 }
 
 /** Options of a replay. Of those of timed runs, only `maxOutput`, `schedulerOption`, and `model` with `capacity` have an effect. */
@@ -83,14 +93,17 @@ export interface ServeOptions
 export interface TraceRun {
   /** The document that `kvlab replay --json` prints: schema run/1. */
   readonly report: RunReport;
+  /** The trace that was run. */
   readonly input: Input;
   /** Per-request results, event logs, counters; of a timed run also steps and the time series. */
   readonly result: Run["result"];
+  /** Of a run in time: queue lengths, batch sizes and blocks over time. */
   readonly series: TimeSeries | undefined;
   /** Number of distinct prompt blocks. */
   readonly distinctBlocks: number;
   /** The size of the cache is the default share of the distinct blocks. */
   readonly isDefaultSize: boolean;
+  /** The plug-ins and rules that were run. */
   readonly parts: Parts;
   /** The folder of the saved run. */
   readonly directory: string | undefined;

@@ -10,6 +10,7 @@ export type NamedNumbers = Readonly<Record<string, number>>;
 export interface SimulationOptions {
   /** Simulator: a model's name or its config.json. Engine: a model folder, or `random:NAME`. */
   readonly model?: string;
+  /** A GPU by name. */
   readonly gpu?: string;
   /** Tensor parallelism: GPUs of a replica. */
   readonly tp?: number;
@@ -25,11 +26,15 @@ export interface SimulationOptions {
   readonly cost?: string | CostPlugin;
   /** Factors of the roofline model. */
   readonly efficiency?: NamedNumbers;
+  /** Options of the scheduler by name. */
   readonly schedulerOption?: NamedNumbers;
+  /** Replicas, each with its own cache. */
   readonly replicas?: number;
   /** A name, a plug-in file, or a router. */
   readonly router?: string | RouterPlugin;
+  /** Options of the router by name. */
   readonly routerOption?: NamedNumbers;
+  /** Requests arrive as recorded, or a turn its think time after the turn before it has finished. */
   readonly loop?: "open" | "closed";
   /** Speed-up over the recorded arrivals. */
   readonly speed?: number;
@@ -43,10 +48,13 @@ export interface SimulationOptions {
   readonly threads?: number;
   /** Bits per weight of the engine's model. */
   readonly bits?: WeightBits;
+  /** Arrivals of an engine: as recorded with idle time skipped (`busy`), as recorded (`real`), or all at once (`none`). */
   readonly pace?: Pace;
+  /** Outputs as long as recorded (`trace`), or until the model ends them (`free`). */
   readonly outputLengths?: OutputLengths;
   /** Maps token ids outside the model's vocabulary into it. */
   readonly fold?: boolean;
+  /** Latency limits in ms. */
   readonly slo?: Slo;
 }
 

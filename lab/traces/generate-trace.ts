@@ -8,6 +8,7 @@ import { replaceable, writeMooncake } from "../../traces/write-mooncake.ts";
 import { type Control, counting, yieldToEvents } from "../control.ts";
 import { checkWritable, removeEmpty } from "../output/run-directory.ts";
 
+/** The file, and the parameters of the chat generator. */
 export interface GenerateTraceOptions extends Partial<ChatOptions>, Control {
   /** The file to write; compressed if its name ends in .gz. */
   readonly out: string;

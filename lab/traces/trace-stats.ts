@@ -4,6 +4,7 @@ import { type Control, yieldToEvents } from "../control.ts";
 import { type Input, opened, type TraceChoice, type TraceReading } from "../input.ts";
 import { blockTokensFor, defaultParts, partsNamed } from "../run/configuration.ts";
 
+/** How the trace is read, and its block size. */
 export interface TraceStatsOptions extends TraceReading, Control {
   /** Tokens of a block, a multiple of the trace's unit. */
   readonly blockSize?: number;
@@ -21,6 +22,7 @@ export interface TraceStatsDocument extends Omit<TraceStats, "requestsPerSMean" 
     | null;
 }
 
+/** The result of `traceStats`. */
 export interface DescribedTrace {
   /** The document that `kvlab trace stats --json` prints: schema trace-stats/1. */
   readonly report: TraceStatsDocument;

@@ -50,6 +50,7 @@ export interface Plugins {
   reader: ReaderPlugin;
 }
 
+/** Names of the kinds of plug-ins. */
 export type PluginKind = keyof Plugins;
 
 /** One kind of plug-in: how a file's export is recognised, and how its calls are guarded. */

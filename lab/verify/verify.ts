@@ -30,11 +30,17 @@ import { verifyReport } from "./verify-report.ts";
 export interface VerifyOptions extends PartChoice, TraceReading, SimulationOptions, Control {
   /** The engine backend; by default the one on the CPU. */
   readonly backend?: BackendName;
+  /** Reuse rules that differ from the defaults. */
   readonly rules?: Parts["rules"] | undefined;
+  /** Size of the cache. */
   readonly blocks?: Capacity;
+  /** Tokens of a block, a multiple of the trace's unit. */
   readonly blockSize?: number;
+  /** Random seed of the policies and of the model. */
   readonly seed?: number;
+  /** Checks every invariant after every step. */
   readonly audit?: boolean;
+  /** A file of operator-initiated operations. */
   readonly operations?: string;
   /** Divides the lengths of contents and outputs by this number. */
   readonly shorten?: number;
@@ -42,6 +48,7 @@ export interface VerifyOptions extends PartChoice, TraceReading, SimulationOptio
   readonly calibrate?: number;
 }
 
+/** The result of `verify`. */
 export interface Verified {
   /** The document that `kvlab verify --json` prints: schema verify/1. */
   readonly report: ReturnType<typeof verifyReport>;

@@ -14,5 +14,6 @@ export interface CostModel {
   readonly calls?: StepLoadExtension | undefined;
   /** Reads durations from a list: `stepNs` must be called once per step, in the order of the steps. */
   readonly inOrder?: true;
+  /** Duration of a step with this load, in whole nanoseconds, at least 1. */
   stepNs(load: Readonly<StepLoad>): Nanos;
 }
