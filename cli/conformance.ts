@@ -83,7 +83,7 @@ function titledHead(head: string, width: number, title: string): string {
 const paragraph = (text: string) =>
   `${" ".repeat(indent)}${wrapped(breakable(text, lineWidth - indent), indent, indent)}`;
 
-/** The text on one line, with words split that are longer than a line. */
+/** The text on one line; words longer than a line are split. */
 const breakable = (text: string, width: number) =>
   oneLine(text).replace(new RegExp(`\\S{${width}}(?=\\S)`, "gu"), "$& ");
 

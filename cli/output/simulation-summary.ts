@@ -26,7 +26,7 @@ const stepRows = ({ schedulerOptions }: RunReport["policy"]): [string, string][]
   return options.length > 0 ? [["steps", options.join(", ")]] : [];
 };
 
-/** How arrivals differ from the recorded ones. */
+/** The options by which arrivals differ from the recorded ones. */
 function loadRows({ loop, speed, spread, maxOutput }: Load): [string, string][] {
   const load = [
     ...(loop === "closed" ? ["a turn follows the previous output (closed loop)"] : []),

@@ -37,7 +37,7 @@ export interface CheckDocument {
       readonly nsByMethod: Readonly<Record<string, number>>;
     }[];
   } | null;
-  /** For an index, by shape of the prompts: the time per block of a prompt; `dearest` is the method with the largest share of it. */
+  /** For an index, by shape of the prompts: the time per block of a prompt; `dearest` is the method that takes most of it. */
   readonly blockCost:
     | readonly {
         readonly shape: string;

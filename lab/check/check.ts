@@ -20,7 +20,7 @@ import { messageOf } from "../user-plugins/user-code.ts";
 import { type CheckDocument, checkDocument } from "./check-document.ts";
 
 export interface CheckOptions extends Control {
-  /** Cases of the longest trial; the other trials have a share of it. 400 by default. */
+  /** Number of cases of the longest trial; shorter trials run a fraction of them. 400 by default. */
   readonly runs?: number;
   /** Random seed of the cases. */
   readonly seed?: number;

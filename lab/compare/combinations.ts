@@ -134,7 +134,7 @@ function withEviction(others: OtherParts, { plugin, label }: Named<EvictionPlugi
 }
 
 /**
- * The configuration that belady is optimal for: any block may be evicted on its own. The index is the same if it supports that,
+ * The configuration that belady is optimal for: blocks are evicted one at a time, in any order. The index is the same if it supports that,
  * otherwise the hash table or the block trie.
  */
 function withSingleBlockEviction({ parts, indexLabel, ruleTexts }: OtherParts): OtherParts {

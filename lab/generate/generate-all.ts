@@ -108,7 +108,7 @@ export async function generateAll(work: GenerationOptions): Promise<readonly Tim
   }
 }
 
-/** All prompts arrive at once; the scheduler serves them one after the other. */
+/** A trace of the prompts, all with arrival time 0. */
 function traceOf(prompts: readonly Int32Array[], maxTokens: number): Trace {
   const builder = new TraceBuilder(1);
   for (const keys of prompts)

@@ -1,6 +1,6 @@
 import { type BackendName, backendNamed, backendNames, defaultBackend } from "../../engine/backends.ts";
 
-/** What runs the policy code: `cache` (no clock), `sim` (virtual time), or a backend of the engine (real time). */
+/** The program part that runs the policy code: `cache` (no clock), `sim` (virtual time) or an engine backend (real time). */
 export type Target = "cache" | "sim" | BackendName;
 
 export const targets: readonly Target[] = ["cache", "sim", ...backendNames];

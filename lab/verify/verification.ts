@@ -44,7 +44,7 @@ export interface Times {
 export interface VerificationOptions extends Pick<Control, "signal"> {
   /** Creates the callback before each request, one for each run. */
   readonly before?: () => SimulationConfig["before"];
-  /** The cost model whose times are compared, or a design to measure it in turn with serving the trace. */
+  /** The cost model whose times are compared, or the steps to measure for it, alternating with runs of the trace. */
   readonly cost?: SimulationConfig["cost"] | undefined;
   readonly design?: CalibrationDesign | undefined;
   readonly advance?: (requests: number) => void;

@@ -44,7 +44,7 @@ export interface VerifyOptions extends PartChoice, TraceReading, SimulationOptio
   readonly operations?: string;
   /** Divides the lengths of contents and outputs by this number. */
   readonly shorten?: number;
-  /** Also compares times: measures designed steps in this number of rounds, in turn with serving the trace. */
+  /** Also compares times: fits a cost model to steps measured in this number of rounds, alternating with runs of the trace. */
   readonly calibrate?: number;
 }
 

@@ -22,7 +22,7 @@ import {
 } from "../../index.ts";
 import { ended, fromSource, json, kvlab, newFolder, start } from "../cli/program.ts";
 
-// Functions of the library beside those that run a trace.
+// Functions of the library other than those that run a trace.
 
 const signal = AbortSignal.abort();
 
@@ -58,13 +58,13 @@ describe("checkPlugin", () => {
 
   test("checks a plug-in that is passed as a value, and restores the clocks that it replaces", async () => {
     const { now } = Date;
-    const throwing: EvictionPlugin = {
-      ...{ name: "throwing", about: "", source: "" },
+    const withoutVictim: EvictionPlugin = {
+      ...{ name: "no-victim", about: "", source: "" },
       create: () => ({ add: () => void Date.now(), remove() {}, victim: () => undefined }),
     };
-    const { report } = await checkPlugin(throwing, { runs: 10 });
+    const { report } = await checkPlugin(withoutVictim, { runs: 10 });
     const broken = report.laws.filter(({ result }) => result === "broken").map(({ name }) => name);
-    expect([report.file, report.kind, report.holds]).toEqual(["throwing", "eviction", false]);
+    expect([report.file, report.kind, report.holds]).toEqual(["no-victim", "eviction", false]);
     expect(broken).toContain("always-a-victim");
     expect(broken).toContain("no-hidden-inputs");
     expect(Date.now).toBe(now);
@@ -169,7 +169,7 @@ describe("calibrate", () => {
   });
 });
 
-test("generate gives the report of kvlab generate --json, and calls back with each output", async () => {
+test("generate gives the report of kvlab generate --json, and calls onOutput with each output", async () => {
   const outputs: number[] = [];
   const onOutput = ({ completion }: TimedCompletion) => void outputs.push(completion.tokens.length);
   const options = { maxTokens: 5, threads: 1, onOutput };
@@ -203,7 +203,7 @@ describe("fuzz and beat", () => {
     await expect(beat([sides[0], sides[0]], { out })).rejects.toThrow("newest twice");
   });
 
-  test("an aborted search reports that nothing was searched", async () => {
+  test("an aborted search is reported as interrupted", async () => {
     const { report } = await fuzz({ against: ["indexes"], signal, out: newFolder() });
     expect(report.interrupted).toBe(true);
   });

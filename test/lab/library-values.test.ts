@@ -59,7 +59,7 @@ describe("a router", () => {
     expect([own.report.cache, own.report.latency]).toEqual([named.report.cache, named.report.latency]);
   });
 
-  test("is compared with built-in ones, and with another one of the same name", async () => {
+  test("can be compared with built-in ones and with another one of the same name", async () => {
     const first: RouterPlugin = { ...alternating, create: () => ({ route: () => 0 }) };
     const router = ["round-robin", alternating, first];
     const { report } = await compareServed(input, { target: "sim", eviction: ["lru"], replicas: [2], router });
@@ -121,13 +121,13 @@ describe("a trace reader", () => {
   });
 });
 
-test("a preset may have own plug-ins", async () => {
+test("a preset may contain plug-ins that are passed as values", async () => {
   const own: Preset = { ...presetRegistry.get("vllm"), name: "vllm-own", eviction: newestFirst() };
   const { report } = await replay(input, { preset: own, blocks: { share: 0.1 } });
   expect([report.policy.preset, report.policy.eviction]).toEqual(["vllm-own", "newest-first"]);
 });
 
-describe("an error in the code of a value is a PolicyError of one line that begins with the plug-in's name", () => {
+describe("an error in a plug-in passed as a value is a PolicyError of one line that begins with the plug-in's name", () => {
   const small = { blocks: { blocks: 60 } } as const;
   const boom = (): never => {
     throw new TypeError("boom\nsecond line");

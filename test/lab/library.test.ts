@@ -75,16 +75,16 @@ describe("the report of a function is that of the command's --json", () => {
   });
 });
 
-test("serveTrace and verify run a model, whose decisions the simulator repeats", async () => {
+test("serveTrace and verify run a model, and the simulator makes the same decisions", async () => {
   const short = await openTrace("example", { limit: 4 });
-  const how = { blocks: { blocks: 400 }, threads: 1 } as const;
-  const { report } = await serveTrace(short, how);
+  const options = { blocks: { blocks: 400 }, threads: 1 } as const;
+  const { report } = await serveTrace(short, options);
   expect([report.target, report.engine?.model, report.cache.lookups]).toEqual(["cpu", "random:tiny", 4]);
-  const verified = await verify(short, how);
+  const verified = await verify(short, options);
   expect([verified.report.schema, verified.report.identical]).toEqual(["verify/1", true]);
 });
 
-test("plug-ins are passed as values", async () => {
+test("plug-ins may be passed as values", async () => {
   const { report } = await simulate(input, { eviction: ownPolicy, scheduler: ownScheduler });
   const named = await simulate(input, { eviction: "lru", scheduler: "fcfs-chunked" });
   expect([report.policy.eviction, report.policy.scheduler]).toEqual(["own", "own-scheduler"]);
