@@ -72,9 +72,9 @@ function differingRules({ configurations }: DifferenceDocument, { first, second 
   return `; rules differ: ${differing.map((name) => `${name}=${mine.rules[name]} and ${other.rules[name]}`).join(", ")}`;
 }
 
-const labelWidth = 14;
-/** Passed to `wrapped`, so that cells are 29 of its 80 columns wide. */
-const indent = 80 - 29;
+const labelWidth = 20;
+/** Passed to `wrapped`, so that cells are 26 of its 80 columns wide. */
+const indent = 80 - 26;
 
 function divergenceText({ request, context, sides }: Difference, first: string, second: string): string[] {
   const [mine, other] = sides;
