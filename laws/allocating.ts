@@ -45,15 +45,15 @@ function allocatedIn(plugin: AllocatorPlugin, { blockCount, operations }: Case):
   const all: number[][] = [];
   for (const { what, share } of operations) {
     if (what < 5) {
-      const wanted = Math.ceil(share * free.size);
-      const table = new Int32Array(wanted + 2).fill(-7);
-      allocator.allocate(table, 1, wanted + 1);
+      const count = Math.ceil(share * free.size);
+      const table = new Int32Array(count + 2).fill(-7);
+      allocator.allocate(table, 1, count + 1);
       require(writesInside, table[0] === -7 &&
-        table[wanted + 1] === -7, `allocate(table, 1, ${wanted + 1}) wrote outside`);
-      const list = [...table.subarray(1, wanted + 1)];
+        table[count + 1] === -7, `allocate(table, 1, ${count + 1}) wrote outside`);
+      const list = [...table.subarray(1, count + 1)];
       for (const block of list)
         require(allocatesFree, free.delete(block), `allocated block ${block}, which is not free`);
-      if (wanted > 0) lists.push(list);
+      if (count > 0) lists.push(list);
       all.push(list);
     } else if (what < 8 && lists.length > 0) {
       const list = lists[Math.floor(share * (lists.length - 1))];

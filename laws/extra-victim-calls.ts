@@ -12,9 +12,9 @@ export const extraVictimCalls: Trial = {
   cases: scenarios,
   check({ script = [], ...one }) {
     const plain = runScenario({ ...one, script, checked: false }).decisions;
-    const asked = runScenario({ ...one, script }).decisions;
-    same(victimIsPure, "additional calls of victim() change decisions", asked, plain);
-    const watched = runScenario({ ...one, script, extraVictimCalls: false }).decisions;
-    same(victimIsPure, "a second call of victim() per victim changes decisions", watched, plain);
+    const withExtraCalls = runScenario({ ...one, script }).decisions;
+    same(victimIsPure, "additional calls of victim() change decisions", withExtraCalls, plain);
+    const withoutExtraCalls = runScenario({ ...one, script, extraVictimCalls: false }).decisions;
+    same(victimIsPure, "a second call of victim() per victim changes decisions", withoutExtraCalls, plain);
   },
 };

@@ -45,8 +45,8 @@ export const routerTrials = (plugin: RouterPlugin): PartTrial[] => [
 /** @throws LawBroken */
 function routed(plugin: RouterPlugin, { count, seed, requests }: Case): number[] {
   const router = createRouter({ router: plugin, replicaCount: count, blockTokens, seed });
-  return requests.map(([asked, loads], id) => {
-    const view = requestView(id, asked);
+  return requests.map(([request, loads], id) => {
+    const view = requestView(id, request);
     const replicas = loads.map(
       (each): ReplicaView => readOnly({ ...each, totalBlocks: 1000, cachedTokens: () => each.cached }),
     );

@@ -198,11 +198,11 @@ function table(name: string, measured: Measured): string {
 
 /** The number of targets, of those reached, and of missed ones whose error is within the noise. */
 function reached(all: readonly Measured[]) {
-  const wanted = all.flatMap(({ times }) => times!.filter(({ figure }) => targets[figure] !== undefined));
-  const missed = wanted.filter(({ figure, error }) => Math.abs(error!) > targets[figure]);
+  const withTarget = all.flatMap(({ times }) => times!.filter(({ figure }) => targets[figure] !== undefined));
+  const missed = withTarget.filter(({ figure, error }) => Math.abs(error!) > targets[figure]);
   return {
-    targets: wanted.length,
-    within: wanted.length - missed.length,
+    targets: withTarget.length,
+    within: withTarget.length - missed.length,
     withinNoise: missed.filter(({ error, noise }) => Math.abs(error!) <= Math.abs(noise!)).length,
   };
 }
@@ -213,7 +213,7 @@ type FitReport = NonNullable<Measured["calibration"]>;
 function coefficients(fits: readonly (readonly [name: string, fit: FitReport])[]): string {
   const micro = (ps: number) => (ps / 1e6).toPrecision(3);
   const names = [...new Set(fits.flatMap(([, { coefficients }]) => coefficients.map(({ name }) => name)))];
-  const of = (fit: FitReport, wanted: string) => fit.coefficients.find(({ name }) => name === wanted);
+  const of = (fit: FitReport, coefficient: string) => fit.coefficients.find(({ name }) => name === coefficient);
   const last = fits.at(-1)![1];
   return [
     row(["µs", ...fits.map(([name]) => name), `95 % of *${fits.at(-1)![0]}*`]),
@@ -248,7 +248,7 @@ function residuals({ residuals: found, repeated }: FitReport): string {
 const page = (all: readonly (readonly [name: string, measured: Measured])[]) => {
   const fits = all.map(([name, { calibration }]) => [name, calibration!] as const);
   const [, designed] = fits.at(-1)!;
-  const { targets: wanted, within, withinNoise } = reached(all.map(([, measured]) => measured));
+  const { targets: targetCount, within, withinNoise } = reached(all.map(([, measured]) => measured));
   const picture = existsSync(`${root}docs/calibration.svg`)
     ? "\n\n![Residuals of kvlab calibrate by itself](calibration.svg)"
     : "";
@@ -325,7 +325,7 @@ depends on whether a request arrived just before or just after the start of a st
 sessions (\`scripts/calibration.ts\` has the options); arrival rate, lengths, policy, cache size and batch limit
 differ, while the designed steps are measured with the policy of the workload.
 
-**The simulator reaches ${within} of ${wanted} targets${withinNoise === 0 ? "" : `; ${withinNoise} of the others are within the noise between the two runs`}.**
+**The simulator reaches ${within} of ${targetCount} targets${withinNoise === 0 ? "" : `; ${withinNoise} of the others are within the noise between the two runs`}.**
 
 The same errors with the cost model that was fitted during *${all[0][0]}* for all workloads, minutes apart. The last column is the mean duration of the same
 designed decode steps during each workload, which varies with the machine; where requests queue, each percent of it changes their
@@ -347,18 +347,18 @@ ${all.map(([name, measured]) => table(name, measured)).join("\n\n")}
 /** The errors of all workloads with the cost model that was fitted during the first. */
 function withFirst(all: readonly (readonly [name: string, measured: Measured])[]): string {
   const [, fitted] = all[0];
-  const names = Object.keys(targets);
+  const metrics = Object.keys(targets);
   const rows = all.map(([name, { times, calibration }]) => {
     const of = simulated(name, fitted);
-    const errors = names.map((wanted) => {
-      const { engine, again } = times!.find(({ figure }) => figure === wanted)!;
-      const error = of(wanted) / ((engine! + again!) / 2) - 1;
-      return Math.abs(error) > targets[wanted] ? `**${signed(error)}**` : signed(error);
+    const errors = metrics.map((metric) => {
+      const { engine, again } = times!.find(({ figure }) => figure === metric)!;
+      const error = of(metric) / ((engine! + again!) / 2) - 1;
+      return Math.abs(error) > targets[metric] ? `**${signed(error)}**` : signed(error);
     });
     const decode = calibration!.residuals.find(({ kind }) => kind === "answers")!;
     return row([name, ...errors, number(decode.meanMs)]);
   });
-  const heads = [...names.map((figure) => figure.replace(/^\w+/, (word) => labels[word])), "designed decode, ms: mean"];
+  const heads = [...metrics.map((figure) => figure.replace(/^\w+/, (word) => labels[word])), "designed decode, ms: mean"];
   return [row(["", ...heads]), row(["---", ...heads.map(() => "---:")]), ...rows].join("\n");
 }
 
@@ -387,14 +387,14 @@ function write(): void {
 }
 
 mkdirSync(folder, { recursive: true });
-const wanted = process.argv.slice(2);
+const parts = process.argv.slice(2);
 const known = [...Object.keys(workloads), "plot", "write"];
-if (wanted.length === 0 || !wanted.every((what) => known.includes(what))) {
+if (parts.length === 0 || !parts.every((part) => known.includes(part))) {
   console.error(`expected one or several of ${known.join(", ")}`);
   process.exit(2);
 }
-for (const what of wanted) {
-  if (what === "write") write();
-  else if (what === "plot") plot();
-  else await serve(what);
+for (const part of parts) {
+  if (part === "write") write();
+  else if (part === "plot") plot();
+  else await serve(part);
 }

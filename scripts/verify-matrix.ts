@@ -136,10 +136,10 @@ function conversations(requests: number, seed: number): Trace {
   const own = (count: number) => Array.from({ length: count }, () => random.below(512));
   const builder = new TraceBuilder(1);
   const systems = [own(22), own(33)];
-  const said: number[][] = [own(30)];
+  const earlier: number[][] = [own(30)];
   let arrivalNs = 0;
   for (let i = 0; i < requests; i++) {
-    const before = said[random.below(said.length)];
+    const before = earlier[random.below(earlier.length)];
     const kind = random.below(4);
     const keys =
       kind === 0
@@ -149,15 +149,15 @@ function conversations(requests: number, seed: number): Trace {
           : kind === 2
             ? before.slice(0, 1 + random.below(before.length))
             : before;
-    const answer = own(1 + random.below(40));
-    said.push([...keys, ...answer]);
+    const output = own(1 + random.below(40));
+    earlier.push([...keys, ...output]);
     builder.add({
       arrivalNs,
       inputTokens: keys.length,
-      outputTokens: answer.length,
-      maxOutputTokens: answer.length + random.below(4),
+      outputTokens: output.length,
+      maxOutputTokens: output.length + random.below(4),
       keys,
-      generatedKeys: answer,
+      generatedKeys: output,
       session: 1 + random.below(8),
       priority: random.below(3),
       markedTokens: Math.min(16, keys.length),

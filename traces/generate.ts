@@ -175,13 +175,13 @@ class Chat {
 
   #add(builder: TraceBuilder, arrivalNs: Nanos, session: Session): void {
     const { outputTokens, userTokens, thinkS, outputTokensPerS, maxInputTokens } = this.#options;
-    const answer = Math.max(1, this.#length(outputTokens));
+    const output = Math.max(1, this.#length(outputTokens));
     builder.add({
       arrivalNs,
       inputTokens: session.inputTokens,
-      outputTokens: answer,
+      outputTokens: output,
       // Clients request round limits, which outputs seldom reach.
-      maxOutputTokens: Math.ceil((answer + this.#lengths.below(outputTokens) + 1) / 64) * 64,
+      maxOutputTokens: Math.ceil((output + this.#lengths.below(outputTokens) + 1) / 64) * 64,
       keys: this.#keysOf(session),
       session: session.id,
       parent: session.lastRow,
@@ -189,10 +189,10 @@ class Chat {
       markedTokens: session.system.tokens,
     });
     session.lastRow = this.#row++;
-    session.inputTokens += answer + Math.max(1, this.#length(userTokens));
+    session.inputTokens += output + Math.max(1, this.#length(userTokens));
     if (--session.turnsLeft === 0 || session.inputTokens > maxInputTokens) return;
     session.thinkNs = nanos(exponential(this.#arrivals) * thinkS);
-    this.#next.push(session, arrivalNs + nanos(answer / outputTokensPerS) + session.thinkNs);
+    this.#next.push(session, arrivalNs + nanos(output / outputTokensPerS) + session.thinkNs);
   }
 
   /**

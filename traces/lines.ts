@@ -117,7 +117,7 @@ async function* blocksOf(path: string, file: FileHandle, signal?: AbortSignal): 
   yield checked(path, lines, buffer, kept, false);
 }
 
-/** The block refilled, once its bytes are known to be UTF-8; it holds whole lines, so no character is cut. */
+/** Fills the line block with these bytes, which are whole lines, after a check that they are UTF-8. */
 function checked(path: string, lines: LineBlock, bytes: Uint8Array, filled: number, lastIsWhole: boolean): LineBlock {
   if (!isUtf8(bytes.subarray(0, filled))) throw notUtf8(path, lines.line, bytes.subarray(0, filled));
   lines.refill(bytes, filled, lastIsWhole);
@@ -242,6 +242,6 @@ async function* gunzip(path: string, file: FileHandle, lines: LineBlock): AsyncG
   const { line } = lines;
   if (failure.code === "Z_BUF_ERROR")
     throw new TraceError(`${path}: gzip data ends early ${line === 0 ? "in the first line" : `after line ${line}`}`);
-  // The checksum, at the end, may be the first to notice; so this says no more than what was read before.
+  // Damage may be detected only by the checksum at the end: the message states the last line that was read, not the place.
   throw new TraceError(`${path}: gzip data is damaged${line === 0 ? "" : ` after line ${line}`} (${failure.message})`);
 }

@@ -73,7 +73,7 @@ class TokenIdsReader implements LineReader<FieldName> {
 
   #tokens(field: FieldName, ids: WideIntegers, lengthField: FieldName, length: number): Uint32Array {
     if (ids.length !== length)
-      throw this.scan.error(`${field} has ${ids.length} ids, expected ${length} as ${lengthField} says`);
+      throw this.scan.error(`${field} has ${ids.length} ids, expected ${length} (${lengthField})`);
     for (let i = 0; i < length; i++)
       if (ids.high[i] > 2 || ids.low[i] + ids.high[i] * 1e9 > mostTokens)
         throw this.scan.error(`${field}[${i}] is ${ids.text(i)}, expected a token id from 0 to ${mostTokens}`);

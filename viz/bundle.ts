@@ -3,7 +3,7 @@ import { extname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { build } from "esbuild";
 
-/** The dashboard's page: what `/` answers, and what it loads, by name (`app.js` is at `/app.js`). */
+/** The dashboard's page (the response to `/`), and the files that it loads, by name (`app.js` is at `/app.js`). */
 export interface Page {
   readonly html: string;
   readonly files: Map<string, PageFile>;

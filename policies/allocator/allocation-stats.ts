@@ -18,6 +18,6 @@ export class AllocationStats {
 }
 
 /** Asserts that an allocation does not exceed the free blocks. */
-export function assertEnough(freeBlocks: number, wanted: number): void {
-  assert(wanted <= freeBlocks, () => `cannot allocate ${wanted} blocks, ${freeBlocks} are free`);
+export function assertEnough(freeBlocks: number, count: number): void {
+  assert(count <= freeBlocks, () => `cannot allocate ${count} blocks, ${freeBlocks} are free`);
 }

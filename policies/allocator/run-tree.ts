@@ -48,9 +48,9 @@ export class RunTree {
     }
   }
 
-  /** First slot of the lowest run of at least `wanted` slots. */
-  first(wanted: number): number | undefined {
-    if (this.#longest[1] < wanted) return undefined;
+  /** First slot of the lowest run of at least `length` slots. */
+  first(length: number): number | undefined {
+    if (this.#longest[1] < length) return undefined;
     let node = 1;
     let begin = 0;
     let slots = 32 * this.#leaves;
@@ -58,14 +58,14 @@ export class RunTree {
       const left = 2 * node;
       slots /= 2;
       const across = this.#high[left] + this.#low[left + 1];
-      if (this.#longest[left] >= wanted) node = left;
-      else if (across >= wanted) return begin + slots - this.#high[left];
+      if (this.#longest[left] >= length) node = left;
+      else if (across >= length) return begin + slots - this.#high[left];
       else {
         node = left + 1;
         begin += slots;
       }
     }
-    return begin + firstInWord(this.#words[node - this.#leaves], wanted);
+    return begin + firstInWord(this.#words[node - this.#leaves], length);
   }
 
   #changed(w: number): void {
@@ -98,9 +98,9 @@ export class RunTree {
   }
 }
 
-/** Index of the first run of `wanted` set bits. */
-function firstInWord(word: number, wanted: number): number {
-  for (let n = 1; n < wanted; n++) word &= word >>> 1;
+/** Index of the first run of `length` set bits. */
+function firstInWord(word: number, length: number): number {
+  for (let n = 1; n < length; n++) word &= word >>> 1;
   return lowestBit(word);
 }
 

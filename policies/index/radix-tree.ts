@@ -138,8 +138,8 @@ class RadixTree implements PrefixIndex {
 
   evict(node: EntryId, wantedBlocks: number): void {
     const length = this.#length[node];
-    const wanted = this.#unit === "node" ? length : this.#unit === "block" ? 1 : wantedBlocks;
-    const count = Math.min(wanted, length);
+    const atMost = this.#unit === "node" ? length : this.#unit === "block" ? 1 : wantedBlocks;
+    const count = Math.min(atMost, length);
     if (count > this.#victims.length) this.#victims = new Int32Array(2 * count);
     const blocks = this.#victims;
     const blockOf = this.#blockOf;

@@ -109,7 +109,7 @@ export function fittedFrom(
     }
     checkCount(ps, `picoseconds.${name}`, 0, where);
     if (calls === undefined && (extensionLoads as readonly string[]).includes(name) && ps !== 0)
-      throw new InputError(`${where}: picoseconds.${name} needs calls, which says how the engine divides its steps`);
+      throw new InputError(`${where}: picoseconds.${name} needs calls, the engine's division of steps into calls`);
   }
   if (Object.values(picoseconds).every((ps) => ps === 0))
     throw new InputError(`${where}: every coefficient is 0, so that no step takes any time`);

@@ -52,7 +52,7 @@ const devices: readonly Hardware[] = [
   },
   {
     name: "h100",
-    source: "NVIDIA H100 data sheet (2023): SXM5; dense is half of what it says with sparsity",
+    source: "NVIDIA H100 data sheet (2023): SXM5; dense is half of its figure with sparsity",
     memoryBytes: 81_559 * mebi,
     memoryBytesPerS: 3350 * giga,
     flops: { fp32: 67 * tera, bf16: 989.5 * tera, fp8: 1979 * tera },
@@ -62,7 +62,7 @@ const devices: readonly Hardware[] = [
   },
   {
     name: "h200",
-    source: "NVIDIA H200 data sheet (2024): SXM5; dense is half of what it says with sparsity",
+    source: "NVIDIA H200 data sheet (2024): SXM5; dense is half of its figure with sparsity",
     memoryBytes: 143_771 * mebi,
     memoryBytesPerS: 4800 * giga,
     flops: { fp32: 67 * tera, bf16: 989.5 * tera, fp8: 1979 * tera },
@@ -159,11 +159,11 @@ export const hardwareNames: readonly string[] = devices.map(({ name }) => name);
 
 /** A device by its name, in any case. @throws InputError that lists the known devices */
 export function hardwareNamed(name: string): Hardware {
-  const wanted = name.toLowerCase().replaceAll(/[ _]/g, "-");
-  const known = Object.hasOwn(aliases, wanted) ? aliases[wanted] : wanted;
+  const canonical = name.toLowerCase().replaceAll(/[ _]/g, "-");
+  const known = Object.hasOwn(aliases, canonical) ? aliases[canonical] : canonical;
   const device = devices.find((one) => one.name === known);
   if (device) return device;
-  const near = nearest(wanted, [...hardwareNames, ...Object.keys(aliases)]);
+  const near = nearest(canonical, [...hardwareNames, ...Object.keys(aliases)]);
   throw new InputError(
     `no GPU "${name}": ${near ? `did you mean "${near}"?` : `expected one of ${hardwareNames.join(", ")}`}`,
   );

@@ -16,7 +16,7 @@ const run = (family: string, config: object, ops: readonly object[], more: objec
   runCase(caseOf(JSON.stringify({ id: "s", family, title: "t", config, ops, ...more })));
 
 const pool = { block_size: 4, num_blocks: 10 };
-const asks = (tokens: number) => [
+const insertOf = (tokens: number) => [
   { op: "lookup", req: 1, tokens: { range: [0, tokens] } },
   { op: "allocate", req: 1, num_new_tokens: tokens, expect: { refused: false } },
 ];
@@ -25,7 +25,7 @@ const state = (expected: object) => ({ op: "state", expect: expected });
 describe("blocks are the same one to one", () => {
   test("a set of blocks that a case has not named before restricts later comparisons", () => {
     const both = (hashed: number[]) =>
-      run("block-pool", pool, [...asks(9), state({ hashed: [1, 2] }), state({ hashed })]);
+      run("block-pool", pool, [...insertOf(9), state({ hashed: [1, 2] }), state({ hashed })]);
     expect(both([2, 1]).verdict).toBe("passed");
     expect(both([7, 8]).verdict).toBe("failed");
     expect(both([1, 8]).verdict).toBe("failed");
@@ -79,7 +79,7 @@ const isImage = (map: readonly number[], theirs: readonly number[], ours: readon
 
 describe("values by block", () => {
   const refCounts = (...counts: object[]) =>
-    run("block-pool", pool, [...asks(5), ...counts.map((ref_counts) => state({ ref_counts }))]).verdict;
+    run("block-pool", pool, [...insertOf(5), ...counts.map((ref_counts) => state({ ref_counts }))]).verdict;
 
   test("blocks without a known id are identified by their values", () => {
     expect(refCounts({ 1: 1, 2: 1 })).toBe("passed");

@@ -10,7 +10,7 @@ import { folderOf } from "../support/checkpoints.ts";
 import { bytePairTokenizer, endToken, fallbackTokenizer } from "../support/tokenizers.ts";
 import { conversationTrace, isolatedOutputs, openModel, serve } from "./serving.ts";
 
-/** A stream whose tokens are these texts. */
+/** A stream that decodes token i to `pieces[i]`, and ends with `rest`. */
 const streamOf = (pieces: readonly string[], rest = ""): TextStream => ({
   add: (token) => pieces[token],
   end: () => rest,
@@ -23,18 +23,18 @@ function stopped(pieces: readonly string[], stops: readonly string[]) {
 }
 
 describe("by hand", () => {
-  test("without a stop string all text comes at once", () => {
+  test("without stop strings all text is returned immediately", () => {
     expect(stopped(["a", "bc", ""], [])).toEqual({ out: ["a", "bc", "", ""], stop: undefined });
   });
 
-  test("text before the stop string is given out, the stop string and what follows are not", () => {
+  test("text before the stop string is returned, the stop string and later text are not", () => {
     expect(stopped(["one ", "two three", " four"], ["three"])).toEqual({
       out: ["one ", "two ", "", ""],
       stop: "three",
     });
   });
 
-  test("a stop string over several tokens is held back while it may become one", () => {
+  test("a possible beginning of a stop string is withheld until later tokens decide", () => {
     expect(stopped(["a\n", "\nUs", "er", ": b"], ["\n\nUser:"])).toEqual({
       out: ["a", "", "", "", ""],
       stop: "\n\nUser:",
@@ -45,20 +45,20 @@ describe("by hand", () => {
     });
   });
 
-  test("nothing comes behind the stop string, also of what the decoder has held back", () => {
+  test("text that the decoder still buffers is omitted after a stop string", () => {
     const text = new StoppingText(streamOf(["a stop"], "\uFFFD"), [" stop"]);
     expect([text.add(0), text.end(), text.stop]).toEqual(["a", "", " stop"]);
   });
 
-  test("what is held back at the end of the answer is text", () => {
+  test("withheld text is returned at the end of the output", () => {
     expect(stopped(["end", "\n"], ["\n\n"])).toEqual({ out: ["end", "", "\n"], stop: undefined });
   });
 
-  test("a beginning inside a beginning", () => {
+  test("a beginning of a stop string that overlaps another one", () => {
     expect(stopped(["aa", "a", "b"], ["aab"])).toEqual({ out: ["", "a", "", ""], stop: "aab" });
   });
 
-  test("of several the one that is whole first stops, and of two that end together the longer one", () => {
+  test("of several stop strings the first complete one counts, of two that end together the longer one", () => {
     expect(stopped(["abcde"], ["abcde", "bcd"])).toEqual({ out: ["a", ""], stop: "bcd" });
     expect(stopped(["abcde"], ["cd", "bcd"])).toEqual({ out: ["a", ""], stop: "bcd" });
     expect(stopped(["abcde"], ["bcd", "cd"])).toEqual({ out: ["a", ""], stop: "bcd" });
@@ -69,7 +69,7 @@ describe("by hand", () => {
   });
 });
 
-test("however tokens cut the text, it ends where the first stop string is whole", () => {
+test("for any division into tokens, the text ends before the stop string that is complete first", () => {
   const letters = (maxLength: number, minLength = 0) =>
     fc.string({ unit: fc.constantFrom("a", "b"), minLength, maxLength });
   fc.assert(
@@ -103,32 +103,32 @@ describe("with real tokenizers", async () => {
       expect(await read("say hello world", ["lo wo"])).toEqual({ text: "say hel", stop: "lo wo" });
     });
 
-    test(`${name}: characters of several bytes before, in and behind the stop string stay whole`, async () => {
+    test(`${name}: multi-byte characters before, in and after the stop string are not split`, async () => {
       expect(await read("größe 中文🎉 ende", ["文🎉"])).toEqual({ text: "größe 中", stop: "文🎉" });
       expect(await read("a🎉b", ["b"])).toEqual({ text: "a🎉", stop: "b" });
       expect(await read("a🎉🎊", ["🎊"])).toEqual({ text: "a🎉", stop: "🎊" });
     });
   }
 
-  test("a character cut off by the end of the answer is broken, and may be what a stop string waits for", async () => {
+  test("an incomplete character at the end of the output is U+FFFD, which may complete a stop string", async () => {
     const text = new StoppingText(bytePair.stream(), ["x\uFFFD"]);
     const [x, ...emoji] = await bytePair.encode("x🎉");
     expect([x, ...emoji.slice(0, 2)].map((token) => text.add(token))).toEqual(["", "", ""]);
     expect([text.end(), text.stop]).toEqual(["", "x\uFFFD"]);
   });
 
-  test("special tokens are no text", async () => {
+  test("special tokens are not text", async () => {
     const text = new StoppingText(bytePair.stream(), ["|end|"]);
     expect([text.add(endToken), text.end(), text.stop]).toEqual(["", "", undefined]);
   });
 });
 
-test("answers that end by their text are the beginnings of those that do not, with cache and batches", async () => {
+test("outputs that end at a stop string are prefixes of the unlimited ones, with cache and batches", async () => {
   const model = await openModel("random:tiny", 48, 4);
   const trace = conversationTrace({ seed: 3 });
   const alone = await isolatedOutputs(model, trace);
   const texts = new Map<number, StoppingText>();
-  // Tokens above the bytes are written as <300>, so that many an answer has one soon.
+  // Tokens outside the byte range are decoded as, say, <300>, so that many outputs soon contain a stop string.
   const endsWith = ({ id }: Request, { token }: SampledToken) => {
     const text = texts.get(id) ?? new StoppingText(byteCodec.stream(), ["0>", "5>", "7>"]);
     texts.set(id, text);

@@ -24,7 +24,7 @@ beforeAll(async () => {
   model = await openModel("random:tiny", 48, 4);
 });
 
-/** What an engine did, and what to replay it with. */
+/** The decisions of an engine, and the inputs of a simulation that should repeat them. */
 interface Recording {
   readonly trace: Trace;
   readonly columns: BlockColumns;
@@ -43,7 +43,7 @@ async function record(own: OwnEngine, trace = conversationTrace({ seed: 4, outpu
   return { trace, columns, config, hostBlocks: own.hostBlocks ?? 0, steps, engine: decided };
 }
 
-/** The same trace in the simulator, with something planted. */
+/** Simulates the same trace, with planted differences. */
 const simulate = (
   { trace, columns, config, hostBlocks, steps }: Recording,
   planted: Partial<SimulationConfig> = {},
@@ -63,7 +63,7 @@ function eventAt({ log }: Decisions, at: number) {
 const placesOf = ({ log }: Decisions, name: EventName): number[] =>
   [...log.columns().kind].flatMap((kind, at) => (kind === EventKind[name] ? [at] : []));
 
-/** A log with its events in another order, or some of them left out. */
+/** A log with these events, in this order. */
 function reordered(decisions: Decisions, order: readonly number[]): Decisions {
   const log = new EventLog();
   const { kind, timeNs, request, block, key, value } = decisions.log.columns();
@@ -73,7 +73,7 @@ function reordered(decisions: Decisions, order: readonly number[]): Decisions {
 
 const tight = { preset: presetRegistry.get("vllm"), blocks: 18 } as const;
 
-/** The second row of two blocks or more that is handed out has its first two blocks swapped. */
+/** Swaps the first two blocks of the second allocation of at least two blocks. */
 const swapsTwoBlocks = (allocator: AllocatorPlugin): AllocatorPlugin => ({
   ...allocator,
   create(blockCount) {
@@ -89,7 +89,7 @@ const swapsTwoBlocks = (allocator: AllocatorPlugin): AllocatorPlugin => ({
   },
 });
 
-/** The third victim is the one after it. */
+/** Returns another evictable entry as the third victim. */
 const skipsAVictim = (eviction: EvictionPlugin): EvictionPlugin => ({
   ...eviction,
   create(context) {
@@ -118,8 +118,8 @@ const skipsAVictim = (eviction: EvictionPlugin): EvictionPlugin => ({
   },
 });
 
-describe("a difference that is planted on one side is found where it is", () => {
-  test("nothing planted, nothing found", async () => {
+describe("planted differences are found at their positions", () => {
+  test("without a planted difference none is found", async () => {
     const recording = await record(tight);
     expect(firstDivergence(recording.engine, await simulate(recording))).toBeUndefined();
   });
@@ -132,7 +132,7 @@ describe("a difference that is planted on one side is found where it is", () => 
     expectEvents(divergence);
     const [mine, other] = [engine, simulator].map((side) => eventAt(side, divergence.events));
     expect(mine).toMatchObject({ kind: "allocate", request: other.request, value: other.value });
-    // What the engine has there, the simulator has next.
+    // The simulator allocates the engine's block next, and vice versa.
     expect(eventAt(simulator, divergence.events + 1).block).toBe(mine.block);
     expect(other.block).toBe(eventAt(engine, divergence.events + 1).block);
   });
@@ -149,7 +149,7 @@ describe("a difference that is planted on one side is found where it is", () => 
     expect(mine.block).not.toBe(other.block);
   });
 
-  test("a publish one step early", async () => {
+  test("a publication one step early", async () => {
     const recording = await record(tight);
     const simulator = await simulate(recording);
     const [step] = placesOf(simulator, "step").slice(3);
@@ -161,7 +161,7 @@ describe("a difference that is planted on one side is found where it is", () => 
     expect(divergence).toEqual({ what: "event", events: step, steps: 3, onlyTime: false });
   });
 
-  test("publishing as blocks are allocated, rather than when the step has run", async () => {
+  test("publication at allocation instead of after the step", async () => {
     const recording = await record({ ...tight, rules: { publish: "step" } });
     const simulator = await simulate(recording, { rules: { ...recording.config.rules, publish: "allocation" } });
     const divergence = firstDivergence(recording.engine, simulator);
@@ -180,7 +180,7 @@ describe("a difference that is planted on one side is found where it is", () => 
     expect(divergence).toMatchObject({ what: "event", events: missing, onlyTime: false });
   });
 
-  test("a preemption that throws away what the other one swaps out", async () => {
+  test("a preemption by recomputation instead of a swap-out", async () => {
     const recording = await record({ ...tight, hostBlocks: 24, scheduler: "fcfs", schedulerOptions: { swap: 1 } });
     const simulator = await simulate(recording, { schedulerOptions: { swap: 0 } });
     const divergence = firstDivergence(recording.engine, simulator);
@@ -188,7 +188,7 @@ describe("a difference that is planted on one side is found where it is", () => 
     expect(divergence.events).toBe(placesOf(recording.engine, "swapOut")[0]);
   });
 
-  test("a token that another request of the same step computes", async () => {
+  test("a token computed in another chunk of the same step", async () => {
     const scheduler = { scheduler: "fcfs-chunked", schedulerOptions: { "max-num-batched-tokens": 11 } };
     const recording = await record({ ...tight, ...scheduler });
     const simulator = await simulate(recording);
@@ -200,14 +200,14 @@ describe("a difference that is planted on one side is found where it is", () => 
     expect(divergence).toMatchObject({ what: "chunk", chunk: at, steps: step[at], onlyTime: false });
   });
 
-  test("a chunk that runs through another block", async () => {
+  test("a chunk with another block", async () => {
     const recording = await record(tight);
     const simulator = await simulate(recording);
     simulator.chunks.blocks[30]++;
     expect(firstDivergence(recording.engine, simulator)).toMatchObject({ what: "chunk", chunk: 30 });
   });
 
-  test("a figure of one request, where all decisions are the same", async () => {
+  test("a metric of one request, with equal decisions", async () => {
     const recording = await record(tight);
     const simulator = await simulate(recording);
     simulator.outcomes.hitTokens[7]++;
@@ -216,7 +216,7 @@ describe("a difference that is planted on one side is found where it is", () => 
 });
 
 describe("a duration that is off by 1 ns", () => {
-  /** Request 1 comes in the very nanosecond in which the first step ends. */
+  /** Request 1 arrives in the nanosecond in which the first step ends. */
   const [trace] = tracesOf([
     { at: 0, prompt: 9, output: 4 },
     { at: 1_000_000, prompt: 5, output: 2 },
@@ -231,7 +231,7 @@ describe("a duration that is off by 1 ns", () => {
     durationNs: steps.durationNs.map((durationNs, step) => durationNs + (step === 0 ? ns : 0)),
   });
 
-  test("is found at its step, and so is the admission that it makes later", async () => {
+  test("is found at its step, and so is the admission that it delays", async () => {
     const recording = await recorded();
     const { engine } = recording;
     const simulator = await simulate(recording, {}, offBy(recording, -1));
@@ -244,14 +244,14 @@ describe("a duration that is off by 1 ns", () => {
     expect(decision.events).toBe(placesOf(engine, "admit")[1]);
   });
 
-  test("is found also where it changes no decision", async () => {
+  test("is found even if it changes no decision", async () => {
     const recording = await recorded();
     const simulator = await simulate(recording, {}, offBy(recording, 1));
     expect(firstDivergence(recording.engine, simulator)).toMatchObject({ what: "event", steps: 0, onlyTime: true });
     expect(firstDivergence(recording.engine, simulator, false)).toBeUndefined();
   });
 
-  test("is said with both times, and with how things stood", async () => {
+  test("is reported with both times, and the states before", async () => {
     const recording = await recorded();
     const { columns, config, steps, engine } = recording;
     const simulator = await simulate(recording, {}, offBy(recording, -1));
@@ -290,7 +290,7 @@ describe("a duration that is off by 1 ns", () => {
   });
 });
 
-describe("engine and simulator decide the same under every eviction policy and scheduler of the table", () => {
+describe("engine and simulator make the same decisions with every eviction policy and scheduler of the matrix", () => {
   const trace = conversationTrace({ seed: 6, requests: 20, outputs: true });
 
   test.each(presetRegistry.all.map(({ name }) => name))("%s", async (name) => {

@@ -134,7 +134,7 @@ describe("vLLM, v1", () => {
     expect(live.cache).toMatchObject({ freeBlocks: 14, referencedBlocks: 0, availableBlocks: 16 });
   });
 
-  test("40696: no hits because the shared prefix is shorter than a block, and the report says so", () => {
+  test("40696: no hits because the shared prefix is shorter than a block, and the report states it", () => {
     const live = liveAs("vllm");
     for (let n = 0; n < 3; n++) expect(live.run("abc")).toBe(0);
     expect(cacheReport(live.cache.counters).missTokens).toMatchObject({ "shorter-than-block": 9, "never-seen": 0 });

@@ -43,7 +43,7 @@ function evictable(live: LiveCache): string[] {
 const oneHash: NonNullable<LiveConfig["hash"]> = (lanes) => lanes.fill(7);
 
 describe("the demo of LMDeploy's issue 1407", () => {
-  test("1: evicting more than one block of a chain goes up the chain", () => {
+  test("1: an eviction of several blocks of a chain starts at its end", () => {
     const live = demo();
     live.run("aaaabbbbcccc");
     expect(evict(live.cache, 2, live.now)).toBe(2);

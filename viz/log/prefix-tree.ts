@@ -23,11 +23,11 @@ export function runsOf({ publications }: EventHistory, states: BlockStates): Run
   const { parent: parentOf, content, contents } = publications;
   // Blocks with equal content, which some indexes keep, are a linked list.
   const byContent = new Int32Array(contents).fill(-1);
-  const alike = new Int32Array(blocks).fill(-1);
+  const nextEqual = new Int32Array(blocks).fill(-1);
   for (let block = blocks - 1; block >= 0; block--) {
     if (!states.isCached(block)) continue;
     const here = content[publication[block]];
-    alike[block] = byContent[here];
+    nextEqual[block] = byContent[here];
     byContent[here] = block;
   }
   const above = (block: number) => {
@@ -44,7 +44,7 @@ export function runsOf({ publications }: EventHistory, states: BlockStates): Run
   const children = new Int32Array(blocks);
   let root = -1;
   for (let here = contents - 1; here >= 0; here--)
-    for (let block = byContent[here]; block >= 0; block = alike[block]) {
+    for (let block = byContent[here]; block >= 0; block = nextEqual[block]) {
       const parent = above(block);
       if (parent < 0) {
         sibling[block] = root;

@@ -44,7 +44,7 @@ const program = `
   const random = randomWeights(randomConfig("tiny"), 1);
   const stuck = () => { writeSync(1, "stuck"); Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0); };
   const weights = how === "stuck" ? { fingerprint: random.fingerprint, model: stuck, layer: stuck } : random;
-  if (how === "nobody" && process.getuid() === 0) process.seteuid(65534);
+  if (how === "unprivileged" && process.getuid() === 0) process.seteuid(65534);
   const result = await modelFiles(randomConfig("tiny"), weights, { folder }).catch(({ name, message }) => name + ": " + message);
   console.log(JSON.stringify({ result, left: readdirSync(folder) }));
 `;
@@ -131,7 +131,7 @@ test("a folder without write permission is refused in one line and unchanged", (
   const folder = newFolder();
   chmodSync(folder, 0o555);
   chmodSync(root, 0o755);
-  const { stdout } = spawnSync(process.execPath, [...command, folder, "nobody"], { encoding: "utf8" });
+  const { stdout } = spawnSync(process.execPath, [...command, folder, "unprivileged"], { encoding: "utf8" });
   const { result, left } = JSON.parse(stdout) as { result: string; left: string[] };
   expect(result.replace(/[0-9a-f]{32}/, "ID")).toBe(
     `InputError: ${folder}/ID: the model cannot be written: EACCES: permission denied`,

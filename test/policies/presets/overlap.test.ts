@@ -10,7 +10,7 @@ import { everyPreset, liveOf, presetNamed } from "./presets.ts";
  *   same     aabbcc, in the step that computes the first one's
  *   next     aabbcc, in the step after that
  *   chunk    aabbcc, when the first one has computed the chunk aabb
- *   answer   aabbcc12x, when the first one has computed its prompt and 12, and continues
+ *   decode   aabbcc12x, when the first one has computed its prompt and 12, and continues
  *   ended    aabbcc12x, when the first one has finished
  *   twins    tokens cached after two requests aabbcc that began in the same step; outputs of one token
  *
@@ -21,7 +21,7 @@ import { everyPreset, liveOf, presetNamed } from "./presets.ts";
  *   lightllm, trt-llm, tgi    when the request finishes; TGI without output tokens
  *   roseinfer, prefix-pool, prefix-trie   after the step that completes the prompt, or the prefix, as a whole
  */
-type Row = readonly [same: number, next: number, chunk: number, answer: number, ended: number, twins: number];
+type Row = readonly [same: number, next: number, chunk: number, decode: number, ended: number, twins: number];
 
 const rows: Record<string, Row> = {
   lightllm: [0, 0, 0, 0, 8, 6],
@@ -43,10 +43,10 @@ const rows: Record<string, Row> = {
 const prompt = "aabbcc";
 const continued = "aabbcc12x";
 const options = { markedTokens: prompt.length };
-const answered = { ...options, output: "12345" };
+const withOutput = { ...options, output: "12345" };
 
 describe.each(everyPreset)("%s", (name, preset) => {
-  const [same, next, chunk, answer, ended, twins] = rows[name];
+  const [same, next, chunk, decode, ended, twins] = rows[name];
   const blockTokens = Math.min(2, preset.blockTokens);
   const cacheOf = () => liveOf(name, { blockTokens, blocks: 60 / blockTokens });
 
@@ -63,7 +63,7 @@ describe.each(everyPreset)("%s", (name, preset) => {
 
   test("a request admitted one step later", () => {
     const cache = cacheOf();
-    cache.arrive(prompt, answered);
+    cache.arrive(prompt, withOutput);
     cache.step();
     expect(cache.hits(prompt, options)).toBe(next);
     const second = cache.arrive(prompt, options);
@@ -73,7 +73,7 @@ describe.each(everyPreset)("%s", (name, preset) => {
 
   test("a request admitted between two chunks of a prompt", () => {
     const cache = cacheOf();
-    cache.arrive(prompt, answered);
+    cache.arrive(prompt, withOutput);
     cache.step((context) => expect(context.admit(context.firstWaiting!, 4)).toBe(true));
     expect(cache.hits(prompt, options)).toBe(chunk);
     cache.finish();
@@ -81,10 +81,10 @@ describe.each(everyPreset)("%s", (name, preset) => {
 
   test("a prompt that includes another request's output, during its decode and after its end", () => {
     const cache = cacheOf();
-    const first = cache.arrive(prompt, answered);
+    const first = cache.arrive(prompt, withOutput);
     for (let n = 0; n < 3; n++) cache.step();
     expect(first).toMatchObject({ computedTokens: 8, generatedTokens: 3 });
-    expect(cache.hits(continued, options)).toBe(answer);
+    expect(cache.hits(continued, options)).toBe(decode);
     cache.finish();
     expect(cache.hits(continued, options)).toBe(ended);
   });
@@ -112,7 +112,7 @@ test("a rolled back step publishes no block", () => {
   for (const [name] of everyPreset) {
     const { blockTokens } = presetNamed(name);
     const cache = liveOf(name, { blockTokens: Math.min(2, blockTokens) });
-    cache.arrive(prompt, answered);
+    cache.arrive(prompt, withOutput);
     const plan = cache.plan();
     cache.replica.rollback(plan, cache.now);
     cache.audit();

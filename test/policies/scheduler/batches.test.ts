@@ -1,7 +1,7 @@
 import { describe, expect, test } from "vitest";
 import { stepped } from "../../support/stepped.ts";
 
-// Blocks hold four tokens, and blocks can be found from their allocation on.
+// Blocks have four tokens, and can be hit from their allocation on.
 
 describe("static", () => {
   test("a batch runs until all its requests have finished, and only then the next one is admitted", () => {

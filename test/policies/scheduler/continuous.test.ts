@@ -2,7 +2,7 @@ import { describe, expect, test } from "vitest";
 import { outcome, simulated } from "../../support/simulated.ts";
 import { stepped } from "../../support/stepped.ts";
 
-// Blocks hold four tokens, and blocks can be found from their allocation on.
+// Blocks have four tokens, and can be hit from their allocation on.
 
 describe("fcfs-chunked", () => {
   test("chunks prompts at the end of the token budget, and continues them before it admits other requests", () => {

@@ -2,7 +2,7 @@ import { describe, expect, test } from "vitest";
 import { roseinfer } from "../../../policies/presets/roseinfer.ts";
 import { stepped } from "../../support/stepped.ts";
 
-// Blocks hold four tokens. roseinfer's first version computes each prompt when its request is added.
+// Blocks have four tokens. roseinfer's first version computes each prompt when its request is added.
 
 const same = { input: 8, output: 3, prefix: ["p", 8] } as const;
 

@@ -75,7 +75,7 @@ describe("fitted coefficients", () => {
     ['{"schema":"cost/1","picoseconds":{"step":1},"unit":"ns"}', /unknown field "unit"$/],
     ['{"schema":"cost/1","picoseconds":{"step":1},"windowTokens":0}', /windowTokens is 0, expected .* from 1$/],
     ['{"schema":"cost/1","picoseconds":{"step":1},"about":1}', /about is no text$/],
-    ['{"schema":"cost/1","picoseconds":{"calls":1}}', /picoseconds.calls needs calls, which says how /],
+    ['{"schema":"cost/1","picoseconds":{"calls":1}}', /picoseconds.calls needs calls, the engine's division /],
     ['{"schema":"cost/1","picoseconds":{"step":1},"calls":7}', /calls.longestQuery is undefined, expected a whole /],
     [
       '{"schema":"cost/1","picoseconds":{"step":1},"calls":{"longestQuery":256,"perCall":-1}}',
