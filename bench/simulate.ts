@@ -96,6 +96,7 @@ const parts: Readonly<Record<string, () => Figure[] | Promise<Figure[]>>> = {
   scale: () => scale(Number(argument)),
   replicas: () => replicas(Number(argument)),
 };
-if (!Object.hasOwn(parts, part ?? "")) throw new Error(`"${part}" is no part: ${Object.keys(parts).join(", ")}`);
+if (!Object.hasOwn(parts, part ?? ""))
+  throw new Error(`unknown part "${part}", expected one of ${Object.keys(parts).join(", ")}`);
 const figures = parts[part]();
 console.log(JSON.stringify(await figures));

@@ -73,8 +73,7 @@ const systemSigma = 0.5;
 /**
  * Generated chat traffic: sessions arrive at random, begin with a system prompt that they share with others (Zipf), and
  * take several turns, each of which sends the whole history again with a new message. The system prompt is marked as a
- * prefix, for caches that keep such. The same options give the same
- * trace on every machine.
+ * prefix, for caches that store marked prefixes. The same options generate the same trace on every machine.
  *
  * @throws InputError if an option is out of range.
  */
@@ -196,7 +195,7 @@ class Chat {
   }
 
   /**
-   * Content ids of the prompt. Who sends what decides exactly which prefixes are equal:
+   * Content ids of the prompt. Each part has equal ids in these other prompts:
    *
    *     prompt   [system prompt, whole blocks) [the rest, whole blocks) [partial block)
    *     equal    in all its sessions           in later turns           nowhere: later it is longer

@@ -9,7 +9,7 @@ const chunkBytes = 1 << 20;
 const packedBytes = 1 << 15;
 const longestLineBytes = 1 << 28;
 const newline = 10;
-/** A file that begins with more blank lines is no trace, and a small gzip file may unpack to minutes of them. */
+/** A file that begins with more bytes of blank lines is refused: reading them from a small gzip file could take minutes. */
 const mostBlankBytes = 1 << 24;
 /** Whether the byte is neither white space nor a control character. */
 const isInk = (byte: number) => byte > 0x20;
@@ -56,7 +56,7 @@ export class LineBlock {
     return Buffer.from(this.bytes.buffer, this.bytes.byteOffset + this.start, this.end - this.start).toString();
   }
 
-  /** Points at `bytes[0 .. filled)`; line numbers go on. */
+  /** Points at `bytes[0 .. filled)`; line numbers continue. */
   refill(bytes: Uint8Array, filled: number, lastIsWhole: boolean): void {
     this.bytes = bytes;
     this.#filled = filled;
