@@ -18,8 +18,8 @@ const firstMs = Date.UTC(2030, 0, 1);
 
 /**
  * Replaces all sources of nondeterminism (clocks, random numbers, process state) until `restore`, and records which of them a
- * plug-in reads in which call. Within a plug-in's call a fake clock is read, which jumps from one cache to
- * the next and stands still in two of four caches; all other code reads the real one.
+ * plug-in reads in which call. Within a call of the plug-in, clocks are fake: they differ between caches
+ * by a jump, and do not advance in two of four caches. All other code reads the real clocks.
  */
 export class NondeterministicSources {
   /** The running call of the plug-in, as text; undefined outside of the plug-in. */

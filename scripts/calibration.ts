@@ -358,7 +358,10 @@ function withFirst(all: readonly (readonly [name: string, measured: Measured])[]
     const decode = calibration!.residuals.find(({ kind }) => kind === "answers")!;
     return row([name, ...errors, number(decode.meanMs)]);
   });
-  const heads = [...metrics.map((figure) => figure.replace(/^\w+/, (word) => labels[word])), "designed decode, ms: mean"];
+  const heads = [
+    ...metrics.map((figure) => figure.replace(/^\w+/, (word) => labels[word])),
+    "designed decode, ms: mean",
+  ];
   return [row(["", ...heads]), row(["---", ...heads.map(() => "---:")]), ...rows].join("\n");
 }
 

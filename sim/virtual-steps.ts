@@ -18,7 +18,7 @@ export class VirtualSteps implements StepRunner {
   /** Sequences whose window is not full yet, as counted by `#stepsInWindow`. */
   #growing = 0;
 
-  /** `everyStep`: no step is repeated without a plan of its own. */
+  /** `everyStep`: every step is planned, none is a repetition of the previous plan. */
   constructor(cost: CostModel, everyStep: boolean) {
     this.#cost = cost;
     this.windowTokens = cost.windowTokens;

@@ -21,7 +21,7 @@ export const blockReusePartial: Family = {
   start: (config, ops) => new Manager(config, ops),
 };
 
-/** When blocks are stored, and which tokens are not. */
+/** Spellings of the time at which blocks are stored, and of the tokens that are not stored. */
 const storing = {
   release:
     /^(?:(?:at|on|upon|after) (?:the )?(?:release|finish|free|end)(?: of (?:a|the|each) (?:request|sequence))?|release|(?:when|once) (?:released|finished|freed)|when (?:a|the) (?:request|sequence) (?:ends|finishes|is released|is freed|is finished))$/,

@@ -86,7 +86,7 @@ export class Lookup {
   /** Whether the rules allow partial matches. */
   readonly #partial: boolean;
   readonly #steal: boolean;
-  /** Blocks that the step being planned computes are no hits: they are referenced and computed again. */
+  /** Blocks that the step being planned computes are not hits: they are referenced and computed again. */
   readonly #recomputes: boolean;
   readonly #limit: Rules["match-limit"];
   readonly #match: Match = { blocks: 0, absent: 0, evicted: 0 };

@@ -194,7 +194,7 @@ class ScoreOrder implements EvictionPolicy {
     this.#order[entry] = none;
   }
 
-  /** An entry whose scores never change returns to its place, if the head has not passed it. */
+  /** An entry whose scores never change returns to its old position, if the head has not passed it. */
   #returnsToPlace(entry: EntryId): boolean {
     const place = referencedAt - this.#order[entry];
     const isThere =

@@ -317,7 +317,7 @@ export class BlockKeys implements BlockContents {
         const key = trace.keys[Math.min(trace.keyStart[r] + (i + 1) * m - 1, end)];
         keys[start[r] + i] = numbered ? numbered[key] : key;
       }
-      // The trace has no ids of output tokens: every output block gets a content id of its own.
+      // The trace has no ids of output tokens: every output block gets a new content id.
       for (let at = start[r] + promptBlocks[r]; at < start[r + 1]; at++) keys[at] = this.#distinct++;
     }
     return { blockTokens, keys, start, promptBlocks, distinct: this.#distinct };

@@ -5,7 +5,7 @@ export class Sessions {
   readonly #known = new Map<number, Map<number, number>>();
   #count = 0;
 
-  /** By request: the number of its session, from 1. A request without a session has a number of its own. */
+  /** By request: the number of its session, from 1. A request without a session has a unique number. */
   of({ requestCount, optional }: Trace): Uint32Array {
     const { namespace, session } = optional;
     return Uint32Array.from({ length: requestCount }, (_, r) => {

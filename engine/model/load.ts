@@ -9,7 +9,7 @@ import { randomConfig, randomShapeNames, randomWeights } from "./random.ts";
 import { parameterCount } from "./tensors.ts";
 import { readTokenizer, type TextCodec } from "./tokenizer.ts";
 
-/** A model whose configuration has been read, and whose weights can be. */
+/** A model: its configuration, and a source of its weights. */
 export interface LoadedModel {
   readonly config: DecoderConfig;
   readonly weights: WeightSource;

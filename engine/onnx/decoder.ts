@@ -351,7 +351,7 @@ class DecoderWriter {
 }
 
 /**
- * Slopes of ALiBi (Press et al. 2022): 2^(−8/n), 2^(−16/n) … for n heads; where n is no power of two, those of the next
+ * Slopes of ALiBi (Press et al. 2022): 2^(−8/n), 2^(−16/n) … for n heads; if n is not a power of two, those of the next
  * lower power, then every other one of the next higher power.
  */
 export function alibiSlopes(heads: number): number[] {

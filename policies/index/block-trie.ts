@@ -246,7 +246,7 @@ class BlockTrie implements PrefixIndex, LeafIndex {
       this.#previous[first] = block;
     }
     if (parent === none) return;
-    // The parent is the stored block that the request is about to reference instead of its duplicate; it is no leaf now.
+    // The parent is the stored block that the request is about to reference instead of its duplicate; it stops being a leaf.
     if (first === none && !this.#anyVictim && this.#host.isIdle(parent)) this.#host.blocked(parent);
   }
 

@@ -115,7 +115,7 @@ class PromptTable implements PrefixIndex {
     const key = keys[start + to - 1];
     const stored = this.#entryOfKey[key];
     if (from > 0) {
-      // The beginning of the prefix is stored as an entry of its own, and entries share no blocks.
+      // The beginning of the prefix is stored as a separate entry, and entries share no blocks.
       replacements.fill(none, 0, to - from);
       return false;
     }

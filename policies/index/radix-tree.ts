@@ -332,7 +332,7 @@ class RadixTree implements PrefixIndex {
     this.#next[node] = this.#previous[node] = none;
     if (parent === none) return;
     const first = this.#firstChild[parent];
-    // The parent is the stored node that the request is about to reference instead of its duplicate; it is no leaf now.
+    // The parent is the stored node that the request is about to reference instead of its duplicate; it stops being a leaf.
     if (this.isEvictable(parent)) this.#host.blocked(parent);
     this.#firstChild[parent] = node;
     this.#next[node] = first;

@@ -4,9 +4,9 @@ import { queued } from "./queued.ts";
 import { dfsWeightOrder } from "./waiting-order.ts";
 
 /**
- * Depth first through the cached prefixes, branches with the most waiting requests first. On a tie SGLang serves the branch
- * first that is older in its tree; here it is the branch whose request arrived first, because the prefix index states no
- * order of branches.
+ * Depth first through the cached prefixes, branches with the most waiting requests first. On a tie SGLang serves the
+ * older branch of its tree first; here it is the branch whose request arrived first, because the prefix index has no order of
+ * branches.
  */
 export const dfsWeight: SchedulerPlugin = {
   name: "dfs-weight",

@@ -21,8 +21,8 @@ import {
  * block can be allocated for one, the request admitted last is preempted for recomputation or, with `swap`, swapped out.
  * Swapped requests are admitted before new ones, in a decode step.
  *
- * A prompt that is longer than the token budget is computed in a step of its own (vLLM refuses it, and sets the budget so
- * that no prompt is longer). Cached tokens do not count in the budget.
+ * A prompt that is longer than the token budget is computed in a separate step (vLLM refuses it; it requires a
+ * budget of at least the maximum model length). Cached tokens do not count in the budget.
  *
  * Source: vLLM v0, `Scheduler._schedule_default` in vllm/core/scheduler.py.
  */

@@ -1,7 +1,10 @@
 import type { PluginOption, SchedulerPlugin } from "../../core/plugins/index.ts";
 import { BatchByBatch } from "./batch-by-batch.ts";
 
-/** roseinfer's first version computes each prompt by itself when its request is added, so that the next one can match it. */
+/**
+ * roseinfer's first version computes each prompt in a separate step when its request is added, so that the next one can hit
+ * it.
+ */
 export const promptsPerStep = {
   "prompts-per-step": { about: "maximum prompts per step; 0: no limit", default: 0 },
 } as const satisfies Record<string, PluginOption>;

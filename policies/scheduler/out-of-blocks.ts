@@ -19,7 +19,7 @@ export interface Preemptions {
 }
 
 /**
- * For a running request for whose next `tokens` no blocks are available: preempts victims until it can be scheduled. The
+ * Preempts victims until there are enough free blocks for the next `tokens` of a running request, and schedules it. The
  * request may be a victim itself; the only running request is refused. With `swap` a victim is swapped out if host memory has
  * enough free blocks, else recomputed.
  */

@@ -73,7 +73,7 @@ class PrefixGroups implements Scheduler {
       availableBlocks -= group.neededBlocks;
       this.#addToBatch(group);
     }
-    // No group fits by itself.
+    // No group fits as a whole.
     if (this.#waiting.size === 0) {
       const [{ prefixBlocks, members, neededBlocks }] = groups;
       this.#addToBatch({ prefixBlocks, members: [members[0]], neededBlocks, unfinished: 1, isWarm: true });
@@ -111,7 +111,9 @@ class PrefixGroups implements Scheduler {
     return [...groups.values()];
   }
 
-  /** Plans a prefill step: one request of a group whose prefix is not cached, of other groups all for which blocks are available. */
+  /**
+   * Plans a prefill step: of a group with an uncached prefix one request, of other groups all that fit into the free blocks.
+   */
   #prefill(context: SchedulerContext): boolean {
     const { running } = context;
     const warming = new Set<Group>();
@@ -160,7 +162,10 @@ class PrefixGroups implements Scheduler {
     this.#leaveGroup(request);
   }
 
-  /** A request of the batch has finished; the prefix is deleted with the last one, unless the group is too large and others wait. */
+  /**
+   * A request of the batch has finished; the prefix is deleted with the last one, unless the group is too large and others
+   * wait.
+   */
   #leaveGroup(request: RequestView): void {
     const group = this.#groupOf.get(request.id);
     const context = this.#context;

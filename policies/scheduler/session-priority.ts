@@ -10,7 +10,7 @@ import {
 
 /**
  * Waiting and running requests are in one order: by priority, then by age of the session (a request without one is a
- * session of its own), then by arrival. A request for which no block is available preempts later ones. So turns of old
+ * session by itself), then by arrival. A request for which no block is available preempts later ones. So turns of old
  * conversations are served before new conversations.
  */
 class SessionOrder implements Precedence {

@@ -45,7 +45,7 @@ const stagingName = (id: number) => `.job-${id}.${hostname()}.${process.pid}.tmp
 const staged = /^\.job-\d+\.(.+)\.(\d+)\.tmp$/;
 
 /**
- * Runs that the page has started: each is this program in a process of its own, which saves to a hidden staging folder beside
+ * Runs that the page has started: each is this program in a separate process, which saves to a hidden staging folder beside
  * the other runs. Complete runs are moved from there.
  */
 export class Jobs {

@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { z } from "zod";
 
 /**
- * Progress of a running program: files in a folder of its own, inside a hidden folder beside the runs.
+ * Progress of a running program: files in a separate folder, inside a hidden folder beside the runs.
  *
  *   RUNS/.live/ID/header.json   the configuration, written once
  *                 now.json      the current metrics, replaced several times a second
