@@ -9,7 +9,7 @@ export interface Progress {
 
 /** Progress callback and cancellation of a long call. */
 export interface Control {
-  /** Called each time that work is done. */
+  /** Called repeatedly while the function runs. */
   readonly progress?: ((progress: Progress) => void) | undefined;
   /** Once aborted, the call rejects with `Interrupted`, or returns a partial result where it documents one. */
   readonly signal?: AbortSignal | undefined;

@@ -120,8 +120,8 @@ export async function generate(
 }
 
 /**
- * Searches for cases on which parts that must agree differ, shrinks them and saves them. `kvlab fuzz`. If it is aborted, the report
- * has the cases that were tried.
+ * Searches for cases in which implementations that must agree differ, shrinks and saves them. `kvlab fuzz`. If it is aborted, the
+ * report has the cases that were tried.
  *
  * @throws InputError, ExecutorError
  */

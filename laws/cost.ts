@@ -21,7 +21,7 @@ export interface Cost {
   readonly nsByMethod: Readonly<Record<string, number>>;
 }
 
-/** How the cost of a policy's operations grows with the number of entries. */
+/** The growth of the cost of a policy's operations with the number of entries. */
 export interface Growth {
   readonly costs: readonly Cost[];
   /** Cost grows as (number of entries) ^ `exponent`: 0 = constant, 1 = linear. */

@@ -19,7 +19,7 @@ export interface BlockCost {
   readonly nsPerBlock: number;
 }
 
-/** How the cost of an index per block grows with the number of blocks. */
+/** The growth of an index's cost per block with the number of blocks. */
 export interface ShapeGrowth {
   readonly shape: Shape;
   readonly costs: readonly BlockCost[];

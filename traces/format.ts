@@ -1,7 +1,7 @@
 import type { TraceSource } from "../core/trace/trace.ts";
 import type { Field } from "./json-lines.ts";
 
-/** What a trace reader is opened with. */
+/** The options that a trace reader is opened with. */
 export interface OpenTraceOptions {
   /** Name of the format; by default it is detected from the fields of the first line. */
   readonly format?: string;

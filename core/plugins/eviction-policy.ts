@@ -45,7 +45,7 @@ export interface EvictionPolicy {
   takeNext?(added: EntryId): EntryId;
 }
 
-/** What `create` of an eviction policy is called with, once per cache. */
+/** The argument of an eviction policy's `create`, which is called once per cache. */
 export interface EvictionContext {
   /** Facts about all entries, as typed arrays indexed by entry. */
   readonly columns: EntryColumns;

@@ -42,7 +42,7 @@ export interface IndexHost {
   blockDropped(block: BlockId): void;
 }
 
-/** What `create` of an index is called with, once per cache. */
+/** The argument of an index's `create`, which is called once per cache. */
 export interface IndexContext {
   /** The cache, which the index notifies. */
   readonly host: IndexHost;

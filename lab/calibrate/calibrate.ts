@@ -25,9 +25,9 @@ export interface CalibrateOptions extends PartChoice, Control {
   readonly backend?: BackendName;
   /** A folder in the Hugging Face layout, or random:NAME. */
   readonly model?: string;
-  /** Bits of a weight: 32, 8 or 4. */
+  /** Bits per weight: 32, 8 or 4. */
   readonly bits?: WeightBits;
-  /** Threads of the operators. */
+  /** Number of threads of the operators. */
   readonly threads?: number;
   /** Reuse rules that differ from the defaults. */
   readonly rules?: Parts["rules"] | undefined;

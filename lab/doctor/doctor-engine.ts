@@ -35,7 +35,7 @@ export function machineFindings({ totalBytes, availableBytes, limitBytes }: Memo
 export interface EngineReport {
   /** Fields of each backend's runtime. */
   readonly [runtimeField: string]: unknown;
-  /** Threads of the operators by default. */
+  /** Default number of threads of the operators. */
   readonly threads: number;
   readonly modelCache: { readonly path: string; readonly bytes: number };
 }

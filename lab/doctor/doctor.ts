@@ -12,7 +12,7 @@ import { type Finding, finding } from "./finding.ts";
 export interface DoctorOptions extends Pick<Control, "signal"> {
   /** Also checks this model: a folder, or `random:NAME`. The other options describe its cache and weights. */
   readonly model?: string;
-  /** Bits of a weight: 32, 8 or 4. */
+  /** Bits per weight: 32, 8 or 4. */
   readonly bits?: WeightBits;
   /** Bytes of the cache. */
   readonly capacity?: number;

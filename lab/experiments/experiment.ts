@@ -16,7 +16,7 @@ export interface Experiment {
   run(runner: ExperimentRunner): Promise<Findings>;
 }
 
-/** The metrics of an experiment beside the published ones. */
+/** The metrics of an experiment, compared with the published ones. */
 export interface Findings {
   /** The requests, and the assumptions about everything that is not published. */
   readonly workload: string;

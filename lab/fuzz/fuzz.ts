@@ -21,7 +21,7 @@ import type { FuzzParts } from "./setup.ts";
 import { checkDifferent, commandsFor, type SideChoice, sideOf } from "./sides.ts";
 import { simEngine } from "./sim-engine.ts";
 
-/** How long is searched, and where counterexamples are saved. */
+/** Limits of a search, and the folder of counterexamples. */
 export interface BeatOptions extends Control {
   /** Number of cases to try; `fuzz`: of each search. */
   readonly cases?: number;
@@ -33,7 +33,7 @@ export interface BeatOptions extends Control {
   readonly out?: string;
 }
 
-/** Which kinds of cases are searched. */
+/** The searches that `fuzz` runs, or a saved case. */
 export interface FuzzOptions extends BeatOptions {
   /** The searches to run; by default all. */
   readonly against?: readonly KindName[];

@@ -12,14 +12,14 @@ import { generateAll, type TimedCompletion } from "./generate-all.ts";
 export interface GenerateOptions extends Pick<Control, "signal"> {
   /** A folder in the Hugging Face layout, or random:NAME. */
   readonly model?: string;
-  /** Bits of a weight: 32, 8 or 4. */
+  /** Bits per weight: 32, 8 or 4. */
   readonly bits?: WeightBits;
   /** Prompts are messages of a user, formatted with the model's chat template; `system` is the message before them. */
   readonly chat?: boolean;
   readonly system?: string;
-  /** Most output tokens of a prompt. */
+  /** Maximum number of output tokens per prompt. */
   readonly maxTokens?: number;
-  /** Threads of the operators. */
+  /** Number of threads of the operators. */
   readonly threads?: number;
   /** 0 = always the most likely token. */
   readonly temperature?: number;
@@ -27,7 +27,7 @@ export interface GenerateOptions extends Pick<Control, "signal"> {
   readonly topK?: number;
   /** Samples from the most likely tokens with this total probability. */
   readonly topP?: number;
-  /** Least probability of a token, as a share of that of the most likely one. */
+  /** Minimum probability of a sampled token, relative to that of the most likely one. */
   readonly minP?: number;
   readonly repetitionPenalty?: number;
   readonly presencePenalty?: number;
@@ -41,7 +41,7 @@ export interface GenerateOptions extends Pick<Control, "signal"> {
   readonly stop?: readonly string[];
   /** Token ids that end an output. */
   readonly stopToken?: readonly number[];
-  /** The model's end tokens do not end an output. */
+  /** Generation continues after the model's end tokens. */
   readonly ignoreEos?: boolean;
   /** Called with the text of the outputs as it is generated. */
   readonly onText?: ((text: string) => void) | undefined;
