@@ -1,7 +1,7 @@
 import { InvariantError, PolicyError, TraceError } from "../../core/errors.ts";
 import { messageOf } from "./user-code.ts";
 
-/** What the object that a plug-in creates consists of. */
+/** The members of an object that a plug-in creates. */
 export interface Contract {
   /** "policy", "router", … as in messages. */
   readonly noun: string;
@@ -9,7 +9,7 @@ export interface Contract {
   readonly optional?: readonly string[];
   /** Properties that are numbers. */
   readonly numbers?: readonly string[];
-  /** Properties that are passed on as they are. */
+  /** Properties that are copied. */
   readonly flags?: readonly string[];
 }
 
@@ -43,7 +43,7 @@ export class Guard {
     return reported(new PolicyError(`${this.file}: ${method}${this.when} ${why}`));
   }
 
-  /** The error of a method that returned something else than expected. */
+  /** The error of a method with an unexpected result. */
   result(method: string, found: unknown, expected: string): PolicyError {
     const shown = typeof found === "number" ? String(found) : found === null ? "null" : typeof found;
     return reported(new PolicyError(`${this.file}: ${method}() returned ${shown}${this.when}, expected ${expected}`));
@@ -58,7 +58,7 @@ export class Guard {
   }
 
   /**
-   * The error to report for one that a method threw; one of another plug-in, of the cache or of a trace file stays as it is.
+   * The error to report for one that a method threw; errors of other plug-ins, of the cache or of a trace file are unchanged.
    */
   thrown(method: string, error: unknown): unknown {
     if (
@@ -70,7 +70,7 @@ export class Guard {
     return reported(new PolicyError(`${this.file}: ${method}() threw${this.when}: ${messageOf(error)}`));
   }
 
-  /** The same object, each of its methods guarded. @throws PolicyError if a required method or number is missing */
+  /** The object with guarded methods. @throws PolicyError if a required method or number is missing */
   object<T extends object>(made: T, { noun, required, optional = [], numbers = [], flags = [] }: Contract): T {
     const own = made as Record<string, unknown> | undefined;
     for (const method of required) {

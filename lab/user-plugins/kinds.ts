@@ -53,12 +53,12 @@ export interface Plugins {
 /** Names of the kinds of plug-ins. */
 export type PluginKind = keyof Plugins;
 
-/** One kind of plug-in: how a file's export is recognised, and how its calls are guarded. */
+/** One kind of plug-in: identifies a file's export by its shape, and guards its calls. */
 interface Kind<P> {
   readonly called: string;
   readonly plural: string;
   readonly shape: string;
-  /** The method by which it is recognised. */
+  /** The method that identifies the kind. */
   readonly method: "create" | "stepNs" | "open";
   isOne(value: object): boolean;
   builtIn(): readonly { readonly name: string }[];
@@ -71,8 +71,8 @@ const has = (value: object, name: string, type: "function" | "object") =>
 const createsOne = (value: object) => has(value, "create", "function") && !has(value, "supports", "object");
 
 /**
- * All kinds. Eviction policies, allocators, schedulers and routers have the same shape: the option that
- * names the file says which one it is, and `kvlab check` calls `create` (`createdKind`).
+ * All kinds. Eviction policies, allocators, schedulers and routers have the same shape: the command-line option determines the
+ * kind, and `kvlab check` determines it by calling `create` (`createdKind`).
  */
 export const kinds: { readonly [K in PluginKind]: Kind<Plugins[K]> } = {
   eviction: {
@@ -289,7 +289,7 @@ async function* guardedBatches(source: Pick<TraceSource, "batches">, guard: Guar
       if (!ArrayBuffer.isView(batch?.[column]))
         throw guard.error("batches()", `yielded ${column} ${typeof batch?.[column]}, expected a column of a trace`);
     if (!Number.isInteger(batch?.requestCount) || batch?.optional === undefined)
-      throw guard.error("batches()", "yielded no trace; TraceBuilder makes one");
+      throw guard.error("batches()", "yielded no trace, expected one built with TraceBuilder");
     yield batch as Trace;
   }
 }

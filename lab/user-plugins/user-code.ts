@@ -4,7 +4,7 @@ import { pluginHost } from "./host.ts";
 /** A user's file whose code runs in this program. */
 interface UserFile {
   readonly file: string;
-  /** What it was imported as, once known. */
+  /** The URL that it was imported from; undefined before. */
   url: string | undefined;
 }
 
@@ -14,12 +14,12 @@ export const fileBeingLoaded = (): string | undefined => loading?.file;
 const files: UserFile[] = [];
 let loading: UserFile | undefined;
 
-/** Whether code that is not ours is loaded. It may have left timers that keep the program alive. */
+/** True if plug-in code is loaded, which may have timers that keep the program running. */
 export const userCodeRuns = () => files.length > 0;
 
 /**
- * Loads a user's code. From now on it may do what it likes without being taken for the program itself: what it prints
- * goes to stderr, it cannot end the program, and an exception that it throws outside of any call is reported with its file.
+ * Loads a plug-in file. From then on its output goes to stderr, it cannot end the program, and exceptions outside of any call
+ * are reported with its file.
  */
 export async function loadUserCode(
   file: string,
@@ -42,7 +42,7 @@ export async function loadUserCode(
 const dataUrl = /data:text\/javascript;base64,[A-Za-z0-9+/=]+/g;
 const programUrl = new URL("../..", import.meta.url).href;
 
-/** Whether an error that no call catches is one of kvlab itself. */
+/** True if kvlab itself threw an uncaught error. */
 export function isOurs(error: unknown): boolean {
   if (error instanceof InvariantError) return true;
   const stack = stackOf(error);
@@ -53,7 +53,7 @@ function stackOf(error: unknown): string {
   return error instanceof Error && typeof error.stack === "string" ? error.stack : "";
 }
 
-/** The file that threw it, or all files if that is unknown. */
+/** The plug-in file that threw the error, or all files if it is unknown. */
 export function fileOf(error: unknown): string {
   const stack = stackOf(error);
   const seen = files.filter(({ url }) => url !== undefined && stack.includes(url));
@@ -62,7 +62,7 @@ export function fileOf(error: unknown): string {
 
 const longest = 300;
 
-/** What was thrown, which may be anything, in one line. */
+/** The message of a thrown value, in one line. */
 export function messageOf(error: unknown): string {
   let text: string;
   try {
