@@ -37,7 +37,7 @@ const happened = {
   "copies of a last block": 0,
   "copies of a part of a block": 0,
   "blocks that were stolen": 0,
-  "steps that did not run": 0,
+  "steps that were rolled back": 0,
   preemptions: 0,
   "admissions that failed": 0,
   "evictions of all that is below": 0,
@@ -84,7 +84,7 @@ function observe({ log, decisions, counters, failedAdmissions }: Outcome): void 
     if (kind === "copy")
       happened[value === hits.get(request) ? "copies of a part of a block" : "copies of a last block"]++;
   }
-  happened["steps that did not run"] += decisions.filter((text) => text.endsWith("it does not run")).length;
+  happened["steps that were rolled back"] += decisions.filter((text) => text.endsWith("rolled back")).length;
   happened.preemptions += counters.preemptions;
   happened["admissions that failed"] += failedAdmissions;
 }

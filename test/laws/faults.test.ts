@@ -128,7 +128,7 @@ test("add-remove-alternate detects an index that does not report released blocks
       if (count > 1) inner.released(blocks, count - 1);
     },
   }));
-  expect(violationsOf(planted({ index }))).toMatch(/notified of as evictable/);
+  expect(violationsOf(planted({ index }))).toMatch(/reported to the policy as evictable/);
 });
 
 test("conservation detects an index whose blockCount is wrong", () => {
@@ -157,7 +157,7 @@ test("conservation detects an index that still stores evicted blocks", () => {
   const index = brokenIndex((_inner, { host }) => ({
     evict: (entry) => host.blockDropped(entry),
   }));
-  expect(violationsOf(planted({ index }))).toMatch(/stored by the index: true|notified of as evictable/);
+  expect(violationsOf(planted({ index }))).toMatch(/stored by the index: true|reported to the policy as evictable/);
 });
 
 test("a policy that returns a referenced entry as victim is refused with a message", () => {

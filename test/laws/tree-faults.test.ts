@@ -57,7 +57,7 @@ function violation(index: IndexPlugin, like: RegExp, rules: Rules = {}): string 
 }
 
 const extended =
-  /^entry \d+ is evictable, although it is extended by another entry$|^entries that the policy was notified of as evictable/;
+  /^entry \d+ is evictable, although it is extended by another entry$|^entries reported to the policy as evictable/;
 
 test("indexes without a fault violate no law", async () => {
   expect(violation(await broken("radix-tree"), /./)).toBeUndefined();
@@ -105,7 +105,7 @@ describe("the laws detect a radix tree in which", () => {
     ],
     [
       "a released node with referenced children is evictable",
-      /evictable, although|added twice|which a request references|notified of as evictable/,
+      /evictable, although|added twice|which a request references|reported to the policy as evictable/,
       ["if (this.#firstChild[node] === none) this.#host.evictable(node);", "this.#host.evictable(node);"],
     ],
     [

@@ -35,7 +35,7 @@ describe("fitted coefficients", () => {
     const run = (cost: CostModel) => () => simulated([{ prompt: 3 }], { cost });
     expect(run(endless)).toThrow(new InputError("a step takes 27021597764222972 ps, more than 2^53 (2.5 hours)"));
     expect(run(linearCost({ fixed: 1e303 }))).toThrow(
-      new InputError("by its linear costs a step takes 1e+303 ns, more than 2^53 (104 days)"),
+      new InputError("cost model linear: a step takes 1e+303 ns, more than 2^53 ns (104 days)"),
     );
   });
 
@@ -74,7 +74,7 @@ describe("fitted coefficients", () => {
     ['{"schema":"cost/1","picoseconds":{}}', /every coefficient is 0, so that no step takes any time$/],
     ['{"schema":"cost/1","picoseconds":{"step":1},"unit":"ns"}', /unknown field "unit"$/],
     ['{"schema":"cost/1","picoseconds":{"step":1},"windowTokens":0}', /windowTokens is 0, expected .* from 1$/],
-    ['{"schema":"cost/1","picoseconds":{"step":1},"about":1}', /about is no text$/],
+    ['{"schema":"cost/1","picoseconds":{"step":1},"about":1}', /about is not a string$/],
     ['{"schema":"cost/1","picoseconds":{"calls":1}}', /picoseconds.calls needs calls, the engine's division /],
     ['{"schema":"cost/1","picoseconds":{"step":1},"calls":7}', /calls.longestQuery is undefined, expected a whole /],
     [
