@@ -27,6 +27,8 @@ test("a trace whose keys are tokens cannot be shortened", () => {
   const trace = traceOf(16, [{}]);
   expect(shortened(trace, 1)).toBe(trace);
   for (const by of [3, 16, 32])
-    expect(() => shortened(trace, by)).toThrow(`cannot be divided by ${by}: expected a divisor of the unit of 16 tokens`);
+    expect(() => shortened(trace, by)).toThrow(
+      `cannot be divided by ${by}: expected a divisor of the unit of 16 tokens`,
+    );
   expect(() => shortened(traceOf(1, [{}]), 2)).toThrow("the trace has token ids");
 });
