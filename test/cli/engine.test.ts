@@ -92,7 +92,7 @@ describe.concurrent("options that an engine does not support are refused in one 
     ["replay --target cpu --output-lengths free --max-output 999999", /^request 0 has \d+ tokens with its output, /],
     ["replay --target cpu --pace fast", /^--pace is "fast", expected busy or real or none$/],
     ["replay --target cpu --blocks unlimited", /^an engine has no unlimited cache/],
-    ["replay --target cpu --capacity 1KiB", /less than one block/],
+    ["replay --target cpu --capacity 1KiB", /less than the \d+ bytes of one block/],
     [
       "replay --target cpu --model random:tiny-gpt2",
       /^request \d+ has \d+ tokens with its output, .* has 1024 positions$/,

@@ -169,7 +169,7 @@ describe.concurrent("invalid options are refused in one line", () => {
     ["verify --target sim", /^--target is "sim", expected cpu: /],
     ["verify --gpu h200", /^--gpu needs --target sim$/],
     ["verify --timeline t.json", /^--timeline is an option of kvlab replay$/],
-    ["verify --blocks unlimited", /memory has a limit/],
+    ["verify --blocks unlimited", /has no unlimited cache/],
     ["verify --blocks 10 --capacity 1GiB", /exclude each other/],
     ["verify --rule publish=step,finish", /one run has one value/],
     [
