@@ -64,12 +64,12 @@ function asideText({ asides }: PairReport): string {
 
 /** Rules in effect that differ and are not in the configurations' names, such as defaults of two indexes. */
 function differingRules({ configurations }: DifferenceDocument, { first, second }: PairReport): string {
-  const [mine, other] = [configurations[first], configurations[second]];
+  const [one, other] = [configurations[first], configurations[second]];
   const differing = ruleNames.filter(
-    (name: RuleName) => mine.rules[name] !== other.rules[name] && !mine.name.includes(`${name}=`),
+    (name: RuleName) => one.rules[name] !== other.rules[name] && !one.name.includes(`${name}=`),
   );
   if (differing.length === 0) return "";
-  return `; rules differ: ${differing.map((name) => `${name}=${mine.rules[name]} and ${other.rules[name]}`).join(", ")}`;
+  return `; rules differ: ${differing.map((name) => `${name}=${one.rules[name]} and ${other.rules[name]}`).join(", ")}`;
 }
 
 const labelWidth = 20;
@@ -77,9 +77,8 @@ const labelWidth = 20;
 const indent = 80 - 26;
 
 function divergenceText({ request, context, sides }: Difference, first: string, second: string): string[] {
-  const [mine, other] = sides;
-  const hits =
-    mine.hitBlocks === other.hitBlocks ? grouped(mine.hitBlocks) : `${mine.hitBlocks} and ${other.hitBlocks}`;
+  const [one, other] = sides;
+  const hits = one.hitBlocks === other.hitBlocks ? grouped(one.hitBlocks) : `${one.hitBlocks} and ${other.hitBlocks}`;
   const serving =
     `${counted(request.inputTokens, "prompt token")}, ${counted(request.promptBlocks, "block")}, ` +
     `${hits} of them hits`;

@@ -56,8 +56,8 @@ export async function combinationsAndBounds(lists: PartLists): Promise<Configura
   const named = lists.eviction ? await eachNamed(lists.eviction, evictionOf) : evictionRegistry.all.map(asNamed);
   const chosen = named.filter(({ plugin }) => !plugin.unlimited);
   if (lists.preset) {
-    const own = (await combinations(lists)).filter(({ kind }) => kind !== "unlimited");
-    return [...own, ...boundsOfAll(own)];
+    const limited = (await combinations(lists)).filter(({ kind }) => kind !== "unlimited");
+    return [...limited, ...boundsOfAll(limited)];
   }
   const evictions = lists.eviction ? chosen : chosen.filter(({ plugin }) => !plugin.offline && !plugin.likeLru);
   const bounded = new Set<string>();
@@ -65,18 +65,21 @@ export async function combinationsAndBounds(lists: PartLists): Promise<Configura
     const best = withSingleBlockEviction(others);
     const isBound = best.parts.index === others.parts.index && best.ruleTexts.length === others.ruleTexts.length;
     // belady is left out where it is the bound.
-    const own = evictions
+    const combined = evictions
       .filter(({ plugin }) => plugin !== belady || !isBound)
       .map((eviction) => withEviction(others, eviction));
     const key = [best.parts.allocator.name, best.parts.scheduler.name, ...best.ruleTexts].join();
-    if (bounded.has(key)) return { own, bounds: [] };
+    if (bounded.has(key)) return { combined, bounds: [] };
     bounded.add(key);
-    return { own, bounds: [belady, unbounded].map((plugin) => withEviction(best, asNamed(plugin))) };
+    return { combined, bounds: [belady, unbounded].map((plugin) => withEviction(best, asNamed(plugin))) };
   });
   const isOnline = ({ kind }: Configuration) => kind === "online";
   return [
-    ...all.flatMap(({ own }) => own.filter(isOnline)),
-    ...all.flatMap(({ own, bounds }) => [...own.filter((configuration) => !isOnline(configuration)), ...bounds]),
+    ...all.flatMap(({ combined }) => combined.filter(isOnline)),
+    ...all.flatMap(({ combined, bounds }) => [
+      ...combined.filter((configuration) => !isOnline(configuration)),
+      ...bounds,
+    ]),
   ];
 }
 
@@ -143,8 +146,8 @@ function withSingleBlockEviction({ parts, indexLabel, ruleTexts }: OtherParts): 
   const others = { ruleTexts: ruleTexts.filter((text) => isOther([text.split("=")[0], text])) };
   const can = (index: IndexPlugin) =>
     !index.storesNothing && index.supports["victim-unit"] === undefined && supports(index, rules);
-  const own = indexRegistry.all.includes(parts.index) ? [parts.index] : [];
-  const index = [...own, hashTable, blockTrie].find(can) ?? parts.index;
+  const chosen = indexRegistry.all.includes(parts.index) ? [parts.index] : [];
+  const index = [...chosen, hashTable, blockTrie].find(can) ?? parts.index;
   const label = index === parts.index ? indexLabel : index.name;
   return { ...others, indexLabel: label, parts: { ...parts, index, rules } };
 }

@@ -172,10 +172,10 @@ async function runAll(
 ): Promise<Row[]> {
   const { out, events = false, signal } = options;
   const rows: Row[] = [];
-  const how = { advance, keepSteps: out !== undefined, signal };
+  const runOptions = { advance, keepSteps: out !== undefined, signal };
   for (const { configuration, load, config, blocks } of planned) {
     try {
-      const run = await runReplay(input.trace, blocks, config, how);
+      const run = await runReplay(input.trace, blocks, config, runOptions);
       if (run.simulation?.interrupted) return rows;
       const report = runReport(input, blocks, run);
       if (out !== undefined) {

@@ -49,14 +49,14 @@ export function firstDivergence(a: Decisions, b: Decisions, times = true): Diver
 const eventColumns = ["kind", "request", "block", "key", "value"] as const;
 
 function firstEvent(a: Decisions, b: Decisions, times: boolean): (Divergence & { what: "event" }) | undefined {
-  const mine = a.log.columns();
-  const other = b.log.columns();
-  const same = (at: number) => eventColumns.every((name) => mine[name][at] === other[name][at]);
+  const columnsA = a.log.columns();
+  const columnsB = b.log.columns();
+  const same = (at: number) => eventColumns.every((name) => columnsA[name][at] === columnsB[name][at]);
   const most = Math.max(a.log.count, b.log.count);
   for (let at = 0; at < most; at++) {
     const both = at < a.log.count && at < b.log.count;
     const decided = both && same(at);
-    if (decided && (!times || mine.timeNs[at] === other.timeNs[at])) continue;
+    if (decided && (!times || columnsA.timeNs[at] === columnsB.timeNs[at])) continue;
     const longer = at < a.log.count ? a : b;
     return { what: "event", events: at, steps: stepsBefore(longer, at), onlyTime: decided };
   }

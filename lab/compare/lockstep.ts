@@ -103,10 +103,10 @@ export class Lockstep {
     const divergences: { follower: Follower; at: LogDivergence }[] = [];
     for (const follower of this.#others) {
       if (follower.difference) continue;
-      const theirs = this.#feed(follower, row);
-      const at = follower.comparison.request(row, log, first.precedingEvents, theirs, follower.precedingEvents);
+      const followerLog = this.#feed(follower, row);
+      const at = follower.comparison.request(row, log, first.precedingEvents, followerLog, follower.precedingEvents);
       if (at) divergences.push({ follower, at });
-      else readRest(follower, theirs);
+      else readRest(follower, followerLog);
     }
     this.#diverge(divergences, log, row);
     readRest(first, log);
@@ -128,33 +128,33 @@ export class Lockstep {
     const { state } = this.#first;
     const ends: { follower: Follower; end(): void }[] = [];
     for (const { follower, at } of divergences.sort((one, other) => one.at.first - other.at.first)) {
-      const theirs = follower.replay.log!;
+      const followerLog = follower.replay.log!;
       const context = lastEvents(log, at.first);
       state.read(log, this.#first.precedingEvents, at.first);
       this.#first.precedingEvents = at.first;
-      follower.state.read(theirs, follower.precedingEvents, at.second);
-      const mine = {
+      follower.state.read(followerLog, follower.precedingEvents, at.second);
+      const firstSide = {
         ...this.#resultOf(this.#first, row),
         logged: eventAt(log, at.first, state),
         before: state.blockCounts(),
       };
-      const other = {
+      const followerSide = {
         ...this.#resultOf(follower, row),
-        logged: eventAt(theirs, at.second, follower.state),
+        logged: eventAt(followerLog, at.second, follower.state),
         before: follower.state.blockCounts(),
       };
-      follower.state.read(theirs, at.second, theirs.count);
+      follower.state.read(followerLog, at.second, followerLog.count);
       ends.push({
         follower,
         end: () => {
           const contents = state.contents();
-          const theirContents = follower.state.contents();
+          const followerContents = follower.state.contents();
           follower.difference = {
             request: row,
             context,
             sides: [
-              { ...mine, after: state.blockCounts(), onlyHere: missingIn(theirContents, contents) },
-              { ...other, after: follower.state.blockCounts(), onlyHere: missingIn(contents, theirContents) },
+              { ...firstSide, after: state.blockCounts(), onlyHere: missingIn(followerContents, contents) },
+              { ...followerSide, after: follower.state.blockCounts(), onlyHere: missingIn(contents, followerContents) },
             ],
           };
         },

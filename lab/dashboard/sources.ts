@@ -57,17 +57,17 @@ export async function sourcesIn(folders: SourceFolders): Promise<Sources> {
   const found = (folder: string | undefined, pattern: RegExp, depth: number) =>
     folder === undefined ? [] : filesBelow(folder, pattern, depth);
   const traces = (await Promise.all(folders.traces.map((folder) => found(folder, traceFile, maxDepth)))).flat();
-  const own = await found(folders.policies, policyFile, 1);
+  const policies = await found(folders.policies, policyFile, 1);
   const models = (await found(folders.models, /^config\.json$/, maxDepth)).map(folderOf);
   const names = (all: readonly { readonly name: string }[]) => all.map(({ name }) => name);
   const { model, gpu, router } = simulatedDefaults;
   return {
-    files: new Map([...traces, ...own, ...models]),
+    files: new Map([...traces, ...policies, ...models]),
     choices: {
       traces: [exampleName, ...traces.map(([name]) => name)],
       presets: names(presetRegistry.all),
       indexes: names(indexRegistry.all),
-      evictions: [...names(evictionRegistry.all), ...own.map(([name]) => name)],
+      evictions: [...names(evictionRegistry.all), ...policies.map(([name]) => name)],
       allocators: names(allocatorRegistry.all),
       schedulers: names(schedulerRegistry.all),
       routers: names(routerRegistry.all),

@@ -14,10 +14,10 @@ function workload(seed: number): Prompt[] {
   const random = seededRandom(seed);
   const count = prefixes * requestsEach;
   const chats = { sigma: 1, least: 4, most: 1024 };
-  const own = lengthsOf(random, count, 226 * count, chats);
+  const promptLengths = lengthsOf(random, count, 226 * count, chats);
   const outputs = lengthsOf(random, count, 160 * count, chats);
   const lengths = Array.from({ length: prefixes }, () => shortest + random.below(longest - shortest + 1));
-  return Array.from(own, (ownTokens, i) => ({
+  return Array.from(promptLengths, (ownTokens, i) => ({
     prefix: { id: i % prefixes, tokens: lengths[i % prefixes] },
     ownTokens,
     outputTokens: outputs[i],

@@ -14,10 +14,10 @@ function chats(seed: number, perS: number): Prompt[] {
   const lengths = seededRandom(seed);
   const arrivals = seededRandom(seed ^ 0x5bd1e995);
   const spread = { sigma: 1, least: 4, most: 1024 };
-  const own = lengthsOf(lengths, requests, 200 * requests, spread);
+  const promptLengths = lengthsOf(lengths, requests, 200 * requests, spread);
   const outputs = lengthsOf(lengths, requests, 200 * requests, spread);
   let arrivalNs = 0;
-  return Array.from(own, (ownTokens, i) => {
+  return Array.from(promptLengths, (ownTokens, i) => {
     arrivalNs += Math.round((exponential(arrivals) / perS) * 1e9);
     return {
       arrivalNs,

@@ -15,10 +15,10 @@ const chats = { sigma: 1, least: 4, most: 1024 };
 /** A thousand chats that begin with the same system prompt; the numbers of tokens are exactly the published ones. */
 export function shareGptLike(seed: number) {
   const random = seededRandom(seed);
-  const own = lengthsOf(random, requests, inputTokens - requests * systemTokens, chats);
+  const promptLengths = lengthsOf(random, requests, inputTokens - requests * systemTokens, chats);
   const outputs = lengthsOf(random, requests, outputTokens, chats);
   return traceOf(
-    Array.from(own, (ownTokens, i) => ({
+    Array.from(promptLengths, (ownTokens, i) => ({
       prefix: { id: 0, tokens: systemTokens },
       ownTokens,
       outputTokens: outputs[i],

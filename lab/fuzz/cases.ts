@@ -75,7 +75,7 @@ function anySetups(parts: FuzzParts): fc.Arbitrary<(trace: Trace, operations: re
       const index = named(parts.indexes, drawn.index ?? preset?.index.name ?? "hash-table");
       const allocator = named(parts.allocators, drawn.allocator ?? preset?.allocator.name ?? "block");
       const scheduler = named(parts.schedulers, drawn.scheduler ?? preset?.scheduler ?? "fcfs-chunked");
-      const own = scheduler.name === preset?.scheduler ? preset.schedulerOptions : {};
+      const presetOptions = scheduler.name === preset?.scheduler ? preset.schedulerOptions : {};
       const of = preset ? presetRules(preset, index, drawn.ruleDraws) : {};
       const rules = { ...of, ...picked(index, drawn.rules), ...pinBudget(operations, drawn.pinBlocks) };
       const swaps: Readonly<Record<string, number>> = drawn.swap && scheduler.options?.["swap"] ? { swap: 1 } : {};
@@ -84,7 +84,7 @@ function anySetups(parts: FuzzParts): fc.Arbitrary<(trace: Trace, operations: re
         eviction: drawn.eviction ?? preset?.eviction.name ?? "lru",
         allocator: allocator.name,
         scheduler: scheduler.name,
-        schedulerOptions: { ...own, ...swaps, ...chosen(scheduler, drawn.options) },
+        schedulerOptions: { ...presetOptions, ...swaps, ...chosen(scheduler, drawn.options) },
         rules: supportedConfig({ rules, allocator }).rules,
         blockTokens,
         blocks: blocksOf(drawn.capacity, trace, blockTokens),

@@ -17,12 +17,12 @@ export const indexes: FuzzKind = {
 };
 
 function compared({ trace, setup, operations }: FuzzCase, parts: FuzzParts): Checked {
-  const own = { ...configOf(setup, parts), audit: true };
+  const audited = { ...configOf(setup, parts), audit: true };
   const { victims: _, "victim-unit": __, ...rules } = setup.rules;
-  const first: ReplayConfig = { ...own, index: parts.indexes.find(({ name }) => name === reference)!, rules };
+  const first: ReplayConfig = { ...audited, index: parts.indexes.find(({ name }) => name === reference)!, rules };
   const columns = CacheReplay.blockKeys(first, trace);
   const players = [1, 2].map(() => new OperationsPlayer(operations, trace, columns));
-  const configs = [first, own].map(
+  const configs = [first, audited].map(
     (config, i): ReplayConfig => ({
       ...config,
       before: (...args) => players[i].before(...args),
@@ -46,8 +46,8 @@ function failureOf(
   otherBlocks: number | undefined,
 ): Failure | undefined {
   if (difference) {
-    const [mine, other] = difference.sides.map(textOf);
-    const message = `at request ${difference.request}: ${reference} ${mine}, ${setup.index} ${other}`;
+    const [referenceText, otherText] = difference.sides.map(textOf);
+    const message = `at request ${difference.request}: ${reference} ${referenceText}, ${setup.index} ${otherText}`;
     return { category: "divergence", message };
   }
   if (otherBlocks === undefined) return undefined;

@@ -48,8 +48,8 @@ export function guardedIndex(plugin: IndexPlugin, guard: Guard): IndexPlugin {
     create(context, blockCount) {
       guard.request = undefined;
       const state = new IndexState(blockCount);
-      const own = { ...context, host: recordingHost(context.host, state) };
-      const index = guard.call("create", () => plugin.create(own, blockCount));
+      const recorded = { ...context, host: recordingHost(context.host, state) };
+      const index = guard.call("create", () => plugin.create(recorded, blockCount));
       const made = guard.object(index, contract);
       return checked(made, index.leaves, state, guard);
     },

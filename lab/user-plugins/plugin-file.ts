@@ -124,13 +124,13 @@ function pluginOf<K extends PluginKind>(file: string, exports: Readonly<Record<s
 function asPlugin<K extends PluginKind>(file: string, value: unknown, kind: K): Plugins[K] | undefined {
   const given = typeof value === "function" && kinds[kind].method === "create" ? { create: value } : value;
   if (typeof given !== "object" || given === null || !kinds[kind].isOne(given)) return undefined;
-  const own = given as Readonly<Record<string, unknown>>;
-  const text = (name: string) => (typeof own[name] === "string" ? (own[name] as string) : "");
+  const members = given as Readonly<Record<string, unknown>>;
+  const text = (name: string) => (typeof members[name] === "string" ? (members[name] as string) : "");
   const { method } = kinds[kind];
-  const call = own[method] as (...args: unknown[]) => unknown;
+  const call = members[method] as (...args: unknown[]) => unknown;
   return {
-    ...own,
-    name: own["name"] === undefined ? basename(file, extname(file)) : own["name"],
+    ...members,
+    name: members["name"] === undefined ? basename(file, extname(file)) : members["name"],
     about: text("about"),
     source: text("source"),
     [method]: (...args: unknown[]) => call.apply(given, args),

@@ -59,11 +59,11 @@ const isFailure = (error: unknown): error is Error =>
  * user plug-ins, the first one in `plugins` is named.
  */
 export function withFile(error: unknown, plugins: readonly object[]): unknown {
-  const own = plugins.filter(isUserPlugin);
-  if (own.length === 0 || !(error instanceof PolicyError || isFailure(error))) return error;
-  if (own.some(({ guard }) => error.message.startsWith(`${guard.file}: `))) return error;
+  const userPlugins = plugins.filter(isUserPlugin);
+  if (userPlugins.length === 0 || !(error instanceof PolicyError || isFailure(error))) return error;
+  if (userPlugins.some(({ guard }) => error.message.startsWith(`${guard.file}: `))) return error;
   // The cache names an eviction policy's errors in full; of all other plug-ins `check` reports the cause.
-  const [suspect] = error instanceof PolicyError ? own : own.filter(({ kind }) => kind !== "eviction");
+  const [suspect] = error instanceof PolicyError ? userPlugins : userPlugins.filter(({ kind }) => kind !== "eviction");
   if (suspect === undefined) return error;
   const { file, kind, guard } = suspect;
   const where = guard.request === undefined ? "" : `at request ${guard.request}: `;
