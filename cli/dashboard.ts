@@ -7,7 +7,7 @@ import { InputError } from "../core/errors.ts";
 import { checkFolder, checkPolicies, sourcesIn } from "../lab/dashboard/sources.ts";
 import { moveRun } from "../lab/output/run-directory.ts";
 import { runsFolder } from "../lab/output/save.ts";
-import { type Dashboard, serveDashboard } from "../viz/server/serve.ts";
+import type { Dashboard } from "../viz/server/serve.ts";
 import { path, wholeNumber } from "./input/options.ts";
 import { interruption, withEngine } from "./interrupt.ts";
 import { print } from "./output/print.ts";
@@ -83,10 +83,12 @@ async function checkRuns(runs: string): Promise<void> {
     throw new InputError(`${runs}: is a single run, expected the folder that contains it`);
 }
 
-type ServerOptions = Omit<Parameters<typeof serveDashboard>[0], "port">;
+type ServerOptions = Omit<Parameters<typeof import("../viz/server/serve.ts").serveDashboard>[0], "port">;
 
 /** @throws InputError if the port cannot be opened. */
 async function serving(port: number, served: ServerOptions): Promise<Dashboard> {
+  // Loaded on demand: no other command needs a server, whose modules reserve address space.
+  const { serveDashboard } = await import("../viz/server/serve.ts");
   try {
     return await serveDashboard({ ...served, port });
   } catch (error) {

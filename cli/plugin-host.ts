@@ -1,9 +1,11 @@
 import { InputError } from "../core/errors.ts";
 import { throwIfInterrupted } from "../lab/control.ts";
 import type { PluginHost } from "../lab/user-plugins/host.ts";
-import { fileBeingLoaded, fileOf, isOurs, messageOf } from "../lab/user-plugins/user-code.ts";
+import { runningCalls } from "../lab/user-plugins/running-calls.ts";
+import { fileOf, isOurs, messageOf } from "../lab/user-plugins/user-code.ts";
 import { interruption, releaseSignals, watchingSignals } from "./interrupt.ts";
 import { complain, exitNow, keepStdoutClean } from "./output/print.ts";
+import { watchPlugins } from "./plugin-watch.ts";
 
 /**
  * Shields the program from plug-in code: its output is redirected to stderr, it cannot end the program, its uncaught
@@ -16,6 +18,7 @@ function prepare(): void {
   throwIfInterrupted(interruption);
   releaseSignals();
   keepStdoutClean();
+  watchPlugins();
   process.exit = (code) => {
     throw new InputError(`a plug-in must not call process.exit(${code ?? ""})`);
   };
@@ -31,8 +34,9 @@ function prepare(): void {
     });
   }
   process.on("exit", () => {
-    const file = fileBeingLoaded();
-    if (file !== undefined && !isReported)
-      process.exitCode = complain(`${file}: never ends loading: it awaits a promise that never settles`, 2);
+    const call = runningCalls.awaited;
+    if (call === undefined || isReported) return;
+    const { code, method } = call;
+    process.exitCode = complain(`${code.file}: ${code.describe(method)} awaits a promise that never settles`, 2);
   });
 }

@@ -29,8 +29,11 @@ export function keepStdoutClean(): void {
 /** Resolves when all output is written. */
 export const printed = () => new Promise<void>((done) => write("", () => done()));
 
+/** An error message as one line. */
+export const oneLine = (message: string) => `kvlab: ${message.trim().replace(/\s*\n\s*/g, " ")}\n`;
+
 /** Writes the message as one line to stderr and returns the exit code. */
 export function complain(message: string, exitCode: number): number {
-  process.stderr.write(`kvlab: ${message.trim().replace(/\s*\n\s*/g, " ")}\n`);
+  process.stderr.write(oneLine(message));
   return exitCode;
 }

@@ -16,6 +16,7 @@ import { createdKind } from "../user-plugins/created-kind.ts";
 import { checkRules } from "../user-plugins/guarded-index.ts";
 import { kindOf, type PluginKind, type Plugins } from "../user-plugins/kinds.ts";
 import { isPluginFile, loadAnyPlugin } from "../user-plugins/plugin-file.ts";
+import { runningCalls } from "../user-plugins/running-calls.ts";
 import { messageOf } from "../user-plugins/user-code.ts";
 import { type CheckDocument, checkDocument } from "./check-document.ts";
 
@@ -57,7 +58,8 @@ export async function checkPlugin(given: string | Plugins[PluginKind], options: 
   isChecking = true;
   const sources = new NondeterministicSources();
   try {
-    return await checked(given, options, sources);
+    // The laws terminate calls that do not return, which a watch in another thread would prevent.
+    return await runningCalls.unwatched(() => checked(given, options, sources));
   } finally {
     sources.restore();
     isChecking = false;

@@ -1,4 +1,5 @@
 import { InvariantError, PolicyError, TraceError } from "../../core/errors.ts";
+import { type PluginCode, runningCalls } from "./running-calls.ts";
 import { messageOf } from "./user-code.ts";
 
 /** The members of an object that a plug-in creates. */
@@ -24,7 +25,7 @@ function reported(error: PolicyError): PolicyError {
 type Methods = Record<string, (...args: never[]) => unknown>;
 
 /** Calls the code of a user's plug-in: every exception becomes a PolicyError with file, method and request. */
-export class Guard {
+export class Guard implements PluginCode {
   /** The plug-in's file, or the name of one that was passed as a value. */
   readonly file: string;
   /** The request that the plug-in was last called for. */
@@ -36,6 +37,10 @@ export class Guard {
 
   get when(): string {
     return this.request === undefined ? "" : ` at request ${this.request}`;
+  }
+
+  describe(method: string): string {
+    return `${method}()${this.when}`;
   }
 
   /** An error that names the file and the request. */
@@ -50,10 +55,13 @@ export class Guard {
   }
 
   call<Result>(method: string, call: () => Result): Result {
+    runningCalls.enter(this, method);
     try {
       return call();
     } catch (error) {
       throw this.thrown(method, error);
+    } finally {
+      runningCalls.leave();
     }
   }
 

@@ -19,6 +19,7 @@ import type { OpenTraceOptions } from "../../traces/format.ts";
 import { traceFormats } from "../../traces/open.ts";
 import type { Guard } from "./guard.ts";
 import { guardedIndex } from "./guarded-index.ts";
+import { runningCalls } from "./running-calls.ts";
 
 /** A cost model of a user: one for all replicas. */
 export interface CostPlugin extends CostModel {
@@ -277,12 +278,13 @@ const columns = ["arrivalNs", "inputTokens", "outputTokens", "maxOutputTokens", 
 
 /** @throws PolicyError if a batch is not a trace */
 async function* guardedBatches(source: Pick<TraceSource, "batches">, guard: Guard): AsyncIterable<Trace> {
-  let batches: AsyncIterator<Trace> | undefined;
+  const batches = guard.call("batches", () => source.batches()[Symbol.asyncIterator]());
   for (;;) {
-    batches ??= guard.call("batches", () => source.batches()[Symbol.asyncIterator]());
-    const next = await batches.next().catch((error: unknown) => {
-      throw guard.thrown("batches", error);
-    });
+    const next = await runningCalls
+      .during(guard, "batches", () => batches.next())
+      .catch((error: unknown) => {
+        throw guard.thrown("batches", error);
+      });
     if (next.done) return;
     const batch: Partial<Trace> | undefined = next.value;
     for (const column of columns)

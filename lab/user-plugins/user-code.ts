@@ -1,5 +1,6 @@
 import { InvariantError } from "../../core/errors.ts";
 import { pluginHost } from "./host.ts";
+import { runningCalls } from "./running-calls.ts";
 
 /** A user's file whose code runs in this program. */
 interface UserFile {
@@ -7,9 +8,6 @@ interface UserFile {
   /** The URL that it was imported from; undefined before. */
   url: string | undefined;
 }
-
-/** The file whose import is under way. */
-export const fileBeingLoaded = (): string | undefined => loading?.file;
 
 const files: UserFile[] = [];
 let loading: UserFile | undefined;
@@ -32,7 +30,7 @@ export async function loadUserCode(
   here.url = url;
   loading = here;
   try {
-    return await import(url);
+    return await runningCalls.during({ file, describe: () => "top-level code" }, "load", () => import(url));
   } finally {
     loading = undefined;
   }

@@ -1,5 +1,6 @@
 import { InputError, InvariantError, PolicyError } from "../../core/errors.ts";
 import type { SchedulerPlugin } from "../../core/plugins/index.ts";
+import { isOutOfMemory } from "../out-of-memory.ts";
 import { calledAs } from "../package.ts";
 import { Guard } from "./guard.ts";
 import { kinds, type PluginKind, type Plugins } from "./kinds.ts";
@@ -52,7 +53,9 @@ export function guardedValue<K extends PluginKind>(kind: K, plugin: Plugins[K]):
 
 /** True for errors that cannot occur in a cache with correct plug-ins. */
 const isFailure = (error: unknown): error is Error =>
-  error instanceof InvariantError || error instanceof TypeError || error instanceof RangeError;
+  error instanceof InvariantError ||
+  error instanceof TypeError ||
+  (error instanceof RangeError && !isOutOfMemory(error));
 
 /**
  * The error itself; if a user's plug-in caused it, an error that names its file, or the plug-in, and the request. Of several

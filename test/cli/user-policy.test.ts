@@ -163,7 +163,7 @@ describe("faults of a policy are reported", () => {
   });
   test("loading that never ends, and process.exit", async () => {
     expect(await failure("await new Promise(() => {});")).toBe(
-      "./mine.ts: never ends loading: it awaits a promise that never settles",
+      "./mine.ts: top-level code awaits a promise that never settles",
     );
     expect(await failure("process.exit(0);")).toBe("./mine.ts: a plug-in must not call process.exit(0)");
     expect(await failure(policy("process.exit()"))).toMatch(

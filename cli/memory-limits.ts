@@ -1,0 +1,71 @@
+import { totalmem } from "node:os";
+import { getHeapSpaceStatistics, getHeapStatistics, setFlagsFromString } from "node:v8";
+import { runInNewContext } from "node:vm";
+import { grouped } from "../core/counted.ts";
+
+const megabyte = 2 ** 20;
+/** The original function: laws/nondeterminism.ts replaces it later. */
+const residentBytes = process.memoryUsage.rss;
+
+/** What one call may add to the JavaScript heap, unless it is for a whole trace. */
+const callBytes = 512 * megabyte;
+/** What large arrays may have of it: one that grows beyond 113 million elements, 900 MB, ends Node without an exception. */
+const arrayBytes = 512 * megabyte;
+/** Shares of the JavaScript heap and of the machine's memory that may be in use. */
+const heapShare = 0.75;
+const memoryShare = 0.8;
+
+const heapBytes = () => getHeapStatistics().used_heap_size;
+const largeArrayBytes = () =>
+  getHeapSpaceStatistics()
+    .filter(({ space_name }) => space_name.endsWith("large_object_space"))
+    .reduce((sum, { space_used_size }) => sum + space_used_size, 0);
+
+/** The size in use; if it is over the limit, after a garbage collection. */
+function withoutGarbage(size: () => number, limit: number): number {
+  if (size() <= limit) return size();
+  collectGarbage();
+  return size();
+}
+
+/** Compares the memory that is in use with its limits, before Node ends without an exception. Results are in words. */
+export class MemoryLimits {
+  readonly #memoryBytes = Math.min(totalmem(), process.constrainedMemory() || Number.POSITIVE_INFINITY);
+  #call: number | undefined;
+  /** When the call was seen first. */
+  #heapBytes = 0;
+
+  /** The limit of a running call that is exceeded. */
+  ofCall(call: number, isForWholeTrace: boolean): string | undefined {
+    if (call !== this.#call) this.#heapBytes = heapBytes();
+    this.#call = call;
+    const added = withoutGarbage(heapBytes, this.#heapBytes + callBytes) - this.#heapBytes;
+    if (added > callBytes && !isForWholeTrace)
+      return `${inMegabytes(added)} added to the JavaScript heap in one call, limit ${inMegabytes(callBytes)}`;
+    const arrays = withoutGarbage(largeArrayBytes, arrayBytes);
+    if (arrays <= arrayBytes) return undefined;
+    return `${inMegabytes(arrays)} in arrays of the JavaScript heap, limit ${inMegabytes(arrayBytes)}`;
+  }
+
+  /** The limit of the whole process that is exceeded. */
+  ofProcess(): string | undefined {
+    const heapLimit = getHeapStatistics().heap_size_limit;
+    const heap = withoutGarbage(heapBytes, heapLimit * heapShare);
+    if (heap > heapLimit * heapShare) return `the JavaScript heap is full, ${share(heap, heapLimit)}`;
+    const resident = residentBytes();
+    if (resident > this.#memoryBytes * memoryShare) return `the memory is full, ${share(resident, this.#memoryBytes)}`;
+    return undefined;
+  }
+}
+
+const inMegabytes = (bytes: number) => `${grouped(Math.round(bytes / megabyte))} MB`;
+const share = (bytes: number, of: number) =>
+  `${grouped(Math.round(bytes / megabyte))} of ${inMegabytes(of)} are in use`;
+
+let collect: (() => void) | undefined;
+
+function collectGarbage(): void {
+  if (!collect) setFlagsFromString("--expose-gc");
+  collect ??= runInNewContext("gc") as () => void;
+  collect();
+}

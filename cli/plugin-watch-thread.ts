@@ -1,0 +1,60 @@
+/** What the watch thread is started with. */
+export interface WatchData {
+  /** Number of the running call of plug-in code, as in `RunningCalls`. */
+  readonly outermost: Int32Array;
+  /** The function that the main thread calls, as an expression. Its argument is the running time of the call in ms. */
+  readonly look: string;
+  readonly pollMs: number;
+  /** Time between two looks at the same call. */
+  readonly lookMs: number;
+  /** Growth of the process's memory between two looks. */
+  readonly growthBytes: number;
+  /** The process is killed if the main thread has not evaluated the expression for so long. */
+  readonly killMs: number;
+}
+
+/**
+ * The program of the watch thread, whose source text is evaluated: it uses nothing outside of this function.
+ *
+ * Polls the number of the running call and the size of the process. When a call has not returned for a while or memory has
+ * grown, it has the main thread evaluate an expression, which V8 also does between two iterations of a loop. A call that
+ * blocks outside of JavaScript, as `execSync` does, can only be killed.
+ */
+export function watchThread(): void {
+  const { workerData } = process.getBuiltinModule("node:worker_threads");
+  const { Session } = process.getBuiltinModule("node:inspector");
+  const { writeSync } = process.getBuiltinModule("node:fs");
+  const { outermost, look, pollMs, lookMs, growthBytes, killMs } = workerData as WatchData;
+  const { rss } = process.memoryUsage;
+  let last = 0;
+  let runningMs = 0;
+  let lastBytes = rss();
+  let isLooking = false;
+  let waitingMs = 0;
+  setInterval(() => {
+    const call = Atomics.load(outermost, 0);
+    if (call < 0) return;
+    runningMs = call !== 0 && call === last ? runningMs + pollMs : 0;
+    last = call;
+    waitingMs = isLooking && call !== 0 ? waitingMs + pollMs : 0;
+    if (waitingMs >= killMs) {
+      writeSync(
+        2,
+        `kvlab: a call of a plug-in file blocks outside of JavaScript; killed after ${waitingMs / 1000} s\n`,
+      );
+      process.kill(process.pid, "SIGKILL");
+    }
+    const bytes = rss();
+    lastBytes = Math.min(lastBytes, bytes);
+    const isDue = bytes - lastBytes >= growthBytes || (runningMs > 0 && runningMs % lookMs === 0);
+    if (isLooking || !isDue) return;
+    lastBytes = bytes;
+    isLooking = true;
+    const session = new Session();
+    session.connectToMainThread();
+    session.post("Runtime.evaluate", { expression: `${look}(${runningMs})` }, () => {
+      session.disconnect();
+      isLooking = false;
+    });
+  }, pollMs);
+}

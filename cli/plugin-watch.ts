@@ -1,0 +1,93 @@
+import { closeSync, openSync, writeSync } from "node:fs";
+import { url as inspectorUrl } from "node:inspector";
+import { devNull } from "node:os";
+import { Worker } from "node:worker_threads";
+import { grouped } from "../core/counted.ts";
+import { type RunningCall, runningCalls } from "../lab/user-plugins/running-calls.ts";
+import { fileOf } from "../lab/user-plugins/user-code.ts";
+import { addressSpaceLeft } from "./address-space.ts";
+import { MemoryLimits } from "./memory-limits.ts";
+import { exitNow, oneLine } from "./output/print.ts";
+import { type WatchData, watchThread } from "./plugin-watch-thread.ts";
+
+/** Time limits of a call of plug-in code, in ms. */
+interface TimeLimits {
+  readonly callMs: number;
+  /** Of a call that reads or writes a whole trace. */
+  readonly wholeTraceMs: number;
+  /** Of a call that blocks outside of JavaScript. */
+  readonly killMs: number;
+}
+
+const usualLimits: TimeLimits = { callMs: 10_000, wholeTraceMs: 60_000, killMs: 60_000 };
+const wholeTrace: ReadonlySet<string> = new Set(["prepare", "open", "batches"]);
+
+const pollMs = 50;
+const lookMs = 500;
+const growthBytes = 16 * 2 ** 20;
+/** Address space that a thread reserves, and some more for the plug-ins. */
+const threadBytes = 2 ** 30;
+
+/** Under which name the watch thread finds `look`. */
+const key = "kvlab.look-at-plug-ins";
+
+/**
+ * From now on a call of plug-in code that does not return in time or allocates without end ends the program with one line.
+ * A thread polls `runningCalls`, because the main thread handles no event during such a call.
+ */
+export function watchPlugins(limits = usualLimits): void {
+  // At a breakpoint a call does not return either; and a thread that finds no memory ends the process.
+  if (inspectorUrl() !== undefined || addressSpaceLeft() < threadBytes) return;
+  Object.defineProperty(globalThis, Symbol.for(key), { value: looking(limits) });
+  const workerData: WatchData = {
+    outermost: runningCalls.outermost,
+    look: `globalThis[Symbol.for(${JSON.stringify(key)})]`,
+    ...{ pollMs, lookMs, growthBytes, killMs: limits.killMs },
+  };
+  // esbuild, through which tsx loads this program, adds calls of `__name` to the function.
+  const program = `const __name = (it) => it; (${watchThread})()`;
+  const thread = new Worker(program, {
+    eval: true,
+    execArgv: [],
+    workerData,
+    resourceLimits: { maxOldGenerationSizeMb: 16, maxYoungGenerationSizeMb: 2 },
+  });
+  // Without the thread plug-ins run unwatched.
+  thread.on("error", () => {});
+  thread.unref();
+}
+
+/** The function that is evaluated in the middle of a call, which has been running for so long. */
+function looking({ callMs, wholeTraceMs }: TimeLimits): (runningMs: number) => void {
+  const memory = new MemoryLimits();
+  let innermostBefore = 0;
+  return (runningMs) => {
+    const calls = runningCalls.all;
+    const [outermost] = calls;
+    const innermost = calls.at(-1);
+    if (!outermost || !innermost) {
+      const full = memory.ofProcess();
+      if (full) end(`${fileOf(undefined)}: ${full}`);
+      return;
+    }
+    const isForWholeTrace = wholeTrace.has(outermost.method);
+    if (runningMs >= (isForWholeTrace ? wholeTraceMs : callMs)) {
+      const stuck = innermost.number === innermostBefore ? innermost : outermost;
+      end(`${inWords(stuck)} has not returned after ${grouped(Math.floor(runningMs / 1000))} s`);
+    }
+    innermostBefore = innermost.number;
+    const exceeded = memory.ofCall(outermost.number, isForWholeTrace) ?? memory.ofProcess();
+    if (exceeded) end(`${inWords(innermost)}: ${exceeded}`);
+  };
+}
+
+const inWords = ({ code, method }: RunningCall) => `${code.file}: ${code.describe(method)}`;
+
+/** Ends the program with one line. Node would print another one, because the watch thread is connected as a debugger. */
+function end(message: string): never {
+  const eraseLine = process.stderr.isTTY ? "\r\x1b[K" : "";
+  writeSync(2, eraseLine + oneLine(message));
+  closeSync(2);
+  openSync(devNull, "w");
+  exitNow(2);
+}
