@@ -18,7 +18,6 @@ function prepare(): void {
   throwIfInterrupted(interruption);
   releaseSignals();
   keepStdoutClean();
-  watchPlugins();
   process.exit = (code) => {
     throw new InputError(`a plug-in must not call process.exit(${code ?? ""})`);
   };
@@ -39,4 +38,6 @@ function prepare(): void {
     const { code, method } = call;
     process.exitCode = complain(`${code.file}: ${code.describe(method)} awaits a promise that never settles`, 2);
   });
+  // Last, because no message can be written after its handler of `exit`.
+  watchPlugins();
 }

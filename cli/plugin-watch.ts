@@ -55,6 +55,13 @@ export function watchPlugins(limits = usualLimits): void {
   // Without the thread plug-ins run unwatched.
   thread.on("error", () => {});
   thread.unref();
+  process.on("exit", silence);
+}
+
+/** Node would print a line, because the watch thread may be connected as a debugger. */
+function silence(): void {
+  closeSync(2);
+  openSync(devNull, "w");
 }
 
 /** The function that is evaluated in the middle of a call, which has been running for so long. */
@@ -83,11 +90,9 @@ function looking({ callMs, wholeTraceMs }: TimeLimits): (runningMs: number) => v
 
 const inWords = ({ code, method }: RunningCall) => `${code.file}: ${code.describe(method)}`;
 
-/** Ends the program with one line. Node would print another one, because the watch thread is connected as a debugger. */
+/** Ends the program with one line. */
 function end(message: string): never {
   const eraseLine = process.stderr.isTTY ? "\r\x1b[K" : "";
   writeSync(2, eraseLine + oneLine(message));
-  closeSync(2);
-  openSync(devNull, "w");
   exitNow(2);
 }
