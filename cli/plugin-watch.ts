@@ -90,9 +90,10 @@ function looking({ callMs, wholeTraceMs }: TimeLimits): (runningMs: number) => v
 
 const inWords = ({ code, method }: RunningCall) => `${code.file}: ${code.describe(method)}`;
 
-/** Ends the program with one line. */
+/** Ends the program with one line: what other handlers of `exit` print is lost. */
 function end(message: string): never {
   const eraseLine = process.stderr.isTTY ? "\r\x1b[K" : "";
   writeSync(2, eraseLine + oneLine(message));
+  silence();
   exitNow(2);
 }
