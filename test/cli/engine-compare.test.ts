@@ -14,9 +14,9 @@ const few = ["example", "--limit", "12", "--target", "cpu", "--scheduler", "naiv
 
 test("each combination on a real engine starts with an empty cache, and has a row and a folder", async () => {
   const folder = newFolder();
-  const what = ["--index", "hash-table,none", "--blocks", "30%,2000", "--rate", "4", "--bits", "8"];
+  const options = ["--index", "hash-table,none", "--blocks", "30%,2000", "--rate", "4", "--bits", "8"];
   const { code, stdout, stderr } = await ended(
-    fromCheckout(folder, ["compare", ...few, ...what, "--eviction", "lru", "--out", "all", "--json"]),
+    fromCheckout(folder, ["compare", ...few, ...options, "--eviction", "lru", "--out", "all", "--json"]),
   );
   expect([code, stderr]).toEqual([0, ""]);
   const { schema, runs } = JSON.parse(stdout);
@@ -38,8 +38,8 @@ test("each combination on a real engine starts with an empty cache, and has a ro
   for (const { command, ...report } of saved) {
     expect(runs).toContainEqual(report);
     expect(report.engine).toMatchObject({ bits: 8, threads: 1, requestsPerS: 4 });
-    const words = command.split(" ").slice(1);
-    const again = await ended(fromCheckout(folder, [...words, "--no-save", "--json"]));
+    const commandArgs = command.split(" ").slice(1);
+    const again = await ended(fromCheckout(folder, [...commandArgs, "--no-save", "--json"]));
     expect(JSON.parse(again.stdout).cache).toEqual(report.cache);
   }
 }, 60_000);

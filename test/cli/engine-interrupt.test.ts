@@ -39,9 +39,9 @@ const sum = (values: readonly number[]) => values.reduce((total, value) => total
 test.each([
   ["SIGINT", ["--warmup", "2", "--slo", "ttft=1s"]],
   ["SIGTERM", ["--loop", "closed", "--preset", "sglang", "--output-lengths", "free"]],
-] as const)("%s ends a run with metrics and files of the finished requests", async (signal, how) => {
+] as const)("%s ends a run with metrics and files of the finished requests", async (signal, options) => {
   const folder = newFolder();
-  const child = served(folder, [...long, ...how, "--timeline", "time.json", "--out", "run", "--json"]);
+  const child = served(folder, [...long, ...options, "--timeline", "time.json", "--out", "run", "--json"]);
   const end = ended(child);
   await manySteps(folder, child);
   child.kill(signal);
@@ -124,8 +124,8 @@ test("a signal ends the wait for a request that arrives in an hour", async () =>
   };
   const lines = Array.from({ length: 21 }, (_, i) => ({ ...request, arrival_time_ns: i < 20 ? 0 : 3600e9 }));
   writeFileSync(join(folder, "trace.jsonl"), lines.map((line) => JSON.stringify(line)).join("\n"));
-  const how = "--target cpu --blocks 500 --scheduler naive --pace real --timeline time.json --no-save".split(" ");
-  const child = served(folder, ["replay", "trace.jsonl", ...how]);
+  const options = "--target cpu --blocks 500 --scheduler naive --pace real --timeline time.json --no-save".split(" ");
+  const child = served(folder, ["replay", "trace.jsonl", ...options]);
   const end = ended(child);
   await manySteps(folder, child, 1 << 16);
   // Until the timeline stops growing.
@@ -143,8 +143,8 @@ test("a signal during the model's step ends a run with a plug-in file", async ()
   const code = `export default { create: () => ({ add() { console.log("ended"); }, remove() {}, victim() {} }) };`;
   writeFileSync(join(folder, "mine.ts"), code);
   writeFileSync(join(folder, "trace.jsonl"), longPrompts(40));
-  const how = "--target cpu --model random:15m --scheduler naive --blocks 1500 --eviction ./mine.ts --threads 1";
-  const child = served(folder, ["replay", "trace.jsonl", ...how.split(" "), "--out", "run"]);
+  const options = "--target cpu --model random:15m --scheduler naive --blocks 1500 --eviction ./mine.ts --threads 1";
+  const child = served(folder, ["replay", "trace.jsonl", ...options.split(" "), "--out", "run"]);
   const end = ended(child);
   await new Promise((resolve) => child.stderr?.once("data", resolve));
   // The first request has finished, and the step of the next one takes seconds.
@@ -160,8 +160,8 @@ test("a signal during the model's step ends a run with a plug-in file", async ()
 test("a second signal ends the program in the middle of a step and leaves no files", async () => {
   const folder = newFolder();
   writeFileSync(join(folder, "trace.jsonl"), longPrompts(400));
-  const how = "--target cpu --model random:15m --index none --scheduler naive --blocks 500 --timeline time.json";
-  const child = served(folder, ["replay", "trace.jsonl", ...how.split(" "), "--out", "run"]);
+  const options = "--target cpu --model random:15m --index none --scheduler naive --blocks 500 --timeline time.json";
+  const child = served(folder, ["replay", "trace.jsonl", ...options.split(" "), "--out", "run"]);
   const end = ended(child);
   while (!readdirSync(folder).some((name) => name.startsWith("time.json"))) await sleep(20);
   await sleep(5000);

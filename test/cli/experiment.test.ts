@@ -159,14 +159,14 @@ describe("published results are reproduced", () => {
     for (const rate of [1, 4, 8, 16]) {
       expect(ratio("continuous-batching", `${rate}/s: TTFT p50, static ÷ continuous`)).toBeGreaterThan(3);
       expect(ratio("continuous-batching", `${rate}/s: TTFT p50, radix off ÷ on`)).toBeGreaterThan(1.2);
-      const of = (name: string, what: string) => metric("continuous-batching", `${rate}/s ${name}`, what);
+      const of = (name: string, metricName: string) => metric("continuous-batching", `${rate}/s ${name}`, metricName);
       expect(of("continuous", "requestsPerS")).toBeGreaterThanOrEqual(of("static", "requestsPerS"));
       expect(of("continuous", "tpotMsMean")).toBeGreaterThan(of("static", "tpotMsMean"));
     }
   });
 
   test("routers: routing by prefix has more hits and fewer copies, but more imbalance", () => {
-    const of = (name: string, what: string) => metric("routers", `16 ${name}`, what);
+    const of = (name: string, metricName: string) => metric("routers", `16 ${name}`, metricName);
     for (const name of ["session-affinity", "dynamo-kv", "consistent-hash", "prefix-affinity"])
       expect(of(name, "hitRatioToken"), name).toBeGreaterThan(1.2 * of("round-robin", "hitRatioToken"));
     expect(of("prefix-affinity", "duplicated")).toBeLessThan(of("round-robin", "duplicated") / 2);
@@ -264,8 +264,8 @@ test("docs/experiments.md has every experiment, its command and its ratios", () 
 
 test("roseinfer on the real engine has the hit ratios of the simulator", async () => {
   const folder = newFolder();
-  const words = ["experiment", "roseinfer", "--target", "cpu", "--model", "random:tiny", "--json"];
-  const { stdout } = await ended(start(folder, words, { XDG_CACHE_HOME: folder }, fromSource()));
+  const args = ["experiment", "roseinfer", "--target", "cpu", "--model", "random:tiny", "--json"];
+  const { stdout } = await ended(start(folder, args, { XDG_CACHE_HOME: folder }, fromSource()));
   const { rows, headlines, target } = JSON.parse(stdout);
   expect(target).toBe("cpu");
   const found = rows as { configuration: string; measured: { hitRatioToken: number; promptS: number } }[];
@@ -290,6 +290,6 @@ test.each([
     "--gpu needs --target sim: the engine runs on the CPU of this machine",
   ],
   [["roseinfer", "--threads", "2"], "--threads needs --target cpu: simulated steps have none"],
-])("%j is refused", async (words, message) => {
-  expect(await refusal(newFolder(), ["experiment", ...words])).toBe(message);
+])("%j is refused", async (args, message) => {
+  expect(await refusal(newFolder(), ["experiment", ...args])).toBe(message);
 });

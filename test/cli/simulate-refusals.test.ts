@@ -141,8 +141,8 @@ describe("invalid options of a simulation are refused in one line, and no file i
 });
 
 test("an SLO that no request can meet is valid, and so is a swap space of 0", async () => {
-  const words = "replay --target sim --limit 50 --no-save --slo ttft=1ms --swap-space 0".split(" ");
-  const { code, stdout } = await kvlab(newFolder(), words);
+  const args = "replay --target sim --limit 50 --no-save --slo ttft=1ms --swap-space 0".split(" ");
+  const { code, stdout } = await kvlab(newFolder(), args);
   expect(code).toBe(0);
   expect(stdout).toContain("SLO TTFT ≤ 1.00 ms: met by 0.0 % of requests; goodput 0 requests/s");
 });

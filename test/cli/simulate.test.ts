@@ -103,8 +103,8 @@ describe.each(loads)("the report's metrics follow from the saved tables: %s", (_
 
   beforeAll(async () => {
     const slo = Object.entries(limits).map(([name, ms]) => `${name}=${ms}ms`);
-    const words = `replay --target sim --limit 250 --slo ${slo.join(",")} --out run ${args}`.split(" ");
-    report = simulatedSchema.parse(await json(folder, words));
+    const commandArgs = `replay --target sim --limit 250 --slo ${slo.join(",")} --out run ${args}`.split(" ");
+    report = simulatedSchema.parse(await json(folder, commandArgs));
     const [first, second, third] = ["requests", "steps", "series"].map((name) => join(folder, `run/${name}.parquet`));
     requests = await table(first);
     steps = await table(second);
@@ -228,8 +228,8 @@ describe("a saved run's command reproduces its report", () => {
   test.concurrent.each(commands)("kvlab %s", async (command) => {
     const folder = newFolder();
     const report = await json(folder, [...command.split(" "), "--out", "first"]);
-    const [, ...words] = runOf(folder, "first").command.split(" ");
-    expect(untimed(await json(folder, [...words, "--out", "again"]))).toEqual(untimed(report));
+    const [, ...commandArgs] = runOf(folder, "first").command.split(" ");
+    expect(untimed(await json(folder, [...commandArgs, "--out", "again"]))).toEqual(untimed(report));
     expect(runOf(folder, "again").command).toBe(runOf(folder, "first").command);
     for (const name of readdirSync(join(folder, "first")).filter((name) => name !== "run.json"))
       expect(readFileSync(join(folder, "again", name)).equals(readFileSync(join(folder, "first", name))), name).toBe(
@@ -241,9 +241,9 @@ describe("a saved run's command reproduces its report", () => {
     const folder = newFolder();
     const lists =
       "--preset vllm,sglang --replicas 1,2 --router random,dynamo-kv --router-option temperature=0 --rate 5,50";
-    const words = `compare --target sim --limit 60 ${lists} --blocks 300`.split(" ");
-    await expect(json(folder, words)).rejects.toThrow(/router random has no option/);
-    const possible = words.filter((word) => !/^(--router-option|temperature=0)$/.test(word));
+    const commandArgs = `compare --target sim --limit 60 ${lists} --blocks 300`.split(" ");
+    await expect(json(folder, commandArgs)).rejects.toThrow(/router random has no option/);
+    const possible = commandArgs.filter((word) => !/^(--router-option|temperature=0)$/.test(word));
     const { schema, runs } = await json(folder, [...possible, "--out", "all"]);
     expect(schema).toBe("compare/1");
     // Each preset at each rate on one replica, and on two with either router.
@@ -261,8 +261,8 @@ describe("a saved run's command reproduces its report", () => {
 test("a command is reproducible, and another seed changes the routes of a random router", async () => {
   const folder = newFolder();
   const run = async (seed: string, out: string) => {
-    const words = `replay --target sim --limit 100 --replicas 4 --router random --seed ${seed} --timeline ${out}.json`;
-    const report = untimed(await json(folder, [...words.split(" "), "--out", out]));
+    const commandArgs = `replay --target sim --limit 100 --replicas 4 --router random --seed ${seed} --timeline ${out}.json`;
+    const report = untimed(await json(folder, [...commandArgs.split(" "), "--out", out]));
     return { report, timeline: readFileSync(join(folder, `${out}.json`), "utf8") };
   };
   const first = await run("1", "a");
@@ -287,14 +287,14 @@ function smallTrace(): string {
 
 test("requests that can never fit are refused, with the reasons in the summary and in JSON", async () => {
   const folder = smallTrace();
-  const words = "replay t.jsonl --target sim --blocks 5 --no-save".split(" ");
-  const report = simulatedSchema.parse(await json(folder, words));
+  const commandArgs = "replay t.jsonl --target sim --blocks 5 --no-save".split(" ");
+  const report = simulatedSchema.parse(await json(folder, commandArgs));
   expect(report.cache).toMatchObject({ lookups: 5, refusedRequests: 2 });
   expect(report.refusals).toEqual({
     "it needs more blocks than the cache has": 1,
     "its answer needs more blocks than the cache has": 1,
   });
-  const { stdout } = await kvlab(folder, words);
+  const { stdout } = await kvlab(folder, commandArgs);
   expect(stdout.replaceAll("\n", " ")).toContain(
     "2 of 5 requests were refused, 1 because it needs more blocks than the cache has; " +
       "1 because its answer needs more blocks than the cache has.",
@@ -307,8 +307,8 @@ test("requests that can never fit are refused, with the reasons in the summary a
 
 test("--spread uniform distributes equal times until the next one, and the last ones over the same time as those before", async () => {
   const folder = smallTrace();
-  const words = "replay t.jsonl --target sim --spread uniform --speed 2 --out run".split(" ");
-  await json(folder, words);
+  const commandArgs = "replay t.jsonl --target sim --spread uniform --speed 2 --out run".split(" ");
+  await json(folder, commandArgs);
   const rows = await table(join(folder, "run/requests.parquet"));
   // Four requests share the two seconds until the next one, at twice the speed.
   expect(of(rows, "arrivalNs")).toEqual([500_000_000, 750_000_000, 1_000_000_000, 1_250_000_000, 1_500_000_000]);
@@ -322,8 +322,8 @@ test("with --loop closed a turn arrives its think time after the end of the prev
     { timestamp: 20, input_length: 512, output_length: 5, hash_ids: [3], session_id: 2 },
   ];
   writeFileSync(join(folder, "t.jsonl"), turns.map((line) => `${JSON.stringify(line)}\n`).join(""));
-  const words = "replay t.jsonl --target sim --loop closed --speed 2 --out run".split(" ");
-  const report = await json(folder, words);
+  const commandArgs = "replay t.jsonl --target sim --loop closed --speed 2 --out run".split(" ");
+  const report = await json(folder, commandArgs);
   expect(report.simulation.loop).toBe("closed");
   const rows = await table(join(folder, "run/requests.parquet"));
   expect(of(rows, "arrivalNs")).toEqual([0, rows[0]["finishedNs"] + 1e9, 10_000_000]);
@@ -351,8 +351,8 @@ test("summaries fit 80 columns, tables are aligned, and neither has undefined va
 
 test("a comparison reports capacities without evictions, where policies cannot differ", async () => {
   const folder = newFolder();
-  const textOf = async (words: string) =>
-    (await kvlab(folder, ["compare", ...words.split(" ")])).stdout.replaceAll("\n", " ");
+  const textOf = async (commandArgs: string) =>
+    (await kvlab(folder, ["compare", ...commandArgs.split(" ")])).stdout.replaceAll("\n", " ");
   const served = "--target sim --limit 60 --eviction lru,fifo";
   expect(await textOf(served)).toContain("Nothing was evicted: all content fits into the cache");
   expect(await textOf(`${served} --blocks 5%`)).not.toContain("Nothing was evicted");

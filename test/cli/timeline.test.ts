@@ -71,11 +71,11 @@ describe("a timeline", () => {
     writeFileSync(join(folder, "old.json"), "old");
     symlinkSync("old.json", join(folder, "link.json"));
     writeFileSync(join(folder, "mine.ts"), `import { byScore } from "kvlab"; export default { ...byScore("depth") };`);
-    const words = "replay --target sim --limit 50 --no-save --timeline link.json --json";
-    await json(folder, words.split(" "));
+    const args = "replay --target sim --limit 50 --no-save --timeline link.json --json";
+    await json(folder, args.split(" "));
     const text = readFileSync(join(folder, "old.json"), "utf8");
     expect(JSON.parse(text).traceEvents.length).toBeGreaterThan(1000);
-    await json(folder, [...words.split(" "), "--eviction", "./mine.ts"]);
+    await json(folder, [...args.split(" "), "--eviction", "./mine.ts"]);
     expect(readFileSync(join(folder, "old.json"), "utf8")).toBe(text);
     expect(readdirSync(folder).sort()).toEqual(["link.json", "mine.ts", "old.json"]);
   });

@@ -47,8 +47,8 @@ test("times are compared with the predictions of a cost model", async () => {
   for (const { engine, simulated, error } of times) expect(error).toBeCloseTo(simulated / engine - 1, 12);
   expect(Object.keys(figures)).toHaveLength(19);
   // The predictions do not depend on the engine's times: a simulation alone gives the same.
-  const words = args.replace("--pace none", "--target sim --speed 1e12 --no-save --json").split(" ");
-  const simulated = await ended(start(folder, ["replay", ...words], {}, fromSource()));
+  const simulatedArgs = args.replace("--pace none", "--target sim --speed 1e12 --no-save --json").split(" ");
+  const simulated = await ended(start(folder, ["replay", ...simulatedArgs], {}, fromSource()));
   const { latency } = JSON.parse(simulated.stdout);
   expect(figures["e2eMs mean"].simulated).toBeCloseTo(latency.e2eMs.mean, 3);
 });
