@@ -36,7 +36,7 @@ export const allocatorTrials = (plugin: AllocatorPlugin): PartTrial[] => [
 
 const upTo = (from: number, to: number) => Array.from({ length: to - from }, (_, i) => from + i);
 
-/** Plays the operations and returns the allocated lists. @throws LawBroken */
+/** Executes the operations and returns the allocated lists. @throws LawBroken */
 function allocatedIn(plugin: AllocatorPlugin, { blockCount, operations }: Case): number[][] {
   const allocator = plugin.create(blockCount);
   let total = blockCount;

@@ -1,6 +1,6 @@
 import type { Law } from "./law.ts";
 
-// Laws that are checked while requests overlap (overlapping.ts). The other laws are in files of their own.
+// Laws that are checked while requests overlap (overlapping.ts). The other laws are in separate files.
 
 export const victimIsEvictable: Law = {
   name: "victim-is-evictable",

@@ -26,7 +26,7 @@ export class NondeterministicSources {
   reader: () => string | undefined = () => undefined;
   /** By source: the calls that read it. */
   readonly #uses = new Map<string, Set<string>>();
-  /** Puts one original back. */
+  /** Each restores one original. */
   readonly #restored: (() => void)[] = [];
   #clockMs = firstMs;
   #caches = 0;
@@ -53,7 +53,7 @@ export class NondeterministicSources {
     syncBuiltinESMExports();
   }
 
-  /** Puts the originals back. */
+  /** Restores the originals. */
   restore(): void {
     for (const restored of this.#restored.splice(0).reverse()) restored();
     syncBuiltinESMExports();
@@ -64,7 +64,7 @@ export class NondeterministicSources {
     return [...this.#uses].map(([source, readers]) => `reads ${source} ${[...readers].join(", ")}`);
   }
 
-  /** Moves the fake clock; called for each new cache. */
+  /** Advances the fake clock by a day; called for each new cache. */
   jump(): void {
     this.#clockMs += 86_400_000;
     this.#caches++;

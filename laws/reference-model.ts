@@ -79,7 +79,7 @@ export class ReferenceModel {
   /** The expected match of a request with `generated` output tokens among the stored prefixes. */
   expected(request: WorkloadRequest, generated: number, stored: ReadonlySet<string>): Expected {
     const known = request.prompt.length + generated;
-    // A partial block is matched by its prompt alone: behind it, the block may contain output tokens of any request.
+    // A partial block is matched by its prompt alone: after it, the block may contain output tokens of any request.
     const isPartial = this.#partialBlocks && request.prompt.length % this.blockTokens > 0;
     const withOutput = this.rules["cache-generated"] === "true" && !isPartial;
     const all = Math.max(this.promptBlocks(request), withOutput ? Math.floor(known / this.blockTokens) : 0);

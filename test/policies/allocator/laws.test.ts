@@ -17,7 +17,7 @@ import { allPlugins, isLong, runs } from "../../laws/all-plugins.ts";
 /** Free blocks, in the order of the model. */
 interface Model {
   free: number[];
-  take(wanted: number): number[];
+  take(needed: number): number[];
   /** Releases one list, deepest block first. */
   give(blocks: readonly number[]): void;
   /** New blocks, in ascending order. */
@@ -30,7 +30,7 @@ interface Model {
 /** The first in the array is allocated first. */
 const inLine = (free: number[], give: (model: Model, blocks: readonly number[]) => void): Model => ({
   free,
-  take: (wanted) => free.splice(0, wanted),
+  take: (needed) => free.splice(0, needed),
   give(blocks) {
     give(this, blocks);
   },
@@ -40,9 +40,9 @@ const inLine = (free: number[], give: (model: Model, blocks: readonly number[]) 
 });
 
 /** Ordered by address; `placeOf` returns the index in the array of the blocks to allocate. */
-const byAddress = (free: number[], placeOf: (free: readonly number[], wanted: number) => number): Model => ({
+const byAddress = (free: number[], placeOf: (free: readonly number[], needed: number) => number): Model => ({
   free,
-  take: (wanted) => free.splice(placeOf(free, wanted), wanted),
+  take: (needed) => free.splice(placeOf(free, needed), needed),
   give(blocks) {
     free.push(...blocks);
     free.sort((a, b) => a - b);
@@ -55,9 +55,9 @@ const byAddress = (free: number[], placeOf: (free: readonly number[], wanted: nu
   },
 });
 
-/** Index of the first `wanted` consecutive blocks, or of the lowest blocks if there are none. */
-function firstRun(free: readonly number[], wanted: number): number {
-  const at = free.findIndex((block, i) => free[i + wanted - 1] === block + wanted - 1);
+/** Index of the first `needed` consecutive blocks, or of the lowest blocks if there are none. */
+function firstRun(free: readonly number[], needed: number): number {
+  const at = free.findIndex((block, i) => free[i + needed - 1] === block + needed - 1);
   return Math.max(at, 0);
 }
 
@@ -66,7 +66,7 @@ const models: Record<string, (free: number[]) => Model> = {
   "block-queue": (free) => inLine(free, (model, blocks) => void model.free.push(...blocks)),
   "block-list": (free) => ({
     free,
-    take: (wanted) => free.splice(free.length - wanted, wanted),
+    take: (needed) => free.splice(free.length - needed, needed),
     give: (blocks) => void free.push(...[...blocks].reverse()),
     add: (blocks) => void free.push(...blocks),
     order: () => [...free].reverse(),
@@ -130,18 +130,18 @@ class Counter {
     else this.#releaseAll();
   }
 
-  #allocate(wanted: number): void {
+  #allocate(needed: number): void {
     const owned = new Set([...this.#allocated.flat(), ...this.#missing]);
-    const expected = this.#model.take(wanted);
-    const table = new Int32Array(wanted + 2).fill(-7);
-    this.#allocator.allocate(table, 1, wanted + 1);
+    const expected = this.#model.take(needed);
+    const table = new Int32Array(needed + 2).fill(-7);
+    this.#allocator.allocate(table, 1, needed + 1);
     expect([...table]).toEqual([-7, ...expected, -7]);
-    expect(new Set(expected).size).toBe(wanted);
+    expect(new Set(expected).size).toBe(needed);
     expect(expected.filter((block) => owned.has(block))).toEqual([]);
-    if (wanted === 0) return;
+    if (needed === 0) return;
     this.#allocated.push(expected);
     this.#allocations.allocations++;
-    this.#allocations.blocks += wanted;
+    this.#allocations.blocks += needed;
     this.#allocations.runs += rowsIn(expected);
   }
 
@@ -171,9 +171,9 @@ class Counter {
 
   /** Allocates more blocks than are free, which must throw. */
   #allocateTooMany(): void {
-    const wanted = this.#model.free.length + 1;
-    const table = new Int32Array(wanted).fill(-7);
-    expect(() => this.#allocator.allocate(table, 0, wanted)).toThrow(InvariantError);
+    const needed = this.#model.free.length + 1;
+    const table = new Int32Array(needed).fill(-7);
+    expect(() => this.#allocator.allocate(table, 0, needed)).toThrow(InvariantError);
     expect(table.every((block) => block === -7)).toBe(true);
   }
 

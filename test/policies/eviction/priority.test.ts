@@ -21,9 +21,9 @@ import { type OwnConfig, replayed } from "../../support/replays.ts";
 /** A request: its prompt (a letter per block), arrival time, priority and retention. */
 type RequestSpec = readonly [prompt: string, arrivalNs: number, priority?: number, retentionNs?: number];
 
-function traceOf(asks: readonly RequestSpec[]): Trace {
+function traceOf(specs: readonly RequestSpec[]): Trace {
   const builder = new TraceBuilder(blockTokens);
-  for (const [prompt, arrivalNs, priority = 0, retentionNs = 0] of asks)
+  for (const [prompt, arrivalNs, priority = 0, retentionNs = 0] of specs)
     builder.add({
       arrivalNs,
       priority,
@@ -36,11 +36,11 @@ function traceOf(asks: readonly RequestSpec[]): Trace {
 }
 
 /** Letters of the cached blocks. */
-const left = (asks: readonly RequestSpec[], own: OwnConfig) => cachedLetters(replayed(traceOf(asks), own));
+const left = (specs: readonly RequestSpec[], own: OwnConfig) => cachedLetters(replayed(traceOf(specs), own));
 
 /** Whether a radix tree has cached the beginning of this prompt, after these requests. */
-function isCachedAfter(asks: readonly (RequestSpec | string)[], prompt: string, own: OwnConfig): boolean {
-  const all = [...asks, prompt].map((ask, r): RequestSpec => (typeof ask === "string" ? [ask, r] : ask));
+function isCachedAfter(specs: readonly (RequestSpec | string)[], prompt: string, own: OwnConfig): boolean {
+  const all = [...specs, prompt].map((spec, r): RequestSpec => (typeof spec === "string" ? [spec, r] : spec));
   const late = all.map(
     ([letters, arrivalNs, ...rest], r): RequestSpec => [letters, Math.max(arrivalNs, all[r - 1]?.[1] ?? 0), ...rest],
   );
@@ -204,18 +204,18 @@ describe("bugs of other systems that kvlab does not have", () => {
 
   test.each(["priority", "retention"])("%s: both halves of a split node keep priority and retention", (policy) => {
     // B, X and A are of one level, and were used in this order.
-    const asks: RequestSpec[] = [
+    const specs: RequestSpec[] = [
       ["AB", 0, 50],
       ["X", 1, 50],
       ["A", 2],
       ["PQ", 3, 90],
     ];
-    expect(isCachedAfter(asks, "A", { policy, blocks: 3 })).toBe(true);
-    expect(isCachedAfter(asks, "X", { policy, blocks: 3 })).toBe(false);
+    expect(isCachedAfter(specs, "A", { policy, blocks: 3 })).toBe(true);
+    expect(isCachedAfter(specs, "X", { policy, blocks: 3 })).toBe(false);
   });
 
   test("both halves of a split node keep the retention, and the unused half keeps its last use", () => {
-    const asks = (now: number): RequestSpec[] => [
+    const specs = (now: number): RequestSpec[] => [
       ["AB", 0, 5, 100],
       ["A", 20],
       ["X", 50, 4],
@@ -223,8 +223,8 @@ describe("bugs of other systems that kvlab does not have", () => {
     ];
     const own = { policy: "priority", blocks: 4 };
     // A and B have a higher priority than X until 120 and 100.
-    expect([99, 100].map((now) => isCachedAfter(asks(now), "X", own))).toEqual([false, true]);
-    const more = (now: number): RequestSpec[] => [...asks(now), ["R", now, 9]];
+    expect([99, 100].map((now) => isCachedAfter(specs(now), "X", own))).toEqual([false, true]);
+    const more = (now: number): RequestSpec[] => [...specs(now), ["R", now, 9]];
     expect([119, 120].map((now) => isCachedAfter(more(now), "A", own))).toEqual([true, false]);
   });
 });
@@ -330,28 +330,28 @@ describe("priority and retention in a clock-free replay, whose time is that of t
   });
 
   test("an expired entry regains its priority with its next use, but not in TensorRT-LLM", () => {
-    const asks: RequestSpec[] = [
+    const specs: RequestSpec[] = [
       ["A", 0, 50, 10],
       ["A", 20],
       ["B", 21, 40],
       ["C", 22],
     ];
-    expect(left(asks, own)).toBe("AC");
-    expect(left(asks, { ...own, policy: "retention" })).toBe("BC");
+    expect(left(specs, own)).toBe("AC");
+    expect(left(specs, { ...own, policy: "retention" })).toBe("BC");
   });
 
   test("retention: an expired entry moves to the end of level 35, also from a lower level", () => {
     const trt = { policy: "retention", blocks: 3 };
-    const asks = (now: number): RequestSpec[] => [
+    const specs = (now: number): RequestSpec[] => [
       ["A", 0, 50, 10],
       ["B", 1, 20, 10],
       ["C", 2],
       ["D", now],
     ];
-    expect(left(asks(9), trt)).toBe("ACD");
-    expect(left(asks(11), trt)).toBe("ABD");
-    expect(left([...asks(11), ["E", 12], ["F", 13]], trt)).toBe("DEF");
-    expect(left([...asks(11), ["E", 12]], trt)).toBe("BDE");
+    expect(left(specs(9), trt)).toBe("ACD");
+    expect(left(specs(11), trt)).toBe("ABD");
+    expect(left([...specs(11), ["E", 12], ["F", 13]], trt)).toBe("DEF");
+    expect(left([...specs(11), ["E", 12]], trt)).toBe("BDE");
   });
 });
 

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { ask, everyPreset, liveOf, tokens } from "./presets.ts";
+import { everyPreset, liveOf, serveAlone, tokens } from "./presets.ts";
 
 /*
  * Prompts that end at the end of a block, or one token after it, in an empty unlimited cache. B is the preset's default block
@@ -67,14 +67,14 @@ describe.each(everyPreset)("%s", (name, { blockTokens }) => {
       const cache = unlimited();
       const prompt = tokens(k * blockTokens + beyond);
       const options = { markedTokens: prompt.length };
-      expect(ask(cache, prompt, options)).toEqual({ found: 0, computed: prompt.length });
-      const again = ask(cache, prompt, options);
+      expect(serveAlone(cache, prompt, options)).toEqual({ found: 0, computed: prompt.length });
+      const again = serveAlone(cache, prompt, options);
       const full = again.found === prompt.length;
       expect(again.computed).toBe(full ? computedOfFullHit[name] : prompt.length - again.found);
-      const further = ask(cache, prompt + more, options);
+      const further = serveAlone(cache, prompt + more, options);
       expect(further.computed).toBe(prompt.length + 1 - further.found);
       // Content that was computed twice has not evicted the cached one.
-      expect(ask(cache, prompt, options)).toEqual(again);
+      expect(serveAlone(cache, prompt, options)).toEqual(again);
       return [again.found, further.found];
     });
     expect(seen.map(([found]) => found).join(" ")).toBe(twice);
@@ -87,8 +87,8 @@ describe.each(everyPreset)("%s", (name, { blockTokens }) => {
       const prompt = tokens(k * blockTokens);
       const output = tokens(blockTokens + 1, 5000);
       const options = { markedTokens: prompt.length };
-      ask(cache, prompt, { ...options, output });
-      return ask(cache, prompt + output + more, options).found;
+      serveAlone(cache, prompt, { ...options, output });
+      return serveAlone(cache, prompt + output + more, options).found;
     });
     expect(found.join(" ")).toBe(answered);
   });
@@ -98,7 +98,7 @@ describe.each(everyPreset)("%s", (name, { blockTokens }) => {
     const prompt = tokens(3 * blockTokens);
     const common = blockTokens + Math.max(1, blockTokens / 2);
     const other = prompt.slice(0, common) + tokens(2 * blockTokens, 5000);
-    ask(cache, prompt, { markedTokens: prompt.length });
-    expect(ask(cache, other, { markedTokens: other.length }).found).toBe(parted);
+    serveAlone(cache, prompt, { markedTokens: prompt.length });
+    expect(serveAlone(cache, other, { markedTokens: other.length }).found).toBe(parted);
   });
 });

@@ -2,7 +2,7 @@ import { describe, expect, test } from "vitest";
 import { EventKind } from "../../../core/log/events.ts";
 import type { SchedulerContext } from "../../../core/plugins/index.ts";
 import type { LiveCache, RequestOptions } from "../../support/live-cache.ts";
-import { ask, everyPreset, liveOf, presetNamed, rulesOf } from "./presets.ts";
+import { everyPreset, liveOf, presetNamed, rulesOf, serveAlone } from "./presets.ts";
 
 /*
  * Caches without a free block. A letter is a token; a block has two of them, or one in the token trees. By default an output
@@ -34,7 +34,7 @@ function lastEvicts(cache: LiveCache, prompts: string): string {
   let from = 0;
   for (const prompt of prompts.split(" ")) {
     from = cache.log.count;
-    ask(cache, prompt, marked(prompt));
+    serveAlone(cache, prompt, marked(prompt));
   }
   return evictionsSince(cache, from)
     .map(({ key }) => cache.textOf(key))
@@ -173,12 +173,12 @@ test("a repeated prompt that fills the cache evicts its own end if the last toke
 test("only TensorRT-LLM evicts the lowest priority first, then in release order", () => {
   const heeding = everyPreset.filter(([name]) => {
     const cache = cacheOf(name, 10);
-    ask(cache, "aabb", marked("aabb", { priority: 80 }));
-    ask(cache, "ccdd", marked("ccdd"));
-    ask(cache, "ee", marked("ee", { priority: 20 }));
+    serveAlone(cache, "aabb", marked("aabb", { priority: 80 }));
+    serveAlone(cache, "ccdd", marked("ccdd"));
+    serveAlone(cache, "ee", marked("ee", { priority: 20 }));
     const evicted = ["gg", "hh", "ii"].map((prompt) => {
       const from = cache.log.count;
-      ask(cache, prompt, marked(prompt, { priority: 90 }));
+      serveAlone(cache, prompt, marked(prompt, { priority: 90 }));
       return evictionsSince(cache, from).map(({ key }) => cache.textOf(key));
     });
     if (name === "trt-llm") expect(evicted).toEqual([["ee"], ["ccdd"], ["cc"]]);
@@ -199,7 +199,7 @@ function refuses(cache: LiveCache, context: SchedulerContext): void {
 describe.each(everyPreset)("%s", (name) => {
   test("refuses a request that is longer than the cache, without side effects", () => {
     const cache = cacheOf(name, 12);
-    for (const prompt of ["aabbcc", "aaddee", "zz"]) ask(cache, prompt, marked(prompt));
+    for (const prompt of ["aabbcc", "aaddee", "zz"]) serveAlone(cache, prompt, marked(prompt));
     const before = { state: cache.state(), found: found(name, cache, "aabbcc aaddee zz") };
     const events = cache.log.count;
     cache.arrive("aabbccddeeffg", marked("aabb"));
@@ -215,7 +215,7 @@ describe.each(everyPreset)("%s", (name) => {
 
   test("evicts no referenced block", () => {
     const cache = cacheOf(name, 12);
-    ask(cache, "zzyyxx", marked("zzyyxx"));
+    serveAlone(cache, "zzyyxx", marked("zzyyxx"));
     const first = cache.arrive("aabbc", marked("aabb", { output: "12345" }));
     cache.step();
     const uses = [...first.table.subarray(0, first.blockCount)];

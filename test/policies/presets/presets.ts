@@ -22,7 +22,7 @@ export const tokens = (count: number, first = 0): string =>
   String.fromCharCode(...Array.from({ length: count }, (_, i) => 0x4e00 + first + i));
 
 /** Serves a request by itself; returns its hit tokens, and those that its first step computed. */
-export function ask(
+export function serveAlone(
   cache: LiveCache,
   prompt: string,
   options: RequestOptions = {},
