@@ -28,6 +28,7 @@ export function addInit(program: Command): void {
 
 const descriptions: Readonly<Record<string, string>> = {
   policy: "an eviction policy",
+  index: "a prefix index",
   scheduler: "a scheduler",
   allocator: "an allocator",
   router: "a router",
@@ -53,7 +54,7 @@ async function initPlugin(template: string, given: string, { force }: { force?: 
   }
   const types = await writeTypes();
   const kvlab = calledAs();
-  const check = template === "reader" ? "" : `  ${kvlab} check ./${file}\n`;
+  const check = `  ${kvlab} check ./${file}${template === "reader" ? " --trace requests.csv" : ""}\n`;
   print(`Wrote ${file}${types}. Try it:\n  ${kvlab} ${templates[template].tryWith}./${file}\n${check}`);
 }
 

@@ -8,7 +8,7 @@ import type { Shape, ShapeGrowth } from "../../laws/index-cost.ts";
 import { aligned, colors, wrapped } from "../output/table.ts";
 
 export function checkText(checked: Checked): string {
-  const { findings, plugin, file, runs, seed, growth, indexGrowth } = checked;
+  const { findings, plugin, file, trace, runs, seed, growth, indexGrowth } = checked;
   const kind = kinds[checked.kind].called.replace(/^an? /, "");
   const broken = findings.filter(({ result }) => result === "broken");
   const shownName = plugin.name === file ? plugin.name : `${plugin.name} (${file})`;
@@ -20,7 +20,7 @@ export function checkText(checked: Checked): string {
     ...broken.map(failure),
     broken.length === 0
       ? "All tried laws hold."
-      : `${counted(broken.length, "law")} broken. Rerun: ${calledAs()} check ${file} --runs ${runs} --seed ${seed}`,
+      : `${counted(broken.length, "law")} broken. Rerun: ${calledAs()} check ${file}${trace === undefined ? "" : ` --trace ${trace}`} --runs ${runs} --seed ${seed}`,
   ];
   return `${sections.join("\n\n")}\n`;
 }

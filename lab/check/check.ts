@@ -14,7 +14,7 @@ import {
 import { type Control, yieldToEvents } from "../control.ts";
 import { createdKind } from "../user-plugins/created-kind.ts";
 import { checkRules } from "../user-plugins/guarded-index.ts";
-import { kindOf, type PluginKind, type Plugins } from "../user-plugins/kinds.ts";
+import { kindOf, kinds, type PluginKind, type Plugins, type ReaderPlugin } from "../user-plugins/kinds.ts";
 import { isPluginFile, loadAnyPlugin } from "../user-plugins/plugin-file.ts";
 import { runningCalls } from "../user-plugins/running-calls.ts";
 import { messageOf } from "../user-plugins/user-code.ts";
@@ -23,6 +23,8 @@ import { type CheckDocument, checkDocument } from "./check-document.ts";
 export interface CheckOptions extends Control {
   /** Number of cases of the longest trial; shorter trials run a fraction of them. 400 by default. */
   readonly runs?: number;
+  /** A file in the format of a trace reader, which is checked with it. */
+  readonly trace?: string | undefined;
   /** Random seed of the cases. */
   readonly seed?: number;
 }
@@ -33,6 +35,8 @@ export interface Checked extends CheckResult {
   readonly file: string;
   readonly kind: PluginKind;
   readonly plugin: { readonly name: string };
+  /** The file that a trace reader was checked with. */
+  readonly trace: string | undefined;
   readonly runs: number;
   readonly seed: number;
   /** The document that `kvlab check --json` prints: schema check/1. */
@@ -68,7 +72,7 @@ export async function checkPlugin(given: string | Plugins[PluginKind], options: 
 
 async function checked(
   given: string | Plugins[PluginKind],
-  { runs = defaultRuns, seed = 1, progress, signal }: CheckOptions,
+  { runs = defaultRuns, seed = 1, trace, progress, signal }: CheckOptions,
   sources: NondeterministicSources,
 ): Promise<Checked> {
   const file = typeof given === "string" ? given : given.name;
@@ -80,7 +84,9 @@ async function checked(
   };
   const checker = { runs, seed, sources, stopwatch: () => performance.now(), describe: messageOf, advance };
   try {
-    const parts = { ...(await checkedBy(found, checker)), ...found, file, runs, seed };
+    if (trace !== undefined && found.kind !== "reader")
+      throw new InputError(`is ${kinds[found.kind].called}; --trace goes with a trace reader`);
+    const parts = { ...(await checkedBy(found, checker, trace)), ...found, file, trace, runs, seed };
     return { ...parts, report: checkDocument(parts) };
   } catch (error) {
     throw error instanceof InputError ? new InputError(`${file}: ${error.message}`) : error;
@@ -88,7 +94,7 @@ async function checked(
 }
 
 /** Checks the laws of the plug-in's kind. */
-async function checkedBy({ kind, plugin }: Found, checker: Checker): Promise<CheckResult> {
+async function checkedBy({ kind, plugin }: Found, checker: Checker, trace: string | undefined): Promise<CheckResult> {
   // Loaded on demand, since no other command needs them.
   const { checkIndex, checkPolicy } = await import("../../laws/check-plugin.ts");
   const { checkPart, recorded } = await import("../../laws/check-part.ts");
@@ -115,8 +121,15 @@ async function checkedBy({ kind, plugin }: Found, checker: Checker): Promise<Che
       return await checkPart(costTrials(recorded(plugin, sources)), checker);
     }
     case "reader":
-      throw new InputError("is a trace reader, which has no laws; test it with kvlab trace stats TRACE --format FILE");
+      return await checkedReader(plugin, trace, checker);
   }
+}
+
+async function checkedReader(reader: ReaderPlugin, trace: string | undefined, checker: Checker): Promise<CheckResult> {
+  if (trace === undefined) throw new InputError("is a trace reader, which is checked with a file: --trace FILE");
+  if (!existsSync(trace)) throw new InputError(`--trace ${trace}: no such file`);
+  const { checkReader } = await import("../../laws/reading.ts");
+  return await checkReader(reader, trace, checker);
 }
 
 /** The plug-in of a file, or a built-in one. Reads of clocks and random sources while the file is loaded are recorded in `sources`. */

@@ -116,8 +116,9 @@ function pluginOf<K extends PluginKind>(file: string, exports: Readonly<Record<s
   );
   const exported = other === undefined ? all : kinds[other].called;
   const template = kind === "eviction" ? "policy" : kind;
-  const hint = kind === "index" ? "" : `; kvlab init ${template} writes an example`;
-  throw new InputError(`${file}: exports ${exported}, expected ${called} ${shape}${hint}`);
+  throw new InputError(
+    `${file}: exports ${exported}, expected ${called} ${shape}; kvlab init ${template} writes an example`,
+  );
 }
 
 /** A value as a plug-in of a kind; a bare `create` function is named after its file. Undefined if it has another shape. */
