@@ -127,7 +127,7 @@ describe("faults of the index are reported", () => {
       "./policy.ts: add() threw at request 0: no",
     );
     expect(await refusal(folder, ["replay", "--index", "./policy.ts"])).toBe(
-      "./policy.ts: exports an eviction policy, expected an index { name, supports, create }",
+      "./policy.ts: exports an eviction policy, expected an index { name, supports, create }; kvlab init index writes an example",
     );
   });
 
