@@ -9,7 +9,7 @@ import { aligned, colors, wrapped } from "../output/table.ts";
 
 export function checkText(checked: Checked): string {
   const { findings, plugin, file, trace, runs, seed, growth, indexGrowth } = checked;
-  const kind = kinds[checked.kind].called.replace(/^an? /, "");
+  const kind = kinds[checked.kind].label.replace(/^an? /, "");
   const broken = findings.filter(({ result }) => result === "broken");
   const shownName = plugin.name === file ? plugin.name : `${plugin.name} (${file})`;
   const sections = [

@@ -56,12 +56,13 @@ export type PluginKind = keyof Plugins;
 
 /** One kind of plug-in: identifies a file's export by its shape, and guards its calls. */
 interface Kind<P> {
-  readonly called: string;
+  /** With its article, for messages. */
+  readonly label: string;
   readonly plural: string;
   readonly shape: string;
   /** The method that identifies the kind. */
   readonly method: "create" | "stepNs" | "open";
-  isOne(value: object): boolean;
+  hasShape(value: object): boolean;
   builtIn(): readonly { readonly name: string }[];
   guarded(plugin: P, guard: Guard): P;
 }
@@ -69,7 +70,7 @@ interface Kind<P> {
 const has = (value: object, name: string, type: "function" | "object") =>
   name in value && typeof (value as Record<string, unknown>)[name] === type;
 
-const createsOne = (value: object) => has(value, "create", "function") && !has(value, "supports", "object");
+const hasOnlyCreate = (value: object) => has(value, "create", "function") && !has(value, "supports", "object");
 
 /**
  * All kinds. Eviction policies, allocators, schedulers and routers have the same shape: the command-line option determines the
@@ -77,29 +78,29 @@ const createsOne = (value: object) => has(value, "create", "function") && !has(v
  */
 export const kinds: { readonly [K in PluginKind]: Kind<Plugins[K]> } = {
   eviction: {
-    called: "an eviction policy",
+    label: "an eviction policy",
     plural: "policies",
     shape: "{ name, create }",
     method: "create",
-    isOne: createsOne,
+    hasShape: hasOnlyCreate,
     builtIn: () => evictionRegistry.all,
     guarded: (plugin, guard) => ({ ...plugin, create: (context) => guardedPolicy(plugin, context, guard) }),
   },
   index: {
-    called: "an index",
+    label: "an index",
     plural: "indexes",
     shape: "{ name, supports, create }",
     method: "create",
-    isOne: (value) => has(value, "create", "function") && has(value, "supports", "object"),
+    hasShape: (value) => has(value, "create", "function") && has(value, "supports", "object"),
     builtIn: () => indexRegistry.all,
     guarded: guardedIndex,
   },
   allocator: {
-    called: "an allocator",
+    label: "an allocator",
     plural: "allocators",
     shape: "{ name, create }",
     method: "create",
-    isOne: createsOne,
+    hasShape: hasOnlyCreate,
     builtIn: () => allocatorRegistry.all,
     guarded: (plugin, guard) => ({
       ...plugin,
@@ -112,11 +113,11 @@ export const kinds: { readonly [K in PluginKind]: Kind<Plugins[K]> } = {
     }),
   },
   scheduler: {
-    called: "a scheduler",
+    label: "a scheduler",
     plural: "schedulers",
     shape: "{ name, create }",
     method: "create",
-    isOne: createsOne,
+    hasShape: hasOnlyCreate,
     builtIn: () => schedulerRegistry.all,
     guarded: (plugin, guard) => ({
       ...plugin,
@@ -141,11 +142,11 @@ export const kinds: { readonly [K in PluginKind]: Kind<Plugins[K]> } = {
     }),
   },
   router: {
-    called: "a router",
+    label: "a router",
     plural: "routers",
     shape: "{ name, create }",
     method: "create",
-    isOne: createsOne,
+    hasShape: hasOnlyCreate,
     builtIn: () => routerRegistry.all,
     guarded: (plugin, guard) => ({
       ...plugin,
@@ -172,11 +173,11 @@ export const kinds: { readonly [K in PluginKind]: Kind<Plugins[K]> } = {
     }),
   },
   cost: {
-    called: "a cost model",
+    label: "a cost model",
     plural: "cost models",
     shape: "{ name, stepNs }",
     method: "stepNs",
-    isOne: (value) => has(value, "stepNs", "function"),
+    hasShape: (value) => has(value, "stepNs", "function"),
     builtIn: () => [{ name: "roofline" }, { name: "fitted" }, { name: "recorded" }],
     guarded: (plugin, guard) => ({
       ...plugin,
@@ -188,11 +189,11 @@ export const kinds: { readonly [K in PluginKind]: Kind<Plugins[K]> } = {
     }),
   },
   reader: {
-    called: "a trace reader",
+    label: "a trace reader",
     plural: "trace readers",
     shape: "{ name, open }",
     method: "open",
-    isOne: (value) => has(value, "open", "function"),
+    hasShape: (value) => has(value, "open", "function"),
     builtIn: () => traceFormats,
     guarded: (plugin, guard) => ({
       ...plugin,
@@ -212,7 +213,7 @@ export const kinds: { readonly [K in PluginKind]: Kind<Plugins[K]> } = {
 
 /** The kind whose shape a plug-in has; `createdKind` distinguishes those with the shape of an eviction policy. */
 export const kindOf = (plugin: object): PluginKind =>
-  (Object.keys(kinds) as PluginKind[]).find((kind) => kinds[kind].isOne(plugin)) ?? "eviction";
+  (Object.keys(kinds) as PluginKind[]).find((kind) => kinds[kind].hasShape(plugin)) ?? "eviction";
 
 /** `victim` throws a PolicyError unless it returns an entry or undefined. */
 function guardedPolicy(plugin: EvictionPlugin, context: Parameters<EvictionPlugin["create"]>[0], guard: Guard) {

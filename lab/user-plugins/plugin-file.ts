@@ -108,23 +108,23 @@ function pluginOf<K extends PluginKind>(file: string, exports: Readonly<Record<s
   }
   const names = Object.keys(exports);
   const all = names.length === 0 ? "nothing" : names.join(", ");
-  const { called, shape, plural } = kinds[kind];
+  const { label, shape, plural } = kinds[kind];
   if (found.length > 1)
     throw new InputError(`${file}: exports ${found.length} ${plural} (${all}), expected one, or a default export`);
   const other = (Object.keys(kinds) as PluginKind[]).find((one) =>
     valuesOf(exports).some((value) => asPlugin(file, value, one)),
   );
-  const exported = other === undefined ? all : kinds[other].called;
+  const exported = other === undefined ? all : kinds[other].label;
   const template = kind === "eviction" ? "policy" : kind;
   throw new InputError(
-    `${file}: exports ${exported}, expected ${called} ${shape}; kvlab init ${template} writes an example`,
+    `${file}: exports ${exported}, expected ${label} ${shape}; kvlab init ${template} writes an example`,
   );
 }
 
 /** A value as a plug-in of a kind; a bare `create` function is named after its file. Undefined if it has another shape. */
 function asPlugin<K extends PluginKind>(file: string, value: unknown, kind: K): Plugins[K] | undefined {
   const given = typeof value === "function" && kinds[kind].method === "create" ? { create: value } : value;
-  if (typeof given !== "object" || given === null || !kinds[kind].isOne(given)) return undefined;
+  if (typeof given !== "object" || given === null || !kinds[kind].hasShape(given)) return undefined;
   const members = given as Readonly<Record<string, unknown>>;
   const text = (name: string) => (typeof members[name] === "string" ? (members[name] as string) : "");
   const { method } = kinds[kind];

@@ -41,12 +41,12 @@ export async function loadUserPlugin<K extends PluginKind>(kind: K, file: string
  * @throws InputError if it does not have the shape of its kind, or has an invalid name
  */
 export function guardedValue<K extends PluginKind>(kind: K, plugin: Plugins[K]): Plugins[K] {
-  const { isOne, builtIn, guarded, called, shape } = kinds[kind];
-  if (typeof plugin !== "object" || plugin === null || !isOne(plugin))
-    throw new InputError(`a plug-in that was passed is not ${called}, expected ${shape}`);
+  const { hasShape, builtIn, guarded, label, shape } = kinds[kind];
+  if (typeof plugin !== "object" || plugin === null || !hasShape(plugin))
+    throw new InputError(`a plug-in that was passed is not ${label}, expected ${shape}`);
   if (isUserPlugin(plugin) || (builtIn() as readonly object[]).includes(plugin)) return plugin;
   const problem = badPluginName(plugin.name, kind);
-  if (problem !== undefined) throw new InputError(`${called}'s name is ${JSON.stringify(plugin.name)}, ${problem}`);
+  if (problem !== undefined) throw new InputError(`${label}'s name is ${JSON.stringify(plugin.name)}, ${problem}`);
   const guard = new Guard(plugin.name);
   return { ...guarded(plugin, guard), name: plugin.name, file: undefined, kind, guard };
 }
