@@ -73,7 +73,7 @@ describe("a router", () => {
   });
 
   test("is refused with one replica", async () => {
-    await expect(simulate(input, { router: alternating })).rejects.toThrow("--router alternating has nothing");
+    await expect(simulate(input, { router: alternating })).rejects.toThrow("--router alternating has no effect");
   });
 });
 
