@@ -73,7 +73,7 @@ describe("checkPlugin", () => {
 
   test("checks one plug-in at a time, and stops when it is aborted", async () => {
     const first = checkPlugin("lru", { runs: 5, signal });
-    await expect(checkPlugin("fifo", { runs: 5 })).rejects.toThrow("expected one check at a time");
+    await expect(checkPlugin("fifo", { runs: 5 })).rejects.toThrow("only one check can run at a time");
     await expect(first).rejects.toThrow(Interrupted);
     await expect(checkPlugin("./missing.ts")).rejects.toThrow("./missing.ts: no such file");
   });
@@ -132,7 +132,7 @@ test("generateTrace writes the file of kvlab trace generate chat", async () => {
   expect(seen.at(-1)).toEqual({ doing: "generating", done: 40, total: 40 });
   await kvlab(folder, ["trace", "generate", "chat", "--out", "theirs.jsonl", "--requests", "40", "--seed", "3"]);
   expect(readFileSync(out, "utf8")).toBe(readFileSync(join(folder, "theirs.jsonl"), "utf8"));
-  await expect(generateTrace({ out })).rejects.toThrow("exists already");
+  await expect(generateTrace({ out })).rejects.toThrow("already exists");
   await expect(generateTrace({ out: join(folder, "b"), turns: 0 })).rejects.toThrow("--turns is 0");
   await expect(generateTrace({ out: join(folder, "b"), signal })).rejects.toThrow(Interrupted);
 });
