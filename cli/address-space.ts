@@ -2,7 +2,7 @@ import { readFileSync } from "node:fs";
 import { grouped } from "../core/counted.ts";
 import { complain, exitNow } from "./output/print.ts";
 
-/** Node reserves more than 1 GB of it when it starts, and more for threads and for the bundler of plug-in files. */
+/** Node reserves more than 1 GB of address space at its start, and more for threads and for the bundler of plug-in files. */
 const leastKilobytes = 1_500_000;
 
 /** Ends the program with one line if `ulimit -v` is too small for Node. */

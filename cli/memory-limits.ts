@@ -7,11 +7,11 @@ const megabyte = 2 ** 20;
 /** The original function: laws/nondeterminism.ts replaces it later. */
 const residentBytes = process.memoryUsage.rss;
 
-/** What one call may add to the JavaScript heap, unless it is for a whole trace. */
+/** Limit of the memory that one call adds to the JavaScript heap, unless it processes a whole trace. */
 const callBytes = 512 * megabyte;
-/** What large arrays may have of it: one that grows beyond 113 million elements, 900 MB, ends Node without an exception. */
+/** Limit of large arrays in the heap: growth beyond 113 million elements, 900 MB, ends Node without an exception. */
 const arrayBytes = 512 * megabyte;
-/** Shares of the JavaScript heap and of the machine's memory that may be in use. */
+/** Limits of use, as shares of the JavaScript heap and of the machine's memory. */
 const heapShare = 0.75;
 const memoryShare = 0.8;
 
@@ -28,14 +28,14 @@ function withoutGarbage(size: () => number, limit: number): number {
   return size();
 }
 
-/** Compares the memory that is in use with its limits, before Node ends without an exception. Results are in words. */
+/** Compares the memory in use with its limits, because Node ends without an exception beyond them. Results are messages. */
 export class MemoryLimits {
   readonly #memoryBytes = Math.min(totalmem(), process.constrainedMemory() || Number.POSITIVE_INFINITY);
   #call: number | undefined;
-  /** When the call was seen first. */
+  /** Heap in use at the first check of the call. */
   #heapBytes = 0;
 
-  /** The limit of a running call that is exceeded. */
+  /** A message if a running call exceeds a limit, otherwise undefined. */
   ofCall(call: number, isForWholeTrace: boolean): string | undefined {
     if (call !== this.#call) this.#heapBytes = heapBytes();
     this.#call = call;
@@ -47,7 +47,7 @@ export class MemoryLimits {
     return `${inMegabytes(arrays)} in arrays of the JavaScript heap, limit ${inMegabytes(arrayBytes)}`;
   }
 
-  /** The limit of the whole process that is exceeded. */
+  /** A message if the process exceeds a limit, otherwise undefined. */
   ofProcess(): string | undefined {
     const heapLimit = getHeapStatistics().heap_size_limit;
     const heap = withoutGarbage(heapBytes, heapLimit * heapShare);

@@ -19,24 +19,24 @@ interface TimeLimits {
   readonly killMs: number;
 }
 
-const usualLimits: TimeLimits = { callMs: 10_000, wholeTraceMs: 60_000, killMs: 60_000 };
+const defaultLimits: TimeLimits = { callMs: 10_000, wholeTraceMs: 60_000, killMs: 60_000 };
 const wholeTrace: ReadonlySet<string> = new Set(["prepare", "open", "batches"]);
 
 const pollMs = 50;
 const lookMs = 500;
 const growthBytes = 16 * 2 ** 20;
-/** Address space that a thread reserves, and some more for the plug-ins. */
+/** Address space that the thread reserves, with a margin for the plug-ins. */
 const threadBytes = 2 ** 30;
 
-/** Under which name the watch thread finds `look`. */
+/** The key of the global symbol under which the watch thread finds the function `look`. */
 const key = "kvlab.look-at-plug-ins";
 
 /**
- * From now on a call of plug-in code that does not return in time or allocates without end ends the program with one line.
+ * Starts the watch: from then on the program ends with one line if a call of plug-in code exceeds a limit of time or memory.
  * A thread polls `runningCalls`, because the main thread handles no event during such a call.
  */
-export function watchPlugins(limits = usualLimits): void {
-  // At a breakpoint a call does not return either; and a thread that finds no memory ends the process.
+export function watchPlugins(limits = defaultLimits): void {
+  // With a debugger a call may stop at a breakpoint; without address space for the thread, Node would end the process.
   if (inspectorUrl() !== undefined || addressSpaceLeft() < threadBytes) return;
   Object.defineProperty(globalThis, Symbol.for(key), { value: looking(limits) });
   const workerData: WatchData = {
@@ -80,15 +80,15 @@ function looking({ callMs, wholeTraceMs }: TimeLimits): (runningMs: number) => v
     const isForWholeTrace = wholeTrace.has(outermost.method);
     if (runningMs >= (isForWholeTrace ? wholeTraceMs : callMs)) {
       const stuck = innermost.number === innermostBefore ? innermost : outermost;
-      end(`${inWords(stuck)} has not returned after ${grouped(Math.floor(runningMs / 1000))} s`);
+      end(`${describe(stuck)} has not returned after ${grouped(Math.floor(runningMs / 1000))} s`);
     }
     innermostBefore = innermost.number;
     const exceeded = memory.ofCall(outermost.number, isForWholeTrace) ?? memory.ofProcess();
-    if (exceeded) end(`${inWords(innermost)}: ${exceeded}`);
+    if (exceeded) end(`${describe(innermost)}: ${exceeded}`);
   };
 }
 
-const inWords = ({ code, method }: RunningCall) => `${code.file}: ${code.describe(method)}`;
+const describe = ({ code, method }: RunningCall) => `${code.file}: ${code.describe(method)}`;
 
 /** Ends the program with one line: what other handlers of `exit` print is lost. */
 function end(message: string): never {

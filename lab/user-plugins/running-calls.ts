@@ -1,7 +1,7 @@
 /** Code of a plug-in file. */
 export interface PluginCode {
   readonly file: string;
-  /** A call of it in words, such as "victim() at request 17". */
+  /** The text of a call in messages, such as "victim() at request 17". */
   describe(method: string): string;
 }
 
