@@ -85,7 +85,7 @@ async function checked(
   const checker = { runs, seed, sources, stopwatch: () => performance.now(), describe: messageOf, advance };
   try {
     if (trace !== undefined && found.kind !== "reader")
-      throw new InputError(`is ${kinds[found.kind].called}; --trace goes with a trace reader`);
+      throw new InputError(`is ${kinds[found.kind].label}; --trace goes with a trace reader`);
     const parts = { ...(await checkedBy(found, checker, trace)), ...found, file, trace, runs, seed };
     return { ...parts, report: checkDocument(parts) };
   } catch (error) {
