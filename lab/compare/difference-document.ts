@@ -19,12 +19,12 @@ export interface ComparedAt {
   readonly compared: readonly Compared[];
 }
 
-/** Most contents that are listed of those cached on one side only. */
+/** Maximum number of listed contents that are cached on one side only. */
 const shownContents = 5;
 
 /**
- * The document that `compare --first-difference --json` prints: schema first-difference/1. Requests, blocks and
- * configurations count from 0. Fields may be added, none renamed.
+ * The document that `compare --first-difference --json` prints: schema first-difference/1. Requests, blocks and configurations
+ * count from 0. New versions may add fields, but do not rename any.
  */
 export function differenceDocument(
   input: Input,

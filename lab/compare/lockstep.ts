@@ -18,7 +18,7 @@ export interface DifferenceSide {
   readonly before: BlockCounts;
   /** ... and after the request. */
   readonly after: BlockCounts;
-  /** Contents that are cached only on this side after the request, in the order of their ids. */
+  /** Contents that are cached after the request in this configuration only, in ascending order. */
   readonly onlyHere: readonly number[];
 }
 
@@ -41,7 +41,7 @@ interface Runner {
   readonly replay: CacheReplay;
   readonly blocks: BlockColumns;
   readonly state: CacheState;
-  /** Number of events in the log that precede the request being served. */
+  /** Index of the first event of the request being served. */
   precedingEvents: number;
 }
 
@@ -123,7 +123,10 @@ export class Lockstep {
     return { hitBlocks: hitBlocks[row], refused: refused[row] === 1 };
   }
 
-  /** Records the differences. The first state is read from divergence to divergence, in the order of the events. */
+  /**
+   * Records the differences. The state of the first configuration is advanced from one divergence to the next, in the order of
+   * events.
+   */
   #diverge(divergences: { follower: Follower; at: LogDivergence }[], log: EventLog, row: number): void {
     const { state } = this.#first;
     const ends: { follower: Follower; end(): void }[] = [];

@@ -73,7 +73,7 @@ export class LogComparison {
     this.events += to - from;
   }
 
-  /** The first `same` rows are equal, the next ones are not. */
+  /** Finds the first different decision; the first `same` rows are known to be equal. */
   #divergence(a: RequestEvents, b: RequestEvents, same: number): LogDivergence | undefined {
     let first = a.from + same;
     let second = b.from + same;

@@ -44,7 +44,7 @@ export function checkTarget(
     const all = [...Object.keys(optionNames), "timeline"] as (keyof SimulationOptions)[];
     const given = all.find((name) => !used.includes(name) && options[name] !== undefined);
     if (given) {
-      const reason = withoutClock.includes(given) ? "" : ": a replay without it has no clock";
+      const reason = withoutClock.includes(given) ? "" : ": target cache has no clock";
       throw new InputError(`--${optionNames[given] ?? given} needs --target sim${reason}`);
     }
     const ofModel = (["model", "tp", "kvDtype"] as const).find((name) => options[name] !== undefined);

@@ -262,7 +262,7 @@ function checkConflicts(options: TraceRunOptions & SimulationOptions, eviction: 
   if (timeline !== undefined && repeat !== undefined)
     throw new InputError("--timeline and --repeat exclude each other: a timeline is of one run");
   if (operations !== undefined && repeat !== undefined)
-    throw new InputError("--operations and --repeat exclude each other: operations are for one replay");
+    throw new InputError("--operations and --repeat exclude each other: operations apply to a single replay");
   if (operations !== undefined && replicas > 1)
     throw new InputError("--operations needs a single replica, because operations do not name one");
   if (eviction.unlimited && (capacity !== undefined || (blocks !== undefined && blocks !== "unlimited")))

@@ -23,7 +23,7 @@ export interface RunResult {
   readonly logs: readonly EventLog[];
 }
 
-/** A finished replay, or a simulation. */
+/** A finished run of any target. */
 export interface Run {
   readonly config: RunConfig;
   readonly result: RunResult;

@@ -171,7 +171,7 @@ function checkShared(model: ModelShape, devices: number): void {
   if (canShare(model, devices)) return;
   const possible = Array.from({ length: 1024 }, (_, i) => i + 1).filter((count) => canShare(model, count));
   throw new InputError(
-    `--tp is ${devices}, which cannot share the heads of ${model.name} (${model.heads}, ${model.kvHeads} of keys and values); ` +
+    `--tp is ${devices}, which does not divide the heads of ${model.name} (${model.heads} heads, ${model.kvHeads} KV heads); ` +
       `expected ${possible.slice(0, -1).join(", ")} or ${possible.at(-1)}`,
   );
 }

@@ -33,7 +33,7 @@ test("operations are executed before their requests, and the report has each res
   const { operations, cache } = await json(folder, [...replay, "--rule", "pin-blocks=20", "--audit", "--no-save"]);
   expect((operations as { result: string }[]).map(({ result }) => result)).toEqual([
     "pinned",
-    "there is a pin of that name",
+    "a pin with this name exists already",
     "in use",
     "5 blocks",
     "in use",
@@ -119,7 +119,7 @@ describe("an invalid file of operations is refused in one line", () => {
   test("a missing file, and --repeat, are refused", async () => {
     expect(await refusal(newFolder(), replay)).toBe("ops.jsonl: no such file");
     expect(await refusal(newFolder(), [...replay, "--repeat", "2"])).toBe(
-      "--operations and --repeat exclude each other: operations are for one replay",
+      "--operations and --repeat exclude each other: operations apply to a single replay",
     );
   });
 });

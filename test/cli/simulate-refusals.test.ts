@@ -46,7 +46,7 @@ describe("invalid options of a simulation are refused in one line, and no file i
     ["--gpu none-such", /^no GPU "none-such": expected one of a100-40gb, /],
     [
       "--tp 7",
-      /^--tp is 7, which cannot share the heads of llama-3\.1-8b \(32, 8 of keys and values\); expected 1, 2, 4/,
+      /^--tp is 7, which does not divide the heads of llama-3\.1-8b \(32 heads, 8 KV heads\); expected 1, 2, 4/,
     ],
     ["--gpu h100,h200", '--gpu is "h100,h200", expected one name'],
     ["--tp 0", '--tp is "0", expected a whole number from 1 to 1024'],
@@ -79,9 +79,9 @@ describe("invalid options of a simulation are refused in one line, and no file i
     ["--rate 2 --speed 2", "--rate and --speed exclude each other: both set the arrival rate"],
     ["--cost once.jsonl --efficiency memory=1", /^--cost and --efficiency exclude each other/],
     ["--timeline t.json --repeat 2", /^--timeline and --repeat exclude each other/],
-    ["--target cache --gpu h200", "--gpu needs --target sim: a replay without it has no clock"],
-    ["--target cache --slo ttft=1s", "--slo needs --target sim: a replay without it has no clock"],
-    ["--target cache --timeline t.json", "--timeline needs --target sim: a replay without it has no clock"],
+    ["--target cache --gpu h200", "--gpu needs --target sim: target cache has no clock"],
+    ["--target cache --slo ttft=1s", "--slo needs --target sim: target cache has no clock"],
+    ["--target cache --timeline t.json", "--timeline needs --target sim: target cache has no clock"],
     ["--target cache --tp 2", "--tp needs --target sim or --capacity"],
     ["--target cache --capacity 1GiB", "--capacity needs --model, which determines the bytes of a token"],
     // Numbers.

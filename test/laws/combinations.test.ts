@@ -30,17 +30,17 @@ const oneAtATime = [
 /** Numbers of observed situations: each must occur. */
 const happened = {
   evictions: 0,
-  "runs that were cut": 0,
+  "splits of radix-tree nodes": 0,
   "evictions of a part of a run": 0,
-  "duplicates that gave way": 0,
+  "blocks replaced by a duplicate": 0,
   "blocks past a hole that were adopted": 0,
   "copies of a last block": 0,
   "copies of a part of a block": 0,
-  "blocks that were stolen": 0,
-  "steps that were rolled back": 0,
+  "partially matching blocks taken over": 0,
+  "rolled-back steps": 0,
   preemptions: 0,
   "admissions that failed": 0,
-  "evictions of all that is below": 0,
+  "evictions of descendants": 0,
 };
 
 /** The policy, with counts of its notifications about runs. */
@@ -53,12 +53,12 @@ function observed(eviction: EvictionPlugin): EvictionPlugin {
       let evicted: number | undefined;
       policy.remove = (entry, why) => {
         // Descendants of a victim are evicted with it.
-        if (why === "dropped" && evicted !== undefined) happened["evictions of all that is below"]++;
+        if (why === "dropped" && evicted !== undefined) happened["evictions of descendants"]++;
         evicted = why === "evicted" ? entry : undefined;
         remove.call(policy, entry, why);
       };
       policy.split = (lower, upper) => {
-        happened["runs that were cut"]++;
+        happened["splits of radix-tree nodes"]++;
         split?.call(policy, lower, upper);
       };
       policy.resized = (entry) => {
@@ -78,13 +78,14 @@ function observe({ log, decisions, counters, failedAdmissions }: Outcome): void 
     const [, kind, request, , key, value] = line.split(" ");
     if (kind === "admit") hits.set(request, value);
     if (kind === "evict") happened.evictions++;
-    if (kind === "duplicate") happened["duplicates that gave way"]++;
+    if (kind === "duplicate") happened["blocks replaced by a duplicate"]++;
     // A block that is reused in place has no content id.
-    if (kind === "adopt") happened[key === "-1" ? "blocks that were stolen" : "blocks past a hole that were adopted"]++;
+    if (kind === "adopt")
+      happened[key === "-1" ? "partially matching blocks taken over" : "blocks past a hole that were adopted"]++;
     if (kind === "copy")
       happened[value === hits.get(request) ? "copies of a part of a block" : "copies of a last block"]++;
   }
-  happened["steps that were rolled back"] += decisions.filter((text) => text.endsWith("rolled back")).length;
+  happened["rolled-back steps"] += decisions.filter((text) => text.endsWith("rolled back")).length;
   happened.preemptions += counters.preemptions;
   happened["admissions that failed"] += failedAdmissions;
 }
@@ -135,7 +136,7 @@ const short = () => {
     for (const [seed, row] of rare.entries()) holdsIn(row, observedOverlapping, 25, seed);
   });
 
-  test.each(Object.entries(happened))("and there are %s", (what) => {
+  test.each(Object.entries(happened))("the trials cover more than 20 %s", (what) => {
     expect(happened[what as keyof typeof happened]).toBeGreaterThan(20);
   });
 

@@ -24,7 +24,7 @@ import { goldenCapacities, goldenHits, goldenTrace } from "../golden/golden-trac
 import { replayed } from "../support/replays.ts";
 import { allPlugins } from "./all-plugins.ts";
 
-// Planted faults: plug-ins that are broken on purpose. The tests pass if the check of the law fails.
+// Planted faults: deliberately broken plug-ins. A test passes if the law reports a violation.
 
 const hashTable = indexRegistry.get("hash-table");
 const lru = evictionRegistry.get("lru");

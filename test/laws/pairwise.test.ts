@@ -31,7 +31,7 @@ test.each(shapes.map((shape) => [shape.join(" × "), shape] as const))("all pair
   const rows = pairwise(factors);
   expect(missing(factors, rows)).toEqual([]);
   for (const row of rows) expect(Object.keys(row).sort()).toEqual(Object.keys(factors).sort());
-  // A factor with one value more than its rows have would be missed.
+  // `missing` finds a value that is in no row.
   expect(missing({ ...factors, "factor-0": values(shape[0] + 1) }, rows)).not.toEqual([]);
   expect(pairwise(factors)).toEqual(rows);
 });

@@ -30,7 +30,7 @@ export function pairwise(factors: Factors): Row[] {
   return rows;
 }
 
-/** Every combination of values, the last factor's fastest. */
+/** Every combination of values; the last factor varies fastest. */
 export function* everything(factors: Factors): Generator<Row> {
   const names = Object.keys(factors);
   const row: Record<string, number> = Object.fromEntries(names.map((name) => [name, 0]));

@@ -70,7 +70,7 @@ describe("one request at a time", () => {
     expect(report.hitRatio).toMatchObject({ block: 1 / 2, token: 1 / 2, fullBlock: 1 / 2 });
   });
 
-  test("match-limit=l-1 leaves the last block of a prompt to be computed", () => {
+  test("match-limit l-1 and block-before-l exclude the last full block of a fully cached prompt", () => {
     for (const limit of ["l-1", "block-before-l"]) {
       const { hits, report } = served(["AB", "AB"], { rules: { "match-limit": limit } });
       expect(hits).toEqual([0, 1]);

@@ -112,7 +112,7 @@ describe("pin and unpin", () => {
     expect(live.hits("abx")).toBe(0);
   });
 
-  test("of a longer path only the prefix is pinned", () => {
+  test("pinning a prefix does not pin the blocks that extend it", () => {
     for (const index of ["block-trie", "radix-tree", "hash-table"]) {
       const live = start({ index });
       live.run("abcd");
@@ -130,7 +130,7 @@ describe("pin and unpin", () => {
     expect(results).toEqual(["pinned", "pinned", "pinned", "over budget", "over budget"]);
   });
 
-  test("without a budget nothing is pinned", () => {
+  test("with pin-blocks=0 nothing can be pinned", () => {
     const live = start({ rules: { "pin-blocks": 0 } });
     live.run("ab");
     expect(pin(live.cache, live.prefix("a"), live.now)).toBe("over budget");

@@ -191,7 +191,7 @@ describe("bugs of other systems that kvlab does not have", () => {
       expect(served(["A", "A", "B", "C"], { policy: "lfu", index, blocks: 2 }).letters).toBe("AC");
   });
 
-  test("both halves of a split node keep times and hits", () => {
+  test("both halves of a split node have the times and hit counts of the node", () => {
     // The third request uses half of the run AB, which is split: A is as old as B, and older than X.
     const old = ["AB", "X", "A", "PQ"];
     expect(isCachedAfter(old, "A", { policy: "fifo", blocks: 3 })).toBe(false);
@@ -203,7 +203,7 @@ describe("bugs of other systems that kvlab does not have", () => {
   });
 
   test.each(["priority", "retention"])("%s: both halves of a split node keep priority and retention", (policy) => {
-    // B, X and A are of one level, and were used in this order.
+    // B, X and A have the same level and were last used in this order.
     const specs: RequestSpec[] = [
       ["AB", 0, 50],
       ["X", 1, 50],
@@ -306,7 +306,7 @@ describe("priority and retention in a clock-free replay, whose time is that of t
     ).toBe("AC");
   });
 
-  test("priority and retention are those of one request: the one with the higher priority, of equals the longer retention", () => {
+  test("priority and retention come from the same request: the one with the highest priority, on a tie with the longest retention", () => {
     const leftOf = (first: RequestSpec, second: RequestSpec) => left([first, second, ["B", 2, 3], ["C", 50]], own);
     expect(leftOf(["A", 0, 9, 10], ["A", 1, 5, 300])).toBe("BC");
     expect(leftOf(["A", 0, 5, 10], ["A", 1, 5, 300])).toBe("AC");
@@ -408,7 +408,7 @@ test("requests have their retention in traces with and without the column", () =
   expect([rowOf(trace, 1998).retentionNs, rowOf(trace, 1999).retentionNs]).toEqual([0, 1999e9]);
 });
 
-// Queues of levels, driven directly, as TensorRT-LLM's tests drive them (evictionPolicyTest.cpp).
+// `Levels` without a policy, as in TensorRT-LLM's tests (evictionPolicyTest.cpp).
 
 const trt: LevelOptions = { initial: 35, expired: 35, expiredPlace: "end" };
 
@@ -448,7 +448,7 @@ describe("levels", () => {
     expect(levels.victim(0)).toBe(0);
   });
 
-  test("a level with a duration ends that long after the release", () => {
+  test("a level with a duration expires when this time has passed since the release", () => {
     const levels = new Levels(2, trt);
     levels.setLevel(0, 80, 3);
     levels.setLevel(1, 50, 8);
