@@ -3,7 +3,7 @@
 import { type Browser, type CDPSession, chromium, type Page } from "playwright-core";
 
 /** A measurement with its unit; `atMost`: its limit. */
-export interface PageFigure {
+export interface PageMeasurement {
   readonly name: string;
   readonly value: number;
   readonly unit: string;
@@ -16,7 +16,7 @@ const mostFrameMs = 50;
 const moves = 240;
 
 /** Opens every view in a new page. `id`: a run with its events. */
-export async function measurePage(url: string, id: string): Promise<PageFigure[]> {
+export async function measurePage(url: string, id: string): Promise<PageMeasurement[]> {
   const browser = await chromium.launch({
     executablePath: process.env["CHROMIUM"] ?? "/usr/bin/chromium",
     args: ["--no-sandbox"],
@@ -41,7 +41,7 @@ async function visit(browser: Browser, url: string): Promise<Page> {
 }
 
 /** Time until the first paint, and until the frame after the selected element exists. */
-async function opened(browser: Browser, url: string, what: string, selector: string): Promise<PageFigure[]> {
+async function opened(browser: Browser, url: string, what: string, selector: string): Promise<PageMeasurement[]> {
   const page = await visit(browser, url);
   await page.locator(selector).first().waitFor({ state: "attached" });
   const [first, drawn] = await page.evaluate<[number, number]>(
@@ -55,8 +55,13 @@ async function opened(browser: Browser, url: string, what: string, selector: str
   ];
 }
 
-/** Counts frames by the callbacks before them, and the longest tasks of the main thread by a trace. */
-async function traced(browser: Browser, page: Page, what: string, act: () => Promise<void>): Promise<PageFigure[]> {
+/** Measures frames with animation-frame callbacks, and the longest tasks of the main thread with a browser trace. */
+async function traced(
+  browser: Browser,
+  page: Page,
+  what: string,
+  act: () => Promise<void>,
+): Promise<PageMeasurement[]> {
   await page.evaluate(
     `window.frames_ = []; window.isOn = true; requestAnimationFrame(function next(now) {
        window.frames_.push(now); if (window.isOn) requestAnimationFrame(next); }); undefined`,
@@ -91,7 +96,7 @@ interface TraceEvent {
   readonly pid: number;
   readonly tid: number;
   readonly dur?: number;
-  /** Processor time of the thread itself, without other programs. */
+  /** Processor time of the thread, without the time in which it was not scheduled. */
   readonly tdur?: number;
   readonly args?: { readonly name?: string };
 }
@@ -111,8 +116,8 @@ function quantile(values: readonly number[], at: number): number {
   return sorted[Math.min(sorted.length - 1, Math.floor(at * sorted.length))] ?? 0;
 }
 
-/** Moves the scrubber over the whole log and back, fast and slowly. */
-async function scrubbing(browser: Browser, url: string): Promise<PageFigure[]> {
+/** Moves the scrubber over the whole log, then slowly back over a tenth of it. */
+async function scrubbing(browser: Browser, url: string): Promise<PageMeasurement[]> {
   const page = await visit(browser, url);
   await page.locator(".readout dd").first().waitFor();
   const { x, y, width, height } = (await page.getByRole("slider").boundingBox())!;
@@ -152,7 +157,7 @@ const lagProbe = `
   undefined`;
 
 /** Selects spans of the series by brushing; each is loaded at a finer resolution. */
-async function brushing(browser: Browser, url: string): Promise<PageFigure[]> {
+async function brushing(browser: Browser, url: string): Promise<PageMeasurement[]> {
   const page = await visit(browser, url);
   const series = page.locator("svg.series");
   await series.locator("path").first().waitFor({ state: "attached" });

@@ -71,7 +71,7 @@ async function measured(url: string): Promise<void> {
 
 try {
   makeRuns();
-  const none = () => Promise.reject(new Error("nothing is started here"));
+  const none = () => Promise.reject(new Error("this benchmark starts no runs"));
   const dashboard = await serveDashboard({
     page: await bundlePage(),
     folder: runs,

@@ -9,7 +9,7 @@ import { randomConfig, randomWeights } from "../engine/model/random.ts";
 import { plainFrequencies } from "../engine/model/rope.ts";
 import { parameterCount } from "../engine/model/tensors.ts";
 import { modelBytes } from "../engine/onnx/proto.ts";
-import { type Figure, median } from "./measure.ts";
+import { type Measurement, median } from "./measure.ts";
 
 /** The thread count that the published numbers of other engines were measured with, if this machine has as many cores. */
 export const threads = Math.min(2, availableParallelism());
@@ -165,7 +165,7 @@ async function product(rows: number, inner: number, columns: number): Promise<()
 }
 
 /** Prefill and decode rates, and their ratios to the peak rates of the same round; medians over the rounds. */
-async function speed(): Promise<Figure[]> {
+async function speed(): Promise<Measurement[]> {
   const config = randomConfig("anchors");
   const batches = [
     [1, 128],
@@ -263,7 +263,7 @@ export async function prefills(config: DecoderConfig): Promise<{ gflops: number;
   return { gflops: median(peaks), cells };
 }
 
-async function prefillFigures(): Promise<Figure[]> {
+async function prefillFigures(): Promise<Measurement[]> {
   const { gflops, cells } = await prefills(randomConfig("anchors"));
   return [
     { name: "product of matrices", value: gflops, unit: "GFLOP/s" },
@@ -277,10 +277,10 @@ async function prefillFigures(): Promise<Figure[]> {
 }
 
 /** Share of a step's time outside ONNX Runtime: building inputs, copying logits, the round trip to the worker thread. */
-async function overhead(): Promise<Figure[]> {
+async function overhead(): Promise<Measurement[]> {
   const engine = await openEngine(randomConfig("160m"), 513, 8);
   const { executor } = engine;
-  const share = async (name: string, parts: readonly [number, number][], times: number): Promise<Figure> => {
+  const share = async (name: string, parts: readonly [number, number][], times: number): Promise<Measurement> => {
     const { wholeMs, runtimeMs } = await stepMs(executor, stepOf(engine, parts), times);
     return { name: `${name}, of ${wholeMs.toFixed(1)} ms`, value: 100 * (1 - runtimeMs / wholeMs), unit: "%" };
   };
@@ -296,7 +296,7 @@ async function overhead(): Promise<Figure[]> {
 }
 
 /** Step times with a pool of `slots` slots, and the memory in use. */
-async function pool(slots: number): Promise<Figure[]> {
+async function pool(slots: number): Promise<Measurement[]> {
   const config = randomConfig("anchors");
   const before = residentMiB();
   const engine = await openEngine(config, 513, 1, slots);
@@ -332,7 +332,7 @@ function residentMiB(): number {
 // bench/main.ts runs this in a separate process: `engine.ts speed`.
 if (process.argv[1] === fileURLToPath(import.meta.url)) {
   const [part, argument] = process.argv.slice(2);
-  const parts: Record<string, () => Promise<Figure[]>> = {
+  const parts: Record<string, () => Promise<Measurement[]>> = {
     speed,
     prefill: prefillFigures,
     overhead,

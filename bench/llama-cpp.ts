@@ -8,12 +8,12 @@ import { pathToFileURL } from "node:url";
 import type { DecoderConfig, LayerTensor, WeightSource } from "../engine/model/decoder.ts";
 import { randomConfig, randomWeights } from "../engine/model/random.ts";
 import { openEngine, stepMs, stepOf } from "./engine.ts";
-import { type Figure, median } from "./measure.ts";
+import { type Measurement, median } from "./measure.ts";
 
 /**
  * Compares llama.cpp with this engine: the same weights, each with the better of one and two threads, measured alternately.
- * It is not a dependency: `npm install --no-save --ignore-scripts node-llama-cpp@3`, or set KVLAB_LLAMA_CPP to a folder that
- * contains it.
+ * node-llama-cpp is not a dependency: run `npm install --no-save --ignore-scripts node-llama-cpp@3`, or set KVLAB_LLAMA_CPP to
+ * a folder that contains it.
  */
 const batches = [1, 4, 8] as const;
 const context = 512;
@@ -201,11 +201,11 @@ async function best(times: number, act: () => Promise<number>): Promise<number> 
   return fastest;
 }
 
-/** Input tokens of both engines. */
+/** The prompt of a sequence, the same for both engines. */
 const promptOf = (sequence: number, vocabulary: number) =>
   Array.from({ length: context }, (_, at) => 259 + ((at * 7919 + sequence * 13) % (vocabulary - 259)));
 
-class Theirs {
+class LlamaCppEngine {
   readonly #model: LlamaModel;
   readonly #vocabulary: number;
 
@@ -310,7 +310,7 @@ async function ourTokens(config: DecoderConfig, count: number): Promise<number[]
   return known.slice(context);
 }
 
-async function compare(): Promise<Figure[] | string> {
+async function compare(): Promise<Measurement[] | string> {
   const library = await llamaCpp();
   if (!library) return "node-llama-cpp is not installed: npm install --no-save --ignore-scripts node-llama-cpp@3";
   const config = randomConfig("anchors");
@@ -325,7 +325,7 @@ async function compare(): Promise<Figure[] | string> {
       logLevel: library.LlamaLogLevel.error,
     });
     const model = await llama.loadModel({ modelPath });
-    const theirs = new Theirs(model, config.vocabulary);
+    const theirs = new LlamaCppEngine(model, config.vocabulary);
     const count = 16;
     const [here, there] = [await ourTokens(config, count), await theirs.tokens(count)];
     const firstDifference = here.findIndex((token, i) => token !== there[i]);
@@ -350,20 +350,20 @@ async function compare(): Promise<Figure[] | string> {
   }
 }
 
-/** The better result of each, over thread counts. */
+/** The best value of each measurement over all thread counts. */
 const fastest = (all: readonly Speeds[]): Speeds => ({
   prefillMs: Math.min(...all.map(({ prefillMs }) => prefillMs)),
   cachedMs: Math.min(...all.map(({ cachedMs }) => cachedMs)),
   decoded: batches.map((_, i) => Math.max(...all.map(({ decoded }) => decoded[i]))),
 });
 
-function figuresOf(found: readonly { readonly ours: Speeds; readonly theirs: Speeds }[]): Figure[] {
+function figuresOf(found: readonly { readonly ours: Speeds; readonly theirs: Speeds }[]): Measurement[] {
   const pair = (
     name: string,
     unit: string,
     of: (speeds: Speeds) => number,
     faster: (ours: number, theirs: number) => number,
-  ): Figure[] => [
+  ): Measurement[] => [
     { name: `${name}, kvlab`, value: median(found.map((one) => of(one.ours))), unit },
     { name: `${" ".repeat(name.length)}  llama.cpp`, value: median(found.map((one) => of(one.theirs))), unit },
     { name: "  times as fast", value: median(found.map((one) => faster(of(one.ours), of(one.theirs)))), unit: "×" },

@@ -2,10 +2,10 @@ import { spawnSync } from "node:child_process";
 import { cpus } from "node:os";
 import { fileURLToPath } from "node:url";
 import { defaultBackend } from "../engine/backends.ts";
-import { type Figure, traceName } from "./measure.ts";
+import { type Measurement, traceName } from "./measure.ts";
 
 /**
- * `npm run bench [-- PART]`: the performance figures of the README, as ratios within one run. Every row is measured in a
+ * `npm run bench [-- PART]`: the performance measurements of the README, as ratios within one run. Every row is measured in a
  * separate process, so that code compiled for one policy does not slow down the next.
  */
 const capacities = ["10000", "50000"];
@@ -20,11 +20,11 @@ const replays: [index: string, eviction: string][] = [
   ["none", "lru"],
 ];
 
-function figures(...args: string[]): readonly Figure[] {
+function figures(...args: string[]): readonly Measurement[] {
   return child("./measure.ts", args);
 }
 
-function child(program: string, args: readonly string[]): readonly Figure[] {
+function child(program: string, args: readonly string[]): readonly Measurement[] {
   const measure = fileURLToPath(new URL(program, import.meta.url));
   // A large young generation, so that no garbage collection runs while bytes are counted.
   const flags = ["--expose-gc", "--max-semi-space-size=64", "--import", "tsx"];
@@ -51,7 +51,7 @@ const indexes = ["hash-table", "block-trie", "radix-tree"];
 const sizes = ["10000", "100000", "1000000"];
 
 function printScaling(): void {
-  console.log("\nCost of a block reference in a full cache + LRU (in brackets: the hard-coded LRU)");
+  console.log("\nCost of a block reference in a full cache with LRU (in brackets: the hard-coded LRU)");
   console.log(`${"".padEnd(26)}${sizes.map((n) => `${n} blocks`.padStart(24)).join("")}`);
   for (const index of indexes) {
     const cells = sizes.map((blocks) => {
@@ -83,11 +83,11 @@ function printSimulation(): void {
   };
   print(`Simulation of ${traceName} on one H200 with Llama 3.1 8B, preset vllm, one core`, [["conversation"]]);
   print(
-    "Chats, fed batch by batch",
+    "Chat requests, fed batch by batch",
     ["1000", "10000", "100000", "1000000"].map((n) => ["scale", n]),
   );
   print(
-    "12,000 chats on replicas, router prefix-affinity, load per replica kept",
+    "12,000 chat requests on replicas, router prefix-affinity, constant load per replica",
     ["1", "8", "64"].map((n) => ["replicas", n]),
   );
 }

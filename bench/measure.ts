@@ -16,7 +16,7 @@ import { openTrace } from "../traces/open.ts";
 import { hardCodedLru } from "./hard-coded-lru.ts";
 
 /** One measurement of a benchmark, as printed by a child process. */
-export interface Figure {
+export interface Measurement {
   readonly name: string;
   readonly value: number;
   readonly unit: string;
@@ -63,19 +63,19 @@ function configOf(index: string, eviction: string, blocks: number, trace: Trace)
 const passes = 45;
 
 /** Replays alternate with the baseline, so that both have the same load; the ratio is the median of the pairs. */
-async function replay(index: string, eviction: string, blocks: number): Promise<Figure[]> {
+async function replay(index: string, eviction: string, blocks: number): Promise<Measurement[]> {
   const trace = await benchTrace();
   const config = configOf(index, eviction, blocks, trace);
   const columns = new BlockKeys({ unitTokens: trace.unitTokens, blockTokens: trace.unitTokens }).of(trace);
   const ours: number[] = [];
-  const yardstick: number[] = [];
+  const baseline: number[] = [];
   for (let pass = 0; pass < passes; pass++) {
-    yardstick.push(timed(() => (sink += hardCodedLru(trace, blocks))));
+    baseline.push(timed(() => (sink += hardCodedLru(trace, blocks))));
     ours.push(timed(() => (sink += replayTrace(trace, config, columns).cache.counters.hitBlocks)));
   }
   const ms = median(ours.slice(5));
-  const base = median(yardstick.slice(5));
-  const ratios = ours.map((value, pass) => value / yardstick[pass]).slice(5);
+  const base = median(baseline.slice(5));
+  const ratios = ours.map((value, pass) => value / baseline[pass]).slice(5);
   return [
     { name: "ratio", value: median(ratios), unit: "×" },
     { name: "replay", value: ms, unit: "ms" },
@@ -85,7 +85,7 @@ async function replay(index: string, eviction: string, blocks: number): Promise<
 }
 
 /** Bytes of heap that a replay allocates, counted by V8's allocation sampler, garbage included. */
-async function allocation(): Promise<Figure[]> {
+async function allocation(): Promise<Measurement[]> {
   const trace = await benchTrace();
   const config = configOf("hash-table", "lru", 10_000, trace);
   const columns = new BlockKeys({ unitTokens: trace.unitTokens, blockTokens: trace.unitTokens }).of(trace);
@@ -121,7 +121,7 @@ async function arrayBytes(): Promise<number> {
 }
 
 /** Array bytes per cached block, and per distinct content that was ever cached. */
-async function memory(index: string): Promise<Figure[]> {
+async function memory(index: string): Promise<Measurement[]> {
   const blocks = 1_000_000;
   const contents = 4_000_000;
   const trace = await benchTrace();
@@ -161,7 +161,7 @@ function pairedPrompts(requests: number): Trace {
 }
 
 /** Cost of a block reference once the cache is full, however many blocks it has. */
-function scaling(index: string, blocks: number): Figure[] {
+function scaling(index: string, blocks: number): Measurement[] {
   const filling = Math.ceil(blocks / 18) + 100;
   const measured = 40_000;
   const trace = pairedPrompts(filling + measured);
@@ -183,7 +183,7 @@ function scaling(index: string, blocks: number): Figure[] {
 }
 
 /** A prompt of 100,000 blocks and others that diverge from it at every 1,000th; and 100,000 prompts that diverge after one block. */
-function shapes(index: string): Figure[] {
+function shapes(index: string): Measurement[] {
   const n = 100_000;
   const cuts = Array.from({ length: 100 }, (_, k) => (k + 1) * 1000 - 1);
   const deep: number[] = Array.from({ length: n }, (_, i) => i);
@@ -205,7 +205,7 @@ function shapes(index: string): Figure[] {
   });
 }
 
-function hashing(): Figure[] {
+function hashing(): Measurement[] {
   const blocks = 200_000;
   const tokens = Uint32Array.from({ length: blocks * 16 }, (_, i) => (i * 2654435761) >>> 15);
   const lanes = new Int32Array(4);
@@ -225,7 +225,7 @@ function hashing(): Figure[] {
   }
   return [
     { name: "chain hash, 16-token block", value: median(ns), unit: "ns" },
-    { name: "with lookup and comparison, all new", value: median(whole), unit: "ns" },
+    { name: "with lookup and comparison, all contents new", value: median(whole), unit: "ns" },
   ];
 }
 
@@ -247,7 +247,7 @@ function tokenTrace(tokens: Uint32Array): Trace {
 }
 
 /** Plain JSONL of about 90 MB: the recorded trace 30 times, read to the end in batches. */
-async function reading(): Promise<Figure[]> {
+async function reading(): Promise<Measurement[]> {
   if (!existsSync(recorded)) return [];
   const once = gunzipSync(readFileSync(recorded));
   const later = once.toString("latin1").replace(/"timestamp": \d+/g, '"timestamp": 3600000');
@@ -272,7 +272,7 @@ async function reading(): Promise<Figure[]> {
   }
 }
 
-const benchmarks: Record<string, (...args: string[]) => Figure[] | Promise<Figure[]>> = {
+const benchmarks: Record<string, (...args: string[]) => Measurement[] | Promise<Measurement[]>> = {
   replay: (index, eviction, blocks) => replay(index, eviction, Number(blocks)),
   scaling: (index, blocks) => scaling(index, Number(blocks)),
   shapes: (index) => shapes(index),

@@ -10,7 +10,7 @@ import { Roofline } from "../sim/cost/roofline.ts";
 import { Simulation, type SimulationConfig, simulate } from "../sim/simulation.ts";
 import { chatSource } from "../traces/generate.ts";
 import { spreadArrivals } from "../traces/spread.ts";
-import { benchTrace, type Figure } from "./measure.ts";
+import { benchTrace, type Measurement } from "./measure.ts";
 
 /** vLLM with Llama 3.1 8B on an H200. */
 function vllmOn(blockTokens: number, seed = 1): SimulationConfig {
@@ -41,7 +41,7 @@ function fastest(times: number, run: () => Simulation): { readonly seconds: numb
 }
 
 /** The conversation trace, slowed down to a utilisation of the replica of about 0.8. */
-async function conversation(): Promise<Figure[]> {
+async function conversation(): Promise<Measurement[]> {
   const trace = spreadArrivals(await benchTrace());
   const config = { ...vllmOn(trace.unitTokens), arrivals: { speed: 0.15 } };
   const { seconds, simulation } = fastest(5, () => simulate(trace, config));
@@ -56,7 +56,7 @@ async function conversation(): Promise<Figure[]> {
 }
 
 /** Simulates `requests` chat requests at a fixed rate, read in batches. */
-async function scale(requests: number): Promise<Figure[]> {
+async function scale(requests: number): Promise<Measurement[]> {
   const simulation = new Simulation(vllmOn(16));
   let seconds = 0;
   let served = 0;
@@ -80,7 +80,7 @@ async function scale(requests: number): Promise<Figure[]> {
 }
 
 /** `count` times the load on `count` replicas. */
-async function replicas(count: number): Promise<Figure[]> {
+async function replicas(count: number): Promise<Measurement[]> {
   const trace = await readTrace(chatSource({ requests: 12_000 }));
   const config = vllmOn(16);
   const router = () =>
@@ -91,7 +91,7 @@ async function replicas(count: number): Promise<Figure[]> {
 }
 
 const [part, argument] = process.argv.slice(2);
-const parts: Readonly<Record<string, () => Figure[] | Promise<Figure[]>>> = {
+const parts: Readonly<Record<string, () => Measurement[] | Promise<Measurement[]>>> = {
   conversation,
   scale: () => scale(Number(argument)),
   replicas: () => replicas(Number(argument)),

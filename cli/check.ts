@@ -18,7 +18,7 @@ export function addCheck(program: Command): void {
     .command("check")
     .description("check a plug-in against all laws, and measure the cost of its operations")
     .argument("<PLUG-IN>", "plug-in file, or the name of a built-in policy or index")
-    .option("--runs <N>", "cases of the longest trial; others have a share", wholeNumber("--runs", 1), defaultRuns)
+    .option("--runs <N>", "cases of the longest trial; others run a fraction", wholeNumber("--runs", 1), defaultRuns)
     .option("--seed <N>", "random seed of the cases", wholeNumber("--seed", 0, 2 ** 31 - 1), 1)
     .option("--trace <FILE>", "file in the format of a trace reader, to check it with", path("--trace", "a file"))
     .option("--json", "print one JSON document and nothing else")

@@ -91,7 +91,7 @@ export function addCompare(program: Command): void {
       listOption(
         "--eviction <NAMES>",
         "eviction policies, or plug-in files",
-        "online policies that can differ, or the preset's",
+        "online policies that differ from lru, or the preset's",
       ),
     )
     .addOption(
@@ -102,7 +102,7 @@ export function addCompare(program: Command): void {
     )
     .option("--rule <NAME=VALUES>", "values of a reuse rule (repeatable)", rule)
     .addOption(
-      new Option("--blocks <SIZES>", "blocks, or percentages of the distinct blocks")
+      new Option("--blocks <SIZES>", "capacities in blocks, or percentages of the distinct blocks")
         .argParser(parseCapacities)
         .default(defaultShares, "1%,5%,10%,25%,50%"),
     );

@@ -41,7 +41,7 @@ export function addGenerate(program: Command): void {
     .addOption(threads)
     .option("--max-tokens <N>", "most output tokens for each prompt", wholeNumber("--max-tokens", 1), 64)
     .option("--chat", "format each prompt as a user message with the model's chat template")
-    .option("--system <TEXT>", "system message before it (with --chat)")
+    .option("--system <TEXT>", "system message before each prompt (with --chat)")
     .option("--json", "print one JSON document and nothing else");
   addSamplingOptions(command).addHelpText("after", examples).action(generateTexts);
 }

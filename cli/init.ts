@@ -19,7 +19,7 @@ export function addInit(program: Command): void {
   for (const template of Object.keys(templates))
     init
       .command(template)
-      .description(`write ${descriptions[template]} of your own`)
+      .description(`write a template of ${descriptions[template]}`)
       .argument("[NAME]", "name of the plug-in and of its file NAME.ts", "mine")
       .option("--force", "replace the file if it exists")
       .addHelpText("after", `\nExamples:\n  kvlab init ${template}\n  kvlab init ${template} two-touch`)

@@ -60,12 +60,12 @@ const chatOptionTexts: Readonly<Record<keyof ChatOptions, string>> = {
   sessionsPerS: "new sessions per second",
   systemPrompts: "number of system prompts",
   systemTokens: "mean tokens of a system prompt",
-  zipf: "exponent of their popularity: the k-th is used k^-zipf as often as the first",
+  zipf: "Zipf exponent of the system prompts' use: the k-th is used k^-zipf times as often as the first",
   turns: "mean requests per session",
   userTokens: "mean tokens of a user message",
   outputTokens: "mean output tokens",
   thinkS: "mean think time between an output and the next request, in seconds",
-  outputTokensPerS: "output tokens per second, which delay the next request",
+  outputTokensPerS: "output tokens per second; their generation delays the next request",
   maxInputTokens: "longest prompt in tokens; a session ends before exceeding it",
 };
 

@@ -27,7 +27,7 @@ export function runCase(worked: Case, known: readonly Family[] = families): Verd
   }
   const verdict = unknownIn(worked, family) ?? runOn(family, worked);
   const isEmpty = verdict.verdict === "passed" && !worked.ops.some((op) => expectsSomething(op, family));
-  return isEmpty ? { verdict: "skipped", why: "expects nothing" } : verdict;
+  return isEmpty ? { verdict: "skipped", why: "has no expectations" } : verdict;
 }
 
 function expectsSomething({ name, inputs, expect }: Operation, family: Family): boolean {

@@ -40,7 +40,7 @@ export interface DeviceSampling {
 export interface StepTiming {
   /** Time in the model's operators. */
   readonly deviceMs: number;
-  /** The rest: gathering inputs, storing keys and values, sampling. */
+  /** All other time of the step: gathering inputs, storing keys and values, sampling. */
   readonly hostMs: number;
 }
 

@@ -5,7 +5,7 @@ import { type DeviceSampling, ExecutorError } from "./executor.ts";
 
 /** Sampling parameters, in the order in which they are applied. */
 export interface SamplingOptions {
-  /** Logits of tokens that occur in prompt or output are divided by it; negative logits are multiplied. */
+  /** Divisor of the positive logits of tokens that occur in prompt or output; negative logits are multiplied by it. */
   readonly repetitionPenalty?: number;
   /** Subtracted from the logits of tokens that occur in the output. */
   readonly presencePenalty?: number;

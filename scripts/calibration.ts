@@ -1,5 +1,5 @@
-// The prediction error of the simulator for the engine's times: docs/calibration.md.
-//   npx tsx scripts/calibration.ts NAME …   serves these workloads with the engine, twice each, in turn with designed steps (six minutes each)
+// The prediction error of the simulator for the engine's times: docs/calibration.md.   npx tsx scripts/calibration.ts NAME …
+// serves these workloads with the engine, twice each, interleaved with designed steps (six minutes each)
 //   npx tsx scripts/calibration.ts plot     measures designed steps alone, for the plot (three minutes)
 //   npx tsx scripts/calibration.ts write    writes the page from all measurements
 import { execFileSync } from "node:child_process";
@@ -95,7 +95,7 @@ function usedJiffies(): { readonly all: number; readonly own: number } {
 
 interface Measured extends VerifyReport {
   /** Share of other programs in the processor time that was used during the run. */
-  readonly foreignShare: number;
+  readonly otherProgramsShare: number;
 }
 
 async function serve(name: string): Promise<void> {
@@ -114,13 +114,13 @@ async function serve(name: string): Promise<void> {
     "--json",
   );
   const after = usedJiffies();
-  const foreignShare = 1 - (after.own - before.own) / (after.all - before.all);
-  const measured: Measured = { ...JSON.parse(text), foreignShare };
+  const otherProgramsShare = 1 - (after.own - before.own) / (after.all - before.all);
+  const measured: Measured = { ...JSON.parse(text), otherProgramsShare };
   writeFileSync(`${folder}/${name}.json`, JSON.stringify(measured));
-  const far = measured.times!.filter(({ figure }) => targets[figure] !== undefined);
+  const withTarget = measured.times!.filter(({ figure }) => targets[figure] !== undefined);
   console.log(
     name,
-    Object.fromEntries(far.map(({ figure, noise, error }) => [figure, [signed(noise!), signed(error!)]])),
+    Object.fromEntries(withTarget.map(({ figure, noise, error }) => [figure, [signed(noise!), signed(error!)]])),
   );
 }
 
@@ -171,7 +171,7 @@ const row = (cells: readonly string[]) => `| ${cells.join(" | ")} |`;
 const number = (value: number) => (value < 1 ? value.toFixed(3) : Number(value.toPrecision(4)).toLocaleString("en-US"));
 
 function table(name: string, measured: Measured): string {
-  const { times, foreignShare, decisions, identical, steps } = measured;
+  const { times, otherProgramsShare, decisions, identical, steps } = measured;
   const between = ranges(name, measured);
   const rows = times!.map(({ figure, engine, again, noise, simulated, error }) => {
     const target = targets[figure];
@@ -192,7 +192,7 @@ function table(name: string, measured: Measured): string {
     row(["", "engine", "again", "noise", "simulated", "error", "± 3 %", "target"]),
     row(["---", ...Array(7).fill("---:")]),
     ...rows,
-    `\nWith the durations of the engine's steps, ${identical ? "all" : "NOT all"} ${decisions.toLocaleString("en-US")} decisions in ${steps.toLocaleString("en-US")} steps are identical. Other programs took ${(100 * foreignShare).toFixed(0)} % of the used processor time.`,
+    `\nWith the durations of the engine's steps, ${identical ? "all" : "NOT all"} ${decisions.toLocaleString("en-US")} decisions in ${steps.toLocaleString("en-US")} steps are identical. Other programs took ${(100 * otherProgramsShare).toFixed(0)} % of the used processor time.`,
   ].join("\n");
 }
 
@@ -261,7 +261,7 @@ kvlab calibrate --model random:160m --preset vllm --out cost.json
 kvlab replay trace.jsonl --target sim --preset vllm --blocks 2000 --cost cost.json
 \`\`\`
 
-\`kvlab verify --calibrate\` does this in turn with serving a trace, a second each, and reports the simulator's prediction error.
+\`kvlab verify --calibrate\` alternates these measurements with serving a trace, in turns of a second, and reports the simulator's prediction error.
 
 This page was written by \`npx tsx scripts/calibration.ts write\`, from measurements on one machine on one day.
 
@@ -393,7 +393,7 @@ mkdirSync(folder, { recursive: true });
 const parts = process.argv.slice(2);
 const known = [...Object.keys(workloads), "plot", "write"];
 if (parts.length === 0 || !parts.every((part) => known.includes(part))) {
-  console.error(`expected one or several of ${known.join(", ")}`);
+  console.error(`expected one or more of ${known.join(", ")}`);
   process.exit(2);
 }
 for (const part of parts) {

@@ -106,11 +106,10 @@ const benched = (part: string) => block(`npm run bench -- ${part}`, run("bench/m
 const large = await prefills(randomConfig("anchors"));
 const small = await prefills(smallConfig);
 writeFileSync(new URL("../docs/prefill.svg", import.meta.url), figure(large.cells));
-const page = `# How fast the engine is
+const page = `# Engine speed
 
 Measured by \`npx tsx scripts/engine-speed.ts\` when it last wrote this file. Times are those of one machine on one day; only ratios
-within a run are claimed. A step is measured by its caller, the round trip to the engine's thread included. Each value is the minimum
-of several repetitions, because other programs run on the machine, and the median of five rounds; peaks are measured in every round.
+within a run are claimed. A step is measured by its caller, the round trip to the engine's thread included. In each of five rounds the fastest of several repetitions is taken, because other programs run on the machine, and each value is the median of the rounds; peak rates are measured in every round.
 
 ## Prefill by cached share
 
@@ -125,14 +124,14 @@ A quarter of the size, 4 layers of 256 (products at ${gemm(small.gflops)}):
 
 ${table(small.cells)}
 
-The speedup is below the ratio of operations for short prompts, because a few rows read all weights, too.
+The speedup is below the ratio of operations for short prompts, because all weights are read even for a few rows.
 Long prompts are computed in chunks of ${defaultBackend.calls.of(smallConfig).rules.longestQuery} tokens, whose attention scores fit in the processor's caches.
 
 ## Cached whole prompts
 
 ${block(`npm run -s kvlab -- experiment roseinfer --target ${defaultBackend.name} --model random:15m`, run("cli/main.ts", "experiment", "roseinfer", "--target", defaultBackend.name, "--model", "random:15m"))}
 
-## Against the machine's peaks
+## Compared with the machine's peak rates
 
 Decoding is bound by memory bandwidth: each step reads all weights except the embeddings, and the KV of every sequence. More than
 100 % is possible if a part of the weights stays in the last-level cache.

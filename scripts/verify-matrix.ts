@@ -47,10 +47,10 @@ export function combinations(): Combination[] {
 /** The equal combination that names the plug-ins of the preset, if they are in the lists. */
 export function sameAs({ preset, eviction, scheduler }: Combination): Combination | undefined {
   const listed = <Name extends string>(names: readonly Name[], name: string) => names.find((one) => one === name);
-  const itsEviction = eviction === "own" ? listed(evictions, preset.eviction.name) : undefined;
-  const itsScheduler = scheduler === "own" ? listed(schedulers, preset.scheduler) : undefined;
-  if (!itsEviction && !itsScheduler) return undefined;
-  return { preset, eviction: itsEviction ?? eviction, scheduler: itsScheduler ?? scheduler };
+  const presetEviction = eviction === "own" ? listed(evictions, preset.eviction.name) : undefined;
+  const presetScheduler = scheduler === "own" ? listed(schedulers, preset.scheduler) : undefined;
+  if (!presetEviction && !presetScheduler) return undefined;
+  return { preset, eviction: presetEviction ?? eviction, scheduler: presetScheduler ?? scheduler };
 }
 
 export interface Verified {
@@ -105,7 +105,7 @@ export async function generated(requests: number): Promise<Workload[]> {
   return [
     {
       name: "chat",
-      about: "sessions with system prompts, content ids of 4 tokens; a third of them fits",
+      about: "sessions with system prompts, content ids of 4 tokens; a third of the contents fits in the cache",
       trace: await readTrace(chatSource(chat)),
       tokens: 512,
     },

@@ -112,11 +112,11 @@ function cell(combination: Combination, workloads: readonly Workload[], results:
   const same = sameAs(combination);
   if (same) {
     const { eviction, scheduler } = same;
-    return `is ${[eviction !== combination.eviction ? eviction : [], scheduler !== combination.scheduler ? scheduler : []].flat().join(", ")}`;
+    return `same as ${[eviction !== combination.eviction ? eviction : [], scheduler !== combination.scheduler ? scheduler : []].flat().join(", ")}`;
   }
   const all = workloads.map(({ name }) => ({ name, result: results.get(keyOf(name, combination)) }));
   const refused = all.find(({ result }) => result && "refused" in result);
-  if (refused) return `cannot be: ${(refused.result as Refused).refused}`;
+  if (refused) return `refused: ${(refused.result as Refused).refused}`;
   const different = all.filter(({ result }) => isVerified(result) && result.divergence).map(({ name }) => name);
   if (different.length > 0) return `**different**: ${different.join(", ")}`;
   return grouped(sum(all.flatMap(({ result }) => (isVerified(result) ? [decided(result)] : []))));

@@ -86,14 +86,14 @@ function divergenceText({ request, context, sides }: Difference, first: string, 
   const rows: [label: string, ...cells: [string, string]][] = [
     ["", first, second],
     ["next", ...both(sides, ({ words }) => words)],
-    ["blocks", ...both(sides, () => "now → when it is over")],
+    ["blocks", ...both(sides, () => "before → after the request")],
     ...kinds
       .filter(([, kind]) => sides.some(({ before }) => before[kind] !== null))
       .map(([label, kind]): [string, string, string] => [
         `  ${label}`,
         ...both(sides, ({ before, after }) => [before[kind], after[kind]].map(numberText).join(" → ")),
       ]),
-    ["then only here", ...both(sides, onlyText)],
+    ["cached only here", ...both(sides, onlyText)],
   ];
   return [
     `    ${colors.bold(`request ${request.id}`)}: ${serving}`,

@@ -1,5 +1,5 @@
 import { counted } from "../../core/counted.ts";
-import { type Beaten, longestPrompt, mostBlocks, spareBlocks, total } from "../../lab/fuzz/beat.ts";
+import { type BeatFinding, longestPrompt, mostBlocks, spareBlocks, total } from "../../lab/fuzz/beat.ts";
 import { type BeatRun, promptTexts } from "../../lab/fuzz/beat-report.ts";
 import { calledAs } from "../../lab/package.ts";
 import { aligned, colors, wrapped } from "../output/table.ts";
@@ -32,7 +32,7 @@ export function beatText(run: BeatRun): string {
 /** The traces that are enumerated. */
 const small = `prompts of up to ${longestPrompt} blocks, at most ${spareBlocks} blocks more than requests, and caches of up to ${mostBlocks} blocks`;
 
-function table(labels: readonly string[], { prompts, hits }: Beaten): string {
+function table(labels: readonly string[], { prompts, hits }: BeatFinding): string {
   const rows = promptTexts(prompts).map((prompt, i) => [String(i), prompt, String(hits[0][i]), String(hits[1][i])]);
   const head = ["request", "prompt", ...labels].map((cell) => colors.dim(cell));
   return aligned([head, ...rows], "llrr");

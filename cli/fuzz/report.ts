@@ -20,7 +20,7 @@ export function fuzzText(fuzzed: Fuzzed): string {
 
 function kindText({ kind, cases, refused, decisions, finding, saved }: KindSearched): string {
   const mark = finding ? colors.red("✗") : cases === 0 ? colors.dim("–") : colors.green("✓");
-  const unserved = refused > 0 ? `, ${grouped(refused)} more that no engine takes` : "";
+  const unserved = refused > 0 ? `, ${grouped(refused)} more refused as invalid configurations` : "";
   const tried = `${counted(cases, "case")}${unserved}, ${grouped(sum(decisions))} decisions`;
   const lines = [`${mark} ${wrapped(`${kind.name}: ${kind.property}`, 2, 2)}`, `  ${tried}`];
   if (finding) {

@@ -12,7 +12,7 @@ export function addSamplingOptions(command: Command): Command {
   number("min-p <P>", "exclude tokens less likely than P times the most likely token", 0);
   number("repetition-penalty <N>", "divide the logits of tokens in the prompt and output by N", 1);
   number("presence-penalty <N>", "subtract N from the logits of generated tokens", 0);
-  number("frequency-penalty <N>", "subtract N for each time that a token was generated", 0);
+  number("frequency-penalty <N>", "subtract N from a token's logit for each time that it was generated", 0);
   return command
     .option("--logit-bias <TOKEN=N>", "add N to the logit of a token id (repeatable)", logitBias)
     .addOption(

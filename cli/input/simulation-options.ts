@@ -75,7 +75,9 @@ function addCommonOptions(command: Command): Command {
     .option("--speed <N>", "arrive N times as fast as recorded (default: 1)", positive("--speed"))
     .option("--max-output <N>", "raise each request's max output tokens to at least N", wholeNumber("--max-output", 1))
     .addOption(
-      new Option("--spread <HOW>", "distribute equal arrival times: none, or uniform until the next").argParser(spread),
+      new Option("--spread <HOW>", "distribute equal arrival times: none, or uniform until the next arrival").argParser(
+        spread,
+      ),
     )
     .option("--slo <LIMITS>", "latency limits, such as ttft=500ms,tpot=50ms,e2e=10s", slo)
     .optionsGroup(`Real engine (--target ${backendNames.join(" or ")}; --model: folder or random:NAME):`)

@@ -95,7 +95,7 @@ function sideText(name: string, { timeNs, words, before, after }: DifferenceRepo
   ].join("\n");
 }
 
-/** In nanoseconds, because a difference may be a single one. */
+/** In nanoseconds, because a difference may be a single nanosecond. */
 const timeText = (timeNs: number) => `${grouped(timeNs)} ns`;
 
 function stateRows(before: StateReport, after: StateReport): string {
@@ -117,7 +117,7 @@ function stateRows(before: StateReport, after: StateReport): string {
 /** Width of one of two columns, so that lines have at most 80 characters. */
 const listWidth = 22;
 
-/** All numbers, or the first and the last ones and how many there are. */
+/** All numbers, or the first and the last ones with their count. */
 function listed(numbers: readonly number[] | null): string {
   if (numbers === null || numbers.length === 0) return "–";
   const whole = numbers.join(" ");

@@ -65,7 +65,7 @@ function orderOf(order: unknown, otherwise: boolean): { single: boolean; within:
   const first = found.has("unhashed first");
   const together = found.has("all") || found.has("unhashed last");
   if (first === together || (found.has("reverse") && found.has("forward")))
-    throw new Unsupported(`free_order is ${shown(order)}, which states no order or two`);
+    throw new Unsupported(`free_order is ${shown(order)}, which states no order, or two orders`);
   return { single: together, within: found.has("forward") ? "forward" : "reverse" };
 }
 
@@ -78,7 +78,7 @@ const publications = {
 function publishOf(publish: unknown): "allocation" | "step" {
   if (publish === undefined) return "allocation";
   const [when, ...more] = meanings(publish, "publish", publications);
-  if (more.length > 0) throw new Unsupported(`publish is ${shown(publish)}, which states two times`);
+  if (more.length > 0) throw new Unsupported(`publish is ${shown(publish)}, which states two publication times`);
   return when;
 }
 

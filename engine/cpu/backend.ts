@@ -24,7 +24,7 @@ export const cpuBackend = {
 
 async function loadRuntime() {
   const { env, listSupportedBackends } = await import("./onnxruntime.ts").catch((error: Error) => {
-    throw new ExecutorError(`does not load: ${error.message.split("\n")[0]}; npm install`);
+    throw new ExecutorError(`does not load: ${error.message.split("\n")[0]}; run npm install`);
   });
   const onnxruntime = env.versions.node ?? null;
   const providers = listSupportedBackends().flatMap(({ name, bundled }) => (bundled ? name : []));

@@ -33,7 +33,7 @@ export function splitPrompts(step: BatchStep, longest: number): BatchStep {
   return { ...step, cuSeqlensQ: Int32Array.from(ends), contextLens: Int32Array.from(contexts), blockTables: tables };
 }
 
-/** The runtime sums over a context in groups of so many tokens; the number depends on the width of heads. */
+/** The runtime sums over a context in groups of this many tokens, which depends on the width of heads. */
 function groupTokens(headDim: number): number {
   if (headDim > 64) return 128;
   if (headDim > 32) return 256;
@@ -78,7 +78,8 @@ export class CallPlanner {
 
   /**
    * Divides the sequences into waves. A sequence may read blocks that another sequence writes in the same step; the pool has
-   * them only after the other's call, so that it must be in a later wave. In a batch the sequence that writes precedes.
+   * them only after the other's call, so that it must be in a later wave. In a batch the writing sequence precedes the reading
+   * one.
    */
   #waves({ contextLens, blockTables, maxBlocksPerSequence, slotMapping, cuSeqlensQ }: BatchStep): number[][] {
     const writtenIn = this.#writtenIn;

@@ -50,11 +50,11 @@ export class PagedDecoder {
       logSeverityLevel: 4,
       extra: {
         session: {
-          // Waking a thread takes about as long as running a small operator, so that threads spin until the next one; only for
-          // a short time and not between steps, because spinning threads occupy cores that other processes need.
+          // Waking a thread takes about as long as running a small operator, so threads spin until the next operator, but only
+          // for a short time and not between steps, because spinning threads occupy cores.
           intra_op: { allow_spinning: "1", spin_duration_us: "50" },
           force_spinning_stop: "1",
-          // Flushes denormals to zero in the runtime's threads; starter.ts does it for this one.
+          // Flushes denormals to zero in the runtime's threads; starter.ts sets the same flag for this thread.
           set_denormal_as_zero: "1",
         },
       },
@@ -83,8 +83,8 @@ export class PagedDecoder {
 
   /**
    * Runs a prompt of the maximum length of a call without storing its keys and values, so that the runtime's buffers have their
-   * size and all weights have been read. A step that touches memory for the first time takes up to twice as long; this can
-   * still happen in the first step with several long prompts.
+   * final size and all weights have been read. A step that touches memory for the first time takes up to twice as long; this
+   * can still happen in the first step with several long prompts.
    */
   async #warmUp(): Promise<void> {
     const { config, blockTokens } = this.#options;

@@ -17,7 +17,7 @@ export class CpuStepLoads implements StepLoadExtension {
     {
       name: "farContextTokens",
       least: nearContextTokens,
-      meaning: `each of these after the first ${nearContextTokens.toLocaleString("en-US")} of a call, in addition`,
+      meaning: `each gathered context token after the first ${nearContextTokens.toLocaleString("en-US")} of a call, in addition`,
     },
     { name: "paddedPairs", least: 1, meaning: "each pair of a query and a key, padding included" },
   ] as const;

@@ -256,8 +256,8 @@ class DecoderWriter {
   }
 
   /**
-   * x times a weight matrix. Quantized weights are multiplied by rows quantized to 8 bits: only then no result depends on the
-   * batch.
+   * x times a weight matrix. Quantized weights are multiplied by rows quantized to 8 bits: only then results do not depend on
+   * the batch.
    */
   #product(x: Ref, tensor: Ref, [inputs, outputs]: readonly number[], read: () => Float32Array, name?: Ref): Ref {
     const graph = this.#graph;

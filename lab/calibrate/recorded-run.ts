@@ -130,7 +130,7 @@ export function rooflineOf({ model, gpu }: RecordedRun, efficiency: Partial<Effi
   return new Roofline({ shape: modelNamed(model), hardware: hardwareNamed(gpu), blockTokens, efficiency });
 }
 
-/** The same requests, simulated with vLLM's preset. Times in ns. */
+/** The requests of a recorded run, simulated with the preset `vllm`. Times in ns. */
 export interface SimulatedRequests {
   readonly steps: StepTable;
   /** Start of the first step after the arrival. */
@@ -163,7 +163,7 @@ export function simulateRequests(run: RecordedRun, cost: CostModel): SimulatedRe
   return { steps, queuedNs: nextStepStarts(arrivalNs, steps.startNs), firstTokenNs, finishedNs };
 }
 
-/** Their times, defined as in a recorded run. */
+/** The times of simulated requests, defined as those of a recorded run. */
 export function timesOf({ trace }: RecordedRun, simulated: SimulatedRequests): RequestTimes {
   const { queuedNs, firstTokenNs, finishedNs } = simulated;
   const ms = (of: (row: number) => number) => Float64Array.from(queuedNs, (_, row) => of(row) / 1e6);

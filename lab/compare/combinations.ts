@@ -48,9 +48,9 @@ export async function combinations(lists: PartLists): Promise<Configuration[]> {
 }
 
 /**
- * The cross product of online configurations, and their bounds. Presets share their bounds; otherwise there are two bounds
- * for each combination of scheduler, allocator and rules, the same for every index. The default eviction policies are all
- * online ones that can differ.
+ * The cross product of online configurations, and their bounds. Presets share their bounds; otherwise there are two bounds for
+ * each combination of scheduler, allocator and rules, the same for every index. The default eviction policies are all online
+ * ones, without those that behave like LRU.
  */
 export async function combinationsAndBounds(lists: PartLists): Promise<Configuration[]> {
   const named = lists.eviction ? await eachNamed(lists.eviction, evictionOf) : evictionRegistry.all.map(asNamed);

@@ -92,7 +92,7 @@ async function loaded<Library>(load: () => Promise<Library>): Promise<Library> {
   try {
     return await load();
   } catch (error) {
-    throw new ExecutorError(`does not load: ${(error as Error).message.split("\n")[0]}; npm install`);
+    throw new ExecutorError(`does not load: ${(error as Error).message.split("\n")[0]}; run npm install`);
   }
 }
 

@@ -87,7 +87,7 @@ async function runsWritable(): Promise<string> {
     return "can be written here";
   } catch (error) {
     if (!(error instanceof InputError)) throw error;
-    throw new InputError(`${error.message}; --no-save or --out DIR`);
+    throw new InputError(`${error.message}; use --no-save or --out DIR`);
   }
 }
 
@@ -95,7 +95,8 @@ async function librariesLoad(): Promise<string> {
   for (const library of libraries)
     await import(library).catch((error: NodeJS.ErrnoException) => {
       // Some packages export subpaths only; they are installed.
-      if (error.code !== "ERR_PACKAGE_PATH_NOT_EXPORTED") throw new InputError(`${library} does not load; npm install`);
+      if (error.code !== "ERR_PACKAGE_PATH_NOT_EXPORTED")
+        throw new InputError(`${library} does not load; run npm install`);
     });
   return "all load";
 }
@@ -107,6 +108,6 @@ async function policiesLoad(): Promise<string> {
     await transform("const one: number = 1;", { loader: "ts" });
     return "TypeScript and JavaScript";
   } catch {
-    throw new InputError("esbuild does not run; npm install");
+    throw new InputError("esbuild does not run; run npm install");
   }
 }

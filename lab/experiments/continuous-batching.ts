@@ -64,10 +64,10 @@ export const continuousBatching: Experiment = {
         });
       }
       all.push(runs);
-      const { static: still, continuous, radix } = runs;
+      const { static: staticBatches, continuous, radix } = runs;
       const ttft = (run: Measured) => run.latency.ttftMs!.p50;
       headlines.push(
-        { ratio: `${rate}/s: TTFT p50, static ÷ continuous`, simulated: ttft(still) / ttft(continuous) },
+        { ratio: `${rate}/s: TTFT p50, static ÷ continuous`, simulated: ttft(staticBatches) / ttft(continuous) },
         { ratio: `${rate}/s: TTFT p50, radix off ÷ on`, simulated: ttft(continuous) / ttft(radix) },
       );
     }

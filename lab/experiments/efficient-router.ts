@@ -3,7 +3,10 @@ import { mixedLengths, mixedLengthsText } from "./mixed-lengths.ts";
 import { commonMetrics, type ExperimentRunner, type Measured, type Setup } from "./runner.ts";
 
 const sharedTokens = 1024;
-/** LightLLM's options for outputs that are mostly shorter than maxOutputTokens; with its defaults that maximum counts in full. */
+/**
+ * LightLLM's options for outputs that are mostly shorter than maxOutputTokens; with LightLLM's defaults, every output is
+ * estimated at maxOutputTokens.
+ */
 const typicalOutputs = { "router-token-ratio": 0.8, "router-max-new-tokens": 256 };
 
 export const efficientRouter: Experiment = {
@@ -36,7 +39,7 @@ export const efficientRouter: Experiment = {
     const cached = { index: "radix-tree" } as const;
     const counted = await run("shared prefix: router", cached, sharing);
     const once = await run(
-      "shared prefix: router, counts it once",
+      "shared prefix: router, counted once",
       { ...cached, scheduler: "efficient-router-shared" },
       sharing,
     );
@@ -50,7 +53,7 @@ export const efficientRouter: Experiment = {
         { ratio: "requests/s, router with typical outputs ÷ none", published: 1.5, simulated: gain(typical, none) },
         { ratio: "requests/s, router with longest outputs ÷ none", simulated: gain(full, none) },
         { ratio: "requests/s, past-future ÷ none", simulated: gain(past, none) },
-        { ratio: "requests/s, a shared prefix counted once ÷ for each", simulated: gain(once, counted) },
+        { ratio: "requests/s, prefix counted once ÷ per request", simulated: gain(once, counted) },
       ],
       explanations: [
         `Blocks reserved for the longest outputs are mostly unused: ${none.sums.batchMean.toFixed(1)} sequences run at once, ` +
@@ -60,7 +63,7 @@ export const efficientRouter: Experiment = {
           "steps long, most of whose time is reading keys and values.",
         `Admitting all requests and preempting if blocks run out gains ${gain(preempting, none).toFixed(2)} here: ${preempting.counters.preemptions} preempted requests ` +
           `recomputed their tokens (${typical.counters.preemptions} with the router), which is cheap for this workload of short prompts.`,
-        `LightLLM counts a shared prefix once for every request that shares it, so it admits too few: ${counted.sums.batchMean.toFixed(1)} at once ` +
+        `LightLLM counts a shared prefix once for every request that shares it, so it admits too few requests: ${counted.sums.batchMean.toFixed(1)} at once ` +
           `instead of ${once.sums.batchMean.toFixed(1)}.`,
       ],
     };

@@ -8,9 +8,9 @@ export interface Experiment {
   readonly about: string;
   /** The publication. */
   readonly source: string;
-  /** It can serve the requests of any trace (`--trace`). */
+  /** Set if the experiment can serve the requests of any trace (`--trace`). */
   readonly takesTrace?: true;
-  /** It is small enough for the real engine. */
+  /** Set if the experiment is small enough for the real engine. */
   readonly takesEngine?: true;
   /** Runs every configuration. */
   run(runner: ExperimentRunner): Promise<Findings>;

@@ -26,7 +26,7 @@ export function shareGptLike(seed: number) {
   );
 }
 
-/** vLLM at that time: steps with prefill of whole prompts only, of up to the tokens of Llama 2's context. */
+/** vLLM in April 2024: prefill steps of whole prompts, with at most as many tokens as the context of Llama 2. */
 const vllm = { preset: "vllm-v0", scheduler: "fcfs", schedulerOptions: { "max-num-batched-tokens": 4096 } } as const;
 
 export const lmdeploy1407: Experiment = {

@@ -9,7 +9,10 @@ const outputTokens = 16;
 /** roseinfer computes a prompt when its request is added. */
 const schedulerOptions = { "prompts-per-step": 1 };
 
-/** GPT-2 small, 124 million parameters: its feed-forward network of two matrices as three of the same total size. */
+/**
+ * GPT-2 small, 124 million parameters. Its feed-forward network has two matrices, modelled here as three of the same total
+ * size.
+ */
 const gpt2 = {
   name: "gpt2",
   config: {

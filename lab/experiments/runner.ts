@@ -53,7 +53,7 @@ export interface ExperimentRunnerOptions {
   readonly target?: Exclude<Target, "cache">;
   /** Threads of the real engine. */
   readonly threads?: number | undefined;
-  /** They replace the model and hardware of the experiment. */
+  /** Replacements for the model and hardware of the experiment. */
   readonly model?: string | undefined;
   readonly gpu?: string | undefined;
   readonly tp?: number | undefined;
@@ -147,7 +147,7 @@ function blocksForAll({ requestCount, inputTokens, outputTokens }: Trace, blockT
   return blocks;
 }
 
-/** The simulated machine, as of `kvlab replay --target sim`; the model may also be given by its fields. */
+/** The simulated machine, as for `kvlab replay --target sim`; the model may also be given by its fields. */
 async function simulatedOn({ model, gpu, tp = 1 }: Machine, setup: Setup, trace: Trace): Promise<Simulated> {
   const { replicas, router, arrivals, efficiency } = setup;
   const options = {

@@ -1,9 +1,9 @@
 import { version } from "../package.ts";
-import { type BeatSearched, total } from "./beat.ts";
+import { type BeatSearchResult, total } from "./beat.ts";
 import type { Prompt } from "./random-traces.ts";
 
 /** A search for a trace on which the first side has fewer hits, and its result. */
-export interface BeatRun extends BeatSearched {
+export interface BeatRun extends BeatSearchResult {
   readonly labels: readonly [first: string, second: string];
   readonly seed: number;
   readonly interrupted: boolean;

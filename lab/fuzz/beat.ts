@@ -11,14 +11,14 @@ export interface Side {
 }
 
 /** A trace on which the first side has fewer hits than the second. */
-export interface Beaten {
+export interface BeatFinding {
   readonly prompts: readonly Prompt[];
   readonly blocks: number;
   /** Hit tokens of each request, for both sides. */
   readonly hits: readonly [readonly number[], readonly number[]];
 }
 
-export interface BeatSearched {
+export interface BeatSearchResult {
   /** Number of pairs of a trace and a cache size that were tried. */
   cases: number;
   /**
@@ -26,7 +26,7 @@ export interface BeatSearched {
    * `spareBlocks` more blocks than requests.
    */
   allUpTo: number;
-  finding: Beaten | undefined;
+  finding: BeatFinding | undefined;
   /** All smaller traces were tried before. */
   isSmallest: boolean;
 }
@@ -41,7 +41,7 @@ export const mostBlocks = 4;
 export const total = (hits: readonly number[]) => hits.reduce((sum, n) => sum + n, 0);
 
 /** Serves one trace with both sides, in caches of any size. */
-export class Match {
+export class SideComparison {
   readonly #sides: readonly [Side, Side];
   readonly #prompts: readonly Prompt[];
   readonly #trace: Trace;
@@ -55,7 +55,7 @@ export class Match {
   }
 
   /** Undefined unless the first side has fewer hits. */
-  beatenWith(blocks: number): Beaten | undefined {
+  findingWith(blocks: number): BeatFinding | undefined {
     const [first, second] = this.#sides.map((side, i) => {
       const replay = new CacheReplay(side.config(blocks));
       replay.feed(this.#trace, this.#columns[i]);
@@ -110,8 +110,8 @@ export function* everyTrace(requests: number, blocks: number): Generator<readonl
 }
 
 /** Tries all small traces in the order of their size, then larger random ones, which are shrunk. */
-export async function searchBeaten(sides: readonly [Side, Side], options: BeatOptions): Promise<BeatSearched> {
-  const searched: BeatSearched = { cases: 0, allUpTo: 0, finding: undefined, isSmallest: false };
+export async function searchBeaten(sides: readonly [Side, Side], options: BeatOptions): Promise<BeatSearchResult> {
+  const searched: BeatSearchResult = { cases: 0, allUpTo: 0, finding: undefined, isSmallest: false };
   const half = Math.ceil(options.cases / 2);
   for (let requests = 1; ; requests++) {
     for (let blocks = requests; blocks <= requests + spareBlocks; blocks++)
@@ -119,12 +119,12 @@ export async function searchBeaten(sides: readonly [Side, Side], options: BeatOp
         const longest = Math.max(...prompts.map(({ length }) => length));
         // A cache that fits all blocks gives the same result as any larger one.
         const distinct = new Set(prompts.flat()).size;
-        const match = new Match(sides, prompts);
+        const match = new SideComparison(sides, prompts);
         for (let size = longest; size <= Math.min(mostBlocks, distinct); size++) {
           if (searched.cases === half || options.stopped()) return atRandom(sides, options, searched);
           searched.cases++;
           await options.advance();
-          const finding = match.beatenWith(size);
+          const finding = match.findingWith(size);
           if (finding) return { ...searched, finding, isSmallest: true };
         }
       }
@@ -136,8 +136,8 @@ export async function searchBeaten(sides: readonly [Side, Side], options: BeatOp
 async function atRandom(
   sides: readonly [Side, Side],
   options: BeatOptions,
-  previous: BeatSearched,
-): Promise<BeatSearched> {
+  previous: BeatSearchResult,
+): Promise<BeatSearchResult> {
   // Loaded on demand, because loading takes time.
   const { findAtRandom } = await import("./random-traces.ts");
   const searched = { ...previous };
@@ -151,7 +151,7 @@ async function atRandom(
     const drawn = { ...options, cases: options.cases - searched.cases, seed: options.seed + round };
     await findAtRandom(drawn, mostRequests, (prompts, blocks) => {
       searched.cases++;
-      const found = new Match(sides, prompts).beatenWith(blocks);
+      const found = new SideComparison(sides, prompts).findingWith(blocks);
       if (found) searched.finding = shrunk(sides, found);
       return found !== undefined;
     });
@@ -162,15 +162,15 @@ async function atRandom(
 }
 
 /** Shrinks a finding: removes requests, prompt blocks and cache blocks while the first side still has fewer hits. */
-function shrunk(sides: readonly [Side, Side], found: Beaten): Beaten {
+function shrunk(sides: readonly [Side, Side], found: BeatFinding): BeatFinding {
   for (const { prompts, blocks } of smaller(found)) {
-    const less = new Match(sides, prompts).beatenWith(blocks);
+    const less = new SideComparison(sides, prompts).findingWith(blocks);
     if (less) return shrunk(sides, less);
   }
   return found;
 }
 
-function* smaller({ prompts, blocks }: Beaten): Generator<Pick<Beaten, "prompts" | "blocks">> {
+function* smaller({ prompts, blocks }: BeatFinding): Generator<Pick<BeatFinding, "prompts" | "blocks">> {
   for (const cache of [blocks, blocks - 1]) {
     if (cache === 0) continue;
     if (prompts.length > 1)

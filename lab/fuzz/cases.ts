@@ -10,7 +10,7 @@ import { anyOperations, operationNames } from "./operations.ts";
 import { fuzzTraces } from "./requests.ts";
 import { type FuzzParts, mostBlocks, mostCapacity, named, type RuleChoices, type Setup } from "./setup.ts";
 
-/** One of the values, or undefined, to which it is shrunk. */
+/** One of the values, or undefined, which is the shrunk value. */
 const maybe = <T>(values: readonly T[], freq = 2) => fc.option(fc.constantFrom(...values), { nil: undefined, freq });
 
 /** Trace units per block: mostly a few, sometimes more than any request has. */
@@ -141,7 +141,7 @@ function smallValues({ min: least = 0, max: most = Number.POSITIVE_INFINITY, fra
   return all.filter((value) => value >= least && value <= most);
 }
 
-/** Rules that have the same effect in a hash table and in trees, and rules without which these would differ. */
+/** Rules that have the same effect in a hash table and in trees, and rules that equal decisions require. */
 const neutralRules: readonly RuleName[] = ["match-limit", "full-hit", "drop-blocks", "publish", "reserve", "share"];
 const requiredRules: Readonly<Partial<Record<RuleName, RuleValue>>> = { duplicates: "swap" };
 /** Trees and rules of trees that are equivalent to a hash table under LRU. */

@@ -17,7 +17,7 @@ import { configOf, type FuzzParts, policyOptions, type Setup } from "./setup.ts"
 export const eventLog: FuzzKind = {
   name: "event-log",
   property:
-    "the state read from the event log is the cache's state, and explains the results of requests and operations",
+    "the state read from the event log is the cache's state, and is consistent with the results of requests and operations",
   check: async (one, parts) => audited(one, parts),
   command: replayCommand,
 };
@@ -40,8 +40,8 @@ function replayed({ trace, operations }: FuzzCase, config: ReplayConfig) {
   const player = new OperationsPlayer(operations, trace, columns, (result) => {
     failure ??= audit.operated(result, cache);
   });
-  const before: ReplayConfig["before"] = (request, its, nowNs) => {
-    cache = its;
+  const before: ReplayConfig["before"] = (request, current, nowNs) => {
+    cache = current;
     player.before(request, cache, nowNs);
   };
   const replay = new CacheReplay({ ...config, before, events: true, audit: true });

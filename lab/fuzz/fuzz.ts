@@ -7,7 +7,7 @@ import {
   schedulerRegistry,
 } from "../../policies/registry.ts";
 import { type Control, counting, yieldToEvents } from "../control.ts";
-import { type Beaten, searchBeaten, traceOf } from "./beat.ts";
+import { type BeatFinding, searchBeaten, traceOf } from "./beat.ts";
 import { type BeatDocument, type BeatRun, beatDocument } from "./beat-report.ts";
 import { caching } from "./caching.ts";
 import { Engines } from "./engines.ts";
@@ -23,7 +23,7 @@ import { simEngine } from "./sim-engine.ts";
 
 /** Limits of a search, and the folder of counterexamples. */
 export interface BeatOptions extends Control {
-  /** Number of cases to try; `fuzz`: of each search. */
+  /** Number of cases to try; for `fuzz`, of each search. */
   readonly cases?: number;
   /** No case starts after this many minutes. */
   readonly minutes?: number;
@@ -117,7 +117,7 @@ export async function beat(sides: readonly [SideChoice, SideChoice], options: Be
   return { report: beatDocument(run), run };
 }
 
-async function saveBeaten(folder: string, sides: readonly [SideChoice, SideChoice], found: Beaten, seed: number) {
+async function saveBeaten(folder: string, sides: readonly [SideChoice, SideChoice], found: BeatFinding, seed: number) {
   const name = `beat-${sides.map(({ label }) => label).join("-")}`.replace(/[^A-Za-z0-9.+_=-]+/g, "_");
   const traceFile = await saveTrace(folder, name, traceOf(found.prompts));
   return { traceFile, commands: commandsFor(sides, traceFile, found.blocks, seed) };
@@ -180,7 +180,7 @@ async function searchAll(
   return searched;
 }
 
-/** Each turn has its own seed; the first has the given one. */
+/** Each turn has its own seed, which is the given seed for the first turn. */
 const seedOf = (seed: number, turnNumber: number): number => (seed + Math.imul(turnNumber, 0x9e3779b1)) | 0;
 
 /** Reruns a saved case. */

@@ -34,7 +34,8 @@ function compared({ trace, setup, operations }: FuzzCase, parts: FuzzParts): Che
   const { events, hitBlocks, evictedBlocks, refusedRequests, noted } = comparison;
   const others = events - hitBlocks - evictedBlocks - refusedRequests;
   const decisions = { hit: hitBlocks, evict: evictedBlocks, refuse: refusedRequests, other: others };
-  // Evicted blocks become free as a run or one by one, which changes block numbers of other allocators and after operator evictions.
+  // Evicted blocks become free as a run or one by one, which changes block numbers with other allocators, and after
+  // operator-initiated evictions.
   const isSame = setup.allocator === "block" && operations.every(({ operation }) => operation !== "evict");
   const otherBlocks = isSame ? noted.get("block-numbers")?.first : undefined;
   return { decisions, failure: failureOf(setup, difference, otherBlocks) };

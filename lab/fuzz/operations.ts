@@ -7,7 +7,7 @@ type OperationName = Operation["operation"];
 interface Draft {
   readonly operation: OperationName;
   readonly before: number;
-  /** Number of requests since the one whose prefix it names. */
+  /** Number of requests between the request before which it runs and the earlier one whose prefix it names. */
   readonly ago: number;
   readonly tokens: number;
   readonly name: string;

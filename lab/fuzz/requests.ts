@@ -3,11 +3,11 @@ import { type Trace, TraceBuilder } from "../../core/trace/trace.ts";
 import { contentIds } from "../../laws/workloads.ts";
 
 interface Draft {
-  /** The earlier request that it extends, with or without its output, and how many of those tokens. */
+  /** The earlier request that this one extends, whether its output is included, and the number of its tokens that are kept. */
   readonly from: number;
   readonly withOutput: boolean;
   readonly kept: number;
-  /** It waits for the request that it extends, if the trace has turns. */
+  /** True if this request waits for the request that it extends, in a trace with turns. */
   readonly isTurn: boolean;
   readonly added: readonly number[];
   readonly output: readonly number[];
@@ -62,7 +62,7 @@ export const fuzzTraces = ({ maxRequests = 12, longestOutput = 16 } = {}): fc.Ar
   fc
     .record({
       unitTokens: fc.constantFrom(1, 1, 2),
-      spaces: fc.boolean(),
+      hasNamespaces: fc.boolean(),
       turns: fc.boolean(),
       drafts: fc.array(anyDraft(longestOutput), { minLength: 1, maxLength: maxRequests, size: "max" }),
     })
@@ -70,13 +70,13 @@ export const fuzzTraces = ({ maxRequests = 12, longestOutput = 16 } = {}): fc.Ar
 
 interface Drafts {
   readonly unitTokens: number;
-  /** The trace has namespaces; it has turns that wait for others. */
-  readonly spaces: boolean;
+  /** True if the trace has namespaces, and if it has turns that wait for others. */
+  readonly hasNamespaces: boolean;
   readonly turns: boolean;
   readonly drafts: readonly Draft[];
 }
 
-function traceOf({ unitTokens, spaces, turns, drafts }: Drafts): Trace {
+function traceOf({ unitTokens, hasNamespaces, turns, drafts }: Drafts): Trace {
   const builder = new TraceBuilder(unitTokens);
   const ids = new Map<string, number>();
   const sessions = new Map<number, number>();
@@ -104,7 +104,7 @@ function traceOf({ unitTokens, spaces, turns, drafts }: Drafts): Trace {
       markedTokens: Math.min(marked, prompt.length),
       ...(unitTokens === 1 && { generatedKeys: output }),
       ...(session > 0 && { session }),
-      ...(spaces && { namespace }),
+      ...(hasNamespaces && { namespace }),
       ...(turns && { parent: one.isTurn && row > 0 ? from % row : -1 }),
     });
   });

@@ -62,7 +62,7 @@ export function policyOptions(
   ].join(" ");
 }
 
-/** @throws InputError if it is unknown */
+/** @throws InputError if there is no plug-in of that name */
 export function named<P extends Plugin>(plugins: readonly P[], name: string): P {
   const found = plugins.find((plugin) => plugin.name === name);
   if (found) return found;

@@ -37,7 +37,7 @@ async function compared(one: FuzzCase, parts: FuzzParts, engines: Engines): Prom
   return { decisions: decisionCounts(engine), failure };
 }
 
-/** `verify` measures step durations instead of drawing them, so it may decide differently. */
+/** `verify` measures step durations instead of drawing them, so its decisions may differ. */
 function verifyCommand(tokenBytes: number, setup: Setup, file: string, operationsFile?: string): string {
   const bytes = tokenBytes * setup.blockTokens * setup.hostBlocks;
   return [

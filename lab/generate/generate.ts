@@ -8,7 +8,7 @@ import { type Control, throwIfInterrupted } from "../control.ts";
 import { version } from "../package.ts";
 import { generateAll, type TimedCompletion } from "./generate-all.ts";
 
-/** The model, how its tokens are chosen, and what ends an output. Omitted options have the defaults of `kvlab generate`. */
+/** The model, the sampling options and the stop conditions. Omitted options have the defaults of `kvlab generate`. */
 export interface GenerateOptions extends Pick<Control, "signal"> {
   /** A folder in the Hugging Face layout, or random:NAME. */
   readonly model?: string;

@@ -31,7 +31,7 @@ export async function claimRunDirectory(path: string): Promise<RunDirectory> {
   return new RunDirectory(path, target);
 }
 
-/** Names beside the runs: temporary directories of other processes, and the folder of live runs. */
+/** Names of other entries in a folder of runs: temporary directories of other processes, and the folder of live runs. */
 const unfinishedName = /^\.(live|.+\.\d+\.(tmp|old))$/;
 
 /** @throws InputError unless runs can be saved below this path: it is free, empty, or contains only runs. */

@@ -40,7 +40,7 @@ export interface Parts {
   readonly eviction: EvictionPlugin;
   readonly allocator: AllocatorPlugin;
   readonly scheduler: SchedulerPlugin;
-  /** The preset's, if the scheduler is the preset's. */
+  /** The preset's scheduler options if the scheduler is the preset's, otherwise none. */
   readonly schedulerOptions: Readonly<Record<string, number>>;
   /** Given rules, and the preset's; all others have the index's defaults. */
   readonly rules: Partial<Record<RuleName, RuleValue>>;

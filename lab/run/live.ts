@@ -7,7 +7,6 @@ import type { EventLog } from "../../core/log/event-log.ts";
 import { countNames, levelNames, type TimeSeries } from "../../core/serving/time-series.ts";
 import type { Nanos } from "../../core/trace/trace.ts";
 import {
-  clearLeft,
   columnFile,
   eventColumns,
   type LiveHeader,
@@ -16,6 +15,7 @@ import {
   liveFiles,
   liveFolder,
   mostLiveEvents,
+  removeStaleLiveRuns,
 } from "../../viz/server/live-format.ts";
 import { sumOf, type Watched } from "./served-result.ts";
 
@@ -23,7 +23,7 @@ import { sumOf, type Watched } from "./served-result.ts";
 const everyMs = 300;
 /** Most intervals of a series. */
 const mostIntervals = 512;
-/** Live folders of this process. They are removed when it exits. */
+/** Live folders of this process, which are removed when the process exits. */
 const open = new Set<LiveRun>();
 let isRegistered = false;
 
@@ -38,7 +38,7 @@ function closeAll(): void {
 export class LiveRun {
   readonly #runs: string;
   readonly #folder: string;
-  /** The topmost folder that was created for it. */
+  /** The topmost folder that was created for the live folder. */
   readonly #made: string | undefined;
   readonly #log: LogFiles;
   readonly #warn: (message: string) => void;
@@ -52,7 +52,7 @@ export class LiveRun {
     header: Omit<LiveHeader, "schema" | "pid" | "host">,
     warn: (message: string) => void,
   ): Promise<LiveRun> {
-    await clearLeft(runs);
+    await removeStaleLiveRuns(runs);
     try {
       return new LiveRun(resolve(runs), { schema: "live/1", pid: process.pid, host: hostname(), ...header }, warn);
     } catch (error) {

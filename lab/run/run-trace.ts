@@ -62,13 +62,16 @@ export interface TraceRunOptions extends PartChoice, TraceReading, Control {
   readonly operations?: string;
   /** A file to write the timeline to, in the format of Perfetto. */
   readonly timeline?: string;
-  /** Saves the run as this folder, or below a folder of runs under its id. */
+  /** Saves the run in this folder (`as`), or under its id in a folder of runs (`below`). */
   readonly save?: { readonly as: string } | { readonly below: string } | undefined;
   /** Shows the run in dashboards of this folder while it runs; `warn` gets a message if that fails. */
   readonly live?: LiveOptions | undefined;
 }
 
-/** Options of a replay. Of those of timed runs, only `maxOutput`, `schedulerOption`, and `model` with `capacity` have an effect. */
+/**
+ * Options of a replay. Of the options of timed runs, only `maxOutput`, `schedulerOption`, and `model` with `capacity` have an
+ * effect.
+ */
 export interface ReplayOptions
   extends TraceRunOptions,
     Pick<SimulationOptions, "model" | "tp" | "kvDtype" | "capacity" | "schedulerOption" | "maxOutput"> {}
@@ -97,7 +100,7 @@ export interface TraceRun {
   readonly input: Input;
   /** Per-request results, event logs, counters; of a timed run also steps and the time series. */
   readonly result: Run["result"];
-  /** Of a run in time: queue lengths, batch sizes and blocks over time. */
+  /** For a timed run: queue lengths, batch sizes and blocks over time. */
   readonly series: TimeSeries | undefined;
   /** Number of distinct prompt blocks. */
   readonly distinctBlocks: number;

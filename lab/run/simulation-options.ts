@@ -34,7 +34,7 @@ export interface SimulationOptions {
   readonly router?: string | RouterPlugin;
   /** Options of the router by name. */
   readonly routerOption?: NamedNumbers;
-  /** Requests arrive as recorded, or a turn its think time after the turn before it has finished. */
+  /** `open`: requests arrive as recorded; `closed`: a turn arrives its think time after the previous turn has finished. */
   readonly loop?: "open" | "closed";
   /** Speed-up over the recorded arrivals. */
   readonly speed?: number;

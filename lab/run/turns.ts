@@ -7,7 +7,10 @@ import { WallClock } from "../../engine/clock.ts";
  */
 export type Turn = (share: number) => Promise<void>;
 
-/** Least duration of a turn: shorter than the phases of a machine's speed, and long compared with refilling its CPU caches. */
+/**
+ * Least duration of a turn: shorter than the periods in which a machine is fast or slow, and long compared with refilling its
+ * CPU caches.
+ */
 const sliceNs = 1e9;
 
 /**

@@ -42,7 +42,7 @@ export interface Times {
 }
 
 export interface VerificationOptions extends Pick<Control, "signal"> {
-  /** Creates the callback before each request, one for each run. */
+  /** Creates the callback that is called before each request, one for each run. */
   readonly before?: () => SimulationConfig["before"];
   /** The cost model whose times are compared, or the steps to measure for it, alternating with runs of the trace. */
   readonly cost?: SimulationConfig["cost"] | undefined;
@@ -50,7 +50,9 @@ export interface VerificationOptions extends Pick<Control, "signal"> {
   readonly advance?: (requests: number) => void;
 }
 
-/** @throws Interrupted, and InputError if the model cannot serve the trace, or the simulator cannot get its outputs */
+/**
+ * @throws Interrupted, and InputError if the model cannot serve the trace, or the simulator cannot be given the output lengths
+ */
 export async function verifyDecisions(
   trace: Trace,
   blocks: BlockColumns,

@@ -208,7 +208,7 @@ function requestAt({ log, chunks }: Decisions, divergence: Divergence): number[]
 
 function stepText({ step, request }: Decisions["chunks"], number: number): string {
   const ids = request.filter((_, i) => step[i] === number);
-  return `step ${number} begins, of ${counted(ids.length, "request")}: ${ids.join(", ")}`;
+  return `step ${number} begins, with ${counted(ids.length, "request")}: ${ids.join(", ")}`;
 }
 
 function chunkText(chunks: Decisions["chunks"], at: number): string {

@@ -69,7 +69,9 @@ export async function verify(source: TraceChoice, options: VerifyOptions = {}): 
   if (calibrate !== undefined && cost !== undefined)
     throw new InputError("--calibrate and --cost exclude each other: both set the step times");
   if (calibrate !== undefined && options.pace === "real")
-    throw new InputError("--calibrate and --pace real exclude each other: engines that take turns have no real time");
+    throw new InputError(
+      "--calibrate and --pace real exclude each other: engines that take turns cannot run in real time",
+    );
   if (options.blocks !== undefined && options.capacity !== undefined)
     throw new InputError("--blocks and --capacity exclude each other: both set the size of the cache");
   const operations = options.operations === undefined ? undefined : await readOperations(options.operations);

@@ -20,8 +20,8 @@ import {
 
 /**
  * Names and meanings are vLLM's. 2048 and 128 are the defaults of its `SchedulerConfig`; its server chooses larger ones that
- * depend on the GPU, so a comparison with a real run has to state them. vLLM has a watermark in v0 (0.01) and in versions of
- * 2026; the first versions of v1 had none.
+ * depend on the GPU, so they must be given for a comparison with a real run. vLLM has a watermark in v0 (0.01) and in versions
+ * of 2026; the first versions of v1 had none.
  */
 export const continuousOptions = {
   "max-num-batched-tokens": { about: "maximum tokens per step", default: 2048, min: 1 },

@@ -9,7 +9,8 @@ const options = {
     fraction: true,
   },
   "router-max-new-tokens": {
-    about: "below that share: estimated output tokens, or 1.1 times the tokens generated so far if that is more",
+    about:
+      "below router-token-ratio: estimated output tokens, or 1.1 times the tokens generated so far if that is more",
     default: 1024,
   },
 } as const satisfies Record<string, PluginOption>;

@@ -15,12 +15,12 @@ export const lpm: SchedulerPlugin = {
   options: {
     ...prefillFirstOptions,
     "in-batch-prefix-caching-check-threshold": {
-      about: "a request with more cached tokens is not compared with the waiting queue; -1: no request is",
+      about: "requests with more cached tokens are not compared with the waiting queue; -1: no request is compared",
       default: lpmDefaults.checkThreshold,
       min: -1,
     },
     "in-batch-prefix-caching-deprioritize-threshold": {
-      about: "a request that shares at least so many tokens with an earlier one is deprioritized",
+      about: "a request that shares at least this many tokens with an earlier one is deprioritized",
       default: lpmDefaults.deprioritizeThreshold,
     },
     "lpm-fallback-queue-len": { about: "a longer queue is served in order of arrival", default: lpmDefaults.maxQueue },

@@ -20,7 +20,7 @@ import { lastAdmitted, preemptUntilScheduled, refuseOutOfBlocks, refuseTooLong }
 class RoundRobin implements Scheduler {
   readonly #rules: Rules;
   readonly #maxBatchSize: number;
-  /** Not 0: prefill steps with so many prompts precede decode steps. */
+  /** Maximum prompts of a prefill step, which then precedes decode steps; 0: prompts and decodes share steps. */
   readonly #promptsPerStep: number;
   /** Place in the queue: number of the request's last move to its end. */
   readonly #positions = new WeakMap<SequenceView, number>();

@@ -3,8 +3,8 @@ import type { Random } from "../../core/random.ts";
 import { type Estimate, PeakAdmission, peakAdmissionOptions } from "./peak-admission.ts";
 
 /**
- * Predicts output lengths from recent ones: at every admission the length of each output is sampled from the lengths of
- * recent outputs that are longer than it is so far; without any, it is `maxOutputTokens`.
+ * Predicts output lengths from recent ones: at every admission the length of each output is sampled from the lengths of recent
+ * outputs that are longer than the tokens generated so far; if there are none, the prediction is `maxOutputTokens`.
  */
 class RecentLengths implements Estimate {
   readonly #random: Random;

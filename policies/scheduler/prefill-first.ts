@@ -29,7 +29,7 @@ export const prefillFirstOptions = {
     fraction: true,
   },
   "min-new-token-ratio-factor": {
-    about: "minimum of that share, as a fraction of the initial one",
+    about: "minimum of the reserved share, as a fraction of the initial share",
     default: 0.14,
     max: 1,
     fraction: true,

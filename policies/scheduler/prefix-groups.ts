@@ -197,7 +197,7 @@ function isPrefixAwaited(request: RequestView, prefixBlocks: number, context: Sc
 export const prefixGroups: SchedulerPlugin = {
   name: "prefix-groups",
   about:
-    "batches of whole groups that marked the same prefix; it is computed first and deleted with the last request of the group",
+    "batches of whole groups of requests with the same marked prefix, which is computed first and deleted with the last request of the group",
   source: "vLLM PrefixGroup (added to PR 1669)",
   create: ({ rules }) => new PrefixGroups(rules),
 };

@@ -21,16 +21,16 @@ const tgiOptions = {
   },
   "max-batch-total-tokens": {
     about:
-      "maximum prompt and maximum output tokens of all running requests, unless it is one; 0: limited by the cache",
+      "maximum sum of prompt and maximum output tokens of all running requests, unless only one runs; 0: limited by the cache",
     default: 0,
   },
   "waiting-served-ratio": {
-    about: "decoding is interrupted once there are so many waiting requests per running one",
+    about: "minimum ratio of waiting to running requests at which prefill interrupts decode",
     default: 0.3,
     fraction: true,
   },
   "max-waiting-tokens": {
-    about: "decoding is interrupted after so many steps, however few requests wait",
+    about: "decode steps after which prefill interrupts decode, however few requests wait",
     default: 20,
     min: 1,
   },

@@ -4,7 +4,7 @@ export interface Waiting {
   /** Cached tokens of its prompt, possibly all of them. */
   readonly cachedTokens: number;
   /**
-   * Present if `tokens` are content ids, each of so many tokens. Two equal ids imply equal prefixes, so that one comparison
+   * Present if `tokens` are content ids, each of this many tokens. Two equal ids imply equal prefixes, so that one comparison
    * replaces that of a whole prefix.
    */
   readonly blockTokens?: number;
@@ -21,7 +21,7 @@ export const usableTokens = (each: Waiting) =>
 export interface LpmOptions {
   /** Requests with more cached tokens are not compared with the queue; −1: none is compared. */
   readonly checkThreshold: number;
-  /** A request that shares at least so many tokens with an earlier one is deprioritized. */
+  /** A request that shares at least this many tokens with an earlier one is deprioritized. */
   readonly deprioritizeThreshold: number;
   /** A longer queue is served in order of arrival. */
   readonly maxQueue: number;

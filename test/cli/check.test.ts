@@ -45,7 +45,7 @@ describe("the fault of a plug-in is reported", () => {
     expect(broken["no-hidden-inputs"].message).toBe("reads the wall clock (Date.now) in add()");
   });
 
-  test("unseeded random numbers, without their consequences", async () => {
+  test("unseeded random numbers, and not the divergences that they cause", async () => {
     const { broken, names } = await faulty("unseeded-random", "40");
     expect(broken["no-hidden-inputs"].message).toMatch(
       /^reads unseeded random numbers \(Math\.random\) in add\(\), in /,

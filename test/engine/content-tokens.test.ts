@@ -85,7 +85,9 @@ test("token ids are unchanged; one outside the vocabulary is refused, or folded 
   const trace = traceOf(1, [{ keys: [5, 900, 7], inputTokens: 3 }]);
   expect([...promptTokens(trace, 0, 901)]).toEqual([5, 900, 7]);
   expect(() => promptTokens(trace, 0, 900)).toThrow(
-    new InputError("request 1 has token 900, expected one below 900, the model's vocabulary (tokens may be folded)"),
+    new InputError(
+      "request 1 has token 900, expected one below 900, the model's vocabulary (--fold maps token ids modulo the vocabulary)",
+    ),
   );
   expect([...promptTokens(trace, 0, 256, { fold: true })]).toEqual([5, 900 % 256, 7]);
 });

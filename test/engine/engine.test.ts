@@ -103,7 +103,7 @@ describe("logits are bit-identical with and without hits", () => {
         total.copies += run.copies;
         total.swapped += run.swapped;
       }
-    // Everything that the preset can do has happened.
+    // Every kind of decision that the preset can make has occurred.
     const stores = name !== "tgi-simple";
     expect(total.hits > 0).toBe(stores);
     expect(total.evictions > 0).toBe(stores);
@@ -173,7 +173,7 @@ class WrongTable extends Broken {
 
 class NoCopy extends Broken {
   override async copyBlocks(pairs: readonly { readonly source: number; readonly target: number }[]): Promise<void> {
-    // A copy of a block to itself is not missed.
+    // Omitting a copy of a block to itself has no effect.
     if (this.faults > 0 || pairs.every(({ source, target }) => source === target)) return super.copyBlocks(pairs);
     this.faults++;
   }
@@ -462,7 +462,7 @@ describe("output tokens", () => {
     expect(run.tokens).toEqual([[9, 8, 7, 6]]);
   });
 
-  test("of the trace that are cached exclude end tokens", async () => {
+  test("of the trace that are cached are refused with end tokens", async () => {
     const own = { preset: presetRegistry.get("vllm"), ...tight, choice: { endTokens: [0] } };
     await expect(serve(model, traces[1], own)).rejects.toThrow("end tokens cannot decide");
   });

@@ -7,7 +7,7 @@ import { parseSide } from "../../cli/fuzz/sides.ts";
 import { hole } from "../../core/cache/block-table.ts";
 import type { IndexPlugin, Match, PrefixIndex, SchedulerPlugin } from "../../core/plugins/index.ts";
 import type { Executor } from "../../engine/executor.ts";
-import { type BeatSearched, everyTrace, searchBeaten, total } from "../../lab/fuzz/beat.ts";
+import { type BeatSearchResult, everyTrace, searchBeaten, total } from "../../lab/fuzz/beat.ts";
 import { caching } from "../../lab/fuzz/caching.ts";
 import { casesOf } from "../../lab/fuzz/cases.ts";
 import { Engines } from "../../lab/fuzz/engines.ts";
@@ -109,7 +109,7 @@ const swapping = (index: IndexPlugin) =>
   });
 
 /** Omits the second of two matched blocks. */
-const shortSighted = (index: IndexPlugin) =>
+const omittingSecondBlock = (index: IndexPlugin) =>
   finding(index, (table, found) => {
     if (found.blocks !== 2) return;
     found.blocks--;
@@ -118,7 +118,7 @@ const shortSighted = (index: IndexPlugin) =>
   });
 
 /** Copies no blocks but the first one. */
-class Careless extends ForwardingExecutor {
+class CopySkippingExecutor extends ForwardingExecutor {
   override copyBlocks(pairs: Parameters<Executor["copyBlocks"]>[0]): Promise<void> {
     return super.copyBlocks(pairs.filter(({ source }) => source === 0));
   }
@@ -126,18 +126,18 @@ class Careless extends ForwardingExecutor {
 
 class CarelessEngines extends Engines {
   override async executor(blockTokens: number): Promise<Executor> {
-    return new Careless(await super.executor(blockTokens));
+    return new CopySkippingExecutor(await super.executor(blockTokens));
   }
 }
 
 /** `PrefixIndex.drop` does nothing. */
-const obstinate = (index: IndexPlugin): IndexPlugin =>
+const withoutDrop = (index: IndexPlugin): IndexPlugin =>
   changed(index, (real) => {
     real.drop = () => {};
   });
 
 /** Declares every plan valid until its inputs change, although the scheduler's own state changes the next one. */
-const hasty = (scheduler: SchedulerPlugin): SchedulerPlugin => ({
+const alwaysValidPlans = (scheduler: SchedulerPlugin): SchedulerPlugin => ({
   ...scheduler,
   create: (given) => {
     const real = scheduler.create(given);
@@ -163,7 +163,7 @@ describe("planted faults are found, and their cases shrunk", () => {
     expect(finding?.message).toMatch(/^after 0 steps and \d+ events: engine /);
   });
 
-  test("an index that exchanges two blocks, as a case that its name reproduces", async () => {
+  test("an index that exchanges two blocks; the saved case is reproduced by its name", async () => {
     const broken = { ...parts, indexes: replacing(parts.indexes, "block-trie", swapping) };
     const { finding } = await search(indexes, broken, { cases: 200, seed: 1 });
     expect(finding?.setup.index).toBe("block-trie");
@@ -177,12 +177,12 @@ describe("planted faults are found, and their cases shrunk", () => {
     expect((await checkCase(indexes, { trace, setup, operations }, parts))?.failure).toBeUndefined();
   });
 
-  const careless = new CarelessEngines(folder);
-  opened.push(careless);
+  const carelessEngines = new CarelessEngines(folder);
+  opened.push(carelessEngines);
   const faults: [fault: string, kind: FuzzKind, broken: FuzzParts, message: RegExp, sound?: FuzzKind][] = [
     [
       "an engine that does not execute copies",
-      caching(careless),
+      caching(carelessEngines),
       parts,
       /^the logits of token \d+ of request \d+ differ from those without a cache$/,
       caching(engines),
@@ -190,23 +190,23 @@ describe("planted faults are found, and their cases shrunk", () => {
     [
       "a scheduler that declares every plan valid although its own state changes the next one",
       fastForward,
-      { ...parts, schedulers: parts.schedulers.map(hasty) },
+      { ...parts, schedulers: parts.schedulers.map(alwaysValidPlans) },
       /^after \d+ steps and \d+ events: at once .*, one by one /,
     ],
     [
       "an index that omits a block",
       eventLog,
-      { ...parts, indexes: replacing(parts.indexes, "hash-table", shortSighted) },
+      { ...parts, indexes: replacing(parts.indexes, "hash-table", omittingSecondBlock) },
       /^request 1 has 1 hits, 2 by the log$/,
     ],
     [
       "an index that keeps deleted blocks",
       eventLog,
-      { ...parts, indexes: replacing(parts.indexes, "hash-table", obstinate) },
+      { ...parts, indexes: replacing(parts.indexes, "hash-table", withoutDrop) },
       /^delete returned "deleted", but by the log it is still cached$/,
     ],
   ];
-  test.each(faults)("%s, as a case that its name reproduces", async (_, kind, broken, message, sound = kind) => {
+  test.each(faults)("%s; the saved case is reproduced by its name", async (_, kind, broken, message, sound = kind) => {
     const { finding } = await search(kind, broken, { cases: 300, seed: 1 });
     expect(finding?.message).toMatch(message);
     expect(finding!.trace.requestCount + finding!.operations.length).toBeLessThanOrEqual(4);
@@ -252,11 +252,11 @@ describe("the smallest trace on which one policy has fewer hits than another", (
   });
 
   test("no policy has more hits than the optimum", async () => {
-    const { cases, finding, allUpTo } = (await smallest("belady", "lru", 1000)) as BeatSearched;
+    const { cases, finding, allUpTo } = (await smallest("belady", "lru", 1000)) as BeatSearchResult;
     expect({ cases, finding, allUpTo }).toEqual({ cases: 1000, finding: undefined, allUpTo: 3 });
   });
 
-  test("a difference that no small trace shows is found at random, and shrunk", async () => {
+  test("a finding larger than the enumerated traces is found at random, and shrunk", async () => {
     // The enumerated traces have fewer than five requests: none uses content again that was used twice.
     const found = await smallest("slru", "lru", 2000);
     expect(found).toMatchObject({ isSmallest: false });

@@ -5,7 +5,7 @@ type Matrix = number[][];
 /**
  * A decoder by the definitions of the papers: 64-bit floats, one token and one head at a time, no cache, no paging, no batches.
  *
- * @param first the first token whose logits are retransposed
+ * @param first the first token whose logits are returned
  * @returns logits after each token from that one on, [tokens][vocabulary]
  */
 export function referenceLogits(
@@ -51,7 +51,7 @@ export function relativeError(found: ArrayLike<number>, expected: ArrayLike<numb
   return found.length === expected.length ? difference / largest : Number.NaN;
 }
 
-/** Of the rows from `from` on, with all rows before them. */
+/** Attention outputs of the rows from `from` on, with all earlier rows as context. */
 function attention(config: DecoderConfig, of: (tensor: LayerTensor) => Float32Array, x: Matrix, from: number): Matrix {
   const { heads, kvHeads, headDim, window, positions, biases } = config;
   const projected = (tensor: "query" | "key" | "value", count: number) => {
@@ -140,7 +140,7 @@ function bloomSlope(head: number, heads: number): number {
   return (2 ** -(2 ** -(Math.log2(2 * power) - 3))) ** (2 * (head - power) + 1);
 }
 
-/** By its series; exact to the last bits for the small values here. */
+/** The error function by its Taylor series, which is exact to the last bits for the small arguments used here. */
 function erf(x: number): number {
   if (Math.abs(x) > 5) return Math.sign(x);
   let term = x;

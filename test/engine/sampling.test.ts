@@ -155,7 +155,7 @@ describe("log probabilities", () => {
   });
 });
 
-/** How often each token is drawn by one sampler. */
+/** Number of draws of each token by one sampler. */
 function shares(options: SamplingOptions, of: Float32Array, draws = 4000): number[] {
   const sampler = new Sampler({ temperature: 1, seed: 11, ...options });
   const counts = new Array<number>(of.length).fill(0);
@@ -270,7 +270,7 @@ describe("seeds", () => {
     expect(chi).toBeLessThan(16.3);
   });
 
-  test("first draws of consecutive seeds have it, too", () => {
+  test("the first draws of consecutive seeds have the expected distribution, too", () => {
     for (const place of [0, 1, 2]) {
       const counts = [0, 0, 0, 0];
       for (let seed = 0; seed < 5000; seed++) counts[run(seed)[place]]++;

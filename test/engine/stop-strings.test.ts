@@ -54,11 +54,11 @@ describe("by hand", () => {
     expect(stopped(["end", "\n"], ["\n\n"])).toEqual({ out: ["end", "", "\n"], stop: undefined });
   });
 
-  test("a beginning of a stop string that overlaps another one", () => {
+  test("two overlapping beginnings of a stop string", () => {
     expect(stopped(["aa", "a", "b"], ["aab"])).toEqual({ out: ["", "a", "", ""], stop: "aab" });
   });
 
-  test("of several stop strings the first complete one counts, of two that end together the longer one", () => {
+  test("of several stop strings the one that is complete first ends the output; of two that end together, the longer one", () => {
     expect(stopped(["abcde"], ["abcde", "bcd"])).toEqual({ out: ["a", ""], stop: "bcd" });
     expect(stopped(["abcde"], ["cd", "bcd"])).toEqual({ out: ["a", ""], stop: "bcd" });
     expect(stopped(["abcde"], ["bcd", "cd"])).toEqual({ out: ["a", ""], stop: "bcd" });

@@ -271,7 +271,7 @@ describe("a duration that is off by 1 ns", () => {
     expect(report.thereupon).toMatchObject({ steps: 1, requests: [1] });
     expect(report.thereupon!.sides.simulator).toMatchObject({
       timeNs: 999_999,
-      words: "step 1 begins, of 1 request: 0",
+      words: "step 1 begins, with 1 request: 0",
     });
     expect(report.thereupon!.sides.engine).toMatchObject({
       words: "request 1 is admitted with 0 of its 1 prompt block cached (0 tokens)",

@@ -34,7 +34,7 @@ const comparable = (report: object) =>
     ),
   );
 
-/** The --json of a command that starts an engine's thread, whose file only the sources have. */
+/** The --json output of a command that starts an engine's thread, whose program file exists only in the sources. */
 async function engineJson(args: readonly string[]) {
   const { code, stdout, stderr } = await ended(start(newFolder(), [...args, "--json"], {}, fromSource()));
   if (code !== 0) throw new Error(`exit code ${code}: ${stderr}`);

@@ -65,7 +65,7 @@ test("a run that is removed before the next scan is announced to clients that we
   await kvlab(folder, ["replay", "--limit", "30", "--out", "elsewhere"]);
   mkdirSync(join(folder, "runs"));
   const over = await dashboardOver(join(folder, "runs"));
-  // The first scan, after which there is no client.
+  // Waits for the first scan; without clients there are no further ones.
   await sleep(100);
   renameSync(join(folder, "elsewhere"), join(folder, "runs/short"));
   expect((await over.get<RunList>("/api/runs")).runs).toHaveLength(1);
@@ -86,7 +86,7 @@ test("a running program is announced", async () => {
   const over = await dashboardOver(join(folder, "runs"));
   const first = listen(over.port);
   await until(() => first.received().includes("event: live\ndata: []\n\n"));
-  // The scan after which no change is known.
+  // Waits for a scan that finds no change.
   await sleep(500);
   mkdirSync(join(folder, "runs/.live/1"), { recursive: true });
   writeFileSync(join(folder, "runs/.live/1/header.json"), header);

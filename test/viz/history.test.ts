@@ -24,7 +24,7 @@ import {
   workloads,
 } from "../support/simulated.ts";
 
-/** The same logs, as short pieces that are added to a history which keeps a state after every 32 events. */
+/** A history to which the log is added in short pieces, and which keeps a state after every 32 events. */
 function historyOf(log: EventLog, blocks?: number, piece = 50): EventHistory {
   const history = new EventHistory({ blockTokens: 4, blocks, distance: 32, mostBytes: 40_000 });
   for (let from = 0; from < log.count; from += piece) history.append(part(log, from, from + piece));
@@ -97,7 +97,7 @@ function expectSame(log: EventLog, history: EventHistory, events: number): void 
   for (let block = 0; block < history.blocks; block++) {
     expect(states.isCached(block), `block ${block}`).toBe(cache.isCached(block));
     if (states.life[block] === LoggedState.referenced || states.life[block] === LoggedState.private) {
-      // The owner's blocks count as its own until they are released.
+      // The owner of a referenced block is one of the requests that reference it.
       const all = references.get(block);
       if (all) expect([...all], `block ${block} after ${events} events`).toContain(states.owner[block]);
     } else expect(states.owner[block]).toBe(-1);

@@ -113,7 +113,7 @@ describe("requests", () => {
     expect(ttft).toBeCloseTo((first - arrival) / 1e6, 9);
   });
 
-  test("have together the hit ratio of the report", async () => {
+  test("together have the hit ratio of the report", async () => {
     const { columns, quantiles } = await client.get<RequestsData>("/api/runs/cached/requests?points=20000");
     const counted = (name: string) => total(columns[name].filter((_, i) => columns["warmup"][i] === 0) as number[]);
     expect(counted("hitTokens") / counted("inputTokens")).toBe(reports["cached"].cache.hitRatio.token);

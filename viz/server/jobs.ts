@@ -5,7 +5,7 @@ import { join } from "node:path";
 import type { Job, JobCommand } from "../api.ts";
 import { isChildName } from "./inside.ts";
 import { commandLineOf, type JobCommandLine, parseJob, type Sources } from "./job-words.ts";
-import { clearLeft, isAlive } from "./live-format.ts";
+import { isAlive, removeStaleLiveRuns } from "./live-format.ts";
 import { Refusal } from "./refusal.ts";
 
 export interface JobsOptions {
@@ -166,7 +166,7 @@ export class Jobs {
       entry.lastOutput = lastLine(error instanceof Error ? error.message : String(error));
     }
     await rm(staging, { recursive: true, force: true }).catch(() => {});
-    await clearLeft(this.#options.folder);
+    await removeStaleLiveRuns(this.#options.folder);
     entry.state = code === 0 ? "done" : entry.isCancelled ? "cancelled" : "failed";
     if (code === 0) Object.assign(entry, { progress: 1, lastOutput: "" });
   }

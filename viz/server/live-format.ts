@@ -122,7 +122,7 @@ export function isAlive({ pid, host }: Pick<LiveHeader, "pid" | "host">): boolea
 }
 
 /** Removes the folders of killed programs. Folders that are not live runs are not touched. */
-export async function clearLeft(runs: string): Promise<void> {
+export async function removeStaleLiveRuns(runs: string): Promise<void> {
   const root = join(runs, liveFolder);
   for (const name of await readdir(root).catch(() => [])) {
     const folder = join(root, name);

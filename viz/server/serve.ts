@@ -4,7 +4,7 @@ import { dashboardApp, type Page } from "./app.ts";
 import { Events } from "./events.ts";
 import { Jobs, type JobsOptions } from "./jobs.ts";
 import { LiveRuns } from "./live.ts";
-import { clearLeft } from "./live-format.ts";
+import { removeStaleLiveRuns } from "./live-format.ts";
 import { Runs } from "./runs.ts";
 import { Tables } from "./tables.ts";
 
@@ -37,7 +37,7 @@ export async function serveDashboard(options: DashboardOptions): Promise<Dashboa
     server.once("error", reject);
     server.listen(options.port, "127.0.0.1", resolve);
   });
-  await clearLeft(options.folder);
+  await removeStaleLiveRuns(options.folder);
   await jobs.clearLeft();
   const stopWatching = watch(runs, live, events);
   const { port } = server.address() as AddressInfo;

@@ -59,7 +59,7 @@ export interface Part {
   readonly to: number;
   readonly table: readonly number[];
   /** The last token's logits are not computed. */
-  readonly silent?: boolean;
+  readonly withoutLogits?: boolean;
 }
 
 export function stepOf(parts: readonly Part[]): BatchStep {
@@ -85,7 +85,7 @@ export function stepOf(parts: readonly Part[]): BatchStep {
     contextLens: Int32Array.from(parts, ({ to }) => to),
     blockTables,
     maxBlocksPerSequence,
-    logitsIndices: Int32Array.from(parts.flatMap(({ silent }, i) => (silent ? [] : [ends[i + 1] - 1]))),
+    logitsIndices: Int32Array.from(parts.flatMap(({ withoutLogits }, i) => (withoutLogits ? [] : [ends[i + 1] - 1]))),
   };
 }
 

@@ -63,12 +63,12 @@ async function inSteps(model: Opened, drawn: readonly Prompt[], order: readonly 
       const { shared, chunks } = drawn[i];
       if (done[i] >= tokens.length || done[shared.prompt] < found) return;
       const to = Math.min(tokens.length, done[i] + chunks[step % chunks.length]);
-      parts.push({ sequence: i, tokens, from: done[i], to, table, silent: to < tokens.length });
+      parts.push({ sequence: i, tokens, from: done[i], to, table, withoutLogits: to < tokens.length });
       done[i] = to;
     });
     const found = await run(model, parts);
-    const loud = parts.filter(({ silent }) => !silent);
-    loud.forEach(({ sequence }, i) => {
+    const withLogits = parts.filter(({ withoutLogits }) => !withoutLogits);
+    withLogits.forEach(({ sequence }, i) => {
       results.set(sequence, found[i]);
     });
     states.forEach((state, i) => {
@@ -103,7 +103,7 @@ test("long contexts: results are bit-identical for any chunks, batch and number 
   const [expected] = await run(one, [{ tokens, from: 0, to: 700, table: wholeTable(175) }]);
   for (const model of [one, two])
     for (const cut of [1, 16, 63, 64, 257, 512, 698, 699]) {
-      await run(model, [{ tokens, from: 0, to: cut, table, silent: true }]);
+      await run(model, [{ tokens, from: 0, to: cut, table, withoutLogits: true }]);
       const others = [3, 50, 301].map((length, i) => ({
         tokens: tokens.slice(0, length),
         from: 0,

@@ -165,7 +165,7 @@ test("a failing weight source leaves no files", async () => {
   expect(readdirSync(own)).toEqual([]);
 });
 
-test("other weights are another model", async () => {
+test("models with different weights have different folders", async () => {
   const own = join(folder, "two");
   await executor({ folder: own });
   await executor({ folder: own, model: { config, weights: randomWeights(config, 2) } });

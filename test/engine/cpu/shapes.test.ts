@@ -10,7 +10,7 @@ const prompt = (length: number, config: DecoderConfig, salt = 3) =>
 
 /**
  * A prompt computed alone in one step, by one thread; in two chunks, in a batch, by two threads; and its last token alone:
- * bit-identical logits, close to the definition.
+ * bit-identical logits, close to the float64 reference.
  */
 async function checked(config: DecoderConfig, length: number, cuts: readonly number[]) {
   const blocks = Math.ceil(length / blockTokens);
@@ -24,10 +24,10 @@ async function checked(config: DecoderConfig, length: number, cuts: readonly num
   const other = { tokens: prompt(17, config, 5), from: 0, to: 17, table: wholeTable(5, blocks) };
   const third = { tokens: prompt(3, config, 8), from: 0, to: 3, table: wholeTable(1, blocks + 10) };
   for (const cut of cuts) {
-    await run(two, [{ tokens, from: 0, to: cut, table, silent: true }]);
+    await run(two, [{ tokens, from: 0, to: cut, table, withoutLogits: true }]);
     const found = await run(two, [third, { tokens, from: cut, to: length, table }, other]);
     expect(found[1], `cut at ${cut}`).toEqual(expected);
-    await run(one, [{ tokens, from: 0, to: cut, table, silent: true }]);
+    await run(one, [{ tokens, from: 0, to: cut, table, withoutLogits: true }]);
     const [single] = await run(one, [{ tokens, from: cut, to: length, table }]);
     expect(single, `cut at ${cut}, alone`).toEqual(expected);
   }
@@ -45,7 +45,7 @@ const shapes: [string, DecoderConfig, number[]][] = [
   ["an untied head for 50,257", oddConfig("llama", { vocabulary: 50_257, hidden: 37, layers: 1 }), [40]],
 ];
 
-test.each(shapes)("%s: close to the definition, bit-identical in any batch", async (_name, config, all) => {
+test.each(shapes)("%s: close to the float64 reference, bit-identical in any batch", async (_name, config, all) => {
   for (const length of all)
     await checked({ ...config, maxPositions: 150 }, length, [1, Math.floor(length / 2), length - 2, length - 1]);
 });

@@ -155,7 +155,7 @@ test("a missing tensor is named with its expected shape", () => {
   );
 });
 
-test("so is a tensor that is in no shard", () => {
+test("a tensor that is in no shard is named with its expected shape", () => {
   expect(spoiled((tensors) => delete tensors["lm_head.weight"], 3)).toBe(
     "model.safetensors.index.json: tensor lm_head.weight is missing, expected one of shape [512,64]",
   );

@@ -64,7 +64,7 @@ test("an unknown name is refused with the nearest one, or all", () => {
   );
 });
 
-test("a seed that is no number is refused", () => {
+test("a seed that is not a number is refused", () => {
   const expected = "expected random:NAME or random:NAME:SEED with a seed of digits";
   expect(failure("random:tiny:x")).toBe(`the model is "random:tiny:x", ${expected}`);
   expect(failure("random:tiny:1:2")).toBe(`the model is "random:tiny:1:2", ${expected}`);

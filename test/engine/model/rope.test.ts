@@ -10,7 +10,7 @@ test("frequencies fall from 1 by equal ratios", () => {
   close(plainFrequencies(8, 10_000), [1, 0.1, 0.01, 0.001]);
 });
 
-test("linear scaling divides all of them", () => {
+test("linear scaling divides all frequencies", () => {
   close(scaledFrequencies(8, 10_000, { kind: "linear", factor: 4 }), [0.25, 0.025, 0.0025, 0.000_25]);
 });
 

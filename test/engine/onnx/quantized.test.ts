@@ -51,7 +51,7 @@ function rounded(config: DecoderConfig, weights: WeightSource, bits: 8 | 4): Wei
 const cases = architectures.flatMap((name) => [8, 4].map((bits) => [name, bits as 8 | 4] as const));
 
 test.each(cases)(
-  "%s with weights of %i bits: close to the quantized definition, bit-identical in any batch",
+  "%s with weights of %i bits: close to the quantized float64 reference, bit-identical in any batch",
   async (name, bits) => {
     // The reference computes logits with tied embeddings, which are not quantized.
     const config = oddConfig(name, { tiedEmbeddings: false, maxPositions: 128 });
@@ -63,7 +63,7 @@ test.each(cases)(
     // Rows are quantized to 8 bits before a product.
     expect(relativeError(expected, definition[36])).toBeLessThan(0.1);
     for (const cut of [1, 20, 36]) {
-      await run(two, [{ tokens, from: 0, to: cut, table, silent: true }]);
+      await run(two, [{ tokens, from: 0, to: cut, table, withoutLogits: true }]);
       const other = { tokens: tokens.toReversed(), from: 0, to: 9, table: wholeTable(3, 40) };
       const found = await run(two, [other, { tokens, from: cut, to: 37, table }]);
       expect(found[1]).toEqual(expected);

@@ -118,7 +118,7 @@ describe("configurations with the same decisions", () => {
     });
   });
 
-  test("that allocate other physical blocks have that aside, with its first request", () => {
+  test("that allocate other physical blocks are identical, and the first request with other block numbers is reported", () => {
     const [{ comparison, difference }, { comparison: same }] = compared(
       trace,
       lru,
@@ -132,7 +132,7 @@ describe("configurations with the same decisions", () => {
     expect(same.noted.size).toBe(0);
   });
 
-  test("that release blocks in another order have that aside until the order decides an eviction", () => {
+  test("that release blocks in another order are identical until the order changes an eviction", () => {
     const forward = { ...lru, rules: { "free-order": "forward" } };
     const unlimited = compared(trace, { ...lru, blocks: undefined }, { ...forward, blocks: undefined });
     expect(unlimited[0].difference).toBeUndefined();

@@ -94,7 +94,7 @@ describe("fcfs-chunked", () => {
     ]);
   });
 
-  test("with full-sequence-must-fit it waits until all of it fits", () => {
+  test("with full-sequence-must-fit a prompt waits until all its blocks are available", () => {
     const options = { "max-num-batched-tokens": 12, "full-sequence-must-fit": 1 };
     expect(stepped({ ...tight, options }).steps).toEqual([
       "0: A prefill 0–8",
@@ -104,7 +104,7 @@ describe("fcfs-chunked", () => {
     ]);
   });
 
-  test("a watermark keeps blocks available for running requests, and none if nothing runs", () => {
+  test("a watermark keeps blocks available for running requests, and does not apply if none runs", () => {
     const { steps } = stepped({
       scheduler: "fcfs-chunked",
       options: { watermark: 0.2 }, // two of ten blocks
@@ -134,7 +134,7 @@ describe("fcfs-chunked", () => {
       "2: A decode",
       "3: B prefill 0–1 · refuses A", // A's ninth token
     ]);
-    expect(refused).toEqual({ A: "its answer needs more blocks than the cache has" });
+    expect(refused).toEqual({ A: "its output needs more blocks than the cache has" });
   });
 });
 
@@ -232,7 +232,7 @@ describe("session-priority", () => {
     ]);
   });
 
-  test("no request is preempted in vain", () => {
+  test("no request is preempted if that does not free enough blocks", () => {
     const { steps } = stepped({
       scheduler: "session-priority",
       blocks: 5,
@@ -308,7 +308,7 @@ describe("shortest-prefill-first", () => {
     expect(finished).toEqual(["B", "C", "A"]);
   });
 
-  test("with aging it becomes shorter as it waits", () => {
+  test("with aging a prompt counts as shorter the longer it waits", () => {
     // Two tokens per step of one nanosecond: at 3, A counts as 6, like C, and arrived first.
     const options = { "max-num-seqs": 1, "aging-tokens-per-s": 2e9 };
     expect(stepped({ ...waiting, options }).finished).toEqual(["B", "A", "C"]);

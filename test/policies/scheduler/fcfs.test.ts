@@ -47,7 +47,7 @@ test("with swap a preempted request is swapped out, and swapped in before new re
   expect(replica.freeHostBlocks).toBe(1);
 });
 
-test("without host memory it is recomputed", () => {
+test("without host memory a preempted request is recomputed", () => {
   const swapping = stepped({ ...five, options: { watermark: 0, swap: 1 }, hostBlocks: 0 });
   expect(swapping.steps).toEqual(stepped({ ...five, options: { watermark: 0 } }).steps);
 });

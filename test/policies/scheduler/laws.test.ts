@@ -222,7 +222,7 @@ describe.each(schedulerRegistry.all.map((scheduler) => [scheduler.name, schedule
       );
     });
 
-    test("the same requests are served the same way", () => {
+    test("the same requests have the same schedule in every run", () => {
       fc.assert(
         fc.property(cases(scheduler), (config) => {
           expect(stateOf(stepped(config))).toEqual(stateOf(stepped(config)));

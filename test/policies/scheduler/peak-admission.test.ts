@@ -106,12 +106,12 @@ describe("efficient-router", () => {
     expect(steps[0]).toBe("0: A prefill 0–5 · refuses B");
     expect(refused).toEqual({
       B: "it needs more blocks than the cache has",
-      C: "its answer needs more blocks than the cache has",
+      C: "its output needs more blocks than the cache has",
     });
   });
 });
 
-test("efficient-router-shared counts a prefix once that is a hit of two requests", () => {
+test("efficient-router-shared counts the common hit tokens of two requests once", () => {
   // A leaves 20 cached tokens. B (22, 10) and C (22, 10): 10 · 2 + 44 = 64, of which 20 are shared.
   const requests: SteppedRequest[] = [
     { input: 20, output: 1, prefix: ["p", 20] },

@@ -117,7 +117,7 @@ describe("prefill first", () => {
     // A uses 4 slots, then one more in each of the next six steps; none is left for the seventh.
     expect(steps.slice(-2)).toEqual(["7: C prefill 0–2 · refuses A", "8: C decode"]);
     expect(refused).toEqual({
-      A: "its answer needs more blocks than the cache has",
+      A: "its output needs more blocks than the cache has",
       B: "it needs more blocks than the cache has",
     });
     expect(ends).toEqual({ C: 9 });
@@ -230,7 +230,7 @@ describe("the order of the queue", () => {
       ...options,
     }).finished.slice(1);
 
-  test("lpm: of requests with a common prefix only the first is not deprioritized", () => {
+  test("lpm: of requests with a common prefix all but the first are deprioritized", () => {
     // Two are admitted per step. A and B have a common prefix, so C precedes B, which then has 8 hit tokens.
     const requests: SteppedRequest[] = [
       { input: 10, output: 1, prefix: ["p", 8] },
@@ -259,7 +259,7 @@ describe("the order of the queue", () => {
     expect(run("lpm", 1000, requests, oneByOne).finished).toEqual(["A", "D", "C", "B"]);
   });
 
-  test("dfs-weight: the branch with the most waiting requests is first, deeper ones before those above", () => {
+  test("dfs-weight: the branch with the most waiting requests is first, deeper requests before shallower ones", () => {
     const requests: SteppedRequest[] = [
       { input: 20, output: 2, prefix: ["p", 20] },
       { input: 20, output: 8, prefix: ["q", 20] },

@@ -168,7 +168,7 @@ test("non-negative least squares satisfy the Karush–Kuhn–Tucker conditions f
   );
 });
 
-describe("nonsense is refused in one line", () => {
+describe("invalid input is refused in one line", () => {
   const steps = synthetic(100, 0, 1);
   test.each<[string, Measurement[], string]>([
     ["nothing", [], "run: 0 steps are too few for 0 coefficients, expected 3 at least"],

@@ -24,7 +24,7 @@ function rooflineOf({ model = "llama-3.1-8b", gpu = "h200", hardware, ...own }: 
   return new Roofline({ shape: modelNamed(model), blockTokens: 16, ...own, hardware: device });
 }
 
-/** The load of decodes of so many sequences, each of which reads `context` tokens. */
+/** The load of a decode step of `sequences` sequences, each of which reads `context` tokens. */
 function decoding(sequences: number, context: number, windowTokens = context): StepLoad {
   return {
     ...noLoad(),
@@ -34,7 +34,7 @@ function decoding(sequences: number, context: number, windowTokens = context): S
   };
 }
 
-/** The load of prefills of so many tokens each, after `from` cached ones. */
+/** The load of a prefill step of `sequences` prompts, each with `tokens` tokens after `from` cached ones. */
 function prompts(sequences: number, tokens: number, from = 0): StepLoad {
   const pairs = tokens * from + (tokens * (tokens + 1)) / 2;
   return {
