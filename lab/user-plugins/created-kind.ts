@@ -10,8 +10,9 @@ const methods = { victim: "eviction", allocate: "allocator", plan: "scheduler", 
 const mostMs = 1_000;
 
 /**
- * The kind of a plug-in `{ name, create }`, by a trial call of `create`: with the context of an eviction policy, a scheduler and a
- * router in one, then with a number of blocks. An eviction policy if neither call succeeds, so that its laws report the error.
+ * The kind of a plug-in `{ name, create }`, by a trial call of `create`: first with one context that has the fields for
+ * eviction policies, schedulers and routers, then with a number of blocks. An eviction policy if neither call succeeds, so that
+ * its laws report the error.
  */
 export function createdKind(plugin: object): PluginKind {
   const { create, options = {} } = plugin as {

@@ -11,18 +11,18 @@ export const isPluginFile = (text: string) => /[/\\]/.test(text) || isProgram(te
 export const isProgram = (text: string) => /\.[cm]?[jt]s$/.test(text);
 
 /**
- * The plug-in that a file exports, without a guard around its calls. `running` is called when the file's code starts to run.
+ * The plug-in that a file exports, without a guard around its calls. `onLoad` is called when the file's code starts to run.
  *
  * @throws InputError if the file does not exist, cannot be read as a program, or exports no plug-in of this kind
  */
-export async function loadPlugin<K extends PluginKind>(file: string, kind: K, running = () => {}): Promise<Plugins[K]> {
-  const exports = await programIn(file, running);
+export async function loadPlugin<K extends PluginKind>(file: string, kind: K, onLoad = () => {}): Promise<Plugins[K]> {
+  const exports = await programIn(file, onLoad);
   return inOneLine(file, () => pluginOf(file, exports, kind));
 }
 
 /** The plug-in that a file exports, of whichever kind it is. @throws InputError as `loadPlugin` does */
-export async function loadAnyPlugin(file: string, running = () => {}) {
-  const exports = await programIn(file, running);
+export async function loadAnyPlugin(file: string, onLoad = () => {}) {
+  const exports = await programIn(file, onLoad);
   return inOneLine(file, () => {
     const found = (Object.keys(kinds) as PluginKind[]).filter((kind) =>
       valuesOf(exports).some((value) => asPlugin(file, value, kind)),
@@ -41,13 +41,13 @@ function inOneLine<Result>(file: string, act: () => Result): Result {
   }
 }
 
-async function programIn(file: string, running: () => void): Promise<Readonly<Record<string, unknown>>> {
+async function programIn(file: string, onLoad: () => void): Promise<Readonly<Record<string, unknown>>> {
   const found = await stat(file).catch(() => undefined);
   if (!found) throw new InputError(`${file}: no such file`);
   if (!found.isFile())
     throw new InputError(`${file}: is ${found.isDirectory() ? "a directory" : "not a regular file"}, expected a file`);
   if (!isProgram(file)) throw new InputError(`${file}: is not a program, expected a .ts or .js file`);
-  return await importFile(file, running);
+  return await importFile(file, onLoad);
 }
 
 /** `import … from "kvlab"` resolves to the running program, wherever the file is. */
@@ -62,7 +62,7 @@ const resolveKvlab: Bundling = {
  * The file and its imports as one module. Bundled, so that a package.json beside the file that makes it a CommonJS module has
  * no effect.
  */
-async function importFile(file: string, running: () => void): Promise<Readonly<Record<string, unknown>>> {
+async function importFile(file: string, onLoad: () => void): Promise<Readonly<Record<string, unknown>>> {
   // Loaded on demand, since most commands do not need it.
   const { build } = await import("esbuild");
   try {
@@ -78,7 +78,7 @@ async function importFile(file: string, running: () => void): Promise<Readonly<R
         tsconfigRaw: {},
         plugins: [resolveKvlab],
       });
-      running();
+      onLoad();
       return `data:text/javascript;base64,${Buffer.from(outputFiles[0].contents).toString("base64")}`;
     });
   } catch (error) {
@@ -146,7 +146,7 @@ export function badPluginName(name: unknown, kind: PluginKind): string | undefin
     return "expected a letter, then letters, digits, - or _";
   if (name.length > longestName) return `expected at most ${longestName} letters`;
   if (kinds[kind].builtIn().some((plugin) => plugin.name === name))
-    return "which is the name of a built-in one; choose another";
+    return "which is the name of a built-in plug-in; choose another name";
   return undefined;
 }
 

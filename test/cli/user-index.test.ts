@@ -133,7 +133,7 @@ describe("faults of the index are reported", () => {
 
   test("the name of a built-in index, or invalid rules", async () => {
     expect(await failure("", `name: "hash-table"`)).toBe(
-      `./mine.ts: its name is "hash-table", which is the name of a built-in one; choose another`,
+      `./mine.ts: its name is "hash-table", which is the name of a built-in plug-in; choose another name`,
     );
     expect(await failure("", `supports: { publish: "step" }`)).toBe(
       `./mine.ts: supports.publish is "step", expected "any" or a list of values`,

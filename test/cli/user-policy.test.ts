@@ -176,7 +176,7 @@ describe("faults of a policy are reported", () => {
   test("the name of a built-in policy, or an invalid name", async () => {
     const named = (name: string) => failure(`export default { name: ${name}, create() {} };`);
     expect(await named(`"lru"`)).toBe(
-      `./mine.ts: its name is "lru", which is the name of a built-in one; choose another`,
+      `./mine.ts: its name is "lru", which is the name of a built-in plug-in; choose another name`,
     );
     const expected = "expected a letter, then letters, digits, - or _";
     expect(await named(`"a\\nb"`)).toBe(`./mine.ts: its name is "a\\nb", ${expected}`);

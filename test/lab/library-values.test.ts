@@ -160,7 +160,7 @@ describe("an error in a plug-in passed as a value is a PolicyError of one line t
   test("a value of another shape, or with the name of a built-in plug-in, is refused", async () => {
     await expect(replay(input, { eviction: {} as EvictionPlugin })).rejects.toThrow("expected { name, create }");
     await expect(replay(input, { eviction: { ...newestFirst(), name: "lru" } })).rejects.toThrow(
-      'an eviction policy\'s name is "lru", which is the name of a built-in one',
+      'an eviction policy\'s name is "lru", which is the name of a built-in plug-in',
     );
   });
 });
