@@ -38,6 +38,12 @@ export interface ScoredPolicy {
   readonly create: (context: EvictionContext) => EvictionPolicy;
 }
 
+/** Whether a policy is an order that `byScore` created: its batch methods are not a user's code. */
+export const isScoreOrder = (policy: EvictionPolicy): policy is Required<BatchMethods> & EvictionPolicy =>
+  policy instanceof ScoreOrder;
+
+type BatchMethods = Pick<EvictionPolicy, "addMany" | "takeMany" | "takeNext">;
+
 const isComputed = (score: Score) => typeof score === "function";
 
 /** A misspelt column is not declared here; `create` throws. */

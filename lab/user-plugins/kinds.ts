@@ -1,3 +1,4 @@
+import { isScoreOrder } from "../../core/plugins/by-score.ts";
 import type {
   Allocator,
   AllocatorPlugin,
@@ -218,14 +219,18 @@ export const kindOf = (plugin: object): PluginKind =>
 /** `victim` throws a PolicyError unless it returns an entry or undefined. */
 function guardedPolicy(plugin: EvictionPlugin, context: Parameters<EvictionPlugin["create"]>[0], guard: Guard) {
   guard.request = undefined;
-  const made = guard.object(
-    guard.call("create", () => plugin.create(context)),
-    {
-      noun: "policy",
-      required: ["add", "remove", "victim"],
-      optional: ["published", "hit", "split", "resized", "prepare", "begin"],
-    },
-  );
+  const policy = guard.call("create", () => plugin.create(context));
+  const made = guard.object(policy, {
+    noun: "policy",
+    required: ["add", "remove", "victim"],
+    optional: ["published", "hit", "split", "resized", "prepare", "begin"],
+  });
+  // Batch methods of other policies are not called, because an error in them could not be attributed to one decision.
+  if (isScoreOrder(policy)) {
+    made.addMany = (entries, count) => guard.call("add", () => policy.addMany(entries, count));
+    made.takeMany = (into, from, to) => guard.call("victim", () => policy.takeMany(into, from, to));
+    made.takeNext = (added) => guard.call("victim", () => policy.takeNext(added));
+  }
   const { begin, victim } = made;
   made.begin = (request, now) => {
     guard.request = request.id;
