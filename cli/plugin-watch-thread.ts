@@ -9,6 +9,8 @@ export interface WatchData {
   readonly lookMs: number;
   /** Growth of the process's memory between two looks. */
   readonly growthBytes: number;
+  /** Size of the process up to which only calls that have been running for a poll are looked at. */
+  readonly smallBytes: number;
   /** The process is killed if the main thread has not evaluated the expression for so long. */
   readonly killMs: number;
 }
@@ -24,7 +26,7 @@ export function watchThread(): void {
   const { workerData } = process.getBuiltinModule("node:worker_threads");
   const { Session } = process.getBuiltinModule("node:inspector");
   const { writeSync } = process.getBuiltinModule("node:fs");
-  const { outermost, look, pollMs, lookMs, growthBytes, killMs } = workerData as WatchData;
+  const { outermost, look, pollMs, lookMs, growthBytes, smallBytes, killMs } = workerData as WatchData;
   const { rss } = process.memoryUsage;
   let last = 0;
   let runningMs = 0;
@@ -46,7 +48,8 @@ export function watchThread(): void {
     }
     const bytes = rss();
     lastBytes = Math.min(lastBytes, bytes);
-    const isDue = bytes - lastBytes >= growthBytes || (runningMs > 0 && runningMs % lookMs === 0);
+    const hasGrown = bytes - lastBytes >= growthBytes && (runningMs > 0 || bytes > smallBytes);
+    const isDue = hasGrown || (runningMs > 0 && runningMs % lookMs === 0);
     if (isLooking || !isDue) return;
     lastBytes = bytes;
     isLooking = true;

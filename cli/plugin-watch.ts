@@ -1,6 +1,7 @@
 import { closeSync, openSync, writeSync } from "node:fs";
 import { url as inspectorUrl } from "node:inspector";
 import { devNull } from "node:os";
+import { getHeapStatistics } from "node:v8";
 import { Worker } from "node:worker_threads";
 import { grouped } from "../core/counted.ts";
 import { type RunningCall, runningCalls } from "../lab/user-plugins/running-calls.ts";
@@ -43,6 +44,7 @@ export function watchPlugins(limits = defaultLimits): void {
     outermost: runningCalls.outermost,
     look: `globalThis[Symbol.for(${JSON.stringify(key)})]`,
     ...{ pollMs, lookMs, growthBytes, killMs: limits.killMs },
+    smallBytes: Math.min(2 ** 30, getHeapStatistics().heap_size_limit / 2),
   };
   // esbuild, through which tsx loads this program, adds calls of `__name` to the function.
   const program = `const __name = (it) => it; (${watchThread})()`;
@@ -60,6 +62,7 @@ export function watchPlugins(limits = defaultLimits): void {
 
 /** Node would print a line, because the watch thread may be connected as a debugger. */
 function silence(): void {
+  runningCalls.outermost[0] = -1;
   closeSync(2);
   openSync(devNull, "w");
 }
