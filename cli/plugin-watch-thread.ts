@@ -2,6 +2,8 @@
 export interface WatchData {
   /** Number of the running call of plug-in code, as in `RunningCalls`. */
   readonly outermost: Int32Array;
+  /** 1 while the thread is connected to the main thread, otherwise 0. */
+  readonly connected: Int32Array;
   /** The function that the main thread calls, as an expression. Its argument is the running time of the call in ms. */
   readonly look: string;
   readonly pollMs: number;
@@ -26,19 +28,18 @@ export function watchThread(): void {
   const { workerData } = process.getBuiltinModule("node:worker_threads");
   const { Session } = process.getBuiltinModule("node:inspector");
   const { writeSync } = process.getBuiltinModule("node:fs");
-  const { outermost, look, pollMs, lookMs, growthBytes, smallBytes, killMs } = workerData as WatchData;
+  const { outermost, connected, look, pollMs, lookMs, growthBytes, smallBytes, killMs } = workerData as WatchData;
   const { rss } = process.memoryUsage;
   let last = 0;
   let runningMs = 0;
   let lastBytes = rss();
-  let isLooking = false;
   let waitingMs = 0;
   setInterval(() => {
     const call = Atomics.load(outermost, 0);
     if (call < 0) return;
     runningMs = call !== 0 && call === last ? runningMs + pollMs : 0;
     last = call;
-    waitingMs = isLooking && call !== 0 ? waitingMs + pollMs : 0;
+    waitingMs = connected[0] === 1 && call !== 0 ? waitingMs + pollMs : 0;
     if (waitingMs >= killMs) {
       writeSync(
         2,
@@ -50,14 +51,19 @@ export function watchThread(): void {
     lastBytes = Math.min(lastBytes, bytes);
     const hasGrown = bytes - lastBytes >= growthBytes && (runningMs > 0 || bytes > smallBytes);
     const isDue = hasGrown || (runningMs > 0 && runningMs % lookMs === 0);
-    if (isLooking || !isDue) return;
+    if (connected[0] === 1 || !isDue) return;
     lastBytes = bytes;
-    isLooking = true;
+    // In this order: after the main thread has set -1, either it sees that the thread is connected, or the thread sees -1.
+    Atomics.store(connected, 0, 1);
+    if (Atomics.load(outermost, 0) < 0) {
+      Atomics.store(connected, 0, 0);
+      return;
+    }
     const session = new Session();
     session.connectToMainThread();
     session.post("Runtime.evaluate", { expression: `${look}(${runningMs})` }, () => {
       session.disconnect();
-      isLooking = false;
+      Atomics.store(connected, 0, 0);
     });
   }, pollMs);
 }

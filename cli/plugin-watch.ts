@@ -40,8 +40,9 @@ export function watchPlugins(limits = defaultLimits): void {
   // With a debugger a call may stop at a breakpoint; without address space for the thread, Node would end the process.
   if (inspectorUrl() !== undefined || addressSpaceLeft() < threadBytes) return;
   Object.defineProperty(globalThis, Symbol.for(key), { value: looking(limits) });
+  const connected = new Int32Array(new SharedArrayBuffer(4));
   const workerData: WatchData = {
-    outermost: runningCalls.outermost,
+    ...{ outermost: runningCalls.outermost, connected },
     look: `globalThis[Symbol.for(${JSON.stringify(key)})]`,
     ...{ pollMs, lookMs, growthBytes, killMs: limits.killMs },
     smallBytes: Math.min(2 ** 30, getHeapStatistics().heap_size_limit / 2),
@@ -57,12 +58,26 @@ export function watchPlugins(limits = defaultLimits): void {
   // Without the thread plug-ins run unwatched.
   thread.on("error", () => {});
   thread.unref();
-  process.on("exit", silence);
+  process.on("exit", () => disconnect(connected));
 }
 
-/** Node would print a line, because the watch thread may be connected as a debugger. */
+/**
+ * Ends the watch. Node must not exit while the thread is connected: waits until it has disconnected, and then until the main
+ * thread has handled that, which it does between two iterations of a loop.
+ */
+function disconnect(connected: Int32Array): void {
+  Atomics.store(runningCalls.outermost, 0, -1);
+  const waitTurn = () => Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 5);
+  if (isEnding || Atomics.load(connected, 0) === 0) return;
+  for (let turn = 0; turn < 400 && Atomics.load(connected, 0) === 1; turn++) waitTurn();
+  for (let turn = 0; turn < 10; turn++) waitTurn();
+}
+
+/** Whether `end` has been called: in the middle of a look, so that the thread stays connected. */
+let isEnding = false;
+
+/** Node would print a line, because the watch thread is connected as a debugger. */
 function silence(): void {
-  runningCalls.outermost[0] = -1;
   closeSync(2);
   openSync(devNull, "w");
 }
@@ -97,6 +112,7 @@ const describe = ({ code, method }: RunningCall) => `${code.file}: ${code.descri
 function end(message: string): never {
   const eraseLine = process.stderr.isTTY ? "\r\x1b[K" : "";
   writeSync(2, eraseLine + oneLine(message));
+  isEnding = true;
   silence();
   exitNow(2);
 }

@@ -10,7 +10,7 @@ export const naive: SchedulerPlugin = {
       if (context.running.length > 0) {
         const running = context.running[0];
         if (context.schedule(running)) return "until-change";
-        context.refuse(running, "its output needs more blocks than the cache has");
+        context.refuse(running, "its answer needs more blocks than the cache has");
       }
       for (let first = context.firstWaiting; first; first = context.firstWaiting) {
         if (context.admit(first)) break;

@@ -79,7 +79,7 @@ export function admittedTokens({ request, knownTokens }: SequenceView, rules: Ru
 
 /** Refuses a request for which there are too few blocks although no other one runs. The reason is a key of the JSON report. */
 export function refuseOutOfBlocks(context: SchedulerContext, sequence: SequenceView): void {
-  const subject = sequence.generatedTokens > 0 ? "its output" : "it";
+  const subject = sequence.generatedTokens > 0 ? "its answer" : "it";
   context.refuse(sequence, `${subject} needs more blocks than the cache has`);
 }
 

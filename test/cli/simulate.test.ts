@@ -292,12 +292,12 @@ test("requests that can never fit are refused, with the reasons in the summary a
   expect(report.cache).toMatchObject({ lookups: 5, refusedRequests: 2 });
   expect(report.refusals).toEqual({
     "it needs more blocks than the cache has": 1,
-    "its output needs more blocks than the cache has": 1,
+    "its answer needs more blocks than the cache has": 1,
   });
   const { stdout } = await kvlab(folder, commandArgs);
   expect(stdout.replaceAll("\n", " ")).toContain(
     "2 of 5 requests were refused, 1 because it needs more blocks than the cache has; " +
-      "1 because its output needs more blocks than the cache has.",
+      "1 because its answer needs more blocks than the cache has.",
   );
   const { stdout: none } = await kvlab(folder, "replay t.jsonl --target sim --blocks 1 --no-save --limit 1".split(" "));
   expect(none.replaceAll("\n", " ")).toContain("1 of 1 request were refused, because it needs more blocks");

@@ -134,7 +134,7 @@ describe("fcfs-chunked", () => {
       "2: A decode",
       "3: B prefill 0–1 · refuses A", // A's ninth token
     ]);
-    expect(refused).toEqual({ A: "its output needs more blocks than the cache has" });
+    expect(refused).toEqual({ A: "its answer needs more blocks than the cache has" });
   });
 });
 

@@ -30,6 +30,6 @@ test("naive: one request at a time, its prompt in one step and then one output t
   expect(ends).toEqual({ A: 3, C: 4, D: 11 });
   expect(refused).toEqual({
     B: "it needs more blocks than the cache has",
-    E: "its output needs more blocks than the cache has",
+    E: "its answer needs more blocks than the cache has",
   });
 });

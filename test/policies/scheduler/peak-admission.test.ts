@@ -106,7 +106,7 @@ describe("efficient-router", () => {
     expect(steps[0]).toBe("0: A prefill 0–5 · refuses B");
     expect(refused).toEqual({
       B: "it needs more blocks than the cache has",
-      C: "its output needs more blocks than the cache has",
+      C: "its answer needs more blocks than the cache has",
     });
   });
 });

@@ -117,7 +117,7 @@ describe("prefill first", () => {
     // A uses 4 slots, then one more in each of the next six steps; none is left for the seventh.
     expect(steps.slice(-2)).toEqual(["7: C prefill 0–2 · refuses A", "8: C decode"]);
     expect(refused).toEqual({
-      A: "its output needs more blocks than the cache has",
+      A: "its answer needs more blocks than the cache has",
       B: "it needs more blocks than the cache has",
     });
     expect(ends).toEqual({ C: 9 });

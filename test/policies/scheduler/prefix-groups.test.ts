@@ -97,7 +97,7 @@ describe("prefix groups", () => {
     const { refused, finished } = run(4, [marked("p", 8, 17, 1), marked("p", 8, 12, 6), marked("p", 8, 9, 2)]);
     expect(refused).toEqual({
       A: "it needs more blocks than the cache has",
-      B: "its output needs more blocks than the cache has",
+      B: "its answer needs more blocks than the cache has",
     });
     expect(finished).toEqual(["C"]);
   });
