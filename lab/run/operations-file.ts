@@ -127,7 +127,7 @@ export class OperationsPlayer {
   #execute({ operation, like, tokens, name, blocks }: Operation, at: number, cache: KvCache, nowNs: Nanos): string {
     switch (operation) {
       case "pin": {
-        if (this.#pins.has(name!)) return "a pin with this name exists already";
+        if (this.#pins.has(name!)) return "there is a pin of that name";
         const prefix = this.#prefix(at, like!, tokens);
         const result = pin(cache, prefix, nowNs);
         if (result === "pinned") this.#pins.set(name!, prefix);

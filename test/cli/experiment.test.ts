@@ -141,7 +141,7 @@ describe("published results are reproduced", () => {
     const gain = ratio("efficient-router", "requests/s, router with typical outputs ÷ none");
     expect(gain).toBeGreaterThan(1.25);
     expect(gain).toBeLessThan(2);
-    expect(ratio("efficient-router", "requests/s, a shared prefix counted once ÷ for each")).toBeGreaterThan(1.1);
+    expect(ratio("efficient-router", "requests/s, prefix counted once ÷ per request")).toBeGreaterThan(1.1);
     expect(metric("efficient-router", "router, longest outputs", "preemptions")).toBe(0);
   });
 

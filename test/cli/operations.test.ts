@@ -33,7 +33,7 @@ test("operations are executed before their requests, and the report has each res
   const { operations, cache } = await json(folder, [...replay, "--rule", "pin-blocks=20", "--audit", "--no-save"]);
   expect((operations as { result: string }[]).map(({ result }) => result)).toEqual([
     "pinned",
-    "a pin with this name exists already",
+    "there is a pin of that name",
     "in use",
     "5 blocks",
     "in use",

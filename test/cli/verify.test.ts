@@ -88,7 +88,7 @@ test("a signal ends all engines that take turns: exit code 130, one line, no fil
 test.each([
   [
     "--calibrate 1 --pace real",
-    "--calibrate and --pace real exclude each other: engines that take turns have no real time",
+    "--calibrate and --pace real exclude each other: engines that take turns cannot run in real time",
   ],
   ["--calibrate 1 --cost cost.json", "--calibrate and --cost exclude each other: both set the step times"],
   [

@@ -56,7 +56,7 @@ test("an unknown invariant makes the case skipped, and is named", () => {
     why: 'op 1 (property): the invariant "every block is purple" is not known',
     op: 1,
   });
-  expect(run([])).toEqual({ verdict: "skipped", why: "expects nothing" });
+  expect(run([])).toEqual({ verdict: "skipped", why: "has no expectations" });
   expect(run(["reserved blocks are never handed out"]).verdict).toBe("skipped");
   expect(run(["reserved blocks are never handed out"], { reserved_blocks: [0] }).verdict).toBe("passed");
 });

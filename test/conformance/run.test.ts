@@ -52,7 +52,7 @@ describe("expected and found", () => {
   });
 
   test("a case that expects nothing is skipped, also if it has remarks, and if some operation expects something it is not", () => {
-    const nothing = { verdict: "skipped", why: "expects nothing" };
+    const nothing = { verdict: "skipped", why: "has no expectations" };
     expect(run({ found: { plain: 1 } })).toEqual(nothing);
     expect(run({ expect: {} }, { expect: { comment: "as upstream" } })).toEqual(nothing);
     expect(run({ found: { plain: 1 } }, { found: { plain: 1 }, expect: { plain: 1 } }).verdict).toBe("passed");
