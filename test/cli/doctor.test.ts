@@ -46,7 +46,7 @@ describe.concurrent("this machine", () => {
     const folder = newFolder();
     writeFileSync(join(folder, "runs"), "");
     expect((await doctor([], folder)).failed).toEqual({
-      "runs/": "runs: cannot be written, runs is a file; --no-save or --out DIR",
+      "runs/": "runs: cannot be written, runs is a file; use --no-save or --out DIR",
     });
   });
 

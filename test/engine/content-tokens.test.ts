@@ -86,7 +86,7 @@ test("token ids are unchanged; one outside the vocabulary is refused, or folded 
   expect([...promptTokens(trace, 0, 901)]).toEqual([5, 900, 7]);
   expect(() => promptTokens(trace, 0, 900)).toThrow(
     new InputError(
-      "request 1 has token 900, expected one below 900, the model's vocabulary (--fold maps token ids modulo the vocabulary)",
+      "request 0 has token 900, expected one below 900, the model's vocabulary (--fold maps token ids modulo the vocabulary)",
     ),
   );
   expect([...promptTokens(trace, 0, 256, { fold: true })]).toEqual([5, 900 % 256, 7]);

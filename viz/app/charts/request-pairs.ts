@@ -43,7 +43,7 @@ export function requestPairsFigure({ params, signal }: ViewContext): ComparisonF
       );
       const table = differencesTable(pairs, pair);
       tableHost.replaceChildren(
-        h("div", { class: "cardhead" }, h("h3", {}, "Requests with the largest differences"), table.csvButton()),
+        h("div", { class: "cardhead" }, h("h3", {}, "Requests that differ most"), table.csvButton()),
         table.element,
       );
       draw();
@@ -126,7 +126,7 @@ const textOf = (metric: string) => (metric === "hitTokens" ? integer : milliseco
 function differencesTable({ metric, request, a, b }: PairData, pair: Pair): Table<RequestValues> {
   const text = textOf(metric);
   const table = new Table<RequestValues>({
-    title: "Requests with the largest differences",
+    title: "Requests that differ most",
     columns: [
       { name: "request", label: "Request", value: (each) => each.request, show: (each) => `#${each.request}` },
       { name: "a", label: pair.a.name, value: (each) => each.a, show: (each) => text(each.a) },
