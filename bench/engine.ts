@@ -85,8 +85,9 @@ export async function stepMs(executor: Executor, step: BatchStep, times = repeti
 }
 
 /**
- * Floating-point operations of a sequence's tokens `[from, to)` as the kernels execute them: attention per query chunk over
- * all of the gathered context, masked or not; after the last attention only the token whose logits are computed.
+ * Floating-point operations of a sequence's tokens `[from, to)` as the kernels execute them: attention runs per query chunk
+ * over the whole gathered context, masked positions included; after the attention of the last layer, only the token whose
+ * logits are needed is computed.
  */
 export function operations(config: DecoderConfig, from: number, to: number): number {
   const { longestQuery } = defaultBackend.calls.of(config).rules;

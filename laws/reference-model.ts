@@ -127,7 +127,10 @@ export class ReferenceModel {
     return Math.max(0, Math.min(most, usable));
   }
 
-  /** Length of the common beginning of two prefixes, in whole units of the trace or up to an equal end. */
+  /**
+   * Length of the common beginning of two prefixes, in whole units of the trace; a partial last unit counts only if both
+   * prefixes end with it.
+   */
   #common(a: readonly number[], b: readonly number[]): number {
     let count = 0;
     while (count < Math.min(a.length, b.length)) {

@@ -11,11 +11,11 @@ export interface OpenTraceOptions {
   readonly signal?: AbortSignal | undefined;
 }
 
-/** A trace reader. A new one is a file that exports a `TraceFormat` and a line in `formats.ts`. */
+/** A trace reader. To add one, write a file that exports a `TraceFormat`, and add a line to `formats.ts`. */
 export interface TraceFormat {
   /** The value of `--format`. */
   readonly name: string;
-  /** One line: its contents. */
+  /** One line that describes what the format contains. */
   readonly about: string;
   /** The paper or project that it comes from. */
   readonly source: string;

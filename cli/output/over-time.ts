@@ -10,7 +10,7 @@ export function overTime(series: TimeSeries): string {
   const { count, intervalNs, levels, counts } = series;
   if (count < 2) return "";
   const columns = Math.min(width, count);
-  /** Sums over the intervals of each column; columns may differ by one interval. */
+  /** Sums over the intervals of each column; the number of intervals per column may differ by one. */
   const sums = (values: Float64Array) =>
     Array.from({ length: columns }, (_, i) => {
       let sum = 0;

@@ -36,7 +36,7 @@ interface Chain {
 }
 
 const begins = ["chain", "mutable"];
-/** Tick of unmarked blocks: before all times. */
+/** Tick of blocks that were never marked as accessed: less than that of any marked block. */
 const neverMarked = 1;
 
 class Allocator implements Instance {
@@ -174,8 +174,9 @@ class Allocator implements Instance {
   }
 
   /**
-   * In a cache the last use of a block is its release; here it is the time when it was marked. So a block that was marked at
-   * another time than the next one is referenced and released again, at that time.
+   * In kvlab's cache the last use of a block is its release; in vLLM v0 it is the time at which the block was marked as
+   * accessed. So for each block whose mark differs from that of the next block, the prefix that ends with it is referenced and
+   * released again at the time of its mark.
    */
   #renew(chain: Chain, blocks: number): void {
     for (let end = blocks; end > 0; end--) {

@@ -13,7 +13,10 @@ import type { Request, Sequence } from "./request.ts";
 
 const idleWord = blockWord(BlockState.idle, 0);
 
-/** Number of `found` blocks that remain under the rules `match-limit` (`limited`: any value but `all`) and `drop-blocks`. */
+/**
+ * Number of the `found` blocks that the rules `match-limit` and `drop-blocks` allow as hits; `limited`: `match-limit` is not
+ * `all`.
+ */
 export function usableBlocks(
   found: number,
   tokens: number,
@@ -35,8 +38,8 @@ interface LookupParts {
 }
 
 /**
- * The hits of an admission and the blocks that it needs. Filled by `Lookup.planAdmission`, executed by `KvCache.admit`;
- * reused.
+ * The hits of an admission and the blocks that it needs. Filled by `Lookup.planAdmission`, executed by `KvCache.admit`; one
+ * object is reused for all admissions.
  */
 export class Admission {
   /** Hits, in blocks; they are in the sequence's block table. */
@@ -49,9 +52,9 @@ export class Admission {
   neededBlocks = 0;
   /** Found blocks that are idle: referencing them makes fewer blocks evictable. */
   idleBlocks = 0;
-  /** Blocks of the prompt that are cached, past a hole or not. */
+  /** Blocks of the prompt that are cached, including those after the first block that is not (a hole). */
   residentBlocks = 0;
-  /** Cached blocks past a hole are referenced before this index of the table; 0 = none. */
+  /** Cached blocks past a hole are referenced, too, up to this index of the block table (exclusive); 0 = none. */
   adoptedEnd = 0;
   /** The last hit block is shared, and this step writes to it: it is copied before the step. */
   copyLast = false;
@@ -62,7 +65,7 @@ export class Admission {
   partialBlock: BlockId = hole;
   /** `partialBlock` becomes the request's private block instead of being copied: it is idle and has no children. */
   stealsPartial = false;
-  /** Miss reason that these tokens would have without the rule `partial`. */
+  /** Miss reason that the `partialTokens` would have without the rule `partial`. */
   partialReason = 0;
 }
 

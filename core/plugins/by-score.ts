@@ -17,8 +17,8 @@ export type Score = ColumnName | `-${ColumnName}` | ((entry: EntryId, columns: E
  *
  *   export const lru: EvictionPlugin = { name: "lru", …, ...byScore("lastAccess") };
  *
- * It declares the columns of its scores: all of them where a score is a function. A policy that uses such an order inside
- * its own `create` declares the columns itself.
+ * The policy declares the columns that its scores read: all columns if a score is a function. A policy that uses such an order
+ * inside its own `create` declares the columns itself.
  */
 export function byScore(...scores: [Score, ...Score[]]): ScoredPolicy {
   // If every entry is evictable once it is released, entries are added in the order of `lastAccess`.
@@ -49,13 +49,13 @@ const isComputed = (score: Score) => typeof score === "function";
 /** A misspelt column is not declared here; `create` throws. */
 function columnsOfScore(score: Score): ColumnName[] {
   const name = String(score).replace(/^-/, "");
-  // The release order is the depth, up or down: only one of them is kept.
+  // `releaseOrder` follows from `depth` (ascending or descending), so only the column `depth` is declared.
   return columnNames.filter((column) => column === (name === "releaseOrder" ? "depth" : name));
 }
 
 const none = -1;
 
-/** The place of an entry that left place p of the run because it is referenced is `referencedAt - p`. */
+/** An entry that was at place p of the run and is referenced now has the place `referencedAt - p`. */
 const referencedAt = -(2 ** 30);
 
 /**
@@ -75,16 +75,15 @@ interface Level {
 /**
  * Two sorted structures; the victim is the smaller of their heads:
  *
- *   run    a queue in a ring buffer: an entry that belongs at its end, as nearly all do in orders by time, costs one write,
- *          and so does a removal, which leaves a gap that the head skips
- *          (the entry returns to its gap if its scores never change, as those of a FIFO block)
- *   heap   all other entries (a tree's parent that became a leaf), O(log n)
+ *   run    a queue in a ring buffer: appending an entry takes one write (in orders by time nearly all entries are
+ *          appended), and so does a removal, which leaves a gap that the head skips (the entry returns to its gap if its scores never change, as those of a FIFO block)
+ *   heap   all other entries, such as a tree node that became a leaf when its children were evicted; O(log n)
  */
 class ScoreOrder implements EvictionPolicy {
   readonly #columns: EntryColumns;
   readonly #levels: readonly Level[];
   readonly #computed: boolean;
-  /** A referenced entry returns to its place. */
+  /** Whether a referenced entry returns to its place in the run when it is released. */
   readonly #fixed: boolean;
   /** There are no levels: entries are evicted in the order of their addition. */
   readonly #byArrival: boolean;
@@ -106,7 +105,10 @@ class ScoreOrder implements EvictionPolicy {
   /** Scores of the last entry that was appended to the run, even if it was removed since. */
   #lastFirst = Number.NEGATIVE_INFINITY;
   #lastSecond = Number.NEGATIVE_INFINITY;
-  /** Least first score of all entries after `takeNext`; valid until its next call, before which no other method is called. */
+  /**
+   * After `takeNext`, the smallest first score of the remaining entries; valid until the next call of `takeNext`, if no other
+   * method is called in between.
+   */
   #leastFirst = Number.POSITIVE_INFINITY;
   #heap: Int32Array = new Int32Array(64);
   #heapLength = 0;
@@ -131,7 +133,7 @@ class ScoreOrder implements EvictionPolicy {
     this.#second = second.column;
     this.#secondSign = second.sign;
     this.#fixed = keepsPlace(scores);
-    // The number of a block that was dropped while it was referenced is that of a new entry now, which has no place yet.
+    // A new entry may have the number of a block that was dropped while it was referenced; the new entry has no place yet.
     if (this.#fixed) this.published = (entry) => this.#clearPlace(entry);
     this.#byArrival = scores.length === 0;
     this.#computed = this.#levels.some((level) => level.compute);

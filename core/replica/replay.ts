@@ -83,8 +83,8 @@ export class CacheReplay {
   }
 
   /**
-   * Replays rows `[from, to)` of a trace or batch. All rows are fed in order. Policies that read the future read the first
-   * trace only, so that it must then be the whole one.
+   * Replays rows `[from, to)` of a trace or batch. All rows are fed in order. Policies that read the future see the first trace
+   * or batch only; with them it must be the whole trace.
    */
   feed(trace: Trace, blocks?: BlockColumns, from = 0, to = trace.requestCount): void {
     if (this.#current?.trace !== trace) {

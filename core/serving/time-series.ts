@@ -28,7 +28,10 @@ export type CountName = (typeof countNames)[number];
 
 export type Levels = Record<LevelName, number>;
 
-/** When all intervals are in use, each two are merged into one: the memory of a series is bounded. */
+/**
+ * Maximum number of intervals. When all are in use, adjacent intervals are merged in pairs, so the memory of a series is
+ * bounded.
+ */
 const maxIntervals = 2048;
 const firstIntervalNs = 1_000_000;
 

@@ -20,7 +20,10 @@ export function readText(path: string): string {
   }
 }
 
-/** The fields of a JSON object, validated when they are read. Of several names the first is current, the others are older. */
+/**
+ * The fields of a JSON object, validated when they are read. If several names are given, the first is the current name of the
+ * field, the others are its older names.
+ */
 export class Fields {
   readonly path: string;
   readonly #values: Readonly<Record<string, unknown>>;

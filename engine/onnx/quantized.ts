@@ -12,8 +12,8 @@ export interface Quantized {
 }
 
 /**
- * Quantizes a matrix [inputs, outputs] to `bits`, with a scale per block of inputs and output, symmetrically about 2^(bits −
- * 1), which represents 0: the layout of ONNX Runtime's MatMulNBits.
+ * Quantizes a matrix [inputs, outputs] to `bits`, with one scale for each output and block of inputs, symmetrically about
+ * 2^(bits − 1), which represents 0: the layout of ONNX Runtime's MatMulNBits.
  */
 export function quantize(matrix: Float32Array, inputs: number, outputs: number, bits: 8 | 4): Quantized {
   const blocks = Math.ceil(inputs / quantizedBlock);

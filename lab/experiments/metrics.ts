@@ -29,5 +29,5 @@ export const metrics = {
 
 export type MetricName = keyof typeof metrics;
 
-/** Metrics by name, with the unit last. */
+/** Metrics by name; each name ends with its unit. */
 export type Metrics = Partial<Record<MetricName, number>>;

@@ -12,7 +12,7 @@ import type { Checked, Failure, FuzzCase, FuzzKind } from "./kinds.ts";
 import { divergenceOf, type Side } from "./serving.ts";
 import { configOf, type FuzzParts } from "./setup.ts";
 
-/** Compares the simulator, which executes equal steps at once, with itself when it plans every step. */
+/** Compares two runs of the simulator: one executes consecutive equal steps together, the other plans every step. */
 export const fastForward: FuzzKind = {
   name: "fast-forward",
   property: "steps that the simulator executes at once have the same results as steps planned one by one",

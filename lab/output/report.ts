@@ -11,12 +11,12 @@ import type { ServedResult } from "../run/served-result.ts";
 import { describe } from "../run/simulation.ts";
 import { isFromFile } from "../user-plugins/user-plugin.ts";
 
-/** The trace, as in every document. */
+/** The fields about the trace, the same in every JSON document. */
 export function traceReport({ trace, files, format, inputTokens, outputTokens }: Input) {
   return { files, format, requests: trace.requestCount, inputTokens, outputTokens, unitTokens: trace.unitTokens };
 }
 
-/** The configuration without its cache size, as in every document. */
+/** The fields about the configuration without its cache size, the same in every JSON document. */
 export function policyReport(config: RunConfig) {
   const { preset, index, eviction, allocator, scheduler, schedulerOptions, blockTokens } = config;
   return {

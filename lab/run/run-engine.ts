@@ -95,7 +95,7 @@ export async function runEngine(
   }
 }
 
-/** Handles signals while the model computes, which is most of the time, although plug-in code runs in the program. */
+/** Lets signals be handled while the model computes, which is most of the time, even if the program runs plug-in code. */
 function withSignals(executor: Executor): Executor {
   if (!userCodeRuns()) return executor;
   return {

@@ -159,8 +159,8 @@ function beforeOf(make: VerificationOptions["before"]): Pick<SimulationConfig, "
 }
 
 /**
- * The decisions of the simulator with the durations of these steps, up to the first step that computes other tokens, if there
- * is one.
+ * The decisions of the simulator with the durations of these steps, up to the first step whose token counts differ from the
+ * recorded ones, if there is one.
  */
 export async function decisionsWith(
   steps: RecordedSteps,

@@ -9,10 +9,10 @@ const levelOf = ({ priority }: RequestView) => Math.min(highest, Math.max(0, pri
 const durationOf = (retentionNs: Nanos) => (retentionNs > 0 ? retentionNs : Number.POSITIVE_INFINITY);
 
 /**
- * Evicts the entry with the lowest priority, of equals the least recently used (SGLang's `priority` strategy). An entry
- * has the highest priority of the requests that published or matched it, and of those the longest retention. When that
- * time has passed since its last use, its priority is 0 until it is used again; retention is our addition. After a split
- * both halves keep both.
+ * Evicts the entry with the lowest priority, of equals the least recently used (SGLang's `priority` strategy). An entry has the
+ * highest priority of the requests that published or matched it, and of those the longest retention. When that time has passed
+ * since its last use, its priority is 0 until it is used again; retention is our addition. After a split both halves keep the
+ * priority and the retention.
  */
 class Priority extends ByLevel {
   constructor(context: EvictionContext) {

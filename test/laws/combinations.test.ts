@@ -15,7 +15,7 @@ import { allPlugins, isLong, report } from "./all-plugins.ts";
 import { Combination, choicesWith, everyChoiceWith } from "./combinations.ts";
 import { everything, pairwise } from "./pairwise.ts";
 
-// Every pair of choices is in a row; with KVLAB_LONG=1 there is a row for every combination.
+// The rows together contain every pair of choices (pairwise testing); with KVLAB_LONG=1 there is a row for every combination.
 
 const oneAtATime = [
   metrics,
@@ -155,7 +155,7 @@ const long = () => {
       for (const row of everything(choices)) {
         const combination = new Combination(index, choices, row, eviction);
         holdsIn(combination, overlapping, 1);
-        // One of the other trials in turn, because a row takes as long as all its scenarios.
+        // Only one of the other trials per row, in turn, to limit the time of a row.
         holdsIn(combination, oneAtATime[rows++ % oneAtATime.length], 1);
       }
       console.info(`${rows} combinations of index ${index.name} and policy ${eviction.name}`);

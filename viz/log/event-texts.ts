@@ -8,7 +8,7 @@ import type { EventHistory } from "./event-history.ts";
 
 const { hit, adopt, miss } = EventKind;
 
-/** The event after those of `states`, as a sentence. */
+/** The first event that `states` does not include yet, as a sentence. */
 export function textOf(history: EventHistory, states: BlockStates): EventText {
   const event = history.log.eventAt(states.events);
   const { at, timeNs, name, request, block } = event;

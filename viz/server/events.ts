@@ -12,7 +12,7 @@ interface Client {
 }
 
 const mostClients = 32;
-/** Changes within this time are sent once. */
+/** Changes within this time are sent as one event. */
 const settleMs = 50;
 /** After so many successive pings that a client did not read, its connection is closed. */
 const mostStalled = 3;

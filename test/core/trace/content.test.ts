@@ -60,7 +60,8 @@ test("a hundred thousand contents have the same ids after the tables have grown"
   for (let i = 0; i < n / 2; i++) expect(ids.intern(undefined, 0, tokens(1000 + i), 0, 1)).toBe(n / 2 + i);
 });
 
-// The hash's low bits choose the slot of a table, so they must be even; all 128 must distinguish blocks.
+// The hash's low bits choose the slot of a table, so they must be uniformly distributed; all 128 bits together must distinguish
+// blocks.
 describe.each<[string, (i: number, at: number) => number]>([
   ["sequential", (i, at) => 16 * i + at],
   ["equal except for one counter", (i, at) => (at === 5 ? i : 1)],
@@ -88,7 +89,8 @@ describe.each<[string, (i: number, at: number) => number]>([
   test.each([0, 1, 2, 3])("the low 10 bits of lane %i are uniformly distributed", (lane) => {
     const bins = new Float64Array(1024);
     for (let i = 0; i < n; i++) bins[hashes[4 * i + lane] & 1023]++;
-    // Chi-square with 1023 degrees of freedom: mean 1023, standard deviation 45; these bounds are eight of them.
+    // Chi-square with 1023 degrees of freedom: mean 1023, standard deviation 45; the bound for lane 0 is eight standard
+    // deviations above the mean.
     const expected = n / 1024;
     const chiSquare = bins.reduce((sum, count) => sum + (count - expected) ** 2 / expected, 0);
     if (lane === 0) {

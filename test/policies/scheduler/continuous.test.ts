@@ -285,8 +285,8 @@ describe("shortest-prefill-first", () => {
       ],
     });
     expect(steps).toEqual([
-      "0: D prefill 0–5, B prefill 0–3", // 5, then 9 before 9 and 12
-      "1: B prefill 3–9, C prefill 8–9, E prefill 0–1", // both blocks of P are cached now: 1, then 3
+      "0: D prefill 0–5, B prefill 0–3", // uncached tokens: D 5, then B 9, before C 9 and A 12
+      "1: B prefill 3–9, C prefill 8–9, E prefill 0–1", // both blocks of P are cached now: C has 1 uncached token, E 3
       "2: E prefill 1–3, A prefill 0–6",
       "3: A prefill 6–12",
       "4: A decode",
