@@ -76,7 +76,8 @@ interface Level {
  * Two sorted structures; the victim is the smaller of their heads:
  *
  *   run    a queue in a ring buffer: appending an entry takes one write (in orders by time nearly all entries are
- *          appended), and so does a removal, which leaves a gap that the head skips (the entry returns to its gap if its scores never change, as those of a FIFO block)
+ *          appended), and so does a removal, which leaves a gap that the head skips (the entry
+ *          returns to its gap if its scores never change, as those of a FIFO block)
  *   heap   all other entries, such as a tree node that became a leaf when its children were evicted; O(log n)
  */
 class ScoreOrder implements EvictionPolicy {
