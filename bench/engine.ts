@@ -319,8 +319,8 @@ async function pool(slots: number): Promise<Measurement[]> {
     { name: "  prefill of 512", value: prefill.wholeMs, unit: "ms" },
     { name: "  weights", value: weightsMiB, unit: "MiB" },
     { name: "  pool", value: poolMiB, unit: "MiB" },
-    { name: "  memory beside them, opened", value: opened - before - weightsMiB - poolMiB, unit: "MiB" },
-    { name: "  memory beside them, at the end", value: all - before - weightsMiB - poolMiB, unit: "MiB" },
+    { name: "  other memory, after opening", value: opened - before - weightsMiB - poolMiB, unit: "MiB" },
+    { name: "  other memory, at the end", value: all - before - weightsMiB - poolMiB, unit: "MiB" },
   ];
 }
 

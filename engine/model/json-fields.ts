@@ -89,7 +89,7 @@ export class Fields {
   }
 
   text(...names: string[]): string {
-    return this.#checked(names, "a text", (value) => typeof value === "string");
+    return this.#checked(names, "a string", (value) => typeof value === "string");
   }
 
   textOr(fallback: string, ...names: string[]): string {

@@ -26,12 +26,12 @@ export const efficientRouter: Experiment = {
       return measured;
     };
     const worst = { scheduler: "fcfs", rules: { reserve: "worst-case" } } as const;
-    const none = await run("none: longest outputs reserved", worst);
-    const preempting = await run("none: preemption if blocks run out", { scheduler: "fcfs" });
+    const none = await run("no router: longest outputs reserved", worst);
+    const preempting = await run("no router: preemption if blocks run out", { scheduler: "fcfs" });
     const full = await run("router, longest outputs", {});
     const typical = await run("router, typical outputs", { schedulerOptions: typicalOutputs });
     const past = await run("past-future", { scheduler: "past-future" });
-    const largeNone = await run("80 GB: none", { ...worst, machine: large });
+    const largeNone = await run("80 GB: no router", { ...worst, machine: large });
     const largeTypical = await run("80 GB: router, typical outputs", {
       machine: large,
       schedulerOptions: typicalOutputs,
@@ -50,9 +50,9 @@ export const efficientRouter: Experiment = {
         "neither lengths nor GPU: llama-7b on an RTX 4090 (24 GB), where memory is scarce, is assumed, and an A100 for comparison.",
       rows,
       headlines: [
-        { ratio: "requests/s, router with typical outputs ÷ none", published: 1.5, simulated: gain(typical, none) },
-        { ratio: "requests/s, router with longest outputs ÷ none", simulated: gain(full, none) },
-        { ratio: "requests/s, past-future ÷ none", simulated: gain(past, none) },
+        { ratio: "requests/s, router with typical outputs ÷ no router", published: 1.5, simulated: gain(typical, none) },
+        { ratio: "requests/s, router with longest outputs ÷ no router", simulated: gain(full, none) },
+        { ratio: "requests/s, past-future ÷ no router", simulated: gain(past, none) },
         { ratio: "requests/s, prefix counted once ÷ per request", simulated: gain(once, counted) },
       ],
       explanations: [
@@ -60,7 +60,7 @@ export const efficientRouter: Experiment = {
           `${typical.sums.batchMean.toFixed(1)} with the router. Running sequences do not reach their full length at the same time, which alone ` +
           `gains ${gain(full, none).toFixed(2)}; the rest is gained because most outputs are shorter than their maximum.`,
         `The gain comes from memory: with 80 GB it is ${gain(largeTypical, largeNone).toFixed(2)}, because ${largeNone.sums.batchMean.toFixed(1)} sequences at once already make ` +
-          "steps long, most of whose time is reading keys and values.",
+          "steps long: most of their time is spent on reading keys and values.",
         `Admitting all requests and preempting if blocks run out gains ${gain(preempting, none).toFixed(2)} here: ${preempting.counters.preemptions} preempted requests ` +
           `recomputed their tokens (${typical.counters.preemptions} with the router), which is cheap for this workload of short prompts.`,
         `LightLLM counts a shared prefix once for every request that shares it, so it admits too few requests: ${counted.sums.batchMean.toFixed(1)} at once ` +

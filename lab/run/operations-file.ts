@@ -73,7 +73,7 @@ function parsed(line: string, where: string): Operation {
     const isRight = isText
       ? typeof field === "string" && field !== ""
       : Number.isSafeInteger(field) && Number(field) >= least;
-    const expected = isText ? "a text" : `a whole number from ${least}`;
+    const expected = isText ? "a string" : `a whole number from ${least}`;
     if (!isRight) throw new InputError(`${where}: ${name} is ${JSON.stringify(field)}, expected ${expected}`);
   }
   return value as Operation;

@@ -30,9 +30,9 @@ export const prefixAffinity: RouterPlugin = {
       max: 1,
       fraction: true,
     },
-    "balance-abs-threshold": { about: "imbalanced: most minus least requests are more than this, ...", default: 32 },
+    "balance-abs-threshold": { about: "imbalanced if the largest minus the smallest number of requests exceeds this, ...", default: 32 },
     "balance-rel-threshold": {
-      about: "... and most requests are more than this times the least",
+      about: "... and the largest number exceeds this factor times the smallest",
       default: 1.0001,
       fraction: true,
     },

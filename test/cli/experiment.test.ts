@@ -138,7 +138,7 @@ describe("published results are reproduced", () => {
   });
 
   test("efficient-router: about 1.5 times the requests per second of reserving the longest outputs", () => {
-    const gain = ratio("efficient-router", "requests/s, router with typical outputs ÷ none");
+    const gain = ratio("efficient-router", "requests/s, router with typical outputs ÷ no router");
     expect(gain).toBeGreaterThan(1.25);
     expect(gain).toBeLessThan(2);
     expect(ratio("efficient-router", "requests/s, prefix counted once ÷ per request")).toBeGreaterThan(1.1);

@@ -103,7 +103,7 @@ test("BLOOM's fused projection has query, key and value of one head after the ot
 const tiny = { ...randomConfig("tiny"), layers: 1 };
 const tinyWeights = randomWeights(tiny, 1);
 
-test("files of a bare decoder have no prefix; unused tensors are allowed, in any format", () => {
+test("tensor names in files of a bare decoder have no prefix; unused tensors are allowed, in any format", () => {
   const folder = checkpointOf(randomConfig("tiny-qwen3"), randomWeights(randomConfig("tiny-qwen3"), 1), {
     change(tensors) {
       for (const name of Object.keys(tensors)) {
@@ -267,12 +267,12 @@ test("a tensor in two shards is refused", () => {
   );
 });
 
-test("an index that points out of the folder, or has no map, is refused", () => {
+test("an index that names a file outside the folder, or has no weight map, is refused", () => {
   const index = (content: unknown) => failure(folderOf({ "model.safetensors.index.json": content }));
   expect(index({ weight_map: { a: "../other.safetensors" } })).toBe(
     'model.safetensors.index.json: weight_map.a is "../other.safetensors", expected the name of a file in the same folder',
   );
-  expect(index({ weight_map: { a: 3 } })).toBe("model.safetensors.index.json: weight_map.a is 3, expected a text");
+  expect(index({ weight_map: { a: 3 } })).toBe("model.safetensors.index.json: weight_map.a is 3, expected a string");
   expect(index({})).toBe(
     "model.safetensors.index.json: weight_map is missing, expected an object with each tensor's file",
   );

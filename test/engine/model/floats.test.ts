@@ -18,13 +18,13 @@ function differences(found: Float32Array, fractionBits: number, bias: number): s
     .map((bits) => `${bits.toString(16)}: ${found[bits]}`);
 }
 
-test("each of the 65,536 bfloat16 numbers becomes the same 32-bit float", () => {
+test("each of the 65,536 bfloat16 numbers becomes the 32-bit float of equal value", () => {
   const found = new Float32Array(all.length);
   fromBfloat16(all, found);
   expect(differences(found, 7, 127)).toEqual([]);
 });
 
-test("each of the 65,536 half-precision numbers becomes the same 32-bit float", () => {
+test("each of the 65,536 half-precision numbers becomes the 32-bit float of equal value", () => {
   const found = new Float32Array(all.length);
   fromFloat16(all, found);
   expect(differences(found, 10, 15)).toEqual([]);

@@ -314,7 +314,7 @@ describe("shortest-prefill-first", () => {
     expect(stepped({ ...waiting, options }).finished).toEqual(["B", "A", "C"]);
   });
 
-  test("only the window is compared", () => {
+  test("only the first `window` waiting requests are compared", () => {
     const requests = [8, 6, 4].map((input) => ({ input, output: 1 }));
     const run = (window: number) =>
       stepped({ ...waiting, requests, options: { "max-num-seqs": 1, window } }).finished.join("");
