@@ -74,7 +74,7 @@ describe.runIf(hasBrowser)("an active run in a browser", () => {
     writeFileSync(join(mine, "slow.ts"), slowPolicy);
     client = await dashboardOver(runs, { page: await bundlePage(), policies: mine });
     url = client.dashboard.url;
-  }, 60_000);
+  }, 180_000);
 
   test("an engine run appears when it starts, its metrics are updated, and at its end the view links to the saved run", async () => {
     const page = await visit(url);

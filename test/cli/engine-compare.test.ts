@@ -42,7 +42,7 @@ test("each combination on a real engine starts with an empty cache, and has a ro
     const again = await ended(fromCheckout(folder, [...commandArgs, "--no-save", "--json"]));
     expect(JSON.parse(again.stdout).cache).toEqual(report.cache);
   }
-}, 60_000);
+}, 240_000);
 
 test("the table names model and device, and the differing options", async () => {
   const folder = newFolder();

@@ -56,7 +56,7 @@ describe.concurrent("a plug-in file that does not return ends the program with o
       replay("--target", "sim", "--cost", "mine.ts"),
       /^mine\.ts: stepNs\(\)/,
     ],
-  ])("%s", { timeout: 60_000 }, async (_, code, args, call) => {
+  ])("%s", { timeout: 120_000 }, async (_, code, args, call) => {
     const line = await lineOf(code, args);
     expect(line).toMatch(call);
     expect(line).toMatch(/ has not returned after 1\d s$/);
@@ -64,19 +64,19 @@ describe.concurrent("a plug-in file that does not return ends the program with o
 });
 
 describe("a plug-in file that allocates without end ends the program with one line", () => {
-  test("in one call", { timeout: 60_000 }, async () => {
+  test("in one call", { timeout: 120_000 }, async () => {
     expect(await lineOf(policy({ victim: fills.replace("1", "{}") }), eviction)).toMatch(
       /^mine\.ts: victim\(\) at request \d+: \d+ MB added to the JavaScript heap in one call, limit 512 MB$/,
     );
   });
 
-  test("in a call for a whole trace", { timeout: 60_000 }, async () => {
+  test("in a call for a whole trace", { timeout: 120_000 }, async () => {
     expect(await lineOf(policy({ prepare: fills }), eviction)).toMatch(
       /^mine\.ts: prepare\(\): \d+ MB in arrays of the JavaScript heap, limit 512 MB$/,
     );
   });
 
-  test("in many calls, of a smaller heap", { timeout: 60_000 }, async () => {
+  test("in many calls, of a smaller heap", { timeout: 120_000 }, async () => {
     const hit = "leak.push(Array.from({ length: 10_000 }, () => ({})));";
     const small = { NODE_OPTIONS: "--max-old-space-size=400" };
     expect(await lineOf(policy({ hit }), eviction, small)).toMatch(

@@ -43,7 +43,7 @@ beforeAll(async () => {
   };
   await Promise.all(Object.entries(made).map(make));
   client = await dashboardOver(runs);
-}, 60_000);
+}, 180_000);
 
 const sum = (values: readonly number[]) => values.reduce((all, value) => all + value, 0);
 const moment = (run: string, query: string) => client.get<MomentData>(`/api/runs/${run}/moment?${query}`);
