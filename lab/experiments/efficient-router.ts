@@ -50,7 +50,11 @@ export const efficientRouter: Experiment = {
         "neither lengths nor GPU: llama-7b on an RTX 4090 (24 GB), where memory is scarce, is assumed, and an A100 for comparison.",
       rows,
       headlines: [
-        { ratio: "requests/s, router with typical outputs ÷ no router", published: 1.5, simulated: gain(typical, none) },
+        {
+          ratio: "requests/s, router with typical outputs ÷ no router",
+          published: 1.5,
+          simulated: gain(typical, none),
+        },
         { ratio: "requests/s, router with longest outputs ÷ no router", simulated: gain(full, none) },
         { ratio: "requests/s, past-future ÷ no router", simulated: gain(past, none) },
         { ratio: "requests/s, prefix counted once ÷ per request", simulated: gain(once, counted) },

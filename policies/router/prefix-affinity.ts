@@ -30,7 +30,10 @@ export const prefixAffinity: RouterPlugin = {
       max: 1,
       fraction: true,
     },
-    "balance-abs-threshold": { about: "imbalanced if the largest minus the smallest number of requests exceeds this, ...", default: 32 },
+    "balance-abs-threshold": {
+      about: "imbalanced if the largest minus the smallest number of requests exceeds this, ...",
+      default: 32,
+    },
     "balance-rel-threshold": {
       about: "... and the largest number exceeds this factor times the smallest",
       default: 1.0001,
