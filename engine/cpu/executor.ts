@@ -1,14 +1,17 @@
 import "./no-telemetry.ts";
 import { availableParallelism } from "node:os";
 import type { ExecutorOptions, MemoryDemand } from "../backend.ts";
-import type { BatchResult, BatchStep, BlockData, DeviceSampling, Executor } from "../executor.ts";
+import type { BatchResult, BatchStep, DeviceSampling, Executor } from "../executor.ts";
 import { modelFiles } from "../onnx/model-files.ts";
+import type { LoadRequest } from "../worker/protocol.ts";
+import { Remote } from "../worker/remote.ts";
+import { RemoteExecutor } from "../worker/remote-executor.ts";
+import { programOf } from "../worker/thread.ts";
 import { callRules } from "./call-rules.ts";
 import { checkFits, describeOutOfMemory } from "./memory.ts";
 import type { PagedDecoderOptions } from "./paged-decoder.ts";
-import { Remote } from "./remote.ts";
 import { CpuStepLoads } from "./step-loads.ts";
-import { programOf, startThread } from "./thread.ts";
+import { startThread } from "./thread.ts";
 
 /**
  * Runs a model on the CPU, in a worker thread: ONNX Runtime blocks the thread that calls it until a step has ended.
@@ -31,8 +34,8 @@ export async function openCpuExecutor(options: ExecutorOptions): Promise<Executo
   }
 }
 
-async function loadWorker(options: PagedDecoderOptions): Promise<Remote> {
-  const remote = new Remote(startThread(programOf("worker"), options));
+async function loadWorker(options: PagedDecoderOptions): Promise<Remote<LoadRequest>> {
+  const remote = new Remote<LoadRequest>(startThread(programOf(import.meta.url, "worker"), options));
   try {
     await remote.call({ kind: "load" });
   } catch (error) {
@@ -42,20 +45,15 @@ async function loadWorker(options: PagedDecoderOptions): Promise<Remote> {
   return remote;
 }
 
-class CpuExecutor implements Executor {
+class CpuExecutor extends RemoteExecutor {
   readonly backend = "onnx-cpu";
-  readonly blockCount: number;
-  readonly blockTokens: number;
   readonly poolType = "float32";
   readonly calls: CpuStepLoads;
-  readonly #remote: Remote;
   readonly #demand: MemoryDemand;
 
-  constructor(remote: Remote, demand: MemoryDemand) {
-    this.#remote = remote;
+  constructor(remote: Remote<LoadRequest>, demand: MemoryDemand) {
+    super(remote, demand);
     this.#demand = demand;
-    this.blockCount = demand.blockCount;
-    this.blockTokens = demand.blockTokens;
     this.calls = new CpuStepLoads(callRules(demand.config));
   }
 
@@ -64,27 +62,11 @@ class CpuExecutor implements Executor {
     return temperature === 0;
   }
 
-  async executeStep(step: BatchStep): Promise<BatchResult> {
+  override async executeStep(step: BatchStep): Promise<BatchResult> {
     try {
-      return await this.#remote.call({ kind: "step", step });
+      return await super.executeStep(step);
     } catch (error) {
       throw describeOutOfMemory(error, { ...this.#demand, stepTokens: step.inputIds.length });
     }
-  }
-
-  copyBlocks(pairs: readonly { readonly source: number; readonly target: number }[]): Promise<void> {
-    return this.#remote.call({ kind: "copy", pairs: pairs.map(({ source, target }) => ({ source, target })) });
-  }
-
-  readBlocks(blocks: readonly number[]): Promise<BlockData[]> {
-    return this.#remote.call({ kind: "read", blocks });
-  }
-
-  writeBlocks(blocks: readonly number[], data: readonly BlockData[]): Promise<void> {
-    return this.#remote.call({ kind: "write", blocks, data });
-  }
-
-  close(): Promise<void> {
-    return this.#remote.close();
   }
 }

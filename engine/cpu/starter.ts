@@ -1,8 +1,9 @@
 import "./no-telemetry.ts";
 import { parentPort, type Worker } from "node:worker_threads";
 import { assert } from "../../core/errors.ts";
+import { newThread } from "../worker/thread.ts";
 import { InferenceSession } from "./onnxruntime.ts";
-import { type Ended, newThread, type Start, type Stop } from "./thread.ts";
+import type { Ended, Start, Stop } from "./thread.ts";
 
 /** The program of a thread that starts the worker threads of all executors of this process and reports when one ends. */
 

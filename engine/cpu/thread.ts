@@ -1,22 +1,5 @@
-import { MessageChannel, type MessagePort, type ResourceLimits, Worker, type WorkerOptions } from "node:worker_threads";
-
-/** A worker thread, as seen by its client. */
-export interface Thread {
-  /** Sets the callbacks for messages and for the end of the thread. */
-  listen(message: (value: unknown) => void, exited: (cause: string) => void): void;
-  post(value: unknown): void;
-  /** Whether the thread keeps the process running. */
-  keepAlive(keptAlive: boolean): void;
-  /** Resolves when the thread has ended. */
-  terminate(): Promise<void>;
-}
-
-/** The program of a thread. */
-export interface Program {
-  readonly file: string;
-  /** The TypeScript file that `file` imports. */
-  readonly source?: string;
-}
+import { MessageChannel, type MessagePort, type ResourceLimits } from "node:worker_threads";
+import { newThread, type Program, programOf, type Thread } from "../worker/thread.ts";
 
 /** To the starter: starts a thread with this number, which communicates through `port`. */
 export interface Start {
@@ -37,15 +20,6 @@ export interface Ended {
   readonly message?: string;
 }
 
-/** A program of this folder. In a checkout it is TypeScript, which a thread can load only through `from-source.mjs`. */
-export const programOf = (name: string): Program =>
-  import.meta.url.endsWith(".ts")
-    ? { file: new URL("./from-source.mjs", import.meta.url).href, source: `./${name}.ts` }
-    : { file: new URL(`./${name}.js`, import.meta.url).href };
-
-export const newThread = ({ file, source }: Program, data: object = {}, options: WorkerOptions = {}): Worker =>
-  new Worker(new URL(file), { ...options, workerData: { ...data, source } });
-
 /** Starts a program, with `port` in its data, in a thread that flushes denormals to zero (starter.ts). */
 export function startThread(program: Program, data: object, limits: ResourceLimits = {}): Thread {
   starter ??= new Starter((ended) => {
@@ -57,7 +31,7 @@ export function startThread(program: Program, data: object, limits: ResourceLimi
 let starter: Starter | undefined;
 
 class Starter {
-  readonly #worker = newThread(programOf("starter"));
+  readonly #worker = newThread(programOf(import.meta.url, "starter"));
   readonly #threads = new Map<number, StartedThread>();
   #count = 0;
   #keptAlive = 0;
@@ -127,8 +101,8 @@ class StartedThread implements Thread {
     this.#onExit = exited;
   }
 
-  post(value: unknown): void {
-    this.#port.postMessage(value);
+  post(value: unknown, transferred: readonly ArrayBuffer[] = []): void {
+    this.#port.postMessage(value, transferred);
   }
 
   keepAlive(keptAlive: boolean): void {

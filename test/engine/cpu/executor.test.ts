@@ -4,7 +4,6 @@ import { join } from "node:path";
 import { afterAll, beforeEach, expect, test } from "vitest";
 import type { ExecutorOptions } from "../../../engine/backend.ts";
 import { openCpuExecutor } from "../../../engine/cpu/executor.ts";
-import { Remote } from "../../../engine/cpu/remote.ts";
 import { startThread } from "../../../engine/cpu/thread.ts";
 import { type Executor, ExecutorError } from "../../../engine/executor.ts";
 import type { WeightSource } from "../../../engine/model/decoder.ts";
@@ -75,19 +74,6 @@ test("a token outside the vocabulary fails with the cause, and the executor cont
   await expect(own.executeStep(wrong)).rejects.toThrow(/^the executor failed: .*4000/s);
   await expect(own.executeStep(wrong)).rejects.toBeInstanceOf(ExecutorError);
   expect((await own.executeStep(stepOf([whole]))).logits).toHaveLength(config.vocabulary);
-});
-
-test.each([
-  ["throw new Error('lightning');", "lightning"],
-  ["process.exit(3);", "it exited with code 3"],
-  ["for (const all = []; ; ) all.push({});", "memory"],
-])("a worker that dies by %s is reported with its cause", async (program, cause) => {
-  const code = `import { workerData } from "node:worker_threads"; workerData.port.on("message", () => { ${program} });`;
-  const file = `data:text/javascript,${encodeURIComponent(code)}`;
-  const remote = new Remote(startThread({ file }, {}, { maxOldGenerationSizeMb: 16 }));
-  await expect(remote.call({ kind: "read", blocks: [0] })).rejects.toThrow(cause);
-  await expect(remote.call({ kind: "read", blocks: [0] })).rejects.toThrow("the executor's worker thread died");
-  await remote.close();
 });
 
 test.runIf(process.arch === "x64" && process.platform !== "win32")(

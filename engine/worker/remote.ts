@@ -1,10 +1,10 @@
 import { assert, InputError, InvariantError } from "../../core/errors.ts";
 import { ExecutorError } from "../executor.ts";
+import type { ExecutorRequest, LoadRequest, WorkerResponse } from "./protocol.ts";
 import type { Thread } from "./thread.ts";
-import type { WorkerRequest, WorkerResponse } from "./worker.ts";
 
 /** Client of a worker thread: one call at a time; a pending call is rejected if the worker dies. */
-export class Remote {
+export class Remote<Load extends LoadRequest> {
   readonly #thread: Thread;
   #pending: { resolve(value: unknown): void; reject(error: Error): void } | undefined;
   /** Set when the worker has ended: the error of further calls. */
@@ -24,13 +24,13 @@ export class Remote {
   }
 
   /** @throws ExecutorError if the worker has died or dies during the call, with the cause; rethrows the worker's errors */
-  async call<Value>(request: WorkerRequest): Promise<Value> {
+  async call<Value>(request: Load | ExecutorRequest, transferred: readonly ArrayBuffer[] = []): Promise<Value> {
     if (this.#failure) throw this.#failure;
     assert(this.#pending === undefined, "one call at a time");
     return new Promise<unknown>((resolve, reject) => {
       this.#pending = { resolve, reject };
       this.#thread.keepAlive(true);
-      this.#thread.post(request);
+      this.#thread.post(request, transferred);
     }) as Promise<Value>;
   }
 
