@@ -62,7 +62,7 @@ function configOf(index: string, eviction: string, blocks: number, trace: Trace)
 
 const passes = 45;
 
-/** Replays alternate with the baseline, so that both have the same load; the ratio is the median of the pairs. */
+/** Replays alternate with the baseline, so that both run under equal machine load; the ratio is the median of the pairs. */
 async function replay(index: string, eviction: string, blocks: number): Promise<Measurement[]> {
   const trace = await benchTrace();
   const config = configOf(index, eviction, blocks, trace);
@@ -137,7 +137,7 @@ async function memory(index: string): Promise<Measurement[]> {
   ];
 }
 
-/** A trace of content ids, one per block, from rows of ids. */
+/** A trace of prompts given as content ids, one per block; `rows`: number of blocks of each prompt. */
 function contentTrace(keys: Uint32Array, rows: readonly number[], distinctKeys: number): Trace {
   const n = rows.length;
   const one = new Uint32Array(n).fill(1);
@@ -160,7 +160,7 @@ function pairedPrompts(requests: number): Trace {
   return contentTrace(keys, new Array(requests).fill(24), fresh);
 }
 
-/** Cost of a block reference once the cache is full, however many blocks it has. */
+/** Cost of a block reference in a full cache of `blocks` blocks. */
 function scaling(index: string, blocks: number): Measurement[] {
   const filling = Math.ceil(blocks / 18) + 100;
   const measured = 40_000;

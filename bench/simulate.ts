@@ -49,7 +49,7 @@ async function conversation(): Promise<Measurement[]> {
   const [replica] = new Metrics(simulation).cluster().replicas;
   return [
     { name: "requests simulated", value: trace.requestCount / seconds, unit: "/s" },
-    { name: "the same, planning every step", value: trace.requestCount / every.seconds, unit: "/s" },
+    { name: "requests simulated, planning every step", value: trace.requestCount / every.seconds, unit: "/s" },
     { name: "steps", value: replica.steps / seconds, unit: "/s" },
     { name: "utilisation", value: replica.utilisation, unit: "" },
   ];

@@ -1,19 +1,19 @@
-/** What the watch thread is started with. */
+/** `workerData` of the watch thread. */
 export interface WatchData {
   /** Number of the running call of plug-in code, as in `RunningCalls`. */
   readonly outermost: Int32Array;
   /** 1 while the thread is connected to the main thread, otherwise 0. */
   readonly connected: Int32Array;
-  /** The function that the main thread calls, as an expression. Its argument is the running time of the call in ms. */
+  /** Expression of the function that the main thread calls with the running time of the plug-in call in ms. */
   readonly look: string;
   readonly pollMs: number;
-  /** Time between two looks at the same call. */
+  /** Time between two evaluations of `look` during one call. */
   readonly lookMs: number;
-  /** Growth of the process's memory between two looks. */
+  /** Growth of the process's memory that triggers an evaluation. */
   readonly growthBytes: number;
-  /** Size of the process up to which only calls that have been running for a poll are looked at. */
+  /** Up to this process size, memory growth triggers an evaluation only in a call that spans two polls. */
   readonly smallBytes: number;
-  /** The process is killed if the main thread has not evaluated the expression for so long. */
+  /** The process is killed if the main thread does not evaluate the expression within this time. */
   readonly killMs: number;
 }
 
@@ -21,7 +21,7 @@ export interface WatchData {
  * The program of the watch thread, whose source text is evaluated: it uses nothing outside of this function.
  *
  * Polls the number of the running call and the size of the process. When a call has not returned for a while or memory has
- * grown, it has the main thread evaluate an expression, which V8 also does between two iterations of a loop. A call that
+ * grown, it requests an evaluation on the main thread, which V8 runs even between two iterations of a loop. A call that
  * blocks outside of JavaScript, as `execSync` does, can only be killed.
  */
 export function watchThread(): void {

@@ -25,7 +25,7 @@ export function meanings<Meaning extends string>(
   const known = Object.keys(spellings) as Meaning[];
   const found = phrases(value, what).map((phrase) => {
     const meaning = known.find((each) => spellings[each].test(phrase));
-    if (meaning === undefined) throw new Unsupported(`${what} is ${shown(value)}, of which "${phrase}" is not known`);
+    if (meaning === undefined) throw new Unsupported(`${what} is ${shown(value)}: unknown phrase "${phrase}"`);
     return meaning;
   });
   if (found.length === 0) throw new Unsupported(`${what} is ${shown(value)}, expected words`);

@@ -18,7 +18,7 @@ export interface ModelStepsOptions {
   readonly choice?: TokenChoice;
   /**
    * Called with each output token, whether it is the request's last one, and its logits, which are valid only during the call;
-   * undefined if they were stored with the prompt. If this is absent, the device may sample.
+   * undefined if they were stored with the prompt (`full-hit=stored-logits`). Without this callback, the device may sample.
    */
   readonly onToken?: (request: Request, token: number, isLast: boolean, logits: Float32Array | undefined) => void;
 }
@@ -52,7 +52,7 @@ export class ModelSteps implements StepRunner {
     this.#plan = replica.beginStep(nowNs);
   }
 
-  /** Whether a planned step has not been executed. */
+  /** Whether a step has been planned but not executed. */
   get isPlanned(): boolean {
     return this.#plan !== undefined;
   }

@@ -45,7 +45,7 @@ export const metrics: Trial = {
       const meanToken = sum(rows.map((row) => row.hitTokens / row.tokens)) / rows.length;
       near(law, "hitRatio.requestMeanToken", hitRatio.requestMeanToken, meanToken);
       const { anyResidentBlock, block } = hitRatio;
-      require(law, anyResidentBlock >= block, () => `${anyResidentBlock} of the blocks resident, and ${block} hit`);
+      require(law, anyResidentBlock >= block, () => `anyResidentBlock ${anyResidentBlock} < block ratio ${block}`);
       if (config.index.storesNothing) same(law, "hits of an index that stores no blocks", hits, 0);
     }
   },

@@ -44,7 +44,7 @@ export function combinations(): Combination[] {
   );
 }
 
-/** The equal combination that names the plug-ins of the preset, if they are in the lists. */
+/** The same combination with "own" replaced by the preset's plug-in, if the lists contain it; undefined if they do not. */
 export function sameAs({ preset, eviction, scheduler }: Combination): Combination | undefined {
   const listed = <Name extends string>(names: readonly Name[], name: string) => names.find((one) => one === name);
   const presetEviction = eviction === "own" ? listed(evictions, preset.eviction.name) : undefined;

@@ -37,7 +37,7 @@ function formatNamed(name: string): TraceFormat {
   throw new InputError(`unknown format "${name}"${near ? `: did you mean "${near}"?` : ""} (${knownFormats})`);
 }
 
-/** The format of which the first line has the largest share of required fields, which must be more than half. */
+/** The format with the largest share of its required fields in the first line; the share must exceed one half. */
 async function recognise(path: string, signal?: AbortSignal): Promise<TraceFormat> {
   const names = await firstFields(path, signal);
   const shares = traceFormats.map(({ fields, foreignFields }) => {

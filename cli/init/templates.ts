@@ -17,7 +17,7 @@ export const templates: Readonly<Record<string, Template>> = {
  *
  * A score is a column of the cache's entries (lastAccess, createdAt, accessCount, depth, tokens, releaseOrder,
  * recomputeCost, key), one with a minus (from large to small), or a function. The entry with the smallest score is
- * evicted first; the next score decides between equals.
+ * evicted first; the next score breaks ties.
  */
 const policy: EvictionPlugin = {
   name: "${name}",
@@ -42,7 +42,7 @@ export default policy;
 
 /**
  * A Map from content id to block. An entry is a block, and its number is that of the block. Of several blocks with equal content
- * the first one is stored; a request with another one continues with the stored one (duplicates=swap).
+ * the first one is stored; a request with a duplicate uses the stored block (duplicates=swap).
  */
 class Index implements PrefixIndex {
   evictableBlocks = 0;

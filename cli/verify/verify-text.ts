@@ -54,9 +54,9 @@ function calibratedText({
 }: NonNullable<VerifyReport["calibration"]>): string {
   const quartiles = ({ p25, p75 }: { readonly p25: number; readonly p75: number }) =>
     `${signed(p25)} to ${signed(p75)}`;
-  const sameLoad = repeated ? `; of steps of the same load ${quartiles(repeated)}` : "";
+  const sameLoad = repeated ? `; of measured ÷ median of the same load − 1: ${quartiles(repeated)}` : "";
   return wrapped(
-    `The cost model is fitted to ${counted(steps, "designed step")}, interleaved with the trace; quartiles of measured ÷ fitted − 1: ${quartiles(residuals.at(-1)!)}, of the trace's steps ${quartiles(traceResiduals.at(-1)!)}${sameLoad}`,
+    `The cost model is fitted to ${counted(steps, "designed step")}, run in turn with the trace. 25th to 75th percentile of measured ÷ fitted − 1: ${quartiles(residuals.at(-1)!)} for the designed steps, ${quartiles(traceResiduals.at(-1)!)} for the trace's steps${sameLoad}`,
     0,
   );
 }
@@ -77,7 +77,7 @@ function differenceText(difference: DifferenceReport, title = "the first differe
   const where =
     what === "outcome"
       ? `in the outcome of request ${requests[0]}; all decisions are identical`
-      : `after ${counted(steps, "step")} and ${counted(event, "event")}${ofRequests}${onlyTime ? "; only its time differs" : ""}`;
+      : `after ${counted(steps, "step")} and ${counted(event, "event")}${ofRequests}${onlyTime ? "; only the time differs" : ""}`;
   const before = context.map(({ timeNs, words }) => `      ${wrapped(`${timeText(timeNs)} ${words}`, 8, 6)}`);
   return [
     wrapped(`${colors.yellow("different")}: ${title} is ${where}`, 2),

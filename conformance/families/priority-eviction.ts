@@ -29,7 +29,7 @@ class PriorityQueues implements Instance {
   readonly #levels: Levels;
   readonly #blockCount: number;
   readonly #offloadFrom: number;
-  /** By name in the case: block. */
+  /** Blocks by their names in the case. */
   readonly #named = new Map<string, number>();
   /** Blocks that the case has mentioned. */
   readonly #mentioned = new Set<number>();
@@ -73,7 +73,7 @@ class PriorityQueues implements Instance {
   #claim(block: number, { priority, duration_ms: duration }: Fields): void {
     const level = priority === undefined || priority === null ? undefined : levelOf(priority, "priority");
     const ms = duration === undefined || duration === null ? undefined : number(duration, "duration_ms");
-    if (ms !== undefined && ms <= 0) throw new Unsupported(`duration_ms is ${ms}, expected a time`);
+    if (ms !== undefined && ms <= 0) throw new Unsupported(`duration_ms is ${ms}, expected more than 0`);
     this.#levels.setLevel(block, level, (ms ?? 0) * nsPerMs);
   }
 

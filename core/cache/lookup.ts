@@ -128,7 +128,8 @@ export class Lookup {
   }
 
   /**
-   * Hit tokens that an admission would have, without a last block that the step being planned computes. Changes nothing.
+   * Upper bound on an admission's hit tokens: includes a last block to be copied even if this step computes it. Changes
+   * nothing.
    */
   cachedTokens(sequence: Sequence): number {
     const blocks = this.#knownBlocks(sequence);

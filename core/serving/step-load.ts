@@ -16,9 +16,9 @@ export interface StepLoad {
   /** Tokens whose KV is read, in prefill and in decode. */
   prefillContextTokens: number;
   decodeContextTokens: number;
-  /** Query-key pairs of prefill under the causal mask. (A decode has as many pairs as it reads tokens.) */
+  /** Query-key pairs of prefill under the causal mask. (A decode has one query, so its pairs equal its context tokens.) */
   prefillPairs: number;
-  /** The same three in sliding-window layers, with a window of `windowTokens`; equal to the others if the model has none. */
+  /** The same three in sliding-window layers (`windowTokens`): equal to `prefillContextTokens` … without a window. */
   prefillWindowTokens: number;
   decodeWindowTokens: number;
   prefillWindowPairs: number;

@@ -256,7 +256,7 @@ class DecoderWriter {
   }
 
   /**
-   * x times a weight matrix. Quantized weights are multiplied by rows quantized to 8 bits: only then results do not depend on
+   * x times a weight matrix. Quantized weights are multiplied by rows quantized to 8 bits: only then are results independent of
    * the batch.
    */
   #product(x: Ref, tensor: Ref, [inputs, outputs]: readonly number[], read: () => Float32Array, name?: Ref): Ref {
@@ -331,8 +331,8 @@ class DecoderWriter {
   }
 
   /**
-   * Reorders the query heads for grouped-query attention: heads that share a key are rows of one query, so that the key is read
-   * once. The first heads of all groups precede the second heads of all groups, and so on.
+   * Reorders the query heads for grouped-query attention: query heads that share a KV head are rows of one head, so that KV is
+   * read once. The first heads of all groups precede the second heads of all groups, and so on.
    */
   #grouped(tensor: LayerTensor, values: Float32Array): Float32Array {
     const { heads, kvHeads, headDim, hidden } = this.#config;

@@ -44,14 +44,14 @@ export interface Times {
 export interface VerificationOptions extends Pick<Control, "signal"> {
   /** Creates the callback that is called before each request, one for each run. */
   readonly before?: () => SimulationConfig["before"];
-  /** The cost model whose times are compared, or the steps to measure for it, alternating with runs of the trace. */
+  /** The cost model whose predicted times are compared; or the designed steps to fit one to, run in turn with the trace. */
   readonly cost?: SimulationConfig["cost"] | undefined;
   readonly design?: CalibrationDesign | undefined;
   readonly advance?: (requests: number) => void;
 }
 
 /**
- * @throws Interrupted, and InputError if the model cannot serve the trace, or the simulator cannot be given the output lengths
+ * @throws Interrupted, and InputError if the model cannot serve the trace, or store-tail needs lengths that the model decides
  */
 export async function verifyDecisions(
   trace: Trace,

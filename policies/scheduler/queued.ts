@@ -1,7 +1,7 @@
 import type { SchedulerContext, SequenceView } from "../../core/plugins/index.ts";
 import type { Waiting } from "./waiting-order.ts";
 
-/** A waiting request, as queue orders read it. */
+/** A waiting request and its sequence. */
 export interface QueuedSequence extends Waiting {
   readonly sequence: SequenceView;
 }

@@ -1,4 +1,4 @@
-/** A waiting request, as queue orders read it. */
+/** The fields of a waiting request that queue orders read. */
 export interface Waiting {
   readonly tokens: ArrayLike<number>;
   /** Cached tokens of its prompt, possibly all of them. */
@@ -31,8 +31,8 @@ export interface LpmOptions {
 export const lpmDefaults: LpmOptions = { checkThreshold: 32, deprioritizeThreshold: 32, maxQueue: 128 };
 
 /**
- * Longest prefix match: most cached tokens first; ties are broken by arrival. Of several with few cached tokens and a common
- * prefix only the first is not deprioritized, so that its prefix is a hit for the others.
+ * Longest prefix match: most cached tokens first; ties are broken by arrival. Of requests with few cached tokens and a common
+ * prefix, all but the first are deprioritized, so that its prefix is a hit for them.
  *
  * Source: SGLang, managers/schedule_policy.py (`_sort_by_longest_prefix`).
  */
@@ -74,7 +74,7 @@ function prefixKey(each: Waiting, tokens: number): number | string | undefined {
 /**
  * Depth first through the tree of cached prefixes, branches with the most waiting requests first: requests with a common
  * prefix are adjacent, and a request precedes those whose cached prefix is a prefix of its own. On a tie the older branch is
- * first; `cached` lists cached prompts by age, where that matters.
+ * first, in the order of `cached` (cached prompts, oldest first), then of `queue`.
  *
  * Source: SGLang, mem_cache/base_prefix_cache.py (`_dfs_weight_order`).
  */

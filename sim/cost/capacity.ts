@@ -16,7 +16,7 @@ export interface CapacityOptions {
 }
 
 /**
- * Bytes of a device that are left for KV: the share it may use, less its part of the weights, the activations of the largest
+ * Bytes of a device that are left for KV: the usable share, less its part of the weights, the activations of the largest
  * step (which vLLM measures by running it) and the runtime.
  *
  * @throws InputError if nothing is left; the message names a sufficient `--tp` if there is one
@@ -30,7 +30,7 @@ export function cacheBytes(options: CapacityOptions): number {
   );
   throw new InputError(
     `${shape.name} does not fit: its weights are ${gib(weightBytesOf(shape) / tensorParallel)} per device; with activations and ` +
-      `runtime ${gib(-left)} more than ${memoryShare} of the ${gib(hardware.memoryBytes)} of ${hardware.name}` +
+      `runtime they exceed ${memoryShare} of the ${gib(hardware.memoryBytes)} of ${hardware.name} by ${gib(-left)}` +
       (enough === undefined ? "" : `; --tp ${enough} is enough`),
   );
 }

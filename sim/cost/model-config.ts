@@ -167,7 +167,7 @@ export function shapeOf(name: string, config: unknown, where: string): ModelShap
   );
   if (unknown !== undefined)
     throw new InputError(
-      `${where}: unknown field "${unknown}" of a ${type} model; it may change sizes, so remove it if it does not`,
+      `${where}: unknown field "${unknown}" of a ${type} model; if it changes neither sizes nor computation, remove it from the file`,
     );
 
   const layers = fields.count("num_hidden_layers");
@@ -180,7 +180,7 @@ export function shapeOf(name: string, config: unknown, where: string): ModelShap
   const experts = mixture?.experts;
   const denseLayers = Math.min(layers, experts ? (mixture?.denseLayers ?? 0) : layers);
   if (experts && experts.active > experts.count)
-    throw new InputError(`${where}: ${experts.active} experts per token, of ${experts.count}`);
+    throw new InputError(`${where}: ${experts.active} experts per token, but only ${experts.count} experts`);
 
   const mlpBias = fields.flag("mlp_bias", false) ? 2 * ffn + hidden : 0;
   const dense = 3 * hidden * ffn + mlpBias;
@@ -244,7 +244,7 @@ function headAttention(fields: Fields, hidden: number, architecture: Architectur
   return { heads, kvHeads, keyDim: dim, valueDim: dim, kvNumbers: 2 * keys, parameters };
 }
 
-/** Multi-head latent attention (DeepSeek-V2, arXiv 2405.04434): a token stores `kv_lora_rank + qk_rope_head_dim` numbers. */
+/** Multi-head latent attention (DeepSeek-V2, arXiv 2405.04434): `kv_lora_rank + qk_rope_head_dim` numbers per token. */
 function latentAttention(fields: Fields, hidden: number): Attention {
   const heads = fields.count("num_attention_heads");
   const latent = fields.count("kv_lora_rank");
@@ -269,7 +269,7 @@ function windowLayers(fields: Fields, layers: number): number | undefined {
   if (types === undefined || types === null) return undefined;
   const known = ["full_attention", "sliding_attention"];
   if (!Array.isArray(types) || types.length !== layers || types.some((type) => !known.includes(type)))
-    throw new InputError(`${fields.where}: layer_types must be ${layers} times ${known.join(" or ")}`);
+    throw new InputError(`${fields.where}: layer_types must list ${known.join(" or ")} for each of ${layers} layers`);
   return types.filter((type) => type === "sliding_attention").length;
 }
 

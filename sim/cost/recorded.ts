@@ -43,7 +43,7 @@ export class Recorded implements CostModel {
     const step = this.#next++;
     const steps = this.#steps;
     if (step >= steps.durationNs.length)
-      throw new NotRecorded(`${this.#where}: step ${step} was not recorded, there are ${steps.durationNs.length}`);
+      throw new NotRecorded(`${this.#where}: step ${step} is past the ${steps.durationNs.length} recorded steps`);
     if (steps.prefillTokens[step] !== prefillTokens || steps.decodeTokens[step] !== decodeTokens)
       throw new NotRecorded(
         `${this.#where}: step ${step} computes ${prefillTokens} prefill tokens and ${decodeTokens} decode tokens, ` +
@@ -67,7 +67,7 @@ export function recordedText(replicas: readonly RecordedSteps[]): string {
 export function recordedFrom(file: Readonly<Record<string, unknown>>, where: string): RecordedRun {
   const { replicas } = file;
   if (!Array.isArray(replicas) || replicas.length === 0)
-    throw new InputError(`${where}: replicas is ${JSON.stringify(replicas)}, expected a list of steps for each`);
+    throw new InputError(`${where}: replicas is ${JSON.stringify(replicas)}, expected step columns for each replica`);
   replicas.forEach((steps: unknown, i) => {
     checkSteps(steps, `${where}: replica ${i}`);
   });
@@ -89,5 +89,5 @@ function checkSteps(steps: unknown, where: string): void {
     return column.length;
   });
   if (lengths.some((length) => length !== lengths[0]))
-    throw new InputError(`${where}: its columns have ${lengths.join(", ")} steps`);
+    throw new InputError(`${where}: the columns differ in length: ${lengths.join(", ")}`);
 }

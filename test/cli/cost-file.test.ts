@@ -17,6 +17,6 @@ test("a run is reproduced from its folder, also with replicas that executed no s
   // The third request has no recorded step.
   writeFileSync(trace, `${[0, 10, 20].map((at) => JSON.stringify(request(at))).join("\n")}\n`);
   expect((await kvlab(folder, [...replay, "--replicas", "4", "--cost", run, "--no-save"])).stderr).toMatch(
-    /: replica 2: step 0 was not recorded, there are 0\n$/,
+    /: replica 2: step 0 is past the 0 recorded steps\n$/,
   );
 });

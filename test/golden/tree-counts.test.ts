@@ -36,7 +36,7 @@ interface Shape {
   /** Any run is evictable, with all below it. */
   readonly any: boolean;
 }
-/** Chooses the victim of these unreferenced runs. */
+/** Chooses the victim among these unreferenced runs. */
 type Choose = (runs: Run[]) => Run;
 
 const endOf = ({ begin, blocks }: Run) => begin + blocks.length;
@@ -135,7 +135,7 @@ function naive(capacity: number, shape: Shape, choose: Choose): number[] {
   return prompts.map((prompt, now) => tree.serve(prompt, now));
 }
 
-/** The run with the least numbers, the first of them deciding if it differs. */
+/** The run with the lexicographically smallest scores. */
 const least =
   (...scores: ((run: Run) => number)[]): Choose =>
   (runs) =>
@@ -162,7 +162,7 @@ const trees: [name: string, index: string, rules: Rules, shape: Shape][] = [
 ];
 
 describe.each(trees)("in %s", (_name, index, own, shape) => {
-  test.each(["reverse", "forward"])("lru and fifo have the hits of the naive tree, request by request, %s", (order) => {
+  test.each(["reverse", "forward"])("lru and fifo have the naive tree's hits per request, free-order=%s", (order) => {
     const rules = { ...own, "free-order": order };
     const depth = (run: Run) => (order === "forward" ? endOf(run) : -endOf(run));
     for (const blocks of capacities) {
@@ -203,7 +203,7 @@ describe.each(trees)("in %s", (_name, index, own, shape) => {
   });
 });
 
-test("belady, block by block, has the hits of a hash table, because an optimum has no holes", () => {
+test("belady with blocks as victims has the hits of a hash table: the optimum caches no block past a hole", () => {
   for (const [index, rules] of [
     ["block-trie", {}],
     ["block-trie", { victims: "any" }],

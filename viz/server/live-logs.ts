@@ -87,7 +87,7 @@ async function readInto(
   }
 }
 
-/** @throws Error if a number cannot be in a log */
+/** @throws Error if a time or a key is not a safe integer */
 function checked(columns: EventColumns, from: number): EventColumns {
   for (const name of ["timeNs", "key"] as const) {
     const odd = columns[name].findIndex((value) => !Number.isSafeInteger(value));

@@ -22,7 +22,7 @@ describe("the memory that a device has left for KV", () => {
 
   test("a model that does not fit is an error with the missing bytes and a number of devices that is enough", () => {
     expect(() => bytesFor("llama-3.1-70b", "h100")).toThrow(
-      /^llama-3.1-70b does not fit: its weights are 131\.4 GiB per device; with activations and runtime 62\.\d GiB more than 0\.9 of the 79\.6 GiB of h100; --tp 2 is enough$/,
+      /^llama-3.1-70b does not fit: its weights are 131\.4 GiB per device; with activations and runtime they exceed 0\.9 of the 79\.6 GiB of h100 by 62\.\d GiB; --tp 2 is enough$/,
     );
     expect(() => bytesFor("llama-3.1-405b", "rtx-4090", 2)).toThrow(/--tp 64 is enough$/);
     expect(() => bytesFor("llama-3.1-8b", "h200", 1, 0.1)).toThrow(/does not fit: .*; --tp 2 is enough$/);

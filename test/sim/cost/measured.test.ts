@@ -120,11 +120,11 @@ describe("a recorded run", () => {
     expect(replayed(recorded([5, 0], [0, 2], [0, 1]))).toThrow(
       "steps.json: replica 0: step 1 computes 0 prefill tokens and 1 decode tokens, the recorded one 0 and 2",
     );
-    expect(replayed(recorded([5, 0], [0, 1]))).toThrow("steps.json: replica 0: step 2 was not recorded, there are 2");
+    expect(replayed(recorded([5, 0], [0, 1]))).toThrow("steps.json: replica 0: step 2 is past the 2 recorded steps");
   });
 
   test.each([
-    ['{"schema":"steps/1"}', /^steps.json: replicas is undefined, expected a list of steps for each$/],
+    ['{"schema":"steps/1"}', /^steps.json: replicas is undefined, expected step columns for each replica$/],
     ['{"schema":"steps/1","replicas":[1]}', /^steps.json: replica 0 has no columns$/],
     ['{"schema":"steps/1","replicas":[{"durationNs":[]}]}', /^steps.json: replica 0: prefillTokens is not a list$/],
     [
@@ -133,7 +133,7 @@ describe("a recorded run", () => {
     ],
     [
       '{"schema":"steps/1","replicas":[{"durationNs":[1,2],"prefillTokens":[1],"decodeTokens":[0]}]}',
-      /^steps.json: replica 0: its columns have 2, 1, 1 steps$/,
+      /^steps.json: replica 0: the columns differ in length: 2, 1, 1$/,
     ],
   ])("%s is an error of one line", (text, message) => {
     expect(() => costFromText(text, "steps.json", restoreCalls)).toThrow(message);

@@ -148,7 +148,7 @@ describe("a config.json", () => {
 
   test.each([
     ["moe_layer_freq", 2, "moe_layer_freq is 2, and only 1 is supported"],
-    ["n_routed_experts", 4, "8 experts per token, of 4"],
+    ["n_routed_experts", 4, "8 experts per token, but only 4 experts"],
   ])("an unsupported value of %s is an error", (field, value, message) => {
     expect(() => shapeOf("own", { ...deepseekV3, [field]: value }, "c")).toThrow(message);
   });

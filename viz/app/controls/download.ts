@@ -58,7 +58,7 @@ const styles = [
   "display",
 ];
 
-/** The SVG with the computed styles inlined, so that it renders equally without the style sheet. */
+/** The SVG with the computed styles inlined, so that it renders identically without the style sheet. */
 function standalone(svg: SVGSVGElement): string {
   const copy = svg.cloneNode(true) as SVGSVGElement;
   const originals = svg.querySelectorAll("*");

@@ -214,8 +214,8 @@ async function comparisonOf(
 
 /**
  * The bounds that are valid for all rows: with the same warm-up, and with the same rule `cache-generated`, as caching output
- * tokens raises the optimum. An unlimited cache that caches output tokens bounds every run. Bounds with equal values are
- * one.
+ * tokens raises the optimum. An unlimited cache that caches output tokens bounds every run. Of bounds with equal
+ * values one is kept.
  */
 function validBounds(
   rows: readonly RunRow[],
