@@ -1,0 +1,212 @@
+// Attention of decodes: one query a sequence, so that reading keys and values once is all of the time.
+//
+// A thread block reads a range of keys (a split) of one key head for up to G queries of its group: grid (sequences, key heads ·
+// groups of G, splits), 128 threads. A key's row is read by D / 8 lanes, 16 bytes a lane; a warp reads 32 / lanes keys at once and
+// has `ahead` of these loads of keys and of values in flight, with the slots of the next ones read before. Scores are in units of
+// log2(e). attention_merge combines the splits; their number selects the order of sums, and so the last bits.
+#pragma once
+
+constexpr int decode_warps = 4;
+
+template <int D, int G>
+struct Decode {
+  /** Lanes of one key: a power of two; for D = 48, 80 and 96 some of them have no elements. */
+  static constexpr int lanes = D <= 16 ? 2 : D <= 32 ? 4 : D <= 64 ? 8 : D <= 128 ? 16 : 32;
+  static constexpr int keys_at_once = 32 / lanes;
+  /** Loads of keys, and as many of values, in flight a lane. */
+  static constexpr int ahead = G >= 8 ? 2 : 4;
+  static constexpr int keys_per_step = keys_at_once * ahead;
+};
+
+/** A maximum of scores, the sum of their exponentials, and the values weighted by these, of one query: 8 elements a lane. */
+struct Weighted {
+  float maximum;
+  float sum;
+  float values[8];
+};
+
+/** Adds another range of keys of the same query, from the lane that differs in `mask`. */
+__device__ __forceinline__ void merge_lanes(Weighted& mine, int mask) {
+  float other = __shfl_xor_sync(all_lanes, mine.maximum, mask);
+  float most = fmaxf(mine.maximum, other);
+  float scale = exp2_approx(mine.maximum - most);
+  mine.maximum = most;
+  mine.sum *= scale;
+  mine.sum += __shfl_xor_sync(all_lanes, mine.sum, mask);
+#pragma unroll
+  for (int i = 0; i < 8; i++) {
+    mine.values[i] *= scale;
+    mine.values[i] += __shfl_xor_sync(all_lanes, mine.values[i], mask);
+  }
+}
+
+/** The keys of one split: a multiple of the keys that the block reads at once, except for the last. */
+struct Range {
+  int begin;
+  int end;
+};
+
+__device__ __forceinline__ Range split_of(int context, int window, int step, int splits) {
+  int first = window ? max(0, context - window) : 0;
+  int steps = (context - first + step - 1) / step;
+  int perSplit = (steps + splits - 1) / splits * step;
+  int begin = first + (int)blockIdx.z * perSplit;
+  return {begin, min(context, begin + perSplit)};
+}
+
+template <int D, int G>
+__device__ __forceinline__ void decode_attention(float* partial, float2* partialMaxSum, const bf16* q, int qStride,
+                                                 const bf16* keys, const bf16* values, const int* sequences,
+                                                 const int* cuSeqlensQ, const int* contextLens, const int* tables,
+                                                 int tableStride, BlockSize size, int Hq, int Hkv, int splits,
+                                                 float scale, int window, const float* slopes) {
+  using Shape = Decode<D, G>;
+  constexpr int lanes = Shape::lanes, ahead = Shape::ahead;
+  __shared__ float sharedValues[decode_warps][G][D];
+  __shared__ float2 sharedMaxSum[decode_warps][G];
+
+  int sequence = sequences[blockIdx.x];
+  int context = contextLens[sequence];
+  const int* table = tables + (size_t)sequence * tableStride;
+  int group = Hq / Hkv, groupsOfG = (group + G - 1) / G;
+  int kvHead = (int)blockIdx.y / groupsOfG;
+  int firstQuery = (int)blockIdx.y % groupsOfG * G, queryCount = min(G, group - firstQuery);
+  int firstHead = kvHead * group + firstQuery;
+  int lane = threadIdx.x & 31, warp = threadIdx.x >> 5;
+  int column = lane % lanes * 8, keyInWarp = lane / lanes;
+  bool hasElements = column < D;
+  q += (size_t)cuSeqlensQ[sequence] * qStride + (size_t)firstHead * D + column;
+  keys += kvHead * D + (hasElements ? column : 0);
+  values += kvHead * D + (hasElements ? column : 0);
+  size_t slotElements = (size_t)Hkv * D;
+
+  float query[G][8], slope[G];
+  Weighted state[G];
+#pragma unroll
+  for (int g = 0; g < G; g++) {
+    bool isPresent = g < queryCount && hasElements;
+    Eight loaded = isPresent ? load_eight(q + g * D) : Eight{make_uint4(0, 0, 0, 0)};
+#pragma unroll
+    for (int i = 0; i < 8; i++) {
+      query[g][i] = loaded[i] * (scale * log2_e);
+      state[g].values[i] = 0.0f;
+    }
+    state[g].maximum = lowest_score;
+    state[g].sum = 0.0f;
+    slope[g] = slopes && g < queryCount ? slopes[firstHead + g] * log2_e : 0.0f;
+  }
+
+  Range range = split_of(context, window, Shape::keys_per_step * decode_warps, splits);
+  auto key_of = [&](int first, int i) { return first + i * Shape::keys_at_once + keyInWarp; };
+  // Past the end, the last key is read again, and its score is masked.
+  auto slot_at = [&](int key) { return (int)slot_of(table, min(key, range.end - 1), size); };
+
+  int stride = Shape::keys_per_step * decode_warps;
+  int first = range.begin + warp * Shape::keys_per_step;
+  int slots[ahead];
+#pragma unroll
+  for (int i = 0; i < ahead; i++) slots[i] = range.begin < range.end ? slot_at(key_of(first, i)) : 0;
+  for (; first < range.end; first += stride) {
+    Eight keyRow[ahead], valueRow[ahead];
+#pragma unroll
+    for (int i = 0; i < ahead; i++) keyRow[i] = load_eight(keys + slots[i] * slotElements);
+#pragma unroll
+    for (int i = 0; i < ahead; i++) valueRow[i] = load_eight(values + slots[i] * slotElements);
+#pragma unroll
+    for (int i = 0; i < ahead; i++) slots[i] = slot_at(key_of(first + stride, i));
+
+#pragma unroll
+    for (int g = 0; g < G; g++) {
+      float scores[ahead];
+      float most = state[g].maximum;
+#pragma unroll
+      for (int i = 0; i < ahead; i++) {
+        float score = 0.0f;
+#pragma unroll
+        for (int j = 0; j < 8; j++) score = fmaf(query[g][j], keyRow[i][j], score);
+#pragma unroll
+        for (int mask = lanes / 2; mask; mask >>= 1) score += __shfl_xor_sync(all_lanes, score, mask);
+        int key = key_of(first, i);
+        score = fmaf(slope[g], (float)(key - context + 1), score);
+        scores[i] = key < range.end ? score : lowest_score;
+        most = fmaxf(most, scores[i]);
+      }
+      float factor = exp2_approx(state[g].maximum - most);
+      state[g].maximum = most;
+      state[g].sum *= factor;
+#pragma unroll
+      for (int j = 0; j < 8; j++) state[g].values[j] *= factor;
+#pragma unroll
+      for (int i = 0; i < ahead; i++) {
+        float weight = scores[i] == lowest_score ? 0.0f : exp2_approx(scores[i] - most);
+        state[g].sum += weight;
+#pragma unroll
+        for (int j = 0; j < 8; j++) state[g].values[j] = fmaf(weight, valueRow[i][j], state[g].values[j]);
+      }
+    }
+  }
+
+#pragma unroll
+  for (int g = 0; g < G; g++) {
+#pragma unroll
+    for (int mask = lanes; mask < 32; mask <<= 1) merge_lanes(state[g], mask);
+    if (lane < lanes && hasElements) {
+#pragma unroll
+      for (int i = 0; i < 8; i++) sharedValues[warp][g][column + i] = state[g].values[i];
+    }
+    if (lane == 0) sharedMaxSum[warp][g] = make_float2(state[g].maximum, state[g].sum);
+  }
+  __syncthreads();
+
+  for (int i = threadIdx.x; i < queryCount * D; i += decode_warps * 32) {
+    int g = i / D, element = i % D;
+    float most = lowest_score;
+#pragma unroll
+    for (int w = 0; w < decode_warps; w++) most = fmaxf(most, sharedMaxSum[w][g].x);
+    float sum = 0.0f, value = 0.0f;
+#pragma unroll
+    for (int w = 0; w < decode_warps; w++) {
+      float factor = exp2_approx(sharedMaxSum[w][g].x - most);
+      sum = fmaf(factor, sharedMaxSum[w][g].y, sum);
+      value = fmaf(factor, sharedValues[w][g][element], value);
+    }
+    size_t at = ((size_t)blockIdx.x * Hq + firstHead + g) * splits + blockIdx.z;
+    partial[at * D + element] = value;
+    if (element == 0) partialMaxSum[at] = make_float2(most, sum);
+  }
+}
+
+/** Combines the splits of each head of a decode: partial[sequences][Hq][splits][D]. Grid: (sequences, Hq), D threads. */
+extern "C" __global__ void __launch_bounds__(256)
+    attention_merge(bf16* out, const float* partial, const float2* partialMaxSum, const int* sequences,
+                    const int* cuSeqlensQ, int Hq, int D, int splits) {
+  size_t first = ((size_t)blockIdx.x * Hq + blockIdx.y) * splits;
+  size_t row = cuSeqlensQ[sequences[blockIdx.x]];
+  float most = lowest_score;
+  for (int split = 0; split < splits; split++) most = fmaxf(most, partialMaxSum[first + split].x);
+  for (int i = threadIdx.x; i < D; i += blockDim.x) {
+    float sum = 0.0f, value = 0.0f;
+    for (int split = 0; split < splits; split++) {
+      float2 maxSum = partialMaxSum[first + split];
+      float factor = exp2_approx(maxSum.x - most);
+      sum = fmaf(factor, maxSum.y, sum);
+      value = fmaf(factor, partial[(first + split) * D + i], value);
+    }
+    out[(row * Hq + blockIdx.y) * D + i] = to_bf16(value / sum);
+  }
+}
+
+#define ATTENTION_DECODE(D, G)                                                                                       \
+  extern "C" __global__ void __launch_bounds__(128, G < 4 ? 4 : G < 8 ? 3 : 2) attention_decode_d##D##_g##G(                   \
+      float* partial, float2* partialMaxSum, const bf16* q, int qStride, const bf16* keys, const bf16* values,       \
+      const int* sequences, const int* cuSeqlensQ, const int* contextLens, const int* tables, int tableStride,       \
+      BlockSize size, int Hq, int Hkv, int splits, float scale, int window, const float* slopes) {                   \
+    decode_attention<D, G>(partial, partialMaxSum, q, qStride, keys, values, sequences, cuSeqlensQ, contextLens,     \
+                           tables, tableStride, size, Hq, Hkv, splits, scale, window, slopes);                       \
+  }
+#define ATTENTION_DECODE_GROUPS(D) \
+  ATTENTION_DECODE(D, 1) ATTENTION_DECODE(D, 2) ATTENTION_DECODE(D, 4) ATTENTION_DECODE(D, 8)
+
+HEAD_DIMENSIONS(ATTENTION_DECODE_GROUPS)
+#undef ATTENTION_DECODE
+#undef ATTENTION_DECODE_GROUPS
