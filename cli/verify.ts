@@ -36,6 +36,8 @@ interface VerifyOptions extends PartNames, TraceReading, SimulationOptions {
   readonly shorten: number;
   readonly timeline?: string;
   readonly calibrate?: number;
+  readonly contents?: boolean;
+  readonly contentsShare?: number;
   readonly json?: boolean;
 }
 
@@ -50,12 +52,15 @@ Examples:
   kvlab verify trace.jsonl --model ./llama --preset vllm --capacity 2GiB --json
   kvlab calibrate --out cost.json && kvlab verify --cost cost.json
   kvlab verify trace.jsonl --model random:15m --rate 2 --calibrate 1
+  kvlab verify trace.jsonl --preset sglang --blocks 5% --contents
 
 With --cost, the engine's times are shown beside the simulator's predictions.
 With --calibrate, the trace is served twice, interleaved with designed steps to
 which the cost model is fitted, so that a temporary slowdown of the machine
-affects both. Exit code: 0 if all decisions are identical, 1 if not. The options
-are those of kvlab replay --target ${defaultBackend.name}.`;
+affects both. With --contents, keys and values in the blocks of sampled requests,
+and the logits of sampled hits, are compared with those of a prefill without the
+cache. Exit code: 0 if all decisions and contents are identical, 1 if not. The
+options are those of kvlab replay --target ${defaultBackend.name}.`;
 
 export function addVerify(program: Command): void {
   const withTrace = program
@@ -82,6 +87,8 @@ export function addVerify(program: Command): void {
       "also compare times, with a cost model from ROUNDS rounds of designed steps",
       wholeNumber("--calibrate", 1, 1000),
     )
+    .option("--contents", "also compare keys, values and logits with recomputed ones")
+    .option("--contents-share <P%>", "share of the sequences to recompute (default: limited by cost)", parseShare)
     .option("--json", "print one JSON document and nothing else")
     .addHelpText("after", examples)
     .action(verifyTrace);
@@ -90,6 +97,14 @@ export function addVerify(program: Command): void {
     if (refused.includes(option.attributeName())) option.hideHelp();
     if (option.long === "--model") option.description = `model folder, or random:NAME (default: ${defaultModel})`;
   }
+}
+
+/** `10%`. @throws InputError */
+function parseShare(text: string): number {
+  const share = /^(\d+(?:\.\d+)?)%$/.exec(text);
+  const percent = Number(share?.[1]);
+  if (percent > 0 && percent <= 100) return percent / 100;
+  throw new InputError(`--contents-share is "${text}", expected a percentage above 0% and up to 100%`);
 }
 
 /** Options of replay that verify refuses. */
@@ -106,7 +121,7 @@ async function verifyTrace(files: readonly string[], given: VerifyOptions): Prom
     );
     progress.done();
     print(`${options.json ? JSON.stringify(report, undefined, 2) : verifyText(input, report)}\n`);
-    if (!report.identical) process.exitCode = different;
+    if (!report.identical || report.contents?.identical === false) process.exitCode = different;
   } finally {
     progress.done();
   }

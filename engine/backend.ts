@@ -1,4 +1,5 @@
 import type { RestoreExtension, StepLoadExtension } from "../core/serving/step-load.ts";
+import type { ContentsTolerance } from "./contents/difference.ts";
 import type { Executor } from "./executor.ts";
 import type { DecoderConfig, WeightSource } from "./model/decoder.ts";
 import type { WeightBits } from "./onnx/quantized.ts";
@@ -66,6 +67,11 @@ export interface EngineBackend {
   /** Division and padding of a model's steps, or the same restored from a report or a cost file; absent if steps are not divided. */
   readonly calls?: { of(config: DecoderConfig): StepLoadExtension; readonly restore: RestoreExtension };
   readonly runtime: BackendRuntime;
+  /**
+   * Errors of keys, values and logits that depend on the batch in which they are computed; absent: they are bit-identical in every
+   * batch, with and without a cached prefix.
+   */
+  readonly contentsTolerance?: ContentsTolerance;
   /**
    * Runs a small model and compares its logits with known ones.
    *

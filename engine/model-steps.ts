@@ -17,10 +17,12 @@ export interface ModelStepsOptions {
   /** How output tokens are chosen. */
   readonly choice?: TokenChoice;
   /**
-   * Called with each output token, whether it is the request's last one, and its logits, which are valid only during the call;
-   * undefined if they were stored with the prompt (`full-hit=stored-logits`). Without this callback, the device may sample.
+   * Called with each output token, whether it is the request's last one, and the logits that it was chosen from, which are valid
+   * only during the call; undefined if the device sampled. Without this callback, the device may sample.
    */
   readonly onToken?: (request: Request, token: number, isLast: boolean, logits: Float32Array | undefined) => void;
+  /** Whether `onToken` needs the logits of the step that is about to run; absent: of every step. Otherwise the device may sample. */
+  readonly needsLogits?: () => boolean;
 }
 
 /**
@@ -70,10 +72,9 @@ export class ModelSteps implements StepRunner {
     for (let i = 0; i < plan.count; i++) {
       const item = plan.items[i];
       if (item.generate === 0) continue;
-      const output = outputs.get(item);
-      const { token, isLast } = this.#tokens.next(item.sequence, output);
+      const { token, isLast, logits } = this.#tokens.next(item.sequence, outputs.get(item));
       finished[i] = isLast;
-      this.#options.onToken?.(item.sequence.request, token, isLast, typeof output === "object" ? output : undefined);
+      this.#options.onToken?.(item.sequence.request, token, isLast, logits);
     }
     return this.decidesEnds ? finished : undefined;
   }
@@ -93,14 +94,15 @@ export class ModelSteps implements StepRunner {
 
   /** The logits of each item that generates a token, or its token if the device samples. */
   async #outputs(plan: StepPlan): Promise<ReadonlyMap<StepItem, Float32Array | number>> {
-    const { executor, blockTokens, vocabulary, onToken } = this.#options;
+    const { executor, blockTokens, vocabulary, onToken, needsLogits } = this.#options;
     const { step, items, sampled } = batchOf(plan, blockTokens, (sequence, from, to, into, at) =>
       this.#tokens.write(sequence, from, to, into, at),
     );
     const outputs = new Map<StepItem, Float32Array | number>();
     if (items.length === 0) return outputs;
     const requests = sampled.map(({ sequence }) => sequence.request);
-    const sampling = onToken ? undefined : this.#tokens.onDevice(requests, executor);
+    const logitsAreUsed = onToken !== undefined && (needsLogits?.() ?? true);
+    const sampling = logitsAreUsed ? undefined : this.#tokens.onDevice(requests, executor);
     const { tokens, logits } = await executor.executeStep(sampling ? { ...step, sampling } : step);
     sampled.forEach((item, i) => {
       outputs.set(item, tokens ? tokens[i] : logits.subarray(i * vocabulary, (i + 1) * vocabulary));

@@ -22,6 +22,8 @@ export interface TokenChoice {
 /** An output token. */
 export interface NextToken extends SampledToken {
   readonly isLast: boolean;
+  /** The logits that it was chosen from; absent if the device sampled. */
+  readonly logits?: Float32Array;
 }
 
 interface RequestTokens {
@@ -96,7 +98,8 @@ export class Tokens {
     if (chosen !== undefined) sampler.accept(chosen);
     const sampled = chosen === undefined ? sampler.sample(source as Float32Array) : { token: chosen };
     output.push(sampled.token);
-    return { ...sampled, isLast: this.#isLast(request, sampled, output.length) };
+    const isLast = this.#isLast(request, sampled, output.length);
+    return { ...sampled, isLast, ...(typeof source === "object" && { logits: source }) };
   }
 
   #isLast(request: Request, sampled: SampledToken, length: number): boolean {

@@ -87,7 +87,8 @@ export async function firstDifference(trace: TraceChoice, options: DifferenceOpt
 }
 
 /**
- * Serves a trace with an engine, repeats the run in the simulator, and compares every decision. `kvlab verify`.
+ * Serves a trace with an engine, repeats the run in the simulator, and compares every decision; with `contents` also keys, values
+ * and logits with recomputed ones. `kvlab verify`.
  *
  * @throws InputError, TraceError, PolicyError naming the plug-in, ExecutorError, Interrupted
  */

@@ -17,6 +17,7 @@ export function verifyText(input: Input, report: VerifyReport): string {
     wrapped(heading, 0),
     difference ? differenceText(difference) : identicalText(report),
     ...(thereupon ? [differenceText(thereupon, "the first different decision")] : []),
+    ...(report.contents ? [contentsText(report.contents)] : []),
     ...(report.times ? [timesText(report.times)] : []),
     ...(report.calibration ? [calibratedText(report.calibration)] : []),
   ].join("\n\n");
@@ -68,6 +69,35 @@ function identicalText({ decisions, steps, decisionsByKind }: VerifyReport): str
   return [
     `${colors.green("identical")}: ${counted(decisions, "decision")} in ${counted(steps, "step")}`,
     `  ${wrapped(kinds.join(", "), 2, 2)}`,
+  ].join("\n");
+}
+
+type ContentsReport = NonNullable<VerifyReport["contents"]>;
+
+function contentsText({ difference, tolerance, sequences, blocks, hits }: ContentsReport): string {
+  const counts = `${counted(blocks, "block")} of ${counted(sequences, "sequence")} and the logits of ${counted(hits, "hit")}`;
+  if (difference) return contentsDifferenceText(difference, counts);
+  const bits = tolerance
+    ? `, within ${tolerance.keysAndValues} of the largest key or value of a token and ${tolerance.logits} of its largest logit`
+    : ", bit for bit";
+  return wrapped(`${colors.green("identical contents")}: ${counts}, recomputed without the cache${bits}`, 2);
+}
+
+function contentsDifferenceText(difference: NonNullable<ContentsReport["difference"]>, counts: string): string {
+  const { what, block, place, layer, token, request, step, event, context, engine, recomputed } = difference;
+  const subject =
+    block === null
+      ? `the logits of token ${token} of request ${request}`
+      : `the ${what} of token ${token} of request ${request} in layer ${layer}, physical block ${block} (its block ${place})`;
+  const eventLine = ({ event, timeNs, words }: typeof difference.event) =>
+    `      ${wrapped(`event ${grouped(event)}: ${timeText(timeNs)} ${words}`, 8, 6)}`;
+  return [
+    wrapped(`${colors.yellow("different contents")}: after step ${step}, ${subject}`, 2),
+    ...(context.length > 0 ? [`    ${colors.dim("earlier events of the block")}`, ...context.map(eventLine)] : []),
+    `    ${colors.bold("last event that set it")}`,
+    eventLine(event),
+    `    engine ${engine}, recomputed ${recomputed}`,
+    wrapped(`    Up to then ${counts} were recomputed.`, 4),
   ].join("\n");
 }
 

@@ -6,7 +6,7 @@ import type { Checked, Failure, FuzzCase, FuzzKind } from "./kinds.ts";
 import { choiceOf, onEngine } from "./serving.ts";
 import { configOf, type FuzzParts, mostBlocks, type Setup } from "./setup.ts";
 
-/** The output of a request: each token and its logits, which are undefined for a token stored with its prompt. */
+/** The output of a request: each token and the logits that it was chosen from. */
 type Output = { readonly token: number; readonly logits: Float32Array | undefined }[];
 
 /** Compares the engine with itself without a cache, where each request is served alone and computes its whole prompt. */

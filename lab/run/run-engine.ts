@@ -3,6 +3,7 @@ import { StepTable } from "../../core/serving/step-table.ts";
 import type { BlockColumns } from "../../core/trace/content.ts";
 import type { Trace } from "../../core/trace/trace.ts";
 import { BusyClock, WallClock } from "../../engine/clock.ts";
+import type { ContentsCheck } from "../../engine/contents/contents-check.ts";
 import { checkContents, Engine } from "../../engine/engine.ts";
 import type { Executor } from "../../engine/executor.ts";
 import type { TokenChoice } from "../../engine/tokens.ts";
@@ -32,6 +33,8 @@ export interface EngineOptions extends ServingOptions {
   /** A pool to use instead of a new one; it is not closed. */
   readonly pool?: Executor;
   readonly turn?: Turn | undefined;
+  /** Compares contents after each step. Its time is excluded from the engine's clock, unless that is the wall clock. */
+  readonly contents?: ContentsCheck | undefined;
 }
 
 /**
@@ -47,7 +50,7 @@ export async function runEngine(
   blocks: BlockColumns,
   config: RunConfig,
   engine: RealEngine,
-  { keepSteps, observers = [], advance = () => {}, watch, pool, turn, signal }: EngineOptions,
+  { keepSteps, observers = [], advance = () => {}, watch, pool, turn, contents, signal }: EngineOptions,
 ): Promise<{ readonly result: ServedResult; readonly wallMs: number }> {
   const { loaded, pace, loop, speed, slo } = engine;
   const blockCount = checkServable(trace, blocks, config, engine);
@@ -66,7 +69,8 @@ export async function runEngine(
       choice: choiceOf(engine),
       hostBlocks: Math.floor(engine.swapSpace / (poolBytesPerToken(engine) * blockTokens)),
       arrivals: { loop, speed },
-      observers: [...(steps ? [steps] : []), ...observers],
+      observers: [...(steps ? [steps] : []), ...(contents ? [contents] : []), ...observers],
+      ...(contents && { onToken: contents.onToken, needsLogits: contents.needsLogits }),
     });
     watch?.(running);
     const start = performance.now();
@@ -75,7 +79,12 @@ export async function runEngine(
       advance(running.done - reported);
       reported = running.done;
       await yieldToEvents();
-      if (turn && clock instanceof BusyClock) await clock.excluded(() => turn(running.done / trace.requestCount));
+      if (!contents && !turn) return;
+      const excluded = async () => {
+        if (contents) await withoutPluginCode(() => contents.afterStep());
+        await turn?.(running.done / trace.requestCount);
+      };
+      await (clock instanceof BusyClock ? clock.excluded(excluded) : excluded());
     };
     await stoppingAt(
       signal,
@@ -96,6 +105,9 @@ export async function runEngine(
 }
 
 /** Lets signals be handled while the model computes, which is most of the time, even if the program runs plug-in code. */
+const withoutPluginCode = <Result>(act: () => Promise<Result>): Promise<Result> =>
+  userCodeRuns() ? pluginHost().withoutPluginCode(act) : act();
+
 function withSignals(executor: Executor): Executor {
   if (!userCodeRuns()) return executor;
   return {
@@ -105,7 +117,7 @@ function withSignals(executor: Executor): Executor {
     poolType: executor.poolType,
     ...(executor.calls && { calls: executor.calls }),
     ...(executor.canSample && { canSample: (sampling) => executor.canSample!(sampling) }),
-    executeStep: (step) => pluginHost().withoutPluginCode(() => executor.executeStep(step)),
+    executeStep: (step) => withoutPluginCode(() => executor.executeStep(step)),
     copyBlocks: (pairs) => executor.copyBlocks(pairs),
     readBlocks: (blocks) => executor.readBlocks(blocks),
     writeBlocks: (blocks, data) => executor.writeBlocks(blocks, data),

@@ -4,8 +4,7 @@ import type { Outcomes } from "../../core/serving/outcomes.ts";
 import type { StepTable } from "../../core/serving/step-table.ts";
 import type { BlockColumns } from "../../core/trace/content.ts";
 import type { Trace } from "../../core/trace/trace.ts";
-import type { Executor } from "../../engine/executor.ts";
-import { poolParts } from "../../engine/pool-parts.ts";
+import type { CheckedContents, ContentsDifference } from "../../engine/contents/contents-check.ts";
 import { coefficientsOf, fitCost } from "../../sim/cost/fit.ts";
 import { Fitted } from "../../sim/cost/fitted.ts";
 import { NotRecorded, Recorded, type RecordedSteps } from "../../sim/cost/recorded.ts";
@@ -16,11 +15,13 @@ import { type Decisions, type Divergence, firstDivergence } from "../compare/dec
 import { type Control, Interrupted, yieldToEvents } from "../control.ts";
 import type { RunConfig } from "../run/configuration.ts";
 import { poolBytesPerToken, type RealEngine } from "../run/real-engine.ts";
-import { checkServable, type EngineOptions, openPool, runEngine } from "../run/run-engine.ts";
+import { checkServable, type EngineOptions, runEngine } from "../run/run-engine.ts";
 import { runSimulation } from "../run/run-simulation.ts";
 import type { ServedResult } from "../run/served-result.ts";
 import { withFile } from "../run/slices.ts";
 import { inTurn } from "../run/turns.ts";
+import { type ContentsOptions, contentsCheck } from "./contents.ts";
+import { withPools } from "./pools.ts";
 
 /** A trace served by an engine, and by the simulator with the durations of the engine's steps. */
 export interface Verification {
@@ -30,6 +31,14 @@ export interface Verification {
   /** Undefined if all decisions and their times are identical. */
   readonly divergence: Divergence | undefined;
   readonly times?: Times | undefined;
+  /** If contents were recomputed. */
+  readonly contents?: RecomputedContents | undefined;
+}
+
+/** The contents of the engine's first run that were recomputed, and their first difference. */
+export interface RecomputedContents extends ContentsOptions {
+  readonly counts: CheckedContents;
+  readonly difference: ContentsDifference | undefined;
 }
 
 /** The engine's metrics, and the simulator's with a cost model. */
@@ -37,7 +46,7 @@ export interface Times {
   readonly engine: ServedResult;
   readonly simulated: ServedResult;
   /** With a calibration design: a second run of the engine under the same conditions, and the measured steps with their fit. */
-  readonly again?: ServedResult;
+  readonly again?: ServedResult | undefined;
   readonly measured?: FittedSteps;
 }
 
@@ -47,6 +56,8 @@ export interface VerificationOptions extends Pick<Control, "signal"> {
   /** The cost model whose predicted times are compared; or the designed steps to fit one to, run in turn with the trace. */
   readonly cost?: SimulationConfig["cost"] | undefined;
   readonly design?: CalibrationDesign | undefined;
+  /** Recomputes contents of sampled blocks and logits of sampled hits; absent: only decisions are compared. */
+  readonly contents?: ContentsOptions | undefined;
   readonly advance?: (requests: number) => void;
 }
 
@@ -58,7 +69,7 @@ export async function verifyDecisions(
   blocks: BlockColumns,
   config: RunConfig,
   engine: RealEngine,
-  { before, cost, design, advance = () => {}, signal }: VerificationOptions = {},
+  { before, cost, design, contents, advance = () => {}, signal }: VerificationOptions = {},
 ): Promise<Verification> {
   if (engine.outputLengths === "free" && blocks.generated && config.rules["store-tail"] === "true")
     throw new InputError(
@@ -77,22 +88,22 @@ export async function verifyDecisions(
     return result;
   };
   const blockCount = checkServable(trace, blocks, config, engine);
-  const observers = [chunks];
-  const [measured, result, again] = design
-    ? await withPools([design.blocks, blockCount, blockCount], config, engine, (pools) =>
-        inTurn(
-          (turn) =>
-            measureEngine(design, { ...config, blocks: pools[0].blockCount }, engine, {
-              turn,
-              pool: pools[0],
-              advance,
-              signal,
-            }),
-          (turn) => serve({ turn, pool: pools[1], observers }),
-          (turn) => serve({ turn, pool: pools[2] }),
-        ),
-      )
-    : [undefined, await serve({ observers }), undefined];
+  const serveObserved = (options: EngineOptions = {}) => serve({ ...options, observers: [chunks] });
+  const { result, measured, again, check } =
+    design || contents
+      ? await withPools({ design, blockCount, contents }, trace, config, engine, async (pools) => {
+          const { first: pool, second, designed, scratch } = pools;
+          const check = contents && contentsCheck(trace, config, engine, { pool, scratch, ...contents });
+          if (!design) return { result: await serveObserved({ pool, contents: check }), check };
+          const sized = { ...config, blocks: design.blocks };
+          const [measured, result, again] = await inTurn(
+            (turn) => measureEngine(design, sized, engine, { turn, pool: designed, advance, signal }),
+            (turn) => serveObserved({ turn, pool, contents: check }),
+            (turn) => serve({ turn, pool: second }),
+          );
+          return { result, measured, again, check };
+        })
+      : { result: await serveObserved() };
   const steps = result.steps!;
   const outputTokens = simulatedLengths(trace, result.requests);
   const { loop, speed, pace } = engine;
@@ -115,26 +126,10 @@ export async function verifyDecisions(
   const times = fitted
     ? { engine: result, simulated: await predicted(fittedTo(fitted)), again, measured: fitted }
     : cost && { engine: result, simulated: await predicted(cost) };
-  return { engine: engineDecisions, steps, simulator, divergence: firstDivergence(engineDecisions, simulator), times };
-}
-
-/** Opens one pool and divides it into parts, which share the weights (docs/decisions.md, "Calibration and verify"). */
-async function withPools<Result>(
-  blockCounts: readonly number[],
-  { blockTokens }: RunConfig,
-  engine: RealEngine,
-  act: (pools: readonly Executor[]) => Promise<Result>,
-): Promise<Result> {
-  const total = blockCounts.reduce((sum, blocks) => sum + blocks, 0);
-  const all = await openPool(engine, total, blockTokens).catch((error) => {
-    if (!(error instanceof InputError)) throw error;
-    throw new InputError(`${error.message} (three engines take turns: ${blockCounts.join(" + ")} blocks)`);
-  });
-  try {
-    return await act(poolParts(all, blockCounts));
-  } finally {
-    await all.close();
-  }
+  return {
+    ...{ engine: engineDecisions, steps, simulator, divergence: firstDivergence(engineDecisions, simulator), times },
+    contents: check && { ...contents, counts: check.counts, difference: check.difference },
+  };
 }
 
 function fittedTo({ calls, fit }: FittedSteps): SimulationConfig["cost"] {

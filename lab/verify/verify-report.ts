@@ -15,6 +15,7 @@ import type { RunConfig } from "../run/configuration.ts";
 import { describeEngine, type RealEngine } from "../run/real-engine.ts";
 import type { ServedResult } from "../run/served-result.ts";
 import { type ServedState, stateAfter } from "./served-state.ts";
+import { contentsReport } from "./contents-report.ts";
 import type { Times, Verification } from "./verification.ts";
 
 /** Events that are shown before a difference. */
@@ -35,7 +36,9 @@ export function verifyReport(
   const { divergence, steps } = verification;
   const decisions = decisionCounts(verification.engine);
   const { refused } = verification.engine.outcomes;
-  const differences = new Differences(verification, new EventSentences(input.trace, blocks), config.blocks!);
+  const sentences = new EventSentences(input.trace, blocks);
+  const differences = new Differences(verification, sentences, config.blocks!);
+  const { contents } = verification;
   return {
     schema: "verify/1",
     kvlab: version,
@@ -54,6 +57,10 @@ export function verifyReport(
     difference: divergence ? differences.report(divergence) : null,
     /** If only a time differs first: the first different decision after it. */
     thereupon: divergence ? differences.thereupon(divergence) : null,
+    /** With `--contents`: keys, values and logits that were recomputed without the cache. */
+    contents: contents
+      ? contentsReport(contents, engine.backend.contentsTolerance, verification.engine, sentences)
+      : null,
     /** With a cost model: the simulator's predictions of the engine's times. */
     times: verification.times ? timesReport(verification.times) : null,
     /** With `--calibrate`: the cost model and its residuals. */

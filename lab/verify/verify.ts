@@ -46,6 +46,16 @@ export interface VerifyOptions extends PartChoice, TraceReading, SimulationOptio
   readonly shorten?: number;
   /** Also compares times: fits a cost model to steps measured in this number of rounds, alternating with runs of the trace. */
   readonly calibrate?: number;
+  /**
+   * Also compares contents: keys and values of sampled blocks, and logits of sampled hits, are recomputed without the cache. They must
+   * be bit-identical, or within the backend's tolerance.
+   */
+  readonly contents?: boolean;
+  /**
+   * With `contents`: the share of the sequences that are recomputed, 0 to 1, wherever a prefill ends, a sequence is swapped in or
+   * finishes, or a block is copied. By default as many as add at most about half a recomputed token per token that the engine computes.
+   */
+  readonly contentsShare?: number;
 }
 
 /** The result of `verify`. */
@@ -56,7 +66,8 @@ export interface Verified {
 }
 
 /**
- * Serves a trace with an engine, repeats the run in the simulator with the measured step times, and compares every decision.
+ * Serves a trace with an engine, repeats the run in the simulator with the measured step times, and compares every decision. With
+ * `contents` it also compares what the engine's blocks contain.
  *
  * @throws InputError, ExecutorError, PolicyError naming a plug-in's file, Interrupted
  */
@@ -72,6 +83,7 @@ export async function verify(source: TraceChoice, options: VerifyOptions = {}): 
     throw new InputError(
       "--calibrate and --pace real exclude each other: engines that take turns cannot run in real time",
     );
+  checkContentsOptions(options);
   if (options.blocks !== undefined && options.capacity !== undefined)
     throw new InputError("--blocks and --capacity exclude each other: both set the size of the cache");
   const operations = options.operations === undefined ? undefined : await readOperations(options.operations);
@@ -102,10 +114,21 @@ export async function verify(source: TraceChoice, options: VerifyOptions = {}): 
     before,
     cost,
     design,
+    contents: options.contents ? { share: options.contentsShare } : undefined,
     advance,
     signal,
   });
   return { report: verifyReport(input, blocks, config, engine, verification, shorten), input };
+}
+
+function checkContentsOptions({ contents, contentsShare: share, pace }: VerifyOptions): void {
+  if (share !== undefined && !contents) throw new InputError("--contents-share needs --contents");
+  if (share !== undefined && !(share > 0 && share <= 1))
+    throw new InputError(`contentsShare is ${share}, expected a number above 0, at most 1`);
+  if (contents && pace === "real")
+    throw new InputError(
+      "--contents and --pace real exclude each other: requests would wait while contents are recomputed",
+    );
 }
 
 /** Largest batch of designed steps; the fit extrapolates to larger ones. */
