@@ -94,10 +94,10 @@ function contentsDifferenceText(difference: NonNullable<ContentsReport["differen
   return [
     wrapped(`${colors.yellow("different contents")}: after step ${step}, ${subject}`, 2),
     ...(context.length > 0 ? [`    ${colors.dim("earlier events of the block")}`, ...context.map(eventLine)] : []),
-    `    ${colors.bold("last event that set it")}`,
+    `    ${colors.bold("set by")}`,
     eventLine(event),
     `    engine ${engine}, recomputed ${recomputed}`,
-    wrapped(`    Up to then ${counts} were recomputed.`, 4),
+    `    ${wrapped(`Up to then ${counts} were recomputed.`, 4, 4)}`,
   ].join("\n");
 }
 

@@ -5,6 +5,7 @@ import type { Clock } from "../../engine/clock.ts";
 import type { BlockData, Executor } from "../../engine/executor.ts";
 import { toBfloat16 } from "../../engine/model/floats.ts";
 import { loadModel } from "../../engine/model/load.ts";
+import { poolParts } from "../../engine/pool-parts.ts";
 import { mostBlocks } from "./setup.ts";
 
 /** One executor for each block size, opened on first use and shared by all cases, which run one after the other. */
@@ -32,13 +33,24 @@ export class Engines {
     return defaultBackend.memory.tokenBytes(this.#model.config);
   }
 
+  get layers(): number {
+    return this.#model.config.layers;
+  }
+
+  /** The largest cache, and as many blocks in which contents are recomputed. */
+  async pools(blockTokens: number): Promise<readonly [pool: Executor, scratch: Executor]> {
+    const blocks = mostBlocks(blockTokens);
+    const [pool, scratch] = poolParts(await this.executor(blockTokens), [blocks, blocks]);
+    return [pool, scratch];
+  }
+
   executor(blockTokens: number): Promise<Executor> {
     let executor = this.#open.get(blockTokens);
     if (executor === undefined) {
       const cache = this.#folder === undefined ? {} : { folder: this.#folder };
       executor = defaultBackend.open({
         model: this.#model,
-        blockCount: mostBlocks(blockTokens),
+        blockCount: 2 * mostBlocks(blockTokens),
         blockTokens,
         threads: 1,
         ...cache,

@@ -3,6 +3,7 @@ import { ChunkTable } from "../../core/serving/chunk-table.ts";
 import { StepTable } from "../../core/serving/step-table.ts";
 import type { BlockColumns } from "../../core/trace/content.ts";
 import type { Trace } from "../../core/trace/trace.ts";
+import { ContentsCheck, type ContentsDifference } from "../../engine/contents/contents-check.ts";
 import { Engine, type EngineConfig } from "../../engine/engine.ts";
 import type { TokenChoice } from "../../engine/tokens.ts";
 import { type Decisions, type Divergence, firstDivergence } from "../compare/decisions.ts";
@@ -18,12 +19,18 @@ export interface Side extends Decisions {
 
 export interface ServedCase extends Side {
   readonly steps: StepTable;
+  /** Of the pool's contents and recomputed ones; undefined if they are identical or not compared. */
+  readonly difference: ContentsDifference | undefined;
 }
 
-/** Serves a case with the tiny model and all audits. @throws InputError if the engine does not support the configuration */
+/**
+ * Serves a case with the tiny model and all audits. Without `onToken` contents are compared, too.
+ *
+ * @throws InputError if the engine does not support the configuration
+ */
 export async function onEngine(
   { trace, operations }: FuzzCase,
-  { hostBlocks, loop, clock }: Pick<Setup, "hostBlocks" | "loop" | "clock">,
+  { hostBlocks, loop, clock, seed }: Pick<Setup, "hostBlocks" | "loop" | "clock" | "seed">,
   config: ReturnType<typeof configOf>,
   columns: BlockColumns,
   engines: Engines,
@@ -32,22 +39,35 @@ export async function onEngine(
   const chunks = new ChunkTable();
   const steps = new StepTable();
   const player = new OperationsPlayer(operations, trace, columns);
+  const { layers, vocabulary } = engines;
+  const [pool, scratch] = await engines.pools(config.blockTokens);
+  const check = own.onToken
+    ? undefined
+    : new ContentsCheck({ trace, pool, scratch, layers, vocabulary, seed, share: 1 });
   const engine = new Engine(trace, columns, {
     ...config,
+    ...(check && { onToken: check.onToken, needsLogits: check.needsLogits }),
     ...own,
     hostBlocks,
     arrivals: { loop },
-    executor: await engines.executor(config.blockTokens),
+    executor: pool,
     clock: new SeededClock(clock),
-    vocabulary: engines.vocabulary,
-    observers: [steps, chunks],
+    vocabulary,
+    observers: [steps, chunks, ...(check ? [check] : [])],
     before: (...args) => player.before(...args),
     audit: true,
     events: true,
   });
-  await engine.run();
+  await engine.run(() => check?.afterStep() ?? Promise.resolve());
   const { outcomes } = engine.arrivals.batches[0];
-  return { log: engine.replica.log!, chunks, outcomes, steps, operations: player.results };
+  return {
+    log: engine.replica.log!,
+    chunks,
+    outcomes,
+    steps,
+    operations: player.results,
+    difference: check?.difference,
+  };
 }
 
 /**

@@ -3,14 +3,18 @@ import { decisionCounts } from "../compare/decisions.ts";
 import { OperationsPlayer } from "../run/operations-file.ts";
 import { copyOutputLengths, decisionsWith, simulatedLengths } from "../verify/verification.ts";
 import type { Engines } from "./engines.ts";
-import type { Checked, FuzzCase, FuzzKind } from "./kinds.ts";
-import { choiceOf, divergenceOf, onEngine } from "./serving.ts";
+import type { Checked, Failure, FuzzCase, FuzzKind } from "./kinds.ts";
+import { choiceOf, divergenceOf, onEngine, type ServedCase } from "./serving.ts";
 import { configOf, type FuzzParts, policyOptions, type Setup } from "./setup.ts";
 
-/** Compares the engine with the simulator, which uses the engine's step durations, with all audits. */
+/**
+ * Compares the engine with the simulator, which uses the engine's step durations, with all audits; and the contents of the engine's
+ * pool with recomputed ones.
+ */
 export const simEngine = (engines: Engines): FuzzKind => ({
   name: "sim-engine",
-  property: "simulator and engine make the same decisions at the same times",
+  property:
+    "simulator and engine make the same decisions at the same times, with the contents of a run without a cache",
   check: (one, parts) => compared(one, parts, engines),
   command: (...args) => verifyCommand(engines.tokenBytes, ...args),
 });
@@ -33,8 +37,16 @@ async function compared(one: FuzzCase, parts: FuzzParts, engines: Engines): Prom
   });
   copyOutputLengths(simulated, outcomes);
   const simulator = { ...simulated, operations: player.results };
-  const failure = divergenceOf(["engine", "simulator"], engine, simulator);
+  const failure = divergenceOf(["engine", "simulator"], engine, simulator) ?? contentsFailure(engine);
   return { decisions: decisionCounts(engine), failure };
+}
+
+function contentsFailure({ difference }: ServedCase): Failure | undefined {
+  if (!difference) return undefined;
+  const { what, request, token, step, at } = difference;
+  const place = at ? ` in layer ${at.layer}, block ${at.block}` : "";
+  const message = `after step ${step} the ${what} of token ${token} of request ${request}${place} differ from recomputed ones`;
+  return { category: "contents", message };
 }
 
 /** `verify` measures step durations instead of drawing them, so its decisions may differ. */
@@ -46,5 +58,6 @@ function verifyCommand(tokenBytes: number, setup: Setup, file: string, operation
     `--swap-space ${bytes / 1024}KiB`,
     ...(setup.loop === "closed" ? ["--loop closed"] : []),
     ...(setup.answers === "free" ? ["--output-lengths free"] : []),
+    "--contents --contents-share 100%",
   ].join(" ");
 }

@@ -14,8 +14,8 @@ import { version } from "../package.ts";
 import type { RunConfig } from "../run/configuration.ts";
 import { describeEngine, type RealEngine } from "../run/real-engine.ts";
 import type { ServedResult } from "../run/served-result.ts";
-import { type ServedState, stateAfter } from "./served-state.ts";
 import { contentsReport } from "./contents-report.ts";
+import { type ServedState, stateAfter } from "./served-state.ts";
 import type { Times, Verification } from "./verification.ts";
 
 /** Events that are shown before a difference. */

@@ -35,6 +35,32 @@ test("the same as a JSON document", async () => {
   expect(Object.values(events).reduce((sum, count) => sum + count, chunk)).toBe(document.decisions);
 });
 
+test("contents are compared with recomputed ones", async () => {
+  const args = "example --limit 12 --shorten 8 --preset sglang --blocks 200 --threads 1 --pace none --contents";
+  const { code, stdout, stderr } = await verify(newFolder(), args);
+  expect([code, stderr]).toEqual([0, ""]);
+  expect(stdout).toMatch(/^identical: [\d,]+ decisions in [\d,]+ steps\n/m);
+  expect(stdout).toMatch(
+    /^identical contents: [\d,]+ blocks of \d+ sequences? and the logits of \d+ hits?,\s+recomputed without the cache, bit for bit\n$/m,
+  );
+  const { stdout: text } = await verify(newFolder(), `${args} --contents-share 100% --json`);
+  const { identical, contents } = JSON.parse(text);
+  expect(identical).toBe(true);
+  expect(contents).toMatchObject({ identical: true, tolerance: null, share: 1, difference: null });
+  // The end of each prompt, and the last step of each request.
+  expect(contents.sequences).toBeGreaterThanOrEqual(24);
+  expect(contents.hits).toBeGreaterThan(0);
+});
+
+test("contents are compared while engines take turns", async () => {
+  const args = "example --limit 10 --shorten 8 --preset sglang --blocks 60 --threads 1 --calibrate 1 --contents --json";
+  const { code, stdout } = await verify(newFolder(), args);
+  const { identical, contents, times } = JSON.parse(stdout);
+  expect([code, identical, contents.identical]).toEqual([0, true, true]);
+  expect(contents.blocks).toBeGreaterThan(0);
+  expect(times).toHaveLength(19);
+});
+
 test("times are compared with the predictions of a cost model", async () => {
   const folder = newFolder();
   const picoseconds = { step: 1e9, prefillTokens: 1e7, decodeTokens: 1e8 };
@@ -94,6 +120,17 @@ test.each([
   [
     "--calibrate 1 --blocks 20000000",
     /of free memory \(three engines take turns: \d+ \+ 20000000 \+ 20000000 blocks\)$/m,
+  ],
+  [
+    "--contents --pace real",
+    "--contents and --pace real exclude each other: requests would wait while contents are recomputed",
+  ],
+  ["--contents-share 10%", "--contents-share needs --contents"],
+  ["--contents --contents-share 0%", '--contents-share is "0%", expected a percentage above 0% and up to 100%'],
+  ["--contents --contents-share 0.5", '--contents-share is "0.5", expected a percentage above 0% and up to 100%'],
+  [
+    "--contents --blocks 20000000",
+    /of free memory \(--contents recomputes in further blocks: 20000000 \+ \d+ blocks\)$/m,
   ],
   ["--calibrate 0", '--calibrate is "0", expected a whole number from 1 to 1000'],
 ])("%s is refused", async (options, message) => {

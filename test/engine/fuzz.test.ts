@@ -188,6 +188,13 @@ describe("planted faults are found, and their cases shrunk", () => {
       caching(engines),
     ],
     [
+      "an engine that does not execute copies, by its contents",
+      simEngine(carelessEngines),
+      parts,
+      /^after step \d+ the (keys|values) of token \d+ of request \d+ in layer 0, block \d+ differ from recomputed ones$/,
+      simEngine(engines),
+    ],
+    [
       "a scheduler that declares every plan valid although its own state changes the next one",
       fastForward,
       { ...parts, schedulers: parts.schedulers.map(alwaysValidPlans) },
