@@ -33,10 +33,15 @@ const folder = fileURLToPath(new URL(".", import.meta.url));
 const kernelFolder = fileURLToPath(new URL("../../../../engine/cuda/kernels", import.meta.url));
 const cache = fileURLToPath(new URL("../../../../node_modules/.cache/kvlab", import.meta.url));
 
-/** Names and launch bounds of the kernels, from the preprocessed sources: every `extern "C" __global__` function. */
+/** Names and launch bounds of the kernels in preprocessed sources. @throws Error if a kernel's declaration is not recognised */
 function kernelsIn(source: string): { readonly name: string; readonly threads: string }[] {
-  const kernels = /extern "C"\s+__global__\s+void\s+(?:__launch_bounds__\(([^;{]*?)\)\s+)?(\w+)\(\s*\w/g;
-  return [...source.matchAll(kernels)].map(([, bounds, name]) => ({ name, threads: bounds?.split(",")[0] ?? "1024" }));
+  const declaration = /extern "C"\s+__global__\s+void\s+(?:__launch_bounds__\(([^;{]*?)\)\s+)?(\w+)\(\s*\w/g;
+  const kernels = [...source.matchAll(declaration)].map(([, bounds, name]) => {
+    return { name, threads: bounds?.split(",")[0] ?? "1024" };
+  });
+  const count = source.split("__global__").length - 1;
+  if (kernels.length === count) return kernels;
+  throw new Error(`${count} functions are __global__, ${kernels.length} are extern "C" __global__ void`);
 }
 
 const warnings = ["-Wall", "-Wextra", "-Werror", "-Wno-unknown-pragmas"];

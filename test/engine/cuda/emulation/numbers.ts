@@ -2,7 +2,7 @@
 import { chanceOf } from "../../../../core/random.ts";
 
 /** The nearest bf16 bits, ties to even. */
-function toBfloat16(value: number): number {
+export function toBfloat16(value: number): number {
   const bits = new Uint32Array(Float32Array.of(value).buffer)[0];
   return ((bits + 0x7fff + ((bits >>> 16) & 1)) >>> 16) & 0xffff;
 }
